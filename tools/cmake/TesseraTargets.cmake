@@ -1,0 +1,82 @@
+# How the libraries, the tests and the programs of Tessera are compiled. Everything is said target by target, so
+# that a project which fetches Tessera keeps its own flags.
+
+# tessera_compile_options(TARGET): language level, warnings and optimisation; none of it reaches who links TARGET.
+function(tessera_compile_options target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+  # No contraction: a product and a sum are fused where the source says fma, and nowhere else, so that every
+  # processor and every loop tail gives the same bits.
+  target_compile_options(
+    ${target}
+    PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off
+            -Wall
+            -Wextra
+            -Wpedantic
+            -Wshadow=local
+            -Wnon-virtual-dtor
+            -Woverloaded-virtual
+            -Wcast-align
+            -Wformat=2
+            -Wundef
+            $<$<BOOL:${TESSERA_WARNINGS_AS_ERRORS}>:-Werror>
+            $<$<CONFIG:Release>:-O2>
+            $<$<CONFIG:Debug>:-Og>>)
+  if(TESSERA_COMPILER_LAUNCHER)
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER "${TESSERA_COMPILER_LAUNCHER}")
+  endif()
+  if(TESSERA_LINKER)
+    target_link_options(${target} PRIVATE -fuse-ld=${TESSERA_LINKER})
+  endif()
+endfunction()
+
+# tessera_library(FOLDER [DEPENDS FOLDER...]): the static library tessera::FOLDER from every .cpp below the
+# current folder, save those that match EXCLUDE. DEPENDS names the folders whose headers it may include.
+function(tessera_library folder)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXCLUDE" "DEPENDS")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.h")
+  if(arg_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "${arg_EXCLUDE}")
+  endif()
+  if(NOT sources)
+    # A folder of headers alone is still a library that others can name.
+    set(sources "${CMAKE_CURRENT_BINARY_DIR}/headers_only.cpp")
+    file(CONFIGURE OUTPUT "${sources}" CONTENT "")
+  endif()
+  add_library(tessera_${folder} STATIC ${sources} ${headers})
+  add_library(tessera::${folder} ALIAS tessera_${folder})
+  set_target_properties(tessera_${folder} PROPERTIES EXPORT_NAME ${folder})
+  tessera_compile_options(tessera_${folder})
+  target_include_directories(
+    tessera_${folder}
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+           $<INSTALL_INTERFACE:include> $<INSTALL_INTERFACE:include/tessera>)
+  list(TRANSFORM arg_DEPENDS PREPEND tessera_)
+  target_link_libraries(tessera_${folder} PUBLIC ${arg_DEPENDS})
+endfunction()
+
+# tessera_generate_headers(): <tessera/tessera.h>, <tessera/version.h> and <tessera/build.h> in the build tree.
+function(tessera_generate_headers)
+  set(includes "")
+  foreach(folder IN LISTS TESSERA_FOLDERS)
+    file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/${folder}/*.h")
+    # Kernels are called through tensor/ops; their headers would only cost compile time.
+    list(FILTER headers EXCLUDE REGEX "^tensor/(cpu|cuda|elementwise)/")
+    list(SORT headers)
+    foreach(header IN LISTS headers)
+      string(APPEND includes "#include \"${header}\"\n")
+    endforeach()
+  endforeach()
+  set(TESSERA_INCLUDES "${includes}")
+  foreach(option IN ITEMS TESSERA_WITH_OPENMP TESSERA_WITH_ONEDNN TESSERA_WITH_CUDA)
+    if(${option})
+      set(${option}_BOOL true)
+    else()
+      set(${option}_BOOL false)
+    endif()
+  endforeach()
+  foreach(header IN ITEMS tessera version build)
+    configure_file("${PROJECT_SOURCE_DIR}/tools/cmake/${header}.h.in" "${PROJECT_BINARY_DIR}/include/tessera/${header}.h" @ONLY)
+  endforeach()
+endfunction()
