@@ -1,0 +1,30 @@
+"""scaled_dot_product_attention: q (B, H, T, D), k and v (B, H, S, D), and a mask (T, S) where there is one."""
+
+import torch
+import torch.nn.functional as F
+
+
+def attention(q, k, v, mask=None, *, causal, scale):
+    # The mathematical kernel: the fused ones do not take every case and round otherwise.
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        return F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, scale=scale)
+
+
+def record(family):
+    def heads(*shape):
+        return [family.normal(*shape) for _ in range(3)]
+
+    family.case("scaled_dot_product_attention", "plain", attention, heads(2, 2, 4, 3), causal=False, scale=None)
+    family.case("scaled_dot_product_attention", "causal", attention, heads(2, 2, 5, 4), causal=True, scale=None)
+    family.case("scaled_dot_product_attention", "causal_long", attention, heads(1, 1, 37, 8), causal=True, scale=None)
+    family.case("scaled_dot_product_attention", "scale", attention, heads(1, 2, 4, 3), causal=True, scale=0.25)
+    family.case("scaled_dot_product_attention", "one_token", attention, heads(1, 2, 1, 3), causal=True, scale=None)
+    cross = [family.normal(1, 2, 3, 4), family.normal(1, 2, 5, 4), family.normal(1, 2, 5, 4)]
+    family.case("scaled_dot_product_attention", "cross", attention, cross, causal=False, scale=None)
+    allowed = torch.tensor([[1, 0, 0, 1], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]).bool()
+    family.case("scaled_dot_product_attention", "mask", attention, heads(2, 2, 4, 3) + [allowed], causal=False, scale=None)
+    family.case("scaled_dot_product_attention", "additive_mask", attention, heads(2, 2, 4, 3) + [family.normal(4, 4)],
+                constant=(3,), causal=False, scale=None)
+    large = heads(1, 1, 4, 4)
+    large[0] = large[0] * 64
+    family.case("scaled_dot_product_attention", "huge", attention, large, causal=True, scale=None)

@@ -1,0 +1,31 @@
+"""layer_norm and rms_norm: inputs are x, then the weight and the bias where there are."""
+
+import torch.nn.functional as F
+
+
+def layer_norm(x, weight=None, bias=None, *, axes, eps):
+    return F.layer_norm(x, x.shape[-axes:], weight, bias, eps)
+
+
+def rms_norm(x, weight=None, *, axes, eps):
+    return F.rms_norm(x, x.shape[-axes:], weight, eps)
+
+
+def record(family):
+    # axes: how many trailing axes are normalised together
+    for case, shape, axes, eps in [("last", (3, 5), 1, 1e-5), ("tokens", (2, 3, 8), 1, 1e-5), ("two_axes", (2, 3, 4), 2, 1e-5),
+                                   ("large_eps", (3, 4), 1, 0.125), ("long", (2, 301), 1, 1e-5),
+                                   ("empty", (0, 4), 1, 1e-5)]:
+        inner = shape[-axes:]
+        settings = dict(axes=axes, eps=eps)
+        family.case("layer_norm", case, layer_norm,
+                    [family.normal(*shape), family.uniform(0.5, 1.5, *inner), family.normal(*inner)], **settings)
+        family.case("layer_norm", f"{case}_no_bias", layer_norm,
+                    [family.normal(*shape), family.uniform(0.5, 1.5, *inner)], **settings)
+        family.case("layer_norm", f"{case}_plain", layer_norm, [family.normal(*shape)], **settings)
+        family.case("rms_norm", case, rms_norm,
+                    [family.normal(*shape), family.uniform(0.5, 1.5, *inner)], **settings)
+        family.case("rms_norm", f"{case}_plain", rms_norm, [family.normal(*shape)], **settings)
+    # A mean that dwarfs the spread: a variance computed as E[x^2] - E[x]^2 would lose every digit in f32.
+    offset = family.distinct(3, 8) + 1024.0
+    family.case("layer_norm", "large_mean_plain", layer_norm, [offset], axes=1, eps=1e-5)
