@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+namespace tessera {
+
+/// Floating-point operations of matrix products and attention (a multiply-add is two), counted by raw ops on
+/// every device, meta included: a meta run of a module yields its FLOPs.
+struct Cost {
+  int64_t flops = 0;
+};
+
+/// Adds to the innermost CostScope of this thread, if there is one.
+void count_flops(int64_t flops);
+
+/// Collects into `cost`, and into the scopes around it, while it lives.
+class CostScope {
+ public:
+  explicit CostScope(Cost& cost);
+  ~CostScope();
+  CostScope(const CostScope&) = delete;
+  CostScope& operator=(const CostScope&) = delete;
+
+ private:
+  friend void count_flops(int64_t flops);
+  Cost* cost_;
+  CostScope* outer_;
+};
+
+}  // namespace tessera

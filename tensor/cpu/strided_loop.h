@@ -1,0 +1,50 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "tensor/tensor.h"
+
+namespace tessera::kernels::cpu {
+
+/// The iteration space of N operands of one shape with their own strides: extents of 1 dropped, neighbouring
+/// dimensions that lie evenly in every operand joined, the innermost last. Strides in elements.
+template <int N>
+struct StridedLoop {
+  int rank = 0;
+  int64_t extents[Shape::max_rank] = {};
+  int64_t strides[N][Shape::max_rank] = {};
+
+  explicit StridedLoop(const Shape& shape, const std::array<const Strides*, N>& operands) {
+    for (int i = 0; i < shape.rank(); ++i) {
+      if (shape[i] == 1) continue;
+      bool joins = rank > 0;
+      for (int k = 0; joins && k < N; ++k) joins = strides[k][rank - 1] == (*operands[k])[i] * shape[i];
+      if (!joins) {
+        extents[rank++] = 1;
+      }
+      extents[rank - 1] *= shape[i];
+      for (int k = 0; k < N; ++k) strides[k][rank - 1] = (*operands[k])[i];
+    }
+    if (rank == 0) extents[rank++] = 1;  // strides stay 0: one element
+  }
+
+  int64_t inner() const { return extents[rank - 1]; }
+  /// Rows of the innermost dimension.
+  int64_t rows() const {
+    int64_t n = 1;
+    for (int i = 0; i + 1 < rank; ++i) n *= extents[i];
+    return n;
+  }
+  /// Offsets of row `row` in each operand.
+  void row_offsets(int64_t row, int64_t (&offsets)[N]) const {
+    for (int k = 0; k < N; ++k) offsets[k] = 0;
+    for (int i = rank - 2; i >= 0; --i) {
+      const int64_t index = row % extents[i];
+      row /= extents[i];
+      for (int k = 0; k < N; ++k) offsets[k] += index * strides[k][i];
+    }
+  }
+};
+
+}  // namespace tessera::kernels::cpu

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "tensor/intrusive_ptr.h"
+
+namespace tessera {
+
+/// What a storage's bytes are for.
+enum class MemoryCategory : uint8_t {
+  parameter,
+  gradient,
+  optimizer_state,
+  activation,
+  communication,
+  other
+};
+inline constexpr int memory_categories = 6;
+
+/// "parameter", "gradient", "optimizer_state", ...
+std::string to_string(MemoryCategory category);
+
+/// Bytes now, the most there ever were, and how many times some were given out.
+struct MemoryCount {
+  int64_t current = 0;
+  int64_t peak = 0;
+  int64_t allocations = 0;
+};
+
+/// The bytes that one rank holds, by category. Counted where memory is given out, so a claim about memory is
+/// a test. Meta storages are entered in an account of their own kind (`meta_account`): a meta run is a plan
+/// of the bytes. Thread-safe.
+class MemoryAccount : public RefCounted<MemoryAccount> {
+ public:
+  /// Enters `bytes`. Throws OutOfMemoryError, entering nothing, when the limit would be passed.
+  void add(MemoryCategory category, int64_t bytes);
+  void remove(MemoryCategory category, int64_t bytes);
+  void move(MemoryCategory from, MemoryCategory to, int64_t bytes);
+
+  MemoryCount count(MemoryCategory category) const;
+  /// All categories together; its peak is the peak of the sum.
+  MemoryCount total() const;
+  /// Bytes of each category at the moment of the total's peak.
+  std::array<int64_t, memory_categories> at_peak() const;
+  /// Starts the peaks again from what is held now.
+  void reset_peaks();
+  /// A limit on the sum in bytes; 0 for none.
+  void set_limit(int64_t bytes) { limit_ = bytes; }
+
+ private:
+  struct Counter {
+    std::atomic<int64_t> current{0}, peak{0}, allocations{0};
+    void add(int64_t bytes);
+    MemoryCount read() const;
+  };
+  std::array<Counter, memory_categories> counters_;
+  Counter total_;
+  std::array<std::atomic<int64_t>, memory_categories> at_peak_{};
+  std::atomic<int64_t> limit_{0};
+};
+
+/// The account into which this thread's allocations go; a process-wide one unless a scope says otherwise.
+const intrusive_ptr<MemoryAccount>& current_account();
+/// The account into which this thread's meta storages go.
+const intrusive_ptr<MemoryAccount>& current_meta_account();
+/// The category of this thread's allocations; `activation` unless a scope says otherwise.
+MemoryCategory current_category();
+
+/// Makes `account` current in this thread while it lives. A rank's threads open one each on the rank's
+/// account.
+class AccountScope {
+ public:
+  explicit AccountScope(intrusive_ptr<MemoryAccount> account);
+  ~AccountScope();
+  AccountScope(const AccountScope&) = delete;
+  AccountScope& operator=(const AccountScope&) = delete;
+
+ private:
+  intrusive_ptr<MemoryAccount> previous_;
+};
+
+/// Makes `account` the one for meta storages in this thread while it lives: how a plan counts bytes.
+class MetaAccountScope {
+ public:
+  explicit MetaAccountScope(intrusive_ptr<MemoryAccount> account);
+  ~MetaAccountScope();
+  MetaAccountScope(const MetaAccountScope&) = delete;
+  MetaAccountScope& operator=(const MetaAccountScope&) = delete;
+
+ private:
+  intrusive_ptr<MemoryAccount> previous_;
+};
+
+/// Allocations of this thread are entered under `category` while it lives.
+class CategoryScope {
+ public:
+  explicit CategoryScope(MemoryCategory category);
+  ~CategoryScope();
+  CategoryScope(const CategoryScope&) = delete;
+  CategoryScope& operator=(const CategoryScope&) = delete;
+
+ private:
+  MemoryCategory previous_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <initializer_list>
+
+#include "tensor/parallel.h"
+#include "tensor/tensor.h"
+
+namespace tessera {
+
+template <class Signature>
+class Kernel;
+
+/// One operation's kernels, a plain function pointer per device. Calling it on meta does nothing: the raw op
+/// has already made the result's shape. A pointer is null where that backend was not built.
+///
+///     constexpr Kernel<void(const Tensor& x, const Tensor& out)> tril_kernel{"tril", &kernels::cpu::tril,
+///     nullptr}; tril_kernel(common_device("tril", {&x}), x, out);
+template <class... Args>
+class Kernel<void(Args...)> {
+ public:
+  using Function = void (*)(Args...);
+  constexpr Kernel(const char* name, Function cpu, Function cuda) : name_(name), cpu_(cpu), cuda_(cuda) {}
+
+  void operator()(Device device, Args... args) const {
+    if (device.is_meta()) return;
+    const Function function = device.is_cpu() ? cpu_ : cuda_;
+    if (!function) [[unlikely]]
+      throw NotBuiltError(text(name_, ": this build has no kernel for ", device));
+    enter_compute_thread();
+    function(args...);
+  }
+  const char* name() const { return name_; }
+
+ private:
+  const char* name_;
+  Function cpu_;
+  Function cuda_;
+};
+
+/// The device that operands share; meta as soon as one is on meta. Throws DeviceError naming `where` and the
+/// devices when they differ, ValueError for an undefined operand.
+Device common_device(const char* where, std::initializer_list<const Tensor*> operands);
+
+/// Throws DTypeError naming `where` unless all operands have the first one's dtype.
+void require_same_dtype(const char* where, std::initializer_list<const Tensor*> operands);
+
+/// Throws DTypeError naming `where` unless the operand is f64, f32, bf16 or f16.
+void require_floating(const char* where, const Tensor& operand);
+
+}  // namespace tessera

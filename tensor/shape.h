@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+
+namespace tessera {
+
+/// A short list of integers kept in place: a tensor's extents, its strides, or a list of axes. At most 8.
+class Shape {
+ public:
+  static constexpr int max_rank = 8;
+
+  Shape() = default;
+  /// Throws ShapeError for more than 8 entries.
+  Shape(std::initializer_list<int64_t> dims) : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
+  explicit Shape(std::span<const int64_t> dims);
+  /// `rank` entries, all `value`.
+  static Shape filled(int rank, int64_t value);
+
+  int rank() const { return rank_; }
+  bool empty() const { return rank_ == 0; }
+  int64_t operator[](int64_t i) const { return dims_[i]; }
+  int64_t& operator[](int64_t i) { return dims_[i]; }
+  int64_t back() const { return dims_[rank_ - 1]; }
+  /// The product of the extents; 1 for a 0-dim shape.
+  int64_t numel() const {
+    int64_t n = 1;
+    for (int i = 0; i < rank_; ++i) n *= dims_[i];
+    return n;
+  }
+
+  void push_back(int64_t dim);
+  void insert(int64_t position, int64_t dim);
+  void erase(int64_t position);
+
+  const int64_t* begin() const { return dims_; }
+  const int64_t* end() const { return dims_ + rank_; }
+  int64_t* begin() { return dims_; }
+  int64_t* end() { return dims_ + rank_; }
+
+  friend bool operator==(const Shape& a, const Shape& b) {
+    if (a.rank_ != b.rank_) return false;
+    for (int i = 0; i < a.rank_; ++i)
+      if (a.dims_[i] != b.dims_[i]) return false;
+    return true;
+  }
+
+ private:
+  int32_t rank_ = 0;
+  int64_t dims_[max_rank] = {};
+};
+
+/// Strides in elements, one per dimension.
+using Strides = Shape;
+
+/// "(2, 128, 512)"; "(7,)" for one dimension and "()" for none, as Python writes tuples.
+std::string to_string(const Shape& shape);
+
+/// Row-major strides of a contiguous tensor.
+Strides contiguous_strides(const Shape& shape);
+
+/// `dim` counted from the end when negative. Throws IndexError naming `where` when outside [-rank, rank).
+int64_t normalize_dim(int64_t dim, int64_t rank, const char* where);
+
+/// NumPy's broadcasting of two shapes. Throws ShapeError naming `where` and both shapes.
+Shape broadcast_shapes(const Shape& a, const Shape& b, const char* where);
+
+}  // namespace tessera

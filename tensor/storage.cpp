@@ -1,0 +1,76 @@
+#include "tensor/storage.h"
+
+#include "tensor/error.h"
+#include "tensor/memory/cpu_allocator.h"
+
+namespace tessera {
+
+intrusive_ptr<Storage> Storage::allocate(int64_t nbytes, Device device) {
+  require<NotBuiltError>(!device.is_cuda() || cuda_is_built(), "storage on ", device,
+                         ": this build has no CUDA backend");
+  intrusive_ptr<Storage> storage(new Storage(nbytes, device));
+  storage->category_ = current_category();
+  storage->account_ = device.is_meta() ? current_meta_account() : current_account();
+  storage->take_bytes();
+  return storage;
+}
+
+intrusive_ptr<Storage> Storage::wrap(void* data, int64_t nbytes, Device device,
+                                     std::function<void()> on_last_use) {
+  intrusive_ptr<Storage> storage(new Storage(nbytes, device));
+  storage->data_ = data;
+  storage->on_last_use_ = std::move(on_last_use);
+  return storage;
+}
+
+Storage::~Storage() {
+  if (on_last_use_) on_last_use_();
+  if (!released_) give_bytes();
+}
+
+void Storage::take_bytes() {
+  // A storage whose account refuses its bytes is released: it then has nothing to give back.
+  released_ = true;
+  account_->add(category_, nbytes_);
+  if (device_.is_cpu()) {
+    try {
+      data_ = cpu_allocate(nbytes_);
+    } catch (...) {
+      account_->remove(category_, nbytes_);
+      throw;
+    }
+  }
+  released_ = false;
+}
+
+void Storage::give_bytes() noexcept {
+  if (!account_) return;  // wrapped: somebody else's
+  if (device_.is_cpu()) cpu_free(data_, nbytes_);
+  data_ = nullptr;
+  account_->remove(category_, nbytes_);
+}
+
+void Storage::release() {
+  if (released_) return;
+  require<StorageError>(static_cast<bool>(account_), "release: storage '", label_,
+                        "' wraps memory that it does not own");
+  give_bytes();
+  released_ = true;
+}
+
+void Storage::refill() {
+  if (released_) take_bytes();
+}
+
+void Storage::retag(MemoryCategory category) {
+  if (account_ && !released_) account_->move(category_, category, nbytes_);
+  category_ = category;
+}
+
+void Storage::throw_released() const {
+  throw StorageError(text("the numbers of ",
+                          label_.empty() ? std::string("this storage") : "'" + label_ + "'", " (", nbytes_,
+                          " bytes on ", device_, ") were released: refill or unshard it before use"));
+}
+
+}  // namespace tessera

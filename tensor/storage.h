@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "tensor/device.h"
+#include "tensor/intrusive_ptr.h"
+#include "tensor/memory/account.h"
+
+namespace tessera {
+
+/// A block of bytes on a device, shared by a tensor and its views. Its bytes can be released and refilled in
+/// place: the storage keeps its identity, so views of it (also those saved in a graph) see the numbers again.
+/// It remembers the account and the category into which its bytes were entered.
+class Storage : public RefCounted<Storage> {
+ public:
+  /// Allocates `nbytes` (uninitialised; none on meta). Throws OutOfMemoryError, or NotBuiltError for an
+  /// unbuilt device.
+  static intrusive_ptr<Storage> allocate(int64_t nbytes, Device device);
+  /// Wraps memory that somebody else owns (a mapped file, a communicator's buffer); `on_last_use` is called
+  /// when the storage goes. Entered in no account.
+  static intrusive_ptr<Storage> wrap(void* data, int64_t nbytes, Device device,
+                                     std::function<void()> on_last_use);
+
+  Device device() const { return device_; }
+  int64_t nbytes() const { return nbytes_; }
+  /// Where the bytes are now; null on meta. Throws StorageError naming the label when they were released.
+  void* data() const {
+    if (released_) [[unlikely]]
+      throw_released();
+    return data_;
+  }
+
+  /// Gives the bytes back; every use until `refill` is an error. Does nothing when they already are released,
+  /// or on meta. Throws StorageError for wrapped memory.
+  void release();
+  /// Takes bytes again (uninitialised), for the same account. Does nothing when there are bytes.
+  void refill();
+  bool is_released() const { return released_; }
+
+  /// Moves the bytes to another category of the account.
+  void retag(MemoryCategory category);
+  MemoryCategory category() const { return category_; }
+
+  /// Who this is in error messages: the parameter's name and its unit.
+  void set_label(std::string label) { label_ = std::move(label); }
+  const std::string& label() const { return label_; }
+
+ private:
+  friend class RefCounted<Storage>;
+  Storage(int64_t nbytes, Device device) : device_(device), nbytes_(nbytes) {}
+  ~Storage();
+  void take_bytes();
+  void give_bytes() noexcept;
+  [[noreturn]] void throw_released() const;
+
+  Device device_;
+  MemoryCategory category_ = MemoryCategory::other;
+  bool released_ = false;
+  int64_t nbytes_;
+  void* data_ = nullptr;
+  intrusive_ptr<MemoryAccount> account_;
+  std::function<void()> on_last_use_;
+  std::string label_;
+};
+
+}  // namespace tessera

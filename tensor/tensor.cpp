@@ -1,0 +1,139 @@
+#include "tensor/tensor.h"
+
+#include <cstring>
+
+#include "tensor/cpu/copy.h"
+#include "tensor/ops/kernel.h"
+
+namespace tessera {
+namespace {
+constexpr Kernel<void(const Tensor&, const Tensor&)> copy_kernel{"copy", &kernels::cpu::copy, nullptr};
+constexpr Kernel<void(const Tensor&)> zero_kernel{"zero", &kernels::cpu::zero, nullptr};
+}  // namespace
+
+bool Tensor::layout_is_contiguous(const Shape& shape, const Strides& strides) {
+  int64_t expected = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    if (shape[i] == 0) return true;
+    if (shape[i] != 1 && strides[i] != expected) return false;
+    expected *= shape[i];
+  }
+  return true;
+}
+
+Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
+  for (int64_t extent : shape)
+    require<ShapeError>(extent >= 0, "a tensor's extents are at least 0, got ", shape);
+  Tensor tensor;
+  tensor.dtype_ = dtype;
+  tensor.shape_ = shape;
+  tensor.strides_ = contiguous_strides(shape);
+  tensor.numel_ = shape.numel();
+  tensor.storage_ = Storage::allocate(tensor.numel_ * size_of(dtype), device);
+  tensor.version_ = make_intrusive<VersionCounter>();
+  return tensor;
+}
+
+Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
+  Tensor tensor = empty(shape, dtype, device);
+  zero_kernel(device, tensor);
+  return tensor;
+}
+
+Tensor Tensor::over(intrusive_ptr<Storage> storage, DType dtype, const Shape& shape, const Strides& strides,
+                    int64_t offset) {
+  Tensor base;
+  base.storage_ = std::move(storage);
+  base.version_ = make_intrusive<VersionCounter>();
+  base.dtype_ = dtype;
+  return base.as_strided(shape, strides, offset);
+}
+
+Tensor Tensor::clone() const {
+  Tensor copy = empty_like(*this);
+  copy_kernel(device(), *this, copy);
+  return copy;
+}
+
+Tensor Tensor::contiguous() const {
+  return contiguous_ ? *this : clone();
+}
+
+Tensor Tensor::to(Device target) const {
+  if (device() == target) return *this;
+  if (target.is_meta()) return empty(shape_, dtype_, target);
+  throw DeviceError(text("to: no path from ", device(), " to ", target));
+}
+
+void Tensor::copy_from(const Tensor& source) const {
+  require<ShapeError>(source.shape_ == shape_, "copy_from: expected shape ", shape_, ", got ", source.shape_);
+  require<DTypeError>(source.dtype_ == dtype_, "copy_from: expected dtype ", dtype_, ", got ", source.dtype_);
+  copy_kernel(common_device("copy_from", {this, &source}), source, *this);
+  bump_version();
+}
+
+void Tensor::zero() const {
+  zero_kernel(device(), *this);
+  bump_version();
+}
+
+void Tensor::throw_not_readable(DType asked) const {
+  if (!device().is_cpu())
+    throw DeviceError(
+        text("data: the numbers of a tensor on ", device(), " cannot be read here: ", describe(*this)));
+  throw DTypeError(text("data: asked for ", asked, ", but this tensor is ", describe(*this)));
+}
+
+namespace {
+
+template <class T>
+double read_as_double(const Tensor& tensor) {
+  return static_cast<double>(*static_cast<const T*>(tensor.raw_data()));
+}
+
+void require_single_readable(const Tensor& tensor) {
+  require<ShapeError>(tensor.defined() && tensor.numel() == 1, "item: expected one element, got ",
+                      describe(tensor));
+  require<DeviceError>(tensor.device().is_cpu(), "item: there is no number to read in ", describe(tensor));
+}
+
+}  // namespace
+
+double Tensor::item() const {
+  require_single_readable(*this);
+  switch (dtype_) {
+    case DType::f64:
+      return read_as_double<double>(*this);
+    case DType::f32:
+      return read_as_double<float>(*this);
+    case DType::bf16:
+      return static_cast<float>(*static_cast<const bfloat16*>(raw_data()));
+    case DType::f16:
+      return static_cast<float>(*static_cast<const float16*>(raw_data()));
+    default:
+      return static_cast<double>(item_i64());
+  }
+}
+
+int64_t Tensor::item_i64() const {
+  require_single_readable(*this);
+  switch (dtype_) {
+    case DType::i64:
+      return *data<int64_t>();
+    case DType::i32:
+      return *data<int32_t>();
+    case DType::u8:
+      return *data<uint8_t>();
+    case DType::boolean:
+      return *data<bool>();
+    default:
+      throw DTypeError(text("item_i64: expected an integer or bool tensor, got ", describe(*this)));
+  }
+}
+
+std::string describe(const Tensor& tensor) {
+  if (!tensor.defined()) return "an undefined tensor";
+  return text(tensor.shape(), " ", tensor.dtype(), " on ", tensor.device());
+}
+
+}  // namespace tessera

@@ -1,0 +1,168 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+
+#include "tensor/device.h"
+#include "tensor/dtype.h"
+#include "tensor/error.h"
+#include "tensor/shape.h"
+#include "tensor/storage.h"
+
+namespace tessera {
+
+/// Counts the in-place changes of a tensor and its views.
+struct VersionCounter : RefCounted<VersionCounter> {
+  std::atomic<uint64_t> value{0};
+};
+
+/// Numbers: dtype, shape, strides, offset, device, storage. A Tensor is a handle: copies share the storage,
+/// and writing through one is seen by all. Knows nothing of gradients (see autograd/variable.h).
+class Tensor {
+ public:
+  /// An undefined tensor: no shape, no storage.
+  Tensor() = default;
+
+  /// Uninitialised, contiguous. On meta: shape only. Throws ShapeError for a negative extent.
+  static Tensor empty(const Shape& shape, DType dtype, Device device = cpu());
+  /// Of the same shape, dtype and device; contiguous.
+  static Tensor empty_like(const Tensor& other) { return empty(other.shape_, other.dtype_, other.device()); }
+  /// All bytes zero.
+  static Tensor zeros(const Shape& shape, DType dtype, Device device = cpu());
+  /// A copy of `values` in row-major order. Throws ShapeError when their number is not the shape's.
+  template <class T>
+  static Tensor from(std::span<const T> values, const Shape& shape);
+  template <class T>
+  static Tensor from(std::initializer_list<T> values, const Shape& shape) {
+    return from(std::span<const T>(values.begin(), values.size()), shape);
+  }
+  /// One-dimensional.
+  template <class T>
+  static Tensor from(std::initializer_list<T> values) {
+    return from(values, {static_cast<int64_t>(values.size())});
+  }
+  /// 0-dim.
+  template <class T>
+  static Tensor scalar(T value) {
+    return from({value}, {});
+  }
+  /// A view of `storage`. Throws ShapeError when an element would lie outside it.
+  static Tensor over(intrusive_ptr<Storage> storage, DType dtype, const Shape& shape, const Strides& strides,
+                     int64_t offset = 0);
+
+  bool defined() const { return static_cast<bool>(storage_); }
+  DType dtype() const { return dtype_; }
+  Device device() const { return storage_ ? storage_->device() : cpu(); }
+  bool is_meta() const { return device().is_meta(); }
+  const Shape& shape() const { return shape_; }
+  const Strides& strides() const { return strides_; }
+  int rank() const { return shape_.rank(); }
+  int64_t numel() const { return numel_; }
+  /// Bytes of its elements.
+  int64_t nbytes() const { return numel_ * size_of(dtype_); }
+  /// The extent of `dim`, counted from the end when negative. Throws IndexError.
+  int64_t size(int64_t dim) const { return shape_[normalize_dim(dim, rank(), "size")]; }
+  /// Elements from the storage's start to the first one.
+  int64_t offset() const { return offset_; }
+  bool is_contiguous() const { return contiguous_; }
+  const intrusive_ptr<Storage>& storage() const { return storage_; }
+  /// Whether both are windows onto one storage.
+  bool shares_storage(const Tensor& other) const { return storage_ == other.storage_; }
+
+  /// The first element, computed from the storage at each call; null on meta. Throws StorageError when
+  /// released.
+  void* raw_data() const {
+    return static_cast<char*>(storage_->data()) + (is_meta() ? 0 : offset_ * size_of(dtype_));
+  }
+  /// The same, typed. Throws DTypeError when T is not the dtype, DeviceError when not on the CPU.
+  template <class T>
+  T* data() const {
+    if (dtype_ != dtype_of<T> || !device().is_cpu()) [[unlikely]]
+      throw_not_readable(dtype_of<T>);
+    return reinterpret_cast<T*>(raw_data());
+  }
+  /// The only element, converted. Throws ShapeError when there is not exactly one, DeviceError on meta.
+  double item() const;
+  /// The only element of an integer or bool tensor.
+  int64_t item_i64() const;
+
+  // Views: no bytes are copied, and the version counter is shared.
+
+  /// The same elements under another shape; one extent may be -1. Throws ShapeError when the sizes differ, or
+  /// when the strides cannot express it (`reshape` copies then).
+  Tensor view(const Shape& shape) const;
+  Tensor transpose(int64_t dim0, int64_t dim1) const;
+  /// Dimension i of the result is dimension `order[i]` of this one.
+  Tensor permute(const Shape& order) const;
+  /// Broadcasts extents of 1 (and new leading dimensions) by stride 0; -1 keeps an extent.
+  Tensor expand(const Shape& shape) const;
+  /// Elements start, start+step, ... below `end` along `dim`; negative bounds count from the end and are
+  /// clamped.
+  Tensor slice(int64_t dim, int64_t start, int64_t end, int64_t step = 1) const;
+  /// `slice(dim, start, start + length)`. Throws IndexError when that is not inside.
+  Tensor narrow(int64_t dim, int64_t start, int64_t length) const;
+  /// Index `i` of `dim`, which goes away. Throws IndexError.
+  Tensor select(int64_t dim, int64_t i) const;
+  Tensor unsqueeze(int64_t dim) const;
+  /// Removes `dim`. Throws ShapeError when its extent is not 1.
+  Tensor squeeze(int64_t dim) const;
+  /// Joins dimensions start..end into one. As `view`.
+  Tensor flatten(int64_t start = 0, int64_t end = -1) const;
+  /// Any window onto the storage, offset in elements. Throws ShapeError when it leaves the storage.
+  Tensor as_strided(const Shape& shape, const Strides& strides, int64_t offset) const;
+  /// The same numbers with a version counter of its own (a parameter inside a flat buffer), or with
+  /// `source`'s.
+  Tensor with_own_version() const;
+  Tensor with_version_of(const Tensor& source) const;
+
+  // Copies.
+
+  /// As `view`, copying where strides cannot express it.
+  Tensor reshape(const Shape& shape) const;
+  /// This tensor if contiguous, else a contiguous copy.
+  Tensor contiguous() const;
+  /// A contiguous copy of its own.
+  Tensor clone() const;
+  /// On another device: this tensor if already there. To meta: the shape. Throws DeviceError from meta.
+  Tensor to(Device device) const;
+  /// Copies the numbers of `source` (same shape and dtype) into this tensor and counts a change.
+  void copy_from(const Tensor& source) const;
+  /// All bytes zero; counts a change.
+  void zero() const;
+
+  /// Counts in-place changes of this tensor and its views.
+  uint64_t version() const { return version_->value.load(std::memory_order_relaxed); }
+  /// To be called by whatever writes in place.
+  void bump_version() const { version_->value.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  Tensor with_layout(const Shape& shape, const Strides& strides, int64_t offset) const;
+  [[noreturn]] void throw_not_readable(DType asked) const;
+  static bool layout_is_contiguous(const Shape& shape, const Strides& strides);
+
+  intrusive_ptr<Storage> storage_;
+  intrusive_ptr<VersionCounter> version_;
+  DType dtype_ = DType::f32;
+  bool contiguous_ = true;
+  int64_t offset_ = 0;
+  int64_t numel_ = 0;
+  Shape shape_;
+  Strides strides_;
+};
+
+/// "(2, 128, 512) f32 on cpu": how error messages name a tensor.
+std::string describe(const Tensor& tensor);
+
+template <class T>
+Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
+  require<ShapeError>(static_cast<int64_t>(values.size()) == shape.numel(), "Tensor::from: shape ", shape,
+                      " takes ", shape.numel(), " values, got ", values.size());
+  Tensor tensor = empty(shape, dtype_of<T>);
+  T* out = tensor.data<T>();
+  for (size_t i = 0; i < values.size(); ++i) out[i] = values.begin()[i];
+  return tensor;
+}
+
+}  // namespace tessera

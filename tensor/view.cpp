@@ -1,0 +1,232 @@
+#include <algorithm>
+
+#include "tensor/tensor.h"
+
+namespace tessera {
+namespace {
+
+/// Replaces one -1 in `shape` by what `numel` leaves for it.
+Shape resolve_extents(const Shape& shape, const Tensor& tensor, const char* where) {
+  Shape resolved = shape;
+  int64_t known = 1, unknown = -1;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i] == -1) {
+      require<ShapeError>(unknown < 0, where, ": at most one extent may be -1, got ", shape);
+      unknown = i;
+    } else {
+      require<ShapeError>(shape[i] >= 0, where, ": extents are -1 or at least 0, got ", shape);
+      known *= shape[i];
+    }
+  }
+  if (unknown >= 0) {
+    require<ShapeError>(known > 0 && tensor.numel() % known == 0, where, ": ", tensor.shape(), " of ",
+                        tensor.numel(), " elements does not divide into ", shape);
+    resolved[unknown] = tensor.numel() / known;
+  }
+  require<ShapeError>(resolved.numel() == tensor.numel(), where, ": ", tensor.shape(), " has ",
+                      tensor.numel(), " elements, ", shape, " takes ", resolved.numel());
+  return resolved;
+}
+
+/// Strides under which `shape` shows the elements of (from, strides) in the same order; false when there are
+/// none.
+bool view_strides(const Shape& from, const Strides& strides, const Shape& shape, Strides& out) {
+  out = contiguous_strides(shape);
+  if (shape.numel() == 0) return true;
+  int new_dim = shape.rank() - 1;
+  int64_t chunk = 1;  // elements of the current run of old dimensions that lie evenly spaced
+  int64_t base = 1;   // their spacing
+  for (int i = from.rank() - 1; i >= 0; --i) {
+    if (chunk == 1) base = strides[i];
+    chunk *= from[i];
+    const bool run_ends = i == 0 || (from[i - 1] != 1 && strides[i - 1] != chunk * base);
+    if (!run_ends) continue;
+    int64_t filled = 1;
+    while (new_dim >= 0 && (filled < chunk || shape[new_dim] == 1)) {
+      out[new_dim] = filled * base;
+      filled *= shape[new_dim--];
+    }
+    if (filled != chunk) return false;
+    chunk = 1;
+  }
+  return true;
+}
+
+}  // namespace
+
+Tensor Tensor::with_layout(const Shape& shape, const Strides& strides, int64_t offset) const {
+  Tensor view = *this;
+  view.shape_ = shape;
+  view.strides_ = strides;
+  view.offset_ = offset;
+  view.numel_ = shape.numel();
+  view.contiguous_ = layout_is_contiguous(shape, strides);
+  return view;
+}
+
+Tensor Tensor::view(const Shape& shape) const {
+  const Shape resolved = resolve_extents(shape, *this, "view");
+  if (contiguous_) return with_layout(resolved, contiguous_strides(resolved), offset_);
+  Strides strides;
+  require<ShapeError>(view_strides(shape_, strides_, resolved, strides), "view: ", shape_, " with strides ",
+                      strides_, " cannot be seen as ", resolved, " without a copy; use reshape");
+  return with_layout(resolved, strides, offset_);
+}
+
+Tensor Tensor::reshape(const Shape& shape) const {
+  const Shape resolved = resolve_extents(shape, *this, "reshape");
+  Strides strides;
+  if (contiguous_ || !view_strides(shape_, strides_, resolved, strides)) return contiguous().view(resolved);
+  return with_layout(resolved, strides, offset_);
+}
+
+Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const {
+  dim0 = normalize_dim(dim0, rank(), "transpose");
+  dim1 = normalize_dim(dim1, rank(), "transpose");
+  Shape shape = shape_;
+  Strides strides = strides_;
+  std::swap(shape[dim0], shape[dim1]);
+  std::swap(strides[dim0], strides[dim1]);
+  return with_layout(shape, strides, offset_);
+}
+
+Tensor Tensor::permute(const Shape& order) const {
+  require<ShapeError>(order.rank() == rank(), "permute: ", shape_, " has ", rank(),
+                      " dimensions, the order is ", order);
+  Shape shape = shape_;
+  Strides strides = strides_;
+  unsigned seen = 0;
+  for (int i = 0; i < rank(); ++i) {
+    const int64_t from = normalize_dim(order[i], rank(), "permute");
+    require<ValueError>(!(seen >> from & 1u), "permute: dimension ", from, " stands twice in ", order);
+    seen |= 1u << from;
+    shape[i] = shape_[from];
+    strides[i] = strides_[from];
+  }
+  return with_layout(shape, strides, offset_);
+}
+
+Tensor Tensor::expand(const Shape& shape) const {
+  require<ShapeError>(shape.rank() >= rank(), "expand: ", shape_, " does not expand to ", shape);
+  Shape extents = shape;
+  Strides strides = Shape::filled(shape.rank(), 0);
+  const int added = shape.rank() - rank();
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (i < added) {
+      require<ShapeError>(shape[i] >= 0, "expand: a new leading dimension needs an extent, got ", shape);
+      continue;
+    }
+    const int64_t have = shape_[i - added];
+    if (extents[i] == -1) extents[i] = have;
+    require<ShapeError>(have == extents[i] || have == 1, "expand: ", shape_, " does not expand to ", shape,
+                        ": dimension ", i, " is ", have, ", not 1");
+    strides[i] = have == extents[i] ? strides_[i - added] : 0;
+  }
+  return with_layout(extents, strides, offset_);
+}
+
+Tensor Tensor::slice(int64_t dim, int64_t start, int64_t end, int64_t step) const {
+  require<ShapeError>(rank() > 0, "slice: a 0-dim tensor has no dimension to slice");
+  dim = normalize_dim(dim, rank(), "slice");
+  require<ValueError>(step >= 1, "slice: expected a step of at least 1, got ", step);
+  const int64_t n = shape_[dim];
+  if (start < 0) start += n;
+  if (end < 0) end += n;
+  start = std::clamp<int64_t>(start, 0, n);
+  end = std::clamp<int64_t>(end, start, n);
+  Shape shape = shape_;
+  Strides strides = strides_;
+  shape[dim] = (end - start + step - 1) / step;
+  strides[dim] *= step;
+  return with_layout(shape, strides, offset_ + start * strides_[dim]);
+}
+
+Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length) const {
+  require<ShapeError>(rank() > 0, "narrow: a 0-dim tensor has no dimension to narrow");
+  dim = normalize_dim(dim, rank(), "narrow");
+  require<IndexError>(start >= 0 && length >= 0 && start + length <= shape_[dim], "narrow: elements ", start,
+                      " to ", start + length, " of dimension ", dim, " are not inside ", shape_);
+  return slice(dim, start, start + length);
+}
+
+Tensor Tensor::select(int64_t dim, int64_t i) const {
+  require<ShapeError>(rank() > 0, "select: a 0-dim tensor has no dimension to select from");
+  dim = normalize_dim(dim, rank(), "select");
+  const int64_t n = shape_[dim];
+  require<IndexError>(i >= -n && i < n, "select: index ", i, " is outside dimension ", dim, " of ", shape_);
+  if (i < 0) i += n;
+  Shape shape = shape_;
+  Strides strides = strides_;
+  shape.erase(dim);
+  strides.erase(dim);
+  return with_layout(shape, strides, offset_ + i * strides_[dim]);
+}
+
+Tensor Tensor::unsqueeze(int64_t dim) const {
+  dim = normalize_dim(dim, rank() + 1, "unsqueeze");
+  Shape shape = shape_;
+  Strides strides = strides_;
+  strides.insert(dim, dim < rank() ? shape_[dim] * strides_[dim] : 1);
+  shape.insert(dim, 1);
+  return with_layout(shape, strides, offset_);
+}
+
+Tensor Tensor::squeeze(int64_t dim) const {
+  dim = normalize_dim(dim, rank(), "squeeze");
+  require<ShapeError>(rank() > 0 && shape_[dim] == 1, "squeeze: dimension ", dim, " of ", shape_,
+                      " is not 1");
+  Shape shape = shape_;
+  Strides strides = strides_;
+  shape.erase(dim);
+  strides.erase(dim);
+  return with_layout(shape, strides, offset_);
+}
+
+Tensor Tensor::flatten(int64_t start, int64_t end) const {
+  start = normalize_dim(start, rank(), "flatten");
+  end = normalize_dim(end, rank(), "flatten");
+  require<IndexError>(start <= end, "flatten: dimensions ", start, " to ", end, " of ", shape_,
+                      " are out of order");
+  if (rank() == 0) return view({1});
+  Shape shape;
+  int64_t joined = 1;
+  for (int i = 0; i < rank(); ++i) {
+    if (i >= start && i <= end) joined *= shape_[i];
+    if (i == end)
+      shape.push_back(joined);
+    else if (i < start || i > end)
+      shape.push_back(shape_[i]);
+  }
+  return view(shape);
+}
+
+Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, int64_t offset) const {
+  require<ShapeError>(shape.rank() == strides.rank(), "as_strided: ", shape.rank(), " extents and ",
+                      strides.rank(), " strides");
+  int64_t last = offset;
+  for (int i = 0; i < shape.rank(); ++i) {
+    require<ShapeError>(shape[i] >= 0 && strides[i] >= 0,
+                        "as_strided: expected extents and strides of at least 0, got ", shape, " and ",
+                        strides);
+    last += (shape[i] - 1) * strides[i];
+  }
+  require<ShapeError>(
+      offset >= 0 && (shape.numel() == 0 || (last + 1) * size_of(dtype_) <= storage_->nbytes()),
+      "as_strided: ", shape, " with strides ", strides, " at offset ", offset, " needs ", last + 1,
+      " elements of ", dtype_, ", the storage has ", storage_->nbytes(), " bytes");
+  return with_layout(shape, strides, offset);
+}
+
+Tensor Tensor::with_own_version() const {
+  Tensor alias = *this;
+  alias.version_ = make_intrusive<VersionCounter>();
+  return alias;
+}
+
+Tensor Tensor::with_version_of(const Tensor& source) const {
+  Tensor alias = *this;
+  alias.version_ = source.version_;
+  return alias;
+}
+
+}  // namespace tessera
