@@ -21,7 +21,11 @@ function(tessera_compile_options target)
             -Wundef
             $<$<BOOL:${TESSERA_WARNINGS_AS_ERRORS}>:-Werror>
             $<$<CONFIG:Release>:-O2>
-            $<$<CONFIG:Debug>:-Og>>)
+            $<$<CONFIG:Debug>:-Og>>
+            $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false
+            --extended-lambda
+            --expt-relaxed-constexpr
+            $<$<BOOL:${TESSERA_WARNINGS_AS_ERRORS}>:--Werror=all-warnings>>)
   if(TESSERA_COMPILER_LAUNCHER)
     set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER "${TESSERA_COMPILER_LAUNCHER}")
   endif()
@@ -69,13 +73,6 @@ function(tessera_generate_headers)
     endforeach()
   endforeach()
   set(TESSERA_INCLUDES "${includes}")
-  foreach(option IN ITEMS TESSERA_WITH_OPENMP TESSERA_WITH_ONEDNN TESSERA_WITH_CUDA)
-    if(${option})
-      set(${option}_BOOL true)
-    else()
-      set(${option}_BOOL false)
-    endif()
-  endforeach()
   foreach(header IN ITEMS tessera version build)
     configure_file("${PROJECT_SOURCE_DIR}/tools/cmake/${header}.h.in" "${PROJECT_BINARY_DIR}/include/tessera/${header}.h" @ONLY)
   endforeach()

@@ -1,0 +1,5 @@
+#include <tessera/tessera.h>
+
+#include <cstdio>
+
+int main() { std::printf("built with Tessera %s\n", TESSERA_VERSION); }

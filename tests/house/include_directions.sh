@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# usage: include_directions.sh ROOT
+# Checks that every folder below ROOT includes only what it may: the table is the design of the house.
+set -euo pipefail
+
+declare -A may=(
+  [tensor]="tensor"
+  [autograd]="tensor autograd"
+  [nn]="tensor autograd nn"
+  [optim]="tensor autograd optim"
+  [data]="tensor data"
+  [models]="tensor autograd nn models"
+  [dist]="tensor autograd nn optim dist"
+  [tools]="tensor autograd nn optim data models dist tools"
+  [tests]="tensor autograd nn optim data models dist tools tests"
+)
+# A library outside ours stays where it is wrapped: folders that may include its headers.
+declare -A library=(
+  ["Eigen/"]="tensor tests"
+  ["dnnl|oneapi/dnnl/"]="tensor"
+  ["omp\.h"]="tensor"
+  ["json/"]="dist tools tests"
+  ["curl/"]="data tools"
+  ["openssl/"]="data tools tests"
+  ["CLI/"]="tools"
+)
+
+sources() { find "$1" -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0; }
+
+# The includes of a folder, as FILE:LINE:PATH, of the kind "..." or <...>.
+includes() {
+  sources "$1" | xargs -0 -r grep -HnoE "^ *# *include *$2[^\">]+" | sed -E "s/:( *# *include *.)/:/" || true
+}
+
+check() {
+  local root=$1 wrong=0 folder place file line path
+  for folder in "${!may[@]}"; do
+    [[ -d $root/$folder ]] || continue
+    while IFS=: read -r file line path; do
+      case $path in
+        tessera/version.h | tessera/build.h) continue ;;
+        tessera/tessera.h) [[ $folder == tests || $folder == tools ]] && continue ;;
+      esac
+      if [[ " ${may[$folder]} " != *" ${path%%/*} "* || ! -e $root/$path ]]; then
+        echo "$file:$line: includes \"$path\"; $folder may include, from the root: ${may[$folder]}"
+        wrong=1
+      fi
+    done < <(includes "$root/$folder" '"')
+    for place in "${!library[@]}"; do
+      [[ " ${library[$place]} " == *" $folder "* ]] && continue
+      while IFS=: read -r file line path; do
+        echo "$file:$line: includes <$path>, which only these may: ${library[$place]}"
+        wrong=1
+      done < <(includes "$root/$folder" '<' | grep -E ":($place)" || true)
+    done
+  done
+  return $wrong
+}
+
+# The check has to catch what it is for: two wrong includes in a small house, and a right one.
+house=$(mktemp -d)
+trap 'rm -rf "$house"' EXIT
+mkdir "$house/tensor" "$house/nn"
+echo '#include "nn/module.h"' >"$house/tensor/shape.h"
+printf '#include "tensor/shape.h"\n#include <json/json.h>\n' >"$house/nn/module.h"
+if [[ $(check "$house" | wc -l) != 2 ]]; then
+  echo "the check itself is broken: it should have found two wrong includes, and found:"
+  check "$house" || true
+  exit 1
+fi
+
+check "$1" && echo "all includes point the right way"

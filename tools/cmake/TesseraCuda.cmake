@@ -1,0 +1,9 @@
+# Included where -DTESSERA_CUDA=ON: enables the language for the architectures we tune for, unless others are asked for.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 90)
+endif()
+enable_language(CUDA)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+find_package(CUDAToolkit REQUIRED)
+set(TESSERA_WITH_CUDA ON)
