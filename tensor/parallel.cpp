@@ -58,7 +58,7 @@ void set_num_threads(int threads) {
   thread_count = threads;
 }
 
-void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
+void parallel_for(int64_t n, [[maybe_unused]] int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
   if (n <= 0) return;
   enter_compute_thread();
 #if defined(_OPENMP)

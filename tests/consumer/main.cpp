@@ -2,4 +2,6 @@
 
 #include <cstdio>
 
-int main() { std::printf("built with Tessera %s\n", TESSERA_VERSION); }
+int main() {
+  std::printf("built with Tessera %s\n", TESSERA_VERSION);
+}

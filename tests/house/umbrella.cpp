@@ -9,8 +9,9 @@ const char* version_seen_elsewhere();
 
 // umbrella_again.cpp includes the header too: linking both fails if it defines anything that is not inline.
 TEST_CASE("umbrella header: stands alone, and in two sources of one program") {
-  const std::string numbers = std::to_string(TESSERA_VERSION_MAJOR) + "." + std::to_string(TESSERA_VERSION_MINOR) +
-                              "." + std::to_string(TESSERA_VERSION_PATCH);
+  const std::string numbers = std::to_string(TESSERA_VERSION_MAJOR) + "." +
+                              std::to_string(TESSERA_VERSION_MINOR) + "." +
+                              std::to_string(TESSERA_VERSION_PATCH);
   CHECK(numbers == TESSERA_VERSION);
   CHECK(numbers == version_seen_elsewhere());
 }

@@ -1,4 +1,6 @@
 #include "tessera/tessera.h"
 
 const char* version_seen_elsewhere();
-const char* version_seen_elsewhere() { return TESSERA_VERSION; }
+const char* version_seen_elsewhere() {
+  return TESSERA_VERSION;
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# usage: tools/lint.sh [FILE...]
+# Checks format (clang-format), that every header stands alone, clang-tidy's findings and shellcheck's: on the files
+# given, else on every source of the repository. Changes nothing; `clang-format -i FILE` repairs the format.
+set -euo pipefail
+# shellcheck source=setup.sh
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+cd "$root"
+
+files=("$@")
+if ((${#files[@]} == 0)); then
+  mapfile -d '' -t files < <(git ls-files -z '*.h' '*.cpp' '*.cu' '*.cuh' '*.sh' .ci/run)
+fi
+formatted=() headers=() sources=() scripts=()
+for file in "${files[@]}"; do
+  [[ -e $file ]] || continue # deleted, and not yet committed
+  case $file in
+    *.h | *.cpp | *.cu | *.cuh) formatted+=("$file") ;;
+    *) scripts+=("$file") ;;
+  esac
+  case $file in
+    *.h) headers+=("$file") ;;
+    tests/consumer/*) ;; # a project of its own
+    *.cpp) sources+=("$file") ;;
+  esac
+done
+wrong=0
+
+say "clang-format on ${#formatted[@]} files"
+((${#formatted[@]} == 0)) || clang-format --dry-run --Werror "${formatted[@]}" || wrong=1
+
+say "shellcheck on ${#scripts[@]} scripts"
+((${#scripts[@]} == 0)) || shellcheck "${scripts[@]}" || wrong=1
+
+[[ -e build/debug/compile_commands.json && -e build/debug/include/tessera/tessera.h ]] || configure debug >/dev/null
+
+say "${#headers[@]} headers, each alone"
+if ((${#headers[@]})); then
+  # shellcheck disable=SC2016
+  printf '%s\0' "${headers[@]}" | xargs -0 -P "$(nproc)" -I{} sh -c \
+    'echo "#include \"$1\"" | g++ -std=c++20 -fsyntax-only -Wall -Wextra -I . -I build/debug/include \
+       -DTESSERA_ISA=baseline -x c++ -' sh {} || wrong=1
+fi
+
+say "clang-tidy on ${#sources[@]} sources"
+if ((${#sources[@]})); then
+  printf '%s\0' "${sources[@]}" | xargs -0 -P "$(nproc)" -n 4 \
+    clang-tidy --quiet -p build/debug --extra-arg=-Wno-unknown-warning-option 2>/dev/null || wrong=1
+fi
+
+((wrong == 0)) && say "nothing found"
+exit $wrong
