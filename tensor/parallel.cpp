@@ -24,7 +24,7 @@ int available_cores() {
 }
 
 thread_local int thread_count = 0;  // 0: not set in this thread yet
-thread_local bool inside_parallel = false;
+[[maybe_unused]] thread_local bool inside_parallel = false;  // unused without OpenMP
 thread_local bool denormals_flushed = false;
 
 void flush_denormals() {

@@ -7,6 +7,7 @@ function(tessera_compile_options target)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
   # No contraction: a product and a sum are fused where the source says fma, and nowhere else, so that every
   # processor and every loop tail gives the same bits.
+  # CMake 3.25 does not know C++20 in nvcc, hence its flag by hand.
   target_compile_options(
     ${target}
     PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off
@@ -22,7 +23,8 @@ function(tessera_compile_options target)
             $<$<BOOL:${TESSERA_WARNINGS_AS_ERRORS}>:-Werror>
             $<$<CONFIG:Release>:-O2>
             $<$<CONFIG:Debug>:-Og>>
-            $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false
+            $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20
+            --fmad=false
             --extended-lambda
             --expt-relaxed-constexpr
             $<$<BOOL:${TESSERA_WARNINGS_AS_ERRORS}>:--Werror=all-warnings>>)
