@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "tensor/tensor.h"
+
+namespace tessera::detail {
+
+/// Row-major index of the first NaN; -1 when there is none (or no numbers: meta, integers, undefined).
+int64_t first_nan(const Tensor& values);
+/// "(2, 0, 5)": the position of a row-major index.
+std::string element_name(int64_t index, const Shape& shape);
+
+}  // namespace tessera::detail

@@ -1,0 +1,111 @@
+// backward() and grad(): what users call, in terms of the engine.
+
+#include "autograd/engine.h"
+#include "autograd/split_backward.h"
+#include "tensor/ops/creation.h"
+
+namespace tessera {
+namespace {
+
+/// The gradient that enters at `root`: given, or one for a scalar.
+Variable root_gradient(const Variable& root, const Variable& given, const char* where) {
+  if (!given.defined()) {
+    require<AutogradError>(root.numel() == 1, where,
+                           ": a gradient can be implied only for a scalar, this is ", to_string(root),
+                           "; give one of that shape, or reduce it (sum, mean) first");
+    return ops::ones(root.shape(), root.dtype(), root.device());
+  }
+  require<ShapeError>(given.shape() == root.shape(), where, ": expected a gradient of shape ", root.shape(),
+                      ", got ", given.shape());
+  require<DTypeError>(given.dtype() == root.dtype(), where, ": expected a gradient of ", root.dtype(),
+                      ", got ", given.dtype());
+  return given;
+}
+
+void seed_roots(Engine& engine, std::span<const Variable> roots, std::span<const Variable> gradients,
+                const char* where) {
+  require<ValueError>(!roots.empty(), where, ": expected at least one root");
+  require<ValueError>(gradients.empty() || gradients.size() == roots.size(), where, ": expected ",
+                      roots.size(), " gradients, one per root, got ", gradients.size());
+  for (size_t i = 0; i < roots.size(); ++i) {
+    require<AutogradError>(
+        roots[i].requires_grad(), where, ": ", to_string(roots[i]),
+        " depends on nothing that requires a gradient (a constant, or computed under NoGrad)");
+    engine.seed(gradient_edge(roots[i]),
+                root_gradient(roots[i], gradients.empty() ? Variable() : gradients[i], where));
+  }
+}
+
+}  // namespace
+
+void backward(std::span<const Variable> roots, std::span<const Variable> gradients, BackwardOptions options,
+              std::span<const Variable> inputs) {
+  for (const Variable& input : inputs)
+    require<AutogradError>(input.is_leaf() && input.requires_grad(), "backward: ", to_string(input),
+                           " is not a leaf that requires a gradient; use grad() for computed Variables");
+  Engine engine(options);
+  seed_roots(engine, roots, gradients, "backward");
+  engine.accumulate_into(inputs);
+  engine.run();
+}
+
+std::vector<Variable> grad(std::span<const Variable> roots, std::span<const Variable> inputs,
+                           std::span<const Variable> gradients, GradOptions options) {
+  Engine engine({.retain_graph = options.retain_graph, .create_graph = options.create_graph});
+  seed_roots(engine, roots, gradients, "grad");
+  std::vector<Variable> results(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    require<AutogradError>(inputs[i].requires_grad(), "grad: input ", i, ", ", to_string(inputs[i]),
+                           ", requires no gradient");
+    engine.capture(inputs[i], i);
+  }
+  engine.run(&results);
+  if (!options.allow_unused)
+    for (size_t i = 0; i < inputs.size(); ++i)
+      require<AutogradError>(results[i].defined(), "grad: no root depends on input ", i, ", ",
+                             to_string(inputs[i]),
+                             "; say {.allow_unused = true} to get an undefined gradient for it");
+  return results;
+}
+
+std::vector<Variable> grad(const Variable& root, std::initializer_list<Variable> inputs,
+                           GradOptions options) {
+  return grad({&root, 1}, std::span<const Variable>(inputs.begin(), inputs.size()), {}, options);
+}
+
+void Variable::backward(BackwardOptions options) const {
+  tessera::backward({this, 1}, {}, options);
+}
+
+void Variable::backward(const Variable& gradient, BackwardOptions options) const {
+  tessera::backward({this, 1}, {&gradient, 1}, options);
+}
+
+SplitBackward::SplitBackward(std::span<const Variable> roots, std::span<const Variable> gradients)
+    : roots_(roots.begin(), roots.end()), gradients_(gradients.begin(), gradients.end()) {}
+
+std::vector<Variable> SplitBackward::input_gradients(std::span<const Variable> inputs) {
+  Engine engine({});
+  seed_roots(engine, roots_, gradients_, "SplitBackward");
+  std::vector<Variable> results(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) engine.capture(inputs[i], i);
+  engine.keep_pending(&pending_);
+  engine.run(&results);
+  if (!engine.reaches_anything()) return results;
+  roots_.clear();
+  gradients_.clear();
+  return results;
+}
+
+void SplitBackward::weight_gradients() {
+  Engine engine({});
+  if (!roots_.empty()) seed_roots(engine, roots_, gradients_, "SplitBackward");
+  for (PendingNode& pending : pending_) engine.seed(std::move(pending));
+  pending_.clear();
+  roots_.clear();
+  gradients_.clear();
+  engine.accumulate_into({});
+  engine.run();
+}
+
+}  // namespace tessera

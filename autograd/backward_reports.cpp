@@ -1,0 +1,51 @@
+#include "autograd/backward_reports.h"
+
+namespace tessera {
+namespace {
+thread_local BackwardObserver* observers = nullptr;
+thread_local int depth = 0;
+thread_local std::vector<std::function<void()>> end_callbacks;
+}  // namespace
+
+BackwardObserver::BackwardObserver(BackwardStartHook hook) : hook_(std::move(hook)), outer_(observers) {
+  observers = this;
+}
+
+BackwardObserver::~BackwardObserver() {
+  for (BackwardObserver** link = &observers; *link; link = &(*link)->outer_)
+    if (*link == this) {
+      *link = outer_;
+      return;
+    }
+}
+
+bool backward_is_observed() {
+  return observers != nullptr;
+}
+
+void notify_backward_start(std::span<const Variable> leaves) {
+  for (BackwardObserver* observer = observers; observer; observer = observer->outer_) observer->hook_(leaves);
+}
+
+void queue_backward_end(std::function<void()> callback) {
+  require<AutogradError>(depth > 0, "queue_backward_end: no backward is running in this thread");
+  end_callbacks.push_back(std::move(callback));
+}
+
+BackwardInProgress::BackwardInProgress() {
+  ++depth;
+}
+
+void BackwardInProgress::finish() {
+  if (depth > 1) return;
+  for (size_t i = 0; i < end_callbacks.size(); ++i) {
+    const auto callback = std::move(end_callbacks[i]);  // may queue further ones
+    callback();
+  }
+}
+
+BackwardInProgress::~BackwardInProgress() {
+  if (--depth == 0) end_callbacks.clear();
+}
+
+}  // namespace tessera

@@ -1,0 +1,107 @@
+#include "autograd/checkpoint.h"
+
+#include <memory>
+#include <optional>
+
+#include "autograd/grad_mode.h"
+#include "autograd/record.h"
+
+namespace tessera {
+namespace {
+
+/// Leaves a rerun once everything that backward needs has been saved again.
+struct RerunComplete {};
+
+/// One checkpointed call: what it takes to run it again, and, after that, the values its operations had
+/// saved.
+class Recomputation : public std::enable_shared_from_this<Recomputation> {
+ public:
+  Recomputation(std::string name, Segment segment, const std::vector<Variable>& inputs)
+      : name_(std::move(name)), segment_(std::move(segment)) {
+    // Inputs are saved like any operation's: an enclosing segment's hook may pack them.
+    for (const Variable& input : inputs)
+      inputs_.emplace_back("checkpoint", SavedItem(input), std::span<const Tensor>{});
+  }
+
+  /// Notes in the first run what a saved value looks like; its place is its number.
+  size_t declare(const Tensor& value) {
+    expected_.push_back({value.shape(), value.dtype()});
+    return expected_.size() - 1;
+  }
+
+  Tensor value(size_t index) {
+    if (index >= values_.size() || !values_[index].defined()) rerun();
+    require<AutogradError>(values_[index].defined(), "checkpoint '", name_, "': running it again saved ",
+                           saved_again_, " values, the first run saved ", expected_.size());
+    return values_[index];
+  }
+
+  void release(size_t index) {
+    if (index < values_.size()) values_[index] = Tensor();
+    if (++released_ >= expected_.size()) inputs_.clear();
+  }
+
+ private:
+  void rerun() {
+    std::vector<Variable> inputs;
+    GradMode record(true);
+    for (const SavedValue& input : inputs_) inputs.push_back(input.variable("checkpoint", nullptr));
+    values_.assign(expected_.size(), Tensor());
+    saved_again_ = 0;
+    SavedValueHooks hooks([this](const char* op, const Tensor& value) { return keep(op, value); });
+    try {
+      segment_(inputs);
+    } catch (const RerunComplete&) {
+    }
+  }
+
+  std::shared_ptr<Packed> keep(const char* op, const Tensor& value) {
+    require<AutogradError>(saved_again_ < expected_.size(), "checkpoint '", name_,
+                           "': running it again saves more than the ", expected_.size(),
+                           " values of the first run ('", op, "' saves ", describe(value), ")");
+    const OutputInfo& first = expected_[saved_again_];
+    require<AutogradError>(value.shape() == first.shape && value.dtype() == first.dtype, "checkpoint '",
+                           name_, "': running it again, '", op, "' saves ", describe(value),
+                           " where the first run saved ", first.shape, " ", first.dtype);
+    values_[saved_again_++] = value;
+    if (saved_again_ == expected_.size()) throw RerunComplete();
+    return std::make_shared<Nothing>();
+  }
+
+  /// Stands in for what a rerun's own graph would save: that graph is never run backward.
+  struct Nothing : Packed {
+    Tensor unpack() override { return {}; }
+  };
+
+  std::string name_;
+  Segment segment_;
+  std::vector<SavedValue> inputs_;
+  std::vector<OutputInfo> expected_;
+  std::vector<Tensor> values_;
+  size_t saved_again_ = 0;
+  size_t released_ = 0;
+};
+
+/// What a saved value of a checkpointed call is packed into: its number.
+struct Recomputed : Packed {
+  std::shared_ptr<Recomputation> source;
+  size_t index;
+  Recomputed(std::shared_ptr<Recomputation> recomputation, size_t number)
+      : source(std::move(recomputation)), index(number) {}
+  Tensor unpack() override { return source->value(index); }
+  void release() override { source->release(index); }
+};
+
+}  // namespace
+
+std::vector<Variable> checkpoint_segment(const std::string& name, Segment segment,
+                                         std::vector<Variable> inputs) {
+  if (!grad_mode()) return segment(inputs);
+  const auto recomputation = std::make_shared<Recomputation>(name, segment, inputs);
+  SavedValueHooks hooks([&recomputation](const char*, const Tensor& value) -> std::shared_ptr<Packed> {
+    return std::make_shared<Recomputed>(recomputation, recomputation->declare(value));
+  });
+  return segment(inputs);
+}
+
+}  // namespace tessera

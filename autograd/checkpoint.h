@@ -1,0 +1,38 @@
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "autograd/variable.h"
+
+namespace tessera {
+
+/// A function of Variables that can be run again; it may read parameters, modules and the random context.
+using Segment = std::function<std::vector<Variable>(std::span<const Variable> inputs)>;
+
+/// Runs `segment` keeping only its inputs: what its operations save is dropped, and the first of it that
+/// backward unpacks runs the segment again (same random numbers), stopping at the last value needed. Losses
+/// and gradients have the same bits as without. Segments nest. Backward throws AutogradError naming `name`
+/// when the rerun saves other shapes, dtypes or numbers of values (Chen et al., "Training Deep Nets with
+/// Sublinear Memory Cost", 2016).
+std::vector<Variable> checkpoint_segment(const std::string& name, Segment segment,
+                                         std::vector<Variable> inputs);
+
+/// The same for a function of some Variables to one: `y = checkpoint([&](const Variable& x) { return
+/// block(x); }, x)`.
+template <class Function, class... Inputs>
+requires std::invocable<Function&, const Inputs&...> &&(std::convertible_to<Inputs, Variable>&&...)Variable
+    checkpoint(Function function, const Inputs&... inputs) {
+  Segment segment = [function](std::span<const Variable> list) mutable -> std::vector<Variable> {
+    return [&]<size_t... I>(std::index_sequence<I...>) {
+      return std::vector<Variable>{function(list[I]...)};
+    }
+    (std::index_sequence_for<Inputs...>{});
+  };
+  return checkpoint_segment("checkpoint", std::move(segment), {Variable(inputs)...})[0];
+}
+
+}  // namespace tessera

@@ -1,0 +1,250 @@
+// The backward engine. One sentence: order the nodes that lead to a wanted leaf by dependency count; pop one;
+// sum what arrived; run its rule; pass on; free what it saved. No device code, no sharding, no threads.
+
+#include "autograd/engine.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "autograd/anomaly.h"
+#include "autograd/backward_reports.h"
+#include "autograd/grad_mode.h"
+#include "autograd/leaf_accumulation.h"
+#include "autograd/record.h"
+#include "autograd/rule_checks.h"
+
+namespace tessera {
+namespace {
+std::atomic<uint64_t> next_run{1};
+}
+
+Engine::Engine(BackwardOptions options) : options_(options), id_(next_run.fetch_add(1)) {
+  options_.retain_graph |= options_.create_graph;
+}
+
+Engine::~Engine() {
+  for (State& state : states_) {
+    state.node->run_id = state.outer_run;
+    state.node->place = state.outer_place;
+  }
+}
+
+/// The node's place in `states_`, made on first sight. The node itself notes it: no hash table.
+uint32_t Engine::place_of(const intrusive_ptr<Node>& node) {
+  if (node->run_id == id_) return node->place;
+  State state;
+  state.node = node;
+  state.outer_run = node->run_id;
+  state.outer_place = node->place;
+  state.incoming.resize(std::max<size_t>(node->outputs.size(), 1));
+  node->run_id = id_;
+  node->place = static_cast<uint32_t>(states_.size());
+  states_.push_back(std::move(state));
+  return node->place;
+}
+
+void Engine::accumulate_into(std::span<const Variable> leaves) {
+  all_leaves_ = leaves.empty();
+  for (const Variable& leaf : leaves) states_[place_of(gradient_edge(leaf).node)].wanted_leaf = true;
+}
+
+void Engine::capture(const Variable& x, size_t index) {
+  const Edge edge = gradient_edge(x);
+  State& state = states_[place_of(edge.node)];
+  if (!state.captures) state.captures = std::make_unique<std::vector<Capture>>();
+  state.captures->push_back({edge.slot, index});
+}
+
+void Engine::seed(const Edge& edge, Variable gradient) {
+  const uint32_t place = place_of(edge.node);
+  sum_into(states_[place].incoming[edge.slot], std::move(gradient));
+  seeds_.push_back(place);
+}
+
+void Engine::seed(PendingNode pending) {
+  const uint32_t place = place_of(pending.node);
+  State& state = states_[place];
+  state.incoming = std::move(pending.incoming);
+  state.skip = std::make_unique<std::vector<bool>>(std::move(pending.done));
+  seeds_.push_back(place);
+}
+
+/// Visits everything below `root` with a stack of our own, children before parents, so that each node learns
+/// whether it leads to something wanted, and how many wanted edges will deliver to it.
+void Engine::discover(uint32_t root) {
+  std::vector<std::pair<uint32_t, size_t>> stack{{root, 0}};  // a node and its next input to visit
+  states_[root].node->visited_by = id_;
+  while (!stack.empty()) {
+    auto& [place, input] = stack.back();
+    const intrusive_ptr<Node> node = states_[place].node;
+    if (input == node->edges.size()) {
+      finish_discovery(place);
+      stack.pop_back();
+      continue;
+    }
+    const size_t i = input++;
+    if (!follows(states_[place], i)) continue;
+    const intrusive_ptr<Node>& child = node->edges[i].node;
+    const uint32_t child_place = place_of(child);
+    if (child->visited_by == id_) continue;
+    child->visited_by = id_;
+    stack.emplace_back(child_place, 0);
+  }
+}
+
+void Engine::finish_discovery(uint32_t place) {
+  State& state = states_[place];
+  if (LeafNode* leaf = state.node->as_leaf()) state.wanted_leaf |= all_leaves_ && leaf->leaf;
+  state.needed = state.wanted_leaf || state.captures;
+  for (size_t i = 0; i < state.node->edges.size(); ++i) {
+    if (!follows(state, i)) continue;
+    State& child = states_[state.node->edges[i].node->place];
+    if (!child.needed) continue;
+    state.needed = true;
+    ++child.dependencies;
+  }
+}
+
+void Engine::run(std::vector<Variable>* results) {
+  results_ = results;
+  for (uint32_t place : seeds_)
+    if (states_[place].node->visited_by != id_) discover(place);
+  for (uint32_t place : seeds_) reaches_ |= states_[place].needed;
+  if (!reaches_) return;
+
+  BackwardInProgress in_progress;
+  report_start();
+  const auto earlier = [this](uint32_t a, uint32_t b) {
+    return states_[a].node->sequence() < states_[b].node->sequence();
+  };
+  const auto make_ready = [&](uint32_t place) {
+    ready_.push_back(place);
+    std::push_heap(ready_.begin(), ready_.end(), earlier);
+  };
+  std::sort(seeds_.begin(), seeds_.end());
+  seeds_.erase(std::unique(seeds_.begin(), seeds_.end()), seeds_.end());
+  for (uint32_t place : seeds_)
+    if (states_[place].needed && states_[place].dependencies == 0) make_ready(place);
+
+  GradMode mode(options_.create_graph);
+  while (!ready_.empty()) {
+    std::pop_heap(ready_.begin(), ready_.end(), earlier);
+    const uint32_t place = ready_.back();
+    ready_.pop_back();
+    process(place);
+    for (uint32_t next : released_) make_ready(next);
+    released_.clear();
+  }
+  in_progress.finish();
+}
+
+void Engine::process(uint32_t place) {
+  State& state = states_[place];
+  apply_hooks(state);
+  if (state.node->as_leaf())
+    finish_leaf(state);
+  else
+    run_rule(state);
+  state.incoming.clear();
+}
+
+/// Hooks see, and may replace, the summed gradient of each output; then it is kept for whoever asked.
+void Engine::apply_hooks(State& state) {
+  Node& node = *state.node;
+  if (node.hooks)
+    for (const Node::Hook& hook : std::vector<Node::Hook>(*node.hooks)) {
+      Variable& gradient = state.incoming[hook.slot];
+      if (!gradient.defined()) continue;
+      const Variable replaced = hook.call(gradient);
+      if (replaced.defined()) gradient = replaced;
+    }
+  if (node.retained_variables)
+    for (const Node::Retained& retained : *node.retained_variables)
+      retained.variable->gradient = state.incoming[retained.slot].impl();
+  if (state.captures)
+    for (const Capture& capture : *state.captures) (*results_)[capture.index] = state.incoming[capture.slot];
+}
+
+void Engine::run_rule(State& state) {
+  Node& node = *state.node;
+  const size_t inputs = node.edges.size();
+  InlineVector<Wanted::Entry, 3> entries(inputs);
+  bool any_wanted = false, leaves_some = false;
+  for (size_t i = 0; i < inputs; ++i) {
+    if (!follows(state, i)) continue;
+    const State& target = states_[node.edges[i].node->place];
+    const bool reached = target.needed;
+    leaves_some |= !reached;
+    any_wanted |= entries[i].wanted = reached;
+    if (reached && direct(target)) entries[i].buffer = accumulation_buffer(*target.node->as_leaf()->leaf);
+  }
+  if (!any_wanted) return;
+
+  const bool anything_arrived = std::any_of(state.incoming.begin(), state.incoming.end(),
+                                            [](const Variable& gradient) { return gradient.defined(); });
+  Gradients gradients(inputs);
+  if (anything_arrived) {
+    require_not_released(node);
+    node.retained = options_.retain_graph || (pending_ && leaves_some);
+    gradients = node.run(Incoming(state.incoming), Wanted(entries));
+    check_gradients(node, gradients);
+  }
+  if (pending_ && leaves_some) {
+    PendingNode rest{state.node, state.incoming, std::vector<bool>(inputs)};
+    for (size_t i = 0; i < inputs; ++i) rest.done[i] = !follows(state, i) || entries[i].wanted;
+    pending_->push_back(std::move(rest));
+  } else if (!options_.retain_graph) {
+    node.release_saved();
+  }
+  for (size_t i = 0; i < inputs; ++i)
+    if (entries[i].wanted) deliver(node.edges[i], std::move(gradients[i]), entries[i].accumulated);
+}
+
+/// Passes a gradient (or the news that there is none) along an edge; the last one makes its target ready.
+void Engine::deliver(const Edge& edge, Variable gradient, bool accumulated) {
+  const uint32_t place = edge.node->place;
+  State& target = states_[place];
+  if (!accumulated && gradient.defined()) {
+    if (direct(target))
+      add_to_leaf(*target.node->as_leaf()->leaf, std::move(gradient), options_.create_graph);
+    else
+      sum_into(target.incoming[edge.slot], std::move(gradient));
+  }
+  if (--target.dependencies > 0) return;
+  if (target.node->as_leaf())
+    process(place);  // at once: whoever shards or reduces gradients wants them early
+  else
+    released_.push_back(place);
+}
+
+/// Whether gradients may be added to the leaf as they arrive, without summing them first.
+bool Engine::direct(const State& state) const {
+  LeafNode* leaf = state.node->as_leaf();
+  return leaf && leaf->leaf && state.wanted_leaf && !state.captures && !leaf->hooks;
+}
+
+void Engine::finish_leaf(State& state) {
+  LeafNode& node = *state.node->as_leaf();
+  if (!state.wanted_leaf || !node.leaf) return;
+  const intrusive_ptr<VariableImpl> leaf(node.leaf);
+  if (state.incoming[0].defined()) add_to_leaf(*leaf, std::move(state.incoming[0]), options_.create_graph);
+  for (const auto& hook : std::vector<LeafNode::Accumulated>(node.accumulated_hooks))
+    hook.call(Variable(leaf));
+}
+
+void Engine::sum_into(Variable& held, Variable gradient) {
+  held =
+      held.defined() ? sum_gradients(std::move(held), gradient, options_.create_graph) : std::move(gradient);
+}
+
+void Engine::report_start() {
+  if (!backward_is_observed()) return;
+  std::vector<Variable> reached;
+  for (const State& state : states_)
+    if (LeafNode* leaf = state.node->as_leaf();
+        leaf && leaf->leaf && state.wanted_leaf && state.dependencies > 0)
+      reached.emplace_back(intrusive_ptr<VariableImpl>(leaf->leaf));
+  notify_backward_start(reached);
+}
+
+}  // namespace tessera

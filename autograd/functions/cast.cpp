@@ -1,0 +1,12 @@
+#include "autograd/functions/cast.h"
+#include "autograd/record.h"
+#include "tensor/ops/cast.h"
+namespace tessera {
+Variable cast(const Variable& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  return record("cast", ops::cast(x.value(), dtype), {x}, saved(),
+                [from = x.dtype()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                  return {cast(dy[0], from)};
+                });
+}
+}  // namespace tessera

@@ -1,0 +1,26 @@
+#pragma once
+
+namespace tessera {
+
+/// Whether this thread records how Variables are computed. True at first.
+bool grad_mode();
+
+/// Sets this thread's grad mode while it lives.
+class GradMode {
+ public:
+  explicit GradMode(bool record);
+  ~GradMode();
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
+
+ private:
+  bool previous_;
+};
+
+/// Nothing is recorded while it lives: `NoGrad no_grad;` around evaluation or sampling.
+class NoGrad : public GradMode {
+ public:
+  NoGrad() : GradMode(false) {}
+};
+
+}  // namespace tessera

@@ -1,0 +1,55 @@
+#include "autograd/leaf_accumulation.h"
+
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/cast.h"
+#include "tensor/ops/binary.h"
+#include "tensor/ops/cast.h"
+
+namespace tessera {
+namespace {
+
+/// Whether the handle is the only way to these numbers.
+bool is_sole_owner(const Variable& x) {
+  return x.impl()->use_count() == 1 && x.value().storage()->use_count() == 1 && x.value().is_contiguous();
+}
+
+}  // namespace
+
+const Tensor* accumulation_buffer(const VariableImpl& leaf) {
+  if (!leaf.gradient || leaf.gradient->requires_grad) return nullptr;
+  return &leaf.gradient->value;
+}
+
+void add_to_leaf(VariableImpl& leaf, Variable gradient, bool create_graph) {
+  if (create_graph) {
+    if (gradient.dtype() != leaf.grad_dtype) gradient = cast(gradient, leaf.grad_dtype);
+    leaf.gradient = leaf.gradient ? add(Variable(leaf.gradient), gradient).impl() : gradient.impl();
+    return;
+  }
+  CategoryScope category(MemoryCategory::gradient);
+  if (leaf.gradient) {
+    // A first gradient that still carries a graph (create_graph) is not written over: others may hold it.
+    if (leaf.gradient->requires_grad)
+      leaf.gradient =
+          Variable(ops::add(leaf.gradient->value, ops::cast(gradient.value(), leaf.grad_dtype))).impl();
+    else if (gradient.dtype() == leaf.grad_dtype)
+      ops::add_(leaf.gradient->value, gradient.value());
+    else
+      ops::add_(leaf.gradient->value, ops::cast(gradient.value(), leaf.grad_dtype));
+    return;
+  }
+  if (gradient.dtype() != leaf.grad_dtype) gradient = Variable(ops::cast(gradient.value(), leaf.grad_dtype));
+  if (!is_sole_owner(gradient)) gradient = Variable(gradient.value().clone());
+  gradient.value().storage()->retag(MemoryCategory::gradient);
+  leaf.gradient = gradient.impl();
+}
+
+Variable sum_gradients(Variable held, const Variable& gradient, bool create_graph) {
+  if (create_graph) return add(held, gradient);
+  if (!is_sole_owner(held) || held.dtype() != gradient.dtype())
+    return Variable(ops::add(held.value(), gradient.value()));
+  ops::add_(held.value(), gradient.value());
+  return held;
+}
+
+}  // namespace tessera

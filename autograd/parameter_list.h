@@ -1,0 +1,73 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "autograd/variable.h"
+
+namespace tessera {
+
+/// A parameter and its full name in the whole model ("blocks.3.mlp.fc.weight").
+struct NamedParameter {
+  std::string name;
+  Variable variable;
+};
+
+/// The parameters that a module, or this rank's shard of one, trains; in module order. Each Variable once, by
+/// identity. Optimizers and clipping take one, so that a training loop reads the same on one rank and on
+/// many.
+class ParameterList {
+ public:
+  /// Turns this rank's partial sums of |g|^p, one per piece and in index order, into the sum over all ranks'
+  /// pieces.
+  using NormReducer = std::function<double(std::span<const double> local_sums)>;
+
+  ParameterList() = default;
+  explicit ParameterList(std::vector<NamedParameter> parameters) : list_(std::move(parameters)) {}
+
+  size_t size() const { return list_.size(); }
+  bool empty() const { return list_.empty(); }
+  const NamedParameter& operator[](size_t i) const { return list_[i]; }
+  auto begin() const { return list_.begin(); }
+  auto end() const { return list_.end(); }
+  void push_back(NamedParameter parameter) { list_.push_back(std::move(parameter)); }
+
+  /// The parameters for which `predicate(parameter)` holds, with the same reducer.
+  template <class Predicate>
+  ParameterList where(Predicate predicate) const {
+    ParameterList chosen;
+    chosen.norm_reducer_ = norm_reducer_;
+    for (const NamedParameter& parameter : list_)
+      if (predicate(parameter)) chosen.list_.push_back(parameter);
+    return chosen;
+  }
+
+  /// Set by sharding; empty where every parameter is whole, the sum of the pieces then being the total.
+  const NormReducer& norm_reducer() const { return norm_reducer_; }
+  void set_norm_reducer(NormReducer reducer) { norm_reducer_ = std::move(reducer); }
+
+  /// Elements of all parameters together.
+  int64_t numel() const {
+    int64_t total = 0;
+    for (const NamedParameter& parameter : list_) total += parameter.variable.numel();
+    return total;
+  }
+  /// Forgets all gradients (`set_to_none`), or zeroes them in place.
+  void zero_grad(bool set_to_none = true) const {
+    for (const NamedParameter& parameter : list_) {
+      const Variable gradient = parameter.variable.grad();
+      if (set_to_none)
+        parameter.variable.set_grad({});
+      else if (gradient.defined())
+        gradient.value().zero();
+    }
+  }
+
+ private:
+  std::vector<NamedParameter> list_;
+  NormReducer norm_reducer_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,93 @@
+#include "autograd/record.h"
+
+#include "autograd/anomaly.h"
+
+namespace tessera {
+
+bool Inputs::recorded() const {
+  if (!grad_mode()) return false;
+  for (const Variable& input : list_)
+    if (input.requires_grad()) return true;
+  return false;
+}
+
+namespace detail {
+namespace {
+
+void link(Node& node, const Inputs& inputs) {
+  node.edges.reserve(inputs.list().size());
+  for (const Variable& input : inputs.list()) node.edges.push_back(gradient_edge(input));
+  if (anomaly_mode()) node.origin = current_scope();
+}
+
+void save(Node& node, std::span<const SavedItem> items, std::span<const Tensor> outputs) {
+  node.saved.reserve(items.size());
+  for (const SavedItem& item : items) node.saved.emplace_back(node.name(), item, outputs);
+}
+
+Variable computed(const intrusive_ptr<Node>& node, Tensor value, int slot) {
+  Variable x(std::move(value));
+  VariableImpl& impl = *x.impl();
+  impl.requires_grad = true;
+  impl.is_leaf = false;
+  impl.history = Edge(node, slot);
+  return x;
+}
+
+}  // namespace
+
+Variable attach(intrusive_ptr<Node> node, Tensor output, const Inputs& inputs,
+                std::span<const SavedItem> saved) {
+  link(*node, inputs);
+  node->outputs.push_back({output.shape(), output.dtype()});
+  save(*node, saved, {&output, 1});
+  return computed(node, std::move(output), 0);
+}
+
+std::vector<Variable> attach(intrusive_ptr<Node> node, std::span<const Tensor> outputs, const Inputs& inputs,
+                             std::span<const SavedItem> saved) {
+  link(*node, inputs);
+  for (const Tensor& output : outputs) node->outputs.push_back({output.shape(), output.dtype()});
+  save(*node, saved, outputs);
+  std::vector<Variable> results;
+  results.reserve(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i)
+    results.push_back(is_floating(outputs[i].dtype()) ? computed(node, outputs[i], static_cast<int>(i))
+                                                      : Variable(outputs[i]));
+  return results;
+}
+
+Variable attach_view(intrusive_ptr<Node> node, Tensor output, const Variable& base) {
+  Variable view = attach(std::move(node), std::move(output), Inputs{base}, {});
+  // The chain of bases is kept one long: a view of a view names the first of them.
+  view.impl()->base = base.impl()->base ? base.impl()->base : base.impl();
+  ++view.impl()->base->live_views;
+  return view;
+}
+
+void check_in_place(const char* name, const Variable& x) {
+  require<AutogradError>(
+      !(x.is_leaf() && x.requires_grad()), name, ": the leaf ",
+      x.name().empty() ? to_string(x) : "'" + x.name() + "' " + to_string(x),
+      " requires a gradient and cannot be changed in place while operations are recorded; use "
+      "NoGrad, or init:: for a parameter's first numbers");
+  require<AutogradError>(
+      !x.impl()->base && x.impl()->live_views == 0, name, ": ", to_string(x),
+      x.impl()->base ? " is a view of another Variable" : " has views that are still in use",
+      ": changing it in place would change what they were computed from; clone it first");
+}
+
+void attach_in_place(intrusive_ptr<Node> node, const Variable& x, const Inputs& inputs,
+                     std::span<const SavedItem> saved) {
+  link(*node, inputs);
+  const Tensor output = x.value();
+  node->outputs.push_back({output.shape(), output.dtype()});
+  save(*node, saved, {&output, 1});
+  VariableImpl& impl = *x.impl();
+  impl.requires_grad = true;
+  impl.is_leaf = false;
+  impl.history = Edge(std::move(node), 0);
+}
+
+}  // namespace detail
+}  // namespace tessera

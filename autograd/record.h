@@ -1,0 +1,114 @@
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "autograd/grad_mode.h"
+#include "autograd/gradients.h"
+#include "autograd/node.h"
+#include "autograd/saved.h"
+
+namespace tessera {
+
+/// A node whose rule is any callable `Gradients(Saved&, const Incoming&, const Wanted&)`.
+template <class Rule>
+class RuleNode final : public Node {
+ public:
+  RuleNode(const char* name, Rule rule) : Node(name), rule_(std::move(rule)) {}
+  Gradients run(const Incoming& incoming, const Wanted& wanted) override {
+    Saved values(*this);
+    return rule_(values, incoming, wanted);
+  }
+
+ private:
+  Rule rule_;
+};
+
+/// The inputs of an operation, in the order of the gradients that its rule returns. Undefined ones are
+/// allowed.
+class Inputs {
+ public:
+  Inputs(std::initializer_list<Variable> inputs) : list_(inputs.begin(), inputs.size()) {}
+  Inputs(const std::vector<Variable>& inputs) : list_(inputs) {}
+  Inputs(std::span<const Variable> inputs) : list_(inputs) {}
+  std::span<const Variable> list() const { return list_; }
+  /// Whether an operation on them is to be recorded in this thread now.
+  bool recorded() const;
+
+ private:
+  std::span<const Variable> list_;
+};
+
+namespace detail {
+/// Links `node` to its inputs, takes what is saved and wraps the outputs.
+std::vector<Variable> attach(intrusive_ptr<Node> node, std::span<const Tensor> outputs, const Inputs& inputs,
+                             std::span<const SavedItem> saved);
+Variable attach(intrusive_ptr<Node> node, Tensor output, const Inputs& inputs,
+                std::span<const SavedItem> saved);
+Variable attach_view(intrusive_ptr<Node> node, Tensor output, const Variable& base);
+void check_in_place(const char* name, const Variable& x);
+void attach_in_place(intrusive_ptr<Node> node, const Variable& x, const Inputs& inputs,
+                     std::span<const SavedItem> saved);
+void check_forward(const char* name, const Tensor& output);
+bool anomaly_mode();
+}  // namespace detail
+
+/// Wraps the result of a raw operation and remembers how to differentiate it, when one of `inputs` requires a
+/// gradient and grad mode is on. `rule` returns a gradient per input; what it reads of the forward is
+/// declared by `saved`.
+///
+///     return record("gelu", ops::gelu(x.value()), {x}, saved(x), [](Saved& s, const Incoming& dy, const
+///     Wanted&) {
+///       return Gradients{gelu_backward(s[0], dy[0])};
+///     });
+///
+/// `name` is a string literal. A rule may not capture Variables that it should have declared: captures are
+/// not checked for in-place changes and not offered to hooks.
+template <size_t N, class Rule>
+Variable record(const char* name, Tensor output, const Inputs& inputs, const std::array<SavedItem, N>& saved,
+                Rule rule) {
+  if (detail::anomaly_mode() && grad_mode()) [[unlikely]]
+    detail::check_forward(name, output);
+  if (!inputs.recorded()) return Variable(std::move(output));
+  return detail::attach(intrusive_ptr<Node>(new RuleNode<Rule>(name, std::move(rule))), std::move(output),
+                        inputs, saved);
+}
+
+/// The same for an operation of several outputs; `Incoming` then has an entry per output. Integer outputs
+/// (indices) become constants.
+template <size_t N, class Rule>
+std::vector<Variable> record(const char* name, const std::vector<Tensor>& outputs, const Inputs& inputs,
+                             const std::array<SavedItem, N>& saved, Rule rule) {
+  if (detail::anomaly_mode() && grad_mode()) [[unlikely]]
+    for (const Tensor& output : outputs) detail::check_forward(name, output);
+  if (!inputs.recorded()) return {outputs.begin(), outputs.end()};
+  return detail::attach(intrusive_ptr<Node>(new RuleNode<Rule>(name, std::move(rule))), outputs, inputs,
+                        saved);
+}
+
+/// A result that shares its storage with `base`; in-place changes of either are then refused while gradients
+/// flow.
+template <class Rule>
+Variable record_view(const char* name, Tensor output, const Variable& base, Rule rule) {
+  if (!Inputs{base}.recorded()) return Variable(std::move(output));
+  return detail::attach_view(intrusive_ptr<Node>(new RuleNode<Rule>(name, std::move(rule))),
+                             std::move(output), base);
+}
+
+/// An operation that writes into `x` (its first input): `change` performs it on plain Tensors, after which
+/// `x` is the result of this operation. Throws AutogradError for a leaf that requires a gradient, a view, or
+/// a Variable with live views, while grad mode is on. `rule` returns a gradient per input; values saved
+/// before the change by other operations are caught by their versions.
+template <size_t N, class Change, class Rule>
+void record_in_place(const char* name, const Variable& x, const Inputs& inputs,
+                     const std::array<SavedItem, N>& saved, Change change, Rule rule) {
+  const bool recorded = inputs.recorded();
+  if (recorded) detail::check_in_place(name, x);
+  change();
+  if (recorded)
+    detail::attach_in_place(intrusive_ptr<Node>(new RuleNode<Rule>(name, std::move(rule))), x, inputs, saved);
+}
+
+}  // namespace tessera

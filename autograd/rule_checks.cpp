@@ -1,0 +1,45 @@
+#include "autograd/rule_checks.h"
+
+#include "autograd/anomaly_check.h"
+#include "autograd/record.h"
+
+namespace tessera {
+namespace {
+
+void check_nan(const Node& node, size_t input, const Variable& gradient) {
+  const int64_t at = detail::first_nan(gradient.value());
+  if (at < 0) return;
+  throw NonFiniteError(text("anomaly: the backward of '", node.name(), "' (operation #", node.sequence(),
+                            node.origin.empty() ? "" : " in '" + node.origin + "'",
+                            ") produced NaN in the gradient of input ", input, " at element ",
+                            detail::element_name(at, gradient.shape()), " of ", to_string(gradient)));
+}
+
+}  // namespace
+
+void require_not_released(const Node& node) {
+  require<AutogradError>(
+      !node.saved_released, "backward through '", node.name(),
+      "' a second time: its saved values were freed by the first; say {.retain_graph = true} there "
+      "to run a graph twice");
+}
+
+void check_gradients(const Node& node, Gradients& gradients) {
+  require<AutogradError>(gradients.size() == node.edges.size(), "the rule of '", node.name(), "' returned ",
+                         gradients.size(), " gradients for ", node.edges.size(), " inputs");
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const Edge& edge = node.edges[i];
+    if (!edge.node || !gradients[i].defined()) continue;
+    LeafNode* const leaf = edge.node->as_leaf();
+    if (leaf && !leaf->leaf) continue;
+    const Shape& expected = leaf ? leaf->leaf->value.shape() : edge.node->outputs[edge.slot].shape;
+    require<ShapeError>(gradients[i].shape() == expected, "the rule of '", node.name(),
+                        "' returned a gradient of shape ", gradients[i].shape(), " for input ", i,
+                        " of shape ", expected);
+    require<DTypeError>(is_floating(gradients[i].dtype()), "the rule of '", node.name(), "' returned ",
+                        to_string(gradients[i]), " as the gradient of input ", i);
+    if (detail::anomaly_mode()) check_nan(node, i, gradients[i]);
+  }
+}
+
+}  // namespace tessera

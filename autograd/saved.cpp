@@ -1,0 +1,100 @@
+#include "autograd/saved.h"
+
+#include "autograd/grad_mode.h"
+#include "autograd/node.h"
+
+namespace tessera {
+namespace {
+thread_local const PackHook* current_hook = nullptr;
+}
+
+SavedValueHooks::SavedValueHooks(PackHook hook) : hook_(std::move(hook)), outer_(current_hook) {
+  current_hook = hook_ ? &hook_ : nullptr;
+}
+SavedValueHooks::~SavedValueHooks() {
+  current_hook = outer_;
+}
+
+SavedValue::SavedValue(const char* op, const SavedItem& item, std::span<const Tensor> outputs)
+    : output_(item.output) {
+  if (item.variable.defined() && item.variable.is_parameter()) {
+    parameter_ = item.variable.impl();
+    requires_grad_ = parameter_->requires_grad;
+    version_ = parameter_->value.version();
+    return;
+  }
+  if (item.variable.defined()) {
+    tensor_ = item.variable.value();
+    requires_grad_ = item.variable.requires_grad();
+    history_ = gradient_edge(item.variable);
+  } else {
+    tensor_ = output_ >= 0 ? outputs[output_] : item.tensor;
+  }
+  if (!tensor_.defined()) {
+    undefined_ = true;
+    return;
+  }
+  version_ = tensor_.version();
+  if (!current_hook) return;
+  // A hook may run operations of its own: they are not offered to it again.
+  const PackHook& hook = *current_hook;
+  SavedValueHooks none{PackHook{}};
+  packed_ = hook(op, tensor_);
+  if (packed_) tensor_ = Tensor();
+}
+
+Tensor SavedValue::tensor(const char* op) const {
+  if (undefined_) return {};
+  require<AutogradError>(
+      !released_, "backward of '", op,
+      "': its saved values were already freed by an earlier backward; to run a graph twice, say "
+      "{.retain_graph = true} the first time");
+  if (packed_) return packed_->unpack();
+  const Tensor& value = parameter_ ? parameter_->value : tensor_;
+  require<AutogradError>(
+      value.version() == version_, "backward of '", op, "': the ", describe(value),
+      parameter_ && !parameter_->name.empty() ? " parameter '" + parameter_->name + "'" : "",
+      output_ >= 0 ? " that it returned" : " that it saved", " was changed in place since (version ",
+      value.version(), ", saved at ", version_, ")");
+  return value;
+}
+
+Variable SavedValue::variable(const char* op, const intrusive_ptr<Node>& owner) const {
+  if (undefined_) return {};
+  Tensor value = tensor(op);
+  if (parameter_) return Variable(parameter_);
+  Variable x(std::move(value));
+  if (!grad_mode()) return x;
+  const bool is_output = output_ >= 0;
+  if (is_output || requires_grad_) {
+    VariableImpl& impl = *x.impl();
+    impl.requires_grad = true;
+    impl.is_leaf = false;
+    impl.history = is_output ? Edge(owner, output_) : history_;
+  }
+  return x;
+}
+
+void SavedValue::release() {
+  if (packed_) packed_->release();
+  tensor_ = Tensor();
+  parameter_ = nullptr;
+  packed_ = nullptr;
+  history_ = Edge();
+  released_ = true;
+}
+
+Variable Saved::operator[](size_t i) const {
+  return node_->saved[i].variable(node_->name(), intrusive_ptr<Node>(node_));
+}
+Tensor Saved::tensor(size_t i) const {
+  return node_->saved[i].tensor(node_->name());
+}
+bool Saved::defined(size_t i) const {
+  return tensor(i).defined();
+}
+void Saved::release(size_t i) const {
+  if (!node_->retained) node_->saved[i].release();
+}
+
+}  // namespace tessera

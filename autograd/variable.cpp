@@ -1,0 +1,124 @@
+#include "autograd/variable.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "autograd/node.h"
+
+namespace tessera {
+namespace {
+
+std::atomic<int64_t> next_hook{1};
+
+void require_differentiable(const Tensor& value, const std::string& name) {
+  require<DTypeError>(is_floating(value.dtype()),
+                      "a Variable that requires a gradient needs a floating dtype, got ", describe(value),
+                      name.empty() ? "" : " for '" + name + "'");
+}
+
+}  // namespace
+
+VariableImpl::~VariableImpl() {
+  if (base) --base->live_views;
+  if (!history.node) return;
+  if (is_leaf) {
+    history.node->as_leaf()->leaf = nullptr;
+  } else if (retains_grad) {
+    std::erase_if(*history.node->retained_variables,
+                  [this](const Node::Retained& r) { return r.variable == this; });
+  }
+}
+
+Variable::Variable(Tensor value) {
+  if (value.defined()) impl_ = make_intrusive<VariableImpl>(std::move(value));
+}
+
+Variable Variable::leaf(Tensor value, std::string name) {
+  require_differentiable(value, name);
+  Variable x(std::move(value));
+  x.impl_->requires_grad = true;
+  x.impl_->name = std::move(name);
+  return x;
+}
+
+Variable Variable::parameter(Tensor value, bool requires_grad, std::string name) {
+  if (requires_grad) require_differentiable(value, name);
+  Variable x(std::move(value));
+  x.impl_->requires_grad = requires_grad;
+  x.impl_->is_parameter = true;
+  x.impl_->name = std::move(name);
+  return x;
+}
+
+void Variable::set_requires_grad(bool requires_grad) const {
+  require<AutogradError>(is_leaf(), "set_requires_grad: ", to_string(*this), " was computed by '",
+                         is_leaf() ? "" : node()->name(), "'; only a leaf can be frozen: detach it");
+  if (requires_grad) require_differentiable(value(), name());
+  impl_->requires_grad = requires_grad;
+}
+
+Variable Variable::grad() const {
+  return impl_->gradient ? Variable(impl_->gradient) : Variable();
+}
+
+void Variable::set_grad(const Variable& gradient) const {
+  if (gradient.defined()) {
+    require<ShapeError>(gradient.shape() == shape(), "set_grad: expected shape ", shape(), ", got ",
+                        gradient.shape(), name().empty() ? "" : " for '" + name() + "'");
+    require<DTypeError>(gradient.dtype() == grad_dtype(), "set_grad: expected ", grad_dtype(), ", got ",
+                        gradient.dtype(), name().empty() ? "" : " for '" + name() + "'");
+  }
+  impl_->gradient = gradient.impl();
+}
+
+void Variable::set_grad_dtype(DType dtype) const {
+  require<DTypeError>(is_floating(dtype), "set_grad_dtype: expected a floating dtype, got ", dtype);
+  impl_->grad_dtype = dtype;
+}
+
+void Variable::retain_grad() const {
+  require<AutogradError>(requires_grad(), "retain_grad: ", to_string(*this), " requires no gradient");
+  if (is_leaf() || impl_->retains_grad) return;
+  Node& node = *impl_->history.node;
+  if (!node.retained_variables) node.retained_variables = std::make_unique<std::vector<Node::Retained>>();
+  node.retained_variables->push_back({impl_->history.slot, impl_.get()});
+  impl_->retains_grad = true;
+}
+
+void Variable::set_value(Tensor value) const {
+  require<AutogradError>(is_leaf(), "set_value: ", to_string(*this),
+                         " was computed; only a leaf's numbers can be replaced");
+  const bool own_dtype = impl_->grad_dtype == impl_->value.dtype();
+  if (own_dtype) impl_->grad_dtype = value.dtype();
+  impl_->value = std::move(value);
+}
+
+HookHandle Variable::register_hook(GradientHook hook) const {
+  require<AutogradError>(requires_grad(), "register_hook: ", to_string(*this), " requires no gradient");
+  const Edge edge = gradient_edge(*this);
+  Node& node = *edge.node;
+  if (!node.hooks) node.hooks = std::make_unique<std::vector<Node::Hook>>();
+  const int64_t id = next_hook.fetch_add(1);
+  node.hooks->push_back({id, edge.slot, std::move(hook)});
+  return HookHandle([self = *this, id] {
+    auto& hooks = gradient_edge(self).node->hooks;
+    if (!hooks) return;
+    std::erase_if(*hooks, [id](const Node::Hook& h) { return h.id == id; });
+    if (hooks->empty()) hooks.reset();
+  });
+}
+
+HookHandle Variable::register_accumulated_hook(AccumulatedHook hook) const {
+  require<AutogradError>(is_leaf() && requires_grad(),
+                         "register_accumulated_hook: expected a leaf that requires a "
+                         "gradient, got ",
+                         to_string(*this));
+  const int64_t id = next_hook.fetch_add(1);
+  gradient_edge(*this).node->as_leaf()->accumulated_hooks.push_back({id, std::move(hook)});
+  return HookHandle([self = *this, id] {
+    std::erase_if(gradient_edge(self).node->as_leaf()->accumulated_hooks,
+                  [id](const LeafNode::Accumulated& h) { return h.id == id; });
+  });
+}
+
+}  // namespace tessera

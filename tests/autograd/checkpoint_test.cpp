@@ -1,0 +1,129 @@
+#include <doctest/doctest.h>
+
+#include "autograd/checkpoint.h"
+#include "autograd/functions/arithmetic.h"
+#include "autograd/graph_dot.h"
+#include "autograd/record.h"
+
+using namespace tessera;
+
+namespace {
+
+Variable leaf(std::initializer_list<double> values) {
+  return Variable::leaf(Tensor::from(values));
+}
+std::vector<double> numbers(const Variable& x) {
+  return {x.value().data<double>(), x.value().data<double>() + x.numel()};
+}
+const Variable& seed() {
+  static const Variable ones(Tensor::from({1.0, 1.0}));
+  return ones;
+}
+
+struct Packing : Packed {
+  Tensor kept;
+  int* unpacked;
+  Packing(Tensor value, int* count) : kept(value.clone()), unpacked(count) {}
+  Tensor unpack() override {
+    ++*unpacked;
+    return kept;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("saved-value hooks: pack and unpack every saved value except parameters") {
+  int packed = 0, unpacked = 0;
+  const Variable x = leaf({2.0, 3.0}), w = Variable::parameter(Tensor::from({5.0, 7.0}));
+  Variable y;
+  {
+    SavedValueHooks hooks([&](const char* op, const Tensor& value) {
+      CHECK(std::string(op) == "mul");
+      ++packed;
+      return std::make_shared<Packing>(value, &unpacked);
+    });
+    y = x * w;
+  }
+  CHECK(packed == 1);
+  y.backward(seed());
+  CHECK(unpacked == 1);
+  CHECK(numbers(x.grad()) == std::vector<double>{5.0, 7.0});
+  CHECK(numbers(w.grad()) == std::vector<double>{2.0, 3.0});
+}
+
+TEST_CASE("checkpoint: same gradients, one rerun, nothing saved in between") {
+  const Variable x = leaf({0.5, -2.0}), w = leaf({1.5, 0.25});
+  int runs = 0;
+  const auto block = [&](const Variable& in) {
+    ++runs;
+    return in * w * in * w;
+  };
+  const Variable plain = block(block(x));
+  const int64_t plain_bytes = saved_bytes(plain);
+  plain.backward(seed());
+  const auto dx = numbers(x.grad()), dw = numbers(w.grad());
+  x.set_grad({});
+  w.set_grad({});
+
+  runs = 0;
+  const Variable y = checkpoint(block, checkpoint(block, x));
+  CHECK(runs == 2);
+  CHECK(saved_bytes(y) < plain_bytes / 2);
+  CHECK(numbers(y) == numbers(plain));
+  y.backward(seed());
+  CHECK(runs == 4);
+  CHECK(numbers(x.grad()) == dx);
+  CHECK(numbers(w.grad()) == dw);
+}
+
+TEST_CASE("checkpoint: the rerun stops at the last value needed") {
+  const Variable x = leaf({1.0, 2.0});
+  int tail_runs = 0;
+  const Variable y = checkpoint(
+      [&](const Variable& in) {
+        const Variable h = in * in;
+        ++tail_runs;
+        return h + h;  // saves nothing: not computed again
+      },
+      x);
+  y.backward(seed());
+  CHECK(tail_runs == 1);
+  CHECK(numbers(x.grad()) == std::vector<double>{4.0, 8.0});
+}
+
+TEST_CASE("checkpoint: nests") {
+  const Variable x = leaf({1.5, -0.5});
+  const auto inner = [](const Variable& in) { return in * in; };
+  const auto outer = [&](const Variable& in) { return checkpoint(inner, checkpoint(inner, in)) * in; };
+  outer(x).backward(seed());
+  const auto expected = numbers(x.grad());
+  x.set_grad({});
+  checkpoint(outer, x).backward(seed());
+  CHECK(numbers(x.grad()) == expected);
+  CHECK(expected[0] == doctest::Approx(5 * 1.5 * 1.5 * 1.5 * 1.5));
+}
+
+TEST_CASE("checkpoint: retain_graph runs backward twice") {
+  const Variable x = leaf({1.0, 3.0});
+  const Variable y = checkpoint([](const Variable& in) { return in * in; }, x);
+  y.backward(seed(), {.retain_graph = true});
+  y.backward(seed());
+  CHECK(numbers(x.grad()) == std::vector<double>{4.0, 12.0});
+}
+
+TEST_CASE("checkpoint: a rerun that saves something else is named") {
+  const Variable x = leaf({1.0, 2.0});
+  int run = 0;
+  const Segment changes_shape = [&](std::span<const Variable> in) -> std::vector<Variable> {
+    const Variable h = ++run == 1 ? in[0] * in[0] : in[0].value().slice(0, 0, 1) * leaf({1.0});
+    return {h};
+  };
+  CHECK_THROWS_WITH_AS(checkpoint_segment("blocks.2", changes_shape, {x})[0].backward(seed()),
+                       doctest::Contains("checkpoint 'blocks.2'"), AutogradError);
+  int calls = 0;
+  const Segment saves_less = [&](std::span<const Variable> in) -> std::vector<Variable> {
+    return {++calls == 1 ? in[0] * in[0] * in[0] : in[0] * in[0]};
+  };
+  CHECK_THROWS_WITH_AS(checkpoint_segment("blocks.3", saves_less, {x})[0].backward(seed()),
+                       doctest::Contains("saved 2 values, the first run saved 4"), AutogradError);
+}

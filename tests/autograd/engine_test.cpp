@@ -1,0 +1,395 @@
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "autograd/anomaly.h"
+#include "autograd/backward_reports.h"
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/cast.h"
+#include "autograd/grad_mode.h"
+#include "autograd/gradcheck.h"
+#include "autograd/graph_dot.h"
+#include "autograd/record.h"
+#include "autograd/split_backward.h"
+#include "tensor/memory/account.h"
+#include "tensor/ops/cast.h"
+
+using namespace tessera;
+
+namespace {
+
+Variable leaf(std::initializer_list<double> values, std::string name = "") {
+  return Variable::leaf(Tensor::from(values), std::move(name));
+}
+Variable scalar_leaf(double value) {
+  return Variable::leaf(Tensor::scalar(value));
+}
+std::vector<double> numbers(const Variable& x) {
+  const Tensor t = x.value().contiguous();
+  return {t.data<double>(), t.data<double>() + t.numel()};
+}
+using Numbers = std::vector<double>;
+
+/// A view written with the record_view primitive: the first element.
+Variable first(const Variable& x) {
+  return record_view("first", x.value().slice(0, 0, 1), x,
+                     [shape = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                       Tensor padded = Tensor::zeros(shape, f64);
+                       padded.slice(0, 0, 1).copy_from(dy[0].value());
+                       return {Variable(padded)};
+                     });
+}
+
+}  // namespace
+
+TEST_CASE("backward: the derivative of a polynomial, summed over both uses of a leaf") {
+  const Variable x = leaf({2.0, -3.0}), y = leaf({5.0, 7.0});
+  const Variable z = x * x * y + x;  // dz/dx = 2xy + 1, dz/dy = x^2
+  z.backward(Variable(Tensor::from({1.0, 1.0})));
+  CHECK(numbers(x.grad()) == Numbers{21.0, -41.0});
+  CHECK(numbers(y.grad()) == Numbers{4.0, 9.0});
+}
+
+TEST_CASE("backward: gradients accumulate over calls, and start afresh when forgotten") {
+  const Variable x = scalar_leaf(3.0);
+  (x * x).backward();
+  (x * x).backward();
+  CHECK(x.grad().item() == 12.0);
+  x.set_grad({});
+  (x * x).backward();
+  CHECK(x.grad().item() == 6.0);
+}
+
+TEST_CASE("backward: two leaves that receive the same gradient own separate buffers") {
+  const Variable x = scalar_leaf(1.0), y = scalar_leaf(2.0);
+  (x + y).backward();
+  CHECK_FALSE(x.grad().value().shares_storage(y.grad().value()));
+  (x + x + y).backward();
+  CHECK(x.grad().item() == 3.0);
+  CHECK(y.grad().item() == 2.0);
+}
+
+TEST_CASE("backward: misuse is named") {
+  const Variable x = leaf({1.0, 2.0});
+  CHECK_THROWS_WITH_AS((x * x).backward(), doctest::Contains("implied only for a scalar"), AutogradError);
+  const Variable s = scalar_leaf(2.0);
+  const Variable y = s * s;
+  y.backward();
+  CHECK_THROWS_WITH_AS(y.backward(), doctest::Contains("retain_graph"), AutogradError);
+  CHECK_THROWS_AS(Variable(Tensor::scalar(1.0)).backward(), AutogradError);
+  CHECK_THROWS_AS((x * x).backward(Variable(Tensor::from({1.0}))), ShapeError);
+  CHECK_THROWS_AS((x * x).backward(Variable(Tensor::from({1.0f, 1.0f}))), DTypeError);
+  CHECK_THROWS_AS(Variable::leaf(Tensor::from<int64_t>({1, 2})), DTypeError);
+}
+
+TEST_CASE("backward: a failed run leaves no leaf half-written and the next one works") {
+  const Variable x = scalar_leaf(2.0);
+  const Variable bad = record("bad", Tensor::scalar(1.0), {x}, saved(),
+                              [](Saved&, const Incoming&, const Wanted&) -> Gradients {
+                                return {Variable(Tensor::from({1.0, 2.0}))};
+                              });
+  CHECK_THROWS_WITH_AS(bad.backward(),
+                       doctest::Contains("the rule of 'bad' returned a gradient of shape (2,)"), ShapeError);
+  CHECK_FALSE(x.grad().defined());
+  (x * x).backward();
+  CHECK(x.grad().item() == 4.0);
+}
+
+TEST_CASE("retain_graph: the same graph runs twice and doubles the gradient") {
+  const Variable x = scalar_leaf(3.0);
+  const Variable y = x * x;
+  y.backward({.retain_graph = true});
+  y.backward();
+  CHECK(x.grad().item() == 12.0);
+}
+
+TEST_CASE("grad: second and third derivatives of x^4 by create_graph") {
+  const Variable x = scalar_leaf(2.0);
+  const Variable y = x * x * x * x;
+  const Variable d1 = grad(y, {x}, {.create_graph = true})[0];
+  const Variable d2 = grad(d1, {x}, {.create_graph = true})[0];
+  const Variable d3 = grad(d2, {x})[0];
+  CHECK(d1.item() == 32.0);
+  CHECK(d2.item() == 48.0);
+  CHECK(d3.item() == 48.0);
+  CHECK_FALSE(x.grad().defined());
+}
+
+TEST_CASE("grad: of computed Variables, and of unused ones only where allowed") {
+  const Variable x = scalar_leaf(2.0), unused = scalar_leaf(1.0);
+  const Variable h = x * x;
+  const Variable y = h * x;
+  const auto gradients = grad(y, {h, x}, {.retain_graph = true});
+  CHECK(gradients[0].item() == 2.0);
+  CHECK(gradients[1].item() == 12.0);
+  CHECK_THROWS_WITH_AS(grad(y, {unused}), doctest::Contains("allow_unused"), AutogradError);
+  CHECK_FALSE(grad(x * x, {unused}, {.allow_unused = true})[0].defined());
+}
+
+TEST_CASE("create_graph: gradients that accumulate are themselves differentiable") {
+  const Variable x = scalar_leaf(3.0);
+  (x * x * x).backward({.create_graph = true});
+  const Variable slope = x.grad();
+  CHECK(slope.item() == 27.0);
+  CHECK(grad(slope, {x})[0].item() == 18.0);
+}
+
+TEST_CASE("backward: only the leaves asked for receive, and only the rules that lead there run") {
+  const Variable x = scalar_leaf(2.0), w = scalar_leaf(5.0);
+  int wanted_weight = 0;
+  const Variable y =
+      record("probe", Tensor::scalar(10.0), {x, w}, saved(x, w),
+             [&](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+               wanted_weight += wanted[1] ? 1 : 0;
+               return {wanted[0] ? dy[0] * s[1] : Variable(), wanted[1] ? dy[0] * s[0] : Variable()};
+             });
+  const Variable inputs[] = {x};
+  backward({&y, 1}, {}, {}, inputs);
+  CHECK(x.grad().item() == 5.0);
+  CHECK_FALSE(w.grad().defined());
+  CHECK(wanted_weight == 0);
+}
+
+TEST_CASE("no_grad and detach: nothing is recorded") {
+  const Variable x = scalar_leaf(2.0);
+  {
+    NoGrad no_grad;
+    CHECK_FALSE((x * x).requires_grad());
+  }
+  CHECK((x * x).requires_grad());
+  const Variable y = (x * x).detach() * x;
+  y.backward();
+  CHECK(x.grad().item() == 4.0);
+}
+
+TEST_CASE("a graph of a million operations runs backward and is freed without recursion") {
+  const Variable x = scalar_leaf(1.0);
+  Variable y = x;
+  for (int i = 0; i < 1'000'000; ++i)
+    y = record("same", Tensor(y.value()), {y}, saved(),
+               [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0]}; });
+  y.backward();
+  CHECK(x.grad().item() == 1.0);
+  y = Variable();
+}
+
+TEST_CASE("saved values: a change in place is caught and the operation named") {
+  const Variable x = leaf({1.0, 2.0});
+  const Variable h = x + x;
+  const Variable y = h * h;
+  h.value().zero();
+  CHECK_THROWS_WITH_AS(y.backward(Variable(Tensor::from({1.0, 1.0}))), doctest::Contains("backward of 'mul'"),
+                       AutogradError);
+}
+
+TEST_CASE("in-place operations: differentiable on computed values, refused on leaves and views") {
+  const Variable x = leaf({1.0, 2.0}), y = leaf({3.0, 4.0});
+  Variable h = x * x;
+  add_(h, y);  // h = x^2 + y
+  (h * h).backward(Variable(Tensor::from({1.0, 1.0})));
+  CHECK(numbers(x.grad()) == Numbers{2 * 4.0 * 2, 2 * 8.0 * 4});
+  CHECK(numbers(y.grad()) == Numbers{8.0, 16.0});
+
+  CHECK_THROWS_WITH_AS(add_(x, y), doctest::Contains("requires a gradient and cannot be changed in place"),
+                       AutogradError);
+  const Variable base = x * y;
+  {
+    const Variable view = first(base);
+    CHECK_THROWS_WITH_AS(add_(view, first(y)), doctest::Contains("is a view"), AutogradError);
+    CHECK_THROWS_WITH_AS(add_(base, y), doctest::Contains("views that are still in use"), AutogradError);
+  }
+  CHECK_NOTHROW(add_(base, y));
+  NoGrad no_grad;
+  CHECK_NOTHROW(add_(x, y));
+}
+
+TEST_CASE("hooks: see and replace gradients of leaves and computed values, until removed") {
+  const Variable x = scalar_leaf(2.0);
+  const Variable h = x * x;
+  double seen = 0;
+  HookHandle on_h = h.register_hook([&](const Variable& g) {
+    seen = g.item();
+    return g + g;
+  });
+  HookHandle on_x = x.register_hook([](const Variable& g) { return g + g + g; });
+  (h + h).backward({.retain_graph = true});
+  CHECK(seen == 2.0);
+  CHECK(x.grad().item() == 3 * (2 * 2.0) * 4.0);
+  on_h.remove();
+  on_x.remove();
+  x.set_grad({});
+  (h + h).backward();
+  CHECK(x.grad().item() == 8.0);
+}
+
+TEST_CASE("retain_grad: the gradient of a computed value is kept") {
+  const Variable x = scalar_leaf(2.0);
+  const Variable h = x * x;
+  h.retain_grad();
+  (h * h).backward();
+  CHECK(h.grad().item() == 8.0);
+}
+
+TEST_CASE("reports: which leaves a backward reaches, when each is complete, and its end") {
+  const Variable a = scalar_leaf(2.0), b = scalar_leaf(3.0), unused = scalar_leaf(1.0);
+  std::vector<std::string> events;
+  BackwardObserver observer([&](std::span<const Variable> leaves) {
+    events.push_back("start " + std::to_string(leaves.size()));
+    queue_backward_end([&] { events.push_back("end"); });
+  });
+  // Complete only after both uses of `a` have arrived: the accumulated gradient is final when the hook sees
+  // it.
+  HookHandle ha = a.register_accumulated_hook(
+      [&](const Variable& leaf) { events.push_back(text("a ", leaf.grad().item())); });
+  HookHandle hb = b.register_accumulated_hook(
+      [&](const Variable& leaf) { events.push_back(text("b ", leaf.grad().item())); });
+  const Variable y = a * (a * b);
+  y.backward();
+  REQUIRE(events.size() == 4);
+  CHECK(events[0] == "start 2");
+  CHECK(((events[1] == "a 12" && events[2] == "b 4") || (events[1] == "b 4" && events[2] == "a 12")));
+  CHECK(events[3] == "end");
+  CHECK_THROWS_AS(queue_backward_end([] {}), AutogradError);
+  (void)unused;
+}
+
+TEST_CASE("reports: a backward inside a hook ends before the outermost's callbacks run") {
+  const Variable x = scalar_leaf(2.0), inner = scalar_leaf(5.0);
+  std::vector<int> order;
+  const Variable y = x * x;
+  y.register_hook([&](const Variable&) -> Variable {
+    GradMode record_again(true);  // hooks run without recording
+    (inner * inner).backward();
+    queue_backward_end([&] { order.push_back(2); });
+    order.push_back(1);
+    return {};
+  });
+  (y * y).backward();
+  CHECK(order == std::vector<int>{1, 2});
+  CHECK(inner.grad().item() == 10.0);
+  CHECK(x.grad().item() == 32.0);
+}
+
+TEST_CASE("split backward: input gradients, then weight gradients, have the bits of one backward") {
+  const auto run = [](bool split) {
+    const Variable x = leaf({0.3, -1.7}), w = leaf({1.1, 0.9}), v = leaf({-0.4, 2.3});
+    const Variable scale = w * w;  // leads to a weight only, through an operation of its own
+    const Variable h = x * w + v * scale;
+    const Variable y = h * h * w;
+    const Variable seed(Tensor::from({0.7, 1.3}));
+    if (split) {
+      const Variable roots[] = {y}, seeds[] = {seed}, inputs[] = {x};
+      SplitBackward backward(roots, seeds);
+      const std::vector<Variable> dx = backward.input_gradients(inputs);
+      CHECK_FALSE(w.grad().defined());
+      backward.weight_gradients();
+      return std::vector<Numbers>{numbers(dx[0]), numbers(w.grad()), numbers(v.grad())};
+    }
+    y.backward(seed);
+    return std::vector<Numbers>{numbers(x.grad()), numbers(w.grad()), numbers(v.grad())};
+  };
+  CHECK(run(true) == run(false));
+}
+
+TEST_CASE("accumulation in place: a rule adds into the leaf's buffer when one is offered") {
+  const Variable w = leaf({1.0, 1.0});
+  int in_place = 0;
+  const auto forward = [&] {
+    return record("scaled", w.value().clone(), {w}, saved(),
+                  [&](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
+                    if (const Tensor* buffer = wanted.buffer(0)) {
+                      for (int i = 0; i < 2; ++i)
+                        buffer->data<double>()[i] += dy[0].value().data<double>()[i];
+                      wanted.mark_accumulated(0);
+                      ++in_place;
+                      return {Variable()};
+                    }
+                    return {dy[0]};
+                  });
+  };
+  const Variable seed(Tensor::from({2.0, 3.0}));
+  forward().backward(seed);
+  const void* buffer = w.grad().value().raw_data();
+  forward().backward(seed);
+  CHECK(in_place == 1);
+  CHECK(numbers(w.grad()) == Numbers{4.0, 6.0});
+  CHECK(w.grad().value().raw_data() == buffer);
+}
+
+TEST_CASE("a leaf's own gradient dtype: bf16 numbers, f32 gradient") {
+  const Variable w = Variable::parameter(ops::cast(Tensor::from({1.5f, 2.0f}), bf16));
+  w.set_grad_dtype(f32);
+  (w * w).backward(ops::cast(Tensor::from({1.0f, 1.0f}), bf16));
+  CHECK(w.grad().dtype() == f32);
+  CHECK(w.grad().value().data<float>()[0] == 3.0f);
+  CHECK_THROWS_AS(w.set_grad(Variable(Tensor::from({1.0, 1.0}))), DTypeError);
+}
+
+TEST_CASE("threads: each runs its own backward and counts its memory in its own account") {
+  std::vector<std::thread> threads;
+  std::vector<double> results(4);
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([t, &results] {
+      const auto account = make_intrusive<MemoryAccount>();
+      AccountScope scope(account);
+      {
+        const Variable x = scalar_leaf(t);
+        for (int i = 0; i < 200; ++i) (x * x * x).backward();
+        results[t] = x.grad().item();
+      }
+      if (account->total().current != 0 || account->total().peak == 0) results[t] = -1;
+    });
+  for (auto& thread : threads) thread.join();
+  for (int t = 0; t < 4; ++t) CHECK(results[t] == 200.0 * 3 * t * t);
+}
+
+TEST_CASE("memory: saved values are freed as backward goes, gradients are counted as gradients") {
+  const auto account = make_intrusive<MemoryAccount>();
+  AccountScope scope(account);
+  const Variable x = Variable::leaf(Tensor::zeros({1000}, f64));
+  Variable y = x;
+  for (int i = 0; i < 10; ++i) y = y * y;
+  const int64_t held = account->total().current;
+  CHECK(held == 11 * 8000);
+  CHECK(saved_bytes(y) == 10 * 8000);
+  y.backward(Variable(Tensor::zeros({1000}, f64)));
+  CHECK(account->count(MemoryCategory::gradient).current == 8000);
+  CHECK(account->count(MemoryCategory::activation).current == 2 * 8000);  // x and y themselves
+}
+
+TEST_CASE("anomaly mode: names the operation, the module and the first NaN") {
+  AnomalyMode anomaly;
+  const std::string module = "blocks.3.mlp";
+  NamedScope scope(module);
+  const Variable x = leaf({1.0, __builtin_nan("")});
+  CHECK_THROWS_WITH_AS(x * x,
+                       doctest::Contains("forward of 'mul' in 'blocks.3.mlp' produced NaN at element (1,)"),
+                       NonFiniteError);
+  const Variable good = leaf({1.0, 2.0});
+  const Variable y = good * good;
+  CHECK_THROWS_WITH_AS(y.backward(Variable(Tensor::from({__builtin_nan(""), 1.0}))),
+                       doctest::Contains("backward of 'mul'"), NonFiniteError);
+}
+
+TEST_CASE("gradcheck: passes what is right, shows where a rule is wrong") {
+  const std::vector<Variable> inputs{leaf({0.3, -1.2}), leaf({2.0, 0.7})};
+  const auto right = [](std::span<const Variable> v) { return std::vector<Variable>{v[0] * v[1] * v[0]}; };
+  CHECK(gradcheck(right, inputs).passed);
+  CHECK(gradgradcheck(right, inputs).passed);
+  const auto wrong = [](std::span<const Variable> v) {
+    return std::vector<Variable>{
+        record("wrong", (v[0] * v[0]).value(), {v[0]}, saved(v[0]),
+               [](Saved& s, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0] * s[0]}; })};
+  };
+  const GradcheckResult result = gradcheck(wrong, inputs);
+  CHECK_FALSE(result.passed);
+  CHECK(result.message.find("gradient of input 0 (2,) at element 0") != std::string::npos);
+}
+
+TEST_CASE("graph_dot: a box per operation and the leaves by name") {
+  const Variable x = leaf({1.0, 2.0}, "x"), w = leaf({3.0, 4.0}, "weight");
+  const std::string dot = graph_dot(x * w + x);
+  CHECK(dot.starts_with("digraph"));
+  for (const char* part : {"add\\n(2,) f64", "mul", "saves 32 B", "\"weight\\n(2,)\"", "n0 -> n1"})
+    CHECK(dot.find(part) != std::string::npos);
+}
