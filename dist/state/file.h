@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tessera::dist {
+
+/// A regular file opened for reading at any position. Positions are read, not mapped: a file that shrinks
+/// while it is read is then an error with a name, not a signal.
+class InputFile {
+ public:
+  /// Throws CheckpointError naming the file and the system's reason.
+  explicit InputFile(std::string path);
+  ~InputFile();
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&&) = delete;
+
+  const std::string& path() const { return path_; }
+  /// Bytes when it was opened.
+  int64_t size() const { return size_; }
+  /// Fills `out` with the `size` bytes at `offset`. Throws CheckpointError when they cannot be had.
+  void read(int64_t offset, void* out, int64_t size) const;
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+  int64_t size_ = 0;
+};
+
+/// Marks the temporary name of a file or folder that is being written: `NAME.tmp-...`. What a killed process
+/// leaves behind has it.
+inline constexpr const char* temporary_mark = ".tmp-";
+
+/// A file that appears under its name only when it is whole: written beside it under a temporary name,
+/// synced, renamed over what was there, and the folder synced. Unless `commit` returns, what was there stays,
+/// and the temporary file goes with this object.
+class OutputFile {
+ public:
+  /// Throws CheckpointError naming the file and the system's reason, as every member does.
+  explicit OutputFile(std::string path);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  void append(const void* data, int64_t size);
+  int64_t size() const { return size_; }
+  /// XXH3 (64 bits, seed 0) of the bytes so far.
+  uint64_t xxh3() const;
+  void commit();
+
+ private:
+  [[noreturn]] void fail(const char* action) const;
+
+  std::string path_;
+  std::string temporary_;
+  int descriptor_ = -1;
+  int64_t size_ = 0;
+  void* hash_;
+};
+
+/// The whole of a small text file. Throws CheckpointError when it has more than `limit` bytes.
+std::string read_text_file(const std::string& path, int64_t limit);
+/// Replaces a small text file as OutputFile does; returns the XXH3 of the text.
+uint64_t write_text_file(const std::string& path, std::string_view text);
+
+/// Makes renames inside the folder survive a power failure. Throws CheckpointError.
+void sync_directory(const std::string& path);
+/// The folder that holds `path`: "." for a bare name.
+std::string parent_directory(const std::string& path);
+/// What the system says about an errno.
+std::string system_message(int error);
+
+}  // namespace tessera::dist

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dist/state/file.h"
+#include "dist/state/named_tensor.h"
+#include "tensor/tensor.h"
+
+/// The safetensors format (https://github.com/huggingface/safetensors): eight bytes of header length, a JSON
+/// header with each tensor's dtype, shape and byte range, then the bytes, row-major and little-endian,
+/// without holes.
+namespace tessera::dist {
+
+/// Free text by key, in a file's `__metadata__`.
+using Metadata = std::map<std::string, std::string>;
+
+/// One tensor of a safetensors file.
+struct SafetensorsEntry {
+  std::string name;
+  DType dtype = f32;
+  Shape shape;
+  /// Its first byte, counted from the file's start.
+  int64_t offset = 0;
+
+  int64_t nbytes() const { return shape.numel() * size_of(dtype); }
+};
+
+/// A safetensors file opened for reading. The constructor refuses, with CheckpointError naming the file and
+/// the reason, whatever is not exactly such a file: a header that is cut, too long, not strict JSON or with a
+/// key twice; an unknown dtype; a shape and byte range that do not match; ranges that overlap, leave holes or
+/// end elsewhere than the file does.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(std::string path);
+
+  const std::string& path() const { return file_.path(); }
+  const InputFile& file() const { return file_; }
+  /// In the order of their bytes.
+  const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+  const Metadata& metadata() const { return metadata_; }
+
+  /// Null when there is none of that name.
+  const SafetensorsEntry* find(const std::string& name) const;
+  /// Throws CheckpointError naming the file and the tensor when there is none.
+  const SafetensorsEntry& entry(const std::string& name) const;
+
+  /// A new tensor on the CPU with the file's numbers.
+  Tensor read(const std::string& name) const;
+  /// Elements [begin, end) of the row-major order into `out`. Throws CheckpointError when a bool is neither 0
+  /// nor 1.
+  void read(const SafetensorsEntry& entry, int64_t begin, int64_t end, void* out) const;
+
+ private:
+  InputFile file_;
+  Metadata metadata_;
+  std::vector<SafetensorsEntry> entries_;
+  std::map<std::string, size_t> by_name_;
+};
+
+/// Writes a safetensors file piece by piece: only its header and one piece are in memory at a time, and it
+/// appears under its name when it is whole (see OutputFile).
+class SafetensorsWriter {
+ public:
+  /// Writes the header; the offsets in `tensors` are chosen here, whatever they were. Throws CheckpointError
+  /// naming the file, as every member does; also for a name given twice.
+  SafetensorsWriter(std::string path, std::vector<SafetensorsEntry> tensors, const Metadata& metadata = {});
+
+  /// The tensors in the order in which their bytes must be appended: wide types first, so that each is
+  /// aligned to its own size; else as given.
+  const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+  /// The next bytes of the data.
+  void append(const void* data, int64_t size) { file_.append(data, size); }
+  /// The next tensor, whole. Throws CheckpointError when its dtype or shape is not the one declared.
+  void append(const Tensor& tensor);
+  /// Syncs and renames; returns the XXH3 of the file. Throws CheckpointError when bytes are missing or too
+  /// many.
+  uint64_t commit();
+  /// Bytes of the whole file.
+  int64_t size() const { return size_; }
+
+ private:
+  OutputFile file_;
+  std::vector<SafetensorsEntry> entries_;
+  size_t next_ = 0;
+  int64_t size_ = 0;
+};
+
+/// Writes whole tensors into one file; returns its XXH3.
+uint64_t write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
+                           const Metadata& metadata = {});
+
+/// "F32", "BOOL": the format's name of a dtype.
+std::string safetensors_dtype_name(DType dtype);
+
+}  // namespace tessera::dist
