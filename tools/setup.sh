@@ -31,19 +31,26 @@ missing_packages() {
   done
 }
 
-# apt-get as root: as we are, or through sudo, which may ask for a password only where there is a terminal.
+# apt-get as root: as we are, or through sudo, which may ask for a password only where there is a terminal. Its words
+# are kept for when it fails.
 apt() {
-  local as_root=()
+  local as_root=() log status=0
   if [[ $EUID != 0 ]]; then
     if sudo -n true 2>/dev/null; then
       as_root=(sudo -n)
     elif [[ -t 0 ]] && command -v sudo >/dev/null; then
       as_root=(sudo)
     else
+      say "neither root nor sudo: apt-get $* is left to you"
       return 1
     fi
   fi
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@" </dev/null
+  log=$(mktemp)
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1 ||
+    status=$?
+  ((status == 0)) || tail -n 5 "$log"
+  rm -f "$log"
+  return $status
 }
 
 install_missing_packages() {
@@ -58,12 +65,12 @@ install_missing_packages() {
 
   say "installing from the distribution's packages: ${required[*]} ${optional[*]}"
   apt update || say "the package lists could not be brought up to date; trying with those at hand"
-  if ((${#required[@]})) && ! apt install -y --no-install-recommends "${required[@]}" >/dev/null; then
+  if ((${#required[@]})) && ! apt install --no-install-recommends "${required[@]}"; then
     fail "these packages are missing and could not be installed: ${required[*]}
    install them by hand:  sudo apt-get install ${required[*]}"
   fi
   for package in "${optional[@]}"; do
-    apt install -y --no-install-recommends "$package" >/dev/null || say "going on without $package, which is optional"
+    apt install --no-install-recommends "$package" || say "going on without $package, which is optional"
   done
 }
 

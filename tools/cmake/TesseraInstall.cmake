@@ -26,4 +26,5 @@ configure_package_config_file("${PROJECT_SOURCE_DIR}/tools/cmake/tesseraConfig.c
                               "${PROJECT_BINARY_DIR}/tesseraConfig.cmake" INSTALL_DESTINATION "${package_dir}")
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/tesseraConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/tesseraConfig.cmake" "${PROJECT_BINARY_DIR}/tesseraConfigVersion.cmake"
-              "${PROJECT_SOURCE_DIR}/tools/cmake/FindxxHash.cmake" DESTINATION "${package_dir}")
+              "${PROJECT_SOURCE_DIR}/tools/cmake/FindxxHash.cmake"
+              "${PROJECT_SOURCE_DIR}/tools/cmake/FindoneDNN.cmake" DESTINATION "${package_dir}")
