@@ -156,17 +156,16 @@ def learning_rate(step, p):
 
 
 def train_step(model, optimizer, x, y, rate, p, autocast):
-    """One whole step; answers with the loss as a tensor."""
+    """One whole step; answers with the loss and the gradient's norm before clipping, as tensors."""
     for group in optimizer.param_groups:
         group["lr"] = rate
     with autocast():
         loss = loss_of(model, x, y)
     loss.backward()
-    if p.grad_clip > 0:
-        nn.utils.clip_grad_norm_(model.parameters(), p.grad_clip)
+    norm = nn.utils.clip_grad_norm_(model.parameters(), p.grad_clip)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    return loss.detach()
+    return loss.detach(), norm
 
 
 def parameter_count(model):

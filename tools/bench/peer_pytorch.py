@@ -71,7 +71,7 @@ def main():
         started = time.perf_counter()
         x, y = peer_gpt.random_batch(train, preset, generator)
         rate = peer_gpt.learning_rate(step, preset)
-        loss = peer_gpt.train_step(run, optimizer, x, y, rate, preset, autocast)
+        loss, _ = peer_gpt.train_step(run, optimizer, x, y, rate, preset, autocast)
         seconds.append(time.perf_counter() - started)
     timed = seconds[options.skip :] or seconds
     tokens = preset.batch_size * preset.block_size
