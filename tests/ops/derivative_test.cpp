@@ -1,0 +1,46 @@
+#include <doctest/doctest.h>
+
+#include "autograd/gradcheck.h"
+#include "tests/ops/run_case.h"
+
+using namespace tessera;
+using namespace tessera::test;
+
+namespace {
+
+/// Numeric derivatives take a run of the op per element (second ones per pair): small cases are enough.
+bool small_enough(const OpCase& c, int64_t elements) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < c.inputs.size(); ++i)
+    if (c.gradients.at(i).defined()) sum += c.inputs[i].numel();
+  return sum > 0 && sum <= elements;
+}
+
+/// The op as a function of its inputs alone, answering with the results that have a gradient.
+CheckedFunction function_of(const OpRow& row, const OpCase& c) {
+  return [&](std::span<const Variable> inputs) {
+    const Results results = row.call(Given({inputs.begin(), inputs.end()}, c.arguments));
+    std::vector<Variable> differentiable;
+    for (size_t i = 0; i < results.size(); ++i)
+      if (c.incoming.at(i).defined()) differentiable.push_back(results[i]);
+    return differentiable;
+  };
+}
+
+}  // namespace
+
+TEST_CASE("op table: gradients are the numeric ones") {
+  for_each_case([](const OpRow& row, const OpCase& c) -> std::string {
+    if (c.incoming.empty() || !small_enough(c, 64)) return "";
+    const GradcheckResult result = gradcheck(function_of(row, c), given(c, f64).inputs);
+    return result.passed ? "" : result.message;
+  });
+}
+
+TEST_CASE("op table: second derivatives are the numeric ones") {
+  for_each_case([](const OpRow& row, const OpCase& c) -> std::string {
+    if (c.incoming.empty() || !row.twice_differentiable || !small_enough(c, 40)) return "";
+    const GradcheckResult result = gradgradcheck(function_of(row, c), given(c, f64).inputs);
+    return result.passed ? "" : result.message;
+  });
+}

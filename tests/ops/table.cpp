@@ -1,0 +1,56 @@
+#include "tests/ops/table.h"
+
+namespace tessera::test {
+
+// One function per family, each in the file <family>_rows.cpp.
+std::vector<OpRow> unary_rows();
+std::vector<OpRow> binary_rows();
+std::vector<OpRow> comparison_rows();
+std::vector<OpRow> reduction_rows();
+std::vector<OpRow> matmul_rows();
+std::vector<OpRow> softmax_rows();
+std::vector<OpRow> normalization_rows();
+std::vector<OpRow> indexing_rows();
+std::vector<OpRow> movement_rows();
+std::vector<OpRow> loss_rows();
+std::vector<OpRow> attention_rows();
+
+namespace {
+
+void append(std::vector<OpRow>& table, std::vector<OpRow> rows) {
+  for (OpRow& row : rows) table.push_back(std::move(row));
+}
+
+std::vector<OpRow> all_rows() {
+  std::vector<OpRow> table;
+  append(table, unary_rows());
+  append(table, binary_rows());
+  append(table, comparison_rows());
+  append(table, reduction_rows());
+  append(table, matmul_rows());
+  append(table, softmax_rows());
+  append(table, normalization_rows());
+  append(table, indexing_rows());
+  append(table, movement_rows());
+  append(table, loss_rows());
+  append(table, attention_rows());
+  return table;
+}
+
+}  // namespace
+
+const std::vector<OpRow>& op_table() {
+  static const std::vector<OpRow> table = all_rows();
+  return table;
+}
+
+std::vector<OpCase> cases_of(const OpRow& row) {
+  std::vector<OpCase> cases;
+  if (!row.family.empty()) cases = golden_cases(row.family, row.golden.empty() ? row.name : row.golden);
+  std::erase_if(cases, [&](const OpCase& c) { return row.except.contains(c.name); });
+  if (row.cases)
+    for (OpCase& c : row.cases()) cases.push_back(std::move(c));
+  return cases;
+}
+
+}  // namespace tessera::test

@@ -1,0 +1,118 @@
+#include <doctest/doctest.h>
+
+#include "tests/ops/compare.h"
+#include "tests/ops/run_case.h"
+
+using namespace tessera;
+using namespace tessera::test;
+
+namespace {
+
+double tolerance_of(const OpRow& row, DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return row.tolerance.f32;
+    case DType::bf16:
+      return row.tolerance.bf16;
+    case DType::f16:
+      return row.tolerance.f16;
+    default:
+      return row.tolerance.f64;
+  }
+}
+
+/// The gradients of the leaves among `given`, undefined for the rest.
+std::vector<Tensor> gradients_of(const Given& in, const Results& results, const OpCase& c) {
+  std::vector<Variable> roots, incoming, leaves;
+  for (size_t i = 0; i < c.incoming.size(); ++i) {
+    if (!c.incoming[i].defined()) continue;
+    roots.push_back(results.at(i));
+    incoming.push_back(as_dtype(c.incoming[i], results[i].dtype()));
+  }
+  for (const Variable& input : in.inputs)
+    if (input.requires_grad()) leaves.push_back(input);
+  const std::vector<Variable> found = grad(roots, leaves, incoming);
+  std::vector<Tensor> gradients;
+  for (size_t i = 0, next = 0; i < in.inputs.size(); ++i)
+    gradients.push_back(in.inputs[i].requires_grad() ? found[next++].value() : Tensor());
+  return gradients;
+}
+
+std::string compare_all(const char* what, const std::vector<Tensor>& got, const std::vector<Tensor>& expected,
+                        double tolerance) {
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!expected[i].defined()) continue;
+    const std::string problem = difference(got.at(i), expected[i], tolerance);
+    if (!problem.empty()) return text(what, " ", i, ": ", problem);
+  }
+  return "";
+}
+
+std::vector<Tensor> values_of(const Results& results) {
+  std::vector<Tensor> values;
+  for (const Variable& result : results) values.push_back(result.value());
+  return values;
+}
+
+/// Forward and gradients in `dtype` against the reference.
+std::string check_reference(const OpRow& row, const OpCase& c, DType dtype,
+                            Tensor (*layout)(const Tensor&) = nullptr) {
+  const Given in = given(c, dtype, layout);
+  const Results results = row.call(in);
+  if (!c.outputs.empty() && results.size() != c.outputs.size())
+    return text("got ", results.size(), " results, expected ", c.outputs.size());
+  const std::string problem = compare_all("result", values_of(results), c.outputs, tolerance_of(row, dtype));
+  if (!problem.empty() || c.incoming.empty()) return problem;
+  return compare_all("gradient", gradients_of(in, results, c), c.gradients, tolerance_of(row, dtype));
+}
+
+bool representable(const OpCase& c, DType dtype) {
+  for (const Tensor& input : c.inputs)
+    if (is_floating(input.dtype()) && !holds_exactly(input, dtype)) return false;
+  return true;
+}
+
+bool has_floating_input(const OpCase& c) {
+  for (const Tensor& input : c.inputs)
+    if (is_floating(input.dtype())) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("op table: results and gradients are PyTorch's, in f64") {
+  for_each_case([](const OpRow& row, const OpCase& c) { return check_reference(row, c, f64); });
+}
+
+TEST_CASE("op table: results and gradients are PyTorch's, in the narrower types") {
+  for_each_case([](const OpRow& row, const OpCase& c) -> std::string {
+    if (!has_floating_input(c)) return "";
+    for (DType dtype : row.narrow) {
+      if (!representable(c, dtype)) continue;
+      const std::string problem = check_reference(row, c, dtype);
+      if (!problem.empty()) return to_string(dtype) + ": " + problem;
+    }
+    return "";
+  });
+}
+
+TEST_CASE("op table: inputs that are not contiguous give the same") {
+  for_each_case([](const OpRow& row, const OpCase& c) { return check_reference(row, c, f64, strided_copy); });
+}
+
+TEST_CASE("op table: a run on meta gives the shapes and dtypes of a real one") {
+  for_each_case([](const OpRow& row, const OpCase& c) -> std::string {
+    const Results real = row.call(given(c, f32));
+    const Given on_meta = given(c, f32, [](const Tensor& value) { return value.to(meta()); });
+    const Results shapes = row.call(on_meta);
+    if (shapes.size() != real.size())
+      return text("got ", shapes.size(), " results, a real run ", real.size());
+    for (size_t i = 0; i < real.size(); ++i) {
+      // An op that makes numbers from none (arange) has no meta input to follow.
+      if (!c.inputs.empty() && !shapes[i].device().is_meta()) return text("result ", i, " is not on meta");
+      if (shapes[i].shape() != real[i].shape() || shapes[i].dtype() != real[i].dtype())
+        return text("result ", i, " is ", to_string(shapes[i]), ", a real run's ", to_string(real[i]));
+    }
+    return "";
+  });
+}
