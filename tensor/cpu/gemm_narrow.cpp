@@ -1,0 +1,96 @@
+#include "tensor/cpu/gemm_narrow.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tensor/cpu/gemm_eigen.h"
+#include "tensor/memory/cpu_allocator.h"
+
+namespace tessera::kernels::cpu {
+namespace {
+
+// Tiles of 256 x 256 widen each element of an operand once per 256 multiply-adds; the three of them take 0.75
+// MiB, which stays in a second-level cache.
+constexpr int64_t tile = 256;
+
+/// Scratch memory of a thread for the length of a call.
+class Scratch {
+ public:
+  explicit Scratch(int64_t count)
+      : bytes_(count * static_cast<int64_t>(sizeof(float))),
+        data_(static_cast<float*>(cpu_allocate(bytes_))) {}
+  ~Scratch() { cpu_free(data_, bytes_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  float* data() { return data_; }
+
+ private:
+  int64_t bytes_;
+  float* data_;
+};
+
+void widen(const bfloat16* from, int64_t count, float* to) {
+  TESSERA_PER_ISA(widen_bf16)(from, count, to);
+}
+void widen(const float16* from, int64_t count, float* to) {
+  TESSERA_PER_ISA(widen_f16)(from, count, to);
+}
+void widen(const float* from, int64_t count, float* to) {
+  std::memcpy(to, from, count * sizeof(float));
+}
+void narrow(const float* from, int64_t count, bfloat16* to) {
+  TESSERA_PER_ISA(narrow_bf16)(from, count, to);
+}
+void narrow(const float* from, int64_t count, float16* to) {
+  TESSERA_PER_ISA(narrow_f16)(from, count, to);
+}
+void narrow(const float* from, int64_t count, float* to) {
+  std::memcpy(to, from, count * sizeof(float));
+}
+
+/// Widens a rows x columns block, given as it is stored (a transposed operand's block arrives with its
+/// extents exchanged).
+template <class T>
+void widen_block(const T* from, int64_t leading, int64_t rows, int64_t columns, float* to) {
+  for (int64_t i = 0; i < rows; ++i) widen(from + i * leading, columns, to + i * columns);
+}
+
+}  // namespace
+
+template <class T, class C>
+void gemm_narrow(const Gemm<T, C>& gemm, void (*gemm_f32)(const Gemm<float>&)) {
+  Scratch scratch(3 * tile * tile);
+  float *a = scratch.data(), *b = a + tile * tile, *c = b + tile * tile;
+  for (int64_t i = 0; i < gemm.m; i += tile)
+    for (int64_t j = 0; j < gemm.n; j += tile) {
+      const int64_t rows = std::min(tile, gemm.m - i), columns = std::min(tile, gemm.n - j);
+      if (gemm.accumulate) widen_block(gemm.c + i * gemm.ldc + j, gemm.ldc, rows, columns, c);
+      for (int64_t p = 0; p < gemm.k; p += tile) {
+        const int64_t depth = std::min(tile, gemm.k - p);
+        gemm.a_transposed ? widen_block(gemm.a_at(i, p), gemm.lda, depth, rows, a)
+                          : widen_block(gemm.a_at(i, p), gemm.lda, rows, depth, a);
+        gemm.b_transposed ? widen_block(gemm.b_at(p, j), gemm.ldb, columns, depth, b)
+                          : widen_block(gemm.b_at(p, j), gemm.ldb, depth, columns, b);
+        gemm_f32({.m = rows,
+                  .n = columns,
+                  .k = depth,
+                  .a = a,
+                  .lda = gemm.a_transposed ? rows : depth,
+                  .a_transposed = gemm.a_transposed,
+                  .b = b,
+                  .ldb = gemm.b_transposed ? depth : columns,
+                  .b_transposed = gemm.b_transposed,
+                  .c = c,
+                  .ldc = columns,
+                  .accumulate = gemm.accumulate || p > 0});
+      }
+      for (int64_t r = 0; r < rows; ++r) narrow(c + r * columns, columns, gemm.c + (i + r) * gemm.ldc + j);
+    }
+}
+
+template void gemm_narrow(const Gemm<bfloat16>&, void (*)(const Gemm<float>&));
+template void gemm_narrow(const Gemm<bfloat16, float>&, void (*)(const Gemm<float>&));
+template void gemm_narrow(const Gemm<float16>&, void (*)(const Gemm<float>&));
+template void gemm_narrow(const Gemm<float16, float>&, void (*)(const Gemm<float>&));
+
+}  // namespace tessera::kernels::cpu

@@ -1,0 +1,73 @@
+#include "tensor/cpu/gemm_eigen.h"
+
+// Eigen is compiled here once per instruction set. Under a namespace named after it, the linker cannot take
+// one copy of a template for another.
+#pragma GCC diagnostic ignored \
+    "-Wmaybe-uninitialized"  // GCC 12 reports its own AVX-512 intrinsics (PR105593)
+#define TESSERA_JOIN_(a, b) a##b
+#define TESSERA_JOIN(a, b) TESSERA_JOIN_(a, b)
+#define Eigen TESSERA_JOIN(eigen_, TESSERA_ISA)
+#define EIGEN_DONT_PARALLELIZE
+#define EIGEN_NO_IO
+#define EIGEN_MPL2_ONLY
+#include <Eigen/Core>
+
+namespace tessera::kernels::cpu::TESSERA_ISA {
+namespace {
+
+template <class T>
+using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+template <class T>
+using ColumnMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor>;
+template <class Matrix>
+using Operand = Eigen::Map<const Matrix, Eigen::Unaligned, Eigen::OuterStride<>>;
+
+template <class MatrixA, class MatrixB, class T>
+void multiply(const Gemm<T>& gemm) {
+  const Operand<MatrixA> a(gemm.a, gemm.m, gemm.k, Eigen::OuterStride<>(gemm.lda));
+  const Operand<MatrixB> b(gemm.b, gemm.k, gemm.n, Eigen::OuterStride<>(gemm.ldb));
+  Eigen::Map<RowMajor<T>, Eigen::Unaligned, Eigen::OuterStride<>> c(gemm.c, gemm.m, gemm.n,
+                                                                    Eigen::OuterStride<>(gemm.ldc));
+  if (gemm.accumulate)
+    c.noalias() += a * b;
+  else
+    c.noalias() = a * b;
+}
+
+template <class T>
+void gemm_eigen(const Gemm<T>& gemm) {
+  if (gemm.a_transposed)
+    gemm.b_transposed ? multiply<ColumnMajor<T>, ColumnMajor<T>>(gemm)
+                      : multiply<ColumnMajor<T>, RowMajor<T>>(gemm);
+  else
+    gemm.b_transposed ? multiply<RowMajor<T>, ColumnMajor<T>>(gemm)
+                      : multiply<RowMajor<T>, RowMajor<T>>(gemm);
+}
+
+template <class From, class To>
+void convert(const From* from, int64_t count, To* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(from[i]);
+}
+
+}  // namespace
+
+void gemm_eigen_f32(const Gemm<float>& gemm) {
+  gemm_eigen(gemm);
+}
+void gemm_eigen_f64(const Gemm<double>& gemm) {
+  gemm_eigen(gemm);
+}
+void widen_bf16(const bfloat16* from, int64_t count, float* to) {
+  convert(from, count, to);
+}
+void widen_f16(const float16* from, int64_t count, float* to) {
+  convert(from, count, to);
+}
+void narrow_bf16(const float* from, int64_t count, bfloat16* to) {
+  convert(from, count, to);
+}
+void narrow_f16(const float* from, int64_t count, float16* to) {
+  convert(from, count, to);
+}
+
+}  // namespace tessera::kernels::cpu::TESSERA_ISA

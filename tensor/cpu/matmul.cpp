@@ -1,0 +1,168 @@
+#include "tensor/cpu/matmul.h"
+
+#include <algorithm>
+
+#include "tensor/cpu/gemm_eigen.h"
+#include "tensor/cpu/gemm_narrow.h"
+#include "tensor/cpu/gemm_onednn.h"
+#include "tensor/cpu/strided_loop.h"
+#include "tensor/matrix_layout.h"
+#include "tensor/ops/matmul.h"
+#include "tensor/parallel.h"
+
+namespace tessera::kernels::cpu {
+namespace {
+
+// Multiply-adds that pay for waking a thread.
+constexpr int64_t grain = 1 << 17;
+
+/// Into how many blocks of rows and of columns each product of a batch is cut, one block a thread.
+struct Cut {
+  int64_t rows = 1, columns = 1;
+};
+
+/// Every thread packs the rows and columns that its block needs, so among the ways to cut into `parts` the
+/// one with the smallest blocks' perimeter is taken.
+Cut choose_cut(int64_t m, int64_t n, int64_t parts) {
+  Cut best;
+  int64_t smallest = INT64_MAX;
+  for (int64_t rows = 1; rows <= parts; ++rows) {
+    if (parts % rows != 0) continue;
+    const int64_t columns = parts / rows;
+    if ((rows > 1 && rows * 16 > m) || (columns > 1 && columns * 16 > n)) continue;
+    const int64_t perimeter = m / rows + n / columns;
+    if (perimeter < smallest) {
+      smallest = perimeter;
+      best = {rows, columns};
+    }
+  }
+  return best;
+}
+
+/// Where block `i` of `blocks` begins in an extent, in whole vectors of 16.
+int64_t block_begin(int64_t extent, int64_t i, int64_t blocks) {
+  return i == blocks ? extent : std::min(extent, (extent * i / blocks + 15) / 16 * 16);
+}
+
+/// The matrices of a batch, and where each begins.
+template <class T, class C>
+struct Batch {
+  Gemm<T, C> first;
+  int64_t count;
+  StridedLoop<3> loop;
+
+  Gemm<T, C> at(int64_t index) const {
+    int64_t offsets[3];
+    loop.row_offsets(index / loop.inner(), offsets);
+    const int64_t column = index % loop.inner(), last = loop.rank - 1;
+    Gemm<T, C> gemm = first;
+    gemm.a += offsets[0] + column * loop.strides[0][last];
+    gemm.b += offsets[1] + column * loop.strides[1][last];
+    gemm.c += offsets[2] + column * loop.strides[2][last];
+    return gemm;
+  }
+};
+
+Shape without_matrix(const Shape& shape) {
+  return Shape(std::span<const int64_t>(shape.begin(), shape.rank() - 2));
+}
+
+template <class T, class C>
+Batch<T, C> batch_of(const Tensor& a, const Tensor& b, const Tensor& out, bool accumulate) {
+  const int rank = out.rank();
+  const MatrixLayout la = *matrix_layout(a), lb = *matrix_layout(b), lc = *matrix_layout(out);
+  const Gemm<T, C> first{.m = out.shape()[rank - 2],
+                         .n = out.shape()[rank - 1],
+                         .k = a.shape()[rank - 1],
+                         .a = static_cast<const T*>(a.raw_data()),
+                         .lda = la.leading,
+                         .a_transposed = la.transposed,
+                         .b = static_cast<const T*>(b.raw_data()),
+                         .ldb = lb.leading,
+                         .b_transposed = lb.transposed,
+                         .c = static_cast<C*>(out.raw_data()),
+                         .ldc = lc.leading,
+                         .accumulate = accumulate};
+  const Shape batch = without_matrix(out.shape());
+  const Strides sa = without_matrix(a.strides()), sb = without_matrix(b.strides()),
+                sc = without_matrix(out.strides());
+  return {first, batch.numel(), StridedLoop<3>(batch, {&sa, &sb, &sc})};
+}
+
+template <class T, class C>
+void add_bias(const Gemm<T, C>& tile, const T* bias) {
+  for (int64_t i = 0; i < tile.m; ++i) {
+    C* row = tile.c + i * tile.ldc;
+    for (int64_t j = 0; j < tile.n; ++j) {
+      if constexpr (sizeof(C) < 4)
+        row[j] = static_cast<C>(static_cast<float>(row[j]) + static_cast<float>(bias[j]));
+      else
+        row[j] += static_cast<C>(bias[j]);
+    }
+  }
+}
+
+/// Runs `multiply` over the batch in `num_threads()` threads. Whole products go to threads where there are
+/// enough of them; otherwise each is cut. The same threads give the same bits.
+template <class T, class C, class Multiply>
+void for_each_block(const Batch<T, C>& batch, const T* bias, const Multiply& multiply) {
+  const Gemm<T, C>& first = batch.first;
+  const int64_t work = first.m * first.n * first.k;
+  const int64_t threads = std::clamp<int64_t>(batch.count * work / grain, 1, num_threads());
+  const bool whole = batch.count % threads == 0 || batch.count >= 4 * threads;
+  const Cut cut = whole ? Cut{} : choose_cut(first.m, first.n, threads);
+  const int64_t blocks = cut.rows * cut.columns;
+  parallel_for(batch.count * blocks, 1 + grain * blocks / (work + 1), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i % blocks / cut.columns, column = i % cut.columns;
+      const int64_t i0 = block_begin(first.m, row, cut.rows), i1 = block_begin(first.m, row + 1, cut.rows);
+      const int64_t j0 = block_begin(first.n, column, cut.columns),
+                    j1 = block_begin(first.n, column + 1, cut.columns);
+      if (i0 == i1 || j0 == j1) continue;
+      const Gemm<T, C> tile = batch.at(i / blocks).tile(i0, i1 - i0, j0, j1 - j0);
+      multiply(tile);
+      if (bias) add_bias(tile, bias + j0);
+    }
+  });
+}
+
+template <class T, class C, class Multiply>
+void run(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out, bool accumulate,
+         const Multiply& multiply) {
+  const Batch<T, C> batch = batch_of<T, C>(a, b, out, accumulate);
+  for_each_block(batch, bias.defined() ? static_cast<const T*>(bias.raw_data()) : nullptr, multiply);
+}
+
+template <class T>
+void run_narrow(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out, bool accumulate) {
+  const auto gemm_f32 = f32_gemm();
+  if (out.dtype() == f32)
+    run<T, float>(a, b, bias, out, accumulate,
+                  [&](const Gemm<T, float>& gemm) { gemm_narrow(gemm, gemm_f32); });
+  else
+    run<T, T>(a, b, bias, out, accumulate, [&](const Gemm<T>& gemm) { gemm_narrow(gemm, gemm_f32); });
+}
+
+}  // namespace
+
+void (*f32_gemm())(const Gemm<float>&) {
+  if (matmul_backend() != MatmulBackend::eigen && onednn_built()) return &gemm_onednn_f32;
+  return TESSERA_PER_ISA(gemm_eigen_f32);
+}
+
+void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out, bool accumulate) {
+  switch (a.dtype()) {
+    case f64:
+      return run<double, double>(a, b, bias, out, accumulate, TESSERA_PER_ISA(gemm_eigen_f64));
+    case f32:
+      return run<float, float>(a, b, bias, out, accumulate, f32_gemm());
+    case f16:
+      return run_narrow<float16>(a, b, bias, out, accumulate);
+    default:
+      if (matmul_backend() != MatmulBackend::eigen && onednn_multiplies_bf16())
+        return matmul_onednn_bf16(a, b, bias, out, accumulate);
+      return run_narrow<bfloat16>(a, b, bias, out, accumulate);
+  }
+}
+
+}  // namespace tessera::kernels::cpu

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <algorithm>
+#include <optional>
+
+#include "tensor/tensor.h"
+
+namespace tessera {
+
+/// How a matrix lies in memory, as matrix products take it: rows of `leading` elements, or, when
+/// `transposed`, columns of `leading` elements.
+struct MatrixLayout {
+  bool transposed = false;
+  int64_t leading = 1;
+};
+
+/// The layout of the last two dimensions of `x` (rank at least 2); nothing when neither runs element after
+/// element, or when rows overlap (a broadcast): such a matrix has to be copied first.
+inline std::optional<MatrixLayout> matrix_layout(const Tensor& x) {
+  const int rank = x.rank();
+  const int64_t rows = x.shape()[rank - 2], columns = x.shape()[rank - 1];
+  const int64_t row_stride = x.strides()[rank - 2], column_stride = x.strides()[rank - 1];
+  const int64_t wide = std::max<int64_t>(columns, 1), tall = std::max<int64_t>(rows, 1);
+  if ((column_stride == 1 || columns <= 1) && (row_stride >= wide || rows <= 1))
+    return MatrixLayout{false, rows <= 1 ? wide : row_stride};
+  if ((row_stride == 1 || rows <= 1) && (column_stride >= tall || columns <= 1))
+    return MatrixLayout{true, columns <= 1 ? tall : column_stride};
+  return std::nullopt;
+}
+
+}  // namespace tessera

@@ -1,0 +1,184 @@
+#include "tensor/ops/matmul.h"
+
+#include <atomic>
+
+#include "tensor/cost.h"
+#include "tensor/cpu/gemm_onednn.h"
+#include "tensor/cpu/matmul.h"
+#include "tensor/matrix_layout.h"
+#include "tensor/ops/kernel.h"
+
+namespace tessera {
+namespace {
+
+std::atomic<MatmulBackend> chosen_backend{MatmulBackend::automatic};
+
+}  // namespace
+
+void set_matmul_backend(MatmulBackend backend) {
+  require<NotBuiltError>(backend != MatmulBackend::onednn || kernels::cpu::onednn_built(),
+                         "set_matmul_backend: this build has no oneDNN");
+  chosen_backend.store(backend, std::memory_order_relaxed);
+}
+
+MatmulBackend matmul_backend() {
+  return chosen_backend.load(std::memory_order_relaxed);
+}
+
+namespace ops {
+namespace {
+
+constexpr Kernel<void(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
+                      bool accumulate)>
+    matmul_kernel{"matmul", &kernels::cpu::matmul, nullptr};
+
+/// A product with its operands seen as matrices (vectors have become a row or a column) and the shapes that
+/// follow from them.
+struct Product {
+  const char* name;
+  Tensor a, b;  // (..., m, k) and (..., k, n)
+  Shape batch;  // broadcast leading dimensions
+  int64_t m, n;
+  Shape result;  // NumPy's: a vector's dimension has gone
+  Device device;
+};
+
+Shape leading_dims(const Tensor& x) {
+  return Shape(std::span<const int64_t>(x.shape().begin(), x.rank() - 2));
+}
+
+Product product_of(const char* name, const Tensor& a, const Tensor& b) {
+  Product p{name, a, b, {}, 1, 1, {}, common_device(name, {&a, &b})};
+  require<DTypeError>(is_floating(a.dtype()) && a.dtype() == b.dtype(), name,
+                      ": expected two operands of one floating dtype, got ", describe(a), " and ",
+                      describe(b));
+  require<ShapeError>(a.rank() >= 1 && b.rank() >= 1, name, ": operands have at least one dimension, got ",
+                      describe(a), " and ", describe(b));
+  if (a.rank() == 1) p.a = a.unsqueeze(0);
+  if (b.rank() == 1) p.b = b.unsqueeze(1);
+  require<ShapeError>(p.a.size(-1) == p.b.size(-2), name, ": the first operand has ", p.a.size(-1),
+                      " columns, the second ", p.b.size(-2), " rows; got ", describe(a), " and ",
+                      describe(b));
+  p.batch = broadcast_shapes(leading_dims(p.a), leading_dims(p.b), name);
+  p.m = p.a.size(-2);
+  p.n = p.b.size(-1);
+  p.result = p.batch;
+  if (a.rank() > 1) p.result.push_back(p.m);
+  if (b.rank() > 1) p.result.push_back(p.n);
+  return p;
+}
+
+Tensor with_layout_for_gemm(const Tensor& x) {
+  return matrix_layout(x) ? x : x.contiguous();
+}
+
+Shape matrix_shape(const Shape& batch, int64_t rows, int64_t columns) {
+  Shape shape = batch;
+  shape.push_back(rows);
+  shape.push_back(columns);
+  return shape;
+}
+
+/// Whether all dimensions but the last lie evenly spaced, so that they can be seen as one.
+bool rows_are_even(const Tensor& x) {
+  for (int i = 0; i + 2 < x.rank(); ++i)
+    if (x.strides()[i] != x.strides()[i + 1] * x.shape()[i + 1]) return false;
+  return true;
+}
+
+/// One product over all rows where the second operand is one matrix: (batch..., m, k) is (batch * m, k).
+bool join_rows(Tensor& a, const Tensor& b, Tensor& out) {
+  if (b.rank() != 2 || a.rank() == 2 || matrix_layout(a)->transposed) return false;
+  if (!rows_are_even(a) || !rows_are_even(out)) return false;
+  a = a.flatten(0, -2);
+  out = out.flatten(0, -2);
+  return true;
+}
+
+/// Computes `p` into `out` (batch..., m, n), which a row-major GEMM can write.
+void run(const Product& p, const Tensor& bias, const Tensor& target, bool accumulate) {
+  const int64_t k = p.a.size(-1);
+  count_flops(2 * target.numel() * k);
+  if (p.device.is_meta() || target.numel() == 0) return;
+  Tensor a = p.a, b = p.b, out = target;
+  if (k == 0) {
+    if (!accumulate) out.zero();
+    if (bias.defined()) out.copy_from(bias.expand(out.shape()));
+    return;
+  }
+  a = with_layout_for_gemm(a);
+  b = with_layout_for_gemm(b);
+  if (!join_rows(a, b, out)) {
+    a = a.expand(matrix_shape(p.batch, p.m, k));
+    b = b.expand(matrix_shape(p.batch, k, p.n));
+  }
+  matmul_kernel(p.device, a, b, bias, out, accumulate);
+}
+
+void check_out(const Product& p, const Tensor& out) {
+  const DType dtype = p.a.dtype();
+  require<ShapeError>(out.shape() == p.result, p.name, ": the product has shape ", p.result, ", out is ",
+                      describe(out));
+  require<DTypeError>(out.dtype() == dtype || (out.dtype() == f32 && size_of(dtype) == 2), p.name,
+                      ": a product of ", dtype, " does not go into ", describe(out));
+  common_device(p.name, {&p.a, &out});
+}
+
+void into(const char* name, const Tensor& out, const Tensor& a, const Tensor& b, bool accumulate) {
+  const Product p = product_of(name, a, b);
+  check_out(p, out);
+  Tensor target = out;
+  if (a.rank() == 1) target = target.unsqueeze(b.rank() == 1 ? target.rank() : target.rank() - 1);
+  if (b.rank() == 1) target = target.unsqueeze(target.rank());
+  const auto layout = matrix_layout(target);
+  if (layout && !layout->transposed) {
+    run(p, {}, target, accumulate);
+  } else if (out.is_meta()) {
+    run(p, {}, target, accumulate);
+  } else {
+    const Tensor copy =
+        accumulate ? target.clone() : Tensor::empty(target.shape(), out.dtype(), out.device());
+    run(p, {}, copy, accumulate);
+    return target.copy_from(copy);
+  }
+  out.bump_version();
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  const Product p = product_of("matmul", a, b);
+  const Tensor out = Tensor::empty(matrix_shape(p.batch, p.m, p.n), a.dtype(), p.device);
+  run(p, {}, out, false);
+  return out.view(p.result);
+}
+
+void matmul_out(const Tensor& out, const Tensor& a, const Tensor& b) {
+  into("matmul_out", out, a, b, false);
+}
+
+void matmul_accumulate(const Tensor& out, const Tensor& a, const Tensor& b) {
+  into("matmul_accumulate", out, a, b, true);
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  require<ShapeError>(x.defined() && weight.defined() && x.rank() >= 1 && weight.rank() == 2,
+                      "linear: expected x (..., in) and a weight (out, in), got ", describe(x), " and ",
+                      describe(weight));
+  require<ShapeError>(x.size(-1) == weight.size(1), "linear: input has ", x.size(-1),
+                      " features, the weight ", weight.shape(), " takes ", weight.size(1), "; x is ",
+                      describe(x));
+  if (bias.defined()) {
+    require<ShapeError>(bias.rank() == 1 && bias.size(0) == weight.size(0), "linear: the weight ",
+                        weight.shape(), " takes a bias of ", weight.size(0), ", got ", describe(bias));
+    require_same_dtype("linear", {&weight, &bias});
+    common_device("linear", {&x, &weight, &bias});
+  }
+  const Product p = product_of("linear", x, weight.transpose(0, 1));
+  const Tensor out = Tensor::empty(matrix_shape(p.batch, p.m, p.n), x.dtype(), p.device);
+  run(p, bias.defined() ? bias.contiguous() : bias, out, false);
+  return out.view(p.result);
+}
+
+}  // namespace ops
+}  // namespace tessera
