@@ -1,0 +1,25 @@
+#include "data/batch.h"
+
+#include "tensor/error.h"
+
+namespace tessera::data {
+
+Batch Batch::part(int64_t first, int64_t count) const {
+  require<IndexError>(first >= 0 && count >= 0 && first <= size() - count, "batch of step ", step,
+                      ": samples ", first, " to ", first + count, " asked for, it has ", size());
+  const auto range = [&](const std::vector<int64_t>& all) {
+    return std::vector<int64_t>(all.begin() + first, all.begin() + first + count);
+  };
+  return {x.narrow(0, first, count), y.narrow(0, first, count), range(samples), range(items), step};
+}
+
+Share share_of(int64_t batch, int rank, int world) {
+  require<ConfigError>(world >= 1 && rank >= 0 && rank < world, "rank ", rank, " of ", world,
+                       ": expected 0 <= rank < number of ranks");
+  require<ConfigError>(batch >= 1, "batch size ", batch, ": expected at least 1");
+  require<ConfigError>(batch % world == 0, "batch size ", batch, " does not divide evenly among ", world,
+                       " ranks");
+  return {rank * (batch / world), batch / world};
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace tessera::data {
+
+/// What one training step (of one rank) reads. B samples; for windows of text x and y are (B, T) i64, and
+/// y[b][t] is the token after x[b][t].
+struct Batch {
+  Tensor x;
+  Tensor y;
+  /// Which samples of the step these are: indices into the batch of all ranks together. They key the random
+  /// numbers of dropout, which therefore do not depend on how the batch is split.
+  std::vector<int64_t> samples;
+  /// Where each came from: the offset of a window, the index of a dataset's example; -1 for padding.
+  std::vector<int64_t> items;
+  int64_t step = 0;
+
+  /// Number of samples B.
+  int64_t size() const { return static_cast<int64_t>(samples.size()); }
+  /// Samples first .. first + count - 1: views of x and y. Throws IndexError when that is not inside.
+  Batch part(int64_t first, int64_t count) const;
+};
+
+/// Batches as a pure function of the step: whoever asks, in whatever order, from whatever thread, gets the
+/// same numbers. So a loader may run ahead, and a resumed run goes on where it stopped.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  /// The batch of a step >= 0. Called from several threads at once.
+  virtual Batch batch(int64_t step) const = 0;
+  /// Number of steps; -1 when they never end.
+  virtual int64_t steps() const { return -1; }
+  /// What error messages call it.
+  virtual std::string name() const = 0;
+};
+
+/// A rank's contiguous part of a batch of all ranks.
+struct Share {
+  int64_t first, count;
+};
+/// Rank `rank`'s share of `batch` samples among `world` ranks. Throws ConfigError when the rank is outside
+/// [0, world), or the batch does not divide evenly: then ranks would weigh their samples differently.
+Share share_of(int64_t batch, int rank, int world);
+
+}  // namespace tessera::data

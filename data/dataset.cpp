@@ -1,0 +1,78 @@
+#include "data/dataset.h"
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "tensor/error.h"
+#include "tensor/memory/account.h"
+
+namespace tessera::data {
+namespace {
+
+std::shared_ptr<const Sampler> make_order(int64_t size, const DatasetBatches::Options& options) {
+  if (options.shuffle) return std::make_shared<RandomSampler>(size, options.seed);
+  return std::make_shared<SequentialSampler>(size);
+}
+
+Tensor stack(std::span<const Tensor> tensors) {
+  require<ShapeError>(!tensors.empty(), "stack: no tensors");
+  const Tensor& first = tensors.front();
+  Shape shape = first.shape();
+  shape.insert(0, static_cast<int64_t>(tensors.size()));
+  const Tensor result = Tensor::empty(shape, first.dtype());
+  auto* out = static_cast<char*>(result.raw_data());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& next = tensors[i];
+    require<ShapeError>(next.shape() == first.shape(), "stack: tensor ", i, " is ", describe(next),
+                        ", the first is ", describe(first));
+    require<DTypeError>(next.dtype() == first.dtype(), "stack: tensor ", i, " is ", describe(next),
+                        ", the first is ", describe(first));
+    const Tensor row = next.to(cpu()).contiguous();
+    if (row.nbytes() > 0)
+      std::memcpy(out + static_cast<int64_t>(i) * row.nbytes(), row.raw_data(),
+                  static_cast<size_t>(row.nbytes()));
+  }
+  return result;
+}
+
+}  // namespace
+
+Example stack_examples(std::span<const Example> examples) {
+  std::vector<Tensor> x, y;
+  for (const Example& example : examples) {
+    x.push_back(example.x);
+    y.push_back(example.y);
+  }
+  return {stack(x), stack(y)};
+}
+
+DatasetBatches::DatasetBatches(std::shared_ptr<const Dataset> dataset, const Options& options)
+    : DatasetBatches(dataset, make_order(dataset->size(), options), options) {}
+
+DatasetBatches::DatasetBatches(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Sampler> order,
+                               const Options& options)
+    : dataset_(std::move(dataset)),
+      sampler_(std::move(order), {options.rank, options.world, options.batch_size, options.drop_last}),
+      collate_(options.collate) {}
+
+Batch DatasetBatches::batch(int64_t step) const {
+  require<DataError>(step >= 0, name(), ": step ", step, " asked for, expected at least 0");
+  const CategoryScope scope(MemoryCategory::other);
+  const auto [first, count] = sampler_.share();
+  const int64_t epoch = step / sampler_.batches(), place = step % sampler_.batches() * count;
+  Batch batch;
+  batch.step = step;
+  std::vector<Example> examples;
+  for (int64_t row = 0; row < count; ++row) {
+    batch.samples.push_back(first + row);
+    batch.items.push_back(sampler_.at(epoch, place + row));
+    examples.push_back(dataset_->get(batch.items.back()));
+  }
+  Example whole = collate_(examples);
+  batch.x = std::move(whole.x);
+  batch.y = std::move(whole.y);
+  return batch;
+}
+
+}  // namespace tessera::data

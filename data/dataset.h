@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "data/batch.h"
+#include "data/sampler.h"
+#include "tensor/tensor.h"
+
+namespace tessera::data {
+
+/// One example: what a model reads, and what it should answer.
+struct Example {
+  Tensor x;
+  Tensor y;
+};
+
+/// Examples by number: what users derive their own data from.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual int64_t size() const = 0;
+  /// Example `index`, 0 <= index < size(). Called from several threads at once. All examples of a batch have
+  /// the same shapes and dtypes, unless a `collate` of the user's own brings them together.
+  virtual Example get(int64_t index) const = 0;
+  /// What error messages call it.
+  virtual std::string name() const { return "dataset"; }
+};
+
+/// The numbers of a batch from its examples.
+using Collate = std::function<Example(std::span<const Example>)>;
+/// All x laid one beside the other along a new first dimension, and all y: n of (...) give (n, ...). Throws
+/// ShapeError or DTypeError naming the first example that differs from the first.
+Example stack_examples(std::span<const Example> examples);
+
+/// Batches of a dataset, epoch after epoch without end: step s is batch s mod n of epoch s / n, n batches an
+/// epoch.
+class DatasetBatches : public BatchSource {
+ public:
+  struct Options {
+    /// Examples per step, of all ranks together.
+    int64_t batch_size = 1;
+    bool shuffle = true;
+    uint64_t seed = 1337;
+    /// Whether an incomplete last batch is left out, or filled up with examples from the epoch's start.
+    bool drop_last = true;
+    /// This rank takes a contiguous part of every batch.
+    int rank = 0, world = 1;
+    Collate collate = stack_examples;
+  };
+  /// Throws DataError for a dataset without a batch, ConfigError for options out of range.
+  DatasetBatches(std::shared_ptr<const Dataset> dataset, const Options& options);
+  /// In the order of a sampler of one's own; `shuffle` and `seed` are not used.
+  DatasetBatches(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Sampler> order,
+                 const Options& options);
+
+  Batch batch(int64_t step) const override;
+  std::string name() const override { return dataset_->name(); }
+  int64_t batches_per_epoch() const { return sampler_.batches(); }
+
+ private:
+  std::shared_ptr<const Dataset> dataset_;
+  DistributedSampler sampler_;
+  Collate collate_;
+};
+
+}  // namespace tessera::data

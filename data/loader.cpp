@@ -1,0 +1,141 @@
+#include "data/loader.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <utility>
+
+#include "tensor/error.h"
+#include "tensor/memory/account.h"
+#include "tensor/parallel.h"
+
+namespace tessera::data {
+
+/// What the workers and the loader share; kept alive by each of them. Batches lie in a ring, at step modulo
+/// its length, so that they are taken in order however they are finished.
+struct Loader::Shared {
+  struct Slot {
+    bool full = false;
+    Batch batch;
+    std::exception_ptr error;
+  };
+
+  std::shared_ptr<const BatchSource> source;
+  intrusive_ptr<MemoryAccount> account;
+  int64_t last = 0;
+
+  std::mutex mutex;
+  std::condition_variable ready, room, ended;
+  std::vector<Slot> ring;
+  int64_t next_made = 0, next_taken = 0;
+  int running = 0;
+  bool stopping = false;
+
+  Slot& slot(int64_t step) { return ring[static_cast<size_t>(step) % ring.size()]; }
+
+  /// A worker's life.
+  void work() {
+    const AccountScope scope(account);
+    set_num_threads(1);
+    std::unique_lock lock(mutex);
+    while (true) {
+      room.wait(lock, [this] {
+        return stopping || next_made == last || next_made < next_taken + static_cast<int64_t>(ring.size());
+      });
+      if (stopping || next_made == last) break;
+      const int64_t step = next_made++;
+      lock.unlock();
+      Slot made{true, {}, nullptr};
+      try {
+        made.batch = source->batch(step);
+      } catch (...) {
+        made.error = std::current_exception();
+      }
+      lock.lock();
+      slot(step) = std::move(made);
+      ready.notify_one();
+    }
+    --running;
+    ended.notify_one();
+  }
+};
+
+namespace {
+
+/// Waits until `condition` holds; false when `timeout` (zero: none) ran out first.
+template <class Condition>
+bool wait(std::condition_variable& variable, std::unique_lock<std::mutex>& lock,
+          std::chrono::milliseconds timeout, Condition condition) {
+  if (timeout.count() > 0) return variable.wait_for(lock, timeout, condition);
+  variable.wait(lock, condition);
+  return true;
+}
+
+}  // namespace
+
+Loader::Loader(std::shared_ptr<const BatchSource> source, const Options& options)
+    : shared_(std::make_shared<Shared>()), options_(options), step_(options.first_step) {
+  const int64_t steps = source->steps();
+  const int64_t end = steps < 0 ? std::numeric_limits<int64_t>::max() : steps;
+  const int64_t last = options.last_step < 0 ? end : std::min(options.last_step, end);
+  require<ConfigError>(options.first_step >= 0, "loader: first step ", options.first_step,
+                       ", expected at least 0");
+  require<ConfigError>(options.workers >= 0, "loader: ", options.workers, " workers, expected at least 0");
+  require<ConfigError>(options.prefetch >= 1, "loader: prefetch ", options.prefetch, ", expected at least 1");
+  shared_->source = std::move(source);
+  shared_->account = current_account();
+  shared_->last = std::max(last, step_);
+  shared_->next_made = shared_->next_taken = step_;
+  shared_->ring.resize(static_cast<size_t>(options.prefetch));
+  try {
+    for (int i = 0; i < options.workers; ++i) {
+      workers_.emplace_back([shared = shared_] { shared->work(); });
+      const std::lock_guard lock(shared_->mutex);
+      ++shared_->running;
+    }
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
+
+Loader::~Loader() {
+  stop();
+}
+
+void Loader::stop() noexcept {
+  std::unique_lock lock(shared_->mutex);
+  shared_->stopping = true;
+  shared_->room.notify_all();
+  const bool all_ended =
+      wait(shared_->ended, lock, options_.timeout, [this] { return shared_->running == 0; });
+  lock.unlock();
+  for (std::thread& worker : workers_) all_ended ? worker.join() : worker.detach();
+  workers_.clear();
+}
+
+std::optional<Batch> Loader::next() {
+  if (step_ >= shared_->last) return std::nullopt;
+  Batch batch = workers_.empty() ? shared_->source->batch(step_) : take();
+  ++step_;
+  return batch;
+}
+
+/// The batch of step_, from the ring.
+Batch Loader::take() {
+  std::unique_lock lock(shared_->mutex);
+  Shared::Slot& slot = shared_->slot(step_);
+  if (!wait(shared_->ready, lock, options_.timeout, [&slot] { return slot.full; }))
+    throw DataError(text("loader of ", shared_->source->name(), ": the batch of step ", step_,
+                         " was not ready after ", options_.timeout.count(), " ms"));
+  if (slot.error) std::rethrow_exception(slot.error);
+  slot.full = false;
+  Batch batch = std::move(slot.batch);
+  ++shared_->next_taken;
+  shared_->room.notify_one();
+  return batch;
+}
+
+}  // namespace tessera::data

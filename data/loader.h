@@ -1,0 +1,90 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "data/batch.h"
+
+namespace tessera::data {
+
+/// Hands out the batches of a source in order, made ahead by worker threads:
+///
+///     data::Loader loader(source, {.first_step = 0, .last_step = 2000});
+///     for (const data::Batch& batch : loader) ...
+///
+/// A batch depends on its step alone, so neither the number of workers nor their timing changes anything,
+/// and a loader that begins at step s continues one that stopped there. Taking a batch sets the calling
+/// thread's random context to (seed, step, samples): dropout is keyed by it. One thread takes.
+class Loader {
+ public:
+  struct Options {
+    /// Steps first_step .. last_step - 1; -1 for the source's own end (or none).
+    int64_t first_step = 0, last_step = -1;
+    /// Threads that make batches; 0: the thread that asks makes them, which is fastest for windows of text
+    /// (copying one takes less time than waking a thread).
+    int workers = 1;
+    /// Batches made ahead at most.
+    int64_t prefetch = 2;
+    /// The longest wait for a batch, also for a worker's last one in the destructor; zero: no limit.
+    std::chrono::milliseconds timeout{60'000};
+    /// The random context's seed.
+    uint64_t seed = 1337;
+  };
+  /// Throws ConfigError for options out of range.
+  explicit Loader(std::shared_ptr<const BatchSource> source) : Loader(std::move(source), Options()) {}
+  Loader(std::shared_ptr<const BatchSource> source, const Options& options);
+  /// Returns when the workers have ended. One that is still inside the source after the timeout is left
+  /// behind: it shares the source, touches nothing else, and ends when the source lets it.
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  /// The next batch; nothing after the last. Rethrows what the source threw while making it, at its step
+  /// and at every further call. Throws DataError when it is not ready in time.
+  std::optional<Batch> next();
+  /// The step of the batch that `next` returns: what a checkpoint keeps.
+  int64_t step() const { return step_; }
+
+  /// One pass of a range-for, from step() on.
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = Batch;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const Batch*;
+    using reference = const Batch&;
+
+    explicit Iterator(Loader& loader) : loader_(&loader), batch_(loader.next()) {}
+    const Batch& operator*() const { return *batch_; }
+    const Batch* operator->() const { return &*batch_; }
+    Iterator& operator++() {
+      batch_.reset();
+      batch_ = loader_->next();
+      return *this;
+    }
+    bool operator==(std::default_sentinel_t) const { return !batch_.has_value(); }
+
+   private:
+    Loader* loader_;
+    std::optional<Batch> batch_;
+  };
+  Iterator begin() { return Iterator(*this); }
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  struct Shared;
+  Batch take();
+  void stop() noexcept;
+
+  std::shared_ptr<Shared> shared_;
+  std::vector<std::thread> workers_;
+  Options options_;
+  int64_t step_;
+};
+
+}  // namespace tessera::data

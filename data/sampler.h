@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "data/batch.h"
+
+namespace tessera::data {
+
+/// The order in which a dataset's examples are seen: a pure function of (epoch, index). `set_epoch` is a
+/// convenience for loops written by hand.
+class Sampler {
+ public:
+  virtual ~Sampler() = default;
+  /// Number of examples per epoch.
+  virtual int64_t size() const = 0;
+  /// The example seen at place `index` of an epoch. Throws IndexError outside [0, size()).
+  virtual int64_t at(int64_t epoch, int64_t index) const = 0;
+
+  void set_epoch(int64_t epoch) { epoch_ = epoch; }
+  int64_t epoch() const { return epoch_; }
+  int64_t operator[](int64_t index) const { return at(epoch_, index); }
+
+ private:
+  int64_t epoch_ = 0;
+};
+
+/// 0, 1, 2, ... in every epoch.
+class SequentialSampler : public Sampler {
+ public:
+  /// Throws ConfigError for a negative size.
+  explicit SequentialSampler(int64_t size);
+  int64_t size() const override { return size_; }
+  int64_t at(int64_t epoch, int64_t index) const override;
+
+ private:
+  int64_t size_;
+};
+
+/// Every example once per epoch, in an order of its own for each (seed, epoch).
+class RandomSampler : public Sampler {
+ public:
+  /// Throws ConfigError for a negative size.
+  RandomSampler(int64_t size, uint64_t seed);
+  int64_t size() const override { return size_; }
+  int64_t at(int64_t epoch, int64_t index) const override;
+
+ private:
+  int64_t size_;
+  uint64_t seed_;
+};
+
+/// One rank's part of another sampler's order. The order is cut into batches of all ranks together, and each
+/// rank takes a contiguous part of every batch: what a batch holds does not depend on the number of ranks.
+class DistributedSampler : public Sampler {
+ public:
+  struct Options {
+    int rank = 0, world = 1;
+    /// Examples per step of all ranks together; 0 for one per rank.
+    int64_t batch_size = 0;
+    /// Whether an incomplete last batch is left out, or filled up with examples from the epoch's start.
+    bool drop_last = false;
+  };
+  /// Throws ConfigError where the rank is outside the world or the batch does not divide evenly, and
+  /// DataError where an epoch has no batch at all.
+  DistributedSampler(std::shared_ptr<const Sampler> order, const Options& options);
+
+  int64_t size() const override { return batches_ * share_.count; }
+  int64_t at(int64_t epoch, int64_t index) const override;
+
+  /// Batches per epoch.
+  int64_t batches() const { return batches_; }
+  /// This rank's part of each.
+  Share share() const { return share_; }
+
+ private:
+  std::shared_ptr<const Sampler> order_;
+  int64_t batch_size_;
+  Share share_;
+  int64_t batches_;
+};
+
+}  // namespace tessera::data

@@ -1,0 +1,84 @@
+#include "data/tiny_shakespeare.h"
+
+#include <cstdlib>
+
+#include "data/file.h"
+#include "data/sha256.h"
+#include "tensor/error.h"
+
+namespace tessera::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* subject = "tiny Shakespeare";
+constexpr const char* advice = "; `--dataset builtin` trains on the embedded play, which needs no file";
+
+fs::path environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? fs::path() : fs::path(value);
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;  // a folder that may not be searched: reading the file will say so
+  return !path.empty() && (fs::exists(path, error) || error);
+}
+
+/// What is wrong with a copy; empty where nothing is.
+std::string problem_of(const std::string& content, const Download& expected) {
+  if (static_cast<int64_t>(content.size()) != expected.bytes)
+    return text(content.size(), " bytes, expected ", expected.bytes);
+  const std::string got = sha256_hex(content);
+  return got == expected.sha256 ? "" : text("sha256 is ", got, ", expected ", expected.sha256);
+}
+
+FoundText read_checked(const fs::path& path, const Download& expected) {
+  FoundText found{read_file(path, subject), path.string()};
+  const std::string problem = problem_of(found.content, expected);
+  require<DataError>(problem.empty(), subject, " ", path.string(), ": ", problem,
+                     "; `--dataset text` takes any UTF-8 text", advice);
+  return found;
+}
+
+FoundText fetch(const fs::path& to, Download source) {
+  source.to = to;
+  try {
+    download(source);
+  } catch (const DataError& error) {
+    throw DataError(text(subject, " could not be downloaded: ", error.what(), advice,
+                         "; or give the file with `--data FILE`"));
+  }
+  FoundText found = read_checked(to, source);
+  found.where += " (downloaded from " + source.url + ")";
+  return found;
+}
+
+}  // namespace
+
+fs::path cache_folder() {
+  const fs::path xdg = environment("XDG_CACHE_HOME");
+  if (xdg.is_absolute()) return xdg / "tessera";  // the XDG specification: a relative one is to be ignored
+  const fs::path home = environment("HOME");
+  return home.empty() ? fs::path() : home / ".cache" / "tessera";
+}
+
+FoundText find_tiny_shakespeare(const TinyShakespeareOptions& options) {
+  const fs::path inside = fs::path("tiny-shakespeare") / "input.txt";
+  if (!options.file.empty()) return read_checked(options.file, options.source);
+  const fs::path shared = environment("TESSERA_DATA");
+  if (!shared.empty() && is_there(shared / inside)) return read_checked(shared / inside, options.source);
+
+  const fs::path cached = options.cache.empty() ? fs::path() : options.cache / inside;
+  if (is_there(cached)) {
+    FoundText found{read_file(cached, subject), cached.string()};
+    if (problem_of(found.content, options.source).empty()) return found;
+    if (!options.fetch) return read_checked(cached, options.source);  // throws
+  }
+  require<DataError>(options.fetch && !cached.empty(), subject, " is neither in $TESSERA_DATA (",
+                     shared.empty() ? "not set" : shared.string(), ") nor in the cache (",
+                     cached.empty() ? "neither XDG_CACHE_HOME nor HOME is set" : cached.string(), ")", advice,
+                     "; or give the file with `--data FILE`");
+  return fetch(cached, options.source);
+}
+
+}  // namespace tessera::data

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tessera::data {
+
+/// A read-only row of token ids of 16 bits, in memory or in a mapped file. A handle: copies and parts share
+/// the ids, and keep them alive.
+class Tokens {
+ public:
+  Tokens() = default;
+  /// Ids in memory. `name` says in error messages which these are.
+  Tokens(std::vector<uint16_t> ids, std::string name);
+  /// Ids that `owner` keeps alive.
+  Tokens(std::shared_ptr<const void> owner, const uint16_t* ids, int64_t size, std::string name);
+
+  int64_t size() const { return size_; }
+  uint16_t operator[](int64_t i) const { return ids_[i]; }
+  const uint16_t* begin() const { return ids_; }
+  const uint16_t* end() const { return ids_ + size_; }
+  const std::string& name() const { return name_; }
+
+  /// `count` ids from `first`, under a name of their own. Throws DataError when that is not inside.
+  Tokens part(int64_t first, int64_t count, std::string name) const;
+  /// One more than the largest id; reads all of them. 0 when there are none.
+  int64_t smallest_vocabulary() const;
+
+ private:
+  std::shared_ptr<const void> owner_;
+  const uint16_t* ids_ = nullptr;
+  int64_t size_ = 0;
+  std::string name_;
+};
+
+/// Maps a file of ids as nanoGPT writes them (`train.bin`, `val.bin`): 16-bit unsigned integers, the low
+/// byte first, nothing else. Throws DataError when the file cannot be read, is empty, or has an odd number of
+/// bytes (a file of another kind, or one cut short).
+Tokens map_token_file(const std::filesystem::path& path);
+
+}  // namespace tessera::data

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "data/batch.h"
+#include "data/tokens.h"
+
+namespace tessera::data {
+
+/// Which draws of a seed: training's and the sampled estimate's never coincide.
+enum class WindowStream : uint32_t { training = 0, estimate = 1 };
+
+/// Where the window of a sample starts: uniform over [0, starts). A pure function of its arguments, by
+/// Philox; `sample` counts within the batch of all ranks.
+int64_t window_start(uint64_t seed, int64_t step, int64_t sample, int64_t starts,
+                     WindowStream stream = WindowStream::training);
+
+/// Windows of tokens at random offsets: x is `block` tokens, y the same moved by one. Every window of
+/// block + 1 tokens is equally likely. Never ends. With the stream `estimate`, the steps 0, 1, ... are
+/// nanoGPT's sampled estimate of a loss.
+class RandomWindows : public BatchSource {
+ public:
+  struct Options {
+    int64_t block = 64;
+    /// Windows per step, of all ranks together.
+    int64_t batch_size = 12;
+    uint64_t seed = 1337;
+    WindowStream stream = WindowStream::training;
+    /// This rank takes a contiguous part of the windows.
+    int rank = 0, world = 1;
+  };
+  /// Throws DataError when there are fewer than block + 1 tokens, ConfigError for options out of range.
+  RandomWindows(Tokens tokens, const Options& options);
+
+  Batch batch(int64_t step) const override;
+  std::string name() const override { return tokens_.name(); }
+
+ private:
+  Tokens tokens_;
+  Options options_;
+  Share share_;
+};
+
+/// A whole text once, in consecutive windows that do not overlap: every token but the first is a target
+/// exactly once, those of the last, shorter window included. The loss over the text is
+/// sum(batch loss * batch targets) / targets().
+class ConsecutiveWindows : public BatchSource {
+ public:
+  /// The target of a padded place; losses skip it (PyTorch's default ignore_index).
+  static constexpr int64_t ignored = -100;
+
+  struct Options {
+    int64_t block = 64;
+    /// Windows per step, of all ranks together.
+    int64_t batch_size = 64;
+    /// Whether every batch has the full shape, filled up with tokens 0 and `ignored` targets; then all
+    /// ranks take the same number of steps. Otherwise the last batches are smaller. A must when world > 1.
+    bool pad = false;
+    int rank = 0, world = 1;
+  };
+  /// Throws DataError when there are fewer than two tokens, ConfigError for options out of range.
+  ConsecutiveWindows(Tokens tokens, const Options& options);
+
+  /// Unpadded: first the batches of whole windows, then the last, shorter window on its own.
+  Batch batch(int64_t step) const override;
+  int64_t steps() const override;
+  std::string name() const override { return tokens_.name(); }
+
+  /// Number of targets of the whole text: its tokens less one.
+  int64_t targets() const { return tokens_.size() - 1; }
+  /// Those of this rank in one batch.
+  int64_t targets(const Batch& batch) const;
+
+ private:
+  int64_t whole_windows() const { return targets() / options_.block; }
+  Batch padded(int64_t step) const;
+
+  Tokens tokens_;
+  Options options_;
+  Share share_;
+};
+
+}  // namespace tessera::data
