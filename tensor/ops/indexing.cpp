@@ -1,0 +1,197 @@
+#include "tensor/ops/indexing.h"
+
+#include "tensor/cpu/indexing.h"
+#include "tensor/ops/kernel.h"
+
+namespace tessera::ops {
+namespace {
+
+constexpr Kernel<void(const char* where, const Tensor& index, int64_t limit)> check_kernel{
+    "check_indices", &kernels::cpu::check_indices, nullptr};
+constexpr Kernel<void(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& out)>
+    index_select_kernel{"index_select", &kernels::cpu::index_select, nullptr};
+constexpr Kernel<void(const Tensor& source, int64_t dim, const Tensor& index, const Tensor& out)>
+    index_add_kernel{"index_add", &kernels::cpu::index_add, nullptr};
+constexpr Kernel<void(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& out)> gather_kernel{
+    "gather", &kernels::cpu::gather, nullptr};
+constexpr Kernel<void(const Tensor& source, const Tensor& index, const Tensor& out)> scatter_kernel{
+    "scatter", &kernels::cpu::scatter, nullptr};
+constexpr Kernel<void(const Tensor& source, const Tensor& index, const Tensor& out)> scatter_add_kernel{
+    "scatter_add", &kernels::cpu::scatter_add, nullptr};
+constexpr Kernel<void(const Tensor& ids, const Tensor& out)> one_hot_kernel{"one_hot", &kernels::cpu::one_hot,
+                                                                            nullptr};
+
+void require_index(const char* where, const Tensor& index) {
+  require<DTypeError>(index.dtype() == i64 || index.dtype() == i32, where, ": an index is i64 or i32, got ",
+                      describe(index));
+}
+
+/// Shape `x` with the extents of `index` in place of dimension `dim`.
+Shape replace_dim(const Shape& x, int64_t dim, const Shape& index) {
+  Shape shape;
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    if (i != dim)
+      shape.push_back(x[i]);
+    else
+      for (int64_t extent : index) shape.push_back(extent);
+  }
+  return shape;
+}
+
+/// Adds whole slices: `source` has index.numel() positions along `dim`.
+void add_slices(const char* where, const Tensor& out, int64_t dim, const Tensor& index,
+                const Tensor& source) {
+  const Device device = common_device(where, {&out, &index, &source});
+  require_index(where, index);
+  require<DTypeError>(out.dtype() != u8 && out.dtype() != boolean &&
+                          (out.dtype() == source.dtype() ||
+                           (out.dtype() == f32 && is_floating(source.dtype()) && source.dtype() != f64)),
+                      where, ": ", describe(source), " does not add to ", describe(out));
+  if (device.is_meta()) return;
+  const Tensor ids = index.contiguous();
+  check_kernel(device, where, ids, out.size(dim));
+  const Tensor target = out.contiguous();
+  if (source.numel() > 0) index_add_kernel(device, source.contiguous(), dim, ids, target);
+  if (!out.is_contiguous()) return out.copy_from(target);
+  out.bump_version();
+}
+
+/// Checks what gather and scatter share; returns `dim` counted from the front.
+int64_t check_along(const char* where, const Tensor& x, int64_t dim, const Tensor& index) {
+  require_index(where, index);
+  require<ShapeError>(x.rank() >= 1 && index.rank() == x.rank(), where, ": x and index have one rank, got ",
+                      describe(x), " and ", describe(index));
+  dim = normalize_dim(dim, x.rank(), where);
+  for (int i = 0; i < x.rank(); ++i)
+    require<ShapeError>(i == dim || index.shape()[i] <= x.shape()[i], where, ": the index ", index.shape(),
+                        " is larger than ", x.shape(), " in dimension ", i);
+  return dim;
+}
+
+void scatter_into(const char* where, const Tensor& out, int64_t dim, const Tensor& index,
+                  const Tensor& source, bool add) {
+  const Device device = common_device(where, {&out, &index, &source});
+  require_same_dtype(where, {&out, &source});
+  require<DTypeError>(!add || (out.dtype() != u8 && out.dtype() != boolean), where, ": ", describe(out),
+                      " takes no sums");
+  dim = check_along(where, out, dim, index);
+  require<ShapeError>(source.rank() == index.rank(), where, ": the source ", source.shape(),
+                      " has another rank than the index ", index.shape());
+  Tensor values = source;
+  for (int i = 0; i < index.rank(); ++i) {
+    require<ShapeError>(index.shape()[i] <= source.shape()[i], where, ": the index ", index.shape(),
+                        " is larger than the source ", source.shape());
+    values = values.narrow(i, 0, index.shape()[i]);
+  }
+  if (device.is_meta()) return;
+  // Along the last dimension, what one row of the index writes no other row does.
+  const Tensor ids = index.transpose(dim, -1).contiguous();
+  check_kernel(device, where, ids, out.size(dim));
+  (add ? scatter_add_kernel : scatter_kernel)(device, values.transpose(dim, -1).contiguous(), ids,
+                                              out.transpose(dim, -1));
+  out.bump_version();
+}
+
+}  // namespace
+
+Tensor embedding(const Tensor& weight, const Tensor& ids) {
+  const Device device = common_device("embedding", {&weight, &ids});
+  require_index("embedding", ids);
+  require<ShapeError>(weight.rank() == 2, "embedding: expected a weight (rows, width), got ",
+                      describe(weight));
+  const Tensor out = Tensor::empty(replace_dim(weight.shape(), 0, ids.shape()), weight.dtype(), device);
+  if (device.is_meta()) return out;
+  const Tensor index = ids.contiguous();
+  check_kernel(device, "embedding", index, weight.size(0));
+  if (out.numel() > 0)
+    index_select_kernel(device, weight.contiguous(), 0, index, out.view({ids.numel(), weight.size(1)}));
+  return out;
+}
+
+void embedding_accumulate(const Tensor& out, const Tensor& dy, const Tensor& ids) {
+  common_device("embedding_accumulate", {&out, &dy, &ids});
+  require<ShapeError>(out.rank() == 2 && dy.shape() == replace_dim(out.shape(), 0, ids.shape()),
+                      "embedding_accumulate: ids ", ids.shape(), " and a table ", out.shape(),
+                      " do not give a gradient ", dy.shape());
+  add_slices("embedding_accumulate", out, 0, ids, dy.reshape({ids.numel(), out.size(1)}));
+}
+
+Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
+  const Device device = common_device("index_select", {&x, &index});
+  require_index("index_select", index);
+  require<ShapeError>(x.rank() >= 1 && index.rank() == 1,
+                      "index_select: expected x of at least one dimension and an index (n,), got ",
+                      describe(x), " and ", describe(index));
+  dim = normalize_dim(dim, x.rank(), "index_select");
+  const Tensor out = Tensor::empty(replace_dim(x.shape(), dim, index.shape()), x.dtype(), device);
+  if (device.is_meta()) return out;
+  const Tensor ids = index.contiguous();
+  check_kernel(device, "index_select", ids, x.size(dim));
+  if (out.numel() > 0) index_select_kernel(device, x.contiguous(), dim, ids, out);
+  return out;
+}
+
+void index_add_out(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source) {
+  require<ShapeError>(out.rank() >= 1 && index.rank() == 1, "index_add: expected an index (n,), got ",
+                      describe(index), " for ", describe(out));
+  dim = normalize_dim(dim, out.rank(), "index_add");
+  require<ShapeError>(source.shape() == replace_dim(out.shape(), dim, index.shape()), "index_add: index ",
+                      index.shape(), " along dimension ", dim, " of ", out.shape(), " takes ",
+                      replace_dim(out.shape(), dim, index.shape()), ", got ", source.shape());
+  add_slices("index_add", out, dim, index, source);
+}
+
+Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
+  const Device device = common_device("gather", {&x, &index});
+  dim = check_along("gather", x, dim, index);
+  const Tensor out = Tensor::empty(index.shape(), x.dtype(), device);
+  if (device.is_meta()) return out;
+  const Tensor ids = index.contiguous();
+  check_kernel(device, "gather", ids, x.size(dim));
+  gather_kernel(device, x, dim, ids, out);
+  return out;
+}
+
+Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  const Tensor out = x.clone();
+  scatter_into("scatter", out, dim, index, source, false);
+  return out;
+}
+
+Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  const Tensor out = x.clone();
+  scatter_into("scatter_add", out, dim, index, source, true);
+  return out;
+}
+
+void scatter_add_out(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source) {
+  scatter_into("scatter_add", out, dim, index, source, true);
+}
+
+Tensor take_along(const Tensor& x, const Tensor& index, int64_t dim) {
+  require<ShapeError>(x.rank() >= 1 && index.rank() == x.rank(),
+                      "take_along: x and index have one rank, got ", describe(x), " and ", describe(index));
+  dim = normalize_dim(dim, x.rank(), "take_along");
+  Shape mine = x.shape(), theirs = index.shape();
+  mine[dim] = theirs[dim] = 1;
+  Shape shared = broadcast_shapes(mine, theirs, "take_along");
+  shared[dim] = x.size(dim);
+  const Tensor wide = x.expand(shared);
+  shared[dim] = index.size(dim);
+  return gather(wide, dim, index.expand(shared));
+}
+
+Tensor one_hot(const Tensor& ids, int64_t classes) {
+  require_index("one_hot", ids);
+  require<ValueError>(classes >= 1, "one_hot: expected at least one class, got ", classes);
+  Shape shape = ids.shape();
+  shape.push_back(classes);
+  const Tensor out = Tensor::empty(shape, i64, ids.device());
+  if (ids.is_meta()) return out;
+  const Tensor index = ids.contiguous();
+  check_kernel(ids.device(), "one_hot", index, classes);
+  one_hot_kernel(ids.device(), index, out);
+  return out;
+}
+
+}  // namespace tessera::ops

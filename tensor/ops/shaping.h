@@ -1,0 +1,36 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+/// Joining, cutting, repeating and moving elements; nothing is computed. Views (transpose, slice, expand,
+/// ...) are members of Tensor. Shapes that do not fit throw ShapeError.
+namespace tessera::ops {
+
+/// The parts one after another along `dim`; they agree in all other extents and in dtype.
+Tensor cat(std::span<const Tensor> parts, int64_t dim);
+/// The parts side by side along a new dimension `dim`; they have one shape.
+Tensor stack(std::span<const Tensor> parts, int64_t dim);
+
+/// Consecutive views along `dim` of the given sizes, which add up to its extent.
+std::vector<Tensor> split(const Tensor& x, std::span<const int64_t> sizes, int64_t dim);
+/// Views of `ceil(extent / chunks)` each along `dim`; the last may be shorter, and there may be fewer.
+std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim);
+
+/// `x` with before[i] and after[i] elements of `value` around dimension i.
+Tensor pad(const Tensor& x, const Shape& before, const Shape& after, double value = 0);
+/// `x` repeats[i] times along dimension i; more repeats than dimensions add leading ones.
+Tensor repeat(const Tensor& x, const Shape& repeats);
+/// The elements of `dims` in reverse order.
+Tensor flip(const Tensor& x, const Shape& dims);
+/// Elements moved by `shift` along `dim`; those that leave at the end enter at the front.
+Tensor roll(const Tensor& x, int64_t shift, int64_t dim);
+
+/// The last two dimensions' elements with column - row <= diagonal; zeros elsewhere.
+Tensor tril(const Tensor& x, int64_t diagonal = 0);
+/// Those with column - row >= diagonal; zeros elsewhere.
+Tensor triu(const Tensor& x, int64_t diagonal = 0);
+
+}  // namespace tessera::ops
