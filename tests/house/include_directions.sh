@@ -22,7 +22,7 @@ declare -A library=(
   ["json/"]="dist tools tests"
   ["curl/"]="data tools"
   ["openssl/"]="data tools tests"
-  ["CLI/"]="tools"
+  ["CLI/"]="tools tests"
 )
 
 sources() { find "$1" -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0; }
