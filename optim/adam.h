@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+
+#include "optim/fused_optimizer.h"
+
+namespace tessera::optim {
+
+struct AdamOptions {
+  double lr = 1e-3;
+  std::array<double, 2> betas = {0.9,
+                                 0.999};  ///< decay of the running means of the gradient and of its square
+  double eps = 1e-8;                      ///< added to the root of the second, after its bias correction
+  double weight_decay = 0.0;              ///< times the parameter, added to the gradient
+  bool amsgrad = false;                   ///< divide by the largest second mean so far
+};
+
+struct AdamWOptions {
+  double lr = 1e-3;
+  std::array<double, 2> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 1e-2;  ///< times lr, the part of the parameter taken away in each step
+  bool amsgrad = false;
+};
+
+/// What Adam and AdamW share: the state exp_avg, exp_avg_sq and, for amsgrad, max_exp_avg_sq.
+class AdamBase : public FusedOptimizer<ops::AdamGroup> {
+ protected:
+  explicit AdamBase(std::string name);
+  template <class Options>
+  void add(const ParameterList& parameters, const Options& options, bool decoupled) {
+    add_group(parameters, options.lr,
+              {.lr = {},
+               .beta1 = options.betas[0],
+               .beta2 = options.betas[1],
+               .eps = options.eps,
+               .weight_decay = options.weight_decay,
+               .decoupled = decoupled,
+               .amsgrad = options.amsgrad});
+  }
+  std::vector<Slot> slots(int group) const override;
+  void update(std::span<const ops::UpdateItem> items, const Tensor& clip) override;
+};
+
+/// Adam: A Method for Stochastic Optimization (Kingma and Ba 2015). Throws ConfigError for options out of
+/// range, and as `Optimizer` does.
+class Adam : public AdamBase {
+ public:
+  using Options = AdamOptions;
+  explicit Adam(const ParameterList& parameters, const Options& options = {});
+  explicit Adam(const std::vector<ParameterGroup<Options>>& groups);
+};
+
+/// Adam with decoupled weight decay (Loshchilov and Hutter 2019).
+class AdamW : public AdamBase {
+ public:
+  using Options = AdamWOptions;
+  explicit AdamW(const ParameterList& parameters, const Options& options = {});
+  explicit AdamW(const std::vector<ParameterGroup<Options>>& groups);
+};
+
+}  // namespace tessera::optim

@@ -1,0 +1,107 @@
+#include "optim/grad_scaler.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tensor/ops/multi_tensor.h"
+
+namespace tessera::optim {
+
+GradScaler::GradScaler(const GradScalerOptions& options)
+    : options_(options),
+      scale_(Tensor::scalar(1.0f)),
+      inverse_(Tensor::scalar(1.0)),
+      hysteresis_(options.hysteresis) {
+  require<ConfigError>(std::isfinite(options.loss_scale) && options.loss_scale >= 0.0,
+                       "GradScaler: expected loss_scale to be at least 0, got ", options.loss_scale);
+  require<ConfigError>(options.initial_scale_power >= 0 && options.initial_scale_power <= 127,
+                       "GradScaler: expected initial_scale_power in 0..127, got ",
+                       options.initial_scale_power);
+  require<ConfigError>(options.loss_scale_window >= 1,
+                       "GradScaler: expected loss_scale_window to be at least 1, got ",
+                       options.loss_scale_window);
+  require<ConfigError>(options.hysteresis >= 1, "GradScaler: expected hysteresis to be at least 1, got ",
+                       options.hysteresis);
+  require<ConfigError>(std::isfinite(options.min_loss_scale) && options.min_loss_scale > 0.0,
+                       "GradScaler: expected min_loss_scale above 0, got ", options.min_loss_scale);
+  set_scale(is_dynamic() ? std::ldexp(1.0, options.initial_scale_power) : options.loss_scale);
+}
+
+void GradScaler::set_scale(double scale) {
+  *scale_.data<float>() = static_cast<float>(scale);
+  *inverse_.data<double>() = 1.0 / scale;
+}
+
+bool GradScaler::unscale(const ParameterList& parameters) {
+  require<ValueError>(!unscaled_, "GradScaler: the gradients of this step are unscaled already");
+  std::vector<Tensor> gradients;
+  for (const NamedParameter& parameter : parameters) {
+    const Variable gradient = parameter.variable.grad();
+    gradients.push_back(gradient.defined() ? gradient.value() : Tensor());
+    require<DTypeError>(!gradient.defined() || gradient.dtype() != f16, "GradScaler: the gradient of '",
+                        parameter.name, "' is f16, where unscaled numbers vanish; let it accumulate in f32");
+  }
+  const Tensor first = ops::scale_and_find_nonfinite(gradients, inverse_);
+  const int64_t index = first.is_meta() ? -1 : first.item_i64();
+  first_nonfinite_ = index < 0 ? std::string() : parameters[index].name;
+  finite_ = index < 0;
+  if (parameters.norm_reducer()) {
+    std::vector<double> faults(gradients.size(), 0.0);
+    if (index >= 0) faults[index] = 1.0;
+    finite_ = parameters.norm_reducer()(faults) == 0.0;
+  }
+  unscaled_ = true;
+  return finite_;
+}
+
+bool GradScaler::step(Optimizer& optimizer, const StepOptions& options) {
+  if (!unscaled_) unscale(optimizer.parameters());
+  unscaled_ = false;
+  if (!finite_) {
+    note_overflow();
+    return false;
+  }
+  optimizer.step(options);
+  note_good_step();
+  return true;
+}
+
+void GradScaler::note_overflow() {
+  if (!is_dynamic()) return;
+  good_steps_ = 0;
+  if (hysteresis_ > 1) {
+    --hysteresis_;
+    return;
+  }
+  const double scale = scale_.item();
+  require<NonFiniteError>(scale > options_.min_loss_scale, "GradScaler: the gradient of '", first_nonfinite_,
+                          "' is not finite and the loss scale is at its minimum, ", options_.min_loss_scale);
+  set_scale(std::max(scale / 2.0, options_.min_loss_scale));
+}
+
+void GradScaler::note_good_step() {
+  if (!is_dynamic()) return;
+  ++good_steps_;
+  const bool full = good_steps_ % options_.loss_scale_window == 0;
+  if (full || options_.consecutive_hysteresis) hysteresis_ = options_.hysteresis;
+  if (full) set_scale(scale_.item() * 2.0);
+}
+
+GradScalerState GradScaler::state() const {
+  return {scale_.item(), hysteresis_, good_steps_};
+}
+
+void GradScaler::load_state(const GradScalerState& state) {
+  require<CheckpointError>(std::isfinite(state.scale) && state.scale > 0.0,
+                           "GradScaler: expected a saved scale above 0, got ", state.scale);
+  require<CheckpointError>(state.hysteresis >= 1 && state.hysteresis <= options_.hysteresis,
+                           "GradScaler: expected a saved hysteresis in 1..", options_.hysteresis, ", got ",
+                           state.hysteresis);
+  require<CheckpointError>(state.good_steps >= 0, "GradScaler: expected saved good steps of at least 0, got ",
+                           state.good_steps);
+  set_scale(state.scale);
+  hysteresis_ = state.hysteresis;
+  good_steps_ = state.good_steps;
+}
+
+}  // namespace tessera::optim

@@ -1,0 +1,180 @@
+#include "optim/optimizer.h"
+
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace tessera::optim {
+namespace {
+
+/// State tensors start at multiples of this many elements of their arena, so that each is aligned as an
+/// allocation is.
+constexpr int64_t alignment = 16;
+
+int64_t padded(int64_t numel) {
+  return (numel + alignment - 1) / alignment * alignment;
+}
+
+void fill(const Tensor& tensor, double value) {
+  const Tensor number =
+      tensor.dtype() == f64 ? Tensor::scalar(value) : Tensor::scalar(static_cast<float>(value));
+  if (!tensor.is_meta()) tensor.copy_from(number.expand(tensor.shape()));
+}
+
+void require_rate(const std::string& name, double lr) {
+  require<ConfigError>(std::isfinite(lr) && lr >= 0.0, name, ": expected a learning rate of at least 0, got ",
+                       lr);
+}
+
+}  // namespace
+
+Tensor Optimizer::add_group(const ParameterList& list, double lr) {
+  const int group = group_count();
+  require_rate(name_, lr);
+  std::set<const void*> identities;
+  std::set<std::string> names;
+  for (const NamedParameter& parameter : parameters_) {
+    identities.insert(parameter.variable.impl().get());
+    names.insert(parameter.name);
+  }
+  for (NamedParameter parameter : list) {
+    const Variable& variable = parameter.variable;
+    if (parameter.name.empty()) parameter.name = text("parameter_", parameters_.size());
+    const std::string who = text(name_, ": parameter '", parameter.name, "' of group ", group);
+    require<ValueError>(variable.defined(), who, " is undefined");
+    require<AutogradError>(variable.is_leaf(), who,
+                           " is not a leaf: an optimizer changes leaves, not what was computed from them");
+    require<DTypeError>(variable.dtype() == f32 || variable.dtype() == f64, who,
+                        ": expected f32 or f64 (narrow types want an f32 master copy), got ",
+                        variable.dtype());
+    require<ValueError>(identities.insert(variable.impl().get()).second, who, " is listed twice");
+    require<ValueError>(!names.contains(parameter.name), who, ": another parameter has the same name");
+    parameters_.push_back(parameter);
+    names.insert(parameters_[parameters_.size() - 1].name);
+    items_.emplace_back().group = group;
+  }
+  if (list.norm_reducer()) parameters_.set_norm_reducer(list.norm_reducer());
+  rates_.push_back(Tensor::scalar(lr));
+  return rates_.back();
+}
+
+void Optimizer::require_parameters() const {
+  require<ValueError>(!parameters_.empty(), name_, ": expected at least one parameter, got an empty list");
+}
+
+const Tensor& Optimizer::lr(int group) const {
+  require<IndexError>(group >= 0 && group < group_count(), name_, ": group ", group, " of ", group_count());
+  return rates_[group];
+}
+
+void Optimizer::set_lr(int group, double lr) {
+  require_rate(name_, lr);
+  *this->lr(group).data<double>() = lr;
+}
+
+void Optimizer::set_lr(double lr) {
+  for (int group = 0; group < group_count(); ++group) set_lr(group, lr);
+}
+
+void Optimizer::zero_grad(bool set_to_none) const {
+  parameters_.zero_grad(set_to_none);
+}
+
+void Optimizer::step(const StepOptions& options) {
+  make_state();
+  // Gradients are held for the length of the update only: whoever frees them afterwards must find no other
+  // owner.
+  struct Release {
+    std::vector<ops::UpdateItem>& items;
+    ~Release() {
+      for (ops::UpdateItem& item : items) item.gradient = Tensor();
+    }
+  } release{items_};
+  collect_gradients();
+  update(items_, options.clip);
+}
+
+void Optimizer::collect_gradients() {
+  for (size_t i = 0; i < items_.size(); ++i) {
+    ops::UpdateItem& item = items_[i];
+    const Variable& variable = parameters_[i].variable;
+    const Variable gradient = variable.grad();
+    if (!gradient.defined()) continue;
+    item.name = parameters_[i].name;
+    item.parameter = variable.value();
+    item.gradient = gradient.value().contiguous();
+  }
+}
+
+void Optimizer::make_state() {
+  const Device device = parameters_[0].variable.device();
+  // State made while the parameters were on meta was a plan; now they have numbers.
+  if (steps_.defined() && !(steps_.is_meta() && !device.is_meta())) return;
+  CategoryScope category(MemoryCategory::optimizer_state);
+  steps_ = Tensor::zeros({std::ssize(items_)}, i64, device);
+  for (size_t i = 0; i < items_.size(); ++i) items_[i].step = steps_.select(0, static_cast<int64_t>(i));
+  for (int group = 0; group < group_count(); ++group)
+    for (const DType dtype : {f32, f64}) make_arena(group, dtype);
+}
+
+void Optimizer::make_arena(int group, DType dtype) {
+  const std::vector<Slot> kept = slots(group);
+  std::vector<size_t> members;
+  int64_t numel = 0;
+  for (size_t i = 0; i < items_.size(); ++i) {
+    const Variable& variable = parameters_[i].variable;
+    if (items_[i].group != group || variable.dtype() != dtype) continue;
+    members.push_back(i);
+    numel += padded(variable.numel());
+  }
+  if (members.empty() || kept.empty()) return;
+  const Tensor arena =
+      Tensor::zeros({numel * std::ssize(kept)}, dtype, parameters_[members.front()].variable.device());
+  int64_t offset = 0;
+  for (const Slot& slot : kept)
+    for (const size_t i : members) {
+      const Shape& shape = parameters_[i].variable.shape();
+      const Tensor state = Tensor::over(arena.storage(), dtype, shape, contiguous_strides(shape), offset);
+      if (slot.initial != 0.0) fill(state, slot.initial);
+      items_[i].state[slot.index] = state;
+      offset += padded(shape.numel());
+    }
+}
+
+OptimizerState Optimizer::state() {
+  make_state();
+  OptimizerState state;
+  state.optimizer = name_;
+  for (size_t i = 0; i < items_.size(); ++i) {
+    const std::string& name = parameters_[i].name;
+    for (const Slot& slot : slots(items_[i].group))
+      state.tensors.push_back({text(slot.name, "/", name), items_[i].state[slot.index]});
+    state.tensors.push_back({text("step/", name), items_[i].step});
+  }
+  for (int group = 0; group < group_count(); ++group) {
+    state.groups.push_back({{"lr", lr(group).item()}});
+    for (NamedNumber& option : options(group)) state.groups.back().push_back(std::move(option));
+  }
+  return state;
+}
+
+void Optimizer::load_state(const OptimizerState& saved) {
+  const OptimizerState mine = state();
+  require_fits(saved, mine);
+  for (const bool keep : {false, true})  // all is looked at before anything is taken
+    for (int group = 0; group < std::ssize(saved.groups); ++group)
+      load_group(group, saved.groups[group], keep);
+  std::map<std::string_view, const Tensor*> given;
+  for (const NamedTensor& entry : saved.tensors) given[entry.name] = &entry.tensor;
+  for (const NamedTensor& entry : mine.tensors) entry.tensor.copy_from(*given.at(entry.name));
+}
+
+void Optimizer::load_group(int group, std::span<const NamedNumber> saved, bool keep) {
+  require<CheckpointError>(!saved.empty() && saved.front().name == "lr", name_,
+                           ": the saved options of group ", group, " do not begin with 'lr'");
+  require_rate(name_, saved.front().value);
+  load_options(group, saved.subspan(1), keep);
+  if (keep) set_lr(group, saved.front().value);
+}
+
+}  // namespace tessera::optim

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace tessera::optim {
+
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+
+struct NamedNumber {
+  std::string name;
+  double value;  ///< flags are 0 or 1
+};
+
+/// What an optimizer carries from step to step, in a form that any file format can hold.
+struct OptimizerState {
+  /// "AdamW".
+  std::string optimizer;
+  /// "exp_avg/blocks.0.ln_1.weight", ...: the parameter's shape and dtype; "step/blocks.0.ln_1.weight": 0-dim
+  /// i64.
+  std::vector<NamedTensor> tensors;
+  /// Each group's options, "lr" first.
+  std::vector<std::vector<NamedNumber>> groups;
+};
+
+/// Throws CheckpointError, naming what is wrong, unless `saved` holds exactly the tensors of `expected`, with
+/// the same shapes and dtypes, and as many groups (or none).
+void require_fits(const OptimizerState& saved, const OptimizerState& expected);
+
+}  // namespace tessera::optim

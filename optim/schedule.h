@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "optim/optimizer.h"
+
+namespace tessera::optim {
+
+/// A learning rate as a pure function of the step (from 0), and a position in it. The position alone is
+/// saved: a run that resumes at step n has the rate of step n.
+///
+///     Schedule schedule = cosine({.lr = 1e-3, .min_lr = 1e-4, .warmup_steps = 100, .steps = 2000});
+///     for (...) { schedule.apply(adam); ...; adam.step(); schedule.advance(); }
+///
+/// A step that was skipped (optim/grad_scaler.h) does not advance it.
+class Schedule {
+ public:
+  Schedule(std::string name, std::function<double(int64_t step)> rate)
+      : name_(std::move(name)), rate_(std::move(rate)) {}
+
+  /// "cosine", ...
+  const std::string& name() const { return name_; }
+  /// The rate of `step`. Throws ValueError for a negative one.
+  double at(int64_t step) const;
+
+  /// Writes the rate of the position into every group's `lr`, or into one group's.
+  void apply(Optimizer& optimizer) const { optimizer.set_lr(at(position_)); }
+  void apply(Optimizer& optimizer, int group) const { optimizer.set_lr(group, at(position_)); }
+  void advance() { ++position_; }
+  int64_t position() const { return position_; }
+  /// Throws ValueError for a negative one.
+  void set_position(int64_t step);
+
+ private:
+  std::string name_;
+  std::function<double(int64_t)> rate_;
+  int64_t position_ = 0;
+};
+
+struct CosineOptions {
+  double lr;                 ///< at the top
+  double min_lr = 0.0;       ///< at `steps` and after
+  int64_t warmup_steps = 0;  ///< step s of them has lr (s + 1) / (warmup_steps + 1)
+  int64_t steps;             ///< where the half cosine that follows them ends
+};
+/// nanoGPT's schedule: linear warm-up, half a cosine, then min_lr. Each function here throws ConfigError for
+/// options out of range.
+Schedule cosine(const CosineOptions& options);
+
+struct ConstantOptions {
+  double lr;
+  int64_t warmup_steps = 0;  ///< as in CosineOptions
+};
+Schedule constant(const ConstantOptions& options);
+
+struct LinearOptions {
+  double lr;
+  double start_factor = 1.0 / 3.0;
+  double end_factor = 1.0;
+  int64_t steps = 5;  ///< from lr start_factor at 0 to lr end_factor here, which then stays
+};
+/// PyTorch's LinearLR.
+Schedule linear(const LinearOptions& options);
+
+struct StepDecayOptions {
+  double lr;
+  int64_t step_size;   ///< steps between two falls
+  double gamma = 0.1;  ///< times this, each
+};
+/// PyTorch's StepLR.
+Schedule step_decay(const StepDecayOptions& options);
+
+struct ExponentialOptions {
+  double lr;
+  double gamma;  ///< times this in each step
+};
+Schedule exponential(const ExponentialOptions& options);
+
+enum class Anneal { cosine, linear };
+
+struct OneCycleOptions {
+  double max_lr;
+  int64_t steps;                   ///< in all; the rate of the last one stays
+  double rise = 0.3;               ///< the part of them in which the rate rises
+  Anneal anneal = Anneal::cosine;  ///< the shape of each phase
+  double div_factor = 25.0;        ///< the rate starts at max_lr / div_factor
+  double final_div_factor = 1e4;   ///< and ends at its start / final_div_factor
+  bool three_phase = false;  ///< back to the start in `rise` of the steps, then down; else straight down
+};
+/// The 1cycle policy (Smith and Topin 2019), PyTorch's OneCycleLR.
+Schedule one_cycle(const OneCycleOptions& options);
+
+/// lr times any function of the step; `name` tells which one where it is logged.
+Schedule lambda(double lr, std::function<double(int64_t step)> factor, std::string name = "lambda");
+
+}  // namespace tessera::optim

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "tensor/elementwise/convert.h"
+
+namespace tessera::kernels::cpu::TESSERA_ISA {
+
+// Numbers as they are stored, and in the type in which they are worked on: f32 for the 16-bit formats.
+
+TESSERA_ELEMENT double widen(double x) {
+  return x;
+}
+TESSERA_ELEMENT float widen(float x) {
+  return x;
+}
+TESSERA_ELEMENT float widen(elementwise::Bf16 x) {
+  return elementwise::to_f32(x);
+}
+TESSERA_ELEMENT float widen(elementwise::F16 x) {
+  return elementwise::to_f32(x);
+}
+
+/// The type that `widen` gives for a stored T.
+template <class T>
+using Wide = decltype(widen(T{}));
+
+TESSERA_ELEMENT void narrow(double x, double& out) {
+  out = x;
+}
+TESSERA_ELEMENT void narrow(float x, float& out) {
+  out = x;
+}
+TESSERA_ELEMENT void narrow(float x, elementwise::Bf16& out) {
+  out = elementwise::to_bf16(x);
+}
+TESSERA_ELEMENT void narrow(float x, elementwise::F16& out) {
+  out = elementwise::to_f16(x);
+}
+
+}  // namespace tessera::kernels::cpu::TESSERA_ISA

@@ -1,0 +1,119 @@
+#include "tensor/ops/optimizer_update.h"
+
+#include "tensor/cpu/optimizer_update.h"
+#include "tensor/ops/kernel.h"
+
+namespace tessera::ops {
+namespace {
+
+constexpr Kernel<void(std::span<const UpdateItem>, std::span<const AdamGroup>, const Tensor&)> adam_kernel{
+    "adam_update", &kernels::cpu::adam_update, nullptr};
+constexpr Kernel<void(std::span<const UpdateItem>, std::span<const SgdGroup>, const Tensor&)> sgd_kernel{
+    "sgd_update", &kernels::cpu::sgd_update, nullptr};
+constexpr Kernel<void(std::span<const UpdateItem>, std::span<const RmspropGroup>, const Tensor&)>
+    rmsprop_kernel{"rmsprop_update", &kernels::cpu::rmsprop_update, nullptr};
+constexpr Kernel<void(std::span<const UpdateItem>, std::span<const AdagradGroup>, const Tensor&)>
+    adagrad_kernel{"adagrad_update", &kernels::cpu::adagrad_update, nullptr};
+
+std::string who(const char* where, const UpdateItem& item) {
+  return text(where, ": parameter '", item.name, "'");
+}
+
+void require_like(const char* where, const UpdateItem& item, const char* role, const Tensor& tensor) {
+  require<ValueError>(tensor.defined(), who(where, item), ": its ", role, " is undefined");
+  require<ShapeError>(tensor.shape() == item.parameter.shape() && tensor.is_contiguous(), who(where, item),
+                      ": expected a contiguous ", role, " of shape ", item.parameter.shape(), ", got ",
+                      describe(tensor), " with strides ", tensor.strides());
+}
+
+void check_gradient(const char* where, const UpdateItem& item) {
+  require_like(where, item, "gradient", item.gradient);
+  const DType wide = item.parameter.dtype(), dtype = item.gradient.dtype();
+  const bool narrow = wide == f32 && (dtype == bf16 || dtype == f16);
+  require<DTypeError>(dtype == wide || narrow, who(where, item), ": expected a gradient of dtype ", wide,
+                      wide == f32 ? ", bf16 or f16" : "", ", got ", describe(item.gradient));
+}
+
+/// Checks one item; `uses[k]` says whether the update reads state k.
+Device check_item(const char* where, const UpdateItem& item, const std::array<bool, 3>& uses) {
+  const Tensor& parameter = item.parameter;
+  require_like(where, item, "value", parameter);
+  require<DTypeError>(parameter.dtype() == f32 || parameter.dtype() == f64, who(where, item),
+                      ": expected f32 or f64, got ", describe(parameter));
+  check_gradient(where, item);
+  require<DTypeError>(item.step.defined() && item.step.dtype() == i64 && item.step.numel() == 1,
+                      who(where, item), ": expected a step of one i64, got ", describe(item.step));
+  Device device = common_device(where, {&parameter, &item.gradient});
+  for (size_t k = 0; k < uses.size(); ++k) {
+    if (!uses[k]) continue;
+    const Tensor& state = item.state[k];
+    require_like(where, item, "state", state);
+    require<DTypeError>(state.dtype() == parameter.dtype(), who(where, item), ": expected state of dtype ",
+                        parameter.dtype(), ", got ", describe(state));
+    device = common_device(where, {&parameter, &item.gradient, &state});
+  }
+  return device;
+}
+
+/// Checks every item that has a gradient, runs the kernel, and counts the changes.
+template <class Group, class Uses>
+void update(const Kernel<void(std::span<const UpdateItem>, std::span<const Group>, const Tensor&)>& kernel,
+            std::span<const UpdateItem> items, std::span<const Group> groups, const Tensor& clip,
+            const Uses& uses) {
+  const char* where = kernel.name();
+  require<DTypeError>(!clip.defined() || (clip.dtype() == f64 && clip.numel() == 1), where,
+                      ": expected a clip coefficient of one f64, got ", describe(clip));
+  const UpdateItem* first = nullptr;
+  Device device = cpu();
+  for (const UpdateItem& item : items) {
+    if (!item.gradient.defined()) continue;
+    require<IndexError>(item.group >= 0 && item.group < static_cast<int>(groups.size()), where, ": group ",
+                        item.group, " of ", groups.size());
+    const Group& group = groups[item.group];
+    require<DTypeError>(group.lr.defined() && group.lr.dtype() == f64 && group.lr.numel() == 1, where,
+                        ": expected a learning rate of one f64, got ", describe(group.lr));
+    const Device its = check_item(where, item, uses(group));
+    require<DeviceError>(!first || its == device, where, ": expected all parameters on one device, got ",
+                         device, " and ", its);
+    first = &item;
+    device = its;
+  }
+  if (!first) return;
+  kernel(device, items, groups, clip);
+  for (const UpdateItem& item : items) {
+    if (!item.gradient.defined()) continue;
+    item.parameter.bump_version();
+    for (const Tensor& state : item.state)
+      if (state.defined()) state.bump_version();
+  }
+}
+
+}  // namespace
+
+void adam_update(std::span<const UpdateItem> items, std::span<const AdamGroup> groups, const Tensor& clip) {
+  update(adam_kernel, items, groups, clip, [](const AdamGroup& group) {
+    return std::array{true, true, group.amsgrad};
+  });
+}
+
+void sgd_update(std::span<const UpdateItem> items, std::span<const SgdGroup> groups, const Tensor& clip) {
+  update(sgd_kernel, items, groups, clip, [](const SgdGroup& group) {
+    return std::array{group.momentum != 0.0, false, false};
+  });
+}
+
+void rmsprop_update(std::span<const UpdateItem> items, std::span<const RmspropGroup> groups,
+                    const Tensor& clip) {
+  update(rmsprop_kernel, items, groups, clip, [](const RmspropGroup& group) {
+    return std::array{true, group.momentum != 0.0, group.centered};
+  });
+}
+
+void adagrad_update(std::span<const UpdateItem> items, std::span<const AdagradGroup> groups,
+                    const Tensor& clip) {
+  update(adagrad_kernel, items, groups, clip, [](const AdagradGroup&) {
+    return std::array{true, false, false};
+  });
+}
+
+}  // namespace tessera::ops

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "tensor/tensor.h"
+
+namespace tessera::ops {
+
+/// One parameter of a fused update, with what its optimizer keeps for it. All tensors are contiguous.
+struct UpdateItem {
+  /// f32 or f64.
+  Tensor parameter;
+  /// The parameter's shape; its dtype, or bf16 or f16 beside an f32 parameter. Undefined: the item is passed
+  /// over and its step stays.
+  Tensor gradient;
+  /// 0-dim i64: the updates so far. The update counts it up before use.
+  Tensor step;
+  /// The parameter's shape and dtype, in the order that the update names; those it does not use are
+  /// undefined.
+  std::array<Tensor, 3> state;
+  /// Which of the update's groups holds the options.
+  int group = 0;
+  /// The parameter's, for error messages; outlives the call.
+  std::string_view name;
+};
+
+/// Options of an Adam group. `lr` is a 0-dim f64 Tensor, here and below, read when the update runs.
+struct AdamGroup {
+  Tensor lr;
+  double beta1, beta2, eps, weight_decay;
+  /// AdamW's decay of the parameter instead of Adam's in the gradient.
+  bool decoupled;
+  bool amsgrad;
+};
+struct SgdGroup {
+  Tensor lr;
+  double momentum, dampening, weight_decay;
+  bool nesterov;
+};
+struct RmspropGroup {
+  Tensor lr;
+  double alpha, eps, weight_decay, momentum;
+  bool centered;
+};
+struct AdagradGroup {
+  Tensor lr;
+  double lr_decay, eps, weight_decay;
+};
+
+// The updates run over all items at once: one pass over parameter, gradient and state, one parallel region.
+// `clip`: 0-dim f64, by which every gradient is multiplied as it is read; undefined for 1. An element's bits
+// depend on its own numbers only: not on threads, position or processor. Each throws, naming the parameter,
+// ValueError for an undefined operand, ShapeError for a shape that differs from the parameter's or is not
+// contiguous, DTypeError for a dtype not named above, DeviceError for mixed devices; on meta nothing is
+// computed.
+
+/// state: exp_avg, exp_avg_sq, and max_exp_avg_sq in an amsgrad group.
+void adam_update(std::span<const UpdateItem> items, std::span<const AdamGroup> groups, const Tensor& clip);
+/// state: momentum_buffer in a group with momentum.
+void sgd_update(std::span<const UpdateItem> items, std::span<const SgdGroup> groups, const Tensor& clip);
+/// state: square_avg; momentum_buffer in a group with momentum; grad_avg in a centered group.
+void rmsprop_update(std::span<const UpdateItem> items, std::span<const RmspropGroup> groups,
+                    const Tensor& clip);
+/// state: sum.
+void adagrad_update(std::span<const UpdateItem> items, std::span<const AdagradGroup> groups,
+                    const Tensor& clip);
+
+}  // namespace tessera::ops
