@@ -9,7 +9,7 @@
 
 #include "data/play.h"
 #include "tensor/error.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/data/surroundings.h"
 
 using namespace tessera;
 using data::Grammar;
