@@ -1,10 +1,10 @@
 #include "autograd/checkpoint.h"
 
 #include <memory>
-#include <optional>
 
 #include "autograd/grad_mode.h"
 #include "autograd/record.h"
+#include "tensor/random_context.h"
 
 namespace tessera {
 namespace {
@@ -45,6 +45,7 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
   void rerun() {
     std::vector<Variable> inputs;
     GradMode record(true);
+    RandomContextScope same_numbers(context_);
     for (const SavedValue& input : inputs_) inputs.push_back(input.variable("checkpoint", nullptr));
     values_.assign(expected_.size(), Tensor());
     saved_again_ = 0;
@@ -74,6 +75,7 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
   };
 
   std::string name_;
+  RandomContext context_ = random_context();  // as it was when the segment began
   Segment segment_;
   std::vector<SavedValue> inputs_;
   std::vector<OutputInfo> expected_;

@@ -62,6 +62,12 @@ std::array<SavedItem, sizeof...(Items)> saved(const Items&... items) {
   return {SavedItem(items)...};
 }
 
+/// Declares `x` only where the rule will want it: `saved(saved_if(b.requires_grad(), a), ...)`; undefined
+/// otherwise.
+inline SavedItem saved_if(bool needed, const Variable& x) {
+  return needed ? SavedItem(x) : SavedItem();
+}
+
 /// One value kept for a rule, with its version at the time and its history.
 class SavedValue {
  public:

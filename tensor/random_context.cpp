@@ -1,0 +1,42 @@
+#include "tensor/random_context.h"
+
+#include <xxhash.h>
+
+#include <cstring>
+#include <utility>
+
+namespace tessera {
+
+RandomContext& random_context() {
+  thread_local RandomContext context;
+  return context;
+}
+
+RandomContextScope::RandomContextScope(RandomContext context)
+    : previous_(std::exchange(random_context(), std::move(context))) {}
+RandomContextScope::~RandomContextScope() {
+  random_context() = std::move(previous_);
+}
+
+void begin_random_step(uint64_t seed, int64_t step, std::span<const int64_t> samples) {
+  RandomContext& context = random_context();
+  context.seed = seed;
+  context.step = step;
+  context.samples.assign(samples.begin(), samples.end());
+  context.calls.clear();
+}
+
+uint64_t random_key(uint64_t seed, const std::string& name, uint32_t call) {
+  std::string bytes;
+  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(seed >> (8 * i) & 0xffu);
+  bytes += name;
+  for (int i = 0; i < 4; ++i) bytes += static_cast<char>(call >> (8 * i) & 0xffu);
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+uint64_t next_random_key(const std::string& name) {
+  RandomContext& context = random_context();
+  return random_key(context.seed, name, context.calls[name]++);
+}
+
+}  // namespace tessera

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// Which random numbers a training step uses: those of (seed, step, samples), whatever rank, micro-batch or
+/// thread computes them. One per thread. The data loader's iterator sets it; recomputation, pipelines and
+/// cached decoding save and restore it, and so replay the same numbers.
+struct RandomContext {
+  uint64_t seed = 1337;
+  int64_t step = 0;
+  /// The indices, in the batch of all ranks together, of the samples that the first dimension counts; empty:
+  /// 0, 1, ...
+  std::vector<int64_t> samples;
+  /// How often each name has asked for a key since the step began.
+  std::map<std::string, uint32_t> calls;
+
+  /// The index of the sample in row `row` of the first dimension.
+  int64_t sample(int64_t row) const { return samples.empty() ? row : samples[row]; }
+};
+
+/// This thread's context.
+RandomContext& random_context();
+
+/// Makes `context` current in this thread while it lives; what was before comes back then.
+class RandomContextScope {
+ public:
+  explicit RandomContextScope(RandomContext context);
+  ~RandomContextScope();
+  RandomContextScope(const RandomContextScope&) = delete;
+  RandomContextScope& operator=(const RandomContextScope&) = delete;
+
+ private:
+  RandomContext previous_;
+};
+
+/// Begins a step: sets seed, step and samples, and counts calls from 0 again.
+void begin_random_step(uint64_t seed, int64_t step, std::span<const int64_t> samples);
+
+/// The Philox key of this call by `name` (a module's full name): xxh3_64 of the seed, the name and the number
+/// of the call in this step, as bytes: seed (8, little endian), name, call (4, little endian). Counts the
+/// call.
+uint64_t next_random_key(const std::string& name);
+/// The key of a given call, without counting.
+uint64_t random_key(uint64_t seed, const std::string& name, uint32_t call);
+
+}  // namespace tessera
