@@ -11,19 +11,19 @@ namespace tessera::ops {
 /// One parameter of a fused update, with what its optimizer keeps for it. All tensors are contiguous.
 struct UpdateItem {
   /// f32 or f64.
-  Tensor parameter;
+  Tensor parameter = {};
   /// The parameter's shape; its dtype, or bf16 or f16 beside an f32 parameter. Undefined: the item is passed
   /// over and its step stays.
-  Tensor gradient;
+  Tensor gradient = {};
   /// 0-dim i64: the updates so far. The update counts it up before use.
-  Tensor step;
+  Tensor step = {};
   /// The parameter's shape and dtype, in the order that the update names; those it does not use are
   /// undefined.
-  std::array<Tensor, 3> state;
+  std::array<Tensor, 3> state = {};
   /// Which of the update's groups holds the options.
   int group = 0;
   /// The parameter's, for error messages; outlives the call.
-  std::string_view name;
+  std::string_view name = {};
 };
 
 /// Options of an Adam group. `lr` is a 0-dim f64 Tensor, here and below, read when the update runs.

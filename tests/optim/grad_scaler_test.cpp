@@ -1,0 +1,173 @@
+#include "optim/grad_scaler.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "optim/clip.h"
+#include "optim/sgd.h"
+
+using namespace tessera;
+
+namespace {
+
+/// One parameter of one element under SGD with rate 1, and a scaler: each step brings a gradient of the loss.
+struct Run {
+  explicit Run(const optim::GradScalerOptions& options) : scaler(options), sgd(list(), {.lr = 1.0}) {}
+
+  ParameterList list() {
+    ParameterList all;
+    all.push_back({"w", w});
+    return all;
+  }
+  /// One step with this gradient of the unscaled loss; whether it was taken.
+  bool step(double gradient) {
+    w.set_grad(Variable(Tensor::from({static_cast<float>(gradient * scaler.scale().item())})));
+    return scaler.step(sgd);
+  }
+  /// Steps by a row of '+' (good) and '!' (overflow), and gives log2 of the scale after each.
+  std::vector<int> play(std::string_view row) {
+    std::vector<int> powers;
+    for (const char kind : row) {
+      CHECK(step(kind == '+' ? 0.0 : INFINITY) == (kind == '+'));
+      powers.push_back(std::ilogb(scaler.scale().item()));
+    }
+    return powers;
+  }
+
+  Variable w = Variable::parameter(Tensor::from({10.0f}));
+  optim::GradScaler scaler;
+  optim::SGD sgd;
+};
+
+using Powers = std::vector<int>;
+
+}  // namespace
+
+TEST_CASE("grad scaler: gradients are divided by the scale, overflowing steps are skipped") {
+  Run run({.initial_scale_power = 4, .hysteresis = 1});
+  CHECK(run.scaler.scale().item() == 16.0);
+  CHECK(run.scaler.scale().dtype() == f32);
+  CHECK(run.step(2.0));
+  CHECK(run.w.value().item() == 8.0);
+  CHECK(run.w.grad().item() == 2.0);
+  CHECK_FALSE(run.step(NAN));
+  CHECK(run.w.value().item() == 8.0);
+  CHECK(run.scaler.first_nonfinite() == "w");
+  CHECK(run.scaler.scale().item() == 8.0);
+  CHECK(run.step(1.0));
+  CHECK(run.w.value().item() == 7.0);
+  CHECK(run.scaler.first_nonfinite().empty());
+}
+
+TEST_CASE("grad scaler: the window's last step doubles, an overflow starts the window again") {
+  Run run({.initial_scale_power = 4, .loss_scale_window = 3, .hysteresis = 1});
+  CHECK(run.play("+++++++") == Powers{4, 4, 5, 5, 5, 6, 6});
+  CHECK(run.play("!++!+++") == Powers{5, 5, 5, 4, 4, 4, 5});
+}
+
+TEST_CASE("grad scaler: hysteresis counts overflows until a doubling forgets them") {
+  Run run({.initial_scale_power = 8, .loss_scale_window = 3, .hysteresis = 3});
+  // Two overflows are only counted, also with good steps between; from the third on each one halves.
+  CHECK(run.play("!+!+!!") == Powers{8, 8, 8, 8, 7, 6});
+  CHECK(run.play("+++") == Powers{6, 6, 7});
+  CHECK(run.play("!!!") == Powers{7, 7, 6});
+}
+
+TEST_CASE("grad scaler: consecutive hysteresis forgets them in every good step") {
+  Run run({.initial_scale_power = 8, .hysteresis = 2, .consecutive_hysteresis = true});
+  CHECK(run.play("!+!+!!+!!") == Powers{8, 8, 8, 8, 8, 7, 7, 7, 6});
+}
+
+TEST_CASE("grad scaler: the minimum holds once, then is an error that names the gradient") {
+  Run run({.initial_scale_power = 2, .hysteresis = 1, .min_loss_scale = 2.0});
+  CHECK(run.play("!") == Powers{1});
+  CHECK_THROWS_WITH_AS(run.step(INFINITY),
+                       doctest::Contains("'w' is not finite and the loss scale is at its minimum"),
+                       NonFiniteError);
+  Run uneven({.initial_scale_power = 2, .hysteresis = 1, .min_loss_scale = 3.0});
+  uneven.step(INFINITY);
+  CHECK(uneven.scaler.scale().item() == 3.0);
+}
+
+TEST_CASE("grad scaler: a static scale never moves, and still skips") {
+  Run run({.loss_scale = 64.0, .loss_scale_window = 1, .hysteresis = 1});
+  CHECK(run.play("+!!+++") == Powers{6, 6, 6, 6, 6, 6});
+}
+
+TEST_CASE("grad scaler: defaults are DeepSpeed's") {
+  const optim::GradScalerOptions o;
+  CHECK(optim::GradScaler(o).scale().item() == 65536.0);
+  CHECK(o.loss_scale_window == 1000);
+  CHECK(o.hysteresis == 2);
+  CHECK_FALSE(o.consecutive_hysteresis);
+  CHECK(o.min_loss_scale == 1.0);
+}
+
+TEST_CASE("grad scaler: unscaling before clipping happens once") {
+  Run run({.initial_scale_power = 10});
+  run.w.set_grad(Variable(Tensor::from({4096.0f})));
+  CHECK(run.scaler.unscale(run.list()));
+  CHECK_THROWS_AS(run.scaler.unscale(run.list()), ValueError);
+  CHECK(optim::clip_grad_norm(run.list(), 100.0).item() == 4.0);
+  CHECK(run.scaler.step(run.sgd));
+  CHECK(run.w.value().item() == 6.0);
+}
+
+TEST_CASE("grad scaler: the first gradient at fault is named, in the order of the parameters") {
+  ParameterList list;
+  for (const char* name : {"a", "b", "c", "d"}) {
+    const Variable p = Variable::parameter(Tensor::zeros({100000}, f32));
+    p.set_grad(Variable(Tensor::zeros({100000}, f32)));
+    list.push_back({name, p});
+  }
+  list[0].variable.set_grad({});
+  list[3].variable.grad().value().data<float>()[0] = NAN;
+  list[1].variable.grad().value().data<float>()[99999] = -INFINITY;
+  optim::GradScaler scaler;
+  CHECK_FALSE(scaler.unscale(list));
+  CHECK(scaler.first_nonfinite() == "b");
+}
+
+TEST_CASE("grad scaler: ranks skip together, though only one has the overflow") {
+  Run run({.initial_scale_power = 4, .hysteresis = 1});
+  ParameterList list = run.list();
+  double others = 1.0;
+  list.set_norm_reducer([&](std::span<const double> mine) { return mine[0] + others; });
+  optim::SGD sgd(list, {.lr = 1.0});
+  run.w.set_grad(Variable(Tensor::from({16.0f})));
+  CHECK_FALSE(run.scaler.step(sgd));
+  CHECK(run.scaler.first_nonfinite().empty());
+  CHECK(run.scaler.scale().item() == 8.0);
+  others = 0.0;
+  run.w.set_grad(Variable(Tensor::from({16.0f})));
+  CHECK(run.scaler.step(sgd));
+  CHECK(run.w.value().item() == 8.0);
+}
+
+TEST_CASE("grad scaler: state goes on where it was") {
+  const optim::GradScalerOptions options{.initial_scale_power = 8, .loss_scale_window = 5, .hysteresis = 2};
+  Run whole(options), first(options), second(options);
+  const std::string_view before = "+++!++", after = "+++!!+++++";
+  whole.play(before);
+  first.play(before);
+  second.scaler.load_state(first.scaler.state());
+  CHECK(second.scaler.scale().item() == first.scaler.scale().item());
+  CHECK(second.play(after) == whole.play(after));
+}
+
+TEST_CASE("grad scaler: bad input is refused") {
+  CHECK_THROWS_AS(optim::GradScaler({.loss_scale = -1.0}), ConfigError);
+  CHECK_THROWS_AS(optim::GradScaler({.initial_scale_power = 128}), ConfigError);
+  CHECK_THROWS_AS(optim::GradScaler({.loss_scale_window = 0}), ConfigError);
+  CHECK_THROWS_AS(optim::GradScaler({.hysteresis = 0}), ConfigError);
+  CHECK_THROWS_AS(optim::GradScaler({.min_loss_scale = 0.0}), ConfigError);
+  optim::GradScaler scaler;
+  CHECK_THROWS_AS(scaler.load_state({.scale = 0.0, .hysteresis = 1, .good_steps = 0}), CheckpointError);
+  CHECK_THROWS_AS(scaler.load_state({.scale = 8.0, .hysteresis = 3, .good_steps = 0}), CheckpointError);
+  CHECK_THROWS_AS(scaler.load_state({.scale = 8.0, .hysteresis = 1, .good_steps = -1}), CheckpointError);
+  ParameterList list;
+  list.push_back({"h", Variable::parameter(Tensor::from({float16(1.0f)}))});
+  list[0].variable.set_grad(Variable(Tensor::from({float16(1.0f)})));
+  CHECK_THROWS_WITH_AS(scaler.unscale(list), doctest::Contains("gradient of 'h' is f16"), DTypeError);
+}

@@ -1,0 +1,140 @@
+#include <doctest/doctest.h>
+
+#include <json/value.h>
+
+#include "optim/adam.h"
+#include "optim/sgd.h"
+#include "tests/optim/golden_runs.h"
+
+using namespace tessera;
+using namespace tessera::test;
+
+namespace {
+
+/// The same numbers in Tensors of their own, as a file would give them back.
+optim::OptimizerState copy_of(const optim::OptimizerState& state) {
+  optim::OptimizerState copy = state;
+  for (optim::NamedTensor& entry : copy.tensors) entry.tensor = entry.tensor.clone();
+  return copy;
+}
+
+ParameterList one(const std::string& name, const Variable& variable) {
+  ParameterList list;
+  list.push_back({name, variable});
+  return list;
+}
+
+Tensor& entry(optim::OptimizerState& state, const std::string& name) {
+  for (optim::NamedTensor& candidate : state.tensors)
+    if (candidate.name == name) return candidate.tensor;
+  throw ValueError("no entry " + name);
+}
+
+}  // namespace
+
+TEST_CASE("optimizer state: a run that was saved and loaded goes on with the same bits") {
+  const Goldens goldens("optimizers.safetensors");
+  for (const std::string& name : goldens.cases()) {
+    for (const DType dtype : {f64, f32}) {
+      CAPTURE(name);
+      CAPTURE(to_string(dtype));
+      const GoldenProblem whole(goldens, dtype), resumed(goldens, dtype);
+      const auto first = golden_optimizer(goldens.options(name), whole);
+      for (int64_t t = 0; t < 7; ++t) {
+        whole.set_gradients(t);
+        first->step();
+      }
+      const optim::OptimizerState saved = copy_of(first->state());
+      resumed.a.value().copy_from(whole.a.value());
+      resumed.b.value().copy_from(whole.b.value());
+      const auto second = golden_optimizer(goldens.options(name), resumed);
+      second->set_lr(123.0);  // the saved rates must come back
+      second->load_state(saved);
+      for (int64_t t = 7; t < 20; ++t) {
+        whole.set_gradients(t);
+        first->step();
+        resumed.set_gradients(t);
+        second->step();
+      }
+      CHECK(same_bits(whole.a.value(), resumed.a.value()));
+      CHECK(same_bits(whole.b.value(), resumed.b.value()));
+    }
+  }
+}
+
+TEST_CASE("optimizer state: what it lists") {
+  const Variable p = Variable::parameter(Tensor::zeros({2, 3}, f32));
+  optim::AdamW adam(one("fc.weight", p),
+                    {.lr = 0.5, .betas = {0.8, 0.9}, .weight_decay = 0.25, .amsgrad = true});
+  p.set_grad(Variable(Tensor::zeros({2, 3}, f32)));
+  adam.step();
+  adam.step();
+  optim::OptimizerState state = adam.state();
+  CHECK(state.optimizer == "AdamW");
+  REQUIRE(state.tensors.size() == 4);
+  CHECK(entry(state, "exp_avg/fc.weight").shape() == Shape{2, 3});
+  CHECK(entry(state, "exp_avg_sq/fc.weight").dtype() == f32);
+  CHECK(entry(state, "max_exp_avg_sq/fc.weight").defined());
+  CHECK(entry(state, "step/fc.weight").item_i64() == 2);
+  REQUIRE(state.groups.size() == 1);
+  std::string options;
+  for (const optim::NamedNumber& option : state.groups[0])
+    options += text(option.name, "=", option.value, " ");
+  CHECK(options == "lr=0.5 beta1=0.8 beta2=0.9 eps=1e-08 weight_decay=0.25 amsgrad=1 ");
+}
+
+TEST_CASE("optimizer state: options come with it, or stay where none are given") {
+  const Variable p = Variable::parameter(Tensor::zeros({1}, f64));
+  optim::SGD source(one("p", p), {.lr = 0.5, .momentum = 0.9});
+  optim::SGD target(one("p", p), {.lr = 0.1, .momentum = 0.2});
+  optim::OptimizerState saved = copy_of(source.state());
+  const auto groups = saved.groups;
+  saved.groups.clear();
+  target.load_state(saved);
+  CHECK(target.lr().item() == 0.1);
+  CHECK(target.state().groups[0][1].value == 0.2);
+  saved.groups = groups;
+  target.load_state(saved);
+  CHECK(target.lr().item() == 0.5);
+  CHECK(target.state().groups[0][1].value == 0.9);
+}
+
+TEST_CASE("optimizer state: what does not fit is refused by name, and nothing is loaded") {
+  const Variable p = Variable::parameter(Tensor::from({1.0f, 2.0f}));
+  const Variable q = Variable::parameter(Tensor::from({1.0f}));
+  ParameterList both = one("p", p);
+  both.push_back({"q", q});
+  optim::Adam adam(both);
+  p.set_grad(Variable(Tensor::from({1.0f, 2.0f})));
+  adam.step();
+  const optim::OptimizerState good = copy_of(adam.state());
+  const auto refuse = [&](const char* message, const auto& spoil) {
+    optim::OptimizerState bad = copy_of(good);
+    for (optim::NamedTensor& tensor : bad.tensors) tensor.tensor.zero();
+    spoil(bad);
+    CHECK_THROWS_WITH_AS(adam.load_state(bad), doctest::Contains(message), CheckpointError);
+    const optim::OptimizerState now = adam.state();
+    for (size_t i = 0; i < good.tensors.size(); ++i)
+      CHECK(same_bits(now.tensors[i].tensor, good.tensors[i].tensor));
+  };
+  refuse("expected that of Adam, got that of AdamW", [](auto& bad) { bad.optimizer = "AdamW"; });
+  refuse("missing 'step/q'", [](auto& bad) { bad.tensors.pop_back(); });
+  refuse("unexpected 'exp_avg/r'", [](auto& bad) {
+    bad.tensors.push_back({"exp_avg/r", Tensor::zeros({1}, f32)});
+  });
+  refuse("entry 'exp_avg/p' stands there twice",
+         [](auto& bad) { bad.tensors.push_back(bad.tensors.front()); });
+  refuse("'exp_avg_sq/p': expected (2,) f32, got (3,) f32 on cpu",
+         [](auto& bad) { entry(bad, "exp_avg_sq/p") = Tensor::zeros({3}, f32); });
+  refuse("'exp_avg/p': expected (2,) f32, got (2,) f64 on cpu",
+         [](auto& bad) { entry(bad, "exp_avg/p") = Tensor::zeros({2}, f64); });
+  refuse("expected the options of 1 groups, got 2", [](auto& bad) { bad.groups.push_back(bad.groups[0]); });
+  refuse("expected the saved option 'beta1' of group 0, got 'beta'",
+         [](auto& bad) { bad.groups[0][1].name = "beta"; });
+  refuse("expected 5 saved options of group 0, got 4", [](auto& bad) { bad.groups[0].pop_back(); });
+  refuse("do not begin with 'lr'", [](auto& bad) { bad.groups[0].erase(bad.groups[0].begin()); });
+  optim::OptimizerState bad = copy_of(good);
+  bad.groups[0][1].value = 1.5;
+  CHECK_THROWS_AS(adam.load_state(bad), ConfigError);
+  CHECK(adam.state().groups[0][1].value == 0.9);
+}
