@@ -17,9 +17,9 @@ struct RandomContext {
   int64_t step = 0;
   /// The indices, in the batch of all ranks together, of the samples that the first dimension counts; empty:
   /// 0, 1, ...
-  std::vector<int64_t> samples;
+  std::vector<int64_t> samples = {};
   /// How often each name has asked for a key since the step began.
-  std::map<std::string, uint32_t> calls;
+  std::map<std::string, uint32_t> calls = {};
 
   /// The index of the sample in row `row` of the first dimension.
   int64_t sample(int64_t row) const { return samples.empty() ? row : samples[row]; }
