@@ -3,14 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "tensor/named_tensor.h"
 
 namespace tessera::optim {
-
-struct NamedTensor {
-  std::string name;
-  Tensor tensor;
-};
 
 struct NamedNumber {
   std::string name;

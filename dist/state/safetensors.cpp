@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
+
+#include "dist/state/strict_json.h"
 
 namespace tessera::dist {
 namespace {
@@ -61,45 +62,9 @@ class HeaderReader {
            "not a safetensors file: its header does not start with '{'");
     data_begin_ = length_bytes + n;
 
-    Json::CharReaderBuilder builder;
-    Json::CharReaderBuilder::strictMode(&builder.settings_);
-    const std::unique_ptr<Json::CharReader> reader(builder.newCharReader());
     Json::Value root;
-    std::string problem;
-    bool good = false;
-    try {
-      good = reader->parse(header.data(), header.data() + header.size(), &root, &problem);
-    } catch (const Json::Exception& error) {
-      problem = error.what();
-    }
-    if (good && has_comment(header)) {
-      good = false;
-      problem = "it has a comment";
-    }
-    expect(good && root.isObject(), "the header is not strict JSON: ", one_line(problem));
+    parse_strict_json(header, file_.path() + ": header", root);
     return root;
-  }
-
-  /// jsoncpp lets comments inside objects pass even in its strict mode.
-  static bool has_comment(const std::string& json) {
-    bool quoted = false;
-    for (size_t i = 0; i < json.size(); ++i) {
-      if (quoted && json[i] == '\\') {
-        ++i;
-      } else if (json[i] == '"') {
-        quoted = !quoted;
-      } else if (!quoted && json[i] == '/') {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  static std::string one_line(const std::string& message) {
-    std::string line = message;
-    while (!line.empty() && line.back() == '\n') line.pop_back();
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    return line;
   }
 
   void read_metadata(const Json::Value& value, Metadata& metadata) const {

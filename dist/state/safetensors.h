@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dist/state/file.h"
-#include "dist/state/named_tensor.h"
+#include "tensor/named_tensor.h"
 #include "tensor/tensor.h"
 
 /// The safetensors format (https://github.com/huggingface/safetensors): eight bytes of header length, a JSON
