@@ -11,6 +11,7 @@ function(tessera_compile_options target)
   target_compile_options(
     ${target}
     PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off
+            -fno-semantic-interposition
             -Wall
             -Wextra
             -Wpedantic
@@ -29,7 +30,8 @@ function(tessera_compile_options target)
             --expt-relaxed-constexpr
             $<$<BOOL:${TESSERA_WARNINGS_AS_ERRORS}>:--Werror=all-warnings>>)
   if(TESSERA_COMPILER_LAUNCHER)
-    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER "${TESSERA_COMPILER_LAUNCHER}")
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER "${TESSERA_COMPILER_LAUNCHER}"
+                                               CUDA_COMPILER_LAUNCHER "${TESSERA_COMPILER_LAUNCHER}")
   endif()
   if(TESSERA_LINKER)
     target_link_options(${target} PRIVATE -fuse-ld=${TESSERA_LINKER})
