@@ -14,7 +14,7 @@ namespace {
 /// The same numbers in Tensors of their own, as a file would give them back.
 optim::OptimizerState copy_of(const optim::OptimizerState& state) {
   optim::OptimizerState copy = state;
-  for (optim::NamedTensor& entry : copy.tensors) entry.tensor = entry.tensor.clone();
+  for (NamedTensor& entry : copy.tensors) entry.tensor = entry.tensor.clone();
   return copy;
 }
 
@@ -25,7 +25,7 @@ ParameterList one(const std::string& name, const Variable& variable) {
 }
 
 Tensor& entry(optim::OptimizerState& state, const std::string& name) {
-  for (optim::NamedTensor& candidate : state.tensors)
+  for (NamedTensor& candidate : state.tensors)
     if (candidate.name == name) return candidate.tensor;
   throw ValueError("no entry " + name);
 }
@@ -110,7 +110,7 @@ TEST_CASE("optimizer state: what does not fit is refused by name, and nothing is
   const optim::OptimizerState good = copy_of(adam.state());
   const auto refuse = [&](const char* message, const auto& spoil) {
     optim::OptimizerState bad = copy_of(good);
-    for (optim::NamedTensor& tensor : bad.tensors) tensor.tensor.zero();
+    for (NamedTensor& tensor : bad.tensors) tensor.tensor.zero();
     spoil(bad);
     CHECK_THROWS_WITH_AS(adam.load_state(bad), doctest::Contains(message), CheckpointError);
     const optim::OptimizerState now = adam.state();

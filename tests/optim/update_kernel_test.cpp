@@ -163,7 +163,7 @@ TEST_CASE("update kernels: numbers too small for a normal f32 are zero in every 
   list.push_back({"p", p});
   optim::Adam adam(list);
   adam.step();
-  for (const optim::NamedTensor& entry : adam.state().tensors) {
+  for (const NamedTensor& entry : adam.state().tensors) {
     if (entry.name != "exp_avg_sq/p") continue;
     bool all_zero = true;
     for (int64_t i = 0; i < n; ++i) all_zero &= entry.tensor.data<float>()[i] == 0.0f;
