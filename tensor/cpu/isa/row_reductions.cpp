@@ -1,0 +1,196 @@
+// Sums, extremes and products of rows and columns: 2 vectors of 64 bytes in flight along a row, 4 across
+// columns; every number is read once.
+#include "tensor/cpu/row_reductions.h"
+
+#include "tensor/cpu/isa/lanes.h"
+#include "tensor/elementwise/exp.h"
+#include "tensor/elementwise/power.h"
+
+namespace tessera::kernels::cpu::TESSERA_ISA {
+namespace {
+
+// What becomes of a number before it is combined. Scalar and without branches, so that loops over it
+// vectorize.
+
+struct Itself {
+  template <class A>
+  [[gnu::always_inline]] A operator()(A x, A) const {
+    return x;
+  }
+};
+
+struct Magnitude {
+  template <class A>
+  [[gnu::always_inline]] A operator()(A x, A) const {
+    return elementwise::abs(x);
+  }
+};
+
+struct Square {
+  template <class A>
+  [[gnu::always_inline]] A operator()(A x, A) const {
+    return x * x;
+  }
+};
+
+struct SquaredDeviation {
+  template <class A>
+  [[gnu::always_inline]] A operator()(A x, A center) const {
+    return (x - center) * (x - center);
+  }
+};
+
+struct Nonzero {
+  template <class A>
+  [[gnu::always_inline]] A operator()(A x, A) const {
+    return x != A(0) ? A(1) : A(0);
+  }
+};
+
+struct Power {
+  template <class A>
+  [[gnu::always_inline]] A operator()(A x, A exponent) const {
+    return elementwise::pow(elementwise::abs(x), exponent);
+  }
+};
+
+struct Exponential {
+  template <class A>
+  [[gnu::always_inline]] A operator()(A x, A shift) const {
+    return elementwise::exp(x - shift);
+  }
+};
+
+template <class A, class Map>
+[[gnu::always_inline]] inline Lanes<A> load_mapped(const A* x, const A* parameters, const Map& map) {
+  A mapped[lane_count<A>];
+  for (int j = 0; j < lane_count<A>; ++j) mapped[j] = map(x[j], parameters[j]);
+  return load(mapped);
+}
+
+template <class A, class Combine, class Map>
+A reduce_row(const A* x, int64_t n, A parameter, A identity, const Combine& combine, const Map& map) {
+  constexpr int width = lane_count<A>;
+  A parameters[width];
+  for (A& p : parameters) p = parameter;
+  Lanes<A> first = fill(identity), second = first;
+  int64_t i = 0;
+  for (; i + 2 * width <= n; i += 2 * width) {
+    first = combine(first, load_mapped(x + i, parameters, map));
+    second = combine(second, load_mapped(x + i + width, parameters, map));
+  }
+  if (i < n) {
+    A tail[2 * width];
+    for (int j = 0; j < 2 * width; ++j) tail[j] = i + j < n ? map(x[i + j], parameter) : identity;
+    first = combine(first, load(tail));
+    second = combine(second, load(tail + width));
+  }
+  return fold<A>(combine(first, second), combine);
+}
+
+/// One vector of columns; `count` of them are there.
+template <class A, class Combine, class Map>
+void reduce_some_columns(const A* x, int64_t row_stride, int64_t rows, int64_t count, const A* parameters,
+                         Lanes<A>& result, const Combine& combine, const Map& map) {
+  A row[lane_count<A>] = {}, row_parameters[lane_count<A>] = {};
+  for (int64_t j = 0; j < count; ++j) row_parameters[j] = parameters[j];
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t j = 0; j < count; ++j) row[j] = x[r * row_stride + j];
+    result = combine(result, load_mapped(row, row_parameters, map));
+  }
+}
+
+template <class A, class Partial, class Combine, class Map>
+void reduce_columns(const A* x, int64_t row_stride, int64_t rows, int64_t columns, const A* parameters,
+                    Partial* out, A identity, const Combine& combine, const Map& map) {
+  constexpr int width = lane_count<A>;
+  int64_t c = 0;
+  for (; c + 4 * width <= columns; c += 4 * width) {
+    Lanes<A> r0 = fill(identity), r1 = r0, r2 = r0, r3 = r0;
+    const A* p = parameters + c;
+    for (int64_t r = 0; r < rows; ++r) {
+      const A* row = x + r * row_stride + c;
+      r0 = combine(r0, load_mapped(row, p, map));
+      r1 = combine(r1, load_mapped(row + width, p + width, map));
+      r2 = combine(r2, load_mapped(row + 2 * width, p + 2 * width, map));
+      r3 = combine(r3, load_mapped(row + 3 * width, p + 3 * width, map));
+    }
+    for (int j = 0; j < width; ++j) {
+      out[c + j] = static_cast<Partial>(r0[j]);
+      out[c + j + width] = static_cast<Partial>(r1[j]);
+      out[c + j + 2 * width] = static_cast<Partial>(r2[j]);
+      out[c + j + 3 * width] = static_cast<Partial>(r3[j]);
+    }
+  }
+  for (; c < columns; c += width) {
+    const int64_t count = columns - c < width ? columns - c : width;
+    Lanes<A> r = fill(identity);
+    reduce_some_columns(x + c, row_stride, rows, count, parameters + c, r, combine, map);
+    for (int64_t j = 0; j < count; ++j) out[c + j] = static_cast<Partial>(r[j]);
+  }
+}
+
+template <class A>
+struct Bounds {
+  static constexpr A lowest = -elementwise::Floating<A>::infinity;
+  static constexpr A highest = elementwise::Floating<A>::infinity;
+};
+template <>
+struct Bounds<int64_t> {
+  static constexpr int64_t lowest = INT64_MIN;
+  static constexpr int64_t highest = INT64_MAX;
+};
+
+/// Calls `reduce(identity, combine, map)` with what makes up `kind`.
+template <class A, class Reduce>
+void with_parts(RowReduction kind, const Reduce& reduce) {
+  using K = RowReduction;
+  if (kind == K::sum) return reduce(A(0), Add(), Itself());
+  if (kind == K::product) return reduce(A(1), Multiply(), Itself());
+  if (kind == K::largest) return reduce(Bounds<A>::lowest, Larger(), Itself());
+  if (kind == K::smallest) return reduce(Bounds<A>::highest, Smaller(), Itself());
+  if (kind == K::count_of_nonzeros) return reduce(A(0), Add(), Nonzero());
+  if constexpr (std::is_floating_point_v<A>) {
+    if (kind == K::sum_of_magnitudes) return reduce(A(0), Add(), Magnitude());
+    if (kind == K::sum_of_squares) return reduce(A(0), Add(), Square());
+    if (kind == K::sum_of_squared_deviations) return reduce(A(0), Add(), SquaredDeviation());
+    if (kind == K::sum_of_powers) return reduce(A(0), Add(), Power());
+    if (kind == K::sum_of_exponentials) return reduce(A(0), Add(), Exponential());
+    if (kind == K::largest_magnitude) return reduce(A(0), Larger(), Magnitude());
+    if (kind == K::smallest_magnitude) return reduce(Bounds<A>::highest, Smaller(), Magnitude());
+  }
+}
+
+template <class A>
+typename RowReductions<A>::Partial any_row(RowReduction kind, const A* x, int64_t n, A parameter) {
+  A result{};
+  with_parts<A>(kind, [&](A identity, const auto& combine, const auto& map) {
+    result = reduce_row(x, n, parameter, identity, combine, map);
+  });
+  return static_cast<typename RowReductions<A>::Partial>(result);
+}
+
+template <class A>
+void any_columns(RowReduction kind, const A* x, int64_t row_stride, int64_t rows, int64_t columns,
+                 const A* parameters, typename RowReductions<A>::Partial* out) {
+  with_parts<A>(kind, [&](A identity, const auto& combine, const auto& map) {
+    reduce_columns(x, row_stride, rows, columns, parameters, out, identity, combine, map);
+  });
+}
+
+template <class A>
+constexpr RowReductions<A> table{&any_row<A>, &any_columns<A>};
+
+}  // namespace
+
+const RowReductions<float>& row_reductions_f32() {
+  return table<float>;
+}
+const RowReductions<double>& row_reductions_f64() {
+  return table<double>;
+}
+const RowReductions<int64_t>& row_reductions_i64() {
+  return table<int64_t>;
+}
+
+}  // namespace tessera::kernels::cpu::TESSERA_ISA

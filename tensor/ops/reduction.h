@@ -1,0 +1,52 @@
+#pragma once
+
+#include "tensor/tensor.h"
+
+namespace tessera::ops {
+
+/// Reductions over any axes of x. `axes` counts from the end when negative and is empty for all of them; with
+/// `keepdim` a reduced axis stays with extent 1. All throw IndexError for an axis outside x, ValueError for
+/// one given twice. Half types are added up in f32, f32 in f32 lanes whose parts are added in f64; the order
+/// is fixed by the shape and strides alone, never by the number of threads. A NaN among the numbers is the
+/// result.
+
+/// Integers and bool add up to i64; over nothing: 0.
+Tensor sum(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
+/// Throws DTypeError for integers; over nothing: NaN.
+Tensor mean(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
+/// Integers and bool multiply to i64; over nothing: 1.
+Tensor prod(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
+/// Throws ShapeError over nothing, as `min`.
+Tensor max(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
+Tensor min(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
+/// bool: whether an element, or all of them, are not 0 (a NaN is not). Over nothing: false and true.
+Tensor any(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
+Tensor all(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
+/// Sum of squared deviations from the mean over (n - correction); NaN where that is not positive. Throws
+/// DTypeError for integers. Two passes over x: the mean, then the deviations.
+Tensor var(const Tensor& x, const Shape& axes = {}, bool keepdim = false, int64_t correction = 1);
+/// The square root of `var`.
+Tensor std(const Tensor& x, const Shape& axes = {}, bool keepdim = false, int64_t correction = 1);
+/// (sum |x|^p)^(1/p), added up in f64; p of infinity: the largest magnitude, minus infinity: the smallest, 0:
+/// how many are not 0. Throws DTypeError for integers, ValueError for a NaN p, ShapeError for an infinite p
+/// over nothing.
+Tensor norm(const Tensor& x, double p = 2, const Shape& axes = {}, bool keepdim = false);
+/// log(sum(exp(x))) without overflow; minus infinity where all are, or over nothing.
+Tensor logsumexp(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
+
+/// i64: where along `axis` the largest stands: the first of equals, the first NaN if there is one. Throws
+/// ShapeError over nothing.
+Tensor argmax(const Tensor& x, int64_t axis, bool keepdim = false);
+Tensor argmin(const Tensor& x, int64_t axis, bool keepdim = false);
+/// The same over all elements in row-major order.
+Tensor argmax(const Tensor& x);
+Tensor argmin(const Tensor& x);
+
+/// The sum over the axes along which `shape` was broadcast to x's shape: the gradient of broadcasting. x
+/// itself when the shapes are equal. Throws ShapeError when `shape` does not broadcast to x's.
+Tensor sum_to(const Tensor& x, const Shape& shape);
+
+/// What a kernel is asked for. The number that comes with it: `var` and `std` take the correction, `norm` p.
+enum class Reduction : uint8_t { sum, mean, prod, max, min, any, all, var, std, norm, logsumexp };
+
+}  // namespace tessera::ops
