@@ -1,11 +1,11 @@
 #include "data/dataset.h"
 
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
+#include "tensor/ops/shaping.h"
 
 namespace tessera::data {
 namespace {
@@ -13,27 +13,6 @@ namespace {
 std::shared_ptr<const Sampler> make_order(int64_t size, const DatasetBatches::Options& options) {
   if (options.shuffle) return std::make_shared<RandomSampler>(size, options.seed);
   return std::make_shared<SequentialSampler>(size);
-}
-
-Tensor stack(std::span<const Tensor> tensors) {
-  require<ShapeError>(!tensors.empty(), "stack: no tensors");
-  const Tensor& first = tensors.front();
-  Shape shape = first.shape();
-  shape.insert(0, static_cast<int64_t>(tensors.size()));
-  const Tensor result = Tensor::empty(shape, first.dtype());
-  auto* out = static_cast<char*>(result.raw_data());
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor& next = tensors[i];
-    require<ShapeError>(next.shape() == first.shape(), "stack: tensor ", i, " is ", describe(next),
-                        ", the first is ", describe(first));
-    require<DTypeError>(next.dtype() == first.dtype(), "stack: tensor ", i, " is ", describe(next),
-                        ", the first is ", describe(first));
-    const Tensor row = next.to(cpu()).contiguous();
-    if (row.nbytes() > 0)
-      std::memcpy(out + static_cast<int64_t>(i) * row.nbytes(), row.raw_data(),
-                  static_cast<size_t>(row.nbytes()));
-  }
-  return result;
 }
 
 }  // namespace
@@ -44,7 +23,7 @@ Example stack_examples(std::span<const Example> examples) {
     x.push_back(example.x);
     y.push_back(example.y);
   }
-  return {stack(x), stack(y)};
+  return {ops::stack(x, 0), ops::stack(y, 0)};
 }
 
 DatasetBatches::DatasetBatches(std::shared_ptr<const Dataset> dataset, const Options& options)

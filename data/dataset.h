@@ -32,8 +32,8 @@ class Dataset {
 
 /// The numbers of a batch from its examples.
 using Collate = std::function<Example(std::span<const Example>)>;
-/// All x laid one beside the other along a new first dimension, and all y: n of (...) give (n, ...). Throws
-/// ShapeError or DTypeError naming the first example that differs from the first.
+/// All x side by side along a new first dimension, and all y: n of (...) give (n, ...). Throws ShapeError or
+/// DTypeError for examples that differ.
 Example stack_examples(std::span<const Example> examples);
 
 /// Batches of a dataset, epoch after epoch without end: step s is batch s mod n of epoch s / n, n batches an

@@ -149,8 +149,7 @@ TEST_CASE("dataset: examples of different shapes or types need a collate of one'
   };
   const auto uneven = std::make_shared<Uneven>();
   const data::DatasetBatches batches(uneven, {.batch_size = 2, .shuffle = false});
-  CHECK(contains(message_of<ShapeError>([&] { batches.batch(0); }),
-                 "tensor 1 is (2,) f32 on cpu, the first is (1,) f32"));
+  CHECK_THROWS_AS(batches.batch(0), ShapeError);
   const data::DatasetBatches collated(
       uneven,
       {.batch_size = 2, .shuffle = false, .collate = [](std::span<const data::Example> examples) {
@@ -159,5 +158,5 @@ TEST_CASE("dataset: examples of different shapes or types need a collate of one'
   CHECK(collated.batch(0).x.item() == 2);
   const std::vector<data::Example> mixed = {{Tensor::scalar(1.0f), Tensor::scalar(1.0f)},
                                             {Tensor::scalar(1.0f), Tensor::scalar(int64_t{1})}};
-  CHECK(contains(message_of<DTypeError>([&] { data::stack_examples(mixed); }), "tensor 1 is () i64"));
+  CHECK_THROWS_AS(data::stack_examples(mixed), DTypeError);
 }

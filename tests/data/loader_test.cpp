@@ -1,0 +1,179 @@
+#include "data/loader.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <stdexcept>
+
+#include "data/windows.h"
+#include "tensor/error.h"
+#include "tensor/memory/account.h"
+#include "tests/data/surroundings.h"
+
+using namespace tessera;
+using namespace std::chrono_literals;
+using data::Batch;
+using data::Loader;
+
+namespace {
+
+/// x is the step. May fail at one, may wait at one, and counts what it made.
+struct Steps : data::BatchSource {
+  int64_t count = -1, failing = -1, waiting = -1;
+  std::shared_future<void> gate;
+  mutable std::atomic<int64_t> made{0}, furthest{-1};
+  mutable std::atomic<bool> waits{false};
+
+  Batch batch(int64_t step) const override {
+    if (step == failing) throw std::runtime_error("no example " + std::to_string(step));
+    if (step == waiting) {
+      waits = true;
+      waits.notify_one();
+      gate.wait();
+    }
+    Batch batch;
+    batch.x = Tensor::scalar(step);
+    batch.samples = {2 * step, 2 * step + 1};
+    batch.step = step;
+    ++made;
+    int64_t before = furthest;
+    while (before < step && !furthest.compare_exchange_weak(before, step)) {
+    }
+    return batch;
+  }
+  int64_t steps() const override { return count; }
+  std::string name() const override { return "steps"; }
+};
+
+std::shared_ptr<Steps> steps(int64_t count) {
+  auto source = std::make_shared<Steps>();
+  source->count = count;
+  return source;
+}
+
+std::vector<int64_t> all_of(Loader& loader) {
+  std::vector<int64_t> seen;
+  for (const Batch& batch : loader) seen.push_back(batch.x.item_i64());
+  return seen;
+}
+
+}  // namespace
+
+TEST_CASE("loader: all batches in order, with any number of workers") {
+  std::vector<int64_t> expected(100);
+  for (int64_t i = 0; i < 100; ++i) expected[static_cast<size_t>(i)] = i;
+  for (const int workers : {0, 1, 2, 5})
+    for (const int64_t prefetch : {1, 3, 200}) {
+      Loader loader(steps(100), {.workers = workers, .prefetch = prefetch});
+      CHECK(all_of(loader) == expected);
+      CHECK_FALSE(loader.next().has_value());
+      CHECK(loader.step() == 100);
+    }
+}
+
+TEST_CASE("loader: begins and ends at any step, so that a second one continues the first") {
+  Loader first(steps(-1), {.last_step = 5});
+  CHECK(all_of(first) == std::vector<int64_t>{0, 1, 2, 3, 4});
+  Loader second(steps(-1), {.first_step = first.step(), .last_step = 8, .workers = 2});
+  CHECK(second.next()->step == 5);
+  CHECK(all_of(second) == std::vector<int64_t>{6, 7});
+  Loader beyond(steps(3), {.first_step = 7});
+  CHECK_FALSE(beyond.next().has_value());
+}
+
+TEST_CASE("loader: windows are the same numbers with and without workers") {
+  std::vector<uint16_t> ids;
+  for (int i = 0; i < 3000; ++i) ids.push_back(static_cast<uint16_t>(i * 7 % 65));
+  const auto windows =
+      std::make_shared<data::RandomWindows>(data::Tokens(ids, "ids"), data::RandomWindows::Options());
+  Loader inline_loader(windows, {.last_step = 20, .workers = 0}),
+      threaded(windows, {.last_step = 20, .workers = 3});
+  for (const Batch& batch : inline_loader) {
+    const auto other = threaded.next();
+    REQUIRE(other.has_value());
+    CHECK(std::equal(batch.x.data<int64_t>(), batch.x.data<int64_t>() + batch.x.numel(),
+                     other->x.data<int64_t>()));
+    CHECK(batch.samples == other->samples);
+  }
+}
+
+TEST_CASE("loader: never makes more batches ahead than asked for") {
+  auto source = steps(-1);
+  Loader loader(source, {.workers = 3, .prefetch = 4});
+  for (int64_t step = 0; step < 50; ++step) {
+    loader.next();
+    CHECK(source->furthest <= step + 4);
+  }
+}
+
+TEST_CASE("loader: an exception reaches who takes that batch, and only there") {
+  for (const int workers : {0, 2}) {
+    auto source = steps(10);
+    source->failing = 3;
+    Loader loader(source, {.workers = workers, .prefetch = 8});
+    for (int64_t step = 0; step < 3; ++step) CHECK(loader.next()->step == step);
+    CHECK(message_of<std::runtime_error>([&] { loader.next(); }) == "no example 3");
+    CHECK(message_of<std::runtime_error>([&] { loader.next(); }) == "no example 3");
+    CHECK(loader.step() == 3);
+  }
+}
+
+TEST_CASE("loader: a batch that does not come is an error, and comes when it is there") {
+  std::promise<void> gate;
+  auto source = steps(3);
+  source->waiting = 1;
+  source->gate = gate.get_future().share();
+  Loader loader(source, {.workers = 1, .timeout = 30ms});
+  source->waits.wait(false);  // so batch 0 is there
+  CHECK(loader.next()->step == 0);
+  CHECK(message_of<DataError>([&] { loader.next(); }) ==
+        "loader of steps: the batch of step 1 was not ready after 30 ms");
+  gate.set_value();
+  const auto until = std::chrono::steady_clock::now() + 20s;
+  std::optional<Batch> batch;
+  while (!batch && std::chrono::steady_clock::now() < until) try {
+      batch = loader.next();
+    } catch (const DataError&) {
+    }
+  REQUIRE(batch.has_value());
+  CHECK(batch->step == 1);
+}
+
+TEST_CASE("loader: goes away with batches untaken, with workers waiting, and with one that is stuck") {
+  { Loader untaken(steps(-1), {.workers = 4, .prefetch = 2}); }
+  { Loader done(steps(1), {.workers = 4}); }
+  std::promise<void> gate;
+  std::weak_ptr<Steps> alive;
+  {
+    auto source = steps(-1);
+    alive = source;
+    source->waiting = 0;
+    source->gate = gate.get_future().share();
+    Loader stuck(source, {.workers = 1, .timeout = 20ms});
+    source->waits.wait(false);
+  }
+  CHECK_FALSE(alive.expired());  // the worker that was left behind still holds it
+  gate.set_value();
+  const auto until = std::chrono::steady_clock::now() + 20s;
+  while (!alive.expired() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  CHECK(alive.expired());
+}
+
+TEST_CASE("loader: what workers allocate is entered in the account of who made the loader") {
+  const auto account = make_intrusive<MemoryAccount>();
+  const AccountScope scope(account);
+  Loader loader(steps(-1), {.workers = 2});
+  const auto batch = loader.next();
+  CHECK(account->total().current > 0);
+}
+
+TEST_CASE("loader: options out of range are refused") {
+  const auto problem = [](const Loader::Options& options) {
+    return message_of<ConfigError>([&] { Loader loader(steps(1), options); });
+  };
+  CHECK(contains(problem({.first_step = -1}), "first step -1"));
+  CHECK(contains(problem({.workers = -1}), "-1 workers"));
+  CHECK(contains(problem({.prefetch = 0}), "prefetch 0"));
+}
