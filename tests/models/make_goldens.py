@@ -33,8 +33,19 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "tools" / "bench"))
 import peer_gpt  # noqa: E402: found through the line above
 
-SHARED = dict(n_layer=2, n_head=2, n_embd=8, block_size=6, batch_size=3, dropout=0.0, steps=10, vocab_size=11,
-              lr=1e-2, min_lr=1e-3, warmup_steps=3)
+SHARED = dict(
+    n_layer=2,
+    n_head=2,
+    n_embd=8,
+    block_size=6,
+    batch_size=3,
+    dropout=0.0,
+    steps=10,
+    vocab_size=11,
+    lr=1e-2,
+    min_lr=1e-3,
+    warmup_steps=3,
+)
 VARIANTS = {
     "nano": peer_gpt.Preset(**SHARED),
     "gpt_lite": peer_gpt.Preset(**SHARED, bias=True, tie_weights=False, beta2=0.95),
@@ -52,7 +63,9 @@ def record(variant, preset, tensors):
     # A tied head is the embedding: named_parameters lists it once.
     for name, parameter in model.named_parameters():
         tensors[f"{variant}/param/{name}"] = parameter.detach().clone()
-    windows = torch.randint(preset.vocab_size, (preset.steps, preset.batch_size, preset.block_size + 1), generator=generator)
+    windows = torch.randint(
+        preset.vocab_size, (preset.steps, preset.batch_size, preset.block_size + 1), generator=generator
+    )
     x, y = windows[:, :, :-1].contiguous(), windows[:, :, 1:].contiguous()
     tensors[f"{variant}/x"], tensors[f"{variant}/y"] = x, y
 

@@ -33,8 +33,17 @@ from safetensors.torch import save_file
 
 HERE = pathlib.Path(__file__).resolve().parent
 FAMILIES = [
-    "unary", "binary", "comparison", "reduction", "matmul", "softmax", "normalization",
-    "indexing", "movement", "loss", "attention",
+    "unary",
+    "binary",
+    "comparison",
+    "reduction",
+    "matmul",
+    "softmax",
+    "normalization",
+    "indexing",
+    "movement",
+    "loss",
+    "attention",
 ]
 
 

@@ -54,8 +54,11 @@ OPTIMIZERS = {
     "rmsprop_momentum": ("RMSprop", dict(lr=0.003, momentum=0.9, weight_decay=0.1), dict(momentum=0.5)),
     "rmsprop_centered_momentum": ("RMSprop", dict(lr=0.003, momentum=0.9, centered=True), dict(momentum=0.0)),
     "adagrad": ("Adagrad", dict(lr=0.3), dict(lr=0.1, lr_decay=0.01)),
-    "adagrad_initial": ("Adagrad", dict(lr=0.3, initial_accumulator_value=0.5, weight_decay=0.1),
-                        dict(weight_decay=0.0, eps=1e-6)),
+    "adagrad_initial": (
+        "Adagrad",
+        dict(lr=0.3, initial_accumulator_value=0.5, weight_decay=0.1),
+        dict(weight_decay=0.0, eps=1e-6),
+    ),
 }
 
 
@@ -65,8 +68,12 @@ def make_problem(generator):
 
     root = normal(7, 7)
     return {
-        "start_a": normal(7), "target_a": normal(7), "hessian_a": root @ root.T / 7 + 0.1 * torch.eye(7).double(),
-        "start_b": normal(3, 4), "target_b": normal(3, 4), "curvature_b": normal(3, 4).abs() + 0.1,
+        "start_a": normal(7),
+        "target_a": normal(7),
+        "hessian_a": root @ root.T / 7 + 0.1 * torch.eye(7).double(),
+        "start_b": normal(3, 4),
+        "target_b": normal(3, 4),
+        "curvature_b": normal(3, 4).abs() + 0.1,
         "wobble": 1.0 + 0.5 * torch.sin(0.7 * torch.arange(STEPS, dtype=torch.float64)),
     }
 
@@ -77,8 +84,10 @@ def run(problem, kind, options, different):
     groups = [dict(options), {**options, **different}]
     # The plain loop over parameters, so that the golden is the textbook's order of operations.
     optimizer = getattr(torch.optim, kind)(
-        [{"params": [a], **groups[0]}, {"params": [b], **groups[1]}], foreach=False,
-        **{"lr": options["lr"]} | {k: options[k] for k in ("initial_accumulator_value",) if k in options})
+        [{"params": [a], **groups[0]}, {"params": [b], **groups[1]}],
+        foreach=False,
+        **{"lr": options["lr"]} | {k: options[k] for k in ("initial_accumulator_value",) if k in options},
+    )
     stored = {}
     for t in range(STEPS):
         with torch.no_grad():
@@ -140,8 +149,10 @@ def schedules():
     def add(case, rates, **told):
         tensors[case], metadata[case] = rates, json.dumps(told)
 
-    for case, options in [("cosine_warmup", dict(lr=1e-3, min_lr=1e-4, warmup_steps=10, steps=100)),
-                          ("cosine_no_warmup", dict(lr=0.5, min_lr=0.0, warmup_steps=0, steps=40))]:
+    for case, options in [
+        ("cosine_warmup", dict(lr=1e-3, min_lr=1e-4, warmup_steps=10, steps=100)),
+        ("cosine_no_warmup", dict(lr=0.5, min_lr=0.0, warmup_steps=0, steps=40)),
+    ]:
         rates = [warmup_cosine(step, **options) for step in range(options["steps"] + 10)]
         add(case, torch.tensor(rates, dtype=torch.float64), schedule="cosine", **options)
     linear = dict(start_factor=0.25, end_factor=1.0, total_iters=8)
@@ -151,26 +162,49 @@ def schedules():
     step = dict(step_size=7, gamma=0.5)
     add("step", pytorch_schedule("StepLR", 0.1, 40, **step), schedule="step", lr=0.1, **step)
     add("exponential", pytorch_schedule("ExponentialLR", 0.1, 40, gamma=0.9), schedule="exponential", lr=0.1, gamma=0.9)
-    add("lambda_inverse_square_root",
+    add(
+        "lambda_inverse_square_root",
         pytorch_schedule("LambdaLR", 0.1, 40, lr_lambda=lambda t: 1 / math.sqrt(t + 1)),
-        schedule="lambda", lr=0.1, formula="1 / sqrt(step + 1)")
+        schedule="lambda",
+        lr=0.1,
+        formula="1 / sqrt(step + 1)",
+    )
     for anneal in ("cos", "linear"):
         for three_phase in (False, True):
-            cycle = dict(max_lr=0.1, total_steps=50, pct_start=0.3, anneal_strategy=anneal, div_factor=25.0,
-                         final_div_factor=1e4, three_phase=three_phase)
+            cycle = dict(
+                max_lr=0.1,
+                total_steps=50,
+                pct_start=0.3,
+                anneal_strategy=anneal,
+                div_factor=25.0,
+                final_div_factor=1e4,
+                three_phase=three_phase,
+            )
             case = f"one_cycle_{anneal}" + ("_three_phase" if three_phase else "")
-            add(case, pytorch_schedule("OneCycleLR", 0.1, 50, cycle_momentum=False, **cycle), schedule="one_cycle", **cycle)
+            add(
+                case,
+                pytorch_schedule("OneCycleLR", 0.1, 50, cycle_momentum=False, **cycle),
+                schedule="one_cycle",
+                **cycle,
+            )
     return tensors, metadata
 
 
 def clipping():
     generator = torch.Generator().manual_seed(21)
     tensors, metadata = {}, {}
-    for case, options in [("norm2", dict(max_norm=1.0, p=2.0)), ("norm1", dict(max_norm=0.5, p=1.0)),
-                          ("norm3", dict(max_norm=0.5, p=3.0)), ("norm_inf", dict(max_norm=0.25, p="inf")),
-                          ("norm_below", dict(max_norm=1e3, p=2.0)), ("value", dict(value=0.5))]:
-        gradients = [torch.randn(7, generator=generator, dtype=torch.float64),
-                     torch.randn(3, 4, generator=generator, dtype=torch.float64)]
+    for case, options in [
+        ("norm2", dict(max_norm=1.0, p=2.0)),
+        ("norm1", dict(max_norm=0.5, p=1.0)),
+        ("norm3", dict(max_norm=0.5, p=3.0)),
+        ("norm_inf", dict(max_norm=0.25, p="inf")),
+        ("norm_below", dict(max_norm=1e3, p=2.0)),
+        ("value", dict(value=0.5)),
+    ]:
+        gradients = [
+            torch.randn(7, generator=generator, dtype=torch.float64),
+            torch.randn(3, 4, generator=generator, dtype=torch.float64),
+        ]
         parameters = [torch.zeros_like(g).requires_grad_() for g in gradients]
         for name, parameter, gradient in zip("ab", parameters, gradients):
             parameter.grad = gradient.clone()
@@ -192,8 +226,11 @@ def differences(path, tensors, metadata):
     with safe_open(path, "pt") as committed:
         if (committed.metadata() or {}) != metadata or set(committed.keys()) != set(tensors):
             return [f"{path.name}: cases or options differ"]
-        return [f"{path.name}: {name} differs" for name in sorted(tensors)
-                if not torch.allclose(committed.get_tensor(name), tensors[name], rtol=1e-12, atol=1e-14)]
+        return [
+            f"{path.name}: {name} differs"
+            for name in sorted(tensors)
+            if not torch.allclose(committed.get_tensor(name), tensors[name], rtol=1e-12, atol=1e-14)
+        ]
 
 
 def main():

@@ -76,9 +76,27 @@ def read_steps(path, steps):
 def run_ours(options, folder):
     """Trains ours; answers with the export folder and the metrics file."""
     export, metrics = folder / "export", folder / "metrics.jsonl"
-    command = [options.gptlite, "train", "--preset", options.preset, "--steps", str(options.steps), "--seed", str(options.seed),
-               "--warmup-steps", str(options.warmup_steps), "--eval-interval", "0", "--quiet", "--out", str(folder / "out"),
-               "--metrics", str(metrics), "--parity-export", str(export)]
+    command = [
+        options.gptlite,
+        "train",
+        "--preset",
+        options.preset,
+        "--steps",
+        str(options.steps),
+        "--seed",
+        str(options.seed),
+        "--warmup-steps",
+        str(options.warmup_steps),
+        "--eval-interval",
+        "0",
+        "--quiet",
+        "--out",
+        str(folder / "out"),
+        "--metrics",
+        str(metrics),
+        "--parity-export",
+        str(export),
+    ]
     subprocess.run(command, check=True)
     return export, metrics
 
@@ -117,8 +135,9 @@ def main():
     parser.add_argument("--metrics", type=pathlib.Path, help="the metrics of that run, with --export")
     parser.add_argument("--preset", choices=sorted(peer_gpt.PRESETS), default="nano-cpu")
     parser.add_argument("--steps", type=int, default=100, help="(default: %(default)s)")
-    parser.add_argument("--warmup-steps", type=int, default=20,
-                        help="of the learning rate, within those steps (default: %(default)s)")
+    parser.add_argument(
+        "--warmup-steps", type=int, default=20, help="of the learning rate, within those steps (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of ours (default: %(default)s)")
     parser.add_argument("--tolerance", type=float, default=1e-4, help="relative, of every loss (default: %(default)s)")
     parser.add_argument("--f64", action="store_true", help="also compare both with PyTorch in f64")
@@ -126,8 +145,9 @@ def main():
     if options.export and not options.metrics:
         parser.error("--export needs --metrics")
 
-    preset = dataclasses.replace(peer_gpt.PRESETS[options.preset], steps=options.steps, warmup_steps=options.warmup_steps,
-                                 dropout=0.0)  # masks are each framework's own
+    preset = dataclasses.replace(
+        peer_gpt.PRESETS[options.preset], steps=options.steps, warmup_steps=options.warmup_steps, dropout=0.0
+    )  # masks are each framework's own
     with tempfile.TemporaryDirectory() as folder:
         export, metrics = options.export, options.metrics
         if options.gptlite:
@@ -135,9 +155,14 @@ def main():
         ours = read_steps(metrics, options.steps)
         peer = run_peer(preset, export, torch.float32)
         exact = run_peer(preset, export, torch.float64) if options.f64 else None
-    result = {"program": "parity_pytorch", "preset": options.preset, "steps": options.steps,
-              "tolerance": options.tolerance, "first_loss": {"ours": ours[0]["loss"], "pytorch": peer[0]["loss"]},
-              "last_loss": {"ours": ours[-1]["loss"], "pytorch": peer[-1]["loss"]}}
+    result = {
+        "program": "parity_pytorch",
+        "preset": options.preset,
+        "steps": options.steps,
+        "tolerance": options.tolerance,
+        "first_loss": {"ours": ours[0]["loss"], "pytorch": peer[0]["loss"]},
+        "last_loss": {"ours": ours[-1]["loss"], "pytorch": peer[-1]["loss"]},
+    }
     for key in ("loss", "lr", "grad_norm"):
         result[key] = largest_difference(ours, peer, key)
     if exact:
@@ -145,8 +170,10 @@ def main():
         result["pytorch_to_f64"] = largest_difference(peer, exact, "loss")
     print(json.dumps(result, indent=2))
     agrees = result["loss"]["largest"] <= options.tolerance
-    print(f"largest relative difference of a loss: {result['loss']['largest']:.3g} at step {result['loss']['step']}"
-          f" ({'within' if agrees else 'OUTSIDE'} {options.tolerance:g})")
+    print(
+        f"largest relative difference of a loss: {result['loss']['largest']:.3g} at step {result['loss']['step']}"
+        f" ({'within' if agrees else 'OUTSIDE'} {options.tolerance:g})"
+    )
     sys.exit(0 if agrees else 1)
 
 

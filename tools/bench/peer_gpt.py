@@ -49,8 +49,21 @@ PRESETS = {
     "nano": Preset(6, 6, 384, block_size=256, batch_size=64, dropout=0.2, steps=5000),
     "width-768": Preset(**GPT_LITE, block_size=512, batch_size=2, dropout=0.0, steps=2000),
     "gpt-lite": Preset(**GPT_LITE, block_size=2048, batch_size=1, dropout=0.1, steps=2000),
-    "gpt2": Preset(12, 12, 768, block_size=1024, batch_size=12, dropout=0.0, steps=2000, vocab_size=50304, bias=True,
-                   qkv_bias=True, lr=6e-4, min_lr=6e-5, beta2=0.95),
+    "gpt2": Preset(
+        12,
+        12,
+        768,
+        block_size=1024,
+        batch_size=12,
+        dropout=0.0,
+        steps=2000,
+        vocab_size=50304,
+        bias=True,
+        qkv_bias=True,
+        lr=6e-4,
+        min_lr=6e-5,
+        beta2=0.95,
+    ),
 }
 
 
@@ -76,7 +89,9 @@ class CausalSelfAttention(nn.Module):
     def forward(self, x):
         B, T, C = x.shape
         # (B, T, 3C) -> three times (B, H, T, D)
-        q, k, v = (part.view(B, T, self.heads, C // self.heads).transpose(1, 2) for part in self.c_attn(x).split(C, dim=2))
+        q, k, v = (
+            part.view(B, T, self.heads, C // self.heads).transpose(1, 2) for part in self.c_attn(x).split(C, dim=2)
+        )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=self.dropout if self.training else 0.0)
         y = self.c_proj(y.transpose(1, 2).reshape(B, T, C))
         return F.dropout(y, self.dropout, self.training)
@@ -140,8 +155,10 @@ def loss_of(model, x, y, reduction="mean"):
 def make_optimizer(model, p):
     """AdamW that decays matrices and embeddings only."""
     parameters = list(model.parameters())
-    groups = [{"params": [q for q in parameters if q.dim() >= 2], "weight_decay": p.weight_decay},
-              {"params": [q for q in parameters if q.dim() < 2], "weight_decay": 0.0}]
+    groups = [
+        {"params": [q for q in parameters if q.dim() >= 2], "weight_decay": p.weight_decay},
+        {"params": [q for q in parameters if q.dim() < 2], "weight_decay": 0.0},
+    ]
     return torch.optim.AdamW(groups, lr=p.lr, betas=(p.beta1, p.beta2), eps=1e-8, fused=True)
 
 

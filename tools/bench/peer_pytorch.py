@@ -31,7 +31,9 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", choices=sorted(peer_gpt.PRESETS), default="nano-cpu")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--steps", type=int, help="steps to run (default: the preset's); the schedule keeps the preset's length")
+    parser.add_argument(
+        "--steps", type=int, help="steps to run (default: the preset's); the schedule keeps the preset's length"
+    )
     parser.add_argument("--batch-size", type=int, help="sequences a step (default: the preset's)")
     parser.add_argument("--block-size", type=int, help="tokens a sequence (default: the preset's)")
     parser.add_argument("--dropout", type=float, help="(default: the preset's)")
@@ -40,7 +42,9 @@ def arguments():
     parser.add_argument("--compile", action="store_true", help="train through torch.compile")
     parser.add_argument("--skip", type=int, default=5, help="steps before the clock starts (default: %(default)s)")
     parser.add_argument("--no-eval", action="store_true", help="no validation at the end")
-    parser.add_argument("--data", help="tiny Shakespeare's input.txt (default: $TESSERA_DATA/tiny-shakespeare/input.txt)")
+    parser.add_argument(
+        "--data", help="tiny Shakespeare's input.txt (default: $TESSERA_DATA/tiny-shakespeare/input.txt)"
+    )
     parser.add_argument("--json", help="also write the result to this file")
     return parser.parse_args()
 
@@ -63,6 +67,7 @@ def main():
     run = torch.compile(model) if options.compile else model
     autocast = contextlib.nullcontext
     if options.dtype == "bf16":
+
         def autocast():
             return torch.autocast("cpu", dtype=torch.bfloat16)
 
@@ -78,9 +83,16 @@ def main():
     tokens_per_second = tokens * len(timed) / sum(timed)
 
     result = {
-        "program": "peer_pytorch", "torch": torch.__version__, "preset": options.preset, "dtype": options.dtype,
-        "threads": options.threads, "seed": options.seed, "steps": steps, "timed_steps": len(timed),
-        "batch_size": preset.batch_size, "block_size": preset.block_size,
+        "program": "peer_pytorch",
+        "torch": torch.__version__,
+        "preset": options.preset,
+        "dtype": options.dtype,
+        "threads": options.threads,
+        "seed": options.seed,
+        "steps": steps,
+        "timed_steps": len(timed),
+        "batch_size": preset.batch_size,
+        "block_size": preset.block_size,
         "parameters": peer_gpt.parameter_count(model),
         "tokens_per_second": tokens_per_second,
         "median_step_ms": statistics.median(timed) * 1e3,

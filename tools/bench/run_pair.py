@@ -37,9 +37,27 @@ def run_measured(command, environment):
 def measure_ours(options, environment):
     with tempfile.TemporaryDirectory() as folder:
         metrics = pathlib.Path(folder) / "metrics.jsonl"
-        command = [options.gptlite, "train", "--preset", options.preset, "--steps", str(options.steps), "--seed", "1",
-                   "--dtype", options.dtype, "--eval-interval", "0", "--checkpoint-interval", "0", "--quiet",
-                   "--out", str(pathlib.Path(folder) / "out"), "--metrics", str(metrics)] + options.ours
+        command = [
+            options.gptlite,
+            "train",
+            "--preset",
+            options.preset,
+            "--steps",
+            str(options.steps),
+            "--seed",
+            "1",
+            "--dtype",
+            options.dtype,
+            "--eval-interval",
+            "0",
+            "--checkpoint-interval",
+            "0",
+            "--quiet",
+            "--out",
+            str(pathlib.Path(folder) / "out"),
+            "--metrics",
+            str(metrics),
+        ] + options.ours
         _, rss = run_measured(command, environment)
         lines = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
     steps = [line for line in lines if line.get("step_ms") is not None and "event" not in line]
@@ -50,8 +68,21 @@ def measure_ours(options, environment):
 
 
 def measure_peer(options, environment):
-    command = [options.python, str(HERE / "peer_pytorch.py"), "--preset", options.preset, "--steps", str(options.steps),
-               "--skip", str(options.skip), "--dtype", options.dtype, "--threads", str(options.threads), "--no-eval"]
+    command = [
+        options.python,
+        str(HERE / "peer_pytorch.py"),
+        "--preset",
+        options.preset,
+        "--steps",
+        str(options.steps),
+        "--skip",
+        str(options.skip),
+        "--dtype",
+        options.dtype,
+        "--threads",
+        str(options.threads),
+        "--no-eval",
+    ]
     output, rss = run_measured(command + options.peer, environment)
     result = json.loads(output.splitlines()[-1])
     tokens = result["batch_size"] * result["block_size"]
@@ -60,8 +91,12 @@ def measure_peer(options, environment):
 
 def summary(tokens, flops_per_token, seconds, rss):
     rates = [tokens / s for s in seconds]
-    return {"tokens_per_second": statistics.median(rates), "rounds": rates, "peak_rss_bytes": max(rss),
-            "gflops": statistics.median(rates) * flops_per_token / 1e9}
+    return {
+        "tokens_per_second": statistics.median(rates),
+        "rounds": rates,
+        "peak_rss_bytes": max(rss),
+        "gflops": statistics.median(rates) * flops_per_token / 1e9,
+    }
 
 
 def main():
@@ -88,20 +123,33 @@ def main():
         ours[0].append(seconds), ours[1].append(rss)
         seconds, rss, told = measure_peer(options, environment)
         peer[0].append(seconds), peer[1].append(rss)
-        print(f"round {turn + 1}: ours {ours[0][-1] * 1e3:.2f} ms a step (loss {loss:.4f}), "
-              f"PyTorch {seconds * 1e3:.2f} (loss {told['loss']:.4f}), ratio {seconds / ours[0][-1]:.2f}", file=sys.stderr)
+        print(
+            f"round {turn + 1}: ours {ours[0][-1] * 1e3:.2f} ms a step (loss {loss:.4f}), "
+            f"PyTorch {seconds * 1e3:.2f} (loss {told['loss']:.4f}), ratio {seconds / ours[0][-1]:.2f}",
+            file=sys.stderr,
+        )
 
     tokens = told["batch_size"] * told["block_size"]
     flops_per_token = told["gflops"] * 1e9 / told["tokens_per_second"]
     ratios = [p / o for o, p in zip(ours[0], peer[0])]
-    result = {"program": "run_pair", "preset": options.preset, "dtype": options.dtype, "threads": options.threads,
-              "steps": options.steps, "torch": told["torch"], "load_average": os.getloadavg(),
-              "ours": summary(tokens, flops_per_token, *ours), "pytorch": summary(tokens, flops_per_token, *peer),
-              "ratio": {"median": statistics.median(ratios), "lowest": min(ratios), "highest": max(ratios)}}
+    result = {
+        "program": "run_pair",
+        "preset": options.preset,
+        "dtype": options.dtype,
+        "threads": options.threads,
+        "steps": options.steps,
+        "torch": told["torch"],
+        "load_average": os.getloadavg(),
+        "ours": summary(tokens, flops_per_token, *ours),
+        "pytorch": summary(tokens, flops_per_token, *peer),
+        "ratio": {"median": statistics.median(ratios), "lowest": min(ratios), "highest": max(ratios)},
+    }
     for side in ("ours", "pytorch"):
         s = result[side]
-        print(f"{side:>8}: {s['tokens_per_second']:10,.0f} tokens/s  {s['gflops']:7.1f} GFLOP/s  "
-              f"{s['peak_rss_bytes'] / 2**30:5.2f} GiB")
+        print(
+            f"{side:>8}: {s['tokens_per_second']:10,.0f} tokens/s  {s['gflops']:7.1f} GFLOP/s  "
+            f"{s['peak_rss_bytes'] / 2**30:5.2f} GiB"
+        )
     r = result["ratio"]
     print(f"   ratio: {r['median']:.2f} ({r['lowest']:.2f} to {r['highest']:.2f} over {options.rounds} rounds)")
     if options.json:

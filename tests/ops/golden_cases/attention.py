@@ -22,9 +22,18 @@ def record(family):
     cross = [family.normal(1, 2, 3, 4), family.normal(1, 2, 5, 4), family.normal(1, 2, 5, 4)]
     family.case("scaled_dot_product_attention", "cross", attention, cross, causal=False, scale=None)
     allowed = torch.tensor([[1, 0, 0, 1], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]).bool()
-    family.case("scaled_dot_product_attention", "mask", attention, heads(2, 2, 4, 3) + [allowed], causal=False, scale=None)
-    family.case("scaled_dot_product_attention", "additive_mask", attention, heads(2, 2, 4, 3) + [family.normal(4, 4)],
-                constant=(3,), causal=False, scale=None)
+    family.case(
+        "scaled_dot_product_attention", "mask", attention, heads(2, 2, 4, 3) + [allowed], causal=False, scale=None
+    )
+    family.case(
+        "scaled_dot_product_attention",
+        "additive_mask",
+        attention,
+        heads(2, 2, 4, 3) + [family.normal(4, 4)],
+        constant=(3,),
+        causal=False,
+        scale=None,
+    )
     large = heads(1, 1, 4, 4)
     large[0] = large[0] * 64
     family.case("scaled_dot_product_attention", "huge", attention, large, causal=True, scale=None)

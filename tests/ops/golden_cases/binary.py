@@ -35,6 +35,17 @@ def record(family):
             else:
                 a, b = family.normal(*first), family.normal(*second)
             family.case(name, case, function, [a, b])
+    for name, function in (("floor_divide", torch.floor_divide), ("remainder", torch.remainder)):
+        divisor = family.integers(1, 5, 3) * torch.tensor([1, -1, 1])
+        family.case(name, "i64", function, [family.integers(-9, 9, 2, 3), divisor])
+        family.case(name, "f64", function, [family.normal(2, 3) * 4, family.uniform(0.5, 3, 3)], forward_only=True)
+    for name, function in (
+        ("bitwise_and", torch.bitwise_and),
+        ("bitwise_or", torch.bitwise_or),
+        ("bitwise_xor", torch.bitwise_xor),
+    ):
+        family.case(name, "i64", function, [family.integers(-9, 9, 2, 3), family.integers(-9, 9, 3)])
+        family.case(name, "bool", function, [family.integers(0, 2, 2, 3).bool(), family.integers(0, 2, 3).bool()])
     for name, function in OPS:
         if name in ("div", "pow"):
             continue
@@ -42,8 +53,13 @@ def record(family):
     # Integer powers of negative numbers are real.
     base = torch.tensor([-2.0, -1.5, -1.0, 0.5, 2.0], dtype=torch.float64)
     for exponent in (2.0, 3.0, -1.0):
-        family.case("pow", f"negative_base_{exponent:g}", torch.pow,
-                    [base, torch.tensor(exponent, dtype=torch.float64)], constant=(1,))
+        family.case(
+            "pow",
+            f"negative_base_{exponent:g}",
+            torch.pow,
+            [base, torch.tensor(exponent, dtype=torch.float64)],
+            constant=(1,),
+        )
     numbers = torch.tensor([0.0, 1.0, -1.0, 2.0**100, float("inf"), float("-inf"), float("nan")], dtype=torch.float64)
     for name, function in OPS:
         if name != "pow":

@@ -39,27 +39,74 @@ def record(family):
     permutation = torch.stack([torch.randperm(4, generator=family.generator)[:3] for _ in range(3)])
     family.case("scatter", "last", scatter, [family.normal(3, 4), permutation, family.normal(3, 3)], axis=1)
     family.case("scatter", "first", scatter, [family.normal(4, 3), permutation.T, family.normal(3, 3)], axis=0)
-    family.case("scatter_add", "last", scatter_add,
-                [family.normal(3, 4), family.integers(0, 4, 3, 6), family.normal(3, 6)], axis=1)
-    family.case("scatter_add", "first", scatter_add,
-                [family.normal(3, 4), family.integers(0, 3, 5, 4), family.normal(5, 4)], axis=0)
+    family.case(
+        "scatter_add",
+        "last",
+        scatter_add,
+        [family.normal(3, 4), family.integers(0, 4, 3, 6), family.normal(3, 6)],
+        axis=1,
+    )
+    family.case(
+        "scatter_add",
+        "first",
+        scatter_add,
+        [family.normal(3, 4), family.integers(0, 3, 5, 4), family.normal(5, 4)],
+        axis=0,
+    )
     family.case("index_select", "rows", index_select, [family.normal(4, 3), torch.tensor([3, 0, 3])], axis=0)
     family.case("index_select", "middle", index_select, [family.normal(2, 4, 3), torch.tensor([1, 1, 2])], axis=1)
     family.case("index_select", "none", index_select, [family.normal(4, 3), torch.zeros(0, dtype=torch.int64)], axis=0)
 
+    family.case(
+        "take_along",
+        "broadcast",
+        lambda x, index, axis: torch.take_along_dim(x, index, axis),
+        [family.normal(3, 4), family.integers(0, 4, 1, 6)],
+        axis=1,
+    )
+
     # one_hot answers in i64, as PyTorch's.
     family.case("one_hot", "vector", lambda ids, classes: F.one_hot(ids, classes), [torch.tensor([0, 3, 1])], classes=4)
-    family.case("one_hot", "matrix", lambda ids, classes: F.one_hot(ids, classes), [family.integers(0, 5, 2, 3)], classes=5)
+    family.case(
+        "one_hot", "matrix", lambda ids, classes: F.one_hot(ids, classes), [family.integers(0, 5, 2, 3)], classes=5
+    )
 
     # topk and sort answer with values and then indices; no two numbers are equal here.
-    for case, shape, axis, k, largest in [("last", (3, 6), 1, 2, True), ("first", (5, 3), 0, 3, True),
-                                          ("smallest", (3, 6), 1, 4, False), ("all", (2, 5), 1, 5, True)]:
-        family.case("topk", case, lambda x, k, axis, largest: torch.topk(x, k, axis, largest),
-                    [family.distinct(*shape)], k=k, axis=axis, largest=largest)
-    for case, shape, axis, descending in [("last", (3, 6), 1, False), ("descending", (3, 6), 1, True),
-                                          ("first", (5, 3), 0, False), ("middle", (2, 4, 3), 1, True)]:
-        family.case("sort", case, lambda x, axis, descending: torch.sort(x, axis, descending),
-                    [family.distinct(*shape)], axis=axis, descending=descending)
+    for case, shape, axis, k, largest in [
+        ("last", (3, 6), 1, 2, True),
+        ("first", (5, 3), 0, 3, True),
+        ("smallest", (3, 6), 1, 4, False),
+        ("all", (2, 5), 1, 5, True),
+    ]:
+        family.case(
+            "topk",
+            case,
+            lambda x, k, axis, largest: torch.topk(x, k, axis, largest),
+            [family.distinct(*shape)],
+            k=k,
+            axis=axis,
+            largest=largest,
+        )
+    for case, shape, axis, descending in [
+        ("last", (3, 6), 1, False),
+        ("descending", (3, 6), 1, True),
+        ("first", (5, 3), 0, False),
+        ("middle", (2, 4, 3), 1, True),
+    ]:
+        family.case(
+            "sort",
+            case,
+            lambda x, axis, descending: torch.sort(x, axis, descending),
+            [family.distinct(*shape)],
+            axis=axis,
+            descending=descending,
+        )
     # Equal numbers keep their order: the sort is stable.
-    family.case("sort", "ties_i64", lambda x, axis, descending: torch.sort(x, stable=True, dim=axis, descending=descending),
-                [family.integers(0, 3, 2, 9)], axis=1, descending=False)
+    family.case(
+        "sort",
+        "ties_i64",
+        lambda x, axis, descending: torch.sort(x, stable=True, dim=axis, descending=descending),
+        [family.integers(0, 3, 2, 9)],
+        axis=1,
+        descending=False,
+    )

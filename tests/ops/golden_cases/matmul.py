@@ -28,8 +28,14 @@ def product(a, b, transpose_a, transpose_b):
 
 def record(family):
     for case, first, second in SHAPES:
-        family.case("matmul", case, product, [family.normal(*first), family.normal(*second)],
-                    transpose_a=False, transpose_b=False)
+        family.case(
+            "matmul",
+            case,
+            product,
+            [family.normal(*first), family.normal(*second)],
+            transpose_a=False,
+            transpose_b=False,
+        )
     for case, first, second, ta, tb in [
         ("transposed_first", (4, 3), (4, 5), True, False),
         ("transposed_second", (3, 4), (5, 4), False, True),
@@ -38,8 +44,9 @@ def record(family):
         ("batch_transposed_second", (2, 3, 4), (2, 5, 4), False, True),
         ("broadcast_transposed_second", (2, 2, 3, 4), (2, 1, 5, 4), False, True),
     ]:
-        family.case("matmul", case, product, [family.normal(*first), family.normal(*second)],
-                    transpose_a=ta, transpose_b=tb)
+        family.case(
+            "matmul", case, product, [family.normal(*first), family.normal(*second)], transpose_a=ta, transpose_b=tb
+        )
     # linear: inputs are x (..., in), weight (out, in), bias (out).
     family.case("linear", "bias", F.linear, [family.normal(2, 3, 4), family.normal(5, 4), family.normal(5)])
     family.case("linear", "no_bias", F.linear, [family.normal(2, 3, 4), family.normal(5, 4)])

@@ -13,18 +13,32 @@ def rms_norm(x, weight=None, *, axes, eps):
 
 def record(family):
     # axes: how many trailing axes are normalised together
-    for case, shape, axes, eps in [("last", (3, 5), 1, 1e-5), ("tokens", (2, 3, 8), 1, 1e-5), ("two_axes", (2, 3, 4), 2, 1e-5),
-                                   ("large_eps", (3, 4), 1, 0.125), ("long", (2, 301), 1, 1e-5),
-                                   ("empty", (0, 4), 1, 1e-5)]:
+    for case, shape, axes, eps in [
+        ("last", (3, 5), 1, 1e-5),
+        ("tokens", (2, 3, 8), 1, 1e-5),
+        ("two_axes", (2, 3, 4), 2, 1e-5),
+        ("large_eps", (3, 4), 1, 0.125),
+        ("long", (2, 301), 1, 1e-5),
+        ("empty", (0, 4), 1, 1e-5),
+    ]:
         inner = shape[-axes:]
         settings = dict(axes=axes, eps=eps)
-        family.case("layer_norm", case, layer_norm,
-                    [family.normal(*shape), family.uniform(0.5, 1.5, *inner), family.normal(*inner)], **settings)
-        family.case("layer_norm", f"{case}_no_bias", layer_norm,
-                    [family.normal(*shape), family.uniform(0.5, 1.5, *inner)], **settings)
+        family.case(
+            "layer_norm",
+            case,
+            layer_norm,
+            [family.normal(*shape), family.uniform(0.5, 1.5, *inner), family.normal(*inner)],
+            **settings,
+        )
+        family.case(
+            "layer_norm",
+            f"{case}_no_bias",
+            layer_norm,
+            [family.normal(*shape), family.uniform(0.5, 1.5, *inner)],
+            **settings,
+        )
         family.case("layer_norm", f"{case}_plain", layer_norm, [family.normal(*shape)], **settings)
-        family.case("rms_norm", case, rms_norm,
-                    [family.normal(*shape), family.uniform(0.5, 1.5, *inner)], **settings)
+        family.case("rms_norm", case, rms_norm, [family.normal(*shape), family.uniform(0.5, 1.5, *inner)], **settings)
         family.case("rms_norm", f"{case}_plain", rms_norm, [family.normal(*shape)], **settings)
     # A mean that dwarfs the spread: a variance computed as E[x^2] - E[x]^2 would lose every digit in f32.
     offset = family.distinct(3, 8) + 1024.0

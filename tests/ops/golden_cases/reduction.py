@@ -32,37 +32,99 @@ def record(family):
         if case != "long":
             family.case("prod", case, prod, [family.uniform(0.5, 1.5, *shape)], **over)
         for correction in (0, 1):
-            family.case("var", f"{case}_correction{correction}",
-                        lambda x, axes, keepdim, correction: x.var(axes, correction=correction, keepdim=keepdim),
-                        [family.normal(*shape)], correction=correction, **over)
+            family.case(
+                "var",
+                f"{case}_correction{correction}",
+                lambda x, axes, keepdim, correction: x.var(axes, correction=correction, keepdim=keepdim),
+                [family.normal(*shape)],
+                correction=correction,
+                **over,
+            )
         for p in (1.0, 2.0, 3.0, float("inf")):
-            family.case("norm", f"{case}_p{p:g}",
-                        lambda x, axes, keepdim, p: torch.linalg.vector_norm(x, float(p), axes, keepdim),
-                        [family.distinct(*shape) if p == float("inf") else family.normal(*shape)],
-                        p="inf" if p == float("inf") else p, **over)
-    for case, shape, axis, keepdim in [("last", (3, 4), 1, False), ("first_kept", (3, 4), 0, True),
-                                       ("middle", (2, 5, 3), 1, False), ("negative_axis", (2, 5), -1, False)]:
+            family.case(
+                "norm",
+                f"{case}_p{p:g}",
+                lambda x, axes, keepdim, p: torch.linalg.vector_norm(x, float(p), axes, keepdim),
+                [family.distinct(*shape) if p == float("inf") else family.normal(*shape)],
+                p="inf" if p == float("inf") else p,
+                **over,
+            )
+    for case, shape, axes, keepdim in OVER[:5]:
+        over = dict(axes=axes, keepdim=keepdim)
+        for name, function in (("any", torch.any), ("all", torch.all)):
+            family.case(
+                name,
+                case,
+                lambda x, axes, keepdim, f=function: f(x, axes, keepdim),
+                [family.integers(0, 2, *shape).bool()],
+                **over,
+            )
+        family.case(
+            "std",
+            case,
+            lambda x, axes, keepdim, correction: x.std(axes, correction=correction, keepdim=keepdim),
+            [family.normal(*shape)],
+            correction=1,
+            **over,
+        )
+    for case, shape, axis, keepdim in [
+        ("last", (3, 4), 1, False),
+        ("first_kept", (3, 4), 0, True),
+        ("middle", (2, 5, 3), 1, False),
+        ("negative_axis", (2, 5), -1, False),
+    ]:
         along = dict(axis=axis, keepdim=keepdim)
-        family.case("argmax", case, lambda x, axis, keepdim: x.argmax(axis, keepdim), [family.distinct(*shape)],
-                    forward_only=True, **along)
-        family.case("argmin", case, lambda x, axis, keepdim: x.argmin(axis, keepdim), [family.distinct(*shape)],
-                    forward_only=True, **along)
+        family.case(
+            "argmax",
+            case,
+            lambda x, axis, keepdim: x.argmax(axis, keepdim),
+            [family.distinct(*shape)],
+            forward_only=True,
+            **along,
+        )
+        family.case(
+            "argmin",
+            case,
+            lambda x, axis, keepdim: x.argmin(axis, keepdim),
+            [family.distinct(*shape)],
+            forward_only=True,
+            **along,
+        )
     # A sum over nothing is zero and a product one; a mean over nothing is NaN.
     empty = dict(axes=[0], keepdim=False)
     family.case("sum", "empty", lambda x, axes, keepdim: x.sum(axes, keepdim), [family.normal(0, 3)], **empty)
     family.case("prod", "empty", prod, [family.normal(0, 3)], **empty)
-    family.case("mean", "empty", lambda x, axes, keepdim: x.mean(axes, keepdim), [family.normal(0, 3)],
-                forward_only=True, **empty)
-    family.case("sum", "i64", lambda x, axes, keepdim: x.sum(axes, keepdim), [family.integers(-9, 9, 3, 4)],
-                axes=[1], keepdim=False)
+    family.case(
+        "mean",
+        "empty",
+        lambda x, axes, keepdim: x.mean(axes, keepdim),
+        [family.normal(0, 3)],
+        forward_only=True,
+        **empty,
+    )
+    family.case(
+        "sum",
+        "i64",
+        lambda x, axes, keepdim: x.sum(axes, keepdim),
+        [family.integers(-9, 9, 3, 4)],
+        axes=[1],
+        keepdim=False,
+    )
     # A product with zeros: its gradient is the product of the others, which dividing by x would miss.
     zeros = torch.tensor([[1.5, 0.0, 2.0], [0.0, 0.0, 3.0], [1.0, 2.0, 3.0]], dtype=torch.float64)
     family.case("prod", "zeros", prod, [zeros], axes=[1], keepdim=False)
     # A sum of numbers with infinities and NaN.
     odd = torch.tensor([[1.0, float("inf")], [float("inf"), float("-inf")], [float("nan"), 1.0]], dtype=torch.float64)
-    for name, function in (("sum", lambda x, axes, keepdim: x.sum(axes, keepdim)),
-                           ("max", lambda x, axes, keepdim: x.amax(axes, keepdim)),
-                           ("min", lambda x, axes, keepdim: x.amin(axes, keepdim))):
+    for name, function in (
+        ("sum", lambda x, axes, keepdim: x.sum(axes, keepdim)),
+        ("max", lambda x, axes, keepdim: x.amax(axes, keepdim)),
+        ("min", lambda x, axes, keepdim: x.amin(axes, keepdim)),
+    ):
         family.case(name, "special", function, [odd], forward_only=True, axes=[1], keepdim=False)
-    for case, shape, axis in [("last", (3, 4), 1), ("first", (3, 4), 0), ("middle", (2, 3, 4), 1), ("empty", (0, 3), 0)]:
+    for case, shape, axis in [
+        ("last", (3, 4), 1),
+        ("first", (3, 4), 0),
+        ("middle", (2, 3, 4), 1),
+        ("empty", (0, 3), 0),
+    ]:
         family.case("cumsum", case, lambda x, axis: x.cumsum(axis), [family.normal(*shape)], axis=axis)
