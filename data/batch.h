@@ -22,7 +22,9 @@ struct Batch {
 
   /// Number of samples B.
   int64_t size() const { return static_cast<int64_t>(samples.size()); }
-  /// Samples first .. first + count - 1: views of x and y. Throws IndexError when that is not inside.
+  /// Samples first .. first + count - 1: views of x and y. Throws IndexError when that is not inside. A
+  /// micro-batch: `begin_random_step(seed, part.step, part.samples)` before its forward gives it the random
+  /// numbers that it has in the whole.
   Batch part(int64_t first, int64_t count) const;
 };
 

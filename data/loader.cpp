@@ -10,6 +10,7 @@
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
 #include "tensor/parallel.h"
+#include "tensor/random_context.h"
 
 namespace tessera::data {
 
@@ -119,6 +120,7 @@ void Loader::stop() noexcept {
 std::optional<Batch> Loader::next() {
   if (step_ >= shared_->last) return std::nullopt;
   Batch batch = workers_.empty() ? shared_->source->batch(step_) : take();
+  begin_random_step(options_.seed, step_, batch.samples);
   ++step_;
   return batch;
 }

@@ -10,6 +10,7 @@
 #include "data/windows.h"
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
+#include "tensor/random_context.h"
 #include "tests/data/surroundings.h"
 
 using namespace tessera;
@@ -167,6 +168,19 @@ TEST_CASE("loader: what workers allocate is entered in the account of who made t
   Loader loader(steps(-1), {.workers = 2});
   const auto batch = loader.next();
   CHECK(account->total().current > 0);
+}
+
+TEST_CASE("loader: taking a batch sets the thread's random context") {
+  const RandomContextScope scope({});
+  for (const int workers : {0, 1}) {
+    Loader loader(steps(-1), {.first_step = 4, .last_step = 6, .workers = workers, .seed = 99});
+    for (const Batch& batch : loader) {
+      CHECK(random_context().seed == 99);
+      CHECK(random_context().step == batch.step);
+      CHECK(random_context().samples == std::vector<int64_t>{2 * batch.step, 2 * batch.step + 1});
+      CHECK(next_random_key("dropout") == random_key(99, "dropout", 0));  // calls are counted from 0 again
+    }
+  }
 }
 
 TEST_CASE("loader: options out of range are refused") {
