@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "autograd/functions/arithmetic.h"
 #include "optim/clip.h"
 #include "optim/sgd.h"
 
@@ -112,6 +113,25 @@ TEST_CASE("grad scaler: unscaling before clipping happens once") {
   CHECK(optim::clip_grad_norm(run.list(), 100.0).item() == 4.0);
   CHECK(run.scaler.step(run.sgd));
   CHECK(run.w.value().item() == 6.0);
+}
+
+TEST_CASE(
+    "grad scaler: a backward that starts with the scale, and leaves that share one gradient's numbers") {
+  const Variable a = Variable::parameter(Tensor::scalar(1.0f)), b = Variable::parameter(Tensor::scalar(2.0f));
+  ParameterList list;
+  list.push_back({"a", a});
+  list.push_back({"b", b});
+  optim::SGD sgd(list, {.lr = 1.0});
+  optim::GradScaler scaler({.initial_scale_power = 3});
+  const Variable sum = a + b;
+  (sum * sum).backward(scaler.scale());  // the derivative by each is 2 (a + b) = 6
+  CHECK(a.grad().item() == 48.0);
+  CHECK(scaler.unscale(list));
+  // Were both gradients one storage, it would be unscaled and clipped twice.
+  CHECK(optim::clip_grad_norm(list, 0.5 * std::sqrt(72.0)).item() == doctest::Approx(std::sqrt(72.0)));
+  CHECK(scaler.step(sgd));
+  CHECK(a.value().item() == doctest::Approx(-2.0));
+  CHECK(b.value().item() == doctest::Approx(-1.0));
 }
 
 TEST_CASE("grad scaler: the first gradient at fault is named, in the order of the parameters") {
