@@ -94,7 +94,7 @@ void scatter_into(const char* where, const Tensor& out, int64_t dim, const Tenso
 
 }  // namespace
 
-Tensor embedding(const Tensor& weight, const Tensor& ids) {
+Tensor embedding(const Tensor& ids, const Tensor& weight) {
   const Device device = common_device("embedding", {&weight, &ids});
   require_index("embedding", ids);
   require<ShapeError>(weight.rank() == 2, "embedding: expected a weight (rows, width), got ",

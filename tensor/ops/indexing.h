@@ -7,8 +7,8 @@
 /// DTypeError, shapes that do not fit ShapeError.
 namespace tessera::ops {
 
-/// Rows of a table: weight (V, C), ids (...); the result is (..., C).
-Tensor embedding(const Tensor& weight, const Tensor& ids);
+/// Rows of a table: ids (...), weight (V, C); the result is (..., C).
+Tensor embedding(const Tensor& ids, const Tensor& weight);
 
 /// The gradient of `embedding` with respect to its table, added to `out` (V, C): dy (..., C) goes to the rows
 /// `ids` (...). An f32 `out` takes bf16 and f16 gradients. The rows of one id are summed in the order of

@@ -1,9 +1,61 @@
+#include "autograd/functions/indexing.h"
+
+#include "tensor/ops/indexing.h"
 #include "tests/ops/table.h"
 
 namespace tessera::test {
+namespace {
+
+/// Along dimension 0, with an index that repeats: index_add has no golden; its gradients are checked by
+/// differences.
+std::vector<OpCase> index_add_cases() {
+  OpCase repeated;
+  repeated.name = "repeated";
+  repeated.inputs = {Tensor::from<double>({1, 2, 3, 4, 5, 6}, {3, 2}), Tensor::from<int64_t>({2, 0, 2}),
+                     Tensor::from<double>({0.5, -1, 2, 0.25, -3, 1.5}, {3, 2})};
+  repeated.outputs = {Tensor::from<double>({3, 2.25, 3, 4, 2.5, 6.5}, {3, 2})};
+  return {repeated};
+}
+
+/// One row of indices for every row of x.
+std::vector<OpCase> take_along_cases() {
+  OpCase broadcast;
+  broadcast.name = "broadcast";
+  broadcast.inputs = {Tensor::from<double>({1, 2, 3, 4, 5, 6}, {2, 3}),
+                      Tensor::from<int64_t>({2, 2, 0, 1}, {1, 4})};
+  broadcast.outputs = {Tensor::from<double>({3, 3, 1, 2, 6, 6, 4, 5}, {2, 4})};
+  return {broadcast};
+}
+
+}  // namespace
 
 std::vector<OpRow> indexing_rows() {
-  return {};
+  return {
+      {.name = "embedding",
+       .family = "indexing",
+       .call = [](const Given& g) { return embedding(g.tensor(1), g[0]); }},
+      {.name = "index_select",
+       .family = "indexing",
+       .call = [](const Given& g) { return index_select(g[0], g.integer("axis"), g.tensor(1)); }},
+      {.name = "index_add",
+       .call = [](const Given& g) { return index_add(g[0], 0, g.tensor(1), g[2]); },
+       .cases = index_add_cases},
+      {.name = "gather",
+       .family = "indexing",
+       .call = [](const Given& g) { return gather(g[0], g.integer("axis"), g.tensor(1)); }},
+      {.name = "scatter",
+       .family = "indexing",
+       .call = [](const Given& g) { return scatter(g[0], g.integer("axis"), g.tensor(1), g[2]); }},
+      {.name = "scatter_add",
+       .family = "indexing",
+       .call = [](const Given& g) { return scatter_add(g[0], g.integer("axis"), g.tensor(1), g[2]); }},
+      {.name = "take_along",
+       .call = [](const Given& g) { return take_along(g[0], g.tensor(1), 1); },
+       .cases = take_along_cases},
+      {.name = "one_hot",
+       .family = "indexing",
+       .call = [](const Given& g) { return ops::one_hot(g.tensor(0), g.integer("classes")); }},
+  };
 }
 
 }  // namespace tessera::test

@@ -10,29 +10,29 @@ using namespace tessera;
 TEST_CASE("embedding: rows of the table for i64 and i32 ids of any shape") {
   const Tensor table = random_tensor({5, 70}, f32, 1);
   const Tensor ids = Tensor::from<int64_t>({0, 4, 2, 2, 1, 0}, {2, 3});
-  const Tensor rows = ops::embedding(table, ids);
+  const Tensor rows = ops::embedding(ids, table);
   CHECK(rows.shape() == Shape{2, 3, 70});
   CHECK(same_bits(rows.select(0, 1).select(0, 1), table.select(0, 1)));
-  CHECK(same_bits(ops::embedding(table, Tensor::from<int32_t>({0, 4, 2, 2, 1, 0}, {2, 3})), rows));
-  CHECK(same_bits(ops::embedding(table.transpose(0, 1).clone().transpose(0, 1), ids), rows));
-  CHECK(same_bits(ops::embedding(table, ids.transpose(0, 1)), rows.transpose(0, 1)));
-  CHECK(ops::embedding(table, Tensor::zeros({0}, i64)).shape() == Shape{0, 70});
-  CHECK(ops::embedding(table.to(meta()), ids).shape() == Shape{2, 3, 70});
+  CHECK(same_bits(ops::embedding(Tensor::from<int32_t>({0, 4, 2, 2, 1, 0}, {2, 3}), table), rows));
+  CHECK(same_bits(ops::embedding(ids, table.transpose(0, 1).clone().transpose(0, 1)), rows));
+  CHECK(same_bits(ops::embedding(ids.transpose(0, 1), table), rows.transpose(0, 1)));
+  CHECK(ops::embedding(Tensor::zeros({0}, i64), table).shape() == Shape{0, 70});
+  CHECK(ops::embedding(ids, table.to(meta())).shape() == Shape{2, 3, 70});
 }
 
 TEST_CASE("embedding: an id outside the table is named with its position and the limit") {
   const Tensor table = Tensor::zeros({65, 2}, f32);
-  CHECK_THROWS_WITH_AS(ops::embedding(table, Tensor::from<int64_t>({0, 1, 2, 65}, {2, 2})),
+  CHECK_THROWS_WITH_AS(ops::embedding(Tensor::from<int64_t>({0, 1, 2, 65}, {2, 2}), table),
                        "embedding: index 65 at position (1, 1) is outside [0, 65)", IndexError);
-  CHECK_THROWS_WITH_AS(ops::embedding(table, Tensor::from<int32_t>({0, -1})),
+  CHECK_THROWS_WITH_AS(ops::embedding(Tensor::from<int32_t>({0, -1}), table),
                        "embedding: index -1 at position (1,) is outside [0, 65)", IndexError);
   const Tensor gradient = Tensor::zeros({65, 2}, f32);
   CHECK_THROWS_AS(
       ops::embedding_accumulate(gradient, random_tensor({2, 2}, f32, 1), Tensor::from<int64_t>({0, 70})),
       IndexError);
   CHECK(same_bits(gradient, Tensor::zeros({65, 2}, f32)));
-  CHECK_THROWS_AS(ops::embedding(table, Tensor::zeros({2}, f32)), DTypeError);
-  CHECK_THROWS_AS(ops::embedding(Tensor::zeros({3}, f32), Tensor::zeros({2}, i64)), ShapeError);
+  CHECK_THROWS_AS(ops::embedding(Tensor::zeros({2}, f32), table), DTypeError);
+  CHECK_THROWS_AS(ops::embedding(Tensor::zeros({2}, i64), Tensor::zeros({3}, f32)), ShapeError);
 }
 
 TEST_CASE(

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "autograd/variable.h"
+
+namespace tessera {
+
+/// The sum over the axes along which `shape` was broadcast to x's shape: what an operand receives of the
+/// gradient of a broadcast result. x itself when the shapes are equal.
+Variable sum_to(const Variable& x, const Shape& shape);
+
+/// x repeated by stride 0 to `shape`. Throws ShapeError when it does not broadcast. x itself when the shapes
+/// are equal.
+Variable broadcast_to(const Variable& x, const Shape& shape);
+
+}  // namespace tessera

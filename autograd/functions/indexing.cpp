@@ -1,0 +1,103 @@
+#include "autograd/functions/indexing.h"
+
+#include "autograd/functions/broadcasting.h"
+#include "autograd/functions/shaping.h"
+#include "autograd/record.h"
+#include "tensor/ops/indexing.h"
+
+namespace tessera {
+namespace {
+
+Variable zeros_of(const Shape& shape, const Variable& like) {
+  return Tensor::zeros(shape, like.dtype(), like.device());
+}
+
+/// The gradient of `embedding` for its table (V, C).
+Variable embedding_gradient(const Variable& dy, const Tensor& ids, const Shape& table) {
+  const Tensor out = Tensor::zeros(table, dy.dtype(), dy.device());
+  ops::embedding_accumulate(out, dy.value(), ids);
+  return record("embedding_gradient", out, {dy}, saved(ids),
+                [](Saved& s, const Incoming& ddy, const Wanted&) -> Gradients {
+                  return {embedding(s.tensor(0), ddy[0])};
+                });
+}
+
+/// The gradient of a scatter's source, which may be larger than the index.
+Variable source_gradient(const Variable& dy, int64_t dim, const Tensor& index, const Shape& source) {
+  const Variable picked = gather(dy, dim, index);
+  Shape after = source;
+  for (int i = 0; i < source.rank(); ++i) after[i] -= index.shape()[i];
+  return index.shape() == source ? picked : pad(picked, Shape::filled(source.rank(), 0), after);
+}
+
+}  // namespace
+
+Variable embedding(const Tensor& ids, const Variable& weight) {
+  return record("embedding", ops::embedding(ids, weight.value()), {weight}, saved(ids),
+                [table = weight.shape()](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+                  const Tensor* buffer = wanted.buffer(0);
+                  const DType dtype = dy[0].dtype();
+                  const bool fits =
+                      buffer && (buffer->dtype() == dtype || (buffer->dtype() == f32 && size_of(dtype) == 2));
+                  if (!fits || grad_mode()) return {embedding_gradient(dy[0], s.tensor(0), table)};
+                  ops::embedding_accumulate(*buffer, dy[0].value(), s.tensor(0));
+                  wanted.mark_accumulated(0);
+                  return {Variable()};
+                });
+}
+
+Variable index_select(const Variable& x, int64_t dim, const Tensor& index) {
+  return record("index_select", ops::index_select(x.value(), dim, index), {x}, saved(index),
+                [dim, from = x.shape()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+                  return {index_add(zeros_of(from, dy[0]), dim, s.tensor(0), dy[0])};
+                });
+}
+
+Variable index_add(const Variable& x, int64_t dim, const Tensor& index, const Variable& source) {
+  const Tensor out = x.value().clone();
+  ops::index_add_out(out, dim, index, source.value());
+  return record("index_add", out, {x, source}, saved(index),
+                [dim](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+                  return {dy[0], wanted[1] ? index_select(dy[0], dim, s.tensor(0)) : Variable()};
+                });
+}
+
+Variable gather(const Variable& x, int64_t dim, const Tensor& index) {
+  return record("gather", ops::gather(x.value(), dim, index), {x}, saved(index),
+                [dim, from = x.shape()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+                  return {scatter_add(zeros_of(from, dy[0]), dim, s.tensor(0), dy[0])};
+                });
+}
+
+Variable scatter(const Variable& x, int64_t dim, const Tensor& index, const Variable& source) {
+  return record(
+      "scatter", ops::scatter(x.value(), dim, index, source.value()), {x, source}, saved(index),
+      [dim, from = source.shape()](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+        const Tensor at = s.tensor(0);
+        return {wanted[0] ? scatter(dy[0], dim, at, zeros_of(at.shape(), dy[0])) : Variable(),
+                wanted[1] ? source_gradient(dy[0], dim, at, from) : Variable()};
+      });
+}
+
+Variable scatter_add(const Variable& x, int64_t dim, const Tensor& index, const Variable& source) {
+  return record(
+      "scatter_add", ops::scatter_add(x.value(), dim, index, source.value()), {x, source}, saved(index),
+      [dim, from = source.shape()](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+        return {dy[0], wanted[1] ? source_gradient(dy[0], dim, s.tensor(0), from) : Variable()};
+      });
+}
+
+Variable take_along(const Variable& x, const Tensor& index, int64_t dim) {
+  return record("take_along", ops::take_along(x.value(), index, dim), {x}, saved(index),
+                [dim = normalize_dim(dim, x.rank(), "take_along"), from = x.shape()](
+                    Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+                  // As a gather from x broadcast to the result's extents, summed back over what was
+                  // broadcast.
+                  Shape wide = dy[0].shape();
+                  wide[dim] = from[dim];
+                  const Tensor at = s.tensor(0).expand(dy[0].shape());
+                  return {sum_to(scatter_add(zeros_of(wide, dy[0]), dim, at, dy[0]), from)};
+                });
+}
+
+}  // namespace tessera

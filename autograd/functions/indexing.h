@@ -1,0 +1,21 @@
+#pragma once
+
+#include "autograd/variable.h"
+
+/// Reading and writing by index, as in tensor/ops/indexing.h. Only indices are saved.
+namespace tessera {
+
+/// Rows of a table: ids (...) and weight (V, C) give (..., C). The gradient adds the rows of each id in the
+/// order of their positions, in place where the weight's leaf has a buffer.
+Variable embedding(const Tensor& ids, const Variable& weight);
+
+Variable index_select(const Variable& x, int64_t dim, const Tensor& index);
+/// A copy of x with source[..., i, ...] added at index[i] of `dim`.
+Variable index_add(const Variable& x, int64_t dim, const Tensor& index, const Variable& source);
+Variable gather(const Variable& x, int64_t dim, const Tensor& index);
+/// Where several elements go to one place, each of them receives the gradient of that place.
+Variable scatter(const Variable& x, int64_t dim, const Tensor& index, const Variable& source);
+Variable scatter_add(const Variable& x, int64_t dim, const Tensor& index, const Variable& source);
+Variable take_along(const Variable& x, const Tensor& index, int64_t dim);
+
+}  // namespace tessera

@@ -1,0 +1,132 @@
+#include "autograd/functions/shaping.h"
+
+#include "autograd/functions/broadcasting.h"
+#include "autograd/functions/view.h"
+#include "autograd/record.h"
+#include "tensor/ops/shaping.h"
+
+namespace tessera {
+namespace {
+
+std::vector<Tensor> values_of(std::span<const Variable> variables) {
+  std::vector<Tensor> values;
+  for (const Variable& x : variables) values.push_back(x.value());
+  return values;
+}
+
+/// The parts are windows onto x: in-place changes of either are refused, as for any view.
+void mark_as_views(const std::vector<Variable>& parts, const Variable& x) {
+  for (const Variable& part : parts) {
+    if (!part.requires_grad()) continue;
+    part.impl()->base = x.impl()->base ? x.impl()->base : x.impl();
+    ++part.impl()->base->live_views;
+  }
+}
+
+}  // namespace
+
+Variable cat(std::span<const Variable> parts, int64_t dim) {
+  const Tensor y = ops::cat(values_of(parts), dim);
+  dim = normalize_dim(dim, y.rank(), "cat");
+  std::vector<int64_t> sizes;
+  for (const Variable& part : parts) sizes.push_back(part.size(dim));
+  return record("cat", y, Inputs(parts), saved(),
+                [dim, sizes](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
+                  Gradients gradients(sizes.size());
+                  int64_t start = 0;
+                  for (size_t i = 0; i < sizes.size(); ++i) {
+                    if (wanted[i]) gradients[i] = narrow(dy[0], dim, start, sizes[i]);
+                    start += sizes[i];
+                  }
+                  return gradients;
+                });
+}
+
+Variable stack(std::span<const Variable> parts, int64_t dim) {
+  const Tensor y = ops::stack(values_of(parts), dim);
+  dim = normalize_dim(dim, y.rank(), "stack");
+  return record("stack", y, Inputs(parts), saved(),
+                [dim, count = parts.size()](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
+                  Gradients gradients(count);
+                  for (size_t i = 0; i < count; ++i)
+                    if (wanted[i]) gradients[i] = select(dy[0], dim, static_cast<int64_t>(i));
+                  return gradients;
+                });
+}
+
+std::vector<Variable> split(const Variable& x, std::span<const int64_t> sizes, int64_t dim) {
+  const std::vector<Tensor> windows = ops::split(x.value(), sizes, dim);
+  std::vector<Shape> shapes;
+  for (const Tensor& window : windows) shapes.push_back(window.shape());
+  std::vector<Variable> parts =
+      record("split", windows, {x}, saved(),
+             [shapes, dim, dtype = x.dtype(), device = x.device()](Saved&, const Incoming& dy,
+                                                                   const Wanted&) -> Gradients {
+               std::vector<Variable> pieces;
+               for (size_t i = 0; i < shapes.size(); ++i)
+                 pieces.push_back(dy.defined(i) ? dy[i] : Variable(Tensor::zeros(shapes[i], dtype, device)));
+               return {cat(pieces, dim)};
+             });
+  mark_as_views(parts, x);
+  return parts;
+}
+
+std::vector<Variable> chunk(const Variable& x, int64_t chunks, int64_t dim) {
+  std::vector<int64_t> sizes;
+  for (const Tensor& window : ops::chunk(x.value(), chunks, dim)) sizes.push_back(window.size(dim));
+  return split(x, sizes, dim);
+}
+
+Variable pad(const Variable& x, const Shape& before, const Shape& after, double value) {
+  return record("pad", ops::pad(x.value(), before, after, value), {x}, saved(),
+                [before, inside = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                  Variable dx = dy[0];
+                  for (int i = 0; i < inside.rank(); ++i) dx = narrow(dx, i, before[i], inside[i]);
+                  return {dx};
+                });
+}
+
+Variable repeat(const Variable& x, const Shape& repeats) {
+  return record("repeat", ops::repeat(x.value(), repeats), {x}, saved(),
+                [repeats, from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                  // Dimension by dimension: (outer, repeats, the rest) summed over the repeats.
+                  Variable dx = dy[0];
+                  const int added = repeats.rank() - from.rank();
+                  int64_t outer = 1, rest = dx.numel();
+                  for (int i = 0; i < repeats.rank(); ++i) {
+                    if (repeats[i] == 0) return {Variable(Tensor::zeros(from, dx.dtype(), dx.device()))};
+                    rest /= repeats[i];
+                    const Variable tiles = reshape(dx, {outer, repeats[i], rest / outer});
+                    dx = sum_to(tiles, {outer, 1, rest / outer});
+                    outer *= i < added ? 1 : from[i - added];
+                    if (outer == 0) break;
+                  }
+                  return {reshape(dx, from)};
+                });
+}
+
+Variable flip(const Variable& x, const Shape& dims) {
+  return record(
+      "flip", ops::flip(x.value(), dims), {x}, saved(),
+      [dims](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {flip(dy[0], dims)}; });
+}
+
+Variable roll(const Variable& x, int64_t shift, int64_t dim) {
+  return record(
+      "roll", ops::roll(x.value(), shift, dim), {x}, saved(),
+      [=](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {roll(dy[0], -shift, dim)}; });
+}
+
+Variable tril(const Variable& x, int64_t diagonal) {
+  return record(
+      "tril", ops::tril(x.value(), diagonal), {x}, saved(),
+      [=](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {tril(dy[0], diagonal)}; });
+}
+
+Variable triu(const Variable& x, int64_t diagonal) {
+  return record(
+      "triu", ops::triu(x.value(), diagonal), {x}, saved(),
+      [=](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {triu(dy[0], diagonal)}; });
+}
+
+}  // namespace tessera

@@ -1,0 +1,122 @@
+#include "autograd/functions/view.h"
+
+#include "autograd/functions/broadcasting.h"
+#include "autograd/record.h"
+
+namespace tessera {
+namespace {
+
+/// The gradient of a slice: zeros of `shape` with `x` at start, start + step, ... of `dim`.
+Variable place_slice(const Variable& x, const Shape& shape, int64_t dim, int64_t start, int64_t step) {
+  const Tensor whole = Tensor::zeros(shape, x.dtype(), x.device());
+  const int64_t end = start + (x.size(dim) - 1) * step + 1;
+  if (x.numel() > 0 && !whole.is_meta()) whole.slice(dim, start, end, step).copy_from(x.value());
+  return record("place_slice", whole, {x}, saved(),
+                [=](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                  return {slice(dy[0], dim, start, end, step)};
+                });
+}
+
+}  // namespace
+
+Variable reshape(const Variable& x, const Shape& shape) {
+  const Tensor y = x.value().reshape(shape);
+  const auto rule = [from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+    return {reshape(dy[0], from)};
+  };
+  return y.shares_storage(x.value()) ? record_view("reshape", y, x, rule)
+                                     : record("reshape", y, {x}, saved(), rule);
+}
+
+Variable view(const Variable& x, const Shape& shape) {
+  return record_view("view", x.value().view(shape), x,
+                     [from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                       return {reshape(dy[0], from)};
+                     });
+}
+
+Variable flatten(const Variable& x, int64_t start, int64_t end) {
+  start = normalize_dim(start, x.rank(), "flatten");
+  end = normalize_dim(end, x.rank(), "flatten");
+  require<IndexError>(start <= end, "flatten: dimensions ", start, " to ", end, " of ", x.shape(),
+                      " are out of order");
+  Shape shape;
+  int64_t joined = 1;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i < start || i > end) {
+      shape.push_back(x.shape()[i]);
+      continue;
+    }
+    joined *= x.shape()[i];
+    if (i == end) shape.push_back(joined);
+  }
+  return reshape(x, x.rank() == 0 ? Shape{1} : shape);
+}
+
+Variable transpose(const Variable& x, int64_t dim0, int64_t dim1) {
+  return record_view(
+      "transpose", x.value().transpose(dim0, dim1), x,
+      [=](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {transpose(dy[0], dim0, dim1)}; });
+}
+
+Variable permute(const Variable& x, const Shape& order) {
+  const Tensor y = x.value().permute(order);
+  Shape inverse = order;
+  for (int i = 0; i < order.rank(); ++i) inverse[normalize_dim(order[i], order.rank(), "permute")] = i;
+  return record_view("permute", y, x, [inverse](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+    return {permute(dy[0], inverse)};
+  });
+}
+
+Variable expand(const Variable& x, const Shape& shape) {
+  return record_view("expand", x.value().expand(shape), x,
+                     [from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                       return {sum_to(dy[0], from)};
+                     });
+}
+
+Variable slice(const Variable& x, int64_t dim, int64_t start, int64_t end, int64_t step) {
+  const Tensor y = x.value().slice(dim, start, end, step);
+  dim = normalize_dim(dim, x.rank(), "slice");
+  if (start < 0) start = std::max<int64_t>(0, start + x.size(dim));
+  return record_view("slice", y, x,
+                     [=, from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                       return {place_slice(dy[0], from, dim, start, step)};
+                     });
+}
+
+Variable narrow(const Variable& x, int64_t dim, int64_t start, int64_t length) {
+  const Tensor y = x.value().narrow(dim, start, length);  // checks the bounds
+  dim = normalize_dim(dim, x.rank(), "narrow");
+  if (length == x.size(dim)) return x;
+  return record_view("narrow", y, x,
+                     [=, from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                       return {place_slice(dy[0], from, dim, start, 1)};
+                     });
+}
+
+Variable select(const Variable& x, int64_t dim, int64_t i) {
+  const Tensor y = x.value().select(dim, i);
+  dim = normalize_dim(dim, x.rank(), "select");
+  const int64_t start = i < 0 ? i + x.size(dim) : i;
+  return record_view("select", y, x,
+                     [=, from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                       return {place_slice(unsqueeze(dy[0], dim), from, dim, start, 1)};
+                     });
+}
+
+Variable unsqueeze(const Variable& x, int64_t dim) {
+  return record_view(
+      "unsqueeze", x.value().unsqueeze(dim), x,
+      [dim = normalize_dim(dim, x.rank() + 1, "unsqueeze")](
+          Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {squeeze(dy[0], dim)}; });
+}
+
+Variable squeeze(const Variable& x, int64_t dim) {
+  return record_view(
+      "squeeze", x.value().squeeze(dim), x,
+      [dim = normalize_dim(dim, x.rank(), "squeeze")](
+          Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {unsqueeze(dy[0], dim)}; });
+}
+
+}  // namespace tessera

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "autograd/variable.h"
+
+/// Windows onto the numbers of `x`: nothing is copied, unless said. Semantics and errors are those of the
+/// members of Tensor with these names. Nothing is saved. In-place changes of `x` or of a view are refused
+/// while both live and gradients flow.
+namespace tessera {
+
+/// Copies where strides cannot express the shape.
+Variable reshape(const Variable& x, const Shape& shape);
+Variable view(const Variable& x, const Shape& shape);
+/// Joins dimensions start..end into one; copies where strides cannot express it.
+Variable flatten(const Variable& x, int64_t start = 0, int64_t end = -1);
+Variable transpose(const Variable& x, int64_t dim0, int64_t dim1);
+Variable permute(const Variable& x, const Shape& order);
+Variable expand(const Variable& x, const Shape& shape);
+Variable slice(const Variable& x, int64_t dim, int64_t start, int64_t end, int64_t step = 1);
+Variable narrow(const Variable& x, int64_t dim, int64_t start, int64_t length);
+Variable select(const Variable& x, int64_t dim, int64_t i);
+Variable unsqueeze(const Variable& x, int64_t dim);
+Variable squeeze(const Variable& x, int64_t dim);
+
+}  // namespace tessera
