@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tensor/elementwise/arithmetic.h"
 #include "tensor/elementwise/erf.h"
 #include "tensor/elementwise/exp.h"
 #include "tensor/elementwise/hyperbolic.h"
@@ -7,12 +8,6 @@
 
 /// Activation functions of neural networks and their derivatives (times the incoming gradient dy).
 TESSERA_ELEMENTWISE_BEGIN
-
-/// max(x, 0); NaN stays NaN.
-template <class T>
-TESSERA_ELEMENT T relu(T x) {
-  return x < T(0) ? T(0) : x;
-}
 
 /// log(1 + e^x), computed as max(x, 0) + log1p(e^-|x|), which cannot overflow.
 template <class T>

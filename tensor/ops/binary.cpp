@@ -1,33 +1,200 @@
 #include "tensor/ops/binary.h"
+
+#include "tensor/cpu/elementwise.h"
 #include "tensor/ops/cast.h"
 #include "tensor/ops/kernel.h"
+#include "tensor/ops/promotion.h"
+#include "tensor/ops/unary.h"
+
 namespace tessera::ops {
 namespace {
-template <class F>
-Tensor apply(const char* name, const Tensor& a, const Tensor& b, F f) {
-  require_same_dtype(name, {&a, &b});
-  const Shape shape = broadcast_shapes(a.shape(), b.shape(), name);
-  Tensor out = Tensor::empty(shape, f64, common_device(name, {&a, &b}));
-  if (out.is_meta()) return Tensor::empty(shape, a.dtype(), out.device());
-  const Tensor x = cast(a, f64).expand(shape).contiguous(), y = cast(b, f64).expand(shape).contiguous();
-  for (int64_t i = 0; i < out.numel(); ++i)
-    out.data<double>()[i] = f(x.data<double>()[i], y.data<double>()[i]);
-  return cast(out, a.dtype());
+
+constexpr Kernel<void(BinaryOp, DType, const Tensor&, const Tensor&, const Tensor&)> binary_kernel{
+    "elementwise operation", &kernels::cpu::binary, nullptr};
+constexpr Kernel<void(BinaryOp, DType, const Tensor&, const Scalar&, bool, const Tensor&)> scalar_kernel{
+    "elementwise operation", &kernels::cpu::binary_scalar, nullptr};
+
+#define TESSERA_NAME_CASE(name) \
+  case BinaryOp::name:          \
+    return #name;
+#define TESSERA_CASE(name) case BinaryOp::name:
+
+const char* name_of(BinaryOp op) {
+  switch (op) {
+    TESSERA_BINARY_NUMBER_OPS(TESSERA_NAME_CASE)
+    TESSERA_BINARY_FLOAT_OPS(TESSERA_NAME_CASE)
+    TESSERA_BINARY_INTEGER_OPS(TESSERA_NAME_CASE)
+    TESSERA_BINARY_COMPARISONS(TESSERA_NAME_CASE)
+  }
+  return "";
 }
+
+bool is_comparison(BinaryOp op) {
+  return op >= BinaryOp::equal;
+}
+
+void check_dtype(const char* name, BinaryOp op, DType type) {
+  switch (op) {
+    case BinaryOp::div:
+      return require<DTypeError>(is_floating(type), "div: ", type,
+                                 " numbers have no exact quotient; cast to f32, or use floor_divide");
+      TESSERA_BINARY_NUMBER_OPS(TESSERA_CASE)
+      return require<DTypeError>(type != boolean, name, ": expected numbers, got bool; cast to i64 first");
+      TESSERA_BINARY_INTEGER_OPS(TESSERA_CASE)
+      return require<DTypeError>(!is_floating(type), name, ": expected integers or bool, got ", type);
+      TESSERA_BINARY_COMPARISONS(TESSERA_CASE)
+      return;
+    default:
+      return require<DTypeError>(is_floating(type), name, ": expected a floating dtype, got ", type);
+  }
+}
+
+bool divides(BinaryOp op) {
+  return op == BinaryOp::floor_divide || op == BinaryOp::remainder;
+}
+
+/// Integer division by 0 has no result.
+void check_divisor(const char* name, BinaryOp op, DType type, const Tensor& b) {
+  if (!divides(op) || is_floating(type) || b.is_meta()) return;
+  const Tensor values = cast(b, i64).contiguous();
+  const int64_t* data = values.data<int64_t>();
+  for (int64_t i = 0; i < values.numel(); ++i)
+    require<ValueError>(data[i] != 0, name, ": the divisor's element ", i, " is 0; b is ", describe(b));
+}
+
+void run(const char* name, BinaryOp op, DType type, const Tensor& a, const Tensor& b, const Tensor& out) {
+  const Device device = common_device(name, {&a, &b, &out});
+  if (device.is_meta() || out.numel() == 0) return;
+  check_divisor(name, op, type, b);
+  binary_kernel(device, op, type, prepare_operand(a, out), prepare_operand(b, out), out);
+}
+
+Tensor binary(const char* name, BinaryOp op, const Tensor& a, const Tensor& b) {
+  common_device(name, {&a, &b});
+  const DType type = promote(a.dtype(), b.dtype(), name);
+  check_dtype(name, op, type);
+  Tensor out = broadcast_result(name, {&a, &b}, is_comparison(op) ? boolean : type);
+  run(name, op, type, a, b, out);
+  return out;
+}
+
+void check_number(const char* name, BinaryOp op, const Tensor& x, const Scalar& number) {
+  check_dtype(name, op, x.dtype());
+  alignas(8) char element[8];
+  number.write(x.dtype(), element, name);
+  require<ValueError>(!divides(op) || is_floating(x.dtype()) || number.integer() != 0, name,
+                      ": the divisor is 0");
+}
+
+Tensor binary(const char* name, BinaryOp op, const Tensor& x, const Scalar& number,
+              bool number_first = false) {
+  const Device device = common_device(name, {&x});
+  check_number(name, op, x, number);
+  Tensor out = Tensor::empty(x.shape(), is_comparison(op) ? boolean : x.dtype(), device);
+  scalar_kernel(device, op, x.dtype(), x, number, number_first, out);
+  return out;
+}
+
 }  // namespace
-Tensor add(const Tensor& a, const Tensor& b) {
-  return apply("add", a, b, [](double x, double y) { return x + y; });
+
+#define TESSERA_DEFINE(name)                      \
+  Tensor name(const Tensor& a, const Tensor& b) { \
+    return binary(#name, BinaryOp::name, a, b);   \
+  }
+#define TESSERA_DEFINE_WITH_NUMBER(name)          \
+  Tensor name(const Tensor& a, const Scalar& b) { \
+    return binary(#name, BinaryOp::name, a, b);   \
+  }
+
+TESSERA_BINARY_NUMBER_OPS(TESSERA_DEFINE)
+TESSERA_BINARY_FLOAT_OPS(TESSERA_DEFINE)
+TESSERA_BINARY_INTEGER_OPS(TESSERA_DEFINE)
+TESSERA_BINARY_COMPARISONS(TESSERA_DEFINE)
+TESSERA_BINARY_COMPARISONS(TESSERA_DEFINE_WITH_NUMBER)
+TESSERA_DEFINE_WITH_NUMBER(add)
+TESSERA_DEFINE_WITH_NUMBER(sub)
+TESSERA_DEFINE_WITH_NUMBER(mul)
+TESSERA_DEFINE_WITH_NUMBER(div)
+TESSERA_DEFINE_WITH_NUMBER(maximum)
+TESSERA_DEFINE_WITH_NUMBER(minimum)
+TESSERA_DEFINE_WITH_NUMBER(floor_divide)
+TESSERA_DEFINE_WITH_NUMBER(remainder)
+
+Tensor sub(const Scalar& a, const Tensor& b) {
+  return binary("sub", BinaryOp::sub, b, a, true);
 }
-Tensor sub(const Tensor& a, const Tensor& b) {
-  return apply("sub", a, b, [](double x, double y) { return x - y; });
+Tensor div(const Scalar& a, const Tensor& b) {
+  return binary("div", BinaryOp::div, b, a, true);
 }
-Tensor mul(const Tensor& a, const Tensor& b) {
-  return apply("mul", a, b, [](double x, double y) { return x * y; });
+Tensor pow(const Scalar& a, const Tensor& b) {
+  return binary("pow", BinaryOp::pow, b, a, true);
 }
-void add_(const Tensor& a, const Tensor& b) {
-  a.copy_from(add(a, b));
+
+Tensor pow(const Tensor& a, const Scalar& b) {
+  // The exponents that have an exactly rounded operation of their own.
+  const bool floating = a.defined() && is_floating(a.dtype());
+  if (b.real() == 2.0 && !b.is_boolean() && (floating || b.is_integer())) return square(a);
+  if (floating && b.real() == 0.5) return sqrt(a);
+  if (floating && b.real() == -1.0) return reciprocal(a);
+  return binary("pow", BinaryOp::pow, a, b);
 }
-void mul_(const Tensor& a, const Tensor& b) {
-  a.copy_from(mul(a, b));
+
+Tensor greater(const Tensor& a, const Tensor& b) {
+  return binary("greater", BinaryOp::less, b, a);
 }
+Tensor greater(const Tensor& a, const Scalar& b) {
+  return binary("greater", BinaryOp::less, a, b, true);
+}
+Tensor greater_equal(const Tensor& a, const Tensor& b) {
+  return binary("greater_equal", BinaryOp::less_equal, b, a);
+}
+Tensor greater_equal(const Tensor& a, const Scalar& b) {
+  return binary("greater_equal", BinaryOp::less_equal, a, b, true);
+}
+
+Tensor logical_and(const Tensor& a, const Tensor& b) {
+  common_device("logical_and", {&a, &b});
+  return binary("logical_and", BinaryOp::bitwise_and, cast(a, boolean), cast(b, boolean));
+}
+Tensor logical_or(const Tensor& a, const Tensor& b) {
+  common_device("logical_or", {&a, &b});
+  return binary("logical_or", BinaryOp::bitwise_or, cast(a, boolean), cast(b, boolean));
+}
+Tensor logical_xor(const Tensor& a, const Tensor& b) {
+  common_device("logical_xor", {&a, &b});
+  return binary("logical_xor", BinaryOp::bitwise_xor, cast(a, boolean), cast(b, boolean));
+}
+
+void binary_out(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& out) {
+  const char* name = name_of(op);
+  common_device(name, {&a, &b, &out});
+  const DType type = promote(a.dtype(), b.dtype(), name);
+  check_dtype(name, op, type);
+  check_out(name, out, broadcast_shapes(a.shape(), b.shape(), name), is_comparison(op) ? boolean : type);
+  run(name, op, type, a, b, out);
+  out.bump_version();
+}
+
+void binary_out(BinaryOp op, const Tensor& a, const Scalar& b, const Tensor& out) {
+  const char* name = name_of(op);
+  const Device device = common_device(name, {&a, &out});
+  check_number(name, op, a, b);
+  check_out(name, out, a.shape(), is_comparison(op) ? boolean : a.dtype());
+  if (out.numel() > 0) scalar_kernel(device, op, a.dtype(), prepare_operand(a, out), b, false, out);
+  out.bump_version();
+}
+
+#define TESSERA_DEFINE_IN_PLACE(name)              \
+  void name##_(const Tensor& a, const Tensor& b) { \
+    binary_out(BinaryOp::name, a, b, a);           \
+  }                                                \
+  void name##_(const Tensor& a, const Scalar& b) { \
+    binary_out(BinaryOp::name, a, b, a);           \
+  }
+
+TESSERA_DEFINE_IN_PLACE(add)
+TESSERA_DEFINE_IN_PLACE(sub)
+TESSERA_DEFINE_IN_PLACE(mul)
+TESSERA_DEFINE_IN_PLACE(div)
+
 }  // namespace tessera::ops

@@ -1,53 +1,29 @@
 #include "tensor/ops/cast.h"
+
+#include "tensor/cpu/elementwise.h"
+#include "tensor/ops/kernel.h"
+#include "tensor/ops/promotion.h"
+
 namespace tessera::ops {
 namespace {
-template <class F>
-void with(DType t, F f) {
-  switch (t) {
-    case DType::f64:
-      return f(double{});
-    case DType::f32:
-      return f(float{});
-    case DType::bf16:
-      return f(bfloat16{});
-    case DType::f16:
-      return f(float16{});
-    case DType::i64:
-      return f(int64_t{});
-    case DType::i32:
-      return f(int32_t{});
-    case DType::u8:
-      return f(uint8_t{});
-    case DType::boolean:
-      return f(bool{});
-  }
-}
-template <class T>
-constexpr bool half = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
+
+constexpr Kernel<void(const Tensor&, const Tensor&)> cast_kernel{"cast", &kernels::cpu::cast, nullptr};
+
 }  // namespace
+
 Tensor cast(const Tensor& x, DType dtype) {
+  const Device device = common_device("cast", {&x});
   if (x.dtype() == dtype) return x;
-  Tensor out = Tensor::empty(x.shape(), dtype, x.device());
-  if (x.is_meta()) return out;
-  const Tensor c = x.contiguous();
-  with(x.dtype(), [&](auto from) {
-    with(dtype, [&](auto to) {
-      using A = decltype(from);
-      using B = decltype(to);
-      const A* a = c.data<A>();
-      B* b = out.data<B>();
-      for (int64_t i = 0; i < c.numel(); ++i) {
-        if constexpr (half<A> && half<B>)
-          b[i] = B(static_cast<float>(a[i]));
-        else if constexpr (half<A>)
-          b[i] = static_cast<B>(static_cast<float>(a[i]));
-        else if constexpr (half<B>)
-          b[i] = B(static_cast<float>(a[i]));
-        else
-          b[i] = static_cast<B>(a[i]);
-      }
-    });
-  });
+  Tensor out = Tensor::empty(x.shape(), dtype, device);
+  cast_kernel(device, x, out);
   return out;
 }
+
+void cast_out(const Tensor& x, const Tensor& out) {
+  const Device device = common_device("cast", {&x, &out});
+  check_out("cast", out, broadcast_shapes(x.shape(), out.shape(), "cast"), out.dtype());
+  cast_kernel(device, prepare_operand(x, out), out);
+  out.bump_version();
+}
+
 }  // namespace tessera::ops

@@ -1,6 +1,31 @@
 #pragma once
+
+#include "tensor/scalar.h"
 #include "tensor/tensor.h"
+
+/// New tensors from a rule. On meta they have a shape only.
 namespace tessera::ops {
-/// Every element 1.
+
+/// Every element 0, 1 or `value`. `full` throws as Scalar::write where the value does not fit the dtype.
+Tensor zeros(const Shape& shape, DType dtype, Device device = cpu());
 Tensor ones(const Shape& shape, DType dtype, Device device = cpu());
+Tensor full(const Shape& shape, const Scalar& value, DType dtype, Device device = cpu());
+
+/// Sets every element to `value`, in place.
+void fill_(const Tensor& x, const Scalar& value);
+
+/// start, start + step, ... below `end` (above it for a negative step). Each element is start + i step,
+/// computed in f64 (in i64 for integers) and rounded once. Throws ValueError for a step of 0.
+Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, DType dtype, Device device = cpu());
+/// 0, 1, ..., end - 1.
+Tensor arange(int64_t end, DType dtype = i64, Device device = cpu());
+
+/// `count` evenly spaced numbers from `start` to `end`, both included: a floating dtype. Symmetric to the
+/// last bit: the second half is counted from the end.
+Tensor linspace(double start, double end, int64_t count, DType dtype = f32, Device device = cpu());
+
+/// A last dimension of `classes` appended: 1 at the id, else 0. `ids` is i64 or i32. Throws IndexError naming
+/// the id, its position and the limit.
+Tensor one_hot(const Tensor& ids, int64_t classes, DType dtype = i64);
+
 }  // namespace tessera::ops

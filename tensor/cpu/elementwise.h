@@ -1,0 +1,29 @@
+#pragma once
+
+#include "tensor/elementwise/op_lists.h"
+#include "tensor/scalar.h"
+#include "tensor/tensor.h"
+
+/// Elementwise operations on CPU tensors of any strides. Inputs have been expanded to the output's shape.
+/// Values are computed in `type` (bf16 and f16 in f32) and converted to the output's dtype where that
+/// differs.
+namespace tessera::kernels::cpu {
+
+/// out = op(x).
+void unary(UnaryOp op, DType type, const Tensor& x, const Tensor& out);
+/// out = op(a, b).
+void binary(BinaryOp op, DType type, const Tensor& a, const Tensor& b, const Tensor& out);
+/// out = op(x, number), or op(number, x) when `number_first`.
+void binary_scalar(BinaryOp op, DType type, const Tensor& x, const Scalar& number, bool number_first,
+                   const Tensor& out);
+/// out = op(a, b, c, factor).
+void ternary(TernaryOp op, DType type, const Tensor& a, const Tensor& b, const Tensor& c, double factor,
+             const Tensor& out);
+/// out = condition ? a : b; condition is bool, a and b have any dtype of out's kind.
+void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& out);
+/// out = x converted to out's dtype.
+void cast(const Tensor& x, const Tensor& out);
+/// Every element of out is the number.
+void fill(const Tensor& out, const Scalar& number);
+
+}  // namespace tessera::kernels::cpu

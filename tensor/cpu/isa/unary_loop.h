@@ -1,0 +1,42 @@
+#pragma once
+
+#include "tensor/cpu/elementwise_blocks.h"
+#include "tensor/elementwise/activation.h"
+#include "tensor/elementwise/arithmetic.h"
+#include "tensor/elementwise/trigonometric.h"
+
+namespace tessera::kernels::cpu::TESSERA_ISA {
+namespace {
+
+/// y = Function(x) over a block. In and Out are the element types; Function is a stateless callable type.
+template <class Function, class In, class Out>
+void unary_loop(const void* x_bytes, void* y_bytes, int64_t n) {
+  const In* x = static_cast<const In*>(x_bytes);
+  Out* y = static_cast<Out*>(y_bytes);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<Out>(Function::call(x[i]));
+}
+
+/// Wraps the elementwise function `name` into a type.
+#define TESSERA_UNARY_FUNCTION(name)        \
+  struct unary_##name {                     \
+    template <class T>                      \
+    static TESSERA_ELEMENT auto call(T x) { \
+      return elementwise::name(x);          \
+    }                                       \
+  };
+
+#define TESSERA_UNARY_CASE(name) \
+  case UnaryOp::name:            \
+    return &unary_loop<unary_##name, T, T>;
+#define TESSERA_PREDICATE_CASE(name) \
+  case UnaryOp::name:                \
+    return &unary_loop<unary_##name, T, uint8_t>;
+
+TESSERA_UNARY_FLOAT_OPS(TESSERA_UNARY_FUNCTION)
+TESSERA_UNARY_NUMBER_OPS(TESSERA_UNARY_FUNCTION)
+TESSERA_UNARY_INTEGER_OPS(TESSERA_UNARY_FUNCTION)
+TESSERA_UNARY_PREDICATES(TESSERA_UNARY_FUNCTION)
+
+}  // namespace
+}  // namespace tessera::kernels::cpu::TESSERA_ISA

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+
+/// Every elementwise operation, by name. A name stands for the function of that name in tensor/elementwise
+/// and for the raw op `tessera::ops::name`; kernels on every device are generated from these lists, so adding
+/// an operation is: its function, its name here, its declaration in tensor/ops, its row in tests/ops.
+
+// clang-format off
+
+/// Floating in, the same dtype out.
+#define TESSERA_UNARY_FLOAT_OPS(X)                                                                    \
+  X(exp) X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sqrt) X(rsqrt) X(reciprocal)             \
+  X(sin) X(cos) X(tan) X(tanh) X(sigmoid) X(erf) X(erfc) X(floor) X(ceil) X(round) X(trunc)           \
+  X(gelu) X(gelu_tanh) X(silu) X(softplus)
+
+/// Any number in, the same dtype out.
+#define TESSERA_UNARY_NUMBER_OPS(X) X(neg) X(abs) X(sign) X(square) X(relu)
+
+/// Integers or bool in, the same dtype out.
+#define TESSERA_UNARY_INTEGER_OPS(X) X(bitwise_not)
+
+/// Floating in, bool out.
+#define TESSERA_UNARY_PREDICATES(X) X(isnan) X(isinf) X(isfinite)
+
+/// Two numbers of one dtype in, that dtype out.
+#define TESSERA_BINARY_NUMBER_OPS(X) \
+  X(add) X(sub) X(mul) X(maximum) X(minimum) X(pow) X(floor_divide) X(remainder)
+
+/// Floating in, the same dtype out. The derivatives take (x or y, dy).
+#define TESSERA_BINARY_FLOAT_OPS(X)                                                                   \
+  X(div) X(relu_backward) X(sigmoid_backward) X(tanh_backward) X(silu_backward) X(gelu_backward)      \
+  X(gelu_tanh_backward) X(softplus_backward)
+
+/// Integers or bool in, the same dtype out.
+#define TESSERA_BINARY_INTEGER_OPS(X) X(bitwise_and) X(bitwise_or) X(bitwise_xor)
+
+/// Anything in, bool out. (greater is less with its operands exchanged.)
+#define TESSERA_BINARY_COMPARISONS(X) X(equal) X(not_equal) X(less) X(less_equal)
+
+/// Three operands and a factor, floating; `clamp` takes any number.
+#define TESSERA_TERNARY_FLOAT_OPS(X) X(lerp) X(multiply_add) X(addcmul) X(addcdiv)
+#define TESSERA_TERNARY_NUMBER_OPS(X) X(clamp)
+
+// clang-format on
+
+namespace tessera {
+
+#define TESSERA_ENUMERATOR(name) name,
+
+enum class UnaryOp : uint8_t {
+  TESSERA_UNARY_FLOAT_OPS(TESSERA_ENUMERATOR) TESSERA_UNARY_NUMBER_OPS(TESSERA_ENUMERATOR)
+      TESSERA_UNARY_INTEGER_OPS(TESSERA_ENUMERATOR) TESSERA_UNARY_PREDICATES(TESSERA_ENUMERATOR)
+};
+
+enum class BinaryOp : uint8_t {
+  TESSERA_BINARY_NUMBER_OPS(TESSERA_ENUMERATOR) TESSERA_BINARY_FLOAT_OPS(TESSERA_ENUMERATOR)
+      TESSERA_BINARY_INTEGER_OPS(TESSERA_ENUMERATOR) TESSERA_BINARY_COMPARISONS(TESSERA_ENUMERATOR)
+};
+
+enum class TernaryOp : uint8_t {
+  TESSERA_TERNARY_FLOAT_OPS(TESSERA_ENUMERATOR) TESSERA_TERNARY_NUMBER_OPS(TESSERA_ENUMERATOR)
+};
+
+#undef TESSERA_ENUMERATOR
+
+}  // namespace tessera

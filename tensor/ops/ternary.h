@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+
+#include "tensor/scalar.h"
+#include "tensor/tensor.h"
+
+/// Elementwise choices and functions of three operands. Operands broadcast and promote as in binary.h.
+namespace tessera::ops {
+
+/// a where `condition` (bool) holds, else b.
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
+Tensor where(const Tensor& condition, const Tensor& a, const Scalar& b);
+Tensor where(const Tensor& condition, const Scalar& a, const Tensor& b);
+
+/// x with `value` where `mask` (bool, broadcast to x's shape) holds.
+Tensor masked_fill(const Tensor& x, const Tensor& mask, const Scalar& value);
+
+/// min(max(x, low), high); NaN stays NaN. A missing bound does not bind. Throws ValueError when both are
+/// missing.
+Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high);
+Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high);
+
+/// a + weight (b - a), of floating numbers.
+Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
+Tensor lerp(const Tensor& a, const Tensor& b, double weight);
+
+/// x + factor a b, and x + factor a / b, of floating numbers.
+Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double factor = 1.0);
+Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double factor = 1.0);
+
+/// x += factor a b; x keeps its dtype. With a 0-dim a this is x += scalar b in one pass.
+void addcmul_(const Tensor& x, const Tensor& a, const Tensor& b, double factor = 1.0);
+
+}  // namespace tessera::ops

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+
+#include "tensor/dtype.h"
+
+namespace tessera {
+
+/// A C++ number as an operand: it takes the dtype of the tensor beside it. Knows whether it was written as a
+/// bool, an integer or a floating number.
+class Scalar {
+ public:
+  template <std::integral T>
+  Scalar(T value)
+      : kind_(std::same_as<T, bool> ? Kind::boolean : Kind::integer),
+        real_(static_cast<double>(value)),
+        integer_(static_cast<int64_t>(value)) {}
+  template <std::floating_point T>
+  Scalar(T value) : kind_(Kind::floating), real_(value), integer_(0) {}
+
+  bool is_boolean() const { return kind_ == Kind::boolean; }
+  bool is_integer() const { return kind_ == Kind::integer; }
+  bool is_floating() const { return kind_ == Kind::floating; }
+  double real() const { return real_; }
+  /// Meaningful unless `is_floating()`.
+  int64_t integer() const { return integer_; }
+
+  /// Writes the number as one element of `dtype`. Throws, naming `where`: DTypeError for a floating number in
+  /// an integer or bool tensor and for any number but a bool in a bool tensor; ValueError for an integer
+  /// outside the dtype's range.
+  void write(DType dtype, void* element, const char* where) const;
+
+  /// As C++ would print it: "2", "0.5", "true".
+  std::string str() const;
+  friend std::string to_string(const Scalar& scalar) { return scalar.str(); }
+
+ private:
+  enum class Kind : uint8_t { boolean, integer, floating };
+  Kind kind_;
+  double real_;
+  int64_t integer_;
+};
+
+}  // namespace tessera
