@@ -2,7 +2,7 @@
 
 #include "tensor/parallel.h"
 
-#if TESSERA_WITH_ONEDNN
+#if defined(TESSERA_WITH_ONEDNN)
 
 #include <omp.h>
 
