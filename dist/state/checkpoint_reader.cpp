@@ -1,0 +1,179 @@
+#include "dist/state/checkpoint_reader.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "dist/state/number_check.h"
+
+namespace tessera::dist {
+namespace {
+
+/// A piece of a file that is hashed and looked through at a time: a multiple of every element's size.
+constexpr int64_t block_bytes = int64_t{1} << 20;
+
+/// Hashes a file from front to back.
+class FileHash {
+ public:
+  explicit FileHash(const InputFile& file) : file_(file), state_(XXH3_createState(), &XXH3_freeState) {
+    XXH3_64bits_reset(state_.get());
+  }
+  /// The next `size` bytes, at most a block's; they stay until the next call.
+  const char* next(int64_t size) {
+    file_.read(position_, buffer_.data(), size);
+    XXH3_64bits_update(state_.get(), buffer_.data(), static_cast<size_t>(size));
+    position_ += size;
+    return buffer_.data();
+  }
+  void skip_to(int64_t position) {
+    while (position_ < position) next(std::min(block_bytes, position - position_));
+  }
+  uint64_t digest() const { return XXH3_64bits_digest(state_.get()); }
+
+ private:
+  const InputFile& file_;
+  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state_;
+  std::vector<char> buffer_ = std::vector<char>(block_bytes);
+  int64_t position_ = 0;
+};
+
+/// Hashes the bytes of one tensor; returns its first bad element, or -1.
+int64_t hash_tensor(FileHash& hash, const SafetensorsEntry& entry) {
+  const int64_t size = size_of(entry.dtype), n = entry.shape.numel(), block = block_bytes / size;
+  int64_t found = -1;
+  for (int64_t begin = 0; begin < n; begin += block) {
+    const int64_t length = std::min(block, n - begin);
+    const char* bytes = hash.next(length * size);
+    const int64_t bad = found < 0 ? first_bad_number(entry.dtype, bytes, length) : -1;
+    if (bad >= 0) found = begin + bad;
+  }
+  return found;
+}
+
+}  // namespace
+
+CheckpointReader::CheckpointReader(std::string folder) : folder_(std::move(folder)) {
+  const std::string meta = folder_ + "/" + meta_file_name;
+  meta_ = parse_checkpoint_meta(read_text_file(meta, meta_size_limit), meta);
+  for (const FileRecord& record : meta_.files) {
+    opened_.emplace_back(folder_ + "/" + record.name);
+    check_file(record, opened_.back());
+  }
+  tensors_ = assemble_tensors(meta_.files, meta);
+}
+
+void CheckpointReader::check_file(const FileRecord& record, const SafetensorsFile& file) const {
+  require<CheckpointError>(file.file().size() == record.bytes, file.path(), ": expected ", record.bytes,
+                           " bytes, got ", file.file().size());
+  require<CheckpointError>(file.entries().size() == record.chunks.size(), file.path(), ": expected ",
+                           record.chunks.size(), " tensors, got ", file.entries().size());
+  for (const Chunk& chunk : record.chunks) {
+    const SafetensorsEntry& entry = file.entry(chunk.key);
+    require<CheckpointError>(entry.dtype == chunk.dtype && entry.shape.numel() == chunk.piece.numel(),
+                             file.path(), ": tensor '", chunk.key, "': expected ", chunk.piece.numel(),
+                             " elements of ", chunk.dtype, ", got ", entry.shape, " ", entry.dtype);
+  }
+}
+
+const StoredTensor& CheckpointReader::tensor(const TensorId& id) const {
+  const auto found = tensors_.find(id);
+  require<CheckpointError>(found != tensors_.end(), folder_, ": has no tensor '", id, "'");
+  return found->second;
+}
+
+void CheckpointReader::verify_file(size_t index) const {
+  const FileRecord& record = meta_.files[index];
+  const SafetensorsFile& file = opened_[index];
+  FileHash hash(file.file());
+  std::string problem;
+  for (const SafetensorsEntry& entry : file.entries()) {
+    hash.skip_to(entry.offset);
+    const int64_t bad = hash_tensor(hash, entry);
+    if (bad >= 0 && problem.empty())
+      problem = text("tensor '", entry.name, "': element ", bad, " is ", bad_number_name(entry.dtype));
+  }
+  hash.skip_to(record.bytes);
+  // A damaged file is called that, whatever its damage looks like.
+  require<CheckpointError>(hash.digest() == record.xxh3, file.path(),
+                           ": its content is not what was written: expected xxh3 ", hash_text(record.xxh3),
+                           ", got ", hash_text(hash.digest()));
+  require<CheckpointError>(problem.empty(), file.path(), ": ", problem);
+}
+
+void CheckpointReader::verify(const std::string& group) const {
+  for (size_t i = 0; i < meta_.files.size(); ++i) {
+    const std::vector<Chunk>& chunks = meta_.files[i].chunks;
+    const bool wanted = group.empty() || std::any_of(chunks.begin(), chunks.end(), [&](const Chunk& chunk) {
+                          return chunk.tensor.group == group;
+                        });
+    if (wanted) verify_file(i);
+  }
+}
+
+void CheckpointReader::read(const TensorId& id, const Piece& piece, const Tensor& out) const {
+  const StoredTensor& stored = tensor(id);
+  const std::string where = text(folder_, ": tensor '", id, "'");
+  const std::string problem = problem_of(piece, stored.shape);
+  require<CheckpointError>(problem.empty(), where, ": ", problem);
+  require<CheckpointError>(out.dtype() == stored.dtype && out.numel() == piece.numel() && out.is_contiguous(),
+                           where, ": expected room for ", piece.numel(), " elements of ", stored.dtype,
+                           ", got ", describe(out));
+  const std::vector<Run> wanted = runs_of(piece, stored.shape);
+  char* bytes = static_cast<char*>(out.raw_data());
+  for (const StoredChunk& source : stored.chunks) {
+    const SafetensorsFile& file = opened_[source.file];
+    const SafetensorsEntry& entry = file.entry(source.chunk->key);
+    // Both lists of runs ascend: one walk finds every overlap.
+    size_t next = 0;
+    for_each_run(source.chunk->piece, stored.shape, [&](const Run& held) {
+      while (next < wanted.size() && wanted[next].position + wanted[next].length <= held.position) ++next;
+      for (size_t i = next; i < wanted.size() && wanted[i].position < held.position + held.length; ++i) {
+        const int64_t begin = std::max(held.position, wanted[i].position);
+        const int64_t end = std::min(held.position + held.length, wanted[i].position + wanted[i].length);
+        const int64_t from = held.offset + begin - held.position;
+        file.read(entry, from, from + end - begin,
+                  bytes + (wanted[i].offset + begin - wanted[i].position) * size_of(stored.dtype));
+      }
+    });
+  }
+  out.bump_version();
+}
+
+namespace {
+
+/// That the checkpoint's group has exactly these tensors, of these shapes and dtypes.
+void require_same_tensors(const CheckpointReader& reader, const TensorGroup& group) {
+  std::set<std::string> names;
+  for (const NamedTensor& item : group.tensors) {
+    require<CheckpointError>(item.tensor.defined() && !item.tensor.is_meta(), group.name, "/", item.name,
+                             ": expected a tensor to load into, got ", describe(item.tensor));
+    names.insert(item.name);
+    const StoredTensor& stored = reader.tensor({group.name, item.name});
+    require<CheckpointError>(stored.shape == item.tensor.shape() && stored.dtype == item.tensor.dtype(),
+                             reader.folder(), ": tensor '", group.name, "/", item.name, "': expected ",
+                             item.tensor.shape(), " ", item.tensor.dtype(), ", the checkpoint has ",
+                             stored.shape, " ", stored.dtype);
+  }
+  for (const auto& [id, stored] : reader.tensors())
+    require<CheckpointError>(id.group != group.name || names.count(id.name) != 0, reader.folder(),
+                             ": has an unexpected tensor '", id, "', ", stored.shape, " ", stored.dtype);
+}
+
+}  // namespace
+
+void load_checkpoint(const CheckpointReader& reader, std::span<const TensorGroup> groups) {
+  for (const TensorGroup& group : groups) require_same_tensors(reader, group);
+  for (const TensorGroup& group : groups) reader.verify(group.name);
+  for (const TensorGroup& group : groups) {
+    for (const NamedTensor& item : group.tensors) {
+      const bool direct = item.tensor.device().is_cpu() && item.tensor.is_contiguous();
+      const Tensor numbers = direct ? item.tensor : Tensor::empty(item.tensor.shape(), item.tensor.dtype());
+      reader.read({group.name, item.name}, whole(item.tensor.shape()), numbers);
+      if (!direct) item.tensor.copy_from(numbers.to(item.tensor.device()));
+    }
+  }
+}
+
+}  // namespace tessera::dist

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dist/state/checkpoint_writer.h"
+#include "dist/state/coverage.h"
+#include "dist/state/safetensors.h"
+
+namespace tessera::dist {
+
+/// A checkpoint opened for reading, whatever world wrote it. The constructor reads meta.json and the header
+/// of every file, and throws CheckpointError naming the file and the reason unless sizes, names, dtypes and
+/// shapes agree and the chunks make whole tensors. The numbers themselves are checked by `verify`.
+class CheckpointReader {
+ public:
+  /// `folder` is a checkpoint's own; see `find_checkpoint` for other paths.
+  explicit CheckpointReader(std::string folder);
+  CheckpointReader(const CheckpointReader&) = delete;
+  CheckpointReader& operator=(const CheckpointReader&) = delete;
+
+  const std::string& folder() const { return folder_; }
+  const TrainingState& state() const { return meta_.state; }
+  const std::vector<FileRecord>& files() const { return meta_.files; }
+  const StoredTensors& tensors() const { return tensors_; }
+  /// Throws CheckpointError naming the checkpoint and the tensor when there is none.
+  const StoredTensor& tensor(const TensorId& id) const;
+
+  /// Reads a whole file. Throws CheckpointError when its XXH3 is not meta.json's, or a number is NaN: with
+  /// the file's and the parameter's name.
+  void verify_file(size_t file) const;
+  /// `verify_file` for those that hold tensors of `group`, or for all when it is empty.
+  void verify(const std::string& group = "") const;
+
+  /// Fills `out`, contiguous on the CPU, with the elements of a piece in row-major order, from whichever
+  /// chunks hold them. Throws CheckpointError when the dtype or the number of elements differs.
+  void read(const TensorId& id, const Piece& piece, const Tensor& out) const;
+
+ private:
+  void check_file(const FileRecord& record, const SafetensorsFile& file) const;
+
+  std::string folder_;
+  CheckpointMeta meta_;
+  std::vector<SafetensorsFile> opened_;
+  StoredTensors tensors_;
+};
+
+/// Fills the tensors of the groups given (in place, any strides) from a checkpoint. Before the first number
+/// is written, everything is verified: that each group has exactly these names, shapes and dtypes, every
+/// hash, and that there is no NaN. Throws CheckpointError naming what is missing, unexpected or different.
+void load_checkpoint(const CheckpointReader& reader, std::span<const TensorGroup> groups);
+
+}  // namespace tessera::dist

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dist/state/checkpoint_reader.h"
+
+namespace tessera::dist {
+
+/// Writes the tensors of `group`, whole and under their own names, into one safetensors file with the
+/// metadata
+/// {"format": "pt"}, which PyTorch's safetensors loads. The checkpoint's hashes are verified first; one
+/// tensor at a time is in memory. Returns the file's XXH3. Throws CheckpointError, leaving what was at `path`
+/// untouched.
+uint64_t consolidate(const CheckpointReader& reader, const std::string& path,
+                     const std::string& group = "model");
+
+/// One tensor of a checkpoint, for a table.
+struct TensorSummary {
+  TensorId id;
+  Shape shape;
+  DType dtype = f32;
+  int64_t bytes = 0;
+  std::vector<std::string> files;  ///< that hold a part of it
+};
+
+/// One file of a checkpoint, for a table.
+struct FileSummary {
+  std::string name;
+  int64_t bytes = 0;
+  uint64_t xxh3 = 0;
+  size_t chunks = 0;
+};
+
+/// What a checkpoint says of itself, without its numbers being read.
+struct CheckpointSummary {
+  std::string folder;
+  TrainingState state;
+  std::vector<TensorSummary> tensors;  ///< by group and name
+  std::vector<FileSummary> files;
+  int64_t elements = 0;  ///< of the group "model"
+  int64_t bytes = 0;     ///< of all files
+};
+CheckpointSummary inspect(const CheckpointReader& reader);
+
+/// The outcome of reading one file whole.
+struct FileVerdict {
+  std::string name;
+  std::string problem;  ///< "" where there is none
+};
+/// Reads every file and says what is wrong with each: its hash, or the first NaN. Does not stop at the first.
+std::vector<FileVerdict> verify_files(const CheckpointReader& reader);
+
+}  // namespace tessera::dist
