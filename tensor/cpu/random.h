@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/tensor.h"
+
+/// Random numbers on the CPU. `out` is contiguous and holds elements first_index, first_index + 1, ... of the
+/// whole.
+namespace tessera::kernels::cpu {
+
+/// A distribution and its parameters; which ones it uses is said in tensor/ops/random.h.
+struct Distribution {
+  enum class Kind : uint8_t { uniform, normal, truncated_normal, bernoulli } kind;
+  double location = 0,
+         scale = 1;          // low and width of a uniform, mean and deviation of a normal, the probability
+  double low = 0, high = 0;  // the bounds of a truncated normal, in deviations from the mean
+};
+
+/// Fills `out`, whatever its dtype: numbers are made in f64 and rounded once.
+void fill_random(const Distribution& distribution, uint64_t key, int64_t first_index, const Tensor& out);
+
+/// y = x without the elements that fall to `probability`, the rest divided by 1 - probability. Row r of the
+/// first dimension draws as sample samples[r]; the random index of a row's first element is first_index.
+/// Contiguous.
+void dropout(const Tensor& x, double probability, uint64_t key, uint32_t step, const uint32_t* samples,
+             int64_t first_index, const Tensor& y);
+
+}  // namespace tessera::kernels::cpu

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/cpu/isa.h"
+
+/// The inner loops of random numbers; sources in tensor/cpu/isa. What the words and numbers are is said in
+/// tensor/random/philox.h.
+namespace tessera::kernels::cpu {
+
+/// Which Philox words: see random_block.
+struct WordSource {
+  uint64_t key;
+  uint32_t sample;
+  uint32_t step;
+};
+
+// random_words writes the four words of each of `blocks` blocks, `first_block` the first; with `low`, those
+// of random_low_block. The others turn n words into n numbers; n is a multiple of 4 for normals, and words
+// come from whole blocks. dropout gives 0 where the word is below `threshold`, else x times `scale`; x and y
+// may be the same.
+TESSERA_DECLARE_PER_ISA(
+    void random_words(const WordSource& source, uint64_t first_block, bool low, int64_t blocks,
+                      uint32_t* words);
+    void uniform_numbers(const uint32_t* words, double low, double width, int64_t n, double* out);
+    void uniform_numbers_53(const uint32_t* words, const uint32_t* low_words, double low, double width,
+                            int64_t n, double* out);
+    void normal_numbers(const uint32_t* words, double mean, double deviation, int64_t n, double* out);
+    void truncated_normal_numbers(const uint32_t* words, double low, double high, double cumulative_low,
+                                  double cumulative_high, double mean, double deviation, int64_t n,
+                                  double* out);
+    void bernoulli_numbers(const uint32_t* words, uint64_t threshold, int64_t n, double* out);
+    void dropout_f32(const float* x, const uint32_t* words, uint32_t threshold, float scale, int64_t n,
+                     float* y);
+    void dropout_f64(const double* x, const uint32_t* words, uint32_t threshold, double scale, int64_t n,
+                     double* y);)
+
+}  // namespace tessera::kernels::cpu
