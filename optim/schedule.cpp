@@ -106,7 +106,8 @@ Schedule step_decay(const StepDecayOptions& options) {
   require<ConfigError>(options.step_size >= 1, "step_decay: expected step_size to be at least 1, got ",
                        options.step_size);
   return {"step_decay", [o = options](int64_t step) {
-            return o.lr * std::pow(o.gamma, static_cast<double>(step / o.step_size));
+            const int64_t drops = step / o.step_size;
+            return o.lr * std::pow(o.gamma, static_cast<double>(drops));
           }};
 }
 

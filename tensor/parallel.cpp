@@ -23,7 +23,7 @@ int available_cores() {
   return 1;
 }
 
-thread_local int thread_count = 0;  // 0: not set in this thread yet
+thread_local int thread_count = 0;                           // 0: not set in this thread yet
 [[maybe_unused]] thread_local bool inside_parallel = false;  // unused without OpenMP
 thread_local bool denormals_flushed = false;
 

@@ -39,6 +39,7 @@ if ((${#headers[@]})); then
   # shellcheck disable=SC2016
   printf '%s\0' "${headers[@]}" | xargs -0 -P "$(nproc)" -I{} sh -c \
     'echo "#include \"$1\"" | g++ -std=c++20 -fsyntax-only -Wall -Wextra -I . -I build/debug/include \
+       -isystem /usr/include/jsoncpp -isystem /usr/include/eigen3 \
        -DTESSERA_ISA=baseline -x c++ -' sh {} || wrong=1
 fi
 
