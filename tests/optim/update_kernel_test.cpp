@@ -83,8 +83,9 @@ constexpr int64_t length = 50021;
 
 TEST_CASE("update kernels: the bits depend on neither threads nor processor") {
   const SettingsRestored restored;
-  for (const auto& [name, make] : makers())
+  for (const auto& [kind, make] : makers())
     for (const DType dtype : {f32, bf16, f16}) {
+      const char* name = kind;  // clang 14 captures no bindings, and CAPTURE is a lambda
       CAPTURE(name);
       CAPTURE(to_string(dtype));
       set_num_threads(1);
@@ -102,7 +103,8 @@ TEST_CASE("update kernels: the bits depend on neither threads nor processor") {
 }
 
 TEST_CASE("update kernels: a shard has the bits of the whole, wherever it is cut") {
-  for (const auto& [name, make] : makers()) {
+  for (const auto& [kind, make] : makers()) {
+    const char* name = kind;  // clang 14 captures no bindings, and CAPTURE is a lambda
     CAPTURE(name);
     const Tensor whole = train(0, 200, f32, make);
     for (int64_t cut = 1; cut < 200; cut += 13) {
@@ -133,7 +135,8 @@ TEST_CASE("update kernels: many parameters in one update have the bits of each a
 }
 
 TEST_CASE("update kernels: a narrow gradient counts as the f32 number that it stands for") {
-  for (const auto& [name, make] : makers()) {
+  for (const auto& [kind, make] : makers()) {
+    const char* name = kind;  // clang 14 captures no bindings, and CAPTURE is a lambda
     CAPTURE(name);
     ParameterList list;
     for (const DType dtype : {f32, bf16, f16}) {
