@@ -39,6 +39,7 @@ if given --help "$@" || given -h "$@"; then
   exec "$gptlite" train --help
 fi
 
+# nano-cpu takes about a minute on two cores and is what a CPU is for; an option of the user's replaces the default.
 options=()
 given --preset "$@" || options+=(--preset nano-cpu)
 if given --out "$@"; then
