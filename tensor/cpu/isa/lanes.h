@@ -38,14 +38,6 @@ template <class A>
   return Lanes<A>{} + value;
 }
 
-/// The first `n` numbers at p (fewer than lane_count), then `rest`.
-template <class A>
-[[gnu::always_inline]] inline Lanes<A> load_part(const A* p, int64_t n, A rest) {
-  A part[lane_count<A>];
-  for (int j = 0; j < lane_count<A>; ++j) part[j] = j < n ? p[j] : rest;
-  return load(part);
-}
-
 /// All lanes combined by halves: lane j with lane j + count/2, and so on.
 template <class A, class Combine>
 [[gnu::always_inline]] inline A fold(const Lanes<A>& v, const Combine& combine) {
@@ -85,5 +77,39 @@ struct Smaller {
     return ((b < a) | (b != b)) ? b : a;
   }
 };
+
+/// at(i), ..., at(i + lane_count - 1), each computed by itself. `at` is scalar and free of branches, so that
+/// the loop becomes vector instructions.
+template <class A, class At>
+[[gnu::always_inline]] inline Lanes<A> lanes_of(int64_t i, const At& at) {
+  A lane[lane_count<A>];
+  for (int j = 0; j < lane_count<A>; ++j) lane[j] = at(i + j);
+  return load(lane);
+}
+
+/// at(0), ..., at(n - 1) combined: element i in lane i modulo 2 * lane_count, then the lanes by halves.
+template <class A, class Combine, class At>
+[[gnu::always_inline]] inline A reduce_lanes(int64_t n, A identity, const Combine& combine, const At& at) {
+  constexpr int width = lane_count<A>;
+  Lanes<A> first = fill(identity), second = first;
+  int64_t i = 0;
+  for (; i + 2 * width <= n; i += 2 * width) {
+    first = combine(first, lanes_of<A>(i, at));
+    second = combine(second, lanes_of<A>(i + width, at));
+  }
+  if (i < n) {
+    A tail[2 * width];
+    for (A& lane : tail) lane = identity;
+    for (int j = 0; i + j < n; ++j) tail[j] = at(i + j);
+    first = combine(first, load(tail));
+    second = combine(second, load(tail + width));
+  }
+  return fold<A>(combine(first, second), combine);
+}
+
+template <class A, class At>
+[[gnu::always_inline]] inline A sum_lanes(int64_t n, const At& at) {
+  return reduce_lanes<A>(n, A(0), Add(), at);
+}
 
 }  // namespace tessera::kernels::cpu::TESSERA_ISA

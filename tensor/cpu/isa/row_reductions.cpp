@@ -63,29 +63,7 @@ struct Exponential {
 
 template <class A, class Map>
 [[gnu::always_inline]] inline Lanes<A> load_mapped(const A* x, const A* parameters, const Map& map) {
-  A mapped[lane_count<A>];
-  for (int j = 0; j < lane_count<A>; ++j) mapped[j] = map(x[j], parameters[j]);
-  return load(mapped);
-}
-
-template <class A, class Combine, class Map>
-A reduce_row(const A* x, int64_t n, A parameter, A identity, const Combine& combine, const Map& map) {
-  constexpr int width = lane_count<A>;
-  A parameters[width];
-  for (A& p : parameters) p = parameter;
-  Lanes<A> first = fill(identity), second = first;
-  int64_t i = 0;
-  for (; i + 2 * width <= n; i += 2 * width) {
-    first = combine(first, load_mapped(x + i, parameters, map));
-    second = combine(second, load_mapped(x + i + width, parameters, map));
-  }
-  if (i < n) {
-    A tail[2 * width];
-    for (int j = 0; j < 2 * width; ++j) tail[j] = i + j < n ? map(x[i + j], parameter) : identity;
-    first = combine(first, load(tail));
-    second = combine(second, load(tail + width));
-  }
-  return fold<A>(combine(first, second), combine);
+  return lanes_of<A>(0, [&](int64_t j) { return map(x[j], parameters[j]); });
 }
 
 /// One vector of columns; `count` of them are there.
@@ -165,7 +143,7 @@ template <class A>
 typename RowReductions<A>::Partial any_row(RowReduction kind, const A* x, int64_t n, A parameter) {
   A result{};
   with_parts<A>(kind, [&](A identity, const auto& combine, const auto& map) {
-    result = reduce_row(x, n, parameter, identity, combine, map);
+    result = reduce_lanes<A>(n, identity, combine, [&](int64_t i) { return map(x[i], parameter); });
   });
   return static_cast<typename RowReductions<A>::Partial>(result);
 }

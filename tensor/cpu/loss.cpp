@@ -1,0 +1,192 @@
+// Cross entropy from logits. Forward reads a row of logits once and keeps one number of it, log(sum(exp));
+// backward reads the row again and writes its gradient. Neither stores the probabilities.
+#include "tensor/cpu/loss.h"
+
+#include <vector>
+
+#include "tensor/cpu/row_access.h"
+#include "tensor/cpu/softmax_rows.h"
+#include "tensor/dtype_switch.h"
+#include "tensor/parallel.h"
+
+namespace tessera::kernels::cpu {
+namespace {
+
+constexpr int64_t grain_elements = 4096;
+
+template <class A>
+const SoftmaxRows<A>& softmax_rows() {
+  if constexpr (std::is_same_v<A, float>)
+    return TESSERA_PER_ISA(softmax_rows_f32)();
+  else
+    return TESSERA_PER_ISA(softmax_rows_f64)();
+}
+
+std::string position_of(int64_t flat, const Shape& shape) {
+  Shape index = shape;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    index[d] = flat % shape[d];
+    flat /= shape[d];
+  }
+  return to_string(index);
+}
+
+/// The class ids, checked.
+class Targets {
+ public:
+  Targets(const Tensor& targets, int64_t classes, int64_t ignored) : ignored_(ignored) {
+    if (targets.dtype() == i64)
+      wide_ = targets.data<int64_t>();
+    else
+      narrow_ = targets.data<int32_t>();
+    for (int64_t i = 0; i < targets.numel(); ++i) {
+      const int64_t id = (*this)[i];
+      if (id != ignored && (id < 0 || id >= classes)) [[unlikely]]
+        throw IndexError(text("cross_entropy: target ", id, " at position ", position_of(i, targets.shape()),
+                              " is not a class: they go from 0 to ", classes - 1, ", and ", ignored,
+                              " is ignored"));
+    }
+  }
+  int64_t operator[](int64_t i) const { return wide_ ? wide_[i] : narrow_[i]; }
+  bool counts(int64_t i) const { return (*this)[i] != ignored_; }
+
+ private:
+  const int64_t* wide_ = nullptr;
+  const int32_t* narrow_ = nullptr;
+  int64_t ignored_;
+};
+
+/// What forward and backward share: the rows of logits and how a row's loss is made up.
+template <class T>
+class Rows {
+ public:
+  using A = accumulator_of<T>;
+
+  Rows(const Tensor& logits, const Tensor& targets, const Tensor& weight,
+       const ops::CrossEntropyOptions& options)
+      : count(targets.numel()),
+        classes(logits.shape().back()),
+        ids(targets, classes, options.ignore_index),
+        smoothing(options.label_smoothing),
+        logits_(static_cast<const T*>(logits.raw_data())) {
+    if (!weight.defined()) {
+      total_weight = static_cast<double>(classes);
+      return;
+    }
+    weights_.resize(static_cast<size_t>(classes));
+    widen_row(static_cast<const T*>(weight.raw_data()), 1, classes, weights_.data());
+    for (A w : weights_) total_weight += static_cast<double>(w);
+  }
+
+  /// Row i of the logits, in place or in `buffer`.
+  const A* row(int64_t i, std::vector<A>& buffer) const {
+    if constexpr (std::is_same_v<T, A>) {
+      return logits_ + i * classes;
+    } else {
+      buffer.resize(static_cast<size_t>(classes));
+      widen_row(logits_ + i * classes, 1, classes, buffer.data());
+      return buffer.data();
+    }
+  }
+  const A* weights() const { return weights_.empty() ? nullptr : weights_.data(); }
+  double weight_of(int64_t id) const { return weights_.empty() ? 1.0 : static_cast<double>(weights_[id]); }
+
+  const int64_t count, classes;
+  const Targets ids;
+  const double smoothing;
+  double total_weight = 0;
+
+ private:
+  const T* logits_;
+  std::vector<A> weights_;
+};
+
+template <class T>
+void forward(const Rows<T>& rows, ops::LossReduction reduction, const ops::CrossEntropy& out) {
+  using A = accumulator_of<T>;
+  const SoftmaxRows<A>& kernels = softmax_rows<A>();
+  A* lse = out.log_sum_exp.data<A>();
+  std::vector<double> losses(static_cast<size_t>(rows.count));
+  const double spread = rows.smoothing / static_cast<double>(rows.classes);
+  parallel_for(rows.count, 1 + grain_elements / rows.classes, [&](int64_t begin, int64_t end) {
+    std::vector<A> buffer;
+    for (int64_t i = begin; i < end; ++i) {
+      const A* x = rows.row(i, buffer);
+      lse[i] = kernels.log_sum_exp(x, rows.classes);
+      if (!rows.ids.counts(i)) continue;
+      const int64_t id = rows.ids[i];
+      double loss = (1 - rows.smoothing) * rows.weight_of(id) * static_cast<double>(lse[i] - x[id]);
+      if (spread > 0)
+        loss += spread * static_cast<double>(kernels.smoothing_loss(x, rows.weights(), rows.classes, lse[i]));
+      losses[i] = loss;
+    }
+  });
+  double divisor = 0, sum = 0;
+  for (int64_t i = 0; i < rows.count; ++i) {
+    if (rows.ids.counts(i)) divisor += rows.weight_of(rows.ids[i]);
+    sum += losses[i];
+  }
+  *out.divisor.data<double>() = divisor;
+  T* loss = out.loss.data<T>();
+  if (reduction == ops::LossReduction::none)
+    narrow_row(losses.data(), 1, rows.count, loss);
+  else
+    *loss = narrow<T>(reduction == ops::LossReduction::mean ? sum / divisor : sum);
+}
+
+template <class T>
+void backward(const Rows<T>& rows, ops::LossReduction reduction, const Tensor& dloss,
+              const ops::CrossEntropy& forward, const Tensor& dlogits) {
+  using A = accumulator_of<T>;
+  const auto kernel = softmax_rows<A>().cross_entropy_backward;
+  const A* lse = forward.log_sum_exp.data<A>();
+  const T* incoming = dloss.data<T>();
+  T* out = dlogits.data<T>();
+  const bool single = reduction != ops::LossReduction::none;
+  const double divisor = reduction == ops::LossReduction::mean ? *forward.divisor.data<double>() : 1.0;
+  const double spread = rows.smoothing / static_cast<double>(rows.classes);
+  const int64_t n = rows.classes;
+  parallel_for(rows.count, 1 + grain_elements / n, [&](int64_t begin, int64_t end) {
+    std::vector<A> buffer, result(static_cast<size_t>(std::is_same_v<T, A> ? 0 : n));
+    for (int64_t i = begin; i < end; ++i) {
+      T* row = out + i * n;
+      if (!rows.ids.counts(i)) {
+        for (int64_t k = 0; k < n; ++k) row[k] = narrow<T>(A(0));
+        continue;
+      }
+      const int64_t id = rows.ids[i];
+      const double arrived = widen<double>(incoming[single ? 0 : i]) / divisor;
+      const double at_target = arrived * (1 - rows.smoothing) * rows.weight_of(id);
+      const double scale = at_target + arrived * spread * rows.total_weight;
+      A* dx;
+      if constexpr (std::is_same_v<T, A>)
+        dx = row;
+      else
+        dx = result.data();
+      kernel(rows.row(i, buffer), rows.weights(), n, lse[i], static_cast<A>(scale),
+             static_cast<A>(arrived * spread), dx);
+      dx[id] -= static_cast<A>(at_target);
+      if constexpr (!std::is_same_v<T, A>) narrow_row(dx, 1, n, row);
+    }
+  });
+}
+
+}  // namespace
+
+void cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& weight,
+                   const ops::CrossEntropyOptions& options, const ops::CrossEntropy& out) {
+  with_floating(logits.dtype(), [&]<class T>(TypeTag<T>) {
+    forward<T>(Rows<T>(logits, targets, weight, options), options.reduction, out);
+  });
+}
+
+void cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& targets,
+                            const Tensor& weight, const ops::CrossEntropy& saved,
+                            const ops::CrossEntropyOptions& options, const Tensor& dlogits) {
+  if (dlogits.numel() == 0) return;
+  with_floating(logits.dtype(), [&]<class T>(TypeTag<T>) {
+    backward<T>(Rows<T>(logits, targets, weight, options), options.reduction, dloss, saved, dlogits);
+  });
+}
+
+}  // namespace tessera::kernels::cpu

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "tensor/tensor.h"
+
+namespace tessera::kernels::cpu {
+
+/// y: of x's shape; any strides, at least one dimension.
+void softmax(const Tensor& x, const Tensor& y, int64_t dim);
+void log_softmax(const Tensor& x, const Tensor& y, int64_t dim);
+void softmax_backward(const Tensor& y, const Tensor& dy, const Tensor& dx, int64_t dim);
+void log_softmax_backward(const Tensor& y, const Tensor& dy, const Tensor& dx, int64_t dim);
+
+}  // namespace tessera::kernels::cpu

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/cpu/isa.h"
+
+namespace tessera::kernels::cpu {
+
+/// Softmax and what is made of it, over one contiguous row of n numbers, A = float or double. Sums run in
+/// lanes of a fixed number, so that the bits are the same on every instruction set.
+template <class A>
+struct SoftmaxRows {
+  /// y = exp(x - max) / sum.
+  void (*softmax)(const A* x, int64_t n, A* y);
+  /// y = x - max - log(sum(exp(x - max))).
+  void (*log_softmax)(const A* x, int64_t n, A* y);
+  /// dx = y (dy - sum(y dy)), from the softmax y.
+  void (*softmax_backward)(const A* y, const A* dy, int64_t n, A* dx);
+  /// dx = dy - exp(y) sum(dy), from the log-softmax y.
+  void (*log_softmax_backward)(const A* y, const A* dy, int64_t n, A* dx);
+  /// log(sum(exp(x))).
+  A (*log_sum_exp)(const A* x, int64_t n);
+  /// sum(weight (log_sum_exp - x)); a null weight is 1 everywhere.
+  A (*smoothing_loss)(const A* x, const A* weight, int64_t n, A log_sum_exp);
+  /// dx = scale exp(x - log_sum_exp) - smoothing weight; a null weight is 1 everywhere.
+  void (*cross_entropy_backward)(const A* x, const A* weight, int64_t n, A log_sum_exp, A scale, A smoothing,
+                                 A* dx);
+};
+
+// clang-format off
+TESSERA_DECLARE_PER_ISA(
+  const SoftmaxRows<float>& softmax_rows_f32();
+  const SoftmaxRows<double>& softmax_rows_f64();
+)
+// clang-format on
+
+}  // namespace tessera::kernels::cpu

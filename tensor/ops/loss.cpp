@@ -1,0 +1,69 @@
+#include "tensor/ops/loss.h"
+
+#include "tensor/cpu/loss.h"
+#include "tensor/ops/kernel.h"
+
+namespace tessera::ops {
+namespace {
+
+constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const CrossEntropyOptions&,
+                      const CrossEntropy&)>
+    forward_kernel{"cross_entropy", &kernels::cpu::cross_entropy, nullptr};
+constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const CrossEntropy&,
+                      const CrossEntropyOptions&, const Tensor&)>
+    backward_kernel{"cross_entropy_backward", &kernels::cpu::cross_entropy_backward, nullptr};
+
+void check_shapes(const Tensor& logits, const Tensor& targets, const Tensor& weight) {
+  require<ShapeError>(logits.rank() >= 1, "cross_entropy: expected logits of shape (..., classes), got ",
+                      describe(logits));
+  Shape leading = logits.shape();
+  leading.erase(leading.rank() - 1);
+  require<ShapeError>(targets.shape() == leading, "cross_entropy: logits ", logits.shape(), " take targets ",
+                      leading, ", got ", targets.shape());
+  require<DTypeError>(targets.dtype() == i64 || targets.dtype() == i32,
+                      "cross_entropy: targets are class ids, i64 or i32; got ", describe(targets));
+  if (!weight.defined()) return;
+  require<ShapeError>(weight.shape() == Shape{logits.shape().back()},
+                      "cross_entropy: ", logits.shape().back(), " classes take as many weights, got ",
+                      weight.shape());
+  require_same_dtype("cross_entropy", {&logits, &weight});
+  common_device("cross_entropy", {&logits, &weight});
+}
+
+Tensor contiguous(const Tensor& tensor) {
+  return tensor.defined() ? tensor.contiguous() : tensor;
+}
+
+}  // namespace
+
+CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& weight,
+                           const CrossEntropyOptions& options) {
+  const Device device = common_device("cross_entropy", {&logits, &targets});
+  require_floating("cross_entropy", logits);
+  check_shapes(logits, targets, weight);
+  require<ValueError>(options.label_smoothing >= 0 && options.label_smoothing <= 1,
+                      "cross_entropy: label smoothing lies in [0, 1], got ", options.label_smoothing);
+  const Shape loss_shape = options.reduction == LossReduction::none ? targets.shape() : Shape{};
+  const CrossEntropy result{Tensor::empty(loss_shape, logits.dtype(), device),
+                            Tensor::empty(targets.shape(), logits.dtype() == f64 ? f64 : f32, device),
+                            Tensor::empty({}, f64, device)};
+  forward_kernel(device, logits.contiguous(), targets.contiguous(), contiguous(weight), options, result);
+  return result;
+}
+
+Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& targets,
+                              const Tensor& weight, const CrossEntropy& forward,
+                              const CrossEntropyOptions& options) {
+  const Device device = common_device("cross_entropy_backward", {&dloss, &logits, &targets});
+  check_shapes(logits, targets, weight);
+  const Shape loss_shape = options.reduction == LossReduction::none ? targets.shape() : Shape{};
+  require<ShapeError>(dloss.shape() == loss_shape, "cross_entropy_backward: the loss is ", loss_shape,
+                      ", its gradient ", dloss.shape());
+  require_same_dtype("cross_entropy_backward", {&logits, &dloss});
+  Tensor dlogits = Tensor::empty(logits.shape(), logits.dtype(), device);
+  backward_kernel(device, dloss.contiguous(), logits.contiguous(), targets.contiguous(), contiguous(weight),
+                  forward, options, dlogits);
+  return dlogits;
+}
+
+}  // namespace tessera::ops

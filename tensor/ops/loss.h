@@ -1,0 +1,37 @@
+#pragma once
+
+#include "tensor/tensor.h"
+
+namespace tessera::ops {
+
+/// How the losses of the elements become one result: their mean, their sum, or themselves.
+enum class LossReduction : uint8_t { mean, sum, none };
+
+struct CrossEntropyOptions {
+  int64_t ignore_index = -100;  ///< targets of this id count for nothing
+  double label_smoothing =
+      0.0;  ///< share of the target distribution that is spread over all classes, in [0, 1]
+  LossReduction reduction = LossReduction::mean;
+};
+
+/// The loss and what its backward needs: log(sum(exp(logits))) per row (in f32 for half types), and the
+/// number that a mean is divided by (f64, 0-dim): the targets that count, or the sum of their weights.
+struct CrossEntropy {
+  Tensor loss, log_sum_exp, divisor;
+};
+
+/// -log softmax(logits)[target], as PyTorch's cross_entropy with class ids. logits (..., classes) floating;
+/// targets
+/// (...) i64 or i32; weight (classes) of the logits' dtype, or undefined. With smoothing s, weights w and K
+/// classes a row's loss is (1 - s) w[t] (lse - x[t]) + s/K sum_k w[k] (lse - x[k]). A mean over no target is
+/// NaN. Throws IndexError naming the id, its position and the number of classes; ShapeError, DTypeError,
+/// ValueError.
+CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& weight = {},
+                           const CrossEntropyOptions& options = {});
+
+/// The gradient at the logits, given the one at the loss.
+Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& targets,
+                              const Tensor& weight, const CrossEntropy& forward,
+                              const CrossEntropyOptions& options);
+
+}  // namespace tessera::ops

@@ -1,0 +1,61 @@
+#include "tensor/ops/softmax.h"
+
+#include "tensor/cpu/softmax.h"
+#include "tensor/ops/kernel.h"
+
+namespace tessera::ops {
+namespace {
+
+using Forward = Kernel<void(const Tensor& x, const Tensor& y, int64_t dim)>;
+using Backward = Kernel<void(const Tensor& y, const Tensor& dy, const Tensor& dx, int64_t dim)>;
+constexpr Forward softmax_kernel{"softmax", &kernels::cpu::softmax, nullptr};
+constexpr Forward log_softmax_kernel{"log_softmax", &kernels::cpu::log_softmax, nullptr};
+constexpr Backward softmax_backward_kernel{"softmax_backward", &kernels::cpu::softmax_backward, nullptr};
+constexpr Backward log_softmax_backward_kernel{"log_softmax_backward", &kernels::cpu::log_softmax_backward,
+                                               nullptr};
+
+/// A number alone is a row of one.
+Tensor with_a_dimension(const Tensor& x) {
+  return x.rank() == 0 ? x.view({1}) : x;
+}
+
+Tensor forward(const Forward& kernel, const Tensor& x, int64_t dim) {
+  const Device device = common_device(kernel.name(), {&x});
+  require_floating(kernel.name(), x);
+  dim = normalize_dim(dim, x.rank(), kernel.name());
+  Tensor y = Tensor::empty_like(x);
+  if (y.numel() > 0) kernel(device, with_a_dimension(x), with_a_dimension(y), dim);
+  return y;
+}
+
+Tensor backward(const Backward& kernel, const Tensor& y, const Tensor& dy, int64_t dim) {
+  const Device device = common_device(kernel.name(), {&y, &dy});
+  require_floating(kernel.name(), y);
+  require_same_dtype(kernel.name(), {&y, &dy});
+  require<ShapeError>(y.shape() == dy.shape(), kernel.name(), ": the output is ", y.shape(),
+                      ", its gradient ", dy.shape());
+  dim = normalize_dim(dim, y.rank(), kernel.name());
+  Tensor dx = Tensor::empty(y.shape(), y.dtype(), device);
+  if (dx.numel() > 0) kernel(device, with_a_dimension(y), with_a_dimension(dy), with_a_dimension(dx), dim);
+  return dx;
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, int64_t dim) {
+  return forward(softmax_kernel, x, dim);
+}
+
+Tensor log_softmax(const Tensor& x, int64_t dim) {
+  return forward(log_softmax_kernel, x, dim);
+}
+
+Tensor softmax_backward(const Tensor& y, const Tensor& dy, int64_t dim) {
+  return backward(softmax_backward_kernel, y, dy, dim);
+}
+
+Tensor log_softmax_backward(const Tensor& y, const Tensor& dy, int64_t dim) {
+  return backward(log_softmax_backward_kernel, y, dy, dim);
+}
+
+}  // namespace tessera::ops

@@ -1,0 +1,148 @@
+#include "tensor/ops/loss.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/tensor/reference.h"
+
+using namespace tessera;
+using namespace tessera::reference;
+using ops::CrossEntropyOptions;
+using ops::LossReduction;
+
+namespace {
+
+struct Expected {
+  std::vector<double> losses;
+  double divisor = 0;
+};
+
+Expected by_formula(const Tensor& logits, const Tensor& targets, const Tensor& weight,
+                    const CrossEntropyOptions& o) {
+  Expected result;
+  const int64_t n = logits.shape().back();
+  const auto w = [&](int64_t k) { return weight.defined() ? element(weight, k) : 1.0; };
+  for (int64_t i = 0; i < targets.numel(); ++i) {
+    const int64_t id = static_cast<int64_t>(element(targets, i));
+    result.losses.push_back(0);
+    if (id == o.ignore_index) continue;
+    result.divisor += w(id);
+    double largest = -1e300, sum = 0;
+    for (int64_t k = 0; k < n; ++k) largest = std::max(largest, element(logits, i * n + k));
+    for (int64_t k = 0; k < n; ++k) sum += std::exp(element(logits, i * n + k) - largest);
+    const double lse = largest + std::log(sum);
+    double loss = (1 - o.label_smoothing) * w(id) * (lse - element(logits, i * n + id));
+    for (int64_t k = 0; k < n; ++k)
+      loss += o.label_smoothing / static_cast<double>(n) * w(k) * (lse - element(logits, i * n + k));
+    result.losses.back() = loss;
+  }
+  return result;
+}
+
+double reduced(const Expected& e, LossReduction reduction) {
+  double sum = 0;
+  for (double loss : e.losses) sum += loss;
+  return reduction == LossReduction::mean ? sum / e.divisor : sum;
+}
+
+std::vector<CrossEntropyOptions> all_options() {
+  std::vector<CrossEntropyOptions> list;
+  for (int64_t ignored : {-100, 3})
+    for (double smoothing : {0.0, 0.25})
+      for (LossReduction reduction : {LossReduction::mean, LossReduction::sum, LossReduction::none})
+        list.push_back({ignored, smoothing, reduction});
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("cross entropy: the formula with every option") {
+  for (DType dtype : {f64, f32, bf16, f16})
+    for (int64_t classes : {5, 65}) {
+      const Tensor logits = filled({4, 3, classes}, dtype, scattered);
+      const Tensor targets = filled({4, 3}, classes == 5 ? i64 : i32, [](int64_t i) { return i % 5; });
+      const Tensor weight =
+          filled({classes}, dtype, [](int64_t i) { return 0.25 * static_cast<double>(1 + i % 4); });
+      const double tolerance = dtype == f64 ? 1e-14 : dtype == f32 ? 1e-6 : dtype == f16 ? 0x1p-10 : 0x1p-7;
+      for (const Tensor& w : {Tensor(), weight})
+        for (const CrossEntropyOptions& o : all_options()) {
+          const Expected expected = by_formula(logits, targets, w, o);
+          const Tensor loss = ops::cross_entropy(logits, targets, w, o).loss;
+          CHECK(loss.dtype() == dtype);
+          if (o.reduction != LossReduction::none) {
+            CHECK(loss.shape() == Shape{});
+            CHECK(std::abs(loss.item() / reduced(expected, o.reduction) - 1) <= tolerance);
+            continue;
+          }
+          REQUIRE(loss.shape() == targets.shape());
+          for (int64_t i = 0; i < loss.numel(); ++i)
+            CHECK(std::abs(element(loss, i) - expected.losses[static_cast<size_t>(i)]) <= 8 * tolerance);
+        }
+    }
+}
+
+TEST_CASE("cross entropy: the gradient is the slope of the loss") {
+  const Tensor logits = filled({6, 7}, f64, scattered);
+  const Tensor targets = filled({6}, i64, [](int64_t i) { return i % 5; });
+  const Tensor weight = filled({7}, f64, [](int64_t i) { return 0.5 + 0.25 * static_cast<double>(i); });
+  for (const Tensor& w : {Tensor(), weight})
+    for (const CrossEntropyOptions& o : all_options()) {
+      const auto forward = ops::cross_entropy(logits, targets, w, o);
+      const Tensor dloss =
+          filled(forward.loss.shape(), f64, [](int64_t i) { return 1.5 + static_cast<double>(i); });
+      const Tensor gradient = ops::cross_entropy_backward(dloss, logits, targets, w, forward, o);
+      const auto value = [&](const Tensor& x) {
+        const auto losses = elements(ops::cross_entropy(x, targets, w, o).loss);
+        double sum = 0;
+        for (size_t i = 0; i < losses.size(); ++i) sum += losses[i] * (1.5 + static_cast<double>(i));
+        return sum;
+      };
+      for (int64_t i = 0; i < logits.numel(); ++i) {
+        const double h = 1e-5;
+        Tensor up = logits.clone(), down = logits.clone();
+        up.data<double>()[i] += h;
+        down.data<double>()[i] -= h;
+        CHECK(element(gradient, i) == doctest::Approx((value(up) - value(down)) / (2 * h)).epsilon(1e-6));
+      }
+    }
+}
+
+TEST_CASE("cross entropy: logits of any size, no target, threads, layout") {
+  const Tensor huge = Tensor::from<float>({3e38f, -3e38f, 0, 1e38f, 1e38f, -1e38f}, {2, 3});
+  CHECK(
+      element(ops::cross_entropy(huge, Tensor::from<int64_t>({0, 1}), {}, {.reduction = LossReduction::none})
+                  .loss,
+              1) == doctest::Approx(0));
+  const Tensor ignored = Tensor::from<int64_t>({-100, -100});
+  CHECK(std::isnan(ops::cross_entropy(huge, ignored).loss.item()));
+  CHECK(ops::cross_entropy(huge, ignored, {}, {.reduction = LossReduction::sum}).loss.item() == 0);
+  const Tensor logits = filled({500, 65}, f32, scattered);
+  const Tensor targets = filled({500}, i64, [](int64_t i) { return i % 65; });
+  CHECK(same_for_any_threads([&] { return ops::cross_entropy(logits, targets).loss; }));
+  CHECK(same_for_any_threads([&] {
+    return ops::cross_entropy_backward(Tensor::scalar(1.f), logits, targets, {},
+                                       ops::cross_entropy(logits, targets), {});
+  }));
+  const Tensor strided = logits.transpose(0, 1).contiguous().transpose(0, 1);
+  CHECK(same_bits(ops::cross_entropy(strided, targets).loss, ops::cross_entropy(logits, targets).loss));
+}
+
+TEST_CASE("cross entropy: an id that is no class is named with its position and the limit") {
+  const Tensor logits = Tensor::zeros({2, 2, 5}, f32);
+  const Tensor targets = Tensor::from<int64_t>({0, 1, 5, 2}, {2, 2});
+  try {
+    ops::cross_entropy(logits, targets);
+    FAIL("expected an IndexError");
+  } catch (const IndexError& error) {
+    const std::string message = error.what();
+    CHECK(message.find("target 5") != std::string::npos);
+    CHECK(message.find("(1, 0)") != std::string::npos);
+    CHECK(message.find("from 0 to 4") != std::string::npos);
+  }
+  CHECK_THROWS_AS(ops::cross_entropy(logits, Tensor::zeros({2}, i64)), ShapeError);
+  CHECK_THROWS_AS(ops::cross_entropy(logits, Tensor::zeros({2, 2}, f32)), DTypeError);
+  CHECK_THROWS_AS(ops::cross_entropy(logits, Tensor::zeros({2, 2}, i64), Tensor::zeros({4}, f32)),
+                  ShapeError);
+  CHECK_THROWS_AS(ops::cross_entropy(logits, Tensor::zeros({2, 2}, i64), {}, {.label_smoothing = 1.5}),
+                  ValueError);
+  CHECK(ops::cross_entropy(logits.to(meta()), targets.to(meta())).loss.shape() == Shape{});
+}
