@@ -31,6 +31,7 @@ class Tensor {
   static Tensor empty_like(const Tensor& other) { return empty(other.shape_, other.dtype_, other.device()); }
   /// All bytes zero.
   static Tensor zeros(const Shape& shape, DType dtype, Device device = cpu());
+  static Tensor zeros_like(const Tensor& other) { return zeros(other.shape_, other.dtype_, other.device()); }
   /// A copy of `values` in row-major order. Throws ShapeError when their number is not the shape's.
   template <class T>
   static Tensor from(std::span<const T> values, const Shape& shape);

@@ -1,33 +1,190 @@
 #include "autograd/functions/arithmetic.h"
+
+#include "autograd/functions/broadcasting.h"
+#include "autograd/functions/cast.h"
+#include "autograd/functions/unary.h"
+#include "autograd/functions/where.h"
 #include "autograd/record.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/creation.h"
+#include "tensor/ops/unary.h"
+
 namespace tessera {
+namespace {
+
+/// How one operand looked: its gradient is brought back to that.
+struct Operand {
+  Shape shape;
+  DType dtype;
+  explicit Operand(const Variable& x) : shape(x.shape()), dtype(x.dtype()) {}
+  Variable gradient(const Variable& full) const { return cast(sum_to(full, shape), dtype); }
+};
+
+}  // namespace
+
 Variable add(const Variable& a, const Variable& b) {
-  return record("add", ops::add(a.value(), b.value()), {a, b}, saved(),
-                [](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-                  return {dy[0], dy[0]};
-                });
+  return record(
+      "add", ops::add(a.value(), b.value()), {a, b}, saved(),
+      [oa = Operand(a), ob = Operand(b)](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
+        return {wanted[0] ? oa.gradient(dy[0]) : Variable(), wanted[1] ? ob.gradient(dy[0]) : Variable()};
+      });
 }
+
 Variable sub(const Variable& a, const Variable& b) {
-  return record("sub", ops::sub(a.value(), b.value()), {a, b}, saved(),
-                [](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-                  const Tensor zero = Tensor::zeros(dy[0].shape(), dy[0].dtype());
-                  return {dy[0], sub(Variable(zero), dy[0])};
-                });
+  return record(
+      "sub", ops::sub(a.value(), b.value()), {a, b}, saved(),
+      [oa = Operand(a), ob = Operand(b)](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
+        return {wanted[0] ? oa.gradient(dy[0]) : Variable(),
+                wanted[1] ? ob.gradient(neg(dy[0])) : Variable()};
+      });
 }
+
 Variable mul(const Variable& a, const Variable& b) {
   return record(
-      "mul", ops::mul(a.value(), b.value()), {a, b}, saved(a, b),
-      [](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
-        return {wanted[0] ? mul(dy[0], s[1]) : Variable(), wanted[1] ? mul(dy[0], s[0]) : Variable()};
+      "mul", ops::mul(a.value(), b.value()), {a, b},
+      saved(saved_if(b.requires_grad(), a), saved_if(a.requires_grad(), b)),
+      [oa = Operand(a), ob = Operand(b)](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+        return {wanted[0] ? oa.gradient(mul(dy[0], s[1])) : Variable(),
+                wanted[1] ? ob.gradient(mul(dy[0], s[0])) : Variable()};
       });
 }
-void add_(const Variable& a, const Variable& b) {
+
+Variable div(const Variable& a, const Variable& b) {
+  const SavedItem quotient = b.requires_grad() ? SavedItem(saved_output(0)) : SavedItem();
+  return record(
+      "div", ops::div(a.value(), b.value()), {a, b}, saved(b, quotient),
+      [oa = Operand(a), ob = Operand(b)](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+        const Variable da = div(dy[0], s[0]);
+        return {wanted[0] ? oa.gradient(da) : Variable(),
+                wanted[1] ? ob.gradient(neg(mul(da, s[1]))) : Variable()};
+      });
+}
+
+Variable pow(const Variable& a, const Variable& b) {
+  return record(
+      "pow", ops::pow(a.value(), b.value()), {a, b}, saved(a, b),
+      [oa = Operand(a), ob = Operand(b)](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+        Gradients gradients(2);
+        const Variable x = s[0], y = s[1];
+        if (wanted[0]) gradients[0] = oa.gradient(dy[0] * y * pow(x, y - 1));
+        if (wanted[1]) {
+          const Tensor zero_base = ops::equal(x.value(), Scalar(0));
+          const Variable safe = where(zero_base, Variable(ops::ones(x.shape(), x.dtype(), x.device())), x);
+          gradients[1] = ob.gradient(dy[0] * pow(x, y) * log(safe));
+        }
+        return gradients;
+      });
+}
+
+namespace {
+
+/// The gradient for the operand that `taken` marks; half of it where the operands are `equal`.
+Variable share(const Variable& dy, const Tensor& taken, const Tensor& equal) {
+  const Variable none = Tensor::zeros_like(dy.value());
+  return where(equal, dy * 0.5, where(taken, dy, none));
+}
+
+Variable extremum(const char* name, const Variable& a, const Variable& b, Tensor result, bool largest) {
+  return record(
+      name, std::move(result), {a, b}, saved(a, b),
+      [=, oa = Operand(a), ob = Operand(b)](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+        const Tensor x = s.tensor(0), y = s.tensor(1);
+        const Tensor equal = ops::equal(x, y);
+        const Tensor first = largest ? ops::greater(x, y) : ops::less(x, y);
+        const Tensor second = largest ? ops::greater(y, x) : ops::less(y, x);
+        return {wanted[0] ? oa.gradient(share(dy[0], first, equal)) : Variable(),
+                wanted[1] ? ob.gradient(share(dy[0], second, equal)) : Variable()};
+      });
+}
+
+}  // namespace
+
+Variable maximum(const Variable& a, const Variable& b) {
+  return extremum("maximum", a, b, ops::maximum(a.value(), b.value()), true);
+}
+
+Variable minimum(const Variable& a, const Variable& b) {
+  return extremum("minimum", a, b, ops::minimum(a.value(), b.value()), false);
+}
+
+Variable neg(const Variable& x) {
+  return record("neg", ops::neg(x.value()), {x}, saved(),
+                [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {neg(dy[0])}; });
+}
+
+Variable add(const Variable& x, const Scalar& number) {
+  return record("add", ops::add(x.value(), number), {x}, saved(),
+                [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0]}; });
+}
+
+Variable mul(const Variable& x, const Scalar& number) {
+  return record(
+      "mul", ops::mul(x.value(), number), {x}, saved(),
+      [number](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {mul(dy[0], number)}; });
+}
+
+Variable pow(const Variable& x, const Scalar& number) {
+  return record("pow", ops::pow(x.value(), number), {x}, saved(x),
+                [n = number.real()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+                  if (n == 0) return {Variable(Tensor::zeros_like(dy[0].value()))};
+                  return {dy[0] * n * pow(s[0], n - 1)};
+                });
+}
+
+Variable sub(const Scalar& number, const Variable& x) {
+  return record("sub", ops::sub(number, x.value()), {x}, saved(),
+                [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {neg(dy[0])}; });
+}
+
+Variable div(const Scalar& number, const Variable& x) {
+  return record("div", ops::div(number, x.value()), {x}, saved(x),
+                [n = number.real()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+                  const Variable reciprocal = div(Scalar(1.0), s[0]);
+                  return {dy[0] * (-n) * reciprocal * reciprocal};
+                });
+}
+
+Variable operator-(const Variable& x, const Scalar& n) {
+  return record("sub", ops::sub(x.value(), n), {x}, saved(),
+                [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0]}; });
+}
+
+Variable operator/(const Variable& x, const Scalar& n) {
+  return record("div", ops::div(x.value(), n), {x}, saved(),
+                [n](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0] / n}; });
+}
+
+void add_(const Variable& x, const Variable& y) {
   record_in_place(
-      "add_", a, {a, b}, saved(), [&] { ops::add_(a.value(), b.value()); },
-      [](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-        return {dy[0], dy[0]};
+      "add_", x, {x, y}, saved(), [&] { ops::add_(x.value(), y.value()); },
+      [oy = Operand(y)](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
+        return {dy[0], wanted[1] ? oy.gradient(dy[0]) : Variable()};
       });
 }
+
+void sub_(const Variable& x, const Variable& y) {
+  record_in_place(
+      "sub_", x, {x, y}, saved(), [&] { ops::sub_(x.value(), y.value()); },
+      [oy = Operand(y)](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
+        return {dy[0], wanted[1] ? oy.gradient(neg(dy[0])) : Variable()};
+      });
+}
+
+void mul_(const Variable& x, const Variable& y) {
+  const Variable before = y.requires_grad() && grad_mode() ? Variable(x.value().clone()) : Variable();
+  record_in_place(
+      "mul_", x, {x, y}, saved(before, saved_if(x.requires_grad(), y)),
+      [&] { ops::mul_(x.value(), y.value()); },
+      [oy = Operand(y)](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+        return {wanted[0] ? mul(dy[0], s[1]) : Variable(),
+                wanted[1] ? oy.gradient(mul(dy[0], s[0])) : Variable()};
+      });
+}
+
+void mul_(const Variable& x, const Scalar& number) {
+  record_in_place(
+      "mul_", x, {x}, saved(), [&] { ops::mul_(x.value(), number); },
+      [number](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {mul(dy[0], number)}; });
+}
+
 }  // namespace tessera

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "autograd/variable.h"
+
+/// Activation functions, each with its derivative fused in one pass. The derivatives (`gelu_backward(x, dy)`
+/// and so on) are differentiable themselves.
+namespace tessera {
+
+/// max(x, 0). Saves x.
+Variable relu(const Variable& x);
+/// x Phi(x), Phi the normal distribution function, by erf (Hendrycks & Gimpel 2016). Saves x.
+Variable gelu(const Variable& x);
+/// GELU by its tanh approximation. Saves x.
+Variable gelu_tanh(const Variable& x);
+/// x sigmoid(x). Saves x.
+Variable silu(const Variable& x);
+/// log(1 + exp(x)). Saves x.
+Variable softplus(const Variable& x);
+/// Saves the result.
+Variable tanh(const Variable& x);
+/// 1 / (1 + exp(-x)). Saves the result.
+Variable sigmoid(const Variable& x);
+
+/// dy times the derivative at x.
+Variable relu_backward(const Variable& x, const Variable& dy);
+Variable gelu_backward(const Variable& x, const Variable& dy);
+Variable gelu_tanh_backward(const Variable& x, const Variable& dy);
+Variable silu_backward(const Variable& x, const Variable& dy);
+Variable softplus_backward(const Variable& x, const Variable& dy);
+/// dy times the derivative where the function's result is y.
+Variable tanh_backward(const Variable& y, const Variable& dy);
+Variable sigmoid_backward(const Variable& y, const Variable& dy);
+
+}  // namespace tessera

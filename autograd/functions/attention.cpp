@@ -1,0 +1,141 @@
+#include "autograd/functions/attention.h"
+
+#include <cmath>
+
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/matmul.h"
+#include "autograd/functions/reduction.h"
+#include "autograd/functions/shaping.h"
+#include "autograd/functions/softmax.h"
+#include "autograd/functions/view.h"
+#include "autograd/functions/where.h"
+#include "autograd/record.h"
+#include "tensor/ops/binary.h"
+#include "tensor/ops/creation.h"
+#include "tensor/ops/ternary.h"
+#include "tensor/ops/unary.h"
+#include "tensor/random_context.h"
+
+namespace tessera {
+namespace {
+
+double scale_of(const AttentionOptions& options, int64_t width) {
+  return options.scale != 0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(width));
+}
+
+/// The context in which a forward drew its mask, for a backward that may run in another.
+struct Draw {
+  AttentionOptions options;
+  RandomContext context;
+  explicit Draw(const AttentionOptions& o)
+      : options(o), context(o.dropout > 0 ? random_context() : RandomContext()) {}
+};
+
+/// The composed weights (B, H, T_q, T_k), before and after dropout.
+struct Weights {
+  Variable all, kept;
+};
+
+Weights weights_of(const Variable& q, const Variable& k, const AttentionOptions& o, const Variable& mask) {
+  const int64_t queries = q.size(2), keys = k.size(2);
+  const double lowest = -std::numeric_limits<double>::infinity();
+  Variable scores = matmul(q, transpose(k, -1, -2)) * scale_of(o, q.size(3));
+  if (o.causal) {
+    const Tensor row = ops::arange(keys - queries, keys, 1, i64, q.device()).unsqueeze(1);
+    scores = masked_fill(scores, ops::less(row, ops::arange(keys, i64, q.device())), lowest);
+  }
+  if (mask.defined())
+    scores =
+        mask.dtype() == boolean ? masked_fill(scores, ops::logical_not(mask.value()), lowest) : scores + mask;
+  const Variable weights = softmax(scores, -1);
+  if (o.dropout == 0) return {weights, weights};
+  return {weights, weights * Variable(ops::attention_dropout(weights.shape(), o, q.dtype(), q.device()))};
+}
+
+/// The backward in differentiable functions: what create_graph differentiates again.
+Gradients composed_backward(const Variable& q, const Variable& k, const Variable& v, const Variable& dout,
+                            const AttentionOptions& o) {
+  const Weights w = weights_of(q, k, o, {});
+  Variable dw = matmul(dout, transpose(v, -1, -2));
+  if (o.dropout > 0) dw = dw * Variable(ops::attention_dropout(dw.shape(), o, q.dtype(), q.device()));
+  const Variable ds = w.all * (dw - sum(dw * w.all, {-1}, true)) * scale_of(o, q.size(3));
+  return {matmul(ds, k), matmul(transpose(ds, -1, -2), q), matmul(transpose(w.kept, -1, -2), dout)};
+}
+
+Tensor heads_inside(const Tensor& like) {
+  return Tensor::empty({like.size(0), like.size(2), like.size(1), like.size(3)}, like.dtype(), like.device())
+      .transpose(1, 2);
+}
+
+/// A third of qkv (B, T, 3 C) as (B, H, T, D).
+template <class X>
+X third_of(const X& qkv, int64_t heads, int64_t which) {
+  if constexpr (std::is_same_v<X, Tensor>) {
+    const int64_t width = qkv.size(2) / 3;
+    return qkv.narrow(2, which * width, width)
+        .view({qkv.size(0), qkv.size(1), heads, width / heads})
+        .transpose(1, 2);
+  } else {
+    const int64_t width = qkv.size(2) / 3;
+    const Variable part = narrow(qkv, 2, which * width, width);
+    return transpose(reshape(part, {qkv.size(0), qkv.size(1), heads, width / heads}), 1, 2);
+  }
+}
+
+}  // namespace
+
+Variable scaled_dot_product_attention(const Variable& q, const Variable& k, const Variable& v,
+                                      const AttentionOptions& options, const Variable& mask) {
+  if (mask.defined()) return matmul(weights_of(q, k, options, mask).kept, v);
+  ops::Attention result = ops::attention(q.value(), k.value(), v.value(), options);
+  const Tensor log_sum_exp = result.log_sum_exp;
+  return record(
+      "scaled_dot_product_attention", std::move(result.out), {q, k, v},
+      saved(q, k, v, saved_output(0), log_sum_exp),
+      [draw = Draw(options)](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+        RandomContextScope same_mask(draw.context);
+        if (grad_mode()) return composed_backward(s[0], s[1], s[2], dy[0], draw.options);
+        const Tensor x = s.tensor(0), y = s.tensor(1), z = s.tensor(2);
+        const Tensor dq = heads_inside(x), dk = heads_inside(y), dv = heads_inside(z);
+        ops::attention_backward(x, y, z, {s.tensor(3), s.tensor(4)}, dy[0].value(), draw.options, dq, dk, dv);
+        return {Variable(dq), Variable(dk), Variable(dv)};
+      });
+}
+
+Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptions& options) {
+  require<ShapeError>(qkv.rank() == 3 && heads >= 1 && qkv.size(2) % (3 * heads) == 0,
+                      "self_attention: expected qkv (B, T, 3 C) with C divisible by ", heads, " heads, got ",
+                      to_string(qkv));
+  const Tensor x = qkv.value();
+  const int64_t batch = x.size(0), time = x.size(1), width = x.size(2) / 3;
+  const ops::Attention result =
+      ops::attention(third_of(x, heads, 0), third_of(x, heads, 1), third_of(x, heads, 2), options);
+  const Tensor joined = result.out.transpose(1, 2).view({batch, time, width});
+  return record(
+      "self_attention", joined, {qkv}, saved(qkv, saved_output(0), result.log_sum_exp),
+      [draw = Draw(options), heads, width](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+        RandomContextScope same_mask(draw.context);
+        const auto split = [&](const Tensor& t) {
+          return t.view({t.size(0), t.size(1), heads, width / heads}).transpose(1, 2);
+        };
+        if (grad_mode()) {
+          const Variable all = s[0];
+          const Variable dout =
+              transpose(reshape(dy[0], {dy[0].size(0), dy[0].size(1), heads, width / heads}), 1, 2);
+          Gradients parts = composed_backward(third_of(all, heads, 0), third_of(all, heads, 1),
+                                              third_of(all, heads, 2), dout, draw.options);
+          std::vector<Variable> joined_parts;
+          for (int i = 0; i < 3; ++i)
+            joined_parts.push_back(reshape(transpose(parts[i], 1, 2), {all.size(0), all.size(1), width}));
+          return {cat(joined_parts, 2)};
+        }
+        const Tensor all = s.tensor(0), gradient = Tensor::empty_like(all);
+        ops::attention_backward(third_of(all, heads, 0), third_of(all, heads, 1), third_of(all, heads, 2),
+                                {split(s.tensor(1)), s.tensor(2)}, split(dy[0].value().contiguous()),
+                                draw.options, third_of(gradient, heads, 0), third_of(gradient, heads, 1),
+                                third_of(gradient, heads, 2));
+        return {Variable(gradient)};
+      });
+}
+
+}  // namespace tessera

@@ -1,0 +1,69 @@
+#include "autograd/functions/where.h"
+
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/broadcasting.h"
+#include "autograd/record.h"
+#include "tensor/ops/binary.h"
+#include "tensor/ops/creation.h"
+#include "tensor/ops/ternary.h"
+
+namespace tessera {
+
+Variable where(const Tensor& condition, const Variable& a, const Variable& b) {
+  return record(
+      "where", ops::where(condition, a.value(), b.value()), {a, b}, saved(condition),
+      [sa = a.shape(), sb = b.shape()](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+        const Variable none = Tensor::zeros_like(dy[0].value());
+        const Tensor chosen = s.tensor(0);
+        return {wanted[0] ? sum_to(where(chosen, dy[0], none), sa) : Variable(),
+                wanted[1] ? sum_to(where(chosen, none, dy[0]), sb) : Variable()};
+      });
+}
+
+Variable masked_fill(const Variable& x, const Tensor& mask, const Scalar& number) {
+  require<ShapeError>(broadcast_shapes(x.shape(), mask.shape(), "masked_fill") == x.shape(),
+                      "masked_fill: the mask ", mask.shape(), " does not broadcast to ", x.shape());
+  return where(mask, Variable(ops::full({}, number, x.dtype(), x.device())), x);
+}
+
+Variable clamp(const Variable& x, const Scalar& low, const Scalar& high) {
+  return record("clamp", ops::clamp(x.value(), low, high), {x}, saved(x),
+                [low, high](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+                  const Tensor inside = ops::logical_and(ops::greater_equal(s.tensor(0), low),
+                                                         ops::less_equal(s.tensor(0), high));
+                  return {where(inside, dy[0], Variable(Tensor::zeros_like(dy[0].value())))};
+                });
+}
+
+Variable lerp(const Variable& a, const Variable& b, double weight) {
+  return record(
+      "lerp", ops::lerp(a.value(), b.value(), weight), {a, b}, saved(),
+      [=, sa = a.shape(), sb = b.shape()](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
+        return {wanted[0] ? sum_to(dy[0] * (1 - weight), sa) : Variable(),
+                wanted[1] ? sum_to(dy[0] * weight, sb) : Variable()};
+      });
+}
+
+Variable addcmul(const Variable& x, const Variable& a, const Variable& b, double factor) {
+  return record("addcmul", ops::addcmul(x.value(), a.value(), b.value(), factor), {x, a, b},
+                saved(saved_if(b.requires_grad(), a), saved_if(a.requires_grad(), b)),
+                [=, sx = x.shape(), sa = a.shape(), sb = b.shape()](Saved& s, const Incoming& dy,
+                                                                    const Wanted& wanted) -> Gradients {
+                  return {wanted[0] ? sum_to(dy[0], sx) : Variable(),
+                          wanted[1] ? sum_to(dy[0] * s[1] * factor, sa) : Variable(),
+                          wanted[2] ? sum_to(dy[0] * s[0] * factor, sb) : Variable()};
+                });
+}
+
+Variable addcdiv(const Variable& x, const Variable& a, const Variable& b, double factor) {
+  return record("addcdiv", ops::addcdiv(x.value(), a.value(), b.value(), factor), {x, a, b},
+                saved(saved_if(b.requires_grad(), a), b),
+                [=, sx = x.shape(), sa = a.shape(), sb = b.shape()](Saved& s, const Incoming& dy,
+                                                                    const Wanted& wanted) -> Gradients {
+                  const Variable da = dy[0] * factor / s[1];
+                  return {wanted[0] ? sum_to(dy[0], sx) : Variable(), wanted[1] ? sum_to(da, sa) : Variable(),
+                          wanted[2] ? sum_to(neg(da * s[0] / s[1]), sb) : Variable()};
+                });
+}
+
+}  // namespace tessera

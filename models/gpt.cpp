@@ -1,0 +1,107 @@
+#include "models/gpt.h"
+
+#include <cmath>
+
+#include "autograd/functions/activation.h"
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/matmul.h"
+#include "autograd/grad_mode.h"
+#include "tensor/ops/creation.h"
+
+namespace tessera::models {
+
+Variable Mlp::forward(const Variable& x) {
+  return drop(proj(gelu(fc(x))));
+}
+
+Variable Block::forward(const Variable& x) {
+  const Variable h = x + attn(ln_1(x));
+  return h + mlp(ln_2(h));
+}
+
+Variable Block::forward(const Variable& x, nn::KeyValueCache& cache) {
+  const Variable h = x + attn(ln_1(x), cache);
+  return h + mlp(ln_2(h));
+}
+
+namespace {
+
+void check(const GptOptions& o) {
+  const auto at_least_one = [](int64_t value, const char* name) {
+    require<ConfigError>(value >= 1, "Gpt: ", name, " is to be at least 1, got ", value);
+  };
+  at_least_one(o.vocabulary, "vocabulary");
+  at_least_one(o.block_size, "block_size");
+  at_least_one(o.layers, "layers");
+  at_least_one(o.heads, "heads");
+  at_least_one(o.width, "width");
+  require<ConfigError>(o.width % o.heads == 0, "Gpt: ", o.heads, " heads do not divide the width ", o.width);
+}
+
+}  // namespace
+
+Gpt::Gpt(Options options) : o(options) {
+  check(o);
+  // Residual paths add up over 2 L projections: GPT-2 shrinks their first numbers accordingly.
+  const init::Program projection = init::normal(0.02 / std::sqrt(2.0 * static_cast<double>(o.layers)));
+  for (int64_t i = 0; i < o.layers; ++i)
+    blocks.push({.width = o.width,
+                 .heads = o.heads,
+                 .dropout = o.dropout,
+                 .bias = o.bias,
+                 .qkv_bias = o.qkv_bias,
+                 .projection_init = projection});
+}
+
+Variable Gpt::embed(const Tensor& ids, int64_t first_position) {
+  require<ShapeError>(ids.rank() == 2, "Gpt: expected ids (B, T), got ", describe(ids));
+  const int64_t last = first_position + ids.size(1);
+  require<ShapeError>(last <= o.block_size, "Gpt: ", last, " positions do not fit the block size ",
+                      o.block_size, "; ids are ", describe(ids));
+  const Tensor positions = ops::arange(first_position, last, 1, i64, ids.device());
+  return drop(wte(ids) + wpe(positions));  // (B, T, C) + (T, C)
+}
+
+Variable Gpt::logits(const Variable& x) {
+  const Variable h = ln_f(x);
+  return head ? (*head)(h) : linear(h, wte.weight);
+}
+
+Variable Gpt::forward(const Tensor& ids) {
+  Variable x = embed(ids, 0);
+  for (Block* block : blocks) x = (*block)(x);
+  return logits(x);
+}
+
+Variable Gpt::forward(const Tensor& ids, GptCache& cache) {
+  NoGrad no_grad;
+  require<ValueError>(cache.blocks.size() == blocks.size(), "Gpt: the cache has ", cache.blocks.size(),
+                      " blocks, the model ", blocks.size(), "; make it by make_cache");
+  Variable x = embed(ids, cache.length());
+  for (size_t i = 0; i < blocks.size(); ++i) x = blocks[i](x, cache.blocks[i]);
+  return logits(x);
+}
+
+GptCache Gpt::make_cache(int64_t batch) const {
+  GptCache cache;
+  const Shape shape{batch, o.heads, o.block_size, o.width / o.heads};
+  for (int64_t i = 0; i < o.layers; ++i)
+    cache.blocks.push_back({.keys = Tensor::empty(shape, wte.weight.dtype(), wte.weight.device()),
+                            .values = Tensor::empty(shape, wte.weight.dtype(), wte.weight.device())});
+  return cache;
+}
+
+int64_t parameter_count(const GptOptions& o) {
+  const int64_t c = o.width;
+  const int64_t norm = c + (o.bias ? c : 0);
+  const int64_t attention = 4 * c * c + (o.qkv_bias ? 3 * c : 0) + (o.bias ? c : 0);
+  const int64_t mlp = 8 * c * c + (o.bias ? 5 * c : 0);
+  return (o.vocabulary * (o.tie_weights ? 1 : 2) + o.block_size) * c +
+         o.layers * (2 * norm + attention + mlp) + norm;
+}
+
+int64_t flops_per_token(const GptOptions& o) {
+  return 6 * (parameter_count(o) - o.block_size * o.width) + 12 * o.layers * o.width * o.block_size;
+}
+
+}  // namespace tessera::models

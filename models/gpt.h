@@ -1,0 +1,121 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nn/attention.h"
+#include "nn/containers.h"
+#include "nn/dropout.h"
+#include "nn/embedding.h"
+#include "nn/linear.h"
+#include "nn/normalization.h"
+
+/// GPT-2's architecture, as nanoGPT trains it. Legend: B batch, T time, C width, V vocabulary.
+namespace tessera::models {
+
+struct GptOptions {
+  int64_t vocabulary = 65;
+  int64_t block_size = 64;  ///< the longest context, in tokens
+  int64_t layers = 4;
+  int64_t heads = 4;
+  int64_t width = 128;
+  double dropout = 0;
+  bool bias = false;        ///< in linear layers and layer norms
+  bool qkv_bias = false;    ///< in the queries, keys and values
+  bool tie_weights = true;  ///< the head is the token embedding; else its own, without bias
+};
+
+struct MlpOptions {
+  int64_t width = 0;
+  double dropout = 0;
+  bool bias = true;
+  init::Program projection_init = init::normal(0.02);
+};
+
+/// C -> 4C, GELU, 4C -> C, dropout.
+struct Mlp : nn::Layer<Mlp> {
+  using Options = MlpOptions;
+  Options o;
+  nn::Linear& fc = add<nn::Linear>("fc", {.in = o.width, .out = 4 * o.width, .bias = o.bias});
+  nn::Linear& proj = add<nn::Linear>(
+      "proj", {.in = 4 * o.width, .out = o.width, .bias = o.bias, .weight_init = o.projection_init});
+  nn::Dropout& drop = add<nn::Dropout>("drop", o.dropout);
+
+  explicit Mlp(Options options) : o(std::move(options)) {}
+  std::string kind() const override { return "Mlp"; }
+  Variable forward(const Variable& x);
+};
+
+struct BlockOptions {
+  int64_t width = 0;
+  int64_t heads = 1;
+  double dropout = 0;
+  bool bias = true;
+  bool qkv_bias = true;
+  init::Program projection_init = init::normal(0.02);
+};
+
+/// x + attention(norm(x)), then + mlp(norm(x)). x (B, T, C).
+struct Block : nn::Layer<Block> {
+  using Options = BlockOptions;
+  Options o;
+  nn::LayerNorm& ln_1 = add<nn::LayerNorm>("ln_1", o.width, o.bias);
+  nn::CausalSelfAttention& attn =
+      add<nn::CausalSelfAttention>("attn", {.width = o.width,
+                                            .heads = o.heads,
+                                            .dropout = o.dropout,
+                                            .qkv_bias = o.qkv_bias,
+                                            .projection_bias = o.bias,
+                                            .projection_init = o.projection_init});
+  nn::LayerNorm& ln_2 = add<nn::LayerNorm>("ln_2", o.width, o.bias);
+  Mlp& mlp = add<Mlp>(
+      "mlp", {.width = o.width, .dropout = o.dropout, .bias = o.bias, .projection_init = o.projection_init});
+
+  explicit Block(Options options) : o(std::move(options)) {}
+  std::string kind() const override { return "Block"; }
+  Variable forward(const Variable& x);
+  Variable forward(const Variable& x, nn::KeyValueCache& cache);
+};
+
+/// What cached decoding keeps: a key/value cache per block. All have the same length.
+struct GptCache {
+  std::vector<nn::KeyValueCache> blocks;
+  int64_t length() const { return blocks.empty() ? 0 : blocks.front().length; }
+};
+
+/// The decoder-only transformer: ids (B, T) i64 to logits (B, T, V).
+struct Gpt : nn::Layer<Gpt> {
+  using Options = GptOptions;
+  Options o;
+  nn::Embedding& wte = add<nn::Embedding>("wte", {.count = o.vocabulary, .width = o.width});
+  nn::Embedding& wpe = add<nn::Embedding>("wpe", {.count = o.block_size, .width = o.width});
+  nn::Dropout& drop = add<nn::Dropout>("drop", o.dropout);
+  nn::ModuleList<Block>& blocks = add<nn::ModuleList<Block>>("blocks");
+  nn::LayerNorm& ln_f = add<nn::LayerNorm>("ln_f", o.width, o.bias);
+  nn::Linear* head =
+      o.tie_weights ? nullptr : &add<nn::Linear>("head", {.in = o.width, .out = o.vocabulary, .bias = false});
+
+  /// Throws ConfigError for sizes below 1, or heads that do not divide the width.
+  explicit Gpt(Options options);
+  std::string kind() const override { return "Gpt"; }
+
+  /// Throws ShapeError when T passes the block size, IndexError for an id outside the vocabulary.
+  Variable forward(const Tensor& ids);
+  /// Cached decoding: `ids` are the positions after those in `cache`. Gradients are not recorded.
+  Variable forward(const Tensor& ids, GptCache& cache);
+
+  /// An empty cache for `batch` sequences of up to the block size.
+  GptCache make_cache(int64_t batch) const;
+
+ private:
+  Variable embed(const Tensor& ids, int64_t first_position);
+  Variable logits(const Variable& x);
+};
+
+/// Floating-point operations to train on one token, by nanoGPT's estimate (Chowdhery et al. 2022, appendix
+/// B): 6 (P - positions) + 12 L C T.
+int64_t flops_per_token(const GptOptions& options);
+/// Parameters of the model, by the formula.
+int64_t parameter_count(const GptOptions& options);
+
+}  // namespace tessera::models

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/gpt.h"
+
+namespace tessera::models {
+
+/// A model and the recipe that trains it: what `gptlite train --preset NAME` starts from.
+struct Preset {
+  std::string name;
+  GptOptions model;
+  int64_t batch_size = 12;
+  int64_t steps = 2000;
+  double learning_rate = 1e-3;
+  double min_learning_rate = 1e-4;
+  int64_t warmup_steps = 100;
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double weight_decay = 0.1;
+  double gradient_clip = 1.0;
+};
+
+/// nanoGPT's recipe for a CPU: 4 layers, 4 heads, 128 wide, block 64; 804,096 parameters at 65 characters.
+GptOptions nano_cpu(int64_t vocabulary);
+/// nanoGPT's recipe for one GPU: 6, 6, 384, block 256, dropout 0.2; 10,745,088 parameters.
+GptOptions nano(int64_t vocabulary);
+/// 12, 12, 768, block 2048, untied head, no bias in queries, keys, values and head; 86,701,056 parameters.
+GptOptions gpt_lite(int64_t vocabulary);
+/// GPT-2's 124M (Radford et al. 2019), its vocabulary padded to 50304: for throughput.
+GptOptions gpt2(int64_t vocabulary = 50304);
+
+/// The preset of that name, for a vocabulary. Throws ConfigError listing the names.
+Preset preset(const std::string& name, int64_t vocabulary);
+/// "nano-cpu", "nano", "gpt-lite", "gpt2".
+std::vector<std::string> preset_names();
+
+}  // namespace tessera::models

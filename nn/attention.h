@@ -1,0 +1,45 @@
+#pragma once
+
+#include "nn/linear.h"
+
+namespace tessera::nn {
+
+/// The keys and values of the positions seen so far, of one attention layer: what cached decoding keeps.
+struct KeyValueCache {
+  Tensor keys;    ///< (B, H, capacity, D)
+  Tensor values;  ///< (B, H, capacity, D)
+  int64_t length = 0;
+};
+
+struct CausalSelfAttentionOptions {
+  int64_t width = 0;
+  int64_t heads = 1;
+  double dropout = 0;  ///< of the attention probabilities and of the result
+  bool qkv_bias = true;
+  bool projection_bias = true;
+  init::Program projection_init = init::normal(0.02);
+};
+
+/// Multi-head self-attention in which position t sees positions 0..t (Vaswani et al. 2017): one product for
+/// queries, keys and values, softmax(q k^T / sqrt(D)) v per head, and a projection. x (B, T, C) to (B, T, C).
+/// Throws ConfigError when `heads` does not divide `width`.
+struct CausalSelfAttention : Layer<CausalSelfAttention> {
+  using Options = CausalSelfAttentionOptions;
+  Options o;
+  Linear& c_attn = add<Linear>("c_attn", {.in = o.width, .out = 3 * o.width, .bias = o.qkv_bias});
+  Linear& c_proj = add<Linear>(
+      "c_proj", {.in = o.width, .out = o.width, .bias = o.projection_bias, .weight_init = o.projection_init});
+
+  explicit CausalSelfAttention(Options options);
+  std::string kind() const override { return "CausalSelfAttention"; }
+  std::string describe_options() const override { return text(o.heads, " heads of ", o.width / o.heads); }
+  Variable forward(const Variable& x);
+  /// Cached decoding: x holds the T positions after `cache.length`; they are appended. Throws ShapeError when
+  /// the cache's capacity is passed, AutogradError when a gradient would be needed.
+  Variable forward(const Variable& x, KeyValueCache& cache);
+
+ private:
+  Variable project(const Variable& heads_output);
+};
+
+}  // namespace tessera::nn

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "nn/layer.h"
+
+namespace tessera::nn {
+
+struct EmbeddingOptions {
+  int64_t count = 0;  ///< rows: the size of the vocabulary, or the number of positions
+  int64_t width = 0;
+  init::Program weight_init = init::normal(0.02);
+};
+
+/// A table of vectors looked up by id: ids (...) i64 or i32, weight (count, width), result (..., width).
+/// Throws IndexError for an id outside [0, count), naming the layer, the id, its position and the limit.
+struct Embedding : Layer<Embedding> {
+  using Options = EmbeddingOptions;
+  Options o;
+  Variable& weight = parameter("weight", {o.count, o.width}, o.weight_init);
+
+  explicit Embedding(Options options) : o(std::move(options)) {}
+  std::string kind() const override { return "Embedding"; }
+  std::string describe_options() const override { return text(o.count, " x ", o.width); }
+  Variable forward(const Tensor& ids);
+};
+
+}  // namespace tessera::nn

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "autograd/functions/activation.h"
+#include "autograd/functions/attention.h"
+#include "autograd/functions/dropout.h"
+#include "autograd/functions/indexing.h"
+#include "autograd/functions/matmul.h"
+#include "autograd/functions/normalization.h"
+#include "autograd/functions/softmax.h"
+#include "nn/loss.h"
+
+/// The functions behind the layers, for models written without modules.
+namespace tessera::nn {
+
+using tessera::dropout;
+using tessera::embedding;
+using tessera::gelu;
+using tessera::gelu_tanh;
+using tessera::layer_norm;
+using tessera::linear;
+using tessera::log_softmax;
+using tessera::relu;
+using tessera::rms_norm;
+using tessera::scaled_dot_product_attention;
+using tessera::sigmoid;
+using tessera::silu;
+using tessera::softmax;
+using tessera::tanh;
+
+}  // namespace tessera::nn

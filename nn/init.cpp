@@ -1,0 +1,136 @@
+#include "nn/init.h"
+
+#include <cmath>
+#include <vector>
+
+#include "tensor/error.h"
+#include "tensor/ops/cast.h"
+#include "tensor/ops/creation.h"
+#include "tensor/ops/random.h"
+#include "tensor/random_context.h"
+
+namespace tessera::init {
+namespace {
+
+Program normal_of(std::string description, double mean, double deviation) {
+  return {std::move(description), [=](const Tensor& out, uint64_t key, const Shape&, int64_t first) {
+            ops::fill_normal(out, key, first, mean, deviation);
+          }};
+}
+
+Program filled_with(double value, std::string description) {
+  return {std::move(description),
+          [value](const Tensor& out, uint64_t, const Shape&, int64_t) { ops::fill_(out, value); }};
+}
+
+struct Fans {
+  double in, out;
+};
+
+Fans fans_of(const Shape& shape, const char* name) {
+  require<ShapeError>(shape.rank() >= 2, "init::", name, ": fans need two dimensions or more, got ", shape);
+  double receptive = 1;
+  for (int i = 2; i < shape.rank(); ++i) receptive *= static_cast<double>(shape[i]);
+  return {static_cast<double>(shape[1]) * receptive, static_cast<double>(shape[0]) * receptive};
+}
+
+/// A distribution whose scale depends on the full shape.
+Program by_fans(const char* name, double (*variance)(Fans), double gain, bool uniform) {
+  return {gain == 1 ? std::string(name) : text(name, "(gain ", gain, ")"),
+          [=](const Tensor& out, uint64_t key, const Shape& full, int64_t first) {
+            const double deviation = gain * std::sqrt(variance(fans_of(full, name)));
+            const double bound = deviation * std::sqrt(3.0);
+            if (uniform)
+              ops::fill_uniform(out, key, first, -bound, bound);
+            else
+              ops::fill_normal(out, key, first, 0, deviation);
+          }};
+}
+
+double glorot_variance(Fans fans) { return 2 / (fans.in + fans.out); }
+double he_variance(Fans fans) { return 2 / fans.in; }
+
+/// Modified Gram-Schmidt on the rows of a (rows, columns) matrix with rows <= columns, twice for orthogonality to
+/// rounding.
+void orthonormalize_rows(std::vector<double>& a, int64_t rows, int64_t columns) {
+  for (int64_t i = 0; i < rows; ++i) {
+    double* x = a.data() + i * columns;
+    for (int pass = 0; pass < 2; ++pass)
+      for (int64_t j = 0; j < i; ++j) {
+        const double* y = a.data() + j * columns;
+        double dot = 0;
+        for (int64_t c = 0; c < columns; ++c) dot += x[c] * y[c];
+        for (int64_t c = 0; c < columns; ++c) x[c] -= dot * y[c];
+      }
+    double norm = 0;
+    for (int64_t c = 0; c < columns; ++c) norm += x[c] * x[c];
+    norm = std::sqrt(norm);
+    for (int64_t c = 0; c < columns; ++c) x[c] /= norm;
+  }
+}
+
+}  // namespace
+
+void Program::fill(const Tensor& out, uint64_t key, const Shape& full_shape, int64_t first_index) const {
+  require<ConfigError>(defined(), "init: the program is undefined");
+  require<ShapeError>(first_index >= 0 && first_index + out.numel() <= full_shape.numel(), "init::", description_,
+                      ": elements ", first_index, " to ", first_index + out.numel(), " leave the shape ", full_shape);
+  require<ShapeError>(!needs_whole_ || out.numel() == full_shape.numel(), "init::", description_,
+                      ": needs the whole of ", full_shape, ", got ", out.numel(), " elements");
+  if (out.is_meta() || out.numel() == 0) return;
+  fill_(out, key, full_shape, first_index);
+}
+
+uint64_t parameter_key(uint64_t seed, const std::string& full_name) { return random_key(seed, full_name, 0); }
+
+Program zeros() { return filled_with(0, "zeros"); }
+Program ones() { return filled_with(1, "ones"); }
+Program constant(double value) { return filled_with(value, text("constant(", value, ")")); }
+
+Program normal(double deviation, double mean) {
+  return normal_of(text("normal(", mean, ", ", deviation, ")"), mean, deviation);
+}
+
+Program uniform(double low, double high) {
+  require<ValueError>(low <= high, "init::uniform: expected low <= high, got ", low, " and ", high);
+  return {text("uniform(", low, ", ", high, ")"),
+          [=](const Tensor& out, uint64_t key, const Shape&, int64_t first) {
+            ops::fill_uniform(out, key, first, low, high);
+          }};
+}
+
+Program truncated_normal(double deviation, double mean, double cut) {
+  require<ValueError>(cut > 0, "init::truncated_normal: expected a cut above 0, got ", cut);
+  return {text("truncated_normal(", mean, ", ", deviation, ", ", cut, ")"),
+          [=](const Tensor& out, uint64_t key, const Shape&, int64_t first) {
+            ops::fill_truncated_normal(out, key, first, mean, deviation, -cut, cut);
+          }};
+}
+
+Program xavier_uniform(double gain) { return by_fans("xavier_uniform", glorot_variance, gain, true); }
+Program xavier_normal(double gain) { return by_fans("xavier_normal", glorot_variance, gain, false); }
+Program kaiming_uniform() { return by_fans("kaiming_uniform", he_variance, 1, true); }
+Program kaiming_normal() { return by_fans("kaiming_normal", he_variance, 1, false); }
+
+Program orthogonal(double gain) {
+  return {gain == 1 ? std::string("orthogonal") : text("orthogonal(gain ", gain, ")"),
+          [gain](const Tensor& out, uint64_t key, const Shape& full, int64_t) {
+            const Fans fans = fans_of(full, "orthogonal");
+            const int64_t rows = static_cast<int64_t>(full[0]), columns = static_cast<int64_t>(fans.in);
+            const bool tall = rows > columns;
+            const Tensor numbers = Tensor::empty({rows * columns}, f64);
+            ops::fill_normal(numbers, key);
+            const double* z = numbers.data<double>();
+            std::vector<double> a(static_cast<size_t>(rows * columns));
+            for (int64_t i = 0; i < rows * columns; ++i)
+              a[tall ? (i % columns) * rows + i / columns : i] = z[i];  // tall: the transpose has few rows
+            orthonormalize_rows(a, tall ? columns : rows, tall ? rows : columns);
+            double* result = numbers.data<double>();
+            for (int64_t i = 0; i < rows * columns; ++i)
+              result[i] = gain * a[tall ? (i % columns) * rows + i / columns : i];
+            out.copy_from(ops::cast(numbers.view(full), out.dtype()));
+          },
+          true};
+}
+
+}  // namespace tessera::init

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "nn/layer.h"
+
+namespace tessera::nn {
+
+struct LinearOptions {
+  int64_t in = 0;   ///< features of the input's last dimension
+  int64_t out = 0;  ///< features of the result's
+  bool bias = true;
+  init::Program weight_init = init::normal(0.02);  ///< GPT-2's
+};
+
+/// y = x W^T + b: x (..., in), weight (out, in), bias (out), y (..., out). Throws ShapeError naming the
+/// layer.
+struct Linear : Layer<Linear> {
+  using Options = LinearOptions;
+  Options o;
+  Variable& weight = parameter("weight", {o.out, o.in}, o.weight_init);
+  Variable* bias = o.bias ? &parameter("bias", {o.out}, init::zeros()) : nullptr;
+
+  explicit Linear(Options options) : o(std::move(options)) {}
+  std::string kind() const override { return "Linear"; }
+  std::string describe_options() const override;
+  Variable forward(const Variable& x);
+};
+
+}  // namespace tessera::nn

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+
+#include "nn/module.h"
+
+namespace tessera::nn {
+
+/// Gives every parameter and buffer of `module` that is still on meta its bytes on `device` and the numbers
+/// of its recorded program: keyed by (seed, first full name), the same on every device, whole or sharded.
+/// Entered in the account as parameters. Throws ConfigError for one without a program.
+void materialize(Module& module, Device device, uint64_t seed);
+
+}  // namespace tessera::nn

@@ -1,0 +1,197 @@
+#include "nn/module.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tensor/ops/cast.h"
+
+namespace tessera::nn {
+
+const std::string& Module::full_name() const {
+  if (!full_name_known_) {
+    const std::string above = parent_ ? parent_->full_name() : "";
+    full_name_ = above.empty() ? name_ : above + "." + name_;
+    full_name_known_ = true;
+  }
+  return full_name_;
+}
+
+void Module::forget_full_names() {
+  for_each([](Module& module) { module.full_name_known_ = false; });
+}
+
+Module& Module::at(const std::string& path) {
+  Module* module = this;
+  for (size_t begin = 0; begin < path.size();) {
+    const size_t end = std::min(path.find('.', begin), path.size());
+    const std::string step = path.substr(begin, end - begin);
+    const auto child = std::find_if(module->children_.begin(), module->children_.end(),
+                                    [&](const Child& c) { return c.name == step; });
+    if (child == module->children_.end()) {
+      std::string there;
+      for (const Child& c : module->children_) there += (there.empty() ? "" : ", ") + c.name;
+      throw ValueError(text("at: no module '", step, "' of '", path, "' in ", module->kind(), " '",
+                            module->full_name(), "': it has ", there.empty() ? "no children" : there));
+    }
+    module = child->module.get();
+    begin = end + 1;
+  }
+  return *module;
+}
+
+void Module::for_each(const std::function<void(Module&)>& visit) {
+  visit(*this);
+  for (Child& child : children_) child.module->for_each(visit);
+}
+
+namespace {
+
+/// Calls visit(relative name, slot) for every slot below `module`.
+void visit_slots(const Module& module, const std::string& prefix,
+                 const std::function<void(const std::string&, const Module::Slot&)>& visit) {
+  for (const Module::Slot& slot : module.slots()) visit(prefix + slot.name, slot);
+  for (const Module::Child& child : module.children())
+    visit_slots(*child.module, prefix + child.name + ".", visit);
+}
+
+}  // namespace
+
+ParameterList Module::parameters() const {
+  ParameterList list;
+  std::unordered_set<const VariableImpl*> seen;
+  visit_slots(*this, "", [&](const std::string& name, const Slot& slot) {
+    if (!slot.is_buffer && seen.insert(slot.variable.impl().get()).second)
+      list.push_back({name, slot.variable});
+  });
+  return list;
+}
+
+std::vector<NamedParameter> Module::buffers() const {
+  std::vector<NamedParameter> list;
+  visit_slots(*this, "", [&](const std::string& name, const Slot& slot) {
+    if (slot.is_buffer) list.push_back({name, slot.variable});
+  });
+  return list;
+}
+
+StateDict Module::state_dict() const {
+  StateDict state;
+  for (const NamedParameter& parameter : parameters())
+    state.push_back({parameter.name, parameter.variable.value()});
+  visit_slots(*this, "", [&](const std::string& name, const Slot& slot) {
+    if (slot.is_buffer && slot.persistent) state.push_back({name, slot.variable.value()});
+  });
+  return state;
+}
+
+void Module::load_state_dict(const StateDict& state, bool strict) {
+  std::unordered_map<std::string, Tensor> own;
+  for (const NamedTensor& entry : state_dict()) own.emplace(entry.name, entry.tensor);
+  std::unordered_set<std::string> given;
+  for (const NamedTensor& entry : state) {
+    require<ValueError>(given.insert(entry.name).second, "load_state_dict: '", entry.name,
+                        "' is given twice");
+    const auto target = own.find(entry.name);
+    if (target == own.end()) {
+      require<ValueError>(!strict, "load_state_dict: unexpected '", entry.name, "': ", kind(),
+                          " has no such parameter");
+      continue;
+    }
+    require<ShapeError>(target->second.shape() == entry.tensor.shape(), "load_state_dict: '", entry.name,
+                        "' expects ", target->second.shape(), ", got ", entry.tensor.shape());
+    require<DTypeError>(is_floating(target->second.dtype()) == is_floating(entry.tensor.dtype()),
+                        "load_state_dict: '", entry.name, "' expects ", target->second.dtype(), ", got ",
+                        entry.tensor.dtype());
+    require<DeviceError>(!target->second.is_meta(), "load_state_dict: '", entry.name,
+                         "' is on meta; materialize the module first");
+  }
+  if (strict)
+    for (const auto& [name, tensor] : own)
+      require<ValueError>(given.contains(name), "load_state_dict: '", name, "' ", tensor.shape(),
+                          " is missing");
+  for (const NamedTensor& entry : state)
+    if (const auto target = own.find(entry.name); target != own.end())
+      target->second.copy_from(ops::cast(entry.tensor, target->second.dtype()));
+}
+
+void Module::train(bool training) {
+  for_each([training](Module& module) { module.training_ = training; });
+}
+
+void Module::set_requires_grad(bool requires_grad) {
+  for (const NamedParameter& parameter : parameters()) parameter.variable.set_requires_grad(requires_grad);
+}
+
+namespace {
+
+void convert(const Variable& variable, Device device, DType dtype) {
+  CategoryScope category(MemoryCategory::parameter);
+  variable.set_value(ops::cast(variable.value().to(device), dtype));
+  const Variable gradient = variable.grad();
+  if (gradient.defined())
+    variable.set_grad(Variable(ops::cast(gradient.value().to(device), variable.grad_dtype())));
+}
+
+}  // namespace
+
+void Module::to(Device device) {
+  for (const NamedParameter& parameter : parameters())
+    convert(parameter.variable, device, parameter.variable.dtype());
+  for (const NamedParameter& buffer : buffers()) convert(buffer.variable, device, buffer.variable.dtype());
+}
+
+void Module::to(DType dtype) {
+  require<DTypeError>(is_floating(dtype), "to: expected a floating dtype for ", kind(), ", got ", dtype);
+  for (const NamedParameter& parameter : parameters())
+    if (is_floating(parameter.variable.dtype()))
+      convert(parameter.variable, parameter.variable.device(), dtype);
+  for (const NamedParameter& buffer : buffers())
+    if (is_floating(buffer.variable.dtype())) convert(buffer.variable, buffer.variable.device(), dtype);
+}
+
+void Module::require_free_name(const std::string& name) const {
+  require<ConfigError>(!name.empty() && name.find('.') == std::string::npos, kind(),
+                       ": a part's name is not empty and has no dot, got '", name, "'");
+  const bool taken =
+      std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) { return slot.name == name; }) ||
+      std::any_of(children_.begin(), children_.end(), [&](const Child& child) { return child.name == name; });
+  require<ConfigError>(!taken, kind(), ": the name '", name, "' is taken");
+}
+
+Variable& Module::parameter(const std::string& name, const Shape& shape, init::Program program, DType dtype) {
+  require_free_name(name);
+  slots_.push_back({.name = name,
+                    .variable = Variable::parameter(Tensor::empty(shape, dtype, meta()), true, name),
+                    .program = std::move(program)});
+  return slots_.back().variable;
+}
+
+Variable& Module::share_parameter(const std::string& name, const Variable& shared) {
+  require_free_name(name);
+  require<ValueError>(shared.defined() && shared.is_parameter(), "share_parameter '", name,
+                      "': expected a parameter, got ", to_string(shared));
+  slots_.push_back({.name = name, .variable = shared, .program = {}});
+  return slots_.back().variable;
+}
+
+Variable& Module::buffer(const std::string& name, const Shape& shape, init::Program program, DType dtype,
+                         bool persistent) {
+  require_free_name(name);
+  slots_.push_back({.name = name,
+                    .variable = Variable::parameter(Tensor::empty(shape, dtype, meta()), false, name),
+                    .program = std::move(program),
+                    .is_buffer = true,
+                    .persistent = persistent});
+  return slots_.back().variable;
+}
+
+void Module::adopt_child(const std::string& name, std::unique_ptr<Module> module) {
+  require_free_name(name);
+  module->name_ = name;
+  module->parent_ = this;
+  module->forget_full_names();
+  children_.push_back({name, std::move(module)});
+}
+
+}  // namespace tessera::nn

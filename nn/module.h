@@ -1,0 +1,153 @@
+#pragma once
+
+#include <concepts>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autograd/parameter_list.h"
+#include "autograd/variable.h"
+#include "nn/init.h"
+
+namespace tessera::nn {
+
+class Module;
+
+/// A tensor and its full name in a model: an entry of a state dict.
+struct NamedTensor {
+  std::string name;
+  Tensor tensor;
+};
+using StateDict = std::vector<NamedTensor>;
+
+/// Sees the Variables among a call's arguments before it runs, and may replace them.
+using ForwardPreHook = std::function<void(Module& module, std::span<Variable* const> inputs)>;
+/// Sees the Variables among a call's results, and may replace them.
+using ForwardHook = std::function<void(Module& module, std::span<Variable* const> outputs)>;
+/// Sees gradients, one per Variable, undefined where none flows, and may replace them.
+using BackwardHook = std::function<void(Module& module, std::vector<Variable>& gradients)>;
+
+/// A part of a model: named parameters, buffers and child modules, in order of declaration. Born on meta: a
+/// parameter is a shape and the program of its first numbers until `nn::materialize` replays it. Neither
+/// copied nor moved; children and parameters have stable addresses. Derive from nn::Layer to get a call that
+/// runs hooks.
+class Module {
+ public:
+  /// A parameter or buffer as it was declared.
+  struct Slot {
+    std::string name;
+    Variable variable;
+    init::Program program;
+    bool is_buffer = false;
+    bool persistent = true;  ///< a buffer's: in state dicts
+  };
+  struct Child {
+    std::string name;
+    std::unique_ptr<Module> module;
+  };
+
+  Module() = default;
+  virtual ~Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  /// The type's name for summaries and errors ("Linear").
+  virtual std::string kind() const { return "Module"; }
+  /// Options worth printing ("512 -> 2048, bias").
+  virtual std::string describe_options() const { return ""; }
+
+  /// Its name within its parent; empty for a root.
+  const std::string& name() const { return name_; }
+  /// Names from the root down, joined by dots; empty for a root.
+  const std::string& full_name() const;
+  Module* parent() const { return parent_; }
+  std::span<const Child> children() const { return children_; }
+  std::deque<Slot>& slots() { return slots_; }
+  const std::deque<Slot>& slots() const { return slots_; }
+  /// The module at a path such as "blocks.3.mlp". Throws ValueError naming what is there instead.
+  Module& at(const std::string& path);
+
+  /// Calls `visit(module)` for this module and everything below it, parents first, in order of declaration.
+  void for_each(const std::function<void(Module&)>& visit);
+
+  /// All parameters from here down, each once by identity under its first name (relative to this module).
+  ParameterList parameters() const;
+  /// All buffers from here down.
+  std::vector<NamedParameter> buffers() const;
+  /// Parameters and persistent buffers; tensors share storage with the module.
+  StateDict state_dict() const;
+  /// Copies numbers into parameters and buffers. All names, shapes and dtypes are checked before the first is
+  /// written: throws ValueError for missing or unexpected names (with `strict`), ShapeError, DTypeError;
+  /// nothing is loaded by half.
+  void load_state_dict(const StateDict& state, bool strict = true);
+
+  /// Training or evaluation, for this module and everything below (dropout).
+  void train(bool training = true);
+  void eval() { train(false); }
+  bool is_training() const { return training_; }
+  /// Freezes or unfreezes every parameter from here down.
+  void set_requires_grad(bool requires_grad);
+  /// Moves or converts every parameter (floating ones only for a dtype); Variables keep their identity.
+  void to(Device device);
+  void to(DType dtype);
+  void zero_grad() const { parameters().zero_grad(); }
+
+  HookHandle register_forward_pre_hook(ForwardPreHook hook);
+  HookHandle register_forward_hook(ForwardHook hook);
+  /// Called when the gradients of all results that backward reaches have arrived.
+  HookHandle register_backward_pre_hook(BackwardHook hook);
+  /// Called when the gradients of the Variables among the arguments have been computed.
+  HookHandle register_backward_hook(BackwardHook hook);
+
+ protected:
+  /// Declares a parameter: a meta leaf with a recorded initialiser. Throws ConfigError when the name is
+  /// taken.
+  Variable& parameter(const std::string& name, const Shape& shape, init::Program program, DType dtype = f32);
+  /// Declares a parameter that another module owns too: one Variable under two names (tied weights).
+  Variable& share_parameter(const std::string& name, const Variable& shared);
+  /// Declares numbers that are not trained.
+  Variable& buffer(const std::string& name, const Shape& shape, init::Program program, DType dtype = f32,
+                   bool persistent = true);
+  /// Makes a child of type M. `add<nn::Linear>("fc", {.in = 768, .out = 3072})`: options in braces.
+  template <class M>
+  M& add(const std::string& name, typename M::Options options) {
+    return adopt(name, std::make_unique<M>(std::move(options)));
+  }
+  /// The same by constructor arguments: `add<nn::LayerNorm>("ln_1", width)`.
+  template <class M, class... Args>
+  requires std::constructible_from<M, Args...> M& add(const std::string& name, Args&&... args) {
+    return adopt(name, std::make_unique<M>(std::forward<Args>(args)...));
+  }
+  template <class M>
+  M& adopt(const std::string& name, std::unique_ptr<M> module) {
+    M& reference = *module;
+    adopt_child(name, std::move(module));
+    return reference;
+  }
+
+  struct Hooks;
+  bool has_hooks() const { return static_cast<bool>(hooks_); }
+  void before_forward(std::span<Variable* const> inputs);
+  void after_forward(std::span<Variable* const> outputs);
+
+ private:
+  void adopt_child(const std::string& name, std::unique_ptr<Module> module);
+  void require_free_name(const std::string& name) const;
+  Hooks& hooks();
+  void forget_full_names();
+
+  std::string name_;
+  mutable std::string full_name_;
+  mutable bool full_name_known_ = false;
+  Module* parent_ = nullptr;
+  bool training_ = true;
+  std::deque<Slot> slots_;  // a deque: `Variable&` members of layers point into it
+  std::vector<Child> children_;
+  std::shared_ptr<Hooks> hooks_;
+};
+
+}  // namespace tessera::nn

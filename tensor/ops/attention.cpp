@@ -1,0 +1,133 @@
+#include "tensor/ops/attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tensor/cost.h"
+#include "tensor/cpu/attention.h"
+#include "tensor/ops/cast.h"
+#include "tensor/ops/kernel.h"
+#include "tensor/random_context.h"
+
+namespace tessera::ops {
+namespace {
+
+using kernels::cpu::AttentionCall;
+
+constexpr Kernel<void(const AttentionCall&)> forward_kernel{"attention", &kernels::cpu::attention, nullptr};
+constexpr Kernel<void(const AttentionCall&, const Tensor&, const Tensor&, const Tensor&, const Tensor&)>
+    backward_kernel{"attention_backward", &kernels::cpu::attention_backward, nullptr};
+constexpr Kernel<void(const Tensor&, double, uint64_t, int64_t, std::span<const int64_t>)> dropout_kernel{
+    "attention_dropout", &kernels::cpu::attention_dropout, nullptr};
+
+void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  require_floating("attention", q);
+  require_same_dtype("attention", {&q, &k, &v});
+  const auto fits = [&](const Tensor& x) {
+    return x.rank() == 4 && x.shape()[0] == q.shape()[0] && x.shape()[1] == q.shape()[1] &&
+           x.shape()[3] == q.shape()[3];
+  };
+  require<ShapeError>(q.rank() == 4 && fits(k) && fits(v) && k.shape() == v.shape(),
+                      "attention: expected q (B, H, T_q, D) and k, v (B, H, T_k, D), got ", q.shape(), ", ",
+                      k.shape(), " and ", v.shape());
+  require<ValueError>(options.dropout >= 0 && options.dropout < 1,
+                      "attention: dropout is to be in [0, 1), got ", options.dropout);
+}
+
+bool is_half(DType dtype) {
+  return dtype == bf16 || dtype == f16;
+}
+
+/// The operand as the kernels take it: f32 or f64, its last dimension evenly one apart.
+Tensor prepared(const Tensor& x) {
+  const Tensor wide = is_half(x.dtype()) ? cast(x, f32) : x;
+  return wide.strides()[3] == 1 || wide.size(3) == 1 ? wide : wide.contiguous();
+}
+
+AttentionCall make_call(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& result,
+                        const AttentionOptions& o) {
+  const double width = static_cast<double>(std::max<int64_t>(q.size(3), 1));
+  const RandomContext& random = random_context();
+  return {.q = prepared(q),
+          .k = prepared(k),
+          .v = prepared(v),
+          .out = result.out,
+          .log_sum_exp = result.log_sum_exp,
+          .causal = o.causal,
+          .scale = o.scale != 0 ? o.scale : 1.0 / std::sqrt(width),
+          .dropout = o.dropout,
+          .key = o.key,
+          .step = random.step,
+          .samples = random.samples.size() == static_cast<size_t>(q.size(0))
+                         ? std::span<const int64_t>(random.samples)
+                         : std::span<const int64_t>()};
+}
+
+/// Pairs of a query and a key that it sees, over all heads.
+int64_t visible_pairs(const Tensor& q, const Tensor& k, bool causal) {
+  const int64_t queries = q.size(2), keys = k.size(2);
+  int64_t pairs = queries * keys;
+  if (causal) {
+    pairs = 0;
+    for (int64_t i = 0; i < queries; ++i) pairs += std::clamp<int64_t>(i + 1 + keys - queries, 0, keys);
+  }
+  return q.size(0) * q.size(1) * pairs;
+}
+
+/// (B, H, T, D) whose memory is (B, T, H, D).
+Tensor heads_inside(const Tensor& like, DType dtype, Device device) {
+  const Shape& s = like.shape();
+  return Tensor::empty({s[0], s[2], s[1], s[3]}, dtype, device).transpose(1, 2);
+}
+
+}  // namespace
+
+Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  check(q, k, v, options);
+  const Device device = common_device("attention", {&q, &k, &v});
+  const DType type = q.dtype() == f64 ? f64 : f32;
+  Attention result{heads_inside(q, type, device),
+                   Tensor::empty({q.size(0), q.size(1), q.size(2)}, type, device)};
+  count_flops(4 * q.size(3) * visible_pairs(q, k, options.causal));
+  if (q.numel() > 0) forward_kernel(device, make_call(q, k, v, result, options));
+  if (is_half(q.dtype())) {
+    const Tensor narrow = heads_inside(q, q.dtype(), device);
+    if (!device.is_meta()) narrow.copy_from(cast(result.out, q.dtype()));
+    result.out = narrow;
+  }
+  return result;
+}
+
+void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& forward,
+                        const Tensor& dout, const AttentionOptions& options, const Tensor& dq,
+                        const Tensor& dk, const Tensor& dv) {
+  check(q, k, v, options);
+  const Device device = common_device("attention_backward", {&q, &k, &v, &forward.out, &dout});
+  count_flops(10 * q.size(3) * visible_pairs(q, k, options.causal));
+  if (device.is_meta()) return;
+  if (q.numel() == 0 || k.numel() == 0) {
+    for (const Tensor* gradient : {&dq, &dk, &dv}) gradient->zero();
+    return;
+  }
+  const Attention wide{prepared(forward.out), forward.log_sum_exp};
+  const AttentionCall call = make_call(q, k, v, wide, options);
+  if (!is_half(q.dtype())) return backward_kernel(device, call, prepared(dout), dq, dk, dv);
+  const Tensor wq = Tensor::empty(q.shape(), f32, device), wk = Tensor::empty(k.shape(), f32, device),
+               wv = Tensor::empty(v.shape(), f32, device);
+  backward_kernel(device, call, prepared(dout), wq, wk, wv);
+  dq.copy_from(cast(wq, q.dtype()));
+  dk.copy_from(cast(wk, q.dtype()));
+  dv.copy_from(cast(wv, q.dtype()));
+}
+
+Tensor attention_dropout(const Shape& shape, const AttentionOptions& options, DType dtype, Device device) {
+  require<ShapeError>(shape.rank() == 4, "attention_dropout: expected (B, H, T_q, T_k), got ", shape);
+  const Tensor factors = Tensor::empty(shape, dtype == f64 ? f64 : f32, device);
+  const RandomContext& random = random_context();
+  const bool counted = random.samples.size() == static_cast<size_t>(shape[0]);
+  dropout_kernel(device, factors, options.dropout, options.key, random.step,
+                 counted ? std::span<const int64_t>(random.samples) : std::span<const int64_t>());
+  return cast(factors, dtype);
+}
+
+}  // namespace tessera::ops

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace tessera {
+
+/// How attention weighs positions. Legend: B batch, H heads, T time, D head width.
+struct AttentionOptions {
+  bool causal = false;  ///< query i sees keys 0 .. i + (T_k - T_q): the last query sees all
+  double scale = 0;     ///< of the products of queries and keys; 0: 1/sqrt(D)
+  double dropout =
+      0;             ///< probability in [0, 1) of a weight becoming zero, the rest scaled by 1/(1 - dropout)
+  uint64_t key = 0;  ///< Philox key of the dropout mask; the samples and the step are the random context's
+};
+
+namespace ops {
+
+/// What attention computes, and what its backward needs besides the operands.
+struct Attention {
+  Tensor out;          ///< (B, H, T_q, D), lying in memory as (B, T_q, H, D): joining the heads is a view
+  Tensor log_sum_exp;  ///< (B, H, T_q): of the scaled products; f32, or f64 for f64
+};
+
+/// softmax(scale q k^T) v per head, in blocks of queries: no T x T array is made, blocks that causality hides
+/// are skipped, and memory grows with T (Dao et al., "FlashAttention", 2022; here a block's whole row of
+/// weights fits the cache). q (B, H, T_q, D), k and v (B, H, T_k, D) of one dtype and any strides with the
+/// last 1; f32, f64, and bf16 and f16 by f32. The mask of dropout is a function of (key, sample, step, index
+/// in (H, T_q, T_k)). Throws ShapeError, DTypeError; ValueError for a dropout outside [0, 1).
+Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
+
+/// Writes the gradients of q, k and v into dq, dk and dv (same shapes, any strides with the last 1),
+/// recomputing the weights from the log-sum-exp.
+void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& forward,
+                        const Tensor& dout, const AttentionOptions& options, const Tensor& dq,
+                        const Tensor& dk, const Tensor& dv);
+
+/// The factors of dropout for weights of shape (B, H, T_q, T_k): 0, or 1/(1 - dropout). What the kernels
+/// apply without storing it.
+Tensor attention_dropout(const Shape& shape, const AttentionOptions& options, DType dtype, Device device);
+
+}  // namespace ops
+}  // namespace tessera
