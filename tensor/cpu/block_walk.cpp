@@ -100,6 +100,29 @@ Access access_of(const Operand& operand, int64_t stride, bool writes) {
           !convert && (stride == 1 || scalar)};
 }
 
+/// The offsets of one row after another, by counting up instead of dividing.
+struct Walk {
+  const StridedLoop<max_operands>& loop;
+  int64_t index[Shape::max_rank] = {};
+  int64_t offsets[max_operands] = {};
+
+  Walk(const StridedLoop<max_operands>& space, int64_t row) : loop(space) {
+    loop.row_offsets(row, offsets);
+    for (int i = loop.rank - 2; i >= 0; --i) {
+      index[i] = row % loop.extents[i];
+      row /= loop.extents[i];
+    }
+  }
+  void advance() {
+    for (int i = loop.rank - 2; i >= 0; --i) {
+      const int64_t back = ++index[i] == loop.extents[i] ? loop.extents[i] : 0;
+      for (int k = 0; k < max_operands; ++k) offsets[k] += (1 - back) * loop.strides[k][i];
+      if (back == 0) return;
+      index[i] = 0;
+    }
+  }
+};
+
 }  // namespace
 
 void walk_blocks(const Shape& shape, const Operand& out, std::initializer_list<Operand> inputs,
@@ -126,17 +149,18 @@ void walk_blocks(const Shape& shape, const Operand& out, std::initializer_list<O
   const int64_t grain = std::max<int64_t>(1, grain_elements / std::min(size, length));
   parallel_for(loop.rows() * per_row, grain, [&](int64_t begin, int64_t end) {
     Buffer gathered[max_operands], converted[max_operands];
-    int64_t offsets[max_operands] = {}, row = -1;
-    for (int64_t i = begin; i < end; ++i) {
-      if (i / per_row != row) {
-        row = i / per_row;
-        loop.row_offsets(row, offsets);
+    Walk walk(loop, begin / per_row);
+    int64_t part = begin % per_row;
+    for (int64_t i = begin; i < end; ++i, ++part) {
+      if (part == per_row) {
+        walk.advance();
+        part = 0;
       }
-      const int64_t start = (i % per_row) * size;
+      const int64_t start = part * size;
       Block block;
       block.n = std::min(size, length - start);
       const auto place = [&](int k) {
-        return access[k].data + (offsets[k] + start * access[k].stride) * access[k].width;
+        return access[k].data + (walk.offsets[k] + start * access[k].stride) * access[k].width;
       };
       for (int k = 1; k <= count; ++k) {
         block.in[k - 1] = fetch(access[k], place(k), block.n, gathered[k], converted[k]);

@@ -44,19 +44,25 @@ TESSERA_ELEMENT double pow(double x, double y) {
   constexpr double inf = Floating<double>::infinity;
   const double a = abs(x);
   const DoublePair ln = log_pair(a);
-  const bool ordinary = a > 0.0 && a < inf;
+  const bool ordinary = (a > 0.0) & (a < inf);  // & and |, not && and ||: no branches
   const double high_log = ordinary ? ln.high : log_of_special(a, 0.0);
   const double product = y * high_log;
   const double tail = fma(y, high_log, -product) + y * ln.low;
-  double value = exp_sum(product, ordinary && abs(product) < 800.0 ? tail : 0.0);
+  double value = exp_sum(product, ordinary & (abs(product) < 800.0) ? tail : 0.0);
 
+  // What depends on y alone becomes numbers and bit masks, not truth values: compilers vectorize those also
+  // where y is the same for all elements.
   const bool integer = trunc(y) == y;
-  const bool odd = integer && trunc(0.5 * y) != 0.5 * y && abs(y) < inf;
-  const uint64_t sign = odd ? bits_of(x) & 0x8000000000000000ull : 0;
-  value = from_bits(bits_of(value) | sign);
-  value = x < 0.0 && x > -inf && !integer ? Floating<double>::quiet_nan : value;
-  const bool one = y == 0.0 || x == 1.0 || (x == -1.0 && abs(y) == inf);
-  return one ? 1.0 : value;
+  const bool odd = integer & (trunc(0.5 * y) != 0.5 * y) & (abs(y) < inf);
+  const uint64_t sign_mask = odd ? 0x8000000000000000ull : 0;
+  const double negative_factor = integer ? 1.0 : Floating<double>::quiet_nan;
+  const double other_one = abs(y) == inf ? -1.0 : 1.0;
+  const uint64_t power_mask = y == 0.0 ? 0 : ~0ull;
+  value = (x < 0.0) & (x > -inf) ? value * negative_factor : value;
+  value = from_bits(bits_of(value) | (bits_of(x) & sign_mask));
+  value = x == 1.0 ? 1.0 : value;
+  value = x == other_one ? 1.0 : value;
+  return from_bits((bits_of(value) & power_mask) | (bits_of(1.0) & ~power_mask));
 }
 TESSERA_ELEMENT float pow(float x, float y) {
   return static_cast<float>(pow(static_cast<double>(x), static_cast<double>(y)));
