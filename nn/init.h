@@ -13,8 +13,8 @@ namespace tessera::init {
 
 class Program {
  public:
-  /// Fills `out` (any shape and dtype that the distribution takes) with elements first_index, first_index + 1, ...
-  /// (row-major) of a tensor of shape `full_shape`, under `key`.
+  /// Fills `out` (any shape and dtype that the distribution takes) with elements first_index, first_index +
+  /// 1, ... (row-major) of a tensor of shape `full_shape`, under `key`.
   using Fill =
       std::function<void(const Tensor& out, uint64_t key, const Shape& full_shape, int64_t first_index)>;
 

@@ -12,16 +12,13 @@
 #include "autograd/parameter_list.h"
 #include "autograd/variable.h"
 #include "nn/init.h"
+#include "tensor/named_tensor.h"
 
 namespace tessera::nn {
 
 class Module;
 
-/// A tensor and its full name in a model: an entry of a state dict.
-struct NamedTensor {
-  std::string name;
-  Tensor tensor;
-};
+/// Parameters and buffers by their full names.
 using StateDict = std::vector<NamedTensor>;
 
 /// Sees the Variables among a call's arguments before it runs, and may replace them.
