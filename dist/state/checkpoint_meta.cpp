@@ -209,7 +209,8 @@ TrainingState read_state(Fields fields) {
 std::string canonical(const Json::Value& value, const char* indentation) {
   Json::StreamWriterBuilder builder;
   builder["indentation"] = indentation;
-  builder["precision"] = 17;  // every double comes back as it was
+  builder["commentStyle"] = "None";  // which also puts short arrays on one line
+  builder["precision"] = 17;         // every double comes back as it was
   return Json::writeString(builder, value);
 }
 

@@ -1,0 +1,108 @@
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+
+#include "tests/dist/checkpoint_fixture.h"
+#include "tools/tessera/doctor.h"
+#include "tools/tessera/text_table.h"
+
+using namespace tessera;
+using namespace tessera::tools;
+
+namespace {
+
+struct Outcome {
+  int status;
+  std::string out, err;
+};
+
+/// Starts the program itself, as a user would.
+Outcome call(const std::string& arguments) {
+  const TemporaryFolder folder;
+  const std::string command = "'" TESSERA_PROGRAM_DIR "/tessera' " + arguments + " > '" + (folder / "out") +
+                              "' 2> '" + (folder / "err") + "' < /dev/null";
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, file_bytes(folder / "out"),
+          file_bytes(folder / "err")};
+}
+
+size_t lines_in(const std::string& text) {
+  return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+}  // namespace
+
+TEST_CASE("text_table: columns line up, numbers to the right") {
+  CHECK(text_table({{"name", "bytes"}, {"a", "1,024"}, {"longer", "7"}}) ==
+        "  name    bytes\n  a       1,024\n  longer      7\n");
+  CHECK(with_commas(0) == "0");
+  CHECK(with_commas(999) == "999");
+  CHECK(with_commas(1115394) == "1,115,394");
+  CHECK(with_commas(-1000) == "-1,000");
+  CHECK(byte_text(1023) == "1023 B");
+  CHECK(byte_text(1536) == "1.5 KiB");
+  CHECK(byte_text(int64_t{5} << 30) == "5.0 GiB");
+}
+
+TEST_CASE("tessera checkpoint: inspect, verify and consolidate a run's latest") {
+  const TemporaryFolder folder;
+  const std::string saved = save_small(folder / "run", 1000, 7);
+  const Outcome inspected = call("checkpoint inspect '" + (folder / "run") + "'");
+  CHECK(inspected.status == 0);
+  CHECK(contains(inspected.out, saved + ": 20 elements in the model"));
+  CHECK(contains(inspected.out, "optimizer/exp_avg/fc.weight"));
+  CHECK(contains(inspected.out, "step-00001000"));
+  CHECK(inspected.err == "");
+  const Outcome verified = call("checkpoint verify '" + saved + "'");
+  CHECK(verified.status == 0);
+  CHECK(contains(verified.out, saved + ": whole: 7 tensors at step 1000"));
+  const Outcome written =
+      call("checkpoint consolidate '" + saved + "' --out '" + (folder / "all.safetensors") + "'");
+  CHECK(written.status == 0);
+  CHECK(same_bits(dist::SafetensorsFile(folder / "all.safetensors").read("fc.weight"), numbered({4, 3}, 7)));
+}
+
+TEST_CASE("tessera checkpoint: what is refused ends with 3, one line, and writes nothing") {
+  const TemporaryFolder folder;
+  const std::string saved = save_small(folder / "run", 1, 7), weights = saved + "/model.safetensors";
+  std::string bytes = file_bytes(weights);
+  bytes[bytes.size() - 5] ^= 1;
+  write_bytes(weights, bytes);
+  const Outcome verified = call("checkpoint verify '" + saved + "'");
+  CHECK(verified.status == 3);
+  CHECK(contains(verified.out, weights + ": damaged"));
+  CHECK(verified.err == "tessera: " + saved + ": 1 of 2 files are damaged\n");
+  const Outcome written =
+      call("checkpoint consolidate '" + saved + "' --out '" + (folder / "all.safetensors") + "'");
+  CHECK(written.status == 3);
+  CHECK(contains(written.err, "tessera: " + weights + ": its content is not what was written"));
+  CHECK_FALSE(std::filesystem::exists(folder / "all.safetensors"));
+  const Outcome absent = call("checkpoint inspect '" + (folder / "none") + "'");
+  CHECK(absent.status == 3);
+  CHECK(lines_in(absent.err) == 1);
+}
+
+TEST_CASE("tessera: bad arguments end with 2 and a suggestion") {
+  Outcome outcome = call("checkpoint inspct x");
+  CHECK(outcome.status == 2);
+  CHECK(contains(outcome.err, "did you mean 'inspect'?"));
+  outcome = call("checkpoint consolidate x --ot y");
+  CHECK(outcome.status == 2);
+  CHECK(contains(outcome.err, "unknown flag '--ot'; did you mean '--out'?"));
+  CHECK(call("checkpoint inspect").status == 2);
+  CHECK(call("").status == 2);
+  for (const char* help : {"--help", "checkpoint --help", "checkpoint inspect --help",
+                           "checkpoint verify --help", "checkpoint consolidate --help", "doctor --help"})
+    CHECK(call(help).status == 0);
+}
+
+TEST_CASE("tessera doctor: names what was built in and what the machine has") {
+  const std::string lines = report(examine());
+  for (const char* what : {"kernels for:", "oneDNN:", "CUDA:", "cores of this process:",
+                           "instruction set in use:", "total:", "/dev/shm:", "tiny Shakespeare:"})
+    CHECK(contains(lines, what));
+  CHECK(report({{"a group", {{"thing", "absent", "install it"}}}}) ==
+        "a group\n  thing:  absent\nto know\n  thing: install it\n");
+  CHECK(report({{"a group", {{"thing", "there", ""}}}}) == "a group\n  thing:  there\nnothing is missing\n");
+}

@@ -1,0 +1,91 @@
+#include "tools/tessera/checkpoint_commands.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include "dist/state/consolidate.h"
+#include "tools/tessera/text_table.h"
+
+namespace tessera::tools {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+/// A value on one line: line breaks and other control characters as they are written in C.
+std::string printable(const std::string& value) {
+  std::string line;
+  for (char c : value) {
+    if (c == '\n') {
+      line += "\\n";
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      line += '?';
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
+void print_strings(const char* title, const dist::Metadata& strings, std::ostream& out) {
+  if (strings.empty()) return;
+  Rows rows;
+  for (const auto& [key, value] : strings) rows.push_back({printable(key), printable(value)});
+  out << "\n" << title << "\n" << text_table(rows);
+}
+
+void print_state(const dist::TrainingState& state, std::ostream& out) {
+  Rows rows{{"step", with_commas(state.step)},
+            {"seed", std::to_string(state.seed)},
+            {"samples drawn", with_commas(state.data_position)},
+            {"schedule step", with_commas(state.schedule_step)},
+            {"loss scale", text(state.loss_scale.scale)}};
+  if (state.validation_loss) rows.push_back({"validation loss", text(*state.validation_loss)});
+  out << text_table(rows);
+}
+
+}  // namespace
+
+void inspect_checkpoint(const std::string& path, std::ostream& out) {
+  const dist::CheckpointReader reader(dist::find_checkpoint(path));
+  const dist::CheckpointSummary summary = dist::inspect(reader);
+  out << summary.folder << ": " << with_commas(summary.elements) << " elements in the model, "
+      << byte_text(summary.bytes) << " in " << summary.files.size() << " files\n\n";
+  print_state(summary.state, out);
+  print_strings("model", summary.state.model, out);
+  print_strings("run", summary.state.run, out);
+  Rows files{{"file", "bytes", "chunks", "xxh3"}};
+  for (const dist::FileSummary& file : summary.files)
+    files.push_back(
+        {file.name, with_commas(file.bytes), std::to_string(file.chunks), dist::hash_text(file.xxh3)});
+  out << "\n" << text_table(files);
+  Rows tensors{{"tensor", "shape", "dtype", "bytes", "files"}};
+  for (const dist::TensorSummary& tensor : summary.tensors)
+    tensors.push_back({to_string(tensor.id), to_string(tensor.shape), to_string(tensor.dtype),
+                       with_commas(tensor.bytes),
+                       tensor.files.size() == 1 ? tensor.files[0] : text(tensor.files.size(), " files")});
+  out << "\n" << text_table(tensors);
+}
+
+void verify_checkpoint(const std::string& path, std::ostream& out) {
+  const dist::CheckpointReader reader(dist::find_checkpoint(path));
+  int damaged = 0;
+  for (const dist::FileVerdict& verdict : dist::verify_files(reader)) {
+    out << reader.folder() << "/" << verdict.name << ": " << (verdict.problem.empty() ? "good" : "damaged")
+        << "\n";
+    if (verdict.problem.empty()) continue;
+    out << "  " << verdict.problem << "\n";
+    ++damaged;
+  }
+  require<CheckpointError>(damaged == 0, reader.folder(), ": ", damaged, " of ", reader.files().size(),
+                           " files are damaged");
+  out << reader.folder() << ": whole: " << reader.tensors().size() << " tensors at step "
+      << reader.state().step << "\n";
+}
+
+void consolidate_checkpoint(const std::string& path, const std::string& output, std::ostream& out) {
+  const dist::CheckpointReader reader(dist::find_checkpoint(path));
+  const uint64_t hash = dist::consolidate(reader, output);
+  out << output << ": the model of " << reader.folder() << ", xxh3 " << dist::hash_text(hash) << "\n";
+}
+
+}  // namespace tessera::tools

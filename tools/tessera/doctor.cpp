@@ -1,0 +1,150 @@
+#include "tools/tessera/doctor.h"
+
+#include <sched.h>
+#include <sys/statvfs.h>
+#include <tessera/build.h>
+#include <tessera/version.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "data/tiny_shakespeare.h"
+#include "tensor/cpu/gemm_onednn.h"
+#include "tensor/cpu/isa.h"
+#include "tensor/device.h"
+#include "tensor/error.h"
+#include "tensor/parallel.h"
+#include "tools/tessera/text_table.h"
+
+namespace tessera::tools {
+namespace {
+
+/// The value on the first line "KEY : VALUE" of a file of the kernel's; "" when there is none.
+std::string value_in(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind(key, 0) != 0) continue;
+    const size_t colon = line.find(':');
+    const size_t start = colon == std::string::npos ? colon : line.find_first_not_of(" \t", colon + 1);
+    if (start != std::string::npos) return line.substr(start);
+  }
+  return "";
+}
+
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+/// A line "MemTotal: 123 kB", in bytes; 0 when there is none.
+int64_t memory_in(const char* key) {
+  std::istringstream value(value_in("/proc/meminfo", key));
+  int64_t kibibytes = 0;
+  value >> kibibytes;
+  return kibibytes * 1024;
+}
+
+std::string or_unknown(const std::string& value) {
+  return value.empty() ? "unknown" : value;
+}
+
+FindingGroup examine_build() {
+  FindingGroup group{"build", {}};
+  auto add = [&](auto... fields) { group.findings.push_back({fields...}); };
+  add("Tessera", text(TESSERA_VERSION, ", ", build::type, ", ", build::compiler, ", ", build::system),
+      std::string(build::type) == "Release" ? "" : "slow: configure with `cmake --preset release` to train");
+  add("kernels for", build::isas, "");
+  add("OpenMP", build::with_openmp ? "built in" : "absent",
+      build::with_openmp ? ""
+                         : "every operation runs on one thread: install libgomp (g++) and configure again");
+  add("Eigen", build::eigen_version, "");
+  add("oneDNN", build::with_onednn ? build::onednn_version : "absent",
+      build::with_onednn ? ""
+                         : "matrix products run on Eigen, slower: install libdnnl-dev and configure again");
+  add("CUDA", cuda_is_built() ? "built in" : "absent",
+      cuda_is_built()
+          ? ""
+          : "CPU only: where there is an NVIDIA GPU and nvcc, configure with `cmake --preset cuda`");
+  return group;
+}
+
+FindingGroup examine_processor() {
+  FindingGroup group{"processor", {}};
+  auto add = [&](auto... fields) { group.findings.push_back({fields...}); };
+  add("model", or_unknown(value_in("/proc/cpuinfo", "model name")), "");
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  const bool known = ::sched_getaffinity(0, sizeof cores, &cores) == 0;
+  add("cores of this process", known ? std::to_string(CPU_COUNT(&cores)) : "unknown", "");
+  add("threads", std::to_string(num_threads()), "");
+  add("instruction set in use", std::string(kernels::cpu::name(kernels::cpu::current_isa())),
+      kernels::cpu::current_isa() == kernels::cpu::Isa::baseline
+          ? "elementwise kernels run without wide vectors"
+          : "");
+  const std::string flags = " " + value_in("/proc/cpuinfo", "flags") + " ";
+  std::string bf16_units;
+  for (const char* flag : {"avx512_bf16", "amx_bf16"})
+    if (flags.find(std::string(" ") + flag + " ") != std::string::npos) bf16_units += std::string(flag) + " ";
+  add("bf16 units", bf16_units.empty() ? "none" : bf16_units.substr(0, bf16_units.size() - 1), "");
+  const bool fast = kernels::cpu::onednn_multiplies_bf16();
+  add("bf16 matrix products", fast ? "fast" : "through f32",
+      fast ? "" : "--dtype bf16 works, and is slower than fp32");
+  return group;
+}
+
+FindingGroup examine_memory() {
+  FindingGroup group{"memory", {}};
+  auto add = [&](auto... fields) { group.findings.push_back({fields...}); };
+  add("total", byte_text(memory_in("MemTotal:")), "");
+  add("available", byte_text(memory_in("MemAvailable:")), "");
+  const std::string limit = first_line("/sys/fs/cgroup/memory.max");
+  const bool limited = !limit.empty() && limit.find_first_not_of("0123456789") == std::string::npos;
+  add("limit of this container", limited ? byte_text(std::stoll(limit)) : "none", "");
+  add("transparent huge pages", or_unknown(first_line("/sys/kernel/mm/transparent_hugepage/enabled")), "");
+  struct statvfs shared {};
+  const bool there = ::statvfs("/dev/shm", &shared) == 0;
+  const int64_t bytes =
+      there ? static_cast<int64_t>(shared.f_blocks) * static_cast<int64_t>(shared.f_frsize) : 0;
+  add("/dev/shm", there ? byte_text(bytes) : "absent",
+      bytes >= int64_t{1} << 28 ? "" : "small for ranks that share memory: give a container --shm-size=2g");
+  return group;
+}
+
+FindingGroup examine_data() {
+  FindingGroup group{"data", {}};
+  const std::string cache = data::cache_folder().string();
+  group.findings.push_back({"cache", or_unknown(cache), ""});
+  data::TinyShakespeareOptions options;
+  options.fetch = false;
+  try {
+    group.findings.push_back({"tiny Shakespeare", data::find_tiny_shakespeare(options).where, ""});
+  } catch (const DataError& error) {
+    group.findings.push_back(
+        {"tiny Shakespeare", "not here yet",
+         text("training downloads it, or runs without it by --dataset builtin (", error.what(), ")")});
+  }
+  return group;
+}
+
+}  // namespace
+
+std::vector<FindingGroup> examine() {
+  return {examine_build(), examine_processor(), examine_memory(), examine_data()};
+}
+
+std::string report(const std::vector<FindingGroup>& groups) {
+  std::string lines, advice;
+  for (const FindingGroup& group : groups) {
+    std::vector<std::vector<std::string>> rows;
+    for (const Finding& finding : group.findings) {
+      rows.push_back({finding.what + ":", finding.found});
+      if (!finding.advice.empty()) advice += "  " + finding.what + ": " + finding.advice + "\n";
+    }
+    lines += group.title + "\n" + text_table(rows);
+  }
+  return lines + (advice.empty() ? "nothing is missing\n" : "to know\n" + advice);
+}
+
+}  // namespace tessera::tools

@@ -1,0 +1,43 @@
+#include <tessera/version.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "tools/cli/program.h"
+#include "tools/tessera/checkpoint_commands.h"
+#include "tools/tessera/doctor.h"
+
+using namespace tessera::tools;
+
+int main(int argc, char** argv) {
+  CLI::App app("Looks into what Tessera writes, and what it finds on this machine.", "tessera");
+  app.set_version_flag("--version", TESSERA_VERSION);
+  app.require_subcommand(1);
+
+  CLI::App* checkpoint = app.add_subcommand("checkpoint", "Looks into saved checkpoints");
+  checkpoint->require_subcommand(1);
+  std::string path, output = "model.safetensors";
+  auto add = [&](const char* name, const char* description) {
+    CLI::App* command = checkpoint->add_subcommand(name, description);
+    command
+        ->add_option("checkpoint", path,
+                     "A checkpoint's folder, or a run's (then its latest), or its file `best`")
+        ->required();
+    return command;
+  };
+  add("inspect", "Prints step, options, files with their hashes, and every tensor")->callback([&] {
+    inspect_checkpoint(path, std::cout);
+  });
+  add("verify", "Reads every file, and compares its hash; looks for NaN")->callback([&] {
+    verify_checkpoint(path, std::cout);
+  });
+  CLI::App* consolidate =
+      add("consolidate", "Writes the model into one file that PyTorch's safetensors loads");
+  consolidate->add_option("--out", output, "The file to write")->capture_default_str();
+  consolidate->callback([&] { consolidate_checkpoint(path, output, std::cout); });
+
+  app.add_subcommand("doctor", "Says what was found at build time and on this machine, and what is missing")
+      ->callback([] { std::cout << report(examine()); });
+
+  return run_program(app, argc, argv, std::cout, std::cerr);
+}

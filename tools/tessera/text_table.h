@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera::tools {
+
+/// Rows of cells, as lines of columns. A column that holds only numbers below its first row is set to the
+/// right.
+std::string text_table(const std::vector<std::vector<std::string>>& rows);
+
+/// "1,115,394".
+std::string with_commas(int64_t number);
+/// "512 B", "1.5 KiB", "12.3 GiB".
+std::string byte_text(int64_t bytes);
+
+}  // namespace tessera::tools
