@@ -32,8 +32,15 @@ std::string problem_of(const std::string& content, const Download& expected) {
   return got == expected.sha256 ? "" : text("sha256 is ", got, ", expected ", expected.sha256);
 }
 
+/// The file's content; its problems come with advice.
+FoundText read(const fs::path& path) try {
+  return {read_file(path, subject), path.string()};
+} catch (const DataError& error) {
+  throw DataError(std::string(error.what()) + advice);
+}
+
 FoundText read_checked(const fs::path& path, const Download& expected) {
-  FoundText found{read_file(path, subject), path.string()};
+  FoundText found = read(path);
   const std::string problem = problem_of(found.content, expected);
   require<DataError>(problem.empty(), subject, " ", path.string(), ": ", problem,
                      "; `--dataset text` takes any UTF-8 text", advice);
@@ -70,7 +77,7 @@ FoundText find_tiny_shakespeare(const TinyShakespeareOptions& options) {
 
   const fs::path cached = options.cache.empty() ? fs::path() : options.cache / inside;
   if (is_there(cached)) {
-    FoundText found{read_file(cached, subject), cached.string()};
+    FoundText found = read(cached);
     if (problem_of(found.content, options.source).empty()) return found;
     if (!options.fetch) return read_checked(cached, options.source);  // throws
   }

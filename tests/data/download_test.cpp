@@ -241,7 +241,7 @@ TEST_CASE(
 
   search.file = around.folder.path() / "none.txt";
   CHECK(contains(message_of<DataError>([&] { data::find_tiny_shakespeare(search); }),
-                 "none.txt: does not exist"));
+                 "none.txt: does not exist; `--dataset builtin` trains"));
   search.file.clear();
   around.folder.write("shared/tiny-shakespeare/input.txt", "short");
   const Environment shared("TESSERA_DATA", (around.folder.path() / "shared").c_str());
