@@ -1,9 +1,50 @@
+#include "autograd/functions/attention.h"
+
 #include "tests/ops/table.h"
 
 namespace tessera::test {
+namespace {
+
+AttentionOptions options_of(const Given& g) {
+  return {.causal = g.flag("causal"), .scale = g.has("scale") ? g.real("scale") : 0.0};
+}
+
+/// Queries, keys and values with weights dropped. Drawn from a key, the mask is the same in every run, so
+/// differences hold the kernels, which draw it as they go, against the composed second derivative, which asks
+/// for it whole.
+std::vector<OpCase> dropout_cases() {
+  OpCase dropped;
+  dropped.name = "dropped";
+  for (const OpCase& c : golden_cases("attention", "scaled_dot_product_attention"))
+    if (c.name == "scale") dropped.inputs = c.inputs;
+  dropped.differentiable = true;
+  return {dropped};
+}
+
+}  // namespace
 
 std::vector<OpRow> attention_rows() {
-  return {};
+  return {
+      {.name = "scaled_dot_product_attention",
+       .family = "attention",
+       .call =
+           [](const Given& g) {
+             return scaled_dot_product_attention(g[0], g[1], g[2], options_of(g), g.optional(3));
+           }},
+      {.name = "self_attention",
+       .family = "attention",
+       .call =
+           [](const Given& g) {
+             return self_attention(g[0], g.integer("heads"), {.causal = g.flag("causal")});
+           }},
+      {.name = "attention_dropout",
+       .call =
+           [](const Given& g) {
+             return scaled_dot_product_attention(g[0], g[1], g[2],
+                                                 {.causal = true, .dropout = 0.25, .key = 3});
+           },
+       .cases = dropout_cases},
+  };
 }
 
 }  // namespace tessera::test

@@ -1,9 +1,43 @@
+#include "autograd/functions/arithmetic.h"
+#include "tensor/ops/binary.h"
 #include "tests/ops/table.h"
 
 namespace tessera::test {
+namespace {
+
+OpRow row(const char* name, Variable (*function)(const Variable&, const Variable&)) {
+  return {.name = name, .family = "binary", .call = [=](const Given& g) { return function(g[0], g[1]); }};
+}
+
+/// An op without a gradient.
+OpRow raw_row(const char* name, Tensor (*function)(const Tensor&, const Tensor&)) {
+  return {.name = name, .family = "binary", .call = [=](const Given& g) {
+            return function(g.tensor(0), g.tensor(1));
+          }};
+}
+
+}  // namespace
 
 std::vector<OpRow> binary_rows() {
-  return {};
+  return {
+      row("add", add),
+      row("sub", sub),
+      row("mul", mul),
+      row("div", div),
+      {.name = "pow",
+       .family = "binary",
+       .call = [](const Given& g) { return pow(g[0], g[1]); },
+       .tolerance = {.bf16 = 0x1p-4,
+                     .f16 = 0x1p-7,
+                     .reason = "the exponent's gradient sums products that cancel"}},
+      row("maximum", maximum),
+      row("minimum", minimum),
+      raw_row("floor_divide", ops::floor_divide),
+      raw_row("remainder", ops::remainder),
+      raw_row("bitwise_and", ops::bitwise_and),
+      raw_row("bitwise_or", ops::bitwise_or),
+      raw_row("bitwise_xor", ops::bitwise_xor),
+  };
 }
 
 }  // namespace tessera::test

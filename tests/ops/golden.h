@@ -47,6 +47,8 @@ struct OpCase {
   std::vector<Tensor> incoming = {};
   /// The gradient of each input; undefined for inputs without one.
   std::vector<Tensor> gradients = {};
+  /// Where no gradients are given: derivatives in all floating inputs are held against differences.
+  bool differentiable = false;
 };
 
 /// The cases of `op` in tests/ops/goldens/<family>.safetensors, by name. Throws ValueError when there are

@@ -14,17 +14,8 @@ std::vector<OpCase> index_add_cases() {
   repeated.inputs = {Tensor::from<double>({1, 2, 3, 4, 5, 6}, {3, 2}), Tensor::from<int64_t>({2, 0, 2}),
                      Tensor::from<double>({0.5, -1, 2, 0.25, -3, 1.5}, {3, 2})};
   repeated.outputs = {Tensor::from<double>({3, 2.25, 3, 4, 2.5, 6.5}, {3, 2})};
+  repeated.differentiable = true;
   return {repeated};
-}
-
-/// One row of indices for every row of x.
-std::vector<OpCase> take_along_cases() {
-  OpCase broadcast;
-  broadcast.name = "broadcast";
-  broadcast.inputs = {Tensor::from<double>({1, 2, 3, 4, 5, 6}, {2, 3}),
-                      Tensor::from<int64_t>({2, 2, 0, 1}, {1, 4})};
-  broadcast.outputs = {Tensor::from<double>({3, 3, 1, 2, 6, 6, 4, 5}, {2, 4})};
-  return {broadcast};
 }
 
 }  // namespace
@@ -50,8 +41,8 @@ std::vector<OpRow> indexing_rows() {
        .family = "indexing",
        .call = [](const Given& g) { return scatter_add(g[0], g.integer("axis"), g.tensor(1), g[2]); }},
       {.name = "take_along",
-       .call = [](const Given& g) { return take_along(g[0], g.tensor(1), 1); },
-       .cases = take_along_cases},
+       .family = "indexing",
+       .call = [](const Given& g) { return take_along(g[0], g.tensor(1), g.integer("axis")); }},
       {.name = "one_hot",
        .family = "indexing",
        .call = [](const Given& g) { return ops::one_hot(g.tensor(0), g.integer("classes")); }},

@@ -1,9 +1,33 @@
+#include "autograd/functions/loss.h"
 #include "tests/ops/table.h"
 
 namespace tessera::test {
+namespace {
+
+LossReduction reduction_of(const Given& g) {
+  const std::string name = g.text("reduction");
+  return name == "mean" ? LossReduction::mean : name == "sum" ? LossReduction::sum : LossReduction::none;
+}
+
+Variable cross_entropy_as_given(const Given& g) {
+  const CrossEntropyOptions options{.ignore_index = g.integer("ignore_index"),
+                                    .label_smoothing = g.real("label_smoothing"),
+                                    .reduction = reduction_of(g)};
+  return cross_entropy(g[0], g.tensor(1), options, g.optional_tensor(2));
+}
+
+}  // namespace
 
 std::vector<OpRow> loss_rows() {
-  return {};
+  return {
+      {.name = "cross_entropy", .family = "loss", .call = cross_entropy_as_given},
+      {.name = "mse_loss",
+       .family = "loss",
+       .call = [](const Given& g) { return mse_loss(g[0], g[1], reduction_of(g)); }},
+      {.name = "bce_with_logits",
+       .family = "loss",
+       .call = [](const Given& g) { return bce_with_logits(g[0], g[1], reduction_of(g)); }},
+  };
 }
 
 }  // namespace tessera::test

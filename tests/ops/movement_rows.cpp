@@ -16,6 +16,7 @@ OpRow own_row(const char* name, Call call) {
   return {.name = name, .call = std::move(call), .cases = [] {
             OpCase counted;
             counted.name = "counted";
+            counted.differentiable = true;
             counted.inputs = {Tensor::empty({2, 3, 4}, f64)};
             for (int64_t i = 0; i < 24; ++i)
               counted.inputs[0].data<double>()[i] = static_cast<double>(i % 7) - 2.5;
@@ -58,7 +59,7 @@ std::vector<OpRow> shaping_rows() {
           [](const Given& g) { return pad(g[0], g.shape("before"), g.shape("after"), g.real("value")); }),
       row("tril", [](const Given& g) { return tril(g[0], g.integer("diagonal")); }),
       row("triu", [](const Given& g) { return triu(g[0], g.integer("diagonal")); }),
-      own_row("roll", [](const Given& g) { return roll(g[0], -2, 1); }),
+      row("roll", [](const Given& g) { return roll(g[0], g.integer("shift"), g.integer("axis")); }),
   };
 }
 

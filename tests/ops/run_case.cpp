@@ -29,7 +29,8 @@ Given given(const OpCase& c, DType dtype, Tensor (*layout)(const Tensor&)) {
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     Tensor value = is_floating(c.inputs[i].dtype()) ? as_dtype(c.inputs[i], dtype) : c.inputs[i];
     if (layout) value = layout(value);
-    const bool wanted = i < c.gradients.size() && c.gradients[i].defined();
+    const bool wanted =
+        c.differentiable ? is_floating(value.dtype()) : i < c.gradients.size() && c.gradients[i].defined();
     inputs.push_back(wanted ? Variable::leaf(value) : Variable(value));
   }
   return Given(std::move(inputs), c.arguments);

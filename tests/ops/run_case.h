@@ -12,7 +12,7 @@ namespace tessera::test {
 void for_each_case(const std::function<std::string(const OpRow&, const OpCase&)>& check);
 
 /// A case's inputs in another dtype (ids and masks as they are), each passed through `layout` where there is
-/// one; leaves where the case has a gradient for them.
+/// one; leaves where the case has a gradient for them, or is differentiable.
 Given given(const OpCase& c, DType dtype, Tensor (*layout)(const Tensor&) = nullptr);
 
 }  // namespace tessera::test

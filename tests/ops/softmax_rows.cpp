@@ -1,9 +1,23 @@
+#include "autograd/functions/softmax.h"
+
+#include "autograd/functions/reduction.h"
 #include "tests/ops/table.h"
 
 namespace tessera::test {
 
 std::vector<OpRow> softmax_rows() {
-  return {};
+  return {
+      {.name = "softmax",
+       .family = "softmax",
+       .call = [](const Given& g) { return softmax(g[0], g.integer("axis")); }},
+      {.name = "log_softmax",
+       .family = "softmax",
+       .call = [](const Given& g) { return log_softmax(g[0], g.integer("axis")); },
+       .tolerance = {.bf16 = 0x1p-5, .f16 = 0x1p-8, .reason = "a row of 301 incoming gradients is summed"}},
+      {.name = "logsumexp",
+       .family = "softmax",
+       .call = [](const Given& g) { return logsumexp(g[0], g.shape("axes"), g.flag("keepdim")); }},
+  };
 }
 
 }  // namespace tessera::test

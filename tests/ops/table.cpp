@@ -6,6 +6,7 @@ namespace tessera::test {
 std::vector<OpRow> unary_rows();
 std::vector<OpRow> binary_rows();
 std::vector<OpRow> comparison_rows();
+std::vector<OpRow> creation_rows();
 std::vector<OpRow> reduction_rows();
 std::vector<OpRow> matmul_rows();
 std::vector<OpRow> softmax_rows();
@@ -26,6 +27,7 @@ std::vector<OpRow> all_rows() {
   append(table, unary_rows());
   append(table, binary_rows());
   append(table, comparison_rows());
+  append(table, creation_rows());
   append(table, reduction_rows());
   append(table, matmul_rows());
   append(table, softmax_rows());

@@ -31,14 +31,9 @@ import peer_gpt
 
 # Our names to those of peer_gpt.Gpt, applied in order; a name that no pattern matches is already the same.
 NAMES = [
-    (r"^(?:blocks|layers)\.", "h."),
-    (r"^(?:token_embedding|tok_emb|embedding\.token)\.", "wte."),
-    (r"^(?:position_embedding|pos_emb|embedding\.position)\.", "wpe."),
-    (r"\.attn\.qkv\.", ".attn.c_attn."),
-    (r"\.attn\.proj\.", ".attn.c_proj."),
+    (r"^blocks\.", "h."),
     (r"\.mlp\.fc\.", ".mlp.c_fc."),
     (r"\.mlp\.proj\.", ".mlp.c_proj."),
-    (r"^(?:norm|final_norm)\.", "ln_f."),
     (r"^head\.", "lm_head."),
 ]
 

@@ -36,4 +36,15 @@ def record(family):
     )
     large = heads(1, 1, 4, 4)
     large[0] = large[0] * 64
-    family.case("scaled_dot_product_attention", "huge", attention, large, causal=True, scale=None)
+    family.case("scaled_dot_product_attention", "huge", attention, large, forward_only=True, causal=True, scale=None)
+
+    # From one product: qkv (B, T, 3 C), heads side by side in each third; the result is (B, T, C).
+    def self_attention(qkv, heads, causal):
+        B, T, width = qkv.shape
+        C = width // 3
+        q, k, v = (part.view(B, T, heads, C // heads).transpose(1, 2) for part in qkv.split(C, dim=2))
+        return attention(q, k, v, causal=causal, scale=None).transpose(1, 2).reshape(B, T, C)
+
+    family.case("self_attention", "causal", self_attention, [family.normal(2, 3, 12)], heads=2, causal=True)
+    family.case("self_attention", "all", self_attention, [family.normal(1, 4, 6)], heads=1, causal=False)
+    family.case("self_attention", "long", self_attention, [family.normal(1, 37, 24)], heads=2, causal=True)

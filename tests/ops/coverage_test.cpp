@@ -1,0 +1,72 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/ops/table.h"
+
+using namespace tessera;
+using namespace tessera::test;
+
+namespace {
+
+std::string contents(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+/// Functions declared at the start of a line in the headers of `folder` that return one of `types`.
+std::set<std::string> declared(const std::string& folder, const std::string& types) {
+  const std::regex declaration("(?:^|\\n)(?:" + types + ") (\\w+)\\(");
+  std::set<std::string> names;
+  const std::filesystem::path root = std::filesystem::path(TESSERA_TEST_DATA_DIR).parent_path();
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+    if (entry.path().extension() != ".h") continue;
+    const std::string header = contents(entry.path());
+    for (std::sregex_iterator found(header.begin(), header.end(), declaration), end; found != end; ++found)
+      names.insert((*found)[1]);
+  }
+  return names;
+}
+
+std::string without_a_row(const std::set<std::string>& names) {
+  // What ops are made of, and no op.
+  std::set<std::string> rows = {"broadcast_result", "prepare_operand"};
+  for (const OpRow& row : op_table()) rows.insert(row.name);
+  std::string missing;
+  for (const std::string& name : names)
+    if (!rows.contains(name)) missing += " " + name;
+  return missing;
+}
+
+}  // namespace
+
+TEST_CASE("op table: every differentiable function has a row") {
+  const std::set<std::string> names = declared("autograd/functions", "Variable|std::vector<Variable>");
+  CHECK(names.size() > 50);
+  CHECK(without_a_row(names) == "");
+}
+
+TEST_CASE("op table: every raw op has a row") {
+  std::set<std::string> names = declared("tensor/ops", "Tensor|std::vector<Tensor>");
+  // The derivative of a function with a row is checked by that row.
+  std::erase_if(names, [](const std::string& name) { return name.ends_with("_backward"); });
+  CHECK(names.size() > 50);
+  CHECK(without_a_row(names) == "");
+}
+
+TEST_CASE("op table: a row has something to check, and says why where it does not") {
+  for (const OpRow& row : op_table()) {
+    INFO(row.name);
+    CHECK((row.call != nullptr) != !row.tested_in.empty());
+    if (row.call) CHECK_FALSE(cases_of(row).empty());
+    if (!row.tested_in.empty())
+      CHECK(std::filesystem::exists(std::filesystem::path(TESSERA_TEST_DATA_DIR).parent_path() /
+                                    row.tested_in));
+    for (const auto& [name, reason] : row.except) CHECK_FALSE(reason.empty());
+  }
+}
