@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "tensor/cpu/gemm_eigen.h"
+#include "tensor/cpu/matmul.h"
 #include "tensor/memory/cpu_allocator.h"
 #include "tensor/parallel.h"
 
@@ -28,7 +29,7 @@ Rows<A> head_of(const Tensor& x, int64_t b, int64_t h) {
 }
 
 void multiply(const Gemm<float>& gemm) {
-  TESSERA_PER_ISA(gemm_eigen_f32)(gemm);
+  f32_gemm()(gemm);
 }
 void multiply(const Gemm<double>& gemm) {
   TESSERA_PER_ISA(gemm_eigen_f64)(gemm);

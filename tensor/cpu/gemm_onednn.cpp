@@ -65,10 +65,10 @@ OneDnn& onednn() {
   return instance;
 }
 
-/// oneDNN asks OpenMP how many threads it may take: the rank's number while this lives.
+/// oneDNN asks OpenMP how many threads it may take: so many while this lives.
 class ThreadsScope {
  public:
-  ThreadsScope() : previous_(omp_get_max_threads()) { omp_set_num_threads(num_threads()); }
+  explicit ThreadsScope(int threads) : previous_(omp_get_max_threads()) { omp_set_num_threads(threads); }
   ~ThreadsScope() { omp_set_num_threads(previous_); }
   ThreadsScope(const ThreadsScope&) = delete;
   ThreadsScope& operator=(const ThreadsScope&) = delete;
@@ -140,6 +140,7 @@ bool onednn_multiplies_bf16() {
 }
 
 void gemm_onednn_f32(const Gemm<float>& gemm) {
+  ThreadsScope threads(1);
   const dnnl::status status =
       dnnl::sgemm(gemm.a_transposed ? 'T' : 'N', gemm.b_transposed ? 'T' : 'N', gemm.m, gemm.n, gemm.k, 1.0f,
                   gemm.a, gemm.lda, gemm.b, gemm.ldb, gemm.accumulate ? 1.0f : 0.0f, gemm.c, gemm.ldc);
@@ -150,7 +151,7 @@ void gemm_onednn_f32(const Gemm<float>& gemm) {
 
 void matmul_onednn_bf16(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
                         bool accumulate) {
-  ThreadsScope threads;
+  ThreadsScope threads(num_threads());
   OneDnn& dnn = onednn();
   Product& product = product_for(dnn, a, b, bias, out, accumulate);
   const auto& description = product.description;

@@ -11,7 +11,7 @@ bool onednn_built();
 /// Whether the processor multiplies bf16 itself and oneDNN may use it.
 bool onednn_multiplies_bf16();
 
-/// An f32 product in the calling thread (inside a `parallel_for`) or in `num_threads()` of them.
+/// An f32 product in the calling thread.
 void gemm_onednn_f32(const Gemm<float>& gemm);
 
 /// As `matmul` of tensor/cpu/matmul.h, for bf16 operands and a bf16 or f32 `out`, none of extent 0. Threads

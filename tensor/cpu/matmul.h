@@ -10,7 +10,7 @@ namespace tessera::kernels::cpu {
 /// `matrix_layout`; batch dimensions of operands may have stride 0; `bias` is contiguous or undefined.
 void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out, bool accumulate);
 
-/// The f32 product of the chosen backend, in the calling thread when inside a `parallel_for`.
+/// The f32 product of the chosen backend, in the calling thread.
 void (*f32_gemm())(const Gemm<float>&);
 
 }  // namespace tessera::kernels::cpu

@@ -1,0 +1,70 @@
+// Causal attention of a sequence to itself, forward and backward, at the sizes of the models. FLOP/s counts
+// the whole square of scores, as models' FLOPs are counted; causality skips up to half of it.
+//
+//     build/release/bin/bench/bench_attention
+
+#include <benchmark/benchmark.h>
+
+#include "tensor/ops/attention.h"
+#include "tensor/ops/matmul.h"
+
+namespace {
+
+using namespace tessera;
+
+struct Size {
+  const char* name;
+  int64_t batch, time, heads, width;
+};
+
+Tensor numbers(const Shape& shape) {
+  const Tensor x = Tensor::empty(shape, f32);
+  for (int64_t i = 0; i < x.numel(); ++i)
+    x.data<float>()[i] = static_cast<float>((i * 7919) % 257 - 128) / 128;
+  return x;
+}
+
+/// A third of a (B, T, 3 C) tensor as (B, H, T, D), as self-attention reads it.
+Tensor third_of(const Tensor& qkv, const Size& size, int64_t which) {
+  const int64_t channels = size.heads * size.width;
+  return qkv.narrow(2, which * channels, channels)
+      .view({size.batch, size.time, size.heads, size.width})
+      .transpose(1, 2);
+}
+
+void attention(benchmark::State& state, Size size, bool backward, MatmulBackend backend) {
+  set_matmul_backend(backend);
+  const int64_t channels = size.heads * size.width;
+  const Tensor qkv = numbers({size.batch, size.time, 3 * channels}), gradient = Tensor::empty_like(qkv);
+  const Tensor q = third_of(qkv, size, 0), k = third_of(qkv, size, 1), v = third_of(qkv, size, 2);
+  const AttentionOptions options{.causal = true};
+  const ops::Attention forward = ops::attention(q, k, v, options);
+  for (auto _ : state) {
+    if (backward)
+      ops::attention_backward(q, k, v, forward, forward.out, options, third_of(gradient, size, 0),
+                              third_of(gradient, size, 1), third_of(gradient, size, 2));
+    else
+      benchmark::DoNotOptimize(ops::attention(q, k, v, options).out.raw_data());
+  }
+  const double product =
+      2.0 * static_cast<double>(size.batch * size.heads * size.time * size.time * size.width);
+  state.counters["FLOP/s"] =
+      benchmark::Counter((backward ? 5 : 2) * product, benchmark::Counter::kIsIterationInvariantRate);
+  set_matmul_backend(MatmulBackend::automatic);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  for (const Size& size : {Size{"nano_cpu", 12, 64, 4, 32}, Size{"nano", 8, 256, 6, 64},
+                           Size{"width_768", 2, 512, 12, 64}, Size{"gpt_lite", 1, 2048, 12, 64}})
+    for (const bool backward : {false, true})
+      for (const auto& [name, backend] :
+           {std::pair{"automatic", MatmulBackend::automatic}, std::pair{"eigen", MatmulBackend::eigen}})
+        benchmark::RegisterBenchmark(text(name, "/", size.name, backward ? "/backward" : "/forward").c_str(),
+                                     attention, size, backward, backend)
+            ->UseRealTime();
+  benchmark::RunSpecifiedBenchmarks();
+}
