@@ -1,0 +1,12 @@
+# Reads the program out of README.md into PROGRAM, so that it can be compiled as it stands there.
+file(READ "${PROJECT_SOURCE_DIR}/README.md" text)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/README.md")
+string(FIND "${text}" "```cpp\n" begin)
+if(begin EQUAL -1)
+  message(FATAL_ERROR "README.md has no program between \`\`\`cpp and \`\`\`")
+endif()
+math(EXPR begin "${begin} + 7")
+string(SUBSTRING "${text}" ${begin} -1 text)
+string(FIND "${text}" "```" end)
+string(SUBSTRING "${text}" 0 ${end} text)
+file(CONFIGURE OUTPUT "${PROGRAM}" CONTENT "${text}" @ONLY)
