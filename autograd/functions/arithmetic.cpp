@@ -1,7 +1,6 @@
 #include "autograd/functions/arithmetic.h"
 
 #include "autograd/functions/broadcasting.h"
-#include "autograd/functions/cast.h"
 #include "autograd/functions/unary.h"
 #include "autograd/functions/where.h"
 #include "autograd/record.h"
@@ -10,70 +9,60 @@
 #include "tensor/ops/unary.h"
 
 namespace tessera {
-namespace {
-
-/// How one operand looked: its gradient is brought back to that.
-struct Operand {
-  Shape shape;
-  DType dtype;
-  explicit Operand(const Variable& x) : shape(x.shape()), dtype(x.dtype()) {}
-  Variable gradient(const Variable& full) const { return cast(sum_to(full, shape), dtype); }
-};
-
-}  // namespace
-
 Variable add(const Variable& a, const Variable& b) {
   return record(
       "add", ops::add(a.value(), b.value()), {a, b}, saved(),
-      [oa = Operand(a), ob = Operand(b)](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
+      [oa = OperandForm(a), ob = OperandForm(b)](Saved&, const Incoming& dy,
+                                                 const Wanted& wanted) -> Gradients {
         return {wanted[0] ? oa.gradient(dy[0]) : Variable(), wanted[1] ? ob.gradient(dy[0]) : Variable()};
       });
 }
 
 Variable sub(const Variable& a, const Variable& b) {
-  return record(
-      "sub", ops::sub(a.value(), b.value()), {a, b}, saved(),
-      [oa = Operand(a), ob = Operand(b)](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
-        return {wanted[0] ? oa.gradient(dy[0]) : Variable(),
-                wanted[1] ? ob.gradient(neg(dy[0])) : Variable()};
-      });
+  return record("sub", ops::sub(a.value(), b.value()), {a, b}, saved(),
+                [oa = OperandForm(a), ob = OperandForm(b)](Saved&, const Incoming& dy,
+                                                           const Wanted& wanted) -> Gradients {
+                  return {wanted[0] ? oa.gradient(dy[0]) : Variable(),
+                          wanted[1] ? ob.gradient(neg(dy[0])) : Variable()};
+                });
 }
 
 Variable mul(const Variable& a, const Variable& b) {
-  return record(
-      "mul", ops::mul(a.value(), b.value()), {a, b},
-      saved(saved_if(b.requires_grad(), a), saved_if(a.requires_grad(), b)),
-      [oa = Operand(a), ob = Operand(b)](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
-        return {wanted[0] ? oa.gradient(mul(dy[0], s[1])) : Variable(),
-                wanted[1] ? ob.gradient(mul(dy[0], s[0])) : Variable()};
-      });
+  return record("mul", ops::mul(a.value(), b.value()), {a, b},
+                saved(saved_if(b.requires_grad(), a), saved_if(a.requires_grad(), b)),
+                [oa = OperandForm(a), ob = OperandForm(b)](Saved& s, const Incoming& dy,
+                                                           const Wanted& wanted) -> Gradients {
+                  return {wanted[0] ? oa.gradient(mul(dy[0], s[1])) : Variable(),
+                          wanted[1] ? ob.gradient(mul(dy[0], s[0])) : Variable()};
+                });
 }
 
 Variable div(const Variable& a, const Variable& b) {
   const SavedItem quotient = b.requires_grad() ? SavedItem(saved_output(0)) : SavedItem();
-  return record(
-      "div", ops::div(a.value(), b.value()), {a, b}, saved(b, quotient),
-      [oa = Operand(a), ob = Operand(b)](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
-        const Variable da = div(dy[0], s[0]);
-        return {wanted[0] ? oa.gradient(da) : Variable(),
-                wanted[1] ? ob.gradient(neg(mul(da, s[1]))) : Variable()};
-      });
+  return record("div", ops::div(a.value(), b.value()), {a, b}, saved(b, quotient),
+                [oa = OperandForm(a), ob = OperandForm(b)](Saved& s, const Incoming& dy,
+                                                           const Wanted& wanted) -> Gradients {
+                  const Variable da = div(dy[0], s[0]);
+                  return {wanted[0] ? oa.gradient(da) : Variable(),
+                          wanted[1] ? ob.gradient(neg(mul(da, s[1]))) : Variable()};
+                });
 }
 
 Variable pow(const Variable& a, const Variable& b) {
-  return record(
-      "pow", ops::pow(a.value(), b.value()), {a, b}, saved(a, b),
-      [oa = Operand(a), ob = Operand(b)](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
-        Gradients gradients(2);
-        const Variable x = s[0], y = s[1];
-        if (wanted[0]) gradients[0] = oa.gradient(dy[0] * y * pow(x, y - 1));
-        if (wanted[1]) {
-          const Tensor zero_base = ops::equal(x.value(), Scalar(0));
-          const Variable safe = where(zero_base, Variable(ops::ones(x.shape(), x.dtype(), x.device())), x);
-          gradients[1] = ob.gradient(dy[0] * pow(x, y) * log(safe));
-        }
-        return gradients;
-      });
+  return record("pow", ops::pow(a.value(), b.value()), {a, b}, saved(a, b),
+                [oa = OperandForm(a), ob = OperandForm(b)](Saved& s, const Incoming& dy,
+                                                           const Wanted& wanted) -> Gradients {
+                  Gradients gradients(2);
+                  const Variable x = s[0], y = s[1];
+                  if (wanted[0]) gradients[0] = oa.gradient(dy[0] * y * pow(x, y - 1));
+                  if (wanted[1]) {
+                    const Tensor zero_base = ops::equal(x.value(), Scalar(0));
+                    const Variable safe =
+                        where(zero_base, Variable(ops::ones(x.shape(), x.dtype(), x.device())), x);
+                    gradients[1] = ob.gradient(dy[0] * pow(x, y) * log(safe));
+                  }
+                  return gradients;
+                });
 }
 
 namespace {
@@ -85,16 +74,16 @@ Variable share(const Variable& dy, const Tensor& taken, const Tensor& equal) {
 }
 
 Variable extremum(const char* name, const Variable& a, const Variable& b, Tensor result, bool largest) {
-  return record(
-      name, std::move(result), {a, b}, saved(a, b),
-      [=, oa = Operand(a), ob = Operand(b)](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
-        const Tensor x = s.tensor(0), y = s.tensor(1);
-        const Tensor equal = ops::equal(x, y);
-        const Tensor first = largest ? ops::greater(x, y) : ops::less(x, y);
-        const Tensor second = largest ? ops::greater(y, x) : ops::less(y, x);
-        return {wanted[0] ? oa.gradient(share(dy[0], first, equal)) : Variable(),
-                wanted[1] ? ob.gradient(share(dy[0], second, equal)) : Variable()};
-      });
+  return record(name, std::move(result), {a, b}, saved(a, b),
+                [=, oa = OperandForm(a), ob = OperandForm(b)](Saved& s, const Incoming& dy,
+                                                              const Wanted& wanted) -> Gradients {
+                  const Tensor x = s.tensor(0), y = s.tensor(1);
+                  const Tensor equal = ops::equal(x, y);
+                  const Tensor first = largest ? ops::greater(x, y) : ops::less(x, y);
+                  const Tensor second = largest ? ops::greater(y, x) : ops::less(y, x);
+                  return {wanted[0] ? oa.gradient(share(dy[0], first, equal)) : Variable(),
+                          wanted[1] ? ob.gradient(share(dy[0], second, equal)) : Variable()};
+                });
 }
 
 }  // namespace
@@ -157,7 +146,7 @@ Variable operator/(const Variable& x, const Scalar& n) {
 void add_(const Variable& x, const Variable& y) {
   record_in_place(
       "add_", x, {x, y}, saved(), [&] { ops::add_(x.value(), y.value()); },
-      [oy = Operand(y)](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
+      [oy = OperandForm(y)](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
         return {dy[0], wanted[1] ? oy.gradient(dy[0]) : Variable()};
       });
 }
@@ -165,7 +154,7 @@ void add_(const Variable& x, const Variable& y) {
 void sub_(const Variable& x, const Variable& y) {
   record_in_place(
       "sub_", x, {x, y}, saved(), [&] { ops::sub_(x.value(), y.value()); },
-      [oy = Operand(y)](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
+      [oy = OperandForm(y)](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
         return {dy[0], wanted[1] ? oy.gradient(neg(dy[0])) : Variable()};
       });
 }
@@ -175,8 +164,9 @@ void mul_(const Variable& x, const Variable& y) {
   record_in_place(
       "mul_", x, {x, y}, saved(before, saved_if(x.requires_grad(), y)),
       [&] { ops::mul_(x.value(), y.value()); },
-      [oy = Operand(y)](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
-        return {wanted[0] ? mul(dy[0], s[1]) : Variable(),
+      [ox = OperandForm(x), oy = OperandForm(y)](Saved& s, const Incoming& dy,
+                                                 const Wanted& wanted) -> Gradients {
+        return {wanted[0] ? ox.gradient(mul(dy[0], s[1])) : Variable(),
                 wanted[1] ? oy.gradient(mul(dy[0], s[0])) : Variable()};
       });
 }

@@ -1,5 +1,6 @@
 #include "autograd/functions/broadcasting.h"
 
+#include "autograd/functions/cast.h"
 #include "autograd/record.h"
 #include "tensor/ops/reduction.h"
 
@@ -19,6 +20,10 @@ Variable broadcast_to(const Variable& x, const Shape& shape) {
                      [from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
                        return {sum_to(dy[0], from)};
                      });
+}
+
+Variable OperandForm::gradient(const Variable& full) const {
+  return cast(sum_to(full, shape_), dtype_);
 }
 
 }  // namespace tessera

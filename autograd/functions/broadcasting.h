@@ -12,4 +12,16 @@ Variable sum_to(const Variable& x, const Shape& shape);
 /// are equal.
 Variable broadcast_to(const Variable& x, const Shape& shape);
 
+/// What an operand looked like before it was broadcast and promoted: its gradient is brought back to that.
+class OperandForm {
+ public:
+  explicit OperandForm(const Variable& operand) : shape_(operand.shape()), dtype_(operand.dtype()) {}
+  /// `full`, of the result's shape and dtype, as a gradient of the operand.
+  Variable gradient(const Variable& full) const;
+
+ private:
+  Shape shape_;
+  DType dtype_;
+};
+
 }  // namespace tessera

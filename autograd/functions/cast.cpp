@@ -1,7 +1,10 @@
 #include "autograd/functions/cast.h"
+
 #include "autograd/record.h"
 #include "tensor/ops/cast.h"
+
 namespace tessera {
+
 Variable cast(const Variable& x, DType dtype) {
   if (x.dtype() == dtype) return x;
   return record("cast", ops::cast(x.value(), dtype), {x}, saved(),
@@ -9,4 +12,5 @@ Variable cast(const Variable& x, DType dtype) {
                   return {cast(dy[0], from)};
                 });
 }
+
 }  // namespace tessera

@@ -10,14 +10,14 @@
 namespace tessera {
 
 Variable where(const Tensor& condition, const Variable& a, const Variable& b) {
-  return record(
-      "where", ops::where(condition, a.value(), b.value()), {a, b}, saved(condition),
-      [sa = a.shape(), sb = b.shape()](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
-        const Variable none = Tensor::zeros_like(dy[0].value());
-        const Tensor chosen = s.tensor(0);
-        return {wanted[0] ? sum_to(where(chosen, dy[0], none), sa) : Variable(),
-                wanted[1] ? sum_to(where(chosen, none, dy[0]), sb) : Variable()};
-      });
+  return record("where", ops::where(condition, a.value(), b.value()), {a, b}, saved(condition),
+                [oa = OperandForm(a), ob = OperandForm(b)](Saved& s, const Incoming& dy,
+                                                           const Wanted& wanted) -> Gradients {
+                  const Variable none = Tensor::zeros_like(dy[0].value());
+                  const Tensor chosen = s.tensor(0);
+                  return {wanted[0] ? oa.gradient(where(chosen, dy[0], none)) : Variable(),
+                          wanted[1] ? ob.gradient(where(chosen, none, dy[0])) : Variable()};
+                });
 }
 
 Variable masked_fill(const Variable& x, const Tensor& mask, const Scalar& number) {
@@ -36,33 +36,34 @@ Variable clamp(const Variable& x, const Scalar& low, const Scalar& high) {
 }
 
 Variable lerp(const Variable& a, const Variable& b, double weight) {
-  return record(
-      "lerp", ops::lerp(a.value(), b.value(), weight), {a, b}, saved(),
-      [=, sa = a.shape(), sb = b.shape()](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
-        return {wanted[0] ? sum_to(dy[0] * (1 - weight), sa) : Variable(),
-                wanted[1] ? sum_to(dy[0] * weight, sb) : Variable()};
-      });
+  return record("lerp", ops::lerp(a.value(), b.value(), weight), {a, b}, saved(),
+                [=, oa = OperandForm(a), ob = OperandForm(b)](Saved&, const Incoming& dy,
+                                                              const Wanted& wanted) -> Gradients {
+                  return {wanted[0] ? oa.gradient(dy[0] * (1 - weight)) : Variable(),
+                          wanted[1] ? ob.gradient(dy[0] * weight) : Variable()};
+                });
 }
 
 Variable addcmul(const Variable& x, const Variable& a, const Variable& b, double factor) {
   return record("addcmul", ops::addcmul(x.value(), a.value(), b.value(), factor), {x, a, b},
                 saved(saved_if(b.requires_grad(), a), saved_if(a.requires_grad(), b)),
-                [=, sx = x.shape(), sa = a.shape(), sb = b.shape()](Saved& s, const Incoming& dy,
-                                                                    const Wanted& wanted) -> Gradients {
-                  return {wanted[0] ? sum_to(dy[0], sx) : Variable(),
-                          wanted[1] ? sum_to(dy[0] * s[1] * factor, sa) : Variable(),
-                          wanted[2] ? sum_to(dy[0] * s[0] * factor, sb) : Variable()};
+                [=, ox = OperandForm(x), oa = OperandForm(a), ob = OperandForm(b)](
+                    Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+                  return {wanted[0] ? ox.gradient(dy[0]) : Variable(),
+                          wanted[1] ? oa.gradient(dy[0] * s[1] * factor) : Variable(),
+                          wanted[2] ? ob.gradient(dy[0] * s[0] * factor) : Variable()};
                 });
 }
 
 Variable addcdiv(const Variable& x, const Variable& a, const Variable& b, double factor) {
   return record("addcdiv", ops::addcdiv(x.value(), a.value(), b.value(), factor), {x, a, b},
                 saved(saved_if(b.requires_grad(), a), b),
-                [=, sx = x.shape(), sa = a.shape(), sb = b.shape()](Saved& s, const Incoming& dy,
-                                                                    const Wanted& wanted) -> Gradients {
+                [=, ox = OperandForm(x), oa = OperandForm(a), ob = OperandForm(b)](
+                    Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
                   const Variable da = dy[0] * factor / s[1];
-                  return {wanted[0] ? sum_to(dy[0], sx) : Variable(), wanted[1] ? sum_to(da, sa) : Variable(),
-                          wanted[2] ? sum_to(neg(da * s[0] / s[1]), sb) : Variable()};
+                  return {wanted[0] ? ox.gradient(dy[0]) : Variable(),
+                          wanted[1] ? oa.gradient(da) : Variable(),
+                          wanted[2] ? ob.gradient(neg(da * s[0] / s[1])) : Variable()};
                 });
 }
 
