@@ -11,8 +11,8 @@ namespace tessera::nn {
 CausalSelfAttention::CausalSelfAttention(Options options) : o(std::move(options)) {
   require<ConfigError>(o.heads >= 1 && o.width % o.heads == 0, "nn::CausalSelfAttention: ", o.heads,
                        " heads do not divide the width ", o.width);
-  require<ConfigError>(o.dropout >= 0 && o.dropout < 1, "nn::CausalSelfAttention: dropout is to be in [0, 1), got ",
-                       o.dropout);
+  require<ConfigError>(o.dropout >= 0 && o.dropout < 1,
+                       "nn::CausalSelfAttention: dropout is to be in [0, 1), got ", o.dropout);
 }
 
 Variable CausalSelfAttention::project(const Variable& joined) {
@@ -34,16 +34,18 @@ Variable CausalSelfAttention::forward(const Variable& x, KeyValueCache& cache) {
                          "': cached decoding records no gradients; run it under NoGrad");
   const Tensor qkv = c_attn(x).value();
   const int64_t batch = qkv.size(0), time = qkv.size(1), head = o.width / o.heads;
-  require<ShapeError>(cache.length + time <= cache.keys.size(2), "nn::CausalSelfAttention '", full_name(), "': ", time,
-                      " more positions after ", cache.length, " do not fit the cache of ", cache.keys.size(2));
+  require<ShapeError>(cache.length + time <= cache.keys.size(2), "nn::CausalSelfAttention '", full_name(),
+                      "': ", time, " more positions after ", cache.length, " do not fit the cache of ",
+                      cache.keys.size(2));
   const auto third = [&](int64_t which) {
     return qkv.narrow(2, which * o.width, o.width).view({batch, time, o.heads, head}).transpose(1, 2);
   };
   cache.keys.narrow(2, cache.length, time).copy_from(third(1));
   cache.values.narrow(2, cache.length, time).copy_from(third(2));
   cache.length += time;
-  const Variable out = scaled_dot_product_attention(third(0), cache.keys.narrow(2, 0, cache.length),
-                                                    cache.values.narrow(2, 0, cache.length), {.causal = true});
+  const Variable out =
+      scaled_dot_product_attention(third(0), cache.keys.narrow(2, 0, cache.length),
+                                   cache.values.narrow(2, 0, cache.length), {.causal = true});
   return project(reshape(transpose(out, 1, 2), {batch, time, o.width}));
 }
 

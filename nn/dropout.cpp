@@ -6,8 +6,8 @@
 namespace tessera::nn {
 
 Dropout::Dropout(Options options) : o(options) {
-  require<ConfigError>(o.probability >= 0 && o.probability < 1, "nn::Dropout: the probability is to be in [0, 1), got ",
-                       o.probability);
+  require<ConfigError>(o.probability >= 0 && o.probability < 1,
+                       "nn::Dropout: the probability is to be in [0, 1), got ", o.probability);
 }
 
 Variable Dropout::forward(const Variable& x) {

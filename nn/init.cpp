@@ -47,11 +47,15 @@ Program by_fans(const char* name, double (*variance)(Fans), double gain, bool un
           }};
 }
 
-double glorot_variance(Fans fans) { return 2 / (fans.in + fans.out); }
-double he_variance(Fans fans) { return 2 / fans.in; }
+double glorot_variance(Fans fans) {
+  return 2 / (fans.in + fans.out);
+}
+double he_variance(Fans fans) {
+  return 2 / fans.in;
+}
 
-/// Modified Gram-Schmidt on the rows of a (rows, columns) matrix with rows <= columns, twice for orthogonality to
-/// rounding.
+/// Modified Gram-Schmidt on the rows of a (rows, columns) matrix with rows <= columns, twice for
+/// orthogonality to rounding.
 void orthonormalize_rows(std::vector<double>& a, int64_t rows, int64_t columns) {
   for (int64_t i = 0; i < rows; ++i) {
     double* x = a.data() + i * columns;
@@ -73,19 +77,28 @@ void orthonormalize_rows(std::vector<double>& a, int64_t rows, int64_t columns) 
 
 void Program::fill(const Tensor& out, uint64_t key, const Shape& full_shape, int64_t first_index) const {
   require<ConfigError>(defined(), "init: the program is undefined");
-  require<ShapeError>(first_index >= 0 && first_index + out.numel() <= full_shape.numel(), "init::", description_,
-                      ": elements ", first_index, " to ", first_index + out.numel(), " leave the shape ", full_shape);
+  require<ShapeError>(first_index >= 0 && first_index + out.numel() <= full_shape.numel(),
+                      "init::", description_, ": elements ", first_index, " to ", first_index + out.numel(),
+                      " leave the shape ", full_shape);
   require<ShapeError>(!needs_whole_ || out.numel() == full_shape.numel(), "init::", description_,
                       ": needs the whole of ", full_shape, ", got ", out.numel(), " elements");
   if (out.is_meta() || out.numel() == 0) return;
   fill_(out, key, full_shape, first_index);
 }
 
-uint64_t parameter_key(uint64_t seed, const std::string& full_name) { return random_key(seed, full_name, 0); }
+uint64_t parameter_key(uint64_t seed, const std::string& full_name) {
+  return random_key(seed, full_name, 0);
+}
 
-Program zeros() { return filled_with(0, "zeros"); }
-Program ones() { return filled_with(1, "ones"); }
-Program constant(double value) { return filled_with(value, text("constant(", value, ")")); }
+Program zeros() {
+  return filled_with(0, "zeros");
+}
+Program ones() {
+  return filled_with(1, "ones");
+}
+Program constant(double value) {
+  return filled_with(value, text("constant(", value, ")"));
+}
 
 Program normal(double deviation, double mean) {
   return normal_of(text("normal(", mean, ", ", deviation, ")"), mean, deviation);
@@ -107,10 +120,18 @@ Program truncated_normal(double deviation, double mean, double cut) {
           }};
 }
 
-Program xavier_uniform(double gain) { return by_fans("xavier_uniform", glorot_variance, gain, true); }
-Program xavier_normal(double gain) { return by_fans("xavier_normal", glorot_variance, gain, false); }
-Program kaiming_uniform() { return by_fans("kaiming_uniform", he_variance, 1, true); }
-Program kaiming_normal() { return by_fans("kaiming_normal", he_variance, 1, false); }
+Program xavier_uniform(double gain) {
+  return by_fans("xavier_uniform", glorot_variance, gain, true);
+}
+Program xavier_normal(double gain) {
+  return by_fans("xavier_normal", glorot_variance, gain, false);
+}
+Program kaiming_uniform() {
+  return by_fans("kaiming_uniform", he_variance, 1, true);
+}
+Program kaiming_normal() {
+  return by_fans("kaiming_normal", he_variance, 1, false);
+}
 
 Program orthogonal(double gain) {
   return {gain == 1 ? std::string("orthogonal") : text("orthogonal(gain ", gain, ")"),

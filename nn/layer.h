@@ -50,6 +50,7 @@ template <class Derived>
 class Layer : public Module {
  public:
   template <class... Args>
+  requires requires(Derived& layer, Args&&... args) { layer.forward(std::forward<Args>(args)...); }
   auto operator()(Args&&... args) {
     NamedScope scope(full_name());
     if (!has_hooks()) [[likely]]

@@ -1,0 +1,98 @@
+#include <doctest/doctest.h>
+
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/loss.h"
+#include "autograd/grad_mode.h"
+#include "models/presets.h"
+#include "nn/materialize.h"
+#include "nn/summary.h"
+#include "tensor/random_context.h"
+
+using namespace tessera;
+
+TEST_CASE("gpt: presets have their published parameter counts, and cost nothing on meta") {
+  const auto account = make_intrusive<MemoryAccount>();
+  AccountScope scope(account);
+  const std::pair<const char*, int64_t> counts[] = {
+      {"nano-cpu", 804'096}, {"nano", 10'745'088}, {"gpt-lite", 86'701'056}};
+  for (const auto& [name, count] : counts) {
+    CAPTURE(name);
+    models::Gpt gpt(models::preset(name, 65).model);
+    CHECK(gpt.parameters().numel() == count);
+    CHECK(models::parameter_count(gpt.o) == count);
+  }
+  models::Gpt gpt2(models::gpt2());
+  CHECK(gpt2.parameters().numel() == 124'475'904);
+  models::Gpt lite(models::gpt_lite(65));
+  CHECK(lite.at("blocks.5").parameters().numel() == 7'085'568);
+  CHECK(account->total().peak == 0);
+}
+
+TEST_CASE("gpt: a meta run counts the FLOPs of the formula's matrix products") {
+  models::Gpt gpt(models::nano_cpu(65));
+  const nn::Summary s = nn::summary(gpt, {2, 64});
+  // Forward: 2 per weight and token (positions have no product), 4 C per visible pair of positions and layer.
+  const int64_t tokens = 2 * 64, weights = models::parameter_count(gpt.o) - 64 * 128 - 9 * 128;
+  const int64_t pairs = 2 * 64 * 65 / 2;
+  CHECK(s.flops == 2 * weights * tokens + 4 * 4 * 128 * pairs);
+}
+
+TEST_CASE("gpt: cached decoding gives the logits of the whole sequence") {
+  models::Gpt gpt({.vocabulary = 11, .block_size = 8, .layers = 2, .heads = 2, .width = 16});
+  gpt.to(f64);
+  nn::materialize(gpt, cpu(), 4);
+  gpt.eval();
+  NoGrad no_grad;
+  const Tensor ids = Tensor::from<int64_t>({1, 5, 9, 0, 10, 3, 3, 7}, {1, 8});
+  const Tensor whole = gpt(ids).value();
+  models::GptCache cache = gpt.make_cache(1);
+  int64_t position = 0;
+  for (int64_t step : {3, 1, 2, 1, 1}) {
+    const Tensor part = gpt(ids.narrow(1, position, step).contiguous(), cache).value();
+    for (int64_t t = 0; t < step; ++t)
+      for (int64_t v = 0; v < 11; ++v)
+        CHECK(part.select(0, 0).select(0, t).select(0, v).item() ==
+              doctest::Approx(whole.select(0, 0).select(0, position + t).select(0, v).item()).epsilon(1e-12));
+    position += step;
+  }
+  CHECK_THROWS_WITH_AS(gpt(ids.narrow(1, 0, 1).contiguous(), cache), doctest::Contains("block size 8"),
+                       ShapeError);
+}
+
+TEST_CASE("gpt: bad sizes and ids are named") {
+  CHECK_THROWS_WITH_AS(models::Gpt({.heads = 3, .width = 128}),
+                       doctest::Contains("3 heads do not divide the width 128"), ConfigError);
+  CHECK_THROWS_AS(models::Gpt({.layers = 0}), ConfigError);
+  CHECK_THROWS_WITH_AS(models::preset("nanogpt", 65), doctest::Contains("expected nano-cpu"), ConfigError);
+  models::Gpt gpt({.vocabulary = 11, .block_size = 8, .layers = 1, .heads = 2, .width = 16});
+  nn::materialize(gpt, cpu(), 4);
+  CHECK_THROWS_WITH_AS(gpt(Tensor::from<int64_t>({1, 11}, {1, 2})), doctest::Contains("wte"), IndexError);
+  CHECK_THROWS_AS(gpt(Tensor::zeros({1, 9}, i64)), ShapeError);
+}
+
+TEST_CASE("gpt: gradients with dropout are those of the batch, however it is cut into micro-batches") {
+  models::Gpt gpt({.vocabulary = 11, .block_size = 8, .layers = 2, .heads = 2, .width = 16, .dropout = 0.3});
+  gpt.to(f64);
+  nn::materialize(gpt, cpu(), 3);
+  const Tensor x = Tensor::empty({4, 8}, i64), y = Tensor::empty({4, 8}, i64);
+  for (int64_t i = 0; i < 32; ++i) {
+    x.data<int64_t>()[i] = i * 7 % 11;
+    y.data<int64_t>()[i] = i * 5 % 11;
+  }
+  const std::vector<int64_t> samples{0, 1, 2, 3};
+  const auto gradient = [&](int64_t micro) {
+    gpt.zero_grad();
+    for (int64_t first = 0; first < 4; first += micro) {
+      begin_random_step(9, 5, std::span(samples).subspan(first, micro));
+      const Variable loss =
+          cross_entropy(gpt(x.narrow(0, first, micro)), y.narrow(0, first, micro).contiguous());
+      (loss * (static_cast<double>(micro) / 4)).backward();
+    }
+    return gpt.wte.weight.grad().value();
+  };
+  const Tensor whole = gradient(4), again = gradient(4), cut = gradient(1);
+  for (int64_t i = 0; i < whole.numel(); ++i) {
+    CHECK(whole.data<double>()[i] == again.data<double>()[i]);
+    CHECK(cut.data<double>()[i] == doctest::Approx(whole.data<double>()[i]).epsilon(1e-10));
+  }
+}

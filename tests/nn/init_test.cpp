@@ -1,0 +1,86 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "nn/init.h"
+#include "tensor/error.h"
+
+using namespace tessera;
+
+namespace {
+
+Tensor whole(const init::Program& program, const Shape& shape, uint64_t key = 11) {
+  const Tensor t = Tensor::empty(shape, f64);
+  program.fill(t, key, shape);
+  return t;
+}
+
+struct Moments {
+  double mean, deviation;
+};
+
+Moments moments(const Tensor& t) {
+  double sum = 0, squares = 0;
+  for (int64_t i = 0; i < t.numel(); ++i) sum += t.data<double>()[i];
+  const double mean = sum / static_cast<double>(t.numel());
+  for (int64_t i = 0; i < t.numel(); ++i) squares += std::pow(t.data<double>()[i] - mean, 2);
+  return {mean, std::sqrt(squares / static_cast<double>(t.numel()))};
+}
+
+}  // namespace
+
+TEST_CASE("init: any slice, in any order, has the numbers of the whole") {
+  const Shape full{7, 9};
+  for (const init::Program& program : {init::normal(0.02), init::uniform(-1, 1), init::truncated_normal(0.5),
+                                       init::xavier_uniform(), init::kaiming_normal(), init::constant(3)}) {
+    CAPTURE(program.description());
+    const Tensor all = whole(program, full);
+    for (const auto& [first, count] :
+         {std::pair<int64_t, int64_t>{40, 23}, {0, 1}, {3, 17}, {61, 2}, {5, 0}}) {
+      const Tensor part = Tensor::empty({count}, f64);
+      program.fill(part, 11, full, first);
+      for (int64_t i = 0; i < count; ++i) CHECK(part.data<double>()[i] == all.data<double>()[first + i]);
+    }
+  }
+}
+
+TEST_CASE("init: distributions have the moments of their definitions") {
+  const Shape shape{300, 200};  // fan_out 300, fan_in 200
+  const auto close = [](double value, double expected) {
+    return std::abs(value - expected) < 0.02 * std::abs(expected);
+  };
+  CHECK(close(moments(whole(init::normal(0.5, 3), shape)).mean, 3));
+  CHECK(close(moments(whole(init::normal(0.5, 3), shape)).deviation, 0.5));
+  CHECK(close(moments(whole(init::uniform(1, 3), shape)).deviation, 2 / std::sqrt(12.0)));
+  CHECK(close(moments(whole(init::xavier_normal(2), shape)).deviation, 2 * std::sqrt(2.0 / 500)));
+  CHECK(close(moments(whole(init::xavier_uniform(), shape)).deviation, std::sqrt(2.0 / 500)));
+  CHECK(close(moments(whole(init::kaiming_uniform(), shape)).deviation, std::sqrt(2.0 / 200)));
+  const Tensor cut = whole(init::truncated_normal(1, 0, 2), shape);
+  for (int64_t i = 0; i < cut.numel(); ++i) REQUIRE(std::abs(cut.data<double>()[i]) <= 2);
+  CHECK(close(moments(cut).deviation, 0.8796));  // of a standard normal cut at 2
+}
+
+TEST_CASE("init: orthogonal rows (or columns, if fewer) are orthonormal") {
+  for (const Shape& shape : {Shape{5, 8}, Shape{8, 5}}) {
+    const Tensor q = whole(init::orthogonal(), shape);
+    const int64_t rows = shape[0], columns = shape[1], few = std::min(rows, columns);
+    const bool by_row = rows <= columns;
+    for (int64_t a = 0; a < few; ++a)
+      for (int64_t b = 0; b < few; ++b) {
+        double dot = 0;
+        for (int64_t i = 0; i < std::max(rows, columns); ++i)
+          dot += by_row ? q.data<double>()[a * columns + i] * q.data<double>()[b * columns + i]
+                        : q.data<double>()[i * columns + a] * q.data<double>()[i * columns + b];
+        CHECK(std::abs(dot - (a == b ? 1 : 0)) < 1e-12);
+      }
+  }
+}
+
+TEST_CASE("init: bad slices are named") {
+  const Tensor part = Tensor::empty({5}, f64);
+  CHECK_THROWS_AS(init::normal(1).fill(part, 0, {2, 3}, 4), ShapeError);
+  CHECK_THROWS_WITH_AS(init::orthogonal().fill(part, 0, {2, 3}), doctest::Contains("needs the whole"),
+                       ShapeError);
+  CHECK_THROWS_AS(init::xavier_normal().fill(part, 0, {5}), ShapeError);
+  CHECK_THROWS_AS(init::uniform(1, 0), ValueError);
+}

@@ -1,0 +1,185 @@
+#include <doctest/doctest.h>
+
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/reduction.h"
+#include "nn/containers.h"
+#include "nn/embedding.h"
+#include "nn/linear.h"
+#include "nn/materialize.h"
+#include "nn/normalization.h"
+#include "tensor/ops/cast.h"
+
+using namespace tessera;
+
+namespace {
+
+/// Two linear layers and a buffer, the second's weight shared by a third name.
+struct Pair : nn::Layer<Pair> {
+  nn::Linear& first = add<nn::Linear>("first", {.in = 3, .out = 4});
+  nn::Linear& second = add<nn::Linear>("second", {.in = 4, .out = 3, .bias = false});
+  Variable& scale = buffer("scale", {3}, init::ones());
+  Variable& tied = share_parameter("tied", second.weight);
+  std::string kind() const override { return "Pair"; }
+  Variable forward(const Variable& x) { return second(first(x)) * scale; }
+};
+
+struct Outer : nn::Layer<Outer> {
+  Pair& inner = add<Pair>("inner");
+  nn::LayerNorm& norm = add<nn::LayerNorm>("norm", 3);
+  Variable forward(const Variable& x) { return norm(inner(x)); }
+};
+
+std::vector<float> numbers(const Tensor& t) {
+  return {t.data<float>(), t.data<float>() + t.numel()};
+}
+Variable input() {
+  return Variable::leaf(Tensor::from({0.1f, -0.2f, 0.3f, 1.0f, 2.0f, -1.0f}, {2, 3}));
+}
+
+}  // namespace
+
+TEST_CASE("module: born on meta, named from the root, parameters once by identity and in order") {
+  const auto account = make_intrusive<MemoryAccount>();
+  AccountScope scope(account);
+  Outer model;
+  CHECK(account->total().peak == 0);
+  std::vector<std::string> names;
+  for (const NamedParameter& p : model.parameters()) names.push_back(p.name);
+  CHECK(names == std::vector<std::string>{"inner.tied", "inner.first.weight", "inner.first.bias",
+                                          "norm.weight", "norm.bias"});
+  CHECK(model.inner.first.full_name() == "inner.first");
+  CHECK(&model.at("inner.second") == &model.inner.second);
+  CHECK_THROWS_WITH_AS(model.at("inner.third"), doctest::Contains("it has first, second"), ValueError);
+  CHECK(model.parameters().numel() == 12 + 12 + 4 + 3 + 3);
+  CHECK(model.buffers().size() == 1);
+  nn::materialize(model, cpu(), 7);
+  CHECK(account->count(MemoryCategory::parameter).current == (12 + 12 + 4 + 3 + 3 + 3) * 4);
+}
+
+TEST_CASE("materialize: numbers depend on the seed and the full name, not on the order of construction") {
+  struct Swapped : nn::Layer<Swapped> {
+    nn::LayerNorm& norm = add<nn::LayerNorm>("norm", 3);
+    Pair& inner = add<Pair>("inner");
+    Variable forward(const Variable& x) { return norm(inner(x)); }
+  };
+  Outer a;
+  Swapped b;
+  Outer other_seed;
+  nn::materialize(a, cpu(), 7);
+  nn::materialize(b, cpu(), 7);
+  nn::materialize(other_seed, cpu(), 8);
+  CHECK(numbers(a.inner.first.weight.value()) == numbers(b.inner.first.weight.value()));
+  CHECK(numbers(a.inner.first.weight.value()) != numbers(other_seed.inner.first.weight.value()));
+  CHECK(numbers(a.inner.first.weight.value()) != numbers(a.inner.second.weight.value()));
+}
+
+TEST_CASE("module: identities survive materialising, converting and loading") {
+  Outer model;
+  const Variable weight = model.inner.first.weight;
+  nn::materialize(model, cpu(), 1);
+  CHECK(weight.is_same(model.inner.first.weight));
+  CHECK_FALSE(weight.value().is_meta());
+  model.to(f64);
+  CHECK(weight.dtype() == f64);
+  CHECK(model.inner.scale.dtype() == f64);
+  model.to(f32);
+
+  Outer copy;
+  nn::materialize(copy, cpu(), 2);
+  copy.load_state_dict(model.state_dict());
+  CHECK(numbers(copy.inner.second.weight.value()) == numbers(model.inner.second.weight.value()));
+  CHECK(numbers(copy(input()).value()) == numbers(model(input()).value()));
+}
+
+TEST_CASE("load_state_dict: what does not fit is named, and nothing is loaded by half") {
+  Outer model;
+  nn::materialize(model, cpu(), 1);
+  const auto before = numbers(model.inner.tied.value());
+  nn::StateDict state = model.state_dict();
+  for (NamedTensor& entry : state) entry.tensor = Tensor::zeros_like(entry.tensor);
+  nn::StateDict missing(state.begin(), state.end() - 1);
+  CHECK_THROWS_WITH_AS(model.load_state_dict(missing), doctest::Contains("'inner.scale' (3,) is missing"),
+                       ValueError);
+  nn::StateDict unexpected = state;
+  unexpected.push_back({"head.weight", Tensor::zeros({1}, f32)});
+  CHECK_THROWS_WITH_AS(model.load_state_dict(unexpected), doctest::Contains("unexpected 'head.weight'"),
+                       ValueError);
+  nn::StateDict shape = state;
+  shape.back().tensor = Tensor::zeros({4}, f32);
+  CHECK_THROWS_AS(model.load_state_dict(shape), ShapeError);
+  nn::StateDict dtype = state;
+  dtype.back().tensor = Tensor::zeros({3}, i64);
+  CHECK_THROWS_AS(model.load_state_dict(dtype), DTypeError);
+  CHECK(numbers(model.inner.tied.value()) == before);
+  model.load_state_dict(missing, /*strict=*/false);
+  CHECK(numbers(model.inner.tied.value()) == std::vector<float>(12, 0.0f));
+}
+
+TEST_CASE("module: hooks see and replace arguments, results and gradients, until removed") {
+  Pair model;
+  nn::materialize(model, cpu(), 3);
+  const auto plain = numbers(model(input()).value());
+  std::vector<std::string> seen;
+  HookHandle pre = model.first.register_forward_pre_hook([&](nn::Module& m, std::span<Variable* const> in) {
+    seen.push_back("pre " + m.full_name());
+    *in[0] = *in[0] * 2.0;
+  });
+  HookHandle post = model.first.register_forward_hook([&](nn::Module& m, std::span<Variable* const> out) {
+    seen.push_back("post " + m.full_name() + " " + to_string(out[0]->shape()));
+  });
+  HookHandle backward_pre =
+      model.first.register_backward_pre_hook([&](nn::Module&, std::vector<Variable>& g) {
+        seen.push_back("gradient out " + to_string(g[0].shape()));
+      });
+  HookHandle backward = model.first.register_backward_hook([&](nn::Module&, std::vector<Variable>& g) {
+    seen.push_back("gradient in " + to_string(g[0].shape()));
+    g[0] = g[0] * 0.0;
+  });
+  const Variable x = input();
+  sum(model(x)).backward();
+  CHECK(seen == std::vector<std::string>{"pre first", "post first (2, 4)", "gradient out (2, 4)",
+                                         "gradient in (2, 3)"});
+  CHECK(numbers(x.grad().value()) == std::vector<float>(6, 0.0f));
+  for (HookHandle* handle : {&pre, &post, &backward_pre, &backward}) handle->remove();
+  CHECK(numbers(model(input()).value()) == plain);
+}
+
+TEST_CASE("module: training mode and freezing reach every part") {
+  Outer model;
+  nn::materialize(model, cpu(), 3);
+  model.eval();
+  CHECK_FALSE(model.inner.first.is_training());
+  model.train();
+  CHECK(model.inner.first.is_training());
+  model.inner.set_requires_grad(false);
+  sum(model(Variable(input().value()))).backward();
+  CHECK_FALSE(model.inner.first.weight.grad().defined());
+  CHECK(model.norm.weight.grad().defined());
+}
+
+TEST_CASE("module: bad declarations and inputs are named") {
+  struct Twice : nn::Layer<Twice> {
+    nn::LayerNorm& a = add<nn::LayerNorm>("norm", 3);
+    nn::LayerNorm& b = add<nn::LayerNorm>("norm", 3);
+  };
+  CHECK_THROWS_WITH_AS(Twice(), doctest::Contains("the name 'norm' is taken"), ConfigError);
+  Outer model;
+  nn::materialize(model, cpu(), 3);
+  CHECK_THROWS_WITH_AS(
+      model(Variable(Tensor::zeros({2, 5}, f32))),
+      "nn::Linear 'inner.first': input has 5 features, the weight (4, 3) takes 3; x is (2, 5) f32 on cpu",
+      ShapeError);
+  nn::Embedding table({.count = 4, .width = 2});
+  nn::materialize(table, cpu(), 0);
+  CHECK_THROWS_WITH_AS(table(Tensor::from<int64_t>({0, 9}, {1, 2})), doctest::Contains("9"), IndexError);
+}
+
+TEST_CASE("sequential: runs its steps in order, names them by number") {
+  nn::Sequential net;
+  net.push<nn::Linear>({.in = 3, .out = 5});
+  net.push<nn::LayerNorm>(5);
+  nn::materialize(net, cpu(), 1);
+  CHECK(net(input()).shape() == Shape{2, 5});
+  CHECK(net.parameters()[0].name == "0.weight");
+  CHECK(net.parameters()[2].name == "1.weight");
+}
