@@ -1,0 +1,143 @@
+#include "tensor/float_format.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+namespace tessera {
+namespace {
+
+std::string in_scientific(int digits, double number) {
+  char buffer[64];
+  const int length = std::snprintf(buffer, sizeof buffer, "%.*e", digits, number);
+  return {buffer, static_cast<size_t>(length)};
+}
+
+std::string in_positional(int digits, double number) {
+  char buffer[400];
+  const int length = std::snprintf(buffer, sizeof buffer, "%.*f", digits, number);
+  return {buffer, static_cast<size_t>(length)};
+}
+
+double rounded_to(double number, DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return number;
+    case DType::bf16:
+      return static_cast<float>(bfloat16(static_cast<float>(number)));
+    case DType::f16:
+      return static_cast<float>(float16(static_cast<float>(number)));
+    default:
+      return static_cast<float>(number);
+  }
+}
+
+/// The least number of digits after the first one that tell `number` from its neighbours in `dtype`.
+int shortest(double number, DType dtype) {
+  for (int digits = 0; digits < 17; ++digits)
+    if (rounded_to(std::strtod(in_scientific(digits, number).c_str(), nullptr), dtype) == number)
+      return digits;
+  return 17;
+}
+
+void drop_trailing_zeros(std::string& text) {
+  while (text.back() == '0') text.pop_back();
+}
+
+/// From here on whole numbers would show more digits than the dtype has, or than are easily read.
+double largest_positional(DType dtype) {
+  return dtype == f64 ? 1e8 : dtype == f32 ? 1e6 : dtype == f16 ? 1e3 : 1e2;
+}
+
+int exponent_of(const std::string& scientific) {
+  return std::atoi(scientific.c_str() + scientific.find('e') + 1);
+}
+
+}  // namespace
+
+/// "-12.5" without padding; a whole number ends in its point.
+std::string FloatFormat::positional(double number) const {
+  const int digits = shortest(number, dtype_);
+  const std::string exact = in_scientific(digits, number);
+  const int exponent = exponent_of(exact);
+  if (digits - exponent > precision_) {
+    std::string text = in_positional(precision_, number);
+    if (precision_ == 0) return text + ".";
+    drop_trailing_zeros(text);
+    return text;
+  }
+  // The unique digits laid out around the point; zeros stand where they say nothing.
+  std::string all;
+  for (char c : exact.substr(0, exact.find('e')))
+    if (c >= '0' && c <= '9') all += c;
+  if (exponent < 0) all.insert(0, static_cast<size_t>(-exponent), '0');
+  const size_t whole = static_cast<size_t>(std::max(exponent, 0)) + 1;
+  if (all.size() < whole) all.append(whole - all.size(), '0');
+  std::string text = all.substr(0, whole) + "." + all.substr(whole);
+  drop_trailing_zeros(text);
+  return (std::signbit(number) ? "-" : "") + text;
+}
+
+/// "-1.25e-03" with at least that many digits after the point.
+std::string FloatFormat::scientific(double number, size_t least_digits) const {
+  const int digits = shortest(number, dtype_);
+  std::string text = in_scientific(std::min(digits, precision_), number);
+  const size_t e = text.find('e');
+  const std::string exponent = text.substr(e);
+  text.resize(e);
+  if (text.find('.') == std::string::npos) text += '.';
+  drop_trailing_zeros(text);
+  const size_t after = text.size() - text.find('.') - 1;
+  if (after < least_digits) text.append(least_digits - after, '0');
+  return text + exponent;
+}
+
+FloatFormat::FloatFormat(const std::vector<double>& numbers, DType dtype, int precision, bool suppress_small)
+    : dtype_(dtype), precision_(precision) {
+  double largest = 0, smallest = HUGE_VAL;
+  bool finite = false, special = false, minus_infinity = false;
+  for (double x : numbers) {
+    special |= !std::isfinite(x);
+    minus_infinity |= std::isinf(x) && x < 0;
+    if (!std::isfinite(x)) continue;
+    finite = true;
+    if (x == 0) continue;
+    largest = std::max(largest, std::abs(x));
+    smallest = std::min(smallest, std::abs(x));
+  }
+  exponents_ = largest > 0 && (largest >= largest_positional(dtype) ||
+                               (!suppress_small && (smallest < 1e-4 || largest / smallest > 1000.0)));
+  size_t exponent_width = 0;
+  for (double x : numbers) {
+    if (!std::isfinite(x)) continue;
+    const std::string text = exponents_ ? scientific(x, 0) : positional(x);
+    const size_t point = text.find('.'), end = std::min(text.find('e'), text.size());
+    left_ = std::max(left_, point);
+    right_ = std::max(right_, end - point - 1);
+    exponent_width = std::max(exponent_width, text.size() - end);
+  }
+  fraction_ = right_;
+  right_ += exponent_width;
+  if (special) {
+    // "nan", "inf" and "-inf" use the columns of the digits, the point included.
+    const size_t widest = minus_infinity ? 4 : 3, there = finite ? right_ + 1 : 1;
+    left_ = std::max(left_, widest > there ? widest - there : 0);
+  }
+}
+
+std::string FloatFormat::operator()(double number) const {
+  const size_t width = left_ + right_ + 1;
+  std::string text;
+  if (!std::isfinite(number)) {
+    text = std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
+    return std::string(width > text.size() ? width - text.size() : 0, ' ') + text;
+  }
+  text = exponents_ ? scientific(number, fraction_) : positional(number);
+  const size_t point = text.find('.');
+  text.insert(0, left_ - point, ' ');
+  if (text.size() < width) text.append(width - text.size(), ' ');
+  return text;
+}
+
+}  // namespace tessera

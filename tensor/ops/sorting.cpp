@@ -1,0 +1,58 @@
+#include "tensor/ops/sorting.h"
+
+#include "tensor/cpu/sorting.h"
+#include "tensor/ops/kernel.h"
+
+namespace tessera::ops {
+namespace {
+
+constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, int64_t, bool)> sort_kernel{
+    "sort", &kernels::cpu::sort, nullptr};
+constexpr Kernel<void(const Tensor&, const Tensor&, int64_t)> cumsum_kernel{"cumsum", &kernels::cpu::cumsum,
+                                                                            nullptr};
+
+Tensor with_a_dimension(const Tensor& x) {
+  return x.rank() == 0 ? x.view({1}) : x;
+}
+
+/// The first `k` of the order along `dim`.
+Sorted first_of_order(const char* name, const Tensor& x, int64_t k, int64_t dim, bool descending) {
+  const Device device = common_device(name, {&x});
+  dim = normalize_dim(dim, x.rank(), name);
+  Shape shape = x.shape();
+  const int64_t extent = shape.empty() ? 1 : shape[dim];
+  if (k < 0) k = extent;
+  require<ValueError>(k <= extent, name, ": there are ", extent, " elements along dimension ", dim, " of ",
+                      shape, ", not ", k);
+  if (!shape.empty()) shape[dim] = k;
+  require<ValueError>(!shape.empty() || k == 1, name, ": a number alone has no dimension to leave out");
+  Sorted result{Tensor::empty(shape, x.dtype(), device), Tensor::empty(shape, i64, device)};
+  sort_kernel(device, with_a_dimension(x), with_a_dimension(result.values), with_a_dimension(result.indices),
+              dim, descending);
+  return result;
+}
+
+}  // namespace
+
+Sorted sort(const Tensor& x, int64_t dim, bool descending) {
+  return first_of_order("sort", x, -1, dim, descending);
+}
+
+Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
+  return first_of_order("argsort", x, -1, dim, descending).indices;
+}
+
+Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
+  require<ValueError>(k >= 0, "topk: expected k of at least 0, got ", k);
+  return first_of_order("topk", x, k, dim, largest);
+}
+
+Tensor cumsum(const Tensor& x, int64_t dim) {
+  const Device device = common_device("cumsum", {&x});
+  dim = normalize_dim(dim, x.rank(), "cumsum");
+  Tensor result = Tensor::empty(x.shape(), is_floating(x.dtype()) ? x.dtype() : i64, device);
+  cumsum_kernel(device, with_a_dimension(x), with_a_dimension(result), dim);
+  return result;
+}
+
+}  // namespace tessera::ops

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "tensor/tensor.h"
+
+namespace tessera::ops {
+
+/// Values, and where along the dimension each of them stood (i64).
+struct Sorted {
+  Tensor values, indices;
+};
+
+/// Along dimension `dim` of a tensor of any dtype. All throw IndexError for a dimension outside x. A NaN
+/// counts as larger than every number; equal elements keep their order.
+
+/// All elements in rising order, or falling.
+Sorted sort(const Tensor& x, int64_t dim = -1, bool descending = false);
+/// The indices of `sort` alone.
+Tensor argsort(const Tensor& x, int64_t dim = -1, bool descending = false);
+/// The k largest in falling order, or the k smallest in rising order. Throws ValueError for k outside [0,
+/// extent].
+Sorted topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true);
+
+/// Element i is the sum of elements 0 to i. Floating dtypes are added up in f64; integers and bool give i64.
+Tensor cumsum(const Tensor& x, int64_t dim = -1);
+
+}  // namespace tessera::ops
