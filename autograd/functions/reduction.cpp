@@ -47,12 +47,37 @@ Variable from_both(const char* name, V x, Tensor result, const Shape& axes, Slop
                 });
 }
 
+/// The share of each element in its result: 1 / (elements that are equal to it) where it is equal, else 0.
+Variable shares_of(const Tensor& elements, const Tensor& result, const Shape& axes) {
+  const Tensor hit = ops::cast(ops::equal(elements, result), elements.dtype());
+  return ops::div(hit, ops::sum(hit, axes, true));
+}
+
 Variable extremum(const char* name, V x, Tensor result, const Shape& axes) {
-  return from_both(name, x, std::move(result), axes, [axes](V a, V y, V dy) {
-    const Tensor hit = ops::cast(ops::equal(a.value(), y.value()), a.dtype());
-    const Tensor hits = ops::sum(hit, axes, true);
-    return dy * Variable(ops::div(hit, hits));
-  });
+  return from_both(name, x, std::move(result), axes,
+                   [axes](V a, V y, V dy) { return dy * shares_of(a.value(), y.value(), axes); });
+}
+
+bool has_zero(const Tensor& x) {
+  return !x.is_meta() && !ops::all(x).item_i64();
+}
+
+/// At each position the product of the other factors of its result, where dividing by a factor of 0 would not
+/// do. Lays the n factors of a result out n times, one left out each time.
+Variable product_of_others(V x, const Shape& axes) {
+  const Axes a(x.shape(), axes);
+  Shape order, back = Shape::filled(x.rank(), 0);
+  for (bool reduced : {false, true})
+    for (int i = 0; i < x.rank(); ++i)
+      if ((a.kept[i] != a.from[i]) == reduced) order.push_back(i);
+  for (int i = 0; i < x.rank(); ++i) back[order[i]] = i;
+  const Variable moved = permute(x, order);
+  const int64_t n = a.count, rows = x.numel() / n;
+  const Tensor position = ops::arange(n, i64, x.device());
+  const Tensor own = ops::equal(position.view({n, 1}), position.view({1, n}));
+  const Variable factors = broadcast_to(reshape(moved, {rows, 1, n}), {rows, n, n});
+  const Variable others = prod(masked_fill(factors, own, 1.0), {2});
+  return permute(reshape(others, moved.shape()), back);
 }
 
 }  // namespace
@@ -72,7 +97,9 @@ Variable mean(V x, const Shape& axes, bool keepdim) {
 }
 
 Variable prod(V x, const Shape& axes, bool keepdim) {
-  return from_both("prod", x, ops::prod(x.value(), axes, keepdim), axes, [](V a, V y, V dy) { return dy * y / a; });
+  return from_both("prod", x, ops::prod(x.value(), axes, keepdim), axes, [axes](V a, V y, V dy) {
+    return has_zero(a.value()) ? dy * product_of_others(a, axes) : dy * y / a;
+  });
 }
 
 Variable max(V x, const Shape& axes, bool keepdim) {
@@ -85,7 +112,8 @@ Variable min(V x, const Shape& axes, bool keepdim) {
 
 Variable var(V x, const Shape& axes, bool keepdim, int64_t correction) {
   return record("var", ops::var(x.value(), axes, keepdim, correction), {x}, saved(x),
-                [axes, correction, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+                [axes, correction, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy,
+                                                              const Wanted&) -> Gradients {
                   const double factor = 2.0 / static_cast<double>(a.count - correction);
                   return {a.beside(dy[0]) * factor * (s[0] - mean(s[0], axes, true))};
                 });
@@ -100,8 +128,10 @@ Variable std(V x, const Shape& axes, bool keepdim, int64_t correction) {
 }
 
 Variable norm(V x, double p, const Shape& axes, bool keepdim) {
-  require<ValueError>(p > 0 && std::isfinite(p), "norm: the gradient needs a finite power above 0, got ", p);
-  return from_both("norm", x, ops::norm(x.value(), p, axes, keepdim), axes, [p](V a, V y, V dy) {
+  require<ValueError>(p > 0 || std::isinf(p),
+                      "norm: the gradient needs a power above 0 or an infinite one, got ", p);
+  return from_both("norm", x, ops::norm(x.value(), p, axes, keepdim), axes, [p, axes](V a, V y, V dy) {
+    if (std::isinf(p)) return dy * sign(a) * shares_of(abs(a).value(), y.value(), axes);
     const Tensor zero = ops::equal(y.value(), Scalar(0));
     const Variable safe = where(zero, Variable(ops::ones({}, y.dtype(), y.device())), y);
     return dy * sign(a) * pow(abs(a) / safe, p - 1);

@@ -2,13 +2,14 @@
 
 #include "autograd/variable.h"
 
-/// Reductions over any axes, counted from the end when negative; no axes: all of them. With `keepdim` a reduced axis
-/// stays with extent 1.
+/// Reductions over any axes, counted from the end when negative; no axes: all of them. With `keepdim` a
+/// reduced axis stays with extent 1.
 namespace tessera {
 
 Variable sum(const Variable& x, const Shape& axes = {}, bool keepdim = false);
 Variable mean(const Variable& x, const Shape& axes = {}, bool keepdim = false);
-/// Saves x and the result. Where a factor is 0 the gradient is NaN or 0, as 0/0 and 0 are.
+/// Saves x and the result. Where a factor is 0 the gradient takes n times the memory of x, n factors to a
+/// result.
 Variable prod(const Variable& x, const Shape& axes = {}, bool keepdim = false);
 /// Equal extremes share the gradient. Saves x and the result.
 Variable max(const Variable& x, const Shape& axes = {}, bool keepdim = false);
@@ -17,7 +18,8 @@ Variable min(const Variable& x, const Shape& axes = {}, bool keepdim = false);
 Variable var(const Variable& x, const Shape& axes = {}, bool keepdim = false, int64_t correction = 1);
 /// The square root of `var`. Saves x and the result.
 Variable std(const Variable& x, const Shape& axes = {}, bool keepdim = false, int64_t correction = 1);
-/// (sum |x|^p)^(1/p); p finite and above 0. Saves x and the result; the gradient at 0 is 0.
+/// (sum |x|^p)^(1/p), p above 0 or infinite. Saves x and the result; the gradient at 0 is 0, and equal
+/// extremes share that of an infinite p.
 Variable norm(const Variable& x, double p = 2, const Shape& axes = {}, bool keepdim = false);
 /// log(sum(exp(x))) without overflow. Saves x and the result.
 Variable logsumexp(const Variable& x, const Shape& axes = {}, bool keepdim = false);
