@@ -9,6 +9,7 @@
 #include "dist/state/piece.h"
 #include "dist/state/safetensors.h"
 #include "tensor/dtype.h"
+#include "tensor/named_tensor.h"
 
 namespace tessera::dist {
 
@@ -33,6 +34,13 @@ struct TrainingState {
   Metadata model;  ///< the caller's: what the model must be built with (options, vocabulary)
   Metadata run;    ///< the caller's: everything else (optimizer options, dataset, ...)
   friend bool operator==(const TrainingState&, const TrainingState&) = default;
+};
+
+/// Tensors that are saved and loaded together, under a name of their own: "model" (parameters and buffers),
+/// "optimizer".
+struct TensorGroup {
+  std::string name;
+  std::vector<NamedTensor> tensors;
 };
 
 /// A tensor as a checkpoint knows it: by its group ("model", "optimizer", ...) and full name.

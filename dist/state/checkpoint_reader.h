@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "dist/state/checkpoint_writer.h"
+#include "dist/state/checkpoint_folder.h"
+#include "dist/state/checkpoint_meta.h"
 #include "dist/state/coverage.h"
 #include "dist/state/safetensors.h"
 

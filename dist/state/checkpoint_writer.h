@@ -1,23 +1,14 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "dist/state/checkpoint_folder.h"
 #include "dist/state/checkpoint_meta.h"
-#include "tensor/named_tensor.h"
 
 namespace tessera::dist {
-
-/// Tensors that are saved and loaded together, under a name of their own: "model" (parameters and buffers),
-/// "optimizer".
-struct TensorGroup {
-  std::string name;
-  std::vector<NamedTensor> tensors;
-};
 
 /// A piece of a tensor that this process holds: `tensor` has the piece's elements in row-major order.
 struct TensorPiece {
