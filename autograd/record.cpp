@@ -65,7 +65,12 @@ Variable attach_view(intrusive_ptr<Node> node, Tensor output, const Variable& ba
   return view;
 }
 
-void check_in_place(const char* name, const Variable& x) {
+void check_in_place(const char* name, const Variable& x, bool recorded) {
+  require<AutogradError>(
+      !(x.is_parameter() && x.value().is_meta()), name, ": the parameter '", x.name(),
+      "' is on meta and has no numbers to change; give it its initialiser where it is declared (see "
+      "init::), or materialize it first");
+  if (!recorded) return;
   require<AutogradError>(
       !(x.is_leaf() && x.requires_grad()), name, ": the leaf ",
       x.name().empty() ? to_string(x) : "'" + x.name() + "' " + to_string(x),

@@ -48,7 +48,7 @@ std::vector<Variable> attach(intrusive_ptr<Node> node, std::span<const Tensor> o
 Variable attach(intrusive_ptr<Node> node, Tensor output, const Inputs& inputs,
                 std::span<const SavedItem> saved);
 Variable attach_view(intrusive_ptr<Node> node, Tensor output, const Variable& base);
-void check_in_place(const char* name, const Variable& x);
+void check_in_place(const char* name, const Variable& x, bool recorded);
 void attach_in_place(intrusive_ptr<Node> node, const Variable& x, const Inputs& inputs,
                      std::span<const SavedItem> saved);
 void check_forward(const char* name, const Tensor& output);
@@ -105,7 +105,7 @@ template <size_t N, class Change, class Rule>
 void record_in_place(const char* name, const Variable& x, const Inputs& inputs,
                      const std::array<SavedItem, N>& saved, Change change, Rule rule) {
   const bool recorded = inputs.recorded();
-  if (recorded) detail::check_in_place(name, x);
+  detail::check_in_place(name, x, recorded);
   change();
   if (recorded)
     detail::attach_in_place(intrusive_ptr<Node>(new RuleNode<Rule>(name, std::move(rule))), x, inputs, saved);

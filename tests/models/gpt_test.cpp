@@ -1,8 +1,13 @@
 #include <doctest/doctest.h>
 
+#include <tuple>
+
+#include "autograd/checkpoint.h"
 #include "autograd/functions/arithmetic.h"
 #include "autograd/functions/loss.h"
+#include "autograd/functions/matmul.h"
 #include "autograd/grad_mode.h"
+#include "autograd/graph_dot.h"
 #include "models/presets.h"
 #include "nn/materialize.h"
 #include "nn/summary.h"
@@ -95,4 +100,27 @@ TEST_CASE("gpt: gradients with dropout are those of the batch, however it is cut
     CHECK(whole.data<double>()[i] == again.data<double>()[i]);
     CHECK(cut.data<double>()[i] == doctest::Approx(whole.data<double>()[i]).epsilon(1e-10));
   }
+}
+
+TEST_CASE("gpt: recomputing every block, dropout included, gives the bits of keeping everything") {
+  models::Gpt gpt({.vocabulary = 11, .block_size = 8, .layers = 3, .heads = 2, .width = 16, .dropout = 0.2});
+  nn::materialize(gpt, cpu(), 3);
+  const Tensor ids = Tensor::zeros({2, 8}, i64);
+  const auto run = [&](bool recompute) {
+    gpt.zero_grad();
+    begin_random_step(1, 2, {});
+    Variable x = gpt.drop(gpt.wte(ids));
+    for (models::Block* block : gpt.blocks)
+      x = recompute ? checkpoint([block](const Variable& in) { return (*block)(in); }, x) : (*block)(x);
+    const int64_t held = saved_bytes(x);
+    const Variable loss = cross_entropy(linear(gpt.ln_f(x), gpt.wte.weight), ids);
+    loss.backward();
+    return std::tuple(loss.item(), held, gpt.blocks[0].attn.c_attn.weight.grad().value().clone());
+  };
+  const auto [loss, held, gradient] = run(false);
+  const auto [loss_again, held_again, gradient_again] = run(true);
+  CHECK(loss == loss_again);
+  CHECK(held_again * 4 < held);
+  for (int64_t i = 0; i < gradient.numel(); ++i)
+    CHECK(gradient.data<float>()[i] == gradient_again.data<float>()[i]);
 }

@@ -2,6 +2,7 @@
 
 #include "autograd/functions/arithmetic.h"
 #include "autograd/functions/reduction.h"
+#include "autograd/grad_mode.h"
 #include "nn/containers.h"
 #include "nn/embedding.h"
 #include "nn/linear.h"
@@ -172,6 +173,15 @@ TEST_CASE("module: bad declarations and inputs are named") {
   nn::Embedding table({.count = 4, .width = 2});
   nn::materialize(table, cpu(), 0);
   CHECK_THROWS_WITH_AS(table(Tensor::from<int64_t>({0, 9}, {1, 2})), doctest::Contains("9"), IndexError);
+}
+
+TEST_CASE("module: changing a parameter in place before it has numbers points to its initialiser") {
+  Outer model;
+  NoGrad no_grad;
+  CHECK_THROWS_WITH_AS(mul_(model.norm.weight, 2.0), doctest::Contains("init::"), AutogradError);
+  nn::materialize(model, cpu(), 1);
+  mul_(model.norm.weight, 2.0);
+  CHECK(model.norm.weight.value().data<float>()[0] == 2.0f);
 }
 
 TEST_CASE("sequential: runs its steps in order, names them by number") {
