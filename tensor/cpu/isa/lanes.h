@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 // Vectors of 64 bytes never cross from one object file to another, so how they would be passed is no matter.
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -38,14 +39,24 @@ template <class A>
   return Lanes<A>{} + value;
 }
 
+template <class V, int... i>
+[[gnu::always_inline]] inline auto lower_half(const V& v, std::integer_sequence<int, i...>) {
+  return __builtin_shufflevector(v, v, i...);
+}
+template <class V, int... i>
+[[gnu::always_inline]] inline auto upper_half(const V& v, std::integer_sequence<int, i...>) {
+  return __builtin_shufflevector(v, v, (static_cast<int>(sizeof...(i)) + i)...);
+}
+
 /// All lanes combined by halves: lane j with lane j + count/2, and so on.
-template <class A, class Combine>
-[[gnu::always_inline]] inline A fold(const Lanes<A>& v, const Combine& combine) {
-  A lane[lane_count<A>];
-  store(lane, v);
-  for (int width = lane_count<A> / 2; width > 0; width /= 2)
-    for (int j = 0; j < width; ++j) lane[j] = combine(lane[j], lane[j + width]);
-  return lane[0];
+template <class A, int count = lane_count<A>, class V, class Combine>
+[[gnu::always_inline]] inline A fold(const V& v, const Combine& combine) {
+  if constexpr (count == 4) {
+    return combine(combine(A(v[0]), A(v[2])), combine(A(v[1]), A(v[3])));
+  } else {
+    const std::make_integer_sequence<int, count / 2> half;
+    return fold<A, count / 2>(combine(lower_half(v, half), upper_half(v, half)), combine);
+  }
 }
 
 struct Add {
@@ -83,6 +94,7 @@ struct Smaller {
 template <class A, class At>
 [[gnu::always_inline]] inline Lanes<A> lanes_of(int64_t i, const At& at) {
   A lane[lane_count<A>];
+#pragma GCC unroll 1  // unrolled first, it would be vectorized less well
   for (int j = 0; j < lane_count<A>; ++j) lane[j] = at(i + j);
   return load(lane);
 }
