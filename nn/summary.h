@@ -1,6 +1,5 @@
 #pragma once
 
-#include <concepts>
 #include <functional>
 #include <string>
 #include <vector>
@@ -42,7 +41,7 @@ std::string to_string(const Summary& summary);
 template <class M>
 Summary summary(M& module, const Shape& input_shape) {
   return summarize(module, [&] {
-    if constexpr (std::invocable<M&, Variable>)
+    if constexpr (requires(const Variable& x) { module.forward(x); })
       module(Variable(Tensor::empty(input_shape, f32, meta())));
     else
       module(Tensor::empty(input_shape, i64, meta()));

@@ -47,9 +47,7 @@ struct TensorGroup {
 struct TensorId {
   std::string group;
   std::string name;
-  friend bool operator<(const TensorId& a, const TensorId& b) {
-    return a.group != b.group ? a.group < b.group : a.name < b.name;
-  }
+  friend auto operator<=>(const TensorId&, const TensorId&) = default;
 };
 /// "model/blocks.0.ln_1.weight".
 std::string to_string(const TensorId& id);

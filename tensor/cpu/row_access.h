@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "tensor/cpu/gemm_eigen.h"
 #include "tensor/float_types.h"
 
 namespace tessera::kernels::cpu {
@@ -29,31 +28,13 @@ inline T narrow(A value) {
     return static_cast<T>(value);
 }
 
-/// n numbers, `step` apart, as a row to compute with.
 template <class A, class T>
 inline void widen_row(const T* x, int64_t step, int64_t n, A* row) {
-  if constexpr (is_half<T> && std::is_same_v<A, float>) {
-    if (step == 1) {
-      if constexpr (std::is_same_v<T, bfloat16>)
-        return TESSERA_PER_ISA(widen_bf16)(x, n, row);
-      else
-        return TESSERA_PER_ISA(widen_f16)(x, n, row);
-    }
-  }
   for (int64_t i = 0; i < n; ++i) row[i] = widen<A>(x[i * step]);
 }
 
-/// A computed row into n places, `step` apart.
 template <class T, class A>
 inline void narrow_row(const A* row, int64_t step, int64_t n, T* out) {
-  if constexpr (is_half<T> && std::is_same_v<A, float>) {
-    if (step == 1) {
-      if constexpr (std::is_same_v<T, bfloat16>)
-        return TESSERA_PER_ISA(narrow_bf16)(row, n, out);
-      else
-        return TESSERA_PER_ISA(narrow_f16)(row, n, out);
-    }
-  }
   for (int64_t i = 0; i < n; ++i) out[i * step] = narrow<T>(row[i]);
 }
 

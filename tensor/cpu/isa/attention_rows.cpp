@@ -20,45 +20,27 @@ template <class A>
   return sum_lanes<A>(n, [s](int64_t i) { return s[i]; });
 }
 
-/// n rounded up to whole steps of `reduce_lanes`, where the row has so many elements: what is computed beyond
-/// n is overwritten, and costs less than the last elements one by one.
-template <class A>
-[[gnu::always_inline]] inline int64_t whole_steps(int64_t n, int64_t width) {
-  constexpr int64_t step = 2 * lane_count<A>;
-  const int64_t whole = (n + step - 1) / step * step;
-  return whole < width ? whole : width;
-}
-
-template <class A>
-[[gnu::always_inline]] inline void fill_from(A* s, int64_t begin, int64_t end, A value) {
-  for (int64_t i = begin; i < end; ++i) s[i] = value;
-}
-
 template <class A>
 A weights(A* s, int64_t n, int64_t width, A scale) {
-  const int64_t whole = whole_steps<A>(n, width);
-  fill_from(s, n, whole, -elementwise::Floating<A>::infinity);
-  const A most = largest(s, whole) * scale;
-  for (int64_t i = 0; i < whole; ++i) s[i] = elementwise::exp(elementwise::fma(s[i], scale, -most));
-  fill_from(s, n, width, A(0));
-  const A sum = total(s, whole);
+  const A most = largest(s, n) * scale;
+  for (int64_t i = 0; i < n; ++i) s[i] = elementwise::exp(elementwise::fma(s[i], scale, -most));
+  const A sum = total(s, n);
   const A factor = A(1) / sum;
-  for (int64_t i = 0; i < whole; ++i) s[i] *= factor;
+  for (int64_t i = 0; i < n; ++i) s[i] *= factor;
+  for (int64_t i = n; i < width; ++i) s[i] = 0;
   return most + elementwise::log(sum);
 }
 
 template <class A>
 void weights_again(A* s, int64_t n, int64_t width, A scale, A log_sum_exp) {
-  const int64_t whole = whole_steps<A>(n, width);
-  for (int64_t i = 0; i < whole; ++i) s[i] = elementwise::exp(elementwise::fma(s[i], scale, -log_sum_exp));
-  fill_from(s, n, width, A(0));
+  for (int64_t i = 0; i < n; ++i) s[i] = elementwise::exp(elementwise::fma(s[i], scale, -log_sum_exp));
+  for (int64_t i = n; i < width; ++i) s[i] = 0;
 }
 
 template <class A>
 void slopes(const A* __restrict p, A* __restrict ds, int64_t n, int64_t width, A dot, A scale) {
-  const int64_t whole = whole_steps<A>(n, width);
-  for (int64_t i = 0; i < whole; ++i) ds[i] = p[i] * (ds[i] - dot) * scale;
-  fill_from(ds, n, width, A(0));
+  for (int64_t i = 0; i < n; ++i) ds[i] = p[i] * (ds[i] - dot) * scale;
+  for (int64_t i = n; i < width; ++i) ds[i] = 0;
 }
 
 template <class A>

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// A program of this build, running in a process of its own; killed with this object if it still runs.
+class ChildProcess {
+ public:
+  struct Options {
+    std::string output;        ///< file for both of its outputs; empty: nowhere
+    int64_t largest_file = 0;  ///< bytes after which a write fails, as on a full disk; 0: no limit
+  };
+  ChildProcess(const std::string& program, std::vector<std::string> arguments, const Options& options);
+  ~ChildProcess();
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+
+  void send(int signal) const;
+  bool is_running();
+  /// Waits for its end: the exit status, or 128 and the signal that ended it.
+  int wait();
+
+ private:
+  bool reap(int options);
+
+  pid_t pid_ = -1;
+  int status_ = -1;
+};

@@ -1,0 +1,236 @@
+#include <doctest/doctest.h>
+
+#include "tests/tools/gptlite_program.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Checks a call that must be refused: its status, one line, and the words that the line must have.
+void check_refused(const Outcome& outcome, int status, const std::vector<std::string>& words) {
+  CAPTURE(outcome.err);
+  CHECK(outcome.status == status);
+  CHECK(is_one_error_line(outcome.err));
+  for (const std::string& word : words)
+    CHECK_MESSAGE(contains(outcome.err, word), "expected the word ", word);
+}
+
+/// A training run that must be refused before anything is written.
+void check_train_refused(int status, std::vector<std::string> flags, const std::vector<std::string>& words) {
+  const TemporaryFolder folder;
+  const std::string out = folder / "out";
+  check_refused(gptlite(tiny_training(out, std::move(flags))), status, words);
+  CHECK(!fs::exists(out));
+}
+
+/// A folder with a finished run of four steps.
+struct TrainedFolder : TemporaryFolder {
+  std::string out = *this / "out";
+  explicit TrainedFolder(std::vector<std::string> more = {}) {
+    more.insert(more.end(), {"--steps", "4", "--checkpoint-interval", "2", "--quiet"});
+    const Outcome outcome = gptlite(tiny_training(out, more));
+    REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
+  }
+};
+
+/// Calls that must be refused and leave the run's folder as it was.
+void check_untouched(const TrainedFolder& run, std::vector<std::string> arguments, int status,
+                     const std::vector<std::string>& words) {
+  const auto before = snapshot(run.out);
+  check_refused(gptlite(std::move(arguments)), status, words);
+  CHECK(snapshot(run.out) == before);
+}
+
+std::vector<std::string> resume(const std::string& out, std::vector<std::string> more = {}) {
+  std::vector<std::string> all{"train", "--out", out, "--resume", "latest"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("gptlite: flags that are unknown or misspelt end with 2 and the nearest one") {
+  check_train_refused(2, {"--bathc-size", "3"}, {"'--bathc-size'", "did you mean '--batch-size'?"});
+  check_train_refused(2, {"--frobnicate"}, {"unknown flag '--frobnicate'"});
+  check_refused(gptlite({"trian"}), 2, {"did you mean 'train'?"});
+  check_refused(gptlite({}), 2, {"subcommand is required"});
+}
+
+TEST_CASE("gptlite train: values out of range or of another type end with 2, naming the flag and the range") {
+  check_train_refused(2, {"--steps", "0"}, {"--steps 0: expected 1"});
+  check_train_refused(2, {"--steps", "many"}, {"--steps"});
+  check_train_refused(2, {"--steps", "99999999999999999999"}, {"--steps"});
+  check_train_refused(2, {"--seed", "-1"}, {"--seed"});
+  check_train_refused(2, {"--batch-size", "-4"}, {"--batch-size -4: expected 1"});
+  check_train_refused(2, {"--dropout", "1"}, {"--dropout 1: expected at least 0 and below 1"});
+  check_train_refused(2, {"--lr", "nan"}, {"--lr nan: expected 0 or more"});
+  check_train_refused(2, {"--lr", "inf"}, {"--lr inf: expected 0 or more"});
+  check_train_refused(2, {"--beta2", "1.5"}, {"--beta2 1.5"});
+  check_train_refused(2, {"--eval-interval", "-1"}, {"--eval-interval -1: expected 0 or more"});
+  check_train_refused(2, {"--keep", "0"}, {"--keep 0: expected 1 or more"});
+  check_train_refused(2, {"--bias", "maybe"}, {"--bias", "maybe"});
+  check_train_refused(2, {"--threads", "-2"}, {"--threads -2"});
+  check_train_refused(2, {"--preset", "nanocpu"}, {"'nanocpu'", "nano-cpu, nano, gpt-lite or gpt2"});
+}
+
+TEST_CASE("gptlite train: contradictory flags end with 2, naming both") {
+  const TemporaryFolder folder;
+  check_refused(gptlite({"train", "--dataset", "builtin", "--n-head", "3", "--out", folder / "out"}), 2,
+                {"--n-head 3 does not divide --n-embd 128"});
+  check_train_refused(2, {"--micro-batch-size", "3"},
+                      {"--micro-batch-size 3 does not divide --batch-size 4"});
+  check_train_refused(2, {"--min-lr", "0.5", "--lr", "0.1"}, {"--min-lr 0.5: expected 0 to 0.1"});
+  check_train_refused(2, {"--data", "play.txt"}, {"'builtin' takes no `--data`"});
+  check_refused(gptlite({"train", "--dataset", "text", "--out", folder / "out"}), 2, {"needs `--data FILE`"});
+  check_refused(gptlite({"train", "--dataset", "moliere", "--out", folder / "out"}), 2,
+                {"'moliere': expected tiny-shakespeare, builtin, text or tokens"});
+  CHECK(!fs::exists(folder / "out"));
+}
+
+TEST_CASE("gptlite: devices and types that this build does not serve end with 2") {
+  check_train_refused(2, {"--dtype", "bf16"}, {"--dtype bf16: expected fp32, in which this build trains"});
+  check_train_refused(2, {"--dtype", "int3"}, {"--dtype int3: expected fp32"});
+  check_train_refused(2, {"--device", "tpu"}, {"--device", "'tpu'", "cpu"});
+  check_train_refused(2, {"--device", "meta"}, {"--device meta"});
+}
+
+TEST_CASE("gptlite train: data that is missing, empty, too short, not UTF-8 or of another hash ends with 3") {
+  const TemporaryFolder folder;
+  const auto train_on = [&](const std::string& name, std::string_view bytes, const std::string& dataset) {
+    if (!bytes.empty() || name == "empty.txt") write_bytes(folder / name, bytes);
+    return gptlite({"train", "--dataset", dataset, "--data", folder / name, "--out", folder / "out"});
+  };
+  check_refused(train_on("missing.txt", "", "text"), 3, {"missing.txt"});
+  check_refused(train_on("empty.txt", "", "text"), 3, {"empty.txt", "empty"});
+  check_refused(train_on("short.txt", "To be, or not to be", "text"), 3, {"short.txt", "17"});
+  check_refused(train_on("latin1.txt", "d\xe9j\xe0 vu, d\xe9j\xe0 lu", "text"), 3, {"latin1.txt", "UTF-8"});
+  check_refused(train_on("other.txt", "First Citizen:\n", "tiny-shakespeare"), 3, {"other.txt", "1115394"});
+  check_refused(train_on("tokens", "", "tokens"), 3, {"train.bin"});
+  CHECK(!fs::exists(folder / "out"));
+}
+
+TEST_CASE("gptlite train: going on from nothing ends with 3 and says what was looked for") {
+  const TemporaryFolder folder;
+  check_refused(gptlite(resume(folder / "out")), 3, {"--resume latest", folder / "out/latest"});
+  check_refused(gptlite({"train", "--resume", folder / "gone"}), 3, {folder / "gone"});
+  fs::create_directory(folder / "bare");
+  check_refused(gptlite({"train", "--resume", folder / "bare"}), 3, {folder / "bare", "latest"});
+  CHECK(!fs::exists(folder / "out"));
+}
+
+TEST_CASE("gptlite train: a run goes on only with the model, the recipe and the text it began with") {
+  const TrainedFolder run;
+  const auto refused = [&](std::vector<std::string> flags, const std::vector<std::string>& words) {
+    check_untouched(run, resume(run.out, std::move(flags)), 3, words);
+  };
+  refused({"--n-layer", "2"}, {"began with n_layer 1, the flags ask for 2"});
+  refused({"--preset", "nano"}, {"step-00000004", "n_layer 1", "6"});
+  refused({"--lr", "0.5"}, {"began with lr 0.001", "0.5"});
+  refused({"--steps", "9"}, {"began with steps 4", "9"});
+  refused({"--seed", "7"}, {"began with seed 1337", "7"});
+  write_bytes(run / "other.txt", std::string(2000, 'a') + "bcdefg");
+  refused({"--dataset", "text", "--data", run / "other.txt"}, {"dataset builtin", "text"});
+}
+
+TEST_CASE("gptlite train: a run does not go on with a text of another vocabulary or length") {
+  const TemporaryFolder folder;
+  const auto write_text = [&](const char* letters, int times) {
+    std::string text;
+    for (int i = 0; i < times; ++i) text += letters;
+    write_bytes(folder / "text.txt", text);
+  };
+  write_text("hello world\n", 50);
+  REQUIRE(gptlite({"train",
+                   "--dataset",
+                   "text",
+                   "--data",
+                   folder / "text.txt",
+                   "--n-layer",
+                   "1",
+                   "--n-embd",
+                   "32",
+                   "--n-head",
+                   "2",
+                   "--block-size",
+                   "16",
+                   "--steps",
+                   "2",
+                   "--warmup-steps",
+                   "1",
+                   "--eval-interval",
+                   "0",
+                   "--quiet",
+                   "--out",
+                   folder / "out"})
+              .status == 0);
+  write_text("hello weird\n", 50);
+  check_refused(gptlite(resume(folder / "out")), 3, {"vocabulary", "text.txt"});
+  write_text("hello world\n", 60);
+  check_refused(gptlite(resume(folder / "out")), 3, {"540 tokens", "648"});
+}
+
+TEST_CASE("gptlite train: a folder with a run's checkpoints is not trained over") {
+  const TrainedFolder run;
+  check_untouched(run, tiny_training(run.out, {"--steps", "4"}), 2,
+                  {"--out " + run.out, "step-00000004", "--resume latest"});
+}
+
+TEST_CASE("gptlite train: a folder that cannot be written is refused before training") {
+  const TemporaryFolder folder;
+  write_bytes(folder / "file", "not a folder");
+  const std::string out = folder / "file" + "/out";
+  check_refused(gptlite(tiny_training(out, {"--steps", "4"})), 3, {out});
+  CHECK(file_bytes(folder / "file") == "not a folder");
+  check_refused(
+      gptlite(tiny_training(folder / "out", {"--steps", "4", "--metrics", folder / "no/such/file"})), 2,
+      {"--metrics", "no/such/file"});
+}
+
+TEST_CASE("gptlite: a damaged checkpoint is refused by sample, eval and resume alike") {
+  const TrainedFolder run;
+  const std::string model = run.out + "/step-00000004/model.safetensors";
+  const std::string bytes = file_bytes(model);
+  const auto refused_by_all = [&](const std::vector<std::string>& words) {
+    check_untouched(run, resume(run.out), 3, words);
+    check_untouched(run, {"sample", "--checkpoint", run.out, "--length", "3"}, 3, words);
+    check_untouched(run, {"eval", "--checkpoint", run.out}, 3, words);
+  };
+  write_bytes(model, bytes.substr(0, bytes.size() / 2));
+  refused_by_all({"model.safetensors"});
+  std::string changed = bytes;
+  changed[changed.size() - 5] = static_cast<char>(changed[changed.size() - 5] ^ 0x40);
+  write_bytes(model, changed);
+  refused_by_all({"model.safetensors"});
+  write_bytes(model, bytes + "more");
+  refused_by_all({"model.safetensors"});
+  fs::remove(model);
+  refused_by_all({"model.safetensors"});
+  write_bytes(model, bytes);
+  write_bytes(run.out + "/step-00000004/meta.json", "{}");
+  refused_by_all({"meta.json"});
+}
+
+TEST_CASE("gptlite sample: what it cannot write or draw from ends with 2 or 3") {
+  const TrainedFolder run;
+  const auto sample = [&](std::vector<std::string> more, int status, const std::vector<std::string>& words) {
+    more.insert(more.begin(), {"sample", "--checkpoint", run.out});
+    check_untouched(run, more, status, words);
+  };
+  sample({"--prompt", "Enter \xc3\xa9mile"}, 2, {"--prompt", "\xc3\xa9"});
+  sample({"--prompt", ""}, 2, {"--prompt is empty"});
+  sample({"--prompt", "\xff"}, 2, {"--prompt", "UTF-8"});
+  sample({"--temperature", "-1"}, 2, {"--temperature -1: expected 0 or more"});
+  sample({"--top-k", "1000"}, 2, {"--top-k 1000: expected 0 to"});
+  sample({"--length", "-1"}, 2, {"--length -1"});
+  check_refused(gptlite({"sample", "--checkpoint", run / "gone"}), 3, {run / "gone"});
+}
+
+TEST_CASE("gptlite train: a loss that is not finite ends with 4, keeping the last good checkpoint") {
+  const TemporaryFolder folder;
+  const std::string out = folder / "out";
+  const Outcome outcome = gptlite(tiny_training(
+      out, {"--steps", "50", "--lr", "1e30", "--warmup-steps", "0", "--checkpoint-interval", "1"}));
+  check_refused(outcome, 4, {"step "});
+  CHECK(gptlite({"eval", "--checkpoint", out}).status != 3);  // whole: what is in it can be read
+  CHECK(fs::exists(out + "/latest"));
+}

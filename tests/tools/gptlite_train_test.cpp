@@ -1,0 +1,148 @@
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <cmath>
+#include <thread>
+
+#include "data/play.h"
+#include "dist/state/checkpoint_reader.h"
+#include "dist/state/safetensors.h"
+#include "tests/tools/child_process.h"
+#include "tests/tools/gptlite_program.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using namespace tessera;
+
+dist::TrainingState state_of(const std::string& path) {
+  return dist::CheckpointReader(dist::find_checkpoint(path)).state();
+}
+
+/// Starts a long run, sends it a signal after some steps, and returns its exit status.
+int stop_by(int signal, const std::string& out, const std::string& metrics) {
+  ChildProcess child(
+      "gptlite",
+      tiny_training(out, {"--steps", "1000000", "--checkpoint-interval", "0", "--metrics", metrics}), {});
+  while (child.is_running() && losses_of(metrics).size() < 3)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  child.send(signal);
+  return child.wait();
+}
+
+}  // namespace
+
+TEST_CASE("gptlite train: Ctrl-C, SIGTERM and SIGUSR1 finish the step, save, and end with their own status") {
+  const TemporaryFolder folder;
+  const std::pair<int, int> expected[] = {{SIGINT, 130}, {SIGTERM, 143}, {SIGUSR1, 0}};
+  for (const auto& [signal, status] : expected) {
+    const std::string out = folder / ("out" + std::to_string(signal)), metrics = out + ".jsonl";
+    CHECK(stop_by(signal, out, metrics) == status);
+    const auto losses = losses_of(metrics);
+    REQUIRE(!losses.empty());
+    CHECK(state_of(out).step == losses.back().first);  // nothing that was computed is lost
+  }
+}
+
+TEST_CASE("gptlite train: micro-batches give the losses of the whole batch") {
+  const TemporaryFolder folder;
+  const auto losses = [&](const std::string& micro) {
+    const std::string metrics = folder / (micro + ".jsonl");
+    REQUIRE(gptlite(tiny_training(folder / micro, {"--steps", "8", "--dropout", "0.2", "--micro-batch-size",
+                                                   micro, "--metrics", metrics}))
+                .status == 0);
+    return losses_of(metrics);
+  };
+  const auto whole = losses("4"), parts = losses("1");
+  REQUIRE(whole.size() == 8);
+  REQUIRE(parts.size() == 8);
+  // Sums in another order, in f32, over 8 steps: dropout must draw the same numbers for this to hold at all.
+  for (size_t i = 0; i < whole.size(); ++i)
+    CHECK(parts[i].second == doctest::Approx(whole[i].second).epsilon(1e-5));
+}
+
+TEST_CASE("gptlite train: the first loss is near ln(vocabulary), and a few hundred steps halve it") {
+  const TemporaryFolder folder;
+  const std::string out = folder / "out", metrics = folder / "metrics.jsonl";
+  const Outcome outcome = gptlite(tiny_training(out, {"--steps", "400", "--lr", "0.01", "--batch-size", "16",
+                                                      "--eval-interval", "400", "--metrics", metrics}));
+  REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
+  const auto losses = losses_of(metrics);
+  const double vocabulary = std::stod(state_of(out).model.at("vocabulary"));
+  CHECK(losses.front().second == doctest::Approx(std::log(vocabulary)).epsilon(0.02));
+  CHECK(losses.back().second < losses.front().second / 2);
+  const double validation = state_of(out).validation_loss.value();
+  CHECK(validation > data::play_grammar().entropy());  // no model can pass under it
+  CHECK(validation < losses.front().second / 2);
+  const Outcome again = gptlite({"eval", "--checkpoint", out});
+  CHECK(again.status == 0);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6f", validation);
+  CHECK_MESSAGE(contains(again.out, text), again.out);
+}
+
+TEST_CASE("gptlite train: latest, best and the newest checkpoints are kept, and the rest goes") {
+  const TemporaryFolder folder;
+  const std::string out = folder / "out";
+  REQUIRE(gptlite(tiny_training(out, {"--steps", "10", "--checkpoint-interval", "2", "--keep", "2",
+                                      "--eval-interval", "2", "--eval-steps", "2"}))
+              .status == 0);
+  CHECK(dist::find_checkpoint(out) == out + "/step-00000010");
+  const std::vector<int64_t> kept = dist::list_checkpoints(out);
+  CHECK(std::find(kept.begin(), kept.end(), 8) != kept.end());
+  const std::string best = dist::find_checkpoint(out + "/best");
+  double lowest = state_of(best).validation_loss.value();
+  for (const int64_t step : kept)
+    CHECK(lowest <= state_of(out + "/" + dist::step_name(step)).validation_loss.value());
+  CHECK(kept.size() <= 3);
+}
+
+TEST_CASE("gptlite train: on a full disk it ends with 3, and the checkpoint before stays whole") {
+  const TemporaryFolder folder;
+  const std::string out = folder / "out";
+  std::vector<std::string> flags =
+      tiny_training(out, {"--steps", "6", "--checkpoint-interval", "2", "--quiet"});
+  REQUIRE(gptlite(flags).status == 0);
+  fs::remove_all(out + "/step-00000006");
+  dist::write_pointer(out, dist::latest_name, 4);
+  const auto before = snapshot(out);
+
+  flags.insert(flags.end(), {"--resume", "latest"});
+  ChildProcess child("gptlite", flags, {.output = folder / "log", .largest_file = 20'000});
+  CHECK(child.wait() == 3);
+  CHECK_MESSAGE(is_one_error_line(file_bytes(folder / "log")), file_bytes(folder / "log"));
+  CHECK(contains(file_bytes(folder / "log"), "step-00000006"));
+  CHECK(snapshot(out) == before);
+  CHECK(gptlite(flags).status == 0);  // with room, it goes on
+}
+
+TEST_CASE("gptlite train --explain: every option with where it came from; nothing is written") {
+  const TemporaryFolder folder;
+  const std::string out = folder / "out";
+  const Outcome outcome = gptlite(tiny_training(out, {"--lr", "0.01", "--explain"}));
+  CHECK(outcome.status == 0);
+  CHECK(contains(outcome.out, "--n-layer"));
+  CHECK(contains(outcome.out, "a tenth of --lr"));
+  CHECK(contains(outcome.out, "preset nano-cpu"));
+  CHECK(contains(outcome.out, "optimizer state"));
+  CHECK(!fs::exists(out));
+}
+
+TEST_CASE("gptlite train --parity-export: the weights before the first step, and every batch") {
+  const TemporaryFolder folder;
+  REQUIRE(
+      gptlite(tiny_training(folder / "out", {"--steps", "3", "--parity-export", folder / "export"})).status ==
+      0);
+  const dist::SafetensorsFile batches(folder / "export/batches.safetensors");
+  const Tensor x = batches.read("x"), y = batches.read("y");
+  CHECK(x.shape() == Shape{3, 4, 16});
+  CHECK(x.dtype() == i64);
+  // Targets are the inputs moved by one.
+  CHECK(y.select(0, 2).select(0, 3).select(0, 0).item_i64() ==
+        x.select(0, 2).select(0, 3).select(0, 1).item_i64());
+  const dist::SafetensorsFile model(folder / "export/model.safetensors");
+  CHECK(model.metadata().at("format") == "pt");
+  CHECK(model.entry("blocks.0.attn.c_attn.weight").shape == Shape{96, 32});
+  const dist::SafetensorsFile trained(folder / "out/step-00000003/model.safetensors");
+  CHECK(trained.entries().size() == model.entries().size());
+}

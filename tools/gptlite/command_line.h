@@ -1,0 +1,10 @@
+#pragma once
+
+#include "tools/gptlite/console.h"
+
+namespace tessera::gptlite {
+
+/// The whole program: arguments to exit status. Results go to `console`, errors, one line each, to `err`.
+int run_command_line(int argc, const char* const* argv, Console console, std::ostream& err);
+
+}  // namespace tessera::gptlite

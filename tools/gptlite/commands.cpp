@@ -1,0 +1,108 @@
+#include "tools/gptlite/commands.h"
+
+#include <ostream>
+#include <sstream>
+
+#include "tensor/error.h"
+#include "tools/gptlite/evaluation.h"
+#include "tools/gptlite/numbers.h"
+#include "tools/gptlite/plan.h"
+#include "tools/gptlite/sampling.h"
+#include "tools/gptlite/saved_run.h"
+
+namespace tessera::gptlite {
+namespace {
+
+/// The ids of a prompt that is a list of ids.
+std::vector<int64_t> parse_ids(const std::string& prompt, int64_t vocabulary) {
+  std::vector<int64_t> ids;
+  std::istringstream words(prompt);
+  for (int64_t id; words >> id;) {
+    require<ConfigError>(id >= 0 && id < vocabulary, "--prompt: id ", id, " is outside the vocabulary of ",
+                         vocabulary);
+    ids.push_back(id);
+  }
+  require<ConfigError>(words.eof() && !ids.empty(), "--prompt '", prompt,
+                       "': this model was trained on ids, expected some with spaces between");
+  return ids;
+}
+
+std::vector<int64_t> prompt_ids(const SampleFlags& flags, const SavedRun& saved) {
+  if (!saved.vocabulary()) return parse_ids(flags.prompt.value_or("0"), saved.run().recipe.model.vocabulary);
+  const data::CharacterVocabulary& vocabulary = *saved.vocabulary();
+  if (!flags.prompt && !vocabulary.contains(U'\n')) return {0};
+  const std::string prompt = flags.prompt.value_or("\n");
+  require<ConfigError>(!prompt.empty(), "--prompt is empty: expected at least one character");
+  try {
+    const std::vector<uint16_t> ids = vocabulary.encode(prompt, "--prompt");
+    return {ids.begin(), ids.end()};
+  } catch (const DataError& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+}  // namespace
+
+void run_sample(const SampleFlags& flags, Console console) {
+  const Device device = apply_device(flags.device);
+  const SavedRun saved(flags.checkpoint);
+  const auto& vocabulary = saved.vocabulary();
+  const std::vector<int64_t> prompt = prompt_ids(flags, saved);
+  const SamplingOptions options{.length = flags.length,
+                                .temperature = flags.temperature,
+                                .top_k = flags.top_k,
+                                .vocabulary = vocabulary ? vocabulary->size() : 0,
+                                .seed = flags.seed,
+                                .use_cache = !flags.no_cache};
+  check(options, saved.run().recipe.model.vocabulary);
+  const std::unique_ptr<models::Gpt> gpt = saved.model(device);
+  if (flags.prompt) console.out << *flags.prompt << (vocabulary ? "" : " ") << std::flush;
+  sample(*gpt, prompt, options, [&](int64_t id) {
+    console.out << (vocabulary ? vocabulary->decode(id) : std::to_string(id) + " ") << std::flush;
+  });
+  console.out << std::endl;
+}
+
+void run_eval(const EvalFlags& flags, Console console) {
+  const Device device = apply_device(flags.device);
+  require<ConfigError>(flags.steps >= 0, "--eval-steps ", flags.steps, ": expected 0 or more");
+  require<ConfigError>(!flags.batch_size || *flags.batch_size >= 1, "--batch-size ",
+                       flags.batch_size.value_or(0), ": expected 1 or more");
+  const SavedRun saved(flags.checkpoint);
+  const Run& run = saved.run();
+  const std::string dataset = flags.data.dataset.value_or(run.dataset);
+  const bool same = dataset == run.dataset && flags.data.data.empty();
+  const data::Corpus corpus =
+      open_data(dataset, same ? run.data : flags.data.data, saved.vocabulary(), run.recipe.model.vocabulary);
+  const std::unique_ptr<models::Gpt> gpt = saved.model(device);
+  const std::optional<double> loss = evaluate(*gpt, corpus.validation,
+                                              {.batch_size = flags.batch_size.value_or(run.micro_batch_size),
+                                               .batches = flags.steps,
+                                               .seed = run.seed});
+  console.out << saved.where() << ": validation loss " << fixed(loss.value(), 6) << " over "
+              << (flags.steps > 0 ? text(flags.steps, " random batches of ")
+                                  : text("all ", grouped(corpus.validation.size() - 1), " targets of "))
+              << corpus.where << "\n";
+  if (corpus.entropy)
+    console.out << "the text's entropy is " << fixed(*corpus.entropy, 6) << ", "
+                << fixed(*loss - *corpus.entropy, 6) << " below\n";
+  console.out << std::flush;
+}
+
+void run_info(const InfoFlags& flags, Console console) {
+  const std::string name = flags.model.preset.value_or("nano-cpu");
+  const int64_t vocabulary = flags.vocabulary.value_or(model_vocabulary(name, 65));
+  const models::Preset recipe = resolve_model(flags.model, models::preset(name, vocabulary));
+  const int64_t batch = flags.batch_size.value_or(recipe.batch_size);
+  require<ConfigError>(batch >= 1, "--batch-size ", batch, ": expected 1 or more");
+  const models::GptOptions& m = recipe.model;
+  const Plan plan = plan_step(m, batch);
+  console.out << name << ": " << m.layers << " layers, " << m.heads << " heads, " << m.width
+              << " wide, block " << m.block_size << ", vocabulary " << m.vocabulary << ", dropout "
+              << m.dropout << (m.tie_weights ? ", head tied to the token embedding" : ", head of its own")
+              << "\n"
+              << describe(plan) << "\n"
+              << nn::to_string(plan.summary) << std::flush;
+}
+
+}  // namespace tessera::gptlite

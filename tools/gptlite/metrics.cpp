@@ -1,0 +1,153 @@
+#include "tools/gptlite/metrics.h"
+
+#include <json/json.h>
+
+#include <tessera/build.h>
+#include <tessera/version.h>
+
+#include "tensor/error.h"
+#include "tensor/memory/account.h"
+#include "tensor/parallel.h"
+
+namespace tessera::gptlite {
+namespace {
+
+std::string one_line(const Json::Value& value) {
+  Json::StreamWriterBuilder builder;
+  builder["indentation"] = "";
+  builder["precision"] = 17;
+  return Json::writeString(builder, value);
+}
+
+Json::Value memory_by_category() {
+  Json::Value bytes(Json::objectValue);
+  for (int c = 0; c < memory_categories; ++c) {
+    const auto category = static_cast<MemoryCategory>(c);
+    bytes[to_string(category)] = Json::Int64(current_account()->count(category).peak);
+  }
+  return bytes;
+}
+
+Json::Value describe_model(const models::GptOptions& m) {
+  Json::Value v;
+  v["vocabulary"] = Json::Int64(m.vocabulary);
+  v["n_layer"] = Json::Int64(m.layers);
+  v["n_head"] = Json::Int64(m.heads);
+  v["n_embd"] = Json::Int64(m.width);
+  v["block_size"] = Json::Int64(m.block_size);
+  v["dropout"] = m.dropout;
+  v["bias"] = m.bias;
+  v["qkv_bias"] = m.qkv_bias;
+  v["tie_weights"] = m.tie_weights;
+  v["parameters"] = Json::Int64(models::parameter_count(m));
+  return v;
+}
+
+Json::Value describe_build() {
+  Json::Value v;
+  v["version"] = TESSERA_VERSION;
+  v["type"] = build::type;
+  v["compiler"] = build::compiler;
+  v["system"] = build::system;
+  v["openmp"] = build::with_openmp;
+  v["onednn"] = build::with_onednn;
+  v["cuda"] = build::with_cuda;
+  return v;
+}
+
+Json::Value describe_recipe(const Run& run) {
+  const models::Preset& r = run.recipe;
+  Json::Value v;
+  v["preset"] = r.name;
+  v["model"] = describe_model(r.model);
+  v["steps"] = Json::Int64(r.steps);
+  v["batch_size"] = Json::Int64(r.batch_size);
+  v["micro_batch_size"] = Json::Int64(run.micro_batch_size);
+  v["lr"] = r.learning_rate;
+  v["min_lr"] = r.min_learning_rate;
+  v["warmup_steps"] = Json::Int64(r.warmup_steps);
+  v["weight_decay"] = r.weight_decay;
+  v["beta1"] = r.beta1;
+  v["beta2"] = r.beta2;
+  v["grad_clip"] = r.gradient_clip;
+  v["seed"] = Json::UInt64(run.seed);
+  return v;
+}
+
+/// Whether a file has bytes and the last of them ends no line.
+bool is_cut(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file || file.tellg() <= 0) return false;
+  file.seekg(-1, std::ios::end);
+  return file.get() != '\n';
+}
+
+}  // namespace
+
+MetricsFile::MetricsFile(const std::string& path) : path_(path) {
+  if (path.empty()) return;
+  const bool cut = is_cut(path);
+  file_.open(path, std::ios::app);
+  require<ConfigError>(file_.good(), "--metrics: cannot open '", path, "' for appending");
+  if (cut) file_ << '\n';
+}
+
+void MetricsFile::write(const Json::Value& object) {
+  file_ << one_line(object) << std::endl;  // a line is there whole, also for who follows the file
+  require<ConfigError>(file_.good(), "--metrics: cannot write to '", path_, "'");
+}
+
+void MetricsFile::start(const Run& run, const data::Corpus& corpus, Device device, int64_t first_step) {
+  if (path_.empty()) return;
+  Json::Value v = describe_recipe(run);
+  v["event"] = "start";
+  v["step"] = Json::Int64(first_step);
+  v["dataset"] = corpus.dataset;
+  v["data"] = corpus.where;
+  v["entropy"] = corpus.entropy ? Json::Value(*corpus.entropy) : Json::Value();
+  v["device"] = to_string(device);
+  v["dtype"] = "fp32";
+  v["threads"] = num_threads();
+  v["world_size"] = 1;
+  v["build"] = describe_build();
+  write(v);
+}
+
+void MetricsFile::step(const StepMetrics& m) {
+  if (path_.empty()) return;
+  const MemoryCount memory = current_account()->total();
+  Json::Value v;
+  v["step"] = Json::Int64(m.step);
+  v["loss"] = m.loss;
+  v["val_loss"] = m.validation_loss ? Json::Value(*m.validation_loss) : Json::Value();
+  v["lr"] = m.learning_rate;
+  v["grad_norm"] = m.gradient_norm;
+  v["loss_scale"] = 1.0;
+  v["step_ms"] = m.step_ms;
+  v["tokens_per_second"] = m.tokens_per_second;
+  v["flops_per_second"] = m.flops_per_second;
+  v["mfu"] = Json::Value();  // the processor's peak is not known here
+  v["memory_allocated"] = Json::Int64(memory.current);
+  v["memory_peak"] = Json::Int64(memory.peak);
+  v["memory_by_category"] = memory_by_category();
+  v["comm_bytes"] = 0;
+  v["comm_ops"] = 0;
+  v["rank"] = 0;
+  v["world_size"] = 1;
+  write(v);
+}
+
+void MetricsFile::end(const RunMetrics& m) {
+  if (path_.empty()) return;
+  Json::Value v;
+  v["event"] = "end";
+  v["step"] = Json::Int64(m.step);
+  v["val_loss"] = m.validation_loss ? Json::Value(*m.validation_loss) : Json::Value();
+  v["tokens_per_second"] = m.tokens_per_second;
+  v["seconds"] = m.seconds;
+  v["memory_peak"] = Json::Int64(current_account()->total().peak);
+  v["memory_by_category"] = memory_by_category();
+  write(v);
+}
+
+}  // namespace tessera::gptlite

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "data/corpus.h"
+#include "tensor/device.h"
+#include "tools/gptlite/run.h"
+
+namespace Json {
+class Value;
+}
+
+namespace tessera::gptlite {
+
+/// One finished step, as the metrics file has it.
+struct StepMetrics {
+  int64_t step = 0;
+  double loss = 0;
+  std::optional<double> validation_loss;
+  double learning_rate = 0;
+  double gradient_norm = 0;
+  double step_ms = 0;
+  double tokens_per_second = 0;
+  double flops_per_second = 0;
+};
+
+/// What closes a run.
+struct RunMetrics {
+  int64_t step = 0;
+  std::optional<double> validation_loss;
+  double tokens_per_second = 0;  ///< over all steps but the first few, evaluation and saving left out
+  double seconds = 0;
+};
+
+/// The metrics file: one JSON object a line, the first {"event":"start", ...}, the last {"event":"end", ...}.
+class MetricsFile {
+ public:
+  /// Appends to `path`, after a line that a killed run left unfinished; an empty path writes nothing. Throws
+  /// ConfigError when it cannot be opened.
+  explicit MetricsFile(const std::string& path);
+  void start(const Run& run, const data::Corpus& corpus, Device device, int64_t first_step);
+  void step(const StepMetrics& metrics);
+  void end(const RunMetrics& metrics);
+
+ private:
+  void write(const Json::Value& object);
+
+  std::string path_;
+  std::ofstream file_;
+};
+
+}  // namespace tessera::gptlite

@@ -1,0 +1,35 @@
+#include "tools/gptlite/numbers.h"
+
+#include <cstdio>
+
+namespace tessera::gptlite {
+
+std::string grouped(int64_t number) {
+  const std::string digits = std::to_string(number);
+  std::string out;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && digits[i - 1] != '-' && (digits.size() - i) % 3 == 0) out.push_back(',');
+    out.push_back(digits[i]);
+  }
+  return out;
+}
+
+std::string scaled(double number, const std::string& unit) {
+  constexpr const char* prefixes[] = {"", "k", "M", "G", "T", "P"};
+  int p = 0;
+  while (number >= 999.95 && p < 5) {
+    number /= 1000;
+    ++p;
+  }
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%.4g %s", number, prefixes[p]);
+  return buffer + unit;
+}
+
+std::string fixed(double number, int digits) {
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, "%.*f", digits, number);
+  return buffer;
+}
+
+}  // namespace tessera::gptlite

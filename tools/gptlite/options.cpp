@@ -1,0 +1,127 @@
+#include "tools/gptlite/options.h"
+
+#include <CLI/CLI.hpp>
+
+namespace tessera::gptlite {
+namespace {
+
+void add_model_flags(CLI::App& command, ModelFlags& m) {
+  command.add_option("--preset", m.preset, "nano-cpu (default), nano, gpt-lite or gpt2");
+  command.add_option("--n-layer", m.n_layer, "blocks (default: the preset's, as for all of the model)");
+  command.add_option("--n-head", m.n_head, "attention heads; must divide the width");
+  command.add_option("--n-embd", m.n_embd, "width");
+  command.add_option("--block-size", m.block_size, "longest context, in tokens");
+  command.add_option("--dropout", m.dropout, "probability in [0, 1)");
+  command.add_option("--bias", m.bias, "biases in linear layers and layer norms: true or false");
+  command.add_option("--tie-weights", m.tie_weights, "the head is the token embedding: true or false");
+}
+
+void add_data_flags(CLI::App& command, DataFlags& d, const char* otherwise) {
+  command.add_option("--dataset", d.dataset,
+                     std::string("tiny-shakespeare; builtin (a play written by a small grammar, with a known "
+                                 "entropy); text (the UTF-8 file --data); tokens (the folder --data with "
+                                 "train.bin and val.bin); default: ") +
+                         otherwise);
+  command.add_option("--data", d.data, "file or folder of the dataset");
+}
+
+void add_device_flags(CLI::App& command, DeviceFlags& d) {
+  command.add_option("--device", d.device, "cpu or cuda[:i]")->capture_default_str();
+  command.add_option("--dtype", d.dtype, "fp32")->capture_default_str();
+  command.add_option("--threads", d.threads,
+                     "computing threads (default: the cores this process may run on)");
+}
+
+void add_recipe_flags(CLI::App& command, TrainFlags& f) {
+  command.add_option("--steps", f.steps,
+                     "optimizer steps in all (default: the preset's, as for the recipe below)");
+  command.add_option("--batch-size", f.batch_size, "sequences per step");
+  command.add_option("--micro-batch-size", f.micro_batch_size,
+                     "sequences computed at once; divides --batch-size (default: all)");
+  command.add_option("--lr", f.lr, "learning rate at the top of the cosine");
+  command.add_option("--min-lr", f.min_lr, "learning rate at its end (a tenth of --lr when that is given)");
+  command.add_option("--warmup-steps", f.warmup_steps, "steps of linear warm-up");
+  command.add_option("--weight-decay", f.weight_decay, "of parameters with two or more dimensions");
+  command.add_option("--beta1", f.beta1, "AdamW's decay of the mean gradient");
+  command.add_option("--beta2", f.beta2, "AdamW's decay of the mean squared gradient");
+  command.add_option("--grad-clip", f.grad_clip, "largest gradient norm; 0: no clipping");
+  command.add_option("--seed", f.seed, "of first weights, batches and dropout (default: 1337)")
+      ->check(CLI::NonNegativeNumber);
+}
+
+}  // namespace
+
+void add_train_flags(CLI::App& command, TrainFlags& f) {
+  add_model_flags(command, f.model);
+  add_data_flags(command, f.data, "tiny-shakespeare");
+  add_device_flags(command, f.device);
+  add_recipe_flags(command, f);
+  command.add_option("--eval-interval", f.eval_interval, "steps between evaluations; 0: none")
+      ->capture_default_str();
+  command
+      .add_option("--eval-steps", f.eval_steps,
+                  "batches of an evaluation's sampled estimate; 0: the whole validation set")
+      ->capture_default_str();
+  command.add_option("--out", f.out,
+                     "folder of the checkpoints (default: out, or the run's that is resumed)");
+  command.add_option(
+      "--resume", f.resume,
+      "go on from this checkpoint's or run's folder, or from the 'latest' in --out; the recipe "
+      "is the checkpoint's");
+  command
+      .add_option("--checkpoint-interval", f.checkpoint_interval,
+                  "steps between checkpoints; 0: only the last step's")
+      ->capture_default_str();
+  command.add_option("--keep", f.keep, "newest checkpoints kept, besides the best one")
+      ->capture_default_str();
+  command.add_option("--metrics", f.metrics,
+                     "append a JSON object per step to this file; 'step' counts finished steps, from 1");
+  command.add_option(
+      "--parity-export", f.parity_export,
+      "write the first weights and every batch to this folder, for tools/bench/parity_pytorch.py");
+  command.add_flag("--explain", f.explain, "print what would run, and stop");
+  command.add_flag("--quiet", f.quiet, "print errors only");
+}
+
+void add_sample_flags(CLI::App& command, SampleFlags& f) {
+  add_device_flags(command, f.device);
+  command.add_option("--checkpoint", f.checkpoint, "a checkpoint's folder, or a run's (its latest)")
+      ->capture_default_str();
+  command.add_option("--prompt", f.prompt,
+                     "text to go on from (default: a line break); ids where the data was ids");
+  command.add_option("--length", f.length, "characters to write")->capture_default_str();
+  command.add_option("--temperature", f.temperature, "below 1: likelier characters; 0: the likeliest")
+      ->capture_default_str();
+  command.add_option("--top-k", f.top_k, "draw from the k likeliest characters; 0: from all")
+      ->capture_default_str();
+  command.add_option("--seed", f.seed, "of the draws")->check(CLI::NonNegativeNumber)->capture_default_str();
+  command.add_flag("--no-cache", f.no_cache,
+                   "compute every position anew instead of keeping keys and values");
+}
+
+void add_eval_flags(CLI::App& command, EvalFlags& f) {
+  add_data_flags(command, f.data, "the checkpoint's");
+  add_device_flags(command, f.device);
+  command.add_option("--checkpoint", f.checkpoint, "a checkpoint's folder, or a run's (its latest)")
+      ->capture_default_str();
+  command.add_option("--eval-steps", f.steps, "batches of a sampled estimate; 0: the whole validation set")
+      ->capture_default_str();
+  command.add_option("--batch-size", f.batch_size, "sequences at once (default: as in training)");
+}
+
+void add_info_flags(CLI::App& command, InfoFlags& f) {
+  add_model_flags(command, f.model);
+  command.add_option("--vocabulary", f.vocabulary,
+                     "tokens (default: tiny Shakespeare's 65 characters; for gpt2 50304)");
+  command.add_option("--batch-size", f.batch_size,
+                     "sequences of the step that is planned (default: the preset's)");
+}
+
+std::set<std::string> given_flags(const CLI::App& command) {
+  std::set<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    if (option->count() > 0 && !option->get_lnames().empty()) names.insert(option->get_lnames().front());
+  return names;
+}
+
+}  // namespace tessera::gptlite

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+/// What can be said on gptlite's command line. A flag that was not given is empty where its value is then
+/// taken from a preset or a checkpoint.
+namespace tessera::gptlite {
+
+/// Which model: a preset, and what was said to change in it.
+struct ModelFlags {
+  std::optional<std::string> preset;
+  std::optional<int64_t> n_layer, n_head, n_embd, block_size;
+  std::optional<double> dropout;
+  std::optional<bool> bias, tie_weights;
+};
+
+/// Which text, and where it is.
+struct DataFlags {
+  std::optional<std::string> dataset;
+  std::string data;
+};
+
+/// Where the numbers are, and of what kind.
+struct DeviceFlags {
+  std::string device = "cpu";
+  std::string dtype = "fp32";
+  int threads = 0;  ///< 0: the cores that this process may run on
+};
+
+struct TrainFlags {
+  ModelFlags model;
+  DataFlags data;
+  DeviceFlags device;
+  std::optional<int64_t> steps, batch_size, micro_batch_size, warmup_steps;
+  std::optional<double> lr, min_lr, weight_decay, beta1, beta2, grad_clip;
+  std::optional<uint64_t> seed;
+  int64_t eval_interval = 250;
+  int64_t eval_steps = 0;  ///< batches of an estimate; 0: the whole validation set
+  std::optional<std::string> out;
+  std::string resume;  ///< a folder, or "latest"
+  int64_t checkpoint_interval = 500;
+  int64_t keep = 3;
+  std::string metrics;
+  std::string parity_export;
+  bool explain = false;
+  bool quiet = false;
+  std::set<std::string> given;  ///< the names of all flags that were said, without dashes
+};
+
+struct SampleFlags {
+  DeviceFlags device;
+  std::string checkpoint = "out";
+  std::optional<std::string> prompt;
+  int64_t length = 500;
+  double temperature = 0.8;
+  int64_t top_k = 0;  ///< 0: all characters
+  uint64_t seed = 1337;
+  bool no_cache = false;
+};
+
+struct EvalFlags {
+  DataFlags data;
+  DeviceFlags device;
+  std::string checkpoint = "out";
+  int64_t steps = 0;
+  std::optional<int64_t> batch_size;
+};
+
+struct InfoFlags {
+  ModelFlags model;
+  std::optional<int64_t> vocabulary, batch_size;
+};
+
+void add_train_flags(CLI::App& command, TrainFlags& flags);
+void add_sample_flags(CLI::App& command, SampleFlags& flags);
+void add_eval_flags(CLI::App& command, EvalFlags& flags);
+void add_info_flags(CLI::App& command, InfoFlags& flags);
+
+/// The names of the flags that were said.
+std::set<std::string> given_flags(const CLI::App& command);
+
+}  // namespace tessera::gptlite

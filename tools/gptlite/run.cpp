@@ -1,0 +1,258 @@
+#include "tools/gptlite/run.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <limits>
+
+#include "tensor/error.h"
+#include "tensor/parallel.h"
+
+namespace tessera::gptlite {
+namespace {
+
+constexpr int64_t any = std::numeric_limits<int64_t>::max();
+constexpr double huge = std::numeric_limits<double>::max();
+
+/// Throws ConfigError unless low <= value <= high.
+template <class T>
+void require_range(const char* flag, T value, T low, T high) {
+  require<ConfigError>(value >= low && value <= high, flag, " ", value, ": expected ", low,
+                       high == std::numeric_limits<T>::max() ? text(" or more") : text(" to ", high));
+}
+
+void require_fraction(const char* flag, double value) {
+  require<ConfigError>(value >= 0 && value < 1, flag, " ", value, ": expected at least 0 and below 1");
+}
+
+void check_model(const models::GptOptions& m) {
+  require_range<int64_t>("--vocabulary", m.vocabulary, 1, 1 << 24);
+  require_range<int64_t>("--n-layer", m.layers, 1, 10000);
+  require_range<int64_t>("--n-embd", m.width, 1, 1 << 20);
+  require_range<int64_t>("--n-head", m.heads, 1, m.width);
+  require_range<int64_t>("--block-size", m.block_size, 1, 1 << 24);
+  require_fraction("--dropout", m.dropout);
+  require<ConfigError>(m.width % m.heads == 0, "--n-head ", m.heads, " does not divide --n-embd ", m.width);
+}
+
+void check_run(const Run& run) {
+  const models::Preset& r = run.recipe;
+  check_model(r.model);
+  require_range<int64_t>("--steps", r.steps, 1, 99'999'999);
+  require_range<int64_t>("--batch-size", r.batch_size, 1, 1 << 24);
+  require_range<int64_t>("--micro-batch-size", run.micro_batch_size, 1, r.batch_size);
+  require<ConfigError>(r.batch_size % run.micro_batch_size == 0, "--micro-batch-size ", run.micro_batch_size,
+                       " does not divide --batch-size ", r.batch_size);
+  require_range<double>("--lr", r.learning_rate, 0, huge);
+  require_range<double>("--min-lr", r.min_learning_rate, 0, r.learning_rate);
+  require_range<int64_t>("--warmup-steps", r.warmup_steps, 0, r.steps);
+  require_range<double>("--weight-decay", r.weight_decay, 0, huge);
+  require_fraction("--beta1", r.beta1);
+  require_fraction("--beta2", r.beta2);
+  require_range<double>("--grad-clip", r.gradient_clip, 0, huge);
+}
+
+/// The flags that are no part of a run, but of how it is watched and kept.
+void check_course(const TrainFlags& f) {
+  require_range<int64_t>("--eval-interval", f.eval_interval, 0, any);
+  require_range<int64_t>("--eval-steps", f.eval_steps, 0, any);
+  require_range<int64_t>("--checkpoint-interval", f.checkpoint_interval, 0, any);
+  require_range<int64_t>("--keep", f.keep, 1, any);
+}
+
+Run with_flags(Run run, const TrainFlags& f) {
+  models::Preset& r = run.recipe;
+  r = resolve_model(f.model, std::move(r));
+  r.steps = f.steps.value_or(r.steps);
+  r.batch_size = f.batch_size.value_or(r.batch_size);
+  r.learning_rate = f.lr.value_or(r.learning_rate);
+  r.min_learning_rate = f.min_lr.value_or(f.lr ? *f.lr / 10 : r.min_learning_rate);
+  r.warmup_steps = f.warmup_steps.value_or(std::min(r.warmup_steps, r.steps));
+  r.weight_decay = f.weight_decay.value_or(r.weight_decay);
+  r.beta1 = f.beta1.value_or(r.beta1);
+  r.beta2 = f.beta2.value_or(r.beta2);
+  r.gradient_clip = f.grad_clip.value_or(r.gradient_clip);
+  if (f.micro_batch_size || run.micro_batch_size == 0)
+    run.micro_batch_size = f.micro_batch_size.value_or(r.batch_size);
+  run.seed = f.seed.value_or(run.seed);
+  run.dataset = f.data.dataset.value_or(run.dataset);
+  if (!f.data.data.empty()) run.data = std::filesystem::absolute(f.data.data).string();
+  check_run(run);
+  check_course(f);
+  return run;
+}
+
+template <class RunType, class Visit>
+void visit_model(RunType& run, Visit visit) {
+  auto& m = run.recipe.model;
+  visit("vocabulary", m.vocabulary);
+  visit("n_layer", m.layers);
+  visit("n_head", m.heads);
+  visit("n_embd", m.width);
+  visit("block_size", m.block_size);
+  visit("dropout", m.dropout);
+  visit("bias", m.bias);
+  visit("qkv_bias", m.qkv_bias);
+  visit("tie_weights", m.tie_weights);
+}
+
+template <class RunType, class Visit>
+void visit_recipe(RunType& run, Visit visit) {
+  auto& r = run.recipe;
+  visit("preset", r.name);
+  visit("dataset", run.dataset);
+  visit("data", run.data);
+  visit("steps", r.steps);
+  visit("batch_size", r.batch_size);
+  visit("micro_batch_size", run.micro_batch_size);
+  visit("lr", r.learning_rate);
+  visit("min_lr", r.min_learning_rate);
+  visit("warmup_steps", r.warmup_steps);
+  visit("weight_decay", r.weight_decay);
+  visit("beta1", r.beta1);
+  visit("beta2", r.beta2);
+  visit("grad_clip", r.gradient_clip);
+  visit("seed", run.seed);
+}
+
+std::string write(const std::string& value) {
+  return value;
+}
+std::string write(bool value) {
+  return value ? "true" : "false";
+}
+/// The shortest text that reads back as the same number.
+template <class Number>
+std::string write(Number value) {
+  char buffer[64];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
+}
+
+bool read(const std::string& from, std::string& value) {
+  value = from;
+  return true;
+}
+bool read(const std::string& from, bool& value) {
+  value = from == "true";
+  return value || from == "false";
+}
+template <class Number>
+bool read(const std::string& from, Number& value) {
+  const auto [end, error] = std::from_chars(from.data(), from.data() + from.size(), value);
+  return error == std::errc() && end == from.data() + from.size();
+}
+
+/// Fills the visited field from what a checkpoint keeps.
+auto reader_of(const dist::Metadata& saved, const std::string& where) {
+  return [&saved, where](const char* name, auto& value) {
+    const auto found = saved.find(name);
+    require<CheckpointError>(found != saved.end(), where, ": does not say '", name,
+                             "': it is not gptlite's, or of another version");
+    require<CheckpointError>(read(found->second, value), where, ": '", name, "' is '", found->second,
+                             "', which cannot be read");
+  };
+}
+
+auto collector_of(std::vector<RunField>& fields) {
+  return [&fields](const char* name, const auto& value) { fields.push_back({name, write(value)}); };
+}
+
+std::vector<RunField> all_fields(const Run& run) {
+  std::vector<RunField> fields = model_fields(run);
+  visit_recipe(run, collector_of(fields));
+  return fields;
+}
+
+}  // namespace
+
+int64_t model_vocabulary(const std::string& preset, int64_t data_vocabulary) {
+  return preset == "gpt2" ? std::max(models::gpt2().vocabulary, data_vocabulary) : data_vocabulary;
+}
+
+models::Preset resolve_model(const ModelFlags& f, models::Preset base) {
+  models::GptOptions& m = base.model;
+  m.layers = f.n_layer.value_or(m.layers);
+  m.heads = f.n_head.value_or(m.heads);
+  m.width = f.n_embd.value_or(m.width);
+  m.block_size = f.block_size.value_or(m.block_size);
+  m.dropout = f.dropout.value_or(m.dropout);
+  m.tie_weights = f.tie_weights.value_or(m.tie_weights);
+  if (f.bias) m.bias = m.qkv_bias = *f.bias;
+  check_model(m);
+  return base;
+}
+
+Run resolve_run(const TrainFlags& flags, int64_t data_vocabulary) {
+  const std::string preset = flags.model.preset.value_or("nano-cpu");
+  Run base;
+  base.recipe = models::preset(preset, model_vocabulary(preset, data_vocabulary));
+  return with_flags(std::move(base), flags);
+}
+
+Run resolve_resumed(const TrainFlags& flags, const Run& saved, const std::string& where) {
+  Run base = saved;
+  if (flags.model.preset) base.recipe = models::preset(*flags.model.preset, saved.recipe.model.vocabulary);
+  Run run = with_flags(std::move(base), flags);
+  const std::vector<RunField> before = all_fields(saved), now = all_fields(run);
+  for (size_t i = 0; i < now.size(); ++i) {
+    const std::string& name = now[i].name;
+    if (name == "micro_batch_size" || name == "data") continue;
+    require<CheckpointError>(now[i].value == before[i].value, where, ": this run began with ", name, " ",
+                             before[i].value, ", the flags ask for ", now[i].value,
+                             ": leave them out to go on with it, or begin another run in another --out");
+  }
+  return run;
+}
+
+std::vector<RunField> model_fields(const Run& run) {
+  std::vector<RunField> fields;
+  visit_model(run, collector_of(fields));
+  return fields;
+}
+
+std::vector<RunField> recipe_fields(const Run& run) {
+  std::vector<RunField> fields;
+  visit_recipe(run, collector_of(fields));
+  return fields;
+}
+
+Run read_run(const dist::TrainingState& state, const std::string& where) {
+  Run run;
+  visit_model(run, reader_of(state.model, where));
+  visit_recipe(run, reader_of(state.run, where));
+  try {
+    check_run(run);
+  } catch (const ConfigError& error) {
+    throw CheckpointError(text(where, ": ", error.what()));
+  }
+  return run;
+}
+
+Device apply_device(const DeviceFlags& flags) {
+  if (flags.threads != 0) {
+    require_range("--threads", flags.threads, 1, 4096);
+    set_num_threads(flags.threads);
+  }
+  require<ConfigError>(flags.dtype == "fp32", "--dtype ", flags.dtype, ": expected fp32",
+                       flags.dtype == "bf16" || flags.dtype == "fp16" ? ", in which this build trains" : "");
+  try {
+    const Device device = parse_device(flags.device);
+    require<ConfigError>(!device.is_meta(),
+                         "--device meta: there are no numbers to train on; see gptlite info");
+    return device;
+  } catch (const ValueError& error) {
+    throw ConfigError(text("--device: ", error.what()));
+  }
+}
+
+data::Corpus open_data(const std::string& dataset, const std::string& data,
+                       std::optional<data::CharacterVocabulary> vocabulary, int64_t vocabulary_size) {
+  data::CorpusOptions options;
+  options.dataset = dataset;
+  options.data = data;
+  options.vocabulary = std::move(vocabulary);
+  options.vocabulary_size = vocabulary_size;
+  return data::open_corpus(options);
+}
+
+}  // namespace tessera::gptlite

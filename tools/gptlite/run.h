@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/corpus.h"
+#include "dist/state/checkpoint_meta.h"
+#include "models/presets.h"
+#include "tensor/device.h"
+#include "tools/gptlite/options.h"
+
+namespace tessera::gptlite {
+
+/// Everything that decides a run's numbers: the model, the recipe, the seed and the text. A checkpoint keeps
+/// it.
+struct Run {
+  models::Preset recipe;
+  int64_t micro_batch_size = 0;  ///< sequences computed at once
+  uint64_t seed = 1337;
+  std::string dataset = "tiny-shakespeare";
+  std::string data;  ///< its file or folder; empty: wherever the dataset is found
+};
+
+/// The vocabulary of a preset's model for data with ids below `data_vocabulary`: just these, but for `gpt2`
+/// no fewer than its own 50304.
+int64_t model_vocabulary(const std::string& preset, int64_t data_vocabulary);
+
+/// A preset changed by flags. Throws ConfigError for contradictory or out-of-range values.
+models::Preset resolve_model(const ModelFlags& flags, models::Preset base);
+/// A new run.
+Run resolve_run(const TrainFlags& flags, int64_t data_vocabulary);
+/// A run that goes on from `saved`: flags that were not given are the saved ones. Throws CheckpointError,
+/// naming `where`, when a flag asks for anything else than what the run began with. Only the place of the
+/// data and the size of micro-batches may change.
+Run resolve_resumed(const TrainFlags& flags, const Run& saved, const std::string& where);
+
+/// One option of a run as text: {"n_layer", "4"}.
+struct RunField {
+  std::string name, value;
+};
+std::vector<RunField> model_fields(const Run& run);
+std::vector<RunField> recipe_fields(const Run& run);
+
+/// Reads the options back. Throws CheckpointError naming `where` and the field that is missing, mistyped or
+/// out of range, also when it is not gptlite's.
+Run read_run(const dist::TrainingState& state, const std::string& where);
+
+/// Sets threads; gives the device. Throws ConfigError or NotBuiltError for what this build does not serve.
+Device apply_device(const DeviceFlags& flags);
+
+/// Opens a corpus; `vocabulary` and `vocabulary_size` as in data::CorpusOptions.
+data::Corpus open_data(const std::string& dataset, const std::string& data,
+                       std::optional<data::CharacterVocabulary> vocabulary = std::nullopt,
+                       int64_t vocabulary_size = 0);
+
+}  // namespace tessera::gptlite

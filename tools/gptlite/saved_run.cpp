@@ -1,0 +1,90 @@
+#include "tools/gptlite/saved_run.h"
+
+#include "nn/materialize.h"
+#include "tensor/error.h"
+
+namespace tessera::gptlite {
+namespace {
+
+constexpr const char* kind_key = "kind";
+constexpr const char* kind = "gpt";
+constexpr const char* characters_key = "characters";
+constexpr const char* train_tokens_key = "train_tokens";
+
+Run run_of(const dist::CheckpointReader& reader) {
+  const dist::Metadata& model = reader.state().model;
+  const auto found = model.find(kind_key);
+  require<CheckpointError>(found != model.end() && found->second == kind, reader.folder(),
+                           ": expected a model of kind '", kind, "', got ",
+                           found == model.end() ? "none named" : "'" + found->second + "'");
+  Run run = read_run(reader.state(), reader.folder());
+  int64_t elements = 0;
+  for (const auto& [id, tensor] : reader.tensors())
+    if (id.group == "model") elements += tensor.shape.numel();
+  const int64_t expected = models::parameter_count(run.recipe.model);
+  require<CheckpointError>(elements == expected, reader.folder(), ": a model of these options has ", expected,
+                           " parameters, the checkpoint holds ", elements);
+  return run;
+}
+
+std::optional<data::CharacterVocabulary> vocabulary_of(const dist::CheckpointReader& reader) {
+  const dist::Metadata& model = reader.state().model;
+  const auto found = model.find(characters_key);
+  if (found == model.end()) return std::nullopt;
+  try {
+    return data::CharacterVocabulary::from_characters(found->second);
+  } catch (const DataError& error) {
+    throw CheckpointError(text(reader.folder(), ": '", characters_key, "': ", error.what()));
+  }
+}
+
+}  // namespace
+
+SavedRun::SavedRun(const std::string& path)
+    : reader_(dist::find_checkpoint(path)), run_(run_of(reader_)), vocabulary_(vocabulary_of(reader_)) {}
+
+std::unique_ptr<models::Gpt> SavedRun::model(Device device) const {
+  auto gpt = std::make_unique<models::Gpt>(run_.recipe.model);
+  nn::materialize(*gpt, device, run_.seed);
+  const std::vector<dist::TensorGroup> groups{{"model", gpt->state_dict()}};
+  dist::load_checkpoint(reader_, groups);
+  return gpt;
+}
+
+void SavedRun::load(models::Gpt& gpt, optim::Optimizer& optimizer) const {
+  dist::load_checkpoint(reader_, saved_tensors(gpt, optimizer));
+}
+
+void SavedRun::require_same_data(const data::Corpus& corpus) const {
+  require<CheckpointError>(corpus.vocabulary == vocabulary_, where(), ": its vocabulary of ",
+                           vocabulary_ ? vocabulary_->size() : run_.recipe.model.vocabulary,
+                           " is not that of ", corpus.where, ", which has ", corpus.vocabulary_size,
+                           ": the run must go on with the text that it began with");
+  const dist::Metadata& saved = reader_.state().run;
+  const auto found = saved.find(train_tokens_key);
+  const std::string expected = found == saved.end() ? "an unknown number of" : found->second;
+  require<CheckpointError>(expected == std::to_string(corpus.train.size()), where(), ": the run began with ",
+                           expected, " tokens to train on, ", corpus.where, " has ", corpus.train.size());
+}
+
+dist::TrainingState training_state(const Run& run, const data::Corpus& corpus, int64_t step,
+                                   std::optional<double> validation_loss) {
+  dist::TrainingState state;
+  state.step = step;
+  state.seed = run.seed;
+  state.data_position = step * run.recipe.batch_size;
+  state.schedule_step = step;
+  state.validation_loss = validation_loss;
+  for (const RunField& field : model_fields(run)) state.model[field.name] = field.value;
+  for (const RunField& field : recipe_fields(run)) state.run[field.name] = field.value;
+  state.model[kind_key] = kind;
+  if (corpus.vocabulary) state.model[characters_key] = corpus.vocabulary->characters();
+  state.run[train_tokens_key] = std::to_string(corpus.train.size());
+  return state;
+}
+
+std::vector<dist::TensorGroup> saved_tensors(models::Gpt& gpt, optim::Optimizer& optimizer) {
+  return {{"model", gpt.state_dict()}, {"optimizer", optimizer.state().tensors}};
+}
+
+}  // namespace tessera::gptlite

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "dist/state/checkpoint_reader.h"
+#include "models/gpt.h"
+#include "optim/optimizer.h"
+#include "tools/gptlite/run.h"
+
+namespace tessera::gptlite {
+
+/// A checkpoint of gptlite's: enough to build its model again, to sample, to evaluate and to go on.
+class SavedRun {
+ public:
+  /// `path` is a checkpoint's folder, or a run's (its latest). Throws CheckpointError.
+  explicit SavedRun(const std::string& path);
+
+  /// The checkpoint's folder, for messages.
+  const std::string& where() const { return reader_.folder(); }
+  int64_t step() const { return reader_.state().step; }
+  /// Of its step, where there was an evaluation.
+  std::optional<double> validation_loss() const { return reader_.state().validation_loss; }
+  const Run& run() const { return run_; }
+  /// What the ids stand for; empty where the data was ids.
+  const std::optional<data::CharacterVocabulary>& vocabulary() const { return vocabulary_; }
+
+  /// Its model on a device, with the saved numbers.
+  std::unique_ptr<models::Gpt> model(Device device) const;
+  /// Fills a model and its optimizer with the saved numbers; neither is touched when one is refused.
+  void load(models::Gpt& gpt, optim::Optimizer& optimizer) const;
+  /// Throws CheckpointError unless the corpus has the vocabulary and the number of training tokens that the
+  /// run began with.
+  void require_same_data(const data::Corpus& corpus) const;
+
+ private:
+  dist::CheckpointReader reader_;
+  Run run_;
+  std::optional<data::CharacterVocabulary> vocabulary_;
+};
+
+/// What a checkpoint of this run keeps beside the tensors.
+dist::TrainingState training_state(const Run& run, const data::Corpus& corpus, int64_t step,
+                                   std::optional<double> validation_loss);
+
+/// The tensors of a checkpoint: the groups "model" and "optimizer".
+std::vector<dist::TensorGroup> saved_tensors(models::Gpt& gpt, optim::Optimizer& optimizer);
+
+}  // namespace tessera::gptlite

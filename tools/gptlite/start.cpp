@@ -1,0 +1,62 @@
+#include "tools/gptlite/start.h"
+
+#include "dist/state/checkpoint_folder.h"
+#include "dist/state/file.h"
+#include "tensor/error.h"
+
+namespace tessera::gptlite {
+namespace {
+
+constexpr const char* default_out = "out";
+
+Start new_run(const TrainFlags& flags) {
+  constexpr int64_t some_vocabulary = 65;  // the data's own is not known yet
+  Start start;
+  start.run = resolve_run(flags, some_vocabulary);
+  start.out = flags.out.value_or(default_out);
+  const std::vector<int64_t> there = dist::list_checkpoints(start.out);
+  require<ConfigError>(there.empty(), "--out ", start.out, ": a run's checkpoints are there, up to ",
+                       there.empty() ? "" : dist::step_name(there.back()),
+                       ": go on with it by `--resume latest`, or give another folder");
+  start.corpus = open_data(start.run.dataset, start.run.data);
+  start.run = resolve_run(flags, start.corpus.vocabulary_size);
+  return start;
+}
+
+/// The folder that `--resume` means.
+std::string resumed_folder(const TrainFlags& flags) {
+  if (flags.resume != dist::latest_name) return flags.resume;
+  const std::string root = flags.out.value_or(default_out);
+  require<CheckpointError>(dist::read_pointer(root, dist::latest_name).has_value(),
+                           "--resume latest: there is nothing to go on from: no file ", root, "/",
+                           dist::latest_name, " (looked in --out ", root, ")");
+  return root;
+}
+
+Start resumed_run(const TrainFlags& flags) {
+  Start start;
+  start.saved = std::make_unique<SavedRun>(resumed_folder(flags));
+  const SavedRun& saved = *start.saved;
+  start.run = resolve_resumed(flags, saved.run(), saved.where());
+  start.out = flags.out.value_or(dist::parent_directory(saved.where()));
+  start.corpus =
+      open_data(start.run.dataset, start.run.data, std::nullopt, saved.run().recipe.model.vocabulary);
+  saved.require_same_data(start.corpus);
+  return start;
+}
+
+}  // namespace
+
+Start make_start(const TrainFlags& flags) {
+  require<ConfigError>(flags.parity_export.empty() || flags.resume.empty(),
+                       "--parity-export and --resume: the export is of a run's first weights");
+  Start start = flags.resume.empty() ? new_run(flags) : resumed_run(flags);
+  const int64_t block = start.run.recipe.model.block_size;
+  const int64_t needed = flags.eval_interval == 0 ? 0 : flags.eval_steps > 0 ? block + 1 : 2;
+  const data::Tokens& validation = start.corpus.validation;
+  require<DataError>(validation.size() >= needed, validation.name(), ": an evaluation needs ", needed,
+                     " tokens, it has ", validation.size());
+  return start;
+}
+
+}  // namespace tessera::gptlite

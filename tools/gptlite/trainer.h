@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+
+#include "data/batch.h"
+#include "data/corpus.h"
+#include "models/gpt.h"
+#include "optim/adam.h"
+#include "optim/schedule.h"
+#include "tools/gptlite/run.h"
+
+/// The parts of training, from which `train` (tools/gptlite/train.h) is put together.
+namespace tessera::gptlite {
+
+/// AdamW with the recipe's options: weight decay for parameters of two and more dimensions, none for the
+/// others.
+std::unique_ptr<optim::AdamW> make_optimizer(const models::Gpt& gpt, const models::Preset& recipe);
+
+/// The recipe's learning rates.
+optim::Schedule make_schedule(const models::Preset& recipe);
+
+/// Batches of the run: random windows of the training text, by (seed, step, sample).
+std::shared_ptr<const data::BatchSource> make_batches(const data::Corpus& corpus, const Run& run);
+
+/// What one step computed.
+struct StepResult {
+  double loss = 0;           ///< mean over the batch
+  double gradient_norm = 0;  ///< before clipping
+};
+
+/// One optimizer step at the optimizer's learning rate: forward and backward of the batch in micro-batches,
+/// clipping, update. Throws NonFiniteError, the parameters being as they were, when the loss or the gradient
+/// is not finite.
+StepResult train_step(models::Gpt& gpt, optim::AdamW& adam, const data::Batch& batch, const Run& run);
+
+}  // namespace tessera::gptlite
