@@ -22,10 +22,10 @@ Variable reduced(const Variable& losses, LossReduction reduction) {
   return reduction == LossReduction::sum ? sum(losses) : mean(losses);
 }
 
-/// The gradient at the logits in differentiable functions. A row's loss is linear in log softmax with coefficients
-/// -c[k] that do not depend on the logits, so it is sum(c) softmax - c, times what arrives.
-Variable composed_backward(const Variable& logits, const Tensor& targets, const Tensor& weight, const Variable& dloss,
-                           const Tensor& divisor, const CrossEntropyOptions& o) {
+/// The gradient at the logits in differentiable functions. A row's loss is linear in log softmax with
+/// coefficients -c[k] that do not depend on the logits, so it is sum(c) softmax - c, times what arrives.
+Variable composed_backward(const Variable& logits, const Tensor& targets, const Tensor& weight,
+                           const Variable& dloss, const Tensor& divisor, const CrossEntropyOptions& o) {
   const int64_t classes = logits.size(-1);
   const DType type = logits.dtype();
   const Tensor ids = ops::cast(targets, i64);
@@ -47,14 +47,15 @@ Variable composed_backward(const Variable& logits, const Tensor& targets, const 
 Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options,
                        const Tensor& weight) {
   const ops::CrossEntropy forward = ops::cross_entropy(logits.value(), targets, weight, options);
-  return record("cross_entropy", forward.loss, {logits},
-                saved(logits, targets, weight, forward.log_sum_exp, forward.divisor),
-                [options](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
-                  if (grad_mode())
-                    return {composed_backward(s[0], s.tensor(1), s.tensor(2), dy[0], s.tensor(4), options)};
-                  return {Variable(ops::cross_entropy_backward(dy[0].value(), s.tensor(0), s.tensor(1), s.tensor(2),
-                                                               {{}, s.tensor(3), s.tensor(4)}, options))};
-                });
+  return record(
+      "cross_entropy", forward.loss, {logits},
+      saved(logits, targets, weight, forward.log_sum_exp, forward.divisor),
+      [options](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+        if (grad_mode())
+          return {composed_backward(s[0], s.tensor(1), s.tensor(2), dy[0], s.tensor(4), options)};
+        return {Variable(ops::cross_entropy_backward(dy[0].value(), s.tensor(0), s.tensor(1), s.tensor(2),
+                                                     {{}, s.tensor(3), s.tensor(4)}, options))};
+      });
 }
 
 Variable mse_loss(const Variable& x, const Variable& target, LossReduction reduction) {

@@ -8,18 +8,19 @@ namespace tessera {
 using ops::CrossEntropyOptions;
 using ops::LossReduction;
 
-/// -log softmax(logits)[target]: logits (..., classes), targets (...) i64 or i32, `weight` (classes) a constant weight
-/// of each class or undefined. Reductions, ignore_index and label smoothing as PyTorch's. Saves the logits and one
-/// number per row. Throws IndexError for a target outside [0, classes), naming it and its position.
+/// -log softmax(logits)[target]: logits (..., classes), targets (...) i64 or i32, `weight` (classes) a
+/// constant weight of each class or undefined. Reductions, ignore_index and label smoothing as PyTorch's.
+/// Saves the logits and one number per row. Throws IndexError for a target outside [0, classes), naming it
+/// and its position.
 Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options = {},
                        const Tensor& weight = {});
 
 /// (x - target)^2, reduced. Shapes must be equal: broadcasting a loss is a mistake.
 Variable mse_loss(const Variable& x, const Variable& target, LossReduction reduction = LossReduction::mean);
 
-/// Binary cross entropy of sigmoid(x) and `target` (probabilities), without overflow: max(x, 0) - x t + log(1 +
-/// exp(-|x|)), positive targets counting `positive_weight` times (undefined: once).
-Variable bce_with_logits(const Variable& x, const Variable& target, LossReduction reduction = LossReduction::mean,
-                         const Variable& positive_weight = {});
+/// Binary cross entropy of sigmoid(x) and `target` (probabilities), without overflow: max(x, 0) - x t + log(1
+/// + exp(-|x|)), positive targets counting `positive_weight` times (undefined: once).
+Variable bce_with_logits(const Variable& x, const Variable& target,
+                         LossReduction reduction = LossReduction::mean, const Variable& positive_weight = {});
 
 }  // namespace tessera

@@ -15,7 +15,9 @@ int64_t axes_of(const Variable& weight, const Variable& bias) {
   return bias.defined() ? bias.rank() : 1;
 }
 
-Tensor value_of(const Variable& x) { return x.defined() ? x.value() : Tensor(); }
+Tensor value_of(const Variable& x) {
+  return x.defined() ? x.value() : Tensor();
+}
 
 Shape last_axes(int64_t axes) {
   Shape list;
@@ -24,8 +26,9 @@ Shape last_axes(int64_t axes) {
 }
 
 /// The backward in differentiable functions, from x alone: what create_graph differentiates again.
-Gradients composed_backward(const Variable& x, const Variable& weight, const Variable& dy, const Shape& bias_shape,
-                            int64_t axes, double epsilon, bool centred, const Wanted& wanted) {
+Gradients composed_backward(const Variable& x, const Variable& weight, const Variable& dy,
+                            const Shape& bias_shape, int64_t axes, double epsilon, bool centred,
+                            const Wanted& wanted) {
   const Shape over = last_axes(axes);
   const Variable centre = centred ? x - mean(x, over, true) : x;
   const Variable r = rsqrt(mean(square(centre), over, true) + epsilon);
@@ -63,10 +66,11 @@ Variable rms_norm(const Variable& x, const Variable& weight, double epsilon) {
   const ops::Normalized normal = ops::rms_norm(x.value(), value_of(weight), epsilon, axes);
   return record("rms_norm", normal.y, {x, weight}, saved(x, weight, normal.rstd),
                 [axes, epsilon](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
-                  if (grad_mode()) return composed_backward(s[0], s[1], dy[0], {}, axes, epsilon, false, wanted);
+                  if (grad_mode())
+                    return composed_backward(s[0], s[1], dy[0], {}, axes, epsilon, false, wanted);
                   const ops::NormalizationGradients g =
-                      ops::normalization_backward(dy[0].value(), s.tensor(0), s.tensor(1), {}, s.tensor(2), axes,
-                                                  {.x = wanted[0], .weight = wanted[1], .bias = false});
+                      ops::normalization_backward(dy[0].value(), s.tensor(0), s.tensor(1), {}, s.tensor(2),
+                                                  axes, {.x = wanted[0], .weight = wanted[1], .bias = false});
                   return {Variable(g.x), Variable(g.weight)};
                 });
 }

@@ -10,12 +10,11 @@ namespace {
 
 /// Each value's gradient goes back to where the value stood; the others receive 0.
 SortedVariable record_order(const char* name, const Variable& x, int64_t dim, ops::Sorted sorted) {
-  Variable values =
-      record(name, std::move(sorted.values), {x}, saved(sorted.indices),
-             [dim, from = x.shape()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
-               const Variable zeros(Tensor::zeros(from, dy[0].dtype(), dy[0].device()));
-               return {from.empty() ? dy[0] : scatter(zeros, dim, s.tensor(0), dy[0])};
-             });
+  Variable values = record(name, std::move(sorted.values), {x}, saved(sorted.indices),
+                           [dim, from = x.shape()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+                             const Variable zeros(Tensor::zeros(from, dy[0].dtype(), dy[0].device()));
+                             return {from.empty() ? dy[0] : scatter(zeros, dim, s.tensor(0), dy[0])};
+                           });
   return {std::move(values), std::move(sorted.indices)};
 }
 

@@ -10,8 +10,8 @@ struct SortedVariable {
   Tensor indices;
 };
 
-/// All elements along `dim` in rising order, or falling; equals keep their order, a NaN counts as the largest. Saves
-/// the indices.
+/// All elements along `dim` in rising order, or falling; equals keep their order, a NaN counts as the
+/// largest. Saves the indices.
 SortedVariable sort(const Variable& x, int64_t dim = -1, bool descending = false);
 /// The k largest along `dim` in falling order, or the k smallest in rising order. Saves the indices.
 SortedVariable topk(const Variable& x, int64_t k, int64_t dim = -1, bool largest = true);
