@@ -140,6 +140,7 @@ def main():
     if options.export and not options.metrics:
         parser.error("--export needs --metrics")
 
+    torch.set_num_threads(1)  # enough for a hundred steps, and undisturbed by what else runs
     preset = dataclasses.replace(
         peer_gpt.PRESETS[options.preset], steps=options.steps, warmup_steps=options.warmup_steps, dropout=0.0
     )  # masks are each framework's own
