@@ -70,3 +70,15 @@ TEST_CASE("op table: a row has something to check, and says why where it does no
     for (const auto& [name, reason] : row.except) CHECK_FALSE(reason.empty());
   }
 }
+
+TEST_CASE("op table: every golden is used by a row") {
+  std::set<std::string> used;
+  for (const OpRow& row : op_table())
+    used.insert(row.family + "/" + (row.golden.empty() ? row.name : row.golden));
+  const std::filesystem::path goldens = std::filesystem::path(TESSERA_TEST_DATA_DIR) / "ops" / "goldens";
+  for (const auto& entry : std::filesystem::directory_iterator(goldens)) {
+    const std::string family = entry.path().stem().string();
+    for (const std::string& op : golden_ops(family))
+      CHECK_MESSAGE(used.contains(family + "/" + op), family, "/", op);
+  }
+}

@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import pathlib
+import shlex
 import statistics
 import subprocess
 import sys
@@ -48,6 +49,8 @@ def measure_ours(options, environment):
             "1",
             "--dtype",
             options.dtype,
+            "--threads",
+            str(options.threads),
             "--eval-interval",
             "0",
             "--checkpoint-interval",
@@ -109,8 +112,8 @@ def main():
     parser.add_argument("--skip", type=int, default=5, help="first steps left out (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="(default: all, %(default)s)")
-    parser.add_argument("--ours", nargs="*", default=[], metavar="OPTION", help="more options for ours, after --ours")
-    parser.add_argument("--peer", nargs="*", default=[], metavar="OPTION", help="more options for the peer")
+    parser.add_argument("--ours", type=shlex.split, default=[], metavar="OPTIONS", help="more options: --ours='--data F'")
+    parser.add_argument("--peer", type=shlex.split, default=[], metavar="OPTIONS", help="more options for the peer")
     parser.add_argument("--json", help="write the result to this file too")
     options = parser.parse_args()
     if options.skip >= options.steps:
