@@ -73,6 +73,6 @@ fi
 ((status == 0)) || exit "$status"
 
 if [[ -n $out ]]; then
-  say "a sample: gptlite sample --checkpoint $out"
+  say "a sample: gptlite sample --checkpoint ${out@Q}"
   "$gptlite" sample --checkpoint "$out"
 fi
