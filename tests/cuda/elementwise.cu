@@ -48,8 +48,8 @@ __global__ void unary(T x, T* y) {
 
 template <class T>
 __global__ void binary(T x, T dy, T* y) {
-  *y++ = elementwise::floored_quotient(x, dy);
-  *y++ = elementwise::floored_remainder(x, dy);
+  *y++ = elementwise::floor_divide(x, dy);
+  *y++ = elementwise::remainder(x, dy);
   *y++ = elementwise::maximum(x, dy);
   *y++ = elementwise::minimum(x, dy);
   *y++ = elementwise::pow(x, dy);
