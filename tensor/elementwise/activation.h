@@ -1,8 +1,8 @@
 #pragma once
 
 #include "tensor/elementwise/arithmetic.h"
-#include "tensor/elementwise/erf.h"
 #include "tensor/elementwise/exp.h"
+#include "tensor/elementwise/gelu.h"
 #include "tensor/elementwise/hyperbolic.h"
 #include "tensor/elementwise/log.h"
 
@@ -19,12 +19,6 @@ TESSERA_ELEMENT T softplus(T x) {
 template <class T>
 TESSERA_ELEMENT T silu(T x) {
   return x / (T(1) + exp(-x));
-}
-
-/// x Phi(x), Phi the normal distribution's cumulative function (Hendrycks and Gimpel 2016).
-template <class T>
-TESSERA_ELEMENT T gelu(T x) {
-  return T(0.5) * x * (T(1) + erf(x * T(0.70710678118654752440)));
 }
 
 /// The argument of gelu_tanh's tanh, doubled: 2 sqrt(2/pi) (x + 0.044715 x^3).
@@ -63,14 +57,6 @@ template <class T>
 TESSERA_ELEMENT T silu_backward(T x, T dy) {
   const T s = sigmoid(x);
   return dy * s * fma(x, T(1) - s, T(1));
-}
-
-/// dy (Phi(x) + x phi(x)).
-template <class T>
-TESSERA_ELEMENT T gelu_backward(T x, T dy) {
-  const T cumulative = T(0.5) * (T(1) + erf(x * T(0.70710678118654752440)));
-  const T density = T(0.39894228040143267794) * exp(T(-0.5) * x * x);
-  return dy * fma(x, density, cumulative);
 }
 
 /// dy (s + x s (1 - s) u'), s = sigmoid(u), u = gelu_tanh_argument(x).

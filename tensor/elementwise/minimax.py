@@ -79,6 +79,10 @@ ROWS = {
     "erf tail f32": (lambda t: -log(erfc(t)) / t - 1, lambda t: erfc(t) * t / erf(t), 0.92, 4, 6, "f32"),
     # erfc(a) = exp(-a^2) P(q) / (1 + 2 a), q = (a - 4) / (a + 4)
     "erfc f64": (lambda q: (1 + 2 * a_of(q)) * exp(a_of(q) ** 2) * erfc(a_of(q)), lambda q: mpf(1), -1, 0.75, 25, "f64"),
+    # the normal distribution's upper tail is exp(-a^2/2) P(a); the second term keeps small tails' digits
+    "normal tail f32": (lambda a: exp(a**2 / 2) * erfc(a / mpf(2) ** 0.5) / 2, lambda a: exp(-(a**2) / 2) + mpf("3e-4"), 0, 5, 11, "f32"),
+    # 2^f, for exp(-a^2/2)
+    "exp2 f32": (lambda f: mpf(2) ** f, lambda f: mpf(2) ** -f, -0.5, 0.5, 6, "f32"),
     # sin(r) = r + r z P(z); cos(r) = 1 - z/2 + z^2 P(z), z = r^2
     "sin f64": (lambda z: (sin(z**0.5) / z**0.5 - 1) / z, lambda z: z, mpf("1e-12"), 0.62, 6, "f64"),
     "cos f64": (lambda z: (cos(z**0.5) - 1 + z / 2) / z**2, lambda z: z**2, mpf("1e-12"), 0.62, 6, "f64"),

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "tensor/elementwise/erf.h"
+#include "tensor/elementwise/gelu.h"
 #include "tensor/elementwise/hyperbolic.h"
 #include "tensor/elementwise/power.h"
 #include "tensor/elementwise/trigonometric.h"
@@ -129,6 +130,28 @@ TEST_CASE_FIXTURE(ComputeThread, "elementwise accuracy: hyperbolic and error fun
             -inf_f, inf_f, [](float x) { return ours::sigmoid(x); }, sigmoid) < 2.5);
   CHECK(worst_f64(
             -inf, inf, [](double x) { return ours::sigmoid(x); }, sigmoid) < 2.5);
+}
+
+TEST_CASE_FIXTURE(ComputeThread,
+                  "elementwise accuracy: GELU and its derivative, absolutely and in the tail") {
+  double worst = 0, worst_slope = 0, worst_tail = 0;
+  for (int i = -200000; i <= 200000; ++i) {
+    const float x = static_cast<float>(i) * 1e-4f;
+    const double exact_x = static_cast<double>(x), cumulative = 0.5 * std::erfc(-exact_x / std::sqrt(2.0));
+    const double density = std::exp(-0.5 * exact_x * exact_x) / std::sqrt(2 * std::acos(-1.0));
+    const double error = std::fabs(static_cast<double>(ours::gelu(x)) - exact_x * cumulative);
+    worst = std::max(worst, error / std::max(1.0, std::fabs(exact_x)));
+    worst_slope = std::max(worst_slope, std::fabs(static_cast<double>(ours::gelu_backward(x, 1.0f)) -
+                                                  (cumulative + exact_x * density)));
+    if (x >= -5.0f && x < -2.0f) worst_tail = std::max(worst_tail, error / -(exact_x * cumulative));
+  }
+  CHECK(worst < 1e-7);
+  CHECK(worst_slope < 1.5e-7);
+  CHECK(worst_tail < 2e-3);
+  CHECK(ours::gelu(inf_f) == inf_f);
+  CHECK(std::isnan(ours::gelu(-inf_f)));
+  CHECK(ours::gelu_backward(-inf_f, 1.0f) == 0.0f);
+  CHECK(std::isnan(ours::gelu(std::numeric_limits<float>::quiet_NaN())));
 }
 
 TEST_CASE_FIXTURE(ComputeThread, "elementwise accuracy: trigonometric functions up to 2^44") {
