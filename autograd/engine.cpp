@@ -176,7 +176,10 @@ void Engine::run_rule(State& state) {
     const bool reached = target.needed;
     leaves_some |= !reached;
     any_wanted |= entries[i].wanted = reached;
-    if (reached && direct(target)) entries[i].buffer = accumulation_buffer(*target.node->as_leaf()->leaf);
+    LeafNode* const leaf = target.node->as_leaf();
+    if (!reached || !leaf || !leaf->leaf) continue;
+    entries[i].leaf_dtype = leaf->leaf->grad_dtype;
+    if (direct(target)) entries[i].buffer = accumulation_buffer(*leaf->leaf);
   }
   if (!any_wanted) return;
 

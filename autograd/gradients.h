@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "autograd/inline_vector.h"
@@ -43,6 +44,7 @@ class Wanted {
     bool wanted = false;
     bool accumulated = false;
     const Tensor* buffer = nullptr;
+    std::optional<DType> leaf_dtype;
   };
   explicit Wanted(InlineVector<Entry, 3>& entries) : entries_(&entries) {}
 
@@ -50,6 +52,9 @@ class Wanted {
   /// The gradient buffer of the leaf at `input` when its gradient may be added there (C += A B, beta = 1);
   /// else null. A rule that did so calls `mark_accumulated(input)` and returns an undefined gradient for it.
   const Tensor* buffer(size_t input) const { return (*entries_)[input].buffer; }
+  /// The dtype that the gradient of `input` is kept in: its leaf's, or `own` where it is not a leaf. A rule
+  /// that sums many numbers into one (a weight's gradient) gives them in this dtype, unrounded on the way.
+  DType dtype(size_t input, DType own) const { return (*entries_)[input].leaf_dtype.value_or(own); }
   void mark_accumulated(size_t input) const { (*entries_)[input].accumulated = true; }
 
  private:

@@ -13,6 +13,11 @@ namespace tessera {
 struct NamedParameter {
   std::string name;
   Variable variable;
+  /// In mixed precision the numbers behind `variable`, which holds them rounded; undefined elsewhere.
+  Tensor master = {};
+
+  /// The numbers that an optimizer changes and a checkpoint holds.
+  const Tensor& numbers() const { return master.defined() ? master : variable.value(); }
 };
 
 /// The parameters that a module, or this rank's shard of one, trains; in module order. Each Variable once, by

@@ -27,6 +27,8 @@ void materialize(Module& module, Device device, uint64_t seed) {
     for (Module::Slot& slot : part.slots()) {
       if (!slot.variable.value().is_meta()) continue;  // done already, here or under an earlier name
       const std::string name = part.full_name().empty() ? slot.name : part.full_name() + "." + slot.name;
+      require<ConfigError>(!slot.master.defined(), "materialize: '", name,
+                           "' is in mixed precision already: its numbers come first, then the rounding");
       const auto program = programs.find(slot.variable.impl().get());
       require<ConfigError>(program != programs.end(), "materialize: '", name,
                            "' was declared without an initialiser");

@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "nn/mixed_precision.h"
 #include "tensor/ops/cast.h"
 
 namespace tessera::nn {
@@ -62,7 +63,7 @@ ParameterList Module::parameters() const {
   std::unordered_set<const VariableImpl*> seen;
   visit_slots(*this, "", [&](const std::string& name, const Slot& slot) {
     if (!slot.is_buffer && seen.insert(slot.variable.impl().get()).second)
-      list.push_back({name, slot.variable});
+      list.push_back({name, slot.variable, slot.master});
   });
   return list;
 }
@@ -77,8 +78,7 @@ std::vector<NamedParameter> Module::buffers() const {
 
 StateDict Module::state_dict() const {
   StateDict state;
-  for (const NamedParameter& parameter : parameters())
-    state.push_back({parameter.name, parameter.variable.value()});
+  for (const NamedParameter& parameter : parameters()) state.push_back({parameter.name, parameter.numbers()});
   visit_slots(*this, "", [&](const std::string& name, const Slot& slot) {
     if (slot.is_buffer && slot.persistent) state.push_back({name, slot.variable.value()});
   });
@@ -113,6 +113,7 @@ void Module::load_state_dict(const StateDict& state, bool strict) {
   for (const NamedTensor& entry : state)
     if (const auto target = own.find(entry.name); target != own.end())
       target->second.copy_from(ops::cast(entry.tensor, target->second.dtype()));
+  round_masters(*this);
 }
 
 void Module::train(bool training) {
@@ -125,9 +126,10 @@ void Module::set_requires_grad(bool requires_grad) {
 
 namespace {
 
-void convert(const Variable& variable, Device device, DType dtype) {
+void convert(const NamedParameter& parameter, Device device, DType dtype) {
   CategoryScope category(MemoryCategory::parameter);
-  variable.set_value(ops::cast(variable.value().to(device), dtype));
+  const Variable& variable = parameter.variable;
+  variable.set_value(ops::cast(parameter.numbers().to(device), dtype));
   const Variable gradient = variable.grad();
   if (gradient.defined())
     variable.set_grad(Variable(ops::cast(gradient.value().to(device), variable.grad_dtype())));
@@ -136,18 +138,23 @@ void convert(const Variable& variable, Device device, DType dtype) {
 }  // namespace
 
 void Module::to(Device device) {
-  for (const NamedParameter& parameter : parameters())
-    convert(parameter.variable, device, parameter.variable.dtype());
-  for (const NamedParameter& buffer : buffers()) convert(buffer.variable, device, buffer.variable.dtype());
+  for (const NamedParameter& parameter : parameters()) {
+    convert(parameter, device, parameter.variable.dtype());
+    if (parameter.master.defined()) set_master(*this, parameter.variable, parameter.master.to(device));
+  }
+  for (const NamedParameter& buffer : buffers()) convert(buffer, device, buffer.variable.dtype());
 }
 
 void Module::to(DType dtype) {
   require<DTypeError>(is_floating(dtype), "to: expected a floating dtype for ", kind(), ", got ", dtype);
   for (const NamedParameter& parameter : parameters())
-    if (is_floating(parameter.variable.dtype()))
-      convert(parameter.variable, parameter.variable.device(), dtype);
+    if (is_floating(parameter.variable.dtype())) {
+      if (parameter.master.defined()) parameter.variable.set_grad_dtype(parameter.variable.dtype());
+      convert(parameter, parameter.variable.device(), dtype);
+      set_master(*this, parameter.variable, {});
+    }
   for (const NamedParameter& buffer : buffers())
-    if (is_floating(buffer.variable.dtype())) convert(buffer.variable, buffer.variable.device(), dtype);
+    if (is_floating(buffer.variable.dtype())) convert(buffer, buffer.variable.device(), dtype);
 }
 
 void Module::require_free_name(const std::string& name) const {

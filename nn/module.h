@@ -41,6 +41,7 @@ class Module {
     init::Program program;
     bool is_buffer = false;
     bool persistent = true;  ///< a buffer's: in state dicts
+    Tensor master = {};      ///< f32, in mixed precision (nn/mixed_precision.h); else undefined
   };
   struct Child {
     std::string name;
@@ -75,7 +76,8 @@ class Module {
   ParameterList parameters() const;
   /// All buffers from here down.
   std::vector<NamedParameter> buffers() const;
-  /// Parameters and persistent buffers; tensors share storage with the module.
+  /// Parameters (in mixed precision their f32 masters) and persistent buffers; tensors share storage with the
+  /// module.
   StateDict state_dict() const;
   /// Copies numbers into parameters and buffers. All names, shapes and dtypes are checked before the first is
   /// written: throws ValueError for missing or unexpected names (with `strict`), ShapeError, DTypeError;
@@ -88,7 +90,8 @@ class Module {
   bool is_training() const { return training_; }
   /// Freezes or unfreezes every parameter from here down.
   void set_requires_grad(bool requires_grad);
-  /// Moves or converts every parameter (floating ones only for a dtype); Variables keep their identity.
+  /// Moves or converts every parameter (floating ones only for a dtype, which ends mixed precision);
+  /// Variables keep their identity.
   void to(Device device);
   void to(DType dtype);
   void zero_grad() const { parameters().zero_grad(); }

@@ -24,7 +24,8 @@ struct StepOptions {
   Tensor clip;
 };
 
-/// Changes parameters by their gradients: all groups in one fused pass (tensor/ops/optimizer_update.h). Works
+/// Changes parameters by their gradients: all groups in one fused pass (tensor/ops/optimizer_update.h). In
+/// mixed precision it changes the f32 master and writes the rounded parameter in the same pass. Works
 /// on the numbers alone, so nothing it does is recorded. Its state, one arena per group and dtype in the
 /// memory category `optimizer_state`, is made at the first step; later steps allocate nothing.
 class Optimizer {
@@ -71,7 +72,7 @@ class Optimizer {
   explicit Optimizer(std::string name) : name_(std::move(name)) {}
   /// Adds a group and returns its learning rate. Throws ConfigError for a senseless rate; for a parameter
   /// that is undefined or listed twice (by identity or by name) ValueError, for one that is not a leaf
-  /// AutogradError, for one that is neither f32 nor f64 DTypeError, each naming it.
+  /// AutogradError, for one that is neither f32 nor f64 and has no such master DTypeError, each naming it.
   Tensor add_group(const ParameterList& parameters, double lr);
   /// Throws ValueError when the groups hold no parameter at all.
   void require_parameters() const;

@@ -8,6 +8,10 @@ namespace tessera {
 /// gradient of a broadcast result. x itself when the shapes are equal.
 Variable sum_to(const Variable& x, const Shape& shape);
 
+/// The same in f32 for an x of a half type when `dtype` is f32: its sums are not rounded. Any other `dtype`
+/// is passed over.
+Variable sum_to(const Variable& x, const Shape& shape, DType dtype);
+
 /// x repeated by stride 0 to `shape`. Throws ShapeError when it does not broadcast. x itself when the shapes
 /// are equal.
 Variable broadcast_to(const Variable& x, const Shape& shape);

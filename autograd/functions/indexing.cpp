@@ -1,6 +1,7 @@
 #include "autograd/functions/indexing.h"
 
 #include "autograd/functions/broadcasting.h"
+#include "autograd/functions/cast.h"
 #include "autograd/functions/shaping.h"
 #include "autograd/record.h"
 #include "tensor/ops/indexing.h"
@@ -12,13 +13,14 @@ Variable zeros_of(const Shape& shape, const Variable& like) {
   return Tensor::zeros(shape, like.dtype(), like.device());
 }
 
-/// The gradient of `embedding` for its table (V, C).
-Variable embedding_gradient(const Variable& dy, const Tensor& ids, const Shape& table) {
-  const Tensor out = Tensor::zeros(table, dy.dtype(), dy.device());
+/// The gradient of `embedding` for its table (V, C), in `dtype`: dy's, or f32 for a dy of a half type.
+Variable embedding_gradient(const Variable& dy, const Tensor& ids, const Shape& table, DType dtype) {
+  const Tensor out =
+      Tensor::zeros(table, dtype == f32 && size_of(dy.dtype()) == 2 ? f32 : dy.dtype(), dy.device());
   ops::embedding_accumulate(out, dy.value(), ids);
   return record("embedding_gradient", out, {dy}, saved(ids),
-                [](Saved& s, const Incoming& ddy, const Wanted&) -> Gradients {
-                  return {embedding(s.tensor(0), ddy[0])};
+                [type = dy.dtype()](Saved& s, const Incoming& ddy, const Wanted&) -> Gradients {
+                  return {cast(embedding(s.tensor(0), ddy[0]), type)};
                 });
 }
 
@@ -39,7 +41,8 @@ Variable embedding(const Tensor& ids, const Variable& weight) {
                   const DType dtype = dy[0].dtype();
                   const bool fits =
                       buffer && (buffer->dtype() == dtype || (buffer->dtype() == f32 && size_of(dtype) == 2));
-                  if (!fits || grad_mode()) return {embedding_gradient(dy[0], s.tensor(0), table)};
+                  if (!fits || grad_mode())
+                    return {embedding_gradient(dy[0], s.tensor(0), table, wanted.dtype(0, dtype))};
                   ops::embedding_accumulate(*buffer, dy[0].value(), s.tensor(0));
                   wanted.mark_accumulated(0);
                   return {Variable()};

@@ -39,7 +39,7 @@ Variable composed_backward(const Variable& logits, const Tensor& targets, const 
   if (o.reduction == LossReduction::mean) arriving = arriving / Variable(ops::cast(divisor, type));
   if (o.reduction == LossReduction::none) arriving = unsqueeze(arriving, -1);
   const Variable total = ops::sum(c, {-1}, true);
-  return arriving * (total * softmax(logits, -1) - Variable(c));
+  return cast(arriving * (total * softmax(logits, -1) - Variable(c)), type);
 }
 
 }  // namespace

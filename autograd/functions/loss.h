@@ -10,8 +10,8 @@ using ops::LossReduction;
 
 /// -log softmax(logits)[target]: logits (..., classes), targets (...) i64 or i32, `weight` (classes) a
 /// constant weight of each class or undefined. Reductions, ignore_index and label smoothing as PyTorch's.
-/// Saves the logits and one number per row. Throws IndexError for a target outside [0, classes), naming it
-/// and its position.
+/// The loss of half logits is f32. Saves the logits and one number per row. Throws IndexError for a target
+/// outside [0, classes), naming it and its position.
 Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options = {},
                        const Tensor& weight = {});
 

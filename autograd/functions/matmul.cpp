@@ -20,9 +20,15 @@ Variable rows_of(const Variable& x) {
   return reshape(x, {rows, x.shape().back()});
 }
 
-/// a^T b as the gradient of input `input`: added to its leaf's buffer where there is one.
+/// a^T b as the gradient of input `input`: added to its leaf's buffer where there is one, and in the leaf's
+/// gradient dtype: f32 sums of bf16 products are not rounded on the way.
 Variable weight_gradient(const Variable& a, const Variable& b, size_t input, const Wanted& wanted) {
   const Tensor* buffer = wanted.buffer(input);
+  if (!buffer && !grad_mode() && wanted.dtype(input, a.dtype()) == f32 && size_of(a.dtype()) == 2) {
+    const Tensor wide = Tensor::empty({a.size(1), b.size(1)}, f32, a.device());
+    ops::matmul_out(wide, a.value().transpose(0, 1), b.value());
+    return wide;
+  }
   const bool fits =
       buffer && (buffer->dtype() == a.dtype() || (buffer->dtype() == f32 && size_of(a.dtype()) == 2));
   if (!fits || grad_mode()) return matmul(transposed(a), b);
@@ -74,7 +80,7 @@ Variable linear(const Variable& x, const Variable& weight, const Variable& bias)
                     gradients[1] = weight_gradient(
                         rows, rows_of(input.rank() == 1 ? unsqueeze(input, 0) : input), 1, wanted);
                   }
-                  if (wanted[2]) gradients[2] = sum_to(dy[0], {width});
+                  if (wanted[2]) gradients[2] = sum_to(dy[0], {width}, wanted.dtype(2, dy[0].dtype()));
                   return gradients;
                 });
 }

@@ -127,11 +127,11 @@ void forward(const Rows<T>& rows, ops::LossReduction reduction, const ops::Cross
     sum += losses[i];
   }
   *out.divisor.data<double>() = divisor;
-  T* loss = out.loss.data<T>();
+  A* loss = out.loss.data<A>();
   if (reduction == ops::LossReduction::none)
     narrow_row(losses.data(), 1, rows.count, loss);
   else
-    *loss = narrow<T>(reduction == ops::LossReduction::mean ? sum / divisor : sum);
+    *loss = static_cast<A>(reduction == ops::LossReduction::mean ? sum / divisor : sum);
 }
 
 template <class T>
@@ -140,7 +140,7 @@ void backward(const Rows<T>& rows, ops::LossReduction reduction, const Tensor& d
   using A = accumulator_of<T>;
   const auto kernel = softmax_rows<A>().cross_entropy_backward;
   const A* lse = forward.log_sum_exp.data<A>();
-  const T* incoming = dloss.data<T>();
+  const A* incoming = dloss.data<A>();
   T* out = dlogits.data<T>();
   const bool single = reduction != ops::LossReduction::none;
   const double divisor = reduction == ops::LossReduction::mean ? *forward.divisor.data<double>() : 1.0;

@@ -75,13 +75,13 @@ void forward(const Tensor& x, const Tensor& weight, const Tensor& bias, double e
 }
 
 /// The sum over `groups` rows of n numbers, in order, in f64.
-template <class A, class T>
-void add_groups(const A* parts, int64_t stride, int64_t groups, int64_t n, T* out) {
+template <class A>
+void add_groups(const A* parts, int64_t stride, int64_t groups, int64_t n, A* out) {
   parallel_for(n, 1 + grain_elements / groups, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       double sum = 0;
       for (int64_t g = 0; g < groups; ++g) sum += static_cast<double>(parts[g * stride + i]);
-      out[i] = narrow<T>(sum);
+      out[i] = static_cast<A>(sum);
     }
   });
 }
@@ -101,8 +101,8 @@ class Backward {
         mean_(typed<A>(mean)),
         rstd_(typed<A>(rstd)),
         dx_(typed<T>(out.x)),
-        dweight_(typed<T>(out.weight)),
-        dbias_(typed<T>(out.bias)) {}
+        dweight_(typed<A>(out.weight)),
+        dbias_(typed<A>(out.bias)) {}
 
   void run() {
     const int64_t per_group = std::max<int64_t>(32, (rows_ + 63) / 64);
@@ -143,7 +143,8 @@ class Backward {
   std::vector<A> weight_buffer_;
   const A* weight_;
   const A *mean_, *rstd_;
-  T *dx_, *dweight_, *dbias_;
+  T* dx_;
+  A *dweight_, *dbias_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tensor/cpu/optimizer_update.h"
 
 #include "tensor/cpu/chunked_loop.h"
+#include "tensor/cpu/elementwise_blocks.h"
 #include "tensor/cpu/isa/optimizer_update.h"
 
 namespace tessera::kernels::cpu {
@@ -24,6 +25,13 @@ UpdateSpan span_of(const UpdateItem& item, int64_t begin, int64_t end) {
   return span;
 }
 
+/// Writes the rounded copy of a piece that was just updated, and so is in the first-level cache.
+void round_copy(const UpdateItem& item, const UpdateSpan& span, int64_t begin) {
+  if (!item.rounded.defined()) return;
+  char* const copy = static_cast<char*>(item.rounded.raw_data()) + begin * size_of(item.rounded.dtype());
+  TESSERA_PER_ISA(convert_block)(f32, item.rounded.dtype())(span.parameter, copy, span.n);
+}
+
 /// Counts up the steps, then calls body(item, step, clip, span) for pieces of the items, dealt to all threads
 /// in one region.
 template <class Body>
@@ -35,7 +43,9 @@ void for_each_span(std::span<const UpdateItem> items, const Tensor& clip_tensor,
       static_cast<int64_t>(items.size()),
       [&](int64_t i) { return items[i].gradient.defined() ? items[i].parameter.numel() : 0; },
       [&](int64_t i, int64_t begin, int64_t end, int64_t) {
-        body(items[i], *items[i].step.data<int64_t>(), clip, span_of(items[i], begin, end));
+        const UpdateSpan span = span_of(items[i], begin, end);
+        body(items[i], *items[i].step.data<int64_t>(), clip, span);
+        round_copy(items[i], span, begin);
       });
 }
 

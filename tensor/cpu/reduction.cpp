@@ -177,8 +177,12 @@ void reduce_simple(Reduction kind, const Tensor& x, const Tensor& out) {
   const ReductionPlan plan(x, out);
   const Reducer<T, A> reducer(x, plan);
   const auto as_is = [](auto result, int64_t) { return result; };
-  if (kind == Reduction::sum)
+  if (kind == Reduction::sum) {
+    if constexpr (is_half<T>)  // a sum for an f32 accumulator
+      if (out.dtype() == f32)
+        return reduce_to(RowReduction::sum, A(0), nullptr, reducer, typed<float>(out), as_is);
     return reduce_to(RowReduction::sum, A(0), nullptr, reducer, typed<Out>(out), as_is);
+  }
   if (kind == Reduction::prod)
     return reduce_to(RowReduction::product, A(0), nullptr, reducer, typed<Out>(out), as_is);
   if (kind == Reduction::mean) {

@@ -30,6 +30,10 @@ void check_shapes(const Tensor& logits, const Tensor& targets, const Tensor& wei
   common_device("cross_entropy", {&logits, &weight});
 }
 
+DType loss_dtype(const Tensor& logits) {
+  return logits.dtype() == f64 ? f64 : f32;
+}
+
 Tensor contiguous(const Tensor& tensor) {
   return tensor.defined() ? tensor.contiguous() : tensor;
 }
@@ -44,9 +48,9 @@ CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, const Te
   require<ValueError>(options.label_smoothing >= 0 && options.label_smoothing <= 1,
                       "cross_entropy: label smoothing lies in [0, 1], got ", options.label_smoothing);
   const Shape loss_shape = options.reduction == LossReduction::none ? targets.shape() : Shape{};
-  const CrossEntropy result{Tensor::empty(loss_shape, logits.dtype(), device),
-                            Tensor::empty(targets.shape(), logits.dtype() == f64 ? f64 : f32, device),
-                            Tensor::empty({}, f64, device)};
+  const DType wide = loss_dtype(logits);
+  const CrossEntropy result{Tensor::empty(loss_shape, wide, device),
+                            Tensor::empty(targets.shape(), wide, device), Tensor::empty({}, f64, device)};
   forward_kernel(device, logits.contiguous(), targets.contiguous(), contiguous(weight), options, result);
   return result;
 }
@@ -59,7 +63,8 @@ Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const T
   const Shape loss_shape = options.reduction == LossReduction::none ? targets.shape() : Shape{};
   require<ShapeError>(dloss.shape() == loss_shape, "cross_entropy_backward: the loss is ", loss_shape,
                       ", its gradient ", dloss.shape());
-  require_same_dtype("cross_entropy_backward", {&logits, &dloss});
+  require<DTypeError>(dloss.dtype() == loss_dtype(logits), "cross_entropy_backward: the loss of logits ",
+                      logits.dtype(), " is ", loss_dtype(logits), ", its gradient ", describe(dloss));
   Tensor dlogits = Tensor::empty(logits.shape(), logits.dtype(), device);
   backward_kernel(device, dloss.contiguous(), logits.contiguous(), targets.contiguous(), contiguous(weight),
                   forward, options, dlogits);

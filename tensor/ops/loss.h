@@ -14,7 +14,7 @@ struct CrossEntropyOptions {
   LossReduction reduction = LossReduction::mean;
 };
 
-/// The loss and what its backward needs: log(sum(exp(logits))) per row (in f32 for half types), and the
+/// The loss and what its backward needs: log(sum(exp(logits))) per row (both in f32 for half types), and the
 /// number that a mean is divided by (f64, 0-dim): the targets that count, or the sum of their weights.
 struct CrossEntropy {
   Tensor loss, log_sum_exp, divisor;

@@ -65,8 +65,9 @@ NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x,
   const Shape normalized = part_of(x.shape(), x.rank() - axes, x.rank());
   NormalizationGradients gradients;
   if (wants.x) gradients.x = Tensor::empty(x.shape(), x.dtype(), device);
-  if (wants.weight) gradients.weight = Tensor::empty(normalized, x.dtype(), device);
-  if (wants.bias) gradients.bias = Tensor::empty(normalized, x.dtype(), device);
+  const DType sums = x.dtype() == f64 ? f64 : f32;
+  if (wants.weight) gradients.weight = Tensor::empty(normalized, sums, device);
+  if (wants.bias) gradients.bias = Tensor::empty(normalized, sums, device);
   backward_kernel(device, dy.contiguous(), x.contiguous(), weight.defined() ? weight.contiguous() : weight,
                   mean, rstd, gradients);
   return gradients;

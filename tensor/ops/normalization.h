@@ -27,7 +27,8 @@ struct NormalizationGradients {
 };
 
 /// The gradients at x, weight and bias from the one at y and from what the forward gave; an undefined `mean`
-/// says RMS norm. Rows are added up in fixed groups, so that no bit depends on the number of threads.
+/// says RMS norm. Rows are added up in fixed groups, so that no bit depends on the number of threads; for the
+/// half types those sums, the gradients of weight and bias, are f32.
 NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                               const Tensor& mean, const Tensor& rstd, int64_t axes,
                                               NormalizationWants wants = {});

@@ -34,6 +34,16 @@ void check_gradient(const char* where, const UpdateItem& item) {
                       wide == f32 ? ", bf16 or f16" : "", ", got ", describe(item.gradient));
 }
 
+void check_rounded(const char* where, const UpdateItem& item) {
+  if (!item.rounded.defined()) return;
+  require_like(where, item, "rounded copy", item.rounded);
+  const DType dtype = item.rounded.dtype();
+  require<DTypeError>(item.parameter.dtype() == f32 && (dtype == bf16 || dtype == f16), who(where, item),
+                      ": expected a bf16 or f16 copy of an f32 parameter, got ", describe(item.rounded),
+                      " of ", describe(item.parameter));
+  common_device(where, {&item.parameter, &item.rounded});
+}
+
 /// Checks one item; `uses[k]` says whether the update reads state k.
 Device check_item(const char* where, const UpdateItem& item, const std::array<bool, 3>& uses) {
   const Tensor& parameter = item.parameter;
@@ -41,6 +51,7 @@ Device check_item(const char* where, const UpdateItem& item, const std::array<bo
   require<DTypeError>(parameter.dtype() == f32 || parameter.dtype() == f64, who(where, item),
                       ": expected f32 or f64, got ", describe(parameter));
   check_gradient(where, item);
+  check_rounded(where, item);
   require<DTypeError>(item.step.defined() && item.step.dtype() == i64 && item.step.numel() == 1,
                       who(where, item), ": expected a step of one i64, got ", describe(item.step));
   Device device = common_device(where, {&parameter, &item.gradient});
@@ -83,6 +94,7 @@ void update(const Kernel<void(std::span<const UpdateItem>, std::span<const Group
   for (const UpdateItem& item : items) {
     if (!item.gradient.defined()) continue;
     item.parameter.bump_version();
+    if (item.rounded.defined()) item.rounded.bump_version();
     for (const Tensor& state : item.state)
       if (state.defined()) state.bump_version();
   }

@@ -20,6 +20,8 @@ struct UpdateItem {
   /// The parameter's shape and dtype, in the order that the update names; those it does not use are
   /// undefined.
   std::array<Tensor, 3> state = {};
+  /// bf16 or f16: receives the updated f32 parameter, rounded, in the same pass. May be undefined.
+  Tensor rounded = {};
   /// Which of the update's groups holds the options.
   int group = 0;
   /// The parameter's, for error messages; outlives the call.

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tensor/cpu/reduction.h"
+#include "tensor/ops/cast.h"
 #include "tensor/ops/kernel.h"
 
 namespace tessera::ops {
@@ -144,7 +145,13 @@ Tensor argmin(const Tensor& x) {
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
-  if (x.shape() == shape) return x;
+  return sum_to(x, shape, x.dtype());
+}
+
+Tensor sum_to(const Tensor& x, const Shape& shape, DType dtype) {
+  require<DTypeError>(dtype == x.dtype() || (dtype == f32 && size_of(x.dtype()) == 2), "sum_to: sums of ",
+                      describe(x), " do not go into ", dtype);
+  if (x.shape() == shape) return cast(x, dtype);
   require<ShapeError>(broadcast_shapes(shape, x.shape(), "sum_to") == x.shape(), "sum_to: ", shape,
                       " does not broadcast to ", x.shape());
   Shape axes;
@@ -152,7 +159,8 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   for (int dim = 0; dim < x.rank(); ++dim)
     if (dim < added || (shape[dim - added] == 1 && x.shape()[dim] != 1)) axes.push_back(dim);
   // Shapes that differ by leading extents of 1 alone have nothing to add up.
-  return axes.empty() ? x.view(shape) : sum(x, axes, true).view(shape);
+  if (axes.empty()) return cast(x.view(shape), dtype);
+  return reduce("sum_to", Reduction::sum, x, axes, true, is_floating(dtype) ? dtype : i64).view(shape);
 }
 
 }  // namespace tessera::ops

@@ -45,6 +45,9 @@ Tensor argmin(const Tensor& x);
 /// The sum over the axes along which `shape` was broadcast to x's shape: the gradient of broadcasting. x
 /// itself when the shapes are equal. Throws ShapeError when `shape` does not broadcast to x's.
 Tensor sum_to(const Tensor& x, const Shape& shape);
+/// The same with the sums in `dtype`: x's, or f32 for an x of a half type, whose sums are then not rounded.
+/// Throws DTypeError for another one.
+Tensor sum_to(const Tensor& x, const Shape& shape, DType dtype);
 
 /// What a kernel is asked for. The number that comes with it: `var` and `std` take the correction, `norm` p.
 enum class Reduction : uint8_t { sum, mean, prod, max, min, any, all, var, std, norm, logsumexp };

@@ -88,8 +88,8 @@ TEST_CASE("gptlite train: contradictory flags end with 2, naming both") {
 }
 
 TEST_CASE("gptlite: devices and types that this build does not serve end with 2") {
-  check_train_refused(2, {"--dtype", "bf16"}, {"--dtype bf16: expected fp32, in which this build trains"});
-  check_train_refused(2, {"--dtype", "int3"}, {"--dtype int3: expected fp32"});
+  check_train_refused(2, {"--dtype", "fp16"}, {"--dtype fp16: expected fp32 or bf16; fp16 would need loss"});
+  check_train_refused(2, {"--dtype", "int3"}, {"--dtype int3: expected fp32 or bf16"});
   check_train_refused(2, {"--device", "tpu"}, {"--device", "'tpu'", "cpu"});
   check_train_refused(2, {"--device", "meta"}, {"--device meta"});
 }

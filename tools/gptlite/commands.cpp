@@ -55,7 +55,7 @@ void run_sample(const SampleFlags& flags, Console console) {
                                 .seed = flags.seed,
                                 .use_cache = !flags.no_cache};
   check(options, saved.run().recipe.model.vocabulary);
-  const std::unique_ptr<models::Gpt> gpt = saved.model(device);
+  const std::unique_ptr<models::Gpt> gpt = saved.model(device, flags.device.dtype);
   if (flags.prompt) console.out << *flags.prompt << (vocabulary ? "" : " ") << std::flush;
   sample(*gpt, prompt, options, [&](int64_t id) {
     console.out << (vocabulary ? vocabulary->decode(id) : std::to_string(id) + " ") << std::flush;
@@ -74,7 +74,7 @@ void run_eval(const EvalFlags& flags, Console console) {
   const bool same = dataset == run.dataset && flags.data.data.empty();
   const data::Corpus corpus =
       open_data(dataset, same ? run.data : flags.data.data, saved.vocabulary(), run.recipe.model.vocabulary);
-  const std::unique_ptr<models::Gpt> gpt = saved.model(device);
+  const std::unique_ptr<models::Gpt> gpt = saved.model(device, flags.device.dtype);
   const std::optional<double> loss = evaluate(*gpt, corpus.validation,
                                               {.batch_size = flags.batch_size.value_or(run.micro_batch_size),
                                                .batches = flags.steps,

@@ -106,7 +106,7 @@ void MetricsFile::start(const Run& run, const data::Corpus& corpus, Device devic
   v["data"] = corpus.where;
   v["entropy"] = corpus.entropy ? Json::Value(*corpus.entropy) : Json::Value();
   v["device"] = to_string(device);
-  v["dtype"] = "fp32";
+  v["dtype"] = run.dtype;
   v["threads"] = num_threads();
   v["world_size"] = 1;
   v["build"] = describe_build();

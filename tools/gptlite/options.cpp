@@ -25,9 +25,13 @@ void add_data_flags(CLI::App& command, DataFlags& d, const char* otherwise) {
   command.add_option("--data", d.data, "file or folder of the dataset");
 }
 
-void add_device_flags(CLI::App& command, DeviceFlags& d) {
+void add_device_flags(CLI::App& command, DeviceFlags& d, const char* otherwise) {
   command.add_option("--device", d.device, "cpu or cuda[:i]")->capture_default_str();
-  command.add_option("--dtype", d.dtype, "fp32")->capture_default_str();
+  command.add_option(
+      "--dtype", d.dtype,
+      std::string("fp32, or bf16 for mixed precision: computing in bf16, weights learnt and kept "
+                  "in fp32; default: ") +
+          otherwise);
   command.add_option("--threads", d.threads,
                      "computing threads (default: the cores this process may run on)");
 }
@@ -54,7 +58,7 @@ void add_recipe_flags(CLI::App& command, TrainFlags& f) {
 void add_train_flags(CLI::App& command, TrainFlags& f) {
   add_model_flags(command, f.model);
   add_data_flags(command, f.data, "tiny-shakespeare");
-  add_device_flags(command, f.device);
+  add_device_flags(command, f.device, "fp32, or the resumed run's");
   add_recipe_flags(command, f);
   command.add_option("--eval-interval", f.eval_interval, "steps between evaluations; 0: none")
       ->capture_default_str();
@@ -84,7 +88,7 @@ void add_train_flags(CLI::App& command, TrainFlags& f) {
 }
 
 void add_sample_flags(CLI::App& command, SampleFlags& f) {
-  add_device_flags(command, f.device);
+  add_device_flags(command, f.device, "the checkpoint's");
   command.add_option("--checkpoint", f.checkpoint, "a checkpoint's folder, or a run's (its latest)")
       ->capture_default_str();
   command.add_option("--prompt", f.prompt,
@@ -101,7 +105,7 @@ void add_sample_flags(CLI::App& command, SampleFlags& f) {
 
 void add_eval_flags(CLI::App& command, EvalFlags& f) {
   add_data_flags(command, f.data, "the checkpoint's");
-  add_device_flags(command, f.device);
+  add_device_flags(command, f.device, "the checkpoint's");
   command.add_option("--checkpoint", f.checkpoint, "a checkpoint's folder, or a run's (its latest)")
       ->capture_default_str();
   command.add_option("--eval-steps", f.steps, "batches of a sampled estimate; 0: the whole validation set")

@@ -30,7 +30,7 @@ struct DataFlags {
 /// Where the numbers are, and of what kind.
 struct DeviceFlags {
   std::string device = "cpu";
-  std::string dtype = "fp32";
+  std::optional<std::string> dtype;
   int threads = 0;  ///< 0: the cores that this process may run on
 };
 

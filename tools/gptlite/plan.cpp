@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nn/loss.h"
+#include "nn/mixed_precision.h"
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
 #include "tools/gptlite/numbers.h"
@@ -28,7 +29,8 @@ std::string source_of(const std::string& field, const TrainFlags& flags, const S
   if (field == "vocabulary") return "the data";
   if (field == "min_lr" && flags.lr) return "a tenth of --lr";
   if (field == "micro_batch_size") return "the batch size";
-  if (field == "preset" || field == "dataset" || field == "data" || field == "seed") return "default";
+  if (field == "preset" || field == "dataset" || field == "data" || field == "seed" || field == "dtype")
+    return "default";
   return "preset " + start.run.recipe.name;
 }
 
@@ -44,13 +46,14 @@ std::string course(const TrainFlags& flags, const Start& start) {
                                                            " random batches")) +
          line("checkpoints",
               text(start.out, ", ", every(flags.checkpoint_interval), ", newest ", flags.keep, " kept")) +
-         line("device", text(flags.device.device, ", ", flags.device.dtype));
+         line("device", text(flags.device.device, ", ", start.run.dtype));
 }
 
 }  // namespace
 
-Plan plan_step(const models::GptOptions& model, int64_t micro_batch_size) {
+Plan plan_step(const models::GptOptions& model, int64_t micro_batch_size, DType dtype) {
   models::Gpt gpt(model);
+  if (dtype != f32) nn::use_mixed_precision(gpt, dtype);
   Plan plan;
   plan.parameters = models::parameter_count(model);
   plan.parameters_per_block = gpt.blocks[0].parameters().numel();
@@ -68,8 +71,9 @@ Plan plan_step(const models::GptOptions& model, int64_t micro_batch_size) {
   }
   plan.forward_flops = plan.summary.flops;
   plan.parameter_bytes = plan.summary.parameter_bytes;
-  plan.gradient_bytes = plan.parameter_bytes;
-  plan.optimizer_bytes = 2 * plan.parameter_bytes;
+  const int64_t in_f32 = plan.parameters * size_of(f32);
+  plan.gradient_bytes = in_f32;
+  plan.optimizer_bytes = (dtype == f32 ? 2 : 3) * in_f32;
   return plan;
 }
 
@@ -100,7 +104,8 @@ std::string explain(const TrainFlags& flags, const Start& start) {
   out += "recipe\n";
   add(recipe_fields(start.run));
   out += "course\n" + course(flags, start) + "plan\n";
-  return out + describe(plan_step(start.run.recipe.model, start.run.micro_batch_size));
+  return out + describe(plan_step(start.run.recipe.model, start.run.micro_batch_size,
+                                  compute_dtype(start.run.dtype)));
 }
 
 }  // namespace tessera::gptlite

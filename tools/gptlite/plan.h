@@ -16,7 +16,7 @@ struct Plan {
   int64_t forward_flops = 0;    ///< of its forward, counted
   int64_t parameter_bytes = 0;
   int64_t gradient_bytes = 0;
-  int64_t optimizer_bytes = 0;   ///< AdamW's two means
+  int64_t optimizer_bytes = 0;   ///< AdamW's two means, and in mixed precision the f32 masters
   int64_t activation_bytes = 0;  ///< what the forward of a micro-batch keeps for its backward
   nn::Summary summary;
 
@@ -25,7 +25,7 @@ struct Plan {
   }
 };
 
-Plan plan_step(const models::GptOptions& model, int64_t micro_batch_size);
+Plan plan_step(const models::GptOptions& model, int64_t micro_batch_size, DType dtype = f32);
 
 /// The plan's numbers, a line each.
 std::string describe(const Plan& plan);

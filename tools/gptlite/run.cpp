@@ -50,6 +50,7 @@ void check_run(const Run& run) {
   require_fraction("--beta1", r.beta1);
   require_fraction("--beta2", r.beta2);
   require_range<double>("--grad-clip", r.gradient_clip, 0, huge);
+  compute_dtype(run.dtype);
 }
 
 /// The flags that are no part of a run, but of how it is watched and kept.
@@ -75,6 +76,7 @@ Run with_flags(Run run, const TrainFlags& f) {
   if (f.micro_batch_size || run.micro_batch_size == 0)
     run.micro_batch_size = f.micro_batch_size.value_or(r.batch_size);
   run.seed = f.seed.value_or(run.seed);
+  run.dtype = f.device.dtype.value_or(run.dtype);
   run.dataset = f.data.dataset.value_or(run.dataset);
   if (!f.data.data.empty()) run.data = std::filesystem::absolute(f.data.data).string();
   check_run(run);
@@ -113,6 +115,7 @@ void visit_recipe(RunType& run, Visit visit) {
   visit("beta2", r.beta2);
   visit("grad_clip", r.gradient_clip);
   visit("seed", run.seed);
+  visit("dtype", run.dtype);
 }
 
 std::string write(const std::string& value) {
@@ -196,7 +199,7 @@ Run resolve_resumed(const TrainFlags& flags, const Run& saved, const std::string
   const std::vector<RunField> before = all_fields(saved), now = all_fields(run);
   for (size_t i = 0; i < now.size(); ++i) {
     const std::string& name = now[i].name;
-    if (name == "micro_batch_size" || name == "data") continue;
+    if (name == "micro_batch_size" || name == "data" || name == "dtype") continue;
     require<CheckpointError>(now[i].value == before[i].value, where, ": this run began with ", name, " ",
                              before[i].value, ", the flags ask for ", now[i].value,
                              ": leave them out to go on with it, or begin another run in another --out");
@@ -228,13 +231,18 @@ Run read_run(const dist::TrainingState& state, const std::string& where) {
   return run;
 }
 
+DType compute_dtype(const std::string& name) {
+  if (name == "fp32") return f32;
+  require<ConfigError>(name == "bf16", "--dtype ", name, ": expected fp32 or bf16",
+                       name == "fp16" ? "; fp16 would need loss scaling, bf16 has f32's range" : "");
+  return bf16;
+}
+
 Device apply_device(const DeviceFlags& flags) {
   if (flags.threads != 0) {
     require_range("--threads", flags.threads, 1, 4096);
     set_num_threads(flags.threads);
   }
-  require<ConfigError>(flags.dtype == "fp32", "--dtype ", flags.dtype, ": expected fp32",
-                       flags.dtype == "bf16" || flags.dtype == "fp16" ? ", in which this build trains" : "");
   try {
     const Device device = parse_device(flags.device);
     require<ConfigError>(!device.is_meta(),

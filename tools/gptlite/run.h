@@ -19,6 +19,7 @@ struct Run {
   models::Preset recipe;
   int64_t micro_batch_size = 0;  ///< sequences computed at once
   uint64_t seed = 1337;
+  std::string dtype = "fp32";  ///< what is computed in: "fp32" or "bf16"
   std::string dataset = "tiny-shakespeare";
   std::string data;  ///< its file or folder; empty: wherever the dataset is found
 };
@@ -33,7 +34,7 @@ models::Preset resolve_model(const ModelFlags& flags, models::Preset base);
 Run resolve_run(const TrainFlags& flags, int64_t data_vocabulary);
 /// A run that goes on from `saved`: flags that were not given are the saved ones. Throws CheckpointError,
 /// naming `where`, when a flag asks for anything else than what the run began with. Only the place of the
-/// data and the size of micro-batches may change.
+/// data, the size of micro-batches and the dtype may change.
 Run resolve_resumed(const TrainFlags& flags, const Run& saved, const std::string& where);
 
 /// One option of a run as text: {"n_layer", "4"}.
@@ -46,6 +47,9 @@ std::vector<RunField> recipe_fields(const Run& run);
 /// Reads the options back. Throws CheckpointError naming `where` and the field that is missing, mistyped or
 /// out of range, also when it is not gptlite's.
 Run read_run(const dist::TrainingState& state, const std::string& where);
+
+/// f32 for "fp32", bf16 for "bf16". Throws ConfigError for another name.
+DType compute_dtype(const std::string& name);
 
 /// Sets threads; gives the device. Throws ConfigError or NotBuiltError for what this build does not serve.
 Device apply_device(const DeviceFlags& flags);

@@ -1,6 +1,7 @@
 #include "tools/gptlite/saved_run.h"
 
 #include "nn/materialize.h"
+#include "nn/mixed_precision.h"
 #include "tensor/error.h"
 
 namespace tessera::gptlite {
@@ -43,16 +44,18 @@ std::optional<data::CharacterVocabulary> vocabulary_of(const dist::CheckpointRea
 SavedRun::SavedRun(const std::string& path)
     : reader_(dist::find_checkpoint(path)), run_(run_of(reader_)), vocabulary_(vocabulary_of(reader_)) {}
 
-std::unique_ptr<models::Gpt> SavedRun::model(Device device) const {
+std::unique_ptr<models::Gpt> SavedRun::model(Device device, const std::optional<std::string>& dtype) const {
   auto gpt = std::make_unique<models::Gpt>(run_.recipe.model);
   nn::materialize(*gpt, device, run_.seed);
   const std::vector<dist::TensorGroup> groups{{"model", gpt->state_dict()}};
   dist::load_checkpoint(reader_, groups);
+  gpt->to(compute_dtype(dtype.value_or(run_.dtype)));
   return gpt;
 }
 
 void SavedRun::load(models::Gpt& gpt, optim::Optimizer& optimizer) const {
   dist::load_checkpoint(reader_, saved_tensors(gpt, optimizer));
+  nn::round_masters(gpt);
 }
 
 void SavedRun::require_same_data(const data::Corpus& corpus) const {

@@ -26,8 +26,8 @@ class SavedRun {
   /// What the ids stand for; empty where the data was ids.
   const std::optional<data::CharacterVocabulary>& vocabulary() const { return vocabulary_; }
 
-  /// Its model on a device, with the saved numbers.
-  std::unique_ptr<models::Gpt> model(Device device) const;
+  /// Its model on a device, with the saved numbers in `dtype` ("fp32", "bf16"; empty: the run's own).
+  std::unique_ptr<models::Gpt> model(Device device, const std::optional<std::string>& dtype) const;
   /// Fills a model and its optimizer with the saved numbers; neither is touched when one is refused.
   void load(models::Gpt& gpt, optim::Optimizer& optimizer) const;
   /// Throws CheckpointError unless the corpus has the vocabulary and the number of training tokens that the

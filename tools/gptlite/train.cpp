@@ -6,6 +6,7 @@
 #include "data/loader.h"
 #include "dist/state/checkpoint_writer.h"
 #include "nn/materialize.h"
+#include "nn/mixed_precision.h"
 #include "tensor/error.h"
 #include "tensor/parallel.h"
 #include "tools/gptlite/evaluation.h"
@@ -75,6 +76,7 @@ Training::Training(const TrainFlags& flags, Start start, Device device, Console 
       done_(start_.first_step()) {
   const dist::FolderLock writable(start_.out);  // better now than after an hour
   nn::materialize(gpt_, device, start_.run.seed);
+  if (const DType dtype = compute_dtype(start_.run.dtype); dtype != f32) nn::use_mixed_precision(gpt_, dtype);
   adam_ = make_optimizer(gpt_, recipe());
   if (start_.saved) {
     start_.saved->load(gpt_, *adam_);
@@ -89,7 +91,7 @@ void Training::announce() {
   const data::Corpus& corpus = start_.corpus;
   console_.out << recipe().name << ": " << grouped(models::parameter_count(m)) << " parameters (" << m.layers
                << " layers, " << m.heads << " heads, " << m.width << " wide, block " << m.block_size << "), "
-               << to_string(gpt_.wte.weight.device()) << ", " << num_threads()
+               << to_string(gpt_.wte.weight.device()) << ", " << start_.run.dtype << ", " << num_threads()
                << (num_threads() == 1 ? " thread\n" : " threads\n");
   console_.out << corpus.dataset << " (" << corpus.where << "): " << grouped(corpus.train.size())
                << " tokens to train on, " << grouped(corpus.validation.size()) << " to validate, vocabulary "

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "nn/module.h"
+
+namespace tessera::nn {
+
+/// From here on `module` computes in `compute` (bf16 or f16) and learns in f32 (Micikevicius et al. 2018).
+/// Every floating parameter's numbers become its f32 master, kept in its Slot; the Variable, the same one as
+/// before, holds them rounded, and its gradient is accumulated in f32. Optimizers made afterwards change the
+/// master and write the rounded numbers in the same pass; state_dict, and so a checkpoint, holds the masters.
+/// Bytes a parameter: 2 rounded, 4 master and 4 gradient. Masters count as optimizer state. Buffers are
+/// rounded and have no master. Works on meta too, for a plan; then it is too late to materialize.
+///
+///     nn::materialize(gpt, cpu(), seed);
+///     nn::use_mixed_precision(gpt, bf16);
+///     optim::AdamW adam(gpt.parameters());
+///
+/// Throws DTypeError for another `compute` or for a parameter that is not f32. `module.to(f32)` ends it.
+void use_mixed_precision(Module& module, DType compute);
+
+/// Rounds every master into its parameter again: after other hands wrote into the tensors of `state_dict()`.
+void round_masters(Module& module);
+
+/// Gives `master` to `variable` wherever `module` and what is below it name it (tied weights have several
+/// names); an undefined one takes it away.
+void set_master(Module& module, const Variable& variable, const Tensor& master);
+
+}  // namespace tessera::nn
