@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "tensor/cpu/gemm_eigen.h"
-#include "tensor/memory/cpu_allocator.h"
+#include "tensor/cpu/scratch.h"
 
 namespace tessera::kernels::cpu {
 namespace {
@@ -12,22 +12,6 @@ namespace {
 // Tiles of 256 x 256 widen each element of an operand once per 256 multiply-adds; the three of them take 0.75
 // MiB, which stays in a second-level cache.
 constexpr int64_t tile = 256;
-
-/// Scratch memory of a thread for the length of a call.
-class Scratch {
- public:
-  explicit Scratch(int64_t count)
-      : bytes_(count * static_cast<int64_t>(sizeof(float))),
-        data_(static_cast<float*>(cpu_allocate(bytes_))) {}
-  ~Scratch() { cpu_free(data_, bytes_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  float* data() { return data_; }
-
- private:
-  int64_t bytes_;
-  float* data_;
-};
 
 void widen(const bfloat16* from, int64_t count, float* to) {
   TESSERA_PER_ISA(widen_bf16)(from, count, to);
@@ -59,8 +43,8 @@ void widen_block(const T* from, int64_t leading, int64_t rows, int64_t columns, 
 
 template <class T, class C>
 void gemm_narrow(const Gemm<T, C>& gemm, void (*gemm_f32)(const Gemm<float>&)) {
-  Scratch scratch(3 * tile * tile);
-  float *a = scratch.data(), *b = a + tile * tile, *c = b + tile * tile;
+  const Scratch<float> scratch(3 * tile * tile);
+  float *a = scratch.get(), *b = a + tile * tile, *c = b + tile * tile;
   for (int64_t i = 0; i < gemm.m; i += tile)
     for (int64_t j = 0; j < gemm.n; j += tile) {
       const int64_t rows = std::min(tile, gemm.m - i), columns = std::min(tile, gemm.n - j);

@@ -1,5 +1,7 @@
 #include "tensor/cpu/gemm_onednn.h"
 
+#include "tensor/cpu/scratch.h"
+#include "tensor/cpu/transpose.h"
 #include "tensor/parallel.h"
 
 #if defined(TESSERA_WITH_ONEDNN)
@@ -139,7 +141,26 @@ bool onednn_multiplies_bf16() {
   return multiplies;
 }
 
+namespace {
+
+/// As in y = x W^T: a second operand that is transposed slows sgemm down, most of all in small products such
+/// as a head's q k^T. A copy that stays in the second-level cache pays from a few rows on.
+bool copy_pays(const Gemm<float>& gemm) {
+  return gemm.b_transposed && gemm.m >= 16 && gemm.k * gemm.n <= 1 << 17;
+}
+
+}  // namespace
+
 void gemm_onednn_f32(const Gemm<float>& gemm) {
+  if (copy_pays(gemm)) {
+    const Scratch<float> turned(gemm.k * gemm.n);
+    TESSERA_PER_ISA(transpose_f32)(gemm.b, gemm.ldb, gemm.n, gemm.k, turned.get(), gemm.n);
+    Gemm<float> product = gemm;
+    product.b = turned.get();
+    product.ldb = gemm.n;
+    product.b_transposed = false;
+    return gemm_onednn_f32(product);
+  }
   ThreadsScope threads(1);
   const dnnl::status status =
       dnnl::sgemm(gemm.a_transposed ? 'T' : 'N', gemm.b_transposed ? 'T' : 'N', gemm.m, gemm.n, gemm.k, 1.0f,
