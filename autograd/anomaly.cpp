@@ -8,26 +8,13 @@
 namespace tessera {
 namespace {
 thread_local bool searching = false;
-thread_local const std::string* scope_name = nullptr;
-}  // namespace
+}
 
 AnomalyMode::AnomalyMode() : previous_(searching) {
   searching = true;
 }
 AnomalyMode::~AnomalyMode() {
   searching = previous_;
-}
-
-NamedScope::NamedScope(const std::string& name) : previous_(scope_name) {
-  scope_name = &name;
-}
-NamedScope::~NamedScope() {
-  scope_name = previous_;
-}
-
-const std::string& current_scope() {
-  static const std::string none;
-  return scope_name ? *scope_name : none;
 }
 
 namespace detail {

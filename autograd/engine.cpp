@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 
 #include "autograd/anomaly.h"
 #include "autograd/backward_reports.h"
@@ -16,7 +17,18 @@
 namespace tessera {
 namespace {
 std::atomic<uint64_t> next_run{1};
+
+/// Errors and profiles name the module whose forward recorded the rule.
+Gradients run_named(Node& node, const Incoming& incoming, const Wanted& wanted) {
+  if (!node.origin && !profiling()) [[likely]]
+    return node.run(incoming, wanted);
+  std::optional<NamedScope> module;
+  if (node.origin) module.emplace(*node.origin);
+  const SpanScope span(SpanKind::rule, node.name());
+  return node.run(incoming, wanted);
 }
+
+}  // namespace
 
 Engine::Engine(BackwardOptions options) : options_(options), id_(next_run.fetch_add(1)) {
   options_.retain_graph |= options_.create_graph;
@@ -112,6 +124,7 @@ void Engine::run(std::vector<Variable>* results) {
   for (uint32_t place : seeds_) reaches_ |= states_[place].needed;
   if (!reaches_) return;
 
+  const SpanScope span(SpanKind::phase, "backward");
   BackwardInProgress in_progress;
   report_start();
   const auto earlier = [this](uint32_t a, uint32_t b) {
@@ -189,7 +202,7 @@ void Engine::run_rule(State& state) {
   if (anything_arrived) {
     require_not_released(node);
     node.retained = options_.retain_graph || (pending_ && leaves_some);
-    gradients = node.run(Incoming(state.incoming), Wanted(entries));
+    gradients = run_named(node, Incoming(state.incoming), Wanted(entries));
     check_gradients(node, gradients);
   }
   if (pending_ && leaves_some) {

@@ -39,7 +39,7 @@ class Node : public RefCounted<Node> {
   std::vector<SavedValue> saved;
   bool saved_released = false;
   bool retained = false;  // the running backward keeps what is saved
-  std::string origin;     // anomaly mode: where the forward ran
+  const std::string* origin = nullptr;  // where the forward ran; known in anomaly mode and when profiled
 
   /// Gradient hooks by output, kept apart since few nodes have any.
   struct Hook {

@@ -17,7 +17,8 @@ namespace {
 void link(Node& node, const Inputs& inputs) {
   node.edges.reserve(inputs.list().size());
   for (const Variable& input : inputs.list()) node.edges.push_back(gradient_edge(input));
-  if (anomaly_mode()) node.origin = current_scope();
+  if ((anomaly_mode() || profiling()) && !current_scope().empty()) [[unlikely]]
+    node.origin = &intern(current_scope());
 }
 
 void save(Node& node, std::span<const SavedItem> items, std::span<const Tensor> outputs) {

@@ -10,7 +10,7 @@ void check_nan(const Node& node, size_t input, const Variable& gradient) {
   const int64_t at = detail::first_nan(gradient.value());
   if (at < 0) return;
   throw NonFiniteError(text("anomaly: the backward of '", node.name(), "' (operation #", node.sequence(),
-                            node.origin.empty() ? "" : " in '" + node.origin + "'",
+                            node.origin ? " in '" + *node.origin + "'" : "",
                             ") produced NaN in the gradient of input ", input, " at element ",
                             detail::element_name(at, gradient.shape()), " of ", to_string(gradient)));
 }

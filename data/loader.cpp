@@ -10,6 +10,7 @@
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
 #include "tensor/parallel.h"
+#include "tensor/profile/span.h"
 #include "tensor/random_context.h"
 
 namespace tessera::data {
@@ -118,6 +119,7 @@ void Loader::stop() noexcept {
 }
 
 std::optional<Batch> Loader::next() {
+  const SpanScope span(SpanKind::phase, "data");
   if (step_ >= shared_->last) return std::nullopt;
   Batch batch = workers_.empty() ? shared_->source->batch(step_) : take();
   begin_random_step(options_.seed, step_, batch.samples);

@@ -7,6 +7,7 @@
 
 #include "tensor/elementwise/power.h"
 #include "tensor/ops/multi_tensor.h"
+#include "tensor/profile/span.h"
 
 namespace tessera::optim {
 namespace {
@@ -57,6 +58,7 @@ double root(double sum, double p) {
 }  // namespace
 
 Tensor grad_norm(const ParameterList& parameters, const NormOptions& options) {
+  const SpanScope span(SpanKind::phase, "clip");
   const std::vector<Tensor> gradients = gradients_of(parameters);
   const Tensor sums = ops::power_sums(gradients, options.p);
   if (sums.is_meta()) return Tensor::empty({}, f64, meta());

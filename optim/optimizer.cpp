@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "tensor/profile/span.h"
+
 namespace tessera::optim {
 namespace {
 
@@ -82,6 +84,7 @@ void Optimizer::zero_grad(bool set_to_none) const {
 }
 
 void Optimizer::step(const StepOptions& options) {
+  const SpanScope span(SpanKind::phase, "optimizer");
   make_state();
   // Gradients are held for the length of the update only: whoever frees them afterwards must find no other
   // owner.

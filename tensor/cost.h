@@ -13,6 +13,10 @@ struct Cost {
 /// Adds to the innermost CostScope of this thread, if there is one.
 void count_flops(int64_t flops);
 
+/// What was counted in this thread since the last call, while a profiler was open: the kernel that ends now
+/// did it.
+int64_t take_counted_flops();
+
 /// Collects into `cost`, and into the scopes around it, while it lives.
 class CostScope {
  public:

@@ -4,6 +4,7 @@
 
 #include "tensor/cpu/isa.h"
 #include "tensor/ops/attention.h"
+#include "tensor/profile/operand_bytes.h"
 
 namespace tessera::kernels::cpu {
 
@@ -17,6 +18,10 @@ struct AttentionCall {
   int64_t step;
   std::span<const int64_t> samples;  // of each row of the batch; empty: 0, 1, ...
 };
+
+inline int64_t operand_bytes(const AttentionCall& c) {
+  return bytes_of_operands(c.q, c.k, c.v, c.out, c.log_sum_exp);
+}
 
 void attention(const AttentionCall& call);
 void attention_backward(const AttentionCall& call, const Tensor& dout, const Tensor& dq, const Tensor& dk,

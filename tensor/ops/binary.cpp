@@ -14,20 +14,7 @@ constexpr Kernel<void(BinaryOp, DType, const Tensor&, const Tensor&, const Tenso
 constexpr Kernel<void(BinaryOp, DType, const Tensor&, const Scalar&, bool, const Tensor&)> scalar_kernel{
     "elementwise operation", &kernels::cpu::binary_scalar, nullptr};
 
-#define TESSERA_NAME_CASE(name) \
-  case BinaryOp::name:          \
-    return #name;
 #define TESSERA_CASE(name) case BinaryOp::name:
-
-const char* name_of(BinaryOp op) {
-  switch (op) {
-    TESSERA_BINARY_NUMBER_OPS(TESSERA_NAME_CASE)
-    TESSERA_BINARY_FLOAT_OPS(TESSERA_NAME_CASE)
-    TESSERA_BINARY_INTEGER_OPS(TESSERA_NAME_CASE)
-    TESSERA_BINARY_COMPARISONS(TESSERA_NAME_CASE)
-  }
-  return "";
-}
 
 bool is_comparison(BinaryOp op) {
   return op >= BinaryOp::equal;

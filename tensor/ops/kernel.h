@@ -2,7 +2,10 @@
 
 #include <initializer_list>
 
+#include "tensor/ops/op_names.h"
 #include "tensor/parallel.h"
+#include "tensor/profile/operand_bytes.h"
+#include "tensor/profile/span.h"
 #include "tensor/tensor.h"
 
 namespace tessera {
@@ -27,11 +30,28 @@ class Kernel<void(Args...)> {
     if (!function) [[unlikely]]
       throw NotBuiltError(text(name_, ": this build has no kernel for ", device));
     enter_compute_thread();
+    if (profiling()) [[unlikely]]
+      return call_profiled(function, args...);
     function(args...);
   }
   const char* name() const { return name_; }
 
  private:
+  [[gnu::noinline]] void call_profiled(Function function, Args... args) const {
+    SpanScope span(SpanKind::kernel, span_name(args...));
+    span.add_bytes(bytes_of_operands(args...));
+    function(args...);
+  }
+
+  /// A kernel of several operations is told which by its first argument.
+  template <class First, class... Rest>
+  const char* span_name(const First& first, const Rest&...) const {
+    if constexpr (requires { name_of(first); })
+      return name_of(first);
+    else
+      return name_;
+  }
+
   const char* name_;
   Function cpu_;
   Function cuda_;

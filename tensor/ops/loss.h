@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tensor/profile/operand_bytes.h"
 #include "tensor/tensor.h"
 
 namespace tessera::ops {
@@ -19,6 +20,9 @@ struct CrossEntropyOptions {
 struct CrossEntropy {
   Tensor loss, log_sum_exp, divisor;
 };
+inline int64_t operand_bytes(const CrossEntropy& c) {
+  return bytes_of_operands(c.loss, c.log_sum_exp, c.divisor);
+}
 
 /// -log softmax(logits)[target], as PyTorch's cross_entropy with class ids. logits (..., classes) floating;
 /// targets

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tensor/profile/operand_bytes.h"
 #include "tensor/tensor.h"
 
 namespace tessera::ops {
@@ -9,6 +10,9 @@ namespace tessera::ops {
 struct Normalized {
   Tensor y, mean, rstd;
 };
+inline int64_t operand_bytes(const Normalized& n) {
+  return bytes_of_operands(n.y, n.mean, n.rstd);
+}
 
 /// Normalizes the last `axes` dimensions of x together: y = (x - mean) / sqrt(variance + eps) * weight + bias
 /// (Ba et al. 2016), where weight and bias are of the shape of these dimensions and x's dtype, and may be
@@ -25,6 +29,9 @@ struct NormalizationWants {
 struct NormalizationGradients {
   Tensor x, weight, bias;
 };
+inline int64_t operand_bytes(const NormalizationGradients& g) {
+  return bytes_of_operands(g.x, g.weight, g.bias);
+}
 
 /// The gradients at x, weight and bias from the one at y and from what the forward gave; an undefined `mean`
 /// says RMS norm. Rows are added up in fixed groups, so that no bit depends on the number of threads; for the

@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "tensor/profile/operand_bytes.h"
 #include "tensor/tensor.h"
 
 namespace tessera::ops {
@@ -27,6 +28,12 @@ struct UpdateItem {
   /// The parameter's, for error messages; outlives the call.
   std::string_view name = {};
 };
+/// Parameter and state are read and written.
+inline int64_t operand_bytes(const UpdateItem& item) {
+  if (!item.gradient.defined()) return 0;
+  return operand_bytes(item.gradient) +
+         2 * bytes_of_operands(item.parameter, item.state[0], item.state[1], item.state[2]);
+}
 
 /// Options of an Adam group. `lr` is a 0-dim f64 Tensor, here and below, read when the update runs.
 struct AdamGroup {

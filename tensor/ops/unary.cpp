@@ -11,20 +11,7 @@ namespace {
 constexpr Kernel<void(UnaryOp, DType, const Tensor&, const Tensor&)> unary_kernel{
     "elementwise operation", &kernels::cpu::unary, nullptr};
 
-#define TESSERA_NAME_CASE(name) \
-  case UnaryOp::name:           \
-    return #name;
 #define TESSERA_CASE(name) case UnaryOp::name:
-
-const char* name_of(UnaryOp op) {
-  switch (op) {
-    TESSERA_UNARY_FLOAT_OPS(TESSERA_NAME_CASE)
-    TESSERA_UNARY_NUMBER_OPS(TESSERA_NAME_CASE)
-    TESSERA_UNARY_INTEGER_OPS(TESSERA_NAME_CASE)
-    TESSERA_UNARY_PREDICATES(TESSERA_NAME_CASE)
-  }
-  return "";
-}
 
 void check_dtype(UnaryOp op, const Tensor& x) {
   switch (op) {

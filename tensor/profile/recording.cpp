@@ -1,0 +1,168 @@
+#include "tensor/profile/recording.h"
+
+#include <chrono>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "tensor/cost.h"
+#include "tensor/error.h"
+#include "tensor/named_scope.h"
+#include "tensor/profile/profiler.h"
+
+namespace tessera {
+namespace detail {
+namespace {
+
+std::mutex active_mutex;
+intrusive_ptr<Recording>& active() {
+  static intrusive_ptr<Recording> recording;
+  return recording;
+}
+
+/// What this thread knows of the recording it last wrote to.
+struct ThreadState {
+  uint64_t recording = 0;
+  intrusive_ptr<ThreadLog> log;
+  const char* phase = nullptr;
+  int rank = 0;
+};
+thread_local ThreadState thread_state;
+
+/// Null when the recording ended meanwhile.
+const intrusive_ptr<ThreadLog>& this_log() {
+  ThreadState& state = thread_state;
+  const uint64_t id = active_recording.load(std::memory_order_relaxed);
+  if (state.recording == id) [[likely]]
+    return state.log;
+  const std::lock_guard lock(active_mutex);
+  state.log = active() ? active()->log_of_this_thread(state.rank) : nullptr;
+  state.recording = active() ? active()->id() : 0;
+  return state.log;
+}
+
+/// The next span looks its log up again.
+void set_rank(int rank) {
+  thread_state.rank = rank;
+  thread_state.recording = 0;
+  thread_state.log = nullptr;
+}
+
+const char* module_of_this_thread() {
+  const std::string& name = current_scope();
+  return name.empty() ? nullptr : intern(name).c_str();
+}
+
+}  // namespace
+
+ThreadLog::~ThreadLog() {
+  while (first_) first_ = std::move(first_->next);  // one by one: a chain may be long
+}
+
+void ThreadLog::append(const Span& span) {
+  const int64_t size = size_.load(std::memory_order_relaxed), place = size % chunk_size;
+  if (place == 0) {
+    std::unique_ptr<Chunk>& next = last_ ? last_->next : first_;
+    next.reset(new Chunk);  // spans uninitialised
+    last_ = next.get();
+  }
+  last_->spans[place] = span;
+  size_.store(size + 1, std::memory_order_release);
+}
+
+Recording::Recording()
+    : id_([] {
+        static std::atomic<uint64_t> count{0};
+        return ++count;
+      }()) {}
+
+intrusive_ptr<ThreadLog> Recording::log_of_this_thread(int rank) {
+  const std::lock_guard lock(mutex_);
+  for (const intrusive_ptr<ThreadLog>& log : logs_)
+    if (log->thread() == std::this_thread::get_id() && log->rank() == rank) return log;
+  logs_.push_back(make_intrusive<ThreadLog>(std::this_thread::get_id(), rank));
+  return logs_.back();
+}
+
+std::vector<intrusive_ptr<ThreadLog>> Recording::logs() const {
+  const std::lock_guard lock(mutex_);
+  return logs_;
+}
+
+void activate(const intrusive_ptr<Recording>& recording) {
+  const std::lock_guard lock(active_mutex);
+  require<ValueError>(!recording || !active(),
+                      "ProfilerScope: a profiler is open already; one records at a time");
+  active() = recording;
+  active_recording.store(recording ? recording->id() : 0, std::memory_order_relaxed);
+}
+
+}  // namespace detail
+
+const char* name_of(SpanKind kind) {
+  constexpr const char* names[] = {"step", "phase", "module", "rule", "kernel", "collective", "wait"};
+  return names[static_cast<int>(kind)];
+}
+
+int64_t profile_clock() {
+  using namespace std::chrono;
+  return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+const std::string& intern(std::string_view name) {
+  thread_local std::unordered_map<std::string_view, const std::string*> known;
+  if (const auto found = known.find(name); found != known.end()) return *found->second;
+  static std::mutex mutex;
+  static auto* const all = new std::unordered_set<std::string>;  // never destroyed: spans point into it
+  const std::lock_guard lock(mutex);
+  const std::string& kept = *all->emplace(name).first;
+  known.emplace(kept, &kept);
+  return kept;
+}
+
+void SpanScope::open(SpanKind kind, const char* name, int64_t number) {
+  log_ = detail::this_log().get();
+  if (!log_) return;
+  log_->reference();
+  kind_ = kind;
+  name_ = name;
+  number_ = number;
+  detail::ThreadState& state = detail::thread_state;
+  outer_phase_ = state.phase;
+  if (kind == SpanKind::phase) state.phase = name;
+  if (kind == SpanKind::step) take_counted_flops();  // of what came before: no kernel's
+  ++log_->depth[static_cast<int>(kind)];
+  begin_ = profile_clock();
+}
+
+void SpanScope::close() {
+  const int64_t end = profile_clock();
+  detail::ThreadState& state = detail::thread_state;
+  const bool nested = --log_->depth[static_cast<int>(kind_)] > 0;
+  log_->append({.name = name_,
+                .module = kind_ == SpanKind::module ? nullptr : detail::module_of_this_thread(),
+                .phase = state.phase,
+                .stream = nullptr,
+                .begin = begin_,
+                .end = end,
+                .bytes = bytes_,
+                .flops = kind_ == SpanKind::kernel ? take_counted_flops() : 0,
+                .number = number_,
+                .kind = kind_,
+                .nested = nested});
+  state.phase = outer_phase_;
+  log_->unreference();
+}
+
+void record_span(const Span& span) {
+  if (!profiling()) return;
+  if (const intrusive_ptr<detail::ThreadLog>& log = detail::this_log()) log->append(span);
+}
+
+ProfilerRankScope::ProfilerRankScope(int rank) : previous_(detail::thread_state.rank) {
+  detail::set_rank(rank);
+}
+ProfilerRankScope::~ProfilerRankScope() {
+  detail::set_rank(previous_);
+}
+
+}  // namespace tessera

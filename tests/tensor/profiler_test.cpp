@@ -1,0 +1,237 @@
+#include "tensor/profile/profiler.h"
+
+#include <doctest/doctest.h>
+#include <json/json.h>
+
+#include <algorithm>
+#include <sstream>
+#include <thread>
+
+#include "tensor/error.h"
+#include "tensor/named_scope.h"
+#include "tensor/ops/binary.h"
+#include "tensor/ops/matmul.h"
+#include "tensor/profile/chrome_trace.h"
+#include "tensor/profile/op_table.h"
+
+using namespace tessera;
+
+namespace {
+
+const Span& find(const Profiler::Row& row, const std::string& name) {
+  const auto found =
+      std::find_if(row.spans.begin(), row.spans.end(), [&](const Span& span) { return span.name == name; });
+  REQUIRE_MESSAGE(found != row.spans.end(), name);
+  return *found;
+}
+
+bool is_inside(const Span& inner, const Span& outer) {
+  return outer.begin <= inner.begin && inner.begin <= inner.end && inner.end <= outer.end;
+}
+
+Span made(const char* name, SpanKind kind, int64_t begin, int64_t end) {
+  return {.name = name,
+          .module = nullptr,
+          .phase = nullptr,
+          .stream = nullptr,
+          .begin = begin,
+          .end = end,
+          .bytes = 0,
+          .flops = 0,
+          .number = -1,
+          .kind = kind,
+          .nested = false};
+}
+
+Json::Value parsed(const std::string& text) {
+  Json::Value value;
+  Json::CharReaderBuilder builder;
+  builder["strictRoot"] = true;
+  std::istringstream in(text);
+  std::string errors;
+  REQUIRE_MESSAGE(Json::parseFromStream(builder, in, &value, &errors), errors);
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "profiler: a step holds its phase, a phase its module, a module its kernels, with bytes and FLOPs") {
+  const Tensor a = Tensor::zeros({3, 5}, f32), b = Tensor::zeros({5, 7}, f32);
+  const std::string module = "blocks.0.fc";
+  Profiler profiler;
+  {
+    const ProfilerScope recording(profiler);
+    const SpanScope step(SpanKind::step, "step", 12);
+    const SpanScope phase(SpanKind::phase, "forward");
+    const NamedScope named(module);
+    ops::matmul(a, b);
+    ops::add(a, a);
+  }
+  const auto rows = profiler.rows();
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].rank == 0);
+  REQUIRE(rows[0].spans.size() == 5);
+  const Span &step = find(rows[0], "step"), &phase = find(rows[0], "forward"),
+             &outer = find(rows[0], "blocks.0.fc"), &matmul = find(rows[0], "matmul"),
+             &add = find(rows[0], "add");
+  CHECK(is_inside(phase, step));
+  CHECK(is_inside(outer, phase));
+  CHECK(is_inside(matmul, outer));
+  CHECK(is_inside(add, outer));
+  CHECK(matmul.end <= add.begin);
+  CHECK(step.number == 12);
+  CHECK(matmul.kind == SpanKind::kernel);
+  CHECK(std::string(matmul.module) == module);
+  CHECK(std::string(matmul.phase) == "forward");
+  CHECK(matmul.flops == 2 * 3 * 5 * 7);
+  CHECK(matmul.bytes == 4 * (3 * 5 + 5 * 7 + 3 * 7));
+  CHECK(add.flops == 0);
+  CHECK(add.bytes == 4 * 3 * (3 * 5));
+}
+
+TEST_CASE("profiler: nothing is recorded while it is closed, and FLOPs from then are no later kernel's") {
+  const Tensor a = Tensor::zeros({4, 4}, f32);
+  Profiler profiler;
+  ops::matmul(a, a);
+  CHECK(!profiling());
+  {
+    const ProfilerScope recording(profiler);
+    CHECK(profiling());
+    ops::add(a, a);
+  }
+  ops::matmul(a, a);
+  const auto rows = profiler.rows();
+  REQUIRE(rows.size() == 1);
+  REQUIRE(rows[0].spans.size() == 1);
+  CHECK(rows[0].spans[0].flops == 0);
+}
+
+TEST_CASE("profiler: one records at a time; scopes on one add up, and clear forgets") {
+  const Tensor a = Tensor::zeros({4}, f32);
+  Profiler profiler, other;
+  for (int i = 0; i < 2; ++i) {
+    const ProfilerScope recording(profiler);
+    CHECK_THROWS_AS(ProfilerScope{other}, ValueError);
+    CHECK_THROWS_AS(profiler.clear(), ValueError);
+    ops::add(a, a);
+  }
+  CHECK(other.rows().empty());
+  CHECK(profiler.rows().at(0).spans.size() == 2);
+  profiler.clear();
+  CHECK(profiler.rows().empty());
+}
+
+TEST_CASE("profiler: every thread has a row of its own, a stream too, and ranks are told apart") {
+  Profiler profiler;
+  constexpr int threads = 4, spans = 3000;  // more than one block of a log
+  {
+    const ProfilerScope recording(profiler);
+    std::vector<std::thread> workers;
+    for (int t = 0; t < threads; ++t)
+      workers.emplace_back([t] {
+        const ProfilerRankScope rank(t / 2);
+        for (int i = 0; i < spans; ++i) const SpanScope span(SpanKind::wait, "wait", i);
+      });
+    for (std::thread& worker : workers) worker.join();
+    Span gather = made("all_gather", SpanKind::collective, 10, 20);
+    gather.stream = "communication";
+    gather.bytes = 99;
+    record_span(gather);
+  }
+  const auto rows = profiler.rows();
+  int ranks[2] = {0, 0}, streams = 0;
+  for (const Profiler::Row& row : rows) {
+    if (row.name == "communication") {
+      ++streams;
+      CHECK(row.spans.at(0).bytes == 99);
+    } else if (!row.spans.empty()) {
+      REQUIRE(row.spans.size() == spans);
+      for (int i = 0; i < spans; ++i) REQUIRE(row.spans[i].number == i);
+      ++ranks[row.rank];
+    }
+  }
+  CHECK(ranks[0] == 2);
+  CHECK(ranks[1] == 2);
+  CHECK(streams == 1);
+}
+
+TEST_CASE(
+    "top_ops: kernels inside steps, by name and phase; nested ones and those between steps do not count") {
+  Profiler profiler;
+  {
+    const ProfilerScope recording(profiler);
+    for (int64_t start : {int64_t{0}, int64_t{2'000'000}}) {
+      record_span(made("step", SpanKind::step, start, start + 1'000'000));
+      record_span(made("forward", SpanKind::phase, start, start + 600'000));
+      Span matmul = made("matmul", SpanKind::kernel, start + 100'000, start + 600'000);
+      matmul.phase = "forward";
+      matmul.flops = 1'000'000;
+      matmul.bytes = 250'000;
+      record_span(matmul);
+      Span copy = made("copy", SpanKind::kernel, start + 200'000, start + 300'000);
+      copy.nested = true;
+      record_span(copy);
+      record_span(made("matmul", SpanKind::kernel, start + 700'000, start + 800'000));
+      record_span(made("evaluation", SpanKind::kernel, start + 1'100'000, start + 1'200'000));
+    }
+  }
+  const OpTable table = top_ops(profiler);
+  CHECK(table.steps == 2);
+  CHECK(table.nanoseconds == 2'000'000);
+  CHECK(table.in_kernels == 1'200'000);
+  CHECK(table.share_in_kernels() == doctest::Approx(0.6));
+  REQUIRE(table.ops.size() == 2);
+  CHECK(table.ops[0].name == "matmul");
+  CHECK(table.ops[0].phase == "forward");
+  CHECK(table.ops[0].calls == 2);
+  CHECK(table.ops[0].nanoseconds == 1'000'000);
+  CHECK(table.ops[1].phase == "");
+  REQUIRE(table.phases.size() == 1);
+  CHECK(table.phases[0].nanoseconds == 1'200'000);
+  CHECK(table.phases[0].in_kernels == 1'000'000);
+  const std::string text = to_string(table);
+  CHECK_MESSAGE(text.find("inside kernels: 60.0 % of the step\n") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("50.0 %       2.0      0.5\n") != std::string::npos, text);  // 1 MFLOP in 0.5 ms
+  CHECK_MESSAGE(to_string(table, 1).find("1 others") != std::string::npos, to_string(table, 1));
+}
+
+TEST_CASE("write_chrome_trace: JSON with a named row per thread and stream and an event per span") {
+  Profiler profiler;
+  {
+    const ProfilerScope recording(profiler);
+    Span span = made("odd \"name\"\\\n", SpanKind::kernel, 5'000'001'500, 5'000'004'000);
+    span.bytes = 7;
+    span.flops = 8;
+    span.module = "wte";
+    record_span(span);
+    Span step = made("step", SpanKind::step, 5'000'000'000, 5'000'009'000);
+    step.number = 3;
+    record_span(step);
+    Span sent = made("all_reduce", SpanKind::collective, 5'000'002'000, 5'000'003'000);
+    sent.stream = "communication";
+    record_span(sent);
+  }
+  std::ostringstream out;
+  write_chrome_trace(profiler, out);
+  const Json::Value events = parsed(out.str())["traceEvents"];
+  std::map<std::string, Json::Value> named;
+  std::vector<std::string> rows;
+  for (const Json::Value& event : events) {
+    if (event["ph"] == "X") named[event["name"].asString()] = event;
+    if (event["name"] == "thread_name") rows.push_back(event["args"]["name"].asString());
+  }
+  CHECK(rows == std::vector<std::string>{"thread 1", "communication"});
+  REQUIRE(named.size() == 3);
+  const Json::Value kernel = named["odd \"name\"\\\n"];
+  CHECK(kernel["ts"].asDouble() == doctest::Approx(1.5));
+  CHECK(kernel["dur"].asDouble() == doctest::Approx(2.5));
+  CHECK(kernel["cat"] == "kernel");
+  CHECK(kernel["args"]["bytes"].asInt() == 7);
+  CHECK(kernel["args"]["flops"].asInt() == 8);
+  CHECK(kernel["args"]["module"] == "wte");
+  CHECK(named["step"]["args"]["step"].asInt() == 3);
+  CHECK(named["all_reduce"]["tid"] != kernel["tid"]);
+  CHECK(named["step"]["tid"] == kernel["tid"]);
+  CHECK_THROWS_AS(write_chrome_trace(profiler, "/no/such/folder/trace.json"), ConfigError);
+}
