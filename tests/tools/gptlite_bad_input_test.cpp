@@ -87,6 +87,22 @@ TEST_CASE("gptlite train: contradictory flags end with 2, naming both") {
   CHECK(!fs::exists(folder / "out"));
 }
 
+TEST_CASE("gptlite train: a profile of steps that the run does not take, or nowhere to write, ends with 2") {
+  const TemporaryFolder folder;
+  const std::string trace = folder / "trace.json";
+  const auto refused = [&](const std::string& steps, const std::vector<std::string>& words) {
+    check_train_refused(2, {"--steps", "8", "--profile", trace, "--profile-steps", steps}, words);
+    CHECK(!fs::exists(trace));
+  };
+  for (const char* form : {"5", "1:", ":3", "1:2:3", "a:b", "1-3", " 1:3", "1:99999999999999999999"})
+    refused(form, {"--profile-steps '" + std::string(form) + "'", "expected A:B"});
+  refused("4:3", {"--profile-steps 4:3", "the first step is after the last"});
+  refused("0:3", {"--profile-steps 0:3", "this run takes steps 1 to 8"});
+  refused("3:9", {"--profile-steps 3:9", "this run takes steps 1 to 8"});
+  check_train_refused(2, {"--profile-steps", "1:2"}, {"--profile-steps needs `--profile FILE`"});
+  check_train_refused(2, {"--profile", folder / "no/such/trace.json"}, {"--profile", "no/such/trace.json"});
+}
+
 TEST_CASE("gptlite: devices and types that this build does not serve end with 2") {
   check_train_refused(2, {"--dtype", "fp16"}, {"--dtype fp16: expected fp32 or bf16; fp16 would need loss"});
   check_train_refused(2, {"--dtype", "int3"}, {"--dtype int3: expected fp32 or bf16"});

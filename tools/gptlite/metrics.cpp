@@ -74,6 +74,10 @@ Json::Value describe_recipe(const Run& run) {
   return v;
 }
 
+Json::Value or_null(std::optional<double> number) {
+  return number ? Json::Value(*number) : Json::Value();
+}
+
 /// Whether a file has bytes and the last of them ends no line.
 bool is_cut(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -97,18 +101,20 @@ void MetricsFile::write(const Json::Value& object) {
   require<ConfigError>(file_.good(), "--metrics: cannot write to '", path_, "'");
 }
 
-void MetricsFile::start(const Run& run, const data::Corpus& corpus, Device device, int64_t first_step) {
+void MetricsFile::start(const Run& run, const data::Corpus& corpus, Device device, int64_t first_step,
+                        std::optional<double> product_rate) {
   if (path_.empty()) return;
   Json::Value v = describe_recipe(run);
   v["event"] = "start";
   v["step"] = Json::Int64(first_step);
   v["dataset"] = corpus.dataset;
   v["data"] = corpus.where;
-  v["entropy"] = corpus.entropy ? Json::Value(*corpus.entropy) : Json::Value();
+  v["entropy"] = or_null(corpus.entropy);
   v["device"] = to_string(device);
   v["dtype"] = run.dtype;
   v["threads"] = num_threads();
   v["world_size"] = 1;
+  v["product_flops_per_second"] = or_null(product_rate);
   v["build"] = describe_build();
   write(v);
 }
@@ -119,14 +125,14 @@ void MetricsFile::step(const StepMetrics& m) {
   Json::Value v;
   v["step"] = Json::Int64(m.step);
   v["loss"] = m.loss;
-  v["val_loss"] = m.validation_loss ? Json::Value(*m.validation_loss) : Json::Value();
+  v["val_loss"] = or_null(m.validation_loss);
   v["lr"] = m.learning_rate;
   v["grad_norm"] = m.gradient_norm;
   v["loss_scale"] = 1.0;
   v["step_ms"] = m.step_ms;
   v["tokens_per_second"] = m.tokens_per_second;
   v["flops_per_second"] = m.flops_per_second;
-  v["mfu"] = Json::Value();  // the processor's peak is not known here
+  v["mfu"] = or_null(m.mfu);
   v["memory_allocated"] = Json::Int64(memory.current);
   v["memory_peak"] = Json::Int64(memory.peak);
   v["memory_by_category"] = memory_by_category();
@@ -142,7 +148,7 @@ void MetricsFile::end(const RunMetrics& m) {
   Json::Value v;
   v["event"] = "end";
   v["step"] = Json::Int64(m.step);
-  v["val_loss"] = m.validation_loss ? Json::Value(*m.validation_loss) : Json::Value();
+  v["val_loss"] = or_null(m.validation_loss);
   v["tokens_per_second"] = m.tokens_per_second;
   v["seconds"] = m.seconds;
   v["memory_peak"] = Json::Int64(current_account()->total().peak);

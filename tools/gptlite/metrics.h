@@ -25,6 +25,7 @@ struct StepMetrics {
   double step_ms = 0;
   double tokens_per_second = 0;
   double flops_per_second = 0;
+  std::optional<double> mfu;  ///< of the machine's rate of matrix products, as `start` was told it
 };
 
 /// What closes a run.
@@ -41,7 +42,8 @@ class MetricsFile {
   /// Appends to `path`, after a line that a killed run left unfinished; an empty path writes nothing. Throws
   /// ConfigError when it cannot be opened.
   explicit MetricsFile(const std::string& path);
-  void start(const Run& run, const data::Corpus& corpus, Device device, int64_t first_step);
+  void start(const Run& run, const data::Corpus& corpus, Device device, int64_t first_step,
+             std::optional<double> product_rate);
   void step(const StepMetrics& metrics);
   void end(const RunMetrics& metrics);
 

@@ -80,6 +80,12 @@ void add_train_flags(CLI::App& command, TrainFlags& f) {
       ->capture_default_str();
   command.add_option("--metrics", f.metrics,
                      "append a JSON object per step to this file; 'step' counts finished steps, from 1");
+  command.add_option("--profile", f.profile,
+                     "write a trace of some steps to this file, in Chrome's format (open it in "
+                     "ui.perfetto.dev), and print what took their time");
+  command.add_option("--profile-steps", f.profile_steps,
+                     "which steps, as A:B, both included and counted from 1 (default: ten, after five "
+                     "that warm up)");
   command.add_option(
       "--parity-export", f.parity_export,
       "write the first weights and every batch to this folder, for tools/bench/parity_pytorch.py");

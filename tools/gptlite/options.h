@@ -49,6 +49,8 @@ struct TrainFlags {
   int64_t keep = 3;
   std::string metrics;
   std::string parity_export;
+  std::string profile;        ///< file of the trace; empty: no profile
+  std::string profile_steps;  ///< "A:B"; empty: some after the first few
   bool explain = false;
   bool quiet = false;
   std::set<std::string> given;  ///< the names of all flags that were said, without dashes

@@ -9,6 +9,8 @@
 #include "nn/mixed_precision.h"
 #include "tensor/error.h"
 #include "tensor/parallel.h"
+#include "tensor/profile/machine_rates.h"
+#include "tensor/profile/span.h"
 #include "tools/gptlite/evaluation.h"
 #include "tools/gptlite/interrupt.h"
 #include "tools/gptlite/metrics.h"
@@ -17,6 +19,7 @@
 #include "tools/gptlite/plan.h"
 #include "tools/gptlite/progress.h"
 #include "tools/gptlite/start.h"
+#include "tools/gptlite/step_profile.h"
 #include "tools/gptlite/trainer.h"
 
 namespace tessera::gptlite {
@@ -28,7 +31,7 @@ constexpr int64_t warming_steps = 5;
 /// One process's part of a run: from a start to the last step or a signal.
 class Training {
  public:
-  Training(const TrainFlags& flags, Start start, Device device, Console console);
+  Training(const TrainFlags& flags, Start start, StepProfile& profile, Device device, Console console);
   int run();
 
  private:
@@ -45,6 +48,7 @@ class Training {
 
   const TrainFlags& flags_;
   Start start_;
+  StepProfile& profile_;
   Console console_;
   models::Gpt gpt_;
   std::unique_ptr<optim::AdamW> adam_;
@@ -61,12 +65,14 @@ class Training {
   std::optional<double> newest_;  // the newest one
   double timed_seconds_ = 0;      // of the steps that count for the mean speed
   int64_t timed_steps_ = 0;
-  double smooth_speed_ = 0;  // tokens a second, for the eye
+  double smooth_speed_ = 0;             // tokens a second, for the eye
+  std::optional<double> product_rate_;  // FLOP/s of matrix products on this machine; measured for the metrics
 };
 
-Training::Training(const TrainFlags& flags, Start start, Device device, Console console)
+Training::Training(const TrainFlags& flags, Start start, StepProfile& profile, Device device, Console console)
     : flags_(flags),
       start_(std::move(start)),
+      profile_(profile),
       console_(console),
       gpt_(recipe().model),
       schedule_(make_schedule(recipe())),
@@ -103,6 +109,8 @@ void Training::announce() {
 }
 
 void Training::step(data::Loader& loader) {
+  profile_.before_step(done_ + 1);
+  std::optional<SpanScope> span(std::in_place, SpanKind::step, "step", done_ + 1);
   const double began = seconds_now();
   const std::optional<data::Batch> batch = loader.next();
   schedule_.apply(*adam_);
@@ -111,6 +119,8 @@ void Training::step(data::Loader& loader) {
   schedule_.advance();
   ++done_;
   const double seconds = seconds_now() - began;
+  span.reset();
+  profile_.after_step(done_);
 
   const double tokens = static_cast<double>(batch->x.numel());
   last_ = {
@@ -121,7 +131,9 @@ void Training::step(data::Loader& loader) {
       .gradient_norm = result.gradient_norm,
       .step_ms = 1e3 * seconds,
       .tokens_per_second = tokens / seconds,
-      .flops_per_second = tokens / seconds * static_cast<double>(models::flops_per_token(recipe().model))};
+      .flops_per_second = tokens / seconds * static_cast<double>(models::flops_per_token(recipe().model)),
+      .mfu = std::nullopt};
+  if (product_rate_) last_.mfu = last_.flops_per_second / *product_rate_;
   if (done_ - start_.first_step() > warming_steps || is_last()) {
     timed_seconds_ += seconds;
     ++timed_steps_;
@@ -171,13 +183,15 @@ int Training::finish() {
     console_.out << "\n";
   }
   if (speed > 0) console_.out << grouped(static_cast<int64_t>(speed)) << " tokens a second\n";
+  profile_.finish(console_.out);
   console_.out << "saved " << start_.out << "/" << dist::step_name(saved_) << std::endl;
   return is_last() ? tools::exit_done : interrupt_.exit_status();
 }
 
 int Training::run() {
   announce();
-  metrics_.start(start_.run, start_.corpus, gpt_.wte.weight.device(), done_);
+  if (!flags_.metrics.empty()) product_rate_ = measured_product_rate(gpt_.wte.weight.dtype());
+  metrics_.start(start_.run, start_.corpus, gpt_.wte.weight.device(), done_, product_rate_);
   if (!flags_.parity_export.empty()) export_for_parity(flags_.parity_export, gpt_, *batches_, recipe().steps);
   data::Loader loader(
       batches_, {.first_step = done_, .last_step = recipe().steps, .workers = 0, .seed = start_.run.seed});
@@ -202,7 +216,8 @@ int train(const TrainFlags& flags, Console console) {
     console.out << explain(flags, start);
     return tools::exit_done;
   }
-  return Training(flags, std::move(start), device, shown).run();
+  StepProfile profile(flags, start.first_step(), start.run.recipe.steps);
+  return Training(flags, std::move(start), profile, device, shown).run();
 }
 
 }  // namespace tessera::gptlite

@@ -7,23 +7,29 @@
 #include "optim/clip.h"
 #include "optim/parameter_groups.h"
 #include "tensor/error.h"
+#include "tensor/profile/span.h"
 #include "tensor/random_context.h"
 
 namespace tessera::gptlite {
 namespace {
 
+Variable forward_loss(models::Gpt& gpt, const data::Batch& part) {
+  const SpanScope span(SpanKind::phase, "forward");
+  const Device device = gpt.wte.weight.device();
+  return nn::cross_entropy(gpt(part.x.to(device)), part.y.to(device));
+}
+
 /// Forward and backward of one micro-batch, whose mean counts as `share` of the batch's. Returns its mean.
 double accumulate(models::Gpt& gpt, const data::Batch& part, double share, uint64_t seed) {
   begin_random_step(seed, part.step, part.samples);
-  const Device device = gpt.wte.weight.device();
-  const Variable loss = nn::cross_entropy(gpt(part.x.to(device)), part.y.to(device));
+  const Variable loss = forward_loss(gpt, part);
   const double value = loss.item();
   require<NonFiniteError>(std::isfinite(value), "step ", part.step + 1, ": the loss is ", value,
                           "; no parameter was changed by this step");
   if (share == 1.0)
     loss.backward();
   else
-    loss.backward(Variable(Tensor::scalar(static_cast<float>(share)).to(device)));
+    loss.backward(Variable(Tensor::scalar(static_cast<float>(share)).to(loss.device())));
   return value;
 }
 

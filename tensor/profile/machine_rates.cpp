@@ -1,0 +1,55 @@
+#include "tensor/profile/machine_rates.h"
+
+#include <algorithm>
+
+#include "tensor/memory/account.h"
+#include "tensor/memory/cpu_allocator.h"
+#include "tensor/ops/matmul.h"
+#include "tensor/profile/span.h"
+#include "tensor/tensor.h"
+
+namespace tessera {
+namespace {
+
+/// The shortest call of `work`, in seconds: at least five calls, and for at least 20 ms.
+template <class Work>
+double shortest(Work work) {
+  work();  // pages, primitives, threads
+  double best = 1e9;
+  const int64_t until = profile_clock() + 20'000'000;
+  for (int i = 0; i < 5 || profile_clock() < until; ++i) {
+    const int64_t began = profile_clock();
+    work();
+    best = std::min(best, static_cast<double>(profile_clock() - began) * 1e-9);
+  }
+  return best;
+}
+
+}  // namespace
+
+double measured_product_rate(DType dtype) {
+  constexpr int64_t n = 768;
+  const AccountScope apart(make_intrusive<MemoryAccount>());
+  double seconds = 0;
+  {
+    const Tensor a = Tensor::zeros({n, n}, dtype), b = Tensor::zeros({n, n}, dtype),
+                 out = Tensor::empty({n, n}, dtype);
+    seconds = shortest([&] { ops::matmul_out(out, a, b); });
+  }
+  cpu_empty_cache();
+  return 2.0 * n * n * n / seconds;
+}
+
+double measured_copy_rate() {
+  constexpr int64_t n = int64_t{1} << 26;  // 256 MiB
+  const AccountScope apart(make_intrusive<MemoryAccount>());
+  double seconds = 0;
+  {
+    const Tensor from = Tensor::zeros({n}, f32), to = Tensor::empty({n}, f32);
+    seconds = shortest([&] { to.copy_from(from); });
+  }
+  cpu_empty_cache();
+  return 2.0 * 4.0 * n / seconds;
+}
+
+}  // namespace tessera
