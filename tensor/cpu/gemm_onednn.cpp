@@ -133,12 +133,23 @@ bool onednn_built() {
   return true;
 }
 
+namespace {
+
+bool allows(dnnl::cpu_isa isa) {
+  const auto needed = static_cast<unsigned>(isa);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
+}
+
+}  // namespace
+
 bool onednn_multiplies_bf16() {
-  static const bool multiplies = [] {
-    const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-    return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
-  }();
+  static const bool multiplies = allows(dnnl::cpu_isa::avx512_core_bf16);
   return multiplies;
+}
+
+bool onednn_has_tiles() {
+  static const bool has = allows(dnnl::cpu_isa::avx512_core_amx);
+  return has;
 }
 
 namespace {
@@ -199,6 +210,9 @@ bool onednn_built() {
   return false;
 }
 bool onednn_multiplies_bf16() {
+  return false;
+}
+bool onednn_has_tiles() {
   return false;
 }
 void gemm_onednn_f32(const Gemm<float>&) {

@@ -11,6 +11,9 @@ bool onednn_built();
 /// Whether the processor multiplies bf16 itself and oneDNN may use it.
 bool onednn_multiplies_bf16();
 
+/// Whether it does so in tiles (AMX), at four times the rate of vectors.
+bool onednn_has_tiles();
+
 /// An f32 product in the calling thread.
 void gemm_onednn_f32(const Gemm<float>& gemm);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tensor/cpu/gemm_bf16.h"
+#include "tensor/cpu/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm_eigen.h"
 #include "tensor/cpu/gemm_narrow.h"
 #include "tensor/cpu/gemm_onednn.h"
@@ -182,8 +184,11 @@ void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& 
     case f16:
       return run_narrow<float16>(a, b, bias, out, accumulate);
     default:
-      if (matmul_backend() != MatmulBackend::eigen && onednn_multiplies_bf16())
+      if (matmul_backend() == MatmulBackend::eigen) return run_narrow<bfloat16>(a, b, bias, out, accumulate);
+      // oneDNN alone knows the tile units; without them our own kernels are the faster ones.
+      if (onednn_multiplies_bf16() && (matmul_backend() == MatmulBackend::onednn || onednn_has_tiles()))
         return matmul_onednn_bf16(a, b, bias, out, accumulate);
+      if (multiplies_bf16_pairs()) return matmul_bf16(a, b, bias, out, accumulate);
       return run_narrow<bfloat16>(a, b, bias, out, accumulate);
   }
 }

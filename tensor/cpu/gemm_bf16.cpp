@@ -1,0 +1,160 @@
+// bf16 products with f32 sums. Each thread computes a block of c: it packs b a block of columns at a time,
+// small enough for its second cache, and runs all rows of a against it. a is read where it lies unless it is
+// transposed (a weight's gradient): then it is packed too, in stretches of k whose sums are added up in c.
+#include "tensor/cpu/gemm_bf16.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "tensor/cpu/gemm_bf16_kernels.h"
+#include "tensor/cpu/gemm_eigen.h"
+#include "tensor/cpu/scratch.h"
+#include "tensor/cpu/strided_loop.h"
+#include "tensor/matrix_layout.h"
+#include "tensor/parallel.h"
+
+namespace tessera::kernels::cpu {
+namespace {
+
+// Multiply-adds that pay for waking a thread.
+constexpr int64_t grain = 1 << 18;
+// Of packed b: what leaves room for a's rows in a second cache of 1 MiB.
+constexpr int64_t block_bytes = 400 << 10;
+// A stretch of k where c is f32 and can take sums in parts.
+constexpr int64_t longest_stretch = 2048;
+constexpr int64_t group = 3 * panel_width;  // columns of one tile
+
+/// Columns whose packed panels fill `block_bytes`, in whole tiles.
+int64_t block_columns(int64_t k) {
+  return std::max(block_bytes / (4 * PairPanels::stride_for(k) / panel_width) / group * group, group);
+}
+
+/// A stretch of k: a's rows as the kernel reads them, packed when transposed.
+template <class C>
+void multiply_stretch(const Gemm<bfloat16, C>& gemm, const float* bias) {
+  const int64_t width = std::min(block_columns(gemm.k), gemm.n);
+  const Scratch<uint32_t> packed_b(PairPanels::size_for(gemm.k, width));
+  const Scratch<uint32_t> packed_a(gemm.a_transposed ? PairPanels::size_for(gemm.k, gemm.m) : 0);
+  const PairPanels panels_a{packed_a.get(), PairPanels::stride_for(gemm.k)};
+  const PairPanels panels_b{packed_b.get(), PairPanels::stride_for(gemm.k)};
+  // a (m, k) transposed lies as a (k, m) matrix does.
+  if (gemm.a_transposed) pack_pairs(gemm.a, gemm.lda, false, gemm.k, gemm.m, panels_a);
+  for (int64_t j = 0; j < gemm.n; j += width) {
+    const int64_t columns = std::min(width, gemm.n - j);
+    pack_pairs(gemm.b_at(0, j), gemm.ldb, gemm.b_transposed, gemm.k, columns, panels_b);
+    const auto target = [&](int64_t row) {
+      return PairTarget{.c = gemm.c + row * gemm.ldc + j,
+                        .leading = gemm.ldc,
+                        .is_f32 = std::is_same_v<C, float>,
+                        .accumulate = gemm.accumulate,
+                        .bias = bias ? bias + j : nullptr};
+    };
+    if (!gemm.a_transposed) {
+      multiply_pairs(gemm.m, columns, gemm.k, {gemm.a, gemm.lda, 2}, panels_b, target(0));
+      continue;
+    }
+    for (int64_t i = 0; i < gemm.m; i += panel_width) {
+      const auto* panel =
+          reinterpret_cast<const bfloat16*>(panels_a.data + i / panel_width * panels_a.stride);
+      multiply_pairs(std::min(panel_width, gemm.m - i), columns, gemm.k, {panel, 2, 2 * panel_width},
+                     panels_b, target(i));
+    }
+  }
+}
+
+/// How the product of one pair of matrices is shared among `threads`: by columns, each thread then packing
+/// its own part of b alone; by rows where there are few columns, or where a is packed and has more rows.
+struct Cut {
+  int64_t rows = 1, columns = 1;
+};
+
+Cut choose_cut(int64_t m, int64_t n, bool a_transposed, int64_t threads) {
+  const bool wide = n >= threads * group, tall = m >= threads * tile_rows;
+  if (tall && (!wide || (a_transposed && m > n))) return {threads, 1};
+  return n >= threads * panel_width ? Cut{1, threads} : Cut{};
+}
+
+/// Where block `i` of `blocks` begins, in whole units.
+int64_t block_begin(int64_t extent, int64_t i, int64_t blocks, int64_t unit) {
+  return i == blocks ? extent : std::min(extent, (extent * i / blocks + unit - 1) / unit * unit);
+}
+
+Shape leading_dims(const Tensor& x) {
+  return Shape(std::span<const int64_t>(x.shape().begin(), x.rank() - 2));
+}
+Strides leading_strides(const Tensor& x) {
+  return Strides(std::span<const int64_t>(x.strides().begin(), x.rank() - 2));
+}
+
+template <class C>
+void run(const Tensor& a, const Tensor& b, const float* bias, const Tensor& out, bool accumulate) {
+  const MatrixLayout la = *matrix_layout(a), lb = *matrix_layout(b), lc = *matrix_layout(out);
+  const Gemm<bfloat16, C> first{.m = out.size(-2),
+                                .n = out.size(-1),
+                                .k = a.size(-1),
+                                .a = static_cast<const bfloat16*>(a.raw_data()),
+                                .lda = la.leading,
+                                .a_transposed = la.transposed,
+                                .b = static_cast<const bfloat16*>(b.raw_data()),
+                                .ldb = lb.leading,
+                                .b_transposed = lb.transposed,
+                                .c = static_cast<C*>(out.raw_data()),
+                                .ldc = lc.leading,
+                                .accumulate = accumulate};
+  const Strides sa = leading_strides(a), sb = leading_strides(b), sc = leading_strides(out);
+  const StridedLoop<3> loop(leading_dims(out), {&sa, &sb, &sc});
+  const int64_t count = loop.rows() * loop.inner(), work = first.m * first.n * first.k;
+  const int64_t threads = std::clamp<int64_t>(count * work / grain, 1, num_threads());
+  const bool whole = count % threads == 0 || count >= 4 * threads;
+  const Cut cut = whole ? Cut{} : choose_cut(first.m, first.n, first.a_transposed, threads);
+  const int64_t blocks = cut.rows * cut.columns;
+  parallel_for(count * blocks, 1 + grain * blocks / (work + 1), [&](int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; ++index) {
+      const int64_t row = index % blocks / cut.columns, column = index % cut.columns;
+      const int64_t i0 = block_begin(first.m, row, cut.rows, tile_rows),
+                    i1 = block_begin(first.m, row + 1, cut.rows, tile_rows);
+      const int64_t j0 = block_begin(first.n, column, cut.columns, group),
+                    j1 = block_begin(first.n, column + 1, cut.columns, group);
+      if (i0 == i1 || j0 == j1) continue;
+      const int64_t matrix = index / blocks, inner = matrix % loop.inner(), last = loop.rank - 1;
+      int64_t offsets[3];
+      loop.row_offsets(matrix / loop.inner(), offsets);
+      Gemm<bfloat16, C> gemm = first;
+      gemm.a += offsets[0] + inner * loop.strides[0][last];
+      gemm.b += offsets[1] + inner * loop.strides[1][last];
+      gemm.c += offsets[2] + inner * loop.strides[2][last];
+      gemm_bf16(gemm.tile(i0, i1 - i0, j0, j1 - j0), bias ? bias + j0 : nullptr);
+    }
+  });
+}
+
+}  // namespace
+
+template <class C>
+void gemm_bf16(const Gemm<bfloat16, C>& gemm, const float* bias) {
+  // A bf16 c takes sums over all of k, rounded once.
+  const int64_t stretch = std::is_same_v<C, float> ? longest_stretch : gemm.k;
+  for (int64_t p = 0; p < gemm.k; p += stretch) {
+    Gemm<bfloat16, C> part = gemm;
+    part.k = std::min(stretch, gemm.k - p);
+    part.a = gemm.a_at(0, p);
+    part.b = gemm.b_at(p, 0);
+    part.accumulate = gemm.accumulate || p > 0;
+    multiply_stretch(part, p == 0 ? bias : nullptr);
+  }
+}
+
+template void gemm_bf16(const Gemm<bfloat16>&, const float*);
+template void gemm_bf16(const Gemm<bfloat16, float>&, const float*);
+
+void matmul_bf16(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out, bool accumulate) {
+  const Scratch<float> wide_bias(bias.defined() ? bias.numel() : 0);
+  if (bias.defined()) TESSERA_PER_ISA(widen_bf16)(bias.data<bfloat16>(), bias.numel(), wide_bias.get());
+  const float* const added = bias.defined() ? wide_bias.get() : nullptr;
+  if (out.dtype() == f32)
+    run<float>(a, b, added, out, accumulate);
+  else
+    run<bfloat16>(a, b, added, out, accumulate);
+}
+
+}  // namespace tessera::kernels::cpu

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/float_types.h"
+
+/// The innermost parts of a bf16 product, for processors that multiply pairs of bf16 into f32 (vdpbf16ps, of
+/// AVX512-BF16): the second operand is packed in panels, the first is read where it lies.
+namespace tessera::kernels::cpu {
+
+/// Columns of a panel, one vector of accumulators.
+inline constexpr int64_t panel_width = 16;
+/// Rows of c that one call of the kernel computes at most.
+inline constexpr int64_t tile_rows = 8;
+
+/// Whether this processor has the instructions and the limit on instruction sets (tensor/cpu/isa.h) allows
+/// them.
+bool multiplies_bf16_pairs();
+
+/// A matrix (k, n) in panels of 16 columns: a panel is ceil(k / 2) vectors, each with the elements of rows 2p
+/// and 2p + 1 side by side for every column. What is missing at the edges is 0.
+struct PairPanels {
+  uint32_t* data;
+  int64_t stride;  // between panels, in pairs
+
+  /// Pairs between panels: odd in vectors, so that panels do not all begin in the same set of a cache.
+  static int64_t stride_for(int64_t k) { return ((k + 1) / 2 | 1) * panel_width; }
+  static int64_t count_for(int64_t n) { return (n + panel_width - 1) / panel_width; }
+  /// Elements (of 32 bits) that a (k, n) matrix takes.
+  static int64_t size_for(int64_t k, int64_t n) { return stride_for(k) * count_for(n); }
+};
+
+/// Packs a matrix whose rows are `leading` elements apart, or, when `transposed`, whose columns are.
+void pack_pairs(const bfloat16* from, int64_t leading, bool transposed, int64_t k, int64_t n,
+                const PairPanels& to);
+
+/// The first operand: pair p of row i is at data + i * row + p * pair (in elements). Rows as they lie have
+/// pair = 2; a panel of `pack_pairs` has row = 2 and pair = 32.
+struct PairRows {
+  const bfloat16* data;
+  int64_t row, pair;
+};
+
+/// Where the sums go: f32 or bf16, rounded once, after `bias` (null: none) and what c held (`accumulate`)
+/// have been added in f32.
+struct PairTarget {
+  void* c;
+  int64_t leading;
+  bool is_f32, accumulate;
+  const float* bias;
+};
+
+/// c (m, n) = a (m, k) b (k, n). Every element is summed over k in order, whatever m, n and its place.
+void multiply_pairs(int64_t m, int64_t n, int64_t k, const PairRows& a, const PairPanels& b,
+                    const PairTarget& target);
+
+}  // namespace tessera::kernels::cpu

@@ -1,0 +1,95 @@
+#include "tensor/cpu/gemm_bf16_kernels.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tensor/cpu/isa.h"
+#include "tensor/ops/matmul.h"
+#include "tensor/parallel.h"
+#include "tests/tensor/numbers.h"
+
+using namespace tessera;
+
+namespace {
+
+/// a b in f64, of a (m, k) and b (k, n).
+Tensor reference(const Tensor& a, const Tensor& b) {
+  const Tensor x = to_f64(a.contiguous()), y = to_f64(b.contiguous());
+  const int64_t m = x.size(0), k = x.size(1), n = y.size(1);
+  const Tensor out = Tensor::zeros({m, n}, f64);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t p = 0; p < k; ++p)
+      for (int64_t j = 0; j < n; ++j)
+        out.data<double>()[i * n + j] += x.data<double>()[i * k + p] * y.data<double>()[p * n + j];
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("bf16 product: tiles, edges and long sums, in f32 to the accumulator's precision") {
+  struct {
+    int64_t m, k, n;
+  } const sizes[] = {{1, 1, 1},      {8, 2, 48},     {9, 3, 49},   {23, 65, 130},
+                     {40, 768, 400}, {17, 4500, 70}, {3, 5000, 16}};
+  for (const auto& size : sizes)
+    for (const bool a_transposed : {false, true})
+      for (const bool b_transposed : {false, true}) {
+        const Tensor a = a_transposed ? random_tensor({size.k, size.m}, bf16, 1).transpose(0, 1)
+                                      : random_tensor({size.m, size.k}, bf16, 1);
+        const Tensor b = b_transposed ? random_tensor({size.n, size.k}, bf16, 2).transpose(0, 1)
+                                      : random_tensor({size.k, size.n}, bf16, 2);
+        const Tensor expected = reference(a, b), out = Tensor::zeros({size.m, size.n}, f32);
+        CAPTURE(size.k);
+        CAPTURE(a_transposed);
+        CAPTURE(b_transposed);
+        // k products of numbers up to 1, each sum off by a unit in the last place of at most sqrt(k) or so.
+        const double k = static_cast<double>(size.k), bound = 4 * k * 0x1p-24;
+        ops::matmul_out(out, a, b);
+        CHECK(largest_difference(out, expected) <= bound);
+        ops::matmul_accumulate(out, a, b);
+        for (int64_t i = 0; i < expected.numel(); ++i) expected.data<double>()[i] *= 2;
+        CHECK(largest_difference(out, expected) <= 2 * bound);
+      }
+}
+
+TEST_CASE("bf16 product: one rounding, bias included") {
+  // 1 + 2^-8 + 2^-9 rounds to 1 + 2^-7; the product rounded first would give 1 + 2^-8 rounded to 1, then 1.
+  const Tensor x = Tensor::zeros({1, 2}, bf16), weight = Tensor::zeros({1, 2}, bf16),
+               bias = Tensor::zeros({1}, bf16);
+  x.data<bfloat16>()[0] = x.data<bfloat16>()[1] = bfloat16(1.0f);
+  weight.data<bfloat16>()[0] = bfloat16(1.0f);
+  weight.data<bfloat16>()[1] = bfloat16(0x1p-8f);
+  bias.data<bfloat16>()[0] = bfloat16(0x1p-9f);
+  if (!kernels::cpu::multiplies_bf16_pairs()) return;  // the others round the product and add
+  CHECK(static_cast<float>(ops::linear(x, weight, bias).data<bfloat16>()[0]) == 1 + 0x1p-7f);
+}
+
+TEST_CASE("bf16 product: an element's bits depend on no thread and not on where it stands") {
+  const Tensor a = random_tensor({61, 130}, bf16, 3), b = random_tensor({130, 211}, bf16, 4);
+  const int before = num_threads();
+  set_num_threads(1);
+  const Tensor whole = ops::matmul(a, b);
+  for (int threads : {2, 3}) {
+    set_num_threads(threads);
+    CHECK(same_bits(ops::matmul(a, b), whole));
+  }
+  set_num_threads(before);
+  if (!kernels::cpu::multiplies_bf16_pairs()) return;
+  for (int64_t i : {1, 7, 8, 60})
+    for (int64_t j : {0, 5, 47, 48, 200})
+      CHECK(same_bits(ops::matmul(a.narrow(0, i, 1), b.narrow(1, j, 11)),
+                      whole.narrow(0, i, 1).narrow(1, j, 11).contiguous()));
+}
+
+TEST_CASE("bf16 product: processors without the instructions come to the same sums") {
+  const Tensor a = random_tensor({33, 300}, bf16, 5), b = random_tensor({300, 70}, bf16, 6);
+  const Tensor expected = reference(a, b);
+  for (const auto isa : {kernels::cpu::Isa::baseline, kernels::cpu::Isa::avx2, kernels::cpu::Isa::avx512}) {
+    kernels::cpu::set_isa_limit(isa);
+    const Tensor out = Tensor::zeros({33, 70}, f32);
+    ops::matmul_out(out, a, b);
+    CHECK(largest_difference(out, expected) <= 4 * 300 * 0x1p-24);
+  }
+  kernels::cpu::set_isa_limit(kernels::cpu::Isa::avx512);
+}
