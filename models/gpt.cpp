@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "autograd/functions/activation.h"
 #include "autograd/functions/arithmetic.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/grad_mode.h"
@@ -11,7 +10,7 @@
 namespace tessera::models {
 
 Variable Mlp::forward(const Variable& x) {
-  return drop(proj(gelu(fc(x))));
+  return drop(proj(fc(x), Activation::gelu));
 }
 
 Variable Block::forward(const Variable& x) {

@@ -1,5 +1,6 @@
 #include "nn/linear.h"
 
+#include "autograd/functions/activation_linear.h"
 #include "autograd/functions/matmul.h"
 
 namespace tessera::nn {
@@ -8,11 +9,20 @@ std::string Linear::describe_options() const {
   return text(o.in, " -> ", o.out, o.bias ? "" : ", no bias");
 }
 
-Variable Linear::forward(const Variable& x) {
+void Linear::check(const Variable& x) const {
   require<ShapeError>(x.rank() >= 1 && x.shape().back() == o.in, "nn::Linear '", full_name(), "': input has ",
                       x.rank() >= 1 ? x.shape().back() : 0, " features, the weight ", weight.shape(),
                       " takes ", o.in, "; x is ", to_string(x));
+}
+
+Variable Linear::forward(const Variable& x) {
+  check(x);
   return linear(x, weight, bias ? *bias : Variable());
+}
+
+Variable Linear::forward(const Variable& x, Activation activation) {
+  check(x);
+  return activation_linear(activation, x, weight, bias ? *bias : Variable());
 }
 
 }  // namespace tessera::nn

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "nn/layer.h"
+#include "tensor/ops/activation_linear.h"
 
 namespace tessera::nn {
 
@@ -23,6 +24,11 @@ struct Linear : Layer<Linear> {
   std::string kind() const override { return "Linear"; }
   std::string describe_options() const override;
   Variable forward(const Variable& x);
+  /// Of activation(x), which is neither stored nor saved: `proj(fc(x), Activation::gelu)`.
+  Variable forward(const Variable& x, Activation activation);
+
+ private:
+  void check(const Variable& x) const;
 };
 
 }  // namespace tessera::nn

@@ -27,15 +27,16 @@ struct BinaryBlocks {
 /// y[i] = f(a[i], b[i], c[i], factor); y may be any of them.
 using TernaryBlock = void (*)(const void* a, const void* b, const void* c, double factor, void* y, int64_t n);
 
+/// y[i] = f(x[i]) and dx[i] = f'(x[i]) dy[i]; dx may be dy.
+using GradientBlock = void (*)(const void* x, const void* dy, void* y, void* dx, int64_t n);
+
 // Each returns null where the operation does not take the type. `type` is one of f64, f32, i64, i32, u8;
 // results of predicates and comparisons are bytes 0 and 1.
-TESSERA_DECLARE_PER_ISA(UnaryBlock unary_block(UnaryOp op, DType type);
-                        UnaryBlock unary_block_f32(UnaryOp op); UnaryBlock unary_block_f64(UnaryOp op);
-                        BinaryBlocks binary_blocks(BinaryOp op, DType type);
-                        BinaryBlocks binary_blocks_f32(BinaryOp op);
-                        BinaryBlocks binary_blocks_f64(BinaryOp op);
-                        TernaryBlock ternary_block(TernaryOp op, DType type);
-                        UnaryBlock convert_block(DType from, DType to);
-                        TernaryBlock where_block(int64_t element_size);)
+TESSERA_DECLARE_PER_ISA(
+    UnaryBlock unary_block(UnaryOp op, DType type); UnaryBlock unary_block_f32(UnaryOp op);
+    UnaryBlock unary_block_f64(UnaryOp op); BinaryBlocks binary_blocks(BinaryOp op, DType type);
+    BinaryBlocks binary_blocks_f32(BinaryOp op); BinaryBlocks binary_blocks_f64(BinaryOp op);
+    TernaryBlock ternary_block(TernaryOp op, DType type); GradientBlock gelu_gradient_block(DType type);
+    UnaryBlock convert_block(DType from, DType to); TernaryBlock where_block(int64_t element_size);)
 
 }  // namespace tessera::kernels::cpu

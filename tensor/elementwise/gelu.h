@@ -54,4 +54,25 @@ TESSERA_ELEMENT double gelu_backward(double x, double dy) {
   return dy * fma(x, density, cumulative);
 }
 
+/// A function's value at x, and dy times its derivative there.
+template <class T>
+struct ValueAndGradient {
+  T value, gradient;
+};
+
+/// gelu(x) and gelu_backward(x, dy), the same bits, for one exponential.
+TESSERA_ELEMENT ValueAndGradient<float> gelu_with_gradient(float x, float dy) {
+  float a = abs(x);
+  a = a > gelu_reach ? gelu_reach : a;
+  const float g = gaussian(a), ratio = normal_tail_ratio(a);
+  const float positive = x > 0.0f ? x : x * 0.0f;
+  const float s = g * fma(a, -0.39894228040143267794f, ratio);
+  return {fma(-a * g, ratio, positive), dy * (x > 0.0f ? 1.0f - s : s)};
+}
+TESSERA_ELEMENT ValueAndGradient<double> gelu_with_gradient(double x, double dy) {
+  const double cumulative = 0.5 * (1.0 + erf(x * 0.70710678118654752440));
+  const double density = 0.39894228040143267794 * exp(-0.5 * x * x);
+  return {0.5 * x * (1.0 + erf(x * 0.70710678118654752440)), dy * fma(x, density, cumulative)};
+}
+
 TESSERA_ELEMENTWISE_END

@@ -161,19 +161,22 @@ void matmul_accumulate(const Tensor& out, const Tensor& a, const Tensor& b) {
   into("matmul_accumulate", out, a, b, true);
 }
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  require<ShapeError>(x.defined() && weight.defined() && x.rank() >= 1 && weight.rank() == 2,
-                      "linear: expected x (..., in) and a weight (out, in), got ", describe(x), " and ",
+void check_linear(const char* name, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  require<ShapeError>(x.defined() && weight.defined() && x.rank() >= 1 && weight.rank() == 2, name,
+                      ": expected x (..., in) and a weight (out, in), got ", describe(x), " and ",
                       describe(weight));
-  require<ShapeError>(x.size(-1) == weight.size(1), "linear: input has ", x.size(-1),
+  require<ShapeError>(x.size(-1) == weight.size(1), name, ": input has ", x.size(-1),
                       " features, the weight ", weight.shape(), " takes ", weight.size(1), "; x is ",
                       describe(x));
-  if (bias.defined()) {
-    require<ShapeError>(bias.rank() == 1 && bias.size(0) == weight.size(0), "linear: the weight ",
-                        weight.shape(), " takes a bias of ", weight.size(0), ", got ", describe(bias));
-    require_same_dtype("linear", {&weight, &bias});
-    common_device("linear", {&x, &weight, &bias});
-  }
+  if (!bias.defined()) return;
+  require<ShapeError>(bias.rank() == 1 && bias.size(0) == weight.size(0), name, ": the weight ",
+                      weight.shape(), " takes a bias of ", weight.size(0), ", got ", describe(bias));
+  require_same_dtype(name, {&weight, &bias});
+  common_device(name, {&x, &weight, &bias});
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check_linear("linear", x, weight, bias);
   const Product p = product_of("linear", x, weight.transpose(0, 1));
   const Tensor out = Tensor::empty(matrix_shape(p.batch, p.m, p.n), x.dtype(), p.device);
   run(p, bias.defined() ? bias.contiguous() : bias, out, false);

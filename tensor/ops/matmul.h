@@ -32,5 +32,9 @@ void matmul_accumulate(const Tensor& out, const Tensor& a, const Tensor& b);
 /// leading dimensions.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
 
+/// Throws, naming `name`, unless the operands of a linear layer fit each other: ShapeError; for a bias of
+/// another dtype DTypeError, on another device DeviceError.
+void check_linear(const char* name, const Tensor& x, const Tensor& weight, const Tensor& bias);
+
 }  // namespace ops
 }  // namespace tessera

@@ -1,9 +1,19 @@
+#include "autograd/functions/activation_linear.h"
 #include "autograd/functions/matmul.h"
 
 #include "autograd/functions/view.h"
 #include "tests/ops/table.h"
 
 namespace tessera::test {
+namespace {
+
+Activation activation_named(const std::string& name) {
+  for (Activation f : {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::silu})
+    if (to_string(f) == name) return f;
+  throw ValueError(text("no activation is called '", name, "'"));
+}
+
+}  // namespace
 
 std::vector<OpRow> matmul_rows() {
   return {
@@ -19,6 +29,13 @@ std::vector<OpRow> matmul_rows() {
       {.name = "linear",
        .family = "matmul",
        .call = [](const Given& g) { return linear(g[0], g[1], g.optional(2)); }},
+      {.name = "activation_linear",
+       .family = "matmul",
+       .call =
+           [](const Given& g) {
+             return activation_linear(activation_named(g.text("activation")), g[0], g[1], g.optional(2));
+           }},
+      {.name = "activation", .tested_in = "tests/tensor/activation_linear_test.cpp"},
   };
 }
 

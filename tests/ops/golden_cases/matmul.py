@@ -52,3 +52,26 @@ def record(family):
     family.case("linear", "no_bias", F.linear, [family.normal(2, 3, 4), family.normal(5, 4)])
     family.case("linear", "matrix", F.linear, [family.normal(6, 4), family.normal(5, 4), family.normal(5)])
     family.case("linear", "vector", F.linear, [family.normal(4), family.normal(5, 4), family.normal(5)])
+    # activation_linear: linear of f(x).
+    activations = {
+        "gelu": F.gelu,
+        "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+        "relu": F.relu,
+        "silu": F.silu,
+    }
+    for name, f in activations.items():
+        family.case(
+            "activation_linear",
+            name,
+            lambda x, w, b, activation, f=f: F.linear(f(x), w, b),
+            [family.normal(2, 3, 4), family.normal(5, 4), family.normal(5)],
+            activation=name,
+        )
+    for case, shape in [("no_bias", (6, 4)), ("vector", (4,))]:
+        family.case(
+            "activation_linear",
+            case,
+            lambda x, w, activation: F.linear(F.gelu(x), w),
+            [family.normal(*shape), family.normal(5, 4)],
+            activation="gelu",
+        )

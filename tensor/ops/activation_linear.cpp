@@ -1,0 +1,120 @@
+#include "tensor/ops/activation_linear.h"
+
+#include "tensor/cost.h"
+#include "tensor/cpu/activation_linear.h"
+#include "tensor/ops/binary.h"
+#include "tensor/ops/kernel.h"
+#include "tensor/ops/matmul.h"
+#include "tensor/ops/unary.h"
+
+namespace tessera {
+
+const char* to_string(Activation activation) {
+  switch (activation) {
+    case Activation::gelu_tanh:
+      return "gelu_tanh";
+    case Activation::relu:
+      return "relu";
+    case Activation::silu:
+      return "silu";
+    default:
+      return "gelu";
+  }
+}
+
+namespace ops {
+namespace {
+
+constexpr Kernel<void(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                      const Tensor& out)>
+    forward_kernel{"activation_linear", &kernels::cpu::activation_linear, nullptr};
+constexpr Kernel<void(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
+                      const ActivationLinearGradients& out)>
+    backward_kernel{"activation_linear_backward", &kernels::cpu::activation_linear_backward, nullptr};
+
+UnaryOp op_of(Activation f) {
+  switch (f) {
+    case Activation::gelu_tanh:
+      return UnaryOp::gelu_tanh;
+    case Activation::relu:
+      return UnaryOp::relu;
+    case Activation::silu:
+      return UnaryOp::silu;
+    default:
+      return UnaryOp::gelu;
+  }
+}
+
+BinaryOp derivative_of(Activation f) {
+  switch (f) {
+    case Activation::gelu_tanh:
+      return BinaryOp::gelu_tanh_backward;
+    case Activation::relu:
+      return BinaryOp::relu_backward;
+    case Activation::silu:
+      return BinaryOp::silu_backward;
+    default:
+      return BinaryOp::gelu_backward;
+  }
+}
+
+/// The fused kernels take f32 and f64 on the CPU; everywhere else the parts are run one after the other.
+bool fused(const Tensor& x, const Tensor& weight) {
+  const bool wide = x.dtype() == f32 || x.dtype() == f64;
+  return wide && !x.device().is_cuda() && x.numel() > 0 && weight.numel() > 0;
+}
+
+/// (rows, n) of (..., n).
+Tensor matrix_of(const Tensor& x) {
+  const int64_t n = x.size(-1);
+  return x.contiguous().view({n == 0 ? 0 : x.numel() / n, n});
+}
+
+/// dW by the parts; the activated input lives as long as this call.
+void composed_weight_gradient(Activation f, const Tensor& dy, const Tensor& x,
+                              const ActivationLinearGradients& out) {
+  const Tensor activated = activation(f, x), arriving = dy.transpose(0, 1);
+  out.add_to_weight ? matmul_accumulate(out.weight, arriving, activated)
+                    : matmul_out(out.weight, arriving, activated);
+}
+
+}  // namespace
+
+Tensor activation(Activation f, const Tensor& x) {
+  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  unary_out(op_of(f), x, y);
+  return y;
+}
+
+Tensor activation_linear(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check_linear("activation_linear", x, weight, bias);
+  if (!fused(x, weight)) return linear(activation(f, x), weight, bias);
+  const Device device = common_device("activation_linear", {&x, &weight});
+  Shape shape = x.shape();
+  shape[shape.rank() - 1] = weight.size(0);
+  const Tensor y = Tensor::empty(shape, x.dtype(), device);
+  count_flops(2 * x.numel() * weight.size(0));
+  forward_kernel(device, f, matrix_of(x), weight.contiguous(), bias.defined() ? bias.contiguous() : bias,
+                 matrix_of(y));
+  return y;
+}
+
+void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
+                                const ActivationLinearGradients& out) {
+  const Tensor arriving = matrix_of(dy), from = matrix_of(x);
+  if (fused(x, weight) && (!out.weight.defined() || out.weight.dtype() == x.dtype())) {
+    const Device device = common_device("activation_linear_backward", {&dy, &x, &weight});
+    count_flops(2 * from.numel() * weight.size(0) * (out.x.defined() + out.weight.defined()));
+    ActivationLinearGradients matrices = out;
+    if (out.x.defined()) matrices.x = matrix_of(out.x);
+    backward_kernel(device, f, arriving, from, weight.contiguous(), matrices);
+  } else {
+    if (out.x.defined()) binary_out(derivative_of(f), x, matmul(arriving, weight).view(x.shape()), out.x);
+    if (out.weight.defined()) composed_weight_gradient(f, arriving, from, out);
+  }
+  for (const Tensor* written : {&out.x, &out.weight})
+    if (written->defined()) written->bump_version();
+}
+
+}  // namespace ops
+}  // namespace tessera
