@@ -1,15 +1,14 @@
 #include "tensor/parallel.h"
 
-#include <sched.h>
-
 #include <algorithm>
-#include <exception>
+#include <cstdlib>
+#include <memory>
 
+#include "tensor/cores.h"
 #include "tensor/error.h"
+#include "tensor/memory/account.h"
+#include "tensor/thread_team.h"
 
-#if defined(_OPENMP)
-#include <omp.h>
-#endif
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
@@ -17,14 +16,8 @@
 namespace tessera {
 namespace {
 
-int available_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return 1;
-}
-
-thread_local int thread_count = 0;                           // 0: not set in this thread yet
-[[maybe_unused]] thread_local bool inside_parallel = false;  // unused without OpenMP
+thread_local int thread_count = 0;  // 0: not set in this thread yet
+thread_local bool inside_parallel = false;
 thread_local bool denormals_flushed = false;
 
 void flush_denormals() {
@@ -37,6 +30,44 @@ void flush_denormals() {
 #endif
 }
 
+int default_threads() {
+  const char* const asked = std::getenv("TESSERA_NUM_THREADS");
+  return asked ? parse_thread_count(asked) : available_cores();
+}
+
+/// Marks the calling thread as one that computes a part, while it lives.
+class InsideParallel {
+ public:
+  InsideParallel() { inside_parallel = true; }
+  ~InsideParallel() { inside_parallel = false; }
+  InsideParallel(const InsideParallel&) = delete;
+  InsideParallel& operator=(const InsideParallel&) = delete;
+};
+
+/// A thread's team, and whether the thread is past the end of it.
+struct TeamHolder {
+  std::unique_ptr<ThreadTeam> team;
+  ~TeamHolder();
+};
+thread_local bool team_ended = false;
+thread_local TeamHolder team_holder;
+
+TeamHolder::~TeamHolder() {
+  team_ended = true;
+}
+
+/// This thread's team, of `threads` threads; null once the thread has ended it: static objects may compute in
+/// their destructors.
+ThreadTeam* team_of(int threads) {
+  if (team_ended) return nullptr;
+  std::unique_ptr<ThreadTeam>& team = team_holder.team;
+  if (!team || team->threads() != threads || team->lost_to_fork()) {
+    team.reset();
+    team = std::make_unique<ThreadTeam>(threads);
+  }
+  return team.get();
+}
+
 }  // namespace
 
 void enter_compute_thread() {
@@ -47,8 +78,8 @@ void enter_compute_thread() {
 
 int num_threads() {
   if (thread_count == 0) {
-    static const int cores = available_cores();
-    thread_count = cores;
+    static const int threads = default_threads();
+    thread_count = threads;
   }
   return thread_count;
 }
@@ -58,33 +89,30 @@ void set_num_threads(int threads) {
   thread_count = threads;
 }
 
-void parallel_for(int64_t n, [[maybe_unused]] int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
+void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
   if (n <= 0) return;
   enter_compute_thread();
-#if defined(_OPENMP)
-  const int64_t parts =
-      std::min<int64_t>(num_threads(), std::max<int64_t>(1, n / std::max<int64_t>(grain, 1)));
-  if (parts > 1 && !inside_parallel) {
-    std::exception_ptr failure;
-#pragma omp parallel num_threads(static_cast <int>(parts))
-    {
-      enter_compute_thread();
-      inside_parallel = true;
-      const int64_t count = omp_get_num_threads(), part = omp_get_thread_num();
-      try {
-        const int64_t begin = n * part / count, end = n * (part + 1) / count;
-        if (begin < end) body(begin, end);
-      } catch (...) {
-#pragma omp critical(tessera_parallel_failure)
-        if (!failure) failure = std::current_exception();
-      }
-      inside_parallel = false;
-    }
-    if (failure) std::rethrow_exception(failure);
+  const int threads = num_threads();
+  const int64_t parts = std::min<int64_t>(threads, n / std::max<int64_t>(grain, 1));
+  if (parts <= 1 || inside_parallel) return body(0, n);
+
+  const MemoryScopes memory = current_memory_scopes();
+  const auto run_part = [&](int part) { body(n * part / parts, n * (part + 1) / parts); };
+  ThreadTeam* const team = team_of(threads);
+  const InsideParallel scope;
+  if (!team) {
+    for (int part = 0; part < parts; ++part) run_part(part);
     return;
   }
-#endif
-  body(0, n);
+  team->run(static_cast<int>(parts), [&](int part) {
+    if (part > 0) {
+      enter_compute_thread();
+      adopt_memory_scopes(memory);
+      thread_count = threads;
+      inside_parallel = true;
+    }
+    run_part(part);
+  });
 }
 
 }  // namespace tessera

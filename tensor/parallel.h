@@ -6,15 +6,19 @@
 
 namespace tessera {
 
-/// Threads that `parallel_for` uses when called from this thread (a rank's own setting). Default: the cores
-/// this process may run on.
+/// Threads that `parallel_for` uses when called from this thread (a rank's own setting). Default: the
+/// environment variable TESSERA_NUM_THREADS, or else `available_cores()`. Throws ConfigError where the
+/// variable holds no number from 1 to 4096.
 int num_threads();
-/// Sets `num_threads` for this thread and for those that inherit its setting. Throws ValueError below 1.
+/// Sets `num_threads` for this thread. More threads than processors are allowed. Throws ValueError below 1.
 void set_num_threads(int threads);
 
-/// The one entry to OpenMP. Calls `body(begin, end)` over a static split of [0, n) into at most
+/// The one entry to threads. Calls `body(begin, end)` over a static split of [0, n) into at most
 /// `num_threads()` contiguous parts of at least `grain` elements; in the calling thread when one part is
-/// enough or when already inside a `parallel_for`. An exception from a part is rethrown here. Every computing
+/// enough or when already inside a `parallel_for`. The split depends on n, grain and `num_threads()` alone,
+/// and part i always goes to the same thread. Every calling thread has a team of its own
+/// (tensor/thread_team.h), made at the first loop that needs one, whose threads allocate in the caller's
+/// memory account and category. The exception of the first part that failed is rethrown here. Every computing
 /// thread flushes denormals to zero.
 void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t begin, int64_t end)> body);
 

@@ -2,7 +2,6 @@
 
 #include "tensor/cpu/scratch.h"
 #include "tensor/cpu/transpose.h"
-#include "tensor/parallel.h"
 
 #if defined(TESSERA_WITH_ONEDNN)
 
@@ -67,13 +66,13 @@ OneDnn& onednn() {
   return instance;
 }
 
-/// oneDNN asks OpenMP how many threads it may take: so many while this lives.
-class ThreadsScope {
+/// oneDNN asks OpenMP how many threads it may take: one while this lives, the calling one. Threads are ours.
+class SingleThreadScope {
  public:
-  explicit ThreadsScope(int threads) : previous_(omp_get_max_threads()) { omp_set_num_threads(threads); }
-  ~ThreadsScope() { omp_set_num_threads(previous_); }
-  ThreadsScope(const ThreadsScope&) = delete;
-  ThreadsScope& operator=(const ThreadsScope&) = delete;
+  SingleThreadScope() : previous_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~SingleThreadScope() { omp_set_num_threads(previous_); }
+  SingleThreadScope(const SingleThreadScope&) = delete;
+  SingleThreadScope& operator=(const SingleThreadScope&) = delete;
 
  private:
   int previous_;
@@ -111,7 +110,7 @@ void append(Key& key, const Tensor& x) {
 Product& product_for(OneDnn& dnn, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
                      bool accumulate) {
   thread_local Key key;
-  key.assign({accumulate, a.rank(), num_threads()});
+  key.assign({accumulate, a.rank()});
   for (const Tensor* x : {&a, &b, &bias, &out}) append(key, *x);
   if (Product* product = dnn.find(key)) return *product;
 
@@ -172,7 +171,7 @@ void gemm_onednn_f32(const Gemm<float>& gemm) {
     product.b_transposed = false;
     return gemm_onednn_f32(product);
   }
-  ThreadsScope threads(1);
+  const SingleThreadScope scope;
   const dnnl::status status =
       dnnl::sgemm(gemm.a_transposed ? 'T' : 'N', gemm.b_transposed ? 'T' : 'N', gemm.m, gemm.n, gemm.k, 1.0f,
                   gemm.a, gemm.lda, gemm.b, gemm.ldb, gemm.accumulate ? 1.0f : 0.0f, gemm.c, gemm.ldc);
@@ -183,7 +182,7 @@ void gemm_onednn_f32(const Gemm<float>& gemm) {
 
 void matmul_onednn_bf16(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
                         bool accumulate) {
-  ThreadsScope threads(num_threads());
+  const SingleThreadScope scope;
   OneDnn& dnn = onednn();
   Product& product = product_for(dnn, a, b, bias, out, accumulate);
   const auto& description = product.description;

@@ -115,4 +115,17 @@ CategoryScope::~CategoryScope() {
   category_slot = previous_;
 }
 
+MemoryScopes current_memory_scopes() {
+  return {account_slot(), meta_account_slot(), category_slot};
+}
+
+void adopt_memory_scopes(const MemoryScopes& scopes) {
+  // Comparing first spares the reference count, which all threads of a rank would otherwise write to.
+  intrusive_ptr<MemoryAccount>& account = account_slot();
+  if (account.get() != scopes.account.get()) account = scopes.account;
+  intrusive_ptr<MemoryAccount>& meta_account = meta_account_slot();
+  if (meta_account.get() != scopes.meta_account.get()) meta_account = scopes.meta_account;
+  category_slot = scopes.category;
+}
+
 }  // namespace tessera

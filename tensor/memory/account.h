@@ -106,4 +106,15 @@ class CategoryScope {
   MemoryCategory previous_;
 };
 
+/// Where a thread's allocations are entered: what a thread hands to those that compute for it.
+struct MemoryScopes {
+  const intrusive_ptr<MemoryAccount>& account;
+  const intrusive_ptr<MemoryAccount>& meta_account;
+  MemoryCategory category;
+};
+/// The scopes of this thread, as references into it.
+MemoryScopes current_memory_scopes();
+/// Makes `scopes` this thread's own, until others are adopted. Costs next to nothing when they already are.
+void adopt_memory_scopes(const MemoryScopes& scopes);
+
 }  // namespace tessera

@@ -129,19 +129,6 @@ TEST_CASE("meta: shapes without bytes, counted in an account of their own") {
   CHECK(real->total().peak == 0);
 }
 
-TEST_CASE("parallel_for: covers the range once, carries exceptions, flushes denormals in every thread") {
-  set_num_threads(2);
-  std::vector<int> seen(1000);
-  parallel_for(1000, 1, [&](int64_t begin, int64_t end) {
-    volatile float tiny = 1e-30f;
-    const float product = tiny * 1e-15f;
-    for (int64_t i = begin; i < end; ++i) seen[i] += product == 0.0f ? 1 : 100;
-  });
-  for (int count : seen) CHECK(count == 1);
-  CHECK_THROWS_AS(parallel_for(10, 1, [](int64_t, int64_t) { throw ValueError("from a part"); }), ValueError);
-  CHECK_THROWS_AS(set_num_threads(0), ValueError);
-}
-
 TEST_CASE("version counter: shared by views, own where asked") {
   const Tensor x = Tensor::zeros({4}, f32);
   const Tensor view = x.slice(0, 0, 2);

@@ -49,7 +49,6 @@ Json::Value describe_build() {
   v["type"] = build::type;
   v["compiler"] = build::compiler;
   v["system"] = build::system;
-  v["openmp"] = build::with_openmp;
   v["onednn"] = build::with_onednn;
   v["cuda"] = build::with_cuda;
   return v;

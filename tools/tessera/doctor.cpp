@@ -56,9 +56,6 @@ FindingGroup examine_build() {
   add("Tessera", text(TESSERA_VERSION, ", ", build::type, ", ", build::compiler, ", ", build::system),
       std::string(build::type) == "Release" ? "" : "slow: configure with `cmake --preset release` to train");
   add("kernels for", build::isas, "");
-  add("OpenMP", build::with_openmp ? "built in" : "absent",
-      build::with_openmp ? ""
-                         : "every operation runs on one thread: install libgomp (g++) and configure again");
   add("Eigen", build::eigen_version, "");
   add("oneDNN", build::with_onednn ? build::onednn_version : "absent",
       build::with_onednn ? ""

@@ -1,0 +1,95 @@
+#include "tensor/cores.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tensor/error.h"
+
+namespace tessera {
+namespace {
+
+using std::filesystem::path;
+
+/// "100000 50000" or "max 100000" in one group's cpu.max.
+std::optional<double> limit_v2(const path& group) {
+  std::ifstream file(group / "cpu.max");
+  double quota = 0, period = 0;
+  if (!(file >> quota >> period) || quota <= 0 || period <= 0) return std::nullopt;  // "max" is no number
+  return quota / period;
+}
+
+/// One group's two files of version 1; a quota of -1 is none.
+std::optional<double> limit_v1(const path& group) {
+  std::ifstream quota_file(group / "cpu.cfs_quota_us"), period_file(group / "cpu.cfs_period_us");
+  double quota = 0, period = 0;
+  if (!(quota_file >> quota) || !(period_file >> period) || quota <= 0 || period <= 0) return std::nullopt;
+  return quota / period;
+}
+
+bool names_cpu(const std::string& controllers) {
+  return ("," + controllers + ",").find(",cpu,") != std::string::npos;
+}
+
+/// The smallest limit from `group` (absolute within its hierarchy) up to `root`. A container often sees only
+/// its own group, as the root, under a path of the host: what is not there is passed over.
+void tighten(std::optional<double>& limit, const path& root, const path& group,
+             std::optional<double> (*read)(const path&)) {
+  for (path at = group.relative_path();; at = at.parent_path()) {
+    if (const auto here = read(root / at)) limit = limit ? std::min(*limit, *here) : *here;
+    if (at.empty()) return;
+  }
+}
+
+}  // namespace
+
+std::optional<double> cgroup_cpu_limit(const std::string& membership, const std::string& mount) {
+  std::optional<double> limit;
+  std::ifstream file(membership);
+  for (std::string line; std::getline(file, line);) {  // "hierarchy:controllers:path"
+    const size_t first = line.find(':');
+    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const path group = path(line.substr(second + 1)).lexically_normal();
+    if (controllers.empty()) {
+      for (const char* root : {"", "unified"}) tighten(limit, path(mount) / root, group, limit_v2);
+    } else if (names_cpu(controllers)) {
+      for (const std::string& root : {controllers, std::string("cpu")})
+        tighten(limit, path(mount) / root, group, limit_v1);
+    }
+  }
+  return limit;
+}
+
+int affinity_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return 1;
+}
+
+int available_cores() {
+  static const int cores = [] {
+    const std::optional<double> limit = cgroup_cpu_limit();
+    const double most = affinity_cores();
+    return static_cast<int>(std::max(1.0, std::min(most, limit ? std::ceil(*limit) : most)));
+  }();
+  return cores;
+}
+
+int parse_thread_count(std::string_view value) {
+  int threads = 0;
+  const char* const last = value.data() + value.size();
+  const auto [end, error] = std::from_chars(value.data(), last, threads);
+  require<ConfigError>(error == std::errc() && end == last && threads >= 1 && threads <= 4096,
+                       "TESSERA_NUM_THREADS: expected a number of threads from 1 to 4096, got '", value, "'");
+  return threads;
+}
+
+}  // namespace tessera

@@ -1,0 +1,77 @@
+#include "tensor/wait_word.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <chrono>
+
+namespace tessera {
+namespace {
+
+/// About what going to sleep and being woken costs: waiting so long before sleeping wastes at most as much
+/// again.
+constexpr std::chrono::microseconds spin_time{50};
+/// Looks at the number between two looks at the clock.
+constexpr int looks = 32;
+
+void pause_briefly() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+void futex(std::atomic<uint32_t>& word, int operation, uint32_t value) {
+  static_assert(sizeof word == sizeof value);
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), operation, value, nullptr, nullptr, 0);
+}
+
+}  // namespace
+
+void WaitWord::wake() {
+  if (asleep_.load()) futex(value_, FUTEX_WAKE_PRIVATE, 1);
+}
+
+// The waiter announces its sleep and then looks at the number once more; whoever changes the number does so
+// and then looks for a sleeper. In the one order of all sequentially consistent operations at least one of
+// them sees the other, so no wake-up is lost.
+
+void WaitWord::set(uint32_t value) {
+  value_.store(value);
+  wake();
+}
+
+void WaitWord::count_down() {
+  if (value_.fetch_sub(1) == 1) wake();
+}
+
+template <class Done>
+uint32_t WaitWord::wait(Done done, bool spin) {
+  uint32_t now = value();
+  if (done(now)) return now;
+  if (spin) {
+    const auto deadline = std::chrono::steady_clock::now() + spin_time;
+    do {
+      for (int look = 0; look < looks; ++look) {
+        if (done(now = value())) return now;
+        pause_briefly();
+      }
+    } while (std::chrono::steady_clock::now() < deadline);
+  }
+  asleep_.store(true);
+  while (!done(now = value_.load())) futex(value_, FUTEX_WAIT_PRIVATE, now);
+  asleep_.store(false, std::memory_order_relaxed);
+  return now;
+}
+
+uint32_t WaitWord::wait_while(uint32_t value, bool spin) {
+  return wait([value](uint32_t now) { return now != value; }, spin);
+}
+
+void WaitWord::wait_for_zero(bool spin) {
+  wait([](uint32_t now) { return now == 0; }, spin);
+}
+
+}  // namespace tessera

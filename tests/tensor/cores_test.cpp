@@ -1,0 +1,107 @@
+#include "tensor/cores.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "tensor/error.h"
+
+namespace tessera {
+namespace {
+
+/// A folder of files that the system would show, gone with the object.
+class FakeSystem {
+ public:
+  FakeSystem() {
+    std::string name = (std::filesystem::temp_directory_path() / "tessera_cores_XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    root_ = name;
+  }
+  ~FakeSystem() { std::filesystem::remove_all(root_); }
+
+  FakeSystem& write(const std::string& path, const std::string& content) {
+    std::filesystem::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << content;
+    return *this;
+  }
+  std::optional<double> limit() const {
+    return cgroup_cpu_limit((root_ / "membership").string(), (root_ / "mount").string());
+  }
+
+ private:
+  std::filesystem::path root_;
+};
+
+}  // namespace
+
+TEST_CASE("cores: at least one, no more than the affinity mask allows") {
+  CHECK(available_cores() >= 1);
+  CHECK(available_cores() <= affinity_cores());
+}
+
+TEST_CASE("cores: no limit where there are no control groups, or none sets one") {
+  CHECK(FakeSystem().limit() == std::nullopt);
+  CHECK(FakeSystem().write("membership", "0::/\n").limit() == std::nullopt);
+  CHECK(FakeSystem().write("membership", "0::/\n").write("mount/cpu.max", "max 100000\n").limit() ==
+        std::nullopt);
+  CHECK(FakeSystem()
+            .write("membership", "4:cpu,cpuacct:/\n")
+            .write("mount/cpu,cpuacct/cpu.cfs_quota_us", "-1\n")
+            .write("mount/cpu,cpuacct/cpu.cfs_period_us", "100000\n")
+            .limit() == std::nullopt);
+  CHECK(FakeSystem().write("membership", "nonsense\n\n:\n").write("mount/cpu.max", "what?").limit() ==
+        std::nullopt);
+}
+
+TEST_CASE("cores: version 2, the smallest limit on the way up") {
+  FakeSystem system;
+  system.write("membership", "0::/slice/job\n").write("mount/slice/job/cpu.max", "300000 100000\n");
+  CHECK(system.limit() == 3.0);
+  system.write("mount/slice/cpu.max", "150000 100000\n");
+  CHECK(system.limit() == 1.5);
+  system.write("mount/cpu.max", "max 100000\n");
+  CHECK(system.limit() == 1.5);
+  system.write("mount/slice/job/cpu.max", "25000 50000\n");
+  CHECK(system.limit() == 0.5);
+}
+
+TEST_CASE("cores: a container that sees its own group as the root, under the host's path") {
+  CHECK(FakeSystem()
+            .write("membership", "0::/system.slice/docker-1234.scope\n")
+            .write("mount/cpu.max", "200000 100000")
+            .limit() == 2.0);
+  CHECK(FakeSystem()
+            .write("membership", "5:memory:/docker/1\n4:cpuacct,cpu:/docker/1\n0::/docker/1\n")
+            .write("mount/cpu/cpu.cfs_quota_us", "250000\n")
+            .write("mount/cpu/cpu.cfs_period_us", "100000\n")
+            .limit() == 2.5);
+}
+
+TEST_CASE("cores: version 1 beside version 2's unified hierarchy") {
+  FakeSystem system;
+  system.write("membership", "3:cpuset:/a\n1:cpu:/a/b\n0::/c\n")
+      .write("mount/cpu/a/b/cpu.cfs_quota_us", "400000")
+      .write("mount/cpu/a/b/cpu.cfs_period_us", "100000");
+  CHECK(system.limit() == 4.0);
+  system.write("mount/cpuset/a/cpu.cfs_quota_us", "1").write("mount/cpuset/a/cpu.cfs_period_us", "100000");
+  CHECK(system.limit() == 4.0);
+  system.write("mount/unified/c/cpu.max", "100000 100000");
+  CHECK(system.limit() == 1.0);
+}
+
+TEST_CASE("cores: a number of threads is a whole one, from 1 to 4096") {
+  CHECK(parse_thread_count("1") == 1);
+  CHECK(parse_thread_count("17") == 17);
+  CHECK(parse_thread_count("4096") == 4096);
+  for (const char* wrong : {"", "0", "-1", "two", "2x", " 2", "2.5", "99999999999", "4097"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_AS(parse_thread_count(wrong), ConfigError);
+  }
+}
+
+}  // namespace tessera
