@@ -168,6 +168,7 @@ void Module::require_free_name(const std::string& name) const {
 
 Variable& Module::parameter(const std::string& name, const Shape& shape, init::Program program, DType dtype) {
   require_free_name(name);
+  const CategoryScope category(MemoryCategory::parameter);  // on meta, for a plan; materialize does as much
   slots_.push_back({.name = name,
                     .variable = Variable::parameter(Tensor::empty(shape, dtype, meta()), true, name),
                     .program = std::move(program)});
@@ -185,6 +186,7 @@ Variable& Module::share_parameter(const std::string& name, const Variable& share
 Variable& Module::buffer(const std::string& name, const Shape& shape, init::Program program, DType dtype,
                          bool persistent) {
   require_free_name(name);
+  const CategoryScope category(MemoryCategory::parameter);
   slots_.push_back({.name = name,
                     .variable = Variable::parameter(Tensor::empty(shape, dtype, meta()), false, name),
                     .program = std::move(program),

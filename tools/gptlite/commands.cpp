@@ -94,9 +94,14 @@ void run_info(const InfoFlags& flags, Console console) {
   const int64_t vocabulary = flags.vocabulary.value_or(model_vocabulary(name, 65));
   const models::Preset recipe = resolve_model(flags.model, models::preset(name, vocabulary));
   const int64_t batch = flags.batch_size.value_or(recipe.batch_size);
-  require<ConfigError>(batch >= 1, "--batch-size ", batch, ": expected 1 or more");
   const models::GptOptions& m = recipe.model;
-  const Plan plan = plan_step(m, batch);
+  Run run;
+  run.recipe = recipe;
+  run.recipe.batch_size = batch;
+  run.micro_batch_size = flags.micro_batch_size.value_or(batch);
+  run.dtype = flags.dtype;
+  check(run);
+  const Plan plan = plan_step(run);
   console.out << name << ": " << m.layers << " layers, " << m.heads << " heads, " << m.width
               << " wide, block " << m.block_size << ", vocabulary " << m.vocabulary << ", dropout "
               << m.dropout << (m.tie_weights ? ", head tied to the token embedding" : ", head of its own")

@@ -19,13 +19,19 @@ std::string one_line(const Json::Value& value) {
   return Json::writeString(builder, value);
 }
 
+Json::Value by_category(const std::array<int64_t, memory_categories>& bytes) {
+  Json::Value v(Json::objectValue);
+  for (int c = 0; c < memory_categories; ++c)
+    v[to_string(static_cast<MemoryCategory>(c))] = Json::Int64(bytes[c]);
+  return v;
+}
+
+/// The peak of each, which need not be those of one moment.
 Json::Value memory_by_category() {
-  Json::Value bytes(Json::objectValue);
-  for (int c = 0; c < memory_categories; ++c) {
-    const auto category = static_cast<MemoryCategory>(c);
-    bytes[to_string(category)] = Json::Int64(current_account()->count(category).peak);
-  }
-  return bytes;
+  std::array<int64_t, memory_categories> bytes{};
+  for (int c = 0; c < memory_categories; ++c)
+    bytes[c] = current_account()->count(static_cast<MemoryCategory>(c)).peak;
+  return by_category(bytes);
 }
 
 Json::Value describe_model(const models::GptOptions& m) {
@@ -150,8 +156,12 @@ void MetricsFile::end(const RunMetrics& m) {
   v["val_loss"] = or_null(m.validation_loss);
   v["tokens_per_second"] = m.tokens_per_second;
   v["seconds"] = m.seconds;
-  v["memory_peak"] = Json::Int64(current_account()->total().peak);
+  v["memory_peak"] = Json::Int64(m.measured.total);
   v["memory_by_category"] = memory_by_category();
+  v["memory_at_peak"] = by_category(m.measured.by_category);
+  v["memory_planned"] = Json::Int64(m.planned.total);
+  v["memory_planned_at_peak"] = by_category(m.planned.by_category);
+  v["peak_rss_bytes"] = Json::Int64(peak_resident_bytes());
   write(v);
 }
 

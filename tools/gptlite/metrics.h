@@ -7,6 +7,7 @@
 
 #include "data/corpus.h"
 #include "tensor/device.h"
+#include "tools/gptlite/memory_plan.h"
 #include "tools/gptlite/run.h"
 
 namespace Json {
@@ -34,6 +35,7 @@ struct RunMetrics {
   std::optional<double> validation_loss;
   double tokens_per_second = 0;  ///< over all steps but the first few, evaluation and saving left out
   double seconds = 0;
+  PeakMemory measured, planned;
 };
 
 /// The metrics file: one JSON object a line, the first {"event":"start", ...}, the last {"event":"end", ...}.

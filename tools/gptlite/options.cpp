@@ -125,6 +125,9 @@ void add_info_flags(CLI::App& command, InfoFlags& f) {
                      "tokens (default: tiny Shakespeare's 65 characters; for gpt2 50304)");
   command.add_option("--batch-size", f.batch_size,
                      "sequences of the step that is planned (default: the preset's)");
+  command.add_option("--micro-batch-size", f.micro_batch_size,
+                     "sequences computed at once; divides --batch-size (default: all)");
+  command.add_option("--dtype", f.dtype, "fp32, or bf16 for mixed precision")->capture_default_str();
 }
 
 std::set<std::string> given_flags(const CLI::App& command) {

@@ -77,7 +77,8 @@ struct EvalFlags {
 
 struct InfoFlags {
   ModelFlags model;
-  std::optional<int64_t> vocabulary, batch_size;
+  std::optional<int64_t> vocabulary, batch_size, micro_batch_size;
+  std::string dtype = "fp32";
 };
 
 void add_train_flags(CLI::App& command, TrainFlags& flags);

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include "nn/loss.h"
 #include "nn/mixed_precision.h"
 #include "tensor/error.h"
-#include "tensor/memory/account.h"
 #include "tools/gptlite/numbers.h"
 
 namespace tessera::gptlite {
@@ -14,10 +12,6 @@ namespace {
 std::string line(std::string name, const std::string& value) {
   name.resize(std::max<size_t>(name.size(), 22), ' ');
   return "  " + name + value + "\n";
-}
-
-std::string bytes_line(const std::string& name, int64_t bytes, const std::string& note = "") {
-  return line(name, scaled(static_cast<double>(bytes), "B") + (note.empty() ? "" : "  " + note));
 }
 
 /// Where the value of a field came from.
@@ -51,29 +45,18 @@ std::string course(const TrainFlags& flags, const Start& start) {
 
 }  // namespace
 
-Plan plan_step(const models::GptOptions& model, int64_t micro_batch_size, DType dtype) {
+Plan plan_step(const Run& run) {
+  const models::GptOptions& model = run.recipe.model;
   models::Gpt gpt(model);
-  if (dtype != f32) nn::use_mixed_precision(gpt, dtype);
+  if (const DType dtype = compute_dtype(run.dtype); dtype != f32) nn::use_mixed_precision(gpt, dtype);
   Plan plan;
   plan.parameters = models::parameter_count(model);
   plan.parameters_per_block = gpt.blocks[0].parameters().numel();
   plan.flops_per_token = models::flops_per_token(model);
-  plan.tokens = micro_batch_size * model.block_size;
-
-  const auto account = make_intrusive<MemoryAccount>();
-  const Shape shape{micro_batch_size, model.block_size};
-  plan.summary = nn::summary(gpt, shape);
-  {
-    const MetaAccountScope counting(account);
-    const Tensor ids = Tensor::empty(shape, i64, meta()), targets = Tensor::empty(shape, i64, meta());
-    const Variable loss = nn::cross_entropy(gpt(ids), targets);
-    plan.activation_bytes = account->total().current;
-  }
+  plan.tokens = run.micro_batch_size * model.block_size;
+  plan.summary = nn::summary(gpt, Shape{run.micro_batch_size, model.block_size});
   plan.forward_flops = plan.summary.flops;
-  plan.parameter_bytes = plan.summary.parameter_bytes;
-  const int64_t in_f32 = plan.parameters * size_of(f32);
-  plan.gradient_bytes = in_f32;
-  plan.optimizer_bytes = (dtype == f32 ? 2 : 3) * in_f32;
+  plan.memory = plan_memory(run);
   return plan;
 }
 
@@ -84,11 +67,9 @@ std::string describe(const Plan& p) {
               text(grouped(p.flops_per_token), " to train: 6 (P - positions) + 12 layers width block")) +
          line("FLOPs forward",
               text(grouped(p.forward_flops), " for ", grouped(p.tokens), " tokens, counted")) +
-         "bytes of a training step\n" + bytes_line("parameters", p.parameter_bytes) +
-         bytes_line("gradients", p.gradient_bytes) + bytes_line("optimizer state", p.optimizer_bytes) +
-         bytes_line("activations", p.activation_bytes,
-                    text("kept by the forward of ", grouped(p.tokens), " tokens")) +
-         bytes_line("together", p.total_bytes());
+         line("kept by a forward",
+              scaled(static_cast<double>(p.memory.kept_by_forward), "B") + " for its backward") +
+         "bytes at the peak of a training step\n" + describe(p.memory.peak);
 }
 
 std::string explain(const TrainFlags& flags, const Start& start) {
@@ -104,8 +85,7 @@ std::string explain(const TrainFlags& flags, const Start& start) {
   out += "recipe\n";
   add(recipe_fields(start.run));
   out += "course\n" + course(flags, start) + "plan\n";
-  return out + describe(plan_step(start.run.recipe.model, start.run.micro_batch_size,
-                                  compute_dtype(start.run.dtype)));
+  return out + describe(plan_step(start.run));
 }
 
 }  // namespace tessera::gptlite

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "nn/summary.h"
+#include "tools/gptlite/memory_plan.h"
 #include "tools/gptlite/start.h"
 
 namespace tessera::gptlite {
@@ -14,18 +15,11 @@ struct Plan {
   int64_t flops_per_token = 0;  ///< forward and backward, by nanoGPT's estimate
   int64_t tokens = 0;           ///< of a micro-batch
   int64_t forward_flops = 0;    ///< of its forward, counted
-  int64_t parameter_bytes = 0;
-  int64_t gradient_bytes = 0;
-  int64_t optimizer_bytes = 0;   ///< AdamW's two means, and in mixed precision the f32 masters
-  int64_t activation_bytes = 0;  ///< what the forward of a micro-batch keeps for its backward
+  MemoryPlan memory;
   nn::Summary summary;
-
-  int64_t total_bytes() const {
-    return parameter_bytes + gradient_bytes + optimizer_bytes + activation_bytes;
-  }
 };
 
-Plan plan_step(const models::GptOptions& model, int64_t micro_batch_size, DType dtype = f32);
+Plan plan_step(const Run& run);
 
 /// The plan's numbers, a line each.
 std::string describe(const Plan& plan);

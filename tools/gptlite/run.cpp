@@ -35,24 +35,6 @@ void check_model(const models::GptOptions& m) {
   require<ConfigError>(m.width % m.heads == 0, "--n-head ", m.heads, " does not divide --n-embd ", m.width);
 }
 
-void check_run(const Run& run) {
-  const models::Preset& r = run.recipe;
-  check_model(r.model);
-  require_range<int64_t>("--steps", r.steps, 1, 99'999'999);
-  require_range<int64_t>("--batch-size", r.batch_size, 1, 1 << 24);
-  require_range<int64_t>("--micro-batch-size", run.micro_batch_size, 1, r.batch_size);
-  require<ConfigError>(r.batch_size % run.micro_batch_size == 0, "--micro-batch-size ", run.micro_batch_size,
-                       " does not divide --batch-size ", r.batch_size);
-  require_range<double>("--lr", r.learning_rate, 0, huge);
-  require_range<double>("--min-lr", r.min_learning_rate, 0, r.learning_rate);
-  require_range<int64_t>("--warmup-steps", r.warmup_steps, 0, r.steps);
-  require_range<double>("--weight-decay", r.weight_decay, 0, huge);
-  require_fraction("--beta1", r.beta1);
-  require_fraction("--beta2", r.beta2);
-  require_range<double>("--grad-clip", r.gradient_clip, 0, huge);
-  compute_dtype(run.dtype);
-}
-
 /// The flags that are no part of a run, but of how it is watched and kept.
 void check_course(const TrainFlags& f) {
   require_range<int64_t>("--eval-interval", f.eval_interval, 0, any);
@@ -79,7 +61,7 @@ Run with_flags(Run run, const TrainFlags& f) {
   run.dtype = f.device.dtype.value_or(run.dtype);
   run.dataset = f.data.dataset.value_or(run.dataset);
   if (!f.data.data.empty()) run.data = std::filesystem::absolute(f.data.data).string();
-  check_run(run);
+  check(run);
   check_course(f);
   return run;
 }
@@ -168,6 +150,24 @@ std::vector<RunField> all_fields(const Run& run) {
 
 }  // namespace
 
+void check(const Run& run) {
+  const models::Preset& r = run.recipe;
+  check_model(r.model);
+  require_range<int64_t>("--steps", r.steps, 1, 99'999'999);
+  require_range<int64_t>("--batch-size", r.batch_size, 1, 1 << 24);
+  require_range<int64_t>("--micro-batch-size", run.micro_batch_size, 1, r.batch_size);
+  require<ConfigError>(r.batch_size % run.micro_batch_size == 0, "--micro-batch-size ", run.micro_batch_size,
+                       " does not divide --batch-size ", r.batch_size);
+  require_range<double>("--lr", r.learning_rate, 0, huge);
+  require_range<double>("--min-lr", r.min_learning_rate, 0, r.learning_rate);
+  require_range<int64_t>("--warmup-steps", r.warmup_steps, 0, r.steps);
+  require_range<double>("--weight-decay", r.weight_decay, 0, huge);
+  require_fraction("--beta1", r.beta1);
+  require_fraction("--beta2", r.beta2);
+  require_range<double>("--grad-clip", r.gradient_clip, 0, huge);
+  compute_dtype(run.dtype);
+}
+
 int64_t model_vocabulary(const std::string& preset, int64_t data_vocabulary) {
   return preset == "gpt2" ? std::max(models::gpt2().vocabulary, data_vocabulary) : data_vocabulary;
 }
@@ -224,7 +224,7 @@ Run read_run(const dist::TrainingState& state, const std::string& where) {
   visit_model(run, reader_of(state.model, where));
   visit_recipe(run, reader_of(state.run, where));
   try {
-    check_run(run);
+    check(run);
   } catch (const ConfigError& error) {
     throw CheckpointError(text(where, ": ", error.what()));
   }

@@ -48,6 +48,9 @@ std::vector<RunField> recipe_fields(const Run& run);
 /// out of range, also when it is not gptlite's.
 Run read_run(const dist::TrainingState& state, const std::string& where);
 
+/// Throws ConfigError for contradictory or out-of-range values.
+void check(const Run& run);
+
 /// f32 for "fp32", bf16 for "bf16". Throws ConfigError for another name.
 DType compute_dtype(const std::string& name);
 

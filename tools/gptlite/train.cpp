@@ -173,8 +173,13 @@ int Training::finish() {
   progress_.finish();
   const double tokens = static_cast<double>(timed_steps_ * recipe().batch_size * recipe().model.block_size);
   const double speed = timed_seconds_ > 0 ? tokens / timed_seconds_ : 0;
-  metrics_.end(
-      {.step = done_, .validation_loss = newest_, .tokens_per_second = speed, .seconds = timed_seconds_});
+  const PeakMemory measured = peak_of(*current_account()), planned = plan_memory(start_.run).peak;
+  metrics_.end({.step = done_,
+                .validation_loss = newest_,
+                .tokens_per_second = speed,
+                .seconds = timed_seconds_,
+                .measured = measured,
+                .planned = planned});
   if (!is_last()) console_.out << interrupt_.name() << ": stopped after step " << done_ << "\n";
   if (is_last() && newest_) {
     console_.out << "validation loss " << *newest_;
@@ -183,6 +188,9 @@ int Training::finish() {
     console_.out << "\n";
   }
   if (speed > 0) console_.out << grouped(static_cast<int64_t>(speed)) << " tokens a second\n";
+  console_.out << "memory at its peak      planned          measured\n"
+               << describe(planned, &measured) << "  resident, libraries included          "
+               << scaled(static_cast<double>(peak_resident_bytes()), "B") << "\n";
   profile_.finish(console_.out);
   console_.out << "saved " << start_.out << "/" << dist::step_name(saved_) << std::endl;
   return is_last() ? tools::exit_done : interrupt_.exit_status();
@@ -209,6 +217,8 @@ int Training::run() {
 
 int train(const TrainFlags& flags, Console console) {
   const Device device = apply_device(flags.device);
+  const AccountScope own(
+      make_intrusive<MemoryAccount>());  // what other runs of this process took is not ours
   Start start = make_start(flags);
   std::ostream nowhere(nullptr);
   const Console shown{flags.quiet ? nowhere : console.out, console.is_terminal};

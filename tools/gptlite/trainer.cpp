@@ -13,17 +13,16 @@
 namespace tessera::gptlite {
 namespace {
 
-Variable forward_loss(models::Gpt& gpt, const data::Batch& part) {
-  const SpanScope span(SpanKind::phase, "forward");
-  const Device device = gpt.wte.weight.device();
-  return nn::cross_entropy(gpt(part.x.to(device)), part.y.to(device));
+/// 0 for what has none.
+double number_of(const Tensor& scalar) {
+  return scalar.is_meta() ? 0.0 : scalar.item();
 }
 
 /// Forward and backward of one micro-batch, whose mean counts as `share` of the batch's. Returns its mean.
 double accumulate(models::Gpt& gpt, const data::Batch& part, double share, uint64_t seed) {
   begin_random_step(seed, part.step, part.samples);
   const Variable loss = forward_loss(gpt, part);
-  const double value = loss.item();
+  const double value = number_of(loss.value());
   require<NonFiniteError>(std::isfinite(value), "step ", part.step + 1, ": the loss is ", value,
                           "; no parameter was changed by this step");
   if (share == 1.0)
@@ -68,6 +67,12 @@ std::shared_ptr<const data::BatchSource> make_batches(const data::Corpus& corpus
           .block = run.recipe.model.block_size, .batch_size = run.recipe.batch_size, .seed = run.seed});
 }
 
+Variable forward_loss(models::Gpt& gpt, const data::Batch& part) {
+  const SpanScope span(SpanKind::phase, "forward");
+  const Device device = gpt.wte.weight.device();
+  return nn::cross_entropy(gpt(part.x.to(device)), part.y.to(device));
+}
+
 StepResult train_step(models::Gpt& gpt, optim::AdamW& adam, const data::Batch& batch, const Run& run) {
   StepResult result;
   const int64_t size = std::min(run.micro_batch_size, batch.size());
@@ -77,7 +82,7 @@ StepResult train_step(models::Gpt& gpt, optim::AdamW& adam, const data::Batch& b
     result.loss += share * accumulate(gpt, whole ? batch : batch.part(first, size), share, run.seed);
   }
   const optim::ClipCoefficient clip = clipping(adam.parameters(), run.recipe.gradient_clip, batch.step);
-  result.gradient_norm = clip.norm.item();
+  result.gradient_norm = number_of(clip.norm);
   adam.step({.clip = clip.coefficient});
   adam.zero_grad();
   return result;

@@ -22,6 +22,9 @@ optim::Schedule make_schedule(const models::Preset& recipe);
 /// Batches of the run: random windows of the training text, by (seed, step, sample).
 std::shared_ptr<const data::BatchSource> make_batches(const data::Corpus& corpus, const Run& run);
 
+/// The mean loss of a micro-batch, recorded.
+Variable forward_loss(models::Gpt& gpt, const data::Batch& part);
+
 /// What one step computed.
 struct StepResult {
   double loss = 0;           ///< mean over the batch
@@ -30,7 +33,7 @@ struct StepResult {
 
 /// One optimizer step at the optimizer's learning rate: forward and backward of the batch in micro-batches,
 /// clipping, update. Throws NonFiniteError, the parameters being as they were, when the loss or the gradient
-/// is not finite.
+/// is not finite. On meta it is a plan of the step: all numbers are 0.
 StepResult train_step(models::Gpt& gpt, optim::AdamW& adam, const data::Batch& batch, const Run& run);
 
 }  // namespace tessera::gptlite

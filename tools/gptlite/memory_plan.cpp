@@ -1,0 +1,83 @@
+#include "tools/gptlite/memory_plan.h"
+
+#include <sys/resource.h>
+
+#include <numeric>
+
+#include "nn/mixed_precision.h"
+#include "tensor/random_context.h"
+#include "tools/gptlite/numbers.h"
+#include "tools/gptlite/trainer.h"
+
+namespace tessera::gptlite {
+namespace {
+
+/// A batch as the loader makes it, without numbers.
+data::Batch meta_batch(const Run& run) {
+  const Shape shape{run.recipe.batch_size, run.recipe.model.block_size};
+  data::Batch batch{Tensor::empty(shape, i64, meta()), Tensor::empty(shape, i64, meta()), {}, {}, 0};
+  batch.samples.resize(static_cast<size_t>(run.recipe.batch_size));
+  std::iota(batch.samples.begin(), batch.samples.end(), 0);
+  batch.items.resize(batch.samples.size());
+  return batch;
+}
+
+std::string cell(const std::string& text, size_t width) {
+  return text + std::string(text.size() < width ? width - text.size() : 1, ' ');
+}
+
+std::string row(const std::string& name, int64_t planned, const int64_t* measured) {
+  std::string line = "  " + cell(name, 22) + scaled(static_cast<double>(planned), "B");
+  if (measured) line = cell(line, 40) + scaled(static_cast<double>(*measured), "B");
+  return line + "\n";
+}
+
+/// "optimizer_state" as people read it.
+std::string spoken(MemoryCategory category) {
+  std::string name = to_string(category);
+  for (char& c : name)
+    if (c == '_') c = ' ';
+  return name;
+}
+
+}  // namespace
+
+PeakMemory peak_of(const MemoryAccount& account) {
+  return {account.total().peak, account.at_peak()};
+}
+
+int64_t peak_resident_bytes() {
+  struct rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{1024} * usage.ru_maxrss;
+}
+
+MemoryPlan plan_memory(const Run& run) {
+  const RandomContextScope unchanged(random_context());
+  const auto account = make_intrusive<MemoryAccount>();
+  const MetaAccountScope counting(account);
+  models::Gpt gpt(run.recipe.model);
+  if (const DType dtype = compute_dtype(run.dtype); dtype != f32) nn::use_mixed_precision(gpt, dtype);
+  const std::unique_ptr<optim::AdamW> adam = make_optimizer(gpt, run.recipe);
+  MemoryPlan plan;
+  for (int step = 0; step < 2; ++step) train_step(gpt, *adam, meta_batch(run), run);
+  plan.peak = peak_of(*account);
+
+  const data::Batch batch = meta_batch(run);
+  const int64_t before = account->count(MemoryCategory::activation).current;
+  const Variable loss = forward_loss(gpt, batch.part(0, run.micro_batch_size));
+  plan.kept_by_forward = account->count(MemoryCategory::activation).current - before;
+  return plan;
+}
+
+std::string describe(const PeakMemory& planned, const PeakMemory* measured) {
+  std::string text;
+  for (int c = 0; c < memory_categories; ++c) {
+    if (planned.by_category[c] == 0 && !(measured && measured->by_category[c] != 0)) continue;
+    text += row(spoken(static_cast<MemoryCategory>(c)), planned.by_category[c],
+                measured ? &measured->by_category[c] : nullptr);
+  }
+  return text + row("together", planned.total, measured ? &measured->total : nullptr);
+}
+
+}  // namespace tessera::gptlite
