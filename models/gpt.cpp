@@ -13,9 +13,15 @@ Variable Mlp::forward(const Variable& x) {
   return drop(proj(fc(x), Activation::gelu));
 }
 
+nn::Residual Mlp::forward(const Variable& x, const Variable& stream) {
+  return drop(stream, proj(gelu(fc(x))));
+}
+
 Variable Block::forward(const Variable& x) {
-  const Variable h = x + attn(ln_1(x));
-  return h + mlp(ln_2(h));
+  // Each branch hands its sum to what comes next, which adds on the way.
+  const auto [stream_1, normal_1] = ln_1(nn::Residual{x});
+  const auto [stream_2, normal_2] = ln_2(attn(normal_1, stream_1));
+  return mlp(normal_2, stream_2).sum();
 }
 
 Variable Block::forward(const Variable& x, nn::KeyValueCache& cache) {

@@ -44,6 +44,8 @@ struct Mlp : nn::Layer<Mlp> {
   explicit Mlp(Options options) : o(std::move(options)) {}
   std::string kind() const override { return "Mlp"; }
   Variable forward(const Variable& x);
+  /// stream + the result's dropout, left to be added by what takes it.
+  nn::Residual forward(const Variable& x, const Variable& stream);
 };
 
 struct BlockOptions {

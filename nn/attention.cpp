@@ -15,18 +15,33 @@ CausalSelfAttention::CausalSelfAttention(Options options) : o(std::move(options)
                        "nn::CausalSelfAttention: dropout is to be in [0, 1), got ", o.dropout);
 }
 
-Variable CausalSelfAttention::project(const Variable& joined) {
-  const Variable y = c_proj(joined);
-  return is_training() && o.dropout > 0 ? dropout(y, o.dropout, next_random_key(full_name())) : y;
+DropoutMask CausalSelfAttention::result_mask() const {
+  if (!is_training() || o.dropout == 0) return {};
+  return {.probability = o.dropout, .key = next_random_key(full_name())};
 }
 
-Variable CausalSelfAttention::forward(const Variable& x) {
+/// All but the result's dropout.
+Variable CausalSelfAttention::attend(const Variable& x) {
   AttentionOptions options{.causal = true};
   if (is_training() && o.dropout > 0) {
     options.dropout = o.dropout;
     options.key = next_random_key(full_name());
   }
-  return project(self_attention(c_attn(x), o.heads, options));
+  return c_proj(self_attention(c_attn(x), o.heads, options));
+}
+
+Variable CausalSelfAttention::dropped(const Variable& y) const {
+  const DropoutMask mask = result_mask();
+  return mask.probability == 0 ? y : dropout(y, mask.probability, mask.key);
+}
+
+Variable CausalSelfAttention::forward(const Variable& x) {
+  return dropped(attend(x));
+}
+
+Residual CausalSelfAttention::forward(const Variable& x, const Variable& stream) {
+  const Variable y = attend(x);
+  return {.x = stream, .delta = y, .dropout = result_mask()};
 }
 
 Variable CausalSelfAttention::forward(const Variable& x, KeyValueCache& cache) {
@@ -46,7 +61,7 @@ Variable CausalSelfAttention::forward(const Variable& x, KeyValueCache& cache) {
   const Variable out =
       scaled_dot_product_attention(third(0), cache.keys.narrow(2, 0, cache.length),
                                    cache.values.narrow(2, 0, cache.length), {.causal = true});
-  return project(reshape(transpose(out, 1, 2), {batch, time, o.width}));
+  return dropped(c_proj(reshape(transpose(out, 1, 2), {batch, time, o.width})));
 }
 
 }  // namespace tessera::nn

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "nn/linear.h"
+#include "nn/residual.h"
 
 namespace tessera::nn {
 
@@ -34,12 +35,16 @@ struct CausalSelfAttention : Layer<CausalSelfAttention> {
   std::string kind() const override { return "CausalSelfAttention"; }
   std::string describe_options() const override { return text(o.heads, " heads of ", o.width / o.heads); }
   Variable forward(const Variable& x);
+  /// stream + the result's dropout, left to be added by what takes it.
+  Residual forward(const Variable& x, const Variable& stream);
   /// Cached decoding: x holds the T positions after `cache.length`; they are appended. Throws ShapeError when
   /// the cache's capacity is passed, AutogradError when a gradient would be needed.
   Variable forward(const Variable& x, KeyValueCache& cache);
 
  private:
-  Variable project(const Variable& heads_output);
+  Variable attend(const Variable& x);
+  DropoutMask result_mask() const;
+  Variable dropped(const Variable& y) const;
 };
 
 }  // namespace tessera::nn

@@ -10,9 +10,18 @@ Dropout::Dropout(Options options) : o(options) {
                        "nn::Dropout: the probability is to be in [0, 1), got ", o.probability);
 }
 
+DropoutMask Dropout::mask() const {
+  if (!is_training() || o.probability == 0) return {};
+  return {.probability = o.probability, .key = next_random_key(full_name())};
+}
+
 Variable Dropout::forward(const Variable& x) {
-  if (!is_training() || o.probability == 0) return x;
-  return dropout(x, o.probability, next_random_key(full_name()));
+  const DropoutMask drawn = mask();
+  return drawn.probability == 0 ? x : dropout(x, drawn.probability, drawn.key);
+}
+
+Residual Dropout::forward(const Variable& x, const Variable& delta) {
+  return {.x = x, .delta = delta, .dropout = mask()};
 }
 
 }  // namespace tessera::nn

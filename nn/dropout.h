@@ -1,6 +1,7 @@
 #pragma once
 
 #include "nn/layer.h"
+#include "nn/residual.h"
 
 namespace tessera::nn {
 
@@ -20,6 +21,11 @@ struct Dropout : Layer<Dropout> {
   std::string kind() const override { return "Dropout"; }
   std::string describe_options() const override { return text(o.probability); }
   Variable forward(const Variable& x);
+  /// x + dropout(delta), left to be added by what takes it; the mask is that of `forward(delta)`.
+  Residual forward(const Variable& x, const Variable& delta);
+
+ private:
+  DropoutMask mask() const;
 };
 
 }  // namespace tessera::nn

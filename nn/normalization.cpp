@@ -1,22 +1,38 @@
 #include "nn/normalization.h"
 
-#include "autograd/functions/normalization.h"
-
 namespace tessera::nn {
 
-Variable LayerNorm::forward(const Variable& x) {
+void LayerNorm::check(const Variable& x) const {
   const int axes = o.normalized_shape.rank();
   bool fits = x.rank() >= axes;
   for (int i = 1; fits && i <= axes; ++i) fits = x.size(-i) == o.normalized_shape[axes - i];
   require<ShapeError>(fits, "nn::LayerNorm '", full_name(), "': the input's last dimensions are to be ",
                       o.normalized_shape, "; x is ", to_string(x));
+}
+
+Variable LayerNorm::forward(const Variable& x) {
+  check(x);
   return layer_norm(x, weight, bias ? *bias : Variable(), o.epsilon);
 }
 
-Variable RMSNorm::forward(const Variable& x) {
+SumAndNorm LayerNorm::forward(const Residual& stream) {
+  check(stream.x);
+  return add_layer_norm(stream.x, stream.delta, stream.dropout, weight, bias ? *bias : Variable(), o.epsilon);
+}
+
+void RMSNorm::check(const Variable& x) const {
   require<ShapeError>(x.rank() >= 1 && x.size(-1) == o.width, "nn::RMSNorm '", full_name(),
                       "': the input's last dimension is to be ", o.width, "; x is ", to_string(x));
+}
+
+Variable RMSNorm::forward(const Variable& x) {
+  check(x);
   return rms_norm(x, weight, o.epsilon);
+}
+
+SumAndNorm RMSNorm::forward(const Residual& stream) {
+  check(stream.x);
+  return add_rms_norm(stream.x, stream.delta, stream.dropout, weight, o.epsilon);
 }
 
 }  // namespace tessera::nn

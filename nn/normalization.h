@@ -1,6 +1,8 @@
 #pragma once
 
+#include "autograd/functions/normalization.h"
 #include "nn/layer.h"
+#include "nn/residual.h"
 
 namespace tessera::nn {
 
@@ -25,6 +27,12 @@ struct LayerNorm : Layer<LayerNorm> {
     return text(o.normalized_shape, o.bias ? "" : ", no bias");
   }
   Variable forward(const Variable& x);
+  /// The sum and its norm, in one pass forward and one backward. Along the residual path goes the `sum` that
+  /// comes back, also where nothing was added.
+  SumAndNorm forward(const Residual& stream);
+
+ private:
+  void check(const Variable& x) const;
 };
 
 struct RMSNormOptions {
@@ -43,6 +51,11 @@ struct RMSNorm : Layer<RMSNorm> {
   std::string kind() const override { return "RMSNorm"; }
   std::string describe_options() const override { return text(o.width); }
   Variable forward(const Variable& x);
+  /// As LayerNorm's.
+  SumAndNorm forward(const Residual& stream);
+
+ private:
+  void check(const Variable& x) const;
 };
 
 }  // namespace tessera::nn

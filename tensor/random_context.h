@@ -23,6 +23,9 @@ struct RandomContext {
 
   /// The index of the sample in row `row` of the first dimension.
   int64_t sample(int64_t row) const { return samples.empty() ? row : samples[row]; }
+
+  /// What the numbers of a given key depend on: enough to draw them again, cheaper to keep than the whole.
+  RandomContext without_calls() const { return {.seed = seed, .step = step, .samples = samples}; }
 };
 
 /// This thread's context.

@@ -2,10 +2,12 @@
 
 #include "autograd/functions/arithmetic.h"
 #include "autograd/functions/broadcasting.h"
+#include "autograd/functions/dropout.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/unary.h"
 #include "autograd/record.h"
 #include "tensor/ops/normalization.h"
+#include "tensor/random_context.h"
 
 namespace tessera {
 namespace {
@@ -25,54 +27,137 @@ Shape last_axes(int64_t axes) {
   return list;
 }
 
+struct NormGradients {
+  Variable x, weight, bias;
+};
+
 /// The backward in differentiable functions, from x alone: what create_graph differentiates again.
-Gradients composed_backward(const Variable& x, const Variable& weight, const Variable& dy,
-                            const Shape& bias_shape, int64_t axes, double epsilon, bool centred,
-                            const Wanted& wanted) {
+NormGradients composed_backward(const Variable& x, const Variable& weight, const Variable& dy,
+                                const Shape& bias_shape, int64_t axes, double epsilon, bool centred,
+                                const ops::NormalizationWants& wants) {
   const Shape over = last_axes(axes);
   const Variable centre = centred ? x - mean(x, over, true) : x;
   const Variable r = rsqrt(mean(square(centre), over, true) + epsilon);
   const Variable normal = centre * r;
   const Variable g = weight.defined() ? dy * weight : dy;
-  Gradients gradients(centred ? 3 : 2);
-  if (wanted[0]) {
+  NormGradients gradients;
+  if (wants.x) {
     const Variable along = g - normal * mean(g * normal, over, true);
-    gradients[0] = r * (centred ? along - mean(g, over, true) : along);
+    gradients.x = r * (centred ? along - mean(g, over, true) : along);
   }
-  if (wanted[1]) gradients[1] = sum_to(dy * normal, weight.shape());
-  if (centred && wanted[2]) gradients[2] = sum_to(dy, bias_shape);
+  if (wants.weight) gradients.weight = sum_to(dy * normal, weight.shape());
+  if (wants.bias) gradients.bias = sum_to(dy, bias_shape);
   return gradients;
+}
+
+/// A norm without an addition in front: x, weight and bias to y.
+Variable norm(const char* name, const Variable& x, const Variable& weight, const Variable& bias,
+              double epsilon, int64_t axes, const ops::Normalized& normal) {
+  return record(name, normal.y, {x, weight, bias}, saved(x, weight, normal.mean, normal.rstd),
+                [axes, epsilon, bias_shape = bias.defined() ? bias.shape() : Shape()](
+                    Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+                  const ops::NormalizationWants wants{.x = wanted[0], .weight = wanted[1], .bias = wanted[2]};
+                  if (grad_mode()) {
+                    const NormGradients g =
+                        composed_backward(s[0], s[1], dy[0], bias_shape, axes, epsilon, s.defined(2), wants);
+                    return {g.x, g.weight, g.bias};
+                  }
+                  const ops::NormalizationGradients g = ops::normalization_backward(
+                      dy[0].value(), s.tensor(0), s.tensor(1), s.tensor(2), s.tensor(3), axes, wants);
+                  return {Variable(g.x), Variable(g.weight), Variable(g.bias)};
+                });
+}
+
+/// The rule of a norm with an addition in front: what arrived at the sum and at its norm, in one pass, to x,
+/// delta, weight and bias.
+struct AddNormRule {
+  DropoutMask mask;
+  bool adds;
+  Shape bias_shape;
+  int64_t axes;
+  double epsilon;
+  RandomContext context;
+
+  Gradients operator()(Saved& s, const Incoming& dy, const Wanted& wanted) const {
+    RandomContextScope same_mask(context);
+    const bool wants_sum = wanted[0] || wanted[1];
+    if (!dy.defined(1)) return split(dy[0], wanted);
+    const ops::NormalizationWants wants{
+        .x = wanted[0], .weight = wanted[2], .bias = wanted[3], .delta = adds && wanted[1]};
+    if (grad_mode()) {
+      ops::NormalizationWants through_sum = wants;
+      through_sum.x = wants_sum;
+      const NormGradients g =
+          composed_backward(s[0], s[1], dy[1], bias_shape, axes, epsilon, s.defined(2), through_sum);
+      Gradients gradients = split(wants_sum && dy.defined(0) ? dy[0] + g.x : g.x, wanted);
+      gradients[2] = g.weight, gradients[3] = g.bias;
+      return gradients;
+    }
+    const ops::NormalizationGradients g =
+        ops::add_normalization_backward(dy.defined(0) ? dy[0].value() : Tensor(), dy[1].value(), s.tensor(0),
+                                        mask, s.tensor(1), s.tensor(2), s.tensor(3), axes, wants);
+    const Variable dx(g.x);
+    return {wanted[0] ? dx : Variable(), adds && mask.probability == 0 && wanted[1] ? dx : Variable(g.delta),
+            Variable(g.weight), Variable(g.bias)};
+  }
+
+  /// The gradient at the sum, as those of x and delta.
+  Gradients split(const Variable& dsum, const Wanted& wanted) const {
+    Gradients gradients(4);
+    if (wanted[0]) gradients[0] = dsum;
+    if (adds && wanted[1])
+      gradients[1] = mask.probability == 0 ? dsum : dropout(dsum, mask.probability, mask.key);
+    return gradients;
+  }
+};
+
+SumAndNorm add_norm(const char* name, const Variable& x, const Variable& delta, const DropoutMask& mask,
+                    const Variable& weight, const Variable& bias, double epsilon, int64_t axes,
+                    const ops::Normalized& normal) {
+  const bool adds = delta.defined();
+  const std::vector<Tensor> outputs{adds ? normal.sum : x.value(), normal.y};
+  AddNormRule rule{.mask = mask,
+                   .adds = adds,
+                   .bias_shape = bias.defined() ? bias.shape() : Shape(),
+                   .axes = axes,
+                   .epsilon = epsilon,
+                   .context = mask.probability == 0 ? RandomContext() : random_context().without_calls()};
+  const std::vector<Variable> results =
+      record(name, outputs, {x, delta, weight, bias},
+             saved(saved_output(0), weight, normal.mean, normal.rstd), std::move(rule));
+  return {results[0], results[1]};
 }
 
 }  // namespace
 
 Variable layer_norm(const Variable& x, const Variable& weight, const Variable& bias, double epsilon) {
   const int64_t axes = axes_of(weight, bias);
-  const ops::Normalized normal = ops::layer_norm(x.value(), value_of(weight), value_of(bias), epsilon, axes);
-  return record("layer_norm", normal.y, {x, weight, bias}, saved(x, weight, normal.mean, normal.rstd),
-                [axes, epsilon, bias_shape = bias.defined() ? bias.shape() : Shape()](
-                    Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
-                  if (grad_mode())
-                    return composed_backward(s[0], s[1], dy[0], bias_shape, axes, epsilon, true, wanted);
-                  const ops::NormalizationGradients g = ops::normalization_backward(
-                      dy[0].value(), s.tensor(0), s.tensor(1), s.tensor(2), s.tensor(3), axes,
-                      {.x = wanted[0], .weight = wanted[1], .bias = wanted[2]});
-                  return {Variable(g.x), Variable(g.weight), Variable(g.bias)};
-                });
+  return norm("layer_norm", x, weight, bias, epsilon, axes,
+              ops::layer_norm(x.value(), value_of(weight), value_of(bias), epsilon, axes));
 }
 
 Variable rms_norm(const Variable& x, const Variable& weight, double epsilon) {
   const int64_t axes = axes_of(weight, {});
-  const ops::Normalized normal = ops::rms_norm(x.value(), value_of(weight), epsilon, axes);
-  return record("rms_norm", normal.y, {x, weight}, saved(x, weight, normal.rstd),
-                [axes, epsilon](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
-                  if (grad_mode())
-                    return composed_backward(s[0], s[1], dy[0], {}, axes, epsilon, false, wanted);
-                  const ops::NormalizationGradients g =
-                      ops::normalization_backward(dy[0].value(), s.tensor(0), s.tensor(1), {}, s.tensor(2),
-                                                  axes, {.x = wanted[0], .weight = wanted[1], .bias = false});
-                  return {Variable(g.x), Variable(g.weight)};
-                });
+  return norm("rms_norm", x, weight, {}, epsilon, axes,
+              ops::rms_norm(x.value(), value_of(weight), epsilon, axes));
+}
+
+SumAndNorm add_layer_norm(const Variable& x, const Variable& delta, const DropoutMask& mask,
+                          const Variable& weight, const Variable& bias, double epsilon) {
+  const int64_t axes = axes_of(weight, bias);
+  const Tensor w = value_of(weight), b = value_of(bias);
+  return add_norm("add_layer_norm", x, delta, mask, weight, bias, epsilon, axes,
+                  delta.defined() ? ops::add_layer_norm(x.value(), delta.value(), mask, w, b, epsilon, axes)
+                                  : ops::layer_norm(x.value(), w, b, epsilon, axes));
+}
+
+SumAndNorm add_rms_norm(const Variable& x, const Variable& delta, const DropoutMask& mask,
+                        const Variable& weight, double epsilon) {
+  const int64_t axes = axes_of(weight, {});
+  const Tensor w = value_of(weight);
+  return add_norm("add_rms_norm", x, delta, mask, weight, {}, epsilon, axes,
+                  delta.defined() ? ops::add_rms_norm(x.value(), delta.value(), mask, w, epsilon, axes)
+                                  : ops::rms_norm(x.value(), w, epsilon, axes));
 }
 
 }  // namespace tessera

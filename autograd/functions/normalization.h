@@ -1,6 +1,6 @@
 #pragma once
 
-#include "autograd/variable.h"
+#include "autograd/functions/dropout.h"
 
 namespace tessera {
 
@@ -12,5 +12,27 @@ Variable layer_norm(const Variable& x, const Variable& weight = {}, const Variab
 
 /// x / sqrt(mean(x^2) + epsilon) * weight (Zhang & Sennrich 2019). Saves x, weight, and a number per row.
 Variable rms_norm(const Variable& x, const Variable& weight = {}, double epsilon = 1e-6);
+
+/// A residual stream and its norm.
+struct SumAndNorm {
+  Variable sum, normal;
+  template <class Visit>
+  void for_each_variable(const Visit& visit) {
+    visit(sum);
+    visit(normal);
+  }
+};
+
+/// sum = x + dropout(delta) and its layer norm, in one pass; its backward takes the gradients of both and
+/// adds them in one pass. With an undefined delta the sum is x itself, not copied: what then goes on along
+/// the residual path is this `sum`, so that both gradients of x still meet in here. Saves the sum, weight,
+/// and two numbers per row; the mask is drawn again. delta has x's shape; a mask needs x (B, ...) with B not
+/// normalized.
+SumAndNorm add_layer_norm(const Variable& x, const Variable& delta, const DropoutMask& mask = {},
+                          const Variable& weight = {}, const Variable& bias = {}, double epsilon = 1e-5);
+
+/// The same with `rms_norm`.
+SumAndNorm add_rms_norm(const Variable& x, const Variable& delta, const DropoutMask& mask = {},
+                        const Variable& weight = {}, double epsilon = 1e-6);
 
 }  // namespace tessera

@@ -1,12 +1,14 @@
-// Layer norm and RMS norm over rows. The gradients of weight and bias are added up within fixed groups of
-// rows, one buffer a group, and the groups in order: at most 64 groups, whatever the number of threads.
+// Layer norm and RMS norm over rows, with a residual addition in front where there is one. Rows are taken in
+// blocks that fit the first-level cache: each step of a block (random words, widening, sums) finds it there.
+// The gradients of weight and bias are added up within fixed groups of rows, one buffer a group, and the
+// groups in order: at most 64 groups, whatever the number of threads.
 #include "tensor/cpu/normalization.h"
 
 #include <algorithm>
-#include <vector>
 
+#include "tensor/cpu/elementwise_blocks.h"
 #include "tensor/cpu/normalization_rows.h"
-#include "tensor/cpu/row_access.h"
+#include "tensor/cpu/scratch.h"
 #include "tensor/dtype_switch.h"
 #include "tensor/parallel.h"
 
@@ -14,6 +16,7 @@ namespace tessera::kernels::cpu {
 namespace {
 
 constexpr int64_t grain_elements = 8192;
+constexpr int64_t block_elements = 2048;
 
 template <class A>
 const NormalizationRows<A>& normalization_rows() {
@@ -23,56 +26,101 @@ const NormalizationRows<A>& normalization_rows() {
     return TESSERA_PER_ISA(normalization_rows_f64)();
 }
 
+/// Element i of a contiguous tensor of T; null where the tensor is undefined.
 template <class T>
-T* typed(const Tensor& tensor) {
-  return tensor.defined() ? static_cast<T*>(tensor.raw_data()) : nullptr;
+T* at(const Tensor& tensor, int64_t i = 0) {
+  return tensor.defined() ? static_cast<T*>(tensor.raw_data()) + i : nullptr;
 }
 
-/// A contiguous tensor in the type to compute with: itself, or a copy in `buffer`; null when undefined.
 template <class T, class A>
-const A* widened(const Tensor& tensor, std::vector<A>& buffer) {
-  if (!tensor.defined()) return nullptr;
-  if constexpr (std::is_same_v<T, A>) {
-    return typed<T>(tensor);
-  } else {
-    buffer.resize(static_cast<size_t>(tensor.numel()));
-    widen_row(typed<T>(tensor), 1, tensor.numel(), buffer.data());
-    return buffer.data();
-  }
+void widen(const T* from, int64_t n, A* to) {
+  TESSERA_PER_ISA(convert_block)(dtype_of<T>, dtype_of<A>)(from, to, n);
 }
 
-template <class A>
-A* at(A* base, int64_t offset) {
-  return base ? base + offset : nullptr;
+template <class T, class A>
+void narrow(const A* from, int64_t n, T* to) {
+  TESSERA_PER_ISA(convert_block)(dtype_of<A>, dtype_of<T>)(from, to, n);
 }
+
+/// A contiguous tensor in the type to compute with: itself, or a widened copy.
+template <class T>
+class Operand {
+ public:
+  using A = accumulator_of<T>;
+  explicit Operand(const Tensor& tensor)
+      : copy_(tensor.defined() && !std::is_same_v<T, A> ? tensor.numel() : 0) {
+    if (copy_.get())
+      widen(at<T>(tensor), tensor.numel(), copy_.get());
+    else if constexpr (std::is_same_v<T, A>)
+      data_ = at<A>(tensor);
+  }
+  const A* get() const { return copy_.get() ? copy_.get() : data_; }
+
+ private:
+  Scratch<A> copy_;
+  const A* data_ = nullptr;
+};
 
 template <class T>
-void forward(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-             const ops::Normalized& out) {
+class Forward {
+ public:
   using A = accumulator_of<T>;
-  const auto kernel = normalization_rows<A>().forward;
-  const int64_t rows = out.rstd.numel(), n = x.numel() / rows;
-  std::vector<A> weight_buffer, bias_buffer;
-  const A* w = widened<T, A>(weight, weight_buffer);
-  const A* b = widened<T, A>(bias, bias_buffer);
-  const T* from = typed<T>(x);
-  T* to = typed<T>(out.y);
-  A* mean = typed<A>(out.mean);
-  A* rstd = typed<A>(out.rstd);
-  parallel_for(rows, 1 + grain_elements / n, [&](int64_t begin, int64_t end) {
-    if constexpr (std::is_same_v<T, A>) {
-      kernel(from + begin * n, end - begin, n, w, b, static_cast<A>(eps), to + begin * n, at(mean, begin),
-             rstd + begin);
-    } else {
-      std::vector<A> row(static_cast<size_t>(2 * n));
-      for (int64_t r = begin; r < end; ++r) {
-        widen_row(from + r * n, 1, n, row.data());
-        kernel(row.data(), 1, n, w, b, static_cast<A>(eps), row.data() + n, at(mean, r), rstd + r);
-        narrow_row(row.data() + n, 1, n, to + r * n);
+  static constexpr bool in_place = std::is_same_v<T, A>;
+
+  Forward(const NormalizationCall& call, const ops::Normalized& out)
+      : call_(call),
+        out_(out),
+        n_(call.x.numel() / out.rstd.numel()),
+        block_(std::max<int64_t>(1, block_elements / n_)),
+        weight_(call.weight),
+        bias_(call.bias) {}
+
+  void run() const {
+    parallel_for(out_.rstd.numel(), 1 + grain_elements / n_, [&](int64_t begin, int64_t end) {
+      const Scratch<A> room(in_place ? 0 : 3 * block_ * n_);
+      for (int64_t r = begin; r < end; r += block_) rows(r, std::min(block_, end - r), room.get());
+    });
+  }
+
+ private:
+  void rows(int64_t first, int64_t count, A* room) const {
+    const int64_t from = first * n_, n = count * n_;
+    const bool adds = call_.delta.defined();
+    const A *x, *delta = nullptr;
+    A *sum, *y;
+    if constexpr (in_place) {
+      x = at<A>(call_.x, from), delta = at<A>(call_.delta, from);
+      sum = at<A>(out_.sum, from), y = at<A>(out_.y, from);
+      if (call_.mask) {
+        drop_elements(*call_.mask, delta, from, n, sum);
+        delta = sum;
       }
+    } else {
+      sum = room + block_ * n_, y = sum + block_ * n_;
+      widen(at<T>(call_.x, from), n, room);
+      if (adds) add_rounded(from, n, room, sum);
+      x = adds ? sum : room;
     }
-  });
-}
+    kernel_(x, delta, count, n_, weight_.get(), bias_.get(), static_cast<A>(call_.eps), sum, y,
+            at<A>(out_.mean, first), at<A>(out_.rstd, first));
+    if constexpr (!in_place) narrow(y, n, at<T>(out_.y, from));
+  }
+
+  /// Halves: sum = x + dropout(delta) as it is stored, so that backward normalizes the same numbers.
+  void add_rounded(int64_t from, int64_t n, const A* x, A* sum) const {
+    widen(at<T>(call_.delta, from), n, sum);
+    if (call_.mask) drop_elements(*call_.mask, sum, from, n, sum);
+    TESSERA_PER_ISA(binary_blocks)(BinaryOp::add, dtype_of<A>).arrays(x, sum, sum, n);
+    narrow(sum, n, at<T>(out_.sum, from));
+    widen(at<T>(out_.sum, from), n, sum);
+  }
+
+  decltype(NormalizationRows<A>::forward) kernel_ = normalization_rows<A>().forward;
+  const NormalizationCall& call_;
+  const ops::Normalized& out_;
+  int64_t n_, block_;
+  Operand<T> weight_, bias_;
+};
 
 /// The sum over `groups` rows of n numbers, in order, in f64.
 template <class A>
@@ -90,83 +138,122 @@ template <class T>
 class Backward {
  public:
   using A = accumulator_of<T>;
+  static constexpr bool in_place = std::is_same_v<T, A>;
 
-  Backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd,
-           const ops::NormalizationGradients& out)
-      : rows_(rstd.numel()),
-        n_(x.numel() / rows_),
-        dy_(typed<T>(dy)),
-        x_(typed<T>(x)),
-        weight_(widened<T, A>(weight, weight_buffer_)),
-        mean_(typed<A>(mean)),
-        rstd_(typed<A>(rstd)),
-        dx_(typed<T>(out.x)),
-        dweight_(typed<A>(out.weight)),
-        dbias_(typed<A>(out.bias)) {}
+  Backward(const NormalizationBackwardCall& call, const ops::NormalizationGradients& out)
+      : call_(call),
+        out_(out),
+        rows_(call.rstd.numel()),
+        n_(call.x.numel() / rows_),
+        block_(std::max<int64_t>(1, block_elements / n_)),
+        weight_(call.weight) {}
 
-  void run() {
+  void run() const {
     const int64_t per_group = std::max<int64_t>(32, (rows_ + 63) / 64);
     const int64_t groups = (rows_ + per_group - 1) / per_group;
+    A *const dweight = at<A>(out_.weight), *const dbias = at<A>(out_.bias);
     // Each group's dweight, then its dbias.
-    std::vector<A> parts(static_cast<size_t>(dweight_ || dbias_ ? groups * 2 * n_ : 0));
+    const Scratch<A> parts(dweight || dbias ? groups * 2 * n_ : 0);
     parallel_for(groups, 1 + grain_elements / (per_group * n_), [&](int64_t begin, int64_t end) {
+      const Scratch<A> room(in_place ? 0 : 4 * block_ * n_);
       for (int64_t g = begin; g < end; ++g) {
-        A* part = parts.data() + g * 2 * n_;
-        rows(g * per_group, std::min(rows_, (g + 1) * per_group), dweight_ ? part : nullptr,
-             dbias_ ? part + n_ : nullptr);
+        A* part = parts.get() ? parts.get() + g * 2 * n_ : nullptr;
+        if (part) std::fill_n(part, 2 * n_, A(0));
+        const int64_t last = std::min(rows_, (g + 1) * per_group);
+        for (int64_t r = g * per_group; r < last; r += block_)
+          rows(r, std::min(block_, last - r), dweight ? part : nullptr, dbias ? part + n_ : nullptr,
+               room.get());
       }
     });
-    if (dweight_) add_groups(parts.data(), 2 * n_, groups, n_, dweight_);
-    if (dbias_) add_groups(parts.data() + n_, 2 * n_, groups, n_, dbias_);
+    if (dweight) add_groups(parts.get(), 2 * n_, groups, n_, dweight);
+    if (dbias) add_groups(parts.get() + n_, 2 * n_, groups, n_, dbias);
   }
 
  private:
-  void rows(int64_t begin, int64_t end, A* dweight, A* dbias) const {
-    if constexpr (std::is_same_v<T, A>) {
-      kernel_(x_ + begin * n_, dy_ + begin * n_, end - begin, n_, weight_, at(mean_, begin), rstd_ + begin,
-              at(dx_, begin * n_), dweight, dbias);
+  void rows(int64_t first, int64_t count, A* dweight, A* dbias, A* room) const {
+    const int64_t from = first * n_, n = count * n_;
+    const A *x, *dy, *dsum = nullptr;
+    A *dx, *ddelta;
+    if constexpr (in_place) {
+      x = at<A>(call_.x, from), dy = at<A>(call_.dy, from), dsum = at<A>(call_.dsum, from);
+      dx = at<A>(out_.x, from), ddelta = at<A>(out_.delta, from);
     } else {
-      std::vector<A> row(static_cast<size_t>(3 * n_));
-      A *x = row.data(), *dy = x + n_, *dx = dx_ ? dy + n_ : nullptr;
-      for (int64_t r = begin; r < end; ++r) {
-        widen_row(x_ + r * n_, 1, n_, x);
-        widen_row(dy_ + r * n_, 1, n_, dy);
-        kernel_(x, dy, 1, n_, weight_, at(mean_, r), rstd_ + r, dx, dweight, dbias);
-        if (dx) narrow_row(dx, 1, n_, dx_ + r * n_);
-      }
+      A *wide_x = room, *wide_dy = wide_x + block_ * n_, *wide_dsum = wide_dy + block_ * n_;
+      widen(at<T>(call_.x, from), n, wide_x);
+      widen(at<T>(call_.dy, from), n, wide_dy);
+      if (call_.dsum.defined()) widen(at<T>(call_.dsum, from), n, wide_dsum);
+      x = wide_x, dy = wide_dy, dsum = call_.dsum.defined() ? wide_dsum : nullptr;
+      A* wide_dx = wide_dsum + block_ * n_;
+      dx = out_.x.defined() ? wide_dx : nullptr, ddelta = out_.delta.defined() ? wide_dx : nullptr;
     }
+    A* gradient = dx ? dx : ddelta;
+    kernel_(x, dy, dsum, count, n_, weight_.get(), at<A>(call_.mean, first), at<A>(call_.rstd, first),
+            gradient, dweight, dbias);
+    if constexpr (!in_place)
+      if (dx) narrow(dx, n, at<T>(out_.x, from));
+    if (ddelta) drop_elements(*call_.mask, gradient, from, n, ddelta);
+    if constexpr (!in_place)
+      if (ddelta) narrow(ddelta, n, at<T>(out_.delta, from));
   }
 
   decltype(NormalizationRows<A>::backward) kernel_ = normalization_rows<A>().backward;
-  int64_t rows_, n_;
-  const T *dy_, *x_;
-  std::vector<A> weight_buffer_;
-  const A* weight_;
-  const A *mean_, *rstd_;
-  T* dx_;
-  A *dweight_, *dbias_;
+  const NormalizationBackwardCall& call_;
+  const ops::NormalizationGradients& out_;
+  int64_t rows_, n_, block_;
+  Operand<T> weight_;
 };
+
+template <class T>
+void scale_again(const Tensor& x, const Operand<T>& weight, const Operand<T>& bias, const Tensor& mean,
+                 const Tensor& rstd, const Tensor& y) {
+  using A = accumulator_of<T>;
+  const auto kernel = normalization_rows<A>().scale;
+  const int64_t n = x.numel() / rstd.numel(), block = std::max<int64_t>(1, block_elements / n);
+  parallel_for(rstd.numel(), 1 + grain_elements / n, [&](int64_t begin, int64_t end) {
+    const Scratch<A> room(std::is_same_v<T, A> ? 0 : 2 * block * n);
+    for (int64_t r = begin; r < end; r += block) {
+      const int64_t count = std::min(block, end - r), from = r * n;
+      const auto run = [&](const A* source, A* target) {
+        kernel(source, count, n, weight.get(), bias.get(), at<A>(mean, r), at<A>(rstd, r), target);
+      };
+      if constexpr (std::is_same_v<T, A>) {
+        run(at<A>(x, from), at<A>(y, from));
+      } else {
+        A* wide = room.get();
+        widen(at<T>(x, from), count * n, wide);
+        run(wide, wide + block * n);
+        narrow(wide + block * n, count * n, at<T>(y, from));
+      }
+    }
+  });
+}
 
 }  // namespace
 
-void normalization(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                   const ops::Normalized& out) {
-  if (x.numel() == 0) {
+void normalization(const NormalizationCall& call, const ops::Normalized& out) {
+  if (call.x.numel() == 0) {
     out.rstd.zero();
     if (out.mean.defined()) out.mean.zero();
     return;
   }
-  with_floating(x.dtype(), [&]<class T>(TypeTag<T>) { forward<T>(x, weight, bias, eps, out); });
+  with_floating(call.x.dtype(), [&]<class T>(TypeTag<T>) { Forward<T>(call, out).run(); });
 }
 
-void normalization_backward(const Tensor& dy, const Tensor& x, const Tensor& weight, const Tensor& mean,
-                            const Tensor& rstd, const ops::NormalizationGradients& out) {
-  if (x.numel() == 0) {
+void normalization_again(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                         const Tensor& rstd, const Tensor& y) {
+  if (x.numel() == 0) return;
+  with_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
+    scale_again<T>(x, Operand<T>(weight), Operand<T>(bias), mean, rstd, y);
+  });
+}
+
+void normalization_backward(const NormalizationBackwardCall& call, const ops::NormalizationGradients& out) {
+  if (call.x.numel() == 0) {
     if (out.weight.defined()) out.weight.zero();
     if (out.bias.defined()) out.bias.zero();
     return;
   }
-  with_floating(x.dtype(), [&]<class T>(TypeTag<T>) { Backward<T>(dy, x, weight, mean, rstd, out).run(); });
+  with_floating(call.x.dtype(), [&]<class T>(TypeTag<T>) { Backward<T>(call, out).run(); });
 }
 
 }  // namespace tessera::kernels::cpu

@@ -10,13 +10,18 @@ namespace tessera::kernels::cpu {
 /// weight: 1; null bias: 0; a null mean asks for RMS norm, which subtracts none.
 template <class A>
 struct NormalizationRows {
-  /// y = (x - mean) rstd weight + bias, with rstd = 1 / sqrt(mean((x - mean)^2) + eps); mean and rstd: one
-  /// per row.
-  void (*forward)(const A* x, int64_t rows, int64_t n, const A* weight, const A* bias, A eps, A* y, A* mean,
-                  A* rstd);
-  /// dx from dy; adds to dweight and dbias, of n numbers each. The last three may be null.
-  void (*backward)(const A* x, const A* dy, int64_t rows, int64_t n, const A* weight, const A* mean,
-                   const A* rstd, A* dx, A* dweight, A* dbias);
+  /// sum = x + delta, or x itself where delta is null (nothing is then written); y = (sum - mean) rstd weight
+  /// + bias, with rstd = 1 / sqrt(mean((sum - mean)^2) + eps); mean and rstd: one per row. sum may be x or
+  /// delta.
+  void (*forward)(const A* x, const A* delta, int64_t rows, int64_t n, const A* weight, const A* bias, A eps,
+                  A* sum, A* y, A* mean, A* rstd);
+  /// y again, the same bits, from what the forward kept.
+  void (*scale)(const A* x, int64_t rows, int64_t n, const A* weight, const A* bias, const A* mean,
+                const A* rstd, A* y);
+  /// dx from dy, plus `base` where there is one; adds to dweight and dbias, of n numbers each. The last three
+  /// may be null.
+  void (*backward)(const A* x, const A* dy, const A* base, int64_t rows, int64_t n, const A* weight,
+                   const A* mean, const A* rstd, A* dx, A* dweight, A* dbias);
 };
 
 // clang-format off

@@ -76,41 +76,4 @@ void fill_random(const Distribution& distribution, uint64_t key, int64_t first_i
   });
 }
 
-void dropout(const Tensor& x, double probability, uint64_t key, uint32_t step, const uint32_t* samples,
-             int64_t first_index, const Tensor& y) {
-  const DType dtype = x.dtype();
-  const bool narrow = dtype == bf16 || dtype == f16;
-  const UnaryBlock widen = TESSERA_PER_ISA(convert_block)(dtype, f32);
-  const UnaryBlock round = TESSERA_PER_ISA(convert_block)(f32, dtype);
-  const uint64_t exact = elementwise::bernoulli_threshold(probability);
-  const auto threshold = static_cast<uint32_t>(std::min<uint64_t>(exact, 0xffffffffu));
-  const double scale = 1.0 / (1.0 - probability);
-  const int64_t rows = x.rank() == 0 ? 1 : x.shape()[0], length = x.numel() / rows, width = size_of(dtype);
-  const int64_t per_row = (length + chunk - 1) / chunk;
-  const char* from = static_cast<const char*>(x.raw_data());
-  char* to = static_cast<char*>(y.raw_data());
-  parallel_for(rows * per_row, 16, [&](int64_t begin, int64_t end) {
-    Words words;
-    alignas(64) float wide[chunk];
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = i / per_row, start = i % per_row * chunk, n = std::min(chunk, length - start);
-      words.draw({key, samples[row], step}, first_index + start, n);
-      const uint32_t* word = words.word + words.offset;
-      const char* source = from + (row * length + start) * width;
-      char* target = to + (row * length + start) * width;
-      if (dtype == f64) {
-        TESSERA_PER_ISA(dropout_f64)
-        (reinterpret_cast<const double*>(source), word, threshold, scale, n,
-         reinterpret_cast<double*>(target));
-        continue;
-      }
-      if (narrow) widen(source, wide, n);
-      TESSERA_PER_ISA(dropout_f32)
-      (narrow ? wide : reinterpret_cast<const float*>(source), word, threshold, static_cast<float>(scale), n,
-       narrow ? wide : reinterpret_cast<float*>(target));
-      if (narrow) round(wide, target, n);
-    }
-  });
-}
-
 }  // namespace tessera::kernels::cpu

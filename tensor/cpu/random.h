@@ -19,10 +19,4 @@ struct Distribution {
 /// Fills `out`, whatever its dtype: numbers are made in f64 and rounded once.
 void fill_random(const Distribution& distribution, uint64_t key, int64_t first_index, const Tensor& out);
 
-/// y = x without the elements that fall to `probability`, the rest divided by 1 - probability. Row r of the
-/// first dimension draws as sample samples[r]; the random index of a row's first element is first_index.
-/// Contiguous.
-void dropout(const Tensor& x, double probability, uint64_t key, uint32_t step, const uint32_t* samples,
-             int64_t first_index, const Tensor& y);
-
 }  // namespace tessera::kernels::cpu

@@ -6,13 +6,16 @@
 
 namespace tessera::kernels::cpu {
 
-/// Uninitialised memory for the length of a kernel's call, from the caching allocator; entered in no account.
+/// Room for `count` numbers of type A while it lives, 64-byte aligned and uninitialised, from the caching
+/// allocator: a kernel's own working memory, entered in no account.
 template <class A>
 class Scratch {
  public:
   explicit Scratch(int64_t count)
-      : bytes_(count * static_cast<int64_t>(sizeof(A))), data_(cpu_allocate(bytes_)) {}
-  ~Scratch() { cpu_free(data_, bytes_); }
+      : bytes_(count * static_cast<int64_t>(sizeof(A))), data_(bytes_ > 0 ? cpu_allocate(bytes_) : nullptr) {}
+  ~Scratch() {
+    if (data_) cpu_free(data_, bytes_);
+  }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   A* get() const { return static_cast<A*>(data_); }

@@ -6,11 +6,17 @@
 namespace tessera::ops {
 namespace {
 
-constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, double, const Normalized&)> forward_kernel{
+using kernels::cpu::DropoutRows;
+using kernels::cpu::NormalizationBackwardCall;
+using kernels::cpu::NormalizationCall;
+
+constexpr Kernel<void(const NormalizationCall&, const Normalized&)> forward_kernel{
     "layer_norm", &kernels::cpu::normalization, nullptr};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                      const NormalizationGradients&)>
-    backward_kernel{"normalization_backward", &kernels::cpu::normalization_backward, nullptr};
+                      const Tensor&)>
+    again_kernel{"normalization_again", &kernels::cpu::normalization_again, nullptr};
+constexpr Kernel<void(const NormalizationBackwardCall&, const NormalizationGradients&)> backward_kernel{
+    "normalization_backward", &kernels::cpu::normalization_backward, nullptr};
 
 /// The first (leading) or the rest (normalized) of x's extents.
 Shape part_of(const Shape& shape, int64_t begin, int64_t end) {
@@ -27,49 +33,119 @@ void check_operand(const char* name, const char* operand, const Tensor& tensor, 
   common_device(name, {&x, &tensor});
 }
 
-Normalized normalize(const char* name, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
-                     int64_t axes, bool centered) {
-  const Device device = common_device(name, {&x});
+Tensor contiguous(const Tensor& tensor) {
+  return tensor.defined() ? tensor.contiguous() : tensor;
+}
+
+/// The rows to draw the mask for, where it drops anything.
+class MaskRows {
+ public:
+  MaskRows(const char* name, const DropoutMask& mask, const Tensor& x, int64_t axes)
+      : drops_(mask.probability != 0) {
+    if (!drops_) return;
+    require<ShapeError>(x.rank() > axes, name, ": dropout counts samples by the first dimension, and x ",
+                        x.shape(), " is normalized over all of its ", axes);
+    rows_ = dropout_rows(name, x, mask);
+  }
+  const DropoutRows* get() const { return drops_ ? &rows_ : nullptr; }
+
+ private:
+  bool drops_;
+  DropoutRows rows_;
+};
+
+struct Norm {
+  const char* name;
+  bool centered;
+};
+
+Normalized normalize(Norm norm, const Tensor& x, const Tensor& delta, const DropoutMask& mask,
+                     const Tensor& weight, const Tensor& bias, double eps, int64_t axes) {
+  const char* name = norm.name;
+  const Device device = delta.defined() ? common_device(name, {&x, &delta}) : common_device(name, {&x});
   require_floating(name, x);
   require<ShapeError>(axes >= 1 && axes <= x.rank(), name, ": cannot normalize the last ", axes,
                       " dimensions of ", describe(x));
+  if (delta.defined()) {
+    require_same_dtype(name, {&x, &delta});
+    require<ShapeError>(delta.shape() == x.shape(), name, ": x is ", x.shape(), ", what is added ",
+                        delta.shape());
+  }
   check_operand(name, "weight", weight, x, axes);
   check_operand(name, "bias", bias, x, axes);
   const Shape leading = part_of(x.shape(), 0, x.rank() - axes);
   const DType statistics = x.dtype() == f64 ? f64 : f32;
   Normalized result{Tensor::empty_like(x), {}, Tensor::empty(leading, statistics, device)};
-  if (centered) result.mean = Tensor::empty(leading, statistics, device);
-  forward_kernel(device, x.contiguous(), weight.defined() ? weight.contiguous() : weight,
-                 bias.defined() ? bias.contiguous() : bias, eps, result);
+  if (norm.centered) result.mean = Tensor::empty(leading, statistics, device);
+  if (delta.defined()) result.sum = Tensor::empty_like(x);
+  const MaskRows rows(name, delta.defined() ? mask : DropoutMask(), x, axes);
+  forward_kernel(device,
+                 {x.contiguous(), contiguous(delta), rows.get(), contiguous(weight), contiguous(bias), eps},
+                 result);
   return result;
 }
 
 }  // namespace
 
 Normalized layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, int64_t axes) {
-  return normalize("layer_norm", x, weight, bias, eps, axes, true);
+  return normalize({"layer_norm", true}, x, {}, {}, weight, bias, eps, axes);
 }
 
 Normalized rms_norm(const Tensor& x, const Tensor& weight, double eps, int64_t axes) {
-  return normalize("rms_norm", x, weight, {}, eps, axes, false);
+  return normalize({"rms_norm", false}, x, {}, {}, weight, {}, eps, axes);
+}
+
+Normalized add_layer_norm(const Tensor& x, const Tensor& delta, const DropoutMask& mask, const Tensor& weight,
+                          const Tensor& bias, double eps, int64_t axes) {
+  return normalize({"add_layer_norm", true}, x, delta, mask, weight, bias, eps, axes);
+}
+
+Normalized add_rms_norm(const Tensor& x, const Tensor& delta, const DropoutMask& mask, const Tensor& weight,
+                        double eps, int64_t axes) {
+  return normalize({"add_rms_norm", false}, x, delta, mask, weight, {}, eps, axes);
+}
+
+Tensor normalization_again(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                           const Tensor& rstd) {
+  const Device device = common_device("normalization_again", {&x, &rstd});
+  Tensor y = Tensor::empty_like(x);
+  again_kernel(device, x.contiguous(), contiguous(weight), contiguous(bias), mean, rstd, y);
+  return y;
 }
 
 NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                               const Tensor& mean, const Tensor& rstd, int64_t axes,
                                               NormalizationWants wants) {
+  return add_normalization_backward({}, dy, x, {}, weight, mean, rstd, axes, wants);
+}
+
+NormalizationGradients add_normalization_backward(const Tensor& dsum, const Tensor& dy, const Tensor& sum,
+                                                  const DropoutMask& mask, const Tensor& weight,
+                                                  const Tensor& mean, const Tensor& rstd, int64_t axes,
+                                                  NormalizationWants wants) {
   const char* name = "normalization_backward";
-  const Device device = common_device(name, {&dy, &x, &rstd});
-  require_same_dtype(name, {&x, &dy});
-  require<ShapeError>(dy.shape() == x.shape(), name, ": x is ", x.shape(), ", the gradient ", dy.shape());
-  check_operand(name, "weight", weight, x, axes);
-  const Shape normalized = part_of(x.shape(), x.rank() - axes, x.rank());
+  const Device device = common_device(name, {&dy, &sum, &rstd});
+  for (const Tensor& gradient : {dy, dsum}) {
+    if (!gradient.defined()) continue;
+    require_same_dtype(name, {&sum, &gradient});
+    require<ShapeError>(gradient.shape() == sum.shape(), name, ": x is ", sum.shape(), ", the gradient ",
+                        gradient.shape());
+  }
+  check_operand(name, "weight", weight, sum, axes);
+  const Shape normalized = part_of(sum.shape(), sum.rank() - axes, sum.rank());
+  const bool drops = mask.probability != 0;
   NormalizationGradients gradients;
-  if (wants.x) gradients.x = Tensor::empty(x.shape(), x.dtype(), device);
-  const DType sums = x.dtype() == f64 ? f64 : f32;
+  if (wants.x || (wants.delta && !drops)) gradients.x = Tensor::empty(sum.shape(), sum.dtype(), device);
+  if (wants.delta && drops) gradients.delta = Tensor::empty(sum.shape(), sum.dtype(), device);
+  const DType sums = sum.dtype() == f64 ? f64 : f32;
   if (wants.weight) gradients.weight = Tensor::empty(normalized, sums, device);
   if (wants.bias) gradients.bias = Tensor::empty(normalized, sums, device);
-  backward_kernel(device, dy.contiguous(), x.contiguous(), weight.defined() ? weight.contiguous() : weight,
-                  mean, rstd, gradients);
+  const MaskRows rows(name, wants.delta ? mask : DropoutMask(), sum, axes);
+  backward_kernel(
+      device,
+      {dy.contiguous(), contiguous(dsum), rows.get(), sum.contiguous(), contiguous(weight), mean, rstd},
+      gradients);
+  if (wants.delta && !drops) gradients.delta = gradients.x;
   return gradients;
 }
 

@@ -7,7 +7,6 @@
 #include "tensor/ops/cast.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/ops/promotion.h"
-#include "tensor/random_context.h"
 
 namespace tessera::ops {
 namespace {
@@ -16,8 +15,6 @@ using kernels::cpu::Distribution;
 
 constexpr Kernel<void(const Distribution&, uint64_t, int64_t, const Tensor&)> fill_kernel{
     "random numbers", &kernels::cpu::fill_random, nullptr};
-constexpr Kernel<void(const Tensor&, double, uint64_t, uint32_t, const uint32_t*, int64_t, const Tensor&)>
-    dropout_kernel{"dropout", &kernels::cpu::dropout, nullptr};
 
 void fill(const char* name, const Distribution& distribution, uint64_t key, int64_t first_index,
           const Tensor& out) {
@@ -121,26 +118,6 @@ Tensor multinomial(const Tensor& weights, int64_t count, uint64_t key, bool repl
              out.data<int64_t>() + row * count, count);
   }
   return out.to(device);
-}
-
-Tensor dropout(const Tensor& x, double probability, uint64_t key, int64_t first_index) {
-  const Device device = common_device("dropout", {&x});
-  require_floating("dropout", x);
-  check_probability("dropout", probability);
-  require<ValueError>(first_index >= 0, "dropout: expected a first index of at least 0, got ", first_index);
-  if (probability == 1) return Tensor::zeros(x.shape(), x.dtype(), device);
-  const Tensor y = Tensor::empty(x.shape(), x.dtype(), device);
-  if (device.is_meta() || x.numel() == 0) return y;
-  const RandomContext& context = random_context();
-  const int64_t rows = x.rank() == 0 ? 1 : x.shape()[0];
-  require<ValueError>(context.samples.empty() || static_cast<int64_t>(context.samples.size()) >= rows,
-                      "dropout: x ", x.shape(), " has ", rows, " rows, the random context has ",
-                      context.samples.size(), " samples");
-  std::vector<uint32_t> samples(static_cast<size_t>(rows));
-  for (int64_t row = 0; row < rows; ++row) samples[row] = static_cast<uint32_t>(context.sample(row));
-  dropout_kernel(device, x.contiguous(), probability, key, static_cast<uint32_t>(context.step),
-                 samples.data(), first_index, y);
-  return y;
 }
 
 }  // namespace tessera::ops

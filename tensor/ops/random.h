@@ -33,11 +33,4 @@ void fill_bernoulli(const Tensor& out, uint64_t key, double probability, int64_t
 /// ShapeError for a 0-dim tensor.
 Tensor multinomial(const Tensor& weights, int64_t count, uint64_t key, bool replacement = true);
 
-/// x with elements zeroed at `probability`, the others divided by 1 - probability, in one pass; x (B, ...).
-/// An element's fate depends on the key, its sample and the step (this thread's random context) and its index
-/// within the sample, `first_index` that of a row's first element. Applied to dy it is its own backward.
-/// Throws DTypeError for integers, ValueError for a probability outside [0, 1] or fewer samples in the
-/// context than rows.
-Tensor dropout(const Tensor& x, double probability, uint64_t key, int64_t first_index = 0);
-
 }  // namespace tessera::ops

@@ -3,6 +3,26 @@
 #include "tests/ops/table.h"
 
 namespace tessera::test {
+namespace {
+
+Results both(const SumAndNorm& pair) {
+  return std::vector<Variable>{pair.sum, pair.normal};
+}
+
+/// The inputs of a golden case with a mask: differences hold the fused backward, which draws the mask again,
+/// against the same forward, and the composed second derivative too.
+std::vector<OpCase> masked_cases() {
+  OpCase masked;
+  masked.name = "masked";
+  for (const OpCase& c : golden_cases("normalization", "add_layer_norm"))
+    if (c.name == "no_bias") masked.inputs = c.inputs;
+  masked.differentiable = true;
+  return {masked};
+}
+
+constexpr DropoutMask a_quarter{.probability = 0.25, .key = 5};
+
+}  // namespace
 
 std::vector<OpRow> normalization_rows() {
   const std::map<std::string, std::string> last_axis_only = {
@@ -16,6 +36,30 @@ std::vector<OpRow> normalization_rows() {
        .family = "normalization",
        .call = [](const Given& g) { return rms_norm(g[0], g.optional(1), g.real("eps")); },
        .except = last_axis_only},
+      {.name = "add_layer_norm",
+       .family = "normalization",
+       .call =
+           [](const Given& g) {
+             return both(add_layer_norm(g[0], g[1], {}, g[2], g.optional(3), g.real("eps")));
+           },
+       .tolerance = {.bf16 = 0x1p-5, .reason = "the norm is that of the rounded sum"}},
+      {.name = "stream_layer_norm",
+       .family = "normalization",
+       .call =
+           [](const Given& g) {
+             return both(add_layer_norm(g[0], {}, {}, g[1], g.optional(2), g.real("eps")));
+           }},
+      {.name = "add_rms_norm",
+       .family = "normalization",
+       .call = [](const Given& g) { return both(add_rms_norm(g[0], g[1], {}, g[2], g.real("eps"))); },
+       .tolerance = {.bf16 = 0x1p-5, .reason = "the norm is that of the rounded sum"}},
+      {.name = "add_layer_norm_masked",
+       .call = [](const Given& g) { return both(add_layer_norm(g[0], g[1], a_quarter, g[2])); },
+       .cases = masked_cases},
+      {.name = "add_dropout",
+       .call = [](const Given& g) { return add_dropout(g[0], g[1], a_quarter); },
+       .cases = masked_cases},
+      {.name = "normalization_again", .tested_in = "tests/tensor/normalization_test.cpp"},
   };
 }
 

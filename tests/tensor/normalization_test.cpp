@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tensor/cpu/isa.h"
+#include "tensor/ops/binary.h"
 #include "tests/tensor/reference.h"
 
 using namespace tessera;
@@ -141,4 +142,36 @@ TEST_CASE("normalization: no rows, meta, and what is refused") {
   CHECK_THROWS_AS(ops::layer_norm(Tensor::empty({2, 2}, f64), weight, {}), DTypeError);
   CHECK_THROWS_AS(ops::layer_norm(Tensor::empty({2, 2}, f32), {}, {}, 1e-5, 3), ShapeError);
   CHECK_THROWS_AS(ops::rms_norm(Tensor::empty({2, 2}, i64), {}), DTypeError);
+}
+
+TEST_CASE("normalization: with an addition and dropout in front, the numbers of the steps one by one") {
+  for (DType dtype : {f64, f32, bf16}) {
+    CAPTURE(to_string(dtype));
+    const Problem p = problem({3, 50, 96}, dtype);
+    const Tensor delta = filled({3, 50, 96}, dtype, [](int64_t i) { return scattered(i + 500); });
+    for (const ops::DropoutMask mask :
+         {ops::DropoutMask{}, ops::DropoutMask{.probability = 0.25, .key = 9}}) {
+      const auto fused = ops::add_layer_norm(p.x, delta, mask, p.weight, p.bias);
+      CHECK(same_bits(fused.sum, ops::add_dropout(p.x, delta, mask)));
+      if (dtype != bf16)
+        CHECK(same_bits(fused.sum, ops::add(p.x, ops::dropout(delta, mask.probability, mask.key))));
+      const auto steps = ops::layer_norm(fused.sum, p.weight, p.bias);
+      CHECK(same_bits(fused.y, steps.y));
+      CHECK(same_bits(fused.rstd, steps.rstd));
+      CHECK(
+          same_bits(ops::normalization_again(fused.sum, p.weight, p.bias, fused.mean, fused.rstd), fused.y));
+
+      const auto both = ops::add_normalization_backward(p.x, p.dy, fused.sum, mask, p.weight, fused.mean,
+                                                        fused.rstd, 1, {.delta = true});
+      const auto alone = ops::normalization_backward(p.dy, fused.sum, p.weight, fused.mean, fused.rstd, 1);
+      CHECK(same_bits(both.weight, alone.weight));
+      CHECK(same_bits(both.bias, alone.bias));
+      if (dtype == bf16) continue;
+      CHECK(same_bits(both.x, ops::add(p.x, alone.x)));
+      CHECK(same_bits(both.delta, ops::dropout(both.x, mask.probability, mask.key)));
+    }
+  }
+  const Tensor flat = Tensor::zeros({4}, f32);
+  CHECK_THROWS_AS(ops::add_layer_norm(flat, flat, {.probability = 0.5}, {}, {}), ShapeError);
+  CHECK_THROWS_AS(ops::add_layer_norm(flat, Tensor::zeros({2}, f32), {}, {}, {}), ShapeError);
 }

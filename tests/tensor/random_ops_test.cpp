@@ -9,6 +9,7 @@
 
 #include "tensor/ops/cast.h"
 #include "tensor/ops/creation.h"
+#include "tensor/ops/dropout.h"
 #include "tensor/ops/random.h"
 #include "tensor/parallel.h"
 #include "tensor/random/philox.h"

@@ -22,22 +22,36 @@ void scale_row(const A* x, int64_t n, A mean, A rstd, const A* weight, const A* 
 }
 
 template <class A>
-void forward(const A* x, int64_t rows, int64_t n, const A* weight, const A* bias, A eps, A* y, A* mean,
-             A* rstd) {
+void forward(const A* x, const A* delta, int64_t rows, int64_t n, const A* weight, const A* bias, A eps,
+             A* sum, A* y, A* mean, A* rstd) {
   const A count = static_cast<A>(n);
-  for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
-    const A center = mean ? sum_lanes<A>(n, [=](int64_t i) { return x[i]; }) / count : A(0);
-    const A squares = sum_lanes<A>(n, [=](int64_t i) { return (x[i] - center) * (x[i] - center); });
+  for (int64_t r = 0; r < rows; ++r, y += n) {
+    const A* row = x + r * n;
+    if (delta) {
+      A* total = sum + r * n;
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) total[i] = row[i] + delta[r * n + i];
+      row = total;
+    }
+    const A center = mean ? sum_lanes<A>(n, [=](int64_t i) { return row[i]; }) / count : A(0);
+    const A squares = sum_lanes<A>(n, [=](int64_t i) { return (row[i] - center) * (row[i] - center); });
     const A scale = A(1) / elementwise::sqrt(squares / count + eps);
-    scale_row(x, n, center, scale, weight, bias, y);
+    scale_row(row, n, center, scale, weight, bias, y);
     if (mean) mean[r] = center;
     rstd[r] = scale;
   }
 }
 
+template <class A>
+void scale_rows(const A* x, int64_t rows, int64_t n, const A* weight, const A* bias, const A* mean,
+                const A* rstd, A* y) {
+  for (int64_t r = 0; r < rows; ++r)
+    scale_row(x + r * n, n, mean ? mean[r] : A(0), rstd[r], weight, bias, y + r * n);
+}
+
 template <bool with_dx, bool with_dweight, class A>
-void backward_row(const A* x, const A* dy, int64_t n, const A* weight, bool centered, A mean, A rstd,
-                  A* __restrict dx, A* __restrict dweight, A* __restrict dbias) {
+void backward_row(const A* x, const A* dy, const A* base, int64_t n, const A* weight, bool centered, A mean,
+                  A rstd, A* __restrict dx, A* __restrict dweight, A* __restrict dbias) {
   // With h = (x - mean) rstd and g = dy weight: dx = rstd (g - mean(g) - h mean(g h)).
   A mean_g = 0, mean_gh = 0;
   const auto g = [=](int64_t i) { return weight ? dy[i] * weight[i] : dy[i]; };
@@ -52,9 +66,10 @@ void backward_row(const A* x, const A* dy, int64_t n, const A* weight, bool cent
       mean_gh = sum_lanes<A>(n, [=](int64_t i) { return dy[i] * ((x[i] - mean) * rstd); }) * share;
     }
   }
+  const auto slope = [=](int64_t i, A h) { return rstd * ((g(i) - mean_g) - h * mean_gh); };
   for (int64_t i = 0; i < n; ++i) {
     const A h = (x[i] - mean) * rstd;
-    if constexpr (with_dx) dx[i] = rstd * ((g(i) - mean_g) - h * mean_gh);
+    if constexpr (with_dx) dx[i] = base ? base[i] + slope(i, h) : slope(i, h);
     if constexpr (with_dweight) dweight[i] += dy[i] * h;
   }
   if (dbias)
@@ -62,18 +77,18 @@ void backward_row(const A* x, const A* dy, int64_t n, const A* weight, bool cent
 }
 
 template <class A>
-void backward(const A* x, const A* dy, int64_t rows, int64_t n, const A* weight, const A* mean, const A* rstd,
-              A* dx, A* dweight, A* dbias) {
+void backward(const A* x, const A* dy, const A* base, int64_t rows, int64_t n, const A* weight, const A* mean,
+              const A* rstd, A* dx, A* dweight, A* dbias) {
   const auto row = dx ? (dweight ? &backward_row<true, true, A> : &backward_row<true, false, A>)
                       : (dweight ? &backward_row<false, true, A> : &backward_row<false, false, A>);
   for (int64_t r = 0; r < rows; ++r) {
-    row(x + r * n, dy + r * n, n, weight, mean != nullptr, mean ? mean[r] : A(0), rstd[r],
-        dx ? dx + r * n : nullptr, dweight, dbias);
+    row(x + r * n, dy + r * n, base ? base + r * n : nullptr, n, weight, mean != nullptr,
+        mean ? mean[r] : A(0), rstd[r], dx ? dx + r * n : nullptr, dweight, dbias);
   }
 }
 
 template <class A>
-constexpr NormalizationRows<A> table{&forward<A>, &backward<A>};
+constexpr NormalizationRows<A> table{&forward<A>, &scale_rows<A>, &backward<A>};
 
 }  // namespace
 

@@ -43,3 +43,29 @@ def record(family):
     # A mean that dwarfs the spread: a variance computed as E[x^2] - E[x]^2 would lose every digit in f32.
     offset = family.distinct(3, 8) + 1024.0
     family.case("layer_norm", "large_mean_plain", layer_norm, [offset], axes=1, eps=1e-5)
+
+    # A residual sum and its norm; without a delta the sum is x itself.
+    for case, shape, with_bias in [("tokens", (2, 3, 8), True), ("no_bias", (2, 2, 5), False), ("empty", (0, 4), True)]:
+        inner = shape[-1:]
+        parameters = [family.uniform(0.5, 1.5, *inner)] + ([family.normal(*inner)] if with_bias else [])
+        family.case(
+            "add_layer_norm",
+            case,
+            lambda x, delta, *rest, eps: (x + delta, layer_norm(x + delta, *rest, axes=1, eps=eps)),
+            [family.normal(*shape), family.normal(*shape), *parameters],
+            eps=1e-5,
+        )
+        family.case(
+            "stream_layer_norm",
+            case,
+            lambda x, *rest, eps: (x * 1, layer_norm(x, *rest, axes=1, eps=eps)),
+            [family.normal(*shape), *parameters],
+            eps=1e-5,
+        )
+    family.case(
+        "add_rms_norm",
+        "tokens",
+        lambda x, delta, weight, eps: (x + delta, rms_norm(x + delta, weight, axes=1, eps=eps)),
+        [family.normal(2, 3, 8), family.normal(2, 3, 8), family.uniform(0.5, 1.5, 8)],
+        eps=1e-6,
+    )

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "autograd/functions/dropout.h"
+
+namespace tessera::nn {
+
+/// A residual stream and what a branch is about to add to it: x + dropout(delta), not yet added. Whoever
+/// takes it adds on the way: a norm in the pass that normalizes (`LayerNorm`), or `sum()`. With an undefined
+/// delta it is x alone.
+struct Residual {
+  Variable x;
+  Variable delta = {};
+  DropoutMask dropout = {};
+
+  /// x + dropout(delta), in one pass.
+  Variable sum() const { return delta.defined() ? add_dropout(x, delta, dropout) : x; }
+
+  template <class Visit>
+  void for_each_variable(const Visit& visit) {
+    visit(x);
+    visit(delta);
+  }
+};
+
+}  // namespace tessera::nn

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/cpu/dropout.h"
+#include "tensor/tensor.h"
+
+namespace tessera::ops {
+
+/// Which elements fall away: each with `probability`, drawn from `key` (tensor/random_context.h). The default
+/// drops none.
+struct DropoutMask {
+  double probability = 0;
+  uint64_t key = 0;
+};
+
+/// x with elements zeroed at `probability`, the others divided by 1 - probability, in one pass; x (B, ...).
+/// An element's fate depends on the key, its sample and the step (this thread's random context) and its index
+/// within the sample, `first_index` that of a row's first element. Applied to dy it is its own backward.
+/// Throws DTypeError for integers, ValueError for a probability outside [0, 1] or fewer samples in the
+/// context than rows.
+Tensor dropout(const Tensor& x, double probability, uint64_t key, int64_t first_index = 0);
+
+/// x + dropout(delta) in one pass, rounded once; shapes and dtypes equal. Throws as `dropout`, and ValueError
+/// for a probability of 1, ShapeError, DTypeError.
+Tensor add_dropout(const Tensor& x, const Tensor& delta, const DropoutMask& mask);
+
+/// What the kernels need to draw `mask` for a tensor like x, from this thread's random context. Throws
+/// ValueError naming `where`.
+kernels::cpu::DropoutRows dropout_rows(const char* where, const Tensor& x, const DropoutMask& mask,
+                                       int64_t first_index = 0);
+
+}  // namespace tessera::ops

@@ -1,0 +1,80 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/reduction.h"
+#include "nn/attention.h"
+#include "nn/dropout.h"
+#include "nn/materialize.h"
+#include "nn/normalization.h"
+#include "tensor/ops/creation.h"
+#include "tensor/random_context.h"
+
+using namespace tessera;
+
+namespace {
+
+Variable waves(const Shape& shape, double phase) {
+  const Tensor t = Tensor::empty(shape, f64);
+  for (int64_t i = 0; i < t.numel(); ++i)
+    t.data<double>()[i] = std::sin(0.7 * static_cast<double>(i) + phase);
+  return Variable::leaf(t);
+}
+
+void check_close(const Variable& a, const Variable& b) {
+  REQUIRE(a.shape() == b.shape());
+  const double *p = a.value().data<double>(), *q = b.value().data<double>();
+  for (int64_t i = 0; i < a.numel(); ++i) CHECK(p[i] == doctest::Approx(q[i]).epsilon(1e-12));
+}
+
+}  // namespace
+
+TEST_CASE(
+    "residual: added inside a norm or by sum(), with the mask and the gradients of the steps one by one") {
+  nn::Dropout drop(0.3);
+  nn::LayerNorm norm(8);
+  norm.to(f64);
+  nn::materialize(norm, cpu(), 3);
+  const Variable x = waves({2, 5, 8}, 0), delta = waves({2, 5, 8}, 1), weights = waves({2, 5, 8}, 2);
+  const std::vector<int64_t> samples{4, 9};
+  const auto gradients = [&](const Variable& sum, const Variable& normal) {
+    return grad(tessera::sum(weights * normal + sum * sum), {x, delta, norm.weight});
+  };
+
+  begin_random_step(1, 0, samples);
+  const Variable steps = x + drop(delta);
+  begin_random_step(1, 0, samples);
+  const auto [sum, normal] = norm(drop(x, delta));
+  begin_random_step(1, 0, samples);
+  check_close(drop(x, delta).sum(), steps);
+  check_close(sum, steps);
+  check_close(normal, norm(steps));
+  const auto fused = gradients(sum, normal), expected = gradients(steps, norm(steps));
+  for (size_t i = 0; i < fused.size(); ++i) check_close(fused[i], expected[i]);
+}
+
+TEST_CASE("residual: with nothing to add, the stream goes through uncopied and both of its gradients count") {
+  nn::RMSNorm norm(8);
+  norm.to(f64);
+  nn::materialize(norm, cpu(), 3);
+  const Variable x = waves({3, 8}, 0);
+  const auto [stream, normal] = norm(nn::Residual{x});
+  CHECK(stream.value().raw_data() == x.value().raw_data());
+  const Variable fused = grad(sum(stream * normal), {x})[0], steps = grad(sum(x * norm(x)), {x})[0];
+  check_close(fused, steps);
+  // One of the two alone.
+  check_close(grad(sum(norm(nn::Residual{x}).sum * 2.0), {x})[0], Variable(ops::full({3, 8}, 2.0, f64)));
+}
+
+TEST_CASE("residual: attention leaves its dropout to the addition, with the same mask") {
+  nn::CausalSelfAttention layer({.width = 8, .heads = 2, .dropout = 0.4});
+  layer.to(f64);
+  nn::materialize(layer, cpu(), 5);
+  const Variable x = waves({2, 6, 8}, 0), stream = waves({2, 6, 8}, 1);
+  const std::vector<int64_t> samples{0, 1};
+  begin_random_step(1, 0, samples);
+  const Variable steps = stream + layer(x);
+  begin_random_step(1, 0, samples);
+  check_close(layer(x, stream).sum(), steps);
+}
