@@ -14,7 +14,7 @@ Variable Mlp::forward(const Variable& x) {
 }
 
 nn::Residual Mlp::forward(const Variable& x, const Variable& stream) {
-  return drop(stream, proj(gelu(fc(x))));
+  return drop(stream, proj(fc(x), Activation::gelu));
 }
 
 Variable Block::forward(const Variable& x) {
