@@ -15,6 +15,10 @@ SavedValueHooks::~SavedValueHooks() {
   current_hook = outer_;
 }
 
+bool saved_values_are_hooked() {
+  return current_hook != nullptr;
+}
+
 SavedValue::SavedValue(const char* op, const SavedItem& item, std::span<const Tensor> outputs)
     : output_(item.output) {
   if (item.variable.defined() && item.variable.is_parameter()) {
@@ -35,7 +39,14 @@ SavedValue::SavedValue(const char* op, const SavedItem& item, std::span<const Te
     return;
   }
   version_ = tensor_.version();
-  if (!current_hook) return;
+  if (!current_hook) {
+    if (item.variable.defined() && item.variable.impl()->recipe &&
+        item.variable.impl()->recipe_version == version_) {
+      packed_ = item.variable.impl()->recipe;
+      tensor_ = Tensor();
+    }
+    return;
+  }
   // A hook may run operations of its own: they are not offered to it again.
   const PackHook& hook = *current_hook;
   SavedValueHooks none{PackHook{}};

@@ -19,6 +19,9 @@ class Packed {
   virtual void release() {}
 };
 
+/// Whether this thread's saved values go through a hook now.
+bool saved_values_are_hooked();
+
 /// Turns a value that is about to be saved into something else; null saves it as it is. Parameters are never
 /// offered.
 using PackHook = std::function<std::shared_ptr<Packed>(const char* op, const Tensor& value)>;

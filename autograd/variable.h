@@ -13,6 +13,7 @@ namespace tessera {
 
 class Node;
 class LeafNode;
+class Packed;
 class Variable;
 
 /// One output of a node of the graph: where a gradient goes next. A null node means that none is wanted
@@ -61,6 +62,8 @@ struct VariableImpl : RefCounted<VariableImpl> {
   int live_views = 0;
   std::string name;
   bool retains_grad = false;
+  std::shared_ptr<Packed> recipe;  // how to compute the numbers again (autograd/recipe.h), as of this version
+  uint64_t recipe_version = 0;
 
   explicit VariableImpl(Tensor tensor) : value(std::move(tensor)), grad_dtype(value.dtype()) {}
   ~VariableImpl();

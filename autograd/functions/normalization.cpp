@@ -5,6 +5,7 @@
 #include "autograd/functions/dropout.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/unary.h"
+#include "autograd/recipe.h"
 #include "autograd/record.h"
 #include "tensor/ops/normalization.h"
 #include "tensor/random_context.h"
@@ -25,6 +26,14 @@ Shape last_axes(int64_t axes) {
   Shape list;
   for (int64_t i = axes; i > 0; --i) list.push_back(-i);
   return list;
+}
+
+/// A norm is cheap to compute again from what its own backward keeps.
+void attach_norm_recipe(const Variable& y, const char* name, const SavedItem& x, const Variable& weight,
+                        const Variable& bias, const ops::Normalized& normal) {
+  attach_recipe(
+      y, name, std::array<SavedItem, 5>{x, weight, bias, normal.mean, normal.rstd},
+      [](std::span<const Tensor> v) { return ops::normalization_again(v[0], v[1], v[2], v[3], v[4]); });
 }
 
 struct NormGradients {
@@ -53,19 +62,22 @@ NormGradients composed_backward(const Variable& x, const Variable& weight, const
 /// A norm without an addition in front: x, weight and bias to y.
 Variable norm(const char* name, const Variable& x, const Variable& weight, const Variable& bias,
               double epsilon, int64_t axes, const ops::Normalized& normal) {
-  return record(name, normal.y, {x, weight, bias}, saved(x, weight, normal.mean, normal.rstd),
-                [axes, epsilon, bias_shape = bias.defined() ? bias.shape() : Shape()](
-                    Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
-                  const ops::NormalizationWants wants{.x = wanted[0], .weight = wanted[1], .bias = wanted[2]};
-                  if (grad_mode()) {
-                    const NormGradients g =
-                        composed_backward(s[0], s[1], dy[0], bias_shape, axes, epsilon, s.defined(2), wants);
-                    return {g.x, g.weight, g.bias};
-                  }
-                  const ops::NormalizationGradients g = ops::normalization_backward(
-                      dy[0].value(), s.tensor(0), s.tensor(1), s.tensor(2), s.tensor(3), axes, wants);
-                  return {Variable(g.x), Variable(g.weight), Variable(g.bias)};
-                });
+  Variable y =
+      record(name, normal.y, {x, weight, bias}, saved(x, weight, normal.mean, normal.rstd),
+             [axes, epsilon, bias_shape = bias.defined() ? bias.shape() : Shape()](
+                 Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+               const ops::NormalizationWants wants{.x = wanted[0], .weight = wanted[1], .bias = wanted[2]};
+               if (grad_mode()) {
+                 const NormGradients g =
+                     composed_backward(s[0], s[1], dy[0], bias_shape, axes, epsilon, s.defined(2), wants);
+                 return {g.x, g.weight, g.bias};
+               }
+               const ops::NormalizationGradients g = ops::normalization_backward(
+                   dy[0].value(), s.tensor(0), s.tensor(1), s.tensor(2), s.tensor(3), axes, wants);
+               return {Variable(g.x), Variable(g.weight), Variable(g.bias)};
+             });
+  attach_norm_recipe(y, name, x, weight, bias, normal);
+  return y;
 }
 
 /// The rule of a norm with an addition in front: what arrived at the sum and at its norm, in one pass, to x,
@@ -125,6 +137,7 @@ SumAndNorm add_norm(const char* name, const Variable& x, const Variable& delta, 
   const std::vector<Variable> results =
       record(name, outputs, {x, delta, weight, bias},
              saved(saved_output(0), weight, normal.mean, normal.rstd), std::move(rule));
+  attach_norm_recipe(results[1], name, outputs[0], weight, bias, normal);
   return {results[0], results[1]};
 }
 
