@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "autograd/grad_mode.h"
+#include "autograd/kept_outputs.h"
 #include "autograd/record.h"
 #include "tensor/random_context.h"
 
@@ -16,8 +17,12 @@ struct RerunComplete {};
 /// saved.
 class Recomputation : public std::enable_shared_from_this<Recomputation> {
  public:
-  Recomputation(std::string name, Segment segment, const std::vector<Variable>& inputs)
-      : name_(std::move(name)), segment_(std::move(segment)) {
+  Recomputation(std::string name, Segment segment, const std::vector<Variable>& inputs,
+                const CheckpointOptions& options)
+      : name_(std::move(name)),
+        segment_(std::move(segment)),
+        keeps_(!options.keep.empty()),
+        kept_(options.keep) {
     // Inputs are saved like any operation's: an enclosing segment's hook may pack them.
     for (const Variable& input : inputs)
       inputs_.emplace_back("checkpoint", SavedItem(input), std::span<const Tensor>{});
@@ -29,6 +34,9 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
     return expected_.size() - 1;
   }
 
+  /// What the segment's operations ask for results that are kept.
+  KeptOutputs* kept() { return keeps_ ? &kept_ : nullptr; }
+
   Tensor value(size_t index) {
     if (index >= values_.size() || !values_[index].defined()) rerun();
     require<AutogradError>(values_[index].defined(), "checkpoint '", name_, "': running it again saved ",
@@ -38,7 +46,9 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
 
   void release(size_t index) {
     if (index < values_.size()) values_[index] = Tensor();
-    if (++released_ >= expected_.size()) inputs_.clear();
+    if (++released_ < expected_.size()) return;
+    inputs_.clear();
+    kept_.release();
   }
 
  private:
@@ -50,6 +60,8 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
     values_.assign(expected_.size(), Tensor());
     saved_again_ = 0;
     SavedValueHooks hooks([this](const char* op, const Tensor& value) { return keep(op, value); });
+    kept_.begin_rerun();
+    KeptOutputsScope kept_results(kept());
     try {
       segment_(inputs);
     } catch (const RerunComplete&) {
@@ -77,6 +89,8 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
   std::string name_;
   RandomContext context_ = random_context();  // as it was when the segment began
   Segment segment_;
+  bool keeps_;
+  KeptOutputs kept_;
   std::vector<SavedValue> inputs_;
   std::vector<OutputInfo> expected_;
   std::vector<Tensor> values_;
@@ -97,9 +111,10 @@ struct Recomputed : Packed {
 }  // namespace
 
 std::vector<Variable> checkpoint_segment(const std::string& name, Segment segment,
-                                         std::vector<Variable> inputs) {
+                                         std::vector<Variable> inputs, const CheckpointOptions& options) {
   if (!grad_mode()) return segment(inputs);
-  const auto recomputation = std::make_shared<Recomputation>(name, segment, inputs);
+  const auto recomputation = std::make_shared<Recomputation>(name, segment, inputs, options);
+  KeptOutputsScope kept_results(recomputation->kept());
   SavedValueHooks hooks([&recomputation](const char*, const Tensor& value) -> std::shared_ptr<Packed> {
     return std::make_shared<Recomputed>(recomputation, recomputation->declare(value));
   });

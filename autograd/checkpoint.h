@@ -13,13 +13,19 @@ namespace tessera {
 /// A function of Variables that can be run again; it may read parameters, modules and the random context.
 using Segment = std::function<std::vector<Variable>(std::span<const Variable> inputs)>;
 
+struct CheckpointOptions {
+  /// Operations whose results are kept beside the inputs, by the name they are recorded under
+  /// ("self_attention": its output and log-sum-exp). Running the segment again does not compute them.
+  std::vector<std::string> keep = {};
+};
+
 /// Runs `segment` keeping only its inputs: what its operations save is dropped, and the first of it that
 /// backward unpacks runs the segment again (same random numbers), stopping at the last value needed. Losses
-/// and gradients have the same bits as without. Segments nest. Backward throws AutogradError naming `name`
-/// when the rerun saves other shapes, dtypes or numbers of values (Chen et al., "Training Deep Nets with
-/// Sublinear Memory Cost", 2016).
+/// and gradients have the same bits as without. Segments nest; each keeps what its own options name. Backward
+/// throws AutogradError naming `name` when the rerun saves other shapes, dtypes or numbers of values (Chen et
+/// al., "Training Deep Nets with Sublinear Memory Cost", 2016).
 std::vector<Variable> checkpoint_segment(const std::string& name, Segment segment,
-                                         std::vector<Variable> inputs);
+                                         std::vector<Variable> inputs, const CheckpointOptions& options = {});
 
 /// The same for a function of some Variables to one: `y = checkpoint([&](const Variable& x) { return
 /// block(x); }, x)`.

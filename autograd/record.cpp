@@ -26,6 +26,11 @@ void save(Node& node, std::span<const SavedItem> items, std::span<const Tensor> 
   for (const SavedItem& item : items) node.saved.emplace_back(node.name(), item, outputs);
 }
 
+void save_outputs(Node& node, std::span<const SavedItem> items, std::span<const Tensor> outputs) {
+  for (size_t i = 0; i < items.size(); ++i)
+    if (items[i].output >= 0) node.saved[i] = SavedValue(node.name(), items[i], outputs);
+}
+
 Variable computed(const intrusive_ptr<Node>& node, Tensor value, int slot) {
   Variable x(std::move(value));
   VariableImpl& impl = *x.impl();
@@ -37,19 +42,40 @@ Variable computed(const intrusive_ptr<Node>& node, Tensor value, int slot) {
 
 }  // namespace
 
+void save_inputs(Node& node, std::span<const SavedItem> saved) {
+  node.saved.reserve(saved.size());
+  for (const SavedItem& item : saved)
+    if (item.output < 0)
+      node.saved.emplace_back(node.name(), item, std::span<const Tensor>{});
+    else
+      node.saved.emplace_back();
+}
+
 Variable attach(intrusive_ptr<Node> node, Tensor output, const Inputs& inputs,
                 std::span<const SavedItem> saved) {
-  link(*node, inputs);
-  node->outputs.push_back({output.shape(), output.dtype()});
-  save(*node, saved, {&output, 1});
-  return computed(node, std::move(output), 0);
+  save_inputs(*node, saved);
+  return attach_computed(std::move(node), std::move(output), inputs, saved);
 }
 
 std::vector<Variable> attach(intrusive_ptr<Node> node, std::span<const Tensor> outputs, const Inputs& inputs,
                              std::span<const SavedItem> saved) {
+  save_inputs(*node, saved);
+  return attach_computed(std::move(node), outputs, inputs, saved);
+}
+
+Variable attach_computed(intrusive_ptr<Node> node, Tensor output, const Inputs& inputs,
+                         std::span<const SavedItem> saved) {
+  link(*node, inputs);
+  node->outputs.push_back({output.shape(), output.dtype()});
+  save_outputs(*node, saved, {&output, 1});
+  return computed(node, std::move(output), 0);
+}
+
+std::vector<Variable> attach_computed(intrusive_ptr<Node> node, std::span<const Tensor> outputs,
+                                      const Inputs& inputs, std::span<const SavedItem> saved) {
   link(*node, inputs);
   for (const Tensor& output : outputs) node->outputs.push_back({output.shape(), output.dtype()});
-  save(*node, saved, outputs);
+  save_outputs(*node, saved, outputs);
   std::vector<Variable> results;
   results.reserve(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i)

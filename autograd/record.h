@@ -1,12 +1,15 @@
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "autograd/grad_mode.h"
 #include "autograd/gradients.h"
+#include "autograd/kept_outputs.h"
 #include "autograd/node.h"
 #include "autograd/saved.h"
 
@@ -47,12 +50,47 @@ std::vector<Variable> attach(intrusive_ptr<Node> node, std::span<const Tensor> o
                              std::span<const SavedItem> saved);
 Variable attach(intrusive_ptr<Node> node, Tensor output, const Inputs& inputs,
                 std::span<const SavedItem> saved);
+/// Takes those of `saved` that are inputs: in a rerun of a checkpointed segment that may be all that is
+/// wanted.
+void save_inputs(Node& node, std::span<const SavedItem> saved);
+/// `attach` of a node that has saved its inputs.
+Variable attach_computed(intrusive_ptr<Node> node, Tensor output, const Inputs& inputs,
+                         std::span<const SavedItem> saved);
+std::vector<Variable> attach_computed(intrusive_ptr<Node> node, std::span<const Tensor> outputs,
+                                      const Inputs& inputs, std::span<const SavedItem> saved);
 Variable attach_view(intrusive_ptr<Node> node, Tensor output, const Variable& base);
 void check_in_place(const char* name, const Variable& x, bool recorded);
 void attach_in_place(intrusive_ptr<Node> node, const Variable& x, const Inputs& inputs,
                      std::span<const SavedItem> saved);
 void check_forward(const char* name, const Tensor& output);
 bool anomaly_mode();
+
+inline Variable constants(Tensor output) {
+  return Variable(std::move(output));
+}
+inline std::vector<Variable> constants(const std::vector<Tensor>& outputs) {
+  return {outputs.begin(), outputs.end()};
+}
+
+inline void check_forward_if_asked(const char* name, const Tensor& output) {
+  if (anomaly_mode()) [[unlikely]]
+    check_forward(name, output);
+}
+inline void check_forward_if_asked(const char* name, const std::vector<Tensor>& outputs) {
+  for (const Tensor& output : outputs) check_forward_if_asked(name, output);
+}
+
+/// What `compute` returns, or what it returned in the first run of a segment that keeps `name`.
+template <class Compute>
+auto kept_or_computed(const char* name, Compute& compute) {
+  KeptOutputs* const kept = current_kept_outputs();
+  if (!kept || !kept->wants(name)) [[likely]]
+    return compute();
+  if constexpr (std::is_same_v<std::invoke_result_t<Compute&>, Tensor>)
+    return kept->outputs(name, [&]() -> std::vector<Tensor> { return {compute()}; })[0];
+  else
+    return kept->outputs(name, compute);
+}
 }  // namespace detail
 
 /// Wraps the result of a raw operation and remembers how to differentiate it, when one of `inputs` requires a
@@ -86,6 +124,20 @@ std::vector<Variable> record(const char* name, const std::vector<Tensor>& output
   if (!inputs.recorded()) return {outputs.begin(), outputs.end()};
   return detail::attach(intrusive_ptr<Node>(new RuleNode<Rule>(name, std::move(rule))), outputs, inputs,
                         saved);
+}
+
+/// The same for an operation that is dear: `compute` makes its output (a Tensor) or outputs (a vector) after
+/// what it saves of its inputs was taken. Running a checkpointed segment again therefore stops before an
+/// operation whose inputs alone were needed, and does not compute one whose results the segment keeps.
+template <size_t N, std::invocable Compute, class Rule>
+auto record(const char* name, Compute compute, const Inputs& inputs, const std::array<SavedItem, N>& saved,
+            Rule rule) {
+  if (!inputs.recorded()) return detail::constants(compute());
+  intrusive_ptr<Node> node(new RuleNode<Rule>(name, std::move(rule)));
+  detail::save_inputs(*node, saved);
+  auto outputs = detail::kept_or_computed(name, compute);
+  detail::check_forward_if_asked(name, outputs);
+  return detail::attach_computed(std::move(node), std::move(outputs), inputs, saved);
 }
 
 /// A result that shares its storage with `base`; in-place changes of either are then refused while gradients

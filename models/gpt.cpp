@@ -73,9 +73,7 @@ Variable Gpt::logits(const Variable& x) {
 }
 
 Variable Gpt::forward(const Tensor& ids) {
-  Variable x = embed(ids, 0);
-  for (Block* block : blocks) x = (*block)(x);
-  return logits(x);
+  return logits(blocks(embed(ids, 0)));
 }
 
 Variable Gpt::forward(const Tensor& ids, GptCache& cache) {

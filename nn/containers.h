@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "autograd/checkpoint.h"
 #include "nn/layer.h"
 
 namespace tessera::nn {
@@ -38,12 +40,20 @@ class Sequential : public Layer<Sequential> {
   std::vector<std::function<Variable(const Variable&)>> steps_;
 };
 
-/// Modules of one type, named "0", "1", ...; how they run is their owner's business.
+/// How a sequence of layers trades time for memory: of every `interval` layers in a row only the input is
+/// kept, and backward runs them again (autograd/checkpoint.h).
+struct ActivationCheckpointing {
+  int64_t interval = 0;                ///< layers a segment; 0 for none
+  std::vector<std::string> keep = {};  ///< operations whose results are kept too: {"self_attention"}
+};
+
+/// Modules of one type, named "0", "1", ... Run one after another by calling the list, `y = blocks(x)`, or as
+/// their owner likes.
 template <class M>
-class ModuleList : public Module {
+class ModuleList : public Layer<ModuleList<M>> {
  public:
   M& push(typename M::Options options) {
-    list_.push_back(&add<M>(std::to_string(list_.size()), std::move(options)));
+    list_.push_back(&this->template add<M>(std::to_string(list_.size()), std::move(options)));
     return *list_.back();
   }
   size_t size() const { return list_.size(); }
@@ -52,7 +62,35 @@ class ModuleList : public Module {
   auto end() const { return list_.end(); }
   std::string kind() const override { return "ModuleList"; }
 
+  /// Applies to calls of the list from now on. Throws ConfigError for a negative interval.
+  void set_checkpointing(ActivationCheckpointing checkpointing) {
+    require<ConfigError>(checkpointing.interval >= 0,
+                         "activation checkpointing: the interval is to be at least 0, got ",
+                         checkpointing.interval);
+    checkpointing_ = std::move(checkpointing);
+  }
+
+  Variable forward(const Variable& x) {
+    const size_t interval = static_cast<size_t>(checkpointing_.interval);
+    if (interval == 0) return run(0, size(), x);
+    Variable y = x;
+    for (size_t first = 0; first < size(); first += interval) {
+      const size_t last = std::min(size(), first + interval);
+      const Segment segment = [this, first, last](std::span<const Variable> in) {
+        return std::vector<Variable>{run(first, last, in[0])};
+      };
+      y = checkpoint_segment(text(this->full_name(), ".", first), segment, {y}, {checkpointing_.keep})[0];
+    }
+    return y;
+  }
+
  private:
+  Variable run(size_t first, size_t last, Variable x) {
+    for (size_t i = first; i < last; ++i) x = (*list_[i])(x);
+    return x;
+  }
+
+  ActivationCheckpointing checkpointing_;
   std::vector<M*> list_;
 };
 

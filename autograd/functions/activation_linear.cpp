@@ -70,10 +70,11 @@ void fused_backward(Activation f, const Saved& s, const Tensor& dy, const Wanted
 }  // namespace
 
 Variable activation_linear(Activation f, const Variable& x, const Variable& weight, const Variable& bias) {
-  const Tensor y =
-      ops::activation_linear(f, x.value(), weight.value(), bias.defined() ? bias.value() : Tensor());
+  const auto compute = [&] {
+    return ops::activation_linear(f, x.value(), weight.value(), bias.defined() ? bias.value() : Tensor());
+  };
   return record(
-      "activation_linear", y, {x, weight, bias}, saved(x, weight),
+      "activation_linear", compute, {x, weight, bias}, saved(x, weight),
       [f, width = weight.shape()[0]](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
         Gradients gradients(3);
         if (grad_mode())

@@ -87,11 +87,12 @@ X third_of(const X& qkv, int64_t heads, int64_t which) {
 Variable scaled_dot_product_attention(const Variable& q, const Variable& k, const Variable& v,
                                       const AttentionOptions& options, const Variable& mask) {
   if (mask.defined()) return matmul(weights_of(q, k, options, mask).kept, v);
-  ops::Attention result = ops::attention(q.value(), k.value(), v.value(), options);
-  const Tensor log_sum_exp = result.log_sum_exp;
+  const auto compute = [&]() -> std::vector<Tensor> {
+    const ops::Attention result = ops::attention(q.value(), k.value(), v.value(), options);
+    return {result.out, result.log_sum_exp};
+  };
   return record(
-      "scaled_dot_product_attention", std::move(result.out), {q, k, v},
-      saved(q, k, v, saved_output(0), log_sum_exp),
+      "scaled_dot_product_attention", compute, {q, k, v}, saved(q, k, v, saved_output(0), saved_output(1)),
       [draw = Draw(options)](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
         RandomContextScope same_mask(draw.context);
         if (grad_mode()) return composed_backward(s[0], s[1], s[2], dy[0], draw.options);
@@ -99,20 +100,22 @@ Variable scaled_dot_product_attention(const Variable& q, const Variable& k, cons
         const Tensor dq = heads_inside(x), dk = heads_inside(y), dv = heads_inside(z);
         ops::attention_backward(x, y, z, {s.tensor(3), s.tensor(4)}, dy[0].value(), draw.options, dq, dk, dv);
         return {Variable(dq), Variable(dk), Variable(dv)};
-      });
+      })[0];
 }
 
 Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptions& options) {
   require<ShapeError>(qkv.rank() == 3 && heads >= 1 && qkv.size(2) % (3 * heads) == 0,
                       "self_attention: expected qkv (B, T, 3 C) with C divisible by ", heads, " heads, got ",
                       to_string(qkv));
-  const Tensor x = qkv.value();
-  const int64_t batch = x.size(0), time = x.size(1), width = x.size(2) / 3;
-  const ops::Attention result =
-      ops::attention(third_of(x, heads, 0), third_of(x, heads, 1), third_of(x, heads, 2), options);
-  const Tensor joined = result.out.transpose(1, 2).view({batch, time, width});
+  const int64_t batch = qkv.size(0), time = qkv.size(1), width = qkv.size(2) / 3;
+  const auto compute = [&]() -> std::vector<Tensor> {
+    const Tensor x = qkv.value();
+    const ops::Attention result =
+        ops::attention(third_of(x, heads, 0), third_of(x, heads, 1), third_of(x, heads, 2), options);
+    return {result.out.transpose(1, 2).view({batch, time, width}), result.log_sum_exp};
+  };
   return record(
-      "self_attention", joined, {qkv}, saved(qkv, saved_output(0), result.log_sum_exp),
+      "self_attention", compute, {qkv}, saved(qkv, saved_output(0), saved_output(1)),
       [draw = Draw(options), heads, width](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
         RandomContextScope same_mask(draw.context);
         const auto split = [&](const Tensor& t) {
@@ -135,7 +138,7 @@ Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptio
                                 draw.options, third_of(gradient, heads, 0), third_of(gradient, heads, 1),
                                 third_of(gradient, heads, 2));
         return {Variable(gradient)};
-      });
+      })[0];
 }
 
 }  // namespace tessera

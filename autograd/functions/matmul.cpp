@@ -58,7 +58,7 @@ Variable matmul(const Variable& a, const Variable& b) {
   if (a.rank() == 1) return squeeze(matmul(unsqueeze(a, 0), b), b.rank() == 1 ? 0 : -2);
   if (b.rank() == 1) return squeeze(matmul(a, unsqueeze(b, 1)), -1);
   return record(
-      "matmul", ops::matmul(a.value(), b.value()), {a, b},
+      "matmul", [&] { return ops::matmul(a.value(), b.value()); }, {a, b},
       saved(saved_if(b.requires_grad(), a), saved_if(a.requires_grad(), b)),
       [sa = a.shape(), sb = b.shape()](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
         return matmul_rule(wanted[1] ? s[0] : Variable(), wanted[0] ? s[1] : Variable(), dy[0], wanted, sa,
@@ -67,8 +67,10 @@ Variable matmul(const Variable& a, const Variable& b) {
 }
 
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias) {
-  const Tensor y = ops::linear(x.value(), weight.value(), bias.defined() ? bias.value() : Tensor());
-  return record("linear", y, {x, weight, bias},
+  const auto compute = [&] {
+    return ops::linear(x.value(), weight.value(), bias.defined() ? bias.value() : Tensor());
+  };
+  return record("linear", compute, {x, weight, bias},
                 saved(saved_if(weight.requires_grad(), x), saved_if(x.requires_grad(), weight)),
                 [width = weight.shape()[0]](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
                   Gradients gradients(3);

@@ -4,6 +4,7 @@
 #include "autograd/functions/arithmetic.h"
 #include "autograd/graph_dot.h"
 #include "autograd/record.h"
+#include "tensor/ops/binary.h"
 
 using namespace tessera;
 
@@ -109,6 +110,79 @@ TEST_CASE("checkpoint: retain_graph runs backward twice") {
   y.backward(seed(), {.retain_graph = true});
   y.backward(seed());
   CHECK(numbers(x.grad()) == std::vector<double>{4.0, 12.0});
+}
+
+namespace {
+
+/// x * x under the name "dear", which saves its result and counts how often it was computed.
+Variable dear_square(const Variable& x, int* computed) {
+  const auto compute = [&] {
+    ++*computed;
+    return ops::mul(x.value(), x.value());
+  };
+  return record("dear", compute, {x}, saved(x, saved_output(0)),
+                [](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+                  CHECK(s.tensor(1).numel() == 2);
+                  return {s[0] * dy[0] * 2.0};
+                });
+}
+
+}  // namespace
+
+TEST_CASE("checkpoint: results that are kept are not computed again") {
+  const Variable x = leaf({0.5, -2.0});
+  int computed = 0, runs = 0;
+  const Segment segment = [&](std::span<const Variable> in) -> std::vector<Variable> {
+    ++runs;
+    const Variable h = dear_square(in[0] * 3.0, &computed);
+    return {dear_square(h + 1.0, &computed) * in[0]};
+  };
+  segment(std::vector<Variable>{x})[0].backward(seed());
+  const auto expected = numbers(x.grad());
+  for (const bool keep : {false, true}) {
+    x.set_grad({});
+    computed = runs = 0;
+    const CheckpointOptions options{.keep =
+                                        keep ? std::vector<std::string>{"dear"} : std::vector<std::string>{}};
+    const Variable y = checkpoint_segment("kept", segment, {x}, options)[0];
+    y.backward(seed(), {.retain_graph = true});
+    CHECK(numbers(x.grad()) == expected);
+    y.backward(seed());
+    CHECK(numbers(x.grad())[1] == 2 * expected[1]);
+    CHECK(runs == 2);
+    CHECK(computed == (keep ? 2 : 4));
+  }
+}
+
+TEST_CASE("checkpoint: the rerun stops before an operation whose inputs alone were needed") {
+  const Variable x = leaf({1.0, 2.0});
+  int computed = 0;
+  const auto block = [&](const Variable& in) {
+    const auto compute = [&] {
+      ++computed;
+      return ops::mul(in.value(), in.value());
+    };
+    return record(
+        "last", compute, {in}, saved(in),
+        [](Saved& s, const Incoming& dy, const Wanted&) -> Gradients { return {s[0] * dy[0] * 2.0}; });
+  };
+  checkpoint(block, x).backward(seed());
+  CHECK(computed == 1);
+  CHECK(numbers(x.grad()) == std::vector<double>{2.0, 4.0});
+}
+
+TEST_CASE("checkpoint: a kept result that was changed in place is an error that names it") {
+  const Variable x = leaf({1.0, 2.0});
+  int computed = 0;
+  Tensor kept;
+  const Segment segment = [&](std::span<const Variable> in) -> std::vector<Variable> {
+    const Variable h = dear_square(in[0], &computed);
+    if (!kept.defined()) kept = h.value();
+    return {h * in[0]};
+  };
+  const Variable y = checkpoint_segment("kept", segment, {x}, {.keep = {"dear"}})[0];
+  ops::add_(kept, kept);
+  CHECK_THROWS_WITH_AS(y.backward(seed()), doctest::Contains("result of 'dear'"), AutogradError);
 }
 
 TEST_CASE("checkpoint: a rerun that saves something else is named") {

@@ -58,6 +58,7 @@ MemoryPlan plan_memory(const Run& run) {
   const MetaAccountScope counting(account);
   models::Gpt gpt(run.recipe.model);
   if (const DType dtype = compute_dtype(run.dtype); dtype != f32) nn::use_mixed_precision(gpt, dtype);
+  gpt.blocks.set_checkpointing(run.checkpointing);
   const std::unique_ptr<optim::AdamW> adam = make_optimizer(gpt, run.recipe);
   MemoryPlan plan;
   for (int step = 0; step < 2; ++step) train_step(gpt, *adam, meta_batch(run), run);

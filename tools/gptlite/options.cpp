@@ -60,6 +60,15 @@ void add_train_flags(CLI::App& command, TrainFlags& f) {
   add_data_flags(command, f.data, "tiny-shakespeare");
   add_device_flags(command, f.device, "fp32, or the resumed run's");
   add_recipe_flags(command, f);
+  command
+      .add_option("--activation-checkpoint-interval", f.activation_checkpoint_interval,
+                  "layers of which only the first one's input is kept; backward runs them again. 0: keep all")
+      ->capture_default_str();
+  command
+      .add_option("--activation-checkpoint-keep", f.activation_checkpoint_keep,
+                  "what is kept beside these inputs: attention (its output and log-sum-exp), or none")
+      ->check(CLI::IsMember({"attention", "none"}))
+      ->capture_default_str();
   command.add_option("--eval-interval", f.eval_interval, "steps between evaluations; 0: none")
       ->capture_default_str();
   command

@@ -41,6 +41,8 @@ struct TrainFlags {
   std::optional<int64_t> steps, batch_size, micro_batch_size, warmup_steps;
   std::optional<double> lr, min_lr, weight_decay, beta1, beta2, grad_clip;
   std::optional<uint64_t> seed;
+  int64_t activation_checkpoint_interval = 0;
+  std::string activation_checkpoint_keep = "attention";
   int64_t eval_interval = 250;
   int64_t eval_steps = 0;  ///< batches of an estimate; 0: the whole validation set
   std::optional<std::string> out;

@@ -28,6 +28,14 @@ std::string source_of(const std::string& field, const TrainFlags& flags, const S
   return "preset " + start.run.recipe.name;
 }
 
+std::string recomputation(const nn::ActivationCheckpointing& checkpointing) {
+  if (checkpointing.interval == 0) return "all kept for backward";
+  return text("kept at every ",
+              checkpointing.interval == 1 ? std::string() : text(checkpointing.interval, " "),
+              checkpointing.interval == 1 ? "layer" : "layers",
+              checkpointing.keep.empty() ? "" : " and from attention", ", the rest computed again");
+}
+
 std::string course(const TrainFlags& flags, const Start& start) {
   const auto every = [](int64_t interval) {
     return interval == 0 ? std::string("never before the end") : text("every ", interval, " steps");
@@ -40,6 +48,7 @@ std::string course(const TrainFlags& flags, const Start& start) {
                                                            " random batches")) +
          line("checkpoints",
               text(start.out, ", ", every(flags.checkpoint_interval), ", newest ", flags.keep, " kept")) +
+         line("activations", recomputation(start.run.checkpointing)) +
          line("device", text(flags.device.device, ", ", start.run.dtype));
 }
 

@@ -37,6 +37,7 @@ void check_model(const models::GptOptions& m) {
 
 /// The flags that are no part of a run, but of how it is watched and kept.
 void check_course(const TrainFlags& f) {
+  require_range<int64_t>("--activation-checkpoint-interval", f.activation_checkpoint_interval, 0, any);
   require_range<int64_t>("--eval-interval", f.eval_interval, 0, any);
   require_range<int64_t>("--eval-steps", f.eval_steps, 0, any);
   require_range<int64_t>("--checkpoint-interval", f.checkpoint_interval, 0, any);
@@ -59,6 +60,8 @@ Run with_flags(Run run, const TrainFlags& f) {
     run.micro_batch_size = f.micro_batch_size.value_or(r.batch_size);
   run.seed = f.seed.value_or(run.seed);
   run.dtype = f.device.dtype.value_or(run.dtype);
+  run.checkpointing.interval = f.activation_checkpoint_interval;
+  if (f.activation_checkpoint_keep == "attention") run.checkpointing.keep = {"self_attention"};
   run.dataset = f.data.dataset.value_or(run.dataset);
   if (!f.data.data.empty()) run.data = std::filesystem::absolute(f.data.data).string();
   check(run);

@@ -8,6 +8,7 @@
 #include "data/corpus.h"
 #include "dist/state/checkpoint_meta.h"
 #include "models/presets.h"
+#include "nn/containers.h"
 #include "tensor/device.h"
 #include "tools/gptlite/options.h"
 
@@ -20,6 +21,8 @@ struct Run {
   int64_t micro_batch_size = 0;  ///< sequences computed at once
   uint64_t seed = 1337;
   std::string dtype = "fp32";  ///< what is computed in: "fp32" or "bf16"
+  /// What backward computes again. Changes no number, so it is no part of a checkpoint.
+  nn::ActivationCheckpointing checkpointing = {};
   std::string dataset = "tiny-shakespeare";
   std::string data;  ///< its file or folder; empty: wherever the dataset is found
 };

@@ -83,6 +83,7 @@ Training::Training(const TrainFlags& flags, Start start, StepProfile& profile, D
   const dist::FolderLock writable(start_.out);  // better now than after an hour
   nn::materialize(gpt_, device, start_.run.seed);
   if (const DType dtype = compute_dtype(start_.run.dtype); dtype != f32) nn::use_mixed_precision(gpt_, dtype);
+  gpt_.blocks.set_checkpointing(start_.run.checkpointing);
   adam_ = make_optimizer(gpt_, recipe());
   if (start_.saved) {
     start_.saved->load(gpt_, *adam_);

@@ -1,0 +1,42 @@
+#include "autograd/kept_outputs.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tessera {
+namespace {
+thread_local KeptOutputs* current = nullptr;
+}
+
+KeptOutputs* current_kept_outputs() {
+  return current;
+}
+
+KeptOutputsScope::KeptOutputsScope(KeptOutputs* kept) : outer_(std::exchange(current, kept)) {}
+KeptOutputsScope::~KeptOutputsScope() {
+  current = outer_;
+}
+
+bool KeptOutputs::wants(const char* name) const {
+  return std::find(names_.begin(), names_.end(), name) != names_.end();
+}
+
+std::vector<Tensor> KeptOutputs::outputs(const char* name, FunctionRef<std::vector<Tensor>()> compute) {
+  if (!rerun_) {
+    Call call{compute(), {}};
+    for (const Tensor& output : call.outputs) call.versions.push_back(output.version());
+    calls_.push_back(call);
+    return call.outputs;
+  }
+  require<AutogradError>(next_ < calls_.size(), "checkpoint: running a segment again calls '", name,
+                         "', whose results it keeps, more often than the first run did (", calls_.size(),
+                         " times)");
+  const Call& call = calls_[next_++];
+  for (size_t i = 0; i < call.outputs.size(); ++i)
+    require<AutogradError>(call.outputs[i].version() == call.versions[i], "checkpoint: the result of '", name,
+                           "', ", describe(call.outputs[i]),
+                           ", that a segment keeps was changed in place after the first run");
+  return call.outputs;
+}
+
+}  // namespace tessera
