@@ -38,14 +38,30 @@ bool is_half(DType dtype) {
   return dtype == bf16 || dtype == f16;
 }
 
-/// The operand as the kernels take it: f32 or f64, its last dimension evenly one apart.
+/// Whether the kernels take the dtype only by way of f32.
+bool goes_by_f32(DType dtype) {
+  return is_half(dtype) && !(dtype == bf16 && kernels::cpu::attention_takes_bf16());
+}
+
+/// The operand as the kernels take it, its last dimension evenly one apart.
 Tensor prepared(const Tensor& x) {
-  const Tensor wide = is_half(x.dtype()) ? cast(x, f32) : x;
+  const Tensor wide = goes_by_f32(x.dtype()) ? cast(x, f32) : x;
   return wide.strides()[3] == 1 || wide.size(3) == 1 ? wide : wide.contiguous();
 }
 
+/// The mask broadcast to (B, H, T_q, T_k), bool or of the type that sums have. Throws ShapeError, DTypeError.
+Tensor prepared_mask(const Tensor& mask, const Tensor& q, const Tensor& k) {
+  if (!mask.defined()) return mask;
+  const Shape all{q.size(0), q.size(1), q.size(2), k.size(2)};
+  require<DTypeError>(mask.dtype() == boolean || is_floating(mask.dtype()),
+                      "attention: expected a mask of bool or of a floating dtype, got ", describe(mask));
+  require<ShapeError>(mask.rank() <= 4 && broadcast_shapes(mask.shape(), all, "attention") == all,
+                      "attention: a mask of shape ", mask.shape(), " does not broadcast to ", all);
+  return (mask.dtype() == boolean ? mask : cast(mask, q.dtype() == f64 ? f64 : f32)).expand(all);
+}
+
 AttentionCall make_call(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& result,
-                        const AttentionOptions& o) {
+                        const AttentionOptions& o, const Tensor& mask) {
   const double width = static_cast<double>(std::max<int64_t>(q.size(3), 1));
   const RandomContext& random = random_context();
   return {.q = prepared(q),
@@ -53,6 +69,7 @@ AttentionCall make_call(const Tensor& q, const Tensor& k, const Tensor& v, const
           .v = prepared(v),
           .out = result.out,
           .log_sum_exp = result.log_sum_exp,
+          .mask = prepared_mask(mask, q, k),
           .causal = o.causal,
           .scale = o.scale != 0 ? o.scale : 1.0 / std::sqrt(width),
           .dropout = o.dropout,
@@ -82,15 +99,16 @@ Tensor heads_inside(const Tensor& like, DType dtype, Device device) {
 
 }  // namespace
 
-Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                    const Tensor& mask) {
   check(q, k, v, options);
   const Device device = common_device("attention", {&q, &k, &v});
   const DType type = q.dtype() == f64 ? f64 : f32;
-  Attention result{heads_inside(q, type, device),
+  Attention result{heads_inside(q, goes_by_f32(q.dtype()) ? f32 : q.dtype(), device),
                    Tensor::empty({q.size(0), q.size(1), q.size(2)}, type, device)};
   count_flops(4 * q.size(3) * visible_pairs(q, k, options.causal));
-  if (q.numel() > 0) forward_kernel(device, make_call(q, k, v, result, options));
-  if (is_half(q.dtype())) {
+  if (q.numel() > 0) forward_kernel(device, make_call(q, k, v, result, options, mask));
+  if (goes_by_f32(q.dtype())) {
     const Tensor narrow = heads_inside(q, q.dtype(), device);
     if (!device.is_meta()) narrow.copy_from(cast(result.out, q.dtype()));
     result.out = narrow;
@@ -100,7 +118,7 @@ Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
 
 void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& forward,
                         const Tensor& dout, const AttentionOptions& options, const Tensor& dq,
-                        const Tensor& dk, const Tensor& dv) {
+                        const Tensor& dk, const Tensor& dv, const Tensor& mask) {
   check(q, k, v, options);
   const Device device = common_device("attention_backward", {&q, &k, &v, &forward.out, &dout});
   count_flops(10 * q.size(3) * visible_pairs(q, k, options.causal));
@@ -109,8 +127,8 @@ void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const
     return;
   }
   const Attention wide{prepared(forward.out), forward.log_sum_exp};
-  const AttentionCall call = make_call(q, k, v, wide, options);
-  if (!is_half(q.dtype())) return backward_kernel(device, call, prepared(dout), dq, dk, dv);
+  const AttentionCall call = make_call(q, k, v, wide, options, mask);
+  if (!goes_by_f32(q.dtype())) return backward_kernel(device, call, prepared(dout), dq, dk, dv);
   const Tensor wq = Tensor::empty(q.shape(), f32, device), wk = Tensor::empty(k.shape(), f32, device),
                wv = Tensor::empty(v.shape(), f32, device);
   backward_kernel(device, call, prepared(dout), wq, wk, wv);

@@ -23,18 +23,22 @@ struct Attention {
   Tensor log_sum_exp;  ///< (B, H, T_q): of the scaled products; f32, or f64 for f64
 };
 
-/// softmax(scale q k^T) v per head, in blocks of queries: no T x T array is made, blocks that causality hides
-/// are skipped, and memory grows with T (Dao et al., "FlashAttention", 2022; here a block's whole row of
-/// weights fits the cache). q (B, H, T_q, D), k and v (B, H, T_k, D) of one dtype and any strides with the
-/// last 1; f32, f64, and bf16 and f16 by f32. The mask of dropout is a function of (key, sample, step, index
-/// in (H, T_q, T_k)). Throws ShapeError, DTypeError; ValueError for a dropout outside [0, 1).
-Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
+/// softmax(scale q k^T + mask) v per head, some queries at a time: no T x T array is made, what causality
+/// hides is skipped, and memory grows with T (Dao et al., "FlashAttention", 2022; here whole rows of weights
+/// fit the cache). q (B, H, T_q, D), k and v (B, H, T_k, D) of one dtype and any strides with the last 1. f32
+/// and f64; bf16 is multiplied as it is where the processor can, softmax being f32, else it goes by f32, as
+/// f16 does. `mask` broadcasts to (B, H, T_q, T_k): bool, the positions that may be seen, or floating, added
+/// to the scaled products; read where it lies, so that key padding is (B, 1, 1, T_k). A query that sees
+/// nothing gets zeros. The mask of dropout is a function of (key, sample, step, index in (H, T_q, T_k)).
+/// Throws ShapeError, DTypeError; ValueError for a dropout outside [0, 1).
+Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                    const Tensor& mask = {});
 
 /// Writes the gradients of q, k and v into dq, dk and dv (same shapes, any strides with the last 1),
 /// recomputing the weights from the log-sum-exp.
 void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& forward,
                         const Tensor& dout, const AttentionOptions& options, const Tensor& dq,
-                        const Tensor& dk, const Tensor& dv);
+                        const Tensor& dk, const Tensor& dv, const Tensor& mask = {});
 
 /// The factors of dropout for weights of shape (B, H, T_q, T_k): 0, or 1/(1 - dropout). What the kernels
 /// apply without storing it.

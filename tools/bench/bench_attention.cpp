@@ -6,7 +6,7 @@
 #include <benchmark/benchmark.h>
 
 #include "tensor/ops/attention.h"
-#include "tensor/ops/matmul.h"
+#include "tensor/ops/cast.h"
 
 namespace {
 
@@ -17,11 +17,11 @@ struct Size {
   int64_t batch, time, heads, width;
 };
 
-Tensor numbers(const Shape& shape) {
+Tensor numbers(const Shape& shape, DType dtype) {
   const Tensor x = Tensor::empty(shape, f32);
   for (int64_t i = 0; i < x.numel(); ++i)
     x.data<float>()[i] = static_cast<float>((i * 7919) % 257 - 128) / 128;
-  return x;
+  return ops::cast(x, dtype);
 }
 
 /// A third of a (B, T, 3 C) tensor as (B, H, T, D), as self-attention reads it.
@@ -32,10 +32,10 @@ Tensor third_of(const Tensor& qkv, const Size& size, int64_t which) {
       .transpose(1, 2);
 }
 
-void attention(benchmark::State& state, Size size, bool backward, MatmulBackend backend) {
-  set_matmul_backend(backend);
+void attention(benchmark::State& state, Size size, bool backward, DType dtype) {
   const int64_t channels = size.heads * size.width;
-  const Tensor qkv = numbers({size.batch, size.time, 3 * channels}), gradient = Tensor::empty_like(qkv);
+  const Tensor qkv = numbers({size.batch, size.time, 3 * channels}, dtype),
+               gradient = Tensor::empty_like(qkv);
   const Tensor q = third_of(qkv, size, 0), k = third_of(qkv, size, 1), v = third_of(qkv, size, 2);
   const AttentionOptions options{.causal = true};
   const ops::Attention forward = ops::attention(q, k, v, options);
@@ -50,7 +50,6 @@ void attention(benchmark::State& state, Size size, bool backward, MatmulBackend 
       2.0 * static_cast<double>(size.batch * size.heads * size.time * size.time * size.width);
   state.counters["FLOP/s"] =
       benchmark::Counter((backward ? 5 : 2) * product, benchmark::Counter::kIsIterationInvariantRate);
-  set_matmul_backend(MatmulBackend::automatic);
 }
 
 }  // namespace
@@ -61,10 +60,9 @@ int main(int argc, char** argv) {
   for (const Size& size : {Size{"nano_cpu", 12, 64, 4, 32}, Size{"nano", 8, 256, 6, 64},
                            Size{"width_768", 2, 512, 12, 64}, Size{"gpt_lite", 1, 2048, 12, 64}})
     for (const bool backward : {false, true})
-      for (const auto& [name, backend] :
-           {std::pair{"automatic", MatmulBackend::automatic}, std::pair{"eigen", MatmulBackend::eigen}})
-        benchmark::RegisterBenchmark(text(name, "/", size.name, backward ? "/backward" : "/forward").c_str(),
-                                     attention, size, backward, backend)
+      for (const DType dtype : {f32, bf16})
+        benchmark::RegisterBenchmark(text(dtype, "/", size.name, backward ? "/backward" : "/forward").c_str(),
+                                     attention, size, backward, dtype)
             ->UseRealTime();
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -1,8 +1,10 @@
-// Rows of attention weights: softmax with what causality hides left out, its recomputation, its derivative,
-// dropout. A row stays in the cache between the products on either side of it.
+// Rows of attention weights: softmax with what causality hides left out, its recomputation and derivative,
+// masks and dropout. A row stays in the cache between the products on either side of it.
 
-#include "tensor/cpu/attention.h"
+#include "tensor/cpu/attention_rows.h"
+
 #include "tensor/cpu/isa/lanes.h"
+#include "tensor/cpu/isa/stored.h"
 #include "tensor/elementwise/exp.h"
 #include "tensor/elementwise/log.h"
 #include "tensor/random/philox.h"
@@ -10,46 +12,92 @@
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
 
+/// n up to whole vectors of 64 bytes: rows have room for that, and loops without a tail.
 template <class A>
-[[gnu::always_inline]] inline A largest(const A* s, int64_t n) {
-  return reduce_lanes<A>(n, -elementwise::Floating<A>::infinity, Larger(), [s](int64_t i) { return s[i]; });
+constexpr int64_t whole(int64_t n) {
+  return (n + lane_count<A> - 1) / lane_count<A> * lane_count<A>;
 }
 
 template <class A>
-[[gnu::always_inline]] inline A total(const A* s, int64_t n) {
-  return sum_lanes<A>(n, [s](int64_t i) { return s[i]; });
+[[gnu::always_inline]] inline void pad(A* s, int64_t n, A value) {
+  for (int64_t i = n; i < whole<A>(n); ++i) s[i] = value;
 }
 
-template <class A>
-A weights(A* s, int64_t n, int64_t width, A scale) {
-  const A most = largest(s, n) * scale;
-  for (int64_t i = 0; i < n; ++i) s[i] = elementwise::exp(elementwise::fma(s[i], scale, -most));
-  const A sum = total(s, n);
+/// All lanes of whole vectors combined, two vectors side by side.
+template <class A, class Combine>
+[[gnu::always_inline]] inline A combined(const A* s, int64_t n, A identity, const Combine& combine) {
+  constexpr int lanes = lane_count<A>;
+  Lanes<A> first = fill(identity), second = first;
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    first = combine(first, load(s + i));
+    second = combine(second, load(s + i + lanes));
+  }
+  if (i < n) first = combine(first, load(s + i));
+  return fold<A>(combine(first, second), combine);
+}
+
+template <class Out>
+[[gnu::always_inline]] inline void zeros(Out* out, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) out[i] = Out{};
+}
+
+template <class A, class Out>
+A weights(const AttentionRow<A>& row, A* s, const A* factors, Out* out) {
+  const int64_t n = row.seen, padded = whole<A>(n);
+  const A scale = row.scale;
+  pad(s, n, s[0]);
+  const A most = combined(s, padded, -elementwise::Floating<A>::infinity, Larger()) * scale;
+  if (most == -elementwise::Floating<A>::infinity) {  // a mask hides every key
+    zeros(out, 0, row.width);
+    return most;
+  }
+  for (int64_t i = 0; i < padded; ++i) s[i] = elementwise::exp(elementwise::fma(s[i], scale, -most));
+  pad(s, n, A(0));
+  const A sum = combined(s, padded, A(0), Add());
   const A factor = A(1) / sum;
-  for (int64_t i = 0; i < n; ++i) s[i] *= factor;
-  for (int64_t i = n; i < width; ++i) s[i] = 0;
+  if (factors) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < padded; ++i) narrow(s[i] * factor * factors[i], out[i]);
+  } else {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < padded; ++i) narrow(s[i] * factor, out[i]);
+  }
+  zeros(out, n, row.width);
   return most + elementwise::log(sum);
 }
 
-template <class A>
-void weights_again(A* s, int64_t n, int64_t width, A scale, A log_sum_exp) {
-  for (int64_t i = 0; i < n; ++i) s[i] = elementwise::exp(elementwise::fma(s[i], scale, -log_sum_exp));
-  for (int64_t i = n; i < width; ++i) s[i] = 0;
+template <class A, class Out>
+void slopes(const AttentionRow<A>& row, const A* s, const A* dp, A log_sum_exp, A dot, const A* factors,
+            Out* p, Out* ds) {
+  const int64_t n = log_sum_exp == -elementwise::Floating<A>::infinity ? 0 : row.seen, padded = whole<A>(n);
+  const A scale = row.scale, outer = row.slope;
+  if (factors) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < padded; ++i) {
+      const A weight = elementwise::exp(elementwise::fma(s[i], scale, -log_sum_exp)), factor = factors[i];
+      narrow(weight * (dp[i] * factor - dot) * outer, ds[i]);
+      narrow(weight * factor, p[i]);
+    }
+  } else {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < padded; ++i) {
+      const A weight = elementwise::exp(elementwise::fma(s[i], scale, -log_sum_exp));
+      narrow(weight * (dp[i] - dot) * outer, ds[i]);
+      narrow(weight, p[i]);
+    }
+  }
+  zeros(p, n, row.width);
+  zeros(ds, n, row.width);
+}
+
+template <class A, class T>
+A dot(const T* a, const T* b, int64_t n) {
+  return sum_lanes<A>(n, [=](int64_t i) { return widen(a[i]) * widen(b[i]); });
 }
 
 template <class A>
-void slopes(const A* __restrict p, A* __restrict ds, int64_t n, int64_t width, A dot, A scale) {
-  for (int64_t i = 0; i < n; ++i) ds[i] = p[i] * (ds[i] - dot) * scale;
-  for (int64_t i = n; i < width; ++i) ds[i] = 0;
-}
-
-template <class A>
-A dot(const A* a, const A* b, int64_t n) {
-  return sum_lanes<A>(n, [=](int64_t i) { return a[i] * b[i]; });
-}
-
-template <class A>
-void mask(const MaskRow& row, const A* in, A* out, int64_t n) {
+void factors(const MaskRow& row, A* out, int64_t n) {
   constexpr int64_t blocks = 16;
   uint32_t words[4 * blocks];
   const int64_t lead =
@@ -63,41 +111,59 @@ void mask(const MaskRow& row, const A* in, A* out, int64_t n) {
       for (int64_t w = 0; w < 4; ++w) words[4 * b + w] = random.word[w];
     }
     const int64_t begin = done < 0 ? 0 : done, end = done + 4 * blocks < n ? done + 4 * blocks : n;
-    for (int64_t i = begin; i < end; ++i) out[i] = words[i - done] < row.threshold ? A(0) : in[i] * scale;
+    for (int64_t i = begin; i < end; ++i) out[i] = words[i - done] < row.threshold ? A(0) : scale;
   }
+}
+
+template <class A>
+void add_mask(const A* mask, int64_t step, int64_t n, A scale, A* s) {
+  for (int64_t i = 0; i < n; ++i) s[i] = elementwise::fma(s[i], scale, mask[i * step]);
+}
+
+template <class A>
+void hide(const bool* seen, int64_t step, int64_t n, A scale, A* s) {
+  for (int64_t i = 0; i < n; ++i) s[i] = seen[i * step] ? s[i] * scale : -elementwise::Floating<A>::infinity;
+}
+
+using elementwise::Bf16;
+
+template <class Stored>
+auto* bits(Stored* p) {
+  if constexpr (std::is_const_v<Stored>)
+    return reinterpret_cast<const Bf16*>(p);
+  else
+    return reinterpret_cast<Bf16*>(p);
 }
 
 }  // namespace
 
-float attention_weights_f32(float* s, int64_t n, int64_t width, float scale) {
-  return weights(s, n, width, scale);
+const AttentionRows<float, float>* attention_rows_f32() {
+  static constexpr AttentionRows<float, float> rows{&weights<float, float>, &slopes<float, float>,
+                                                    &dot<float, float>,     &factors<float>,
+                                                    &add_mask<float>,       &hide<float>};
+  return &rows;
 }
-double attention_weights_f64(double* s, int64_t n, int64_t width, double scale) {
-  return weights(s, n, width, scale);
+
+const AttentionRows<double, double>* attention_rows_f64() {
+  static constexpr AttentionRows<double, double> rows{&weights<double, double>, &slopes<double, double>,
+                                                      &dot<double, double>,     &factors<double>,
+                                                      &add_mask<double>,        &hide<double>};
+  return &rows;
 }
-void attention_weights_again_f32(float* s, int64_t n, int64_t width, float scale, float log_sum_exp) {
-  weights_again(s, n, width, scale, log_sum_exp);
-}
-void attention_weights_again_f64(double* s, int64_t n, int64_t width, double scale, double log_sum_exp) {
-  weights_again(s, n, width, scale, log_sum_exp);
-}
-void attention_slopes_f32(const float* p, float* ds, int64_t n, int64_t width, float d, float scale) {
-  slopes(p, ds, n, width, d, scale);
-}
-void attention_slopes_f64(const double* p, double* ds, int64_t n, int64_t width, double d, double scale) {
-  slopes(p, ds, n, width, d, scale);
-}
-float attention_dot_f32(const float* a, const float* b, int64_t n) {
-  return dot(a, b, n);
-}
-double attention_dot_f64(const double* a, const double* b, int64_t n) {
-  return dot(a, b, n);
-}
-void attention_mask_f32(const MaskRow& row, const float* in, float* out, int64_t n) {
-  mask(row, in, out, n);
-}
-void attention_mask_f64(const MaskRow& row, const double* in, double* out, int64_t n) {
-  mask(row, in, out, n);
+
+const AttentionRows<float, bfloat16>* attention_rows_bf16() {
+  static constexpr AttentionRows<float, bfloat16> rows{
+      [](const AttentionRow<float>& row, float* s, const float* drop, bfloat16* out) {
+        return weights(row, s, drop, bits(out));
+      },
+      [](const AttentionRow<float>& row, const float* s, const float* dp, float lse, float d,
+         const float* drop, bfloat16* p,
+         bfloat16* ds) { slopes(row, s, dp, lse, d, drop, bits(p), bits(ds)); },
+      [](const bfloat16* a, const bfloat16* b, int64_t n) { return dot<float>(bits(a), bits(b), n); },
+      &factors<float>,
+      &add_mask<float>,
+      &hide<float>};
+  return &rows;
 }
 
 }  // namespace tessera::kernels::cpu::TESSERA_ISA

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/cpu/isa.h"
+#include "tensor/float_types.h"
+
+namespace tessera::kernels::cpu {
+
+/// Where a row of weights takes its random words: elements first .. first + n of a sample's mask.
+struct MaskRow {
+  uint64_t key, first, threshold;  // kept: word >= threshold
+  uint32_t sample, step;
+  double scale;  // of what is kept
+};
+
+/// One query's row of products with keys, or a part of it.
+template <class A>
+struct AttentionRow {
+  int64_t seen;   ///< elements that causality shows
+  int64_t width;  ///< elements that are written, zeros behind the seen ones
+  A scale;        ///< of the products
+  A slope;        ///< of their derivative: the scale, also where a mask was added to scaled products
+};
+
+/// What is done to rows, computed in A; every row has room up to whole vectors of 64 bytes of A, and what is
+/// beyond the seen elements there may be written; weights go to the products as Out (A, or bf16 for f32).
+/// `factors` are dropout's, or null.
+template <class A, class Out>
+struct AttentionRows {
+  /// out <- softmax(scale s) factors. Returns the log-sum-exp of scale s (s is overwritten); a row of minus
+  /// infinities gives zeros. out may be s.
+  A (*weights)(const AttentionRow<A>& row, A* s, const A* factors, Out* out);
+  /// With w = exp(scale s - log_sum_exp): p <- w factors, ds <- w (dp factors - dot) scale. p may be s, and
+  /// ds dp.
+  void (*slopes)(const AttentionRow<A>& row, const A* s, const A* dp, A log_sum_exp, A dot, const A* factors,
+                 Out* p, Out* ds);
+  /// The sum of a[i] b[i].
+  A (*dot)(const Out* a, const Out* b, int64_t n);
+  /// Dropout's factors of n weights: 0, or the row's scale.
+  void (*factors)(const MaskRow& row, A* out, int64_t n);
+  /// s <- scale s + mask, whose elements are `step` apart.
+  void (*add_mask)(const A* mask, int64_t step, int64_t n, A scale, A* s);
+  /// s <- scale s where `seen`, minus infinity elsewhere.
+  void (*hide)(const bool* seen, int64_t step, int64_t n, A scale, A* s);
+};
+
+TESSERA_DECLARE_PER_ISA(const AttentionRows<float, float>* attention_rows_f32();
+                        const AttentionRows<double, double>* attention_rows_f64();
+                        const AttentionRows<float, bfloat16>* attention_rows_bf16();)
+
+}  // namespace tessera::kernels::cpu

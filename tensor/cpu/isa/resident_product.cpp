@@ -1,0 +1,90 @@
+// A tile of rows by vectors of c stays in registers over all of k; a's elements are broadcast from the cache.
+// This file alone is compiled with contraction: a product and its sum are one instruction.
+#include "tensor/cpu/resident_product.h"
+
+#include "tensor/cpu/isa/lanes.h"
+
+namespace tessera::kernels::cpu::TESSERA_ISA {
+namespace {
+
+// What fits the registers beside a row of b and one broadcast element. (Lanes are 64 bytes on every
+// processor.)
+#if defined(__AVX512F__)
+constexpr int tile_rows = 8, tile_vectors = 3;
+#elif defined(__AVX2__)
+constexpr int tile_rows = 4, tile_vectors = 1;
+#else
+constexpr int tile_rows = 2, tile_vectors = 1;
+#endif
+
+template <class A>
+[[gnu::always_inline]] inline void put(A* c, const Lanes<A>& sum, int64_t left, bool accumulate) {
+  if (left >= lane_count<A>) return store(c, accumulate ? load(c) + sum : sum);
+  for (int64_t j = 0; j < left; ++j) c[j] = accumulate ? c[j] + sum[j] : sum[j];
+}
+
+template <class A, int rows, int vectors>
+void tile(const ResidentProduct<A>& g, int64_t i, int64_t j) {
+  constexpr int lanes = lane_count<A>;
+  Lanes<A> sums[rows][vectors] = {};
+  const A* a = g.a + i * g.row;
+  const A* b = g.b + j;
+  for (int64_t p = 0; p < g.k; ++p, a += g.step, b += g.ldb) {
+    Lanes<A> columns[vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) columns[v] = load(b + v * lanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+      const Lanes<A> element = fill(a[r * g.row]);
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) sums[r][v] += element * columns[v];
+    }
+  }
+  for (int r = 0; r < rows; ++r)
+    for (int v = 0; v < vectors; ++v)
+      put(g.c + (i + r) * g.ldc + j + v * lanes, sums[r][v], g.n - j - v * lanes, g.accumulate);
+}
+
+/// All columns of rows i .. i + rows.
+template <class A, int rows>
+void row_of_tiles(const ResidentProduct<A>& g, int64_t i) {
+  constexpr int64_t lanes = lane_count<A>;
+  for (int64_t j = 0; j < g.n;) {
+    const int64_t rest = (g.n - j + lanes - 1) / lanes;
+    if constexpr (tile_vectors == 3) {
+      if (rest == 3 || rest > 4) {
+        tile<A, rows, 3>(g, i, j);
+        j += 3 * lanes;
+        continue;
+      }
+      if (rest > 1) {
+        tile<A, rows, 2>(g, i, j);
+        j += 2 * lanes;
+        continue;
+      }
+    }
+    tile<A, rows, 1>(g, i, j);
+    j += lanes;
+  }
+}
+
+template <class A>
+void run(const ResidentProduct<A>& g) {
+  int64_t i = 0;
+  for (; i + tile_rows <= g.m; i += tile_rows) row_of_tiles<A, tile_rows>(g, i);
+  if constexpr (tile_rows > 4)
+    for (; i + 4 <= g.m; i += 4) row_of_tiles<A, 4>(g, i);
+  for (; i + 2 <= g.m; i += 2) row_of_tiles<A, 2>(g, i);
+  for (; i < g.m; ++i) row_of_tiles<A, 1>(g, i);
+}
+
+}  // namespace
+
+void resident_product_f32(const ResidentProduct<float>& product) {
+  run(product);
+}
+void resident_product_f64(const ResidentProduct<double>& product) {
+  run(product);
+}
+
+}  // namespace tessera::kernels::cpu::TESSERA_ISA
