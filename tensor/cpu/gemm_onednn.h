@@ -18,7 +18,7 @@ bool onednn_has_tiles();
 void gemm_onednn_f32(const Gemm<float>& gemm);
 
 /// As `matmul` of tensor/cpu/matmul.h, for bf16 operands and a bf16 or f32 `out`, none of extent 0. Threads
-/// are oneDNN's, as many as `num_threads()`.
+/// share out the columns or rows of `out`.
 void matmul_onednn_bf16(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
                         bool accumulate);
 
