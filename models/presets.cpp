@@ -22,6 +22,13 @@ GptOptions gpt_lite(int64_t vocabulary) {
           .tie_weights = false};
 }
 
+GptOptions width_768(int64_t vocabulary) {
+  GptOptions options = gpt_lite(vocabulary);
+  options.block_size = 512;
+  options.dropout = 0;
+  return options;
+}
+
 GptOptions gpt2(int64_t vocabulary) {
   return {.vocabulary = vocabulary,
           .block_size = 1024,
@@ -35,7 +42,7 @@ GptOptions gpt2(int64_t vocabulary) {
 }
 
 std::vector<std::string> preset_names() {
-  return {"nano-cpu", "nano", "gpt-lite", "gpt2"};
+  return {"nano-cpu", "nano", "width-768", "gpt-lite", "gpt2"};
 }
 
 Preset preset(const std::string& name, int64_t vocabulary) {
@@ -54,11 +61,17 @@ Preset preset(const std::string& name, int64_t vocabulary) {
     large.batch_size = 1;
     return large;
   }
+  if (name == "width-768") {
+    large.model = width_768(vocabulary);
+    large.batch_size = 2;
+    return large;
+  }
   if (name == "gpt2") {
     large.model = gpt2(vocabulary);
     return large;
   }
-  throw ConfigError(text("preset '", name, "' is unknown: expected nano-cpu, nano, gpt-lite or gpt2"));
+  throw ConfigError(
+      text("preset '", name, "' is unknown: expected nano-cpu, nano, width-768, gpt-lite or gpt2"));
 }
 
 }  // namespace tessera::models

@@ -28,12 +28,14 @@ GptOptions nano_cpu(int64_t vocabulary);
 GptOptions nano(int64_t vocabulary);
 /// 12, 12, 768, block 2048, untied head, no bias in queries, keys, values and head; 86,701,056 parameters.
 GptOptions gpt_lite(int64_t vocabulary);
+/// As gpt_lite with block 512 and without dropout: what matrix products of that width cost, for throughput.
+GptOptions width_768(int64_t vocabulary);
 /// GPT-2's 124M (Radford et al. 2019), its vocabulary padded to 50304: for throughput.
 GptOptions gpt2(int64_t vocabulary = 50304);
 
 /// The preset of that name, for a vocabulary. Throws ConfigError listing the names.
 Preset preset(const std::string& name, int64_t vocabulary);
-/// "nano-cpu", "nano", "gpt-lite", "gpt2".
+/// "nano-cpu", "nano", "width-768", "gpt-lite", "gpt2".
 std::vector<std::string> preset_names();
 
 }  // namespace tessera::models

@@ -40,8 +40,8 @@ double measured_product_rate(DType dtype) {
   return 2.0 * n * n * n / seconds;
 }
 
-double measured_copy_rate() {
-  constexpr int64_t n = int64_t{1} << 26;  // 256 MiB
+double measured_copy_rate(int64_t footprint) {
+  const int64_t n = std::max<int64_t>(footprint / 8, 1);  // f32, once there and once here
   const AccountScope apart(make_intrusive<MemoryAccount>());
   double seconds = 0;
   {
@@ -49,7 +49,7 @@ double measured_copy_rate() {
     seconds = shortest([&] { to.copy_from(from); });
   }
   cpu_empty_cache();
-  return 2.0 * 4.0 * n / seconds;
+  return 8.0 * static_cast<double>(n) / seconds;
 }
 
 }  // namespace tessera

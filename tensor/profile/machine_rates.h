@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "tensor/dtype.h"
 
 /// What this machine does at best, measured now with this thread's number of threads: what a model's speed is
@@ -9,7 +11,8 @@ namespace tessera {
 /// FLOP/s of a matrix product of `dtype` (768 x 768 x 768), the best of several.
 double measured_product_rate(DType dtype);
 
-/// Bytes/s, read and written together, of a copy far larger than the caches, the best of several.
-double measured_copy_rate();
+/// Bytes/s, read and written together, of a copy that touches `footprint` bytes in all, the best of several.
+/// By default far more than caches hold.
+double measured_copy_rate(int64_t footprint = int64_t{1} << 29);
 
 }  // namespace tessera

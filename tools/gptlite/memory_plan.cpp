@@ -14,6 +14,7 @@ namespace {
 
 /// A batch as the loader makes it, without numbers.
 data::Batch meta_batch(const Run& run) {
+  const CategoryScope category(MemoryCategory::other);
   const Shape shape{run.recipe.batch_size, run.recipe.model.block_size};
   data::Batch batch{Tensor::empty(shape, i64, meta()), Tensor::empty(shape, i64, meta()), {}, {}, 0};
   batch.samples.resize(static_cast<size_t>(run.recipe.batch_size));

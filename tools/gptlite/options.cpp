@@ -6,7 +6,7 @@ namespace tessera::gptlite {
 namespace {
 
 void add_model_flags(CLI::App& command, ModelFlags& m) {
-  command.add_option("--preset", m.preset, "nano-cpu (default), nano, gpt-lite or gpt2");
+  command.add_option("--preset", m.preset, "nano-cpu (default), nano, width-768, gpt-lite or gpt2");
   command.add_option("--n-layer", m.n_layer, "blocks (default: the preset's, as for all of the model)");
   command.add_option("--n-head", m.n_head, "attention heads; must divide the width");
   command.add_option("--n-embd", m.n_embd, "width");

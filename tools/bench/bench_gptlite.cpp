@@ -1,0 +1,201 @@
+// Trains some steps of a preset, as `gptlite train` does, and prints, as one JSON object, speed, memory and
+// loss: the counterpart of peer_pytorch.py. The learning rate is that of the preset's whole run, whatever the
+// number of steps taken here.
+//
+//     build/release/bin/bench/bench_gptlite --preset nano-cpu --steps 200
+//     build/release/bin/bench/bench_gptlite --preset gpt-lite --block-size 1024 --steps 1 --skip 0
+
+#include <json/json.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <numeric>
+
+#include "data/loader.h"
+#include "nn/materialize.h"
+#include "nn/mixed_precision.h"
+#include "tensor/error.h"
+#include "tensor/memory/cpu_allocator.h"
+#include "tensor/parallel.h"
+#include "tensor/profile/op_table.h"
+#include "tools/gptlite/memory_plan.h"
+#include "tools/gptlite/progress.h"
+#include "tools/gptlite/trainer.h"
+
+namespace {
+
+using namespace tessera;
+using namespace tessera::gptlite;
+
+struct Options {
+  TrainFlags train;
+  std::string dtype = "fp32";
+  int64_t steps = 20, skip = 5, profiled = 0;
+  bool plan_only = false;
+};
+
+Options parse(CLI::App& app, int argc, char** argv) {
+  Options o;
+  TrainFlags& f = o.train;
+  app.add_option("--preset", f.model.preset, "nano-cpu (default), nano, width-768, gpt-lite or gpt2");
+  app.add_option("--steps", o.steps, "steps to take; the schedule keeps the preset's length")
+      ->capture_default_str();
+  app.add_option("--skip", o.skip, "steps before the clock starts")->capture_default_str();
+  app.add_option("--dtype", o.dtype, "fp32 or bf16")->capture_default_str();
+  app.add_option("--threads", f.device.threads, "computing threads (default: the cores of this process)");
+  app.add_option("--batch-size", f.batch_size, "sequences a step (default: the preset's)");
+  app.add_option("--micro-batch-size", f.micro_batch_size, "sequences at once (default: all)");
+  app.add_option("--block-size", f.model.block_size, "tokens a sequence (default: the preset's)");
+  app.add_option("--dropout", f.model.dropout, "(default: the preset's)");
+  app.add_option("--seed", f.seed, "(default: 1337)");
+  app.add_option("--dataset", f.data.dataset, "(default: tiny-shakespeare)");
+  app.add_option("--data", f.data.data, "its file");
+  app.add_option("--profile-steps", o.profiled,
+                 "further steps, after the clock, that tell where the time goes")
+      ->capture_default_str();
+  app.add_flag("--plan-only", o.plan_only, "the memory plan alone: nothing is trained");
+  app.parse(argc, argv);
+  f.device.dtype = o.dtype;
+  require<ConfigError>(o.plan_only || (o.steps > o.skip && o.skip >= 0), "--steps ", o.steps, " --skip ",
+                       o.skip, ": expected at least one step after those skipped");
+  return o;
+}
+
+Json::Value describe_memory(const PeakMemory& memory) {
+  Json::Value v;
+  for (int c = 0; c < memory_categories; ++c)
+    v[to_string(static_cast<MemoryCategory>(c))] = Json::Int64(memory.by_category[c]);
+  v["total"] = Json::Int64(memory.total);
+  return v;
+}
+
+Json::Value describe_run(const Run& run) {
+  Json::Value v;
+  v["program"] = "bench_gptlite";
+  v["preset"] = run.recipe.name;
+  v["dtype"] = run.dtype;
+  v["threads"] = num_threads();
+  v["seed"] = Json::UInt64(run.seed);
+  v["batch_size"] = Json::Int64(run.recipe.batch_size);
+  v["block_size"] = Json::Int64(run.recipe.model.block_size);
+  v["parameters"] = Json::Int64(models::parameter_count(run.recipe.model));
+  const MemoryPlan plan = plan_memory(run);
+  v["memory_planned"] = describe_memory(plan.peak);
+  v["kept_by_forward"] = Json::Int64(plan.kept_by_forward);
+  return v;
+}
+
+Json::Value describe_profile(const OpTable& table) {
+  Json::Value v;
+  v["steps"] = Json::Int64(table.steps);
+  v["in_kernels"] = table.share_in_kernels();
+  for (const OpTotal& op : table.ops) {
+    Json::Value row;
+    row["kernel"] = op.name;
+    row["phase"] = op.phase;
+    row["calls"] = Json::Int64(op.calls);
+    row["ms"] = static_cast<double>(op.nanoseconds) / 1e6;
+    row["share"] =
+        static_cast<double>(op.nanoseconds) / static_cast<double>(std::max<int64_t>(table.nanoseconds, 1));
+    v["kernels"].append(row);
+  }
+  return v;
+}
+
+/// The steps of a run, one after another.
+class Steps {
+ public:
+  Steps(const Run& run, const data::Corpus& corpus, int64_t count)
+      : run_(run),
+        gpt_(run.recipe.model),
+        schedule_(make_schedule(run.recipe)),
+        loader_(make_batches(corpus, run),
+                {.first_step = 0, .last_step = count, .workers = 0, .seed = run.seed}) {
+    nn::materialize(gpt_, cpu(), run.seed);
+    if (const DType dtype = compute_dtype(run.dtype); dtype != f32) nn::use_mixed_precision(gpt_, dtype);
+    adam_ = make_optimizer(gpt_, run.recipe);
+  }
+
+  /// Takes one; answers with its seconds.
+  double next() {
+    const SpanScope span(SpanKind::step, "step", loader_.step() + 1);
+    const double began = seconds_now();
+    const data::Batch batch = loader_.next().value();
+    schedule_.apply(*adam_);
+    loss_ = train_step(gpt_, *adam_, batch, run_).loss;
+    schedule_.advance();
+    return seconds_now() - began;
+  }
+  double loss() const { return loss_; }
+
+ private:
+  const Run& run_;
+  models::Gpt gpt_;
+  std::unique_ptr<optim::AdamW> adam_;
+  optim::Schedule schedule_;
+  data::Loader loader_;
+  double loss_ = 0;
+};
+
+void measure(const Options& options, const Run& run, const data::Corpus& corpus, Json::Value& result) {
+  const AccountScope own(make_intrusive<MemoryAccount>());
+  Steps steps(run, corpus, options.steps + options.profiled);
+  std::vector<double> seconds;
+  int64_t allocations = 0;
+  for (int64_t i = 0; i < options.steps; ++i) {
+    if (i == options.steps - 1) allocations = cpu_allocator_statistics().system_allocations;
+    seconds.push_back(steps.next());
+  }
+  result["system_allocations_in_last_step"] =
+      Json::Int64(cpu_allocator_statistics().system_allocations - allocations);
+  result["loss"] = steps.loss();
+  result["peak_rss_bytes"] = Json::Int64(peak_resident_bytes());
+  result["memory_measured"] = describe_memory(peak_of(*current_account()));
+
+  std::vector<double> timed(seconds.begin() + options.skip, seconds.end());
+  const double sum = std::accumulate(timed.begin(), timed.end(), 0.0);
+  const auto tokens = static_cast<double>(run.recipe.batch_size * run.recipe.model.block_size);
+  const double rate = tokens * static_cast<double>(timed.size()) / sum;
+  std::nth_element(timed.begin(), timed.begin() + std::ssize(timed) / 2, timed.end());
+  result["steps"] = Json::Int64(options.steps);
+  result["timed_steps"] = Json::Int64(std::ssize(timed));
+  result["tokens_per_second"] = rate;
+  result["median_step_ms"] = 1e3 * timed[timed.size() / 2];
+  result["gflops"] = rate * static_cast<double>(models::flops_per_token(run.recipe.model)) / 1e9;
+  result["training_seconds"] = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+
+  if (options.profiled == 0) return;
+  Profiler profiler;
+  {
+    const ProfilerScope recording(profiler);
+    for (int64_t i = 0; i < options.profiled; ++i) steps.next();
+  }
+  const OpTable table = top_ops(profiler);
+  std::cerr << to_string(table);
+  result["profile"] = describe_profile(table);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Speed and memory of training a preset, as one JSON object", "bench_gptlite");
+  try {
+    const Options options = parse(app, argc, argv);
+    apply_device(options.train.device);
+    const std::string dataset = options.train.data.dataset.value_or("tiny-shakespeare");
+    data::Corpus corpus;
+    if (!options.plan_only) corpus = open_data(dataset, options.train.data.data);
+    const Run run = resolve_run(options.train, options.plan_only ? 65 : corpus.vocabulary_size);
+    Json::Value result = describe_run(run);
+    if (!options.plan_only) measure(options, run, corpus, result);
+    Json::StreamWriterBuilder builder;
+    builder["indentation"] = "";
+    std::cout << Json::writeString(builder, result) << std::endl;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  } catch (const Error& error) {
+    std::cerr << "bench_gptlite: " << error.what() << "\n";
+    return 2;
+  }
+}

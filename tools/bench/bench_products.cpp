@@ -1,0 +1,106 @@
+// The floor under a training step: the rate of matrix products over one block's linear layers, each as
+// forward (y = x W^T), gradient of the input (dx = dy W) and gradient of the weight (dW += dy^T x). Prints
+// one JSON object.
+//
+//     build/release/bin/bench/bench_products --preset width-768 --dtype bf16
+
+#include <json/json.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <iostream>
+
+#include "models/presets.h"
+#include "tensor/error.h"
+#include "tensor/ops/matmul.h"
+#include "tensor/ops/random.h"
+#include "tensor/parallel.h"
+#include "tools/gptlite/progress.h"
+#include "tools/gptlite/run.h"
+
+namespace {
+
+using namespace tessera;
+
+Tensor numbers(const Shape& shape, DType dtype) {
+  const Tensor x = Tensor::empty(shape, dtype);
+  ops::fill_uniform(x, 1);
+  return x;
+}
+
+/// Seconds of one call: the median of calls over at least a fifth of a second.
+double seconds_of(const std::function<void()>& product) {
+  product();
+  std::vector<double> seconds;
+  for (double sum = 0; sum < 0.2 || seconds.size() < 5; sum += seconds.back()) {
+    const double began = gptlite::seconds_now();
+    product();
+    seconds.push_back(gptlite::seconds_now() - began);
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + std::ssize(seconds) / 2, seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+struct Layer {
+  const char* name;
+  int64_t in, out;
+};
+
+struct Sum {
+  double flops = 0, seconds = 0;
+};
+
+Json::Value measure(const Layer& layer, int64_t rows, DType dtype, Sum& sum) {
+  const Tensor x = numbers({rows, layer.in}, dtype), weight = numbers({layer.out, layer.in}, dtype),
+               dy = numbers({rows, layer.out}, dtype), y = Tensor::empty({rows, layer.out}, dtype),
+               dx = Tensor::empty({rows, layer.in}, dtype), dw = Tensor::zeros({layer.out, layer.in}, f32);
+  const double flops = 2.0 * static_cast<double>(rows * layer.in * layer.out);
+  Json::Value v;
+  v["layer"] = layer.name;
+  const auto add = [&](const char* name, const std::function<void()>& product) {
+    const double seconds = seconds_of(product);
+    v[name] = flops / seconds / 1e9;
+    sum.flops += flops;
+    sum.seconds += seconds;
+  };
+  add("forward", [&] { ops::matmul_out(y, x, weight.transpose(0, 1)); });
+  add("input_gradient", [&] { ops::matmul_out(dx, dy, weight); });
+  add("weight_gradient", [&] { ops::matmul_accumulate(dw, dy.transpose(0, 1), x); });
+  return v;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("The rate of a block's matrix products, as one JSON object", "bench_products");
+  std::string preset = "nano-cpu", dtype = "fp32";
+  int threads = 0;
+  app.add_option("--preset", preset, "whose block")->capture_default_str();
+  app.add_option("--dtype", dtype, "fp32 or bf16")->capture_default_str();
+  app.add_option("--threads", threads, "(default: the cores of this process)");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (threads != 0) set_num_threads(threads);
+    const models::Preset recipe = models::preset(preset, 65);
+    const int64_t c = recipe.model.width, rows = recipe.batch_size * recipe.model.block_size;
+    Json::Value result;
+    result["program"] = "bench_products";
+    result["preset"] = preset;
+    result["dtype"] = dtype;
+    result["threads"] = num_threads();
+    Sum sum;
+    for (const Layer& layer : {Layer{"qkv", c, 3 * c}, Layer{"attention projection", c, c},
+                               Layer{"mlp up", c, 4 * c}, Layer{"mlp down", 4 * c, c}})
+      result["products"].append(measure(layer, rows, gptlite::compute_dtype(dtype), sum));
+    result["gflops"] = sum.flops / sum.seconds / 1e9;
+    result["tokens_per_second"] =
+        sum.flops / sum.seconds / static_cast<double>(models::flops_per_token(recipe.model));
+    Json::StreamWriterBuilder builder;
+    builder["indentation"] = "";
+    std::cout << Json::writeString(builder, result) << std::endl;
+  } catch (const Error& error) {
+    std::cerr << "bench_products: " << error.what() << "\n";
+    return 2;
+  }
+}
