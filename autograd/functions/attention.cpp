@@ -54,8 +54,8 @@ Weights weights_of(const Variable& q, const Variable& k, const AttentionOptions&
 
 /// The backward in differentiable functions: what create_graph differentiates again.
 Gradients composed_backward(const Variable& q, const Variable& k, const Variable& v, const Variable& dout,
-                            const AttentionOptions& o) {
-  const Weights w = weights_of(q, k, o, {});
+                            const AttentionOptions& o, const Tensor& mask) {
+  const Weights w = weights_of(q, k, o, mask);
   Variable dw = matmul(dout, transpose(v, -1, -2));
   if (o.dropout > 0) dw = dw * Variable(ops::attention_dropout(dw.shape(), o, q.dtype(), q.device()));
   const Variable ds = w.all * (dw - sum(dw * w.all, {-1}, true)) * scale_of(o, q.size(3));
@@ -86,24 +86,28 @@ X third_of(const X& qkv, int64_t heads, int64_t which) {
 
 Variable scaled_dot_product_attention(const Variable& q, const Variable& k, const Variable& v,
                                       const AttentionOptions& options, const Variable& mask) {
-  if (mask.defined()) return matmul(weights_of(q, k, options, mask).kept, v);
+  if (mask.requires_grad()) return matmul(weights_of(q, k, options, mask).kept, v);
+  const Tensor hiding = mask.defined() ? mask.value() : Tensor();
   const auto compute = [&]() -> std::vector<Tensor> {
-    const ops::Attention result = ops::attention(q.value(), k.value(), v.value(), options);
+    const ops::Attention result = ops::attention(q.value(), k.value(), v.value(), options, hiding);
     return {result.out, result.log_sum_exp};
   };
-  return record(
-      "scaled_dot_product_attention", compute, {q, k, v}, saved(q, k, v, saved_output(0), saved_output(1)),
-      [draw = Draw(options)](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
-        RandomContextScope same_mask(draw.context);
-        if (grad_mode()) return composed_backward(s[0], s[1], s[2], dy[0], draw.options);
-        const Tensor x = s.tensor(0), y = s.tensor(1), z = s.tensor(2);
-        const Tensor dq = heads_inside(x), dk = heads_inside(y), dv = heads_inside(z);
-        ops::attention_backward(x, y, z, {s.tensor(3), s.tensor(4)}, dy[0].value(), draw.options, dq, dk, dv);
-        return {Variable(dq), Variable(dk), Variable(dv)};
-      })[0];
+  return record("scaled_dot_product_attention", compute, {q, k, v},
+                saved(q, k, v, saved_output(0), saved_output(1), hiding),
+                [draw = Draw(options)](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+                  RandomContextScope same_mask(draw.context);
+                  if (grad_mode())
+                    return composed_backward(s[0], s[1], s[2], dy[0], draw.options, s.tensor(5));
+                  const Tensor x = s.tensor(0), y = s.tensor(1), z = s.tensor(2);
+                  const Tensor dq = heads_inside(x), dk = heads_inside(y), dv = heads_inside(z);
+                  ops::attention_backward(x, y, z, {s.tensor(3), s.tensor(4)}, dy[0].value(), draw.options,
+                                          dq, dk, dv, s.tensor(5));
+                  return {Variable(dq), Variable(dk), Variable(dv)};
+                })[0];
 }
 
-Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptions& options) {
+Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptions& options,
+                        const Tensor& mask) {
   require<ShapeError>(qkv.rank() == 3 && heads >= 1 && qkv.size(2) % (3 * heads) == 0,
                       "self_attention: expected qkv (B, T, 3 C) with C divisible by ", heads, " heads, got ",
                       to_string(qkv));
@@ -111,11 +115,11 @@ Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptio
   const auto compute = [&]() -> std::vector<Tensor> {
     const Tensor x = qkv.value();
     const ops::Attention result =
-        ops::attention(third_of(x, heads, 0), third_of(x, heads, 1), third_of(x, heads, 2), options);
+        ops::attention(third_of(x, heads, 0), third_of(x, heads, 1), third_of(x, heads, 2), options, mask);
     return {result.out.transpose(1, 2).view({batch, time, width}), result.log_sum_exp};
   };
   return record(
-      "self_attention", compute, {qkv}, saved(qkv, saved_output(0), saved_output(1)),
+      "self_attention", compute, {qkv}, saved(qkv, saved_output(0), saved_output(1), mask),
       [draw = Draw(options), heads, width](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
         RandomContextScope same_mask(draw.context);
         const auto split = [&](const Tensor& t) {
@@ -126,7 +130,7 @@ Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptio
           const Variable dout =
               transpose(reshape(dy[0], {dy[0].size(0), dy[0].size(1), heads, width / heads}), 1, 2);
           Gradients parts = composed_backward(third_of(all, heads, 0), third_of(all, heads, 1),
-                                              third_of(all, heads, 2), dout, draw.options);
+                                              third_of(all, heads, 2), dout, draw.options, s.tensor(3));
           std::vector<Variable> joined_parts;
           for (int i = 0; i < 3; ++i)
             joined_parts.push_back(reshape(transpose(parts[i], 1, 2), {all.size(0), all.size(1), width}));
@@ -136,7 +140,7 @@ Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptio
         ops::attention_backward(third_of(all, heads, 0), third_of(all, heads, 1), third_of(all, heads, 2),
                                 {split(s.tensor(1)), s.tensor(2)}, split(dy[0].value().contiguous()),
                                 draw.options, third_of(gradient, heads, 0), third_of(gradient, heads, 1),
-                                third_of(gradient, heads, 2));
+                                third_of(gradient, heads, 2), s.tensor(3));
         return {Variable(gradient)};
       })[0];
 }

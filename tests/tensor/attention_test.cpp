@@ -180,3 +180,56 @@ TEST_CASE("attention: meta gives shapes, what does not fit is refused") {
   CHECK_THROWS_AS(ops::attention(x, Tensor::zeros({2, 3, 4, 8}, f64), x, {}), DTypeError);
   CHECK_THROWS_AS(ops::attention(x, x, x, {.dropout = 1.0}), ValueError);
 }
+
+TEST_CASE("attention: hiding keys by a mask is leaving them out, forward and backward") {
+  const int64_t kept = 133, all = 150;
+  const Tensor seen = Tensor::zeros({1, 1, 1, all}, boolean);
+  const Tensor added = Tensor::zeros({1, 1, 1, all}, f32);
+  for (int64_t j = 0; j < all; ++j) {
+    seen.data<bool>()[j] = j < kept;
+    added.data<float>()[j] = j < kept ? 0 : -HUGE_VALF;
+  }
+  for (DType dtype : {f64, f32, bf16, f16})
+    for (const double dropout : {0.0, 0.25}) {
+      const Tensor q = heads(2, 2, 21, 8, dtype, 1), k = heads(2, 2, all, 8, dtype, 2),
+                   v = heads(2, 2, all, 8, dtype, 3), dout = heads(2, 2, 21, 8, dtype, 4);
+      const AttentionOptions options{.dropout = dropout, .key = 5};
+      // The same random numbers for the kept keys: a row of the mask of dropout is as long as the keys.
+      const Tensor factors =
+          dropout > 0
+              ? ops::attention_dropout({2, 2, 21, all}, options, f64, cpu()).narrow(3, 0, kept).contiguous()
+              : Tensor();
+      const Reference expected =
+          reference(q, k.narrow(2, 0, kept), v.narrow(2, 0, kept), dout, options, factors);
+      for (const Tensor& mask : {seen, added}) {
+        const ops::Attention result = ops::attention(q, k, v, options, mask);
+        const Gradients g(q, k);
+        ops::attention_backward(q, k, v, result, dout, options, g.dq, g.dk, g.dv, mask);
+        CAPTURE(to_string(dtype));
+        const double bound = tolerance(dtype);
+        CHECK(largest_difference(result.out, expected.out) <= bound);
+        CHECK(largest_difference(g.dq, expected.dq) <= bound);
+        CHECK(largest_difference(g.dk.narrow(2, 0, kept), expected.dk) <= bound);
+        CHECK(largest_difference(g.dv.narrow(2, 0, kept), expected.dv) <= bound);
+        const Tensor zeros = Tensor::zeros({2, 2, all - kept, 8}, f64);
+        CHECK(largest_difference(g.dk.narrow(2, kept, all - kept), zeros) == 0);
+        CHECK(largest_difference(g.dv.narrow(2, kept, all - kept), zeros) == 0);
+      }
+    }
+}
+
+TEST_CASE("attention: a query that a mask leaves nothing to see gives and takes zeros") {
+  const Tensor q = heads(1, 1, 3, 4, f32, 1), k = heads(1, 1, 5, 4, f32, 2), v = heads(1, 1, 5, 4, f32, 3);
+  const Tensor mask = Tensor::zeros({3, 5}, boolean);
+  for (int64_t j = 0; j < 5; ++j) mask.data<bool>()[j] = mask.data<bool>()[10 + j] = true;
+  const ops::Attention result = ops::attention(q, k, v, {}, mask);
+  const Gradients g(q, k);
+  ops::attention_backward(q, k, v, result, v.narrow(2, 0, 3), {}, g.dq, g.dk, g.dv, mask);
+  const Tensor zeros = Tensor::zeros({1, 1, 1, 4}, f64);
+  CHECK(largest_difference(result.out.narrow(2, 1, 1), zeros) == 0);
+  CHECK(largest_difference(g.dq.narrow(2, 1, 1), zeros) == 0);
+  const Reference others = reference(q.narrow(2, 0, 1), k, v, v.narrow(2, 0, 1), {}, {});
+  CHECK(largest_difference(result.out.narrow(2, 0, 1), others.out) <= 1e-6);
+  CHECK_THROWS_AS(ops::attention(q, k, v, {}, Tensor::zeros({4, 5}, boolean)), ShapeError);
+  CHECK_THROWS_AS(ops::attention(q, k, v, {}, Tensor::zeros({3, 5}, i64)), DTypeError);
+}

@@ -34,6 +34,30 @@ def record(family):
         causal=False,
         scale=None,
     )
+    # Key padding: (B, 1, 1, S), the same for all queries of a sample; longer than the kernels' blocks.
+    padding = (torch.arange(150) < torch.tensor([[97], [150]])).view(2, 1, 1, 150)
+    padded = [family.normal(2, 1, 20, 6), family.normal(2, 1, 150, 6), family.normal(2, 1, 150, 6)]
+    family.case("scaled_dot_product_attention", "key_padding", attention, padded + [padding], causal=False, scale=None)
+    family.case(
+        "scaled_dot_product_attention",
+        "additive_per_head",
+        attention,
+        heads(1, 2, 19, 5) + [family.normal(1, 2, 1, 19)],
+        constant=(3,),
+        causal=False,
+        scale=0.5,
+    )
+    blind = torch.ones(4, 4).bool()
+    blind[2] = False
+    family.case(
+        "scaled_dot_product_attention",
+        "sees_nothing",
+        attention,
+        heads(1, 1, 4, 3) + [blind],
+        forward_only=True,
+        causal=False,
+        scale=None,
+    )
     large = heads(1, 1, 4, 4)
     large[0] = large[0] * 64
     family.case("scaled_dot_product_attention", "huge", attention, large, forward_only=True, causal=True, scale=None)
@@ -45,6 +69,7 @@ def record(family):
         q, k, v = (part.view(B, T, heads, C // heads).transpose(1, 2) for part in qkv.split(C, dim=2))
         return attention(q, k, v, causal=causal, scale=None).transpose(1, 2).reshape(B, T, C)
 
+    family.case("scaled_dot_product_attention", "blocks", attention, heads(1, 1, 140, 9), causal=True, scale=None)
     family.case("self_attention", "causal", self_attention, [family.normal(2, 3, 12)], heads=2, causal=True)
     family.case("self_attention", "all", self_attention, [family.normal(1, 4, 6)], heads=1, causal=False)
     family.case("self_attention", "long", self_attention, [family.normal(1, 37, 24)], heads=2, causal=True)
