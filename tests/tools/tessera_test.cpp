@@ -99,10 +99,27 @@ TEST_CASE("tessera: bad arguments end with 2 and a suggestion") {
 
 TEST_CASE("tessera doctor: names what was built in and what the machine has") {
   const std::string lines = report(examine());
-  for (const char* what : {"kernels for:", "oneDNN:", "CUDA:", "cores of this process:",
-                           "instruction set in use:", "total:", "/dev/shm:", "tiny Shakespeare:"})
+  for (const char* what :
+       {"kernels for:", "oneDNN:", "CUDA:", "cores of this process:", "processor time allowed:",
+        "instruction set in use:", "f32 matrix products:", "bf16 matrix products:", "transparent huge pages:",
+        "total:", "/dev/shm:", "tiny Shakespeare:"})
     CHECK(contains(lines, what));
   CHECK(report({{"a group", {{"thing", "absent", "install it"}}}}) ==
         "a group\n  thing:  absent\nto know\n  thing: install it\n");
   CHECK(report({{"a group", {{"thing", "there", ""}}}}) == "a group\n  thing:  there\nnothing is missing\n");
+}
+
+TEST_CASE("tessera doctor: threads as TESSERA_NUM_THREADS says, and what is wrong with it") {
+  const auto threads_with = [](const char* value) {
+    setenv("TESSERA_NUM_THREADS", value, 1);
+    const auto outcome = call("doctor");
+    unsetenv("TESSERA_NUM_THREADS");
+    CHECK(outcome.status == 0);
+    return outcome.out;
+  };
+  CHECK(contains(threads_with("1"), "1, by TESSERA_NUM_THREADS\n"));
+  const std::string many = threads_with("3000");
+  CHECK(contains(many, "3000, by TESSERA_NUM_THREADS\n"));
+  CHECK(contains(many, "threads: more than there are cores"));
+  CHECK(contains(threads_with("two"), "threads: TESSERA_NUM_THREADS: expected a number of threads"));
 }

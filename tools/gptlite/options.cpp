@@ -33,7 +33,7 @@ void add_device_flags(CLI::App& command, DeviceFlags& d, const char* otherwise) 
                   "in fp32; default: ") +
           otherwise);
   command.add_option("--threads", d.threads,
-                     "computing threads (default: the cores this process may run on)");
+                     "computing threads (default: TESSERA_NUM_THREADS, or the cores this process may use)");
 }
 
 void add_recipe_flags(CLI::App& command, TrainFlags& f) {

@@ -1,14 +1,17 @@
 #include "tools/tessera/doctor.h"
 
-#include <sched.h>
 #include <sys/statvfs.h>
 #include <tessera/build.h>
 #include <tessera/version.h>
 
+#include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include "data/tiny_shakespeare.h"
+#include "tensor/cores.h"
+#include "tensor/cpu/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm_onednn.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/device.h"
@@ -67,15 +70,41 @@ FindingGroup examine_build() {
   return group;
 }
 
+std::string product_of_f32() {
+  const std::string isa(kernels::cpu::name(kernels::cpu::current_isa()));
+  return kernels::cpu::onednn_built() ? "oneDNN" : "Eigen, compiled for " + isa;
+}
+
+std::string product_of_bf16() {
+  if (kernels::cpu::onednn_has_tiles()) return "oneDNN, on AMX tiles";
+  if (kernels::cpu::multiplies_bf16_pairs()) return "our kernels, on AVX512-BF16";
+  return "through f32";
+}
+
+void add_threads(FindingGroup& group) {
+  auto add = [&](auto... fields) { group.findings.push_back({fields...}); };
+  add("cores of this process", std::to_string(affinity_cores()), "");
+  const std::optional<double> limit = cgroup_cpu_limit();
+  add("processor time allowed", limit ? text("that of ", *limit, " cores") : "no limit",
+      limit && *limit < affinity_cores()
+          ? "a container's quota: more threads than that only wait for each other"
+          : "");
+  try {
+    const bool asked = std::getenv("TESSERA_NUM_THREADS") != nullptr;
+    add("threads", text(num_threads(), asked ? ", by TESSERA_NUM_THREADS" : ""),
+        num_threads() > available_cores()
+            ? "more than there are cores: they sleep and wake instead of waiting"
+            : "");
+  } catch (const ConfigError& error) {
+    add("threads", "not known", error.what());
+  }
+}
+
 FindingGroup examine_processor() {
   FindingGroup group{"processor", {}};
   auto add = [&](auto... fields) { group.findings.push_back({fields...}); };
   add("model", or_unknown(value_in("/proc/cpuinfo", "model name")), "");
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  const bool known = ::sched_getaffinity(0, sizeof cores, &cores) == 0;
-  add("cores of this process", known ? std::to_string(CPU_COUNT(&cores)) : "unknown", "");
-  add("threads", std::to_string(num_threads()), "");
+  add_threads(group);
   add("instruction set in use", std::string(kernels::cpu::name(kernels::cpu::current_isa())),
       kernels::cpu::current_isa() == kernels::cpu::Isa::baseline
           ? "elementwise kernels run without wide vectors"
@@ -85,9 +114,10 @@ FindingGroup examine_processor() {
   for (const char* flag : {"avx512_bf16", "amx_bf16"})
     if (flags.find(std::string(" ") + flag + " ") != std::string::npos) bf16_units += std::string(flag) + " ";
   add("bf16 units", bf16_units.empty() ? "none" : bf16_units.substr(0, bf16_units.size() - 1), "");
-  const bool fast = kernels::cpu::onednn_multiplies_bf16();
-  add("bf16 matrix products", fast ? "fast" : "through f32",
-      fast ? "" : "--dtype bf16 works, and is slower than fp32");
+  add("f32 matrix products", product_of_f32(), "");
+  const std::string bf16_by = product_of_bf16();
+  add("bf16 matrix products", bf16_by,
+      bf16_by == "through f32" ? "--dtype bf16 works, and is slower than fp32" : "");
   return group;
 }
 
