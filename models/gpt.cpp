@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autograd/functions/arithmetic.h"
+#include "autograd/functions/loss.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/grad_mode.h"
 #include "tensor/ops/creation.h"
@@ -67,13 +68,21 @@ Variable Gpt::embed(const Tensor& ids, int64_t first_position) {
   return drop(wte(ids) + wpe(positions));  // (B, T, C) + (T, C)
 }
 
-Variable Gpt::logits(const Variable& x) {
-  const Variable h = ln_f(x);
-  return head ? (*head)(h) : linear(h, wte.weight);
+Variable Gpt::features(const Tensor& ids) {
+  return ln_f(blocks(embed(ids, 0)));
+}
+
+Variable Gpt::logits(const Variable& features) {
+  return head ? (*head)(features) : linear(features, wte.weight);
 }
 
 Variable Gpt::forward(const Tensor& ids) {
-  return logits(blocks(embed(ids, 0)));
+  return logits(features(ids));
+}
+
+Variable Gpt::forward(const Tensor& ids, const Tensor& targets) {
+  const Variable h = features(ids);
+  return head ? (*head)(h, targets) : linear_cross_entropy(h, wte.weight, targets);
 }
 
 Variable Gpt::forward(const Tensor& ids, GptCache& cache) {
@@ -82,7 +91,7 @@ Variable Gpt::forward(const Tensor& ids, GptCache& cache) {
                       " blocks, the model ", blocks.size(), "; make it by make_cache");
   Variable x = embed(ids, cache.length());
   for (size_t i = 0; i < blocks.size(); ++i) x = blocks[i](x, cache.blocks[i]);
-  return logits(x);
+  return logits(ln_f(x));
 }
 
 GptCache Gpt::make_cache(int64_t batch) const {

@@ -103,6 +103,8 @@ struct Gpt : nn::Layer<Gpt> {
 
   /// Throws ShapeError when T passes the block size, IndexError for an id outside the vocabulary.
   Variable forward(const Tensor& ids);
+  /// The mean cross entropy of the logits against `targets` (B, T); the logits are never held whole.
+  Variable forward(const Tensor& ids, const Tensor& targets);
   /// Cached decoding: `ids` are the positions after those in `cache`. Gradients are not recorded.
   Variable forward(const Tensor& ids, GptCache& cache);
 
@@ -111,7 +113,8 @@ struct Gpt : nn::Layer<Gpt> {
 
  private:
   Variable embed(const Tensor& ids, int64_t first_position);
-  Variable logits(const Variable& x);
+  Variable features(const Tensor& ids);
+  Variable logits(const Variable& features);
 };
 
 /// Floating-point operations to train on one token, by nanoGPT's estimate (Chowdhery et al. 2022, appendix

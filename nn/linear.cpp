@@ -25,4 +25,9 @@ Variable Linear::forward(const Variable& x, Activation activation) {
   return activation_linear(activation, x, weight, bias ? *bias : Variable());
 }
 
+Variable Linear::forward(const Variable& x, const Tensor& targets, const CrossEntropyOptions& options) {
+  check(x);
+  return linear_cross_entropy(x, weight, targets, options, bias ? *bias : Variable());
+}
+
 }  // namespace tessera::nn

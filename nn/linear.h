@@ -1,5 +1,6 @@
 #pragma once
 
+#include "autograd/functions/loss.h"
 #include "nn/layer.h"
 #include "tensor/ops/activation_linear.h"
 
@@ -26,6 +27,8 @@ struct Linear : Layer<Linear> {
   Variable forward(const Variable& x);
   /// Of activation(x), which is neither stored nor saved: `proj(fc(x), Activation::gelu)`.
   Variable forward(const Variable& x, Activation activation);
+  /// The cross entropy of its results as logits, which are never held whole: `head(h, targets)`.
+  Variable forward(const Variable& x, const Tensor& targets, const CrossEntropyOptions& options = {});
 
  private:
   void check(const Variable& x) const;

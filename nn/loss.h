@@ -7,6 +7,7 @@ namespace tessera::nn {
 
 using tessera::bce_with_logits;
 using tessera::cross_entropy;
+using tessera::linear_cross_entropy;
 using tessera::mse_loss;
 
 }  // namespace tessera::nn

@@ -3,6 +3,7 @@
 #include "autograd/functions/activation.h"
 #include "autograd/functions/arithmetic.h"
 #include "autograd/functions/cast.h"
+#include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/softmax.h"
 #include "autograd/functions/unary.h"
@@ -11,6 +12,7 @@
 #include "tensor/ops/binary.h"
 #include "tensor/ops/cast.h"
 #include "tensor/ops/creation.h"
+#include "tensor/ops/linear_cross_entropy.h"
 #include "tensor/ops/reduction.h"
 #include "tensor/ops/ternary.h"
 
@@ -56,6 +58,52 @@ Variable cross_entropy(const Variable& logits, const Tensor& targets, const Cros
         return {Variable(ops::cross_entropy_backward(dy[0].value(), s.tensor(0), s.tensor(1), s.tensor(2),
                                                      {{}, s.tensor(3), s.tensor(4)}, options))};
       });
+}
+
+namespace {
+
+/// `gradient`, held as saved value `i`, times the number that arrived; itself, given away, when that is 1.
+Variable scaled(const Saved& s, size_t i, const Tensor& arrived) {
+  const Tensor gradient = s.tensor(i);
+  s.release(i);
+  if (arrived.is_meta() || arrived.item() == 1.0) return gradient;
+  return ops::cast(ops::mul(gradient, ops::cast(arrived, gradient.dtype())), gradient.dtype());
+}
+
+}  // namespace
+
+Variable linear_cross_entropy(const Variable& x, const Variable& weight, const Tensor& targets,
+                              const CrossEntropyOptions& options, const Variable& bias,
+                              const Tensor& class_weight) {
+  if (options.reduction == LossReduction::none)
+    return cross_entropy(linear(x, weight, bias), targets, options, class_weight);
+  const bool recorded = Inputs{x, weight, bias}.recorded();
+  const ops::LinearCrossEntropy forward = ops::linear_cross_entropy(
+      x.value(), weight.value(), bias.defined() ? bias.value() : Tensor(), targets, class_weight, options,
+      {.x = recorded && x.requires_grad(),
+       .weight = recorded && weight.requires_grad(),
+       .bias = recorded && bias.requires_grad()});
+  return record("linear_cross_entropy", forward.loss, {x, weight, bias},
+                saved(forward.x, forward.weight, forward.bias, x, weight, bias, targets, class_weight),
+                [options](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+                  Gradients gradients(3);
+                  std::vector<Variable> sources;
+                  for (size_t i = 0; i < 3; ++i) {
+                    if (!wanted[i]) continue;
+                    if (grad_mode())
+                      sources.push_back(s[i + 3]);
+                    else
+                      gradients[i] = scaled(s, i, dy[0].value());
+                  }
+                  if (sources.empty()) return gradients;
+                  const Variable loss =
+                      cross_entropy(linear(s[3], s[4], s[5]), s.tensor(6), options, s.tensor(7));
+                  const std::vector<Variable> found =
+                      grad(std::vector{loss}, sources, std::vector{dy[0]}, {.create_graph = true});
+                  for (size_t i = 0, next = 0; i < 3; ++i)
+                    if (wanted[i]) gradients[i] = found[next++];
+                  return gradients;
+                });
 }
 
 Variable mse_loss(const Variable& x, const Variable& target, LossReduction reduction) {

@@ -15,6 +15,15 @@ using ops::LossReduction;
 Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options = {},
                        const Tensor& weight = {});
 
+/// cross_entropy(linear(x, weight, bias), targets, options, class_weight) in chunks of rows, without ever
+/// holding the logits (tensor/ops/linear_cross_entropy.h): what a language model's head and loss are. The
+/// gradients are computed in the forward, where a chunk of logits is at hand; saved are they, as large as x,
+/// weight and bias, and what create_graph needs to go the long way: x and targets. A reduction to none goes
+/// the long way at once.
+Variable linear_cross_entropy(const Variable& x, const Variable& weight, const Tensor& targets,
+                              const CrossEntropyOptions& options = {}, const Variable& bias = {},
+                              const Tensor& class_weight = {});
+
 /// (x - target)^2, reduced. Shapes must be equal: broadcasting a loss is a mistake.
 Variable mse_loss(const Variable& x, const Variable& target, LossReduction reduction = LossReduction::mean);
 

@@ -2,9 +2,11 @@
 // backward reads the row again and writes its gradient. Neither stores the probabilities.
 #include "tensor/cpu/loss.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "tensor/cpu/row_access.h"
+#include "tensor/cpu/scratch.h"
 #include "tensor/cpu/softmax_rows.h"
 #include "tensor/dtype_switch.h"
 #include "tensor/parallel.h"
@@ -101,24 +103,43 @@ class Rows {
   std::vector<A> weights_;
 };
 
+/// The loss of row i, whose logits are x.
+template <class T, class A>
+double loss_of(const Rows<T>& rows, const SoftmaxRows<A>& kernels, int64_t i, const A* x, A lse) {
+  const int64_t id = rows.ids[i];
+  const double at_target = (1 - rows.smoothing) * rows.weight_of(id) * static_cast<double>(lse - x[id]);
+  if (rows.smoothing == 0) return at_target;
+  const double spread = rows.smoothing / static_cast<double>(rows.classes);
+  return at_target +
+         spread * static_cast<double>(kernels.smoothing_loss(x, rows.weights(), rows.classes, lse));
+}
+
+/// dx = the gradient at row i's logits x, which may be dx, when `arrived` came to its loss.
+template <class T, class A>
+void gradient_of(const Rows<T>& rows, const SoftmaxRows<A>& kernels, int64_t i, const A* x, A lse,
+                 double arrived, A* dx) {
+  const double spread = rows.smoothing / static_cast<double>(rows.classes);
+  const int64_t id = rows.ids[i];
+  const double at_target = arrived * (1 - rows.smoothing) * rows.weight_of(id);
+  const double scale = at_target + arrived * spread * rows.total_weight;
+  kernels.cross_entropy_backward(x, rows.weights(), rows.classes, lse, static_cast<A>(scale),
+                                 static_cast<A>(arrived * spread), dx);
+  dx[id] -= static_cast<A>(at_target);
+}
+
 template <class T>
 void forward(const Rows<T>& rows, ops::LossReduction reduction, const ops::CrossEntropy& out) {
   using A = accumulator_of<T>;
   const SoftmaxRows<A>& kernels = softmax_rows<A>();
   A* lse = out.log_sum_exp.data<A>();
   std::vector<double> losses(static_cast<size_t>(rows.count));
-  const double spread = rows.smoothing / static_cast<double>(rows.classes);
   parallel_for(rows.count, 1 + grain_elements / rows.classes, [&](int64_t begin, int64_t end) {
     std::vector<A> buffer;
     for (int64_t i = begin; i < end; ++i) {
       const A* x = rows.row(i, buffer);
       lse[i] = kernels.log_sum_exp(x, rows.classes);
       if (!rows.ids.counts(i)) continue;
-      const int64_t id = rows.ids[i];
-      double loss = (1 - rows.smoothing) * rows.weight_of(id) * static_cast<double>(lse[i] - x[id]);
-      if (spread > 0)
-        loss += spread * static_cast<double>(kernels.smoothing_loss(x, rows.weights(), rows.classes, lse[i]));
-      losses[i] = loss;
+      losses[i] = loss_of(rows, kernels, i, x, lse[i]);
     }
   });
   double divisor = 0, sum = 0;
@@ -138,13 +159,12 @@ template <class T>
 void backward(const Rows<T>& rows, ops::LossReduction reduction, const Tensor& dloss,
               const ops::CrossEntropy& forward, const Tensor& dlogits) {
   using A = accumulator_of<T>;
-  const auto kernel = softmax_rows<A>().cross_entropy_backward;
+  const SoftmaxRows<A>& kernels = softmax_rows<A>();
   const A* lse = forward.log_sum_exp.data<A>();
   const A* incoming = dloss.data<A>();
   T* out = dlogits.data<T>();
   const bool single = reduction != ops::LossReduction::none;
   const double divisor = reduction == ops::LossReduction::mean ? *forward.divisor.data<double>() : 1.0;
-  const double spread = rows.smoothing / static_cast<double>(rows.classes);
   const int64_t n = rows.classes;
   parallel_for(rows.count, 1 + grain_elements / n, [&](int64_t begin, int64_t end) {
     std::vector<A> buffer, result(static_cast<size_t>(std::is_same_v<T, A> ? 0 : n));
@@ -154,24 +174,74 @@ void backward(const Rows<T>& rows, ops::LossReduction reduction, const Tensor& d
         for (int64_t k = 0; k < n; ++k) row[k] = narrow<T>(A(0));
         continue;
       }
-      const int64_t id = rows.ids[i];
       const double arrived = widen<double>(incoming[single ? 0 : i]) / divisor;
-      const double at_target = arrived * (1 - rows.smoothing) * rows.weight_of(id);
-      const double scale = at_target + arrived * spread * rows.total_weight;
       A* dx;
       if constexpr (std::is_same_v<T, A>)
         dx = row;
       else
         dx = result.data();
-      kernel(rows.row(i, buffer), rows.weights(), n, lse[i], static_cast<A>(scale),
-             static_cast<A>(arrived * spread), dx);
-      dx[id] -= static_cast<A>(at_target);
+      gradient_of(rows, kernels, i, rows.row(i, buffer), lse[i], arrived, dx);
       if constexpr (!std::is_same_v<T, A>) narrow_row(dx, 1, n, row);
     }
   });
 }
 
+/// Losses, and in place of the logits their gradient when each loss counts `arrived`.
+template <class A>
+void in_place(const Rows<A>& rows, A* logits, double arrived, bool with_gradient, double* losses) {
+  const SoftmaxRows<A>& kernels = softmax_rows<A>();
+  const int64_t n = rows.classes;
+  parallel_for(rows.count, 1 + grain_elements / n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      A* x = logits + i * n;
+      if (!rows.ids.counts(i)) {
+        losses[i] = 0;
+        if (with_gradient) std::fill_n(x, n, A(0));
+        continue;
+      }
+      const A lse = kernels.log_sum_exp(x, n);
+      losses[i] = loss_of(rows, kernels, i, x, lse);
+      if (with_gradient) gradient_of(rows, kernels, i, x, lse, arrived, x);
+    }
+  });
+}
+
 }  // namespace
+
+void cross_entropy_divisor(const Tensor& targets, int64_t classes, const Tensor& weight,
+                           const ops::CrossEntropyOptions& options, const Tensor& divisor) {
+  const Targets ids(targets, classes, options.ignore_index);
+  double sum = options.reduction == ops::LossReduction::mean ? 0.0 : 1.0;
+  if (options.reduction == ops::LossReduction::mean)
+    for (int64_t i = 0; i < targets.numel(); ++i) {
+      if (!ids.counts(i)) continue;
+      if (!weight.defined())
+        sum += 1.0;
+      else if (weight.dtype() == f64)
+        sum += weight.data<double>()[ids[i]];
+      else
+        sum += static_cast<double>(weight.data<float>()[ids[i]]);
+    }
+  *divisor.data<double>() = sum;
+}
+
+void cross_entropy_in_place(const Tensor& logits, const Tensor& targets, const Tensor& weight,
+                            const ops::CrossEntropyOptions& options, const Tensor& divisor,
+                            bool with_gradient, const Tensor& sum) {
+  const Scratch<double> losses(targets.numel());
+  const double arrived = 1.0 / *divisor.data<double>();
+  const auto run = [&]<class A>(TypeTag<A>) {
+    in_place<A>(Rows<A>(logits, targets, weight, options), logits.data<A>(), arrived, with_gradient,
+                losses.get());
+  };
+  if (logits.dtype() == f64)
+    run(TypeTag<double>());
+  else
+    run(TypeTag<float>());
+  double total = *sum.data<double>();
+  for (int64_t i = 0; i < targets.numel(); ++i) total += losses.get()[i];
+  *sum.data<double>() = total;
+}
 
 void cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& weight,
                    const ops::CrossEntropyOptions& options, const ops::CrossEntropy& out) {

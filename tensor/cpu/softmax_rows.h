@@ -22,7 +22,7 @@ struct SoftmaxRows {
   A (*log_sum_exp)(const A* x, int64_t n);
   /// sum(weight (log_sum_exp - x)); a null weight is 1 everywhere.
   A (*smoothing_loss)(const A* x, const A* weight, int64_t n, A log_sum_exp);
-  /// dx = scale exp(x - log_sum_exp) - smoothing weight; a null weight is 1 everywhere.
+  /// dx = scale exp(x - log_sum_exp) - smoothing weight; a null weight is 1 everywhere. dx may be x.
   void (*cross_entropy_backward)(const A* x, const A* weight, int64_t n, A log_sum_exp, A scale, A smoothing,
                                  A* dx);
 };

@@ -13,23 +13,6 @@ constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&
                       const CrossEntropyOptions&, const Tensor&)>
     backward_kernel{"cross_entropy_backward", &kernels::cpu::cross_entropy_backward, nullptr};
 
-void check_shapes(const Tensor& logits, const Tensor& targets, const Tensor& weight) {
-  require<ShapeError>(logits.rank() >= 1, "cross_entropy: expected logits of shape (..., classes), got ",
-                      describe(logits));
-  Shape leading = logits.shape();
-  leading.erase(leading.rank() - 1);
-  require<ShapeError>(targets.shape() == leading, "cross_entropy: logits ", logits.shape(), " take targets ",
-                      leading, ", got ", targets.shape());
-  require<DTypeError>(targets.dtype() == i64 || targets.dtype() == i32,
-                      "cross_entropy: targets are class ids, i64 or i32; got ", describe(targets));
-  if (!weight.defined()) return;
-  require<ShapeError>(weight.shape() == Shape{logits.shape().back()},
-                      "cross_entropy: ", logits.shape().back(), " classes take as many weights, got ",
-                      weight.shape());
-  require_same_dtype("cross_entropy", {&logits, &weight});
-  common_device("cross_entropy", {&logits, &weight});
-}
-
 DType loss_dtype(const Tensor& logits) {
   return logits.dtype() == f64 ? f64 : f32;
 }
@@ -40,13 +23,31 @@ Tensor contiguous(const Tensor& tensor) {
 
 }  // namespace
 
+void check_cross_entropy(const Shape& logits, DType dtype, const Tensor& targets, const Tensor& weight,
+                         const CrossEntropyOptions& options) {
+  require<ShapeError>(logits.rank() >= 1, "cross_entropy: expected logits of shape (..., classes), got ",
+                      logits);
+  Shape leading = logits;
+  leading.erase(leading.rank() - 1);
+  require<ShapeError>(targets.shape() == leading, "cross_entropy: logits ", logits, " take targets ", leading,
+                      ", got ", targets.shape());
+  require<DTypeError>(targets.dtype() == i64 || targets.dtype() == i32,
+                      "cross_entropy: targets are class ids, i64 or i32; got ", describe(targets));
+  require<ValueError>(options.label_smoothing >= 0 && options.label_smoothing <= 1,
+                      "cross_entropy: label smoothing lies in [0, 1], got ", options.label_smoothing);
+  if (!weight.defined()) return;
+  require<ShapeError>(weight.shape() == Shape{logits.back()}, "cross_entropy: ", logits.back(),
+                      " classes take as many weights, got ", weight.shape());
+  require<DTypeError>(weight.dtype() == dtype, "cross_entropy: logits ", dtype,
+                      " take weights of their dtype, got ", describe(weight));
+  common_device("cross_entropy", {&targets, &weight});
+}
+
 CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& weight,
                            const CrossEntropyOptions& options) {
   const Device device = common_device("cross_entropy", {&logits, &targets});
   require_floating("cross_entropy", logits);
-  check_shapes(logits, targets, weight);
-  require<ValueError>(options.label_smoothing >= 0 && options.label_smoothing <= 1,
-                      "cross_entropy: label smoothing lies in [0, 1], got ", options.label_smoothing);
+  check_cross_entropy(logits.shape(), logits.dtype(), targets, weight, options);
   const Shape loss_shape = options.reduction == LossReduction::none ? targets.shape() : Shape{};
   const DType wide = loss_dtype(logits);
   const CrossEntropy result{Tensor::empty(loss_shape, wide, device),
@@ -59,7 +60,7 @@ Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const T
                               const Tensor& weight, const CrossEntropy& forward,
                               const CrossEntropyOptions& options) {
   const Device device = common_device("cross_entropy_backward", {&dloss, &logits, &targets});
-  check_shapes(logits, targets, weight);
+  check_cross_entropy(logits.shape(), logits.dtype(), targets, weight, options);
   const Shape loss_shape = options.reduction == LossReduction::none ? targets.shape() : Shape{};
   require<ShapeError>(dloss.shape() == loss_shape, "cross_entropy_backward: the loss is ", loss_shape,
                       ", its gradient ", dloss.shape());

@@ -38,4 +38,8 @@ Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const T
                               const Tensor& weight, const CrossEntropy& forward,
                               const CrossEntropyOptions& options);
 
+/// Throws unless `targets` and class weights fit logits of this shape and dtype, and the options their range.
+void check_cross_entropy(const Shape& logits, DType dtype, const Tensor& targets, const Tensor& weight,
+                         const CrossEntropyOptions& options);
+
 }  // namespace tessera::ops

@@ -16,11 +16,21 @@ Variable cross_entropy_as_given(const Given& g) {
   return cross_entropy(g[0], g.tensor(1), options, g.optional_tensor(2));
 }
 
+Variable linear_cross_entropy_as_given(const Given& g) {
+  const CrossEntropyOptions options{.ignore_index = g.integer("ignore_index"),
+                                    .label_smoothing = g.real("label_smoothing"),
+                                    .reduction = reduction_of(g)};
+  const Variable bias = g.flag("bias") ? g[3] : Variable();
+  return linear_cross_entropy(g[0], g[1], g.tensor(2), options, bias,
+                              g.optional_tensor(g.flag("bias") ? 4 : 3));
+}
+
 }  // namespace
 
 std::vector<OpRow> loss_rows() {
   return {
       {.name = "cross_entropy", .family = "loss", .call = cross_entropy_as_given},
+      {.name = "linear_cross_entropy", .family = "loss", .call = linear_cross_entropy_as_given},
       {.name = "mse_loss",
        .family = "loss",
        .call = [](const Given& g) { return mse_loss(g[0], g[1], reduction_of(g)); }},

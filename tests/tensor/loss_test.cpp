@@ -1,7 +1,9 @@
-#include "tensor/ops/loss.h"
+#include "tensor/ops/linear_cross_entropy.h"
 
 #include <doctest/doctest.h>
 
+#include "tensor/ops/cast.h"
+#include "tensor/ops/matmul.h"
 #include "tests/tensor/reference.h"
 
 using namespace tessera;
@@ -145,4 +147,46 @@ TEST_CASE("cross entropy: an id that is no class is named with its position and 
   CHECK_THROWS_AS(ops::cross_entropy(logits, Tensor::zeros({2, 2}, i64), {}, {.label_smoothing = 1.5}),
                   ValueError);
   CHECK(ops::cross_entropy(logits.to(meta()), targets.to(meta())).loss.shape() == Shape{});
+}
+
+TEST_CASE("linear_cross_entropy: several chunks of rows give the loss and gradients of the whole") {
+  constexpr int64_t rows = 600, width = 8, classes = 1100;  // chunks of 256 rows
+  for (DType dtype : {f64, f32, bf16}) {
+    CAPTURE(to_string(dtype));
+    const double tolerance = dtype == f64 ? 1e-12 : dtype == f32 ? 1e-5 : 2e-2;
+    const Tensor x = filled({rows, width}, dtype, scattered);
+    const Tensor weight = filled({classes, width}, dtype, [](int64_t i) { return scattered(i + 99); });
+    Tensor targets = Tensor::empty({rows}, i64);
+    for (int64_t i = 0; i < rows; ++i) targets.data<int64_t>()[i] = i % 7 == 0 ? -100 : i * 37 % classes;
+    const Tensor wide_x = ops::cast(x, f64), wide_weight = ops::cast(weight, f64);
+    const Tensor logits = ops::linear(wide_x, wide_weight);
+    const auto whole = ops::cross_entropy(logits, targets);
+    const Tensor dlogits = ops::cross_entropy_backward(Tensor::scalar(1.0), logits, targets, {}, whole, {});
+    const auto chunked = [&] {
+      return ops::linear_cross_entropy(x, weight, {}, targets, {}, {}, {.x = true, .weight = true});
+    };
+    const auto got = chunked();
+    CHECK(got.loss.dtype() == (dtype == f64 ? f64 : f32));
+    CHECK(element(got.loss, 0) == doctest::Approx(element(whole.loss, 0)).epsilon(1e-6));
+    const Tensor dx = ops::matmul(dlogits, wide_weight), dw = ops::matmul(dlogits.transpose(0, 1), wide_x);
+    const auto furthest = [](const Tensor& a, const Tensor& b) {
+      double worst = 0, largest = 0;
+      for (int64_t i = 0; i < a.numel(); ++i) {
+        worst = std::max(worst, std::abs(element(a, i) - element(b, i)));
+        largest = std::max(largest, std::abs(element(b, i)));
+      }
+      return worst / largest;
+    };
+    CHECK(furthest(got.x, dx) < tolerance);
+    CHECK(furthest(got.weight, dw) < tolerance);
+    CHECK(!got.bias.defined());
+    CHECK(same_for_any_threads([&] { return chunked().weight; }));
+    // Without gradients: the same loss.
+    CHECK(same_bits(ops::linear_cross_entropy(x, weight, {}, targets, {}, {}).loss, got.loss));
+  }
+  const Tensor x = Tensor::zeros({2, 3}, f32), weight = Tensor::zeros({4, 3}, f32);
+  CHECK_THROWS_WITH_AS(ops::linear_cross_entropy(x, weight, {}, Tensor::from<int64_t>({1, 4}), {}, {}),
+                       doctest::Contains("target 4 at position (1,)"), IndexError);
+  CHECK_THROWS_AS(ops::linear_cross_entropy(x, weight, {}, Tensor::from<int64_t>({1, 2, 3}), {}, {}),
+                  ShapeError);
 }

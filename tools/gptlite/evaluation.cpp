@@ -2,7 +2,6 @@
 
 #include "autograd/grad_mode.h"
 #include "data/windows.h"
-#include "nn/loss.h"
 
 namespace tessera::gptlite {
 namespace {
@@ -23,7 +22,7 @@ class Evaluating {
 
 double batch_loss(models::Gpt& gpt, const data::Batch& batch) {
   const Device device = gpt.wte.weight.device();
-  return nn::cross_entropy(gpt(batch.x.to(device)), batch.y.to(device)).item();
+  return gpt(batch.x.to(device), batch.y.to(device)).item();
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "data/windows.h"
-#include "nn/loss.h"
 #include "optim/clip.h"
 #include "optim/parameter_groups.h"
 #include "tensor/error.h"
@@ -70,7 +69,7 @@ std::shared_ptr<const data::BatchSource> make_batches(const data::Corpus& corpus
 Variable forward_loss(models::Gpt& gpt, const data::Batch& part) {
   const SpanScope span(SpanKind::phase, "forward");
   const Device device = gpt.wte.weight.device();
-  return nn::cross_entropy(gpt(part.x.to(device)), part.y.to(device));
+  return gpt(part.x.to(device), part.y.to(device));
 }
 
 StepResult train_step(models::Gpt& gpt, optim::AdamW& adam, const data::Batch& batch, const Run& run) {

@@ -68,11 +68,12 @@ A smoothing_loss(const A* x, const A* weight, int64_t n, A lse) {
 }
 
 template <class A>
-void cross_entropy_backward(const A* x, const A* weight, int64_t n, A lse, A scale, A smoothing,
-                            A* __restrict dx) {
+void cross_entropy_backward(const A* x, const A* weight, int64_t n, A lse, A scale, A smoothing, A* dx) {
   if (!weight)
+#pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) dx[i] = scale * elementwise::exp(x[i] - lse) - smoothing;
   else
+#pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) dx[i] = scale * elementwise::exp(x[i] - lse) - smoothing * weight[i];
 }
 

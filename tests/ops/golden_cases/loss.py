@@ -78,3 +78,30 @@ def record(family):
         constant=(1,),
         reduction="none",
     )
+
+    # A head and its loss: x, the head's weight, targets, then its bias and the class weights where there are.
+    for case, bias, classes, smoothing, reduction in [
+        ("plain", False, False, 0.0, "mean"),
+        ("bias", True, False, 0.0, "sum"),
+        ("everything", True, True, 0.125, "mean"),
+        ("rows", False, True, 0.0, "none"),
+    ]:
+        inputs = [family.normal(2, 3, 4), family.normal(5, 4), ignored.reshape(2, 3)]
+        inputs += [family.normal(5)] if bias else []
+        inputs += [weights] if classes else []
+
+        def head_loss(x, head, targets, *rest, bias, **settings):
+            logits = F.linear(x, head, rest[0] if bias else None)
+            return cross_entropy(logits, targets, *(rest[1:] if bias else rest), **settings)
+
+        family.case(
+            "linear_cross_entropy",
+            case,
+            head_loss,
+            inputs,
+            constant=(len(inputs) - 1,) if classes else (),
+            bias=bias,
+            ignore_index=-100,
+            label_smoothing=smoothing,
+            reduction=reduction,
+        )
