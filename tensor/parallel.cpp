@@ -7,6 +7,7 @@
 #include "tensor/cores.h"
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
+#include "tensor/profile/span.h"
 #include "tensor/thread_team.h"
 
 #if defined(__SSE2__)
@@ -68,6 +69,31 @@ ThreadTeam* team_of(int threads) {
   return team.get();
 }
 
+/// `ThreadTeam::run` under a profiler: a span per part, and one of the time in which the caller waits for the
+/// slowest.
+void run_profiled(ThreadTeam& team, int parts, FunctionRef<void(int)> part) {
+  const SpanOrigin origin = span_origin();
+  int64_t finished = 0;
+  team.run(parts, [&](int i) {
+    {
+      const PartScope span(origin);
+      part(i);
+    }
+    if (i == 0) finished = profile_clock();
+  });
+  record_span({.name = "threads",
+               .module = nullptr,
+               .phase = origin.phase,
+               .stream = nullptr,
+               .begin = finished,
+               .end = profile_clock(),
+               .bytes = 0,
+               .flops = 0,
+               .number = -1,
+               .kind = SpanKind::wait,
+               .nested = false});
+}
+
 }  // namespace
 
 void enter_compute_thread() {
@@ -104,7 +130,7 @@ void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> 
     for (int part = 0; part < parts; ++part) run_part(part);
     return;
   }
-  team->run(static_cast<int>(parts), [&](int part) {
+  const auto in_thread = [&](int part) {
     if (part > 0) {
       enter_compute_thread();
       adopt_memory_scopes(memory);
@@ -112,7 +138,10 @@ void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> 
       inside_parallel = true;
     }
     run_part(part);
-  });
+  };
+  if (profiling()) [[unlikely]]
+    return run_profiled(*team, static_cast<int>(parts), in_thread);
+  team->run(static_cast<int>(parts), in_thread);
 }
 
 }  // namespace tessera

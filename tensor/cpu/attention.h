@@ -3,6 +3,7 @@
 #include <span>
 
 #include "tensor/ops/attention.h"
+#include "tensor/profile/operand_bytes.h"
 
 namespace tessera::kernels::cpu {
 
@@ -17,6 +18,9 @@ struct AttentionCall {
   int64_t step;
   std::span<const int64_t> samples;  // of each row of the batch; empty: 0, 1, ...
 };
+inline int64_t operand_bytes(const AttentionCall& c) {
+  return bytes_of_operands(c.q, c.k, c.v, c.mask, c.out, c.log_sum_exp);
+}
 
 /// Whether the kernels multiply bf16 as it is; elsewhere it is widened for them.
 bool attention_takes_bf16();

@@ -39,6 +39,7 @@ class Summing {
       if (span.begin < stretches[at].begin || span.end > stretches[at].end || span.nested) continue;
       if (span.kind == SpanKind::phase) phase(span.name).nanoseconds += span.end - span.begin;
       if (span.kind == SpanKind::kernel) add_kernel(span);
+      if (span.kind == SpanKind::wait) table_.waiting += span.end - span.begin;
     }
   }
 
@@ -142,7 +143,8 @@ std::string to_string(const OpTable& table, int rows) {
                   percent(phase.in_kernels, phase.nanoseconds).c_str());
     text += line;
   }
-  return text + "inside kernels: " + percent(table.in_kernels, table.nanoseconds) + " of the step\n";
+  return text + "inside kernels: " + percent(table.in_kernels, table.nanoseconds) +
+         " of the step; waiting for the slowest thread: " + percent(table.waiting, table.nanoseconds) + "\n";
 }
 
 }  // namespace tessera

@@ -30,6 +30,7 @@ struct OpTable {
   int64_t steps = 0;               ///< recorded whole; 0: what follows is over all that was recorded
   int64_t nanoseconds = 0;         ///< of the steps
   int64_t in_kernels = 0;          ///< of these
+  int64_t waiting = 0;             ///< of these, for the slowest thread of a parallel loop
   std::vector<PhaseTotal> phases;  ///< in the order in which they first began
   std::vector<OpTotal> ops;        ///< the longest first
 
@@ -43,7 +44,7 @@ struct OpTable {
 OpTable top_ops(const Profiler& profiler);
 
 /// A table of the `rows` longest ops (name, phase, calls, total ms, share of the step, GFLOP/s, GB/s), the
-/// others on one line, the phases, and "inside kernels: 97.1 % of the step".
+/// others on one line, the phases, and "inside kernels: 97.1 % of the step; ...".
 std::string to_string(const OpTable& table, int rows = 15);
 
 }  // namespace tessera

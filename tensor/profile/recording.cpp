@@ -24,6 +24,7 @@ struct ThreadState {
   uint64_t recording = 0;
   intrusive_ptr<ThreadLog> log;
   const char* phase = nullptr;
+  const char* kernel = nullptr;
   int rank = 0;
 };
 thread_local ThreadState thread_state;
@@ -42,6 +43,7 @@ const intrusive_ptr<ThreadLog>& this_log() {
 
 /// The next span looks its log up again.
 void set_rank(int rank) {
+  if (thread_state.rank == rank) return;
   thread_state.rank = rank;
   thread_state.recording = 0;
   thread_state.log = nullptr;
@@ -99,7 +101,7 @@ void activate(const intrusive_ptr<Recording>& recording) {
 }  // namespace detail
 
 const char* name_of(SpanKind kind) {
-  constexpr const char* names[] = {"step", "phase", "module", "rule", "kernel", "collective", "wait"};
+  constexpr const char* names[] = {"step", "phase", "module", "rule", "kernel", "part", "collective", "wait"};
   return names[static_cast<int>(kind)];
 }
 
@@ -128,7 +130,9 @@ void SpanScope::open(SpanKind kind, const char* name, int64_t number) {
   number_ = number;
   detail::ThreadState& state = detail::thread_state;
   outer_phase_ = state.phase;
+  outer_kernel_ = state.kernel;
   if (kind == SpanKind::phase) state.phase = name;
+  if (kind == SpanKind::kernel) state.kernel = name;
   if (kind == SpanKind::step) take_counted_flops();  // of what came before: no kernel's
   ++log_->depth[static_cast<int>(kind)];
   begin_ = profile_clock();
@@ -150,7 +154,19 @@ void SpanScope::close() {
                 .kind = kind_,
                 .nested = nested});
   state.phase = outer_phase_;
+  state.kernel = outer_kernel_;
   log_->unreference();
+}
+
+SpanOrigin span_origin() {
+  const detail::ThreadState& state = detail::thread_state;
+  return {state.kernel, state.phase, state.rank};
+}
+
+const char* PartScope::adopt(const SpanOrigin& origin) {
+  detail::set_rank(origin.rank);
+  detail::thread_state.phase = origin.phase;
+  return origin.kernel ? origin.kernel : "parallel loop";
 }
 
 void record_span(const Span& span) {

@@ -30,7 +30,7 @@ class ThreadLog : public RefCounted<ThreadLog> {
   std::thread::id thread() const { return thread_; }
   int rank() const { return rank_; }
   /// Open spans per kind: tells which are nested. The thread's own.
-  std::array<int, 7> depth{};
+  std::array<int, span_kinds> depth{};
 
  private:
   static constexpr int64_t chunk_size = 1024;

@@ -9,10 +9,12 @@
 namespace tessera {
 
 /// What a span is of. A step holds phases, a phase modules, a module or a phase backward rules, all of them
-/// kernels; collectives and waits stand in rows of their own or between kernels.
-enum class SpanKind : uint8_t { step, phase, module, rule, kernel, collective, wait };
+/// kernels, and a kernel the parts of its parallel loops, each in the row of the thread that computes it.
+/// Collectives have rows of their own; a wait is time in which a thread waits for others.
+enum class SpanKind : uint8_t { step, phase, module, rule, kernel, part, collective, wait };
+inline constexpr int span_kinds = 8;
 
-/// "step", "phase", "module", "rule", "kernel", "collective", "wait".
+/// "step", "phase", "module", "rule", "kernel", "part", "collective", "wait".
 const char* name_of(SpanKind kind);
 
 /// Something that ran. Strings live as long as the program (a literal, or `intern`).
@@ -71,8 +73,27 @@ class SpanScope {
   detail::ThreadLog* log_ = nullptr;  // held by a reference of ours
   const char* name_ = nullptr;
   const char* outer_phase_ = nullptr;
+  const char* outer_kernel_ = nullptr;
   int64_t begin_ = 0, bytes_ = 0, number_ = -1;
   SpanKind kind_ = SpanKind::kernel;
+};
+
+/// What a thread that computes for another one takes over from it.
+struct SpanOrigin {
+  const char* kernel;  ///< that runs; null: none
+  const char* phase;
+  int rank;
+};
+SpanOrigin span_origin();
+
+/// A part of a parallel loop, as a span of the thread that computes it, named by the kernel whose loop it is.
+class PartScope {
+ public:
+  explicit PartScope(const SpanOrigin& origin) : span_(SpanKind::part, adopt(origin)) {}
+
+ private:
+  static const char* adopt(const SpanOrigin& origin);
+  SpanScope span_;
 };
 
 /// Records a span that did not run in this thread, or not at one piece (a collective in flight); its `module`

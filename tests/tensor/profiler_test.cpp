@@ -11,6 +11,7 @@
 #include "tensor/named_scope.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/matmul.h"
+#include "tensor/parallel.h"
 #include "tensor/profile/chrome_trace.h"
 #include "tensor/profile/op_table.h"
 
@@ -156,6 +157,41 @@ TEST_CASE("profiler: every thread has a row of its own, a stream too, and ranks 
   CHECK(streams == 1);
 }
 
+TEST_CASE("profiler: each thread of a parallel loop has its part in its own row, named by the kernel") {
+  const int threads = num_threads();
+  set_num_threads(3);
+  const Tensor a = Tensor::zeros({1 << 20}, f32);
+  Profiler profiler;
+  {
+    const ProfilerScope recording(profiler);
+    const ProfilerRankScope rank(5);
+    ops::add(a, a);
+  }
+  set_num_threads(threads);
+  const auto rows = profiler.rows();
+  REQUIRE(rows.size() == 3);
+  const auto caller = std::find_if(rows.begin(), rows.end(), [](const Profiler::Row& row) {
+    return row.spans.front().kind == SpanKind::kernel;
+  });
+  REQUIRE(caller != rows.end());
+  const Span kernel = caller->spans[0];
+  CHECK(kernel.name == std::string("add"));
+  for (const Profiler::Row& row : rows) {
+    CHECK(row.rank == 5);
+    int parts = 0;
+    for (const Span& span : row.spans) {
+      if (span.kind != SpanKind::part) continue;
+      ++parts;
+      CHECK(span.name == std::string("add"));
+      CHECK(is_inside(span, kernel));
+    }
+    CHECK(parts == 1);
+  }
+  const Span wait = find(*caller, "threads");
+  CHECK(wait.kind == SpanKind::wait);
+  CHECK(is_inside(wait, kernel));
+}
+
 TEST_CASE(
     "top_ops: kernels inside steps, by name and phase; nested ones and those between steps do not count") {
   Profiler profiler;
@@ -173,6 +209,7 @@ TEST_CASE(
       copy.nested = true;
       record_span(copy);
       record_span(made("matmul", SpanKind::kernel, start + 700'000, start + 800'000));
+      record_span(made("threads", SpanKind::wait, start + 550'000, start + 600'000));
       record_span(made("evaluation", SpanKind::kernel, start + 1'100'000, start + 1'200'000));
     }
   }
@@ -191,7 +228,9 @@ TEST_CASE(
   CHECK(table.phases[0].nanoseconds == 1'200'000);
   CHECK(table.phases[0].in_kernels == 1'000'000);
   const std::string text = to_string(table);
-  CHECK_MESSAGE(text.find("inside kernels: 60.0 % of the step\n") != std::string::npos, text);
+  CHECK_MESSAGE(text.find("inside kernels: 60.0 % of the step; waiting for the slowest thread: 5.0 %\n") !=
+                    std::string::npos,
+                text);
   CHECK_MESSAGE(text.find("50.0 %       2.0      0.5\n") != std::string::npos, text);  // 1 MFLOP in 0.5 ms
   CHECK_MESSAGE(to_string(table, 1).find("1 others") != std::string::npos, to_string(table, 1));
 }
