@@ -4,10 +4,10 @@
 #include "tensor/cpu/attention_rows.h"
 
 #include "tensor/cpu/isa/lanes.h"
+#include "tensor/cpu/isa/philox_lanes.h"
 #include "tensor/cpu/isa/stored.h"
 #include "tensor/elementwise/exp.h"
 #include "tensor/elementwise/log.h"
-#include "tensor/random/philox.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
@@ -98,20 +98,21 @@ A dot(const T* a, const T* b, int64_t n) {
 
 template <class A>
 void factors(const MaskRow& row, A* out, int64_t n) {
-  constexpr int64_t blocks = 16;
-  uint32_t words[4 * blocks];
+  constexpr int64_t group = 4 * philox_lanes;
+  uint32_t words[group];
   const int64_t lead =
       static_cast<int64_t>(row.first % 4);  // words of the first block that belong to the row before
   const A scale = static_cast<A>(row.scale);
-  for (int64_t done = -lead; done < n; done += 4 * blocks) {
-    const uint64_t block = (row.first - static_cast<uint64_t>(lead) + static_cast<uint64_t>(done + lead)) / 4;
-    for (int64_t b = 0; b < blocks; ++b) {
-      const elementwise::PhiloxBlock random =
-          elementwise::random_block(row.key, block + static_cast<uint64_t>(b), row.sample, row.step);
-      for (int64_t w = 0; w < 4; ++w) words[4 * b + w] = random.word[w];
+  const uint32_t threshold = row.threshold > 0xffffffffu ? 0xffffffffu : static_cast<uint32_t>(row.threshold);
+  uint64_t block = row.first / 4;
+  for (int64_t done = -lead; done < n; done += group, block += philox_lanes) {
+    philox_words(row.key, block, row.sample, row.step, words);
+    if (done >= 0 && done + group <= n) {
+      for (int64_t i = 0; i < group; ++i) out[done + i] = words[i] < threshold ? A(0) : scale;
+      continue;
     }
-    const int64_t begin = done < 0 ? 0 : done, end = done + 4 * blocks < n ? done + 4 * blocks : n;
-    for (int64_t i = begin; i < end; ++i) out[i] = words[i - done] < row.threshold ? A(0) : scale;
+    const int64_t begin = done < 0 ? 0 : done, end = done + group < n ? done + group : n;
+    for (int64_t i = begin; i < end; ++i) out[i] = words[i - done] < threshold ? A(0) : scale;
   }
 }
 

@@ -1,27 +1,19 @@
+#include "tensor/cpu/isa/philox_lanes.h"
 #include "tensor/cpu/random_blocks.h"
 #include "tensor/random/philox.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
 
 void random_words(const WordSource& source, uint64_t first_block, bool low, int64_t blocks, uint32_t* words) {
-  constexpr int64_t group = 64;  // blocks at a time, word by word, so that the rounds vectorize
-  const uint64_t key = source.key, start = low ? first_block | 0x8000000000000000ull : first_block;
-  const uint32_t sample = source.sample, step = source.step;
-  for (int64_t done = 0; done < blocks; done += group) {
-    uint32_t lane[4][group];
-    for (int64_t i = 0; i < group; ++i) {
-      const elementwise::PhiloxBlock block =
-          elementwise::random_block(key, start + static_cast<uint64_t>(done + i), sample, step);
-      lane[0][i] = block.word[0];
-      lane[1][i] = block.word[1];
-      lane[2][i] = block.word[2];
-      lane[3][i] = block.word[3];
-    }
-    const int64_t count = blocks - done < group ? blocks - done : group;
-    uint32_t* to = words + 4 * done;
-    for (int64_t i = 0; i < count; ++i)
-      for (int k = 0; k < 4; ++k) to[4 * i + k] = lane[k][i];
-  }
+  const uint64_t start = low ? first_block | 0x8000000000000000ull : first_block;
+  int64_t done = 0;
+  for (; done + philox_lanes <= blocks; done += philox_lanes)
+    philox_words(source.key, start + static_cast<uint64_t>(done), source.sample, source.step,
+                 words + 4 * done);
+  if (done == blocks) return;
+  uint32_t last[4 * philox_lanes];
+  philox_words(source.key, start + static_cast<uint64_t>(done), source.sample, source.step, last);
+  for (int64_t i = 4 * done; i < 4 * blocks; ++i) words[i] = last[i - 4 * done];
 }
 
 void uniform_numbers(const uint32_t* words, double low, double width, int64_t n, double* out) {
