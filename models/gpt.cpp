@@ -65,7 +65,7 @@ Variable Gpt::embed(const Tensor& ids, int64_t first_position) {
   require<ShapeError>(last <= o.block_size, "Gpt: ", last, " positions do not fit the block size ",
                       o.block_size, "; ids are ", describe(ids));
   const Tensor positions = ops::arange(first_position, last, 1, i64, ids.device());
-  return drop(wte(ids) + wpe(positions));  // (B, T, C) + (T, C)
+  return wte(ids, wpe(positions), drop.mask());  // (B, T, C) + (T, C)
 }
 
 Variable Gpt::features(const Tensor& ids) {

@@ -23,8 +23,7 @@ struct Dropout : Layer<Dropout> {
   Variable forward(const Variable& x);
   /// x + dropout(delta), left to be added by what takes it; the mask is that of `forward(delta)`.
   Residual forward(const Variable& x, const Variable& delta);
-
- private:
+  /// The mask of this call, for a function that drops on the way; none in evaluation.
   DropoutMask mask() const;
 };
 

@@ -4,12 +4,22 @@
 
 namespace tessera::nn {
 
-Variable Embedding::forward(const Tensor& ids) {
+/// What `lookup` gives; its IndexError then names the layer.
+template <class Lookup>
+Variable Embedding::named(const Lookup& lookup) const {
   try {
-    return embedding(ids, weight);
+    return lookup();
   } catch (const IndexError& error) {
     throw IndexError(text("nn::Embedding '", full_name(), "': ", error.what()));
   }
+}
+
+Variable Embedding::forward(const Tensor& ids) {
+  return named([&] { return embedding(ids, weight); });
+}
+
+Variable Embedding::forward(const Tensor& ids, const Variable& addend, const DropoutMask& mask) {
+  return named([&] { return embedding_add(ids, weight, addend, mask); });
 }
 
 }  // namespace tessera::nn

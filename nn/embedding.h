@@ -1,5 +1,6 @@
 #pragma once
 
+#include "autograd/functions/dropout.h"
 #include "nn/layer.h"
 
 namespace tessera::nn {
@@ -21,6 +22,12 @@ struct Embedding : Layer<Embedding> {
   std::string kind() const override { return "Embedding"; }
   std::string describe_options() const override { return text(o.count, " x ", o.width); }
   Variable forward(const Tensor& ids);
+  /// dropout(rows of ids + addend) in one pass: ids (B, T), addend (T, width), such as position embeddings.
+  Variable forward(const Tensor& ids, const Variable& addend, const DropoutMask& mask = {});
+
+ private:
+  template <class Lookup>
+  Variable named(const Lookup& lookup) const;
 };
 
 }  // namespace tessera::nn

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "autograd/variable.h"
+#include "autograd/functions/dropout.h"
 
 /// Reading and writing by index, as in tensor/ops/indexing.h. Only indices are saved.
 namespace tessera {
@@ -8,6 +8,11 @@ namespace tessera {
 /// Rows of a table: ids (...) and weight (V, C) give (..., C). The gradient adds the rows of each id in the
 /// order of their positions, in place where the weight's leaf has a buffer.
 Variable embedding(const Tensor& ids, const Variable& weight);
+
+/// dropout(weight[ids] + addend) in one pass, and both gradients in one: token and position embeddings. ids
+/// (B, T), weight (V, C), addend (T, C), result (B, T, C); saves the ids.
+Variable embedding_add(const Tensor& ids, const Variable& weight, const Variable& addend,
+                       const DropoutMask& mask = {});
 
 Variable index_select(const Variable& x, int64_t dim, const Tensor& index);
 /// A copy of x with source[..., i, ...] added at index[i] of `dim`.

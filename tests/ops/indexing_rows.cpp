@@ -24,6 +24,15 @@ Results both(SortedVariable sorted) {
   return std::vector<Variable>{sorted.values, sorted.indices};
 }
 
+/// The golden's inputs with a mask that is the same in every run: held by differences.
+std::vector<OpCase> masked_embedding_cases() {
+  OpCase masked;
+  masked.name = "masked";
+  masked.inputs = golden_cases("indexing", "embedding_add").front().inputs;
+  masked.differentiable = true;
+  return {masked};
+}
+
 }  // namespace
 
 std::vector<OpRow> indexing_rows() {
@@ -31,6 +40,15 @@ std::vector<OpRow> indexing_rows() {
       {.name = "embedding",
        .family = "indexing",
        .call = [](const Given& g) { return embedding(g.tensor(1), g[0]); }},
+      {.name = "embedding_add",
+       .family = "indexing",
+       .call = [](const Given& g) { return embedding_add(g.tensor(2), g[0], g[1]); }},
+      {.name = "embedding_add_masked",
+       .call =
+           [](const Given& g) {
+             return embedding_add(g.tensor(2), g[0], g[1], {.probability = 0.25, .key = 5});
+           },
+       .cases = masked_embedding_cases},
       {.name = "index_select",
        .family = "indexing",
        .call = [](const Given& g) { return index_select(g[0], g.integer("axis"), g.tensor(1)); }},

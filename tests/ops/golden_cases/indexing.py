@@ -110,3 +110,10 @@ def record(family):
         axis=1,
         descending=False,
     )
+    # Token rows and position rows: an id that repeats, and one that is never looked up.
+    family.case(
+        "embedding_add",
+        "repeated",
+        lambda weight, addend, ids: F.embedding(ids, weight) + addend,
+        [family.normal(4, 5), family.normal(3, 5), torch.tensor([[1, 3, 1], [0, 1, 1]])],
+    )
