@@ -26,7 +26,11 @@ template <class A>
 template <class A, int rows, int vectors>
 void tile(const ResidentProduct<A>& g, int64_t i, int64_t j) {
   constexpr int lanes = lane_count<A>;
-  Lanes<A> sums[rows][vectors] = {};
+  Lanes<A> sums[rows][vectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) sums[r][v] = Lanes<A>{};
   const A* a = g.a + i * g.row;
   const A* b = g.b + j;
   for (int64_t p = 0; p < g.k; ++p, a += g.step, b += g.ldb) {
@@ -40,7 +44,9 @@ void tile(const ResidentProduct<A>& g, int64_t i, int64_t j) {
       for (int v = 0; v < vectors; ++v) sums[r][v] += element * columns[v];
     }
   }
+#pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
+#pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v)
       put(g.c + (i + r) * g.ldc + j + v * lanes, sums[r][v], g.n - j - v * lanes, g.accumulate);
 }
