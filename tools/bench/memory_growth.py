@@ -5,8 +5,9 @@
     memory_growth.py --plan-only                 # the plan alone: nothing is computed, at once
 
 Prints for each block size the activations that a forward keeps for its backward, planned, in all and per token; the peak of
-the second step (which finds the optimizer's state there) as planned and as measured by the memory account; and the process's resident peak. `growth` is that of the kept
-activations over the row before: 2.00 when they grow with the block size, 4.00 were they to grow with its square.
+the second step (the first to find the optimizer's state there) as planned and as measured by the memory account; and the
+process's resident peak. `growth` is that of the kept activations over the row before: 2.00 when they grow with the block
+size, 4.00 were they to grow with its square.
 """
 
 import argparse

@@ -89,6 +89,9 @@ def measure(preset, dtype, steps, skip, rounds, tools, ours_more=(), peer_more=(
 
 def machine(tools):
     """Where and with what this is measured."""
+    load = os.getloadavg()[0]
+    if load > 0.5:
+        print(f"the machine is not idle (load average {load:.2f}): figures will be those of a busy one", file=sys.stderr)
     model = ""
     for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
