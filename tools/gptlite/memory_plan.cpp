@@ -54,7 +54,7 @@ int64_t peak_resident_bytes() {
 }
 
 MemoryPlan plan_memory(const Run& run) {
-  const RandomContextScope unchanged(random_context());
+  const RandomContextScope fresh{RandomContext()};
   const auto account = make_intrusive<MemoryAccount>();
   const MetaAccountScope counting(account);
   models::Gpt gpt(run.recipe.model);

@@ -4,6 +4,7 @@
 
 #include "nn/mixed_precision.h"
 #include "tensor/error.h"
+#include "tensor/random_context.h"
 #include "tools/gptlite/numbers.h"
 
 namespace tessera::gptlite {
@@ -55,6 +56,7 @@ std::string course(const TrainFlags& flags, const Start& start) {
 }  // namespace
 
 Plan plan_step(const Run& run) {
+  const RandomContextScope fresh{RandomContext()};  // samples that this thread drew for are not the plan's
   const models::GptOptions& model = run.recipe.model;
   models::Gpt gpt(model);
   if (const DType dtype = compute_dtype(run.dtype); dtype != f32) nn::use_mixed_precision(gpt, dtype);
