@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -64,6 +65,11 @@ struct VariableImpl : RefCounted<VariableImpl> {
   bool retains_grad = false;
   std::shared_ptr<Packed> recipe;  // how to compute the numbers again (autograd/recipe.h), as of this version
   uint64_t recipe_version = 0;
+  struct Squares {
+    double sum;
+    uint64_t version;
+  };
+  std::optional<Squares> squares;  // of a gradient: their sum as of this version (optim/gradient_squares.h)
 
   explicit VariableImpl(Tensor tensor) : value(std::move(tensor)), grad_dtype(value.dtype()) {}
   ~VariableImpl();

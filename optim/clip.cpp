@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "optim/gradient_squares.h"
 #include "tensor/elementwise/power.h"
 #include "tensor/ops/multi_tensor.h"
 #include "tensor/profile/span.h"
@@ -23,6 +24,27 @@ std::vector<Tensor> gradients_of(const ParameterList& parameters) {
     gradients.push_back(gradient.defined() ? gradient.value() : Tensor());
   }
   return gradients;
+}
+
+/// Each gradient's sum of |g|^p; none on meta. What a backward has summed already is not looked at again.
+std::vector<double> pieces_of(const ParameterList& parameters, double p) {
+  std::vector<Tensor> gradients = gradients_of(parameters);
+  std::vector<double> pieces(gradients.size());
+  bool all_known = true;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const std::optional<double> known = p == 2.0 ? gradient_squares(parameters[i].variable) : std::nullopt;
+    if (known) {
+      pieces[i] = *known;
+      gradients[i] = Tensor();
+    }
+    all_known &= !gradients[i].defined();
+  }
+  if (all_known) return pieces;
+  const Tensor sums = ops::power_sums(gradients, p);
+  if (sums.is_meta()) return {};
+  for (size_t i = 0; i < gradients.size(); ++i)
+    if (gradients[i].defined()) pieces[i] = sums.data<double>()[i];
+  return pieces;
 }
 
 double join(const ParameterList& parameters, std::span<const double> pieces, double p) {
@@ -59,10 +81,8 @@ double root(double sum, double p) {
 
 Tensor grad_norm(const ParameterList& parameters, const NormOptions& options) {
   const SpanScope span(SpanKind::phase, "clip");
-  const std::vector<Tensor> gradients = gradients_of(parameters);
-  const Tensor sums = ops::power_sums(gradients, options.p);
-  if (sums.is_meta()) return Tensor::empty({}, f64, meta());
-  const std::span<const double> pieces(sums.data<double>(), gradients.size());
+  const std::vector<double> pieces = pieces_of(parameters, options.p);
+  if (pieces.empty() && !parameters.empty()) return Tensor::empty({}, f64, meta());
   const double norm = root(join(parameters, pieces, options.p), options.p);
   if (options.error_if_nonfinite && !std::isfinite(norm)) throw_nonfinite(parameters, pieces, norm);
   return Tensor::scalar(norm);

@@ -1,9 +1,11 @@
 #include "tools/gptlite/trainer.h"
 
 #include <cmath>
+#include <optional>
 
 #include "data/windows.h"
 #include "optim/clip.h"
+#include "optim/gradient_squares.h"
 #include "optim/parameter_groups.h"
 #include "tensor/error.h"
 #include "tensor/profile/span.h"
@@ -78,6 +80,8 @@ StepResult train_step(models::Gpt& gpt, optim::AdamW& adam, const data::Batch& b
   const double share = static_cast<double>(size) / static_cast<double>(batch.size());
   for (int64_t first = 0; first < batch.size(); first += size) {
     const bool whole = size == batch.size();
+    std::optional<optim::GradientSquares> squares;  // summed as the last micro-batch finishes each gradient
+    if (first + size >= batch.size()) squares.emplace(adam.parameters());
     result.loss += share * accumulate(gpt, whole ? batch : batch.part(first, size), share, run.seed);
   }
   const optim::ClipCoefficient clip = clipping(adam.parameters(), run.recipe.gradient_clip, batch.step);
