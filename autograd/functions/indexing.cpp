@@ -1,5 +1,7 @@
 #include "autograd/functions/indexing.h"
 
+#include <string_view>
+
 #include "autograd/functions/broadcasting.h"
 #include "autograd/functions/cast.h"
 #include "autograd/functions/shaping.h"
@@ -25,6 +27,12 @@ Variable embedding_gradient(const Variable& dy, const Tensor& ids, const Shape& 
                 [type = dy.dtype()](Saved& s, const Incoming& ddy, const Wanted&) -> Gradients {
                   return {cast(embedding(s.tensor(0), ddy[0]), type)};
                 });
+}
+
+/// Whether x was looked up in a table: that adds the gradient of x up in f32 anyway, so what arrives there
+/// need not be rounded to x's half type. (Other operations take gradients of their result's type.)
+bool is_looked_up(const Variable& x) {
+  return x.node() && std::string_view(x.node()->name()) == "embedding";
 }
 
 /// The gradient of a scatter's source, which may be larger than the index.
@@ -56,7 +64,7 @@ Variable embedding_add(const Tensor& ids, const Variable& weight, const Variable
                        const DropoutMask& mask) {
   return record("embedding_add", ops::embedding_add(ids, weight.value(), addend.value(), mask),
                 {weight, addend}, saved(ids),
-                [mask, table = weight.shape(),
+                [mask, table = weight.shape(), looked_up = is_looked_up(addend),
                  context = mask.probability == 0 ? RandomContext() : random_context().without_calls()](
                     Saved& s, const Incoming& arrived, const Wanted& wanted) -> Gradients {
                   RandomContextScope same_mask(context);
@@ -74,7 +82,7 @@ Variable embedding_add(const Tensor& ids, const Variable& weight, const Variable
                   if (wanted[0]) dweight = buffer ? *buffer : Tensor::zeros(table, sums, dy.device());
                   if (wanted[1]) daddend = Tensor::zeros(positions, sums, dy.device());
                   ops::embedding_add_backward(dy.value(), at, dweight, daddend);
-                  if (wanted[1]) daddend = ops::cast(daddend, wanted.dtype(1, own));
+                  if (wanted[1]) daddend = ops::cast(daddend, wanted.dtype(1, looked_up ? sums : own));
                   if (buffer) wanted.mark_accumulated(0);
                   return {buffer ? Variable() : Variable(dweight), Variable(daddend)};
                 });
