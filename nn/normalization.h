@@ -19,7 +19,7 @@ struct LayerNorm : Layer<LayerNorm> {
   Variable& weight = parameter("weight", o.normalized_shape, init::ones());
   Variable* bias = o.bias ? &parameter("bias", o.normalized_shape, init::zeros()) : nullptr;
 
-  explicit LayerNorm(Options options) : o(std::move(options)) {}
+  explicit LayerNorm(Options options) : o(options) {}
   explicit LayerNorm(int64_t width, bool with_bias = true)
       : LayerNorm(Options{.normalized_shape = {width}, .bias = with_bias}) {}
   std::string kind() const override { return "LayerNorm"; }

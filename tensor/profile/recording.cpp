@@ -64,7 +64,7 @@ void ThreadLog::append(const Span& span) {
   const int64_t size = size_.load(std::memory_order_relaxed), place = size % chunk_size;
   if (place == 0) {
     std::unique_ptr<Chunk>& next = last_ ? last_->next : first_;
-    next.reset(new Chunk);  // spans uninitialised
+    next = std::make_unique_for_overwrite<Chunk>();
     last_ = next.get();
   }
   last_->spans[place] = span;
