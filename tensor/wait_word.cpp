@@ -4,14 +4,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
 
 namespace tessera {
 namespace {
 
-/// About what going to sleep and being woken costs: waiting so long before sleeping wastes at most as much
-/// again.
-constexpr std::chrono::microseconds spin_time{50};
+/// The longest spin: twice what falling asleep and being woken takes (100 us on a virtual machine, less on
+/// bare metal), so that the gaps between the loops of a training step are waited out.
+constexpr std::chrono::nanoseconds longest_spin = std::chrono::microseconds(200);
+constexpr std::chrono::nanoseconds shortest_spin = std::chrono::microseconds(10);
 /// Looks at the number between two looks at the clock.
 constexpr int looks = 32;
 
@@ -48,18 +49,26 @@ void WaitWord::count_down() {
 }
 
 template <class Done>
+bool WaitWord::spin_until(Done done) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point deadline = Clock::now() + patience_;
+  do {
+    for (int look = 0; look < looks; ++look) {
+      if (done(value())) {
+        if (patience_ < longest_spin) patience_ = std::min(longest_spin, patience_ + longest_spin / 8);
+        return true;
+      }
+      pause_briefly();
+    }
+  } while (Clock::now() < deadline);
+  patience_ = std::max(shortest_spin, patience_ / 2);
+  return false;
+}
+
+template <class Done>
 uint32_t WaitWord::wait(Done done, bool spin) {
   uint32_t now = value();
-  if (done(now)) return now;
-  if (spin) {
-    const auto deadline = std::chrono::steady_clock::now() + spin_time;
-    do {
-      for (int look = 0; look < looks; ++look) {
-        if (done(now = value())) return now;
-        pause_briefly();
-      }
-    } while (std::chrono::steady_clock::now() < deadline);
-  }
+  if (done(now) || (spin && spin_until(done))) return value();
   asleep_.store(true);
   while (!done(now = value_.load())) futex(value_, FUTEX_WAIT_PRIVATE, now);
   asleep_.store(false, std::memory_order_relaxed);

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 namespace tessera {
 
 /// A number on which one thread waits, spinning at first and then asleep, while others change it. A change
-/// costs a system call only when the waiter sleeps. Waiting on it orders memory as acquire, changing it as
+/// costs a system call only when the waiter sleeps. Who spun in vain is less patient the next time: on a busy
+/// machine the others may be waiting for the very processor. Waiting orders memory as acquire, changing as
 /// release.
 class alignas(64) WaitWord {
  public:
@@ -23,10 +25,13 @@ class alignas(64) WaitWord {
  private:
   template <class Done>
   uint32_t wait(Done done, bool spin);
+  template <class Done>
+  bool spin_until(Done done);
   void wake();
 
   std::atomic<uint32_t> value_{0};
   std::atomic<bool> asleep_{false};
+  std::chrono::nanoseconds patience_{std::chrono::microseconds(200)};  ///< how long to spin; the waiter's own
 };
 
 }  // namespace tessera
