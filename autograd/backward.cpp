@@ -11,7 +11,7 @@ namespace {
 Variable root_gradient(const Variable& root, const Variable& given, const char* where) {
   if (!given.defined()) {
     require<AutogradError>(root.numel() == 1, where,
-                           ": a gradient can be implied only for a scalar, this is ", to_string(root),
+                           ": a gradient can be implied only for a scalar, this is ", root,
                            "; give one of that shape, or reduce it (sum, mean) first");
     return ops::ones(root.shape(), root.dtype(), root.device());
   }
@@ -29,7 +29,7 @@ void seed_roots(Engine& engine, std::span<const Variable> roots, std::span<const
                       roots.size(), " gradients, one per root, got ", gradients.size());
   for (size_t i = 0; i < roots.size(); ++i) {
     require<AutogradError>(
-        roots[i].requires_grad(), where, ": ", to_string(roots[i]),
+        roots[i].requires_grad(), where, ": ", roots[i],
         " depends on nothing that requires a gradient (a constant, or computed under NoGrad)");
     engine.seed(gradient_edge(roots[i]),
                 root_gradient(roots[i], gradients.empty() ? Variable() : gradients[i], where));
@@ -41,7 +41,7 @@ void seed_roots(Engine& engine, std::span<const Variable> roots, std::span<const
 void backward(std::span<const Variable> roots, std::span<const Variable> gradients, BackwardOptions options,
               std::span<const Variable> inputs) {
   for (const Variable& input : inputs)
-    require<AutogradError>(input.is_leaf() && input.requires_grad(), "backward: ", to_string(input),
+    require<AutogradError>(input.is_leaf() && input.requires_grad(), "backward: ", input,
                            " is not a leaf that requires a gradient; use grad() for computed Variables");
   Engine engine(options);
   seed_roots(engine, roots, gradients, "backward");
@@ -55,15 +55,14 @@ std::vector<Variable> grad(std::span<const Variable> roots, std::span<const Vari
   seed_roots(engine, roots, gradients, "grad");
   std::vector<Variable> results(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    require<AutogradError>(inputs[i].requires_grad(), "grad: input ", i, ", ", to_string(inputs[i]),
+    require<AutogradError>(inputs[i].requires_grad(), "grad: input ", i, ", ", inputs[i],
                            ", requires no gradient");
     engine.capture(inputs[i], i);
   }
   engine.run(&results);
   if (!options.allow_unused)
     for (size_t i = 0; i < inputs.size(); ++i)
-      require<AutogradError>(results[i].defined(), "grad: no root depends on input ", i, ", ",
-                             to_string(inputs[i]),
+      require<AutogradError>(results[i].defined(), "grad: no root depends on input ", i, ", ", inputs[i],
                              "; say {.allow_unused = true} to get an undefined gradient for it");
   return results;
 }

@@ -39,7 +39,7 @@ std::vector<Variable> own_leaves(std::span<const Variable> inputs) {
       continue;
     }
     require<DTypeError>(inputs[i].dtype() == f64, "gradcheck: input ", i, " requires a gradient and is ",
-                        to_string(inputs[i]), "; numeric differences need f64");
+                        inputs[i], "; numeric differences need f64");
     leaves.push_back(Variable::leaf(inputs[i].value().clone()));
   }
   return leaves;

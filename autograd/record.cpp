@@ -104,7 +104,7 @@ void check_in_place(const char* name, const Variable& x, bool recorded) {
       " requires a gradient and cannot be changed in place while operations are recorded; use "
       "NoGrad, or init:: for a parameter's first numbers");
   require<AutogradError>(
-      !x.impl()->base && x.impl()->live_views == 0, name, ": ", to_string(x),
+      !x.impl()->base && x.impl()->live_views == 0, name, ": ", x,
       x.impl()->base ? " is a view of another Variable" : " has views that are still in use",
       ": changing it in place would change what they were computed from; clone it first");
 }

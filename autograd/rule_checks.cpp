@@ -37,7 +37,7 @@ void check_gradients(const Node& node, Gradients& gradients) {
                         "' returned a gradient of shape ", gradients[i].shape(), " for input ", i,
                         " of shape ", expected);
     require<DTypeError>(is_floating(gradients[i].dtype()), "the rule of '", node.name(), "' returned ",
-                        to_string(gradients[i]), " as the gradient of input ", i);
+                        gradients[i], " as the gradient of input ", i);
     if (detail::anomaly_mode()) check_nan(node, i, gradients[i]);
   }
 }

@@ -62,11 +62,12 @@ Tensor SavedValue::tensor(const char* op) const {
       "{.retain_graph = true} the first time");
   if (packed_) return packed_->unpack();
   const Tensor& value = parameter_ ? parameter_->value : tensor_;
-  require<AutogradError>(
-      value.version() == version_, "backward of '", op, "': the ", describe(value),
-      parameter_ && !parameter_->name.empty() ? " parameter '" + parameter_->name + "'" : "",
-      output_ >= 0 ? " that it returned" : " that it saved", " was changed in place since (version ",
-      value.version(), ", saved at ", version_, ")");
+  if (value.version() != version_) [[unlikely]]
+    throw AutogradError(
+        text("backward of '", op, "': the ", describe(value),
+             parameter_ && !parameter_->name.empty() ? " parameter '" + parameter_->name + "'" : "",
+             output_ >= 0 ? " that it returned" : " that it saved", " was changed in place since (version ",
+             value.version(), ", saved at ", version_, ")"));
   return value;
 }
 

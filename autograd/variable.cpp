@@ -51,7 +51,7 @@ Variable Variable::parameter(Tensor value, bool requires_grad, std::string name)
 }
 
 void Variable::set_requires_grad(bool requires_grad) const {
-  require<AutogradError>(is_leaf(), "set_requires_grad: ", to_string(*this), " was computed by '",
+  require<AutogradError>(is_leaf(), "set_requires_grad: ", *this, " was computed by '",
                          is_leaf() ? "" : node()->name(), "'; only a leaf can be frozen: detach it");
   if (requires_grad) require_differentiable(value(), name());
   impl_->requires_grad = requires_grad;
@@ -77,7 +77,7 @@ void Variable::set_grad_dtype(DType dtype) const {
 }
 
 void Variable::retain_grad() const {
-  require<AutogradError>(requires_grad(), "retain_grad: ", to_string(*this), " requires no gradient");
+  require<AutogradError>(requires_grad(), "retain_grad: ", *this, " requires no gradient");
   if (is_leaf() || impl_->retains_grad) return;
   Node& node = *impl_->history.node;
   if (!node.retained_variables) node.retained_variables = std::make_unique<std::vector<Node::Retained>>();
@@ -86,7 +86,7 @@ void Variable::retain_grad() const {
 }
 
 void Variable::set_value(Tensor value) const {
-  require<AutogradError>(is_leaf(), "set_value: ", to_string(*this),
+  require<AutogradError>(is_leaf(), "set_value: ", *this,
                          " was computed; only a leaf's numbers can be replaced");
   const bool own_dtype = impl_->grad_dtype == impl_->value.dtype();
   if (own_dtype) impl_->grad_dtype = value.dtype();
@@ -94,7 +94,7 @@ void Variable::set_value(Tensor value) const {
 }
 
 HookHandle Variable::register_hook(GradientHook hook) const {
-  require<AutogradError>(requires_grad(), "register_hook: ", to_string(*this), " requires no gradient");
+  require<AutogradError>(requires_grad(), "register_hook: ", *this, " requires no gradient");
   const Edge edge = gradient_edge(*this);
   Node& node = *edge.node;
   if (!node.hooks) node.hooks = std::make_unique<std::vector<Node::Hook>>();
@@ -112,7 +112,7 @@ HookHandle Variable::register_accumulated_hook(AccumulatedHook hook) const {
   require<AutogradError>(is_leaf() && requires_grad(),
                          "register_accumulated_hook: expected a leaf that requires a "
                          "gradient, got ",
-                         to_string(*this));
+                         *this);
   const int64_t id = next_hook.fetch_add(1);
   gradient_edge(*this).node->as_leaf()->accumulated_hooks.push_back({id, std::move(hook)});
   return HookHandle([self = *this, id] {

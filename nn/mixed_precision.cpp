@@ -18,7 +18,7 @@ void use_mixed_precision(Module& module, DType compute) {
   for (const NamedParameter& parameter : parameters)
     require<DTypeError>(!parameter.master.defined() &&
                             (parameter.variable.dtype() == f32 || !is_floating(parameter.variable.dtype())),
-                        "use_mixed_precision: expected f32, got ", to_string(parameter.variable), " for '",
+                        "use_mixed_precision: expected f32, got ", parameter.variable, " for '",
                         parameter.name, "'",
                         parameter.master.defined() ? ", which has a master already" : "");
   for (const NamedParameter& parameter : parameters) {

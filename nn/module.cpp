@@ -178,7 +178,7 @@ Variable& Module::parameter(const std::string& name, const Shape& shape, init::P
 Variable& Module::share_parameter(const std::string& name, const Variable& shared) {
   require_free_name(name);
   require<ValueError>(shared.defined() && shared.is_parameter(), "share_parameter '", name,
-                      "': expected a parameter, got ", to_string(shared));
+                      "': expected a parameter, got ", shared);
   slots_.push_back({.name = name, .variable = shared, .program = {}});
   return slots_.back().variable;
 }

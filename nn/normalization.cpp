@@ -7,7 +7,7 @@ void LayerNorm::check(const Variable& x) const {
   bool fits = x.rank() >= axes;
   for (int i = 1; fits && i <= axes; ++i) fits = x.size(-i) == o.normalized_shape[axes - i];
   require<ShapeError>(fits, "nn::LayerNorm '", full_name(), "': the input's last dimensions are to be ",
-                      o.normalized_shape, "; x is ", to_string(x));
+                      o.normalized_shape, "; x is ", x);
 }
 
 Variable LayerNorm::forward(const Variable& x) {
@@ -22,7 +22,7 @@ SumAndNorm LayerNorm::forward(const Residual& stream) {
 
 void RMSNorm::check(const Variable& x) const {
   require<ShapeError>(x.rank() >= 1 && x.size(-1) == o.width, "nn::RMSNorm '", full_name(),
-                      "': the input's last dimension is to be ", o.width, "; x is ", to_string(x));
+                      "': the input's last dimension is to be ", o.width, "; x is ", x);
 }
 
 Variable RMSNorm::forward(const Variable& x) {

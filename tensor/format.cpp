@@ -131,7 +131,7 @@ std::string format_numbers(const Tensor& tensor, const FormatOptions& options) {
 
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined() || !tensor.device().is_cpu()) return describe(tensor);
-  return format_numbers(tensor) + "\n" + describe(tensor);
+  return text(format_numbers(tensor), "\n", describe(tensor));
 }
 
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor) {

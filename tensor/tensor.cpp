@@ -131,9 +131,9 @@ int64_t Tensor::item_i64() const {
   }
 }
 
-std::string describe(const Tensor& tensor) {
-  if (!tensor.defined()) return "an undefined tensor";
-  return text(tensor.shape(), " ", tensor.dtype(), " on ", tensor.device());
+Description::operator std::string() const {
+  if (!tensor_.defined()) return "an undefined tensor";
+  return text(tensor_.shape(), " ", tensor_.dtype(), " on ", tensor_.device());
 }
 
 }  // namespace tessera

@@ -153,8 +153,22 @@ class Tensor {
   Strides strides_;
 };
 
-/// "(2, 128, 512) f32 on cpu": how error messages name a tensor.
-std::string describe(const Tensor& tensor);
+/// How error messages name a tensor: "(2, 128, 512) f32 on cpu". A reference to it until the text is wanted,
+/// so that checks that hold cost nothing.
+class Description {
+ public:
+  explicit Description(const Tensor& tensor) : tensor_(tensor) {}
+  operator std::string() const;
+
+ private:
+  const Tensor& tensor_;
+};
+inline Description describe(const Tensor& tensor) {
+  return Description(tensor);
+}
+inline std::string to_string(const Description& description) {
+  return description;
+}
 
 template <class T>
 Tensor Tensor::from(std::span<const T> values, const Shape& shape) {

@@ -110,7 +110,7 @@ Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptio
                         const Tensor& mask) {
   require<ShapeError>(qkv.rank() == 3 && heads >= 1 && qkv.size(2) % (3 * heads) == 0,
                       "self_attention: expected qkv (B, T, 3 C) with C divisible by ", heads, " heads, got ",
-                      to_string(qkv));
+                      qkv);
   const int64_t batch = qkv.size(0), time = qkv.size(1), width = qkv.size(2) / 3;
   const auto compute = [&]() -> std::vector<Tensor> {
     const Tensor x = qkv.value();

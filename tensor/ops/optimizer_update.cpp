@@ -15,13 +15,18 @@ constexpr Kernel<void(std::span<const UpdateItem>, std::span<const RmspropGroup>
 constexpr Kernel<void(std::span<const UpdateItem>, std::span<const AdagradGroup>, const Tensor&)>
     adagrad_kernel{"adagrad_update", &kernels::cpu::adagrad_update, nullptr};
 
-std::string who(const char* where, const UpdateItem& item) {
-  return text(where, ": parameter '", item.name, "'");
+/// Who an item is in errors: text only where there is one.
+struct Who {
+  const char* where;
+  const UpdateItem& item;
+};
+std::string to_string(const Who& who) {
+  return text(who.where, ": parameter '", who.item.name, "'");
 }
 
 void require_like(const char* where, const UpdateItem& item, const char* role, const Tensor& tensor) {
-  require<ValueError>(tensor.defined(), who(where, item), ": its ", role, " is undefined");
-  require<ShapeError>(tensor.shape() == item.parameter.shape() && tensor.is_contiguous(), who(where, item),
+  require<ValueError>(tensor.defined(), Who{where, item}, ": its ", role, " is undefined");
+  require<ShapeError>(tensor.shape() == item.parameter.shape() && tensor.is_contiguous(), Who{where, item},
                       ": expected a contiguous ", role, " of shape ", item.parameter.shape(), ", got ",
                       describe(tensor), " with strides ", tensor.strides());
 }
@@ -30,7 +35,7 @@ void check_gradient(const char* where, const UpdateItem& item) {
   require_like(where, item, "gradient", item.gradient);
   const DType wide = item.parameter.dtype(), dtype = item.gradient.dtype();
   const bool narrow = wide == f32 && (dtype == bf16 || dtype == f16);
-  require<DTypeError>(dtype == wide || narrow, who(where, item), ": expected a gradient of dtype ", wide,
+  require<DTypeError>(dtype == wide || narrow, Who{where, item}, ": expected a gradient of dtype ", wide,
                       wide == f32 ? ", bf16 or f16" : "", ", got ", describe(item.gradient));
 }
 
@@ -38,7 +43,7 @@ void check_rounded(const char* where, const UpdateItem& item) {
   if (!item.rounded.defined()) return;
   require_like(where, item, "rounded copy", item.rounded);
   const DType dtype = item.rounded.dtype();
-  require<DTypeError>(item.parameter.dtype() == f32 && (dtype == bf16 || dtype == f16), who(where, item),
+  require<DTypeError>(item.parameter.dtype() == f32 && (dtype == bf16 || dtype == f16), Who{where, item},
                       ": expected a bf16 or f16 copy of an f32 parameter, got ", describe(item.rounded),
                       " of ", describe(item.parameter));
   common_device(where, {&item.parameter, &item.rounded});
@@ -48,18 +53,18 @@ void check_rounded(const char* where, const UpdateItem& item) {
 Device check_item(const char* where, const UpdateItem& item, const std::array<bool, 3>& uses) {
   const Tensor& parameter = item.parameter;
   require_like(where, item, "value", parameter);
-  require<DTypeError>(parameter.dtype() == f32 || parameter.dtype() == f64, who(where, item),
+  require<DTypeError>(parameter.dtype() == f32 || parameter.dtype() == f64, Who{where, item},
                       ": expected f32 or f64, got ", describe(parameter));
   check_gradient(where, item);
   check_rounded(where, item);
   require<DTypeError>(item.step.defined() && item.step.dtype() == i64 && item.step.numel() == 1,
-                      who(where, item), ": expected a step of one i64, got ", describe(item.step));
+                      Who{where, item}, ": expected a step of one i64, got ", describe(item.step));
   Device device = common_device(where, {&parameter, &item.gradient});
   for (size_t k = 0; k < uses.size(); ++k) {
     if (!uses[k]) continue;
     const Tensor& state = item.state[k];
     require_like(where, item, "state", state);
-    require<DTypeError>(state.dtype() == parameter.dtype(), who(where, item), ": expected state of dtype ",
+    require<DTypeError>(state.dtype() == parameter.dtype(), Who{where, item}, ": expected state of dtype ",
                         parameter.dtype(), ", got ", describe(state));
     device = common_device(where, {&parameter, &item.gradient, &state});
   }
