@@ -2,6 +2,7 @@
 
 #include "tensor/cpu/block_walk.h"
 #include "tensor/cpu/elementwise_blocks.h"
+#include "tensor/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {
@@ -35,6 +36,10 @@ void walk_binary(const BinaryBlocks& blocks, const Shape& shape, const Operand& 
 }  // namespace
 
 void unary(UnaryOp op, DType type, const Tensor& x, const Tensor& out) {
+  if (const UnaryBlock direct = TESSERA_PER_ISA(half_unary_block)(op, type);
+      direct && x.dtype() == type && out.dtype() == type)
+    return walk_blocks(out.shape(), Operand::of(out, type), {Operand::of(x, type)},
+                       [&](const Block& block) { direct(block.in[0], block.out, block.n); });
   // isfinite and its like ask about the number as stored: f64 stays f64.
   const DType compute = block_type_of(type);
   const UnaryBlock run = TESSERA_PER_ISA(unary_block)(op, compute);
@@ -74,6 +79,18 @@ void ternary(TernaryOp op, DType type, const Tensor& a, const Tensor& b, const T
       out.shape(), Operand::of(out, compute),
       {Operand::of(a, compute), Operand::of(b, compute), Operand::of(c, compute)},
       [&](const Block& block) { run(block.in[0], block.in[1], block.in[2], factor, block.out, block.n); });
+}
+
+void gelu_gradient(const Tensor& x, const Tensor& dy, const Tensor& y, const Tensor& dx) {
+  const GradientBlock run = TESSERA_PER_ISA(gelu_gradient_block)(x.dtype());
+  require_kernel(run != nullptr, x.dtype());
+  const int64_t width = size_of(x.dtype());
+  const auto at = [width](const Tensor& tensor, int64_t i) {
+    return static_cast<char*>(tensor.raw_data()) + i * width;
+  };
+  parallel_for(x.numel(), 16384, [&](int64_t begin, int64_t end) {
+    run(at(x, begin), at(dy, begin), at(y, begin), at(dx, begin), end - begin);
+  });
 }
 
 void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& out) {

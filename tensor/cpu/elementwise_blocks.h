@@ -37,6 +37,9 @@ TESSERA_DECLARE_PER_ISA(
     UnaryBlock unary_block_f64(UnaryOp op); BinaryBlocks binary_blocks(BinaryOp op, DType type);
     BinaryBlocks binary_blocks_f32(BinaryOp op); BinaryBlocks binary_blocks_f64(BinaryOp op);
     TernaryBlock ternary_block(TernaryOp op, DType type); GradientBlock gelu_gradient_block(DType type);
+    // For bf16 and f16, of the functions that are worth a loop without conversions to f32 around it.
+    UnaryBlock half_unary_block(UnaryOp op, DType type);
+    // gelu_gradient_block takes bf16 and f16 too.
     UnaryBlock convert_block(DType from, DType to); TernaryBlock where_block(int64_t element_size);)
 
 }  // namespace tessera::kernels::cpu

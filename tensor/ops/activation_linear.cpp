@@ -2,6 +2,7 @@
 
 #include "tensor/cost.h"
 #include "tensor/cpu/activation_linear.h"
+#include "tensor/cpu/elementwise.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/ops/matmul.h"
@@ -31,6 +32,9 @@ constexpr Kernel<void(Activation f, const Tensor& x, const Tensor& weight, const
 constexpr Kernel<void(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
                       const ActivationLinearGradients& out)>
     backward_kernel{"activation_linear_backward", &kernels::cpu::activation_linear_backward, nullptr};
+
+constexpr Kernel<void(const Tensor& x, const Tensor& dy, const Tensor& y, const Tensor& dx)>
+    gelu_gradient_kernel{"gelu_gradient", &kernels::cpu::gelu_gradient, nullptr};
 
 UnaryOp op_of(Activation f) {
   switch (f) {
@@ -70,10 +74,9 @@ Tensor matrix_of(const Tensor& x) {
   return x.contiguous().view({n == 0 ? 0 : x.numel() / n, n});
 }
 
-/// dW by the parts; the activated input lives as long as this call.
-void composed_weight_gradient(Activation f, const Tensor& dy, const Tensor& x,
-                              const ActivationLinearGradients& out) {
-  const Tensor activated = activation(f, x), arriving = dy.transpose(0, 1);
+/// dW from f(x).
+void weight_gradient(const Tensor& dy, const Tensor& activated, const ActivationLinearGradients& out) {
+  const Tensor arriving = dy.transpose(0, 1);
   out.add_to_weight ? matmul_accumulate(out.weight, arriving, activated)
                     : matmul_out(out.weight, arriving, activated);
 }
@@ -108,9 +111,15 @@ void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x,
     ActivationLinearGradients matrices = out;
     if (out.x.defined()) matrices.x = matrix_of(out.x);
     backward_kernel(device, f, arriving, from, weight.contiguous(), matrices);
+  } else if (f == Activation::gelu && !x.device().is_cuda() && out.x.defined() && out.weight.defined()) {
+    // f(x) and f'(x) dy beside each other; the activated input lives as long as this call.
+    const Tensor dx = matrix_of(out.x), activated = Tensor::empty(from.shape(), x.dtype(), x.device());
+    matmul_out(dx, arriving, weight);
+    if (x.numel() > 0) gelu_gradient_kernel(x.device(), from, dx, activated, dx);
+    weight_gradient(arriving, activated, out);
   } else {
     if (out.x.defined()) binary_out(derivative_of(f), x, matmul(arriving, weight).view(x.shape()), out.x);
-    if (out.weight.defined()) composed_weight_gradient(f, arriving, from, out);
+    if (out.weight.defined()) weight_gradient(arriving, activation(f, from), out);
   }
   for (const Tensor* written : {&out.x, &out.weight})
     if (written->defined()) written->bump_version();

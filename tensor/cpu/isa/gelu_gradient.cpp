@@ -1,4 +1,5 @@
 #include "tensor/cpu/elementwise_blocks.h"
+#include "tensor/cpu/isa/stored.h"
 #include "tensor/elementwise/gelu.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
@@ -10,16 +11,34 @@ void gelu_gradient_loop(const void* x_bytes, const void* dy_bytes, void* y_bytes
   T *y = static_cast<T*>(y_bytes), *dx = static_cast<T*>(dx_bytes);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
-    const elementwise::ValueAndGradient<T> both = elementwise::gelu_with_gradient(x[i], dy[i]);
-    y[i] = both.value;
-    dx[i] = both.gradient;
+    const elementwise::ValueAndGradient<Wide<T>> both =
+        elementwise::gelu_with_gradient(widen(x[i]), widen(dy[i]));
+    narrow(both.value, y[i]);
+    narrow(both.gradient, dx[i]);
   }
+}
+
+template <class T>
+void gelu_loop(const void* x_bytes, void* y_bytes, int64_t n) {
+  const T* x = static_cast<const T*>(x_bytes);
+  T* y = static_cast<T*>(y_bytes);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) narrow(elementwise::gelu(widen(x[i])), y[i]);
 }
 
 }  // namespace
 
 GradientBlock gelu_gradient_block(DType type) {
-  return type == f64 ? &gelu_gradient_loop<double> : type == f32 ? &gelu_gradient_loop<float> : nullptr;
+  return type == f64    ? &gelu_gradient_loop<double>
+         : type == f32  ? &gelu_gradient_loop<float>
+         : type == bf16 ? &gelu_gradient_loop<elementwise::Bf16>
+         : type == f16  ? &gelu_gradient_loop<elementwise::F16>
+                        : nullptr;
+}
+
+UnaryBlock half_unary_block(UnaryOp op, DType type) {
+  if (op != UnaryOp::gelu) return nullptr;
+  return type == bf16 ? &gelu_loop<elementwise::Bf16> : type == f16 ? &gelu_loop<elementwise::F16> : nullptr;
 }
 
 }  // namespace tessera::kernels::cpu::TESSERA_ISA
