@@ -7,6 +7,7 @@
 #include <exception>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "tensor/cores.h"
 #include "tensor/error.h"
@@ -104,14 +105,19 @@ ThreadTeam::ThreadTeam(int threads) : run_(std::make_unique<Run>()) {
 
 ThreadTeam::~ThreadTeam() {
   if (lost_to_fork()) {
-    // Left behind on purpose: nothing of a thread that does not exist may be touched.
-    for (auto& worker : workers_) (void)worker.release();
-    (void)run_.release();
+    leave_behind();
     return;
   }
   const int had = threads();
   stop();
   team_threads.fetch_sub(had, std::memory_order_relaxed);
+}
+
+/// Nothing of a thread that does not exist may be touched: what belongs to the workers stays as it is for
+/// good.
+void ThreadTeam::leave_behind() {
+  static auto* const left = new std::vector<std::pair<std::unique_ptr<Run>, decltype(workers_)>>;
+  left->emplace_back(std::move(run_), std::move(workers_));
 }
 
 void ThreadTeam::stop() noexcept {

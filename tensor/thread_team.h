@@ -36,6 +36,7 @@ class ThreadTeam {
   struct Worker;
   struct Run;
   void stop() noexcept;
+  void leave_behind();
 
   std::vector<std::unique_ptr<Worker>> workers_;
   std::unique_ptr<Run> run_;

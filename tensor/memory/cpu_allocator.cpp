@@ -1,5 +1,6 @@
 #include "tensor/memory/cpu_allocator.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <bit>
@@ -78,6 +79,9 @@ class Pool {
     return statistics_;
   }
 
+  void lock() { mutex_.lock(); }
+  void unlock() { mutex_.unlock(); }
+
  private:
   static void* from_system(int64_t bytes) {
     const bool large = bytes >= 2 * huge_page;
@@ -94,7 +98,12 @@ class Pool {
 
 /// Never destroyed: storages in static objects may outlive any order of destruction.
 Pool& pool() {
-  static Pool* const instance = new Pool;
+  static Pool* const instance = [] {
+    Pool* const made = new Pool;
+    // A lock that another thread holds during a fork would stay locked in the child for good.
+    pthread_atfork([] { pool().lock(); }, [] { pool().unlock(); }, [] { pool().unlock(); });
+    return made;
+  }();
   return *instance;
 }
 

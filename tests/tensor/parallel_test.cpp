@@ -22,6 +22,7 @@
 
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
+#include "tensor/memory/cpu_allocator.h"
 #include "tensor/tensor.h"
 #include "tensor/thread_team.h"
 
@@ -242,6 +243,20 @@ TEST_CASE("parallel_for: a forked child makes a team of its own; the parent keep
           return 7;
         }) == 7);
   CHECK(sum_of_parts(1000) == sum);
+}
+
+TEST_CASE("cpu allocator: a child forked while another thread allocates is not locked out") {
+  std::atomic<bool> stop{false};
+  std::thread other([&stop] {
+    while (!stop) cpu_free(cpu_allocate(100), 100);
+  });
+  for (int i = 0; i < 40; ++i)
+    CHECK(status_of_child([] {
+            cpu_free(cpu_allocate(100), 100);
+            return 7;
+          }) == 7);
+  stop = true;
+  other.join();
 }
 
 TEST_CASE("parallel_for: a child forked inside a loop gets an error there, not a hang") {
