@@ -50,6 +50,8 @@ TEST_CASE("memory plan: the peak of real steps, to 2 %, with dropout, micro-batc
       {"--dropout", "0.1", "--micro-batch-size", "4", "--bias", "true", "--tie-weights", "false"},
       {"--grad-clip", "0", "--n-layer", "1"},
       {"--dtype", "bf16"},
+      {"--activation-checkpoint-interval", "1"},
+      {"--activation-checkpoint-interval", "2", "--activation-checkpoint-keep", "none", "--dropout", "0.1"},
       {"--dtype", "bf16", "--dropout", "0.1", "--micro-batch-size", "2"}};
   for (size_t i = 0; i < variants.size(); ++i) {
     const std::string out = folder / ("out" + std::to_string(i)), metrics = out + ".jsonl";

@@ -14,7 +14,6 @@
 
 #include "data/loader.h"
 #include "nn/materialize.h"
-#include "nn/mixed_precision.h"
 #include "tensor/error.h"
 #include "tensor/memory/cpu_allocator.h"
 #include "tensor/parallel.h"
@@ -48,6 +47,13 @@ Options parse(CLI::App& app, int argc, char** argv) {
   app.add_option("--micro-batch-size", f.micro_batch_size, "sequences at once (default: all)");
   app.add_option("--block-size", f.model.block_size, "tokens a sequence (default: the preset's)");
   app.add_option("--dropout", f.model.dropout, "(default: the preset's)");
+  app.add_option("--activation-checkpoint-interval", f.activation_checkpoint_interval,
+                 "layers a segment that is computed again; 0: none")
+      ->capture_default_str();
+  app.add_option("--activation-checkpoint-keep", f.activation_checkpoint_keep,
+                 "what such a segment keeps beside its input: attention or none")
+      ->check(CLI::IsMember({"attention", "none"}))
+      ->capture_default_str();
   app.add_option("--seed", f.seed, "(default: 1337)");
   app.add_option("--dataset", f.data.dataset, "(default: tiny-shakespeare)");
   app.add_option("--data", f.data.data, "its file");
@@ -113,7 +119,7 @@ class Steps {
         loader_(make_batches(corpus, run),
                 {.first_step = 0, .last_step = count, .workers = 0, .seed = run.seed}) {
     nn::materialize(gpt_, cpu(), run.seed);
-    if (const DType dtype = compute_dtype(run.dtype); dtype != f32) nn::use_mixed_precision(gpt_, dtype);
+    prepare(gpt_, run);
     adam_ = make_optimizer(gpt_, run.recipe);
   }
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Runs every row of the goals for one process, ours and PyTorch in turn, and prints each beside its goal.
 
-    run_goals.py --json goals.json                    # all rows, three rounds: about half an hour on two cores
+    run_goals.py --json goals.json                    # all rows, three rounds: about forty minutes on two cores
     run_goals.py --rows nano-cpu/fp32,nano/bf16 --rounds 5
 
 Each row is run_pair.py's measurement: same preset, batch, learning rates, threads and steps on both sides, in alternating
 processes, and the rate of our matrix products in the same round. `ratio` is tokens per second over PyTorch's, the median of
 the rounds with the lowest and the highest; `memory` is peak RSS over PyTorch's; `of products` is the whole step's FLOP/s
 over that of a block's matrix products. The last step's losses stand beside each other: same recipe, other random numbers.
+After the table come the goals of another kind (own_goals.py): time in kernels, validation loss, recomputation.
 Run it on an idle machine.
 """
 
@@ -18,6 +19,7 @@ import json
 import pathlib
 import sys
 
+import own_goals
 import run_pair
 
 
@@ -97,13 +99,19 @@ def row(goal, result):
     return "| " + " | ".join(cells) + " |"
 
 
+def save(report, path):
+    """After every row, so that none is lost."""
+    if path:
+        pathlib.Path(path).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     run_pair.add_tools(parser)
-    names = ",".join(goal.name for goal in GOALS)
+    names = ",".join([*(goal.name for goal in GOALS), *own_goals.GOALS])
     parser.add_argument("--rows", default=names, help="which, by name and commas (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
-    parser.add_argument("--json", help="write all figures to this file; after every row, so that none is lost")
+    parser.add_argument("--json", help="write all figures to this file")
     options = parser.parse_args()
     chosen = options.rows.split(",")
     for name in chosen:
@@ -112,17 +120,26 @@ def main():
 
     report = {"program": "run_goals", "date": datetime.date.today().isoformat(), **run_pair.machine(options), "rows": []}
     print(f"{report['date']}, {report['processor']}, {report['threads']} threads, PyTorch {report['torch']}\n")
-    print("| model (B x T) | Tessera: tokens/s; GFLOP/s; peak RSS | PyTorch | ratio | memory | of products | losses | goal | |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    pairs = [goal for goal in GOALS if goal.name in chosen]
+    if pairs:
+        print("| model (B x T) | Tessera: tokens/s; GFLOP/s; peak RSS | PyTorch | ratio | memory | of products | losses | goal | |")
+        print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     met = 0
-    for goal in (goal for goal in GOALS if goal.name in chosen):
+    for goal in pairs:
         result = run_pair.measure(goal.preset, goal.dtype, goal.steps, goal.skip, options.rounds, options)
         result |= {"goal": dataclasses.asdict(goal), "missing": misses(goal, result)}
         met += not result["missing"]
         report["rows"].append(result)
         print(row(goal, result), flush=True)
-        if options.json:
-            pathlib.Path(options.json).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        save(report, options.json)
+    if pairs:
+        print()
+    for name in (name for name in own_goals.GOALS if name in chosen):
+        result = own_goals.GOALS[name](options, options.rounds)
+        met += result["met"]
+        report["rows"].append(result)
+        print(f"- {result['name']}: {result['figures']}. Goal: {result['goal']}: {'met' if result['met'] else 'missing'}", flush=True)
+        save(report, options.json)
     print(f"\n{met} of {len(report['rows'])} rows met", file=sys.stderr)
 
 

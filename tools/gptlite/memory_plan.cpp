@@ -4,7 +4,6 @@
 
 #include <numeric>
 
-#include "nn/mixed_precision.h"
 #include "tensor/random_context.h"
 #include "tools/gptlite/numbers.h"
 #include "tools/gptlite/trainer.h"
@@ -58,8 +57,7 @@ MemoryPlan plan_memory(const Run& run) {
   const auto account = make_intrusive<MemoryAccount>();
   const MetaAccountScope counting(account);
   models::Gpt gpt(run.recipe.model);
-  if (const DType dtype = compute_dtype(run.dtype); dtype != f32) nn::use_mixed_precision(gpt, dtype);
-  gpt.blocks.set_checkpointing(run.checkpointing);
+  prepare(gpt, run);
   const std::unique_ptr<optim::AdamW> adam = make_optimizer(gpt, run.recipe);
   MemoryPlan plan;
   for (int step = 0; step < 2; ++step) train_step(gpt, *adam, meta_batch(run), run);

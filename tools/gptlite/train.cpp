@@ -6,7 +6,6 @@
 #include "data/loader.h"
 #include "dist/state/checkpoint_writer.h"
 #include "nn/materialize.h"
-#include "nn/mixed_precision.h"
 #include "tensor/error.h"
 #include "tensor/parallel.h"
 #include "tensor/profile/machine_rates.h"
@@ -82,8 +81,7 @@ Training::Training(const TrainFlags& flags, Start start, StepProfile& profile, D
       done_(start_.first_step()) {
   const dist::FolderLock writable(start_.out);  // better now than after an hour
   nn::materialize(gpt_, device, start_.run.seed);
-  if (const DType dtype = compute_dtype(start_.run.dtype); dtype != f32) nn::use_mixed_precision(gpt_, dtype);
-  gpt_.blocks.set_checkpointing(start_.run.checkpointing);
+  prepare(gpt_, start_.run);
   adam_ = make_optimizer(gpt_, recipe());
   if (start_.saved) {
     start_.saved->load(gpt_, *adam_);

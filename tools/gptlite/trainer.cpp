@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "data/windows.h"
+#include "nn/mixed_precision.h"
 #include "optim/clip.h"
 #include "optim/gradient_squares.h"
 #include "optim/parameter_groups.h"
@@ -52,6 +53,11 @@ std::unique_ptr<optim::AdamW> make_optimizer(const models::Gpt& gpt, const model
       optim::decay_groups(gpt.parameters(), optim::AdamWOptions{.lr = recipe.learning_rate,
                                                                 .betas = {recipe.beta1, recipe.beta2},
                                                                 .weight_decay = recipe.weight_decay}));
+}
+
+void prepare(models::Gpt& gpt, const Run& run) {
+  if (const DType dtype = compute_dtype(run.dtype); dtype != f32) nn::use_mixed_precision(gpt, dtype);
+  gpt.blocks.set_checkpointing(run.checkpointing);
 }
 
 optim::Schedule make_schedule(const models::Preset& recipe) {

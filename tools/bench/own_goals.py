@@ -1,0 +1,98 @@
+"""The goals that are no race against PyTorch's tokens per second. Each function measures one and answers with
+{"name", "figures" (text), "goal" (text), "met", ...}; run_goals.py prints them after its table.
+"""
+
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import run_pair
+
+
+def bench(tools, *options):
+    return run_pair.run_measured(
+        [str(pathlib.Path(tools.bench) / "bench_gptlite"), "--threads", str(tools.threads), "--seed", "1", *options]
+    )
+
+
+def time_in_kernels(tools, _rounds):
+    """nano-cpu: how much of a step is inside kernels, over 200 steps."""
+    result = bench(tools, "--preset", "nano-cpu", "--steps", "50", "--skip", "5", "--profile-steps", "200")
+    share = result["profile"]["in_kernels"]
+    return {
+        "name": "nano-cpu: time in kernels",
+        "figures": f"{100 * share:.1f} % of the step",
+        "goal": "at least 95 %",
+        "met": share >= 0.95,
+        "profile": result["profile"],
+    }
+
+
+def train_ours(tools, seed):
+    """A whole run of gptlite: its validation loss over all of the text, and the seconds that it took."""
+    gptlite = pathlib.Path(tools.bench).parent / "gptlite"
+    with tempfile.TemporaryDirectory() as folder:
+        metrics = pathlib.Path(folder) / "metrics.jsonl"
+        command = [str(gptlite), "train", "--preset", "nano-cpu", "--seed", str(seed), "--threads", str(tools.threads)]
+        command += ["--eval-interval", "2000", "--checkpoint-interval", "0", "--quiet"]
+        command += ["--out", str(pathlib.Path(folder) / "out"), "--metrics", str(metrics)]
+        began = time.monotonic()
+        subprocess.run(command, check=True)
+        seconds = time.monotonic() - began
+        return json.loads(metrics.read_text(encoding="utf-8").splitlines()[-1])["val_loss"], seconds
+
+
+def validation_loss(tools, _rounds):
+    """nano-cpu, 2,000 steps, three seeds: the whole validation text's loss, ours and PyTorch's."""
+    ours, seconds, peer = [], [], []
+    for seed in (1, 2, 3):
+        loss, took = train_ours(tools, seed)
+        ours.append(loss), seconds.append(took)
+        command = [tools.python, str(run_pair.HERE / "peer_pytorch.py"), "--preset", "nano-cpu", "--seed", str(seed)]
+        peer.append(run_pair.run_measured([*command, "--threads", str(tools.threads)])["val_loss"])
+        print(f"nano-cpu, seed {seed}: {ours[-1]:.5f} in {took:.0f} s, PyTorch {peer[-1]:.5f}", file=sys.stderr)
+    mean, other = statistics.mean(ours), statistics.mean(peer)
+    return {
+        "name": "nano-cpu: validation loss after 2,000 steps, mean of three seeds",
+        "figures": f"{mean:.5f}, PyTorch {other:.5f}; at most {max(seconds):.0f} s",
+        "goal": "not above PyTorch's, in at most 60 s",
+        "met": mean <= other and max(seconds) <= 60,
+        "ours": ours,
+        "pytorch": peer,
+        "seconds": seconds,
+    }
+
+
+def recomputation(tools, rounds):
+    """gpt-lite with a checkpoint at every block, keeping attention's output; the whole block's rerun beside it."""
+    ways = {
+        "all kept": [],
+        "attention kept": ["--activation-checkpoint-interval", "1", "--activation-checkpoint-keep", "attention"],
+        "nothing kept": ["--activation-checkpoint-interval", "1", "--activation-checkpoint-keep", "none"],
+    }
+    runs = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, options in ways.items():
+            runs[name].append(bench(tools, "--preset", "gpt-lite", "--steps", "4", "--skip", "1", *options))
+    base = runs["all kept"]
+
+    def against(name):
+        slower = [r["median_step_ms"] / b["median_step_ms"] for r, b in zip(runs[name], base)]
+        return runs[name][0]["kept_by_forward"] / base[0]["kept_by_forward"], statistics.median(slower) - 1
+
+    (kept, slower), (kept_whole, slower_whole) = against("attention kept"), against("nothing kept")
+    return {
+        "name": "gpt-lite with a checkpoint at every block",
+        "figures": f"{kept:.3f} of the activation bytes, {100 * slower:+.0f} %; "
+        f"whole blocks rerun: {kept_whole:.3f}, {100 * slower_whole:+.0f} %",
+        "goal": "at most a quarter, at most +15 %",
+        "met": kept <= 0.25 and slower <= 0.15,
+        "runs": runs,
+    }
+
+
+GOALS = {"nano-cpu/kernels": time_in_kernels, "nano-cpu/loss": validation_loss, "gpt-lite/checkpoint": recomputation}
