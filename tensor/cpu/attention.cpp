@@ -24,15 +24,15 @@ class HeadForward {
         leading_(spread_rows<Sum>(e.keys)),
         keys_(e.width, e.keys),
         values_(e.keys, e.width),
-        s_(AttentionExtents::tile * leading_),
-        p_(in_place ? 0 : AttentionExtents::tile * leading_),
-        factors_(call.dropout > 0 ? leading_ : 0) {}
+        s_(attention_tile * leading_),
+        p_(in_place ? 0 : attention_tile * leading_),
+        factors_(call.dropout > 0 ? attention_tile * leading_ : 0) {}
 
   void run(int64_t b, int64_t h) {
     const auto k = head_of<const Number>(call_.k, b, h), v = head_of<const Number>(call_.v, b, h);
     keys_.pack(k.data, k.stride, true, e_.width, e_.keys);
     values_.pack(v.data, v.stride, false, e_.keys, e_.width);
-    for (int64_t i = 0; i < e_.queries; i += AttentionExtents::tile) queries(b, h, i);
+    for (int64_t i = 0; i < e_.queries; i += attention_tile) queries(b, h, i);
   }
 
  private:
@@ -46,8 +46,7 @@ class HeadForward {
   }
 
   void queries(int64_t b, int64_t h, int64_t first) {
-    const int64_t rows = std::min(AttentionExtents::tile, e_.queries - first),
-                  seen = e_.seen(first + rows - 1);
+    const int64_t rows = std::min(attention_tile, e_.queries - first), seen = e_.seen(first + rows - 1);
     const auto q = head_of<const Number>(call_.q, b, h);
     const auto out = head_of<Number>(call_.out, b, h);
     Sum* const lse =
@@ -60,13 +59,15 @@ class HeadForward {
     Products::multiply(rows, seen, e_.width, q.row(first), q.stride, keys_, s_.get(), leading_, false);
     const auto& kernels = Products::rows();
     const AttentionQuery<Sum> query(call_, e_, b, h);
+    AttentionRow<Sum> parts[attention_tile];
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t i = first + r, n = e_.seen(i);
-      Sum* const s = s_.get() + r * leading_;
-      const Sum scale = query.masked(kernels, i, 0, n, s);
-      const Sum* const factors = query.factors(kernels, i, 0, n, factors_.get());
-      lse[r] = kernels.weights({n, seen, scale, scale}, s, factors, weights() + r * leading_);
+      const Sum scale = query.masked(kernels, i, 0, n, s_.get() + r * leading_);
+      if (call_.dropout > 0) query.factors(kernels, i, 0, n, factors_.get() + r * leading_);
+      parts[r] = {n, seen, scale, scale};
     }
+    kernels.weights(parts, rows, leading_, s_.get(), call_.dropout > 0 ? factors_.get() : nullptr, weights(),
+                    lse);
     Products::multiply(rows, e_.width, seen, weights(), leading_, values_, out.row(first), out.stride, false);
   }
 

@@ -129,8 +129,8 @@ class HeadBackward {
   void block(int64_t j, int64_t keys, int64_t first, int64_t rows) {
     const auto q = head_of<const Number>(call_.q, b_, h_),
                dout = head_of<const Number>(gradients_.dout, b_, h_);
-    for (int64_t r = 0; r < rows; r += AttentionExtents::tile)
-      tile(j, keys, first, r, std::min(AttentionExtents::tile, rows - r));
+    for (int64_t r = 0; r < rows; r += attention_tile)
+      tile(j, keys, first, r, std::min(attention_tile, rows - r));
     queries_.pack(q.row(first), q.stride, false, rows, e_.width);
     douts_.pack(dout.row(first), dout.stride, false, rows, e_.width);
     p_turned_.pack(weights(), leading, rows, keys);

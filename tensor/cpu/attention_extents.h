@@ -22,9 +22,6 @@ HeadRows<T> head_of(const Tensor& x, int64_t b, int64_t h) {
 
 /// The sizes of a call, and what a query sees.
 struct AttentionExtents {
-  /// Queries that are computed together: what causality hides is left out in steps of so many.
-  static constexpr int64_t tile = 8;
-
   int64_t batch, heads, queries, keys, width;
   bool causal;
 

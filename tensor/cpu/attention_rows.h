@@ -14,6 +14,9 @@ struct MaskRow {
   double scale;  // of what is kept
 };
 
+/// Queries that are computed together: what causality hides is left out in steps of so many.
+inline constexpr int64_t attention_tile = 8;
+
 /// One query's row of products with keys, or a part of it.
 template <class A>
 struct AttentionRow {
@@ -28,9 +31,11 @@ struct AttentionRow {
 /// `factors` are dropout's, or null.
 template <class A, class Out>
 struct AttentionRows {
-  /// out <- softmax(scale s) factors. Returns the log-sum-exp of scale s (s is overwritten); a row of minus
-  /// infinities gives zeros. out may be s.
-  A (*weights)(const AttentionRow<A>& row, A* s, const A* factors, Out* out);
+  /// Of up to `attention_tile` rows, `leading` elements apart in s, factors and out: out <- softmax(scale s)
+  /// factors, and the log-sum-exps of scale s (s is overwritten); a row of minus infinities gives zeros. out
+  /// may be s.
+  void (*weights)(const AttentionRow<A>* rows, int64_t count, int64_t leading, A* s, const A* factors,
+                  Out* out, A* log_sum_exp);
   /// With w = exp(scale s - log_sum_exp): p <- w factors, ds <- w (dp factors - dot) scale. p may be s, and
   /// ds dp.
   void (*slopes)(const AttentionRow<A>& row, const A* s, const A* dp, A log_sum_exp, A dot, const A* factors,

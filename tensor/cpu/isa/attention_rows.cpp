@@ -42,29 +42,49 @@ template <class Out>
   for (int64_t i = begin; i < end; ++i) out[i] = Out{};
 }
 
+/// Step by step over all rows, so that one row's chain of dependent operations runs beside the others'.
 template <class A, class Out>
-A weights(const AttentionRow<A>& row, A* s, const A* factors, Out* out) {
-  const int64_t n = row.seen, padded = whole<A>(n);
-  const A scale = row.scale;
-  pad(s, n, s[0]);
-  const A most = combined(s, padded, -elementwise::Floating<A>::infinity, Larger()) * scale;
-  if (most == -elementwise::Floating<A>::infinity) {  // a mask hides every key
-    zeros(out, 0, row.width);
-    return most;
+void weights(const AttentionRow<A>* rows, int64_t count, int64_t leading, A* s, const A* factors, Out* out,
+             A* log_sum_exp) {
+  constexpr A infinity = elementwise::Floating<A>::infinity;
+  A most[attention_tile], sum[attention_tile], factor[attention_tile];
+  for (int64_t r = 0; r < attention_tile; ++r) most[r] = 0, sum[r] = 1;
+  for (int64_t r = 0; r < count; ++r) {
+    A* const row = s + r * leading;
+    pad(row, rows[r].seen, row[0]);
+    most[r] = combined(row, whole<A>(rows[r].seen), -infinity, Larger()) * rows[r].scale;
   }
-  for (int64_t i = 0; i < padded; ++i) s[i] = elementwise::exp(elementwise::fma(s[i], scale, -most));
-  pad(s, n, A(0));
-  const A sum = combined(s, padded, A(0), Add());
-  const A factor = A(1) / sum;
-  if (factors) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < padded; ++i) narrow(s[i] * factor * factors[i], out[i]);
-  } else {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < padded; ++i) narrow(s[i] * factor, out[i]);
+  for (int64_t r = 0; r < count; ++r) {
+    A* const row = s + r * leading;
+    const int64_t padded = whole<A>(rows[r].seen);
+    const A scale = rows[r].scale, shift = most[r];
+    if (shift == -infinity) {  // a mask hides every key
+      zeros(row, 0, padded);
+      continue;
+    }
+    for (int64_t i = 0; i < padded; ++i) row[i] = elementwise::exp(elementwise::fma(row[i], scale, -shift));
+    pad(row, rows[r].seen, A(0));
   }
-  zeros(out, n, row.width);
-  return most + elementwise::log(sum);
+  for (int64_t r = 0; r < count; ++r)
+    if (most[r] != -infinity) sum[r] = combined(s + r * leading, whole<A>(rows[r].seen), A(0), Add());
+  for (int64_t r = 0; r < attention_tile; ++r) factor[r] = A(1) / sum[r];
+  for (int64_t r = 0; r < attention_tile; ++r) most[r] += elementwise::log(sum[r]);
+  for (int64_t r = 0; r < count; ++r) {
+    const A* const row = s + r * leading;
+    const A* const drop = factors ? factors + r * leading : nullptr;
+    Out* const to = out + r * leading;
+    const int64_t padded = whole<A>(rows[r].seen);
+    const A share = factor[r];
+    if (drop) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < padded; ++i) narrow(row[i] * share * drop[i], to[i]);
+    } else {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < padded; ++i) narrow(row[i] * share, to[i]);
+    }
+    zeros(to, rows[r].seen, rows[r].width);
+    log_sum_exp[r] = most[r];
+  }
 }
 
 template <class A, class Out>
@@ -154,9 +174,8 @@ const AttentionRows<double, double>* attention_rows_f64() {
 
 const AttentionRows<float, bfloat16>* attention_rows_bf16() {
   static constexpr AttentionRows<float, bfloat16> rows{
-      [](const AttentionRow<float>& row, float* s, const float* drop, bfloat16* out) {
-        return weights(row, s, drop, bits(out));
-      },
+      [](const AttentionRow<float>* row, int64_t count, int64_t leading, float* s, const float* drop,
+         bfloat16* out, float* lse) { weights(row, count, leading, s, drop, bits(out), lse); },
       [](const AttentionRow<float>& row, const float* s, const float* dp, float lse, float d,
          const float* drop, bfloat16* p,
          bfloat16* ds) { slopes(row, s, dp, lse, d, drop, bits(p), bits(ds)); },
