@@ -230,6 +230,19 @@ TEST_CASE("attention: a query that a mask leaves nothing to see gives and takes 
   CHECK(largest_difference(g.dq.narrow(2, 1, 1), zeros) == 0);
   const Reference others = reference(q.narrow(2, 0, 1), k, v, v.narrow(2, 0, 1), {}, {});
   CHECK(largest_difference(result.out.narrow(2, 0, 1), others.out) <= 1e-6);
+  // More queries than keys: causality leaves the first ones nothing, whatever the sign of the scale.
+  for (const double scale : {0.5, -0.5}) {
+    const AttentionOptions options{.causal = true, .scale = scale};
+    const Tensor few_keys = k.narrow(2, 0, 2), few_values = v.narrow(2, 0, 2);
+    const ops::Attention few = ops::attention(q, few_keys, few_values, options);
+    const Gradients h(q, few_keys);
+    ops::attention_backward(q, few_keys, few_values, few, q, options, h.dq, h.dk, h.dv);
+    CHECK(largest_difference(few.out.narrow(2, 0, 1), zeros) == 0);
+    CHECK(largest_difference(h.dq.narrow(2, 0, 1), zeros) == 0);
+    const Reference rest = reference(q.narrow(2, 1, 2), few_keys, few_values, q.narrow(2, 1, 2), options, {});
+    CHECK(largest_difference(few.out.narrow(2, 1, 2), rest.out) <= 1e-6);
+    CHECK(largest_difference(h.dk, rest.dk) <= 1e-6);
+  }
   CHECK_THROWS_AS(ops::attention(q, k, v, {}, Tensor::zeros({4, 5}, boolean)), ShapeError);
   CHECK_THROWS_AS(ops::attention(q, k, v, {}, Tensor::zeros({3, 5}, i64)), DTypeError);
 }

@@ -51,6 +51,8 @@ void weights(const AttentionRow<A>* rows, int64_t count, int64_t leading, A* s, 
   for (int64_t r = 0; r < attention_tile; ++r) most[r] = 0, sum[r] = 1;
   for (int64_t r = 0; r < count; ++r) {
     A* const row = s + r * leading;
+    most[r] = -infinity;
+    if (rows[r].seen == 0) continue;
     pad(row, rows[r].seen, row[0]);
     most[r] = combined(row, whole<A>(rows[r].seen), -infinity, Larger()) * rows[r].scale;
   }
