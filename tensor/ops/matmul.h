@@ -5,11 +5,12 @@
 namespace tessera {
 
 /// Who computes matrix products on the CPU. Eigen is the complete reference; oneDNN serves f32 everywhere and
-/// bf16 where the processor multiplies it.
+/// bf16 where the processor multiplies it. `automatic` takes oneDNN where it is built, but for bf16 on
+/// vectors (AVX512-BF16 without AMX), where our own kernels are as fast and add up into f32 buffers.
 enum class MatmulBackend : uint8_t { automatic, eigen, onednn };
 
-/// Chooses for the whole process; `automatic` (the default) takes oneDNN where it serves, else Eigen. Throws
-/// NotBuiltError for a backend that this build does not have.
+/// Chooses for the whole process; the default is `automatic`. Throws NotBuiltError for a backend that this
+/// build does not have.
 void set_matmul_backend(MatmulBackend backend);
 MatmulBackend matmul_backend();
 
