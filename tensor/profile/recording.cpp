@@ -122,6 +122,7 @@ const std::string& intern(std::string_view name) {
 }
 
 void SpanScope::open(SpanKind kind, const char* name, int64_t number) {
+  if (!name) return;  // made while nobody profiled
   log_ = detail::this_log().get();
   if (!log_) return;
   log_->reference();
