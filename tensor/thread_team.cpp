@@ -136,7 +136,7 @@ bool ThreadTeam::lost_to_fork() const {
 void ThreadTeam::run(int parts, FunctionRef<void(int)> part) {
   const int helpers = parts - 1;
   run_->part = &part;
-  run_->unfinished.set(static_cast<uint32_t>(helpers));
+  run_->unfinished.reset(static_cast<uint32_t>(helpers));
   for (int i = 0; i < helpers; ++i) workers_[i]->posted.set(workers_[i]->posted.value() + 1);
   std::exception_ptr failure;
   try {

@@ -1,18 +1,18 @@
 #include "tensor/wait_word.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <chrono>
 
 namespace tessera {
 namespace {
 
-/// The longest spin: twice what falling asleep and being woken takes (100 us on a virtual machine, less on
-/// bare metal), so that the gaps between the loops of a training step are waited out.
-constexpr std::chrono::nanoseconds longest_spin = std::chrono::microseconds(200);
-constexpr std::chrono::nanoseconds shortest_spin = std::chrono::microseconds(10);
+/// Twice what falling asleep and being woken takes (100 us on a virtual machine, less on bare metal), so that
+/// the gaps between the loops of a training step are waited out.
+constexpr std::chrono::microseconds longest_spin{200};
 /// Looks at the number between two looks at the clock.
 constexpr int looks = 32;
 
@@ -40,35 +40,34 @@ void WaitWord::wake() {
 // them sees the other, so no wake-up is lost.
 
 void WaitWord::set(uint32_t value) {
+  changed_on_.store(sched_getcpu(), std::memory_order_relaxed);
   value_.store(value);
   wake();
 }
 
 void WaitWord::count_down() {
+  changed_on_.store(sched_getcpu(), std::memory_order_relaxed);
   if (value_.fetch_sub(1) == 1) wake();
 }
 
 template <class Done>
-bool WaitWord::spin_until(Done done) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point deadline = Clock::now() + patience_;
+bool WaitWord::spin_until(Done done) const {
+  const auto deadline = std::chrono::steady_clock::now() + longest_spin;
   do {
     for (int look = 0; look < looks; ++look) {
-      if (done(value())) {
-        if (patience_ < longest_spin) patience_ = std::min(longest_spin, patience_ + longest_spin / 8);
-        return true;
-      }
+      if (done(value())) return true;
       pause_briefly();
     }
-  } while (Clock::now() < deadline);
-  patience_ = std::max(shortest_spin, patience_ / 2);
+  } while (std::chrono::steady_clock::now() < deadline);
   return false;
 }
 
 template <class Done>
 uint32_t WaitWord::wait(Done done, bool spin) {
   uint32_t now = value();
-  if (done(now) || (spin && spin_until(done))) return value();
+  if (done(now)) return now;
+  if (spin && changed_on_.load(std::memory_order_relaxed) != sched_getcpu() && spin_until(done))
+    return value();
   asleep_.store(true);
   while (!done(now = value_.load())) futex(value_, FUTEX_WAIT_PRIVATE, now);
   asleep_.store(false, std::memory_order_relaxed);
