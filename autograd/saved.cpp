@@ -105,6 +105,14 @@ Tensor Saved::tensor(size_t i) const {
 bool Saved::defined(size_t i) const {
   return tensor(i).defined();
 }
+Tensor Saved::take(size_t i) const {
+  Tensor value = tensor(i);
+  release(i);
+  return value;
+}
+bool is_only_handle(const Tensor& x) {
+  return x.storage()->use_count() == 1 && x.is_contiguous();
+}
 void Saved::release(size_t i) const {
   if (!node_->retained) node_->saved[i].release();
 }

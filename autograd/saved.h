@@ -100,6 +100,9 @@ class SavedValue {
   uint64_t version_ = 0;
 };
 
+/// Whether `x` is all that is left of its contiguous numbers.
+bool is_only_handle(const Tensor& x);
+
 /// A rule's view of what its operation declared to `record`.
 class Saved {
  public:
@@ -112,6 +115,9 @@ class Saved {
   bool defined(size_t i) const;
   /// Gives value `i` up before the rule ends, unless the graph is retained.
   void release(size_t i) const;
+  /// The numbers of value `i`, given up as by `release`. Where `is_only_handle` then holds for them, nobody
+  /// will read them again, and a rule may write its result over them.
+  Tensor take(size_t i) const;
 
  private:
   Node* node_;

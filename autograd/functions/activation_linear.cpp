@@ -49,9 +49,8 @@ void composed_backward(Activation f, const Saved& s, const Variable& dy, const W
 
 void fused_backward(Activation f, const Saved& s, const Tensor& dy, const Wanted& wanted,
                     Gradients& gradients) {
-  const Tensor x = s.tensor(0), weight = s.tensor(1);
+  const Tensor weight = s.tensor(1), x = s.take(0);
   ops::ActivationLinearGradients out;
-  if (wanted[0]) out.x = Tensor::empty_like(x);
   if (wanted[1]) {
     const Tensor* buffer = wanted.buffer(1);
     if (buffer && !buffer->is_contiguous()) buffer = nullptr;
@@ -59,6 +58,10 @@ void fused_backward(Activation f, const Saved& s, const Tensor& dy, const Wanted
     out.weight =
         buffer ? *buffer : Tensor::empty(weight.shape(), wanted.dtype(1, weight.dtype()), weight.device());
   }
+  if (wanted[0])
+    out.x = is_only_handle(x) && ops::activation_linear_overwrites(x, weight, out.weight)
+                ? x
+                : Tensor::empty_like(x);
   ops::activation_linear_backward(f, dy, x, weight, out);
   if (wanted[0]) gradients[0] = out.x;
   if (wanted[1] && out.add_to_weight)

@@ -102,10 +102,14 @@ Tensor activation_linear(Activation f, const Tensor& x, const Tensor& weight, co
   return y;
 }
 
+bool activation_linear_overwrites(const Tensor& x, const Tensor& weight, const Tensor& dweight) {
+  return fused(x, weight) && (!dweight.defined() || dweight.dtype() == x.dtype());
+}
+
 void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
                                 const ActivationLinearGradients& out) {
   const Tensor arriving = matrix_of(dy), from = matrix_of(x);
-  if (fused(x, weight) && (!out.weight.defined() || out.weight.dtype() == x.dtype())) {
+  if (activation_linear_overwrites(x, weight, out.weight)) {
     const Device device = common_device("activation_linear_backward", {&dy, &x, &weight});
     count_flops(2 * from.numel() * weight.size(0) * (out.x.defined() + out.weight.defined()));
     ActivationLinearGradients matrices = out;

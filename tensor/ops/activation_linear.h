@@ -22,10 +22,14 @@ Tensor activation_linear(Activation f, const Tensor& x, const Tensor& weight, co
 
 /// Where the gradients of `activation_linear` go; an undefined one is not computed.
 struct ActivationLinearGradients {
-  Tensor x;                    ///< x's shape and dtype, contiguous
-  Tensor weight;               ///< the weight's shape, its dtype or f32
+  Tensor x;       ///< x's shape and dtype, contiguous; x itself if `activation_linear_overwrites`
+  Tensor weight;  ///< the weight's shape, its dtype or f32
   bool add_to_weight = false;  ///< add to what `weight` holds
 };
+
+/// Whether the gradient of x may be written over x itself: where it is made piece by piece, each from the
+/// piece of x in its place. `dweight` is where the weight's gradient goes, undefined for none.
+bool activation_linear_overwrites(const Tensor& x, const Tensor& weight, const Tensor& dweight);
 
 /// dx = f'(x) (dy W) and dW = dy^T f(x), from x alone: f(x) is made again, block by block, beside f'(x).
 void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,

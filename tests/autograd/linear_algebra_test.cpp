@@ -1,9 +1,12 @@
 #include <doctest/doctest.h>
 
+#include "autograd/functions/activation_linear.h"
 #include "autograd/functions/arithmetic.h"
 #include "autograd/functions/indexing.h"
 #include "autograd/functions/matmul.h"
+#include "autograd/functions/reduction.h"
 #include "autograd/functions/shaping.h"
+#include "autograd/functions/unary.h"
 #include "autograd/functions/view.h"
 #include "autograd/node.h"
 #include "tests/tensor/numbers.h"
@@ -103,4 +106,33 @@ TEST_CASE("meta: a backward of products, views and lookups yields the gradients'
   CHECK(x.grad().shape() == Shape{2, 3, 6});
   CHECK(weight.grad().shape() == Shape{4, 6});
   CHECK(table.grad().shape() == Shape{9, 4});
+}
+
+TEST_CASE("activation_linear: the gradient is written over the saved input where nobody reads that again") {
+  const Variable x = Variable::leaf(random_tensor({40, 48}, f32, 21)), two = Tensor::scalar(2.0f);
+  const Variable weight = Variable::leaf(random_tensor({24, 48}, f32, 22));
+  const void* hidden = nullptr;
+  const void* arrived = nullptr;
+  const auto loss = [&](bool keep, Variable* kept) {
+    const Variable h = x * two;
+    hidden = h.value().raw_data();
+    h.register_hook([&](const Variable& gradient) {
+      arrived = gradient.value().raw_data();
+      return Variable();
+    });
+    if (keep) *kept = h;
+    return sum(square(activation_linear(Activation::gelu, h, weight)));
+  };
+  Variable kept;
+  const auto expected = grad(loss(true, &kept), {x, weight});
+  CHECK(arrived != hidden);
+  const auto overwritten = grad(loss(false, nullptr), {x, weight});
+  CHECK(arrived == hidden);
+  const Variable again = loss(false, nullptr);
+  for (int pass = 0; pass < 2; ++pass) {
+    const auto retained = grad(again, {x, weight}, {.retain_graph = true});
+    CHECK(arrived != hidden);
+    for (size_t i = 0; i < 2; ++i) CHECK(same_bits(retained[i].value(), expected[i].value()));
+  }
+  for (size_t i = 0; i < 2; ++i) CHECK(same_bits(overwritten[i].value(), expected[i].value()));
 }
