@@ -59,6 +59,12 @@ NormGradients composed_backward(const Variable& x, const Variable& weight, const
   return gradients;
 }
 
+/// `wants`, with the gradient over the numbers that were normalized where nobody reads those again.
+ops::NormalizationWants overwriting(ops::NormalizationWants wants, const Tensor& normalized) {
+  wants.overwrite_x = is_only_handle(normalized);
+  return wants;
+}
+
 /// A norm without an addition in front: x, weight and bias to y.
 Variable norm(const char* name, const Variable& x, const Variable& weight, const Variable& bias,
               double epsilon, int64_t axes, const ops::Normalized& normal) {
@@ -72,8 +78,9 @@ Variable norm(const char* name, const Variable& x, const Variable& weight, const
                      composed_backward(s[0], s[1], dy[0], bias_shape, axes, epsilon, s.defined(2), wants);
                  return {g.x, g.weight, g.bias};
                }
+               const Tensor w = s.tensor(1), mean = s.tensor(2), rstd = s.tensor(3), from = s.take(0);
                const ops::NormalizationGradients g = ops::normalization_backward(
-                   dy[0].value(), s.tensor(0), s.tensor(1), s.tensor(2), s.tensor(3), axes, wants);
+                   dy[0].value(), from, w, mean, rstd, axes, overwriting(wants, from));
                return {Variable(g.x), Variable(g.weight), Variable(g.bias)};
              });
   attach_norm_recipe(y, name, x, weight, bias, normal);
@@ -105,9 +112,10 @@ struct AddNormRule {
       gradients[2] = g.weight, gradients[3] = g.bias;
       return gradients;
     }
+    const Tensor w = s.tensor(1), mean = s.tensor(2), rstd = s.tensor(3), sum = s.take(0);
     const ops::NormalizationGradients g =
-        ops::add_normalization_backward(dy.defined(0) ? dy[0].value() : Tensor(), dy[1].value(), s.tensor(0),
-                                        mask, s.tensor(1), s.tensor(2), s.tensor(3), axes, wants);
+        ops::add_normalization_backward(dy.defined(0) ? dy[0].value() : Tensor(), dy[1].value(), sum, mask, w,
+                                        mean, rstd, axes, overwriting(wants, sum));
     const Variable dx(g.x);
     return {wanted[0] ? dx : Variable(), adds && mask.probability == 0 && wanted[1] ? dx : Variable(g.delta),
             Variable(g.weight), Variable(g.bias)};

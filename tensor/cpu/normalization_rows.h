@@ -19,7 +19,7 @@ struct NormalizationRows {
   void (*scale)(const A* x, int64_t rows, int64_t n, const A* weight, const A* bias, const A* mean,
                 const A* rstd, A* y);
   /// dx from dy, plus `base` where there is one; adds to dweight and dbias, of n numbers each. The last three
-  /// may be null.
+  /// may be null; dx may be x.
   void (*backward)(const A* x, const A* dy, const A* base, int64_t rows, int64_t n, const A* weight,
                    const A* mean, const A* rstd, A* dx, A* dweight, A* dbias);
 };

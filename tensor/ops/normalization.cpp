@@ -135,7 +135,8 @@ NormalizationGradients add_normalization_backward(const Tensor& dsum, const Tens
   const Shape normalized = part_of(sum.shape(), sum.rank() - axes, sum.rank());
   const bool drops = mask.probability != 0;
   NormalizationGradients gradients;
-  if (wants.x || (wants.delta && !drops)) gradients.x = Tensor::empty(sum.shape(), sum.dtype(), device);
+  if (wants.x || (wants.delta && !drops))
+    gradients.x = wants.overwrite_x ? sum : Tensor::empty(sum.shape(), sum.dtype(), device);
   if (wants.delta && drops) gradients.delta = Tensor::empty(sum.shape(), sum.dtype(), device);
   const DType sums = sum.dtype() == f64 ? f64 : f32;
   if (wants.weight) gradients.weight = Tensor::empty(normalized, sums, device);
@@ -145,6 +146,7 @@ NormalizationGradients add_normalization_backward(const Tensor& dsum, const Tens
       device,
       {dy.contiguous(), contiguous(dsum), rows.get(), sum.contiguous(), contiguous(weight), mean, rstd},
       gradients);
+  if (wants.overwrite_x) sum.bump_version();
   if (wants.delta && !drops) gradients.delta = gradients.x;
   return gradients;
 }

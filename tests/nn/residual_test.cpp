@@ -78,3 +78,19 @@ TEST_CASE("residual: attention leaves its dropout to the addition, with the same
   begin_random_step(1, 0, samples);
   check_close(layer(x, stream).sum(), steps);
 }
+
+TEST_CASE(
+    "residual: the stream's gradient is written over the sum that was saved, and has the same numbers") {
+  nn::LayerNorm norm(8);
+  norm.to(f64);
+  nn::materialize(norm, cpu(), 3);
+  const Variable x = waves({2, 5, 8}, 0), delta = waves({2, 5, 8}, 1);
+  const auto loss = [&] {
+    const auto [sum, normal] = norm(nn::Residual{x * 1.0, delta});
+    return tessera::sum(normal * normal * normal) + tessera::sum(sum * sum);
+  };
+  const Variable kept = loss();
+  const auto expected = grad(kept, {x, delta, norm.weight}, {.retain_graph = true});
+  const auto overwritten = grad(kept, {x, delta, norm.weight});
+  for (size_t i = 0; i < expected.size(); ++i) check_close(overwritten[i], expected[i]);
+}

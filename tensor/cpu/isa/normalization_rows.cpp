@@ -51,7 +51,7 @@ void scale_rows(const A* x, int64_t rows, int64_t n, const A* weight, const A* b
 
 template <bool with_dx, bool with_dweight, class A>
 void backward_row(const A* x, const A* dy, const A* base, int64_t n, const A* weight, bool centered, A mean,
-                  A rstd, A* __restrict dx, A* __restrict dweight, A* __restrict dbias) {
+                  A rstd, A* dx, A* __restrict dweight, A* __restrict dbias) {
   // With h = (x - mean) rstd and g = dy weight: dx = rstd (g - mean(g) - h mean(g h)).
   A mean_g = 0, mean_gh = 0;
   const auto g = [=](int64_t i) { return weight ? dy[i] * weight[i] : dy[i]; };
@@ -67,6 +67,7 @@ void backward_row(const A* x, const A* dy, const A* base, int64_t n, const A* we
     }
   }
   const auto slope = [=](int64_t i, A h) { return rstd * ((g(i) - mean_g) - h * mean_gh); };
+#pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const A h = (x[i] - mean) * rstd;
     if constexpr (with_dx) dx[i] = base ? base[i] + slope(i, h) : slope(i, h);
