@@ -1,5 +1,6 @@
 #include "tensor/ops/dropout.h"
 
+#include "tensor/cpu/dropout.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/random_context.h"
 

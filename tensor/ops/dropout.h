@@ -2,8 +2,11 @@
 
 #include <cstdint>
 
-#include "tensor/cpu/dropout.h"
 #include "tensor/tensor.h"
+
+namespace tessera::kernels::cpu {
+struct DropoutRows;  // tensor/cpu/dropout.h
+}
 
 namespace tessera::ops {
 

@@ -1,5 +1,6 @@
 #include "tensor/ops/embedding_add.h"
 
+#include "tensor/cpu/dropout.h"
 #include "tensor/cpu/embedding_add.h"
 #include "tensor/cpu/indexing.h"
 #include "tensor/ops/kernel.h"

@@ -1,5 +1,6 @@
 #include "tensor/ops/normalization.h"
 
+#include "tensor/cpu/dropout.h"
 #include "tensor/cpu/normalization.h"
 #include "tensor/ops/kernel.h"
 
