@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "tensor/cpu/dropout.h"
 #include "tensor/cpu/elementwise_blocks.h"
 #include "tensor/cpu/normalization_rows.h"
 #include "tensor/cpu/scratch.h"
