@@ -15,7 +15,8 @@ using Segment = std::function<std::vector<Variable>(std::span<const Variable> in
 
 struct CheckpointOptions {
   /// Operations whose results are kept beside the inputs, by the name they are recorded under
-  /// ("self_attention": its output and log-sum-exp). Running the segment again does not compute them.
+  /// ("self_attention": its output and log-sum-exp). Running the segment again does not compute them. Only
+  /// operations that give `record` a function to call can be kept (record.h): products and attention.
   std::vector<std::string> keep = {};
 };
 

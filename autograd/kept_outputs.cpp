@@ -23,7 +23,7 @@ bool KeptOutputs::wants(const char* name) const {
 
 std::vector<Tensor> KeptOutputs::outputs(const char* name, FunctionRef<std::vector<Tensor>()> compute) {
   if (!rerun_) {
-    Call call{compute(), {}};
+    Call call{name, compute(), {}};
     for (const Tensor& output : call.outputs) call.versions.push_back(output.version());
     calls_.push_back(call);
     return call.outputs;
@@ -32,6 +32,8 @@ std::vector<Tensor> KeptOutputs::outputs(const char* name, FunctionRef<std::vect
                          "', whose results it keeps, more often than the first run did (", calls_.size(),
                          " times)");
   const Call& call = calls_[next_++];
+  require<AutogradError>(call.name == name, "checkpoint: running a segment again calls '", name,
+                         "' where the first run called '", call.name, "', whose results it keeps");
   for (size_t i = 0; i < call.outputs.size(); ++i)
     require<AutogradError>(call.outputs[i].version() == call.versions[i], "checkpoint: the result of '", name,
                            "', ", describe(call.outputs[i]),

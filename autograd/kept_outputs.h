@@ -17,7 +17,7 @@ class KeptOutputs {
   explicit KeptOutputs(std::vector<std::string> names) : names_(std::move(names)) {}
 
   /// What `compute` returns; in a rerun, what it returned in the first run. Throws AutogradError when that
-  /// was changed in place since, or when the rerun calls an operation of that name more often.
+  /// was changed in place since, or when the rerun calls the operations in another order or more often.
   std::vector<Tensor> outputs(const char* name, FunctionRef<std::vector<Tensor>()> compute);
   bool wants(const char* name) const;
 
@@ -29,6 +29,7 @@ class KeptOutputs {
 
  private:
   struct Call {
+    std::string name;
     std::vector<Tensor> outputs;
     std::vector<uint64_t> versions;
   };

@@ -84,11 +84,15 @@ std::vector<Variable> attach_computed(intrusive_ptr<Node> node, std::span<const 
   return results;
 }
 
-Variable attach_view(intrusive_ptr<Node> node, Tensor output, const Variable& base) {
-  Variable view = attach(std::move(node), std::move(output), Inputs{base}, {});
+void mark_as_view(const Variable& view, const Variable& base) {
   // The chain of bases is kept one long: a view of a view names the first of them.
   view.impl()->base = base.impl()->base ? base.impl()->base : base.impl();
   ++view.impl()->base->live_views;
+}
+
+Variable attach_view(intrusive_ptr<Node> node, Tensor output, const Variable& base) {
+  Variable view = attach(std::move(node), std::move(output), Inputs{base}, {});
+  mark_as_view(view, base);
   return view;
 }
 

@@ -58,6 +58,8 @@ Variable attach_computed(intrusive_ptr<Node> node, Tensor output, const Inputs& 
                          std::span<const SavedItem> saved);
 std::vector<Variable> attach_computed(intrusive_ptr<Node> node, std::span<const Tensor> outputs,
                                       const Inputs& inputs, std::span<const SavedItem> saved);
+/// Says that `view` shares its storage with `base`, which it was computed from.
+void mark_as_view(const Variable& view, const Variable& base);
 Variable attach_view(intrusive_ptr<Node> node, Tensor output, const Variable& base);
 void check_in_place(const char* name, const Variable& x, bool recorded);
 void attach_in_place(intrusive_ptr<Node> node, const Variable& x, const Inputs& inputs,

@@ -41,7 +41,7 @@ class Sequential : public Layer<Sequential> {
 };
 
 /// How a sequence of layers trades time for memory: of every `interval` layers in a row only the input is
-/// kept, and backward runs them again (autograd/checkpoint.h).
+/// kept, and backward runs them again (autograd/checkpoint.h): the layers must live until then.
 struct ActivationCheckpointing {
   int64_t interval = 0;                ///< layers a segment; 0 for none
   std::vector<std::string> keep = {};  ///< operations whose results are kept too: {"self_attention"}

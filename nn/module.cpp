@@ -1,6 +1,7 @@
 #include "nn/module.h"
 
 #include <algorithm>
+#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -10,10 +11,14 @@
 namespace tessera::nn {
 
 const std::string& Module::full_name() const {
-  if (!full_name_known_) {
+  if (full_name_known_.load(std::memory_order_acquire)) return full_name_;
+  // Made at first use, by whichever thread runs the module first.
+  static std::recursive_mutex naming;
+  const std::lock_guard lock(naming);
+  if (!full_name_known_.load(std::memory_order_relaxed)) {
     const std::string above = parent_ ? parent_->full_name() : "";
     full_name_ = above.empty() ? name_ : above + "." + name_;
-    full_name_known_ = true;
+    full_name_known_.store(true, std::memory_order_release);
   }
   return full_name_;
 }

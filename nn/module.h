@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <deque>
 #include <functional>
@@ -142,7 +143,7 @@ class Module {
 
   std::string name_;
   mutable std::string full_name_;
-  mutable bool full_name_known_ = false;
+  mutable std::atomic<bool> full_name_known_{false};
   Module* parent_ = nullptr;
   bool training_ = true;
   std::deque<Slot> slots_;  // a deque: `Variable&` members of layers point into it

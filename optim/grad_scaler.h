@@ -30,8 +30,9 @@ struct GradScalerState {
 /// doubles.
 ///
 ///     loss.backward(scaler.scale());                 // the gradient of the scaled loss
-///     scaler.unscale(adam.parameters());             // only needed before clipping; `step` does it
-///     otherwise clip_grad_norm(adam.parameters(), 1.0); if (scaler.step(adam)) schedule.advance();
+///     scaler.unscale(adam.parameters());             // before clipping; without it `step` does it
+///     clip_grad_norm(adam.parameters(), 1.0);
+///     if (scaler.step(adam)) schedule.advance();
 class GradScaler {
  public:
   /// Throws ConfigError for options out of range.

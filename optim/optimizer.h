@@ -20,7 +20,7 @@ struct ParameterGroup {
 
 struct StepOptions {
   /// 0-dim f64: every gradient is multiplied by it as the update reads it, which spares the pass of scaling
-  /// in place. `norm_and_coefficient` (optim/clip.h) makes one. Undefined for 1.
+  /// in place. `clip_coefficient` (optim/clip.h) makes one. Undefined for 1.
   Tensor clip;
 };
 

@@ -47,16 +47,23 @@ void composed_backward(Activation f, const Saved& s, const Variable& dy, const W
   if (wanted[1]) gradients[1] = matmul(transpose(rows_of(dy), 0, 1), rows_of(apply(f, s[0])));
 }
 
+/// Whether the kernels write a weight's gradient of `dtype`: the weight's own, or f32 beside a half type.
+bool writes(const Tensor& weight, DType dtype) {
+  return dtype == weight.dtype() || (dtype == f32 && size_of(weight.dtype()) == 2);
+}
+
 void fused_backward(Activation f, const Saved& s, const Tensor& dy, const Wanted& wanted,
                     Gradients& gradients) {
   const Tensor weight = s.tensor(1), x = s.take(0);
   ops::ActivationLinearGradients out;
   if (wanted[1]) {
     const Tensor* buffer = wanted.buffer(1);
-    if (buffer && !buffer->is_contiguous()) buffer = nullptr;
+    if (buffer && !(buffer->is_contiguous() && writes(weight, buffer->dtype()))) buffer = nullptr;
+    const DType kept = wanted.dtype(1, weight.dtype());
     out.add_to_weight = buffer != nullptr;
     out.weight =
-        buffer ? *buffer : Tensor::empty(weight.shape(), wanted.dtype(1, weight.dtype()), weight.device());
+        buffer ? *buffer
+               : Tensor::empty(weight.shape(), writes(weight, kept) ? kept : weight.dtype(), weight.device());
   }
   if (wanted[0])
     out.x = is_only_handle(x) && ops::activation_linear_overwrites(x, weight, out.weight)

@@ -96,9 +96,9 @@ Tensor activation_linear(Activation f, const Tensor& x, const Tensor& weight, co
   Shape shape = x.shape();
   shape[shape.rank() - 1] = weight.size(0);
   const Tensor y = Tensor::empty(shape, x.dtype(), device);
+  const Tensor rows = matrix_of(x), w = weight.contiguous(), b = bias.defined() ? bias.contiguous() : bias;
   count_flops(2 * x.numel() * weight.size(0));
-  forward_kernel(device, f, matrix_of(x), weight.contiguous(), bias.defined() ? bias.contiguous() : bias,
-                 matrix_of(y));
+  forward_kernel(device, f, rows, w, b, matrix_of(y));
   return y;
 }
 
@@ -111,10 +111,11 @@ void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x,
   const Tensor arriving = matrix_of(dy), from = matrix_of(x);
   if (activation_linear_overwrites(x, weight, out.weight)) {
     const Device device = common_device("activation_linear_backward", {&dy, &x, &weight});
-    count_flops(2 * from.numel() * weight.size(0) * (out.x.defined() + out.weight.defined()));
+    const Tensor w = weight.contiguous();
     ActivationLinearGradients matrices = out;
     if (out.x.defined()) matrices.x = matrix_of(out.x);
-    backward_kernel(device, f, arriving, from, weight.contiguous(), matrices);
+    count_flops(2 * from.numel() * weight.size(0) * (out.x.defined() + out.weight.defined()));
+    backward_kernel(device, f, arriving, from, w, matrices);
   } else if (f == Activation::gelu && !x.device().is_cuda() && out.x.defined() && out.weight.defined()) {
     // f(x) and f'(x) dy beside each other; the activated input lives as long as this call.
     const Tensor dx = matrix_of(out.x), activated = Tensor::empty(from.shape(), x.dtype(), x.device());

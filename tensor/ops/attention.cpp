@@ -106,8 +106,12 @@ Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
   const DType type = q.dtype() == f64 ? f64 : f32;
   Attention result{heads_inside(q, goes_by_f32(q.dtype()) ? f32 : q.dtype(), device),
                    Tensor::empty({q.size(0), q.size(1), q.size(2)}, type, device)};
-  count_flops(4 * q.size(3) * visible_pairs(q, k, options.causal));
-  if (q.numel() > 0) forward_kernel(device, make_call(q, k, v, result, options, mask));
+  const int64_t flops = 4 * q.size(3) * visible_pairs(q, k, options.causal);
+  if (q.numel() > 0) {
+    const AttentionCall call = make_call(q, k, v, result, options, mask);
+    count_flops(flops);
+    forward_kernel(device, call);
+  }
   if (goes_by_f32(q.dtype())) {
     const Tensor narrow = heads_inside(q, q.dtype(), device);
     if (!device.is_meta()) narrow.copy_from(cast(result.out, q.dtype()));
@@ -121,17 +125,19 @@ void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const
                         const Tensor& dk, const Tensor& dv, const Tensor& mask) {
   check(q, k, v, options);
   const Device device = common_device("attention_backward", {&q, &k, &v, &forward.out, &dout});
-  count_flops(10 * q.size(3) * visible_pairs(q, k, options.causal));
+  const int64_t flops = 10 * q.size(3) * visible_pairs(q, k, options.causal);
   if (q.numel() == 0 || k.numel() == 0) {
     for (const Tensor* gradient : {&dq, &dk, &dv}) gradient->zero();
     return;
   }
   const Attention wide{prepared(forward.out), forward.log_sum_exp};
   const AttentionCall call = make_call(q, k, v, wide, options, mask);
-  if (!goes_by_f32(q.dtype())) return backward_kernel(device, call, prepared(dout), dq, dk, dv);
+  const Tensor arriving = prepared(dout);
+  count_flops(flops);
+  if (!goes_by_f32(q.dtype())) return backward_kernel(device, call, arriving, dq, dk, dv);
   const Tensor wq = Tensor::empty(q.shape(), f32, device), wk = Tensor::empty(k.shape(), f32, device),
                wv = Tensor::empty(v.shape(), f32, device);
-  backward_kernel(device, call, prepared(dout), wq, wk, wv);
+  backward_kernel(device, call, arriving, wq, wk, wv);
   dq.copy_from(cast(wq, q.dtype()));
   dk.copy_from(cast(wk, q.dtype()));
   dv.copy_from(cast(wv, q.dtype()));

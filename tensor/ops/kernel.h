@@ -16,8 +16,8 @@ class Kernel;
 /// One operation's kernels, a plain function pointer per device. Calling it on meta does nothing: the raw op
 /// has already made the result's shape. A pointer is null where that backend was not built.
 ///
-///     constexpr Kernel<void(const Tensor& x, const Tensor& out)> tril_kernel{"tril", &kernels::cpu::tril,
-///     nullptr}; tril_kernel(common_device("tril", {&x}), x, out);
+///     constexpr Kernel<void(const Tensor& x, const Tensor& y)> tril{"tril", &kernels::cpu::tril, nullptr};
+///     tril(common_device("tril", {&x}), x, y);
 template <class... Args>
 class Kernel<void(Args...)> {
  public:

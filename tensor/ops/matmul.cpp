@@ -98,8 +98,9 @@ bool join_rows(Tensor& a, const Tensor& b, Tensor& out) {
 /// Computes `p` into `out` (batch..., m, n), which a row-major GEMM can write.
 void run(const Product& p, const Tensor& bias, const Tensor& target, bool accumulate) {
   const int64_t k = p.a.size(-1);
-  count_flops(2 * target.numel() * k);
-  if (p.device.is_meta() || target.numel() == 0) return;
+  // Counted beside the kernel: a profile gives operations to the kernel that comes next.
+  const auto count = [&] { count_flops(2 * target.numel() * k); };
+  if (p.device.is_meta() || target.numel() == 0) return count();
   Tensor a = p.a, b = p.b, out = target;
   if (k == 0) {
     if (!accumulate) out.zero();
@@ -112,6 +113,7 @@ void run(const Product& p, const Tensor& bias, const Tensor& target, bool accumu
     a = a.expand(matrix_shape(p.batch, p.m, k));
     b = b.expand(matrix_shape(p.batch, k, p.n));
   }
+  count();
   matmul_kernel(p.device, a, b, bias, out, accumulate);
 }
 

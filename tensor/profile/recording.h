@@ -23,8 +23,11 @@ class ThreadLog : public RefCounted<ThreadLog> {
   template <class Visit>
   void for_each(Visit visit) const {
     int64_t left = size_.load(std::memory_order_acquire);
-    for (const Chunk* chunk = first_.get(); left > 0; chunk = chunk->next.get())
+    if (left == 0) return;
+    for (const Chunk* chunk = first_.get();; chunk = chunk->next.get()) {
       for (int64_t i = 0; i < chunk_size && left > 0; ++i, --left) visit(chunk->spans[i]);
+      if (left == 0) return;  // what comes next may be in the making
+    }
   }
 
   std::thread::id thread() const { return thread_; }

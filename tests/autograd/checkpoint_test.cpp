@@ -185,6 +185,24 @@ TEST_CASE("checkpoint: a kept result that was changed in place is an error that 
   CHECK_THROWS_WITH_AS(y.backward(seed()), doctest::Contains("result of 'dear'"), AutogradError);
 }
 
+TEST_CASE("checkpoint: a rerun that calls kept operations in another order is an error that names both") {
+  const Variable x = leaf({1.0, 2.0});
+  int run = 0;
+  const auto named = [](const char* name, const Variable& in) {
+    return record(
+        name, [&] { return ops::mul(in.value(), in.value()); }, {in}, saved(in),
+        [](Saved& s, const Incoming& dy, const Wanted&) -> Gradients { return {s[0] * dy[0] * 2.0}; });
+  };
+  const Segment segment = [&](std::span<const Variable> in) -> std::vector<Variable> {
+    const bool first = ++run == 1;
+    const Variable h = named(first ? "one" : "two", in[0] * 2.0);
+    return {named(first ? "two" : "one", h)};
+  };
+  const Variable y = checkpoint_segment("kept", segment, {x}, {.keep = {"one", "two"}})[0];
+  CHECK_THROWS_WITH_AS(y.backward(seed()), doctest::Contains("calls 'two' where the first run called 'one'"),
+                       AutogradError);
+}
+
 TEST_CASE("checkpoint: a rerun that saves something else is named") {
   const Variable x = leaf({1.0, 2.0});
   int run = 0;

@@ -136,3 +136,20 @@ TEST_CASE("activation_linear: the gradient is written over the saved input where
   }
   for (size_t i = 0; i < 2; ++i) CHECK(same_bits(overwritten[i].value(), expected[i].value()));
 }
+
+TEST_CASE("linear and activation_linear: a weight's gradient in a dtype of its leaf's choice") {
+  const Tensor x = random_tensor({6, 4}, f32, 1), dy = random_tensor({6, 3}, f32, 2),
+               w = random_tensor({3, 4}, f32, 3);
+  for (const bool activated : {false, true})
+    for (DType kept : {f64, bf16}) {
+      const Variable weight = Variable::leaf(w.clone()), wide = Variable::leaf(w.clone());
+      weight.set_grad_dtype(kept);
+      const auto run = [&](const Variable& leaf) {
+        const Variable y = activated ? activation_linear(Activation::gelu, x, leaf) : linear(x, leaf);
+        y.backward(Variable(dy));
+      };
+      for (int i = 0; i < 2; ++i) run(weight), run(wide);  // the first makes the buffer, the second adds
+      CHECK(weight.grad().dtype() == kept);
+      CHECK(largest_difference(weight.grad().value(), wide.grad().value()) <= (kept == f64 ? 1e-5 : 0.2));
+    }
+}

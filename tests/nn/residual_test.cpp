@@ -65,6 +65,9 @@ TEST_CASE("residual: with nothing to add, the stream goes through uncopied and b
   check_close(fused, steps);
   // One of the two alone.
   check_close(grad(sum(norm(nn::Residual{x}).sum * 2.0), {x})[0], Variable(ops::full({3, 8}, 2.0, f64)));
+  // It shares x's bytes, so it may not be changed in place.
+  CHECK_THROWS_WITH_AS(add_(stream, normal), doctest::Contains("is a view of another Variable"),
+                       AutogradError);
 }
 
 TEST_CASE("residual: attention leaves its dropout to the addition, with the same mask") {

@@ -246,3 +246,15 @@ TEST_CASE("attention: a query that a mask leaves nothing to see gives and takes 
   CHECK_THROWS_AS(ops::attention(q, k, v, {}, Tensor::zeros({4, 5}, boolean)), ShapeError);
   CHECK_THROWS_AS(ops::attention(q, k, v, {}, Tensor::zeros({3, 5}, i64)), DTypeError);
 }
+
+TEST_CASE("attention: a negative scale makes the smallest product the likeliest, without overflow") {
+  for (DType dtype : {f64, f32}) {
+    const Tensor q = heads(1, 2, 9, 16, dtype, 1), k = heads(1, 2, 9, 16, dtype, 2),
+                 v = heads(1, 2, 9, 16, dtype, 3);
+    const AttentionOptions options{.causal = true, .scale = -20};
+    const ops::Attention result = ops::attention(q, k, v, options);
+    const Reference expected = reference(q, k, v, v, options, {});
+    CHECK(largest_difference(result.out, expected.out) <= 1e-3);
+    CHECK(largest_difference(result.log_sum_exp, expected.log_sum_exp) <= 1e-3);
+  }
+}

@@ -70,7 +70,12 @@ TEST_CASE("gptlite train: values out of range or of another type end with 2, nam
   check_train_refused(2, {"--keep", "0"}, {"--keep 0: expected 1 or more"});
   check_train_refused(2, {"--bias", "maybe"}, {"--bias", "maybe"});
   check_train_refused(2, {"--threads", "-2"}, {"--threads -2"});
-  check_train_refused(2, {"--preset", "nanocpu"}, {"'nanocpu'", "nano-cpu, nano, width-768, gpt-lite or gpt2"});
+  check_train_refused(2, {"--threads", "0"}, {"--threads 0: expected 1 to 4096"});
+  check_train_refused(2, {"--activation-checkpoint-interval", "-1"},
+                      {"--activation-checkpoint-interval -1: expected 0 or more"});
+  check_train_refused(2, {"--activation-checkpoint-keep", "all"}, {"--activation-checkpoint-keep", "all"});
+  check_train_refused(2, {"--preset", "nanocpu"},
+                      {"'nanocpu'", "nano-cpu, nano, width-768, gpt-lite or gpt2"});
 }
 
 TEST_CASE("gptlite train: contradictory flags end with 2, naming both") {

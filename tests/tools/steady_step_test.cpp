@@ -20,7 +20,7 @@ namespace {
 constexpr size_t large = size_t{16} << 10;
 std::atomic<int64_t> large_allocations{0};
 
-void* allocate(size_t size, size_t alignment) {
+[[maybe_unused]] void* allocate(size_t size, size_t alignment) {
   if (size >= large) ++large_allocations;
   void* const block = alignment > alignof(std::max_align_t)
                           ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
@@ -30,6 +30,8 @@ void* allocate(size_t size, size_t alignment) {
 }
 
 }  // namespace
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have their own
 
 // The others (arrays, without exceptions) are defined by the standard to call these.
 void* operator new(size_t size) {
@@ -50,6 +52,8 @@ void operator delete(void* block, std::align_val_t) noexcept {
 void operator delete(void* block, size_t, std::align_val_t) noexcept {
   std::free(block);
 }
+
+#endif
 
 namespace tessera::gptlite {
 namespace {

@@ -31,7 +31,7 @@ struct DataFlags {
 struct DeviceFlags {
   std::string device = "cpu";
   std::optional<std::string> dtype;
-  int threads = 0;  ///< 0: the library's default (tensor/parallel.h)
+  std::optional<int> threads;  ///< otherwise the library's default (tensor/parallel.h)
 };
 
 struct TrainFlags {

@@ -242,10 +242,11 @@ DType compute_dtype(const std::string& name) {
 }
 
 Device apply_device(const DeviceFlags& flags) {
-  if (flags.threads != 0) {
-    require_range("--threads", flags.threads, 1, 4096);
-    set_num_threads(flags.threads);
+  if (flags.threads) {
+    require_range("--threads", *flags.threads, 1, 4096);
+    set_num_threads(*flags.threads);
   }
+  num_threads();  // a bad TESSERA_NUM_THREADS is told before anything starts
   try {
     const Device device = parse_device(flags.device);
     require<ConfigError>(!device.is_meta(),

@@ -32,6 +32,8 @@ class StepProfile {
   /// To be called around every step, numbered from 1.
   void before_step(int64_t step);
   void after_step(int64_t step);
+  /// No more steps come: what runs from here on is not recorded.
+  void stop() { recording_.reset(); }
   /// At the end of the run: writes the trace of the steps that were run. Throws ConfigError naming the file.
   void finish(std::ostream& out);
 

@@ -169,6 +169,7 @@ void Training::save() {
 }
 
 int Training::finish() {
+  profile_.stop();
   progress_.finish();
   const double tokens = static_cast<double>(timed_steps_ * recipe().batch_size * recipe().model.block_size);
   const double speed = timed_seconds_ > 0 ? tokens / timed_seconds_ : 0;

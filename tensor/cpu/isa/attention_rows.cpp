@@ -54,7 +54,9 @@ void weights(const AttentionRow<A>* rows, int64_t count, int64_t leading, A* s, 
     most[r] = -infinity;
     if (rows[r].seen == 0) continue;
     pad(row, rows[r].seen, row[0]);
-    most[r] = combined(row, whole<A>(rows[r].seen), -infinity, Larger()) * rows[r].scale;
+    const int64_t padded = whole<A>(rows[r].seen);
+    most[r] = rows[r].scale * (rows[r].scale < 0 ? combined(row, padded, infinity, Smaller())
+                                                 : combined(row, padded, -infinity, Larger()));
   }
   for (int64_t r = 0; r < count; ++r) {
     A* const row = s + r * leading;
