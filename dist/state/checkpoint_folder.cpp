@@ -96,6 +96,12 @@ void write_pointer(const std::string& root, const char* pointer, int64_t step) {
   write_text_file(root + "/" + pointer, step_name(step) + "\n");
 }
 
+std::optional<std::string> newest_checkpoint(const std::string& root) {
+  const std::vector<int64_t> steps = list_checkpoints(root);
+  if (steps.empty()) return std::nullopt;
+  return root + "/" + step_name(steps.back());
+}
+
 std::string find_checkpoint(const std::string& path) {
   std::error_code ignored;
   require<CheckpointError>(fs::exists(path, ignored), path, ": no such checkpoint or folder of checkpoints");
@@ -103,7 +109,8 @@ std::string find_checkpoint(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
   const bool is_pointer = fs::is_regular_file(path, ignored) && (name == latest_name || name == best_name);
   const std::string root = is_pointer ? parent_directory(path) : path;
-  const std::optional<std::string> found = read_pointer(root, is_pointer ? name.c_str() : latest_name);
+  std::optional<std::string> found = read_pointer(root, is_pointer ? name.c_str() : latest_name);
+  if (!found) found = newest_checkpoint(root);
   require<CheckpointError>(found.has_value(), path, ": no checkpoint here: expected ", meta_file_name,
                            " or a file '", latest_name, "'");
   require<CheckpointError>(is_checkpoint(*found), path, ": names ", *found,

@@ -28,8 +28,12 @@ std::optional<std::string> read_pointer(const std::string& root, const char* poi
 /// Makes `latest` or `best` name this step, atomically.
 void write_pointer(const std::string& root, const char* pointer, int64_t step);
 
+/// The complete checkpoint of the highest step in `root`; nothing when there is none.
+std::optional<std::string> newest_checkpoint(const std::string& root);
+
 /// The checkpoint folder meant by a path: itself, or the latest of a run's folder, or what its `latest` or
-/// `best` file names. Throws CheckpointError saying what was expected there.
+/// `best` file names. A run that was killed after its first checkpoint and before `latest` was written has
+/// its newest one. Throws CheckpointError saying what was expected there.
 std::string find_checkpoint(const std::string& path);
 
 /// Deletes complete checkpoints beyond the newest `keep`; never those that `latest` and `best` name. 0 keeps

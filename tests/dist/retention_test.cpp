@@ -76,6 +76,14 @@ TEST_CASE("best: the lowest finite validation loss, replaced when its own checkp
   CHECK(best_of(root) == "step-00000020");
 }
 
+TEST_CASE("find_checkpoint: a run killed before its first `latest` was written has its newest checkpoint") {
+  const TemporaryFolder folder;
+  const std::string root = folder / "run";
+  for (int64_t step : {10, 20}) save(root, step, std::nullopt, 0);
+  std::filesystem::remove(root + "/latest");
+  CHECK(find_checkpoint(root) == root + "/step-00000020");
+}
+
 TEST_CASE("find_checkpoint: what is not there, or not complete, is said") {
   const TemporaryFolder folder;
   const std::string root = folder / "run";

@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "dist/state/checkpoint_folder.h"
 #include "dist/state/checkpoint_reader.h"
 #include "dist/state/file.h"
 #include "tests/tools/child_process.h"
@@ -42,7 +43,7 @@ int64_t lines_of(const std::string& path) {
 bool run_and_kill(const std::string& out, const std::string& metrics, bool inside_save,
                   std::mt19937& random) {
   std::vector<std::string> arguments = training(out, metrics);
-  if (fs::exists(out + "/latest")) arguments.insert(arguments.end(), {"--resume", "latest"});
+  if (tessera::dist::newest_checkpoint(out)) arguments.insert(arguments.end(), {"--resume", "latest"});
   const int64_t enough = lines_of(metrics) + 2 + static_cast<int64_t>(random() % 6);
   ChildProcess child("gptlite", arguments, {.output = out + ".log"});
   while (child.is_running() && lines_of(metrics) < enough) std::this_thread::yield();

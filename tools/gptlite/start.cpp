@@ -27,7 +27,7 @@ Start new_run(const TrainFlags& flags) {
 std::string resumed_folder(const TrainFlags& flags) {
   if (flags.resume != dist::latest_name) return flags.resume;
   const std::string root = flags.out.value_or(default_out);
-  require<CheckpointError>(dist::read_pointer(root, dist::latest_name).has_value(),
+  require<CheckpointError>(dist::read_pointer(root, dist::latest_name) || dist::newest_checkpoint(root),
                            "--resume latest: there is nothing to go on from: no file ", root, "/",
                            dist::latest_name, " (looked in --out ", root, ")");
   return root;
