@@ -38,7 +38,7 @@ class Node : public RefCounted<Node> {
   InlineVector<OutputInfo, 1> outputs;
   std::vector<SavedValue> saved;
   bool saved_released = false;
-  bool retained = false;  // the running backward keeps what is saved
+  bool retained = false;                // the running backward keeps what is saved
   const std::string* origin = nullptr;  // where the forward ran; known in anomaly mode and when profiled
 
   /// Gradient hooks by output, kept apart since few nodes have any.

@@ -16,8 +16,8 @@ namespace tessera::gptlite {
 /// others.
 std::unique_ptr<optim::AdamW> make_optimizer(const models::Gpt& gpt, const models::Preset& recipe);
 
-/// Makes a model compute as the run says: in its dtype, computing again what it does not keep. After its first
-/// numbers, before its optimizer.
+/// Makes a model compute as the run says: in its dtype, computing again what it does not keep. After its
+/// first numbers, before its optimizer.
 void prepare(models::Gpt& gpt, const Run& run);
 
 /// The recipe's learning rates.
