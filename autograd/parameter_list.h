@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,15 +11,40 @@
 
 namespace tessera {
 
+/// Which part of a parameter a rank holds: elements first, first + 1, ... of its row-major order.
+struct ShardOf {
+  Shape shape;  ///< of the whole parameter
+  int64_t first = 0;
+};
+
 /// A parameter and its full name in the whole model ("blocks.3.mlp.fc.weight").
 struct NamedParameter {
   std::string name;
   Variable variable;
   /// In mixed precision the numbers behind `variable`, which holds them rounded; undefined elsewhere.
   Tensor master = {};
+  /// Of a sharded parameter, whose `variable` is this rank's part alone, one-dimensional and perhaps of no
+  /// elements; nothing for a whole one.
+  std::optional<ShardOf> shard = {};
 
+  /// Of the whole parameter.
+  const Shape& full_shape() const { return shard ? shard->shape : variable.shape(); }
   /// The numbers that an optimizer changes and a checkpoint holds.
   const Tensor& numbers() const { return master.defined() ? master : variable.value(); }
+};
+
+class ParameterList;
+
+/// What sums over a list's gradients need beyond this rank. Every rank of the list calls the same, in the
+/// same order.
+class ParameterReducer {
+ public:
+  virtual ~ParameterReducer() = default;
+  /// The sum of |g|^p over the gradients of all ranks' parts of `list`, in f64, in an order that depends on
+  /// the mesh alone; a missing gradient counts 0. For an infinite p the largest |g|.
+  virtual double power_sum(const ParameterList& list, double p) = 0;
+  /// The largest of one number per rank (a flag: whether any rank has it).
+  virtual double largest(double value) = 0;
 };
 
 /// The parameters that a module, or this rank's shard of one, trains; in module order. Each Variable once, by
@@ -44,6 +71,7 @@ class ParameterList {
   ParameterList where(Predicate predicate) const {
     ParameterList chosen;
     chosen.norm_reducer_ = norm_reducer_;
+    chosen.reducer_ = reducer_;
     for (const NamedParameter& parameter : list_)
       if (predicate(parameter)) chosen.list_.push_back(parameter);
     return chosen;
@@ -52,6 +80,10 @@ class ParameterList {
   /// Set by sharding; empty where every parameter is whole, the sum of the pieces then being the total.
   const NormReducer& norm_reducer() const { return norm_reducer_; }
   void set_norm_reducer(NormReducer reducer) { norm_reducer_ = std::move(reducer); }
+
+  /// Set by sharding; null where this rank's gradients are all there is.
+  const std::shared_ptr<ParameterReducer>& reducer() const { return reducer_; }
+  void set_reducer(std::shared_ptr<ParameterReducer> reducer) { reducer_ = std::move(reducer); }
 
   /// Elements of all parameters together.
   int64_t numel() const {
@@ -73,6 +105,7 @@ class ParameterList {
  private:
   std::vector<NamedParameter> list_;
   NormReducer norm_reducer_;
+  std::shared_ptr<ParameterReducer> reducer_;
 };
 
 }  // namespace tessera

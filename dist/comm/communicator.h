@@ -1,0 +1,101 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "dist/comm/call.h"
+#include "dist/comm/errors.h"
+#include "dist/comm/ledger.h"
+#include "dist/comm/work.h"
+#include "tensor/tensor.h"
+
+namespace tessera::dist {
+
+/// A group of ranks that call collectives together, as one of them sees it. Every rank of the group makes the
+/// same calls in the same order; each carries a header that is compared before data moves, so that a rank
+/// that takes another branch gets an error naming both sides. Calls return at once: `Work::wait` is where
+/// results are promised. Tensors are contiguous and on the CPU; they must live until the call is waited for.
+/// A communicator belongs to one rank; its members are called by that rank's thread alone.
+///
+/// The transport below moves bytes; sums are ours, in rank order, so that results depend on no timing and on
+/// no library. Throws ShapeError, DTypeError or DeviceError, before anything is sent, for tensors that do not
+/// fit a call.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  /// This rank's index in the group, and the number of ranks in it.
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(members_.size()); }
+  /// "world", "shard", ...
+  const std::string& name() const { return name_; }
+  /// The members by their ranks in the world.
+  std::span<const int> members() const { return members_; }
+
+  /// Every rank gets the reduction over all, in place.
+  Work all_reduce(const Tensor& tensor, Reduction reduction, const CallOptions& options = {});
+  /// `output` gets the `input`s of all ranks one after another, in rank order; all of one size. `input` may
+  /// be this rank's own place in `output`: nothing is copied there then.
+  Work all_gather(const Tensor& output, const Tensor& input, const CallOptions& options = {});
+  /// `input` is cut into as many equal parts as there are ranks; `output` gets the reduction of this rank's
+  /// part over all ranks. It may be this rank's own part of `input`.
+  Work reduce_scatter(const Tensor& output, const Tensor& input, Reduction reduction,
+                      const CallOptions& options = {});
+  /// Every rank gets the root's numbers.
+  Work broadcast(const Tensor& tensor, int root, const CallOptions& options = {});
+  /// Part i of `input` goes to rank i; part j of `output` came from rank j. Equal parts.
+  Work all_to_all(const Tensor& output, const Tensor& input, const CallOptions& options = {});
+  /// The same with `input_counts[i]` elements for rank i and `output_counts[j]` from rank j.
+  Work all_to_all(const Tensor& output, std::span<const int64_t> output_counts, const Tensor& input,
+                  std::span<const int64_t> input_counts, const CallOptions& options = {});
+  /// Messages between two ranks, matched in order by (from, to, tag). Size and dtype must agree.
+  Work send(const Tensor& tensor, int to, int tag = 0, const CallOptions& options = {});
+  Work recv(const Tensor& tensor, int from, int tag = 0, const CallOptions& options = {});
+  /// Returned work is over when every rank has called it.
+  Work barrier();
+
+  /// Groups of the ranks that gave the same `color`, ordered by (key, rank). Every rank of this group calls
+  /// it and waits for all. Null for a negative color.
+  std::shared_ptr<Communicator> split(int color, int key, const std::string& name);
+
+  /// Uninitialised numbers from memory that the transport reaches without a copy (where it has such), in the
+  /// current category of this thread's account. Its storage can be released and refilled.
+  virtual Tensor empty(const Shape& shape, DType dtype) = 0;
+
+  /// Makes what progress is possible on all calls of this rank, in every group, without waiting. Cheap enough
+  /// for every hook.
+  virtual void poll() = 0;
+
+  /// What this rank has sent, in all groups of its world.
+  Ledger& ledger() const { return *ledger_; }
+
+ protected:
+  /// A call whose arguments were found right.
+  struct Call {
+    CallHeader header;
+    Tensor output, input;  ///< undefined where the kind has none
+    std::span<const int64_t> output_counts, input_counts;
+    int peer = 0, tag = 0;
+  };
+  Communicator(std::string name, int rank, std::vector<int> members, std::shared_ptr<Ledger> ledger)
+      : name_(std::move(name)), rank_(rank), members_(std::move(members)), ledger_(std::move(ledger)) {}
+
+  /// Starts it. Calls of one group come in order of their sequence numbers.
+  virtual std::shared_ptr<PendingCall> start(Call call) = 0;
+  virtual std::shared_ptr<Communicator> make_split(int color, int key, const std::string& name) = 0;
+  const std::shared_ptr<Ledger>& shared_ledger() const { return ledger_; }
+
+ private:
+  Work begin(Call call, Traffic traffic, int64_t bytes_sent);
+
+  std::string name_;
+  int rank_;
+  std::vector<int> members_;
+  std::shared_ptr<Ledger> ledger_;
+  uint64_t next_sequence_ = 0;
+};
+
+}  // namespace tessera::dist

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+
+namespace tessera::dist {
+
+/// What a communicator keeps of a call in flight. Made by communicators only.
+class PendingCall {
+ public:
+  virtual ~PendingCall() = default;
+  /// Makes what progress is possible without waiting; true once the outputs are there.
+  virtual bool poll() = 0;
+  /// Returns when the outputs are there.
+  virtual void wait_output() = 0;
+  /// Returns when, besides, no other rank reads the inputs any more.
+  virtual void wait() = 0;
+};
+
+/// A call in flight: a handle, cheap to copy. Waits may come in any order, and a handle may be dropped: the
+/// call is completed by later waits, by `Communicator::poll`, or when the communicator goes. While a rank
+/// waits for one call it serves all others that are in flight.
+class Work {
+ public:
+  /// A call that is over.
+  Work() = default;
+  explicit Work(std::shared_ptr<PendingCall> call) : call_(std::move(call)) {}
+
+  /// Returns when the outputs are there and the inputs may be written over or freed. Throws MismatchError,
+  /// RankLostError or PeerFailedError; never waits beyond the communicator's deadlines.
+  void wait() {
+    if (call_) std::exchange(call_, nullptr)->wait();
+  }
+  /// Returns when the outputs are there. The inputs may still be read by other ranks, so they must stay as
+  /// they are until `wait`.
+  void wait_output() const {
+    if (call_) call_->wait_output();
+  }
+  /// Whether `wait_output` would return at once. Makes progress where that needs no waiting.
+  bool is_done() const { return !call_ || call_->poll(); }
+
+ private:
+  std::shared_ptr<PendingCall> call_;
+};
+
+}  // namespace tessera::dist

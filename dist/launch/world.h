@@ -1,0 +1,42 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "dist/comm/communicator.h"
+#include "tensor/device.h"
+
+namespace tessera::dist {
+
+/// All ranks of a run, as one of them sees them.
+class World {
+ public:
+  World(std::shared_ptr<Communicator> all, std::string host, int local_rank, int local_size, Device device)
+      : all_(std::move(all)),
+        host_(std::move(host)),
+        local_rank_(local_rank),
+        local_size_(local_size),
+        device_(device) {}
+
+  int rank() const { return all_->rank(); }
+  int size() const { return all_->size(); }
+  /// Where this rank runs, its number among the ranks there, and how many they are.
+  const std::string& host() const { return host_; }
+  int local_rank() const { return local_rank_; }
+  int local_size() const { return local_size_; }
+  Device device() const { return device_; }
+  /// The group of all ranks.
+  Communicator& communicator() const { return *all_; }
+  const std::shared_ptr<Communicator>& shared_communicator() const { return all_; }
+
+ private:
+  std::shared_ptr<Communicator> all_;
+  std::string host_;
+  int local_rank_, local_size_;
+  Device device_;
+};
+
+}  // namespace tessera::dist

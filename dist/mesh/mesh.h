@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dist/launch/world.h"
+
+namespace tessera::dist {
+
+/// A dimension of a mesh: "replica", "shard", "pipeline", "tensor", ...
+struct MeshDimension {
+  std::string name;
+  int size = 1;
+};
+
+/// The ranks of a world as a box with named dimensions, the last one varying fastest: neighbours along it are
+/// neighbours in the world, and so on the same machine. A handle; all ranks make it together.
+class Mesh {
+ public:
+  /// One dimension, "shard", of the whole world.
+  explicit Mesh(World& world);
+  /// Throws ConfigError unless the sizes multiply to the world's; a size of -1 is what remains.
+  Mesh(World& world, std::vector<MeshDimension> dimensions);
+
+  World& world() const { return *world_; }
+  const std::vector<MeshDimension>& dimensions() const { return dimensions_; }
+  bool has(const std::string& dimension) const;
+  /// 1 for a dimension that the mesh does not have.
+  int size(const std::string& dimension) const;
+  /// This rank's index along a dimension; 0 for one that the mesh does not have.
+  int index(const std::string& dimension) const;
+  /// The ranks that differ from this one in this dimension alone. Throws ConfigError for an unknown name.
+  const std::shared_ptr<Communicator>& group(const std::string& dimension) const;
+  /// The ranks that differ from this one in these dimensions alone, in the order of the world.
+  const std::shared_ptr<Communicator>& group(const std::vector<std::string>& dimensions) const;
+
+ private:
+  struct Groups;
+  World* world_;
+  std::vector<MeshDimension> dimensions_;
+  std::shared_ptr<Groups> groups_;
+};
+
+/// A picture: the rows and columns of the mesh with the ranks in them, and the machines they run on.
+std::string to_string(const Mesh& mesh);
+
+}  // namespace tessera::dist
