@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes tests/models/goldens/gpt.safetensors: a tiny GPT of each flavour in PyTorch, in f64.
+"""Makes tests/models/goldens/gpt.safetensors and dnn.safetensors: tiny models in PyTorch, in f64.
 
-The file is committed; run this again only after changing it, where `torch` and `safetensors` are installed:
+The files are committed; run this again only after changing it, where `torch` and `safetensors` are installed:
 
     python3 tests/models/make_goldens.py
 
-The model is that of tools/bench/peer_gpt.py, the one whose speed and losses ours are held against. For each variant:
+The models are those of tools/bench/peer_gpt.py and peer_dnn.py, whose speed and losses ours are held against. For each
+flavour of the GPT:
 
     <variant>/param/<name>   the weights before the first step, under peer_gpt's names; larger than an initialisation
                              would draw them, so that every path matters
@@ -17,6 +18,9 @@ The model is that of tools/bench/peer_gpt.py, the one whose speed and losses our
     <variant>/final/<name>   the weights after the last step
 
 Metadata `<variant>`: the options of the model and of its training, as JSON.
+
+For the perceptron: param/<name>, x and target (steps, B, C), output (B, C) of the first batch, grad/<name>, losses of the
+steps of AdamW, final/<name>; metadata `dnn`.
 """
 
 import argparse
@@ -31,7 +35,8 @@ from safetensors.torch import save_file
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "tools" / "bench"))
-import peer_gpt  # noqa: E402: found through the line above
+import peer_dnn  # noqa: E402: found through the line above
+import peer_gpt  # noqa: E402
 
 SHARED = dict(
     n_layer=2,
@@ -86,6 +91,45 @@ def record(variant, preset, tensors):
         tensors[f"{variant}/final/{name}"] = parameter.detach().clone()
 
 
+def record_dnn(tensors):
+    """A perceptron of four layers; answers with its recipe."""
+    recipe = dict(layers=4, width=6, batch_size=5, steps=10, lr=1e-2, weight_decay=0.1)
+    generator = torch.Generator().manual_seed(7)
+    model = peer_dnn.Dnn(peer_dnn.Preset(recipe["layers"], recipe["width"])).double()
+    named = [(name.replace(".linear", ""), parameter) for name, parameter in model.named_parameters()]
+    with torch.no_grad():
+        for name, parameter in named:
+            parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+            tensors[f"param/{name}"] = parameter.detach().clone()
+    shape = (recipe["steps"], recipe["batch_size"], recipe["width"])
+    x, target = torch.randn(2, *shape, generator=generator, dtype=torch.float64)
+    tensors["x"], tensors["target"] = x.clone(), target.clone()
+
+    tensors["output"] = model(x[0]).detach()
+    peer_dnn.loss_of(model, x[0], target[0]).backward()
+    for name, parameter in named:
+        tensors[f"grad/{name}"] = parameter.grad.clone()
+        parameter.grad = None
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe["lr"], weight_decay=recipe["weight_decay"])
+    losses = []
+    for step in range(recipe["steps"]):
+        loss = peer_dnn.loss_of(model, x[step], target[step])
+        losses.append(loss.detach())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    tensors["losses"] = torch.stack(losses)
+    for name, parameter in named:
+        tensors[f"final/{name}"] = parameter.detach().clone()
+    return recipe
+
+
+def save(path, tensors, metadata):
+    save_file({name: value.contiguous() for name, value in tensors.items()}, path, metadata=metadata)
+    print(f"{path.name}: {len(tensors)} tensors, {path.stat().st_size:,} bytes")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "goldens", help="folder (default: %(default)s)")
@@ -97,9 +141,10 @@ def main():
         record(variant, preset, tensors)
         metadata[variant] = json.dumps(dataclasses.asdict(preset))
     options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / "gpt.safetensors"
-    save_file({name: value.contiguous() for name, value in tensors.items()}, path, metadata=metadata)
-    print(f"{path.name}: {len(metadata)} variants, {path.stat().st_size:,} bytes")
+    save(options.out / "gpt.safetensors", tensors, metadata)
+    tensors = {}
+    metadata = {"dnn": json.dumps(record_dnn(tensors))}
+    save(options.out / "dnn.safetensors", tensors, metadata)
 
 
 if __name__ == "__main__":

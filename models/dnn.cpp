@@ -1,0 +1,45 @@
+#include "models/dnn.h"
+
+#include "tensor/error.h"
+
+namespace tessera::models {
+
+Dnn::Dnn(Options options) : o(options) {
+  require<ConfigError>(o.layers >= 1, "Dnn: layers is to be at least 1, got ", o.layers);
+  require<ConfigError>(o.width >= 1, "Dnn: width is to be at least 1, got ", o.width);
+  for (int64_t i = 0; i < o.layers; ++i)
+    layers.push({.in = o.width, .out = o.width, .weight_init = init::kaiming_normal()});
+}
+
+std::string Dnn::describe_options() const {
+  return text(o.layers, " layers, ", o.width, " wide");
+}
+
+Variable Dnn::forward(const Variable& x) {
+  Variable y = layers[0](x);
+  // The layer applies ReLU to its input as it reads it: no pass and no array of its own.
+  for (size_t i = 1; i < layers.size(); ++i) y = layers[i](y, Activation::relu);
+  return y;
+}
+
+Variable Dnn::forward(const Variable& x, const Tensor& target) {
+  return mse_loss(forward(x), target);
+}
+
+DnnOptions wide_dnn() {
+  return {.layers = 3, .width = 2048};
+}
+
+DnnOptions deep_dnn() {
+  return {.layers = 256, .width = 256};
+}
+
+int64_t parameter_count(const DnnOptions& o) {
+  return o.layers * (o.width * o.width + o.width);
+}
+
+int64_t flops_per_sample(const DnnOptions& o) {
+  return (6 * o.layers - 2) * o.width * o.width;
+}
+
+}  // namespace tessera::models
