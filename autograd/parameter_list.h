@@ -1,9 +1,7 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -41,10 +39,12 @@ class ParameterReducer {
  public:
   virtual ~ParameterReducer() = default;
   /// The sum of |g|^p over the gradients of all ranks' parts of `list`, in f64, in an order that depends on
-  /// the mesh alone; a missing gradient counts 0. For an infinite p the largest |g|.
+  /// the mesh alone; a missing gradient counts 0. For an infinite p the largest |g|. NaN where any gradient has one.
   virtual double power_sum(const ParameterList& list, double p) = 0;
   /// The largest of one number per rank (a flag: whether any rank has it).
   virtual double largest(double value) = 0;
+  /// This rank, as messages name it.
+  virtual int rank() const { return 0; }
 };
 
 /// The parameters that a module, or this rank's shard of one, trains; in module order. Each Variable once, by
@@ -52,10 +52,6 @@ class ParameterReducer {
 /// many.
 class ParameterList {
  public:
-  /// Turns this rank's partial sums of |g|^p, one per piece and in index order, into the sum over all ranks'
-  /// pieces.
-  using NormReducer = std::function<double(std::span<const double> local_sums)>;
-
   ParameterList() = default;
   explicit ParameterList(std::vector<NamedParameter> parameters) : list_(std::move(parameters)) {}
 
@@ -70,16 +66,11 @@ class ParameterList {
   template <class Predicate>
   ParameterList where(Predicate predicate) const {
     ParameterList chosen;
-    chosen.norm_reducer_ = norm_reducer_;
     chosen.reducer_ = reducer_;
     for (const NamedParameter& parameter : list_)
       if (predicate(parameter)) chosen.list_.push_back(parameter);
     return chosen;
   }
-
-  /// Set by sharding; empty where every parameter is whole, the sum of the pieces then being the total.
-  const NormReducer& norm_reducer() const { return norm_reducer_; }
-  void set_norm_reducer(NormReducer reducer) { norm_reducer_ = std::move(reducer); }
 
   /// Set by sharding; null where this rank's gradients are all there is.
   const std::shared_ptr<ParameterReducer>& reducer() const { return reducer_; }
@@ -104,7 +95,6 @@ class ParameterList {
 
  private:
   std::vector<NamedParameter> list_;
-  NormReducer norm_reducer_;
   std::shared_ptr<ParameterReducer> reducer_;
 };
 

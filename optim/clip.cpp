@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "optim/first_fault.h"
 #include "optim/gradient_squares.h"
 #include "tensor/elementwise/power.h"
 #include "tensor/ops/multi_tensor.h"
@@ -26,7 +27,7 @@ std::vector<Tensor> gradients_of(const ParameterList& parameters) {
   return gradients;
 }
 
-/// Each gradient's sum of |g|^p; none on meta. What a backward has summed already is not looked at again.
+/// Each gradient's sum of |g|^p. What a backward has summed already is not looked at again.
 std::vector<double> pieces_of(const ParameterList& parameters, double p) {
   std::vector<Tensor> gradients = gradients_of(parameters);
   std::vector<double> pieces(gradients.size());
@@ -41,25 +42,31 @@ std::vector<double> pieces_of(const ParameterList& parameters, double p) {
   }
   if (all_known) return pieces;
   const Tensor sums = ops::power_sums(gradients, p);
-  if (sums.is_meta()) return {};
   for (size_t i = 0; i < gradients.size(); ++i)
     if (gradients[i].defined()) pieces[i] = sums.data<double>()[i];
   return pieces;
 }
 
-double join(const ParameterList& parameters, std::span<const double> pieces, double p) {
-  if (p == infinity) {
-    require<ConfigError>(!parameters.norm_reducer(),
-                         "grad_norm: the infinity norm is no sum over ranks; take p < inf");
-    double largest = 0.0;
-    for (const double piece : pieces)
-      if (!(largest >= piece) && largest == largest) largest = piece;
-    return largest;
+double join(std::span<const double> pieces, double p) {
+  double sum = 0.0, largest = 0.0;
+  for (const double piece : pieces) {
+    sum += piece;
+    if (!(largest >= piece) && largest == largest) largest = piece;
   }
-  if (parameters.norm_reducer()) return parameters.norm_reducer()(pieces);
-  double sum = 0.0;
-  for (const double piece : pieces) sum += piece;
-  return sum;
+  return p == infinity ? largest : sum;
+}
+
+double power_sum(const ParameterList& parameters, double p) {
+  if (parameters.reducer()) return parameters.reducer()->power_sum(parameters, p);
+  return join(pieces_of(parameters, p), p);
+}
+
+bool on_meta(const ParameterList& parameters) {
+  for (const NamedParameter& parameter : parameters) {
+    const Variable gradient = parameter.variable.grad();
+    if (gradient.defined() && gradient.device().is_meta()) return true;
+  }
+  return false;
 }
 
 double root(double sum, double p) {
@@ -67,24 +74,26 @@ double root(double sum, double p) {
   return p == 1.0 || p == infinity ? sum : elementwise::pow(sum, 1.0 / p);
 }
 
-[[noreturn]] void throw_nonfinite(const ParameterList& parameters, std::span<const double> pieces,
-                                  double norm) {
-  for (size_t i = 0; i < pieces.size(); ++i)
-    if (!std::isfinite(pieces[i]))
-      throw NonFiniteError(text("grad_norm: the norm is ", norm,
-                                "; the first gradient that is not finite is that of '", parameters[i].name,
-                                "'"));
-  throw NonFiniteError(text("grad_norm: the norm is ", norm, ", though every gradient here is finite"));
+[[noreturn]] void throw_nonfinite(const ParameterList& parameters, double norm) {
+  const std::vector<double> largest = pieces_of(parameters, infinity);
+  int64_t mine = -1;
+  for (size_t i = largest.size(); i-- > 0;)
+    if (!std::isfinite(largest[i])) mine = static_cast<int64_t>(i);
+  const std::optional<GradientFault> fault = first_fault(parameters, mine);
+  require<NonFiniteError>(fault.has_value(), "grad_norm: the norm is ", norm,
+                          ", though every gradient is finite");
+  throw NonFiniteError(
+      text("grad_norm: the norm is ", norm, "; the first gradient that is not finite is that of ", *fault));
 }
 
 }  // namespace
 
 Tensor grad_norm(const ParameterList& parameters, const NormOptions& options) {
   const SpanScope span(SpanKind::phase, "clip");
-  const std::vector<double> pieces = pieces_of(parameters, options.p);
-  if (pieces.empty() && !parameters.empty()) return Tensor::empty({}, f64, meta());
-  const double norm = root(join(parameters, pieces, options.p), options.p);
-  if (options.error_if_nonfinite && !std::isfinite(norm)) throw_nonfinite(parameters, pieces, norm);
+  require<ValueError>(options.p > 0.0, "grad_norm: expected p > 0, got ", options.p);
+  if (on_meta(parameters)) return Tensor::empty({}, f64, meta());
+  const double norm = root(power_sum(parameters, options.p), options.p);
+  if (options.error_if_nonfinite && !std::isfinite(norm)) throw_nonfinite(parameters, norm);
   return Tensor::scalar(norm);
 }
 

@@ -43,13 +43,8 @@ bool GradScaler::unscale(const ParameterList& parameters) {
   }
   const Tensor first = ops::scale_and_find_nonfinite(gradients, inverse_);
   const int64_t index = first.is_meta() ? -1 : first.item_i64();
-  first_nonfinite_ = index < 0 ? std::string() : parameters[index].name;
-  finite_ = index < 0;
-  if (parameters.norm_reducer()) {
-    std::vector<double> faults(gradients.size(), 0.0);
-    if (index >= 0) faults[index] = 1.0;
-    finite_ = parameters.norm_reducer()(faults) == 0.0;
-  }
+  fault_ = first_fault(parameters, index);
+  finite_ = !fault_;
   unscaled_ = true;
   return finite_;
 }
@@ -74,8 +69,8 @@ void GradScaler::note_overflow() {
     return;
   }
   const double scale = scale_.item();
-  require<NonFiniteError>(scale > options_.min_loss_scale, "GradScaler: the gradient of '", first_nonfinite_,
-                          "' is not finite and the loss scale is at its minimum, ", options_.min_loss_scale);
+  require<NonFiniteError>(scale > options_.min_loss_scale, "GradScaler: the gradient of ", *fault_,
+                          " is not finite and the loss scale is at its minimum, ", options_.min_loss_scale);
   set_scale(std::max(scale / 2.0, options_.min_loss_scale));
 }
 

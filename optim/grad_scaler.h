@@ -1,7 +1,8 @@
 #pragma once
 
-#include <string>
+#include <optional>
 
+#include "optim/first_fault.h"
 #include "optim/optimizer.h"
 
 namespace tessera::optim {
@@ -52,9 +53,9 @@ class GradScaler {
   /// already.
   bool step(Optimizer& optimizer, const StepOptions& options = {});
 
-  /// The parameter whose gradient was the first that was not finite in the last skipped step; empty when
-  /// there was none, or none on this rank.
-  const std::string& first_nonfinite() const { return first_nonfinite_; }
+  /// The first gradient that was not finite when they were last unscaled, and the rank that found it; nothing
+  /// when all were finite.
+  const std::optional<GradientFault>& first_nonfinite() const { return fault_; }
 
   GradScalerState state() const;
   /// Throws CheckpointError for numbers that no scaler of these options can have.
@@ -73,7 +74,7 @@ class GradScaler {
   int64_t good_steps_ = 0;
   bool unscaled_ = false;
   bool finite_ = true;  // of the gradients unscaled last
-  std::string first_nonfinite_;
+  std::optional<GradientFault> fault_;
 };
 
 }  // namespace tessera::optim

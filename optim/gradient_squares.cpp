@@ -16,6 +16,7 @@ void sum_squares(const Variable& parameter) {
 }  // namespace
 
 GradientSquares::GradientSquares(const ParameterList& parameters) {
+  if (parameters.reducer()) return;
   hooks_.reserve(parameters.size());
   for (const NamedParameter& parameter : parameters)
     if (parameter.variable.requires_grad())

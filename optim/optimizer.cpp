@@ -56,7 +56,7 @@ Tensor Optimizer::add_group(const ParameterList& list, double lr) {
     names.insert(parameters_[parameters_.size() - 1].name);
     items_.emplace_back().group = group;
   }
-  if (list.norm_reducer()) parameters_.set_norm_reducer(list.norm_reducer());
+  if (list.reducer()) parameters_.set_reducer(list.reducer());
   rates_.push_back(Tensor::scalar(lr));
   return rates_.back();
 }

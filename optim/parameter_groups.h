@@ -11,7 +11,8 @@ struct DecaySplit {
   ParameterList no_decay;  ///< biases and the weights of norms
 };
 
-/// Splits parameters by whether weight decay suits them, as nanoGPT does: by their number of dimensions.
+/// Splits parameters by whether weight decay suits them, as nanoGPT does: by their number of dimensions,
+/// those of the whole parameter where a rank holds a part.
 DecaySplit split_by_decay(const ParameterList& parameters);
 
 /// Two groups with the same options, the second one without weight decay:

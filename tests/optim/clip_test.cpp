@@ -140,19 +140,6 @@ TEST_CASE("clipping: a coefficient folded into the update has the bits of clippi
   CHECK(same_bits(in_place[0].variable.value(), folded[0].variable.value()));
 }
 
-TEST_CASE("clipping: a reducer joins the pieces of all ranks") {
-  ParameterList list = with_gradients({Tensor::from({3.0}), Tensor::from({0.0})});
-  std::vector<double> seen;
-  list.set_norm_reducer([&](std::span<const double> pieces) {
-    seen.assign(pieces.begin(), pieces.end());
-    return 9.0 + 16.0;  // another rank holds a 4
-  });
-  CHECK(optim::clip_grad_norm(list, 1.0).item() == 5.0);
-  CHECK(seen == std::vector<double>{9.0, 0.0});
-  CHECK(list[0].variable.grad().item() == doctest::Approx(0.6));
-  CHECK_THROWS_AS(optim::grad_norm(list, {.p = infinity}), ConfigError);
-}
-
 TEST_CASE("clipping: what is not finite is never hidden") {
   for (const double p : {1.0, 2.0, 3.0, infinity}) {
     CAPTURE(p);

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "autograd/parameter_list.h"
+
+namespace tessera::optim {
+
+/// A gradient that is not finite.
+struct GradientFault {
+  std::string parameter;
+  std::optional<int> rank;  ///< that found it; nothing where there is one process alone
+};
+
+/// "'blocks.0.ln_1.weight' on rank 2".
+std::string to_string(const GradientFault& fault);
+
+/// The first one in the order of the list, over all ranks where the list carries a reducer (of the lowest
+/// rank that has it). `mine` is the index of this rank's first one, or -1. Every rank gets the same answer.
+std::optional<GradientFault> first_fault(const ParameterList& parameters, int64_t mine);
+
+}  // namespace tessera::optim
