@@ -19,6 +19,7 @@ declare -A library=(
   ["Eigen/"]="tensor tests"
   ["dnnl|oneapi/dnnl/"]="tensor"
   ["omp\.h"]="tensor"
+  ["mpi\.h"]="dist"
   ["json/"]="dist tools tests"
   ["curl/"]="data tools"
   ["openssl/"]="data tools tests"

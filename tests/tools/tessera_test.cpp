@@ -100,7 +100,7 @@ TEST_CASE("tessera: bad arguments end with 2 and a suggestion") {
 TEST_CASE("tessera doctor: names what was built in and what the machine has") {
   const std::string lines = report(examine());
   for (const char* what :
-       {"kernels for:", "oneDNN:", "CUDA:", "cores of this process:", "processor time allowed:",
+       {"kernels for:", "oneDNN:", "MPI:", "CUDA:", "cores of this process:", "processor time allowed:",
         "instruction set in use:", "f32 matrix products:", "bf16 matrix products:", "transparent huge pages:",
         "total:", "/dev/shm:", "tiny Shakespeare:"})
     CHECK(contains(lines, what));

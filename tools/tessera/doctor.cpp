@@ -63,6 +63,10 @@ FindingGroup examine_build() {
   add("oneDNN", build::with_onednn ? build::onednn_version : "absent",
       build::with_onednn ? ""
                          : "matrix products run on Eigen, slower: install libdnnl-dev and configure again");
+  add("MPI", build::with_mpi ? "built in" : "absent",
+      build::with_mpi ? ""
+                      : "ranks are threads of one process: for processes and several machines install "
+                        "libopenmpi-dev and openmpi-bin and configure again");
   add("CUDA", cuda_is_built() ? "built in" : "absent",
       cuda_is_built()
           ? ""

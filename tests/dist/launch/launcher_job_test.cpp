@@ -1,0 +1,75 @@
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "dist/launch/launch.h"
+#include "tensor/error.h"
+
+using namespace tessera;
+
+namespace {
+
+/// The variables of all launchers are absent but for `set` while it lives.
+class Environment {
+ public:
+  using Values = std::map<std::string, std::string>;
+  explicit Environment(const Values& set) {
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_NUM_TASKS",
+                             "SLURM_NTASKS", "SLURM_PROCID", "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE"}) {
+      const char* const value = std::getenv(name);
+      before_[name] = value ? std::optional<std::string>(value) : std::nullopt;
+      unsetenv(name);
+    }
+    for (const auto& [name, value] : set) setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Environment() {
+    for (const auto& [name, value] : before_)
+      value ? setenv(name.c_str(), value->c_str(), 1) : unsetenv(name.c_str());
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  std::map<std::string, std::optional<std::string>> before_;
+};
+
+void check_job(const std::map<std::string, std::string>& variables, const char* launcher, int rank,
+               int size) {
+  const Environment environment(variables);
+  const dist::LauncherJob job = dist::launcher_job();
+  CHECK(job.launcher == launcher);
+  CHECK(job.rank == rank);
+  CHECK(job.size == size);
+}
+
+}  // namespace
+
+TEST_CASE("launcher_job: each launcher by its own variables") {
+  check_job({}, "", 0, 1);
+  check_job({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}}, "mpirun", 3, 4);
+  check_job({{"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_PROCID", "5"}}, "srun", 5, 8);
+  check_job({{"TORCHELASTIC_RUN_ID", "x"}, {"RANK", "1"}, {"WORLD_SIZE", "2"}}, "torchrun", 1, 2);
+}
+
+TEST_CASE("launcher_job: a batch script of Slurm is no rank, and mpirun inside an allocation counts") {
+  check_job({{"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "0"}}, "", 0, 1);
+  check_job({{"OMPI_COMM_WORLD_SIZE", "2"},
+             {"OMPI_COMM_WORLD_RANK", "1"},
+             {"SLURM_STEP_NUM_TASKS", "1"},
+             {"SLURM_PROCID", "0"}},
+            "mpirun", 1, 2);
+  check_job({{"RANK", "1"}, {"WORLD_SIZE", "2"}}, "", 0, 1);  // anybody's names
+}
+
+TEST_CASE("launcher_job: what is no rank of a job is refused") {
+  for (const auto& [rank, size] : std::map<std::string, std::string>{
+           {"2", "2"}, {"-1", "2"}, {"one", "2"}, {"1x", "2"}, {"", "2"}, {"0", "0"}}) {
+    const Environment environment({{"OMPI_COMM_WORLD_SIZE", size}, {"OMPI_COMM_WORLD_RANK", rank}});
+    CHECK_THROWS_AS(dist::launcher_job(), ConfigError);
+  }
+  const Environment environment(Environment::Values{{"OMPI_COMM_WORLD_SIZE", "2"}});
+  CHECK_THROWS_AS(dist::launcher_job(), ConfigError);
+}
