@@ -221,6 +221,13 @@ uint64_t content_hash(const Json::Value& root) {
 
 }  // namespace
 
+PieceGroup whole_pieces(const TensorGroup& group) {
+  PieceGroup pieces{group.name, {}};
+  for (const NamedTensor& item : group.tensors)
+    pieces.pieces.push_back({item.name, item.tensor.shape(), whole(item.tensor.shape()), item.tensor});
+  return pieces;
+}
+
 std::string to_string(const TensorId& id) {
   return id.group + "/" + id.name;
 }

@@ -43,6 +43,30 @@ struct TensorGroup {
   std::vector<NamedTensor> tensors;
 };
 
+/// Ranks that hold the same numbers.
+struct Replicas {
+  int count = 1;  ///< 0 where another rank sees to it that they are saved
+  int index = 0;  ///< this rank among them
+  friend auto operator<=>(const Replicas&, const Replicas&) = default;
+};
+
+/// A piece of a tensor that this rank holds.
+struct TensorPiece {
+  std::string name;
+  Shape shape;  ///< of the whole tensor
+  Piece piece;
+  Tensor tensor;  ///< the piece's elements in row-major order, under any shape
+  Replicas replicas = {};
+};
+
+/// What a rank holds of a group of tensors.
+struct PieceGroup {
+  std::string name;
+  std::vector<TensorPiece> pieces;
+};
+/// Whole tensors as pieces.
+PieceGroup whole_pieces(const TensorGroup& group);
+
 /// A tensor as a checkpoint knows it: by its group ("model", "optimizer", ...) and full name.
 struct TensorId {
   std::string group;

@@ -56,7 +56,9 @@ int64_t hash_tensor(FileHash& hash, const SafetensorsEntry& entry) {
 
 CheckpointReader::CheckpointReader(std::string folder) : folder_(std::move(folder)) {
   const std::string meta = folder_ + "/" + meta_file_name;
-  meta_ = parse_checkpoint_meta(read_text_file(meta, meta_size_limit), meta);
+  const std::string index = read_text_file(meta, meta_size_limit);
+  hash_ = XXH3_64bits(index.data(), index.size());
+  meta_ = parse_checkpoint_meta(index, meta);
   for (const FileRecord& record : meta_.files) {
     opened_.emplace_back(folder_ + "/" + record.name);
     check_file(record, opened_.back());
@@ -102,14 +104,15 @@ void CheckpointReader::verify_file(size_t index) const {
   require<CheckpointError>(problem.empty(), file.path(), ": ", problem);
 }
 
+bool CheckpointReader::file_has(size_t index, const std::string& group) const {
+  const std::vector<Chunk>& chunks = meta_.files[index].chunks;
+  return std::any_of(chunks.begin(), chunks.end(),
+                     [&](const Chunk& chunk) { return chunk.tensor.group == group; });
+}
+
 void CheckpointReader::verify(const std::string& group) const {
-  for (size_t i = 0; i < meta_.files.size(); ++i) {
-    const std::vector<Chunk>& chunks = meta_.files[i].chunks;
-    const bool wanted = group.empty() || std::any_of(chunks.begin(), chunks.end(), [&](const Chunk& chunk) {
-                          return chunk.tensor.group == group;
-                        });
-    if (wanted) verify_file(i);
-  }
+  for (size_t i = 0; i < meta_.files.size(); ++i)
+    if (group.empty() || file_has(i, group)) verify_file(i);
 }
 
 void CheckpointReader::read(const TensorId& id, const Piece& piece, const Tensor& out) const {
@@ -141,39 +144,36 @@ void CheckpointReader::read(const TensorId& id, const Piece& piece, const Tensor
   out.bump_version();
 }
 
-namespace {
-
-/// That the checkpoint's group has exactly these tensors, of these shapes and dtypes.
-void require_same_tensors(const CheckpointReader& reader, const TensorGroup& group) {
+void require_same_tensors(const CheckpointReader& reader, const PieceGroup& group) {
   std::set<std::string> names;
-  for (const NamedTensor& item : group.tensors) {
+  for (const TensorPiece& item : group.pieces) {
     require<CheckpointError>(item.tensor.defined() && !item.tensor.is_meta(), group.name, "/", item.name,
                              ": expected a tensor to load into, got ", describe(item.tensor));
     names.insert(item.name);
     const StoredTensor& stored = reader.tensor({group.name, item.name});
-    require<CheckpointError>(stored.shape == item.tensor.shape() && stored.dtype == item.tensor.dtype(),
+    require<CheckpointError>(stored.shape == item.shape && stored.dtype == item.tensor.dtype(),
                              reader.folder(), ": tensor '", group.name, "/", item.name, "': expected ",
-                             item.tensor.shape(), " ", item.tensor.dtype(), ", the checkpoint has ",
-                             stored.shape, " ", stored.dtype);
+                             item.shape, " ", item.tensor.dtype(), ", the checkpoint has ", stored.shape, " ",
+                             stored.dtype);
   }
   for (const auto& [id, stored] : reader.tensors())
     require<CheckpointError>(id.group != group.name || names.count(id.name) != 0, reader.folder(),
                              ": has an unexpected tensor '", id, "', ", stored.shape, " ", stored.dtype);
 }
 
-}  // namespace
+void read_pieces(const CheckpointReader& reader, const PieceGroup& group) {
+  for (const TensorPiece& item : group.pieces) {
+    const bool direct = item.tensor.device().is_cpu() && item.tensor.is_contiguous();
+    const Tensor numbers = direct ? item.tensor : Tensor::empty(item.tensor.shape(), item.tensor.dtype());
+    reader.read({group.name, item.name}, item.piece, numbers);
+    if (!direct) item.tensor.copy_from(numbers.to(item.tensor.device()));
+  }
+}
 
 void load_checkpoint(const CheckpointReader& reader, std::span<const TensorGroup> groups) {
-  for (const TensorGroup& group : groups) require_same_tensors(reader, group);
+  for (const TensorGroup& group : groups) require_same_tensors(reader, whole_pieces(group));
   for (const TensorGroup& group : groups) reader.verify(group.name);
-  for (const TensorGroup& group : groups) {
-    for (const NamedTensor& item : group.tensors) {
-      const bool direct = item.tensor.device().is_cpu() && item.tensor.is_contiguous();
-      const Tensor numbers = direct ? item.tensor : Tensor::empty(item.tensor.shape(), item.tensor.dtype());
-      reader.read({group.name, item.name}, whole(item.tensor.shape()), numbers);
-      if (!direct) item.tensor.copy_from(numbers.to(item.tensor.device()));
-    }
-  }
+  for (const TensorGroup& group : groups) read_pieces(reader, whole_pieces(group));
 }
 
 }  // namespace tessera::dist

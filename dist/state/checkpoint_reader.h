@@ -24,6 +24,9 @@ class CheckpointReader {
   const std::string& folder() const { return folder_; }
   const TrainingState& state() const { return meta_.state; }
   const std::vector<FileRecord>& files() const { return meta_.files; }
+  /// XXH3 of meta.json, which has those of all files: two readers with the same one read the same
+  /// checkpoint.
+  uint64_t hash() const { return hash_; }
   const StoredTensors& tensors() const { return tensors_; }
   /// Throws CheckpointError naming the checkpoint and the tensor when there is none.
   const StoredTensor& tensor(const TensorId& id) const;
@@ -31,6 +34,8 @@ class CheckpointReader {
   /// Reads a whole file. Throws CheckpointError when its XXH3 is not meta.json's, or a number is NaN: with
   /// the file's and the parameter's name.
   void verify_file(size_t file) const;
+  /// Whether a file holds a tensor of this group.
+  bool file_has(size_t file, const std::string& group) const;
   /// `verify_file` for those that hold tensors of `group`, or for all when it is empty.
   void verify(const std::string& group = "") const;
 
@@ -42,10 +47,17 @@ class CheckpointReader {
   void check_file(const FileRecord& record, const SafetensorsFile& file) const;
 
   std::string folder_;
+  uint64_t hash_ = 0;
   CheckpointMeta meta_;
   std::vector<SafetensorsFile> opened_;
   StoredTensors tensors_;
 };
+
+/// Throws CheckpointError, naming what is missing, unexpected or different, unless the checkpoint's group has
+/// exactly the tensors that the pieces are of, with these shapes and dtypes.
+void require_same_tensors(const CheckpointReader& reader, const PieceGroup& group);
+/// Fills the pieces' tensors, of any strides and on any device. Verifies nothing.
+void read_pieces(const CheckpointReader& reader, const PieceGroup& group);
 
 /// Fills the tensors of the groups given (in place, any strides) from a checkpoint. Before the first number
 /// is written, everything is verified: that each group has exactly these names, shapes and dtypes, every

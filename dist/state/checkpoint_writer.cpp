@@ -110,12 +110,9 @@ std::string CheckpointWriter::publish(const TrainingState& state, const SaveOpti
 std::string save_checkpoint(const std::string& root, const TrainingState& state,
                             std::span<const TensorGroup> groups, const SaveOptions& options) {
   CheckpointWriter writer(root, state.step);
-  for (const TensorGroup& group : groups) {
-    std::vector<TensorPiece> pieces;
-    for (const NamedTensor& item : group.tensors)
-      pieces.push_back({item.name, item.tensor.shape(), whole(item.tensor.shape()), item.tensor});
-    writer.add(write_pieces(writer.folder(), group.name + ".safetensors", group.name, pieces));
-  }
+  for (const TensorGroup& group : groups)
+    writer.add(
+        write_pieces(writer.folder(), group.name + ".safetensors", group.name, whole_pieces(group).pieces));
   return writer.publish(state, options);
 }
 

@@ -10,14 +10,6 @@
 
 namespace tessera::dist {
 
-/// A piece of a tensor that this process holds: `tensor` has the piece's elements in row-major order.
-struct TensorPiece {
-  std::string name;
-  Shape shape;  ///< of the whole tensor
-  Piece piece;
-  Tensor tensor;
-};
-
 struct SaveOptions {
   /// Complete checkpoints kept, beside those that `latest` and `best` name; 0 keeps all.
   int64_t keep = 0;

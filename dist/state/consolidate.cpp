@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace tessera::dist {
+namespace {
+
+/// What of the model is in memory at a time: large enough that finding the chunks of a block costs nothing
+/// beside reading it.
+constexpr int64_t block_bytes = int64_t{8} << 20;
+
+}  // namespace
 
 uint64_t consolidate(const CheckpointReader& reader, const std::string& path, const std::string& group) {
   std::vector<SafetensorsEntry> layout;
@@ -11,10 +18,15 @@ uint64_t consolidate(const CheckpointReader& reader, const std::string& path, co
   require<CheckpointError>(!layout.empty(), reader.folder(), ": has no tensors in group '", group, "'");
   reader.verify(group);
   SafetensorsWriter writer(path, std::move(layout), {{"format", "pt"}});
+  const Tensor buffer = Tensor::empty({block_bytes}, u8);
   for (const SafetensorsEntry& entry : writer.entries()) {
-    const Tensor numbers = Tensor::empty(entry.shape, entry.dtype);
-    reader.read({group, entry.name}, whole(entry.shape), numbers);
-    writer.append(numbers);
+    const int64_t n = entry.shape.numel(), size = size_of(entry.dtype);
+    for (int64_t begin = 0; begin < n; begin += block_bytes / size) {
+      const int64_t end = std::min(n, begin + block_bytes / size);
+      const Tensor numbers = Tensor::over(buffer.storage(), entry.dtype, {end - begin}, {1});
+      reader.read({group, entry.name}, flat_range(entry.shape, begin, end), numbers);
+      writer.append(numbers.raw_data(), numbers.nbytes());
+    }
   }
   return writer.commit();
 }

@@ -8,10 +8,9 @@
 namespace tessera::dist {
 
 /// Writes the tensors of `group`, whole and under their own names, into one safetensors file with the
-/// metadata
-/// {"format": "pt"}, which PyTorch's safetensors loads. The checkpoint's hashes are verified first; one
-/// tensor at a time is in memory. Returns the file's XXH3. Throws CheckpointError, leaving what was at `path`
-/// untouched.
+/// metadata {"format": "pt"}, which PyTorch's safetensors loads. The checkpoint's hashes are verified first;
+/// 8 MiB of the numbers are in memory at a time, whatever the sizes of model and tensors. Returns the file's
+/// XXH3. Throws CheckpointError, leaving what was at `path` untouched.
 uint64_t consolidate(const CheckpointReader& reader, const std::string& path,
                      const std::string& group = "model");
 

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dist/comm/communicator.h"
+#include "tensor/function_ref.h"
+
+/// What ranks tell each other about a checkpoint: short texts, and whether any of them failed. Every rank of
+/// the group calls the same functions in the same order.
+namespace tessera::dist {
+
+/// The root's text, on every rank.
+std::string broadcast_text(Communicator& ranks, const std::string& text, int root = 0);
+
+/// All ranks' texts in rank order, on rank 0; nothing on the others.
+std::vector<std::string> gather_texts(Communicator& ranks, const std::string& text);
+
+/// Throws CheckpointError on every rank, with the words of the lowest that has any, unless `problem` is empty
+/// on all.
+void require_none(Communicator& ranks, const std::string& problem);
+
+/// Runs `body`, which must not communicate, and throws on every rank when it threw on any: an error of one is
+/// an error of all, and none waits for another.
+void run_together(Communicator& ranks, FunctionRef<void()> body);
+
+/// What `body` throws, as text; "" when it does not.
+std::string problem_in(FunctionRef<void()> body);
+
+}  // namespace tessera::dist
