@@ -19,24 +19,24 @@ PRESETS = {"wide": Preset(3, 2048), "deep": Preset(256, 256)}
 
 
 class Layer(nn.Module):
-    """A linear layer, of the ReLU of its input for all but the first."""
+    """A linear layer, and ReLU for all but the last."""
 
-    def __init__(self, width, first):
+    def __init__(self, width, last):
         super().__init__()
-        self.first = first
+        self.last = last
         self.linear = nn.Linear(width, width)
         nn.init.kaiming_normal_(self.linear.weight, nonlinearity="relu")
         nn.init.zeros_(self.linear.bias)
 
     def forward(self, x):
-        # The input of every layer but the first belongs to nobody else, so ReLU may be written over it.
-        return self.linear(x if self.first else F.relu(x, inplace=True))
+        y = self.linear(x)
+        return y if self.last else F.relu(y, inplace=True)
 
 
 class Dnn(nn.Module):
     def __init__(self, p):
         super().__init__()
-        self.layers = nn.ModuleList([Layer(p.width, i == 0) for i in range(p.layers)])
+        self.layers = nn.ModuleList([Layer(p.width, i == p.layers - 1) for i in range(p.layers)])
 
     def forward(self, x):
         """x (B, C) -> (B, C)"""
