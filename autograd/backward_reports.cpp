@@ -19,6 +19,14 @@ BackwardObserver::~BackwardObserver() {
     }
 }
 
+bool backward_is_running() {
+  return depth > 0;
+}
+
+bool backward_is_nested() {
+  return depth > 1;
+}
+
 bool backward_is_observed() {
   return observers != nullptr;
 }

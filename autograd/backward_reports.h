@@ -30,6 +30,11 @@ class BackwardObserver {
 /// exception, then without being called). Throws AutogradError outside a backward.
 void queue_backward_end(std::function<void()> callback);
 
+/// Whether a backward of this thread is running: what runs forward then is a recomputation.
+bool backward_is_running();
+/// Whether one runs inside another.
+bool backward_is_nested();
+
 bool backward_is_observed();
 void notify_backward_start(std::span<const Variable> leaves);
 

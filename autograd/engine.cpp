@@ -192,7 +192,9 @@ void Engine::run_rule(State& state) {
     LeafNode* const leaf = target.node->as_leaf();
     if (!reached || !leaf || !leaf->leaf) continue;
     entries[i].leaf_dtype = leaf->leaf->grad_dtype;
-    if (direct(target)) entries[i].buffer = accumulation_buffer(*leaf->leaf);
+    if (!direct(target)) continue;
+    entries[i].buffer = accumulation_buffer(*leaf->leaf);
+    entries[i].home = gradient_home(*leaf->leaf);
   }
   if (!any_wanted) return;
 

@@ -44,6 +44,7 @@ class Wanted {
     bool wanted = false;
     bool accumulated = false;
     const Tensor* buffer = nullptr;
+    const Tensor* home = nullptr;
     std::optional<DType> leaf_dtype;
   };
   explicit Wanted(InlineVector<Entry, 3>& entries) : entries_(&entries) {}
@@ -52,6 +53,9 @@ class Wanted {
   /// The gradient buffer of the leaf at `input` when its gradient may be added there (C += A B, beta = 1);
   /// else null. A rule that did so calls `mark_accumulated(input)` and returns an undefined gradient for it.
   const Tensor* buffer(size_t input) const { return (*entries_)[input].buffer; }
+  /// Where the first gradient of the leaf at `input` belongs: a rule may write it there, over whatever is
+  /// there, and return it; else null. There is never a buffer too.
+  const Tensor* home(size_t input) const { return (*entries_)[input].home; }
   /// The dtype that the gradient of `input` is kept in: its leaf's, or `own` where it is not a leaf. A rule
   /// that sums many numbers into one (a weight's gradient) gives them in this dtype, unrounded on the way.
   DType dtype(size_t input, DType own) const { return (*entries_)[input].leaf_dtype.value_or(own); }

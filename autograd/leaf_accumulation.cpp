@@ -8,6 +8,10 @@
 namespace tessera {
 namespace {
 
+bool is_same_place(const Tensor& a, const Tensor& b) {
+  return a.shares_storage(b) && a.offset() == b.offset() && a.dtype() == b.dtype();
+}
+
 /// Whether the handle is the only way to these numbers.
 bool is_sole_owner(const Variable& x) {
   return x.impl()->use_count() == 1 && x.value().storage()->use_count() == 1 && x.value().is_contiguous();
@@ -18,6 +22,10 @@ bool is_sole_owner(const Variable& x) {
 const Tensor* accumulation_buffer(const VariableImpl& leaf) {
   if (!leaf.gradient || leaf.gradient->requires_grad) return nullptr;
   return &leaf.gradient->value;
+}
+
+const Tensor* gradient_home(const VariableImpl& leaf) {
+  return leaf.gradient || !leaf.gradient_home.defined() ? nullptr : &leaf.gradient_home;
 }
 
 void add_to_leaf(VariableImpl& leaf, Variable gradient, bool create_graph) {
@@ -36,6 +44,13 @@ void add_to_leaf(VariableImpl& leaf, Variable gradient, bool create_graph) {
       ops::add_(leaf.gradient->value, gradient.value());
     else
       ops::add_(leaf.gradient->value, ops::cast(gradient.value(), leaf.grad_dtype));
+    return;
+  }
+  if (const Tensor* home = gradient_home(leaf)) {
+    // A rule that knew the home has written there already.
+    if (!is_same_place(gradient.value(), *home))
+      home->copy_from(ops::cast(gradient.value(), leaf.grad_dtype));
+    leaf.gradient = Variable(*home).impl();
     return;
   }
   if (gradient.dtype() != leaf.grad_dtype) gradient = Variable(ops::cast(gradient.value(), leaf.grad_dtype));

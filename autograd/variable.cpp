@@ -71,6 +71,16 @@ void Variable::set_grad(const Variable& gradient) const {
   impl_->gradient = gradient.impl();
 }
 
+void Variable::set_gradient_home(const Tensor& home) const {
+  if (home.defined()) {
+    require<ShapeError>(home.shape() == shape(), "set_gradient_home: expected shape ", shape(), ", got ",
+                        home.shape(), name().empty() ? "" : " for '" + name() + "'");
+    require<DTypeError>(home.dtype() == grad_dtype(), "set_gradient_home: expected ", grad_dtype(), ", got ",
+                        home.dtype(), name().empty() ? "" : " for '" + name() + "'");
+  }
+  impl_->gradient_home = home;
+}
+
 void Variable::set_grad_dtype(DType dtype) const {
   require<DTypeError>(is_floating(dtype), "set_grad_dtype: expected a floating dtype, got ", dtype);
   impl_->grad_dtype = dtype;

@@ -59,6 +59,7 @@ struct VariableImpl : RefCounted<VariableImpl> {
   bool is_leaf = true;
   DType grad_dtype = f32;
   intrusive_ptr<VariableImpl> gradient;
+  Tensor gradient_home;              // where a first gradient is put; undefined: wherever it was computed
   intrusive_ptr<VariableImpl> base;  // what this is a view of
   int live_views = 0;
   std::string name;
@@ -119,6 +120,10 @@ class Variable {
   /// Sets it: a buffer into which gradients are added in place, or undefined to start afresh. Throws
   /// ShapeError, or DTypeError when it is not `grad_dtype()`.
   void set_grad(const Variable& gradient) const;
+  /// Where a leaf's gradient lives: the first one after `set_grad({})` is written there, over whatever the
+  /// numbers were, later ones are added. Sharding lays the gradients of many leaves into one array so.
+  /// Undefined: wherever the first gradient was computed. Throws as `set_grad`.
+  void set_gradient_home(const Tensor& home) const;
   /// The dtype in which a leaf's gradient is accumulated (its own by default; f32 under bf16 parameters).
   DType grad_dtype() const { return impl_->grad_dtype; }
   void set_grad_dtype(DType dtype) const;

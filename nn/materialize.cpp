@@ -22,6 +22,7 @@ std::unordered_map<const VariableImpl*, const init::Program*> recorded_programs(
 void materialize(Module& module, Device device, uint64_t seed) {
   if (device.is_meta()) return;
   CategoryScope category(MemoryCategory::parameter);
+  if (ParameterStore* store = module.store()) store->materialize(device, seed);  // what is left is done here
   const auto programs = recorded_programs(module);
   module.for_each([&](Module& part) {
     for (Module::Slot& slot : part.slots()) {

@@ -46,6 +46,12 @@ Module& Module::at(const std::string& path) {
   return *module;
 }
 
+ParameterStore* Module::store() const {
+  for (const Module* module = this; module; module = module->parent_)
+    if (module->store_) return module->store_.get();
+  return nullptr;
+}
+
 void Module::for_each(const std::function<void(Module&)>& visit) {
   visit(*this);
   for (Child& child : children_) child.module->for_each(visit);
@@ -63,14 +69,29 @@ void visit_slots(const Module& module, const std::string& prefix,
 
 }  // namespace
 
-ParameterList Module::parameters() const {
-  ParameterList list;
+namespace {
+
+/// Each once, by identity; whoever holds their numbers.
+std::vector<NamedParameter> declared_parameters(const Module& module) {
+  std::vector<NamedParameter> list;
   std::unordered_set<const VariableImpl*> seen;
-  visit_slots(*this, "", [&](const std::string& name, const Slot& slot) {
+  visit_slots(module, "", [&](const std::string& name, const Module::Slot& slot) {
     if (!slot.is_buffer && seen.insert(slot.variable.impl().get()).second)
       list.push_back({name, slot.variable, slot.master});
   });
   return list;
+}
+
+void require_whole(const Module& module, const char* what) {
+  require<ConfigError>(!module.store(), what, ": the parameters of ", module.kind(), " '", module.full_name(),
+                       "' are sharded; do it before they are");
+}
+
+}  // namespace
+
+ParameterList Module::parameters() const {
+  if (ParameterStore* holder = store()) return holder->parameters(*this);
+  return ParameterList(declared_parameters(*this));
 }
 
 std::vector<NamedParameter> Module::buffers() const {
@@ -83,7 +104,10 @@ std::vector<NamedParameter> Module::buffers() const {
 
 StateDict Module::state_dict() const {
   StateDict state;
-  for (const NamedParameter& parameter : parameters()) state.push_back({parameter.name, parameter.numbers()});
+  ParameterStore* holder = store();
+  for (const NamedParameter& parameter : declared_parameters(*this))
+    state.push_back({parameter.name, holder ? holder->whole_numbers(parameter.name, parameter.variable)
+                                            : parameter.numbers()});
   visit_slots(*this, "", [&](const std::string& name, const Slot& slot) {
     if (slot.is_buffer && slot.persistent) state.push_back({name, slot.variable.value()});
   });
@@ -126,6 +150,7 @@ void Module::train(bool training) {
 }
 
 void Module::set_requires_grad(bool requires_grad) {
+  require_whole(*this, "set_requires_grad");
   for (const NamedParameter& parameter : parameters()) parameter.variable.set_requires_grad(requires_grad);
 }
 
@@ -143,6 +168,7 @@ void convert(const NamedParameter& parameter, Device device, DType dtype) {
 }  // namespace
 
 void Module::to(Device device) {
+  require_whole(*this, "to");
   for (const NamedParameter& parameter : parameters()) {
     convert(parameter, device, parameter.variable.dtype());
     if (parameter.master.defined()) set_master(*this, parameter.variable, parameter.master.to(device));
@@ -151,6 +177,7 @@ void Module::to(Device device) {
 }
 
 void Module::to(DType dtype) {
+  require_whole(*this, "to");
   require<DTypeError>(is_floating(dtype), "to: expected a floating dtype for ", kind(), ", got ", dtype);
   for (const NamedParameter& parameter : parameters())
     if (is_floating(parameter.variable.dtype())) {

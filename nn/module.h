@@ -29,6 +29,20 @@ using ForwardHook = std::function<void(Module& module, std::span<Variable* const
 /// Sees gradients, one per Variable, undefined where none flows, and may replace them.
 using BackwardHook = std::function<void(Module& module, std::vector<Variable>& gradients)>;
 
+/// Holds the numbers of a module's parameters in the module's place, when they are cut over ranks. What a
+/// module says of its parameters it then asks here.
+class ParameterStore {
+ public:
+  virtual ~ParameterStore() = default;
+  /// This rank's part of each parameter from `module` down, by names relative to it.
+  virtual ParameterList parameters(const Module& module) = 0;
+  /// Gives every parameter its bytes, and the numbers of its recorded program.
+  virtual void materialize(Device device, uint64_t seed) = 0;
+  /// The whole numbers of a parameter, for state dicts. Throws ConfigError, naming it, unless they were
+  /// gathered.
+  virtual Tensor whole_numbers(const std::string& name, const Variable& parameter) = 0;
+};
+
 /// A part of a model: named parameters, buffers and child modules, in order of declaration. Born on meta: a
 /// parameter is a shape and the program of its first numbers until `nn::materialize` replays it. Neither
 /// copied nor moved; children and parameters have stable addresses. Derive from nn::Layer to get a call that
@@ -70,10 +84,16 @@ class Module {
   /// The module at a path such as "blocks.3.mlp". Throws ValueError naming what is there instead.
   Module& at(const std::string& path);
 
+  /// Who holds the parameters of this module and of what is below it; null: they do themselves. Found at the
+  /// module itself or the nearest one above it.
+  ParameterStore* store() const;
+  void set_store(std::shared_ptr<ParameterStore> store) { store_ = std::move(store); }
+
   /// Calls `visit(module)` for this module and everything below it, parents first, in order of declaration.
   void for_each(const std::function<void(Module&)>& visit);
 
-  /// All parameters from here down, each once by identity under its first name (relative to this module).
+  /// All parameters from here down, each once by identity under its first name (relative to this module); of
+  /// a sharded module this rank's parts of them.
   ParameterList parameters() const;
   /// All buffers from here down.
   std::vector<NamedParameter> buffers() const;
@@ -149,6 +169,7 @@ class Module {
   std::deque<Slot> slots_;  // a deque: `Variable&` members of layers point into it
   std::vector<Child> children_;
   std::shared_ptr<Hooks> hooks_;
+  std::shared_ptr<ParameterStore> store_;  // destroyed first: it refers to the module's parts
 };
 
 }  // namespace tessera::nn

@@ -59,11 +59,15 @@ void fused_backward(Activation f, const Saved& s, const Tensor& dy, const Wanted
   if (wanted[1]) {
     const Tensor* buffer = wanted.buffer(1);
     if (buffer && !(buffer->is_contiguous() && writes(weight, buffer->dtype()))) buffer = nullptr;
+    const Tensor* home = wanted.home(1);
+    if (home && !(home->is_contiguous() && writes(weight, home->dtype()))) home = nullptr;
     const DType kept = wanted.dtype(1, weight.dtype());
     out.add_to_weight = buffer != nullptr;
-    out.weight =
-        buffer ? *buffer
-               : Tensor::empty(weight.shape(), writes(weight, kept) ? kept : weight.dtype(), weight.device());
+    if (buffer || home)
+      out.weight = buffer ? *buffer : *home;
+    else
+      out.weight =
+          Tensor::empty(weight.shape(), writes(weight, kept) ? kept : weight.dtype(), weight.device());
   }
   if (wanted[0])
     out.x = is_only_handle(x) && ops::activation_linear_overwrites(x, weight, out.weight)

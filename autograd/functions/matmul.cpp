@@ -24,6 +24,12 @@ Variable rows_of(const Variable& x) {
 /// gradient dtype: f32 sums of bf16 products are not rounded on the way.
 Variable weight_gradient(const Variable& a, const Variable& b, size_t input, const Wanted& wanted) {
   const Tensor* buffer = wanted.buffer(input);
+  if (const Tensor* home = wanted.home(input);
+      home && !grad_mode() && home->is_contiguous() &&
+      (home->dtype() == a.dtype() || (home->dtype() == f32 && size_of(a.dtype()) == 2))) {
+    ops::matmul_out(*home, a.value().transpose(0, 1), b.value());
+    return *home;
+  }
   if (!buffer && !grad_mode() && wanted.dtype(input, a.dtype()) == f32 && size_of(a.dtype()) == 2) {
     const Tensor wide = Tensor::empty({a.size(1), b.size(1)}, f32, a.device());
     ops::matmul_out(wide, a.value().transpose(0, 1), b.value());

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dist/fsdp/policy.h"
+#include "nn/module.h"
+
+namespace tessera::dist {
+
+/// A parameter as its unit knows it.
+struct UnitParameter {
+  Variable variable;
+  std::string name;                        ///< its first full name, relative to the root
+  std::string key_name;                    ///< the same in the whole model: the key of its first numbers
+  const init::Program* program = nullptr;  ///< null where none was declared
+};
+
+/// A unit before its parameters are laid out.
+struct UnitPlan {
+  nn::Module* module = nullptr;
+  std::string name;  ///< "blocks.3"; "root"
+  std::vector<UnitParameter> parameters;
+};
+
+/// The units of `root`, itself first, the others in order of declaration, and which parameters each holds, in
+/// module order: those below its module and below no other unit's. A parameter that several units name
+/// belongs to their lowest common ancestor. Modules in `ignored`, and what is below them, keep theirs. Throws
+/// ValueError for an ignored module that is not below the root.
+std::vector<UnitPlan> assign_parameters(nn::Module& root, const UnitPolicy& policy,
+                                        std::span<nn::Module* const> ignored = {});
+
+}  // namespace tessera::dist

@@ -1,0 +1,71 @@
+#include "dist/fsdp/buckets.h"
+
+namespace tessera::dist {
+
+Buckets::Buckets(std::vector<FlatParameter*> flats, std::shared_ptr<Communicator> group, int64_t bucket_bytes)
+    : flats_(std::move(flats)), group_(std::move(group)) {
+  int64_t end = 0;
+  for (const FlatParameter* flat : flats_) end += flat->layout().numel();
+  Bucket bucket{.end = end};
+  const auto close = [&](int64_t begin) {
+    bucket.begin = begin;
+    for (const Member& member : bucket.members)
+      bucket_of_[member.flat->parameters()[member.index].variable.impl().get()] = buckets_.size();
+    buckets_.push_back(std::exchange(bucket, Bucket{.end = begin}));
+  };
+  for (size_t f = flats_.size(); f-- > 0;) {
+    FlatParameter& flat = *flats_[f];
+    const int64_t first = end -= flat.layout().numel();
+    for (size_t i = flat.parameters().size(); i-- > 0;) {
+      bucket.members.push_back({&flat, i});
+      const int64_t begin = first + flat.layout().offset(i);
+      if ((bucket.end - begin) * size_of(flat.gradient_dtype()) >= bucket_bytes) close(begin);
+    }
+  }
+  if (!bucket.members.empty()) close(0);
+}
+
+void Buckets::allocate() {
+  if (flats_.empty()) return;
+  int64_t numel = 0;
+  for (const FlatParameter* flat : flats_) numel += flat->layout().numel();
+  const CategoryScope category(MemoryCategory::gradient);
+  gradients_ = group_->empty({numel}, flats_.front()->gradient_dtype());
+  gradients_.storage()->set_label("the gradients of all units");
+  gradients_.storage()->release();
+  int64_t offset = 0;
+  for (FlatParameter* flat : flats_) {
+    flat->set_gradient_memory(gradients_.narrow(0, offset, flat->layout().numel()));
+    offset += flat->layout().numel();
+  }
+}
+
+void Buckets::begin(std::span<const Variable> leaves) {
+  for (FlatParameter* flat : flats_) flat->prepare_gradient();
+  for (Bucket& bucket : buckets_) bucket.pending = 0;
+  for (const Variable& leaf : leaves)
+    if (const auto found = bucket_of_.find(leaf.impl().get()); found != bucket_of_.end())
+      ++buckets_[found->second].pending;
+  started_ = 0;
+}
+
+void Buckets::finish_leaf(const VariableImpl* leaf) {
+  const auto found = bucket_of_.find(leaf);
+  if (found != bucket_of_.end() && --buckets_[found->second].pending == 0) start_complete();
+}
+
+void Buckets::start_complete() {
+  for (; started_ < buckets_.size() && buckets_[started_].pending == 0; ++started_) {
+    Bucket& bucket = buckets_[started_];
+    for (const Member& member : bucket.members) member.flat->collect_gradient(member.index);
+    bucket.work = group_->all_reduce(gradients_.narrow(0, bucket.begin, bucket.end - bucket.begin),
+                                     Reduction::avg, {.unit = "bucket", .traffic = Traffic::gradients});
+  }
+}
+
+void Buckets::finish() {
+  start_complete();
+  for (Bucket& bucket : buckets_) bucket.work.wait();
+}
+
+}  // namespace tessera::dist

@@ -1,0 +1,304 @@
+// When each verb of a unit is called. Forward: gather, compute, free. Backward: gather, compute, free,
+// reduce, while the next unit is gathered ahead and the last one's gradients travel.
+
+#include "dist/fsdp/engine.h"
+
+#include <algorithm>
+
+#include "autograd/functions/cast.h"
+#include "autograd/grad_mode.h"
+#include "tensor/ops/cast.h"
+
+namespace tessera::dist {
+namespace {
+
+void cast_floating(std::span<Variable* const> variables, DType dtype) {
+  for (Variable* variable : variables)
+    if (variable->defined() && is_floating(variable->dtype()) && variable->dtype() != dtype)
+      *variable = cast(*variable, dtype);
+}
+
+}  // namespace
+
+Sharding::Engine::Engine(nn::Module& root, ShardOptions options) : root_(root), options_(std::move(options)) {
+  check(options_);
+  const Mesh& mesh = options_.mesh;
+  const bool replicated = mesh.has("replica") && mesh.size("replica") > 1;
+  flat_.traits = traits_of(options_.strategy);
+  flat_.shard_group = mesh.group("shard");
+  if (replicated) flat_.replica_group = mesh.group("replica");
+  everyone_ = replicated ? mesh.group(std::vector<std::string>{"replica", "shard"}) : flat_.shard_group;
+  flat_.alignment = options_.alignment;
+  std::vector<UnitPlan> plans = assign_parameters(root, options_.units, options_.ignored);
+  for (UnitPlan& plan : plans) {
+    FlatOptions flat = flat_;
+    const auto first =
+        std::find_if(plan.parameters.begin(), plan.parameters.end(),
+                     [](const auto& parameter) { return is_floating(parameter.variable.dtype()); });
+    const DType declared = first == plan.parameters.end() ? f32 : first->variable.dtype();
+    flat.compute = options_.precision.compute.value_or(declared);
+    flat.reduce = options_.precision.reduce.value_or(size_of(flat.compute) == 2 ? f32 : flat.compute);
+    require<ConfigError>(flat.compute == declared || (declared == f32 && size_of(flat.compute) == 2),
+                         "shard: parameters of unit '", plan.name, "' are ", declared,
+                         "; they can be computed with as they are, or f32 ones in bf16 or f16, not in ",
+                         flat.compute);
+    units_.push_back(std::make_unique<Unit>(std::move(plan), flat));
+  }
+  for (size_t i = 0; i < units_.size(); ++i)
+    for (const auto& flat : units_[i]->flats())
+      for (size_t k = 0; k < flat->parameters().size(); ++k) {
+        const VariableImpl* variable = flat->parameters()[k].variable.impl().get();
+        places_[variable] = {flat.get(), k};
+        if (flat->is_trainable()) unit_of_[variable] = i;
+      }
+  make_buckets();
+  pending_.resize(units_.size());
+  finished_.resize(units_.size());
+  const auto has_numbers = [](const NamedParameter& parameter) {
+    return !parameter.variable.value().is_meta();
+  };
+  const ParameterList declared = root.parameters();
+  if (std::any_of(declared.begin(), declared.end(), has_numbers)) materialize(cpu(), 0);
+  register_hooks();
+}
+
+Sharding::Engine::~Engine() {
+  for (HookHandle& hook : hooks_) hook.remove();
+}
+
+void Sharding::Engine::check(const ShardOptions& options) {
+  const Mesh& mesh = options.mesh;
+  const StrategyTraits traits = traits_of(options.strategy);
+  const std::string strategy = name_of(options.strategy);
+  require<ConfigError>(mesh.has("shard"), "shard: ", strategy, " needs a mesh with a dimension 'shard'");
+  require<ConfigError>(
+      traits.replicates || mesh.size("replica") == 1 || options.strategy == Strategy::no_shard,
+      "shard: ", strategy, " cuts over all ranks, but the mesh has ", mesh.size("replica"),
+      " replicas: take hybrid_shard or hybrid_shard_zero2, or a mesh of 'shard' alone");
+  require<ConfigError>(options.alignment > 0, "shard: expected a positive alignment, got ",
+                       options.alignment);
+  require<ConfigError>(options.bucket_bytes > 0, "shard: expected positive bucket_bytes, got ",
+                       options.bucket_bytes);
+  require<ConfigError>(!root_.store(), "shard: '", root_.full_name(), "' is sharded already");
+  for (const std::optional<DType>& dtype : {options.precision.compute, options.precision.reduce,
+                                            options.precision.buffer, options.precision.output})
+    require<ConfigError>(!dtype || is_floating(*dtype),
+                         "shard: expected a floating dtype in the precision, got ", dtype.value_or(f32));
+}
+
+void Sharding::Engine::materialize(Device device, uint64_t seed) {
+  if (materialized_) return;
+  if (buckets_) buckets_->allocate();
+  for (const auto& unit : units_) unit->materialize(device, seed);
+  for (const auto& unit : units_)
+    for (const auto& flat : unit->flats())
+      for (size_t i = 0; i < flat->parameters().size(); ++i)
+        places_[flat->local(i).variable.impl().get()] = {flat.get(), i};
+  materialized_ = true;
+}
+
+/// Gradients that are averaged whole, in their own dtype and over one group, go by buckets.
+void Sharding::Engine::make_buckets() {
+  if (options_.strategy != Strategy::no_shard || flat_.replica_group) return;
+  std::vector<FlatParameter*> flats;
+  for (const auto& unit : units_)
+    for (const auto& flat : unit->flats())
+      if (flat->is_trainable()) flats.push_back(flat.get());
+  const auto other = [&](const FlatParameter* flat) {
+    return flat->gradient_dtype() != flats.front()->gradient_dtype() ||
+           flat->reduce_dtype() != flat->gradient_dtype();
+  };
+  if (!std::any_of(flats.begin(), flats.end(), other))
+    buckets_.emplace(std::move(flats), flat_.shard_group, options_.bucket_bytes);
+}
+
+const Sharding::Engine::Place* Sharding::Engine::find(const VariableImpl* variable) const {
+  const auto found = places_.find(variable);
+  return found == places_.end() ? nullptr : &found->second;
+}
+
+void Sharding::Engine::set_whole_numbers(const VariableImpl* variable, Tensor numbers) {
+  if (numbers.defined())
+    whole_numbers_[variable] = std::move(numbers);
+  else
+    whole_numbers_.erase(variable);
+}
+
+const Tensor* Sharding::Engine::whole_numbers(const VariableImpl* variable) const {
+  const auto found = whole_numbers_.find(variable);
+  return found == whole_numbers_.end() ? nullptr : &found->second;
+}
+
+void Sharding::Engine::register_hooks() {
+  for (const auto& owned : units_) {
+    Unit& unit = *owned;
+    nn::Module& module = unit.module();
+    hooks_.push_back(module.register_forward_pre_hook(
+        [this, &unit](nn::Module&, std::span<Variable* const> inputs) { before_forward(unit, inputs); }));
+    hooks_.push_back(module.register_forward_hook(
+        [this, &unit](nn::Module&, std::span<Variable* const> outputs) { after_forward(unit, outputs); }));
+    hooks_.push_back(module.register_backward_pre_hook(
+        [this, &unit](nn::Module&, std::vector<Variable>&) { before_backward(unit); }));
+    for (const auto& flat : unit.flats())
+      for (const UnitParameter& parameter : flat->parameters())
+        if (flat->is_trainable())
+          hooks_.push_back(parameter.variable.register_accumulated_hook(
+              [this](const Variable& leaf) { leaf_finished(leaf.impl().get()); }));
+  }
+  observer_.emplace([this](std::span<const Variable> leaves) { backward_started(leaves); });
+}
+
+// Forward.
+
+void Sharding::Engine::gather(Unit& unit) {
+  require<ConfigError>(materialized_, "unit '", unit.name(),
+                       "' has no numbers yet: call nn::materialize after sharding");
+  unit.unshard();
+  unit.wait();
+}
+
+void Sharding::Engine::before_forward(Unit& unit, std::span<Variable* const> inputs) {
+  if (summoned_) return;
+  everyone_->poll();
+  const bool is_root = &unit == units_.front().get();
+  if (is_root && options_.precision.compute) cast_floating(inputs, *options_.precision.compute);
+  if (backward_is_running()) {  // a recomputation: it ends before this unit's own backward does
+    gather(unit);
+    return;
+  }
+  if (is_root) {
+    std::vector<Unit*> last = std::exchange(order_, {});
+    position_ = 0;
+    if (options_.forward_prefetch) order_ = std::move(last);
+  }
+  gather(unit);
+  if (!options_.forward_prefetch || position_ >= order_.size() || order_[position_] != &unit) {
+    order_.resize(std::min(position_, order_.size()));
+    order_.push_back(&unit);
+  }
+  ++position_;
+  if (options_.forward_prefetch && position_ < order_.size()) order_[position_]->unshard();
+}
+
+void Sharding::Engine::after_forward(Unit& unit, std::span<Variable* const> outputs) {
+  if (summoned_) return;
+  const bool is_root = &unit == units_.front().get();
+  if (is_root && options_.precision.output) cast_floating(outputs, *options_.precision.output);
+  if (backward_is_running() || is_root) return;
+  if (traits().frees_after_forward || !grad_mode()) unit.reshard();
+}
+
+// Backward.
+
+void Sharding::Engine::backward_started(std::span<const Variable> leaves) {
+  if (summoned_ || !materialized_) return;
+  const bool outermost = !backward_is_nested();
+  if (outermost) {
+    std::fill(pending_.begin(), pending_.end(), 0);
+    std::fill(finished_.begin(), finished_.end(), false);
+    position_ = order_.size();
+    agreed_ = false;
+    for (const auto& unit : units_) unit->forget_unfinished();
+    queue_backward_end([this] { backward_ended(); });
+  }
+  for (const Variable& leaf : leaves)
+    if (const auto found = unit_of_.find(leaf.impl().get()); found != unit_of_.end())
+      ++pending_[found->second];
+  if (buckets_ && outermost && reduces_now()) buckets_->begin(leaves);
+  std::vector<int32_t> flags(units_.size());
+  for (size_t i = 0; i < units_.size(); ++i) {
+    flags[i] = pending_[i] > 0 || units_[i]->has_unreduced();
+    if (pending_[i] > 0 && !traits().shards_gradients) units_[i]->prepare_gradients();
+  }
+  if (!outermost || !reduces_now()) return;
+  reached_ = Tensor::from(std::span<const int32_t>(flags), {std::ssize(flags)});
+  agreement_ = everyone_->all_reduce(reached_, Reduction::sum, {.unit = "units reached by backward"});
+}
+
+void Sharding::Engine::agree_on_reached() {
+  if (agreed_) return;
+  agreement_.wait();
+  agreed_ = true;
+}
+
+void Sharding::Engine::before_backward(Unit& unit) {
+  if (summoned_) return;
+  everyone_->poll();
+  gather(unit);
+  unit.prepare_gradients();
+  if (options_.backward_prefetch == BackwardPrefetch::pre) prefetch_backward(unit);
+}
+
+void Sharding::Engine::prefetch_backward(const Unit& unit) {
+  for (size_t i = std::min(position_, order_.size()); i-- > 0;) {
+    if (order_[i] != &unit) continue;
+    position_ = i;
+    if (i > 0 && order_[i - 1] != &unit) order_[i - 1]->unshard();
+    return;
+  }
+}
+
+void Sharding::Engine::leaf_finished(const VariableImpl* leaf) {
+  const auto found = unit_of_.find(leaf);
+  if (summoned_ || found == unit_of_.end()) return;
+  if (buckets_ && reduces_now()) buckets_->finish_leaf(leaf);
+  if (--pending_[found->second] > 0) return;
+  unit_finished(found->second);
+}
+
+void Sharding::Engine::unit_finished(size_t index) {
+  Unit& unit = *units_[index];
+  everyone_->poll();
+  finished_[index] = true;
+  unit.mark_unreduced();
+  if (!keeps_gathered()) unit.reshard();
+  if (options_.backward_prefetch == BackwardPrefetch::post) prefetch_backward(unit);
+  if (!reduces_now() || buckets_ || options_.strategy == Strategy::shard_optim) return;
+  agree_on_reached();
+  // What some ranks alone reached is reduced at the end, in the order of the units: the same on all.
+  if (reached_.data<int32_t>()[index] == everyone_->size()) start_reduce(unit);
+}
+
+void Sharding::Engine::start_reduce(Unit& unit) {
+  // While one unit's gradients travel, another's are computed: no third one's are held.
+  if (traits().shards_gradients) finish_reductions();
+  unit.reduce();
+  reducing_.push_back(&unit);
+}
+
+void Sharding::Engine::finish_reductions() {
+  for (Unit* unit : reducing_) unit->finish_reduce();
+  reducing_.clear();
+}
+
+/// Reduces what backward's own moments left: units that some ranks alone reached, gradients that wait from
+/// earlier micro-batches, all of shard_optim's.
+void Sharding::Engine::reduce_rest() {
+  if (buckets_) buckets_->finish();
+  agree_on_reached();
+  for (size_t i = 0; i < units_.size(); ++i) {
+    const int32_t ranks = reached_.data<int32_t>()[i];
+    if (buckets_) {
+      for (const auto& flat : units_[i]->flats())
+        if (flat->is_trainable()) flat->accept_averaged(ranks > 0);
+      continue;
+    }
+    if (ranks == 0 || units_[i]->state() == Unit::State::reducing) continue;
+    if (ranks == everyone_->size() && finished_[i] && !units_[i]->has_unreduced()) continue;  // done already
+    start_reduce(*units_[i]);
+  }
+  finish_reductions();
+}
+
+void Sharding::Engine::backward_ended() {
+  if (reduces_now()) reduce_rest();
+  if (!keeps_gathered())
+    for (const auto& unit : units_) unit->reshard();
+  settle();
+}
+
+void Sharding::Engine::settle() {
+  for (const auto& unit : units_) unit->settle();
+}
+
+}  // namespace tessera::dist

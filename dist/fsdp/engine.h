@@ -1,0 +1,104 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "autograd/backward_reports.h"
+#include "dist/fsdp/buckets.h"
+#include "dist/fsdp/shard.h"
+#include "dist/fsdp/unit.h"
+
+namespace tessera::dist {
+
+/// Calls the units' verbs at the right moments of forward and backward: the hooks' side of a Sharding. One
+/// rank's, used by that rank's thread.
+class Sharding::Engine {
+ public:
+  Engine(nn::Module& root, ShardOptions options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const ShardOptions& options() const { return options_; }
+  const StrategyTraits& traits() const { return flat_.traits; }
+  nn::Module& root() const { return root_; }
+  const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
+  /// All ranks that gradients are averaged over.
+  Communicator& everyone() const { return *everyone_; }
+  Communicator& shard_group() const { return *flat_.shard_group; }
+  Communicator* replica_group() const { return flat_.replica_group.get(); }
+  bool is_materialized() const { return materialized_; }
+  void materialize(Device device, uint64_t seed);
+
+  /// Where a parameter of a module, or a local part of one, lies; null for one that is not sharded.
+  struct Place {
+    FlatParameter* flat = nullptr;
+    size_t index = 0;
+  };
+  const Place* find(const VariableImpl* variable) const;
+
+  /// Hooks do nothing while set: the parameters are whole.
+  void set_summoned(bool summoned) { summoned_ = summoned; }
+  bool is_summoned() const { return summoned_; }
+  void set_whole_numbers(const VariableImpl* variable, Tensor numbers);
+  const Tensor* whole_numbers(const VariableImpl* variable) const;
+
+  /// What the backwards of now are: the last micro-batch of a step, or an earlier one.
+  struct Accumulating {
+    bool open = false;
+    bool communicate = false;
+  };
+  Accumulating accumulating;
+
+  /// Frees what is gathered and waits for what is in flight.
+  void settle();
+
+ private:
+  void check(const ShardOptions& options);
+  void register_hooks();
+  bool reduces_now() const { return !accumulating.open || accumulating.communicate; }
+  bool keeps_gathered() const { return accumulating.open && !traits().frees_after_forward; }
+
+  void before_forward(Unit& unit, std::span<Variable* const> inputs);
+  void after_forward(Unit& unit, std::span<Variable* const> outputs);
+  void before_backward(Unit& unit);
+  void prefetch_backward(const Unit& unit);
+  void backward_started(std::span<const Variable> leaves);
+  void leaf_finished(const VariableImpl* leaf);
+  void unit_finished(size_t index);
+  void start_reduce(Unit& unit);
+  void finish_reductions();
+  void agree_on_reached();
+  void make_buckets();
+  void reduce_rest();
+  void backward_ended();
+  void gather(Unit& unit);
+
+  nn::Module& root_;
+  ShardOptions options_;
+  FlatOptions flat_;
+  std::shared_ptr<Communicator> everyone_;
+  std::vector<std::unique_ptr<Unit>> units_;
+  std::unordered_map<const VariableImpl*, Place> places_;
+  std::unordered_map<const VariableImpl*, size_t> unit_of_;  // of trainable leaves
+  std::unordered_map<const VariableImpl*, Tensor> whole_numbers_;
+  std::vector<HookHandle> hooks_;
+  std::optional<BackwardObserver> observer_;
+  std::optional<Buckets> buckets_;  // no_shard's
+  bool materialized_ = false, summoned_ = false;
+
+  std::vector<Unit*> order_;  // of the last forward, for prefetching
+  size_t position_ = 0;       // in it, of the unit whose forward or backward runs
+  std::vector<Unit*> reducing_;
+  std::vector<int64_t> pending_;  // leaves of each unit that this backward has yet to finish
+  std::vector<bool> finished_;
+  Tensor reached_;  // i32, per unit: by how many ranks
+  Work agreement_;
+  bool agreed_ = false;
+};
+
+}  // namespace tessera::dist

@@ -1,0 +1,332 @@
+#include "dist/fsdp/flat_parameter.h"
+
+#include <algorithm>
+
+#include "dist/fsdp/averaging.h"
+#include "tensor/error.h"
+#include "tensor/ops/binary.h"
+#include "tensor/ops/cast.h"
+
+namespace tessera::dist {
+
+FlatParameter::FlatParameter(std::string unit, std::vector<UnitParameter> parameters,
+                             const FlatOptions& options)
+    : unit_(std::move(unit)), parameters_(std::move(parameters)), options_(options) {
+  std::vector<int64_t> sizes;
+  for (const UnitParameter& parameter : parameters_) sizes.push_back(parameter.variable.numel());
+  layout_ = FlatLayout(sizes, options.shard_group->size(), options.alignment);
+  const Variable& first = parameters_.front().variable;
+  master_ = first.dtype();
+  trainable_ = first.requires_grad();
+  if (!is_floating(master_)) options_.compute = master_;
+  gradient_dtype_ = size_of(options_.compute) == 2 ? f32 : options_.compute;
+}
+
+// Numbers.
+
+void FlatParameter::materialize(Device device, uint64_t seed) {
+  make_numbers(device);
+  fill_numbers(seed);
+  make_views();
+}
+
+void FlatParameter::make_numbers(Device device) {
+  require<DeviceError>(device.is_cpu(), "unit '", unit_, "': sharded parameters live on the CPU, got ",
+                       device);
+  const StrategyTraits& traits = options_.traits;
+  Communicator& group = *options_.shard_group;
+  {
+    const CategoryScope category(traits.shards_parameters ? MemoryCategory::communication
+                                                          : MemoryCategory::parameter);
+    whole_ = group.empty({layout_.numel()}, options_.compute);
+    whole_.storage()->set_label(text("the parameters of unit '", unit_, "'"));
+    if (traits.shards_parameters)
+      whole_.storage()->release();
+    else
+      whole_.zero();
+    gathered_ = !traits.shards_parameters;
+  }
+  if (!traits.shards_parameters && !is_mixed()) {
+    numbers_ = traits.shards_optimizer ? own_part(whole_) : whole_;
+    return;
+  }
+  const CategoryScope category(traits.shards_parameters ? MemoryCategory::parameter
+                                                        : MemoryCategory::optimizer_state);
+  numbers_ = group.empty({traits.shards_optimizer ? layout_.shard_numel() : layout_.numel()}, master_);
+  numbers_.storage()->set_label(text("this rank's shard of unit '", unit_, "'"));
+  numbers_.zero();
+}
+
+/// Elements first, first + 1, ... of parameter i: what it holds already, or what its program gives.
+void FlatParameter::fill_part(size_t i, const Tensor& out, int64_t first, uint64_t seed) const {
+  const UnitParameter& parameter = parameters_[i];
+  const Variable& variable = parameter.variable;
+  if (!variable.value().is_meta()) {
+    out.copy_from(variable.value().reshape({-1}).narrow(0, first, out.numel()));
+    return;
+  }
+  require<ConfigError>(parameter.program, "materialize: '", parameter.name,
+                       "' was declared without an initialiser");
+  const uint64_t key = init::parameter_key(seed, parameter.key_name);
+  if (!parameter.program->needs_whole()) {
+    parameter.program->fill(out, key, variable.shape(), first);
+    return;
+  }
+  const Tensor all = Tensor::empty(variable.shape(), variable.dtype());
+  parameter.program->fill(all, key, variable.shape());
+  out.copy_from(all.view({-1}).narrow(0, first, out.numel()));
+}
+
+void FlatParameter::fill_numbers(uint64_t seed) {
+  const StrategyTraits& traits = options_.traits;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    // Whole ones are filled whole everywhere: nothing need be sent.
+    if (!traits.shards_optimizer || (!traits.shards_parameters && !is_mixed())) {
+      const Tensor& all = traits.shards_optimizer ? whole_ : numbers_;
+      fill_part(i, all.narrow(0, layout_.offset(i), layout_.size(i)), 0, seed);
+      continue;
+    }
+    const FlatLayout::Part part = layout_.part(i, shard());
+    if (part.numel() > 0)
+      fill_part(i, numbers_.narrow(0, layout_.part_offset(i, shard()), part.numel()), part.begin, seed);
+    if (!traits.shards_parameters) {
+      const Tensor all = Tensor::empty({layout_.size(i)}, master_);
+      fill_part(i, all, 0, seed);
+      ops::cast_out(all, whole_.narrow(0, layout_.offset(i), layout_.size(i)));
+    }
+  }
+  if (!traits.shards_optimizer && is_mixed()) ops::cast_out(numbers_, whole_);
+  gathered_version_ = numbers_.version();
+}
+
+void FlatParameter::make_views() {
+  const bool whole = !options_.traits.shards_optimizer;
+  if (trainable_ && !gradient_.defined()) {
+    const CategoryScope category(MemoryCategory::gradient);
+    gradient_ = options_.shard_group->empty({layout_.numel()}, gradient_dtype_);
+    gradient_.storage()->set_label(text("the gradients of unit '", unit_, "'"));
+    gradient_.storage()->release();
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Variable& variable = parameters_[i].variable;
+    const Shape shape = variable.shape();
+    variable.set_value(view_of_parameter(whole_, i));
+    if (trainable_) {
+      variable.set_grad_dtype(gradient_dtype_);
+      variable.set_gradient_home(home(i));
+    }
+    if (whole) {
+      NamedParameter local{parameters_[i].name, variable};
+      if (is_mixed()) local.master = numbers_.narrow(0, layout_.offset(i), layout_.size(i)).view(shape);
+      locals_.push_back(local);
+      continue;
+    }
+    const FlatLayout::Part part = layout_.part(i, shard());
+    const Tensor mine = numbers_.narrow(0, layout_.part_offset(i, shard()), part.numel());
+    locals_.push_back({.name = parameters_[i].name,
+                       .variable = Variable::parameter(mine, trainable_, parameters_[i].name),
+                       .shard = ShardOf{shape, part.begin}});
+  }
+}
+
+Tensor FlatParameter::view_of_parameter(const Tensor& whole, size_t i) const {
+  const Tensor view =
+      whole.narrow(0, layout_.offset(i), layout_.size(i)).view(parameters_[i].variable.shape());
+  // Gathering again changes nothing, an optimizer's step does: the version is the numbers' own.
+  return options_.traits.shards_optimizer || !is_mixed() ? view.with_version_of(numbers_) : view;
+}
+
+Tensor FlatParameter::own_part(const Tensor& whole) const {
+  return whole.narrow(0, shard() * layout_.shard_numel(), layout_.shard_numel());
+}
+
+// Gathering.
+
+bool FlatParameter::is_gathered() const {
+  return gathered_ && gathered_version_ == numbers_.version();
+}
+
+void FlatParameter::start_gather() {
+  if (is_gathered()) return;
+  const StrategyTraits& traits = options_.traits;
+  if (!traits.shards_optimizer) {
+    gathered_ = true;  // the optimizer writes both
+    gathered_version_ = numbers_.version();
+    return;
+  }
+  settle();
+  try {
+    whole_.storage()->refill();
+  } catch (const OutOfMemoryError& error) {
+    throw OutOfMemoryError(text("gathering unit '", unit_, "' takes ", whole_.nbytes(), " bytes on rank ",
+                                shard(), " of '", options_.shard_group->name(), "': ", error.what()));
+  }
+  Tensor input = numbers_;
+  if (is_mixed()) {
+    input = own_part(whole_);
+    ops::cast_out(numbers_, input);
+  }
+  gather_ = options_.shard_group->all_gather(whole_, input, call(Traffic::parameters));
+  gathered_ = true;
+  gathered_version_ = numbers_.version();
+}
+
+void FlatParameter::wait_gather() {
+  gather_.wait_output();
+}
+
+void FlatParameter::release_whole() {
+  if (!options_.traits.shards_parameters || !gathered_) return;
+  gather_.wait_output();
+  if (is_mixed()) settle();  // others read this rank's part out of the whole
+  whole_.storage()->release();
+  gathered_ = false;
+}
+
+void FlatParameter::settle() {
+  gather_.wait();
+}
+
+Tensor FlatParameter::gather_numbers() const {
+  if (!options_.traits.shards_optimizer) return numbers_;
+  const CategoryScope category(MemoryCategory::communication);
+  const Tensor all = options_.shard_group->empty({layout_.numel()}, master_);
+  options_.shard_group->all_gather(all, numbers_, call(Traffic::parameters)).wait();
+  return all;
+}
+
+void FlatParameter::show(const Tensor& whole) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Variable& variable = parameters_[i].variable;
+    const Shape shape = variable.shape();
+    variable.set_value(whole.defined() ? whole.narrow(0, layout_.offset(i), layout_.size(i)).view(shape)
+                                       : view_of_parameter(whole_, i));
+    if (trainable_) variable.set_grad_dtype(gradient_dtype_);
+  }
+}
+
+void FlatParameter::set_numbers(const Tensor& whole) {
+  settle();
+  const Tensor mine = options_.traits.shards_optimizer ? own_part(whole) : whole;
+  if (!mine.shares_storage(numbers_)) numbers_.copy_from(mine);
+  if (!options_.traits.shards_optimizer && is_mixed()) ops::cast_out(numbers_, whole_);
+  numbers_.bump_version();
+}
+
+// Gradients.
+
+Tensor FlatParameter::home(size_t i) const {
+  return gradient_.narrow(0, layout_.offset(i), layout_.size(i)).view(parameters_[i].variable.shape());
+}
+
+void FlatParameter::prepare_gradient() {
+  if (!trainable_ || prepared_) return;
+  prepared_ = true;
+  const auto kept = [](const NamedParameter& local) { return local.variable.grad().defined(); };
+  has_reduced_ = has_reduced_ && std::any_of(locals_.begin(), locals_.end(), kept);
+  if (has_reduced_ && reduced_.shares_storage(gradient_)) keep_reduced_apart();
+  for (const UnitParameter& parameter : parameters_) parameter.variable.set_grad({});
+  gradient_.storage()->refill();
+  for (const FlatLayout::Part& gap : layout_.padding()) gradient_.narrow(0, gap.begin, gap.numel()).zero();
+}
+
+/// What earlier reductions left lies where the next backward writes: it moves.
+void FlatParameter::keep_reduced_apart() {
+  const CategoryScope category(MemoryCategory::gradient);
+  reduced_ = reduced_.clone();
+  if (options_.traits.shards_optimizer) publish();
+}
+
+void FlatParameter::collect_gradient(size_t i) {
+  const Variable& variable = parameters_[i].variable;
+  const Variable gradient = variable.grad();
+  const Tensor place = home(i);
+  if (!gradient.defined())
+    place.zero();
+  else if (gradient.value().raw_data() != place.raw_data())
+    place.copy_from(ops::cast(gradient.value(), gradient_dtype_));
+  variable.set_grad({});
+}
+
+void FlatParameter::accept_averaged(bool reached) {
+  prepared_ = unreduced_ = false;
+  if (reached) add_reduced(gradient_);
+  if (has_reduced_) publish();
+}
+
+void FlatParameter::start_reduce() {
+  prepare_gradient();
+  for (size_t i = 0; i < parameters_.size(); ++i) collect_gradient(i);
+  unreduced_ = false;
+  reducing_ = true;
+  const CategoryScope category(MemoryCategory::communication);
+  Tensor source = gradient_;
+  if (options_.reduce != gradient_dtype_ || needs_predivision(options_.reduce)) {
+    source = options_.shard_group->empty({layout_.numel()}, options_.reduce);
+    divide_before(gradient_, source, ranks_of(options_));
+  }
+  sent_ = source;
+  if (options_.traits.shards_optimizer || options_.replica_group)
+    start_scatter(source);
+  else
+    reduce_ =
+        options_.shard_group->all_reduce(source, reduction_in(options_.reduce), call(Traffic::gradients));
+}
+
+void FlatParameter::start_scatter(const Tensor& source) {
+  // In place where the whole gradient stays; else into the optimizer's gradient at once, if that is empty.
+  received_ = own_part(source);
+  if (options_.traits.shards_gradients && !has_reduced_ && source.shares_storage(gradient_)) {
+    const CategoryScope category(MemoryCategory::gradient);
+    if (!reduced_.defined()) reduced_ = Tensor::empty({layout_.shard_numel()}, gradient_dtype_);
+    received_ = reduced_;
+  }
+  reduce_ = options_.shard_group->reduce_scatter(received_, source, reduction_in(options_.reduce),
+                                                 call(Traffic::gradients));
+}
+
+void FlatParameter::finish_reduce() {
+  if (!reducing_) return;
+  reduce_.wait();
+  const bool whole = !options_.traits.shards_optimizer;
+  if (options_.replica_group && received_.defined())
+    options_.replica_group->all_reduce(received_, reduction_in(options_.reduce), call(Traffic::gradients))
+        .wait();
+  if (options_.replica_group && whole)
+    options_.shard_group->all_gather(sent_, received_, call(Traffic::gradients)).wait();
+  const Tensor& result = whole ? sent_ : received_;
+  divide_after(result, ranks_of(options_));
+  add_reduced(result);
+  sent_ = received_ = Tensor();
+  if (options_.traits.shards_gradients) gradient_.storage()->release();
+  reducing_ = prepared_ = false;
+  publish();
+}
+
+/// The optimizer's gradient becomes, or grows by, what came.
+void FlatParameter::add_reduced(const Tensor& result) {
+  const CategoryScope category(MemoryCategory::gradient);
+  if (has_reduced_) {
+    ops::add_(reduced_, ops::cast(result, gradient_dtype_));
+    return;
+  }
+  has_reduced_ = true;
+  if (options_.traits.shards_gradients) {
+    if (!reduced_.defined()) reduced_ = Tensor::empty({layout_.shard_numel()}, gradient_dtype_);
+  } else {
+    reduced_ = options_.traits.shards_optimizer ? own_part(gradient_) : gradient_;
+  }
+  if (result.raw_data() != reduced_.raw_data()) ops::cast_out(result, reduced_);
+}
+
+/// Gives the optimizer its views.
+void FlatParameter::publish() {
+  for (size_t i = 0; i < locals_.size(); ++i) {
+    const NamedParameter& local = locals_[i];
+    const bool whole = !options_.traits.shards_optimizer;
+    const int64_t offset = whole ? layout_.offset(i) : layout_.part_offset(i, shard());
+    local.variable.set_grad(reduced_.narrow(0, offset, local.variable.numel()).view(local.variable.shape()));
+  }
+}
+
+}  // namespace tessera::dist

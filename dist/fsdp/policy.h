@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "nn/module.h"
+
+namespace tessera::dist {
+
+/// Decides which modules below a root are units: what is gathered, freed and reduced as one. The root always
+/// is one, for what no other unit holds.
+///
+///     dist::every<models::Block>()                       // by type
+///     dist::min_num_params(1'000'000)                    // by size
+///     dist::units_where([](const nn::Module& m) { ... }) // by predicate
+///     dist::units_named({"blocks.0", "blocks.1"})        // by hand
+class UnitPolicy {
+ public:
+  /// The chosen modules below `root`, parents first, in order of declaration; without `root` itself.
+  using Choose = std::function<std::vector<nn::Module*>(nn::Module& root)>;
+
+  /// The root alone.
+  UnitPolicy() = default;
+  UnitPolicy(std::string description, Choose choose)
+      : description_(std::move(description)), choose_(std::move(choose)) {}
+
+  std::vector<nn::Module*> choose(nn::Module& root) const {
+    return choose_ ? choose_(root) : std::vector<nn::Module*>();
+  }
+  /// "every Block", "at least 1000000 parameters", "the whole model".
+  const std::string& description() const { return description_; }
+
+ private:
+  std::string description_ = "the whole model";
+  Choose choose_;
+};
+
+/// Every module for which `predicate` holds.
+UnitPolicy units_where(std::function<bool(const nn::Module&)> predicate,
+                       std::string description = "by a predicate");
+/// Modules at these paths below the root ("blocks.3"). Choosing throws ValueError for one that is not there.
+UnitPolicy units_named(std::vector<std::string> paths);
+/// The smallest modules of at least `numel` parameters, each counted without the units below it, as PyTorch's
+/// size_based_auto_wrap_policy does. Throws ConfigError unless numel is positive.
+UnitPolicy min_num_params(int64_t numel);
+/// Every module of a type.
+template <class M>
+UnitPolicy every() {
+  return units_where([](const nn::Module& module) { return dynamic_cast<const M*>(&module) != nullptr; },
+                     "every module of a type");
+}
+/// Every direct child of the lists of layers (ModuleList, Sequential): a model's blocks, whatever they are.
+UnitPolicy every_block();
+
+}  // namespace tessera::dist

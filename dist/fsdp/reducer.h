@@ -1,0 +1,23 @@
+#pragma once
+
+#include "autograd/parameter_list.h"
+#include "dist/fsdp/engine.h"
+
+namespace tessera::dist {
+
+/// Norms over shards. Every strategy sums over the same pieces, each parameter's part in each shard of the
+/// mesh, and adds them in the same order: shard by shard, parameter by parameter. So the norm has the same
+/// bits under all of them.
+class ShardReducer final : public ParameterReducer {
+ public:
+  explicit ShardReducer(const Sharding::Engine& engine) : engine_(engine) {}
+  double power_sum(const ParameterList& list, double p) override;
+  double largest(double value) override;
+  int rank() const override;
+
+ private:
+  std::vector<double> all_pieces(const ParameterList& list, double p) const;
+  const Sharding::Engine& engine_;
+};
+
+}  // namespace tessera::dist

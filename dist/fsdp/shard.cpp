@@ -1,0 +1,102 @@
+#include "dist/fsdp/shard.h"
+
+#include <unordered_set>
+
+#include "dist/fsdp/engine.h"
+#include "dist/fsdp/reducer.h"
+#include "tensor/ops/cast.h"
+
+namespace tessera::dist {
+namespace {
+
+void cast_buffers(nn::Module& root, const Precision& precision) {
+  const std::optional<DType> dtype = precision.buffer ? precision.buffer : precision.compute;
+  if (!dtype) return;
+  const CategoryScope category(MemoryCategory::parameter);
+  for (const NamedParameter& buffer : root.buffers())
+    if (is_floating(buffer.variable.dtype()))
+      buffer.variable.set_value(ops::cast(buffer.variable.value(), *dtype));
+}
+
+/// The parameters from `module` down in order of declaration, each once.
+void collect(const nn::Module& module, const std::string& prefix, const Sharding::Engine& engine,
+             std::unordered_set<const VariableImpl*>& seen, ParameterList& list) {
+  for (const nn::Module::Slot& slot : module.slots()) {
+    if (slot.is_buffer || !seen.insert(slot.variable.impl().get()).second) continue;
+    const Sharding::Engine::Place* place = engine.find(slot.variable.impl().get());
+    NamedParameter parameter{.name = "", .variable = slot.variable, .master = slot.master};
+    if (place) parameter = place->flat->local(place->index);
+    parameter.name = prefix + slot.name;
+    list.push_back(std::move(parameter));
+  }
+  for (const nn::Module::Child& child : module.children())
+    collect(*child.module, prefix + child.name + ".", engine, seen, list);
+}
+
+}  // namespace
+
+Sharding::Sharding(nn::Module& root, ShardOptions options)
+    : engine_(std::make_unique<Engine>(root, std::move(options))) {
+  cast_buffers(root, engine_->options().precision);
+}
+Sharding::~Sharding() = default;
+
+const ShardOptions& Sharding::options() const {
+  return engine_->options();
+}
+
+std::span<const std::unique_ptr<Unit>> Sharding::units() const {
+  return engine_->units();
+}
+
+int Sharding::replicas() const {
+  const int across = engine_->replica_group() ? engine_->replica_group()->size() : 1;
+  return engine_->traits().shards_optimizer ? across : across * engine_->shard_group().size();
+}
+
+int Sharding::replica_index() const {
+  const int across = engine_->replica_group() ? engine_->replica_group()->rank() : 0;
+  return engine_->traits().shards_optimizer
+             ? across
+             : across * engine_->shard_group().size() + engine_->shard_group().rank();
+}
+
+ParameterList Sharding::parameters(const nn::Module& module) {
+  require<ConfigError>(engine_->is_materialized(), "parameters: this rank's part of '", module.full_name(),
+                       "' has no numbers yet; call nn::materialize after sharding");
+  ParameterList list;
+  std::unordered_set<const VariableImpl*> seen;
+  collect(module, "", *engine_, seen, list);
+  list.set_reducer(std::make_shared<ShardReducer>(*engine_));
+  return list;
+}
+
+void Sharding::materialize(Device device, uint64_t seed) {
+  engine_->materialize(device, seed);
+}
+
+Tensor Sharding::whole_numbers(const std::string& name, const Variable& parameter) {
+  if (const Tensor* numbers = engine_->whole_numbers(parameter.impl().get())) return *numbers;
+  require<ConfigError>(!engine_->find(parameter.impl().get()), "state_dict: '", name,
+                       "' is sharded; open a dist::SummonFullParams, or save with dist::save_checkpoint");
+  return parameter.value();
+}
+
+Sharding& shard(nn::Module& module, ShardOptions options) {
+  const auto sharding = std::make_shared<Sharding>(module, std::move(options));
+  module.set_store(sharding);
+  return *sharding;
+}
+
+Accumulation::Accumulation(Sharding& sharding, bool communicate)
+    : sharding_(sharding),
+      was_open_(sharding.engine().accumulating.open),
+      did_communicate_(sharding.engine().accumulating.communicate) {
+  sharding.engine().accumulating = {true, communicate};
+}
+
+Accumulation::~Accumulation() {
+  sharding_.engine().accumulating = {was_open_, did_communicate_};
+}
+
+}  // namespace tessera::dist

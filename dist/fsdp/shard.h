@@ -1,0 +1,133 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "dist/fsdp/policy.h"
+#include "dist/fsdp/strategy.h"
+#include "dist/mesh/mesh.h"
+#include "nn/module.h"
+
+namespace tessera::dist {
+
+class Unit;
+
+/// In which dtypes a sharded model computes and communicates. The optimizer's numbers stay as declared (f32).
+struct Precision {
+  std::optional<DType> compute =
+      {};  ///< of gathered parameters and of the root's floating inputs: bf16 or f16
+  std::optional<DType> reduce =
+      {};  ///< in which gradients travel; f32 (or the parameters' dtype) if not said
+  std::optional<DType> buffer = {};  ///< of floating buffers; `compute` if not said
+  std::optional<DType> output = {};  ///< that the root's floating results are cast to
+  /// Gradients stay as they were reduced, in `reduce`, instead of in f32.
+  bool keep_low_precision_grads = false;
+};
+
+/// When backward gathers the next unit's parameters: before this unit's gradients are computed (most
+/// overlap), after (less memory), or when they are needed.
+enum class BackwardPrefetch { pre, post, none };
+
+struct ShardOptions {
+  Mesh mesh;  ///< with a dimension "shard"; "replica" too for hybrid strategies
+  Strategy strategy = Strategy::full_shard;
+  UnitPolicy units = {};
+  Precision precision = {};
+  BackwardPrefetch backward_prefetch = BackwardPrefetch::pre;
+  /// Gathers the next unit of the last forward's order ahead of time.
+  bool forward_prefetch = false;
+  /// At most two gathers in flight.
+  bool limit_all_gathers = true;
+  /// Multiple that parameters and shards are padded to, in elements.
+  int64_t alignment = 16;
+  /// no_shard: gradients are all-reduced in stretches of at least so many bytes, as backward completes them.
+  int64_t bucket_bytes = int64_t{25} << 20;
+  /// Modules whose parameters stay whole and are averaged over no ranks.
+  std::vector<nn::Module*> ignored = {};
+};
+
+/// A model's parameters cut over ranks, and the hooks that gather, free and reduce them. Lives with the
+/// model.
+class Sharding final : public nn::ParameterStore {
+ public:
+  Sharding(nn::Module& root, ShardOptions options);
+  ~Sharding() override;
+  Sharding(const Sharding&) = delete;
+  Sharding& operator=(const Sharding&) = delete;
+
+  const ShardOptions& options() const;
+  /// The root first.
+  std::span<const std::unique_ptr<Unit>> units() const;
+  /// How many ranks hold the same part of each parameter, and this rank's number among them.
+  int replicas() const;
+  int replica_index() const;
+
+  ParameterList parameters(const nn::Module& module) override;
+  void materialize(Device device, uint64_t seed) override;
+  Tensor whole_numbers(const std::string& name, const Variable& parameter) override;
+
+  class Engine;  ///< the hooks' side; dist/fsdp/engine.h
+  Engine& engine() { return *engine_; }
+
+ private:
+  std::unique_ptr<Engine> engine_;
+};
+
+/// Cuts `module`'s parameters over the ranks of a mesh, by one word: the strategy. Applied from outside, to a
+/// model written for one device, before `nn::materialize` (then no rank ever holds a whole unit while it is
+/// initialised) or after. From then on `module.parameters()` lists this rank's parts, so a training loop
+/// reads the same on one rank and on many. All ranks call it alike. Throws ConfigError for a mesh or
+/// precision that does not suit the strategy.
+///
+///     models::Gpt gpt(options);
+///     dist::shard(gpt, {.mesh = mesh, .strategy = dist::Strategy::full_shard, .units =
+///     dist::every<models::Block>()}); nn::materialize(gpt, world.device(), 1337);
+Sharding& shard(nn::Module& module, ShardOptions options);
+
+/// A micro-batch that is not the step's last one, while it lives: what its backwards compute is added to what
+/// comes later. Without `communicate` gradients stay on their rank, whole, until a backward outside
+/// (no_sync): least traffic. With it they are reduced at once and added as shards: least memory.
+class Accumulation {
+ public:
+  Accumulation(Sharding& sharding, bool communicate);
+  ~Accumulation();
+  Accumulation(const Accumulation&) = delete;
+  Accumulation& operator=(const Accumulation&) = delete;
+
+ private:
+  Sharding& sharding_;
+  bool was_open_, did_communicate_;
+};
+
+/// PyTorch's name for accumulation without communication.
+class NoSync : public Accumulation {
+ public:
+  explicit NoSync(Sharding& sharding) : Accumulation(sharding, false) {}
+};
+
+struct SummonOptions {
+  nn::Module* unit = nullptr;  ///< a unit's module; null for all
+  bool write_back = false;     ///< what was changed goes back into the shards
+};
+
+/// While it lives, a model's parameters (or one unit's) are whole, in the dtype of the optimizer's numbers:
+/// to look at, to change, to evaluate or to sample. All ranks open and close it together. Throws ConfigError
+/// when one is open already, or `unit` is none.
+class SummonFullParams {
+ public:
+  explicit SummonFullParams(Sharding& sharding, const SummonOptions& options = {});
+  ~SummonFullParams();
+  SummonFullParams(const SummonFullParams&) = delete;
+  SummonFullParams& operator=(const SummonFullParams&) = delete;
+
+ private:
+  struct Whole;
+  Sharding& sharding_;
+  bool write_back_;
+  std::vector<Whole> wholes_;
+};
+
+}  // namespace tessera::dist

@@ -1,0 +1,97 @@
+#include "dist/fsdp/unit.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace tessera::dist {
+
+Unit::Unit(UnitPlan plan, const FlatOptions& options) : name_(std::move(plan.name)), module_(plan.module) {
+  std::map<std::pair<DType, bool>, std::vector<UnitParameter>> kinds;
+  std::vector<std::pair<DType, bool>> order;
+  for (UnitParameter& parameter : plan.parameters) {
+    const std::pair kind{parameter.variable.dtype(), parameter.variable.requires_grad()};
+    if (!kinds.contains(kind)) order.push_back(kind);
+    kinds[kind].push_back(std::move(parameter));
+  }
+  for (const auto& kind : order)
+    flats_.push_back(std::make_unique<FlatParameter>(name_, std::move(kinds[kind]), options));
+}
+
+bool Unit::is_trainable() const {
+  return std::any_of(flats_.begin(), flats_.end(), [](const auto& flat) { return flat->is_trainable(); });
+}
+
+void Unit::materialize(Device device, uint64_t seed) {
+  for (const auto& flat : flats_) flat->materialize(device, seed);
+  state_ = is_gathered() ? State::unsharded : State::sharded;
+}
+
+bool Unit::is_gathered() const {
+  return std::all_of(flats_.begin(), flats_.end(), [](const auto& flat) { return flat->is_gathered(); });
+}
+
+void Unit::unshard() {
+  if (is_gathered()) return;
+  for (const auto& flat : flats_) flat->start_gather();
+  state_ = State::gathering;
+}
+
+void Unit::wait() {
+  if (state_ == State::unsharded) return;
+  for (const auto& flat : flats_) flat->wait_gather();
+  state_ = State::unsharded;
+}
+
+void Unit::reshard() {
+  for (const auto& flat : flats_) flat->release_whole();
+  if (!is_gathered()) state_ = State::sharded;
+}
+
+void Unit::prepare_gradients() {
+  for (const auto& flat : flats_) flat->prepare_gradient();
+}
+
+void Unit::mark_unreduced() {
+  for (const auto& flat : flats_)
+    if (flat->is_trainable()) flat->mark_unreduced();
+}
+
+bool Unit::has_unreduced() const {
+  return std::any_of(flats_.begin(), flats_.end(), [](const auto& flat) { return flat->has_unreduced(); });
+}
+
+void Unit::reduce() {
+  for (const auto& flat : flats_)
+    if (flat->is_trainable()) flat->start_reduce();
+  reducing_ = true;
+}
+
+void Unit::finish_reduce() {
+  if (!std::exchange(reducing_, false)) return;
+  for (const auto& flat : flats_) flat->finish_reduce();
+}
+
+void Unit::forget_unfinished() {
+  for (const auto& flat : flats_) flat->forget_unfinished();
+}
+
+void Unit::settle() {
+  for (const auto& flat : flats_) flat->settle();
+}
+
+const char* name_of(Unit::State state) {
+  switch (state) {
+    case Unit::State::sharded:
+      return "sharded";
+    case Unit::State::gathering:
+      return "gathering";
+    case Unit::State::unsharded:
+      return "unsharded";
+    case Unit::State::reducing:
+      return "reducing";
+  }
+  return "?";
+}
+
+}  // namespace tessera::dist

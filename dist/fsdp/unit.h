@@ -1,0 +1,68 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dist/fsdp/flat_parameter.h"
+
+namespace tessera::dist {
+
+/// The life of one unit in a step: four verbs and a state.
+///
+///     sharded --unshard--> gathering --wait--> unsharded --reshard--> sharded
+///                                                  \-----reduce-----> reducing --finish_reduce--> sharded
+///
+/// Gradients are reduced while the next unit's are computed, so `reducing` says what its gradients do; its
+/// parameters are freed first.
+class Unit {
+ public:
+  enum class State { sharded, gathering, unsharded, reducing };
+
+  /// Lays out the plan's parameters: trainable and frozen ones, and each dtype, apart.
+  Unit(UnitPlan plan, const FlatOptions& options);
+  Unit(const Unit&) = delete;
+  Unit& operator=(const Unit&) = delete;
+
+  const std::string& name() const { return name_; }
+  nn::Module& module() const { return *module_; }
+  State state() const { return reducing_ ? State::reducing : state_; }
+  const std::vector<std::unique_ptr<FlatParameter>>& flats() const { return flats_; }
+  bool is_trainable() const;
+  void materialize(Device device, uint64_t seed);
+
+  /// Starts to gather the parameters, unless they are there as the shards have them now.
+  void unshard();
+  /// Returns when they are there.
+  void wait();
+  /// Frees them, where the strategy shards parameters.
+  void reshard();
+  /// Starts to average the gradients over the ranks.
+  void reduce();
+  /// Returns when that is done and the optimizer's gradients are there.
+  void finish_reduce();
+
+  /// Whether the parameters are there, as the shards have them now.
+  bool is_gathered() const;
+  /// Readies the memory in which backward adds.
+  void prepare_gradients();
+  /// Forgets gradients that a backward left half-computed when an exception ended it.
+  void forget_unfinished();
+  /// Gradients were added that no other rank has seen.
+  void mark_unreduced();
+  bool has_unreduced() const;
+  /// Returns when no other rank reads this one's numbers any more.
+  void settle();
+
+ private:
+  std::string name_;
+  nn::Module* module_;
+  std::vector<std::unique_ptr<FlatParameter>> flats_;
+  State state_ = State::sharded;  // of the parameters
+  bool reducing_ = false;
+};
+
+/// "sharded", "gathering", "unsharded", "reducing".
+const char* name_of(Unit::State state);
+
+}  // namespace tessera::dist

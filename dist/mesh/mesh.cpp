@@ -1,0 +1,112 @@
+#include "dist/mesh/mesh.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "tensor/error.h"
+
+namespace tessera::dist {
+
+struct Mesh::Groups {
+  std::vector<int> index;  // this rank's, per dimension
+  std::map<std::vector<std::string>, std::shared_ptr<Communicator>> by_dimensions;
+};
+
+namespace {
+
+/// Sizes with the open one (-1) filled in.
+std::vector<MeshDimension> resolve(std::vector<MeshDimension> dimensions, int world) {
+  std::set<std::string> names;
+  int64_t known = 1;
+  MeshDimension* open = nullptr;
+  for (MeshDimension& dimension : dimensions) {
+    require<ConfigError>(!dimension.name.empty() && names.insert(dimension.name).second, "Mesh: the name '",
+                         dimension.name, "' is empty or given twice");
+    require<ConfigError>(dimension.size > 0 || (dimension.size == -1 && !open), "Mesh: dimension '",
+                         dimension.name, "' has size ", dimension.size,
+                         open ? "; only one can be -1" : "; expected a positive one, or -1 for the rest");
+    if (dimension.size == -1)
+      open = &dimension;
+    else
+      known *= dimension.size;
+  }
+  if (open) open->size = static_cast<int>(std::max<int64_t>(world / known, 1));
+  int64_t product = 1;
+  std::string sizes;
+  for (const MeshDimension& dimension : dimensions) {
+    product *= dimension.size;
+    sizes += text(sizes.empty() ? "" : " x ", dimension.name, " ", dimension.size);
+  }
+  require<ConfigError>(product == world, "Mesh: ", sizes, " is ", product, " ranks, but the world has ",
+                       world);
+  return dimensions;
+}
+
+}  // namespace
+
+Mesh::Mesh(World& world) : Mesh(world, {{"shard", world.size()}}) {}
+
+Mesh::Mesh(World& world, std::vector<MeshDimension> dimensions)
+    : world_(&world),
+      dimensions_(resolve(std::move(dimensions), world.size())),
+      groups_(std::make_shared<Groups>()) {
+  groups_->index.resize(dimensions_.size());
+  int rest = world.rank();
+  for (size_t i = dimensions_.size(); i-- > 0; rest /= dimensions_[i].size)
+    groups_->index[i] = rest % dimensions_[i].size;
+  // Every subset of dimensions, in one order on all ranks: groups are made together, here and not at first
+  // use.
+  for (size_t chosen = 1; chosen < (size_t{1} << dimensions_.size()); ++chosen) {
+    std::vector<std::string> names;
+    int color = 0;
+    std::string name;
+    for (size_t i = 0; i < dimensions_.size(); ++i) {
+      if (chosen >> i & 1) {
+        names.push_back(dimensions_[i].name);
+        name += (name.empty() ? "" : "+") + dimensions_[i].name;
+      } else {
+        color = color * dimensions_[i].size + groups_->index[i];
+      }
+    }
+    std::sort(names.begin(), names.end());
+    const bool all = chosen + 1 == size_t{1} << dimensions_.size();
+    groups_->by_dimensions[names] = all && dimensions_.size() > 1
+                                        ? world.shared_communicator()
+                                        : world.communicator().split(color, world.rank(), name);
+  }
+}
+
+bool Mesh::has(const std::string& dimension) const {
+  return std::any_of(dimensions_.begin(), dimensions_.end(),
+                     [&](const MeshDimension& d) { return d.name == dimension; });
+}
+
+int Mesh::size(const std::string& dimension) const {
+  for (const MeshDimension& d : dimensions_)
+    if (d.name == dimension) return d.size;
+  return 1;
+}
+
+int Mesh::index(const std::string& dimension) const {
+  for (size_t i = 0; i < dimensions_.size(); ++i)
+    if (dimensions_[i].name == dimension) return groups_->index[i];
+  return 0;
+}
+
+const std::shared_ptr<Communicator>& Mesh::group(const std::string& dimension) const {
+  return group(std::vector<std::string>{dimension});
+}
+
+const std::shared_ptr<Communicator>& Mesh::group(const std::vector<std::string>& dimensions) const {
+  std::vector<std::string> names = dimensions;
+  std::sort(names.begin(), names.end());
+  const auto found = groups_->by_dimensions.find(names);
+  if (found != groups_->by_dimensions.end()) return found->second;
+  std::string asked, known;
+  for (const std::string& name : dimensions) asked += (asked.empty() ? "" : ", ") + name;
+  for (const MeshDimension& d : dimensions_) known += (known.empty() ? "" : ", ") + d.name;
+  throw ConfigError(text("Mesh: no group along ", asked, "; the dimensions are ", known));
+}
+
+}  // namespace tessera::dist
