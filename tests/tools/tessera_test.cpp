@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "tests/dist/checkpoint_fixture.h"
+#include "tests/dist/state/rank_state.h"
 #include "tools/tessera/doctor.h"
 #include "tools/tessera/text_table.h"
 
@@ -61,6 +62,31 @@ TEST_CASE("tessera checkpoint: inspect, verify and consolidate a run's latest") 
       call("checkpoint consolidate '" + saved + "' --out '" + (folder / "all.safetensors") + "'");
   CHECK(written.status == 0);
   CHECK(same_bits(dist::SafetensorsFile(folder / "all.safetensors").read("fc.weight"), numbered({4, 3}, 7)));
+}
+
+TEST_CASE(
+    "tessera checkpoint: a checkpoint of many ranks is inspected, verified and consolidated like any other") {
+  const TemporaryFolder folder;
+  const std::string saved = save_in_turn(folder / "run", {5, 1}, 2), output = folder / "all.safetensors";
+  const Outcome inspected = call("checkpoint inspect '" + (folder / "run") + "'");
+  CHECK(inspected.status == 0);
+  CHECK(contains(inspected.out, saved + ": 90 elements in the model"));
+  CHECK(contains(inspected.out, "model-rank-4.safetensors"));
+  CHECK(contains(inspected.out, "3 files"));  // fc.weight, of 35 elements in shards of 17
+  CHECK(call("checkpoint verify '" + saved + "'").status == 0);
+  CHECK(call("checkpoint consolidate '" + saved + "' --out '" + output + "'").status == 0);
+  RankState whole({0, 1}, 0);
+  whole.train(0, 2);
+  const dist::SafetensorsFile file(output);
+  for (const dist::TensorPiece& tensor : whole.groups()[0].pieces)
+    CHECK(same_bits(file.read(tensor.name), tensor.tensor));
+  const std::string third = saved + "/optimizer-rank-2.safetensors";
+  std::string bytes = file_bytes(third);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_bytes(third, bytes);
+  const Outcome verified = call("checkpoint verify '" + saved + "'");
+  CHECK(verified.status == 3);
+  CHECK(contains(verified.out, third + ": damaged"));
 }
 
 TEST_CASE("tessera checkpoint: what is refused ends with 3, one line, and writes nothing") {

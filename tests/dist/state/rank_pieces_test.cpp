@@ -11,18 +11,6 @@ using namespace tessera::dist;
 
 namespace {
 
-/// The checkpoint that the ranks of a cut write, one after another.
-std::string save_in_turn(const std::string& root, const Cut& cut, int64_t steps) {
-  CheckpointWriter writer(root, steps);
-  std::vector<std::string> texts;
-  for (int rank = 0; rank < cut.size(); ++rank) {
-    RankState state(cut, rank);
-    state.train(0, steps);
-    texts.push_back(to_text(write_files(writer.folder(), rank, cut.size(), groups_to_write(state.groups()))));
-  }
-  return publish(writer, texts, state_at(steps), {});
-}
-
 const Cut cuts[] = {{0, 1}, {0, 3}, {1, 1}, {2, 1}, {3, 1}, {4, 1},
                     {5, 1}, {8, 1}, {2, 2}, {2, 4}, {4, 2}, {100, 1}};
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dist/state/rank_pieces.h"
+#include "dist/state/rank_save.h"
 #include "optim/adam.h"
 #include "tests/dist/checkpoint_fixture.h"
 
@@ -122,4 +123,17 @@ inline bool agrees_with(const std::vector<tessera::dist::PieceGroup>& pieces, co
       if (!same_bits(piece.tensor.view({piece.tensor.numel()}), part)) return false;
     }
   return true;
+}
+
+/// The checkpoint that the ranks of a cut write after `steps`, one after another.
+inline std::string save_in_turn(const std::string& root, const Cut& cut, int64_t steps) {
+  using namespace tessera::dist;
+  CheckpointWriter writer(root, steps);
+  std::vector<std::string> texts;
+  for (int rank = 0; rank < cut.size(); ++rank) {
+    RankState state(cut, rank);
+    state.train(0, steps);
+    texts.push_back(to_text(write_files(writer.folder(), rank, cut.size(), groups_to_write(state.groups()))));
+  }
+  return publish(writer, texts, state_at(steps), {});
 }
