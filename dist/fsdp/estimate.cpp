@@ -1,0 +1,129 @@
+#include "dist/fsdp/estimate.h"
+
+#include <algorithm>
+#include <map>
+
+#include "dist/fsdp/assignment.h"
+#include "dist/fsdp/layout.h"
+#include "tensor/error.h"
+
+namespace tessera::dist {
+namespace {
+
+/// Trainable and frozen parameters, and each dtype, are laid out apart.
+UnitEstimate measure(const UnitPlan& unit, const EstimateOptions& o) {
+  std::map<std::pair<DType, bool>, std::vector<int64_t>> kinds;
+  UnitEstimate result;
+  result.name = unit.name;
+  for (const UnitParameter& parameter : unit.parameters) {
+    const Variable& variable = parameter.variable;
+    kinds[{variable.dtype(), variable.requires_grad()}].push_back(variable.numel());
+    result.parameters += variable.numel();
+  }
+  for (const auto& [kind, sizes] : kinds) {
+    const FlatLayout layout(sizes, o.shards, o.alignment);
+    result.padded += layout.numel();
+    if (!kind.second) continue;
+    result.padded_trained += layout.numel();
+    const bool is_cut = traits_of(o.strategy).shards_optimizer;
+    for (size_t i = 0; i < sizes.size(); ++i)
+      result.held_trained += is_cut ? layout.part(i, o.shard).numel() : sizes[i];
+  }
+  return result;
+}
+
+struct Sums {
+  int64_t padded = 0, trained = 0, held_trained = 0;
+};
+
+Sums sums_of(const std::vector<UnitEstimate>& units) {
+  Sums sums;
+  for (const UnitEstimate& unit : units) {
+    sums.padded += unit.padded;
+    sums.trained += unit.padded_trained;
+    sums.held_trained += unit.held_trained;
+  }
+  return sums;
+}
+
+/// The root's and the `count` largest others' elements.
+int64_t root_and_largest(const std::vector<UnitEstimate>& units, size_t count,
+                         int64_t UnitEstimate::*elements) {
+  std::vector<int64_t> others;
+  for (size_t i = 1; i < units.size(); ++i) others.push_back(units[i].*elements);
+  std::sort(others.rbegin(), others.rend());
+  int64_t sum = units.front().*elements;
+  for (size_t i = 0; i < std::min(count, others.size()); ++i) sum += others[i];
+  return sum;
+}
+
+constexpr int64_t master_bytes = 4, gradient_bytes = 4;
+
+StateBytes state_of(const Sums& sums, const EstimateOptions& o) {
+  const StrategyTraits traits = traits_of(o.strategy);
+  const auto n = static_cast<int64_t>(o.shards);
+  const int64_t masters = master_bytes * sums.padded / (traits.shards_optimizer ? n : 1);
+  const bool is_mixed = size_of(o.compute) < master_bytes;
+  StateBytes state;
+  state.parameter = traits.shards_parameters ? masters : size_of(o.compute) * sums.padded;
+  state.gradient = gradient_bytes * sums.trained / (traits.shards_gradients ? n : 1);
+  state.optimizer_state = o.optimizer_bytes * sums.held_trained;
+  if (is_mixed && !traits.shards_parameters) state.optimizer_state += masters;
+  return state;
+}
+
+StateBytes running_of(const std::vector<UnitEstimate>& units, const Sums& sums, const EstimateOptions& o) {
+  const StrategyTraits traits = traits_of(o.strategy);
+  StateBytes running;
+  if (traits.shards_parameters) {
+    const size_t gathered = o.backward_prefetch == BackwardPrefetch::none ? 1 : 2;
+    running.communication =
+        size_of(o.compute) *
+        (traits.frees_after_forward ? root_and_largest(units, gathered, &UnitEstimate::padded) : sums.padded);
+  }
+  if (traits.shards_gradients) {
+    const bool whole = o.micro_batches > 1 && !o.accumulate_communication;
+    running.gradient =
+        gradient_bytes * (whole ? sums.trained : root_and_largest(units, 2, &UnitEstimate::padded_trained));
+  }
+  return running;
+}
+
+/// The part of n bytes that a rank of a group sends in an all_gather or a reduce_scatter.
+int64_t sent(int64_t bytes, int ranks) {
+  return bytes / ranks * (ranks - 1);
+}
+
+StepTraffic traffic_of(const std::vector<UnitEstimate>& units, const Sums& sums, const EstimateOptions& o) {
+  const StrategyTraits traits = traits_of(o.strategy);
+  const int64_t reductions = o.accumulate_communication ? o.micro_batches : 1;
+  const int64_t gathered = size_of(o.compute) * sums.padded, reduced = size_of(o.reduce) * sums.trained,
+                root = size_of(o.compute) * units.front().padded;
+  StepTraffic traffic;
+  if (traits.frees_after_forward)
+    traffic.parameters = o.micro_batches * sent(2 * gathered - root, o.shards);
+  else if (traits.shards_optimizer)
+    traffic.parameters = sent(gathered, o.shards);
+  traffic.gradients = reductions * sent((traits.shards_optimizer ? 1 : 2) * reduced, o.shards);
+  if (traits.replicates) traffic.gradients += reductions * 2 * sent(reduced / o.shards, o.replicas);
+  return traffic;
+}
+
+}  // namespace
+
+Estimate estimate(nn::Module& module, const UnitPolicy& units, const EstimateOptions& o) {
+  require<ConfigError>(o.shards >= 1 && o.replicas >= 1, "estimate: ", o.shards, " shards and ", o.replicas,
+                       " replicas, expected at least 1 of each");
+  require<ConfigError>(o.shard >= 0 && o.shard < o.shards, "estimate: shard ", o.shard, " of ", o.shards);
+  require<ConfigError>(o.micro_batches >= 1, "estimate: ", o.micro_batches,
+                       " micro-batches, expected at least 1");
+  Estimate result;
+  for (const UnitPlan& unit : assign_parameters(module, units)) result.units.push_back(measure(unit, o));
+  const Sums sums = sums_of(result.units);
+  result.state = state_of(sums, o);
+  result.running = running_of(result.units, sums, o);
+  result.traffic = traffic_of(result.units, sums, o);
+  return result;
+}
+
+}  // namespace tessera::dist
