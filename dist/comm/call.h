@@ -46,10 +46,14 @@ struct CallHeader {
   Reduction reduction = Reduction::sum;
   DType dtype = f32;
   int root = 0;  ///< a broadcast's
-  std::string unit;
+  std::string unit = {};
 };
 
 /// "all_gather #812 of unit 'blocks.4' (2.4 MB)".
 std::string to_string(const CallHeader& header);
+/// The same with all that ranks must agree on: "all_reduce #3 (400 bytes of f32, sum)".
+std::string describe_call(const CallHeader& header);
+/// Whether two ranks make the same call. The bytes of an all_to_all may differ from rank to rank.
+bool same_call(const CallHeader& a, const CallHeader& b);
 
 }  // namespace tessera::dist

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "dist/comm/call.h"
 #include "dist/comm/errors.h"
@@ -12,11 +15,21 @@
 
 namespace tessera::dist {
 
+/// A call whose arguments were found right: what transports are given.
+struct CheckedCall {
+  CallHeader header;
+  Tensor output, input;                                  ///< undefined where the kind has none
+  std::span<const int64_t> output_counts, input_counts;  ///< of an all_to_all; they end with the start
+  int peer = 0, tag = 0;
+};
+
 /// A group of ranks that call collectives together, as one of them sees it. Every rank of the group makes the
 /// same calls in the same order; each carries a header that is compared before data moves, so that a rank
 /// that takes another branch gets an error naming both sides. Calls return at once: `Work::wait` is where
-/// results are promised. Tensors are contiguous and on the CPU; they must live until the call is waited for.
-/// A communicator belongs to one rank; its members are called by that rank's thread alone.
+/// results are promised. Tensors are contiguous and on the CPU; they must keep their bytes until the call is
+/// waited for. Writing into them counts no change of their version: whether there is one is the caller's to
+/// say. A communicator belongs to one rank; its members, the destructor too, are called by that rank's thread
+/// alone.
 ///
 /// The transport below moves bytes; sums are ours, in rank order, so that results depend on no timing and on
 /// no library. Throws ShapeError, DTypeError or DeviceError, before anything is sent, for tensors that do not
@@ -73,29 +86,31 @@ class Communicator {
   Ledger& ledger() const { return *ledger_; }
 
  protected:
-  /// A call whose arguments were found right.
-  struct Call {
-    CallHeader header;
-    Tensor output, input;  ///< undefined where the kind has none
-    std::span<const int64_t> output_counts, input_counts;
-    int peer = 0, tag = 0;
-  };
+  using Call = CheckedCall;
   Communicator(std::string name, int rank, std::vector<int> members, std::shared_ptr<Ledger> ledger)
       : name_(std::move(name)), rank_(rank), members_(std::move(members)), ledger_(std::move(ledger)) {}
 
   /// Starts it. Calls of one group come in order of their sequence numbers.
   virtual std::shared_ptr<PendingCall> start(Call call) = 0;
-  virtual std::shared_ptr<Communicator> make_split(int color, int key, const std::string& name) = 0;
+  /// What a new group of these ranks of this one needs to come together: called on the first of them, told
+  /// to all.
+  virtual int64_t open_group(std::span<const int> ranks) = 0;
+  /// Joins it as its rank `index`. Called on each of `ranks`.
+  virtual std::shared_ptr<Communicator> join_group(const std::string& name, std::span<const int> ranks,
+                                                   int index, int64_t token) = 0;
   const std::shared_ptr<Ledger>& shared_ledger() const { return ledger_; }
 
  private:
-  Work begin(Call call, Traffic traffic, int64_t bytes_sent);
+  Work begin(Call call, const CallOptions& options, int64_t bytes_sent);
+  Work message(CallKind kind, const Tensor& tensor, int peer, int tag, const CallOptions& options);
+  void gather_words(std::span<const int64_t> mine, std::span<int64_t> all);
 
   std::string name_;
   int rank_;
   std::vector<int> members_;
   std::shared_ptr<Ledger> ledger_;
   uint64_t next_sequence_ = 0;
+  std::map<std::tuple<CallKind, int, int>, uint64_t> next_message_;  ///< by kind, peer and tag
 };
 
 }  // namespace tessera::dist

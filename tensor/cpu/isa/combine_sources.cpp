@@ -1,0 +1,173 @@
+// Arrays of several ranks made one, in rank order: every source is read once, the result written once. Bound
+// by memory.
+#include "tensor/cpu/isa/combine_sources.h"
+
+#include <type_traits>
+
+#include "tensor/cpu/isa/stored.h"
+
+namespace tessera::kernels::cpu::TESSERA_ISA {
+namespace {
+
+/// Elements whose sums stay in the first-level cache while source after source is added.
+constexpr int64_t block = 1024;
+
+/// A bool as it is stored.
+struct Flag {
+  uint8_t value;
+};
+
+TESSERA_ELEMENT int64_t widen_any(int64_t x) {
+  return x;
+}
+TESSERA_ELEMENT int64_t widen_any(int32_t x) {
+  return x;
+}
+TESSERA_ELEMENT int64_t widen_any(uint8_t x) {
+  return x;
+}
+TESSERA_ELEMENT int64_t widen_any(Flag x) {
+  return x.value;
+}
+template <class T>
+TESSERA_ELEMENT auto widen_any(T x) {
+  return widen(x);
+}
+
+template <class A, class T>
+TESSERA_ELEMENT void narrow_any(A x, T& out) {
+  if constexpr (std::is_same_v<T, Flag>)
+    out.value = x != 0;
+  else if constexpr (std::is_integral_v<T>)
+    out = static_cast<T>(x);
+  else
+    narrow(x, out);
+}
+
+struct Add {
+  template <class A>
+  TESSERA_ELEMENT static A join(A a, A b) {
+    if constexpr (std::is_integral_v<A>)
+      return static_cast<A>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));  // wraps, as integers do
+    else
+      return a + b;
+  }
+};
+struct Smaller {
+  template <class A>
+  TESSERA_ELEMENT static A join(A a, A b) {
+    return b < a || b != b ? b : a;
+  }
+};
+struct Larger {
+  template <class A>
+  TESSERA_ELEMENT static A join(A a, A b) {
+    return b > a || b != b ? b : a;
+  }
+};
+
+template <class A>
+TESSERA_ELEMENT A divided(A x, A divisor, bool divides) {
+  return divides ? x / divisor : x;
+}
+
+/// Element i of `count` sources, joined from the left.
+template <class Join, int count, class T>
+[[gnu::always_inline]] inline auto joined(const T* const* s, int64_t i) {
+  auto a = widen_any(s[0][i]);
+  if constexpr (count > 1) a = Join::join(a, widen_any(s[1][i]));
+  if constexpr (count > 2) a = Join::join(a, widen_any(s[2][i]));
+  if constexpr (count > 3) a = Join::join(a, widen_any(s[3][i]));
+  return a;
+}
+
+// `ivdep`: the result may lie where one of the sources does, but then element for element.
+
+template <class Join, bool divides, int count, class T>
+void combine_few(const T* const* sources, T* out, int64_t n) {
+  using A = decltype(widen_any(T{}));
+  const T* s[count];
+  for (int k = 0; k < count; ++k) s[k] = sources[k];
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i)
+    narrow_any(divided(joined<Join, count>(s, i), static_cast<A>(count), divides), out[i]);
+}
+
+template <class Join, bool divides, class T>
+void combine_many(const T* const* sources, int count, T* out, int64_t n) {
+  using A = decltype(widen_any(T{}));
+  alignas(64) A sums[block];
+  for (int64_t begin = 0; begin < n; begin += block) {
+    const int64_t length = n - begin < block ? n - begin : block;
+    const T* s[4];
+    for (int k = 0; k < 4; ++k) s[k] = sources[k] + begin;
+    for (int64_t i = 0; i < length; ++i) sums[i] = joined<Join, 4>(s, i);
+    for (int k = 4; k < count; ++k) {
+      const T* x = sources[k] + begin;
+      for (int64_t i = 0; i < length; ++i) sums[i] = Join::join(sums[i], widen_any(x[i]));
+    }
+#pragma GCC ivdep
+    for (int64_t i = 0; i < length; ++i)
+      narrow_any(divided(sums[i], static_cast<A>(count), divides), out[begin + i]);
+  }
+}
+
+template <class Join, bool divides, class T>
+void combine_by(const void* const* untyped, int count, int64_t first, T* out, int64_t n) {
+  const T* sources[most_sources];
+  for (int k = 0; k < count; ++k) sources[k] = static_cast<const T*>(untyped[k]) + first;
+  switch (count) {
+    case 1:
+      return combine_few<Join, divides, 1>(sources, out, n);
+    case 2:
+      return combine_few<Join, divides, 2>(sources, out, n);
+    case 3:
+      return combine_few<Join, divides, 3>(sources, out, n);
+    case 4:
+      return combine_few<Join, divides, 4>(sources, out, n);
+    default:
+      return combine_many<Join, divides>(sources, count, out, n);
+  }
+}
+
+template <class T>
+void combine(Combination combination, const void* const* sources, int count, int64_t first, void* untyped,
+             int64_t n) {
+  T* out = static_cast<T*>(untyped);
+  switch (combination) {
+    case Combination::sum:
+      return combine_by<Add, false>(sources, count, first, out, n);
+    case Combination::mean:
+      return combine_by<Add, true>(sources, count, first, out, n);
+    case Combination::smallest:
+      return combine_by<Smaller, false>(sources, count, first, out, n);
+    case Combination::largest:
+      return combine_by<Larger, false>(sources, count, first, out, n);
+  }
+}
+
+}  // namespace
+
+void combine_block(DType dtype, Combination combination, const void* const* sources, int count, int64_t first,
+                   void* out, int64_t n) {
+  switch (dtype) {
+    case DType::f64:
+      return combine<double>(combination, sources, count, first, out, n);
+    case DType::f32:
+      return combine<float>(combination, sources, count, first, out, n);
+    case DType::bf16:
+      return combine<elementwise::Bf16>(combination, sources, count, first, out, n);
+    case DType::f16:
+      return combine<elementwise::F16>(combination, sources, count, first, out, n);
+    case DType::i64:
+      return combine<int64_t>(combination, sources, count, first, out, n);
+    case DType::i32:
+      return combine<int32_t>(combination, sources, count, first, out, n);
+    case DType::u8:
+      return combine<uint8_t>(combination, sources, count, first, out, n);
+    case DType::boolean:
+      return combine<Flag>(combination, sources, count, first, out, n);
+  }
+}
+
+}  // namespace tessera::kernels::cpu::TESSERA_ISA
