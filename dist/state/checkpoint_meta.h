@@ -57,6 +57,7 @@ struct TensorPiece {
   Piece piece;
   Tensor tensor;  ///< the piece's elements in row-major order, under any shape
   Replicas replicas = {};
+  Tensor rounded = {};  ///< what is computed with, where `tensor` is a master: rounded anew after loading
 };
 
 /// What a rank holds of a group of tensors.

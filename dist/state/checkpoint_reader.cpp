@@ -7,6 +7,7 @@
 #include <set>
 
 #include "dist/state/number_check.h"
+#include "tensor/ops/cast.h"
 
 namespace tessera::dist {
 namespace {
@@ -167,6 +168,7 @@ void read_pieces(const CheckpointReader& reader, const PieceGroup& group) {
     const Tensor numbers = direct ? item.tensor : Tensor::empty(item.tensor.shape(), item.tensor.dtype());
     reader.read({group.name, item.name}, item.piece, numbers);
     if (!direct) item.tensor.copy_from(numbers.to(item.tensor.device()));
+    if (item.rounded.defined()) ops::cast_out(item.tensor, item.rounded);
   }
 }
 

@@ -11,11 +11,12 @@ namespace tessera::dist {
 
 /// Where a rank's parts of a sharded model stand among all ranks.
 struct Holding {
-  Replicas shards;  ///< ranks that hold the same parts: 1 of flat sharding, the replica groups of hybrid
-  Replicas wholes;  ///< ranks that hold what is not sharded: the whole world
+  Replicas shards;  ///< ranks that hold the same parts: one in flat sharding, as many as replicas in hybrid
+  Replicas wholes;  ///< ranks that hold what is whole: the world
 };
 
-/// The group "model": the numbers of each parameter (its f32 master where it has one) and whole buffers.
+/// The group "model": the numbers of each parameter (its f32 master where it has one), and persistent
+/// buffers, which are saved as rank 0 has them.
 PieceGroup model_pieces(const ParameterList& parameters, std::span<const NamedTensor> buffers,
                         const Holding& holding);
 
