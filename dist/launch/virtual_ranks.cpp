@@ -1,0 +1,75 @@
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "dist/comm/thread_ranks.h"
+#include "dist/launch/ranks.h"
+#include "tensor/memory/account.h"
+#include "tensor/parallel.h"
+#include "tensor/profile/profiler.h"
+
+namespace tessera::dist {
+namespace {
+
+/// The exception that came first, of all ranks.
+class FirstFailure {
+ public:
+  void offer(std::exception_ptr failure) {
+    const std::lock_guard lock(mutex_);
+    if (!first_) first_ = std::move(failure);
+  }
+  void rethrow() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr first_;
+};
+
+/// One rank's life, in its own thread. Its communicators go before this returns, and after the others have
+/// been told of a failure: they would be waited for.
+int run_rank(const std::function<int(World&)>& body, const LaunchOptions& options, ThreadRanks& ranks,
+             int rank, FirstFailure& failure) {
+  const AccountScope account(make_intrusive<MemoryAccount>());
+  const ProfilerRankScope row(rank);
+  World world(ranks.take(rank), host_name(), rank, options.virtual_ranks, options.device);
+  const auto fail = [&](const char* message) {
+    failure.offer(std::current_exception());
+    ranks.fail(rank, message);
+    return 1;
+  };
+  try {
+    return body(world);
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  } catch (...) {
+    return fail("an exception that is no std::exception");
+  }
+}
+
+}  // namespace
+
+int run_virtual_ranks(const std::function<int(World&)>& body, const LaunchOptions& options) {
+  const int ranks = options.virtual_ranks;
+  ThreadRanks world(ranks, {.timeout = options.timeout});
+  FirstFailure failure;
+  std::vector<int> results(static_cast<size_t>(ranks));
+  if (ranks == 1) {
+    results[0] = run_rank(body, options, world, 0, failure);
+  } else {
+    const int share = std::max(1, num_threads() / ranks);
+    std::vector<std::jthread> threads;
+    for (int r = 0; r < ranks; ++r)
+      threads.emplace_back([&, r] {
+        set_num_threads(share);
+        results[static_cast<size_t>(r)] = run_rank(body, options, world, r, failure);
+      });
+  }
+  failure.rethrow();
+  return results[0];
+}
+
+}  // namespace tessera::dist
