@@ -1,0 +1,138 @@
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "dist/fsdp/engine.h"
+#include "dist/fsdp/shard.h"
+#include "models/gpt.h"
+#include "nn/materialize.h"
+#include "optim/adam.h"
+#include "optim/clip.h"
+#include "tests/dist/fsdp/rank_threads.h"
+
+using namespace tessera;
+using namespace tessera::dist;
+
+namespace {
+
+constexpr int64_t batch = 12, time_steps = 8;
+const models::GptOptions small{
+    .vocabulary = 11, .block_size = time_steps, .layers = 3, .heads = 2, .width = 16, .bias = true};
+
+Tensor tokens(int64_t first, int64_t count, int64_t shift) {
+  Tensor ids = Tensor::empty({count, time_steps}, i64);
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t t = 0; t < time_steps; ++t)
+      ids.data<int64_t>()[i * time_steps + t] = ((first + i) * 7 + (t + shift) * (t + shift) * 3) % 11;
+  return ids;
+}
+
+struct Outcome {
+  std::vector<double> losses, norms;
+  nn::StateDict parameters;
+};
+
+/// Some steps of AdamW with clipping on this rank's share of the batch.
+Outcome train(models::Gpt& gpt, int rank, int world, Communicator* everyone, int steps) {
+  optim::AdamW adam(gpt.parameters(), {.lr = 1e-2, .weight_decay = 0.1});
+  Outcome outcome;
+  const int64_t share = batch / world;
+  for (int step = 0; step < steps; ++step) {
+    const Variable loss = gpt(tokens(rank * share + step, share, 0), tokens(rank * share + step, share, 1));
+    loss.backward();
+    const Tensor mean = Tensor::scalar(loss.item());
+    if (everyone) everyone->all_reduce(mean, Reduction::avg).wait();
+    outcome.losses.push_back(mean.item());
+    outcome.norms.push_back(optim::clip_grad_norm(gpt.parameters(), 0.5).item());
+    adam.step();
+    adam.zero_grad();
+  }
+  return outcome;
+}
+
+nn::StateDict copy_of(const nn::StateDict& state) {
+  nn::StateDict copy;
+  for (const NamedTensor& entry : state) copy.push_back({entry.name, entry.tensor.clone()});
+  return copy;
+}
+
+Outcome train_sharded(World& world, Mesh mesh, ShardOptions options, int steps) {
+  models::Gpt gpt(small);
+  Sharding& sharding = dist::shard(gpt, std::move(options));
+  nn::materialize(gpt, cpu(), 5);
+  Outcome outcome = train(gpt, world.rank(), world.size(), &world.communicator(), steps);
+  const SummonFullParams whole(sharding);
+  outcome.parameters = copy_of(gpt.state_dict());
+  return outcome;
+}
+
+Outcome train_alone(int steps) {
+  models::Gpt gpt(small);
+  nn::materialize(gpt, cpu(), 5);
+  Outcome outcome = train(gpt, 0, 1, nullptr, steps);
+  outcome.parameters = copy_of(gpt.state_dict());
+  return outcome;
+}
+
+bool same_bits(const nn::StateDict& a, const nn::StateDict& b) {
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i].name != b[i].name || std::memcmp(a[i].tensor.raw_data(), b[i].tensor.raw_data(),
+                                              static_cast<size_t>(a[i].tensor.nbytes())))
+      return false;
+  return a.size() == b.size();
+}
+
+double largest_difference(const nn::StateDict& a, const nn::StateDict& b) {
+  double most = 0;
+  for (size_t i = 0; i < a.size(); ++i)
+    for (int64_t k = 0; k < a[i].tensor.numel(); ++k)
+      most = std::max(most, std::abs(static_cast<double>(a[i].tensor.data<float>()[k]) -
+                                     static_cast<double>(b[i].tensor.data<float>()[k])));
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("sharding: every strategy trains as one process does, and to the bit as no_shard does") {
+  const Outcome alone = train_alone(4);
+  for (const int ranks : {1, 2, 3}) {
+    Outcome reference;
+    for (const Strategy strategy :
+         {Strategy::no_shard, Strategy::shard_optim, Strategy::shard_grad_op, Strategy::full_shard}) {
+      CAPTURE(ranks);
+      CAPTURE(name_of(strategy));
+      const std::vector<Outcome> outcomes = on_ranks<Outcome>(ranks, [&](World& world) {
+        Mesh mesh(world);
+        return train_sharded(world, mesh,
+                             {.mesh = mesh, .strategy = strategy, .units = every<models::Block>()}, 4);
+      });
+      for (const Outcome& outcome : outcomes) {
+        CHECK(same_bits(outcome.parameters, outcomes[0].parameters));
+        CHECK(outcome.norms == outcomes[0].norms);
+      }
+      if (strategy == Strategy::no_shard) reference = outcomes[0];
+      CHECK(same_bits(outcomes[0].parameters, reference.parameters));
+      CHECK(outcomes[0].losses == reference.losses);
+      CHECK(outcomes[0].norms == reference.norms);
+      CHECK(largest_difference(outcomes[0].parameters, alone.parameters) < 2e-4);
+      for (size_t i = 0; i < alone.losses.size(); ++i) {
+        CHECK(outcomes[0].losses[i] == doctest::Approx(alone.losses[i]).epsilon(1e-5));
+        CHECK(outcomes[0].norms[i] == doctest::Approx(alone.norms[i]).epsilon(1e-4));
+      }
+    }
+  }
+}
+
+TEST_CASE("sharding: hybrid strategies have the bits of no_shard on the same mesh") {
+  Outcome reference;
+  for (const Strategy strategy : {Strategy::no_shard, Strategy::hybrid_shard, Strategy::hybrid_shard_zero2}) {
+    CAPTURE(name_of(strategy));
+    const std::vector<Outcome> outcomes = on_ranks<Outcome>(4, [&](World& world) {
+      Mesh mesh(world, {{"replica", 2}, {"shard", 2}});
+      return train_sharded(world, mesh, {.mesh = mesh, .strategy = strategy, .units = every<models::Block>()},
+                           3);
+    });
+    if (strategy == Strategy::no_shard) reference = outcomes[0];
+    for (const Outcome& outcome : outcomes) CHECK(same_bits(outcome.parameters, reference.parameters));
+  }
+}
