@@ -77,6 +77,8 @@ void Sharding::Engine::check(const ShardOptions& options) {
       " replicas: take hybrid_shard or hybrid_shard_zero2, or a mesh of 'shard' alone");
   require<ConfigError>(options.alignment > 0, "shard: expected a positive alignment, got ",
                        options.alignment);
+  require<ConfigError>(options.gathers_in_flight > 0, "shard: expected at least 1 gather in flight, got ",
+                       options.gathers_in_flight);
   require<ConfigError>(options.bucket_bytes > 0, "shard: expected positive bucket_bytes, got ",
                        options.bucket_bytes);
   require<ConfigError>(!root_.store(), "shard: '", root_.full_name(), "' is sharded already");
@@ -177,7 +179,9 @@ void Sharding::Engine::before_forward(Unit& unit, std::span<Variable* const> inp
     order_.push_back(&unit);
   }
   ++position_;
-  if (options_.forward_prefetch && position_ < order_.size()) order_[position_]->unshard();
+  if (!options_.forward_prefetch) return;
+  for (size_t i = position_; i < std::min(position_ + units_ahead(), order_.size()); ++i)
+    order_[i]->unshard();
 }
 
 void Sharding::Engine::after_forward(Unit& unit, std::span<Variable* const> outputs) {
@@ -233,7 +237,7 @@ void Sharding::Engine::prefetch_backward(const Unit& unit) {
   for (size_t i = std::min(position_, order_.size()); i-- > 0;) {
     if (order_[i] != &unit) continue;
     position_ = i;
-    if (i > 0 && order_[i - 1] != &unit) order_[i - 1]->unshard();
+    for (size_t ahead = 1; ahead <= std::min(i, units_ahead()); ++ahead) order_[i - ahead]->unshard();
     return;
   }
 }

@@ -61,6 +61,7 @@ class Sharding::Engine {
   void check(const ShardOptions& options);
   void register_hooks();
   bool reduces_now() const { return !accumulating.open || accumulating.communicate; }
+  size_t units_ahead() const { return static_cast<size_t>(options_.gathers_in_flight) - 1; }
   bool keeps_gathered() const { return accumulating.open && !traits().frees_after_forward; }
 
   void before_forward(Unit& unit, std::span<Variable* const> inputs);

@@ -39,8 +39,8 @@ struct ShardOptions {
   BackwardPrefetch backward_prefetch = BackwardPrefetch::pre;
   /// Gathers the next unit of the last forward's order ahead of time.
   bool forward_prefetch = false;
-  /// At most two gathers in flight.
-  bool limit_all_gathers = true;
+  /// Units whose parameters are on their way or there ahead of use at once, the one in use included.
+  int gathers_in_flight = 2;
   /// Multiple that parameters and shards are padded to, in elements.
   int64_t alignment = 16;
   /// no_shard: gradients are all-reduced in stretches of at least so many bytes, as backward completes them.

@@ -1,6 +1,7 @@
 #include "dist/mesh/mesh.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -9,7 +10,8 @@
 namespace tessera::dist {
 
 struct Mesh::Groups {
-  std::vector<int> index;  // this rank's, per dimension
+  std::vector<int> index;          // this rank's, per dimension
+  std::vector<std::string> hosts;  // per rank of the world
   std::map<std::vector<std::string>, std::shared_ptr<Communicator>> by_dimensions;
 };
 
@@ -43,6 +45,29 @@ std::vector<MeshDimension> resolve(std::vector<MeshDimension> dimensions, int wo
   return dimensions;
 }
 
+/// The name of every rank's machine.
+std::vector<std::string> hosts_of(World& world) {
+  constexpr size_t longest = 64;
+  const Tensor all = Tensor::zeros({world.size(), longest}, DType::u8);
+  const Tensor mine = Tensor::zeros({longest}, DType::u8);
+  std::memcpy(mine.raw_data(), world.host().data(), std::min(world.host().size(), longest - 1));
+  world.communicator().all_gather(all, mine, {.unit = "hosts"}).wait();
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < world.size(); ++rank)
+    hosts.emplace_back(static_cast<const char*>(all.select(0, rank).raw_data()));
+  return hosts;
+}
+
+/// "0   1" with each number as wide as the widest.
+std::string row_of(int64_t first, int count, size_t width) {
+  std::string row;
+  for (int i = 0; i < count; ++i) {
+    const std::string number = std::to_string(first + i);
+    row += std::string(width - number.size() + 2, ' ') + number;
+  }
+  return row;
+}
+
 }  // namespace
 
 Mesh::Mesh(World& world) : Mesh(world, {{"shard", world.size()}}) {}
@@ -52,6 +77,7 @@ Mesh::Mesh(World& world, std::vector<MeshDimension> dimensions)
       dimensions_(resolve(std::move(dimensions), world.size())),
       groups_(std::make_shared<Groups>()) {
   groups_->index.resize(dimensions_.size());
+  groups_->hosts = hosts_of(world);
   int rest = world.rank();
   for (size_t i = dimensions_.size(); i-- > 0; rest /= dimensions_[i].size)
     groups_->index[i] = rest % dimensions_[i].size;
@@ -107,6 +133,40 @@ const std::shared_ptr<Communicator>& Mesh::group(const std::vector<std::string>&
   for (const std::string& name : dimensions) asked += (asked.empty() ? "" : ", ") + name;
   for (const MeshDimension& d : dimensions_) known += (known.empty() ? "" : ", ") + d.name;
   throw ConfigError(text("Mesh: no group along ", asked, "; the dimensions are ", known));
+}
+
+const std::vector<std::string>& Mesh::hosts() const {
+  return groups_->hosts;
+}
+
+std::string to_string(const Mesh& mesh) {
+  const std::vector<MeshDimension>& dimensions = mesh.dimensions();
+  const int columns = dimensions.back().size;
+  const int64_t ranks = mesh.world().size();
+  const size_t width = std::to_string(ranks - 1).size();
+  std::string title;
+  for (const MeshDimension& d : dimensions) title += text(title.empty() ? "" : " x ", d.name, " ", d.size);
+  std::string picture = text(title, "\n");
+  size_t label_width = 0;
+  std::vector<std::string> labels;
+  for (int64_t first = 0; first < ranks; first += columns) {
+    std::string label;
+    int64_t rest = first / columns;
+    for (size_t i = dimensions.size() - 1; i-- > 0; rest /= dimensions[i].size)
+      label = text(dimensions[i].name, " ", rest % dimensions[i].size, label.empty() ? "" : ", ", label);
+    label_width = std::max(label_width, label.size());
+    labels.push_back(label);
+  }
+  for (int64_t row = 0; row < std::ssize(labels); ++row) {
+    const int64_t first = row * columns;
+    std::string where = mesh.hosts()[first];
+    for (int64_t rank = first + 1; rank < first + columns; ++rank)
+      if (mesh.hosts()[rank] != mesh.hosts()[rank - 1]) where += ", " + mesh.hosts()[rank];
+    const std::string& label = labels[row];
+    picture += text("  ", label, std::string(label_width - label.size(), ' '), row_of(first, columns, width),
+                    "    on ", where, "\n");
+  }
+  return picture;
 }
 
 }  // namespace tessera::dist

@@ -23,6 +23,8 @@ class Mesh {
   /// Throws ConfigError unless the sizes multiply to the world's; a size of -1 is what remains.
   Mesh(World& world, std::vector<MeshDimension> dimensions);
 
+  /// The machine that each rank of the world runs on.
+  const std::vector<std::string>& hosts() const;
   World& world() const { return *world_; }
   const std::vector<MeshDimension>& dimensions() const { return dimensions_; }
   bool has(const std::string& dimension) const;

@@ -1,0 +1,53 @@
+#include <doctest/doctest.h>
+
+#include "dist/mesh/mesh.h"
+#include "tensor/error.h"
+#include "tests/dist/fsdp/rank_threads.h"
+
+using namespace tessera;
+using namespace tessera::dist;
+
+TEST_CASE("mesh: coordinates and groups, the last dimension fastest") {
+  struct Seen {
+    int replica, shard;
+    std::vector<int> along_shard, along_replica, both;
+    std::string picture;
+  };
+  const auto members = [](const Communicator& group) {
+    return std::vector<int>(group.members().begin(), group.members().end());
+  };
+  const std::vector<Seen> seen = on_ranks<Seen>(6, [&](World& world) {
+    const Mesh mesh(world, {{"replica", 2}, {"shard", -1}});
+    return Seen{mesh.index("replica"),
+                mesh.index("shard"),
+                members(*mesh.group("shard")),
+                members(*mesh.group("replica")),
+                members(*mesh.group(std::vector<std::string>{"shard", "replica"})),
+                to_string(mesh)};
+  });
+  CHECK(seen[4].replica == 1);
+  CHECK(seen[4].shard == 1);
+  CHECK(seen[4].along_shard == std::vector<int>{3, 4, 5});
+  CHECK(seen[4].along_replica == std::vector<int>{1, 4});
+  CHECK(seen[4].both == std::vector<int>{0, 1, 2, 3, 4, 5});
+  CHECK(seen[0].picture ==
+        "replica 2 x shard 3\n"
+        "  replica 0  0  1  2    on here\n"
+        "  replica 1  3  4  5    on here\n");
+}
+
+TEST_CASE("mesh: sizes that do not make the world are refused, naming both") {
+  on_ranks<int>(4, [](World& world) {
+    CHECK_THROWS_WITH_AS(Mesh(world, {{"replica", 3}, {"shard", 2}}), doctest::Contains("6 ranks"),
+                         ConfigError);
+    CHECK_THROWS_AS(Mesh(world, {{"shard", 0}}), ConfigError);
+    CHECK_THROWS_AS(Mesh(world, {{"shard", -1}, {"replica", -1}}), ConfigError);
+    CHECK_THROWS_AS(Mesh(world, {{"shard", 2}, {"shard", 2}}), ConfigError);
+    CHECK_THROWS_AS(Mesh(world, {{"replica", 3}, {"shard", -1}}), ConfigError);
+    const Mesh mesh(world);
+    CHECK_THROWS_WITH_AS(mesh.group("stage"), doctest::Contains("the dimensions are shard"), ConfigError);
+    CHECK(mesh.size("stage") == 1);
+    CHECK(mesh.index("stage") == 0);
+    return 0;
+  });
+}
