@@ -56,7 +56,7 @@ nn::StateDict copy_of(const nn::StateDict& state) {
   return copy;
 }
 
-Outcome train_sharded(World& world, Mesh mesh, ShardOptions options, int steps) {
+Outcome train_sharded(World& world, ShardOptions options, int steps) {
   models::Gpt gpt(small);
   Sharding& sharding = dist::shard(gpt, std::move(options));
   nn::materialize(gpt, cpu(), 5);
@@ -103,8 +103,7 @@ TEST_CASE("sharding: every strategy trains as one process does, and to the bit a
       CAPTURE(name_of(strategy));
       const std::vector<Outcome> outcomes = on_ranks<Outcome>(ranks, [&](World& world) {
         Mesh mesh(world);
-        return train_sharded(world, mesh,
-                             {.mesh = mesh, .strategy = strategy, .units = every<models::Block>()}, 4);
+        return train_sharded(world, {.mesh = mesh, .strategy = strategy, .units = every<models::Block>()}, 4);
       });
       for (const Outcome& outcome : outcomes) {
         CHECK(same_bits(outcome.parameters, outcomes[0].parameters));
@@ -129,8 +128,7 @@ TEST_CASE("sharding: hybrid strategies have the bits of no_shard on the same mes
     CAPTURE(name_of(strategy));
     const std::vector<Outcome> outcomes = on_ranks<Outcome>(4, [&](World& world) {
       Mesh mesh(world, {{"replica", 2}, {"shard", 2}});
-      return train_sharded(world, mesh, {.mesh = mesh, .strategy = strategy, .units = every<models::Block>()},
-                           3);
+      return train_sharded(world, {.mesh = mesh, .strategy = strategy, .units = every<models::Block>()}, 3);
     });
     if (strategy == Strategy::no_shard) reference = outcomes[0];
     for (const Outcome& outcome : outcomes) CHECK(same_bits(outcome.parameters, reference.parameters));
