@@ -1,4 +1,4 @@
-#include "conformance.h"
+#include "tests/dist/comm/conformance.h"
 
 #include <algorithm>
 #include <chrono>
@@ -330,7 +330,78 @@ void empties(Communicator& c) {
   expect(is_reduced(x, Reduction::sum, c.size()), c, "a refilled tensor of the communicator's memory");
 }
 
+/// Every rank gets a MismatchError that names both calls; the odd one is rank 1's.
+template <class Body>
+std::function<void(Communicator&)> mismatched(Body body, std::string first, std::string second) {
+  return [=](Communicator& c) {
+    std::string message;
+    try {
+      body(c, c.rank() == 1).wait();
+      c.barrier().wait();
+    } catch (const MismatchError& error) {
+      message = error.what();
+    }
+    for (const std::string& part : {first, second, std::string("rank 1 ")})
+      expect(message.find(part) != std::string::npos, c, text("expected '", part, "' in '", message, "'"));
+  };
+}
+
+Tensor of_size(int64_t n, DType dtype = f32) {
+  return Tensor::zeros({n}, dtype);
+}
+
 }  // namespace
+
+std::vector<Case> mismatches() {
+  return {
+      {"kind", mismatched(
+                   [](Communicator& c, bool odd) {
+                     return odd ? c.broadcast(of_size(600), 0) : c.all_reduce(of_size(600), Reduction::sum);
+                   },
+                   "all_reduce #0", "broadcast #0")},
+      {"size", mismatched([](Communicator& c, bool odd) { return c.broadcast(of_size(odd ? 9 : 8), 0); },
+                          "(32 bytes of f32", "(36 bytes of f32")},
+      {"large size",
+       mismatched(
+           [](Communicator& c, bool odd) { return c.all_reduce(of_size(odd ? 9000 : 800), Reduction::sum); },
+           "3200 bytes", "36000 bytes")},
+      {"dtype", mismatched([](Communicator& c,
+                              bool odd) { return c.all_reduce(of_size(8, odd ? i32 : f32), Reduction::sum); },
+                           "32 bytes of f32", "32 bytes of i32")},
+      {"unit", mismatched(
+                   [](Communicator& c, bool odd) {
+                     return c.all_gather(of_size(7 * c.size()), of_size(7),
+                                         {.unit = odd ? "blocks.4" : "blocks.3"});
+                   },
+                   "unit 'blocks.3'", "unit 'blocks.4'")},
+      {"reduction",
+       mismatched([](Communicator& c,
+                     bool odd) { return c.all_reduce(of_size(8), odd ? Reduction::max : Reduction::avg); },
+                  "avg", "max")},
+      {"root", mismatched([](Communicator& c, bool odd) { return c.broadcast(of_size(8), odd ? 1 : 0); },
+                          "root 0", "root 1")},
+      {"one call more", mismatched(
+                            [](Communicator& c, bool odd) {
+                              if (odd) c.barrier();
+                              return c.all_reduce(of_size(8), Reduction::sum);
+                            },
+                            "barrier #0", "all_reduce #0")},
+      {"part of an all_to_all", mismatched(
+                                    [](Communicator& c, bool odd) {
+                                      std::vector<int64_t> out(static_cast<size_t>(c.size()), 2), in = out;
+                                      if (odd) in[0] = 3;
+                                      const int64_t n = 2 * c.size();
+                                      return c.all_to_all(of_size(n), out, of_size(odd ? n + 1 : n), in);
+                                    },
+                                    "has 3 elements for rank 0", "which expects 2")},
+      {"size of a message", mismatched(
+                                [](Communicator& c, bool odd) {
+                                  if (odd) return c.send(of_size(5), 0);
+                                  return c.rank() == 0 ? c.recv(of_size(6), 1) : Work();
+                                },
+                                "send #0 (20 bytes", "recv #0 (24 bytes")},
+  };
+}
 
 std::vector<Case> cases() {
   return {{"all_reduce", all_reduces},

@@ -1,0 +1,101 @@
+// Collectives between ranks that are threads of this process, held against the memory they work in: bytes per
+// second of the whole, as the ledger counts it, and microseconds of the smallest calls.
+//
+//   build/release/bin/bench/bench_collectives [--ranks 2] [--seconds 0.3]
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <thread>
+
+#include "dist/comm/thread_ranks.h"
+#include "tensor/parallel.h"
+#include "tensor/profile/machine_rates.h"
+
+namespace {
+
+using namespace tessera;
+using namespace tessera::dist;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+struct Measured {
+  const char* name;
+  std::function<void()> call;
+};
+
+/// Seconds of one call: the best of several runs, as rank 0 sees them.
+double seconds_of(Communicator& c, const std::function<void()>& call, double budget) {
+  double best = 1e9;
+  int repeats = 1;
+  for (double spent = 0; spent < budget;) {
+    c.barrier().wait();
+    const double begin = now();
+    for (int i = 0; i < repeats; ++i) call();
+    double run = now() - begin;
+    const Tensor agreed = Tensor::scalar(run);  // all ranks repeat alike
+    c.broadcast(agreed, 0).wait();
+    run = agreed.item();
+    spent += run;
+    best = std::min(best, run / repeats);
+    if (run < 0.02) repeats *= 2;
+  }
+  return best;
+}
+
+void measure(Communicator& c, int64_t nbytes, double budget) {
+  const int64_t n = std::max<int64_t>(nbytes / 4 / c.size(), 1) * c.size(), part = n / c.size();
+  const Tensor whole = c.empty({n}, f32), other = c.empty({n}, f32), own = c.empty({part}, f32);
+  for (const Tensor& tensor : {whole, other, own}) tensor.zero();
+  const Measured all[] = {
+      {"all_reduce", [&] { c.all_reduce(whole, Reduction::sum).wait(); }},
+      {"reduce_scatter", [&] { c.reduce_scatter(own, whole, Reduction::sum).wait(); }},
+      {"all_gather", [&] { c.all_gather(whole, own).wait(); }},
+      {"broadcast", [&] { c.broadcast(whole, 0).wait(); }},
+      {"all_to_all", [&] { c.all_to_all(other, whole).wait(); }},
+  };
+  if (c.rank() == 0) std::printf("%10lld", static_cast<long long>(n * 4));
+  for (const Measured& measured : all) {
+    const double seconds = seconds_of(c, measured.call, budget);
+    if (c.rank() == 0)
+      std::printf(" | %9.1f us %6.1f GB/s", seconds * 1e6, static_cast<double>(n * 4) / seconds * 1e-9);
+  }
+  if (c.rank() == 0) std::printf("\n"), std::fflush(stdout);
+}
+
+void report(Communicator& c, double budget) {
+  if (c.rank() == 0)
+    std::printf("%10s | %22s | %22s | %22s | %22s | %22s\n", "bytes", "all_reduce", "reduce_scatter",
+                "all_gather", "broadcast", "all_to_all");
+  for (const int64_t nbytes :
+       {64, 4 << 10, 64 << 10, 256 << 10, 1 << 20, 2 << 20, 4 << 20, 16 << 20, 64 << 20})
+    measure(c, nbytes, budget);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Measures collectives between ranks of one machine.");
+  int ranks = 2;
+  double seconds = 0.2;
+  app.add_option("--ranks", ranks, "threads that are ranks")->capture_default_str();
+  app.add_option("--seconds", seconds, "spent on each figure")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+
+  std::printf("copying, read and written: %.1f GB/s in cache (4 MB), %.1f GB/s in memory\n\n",
+              measured_copy_rate(4 << 20) * 1e-9, measured_copy_rate() * 1e-9);
+  ThreadRanks world(ranks);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks; ++r)
+    threads.emplace_back([&, r] {
+      set_num_threads(1);
+      const std::shared_ptr<Communicator> communicator = world.take(r);
+      report(*communicator, seconds);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
