@@ -1,11 +1,118 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+
+#include "dist/comm/message_communicator.h"
+#include "dist/comm/transports.h"
 #include "dist/launch/ranks.h"
-#include "tensor/error.h"
+#include "tensor/cores.h"
+#include "tensor/memory/account.h"
+#include "tensor/parallel.h"
+#include "tensor/profile/profiler.h"
 
 namespace tessera::dist {
+namespace {
 
-int run_process_rank(const std::function<int(World&)>&, const LaunchOptions&, const LauncherJob& job) {
-  throw NotBuiltError(text("rank ", job.rank, " of ", job.size, " (", job.launcher,
-                           "): this build runs ranks as threads alone, by --virtual-ranks"));
+using std::chrono::milliseconds;
+
+/// This process as a member of its job, from its first launch to its end.
+class Membership {
+ public:
+  static Membership& of(const LauncherJob& job, milliseconds patience) {
+    static Membership membership(job, patience);
+    return membership;
+  }
+  /// Leaves the job as MPI wants it, unless ranks were lost or failed: those would be waited for.
+  ~Membership() {
+    if (ended_well_ && ::getpid() == process_) thread_.finish(std::chrono::seconds(10));
+  }
+
+  MessageThread& thread() { return thread_; }
+  uint64_t next_launch() { return ++launches_; }
+  void note_end(bool well) { ended_well_ = well; }
+
+ private:
+  Membership(const LauncherJob& job, milliseconds patience)
+      : thread_([job] { return make_mpi_wire(job.rank, job.size); }, patience), process_(::getpid()) {}
+
+  MessageThread thread_;
+  pid_t process_;
+  uint64_t launches_ = 0;
+  bool ended_well_ = false;
+};
+
+/// Launchers that give their processes what MPI needs to find each other; or the way to get it.
+void check_transport(const LauncherJob& job) {
+  const std::string line = text("mpirun -n ", job.size, " PROGRAM ...");
+  require<NotBuiltError>(
+      mpi_is_built(), "rank ", job.rank, " of ", job.size, " that ", job.launcher,
+      " started: this build has no MPI, so ranks are threads of one process (virtual ranks); "
+      "install libopenmpi-dev and openmpi-bin, configure again and start it by `",
+      line, "`");
+  const bool has_pmi = std::getenv("PMIX_RANK") || std::getenv("PMI_RANK") || std::getenv("PMI_FD");
+  require<ConfigError>(job.launcher == "mpirun" || (job.launcher == "srun" && has_pmi), job.launcher,
+                       " started rank ", job.rank, " of ", job.size,
+                       ", but gave it no way to reach the others; start it by `", line, "`",
+                       job.launcher == "srun" ? " inside the allocation, or by `srun --mpi=pmix`" : "");
+}
+
+/// Sets this thread's number of threads while it lives: its share of the cores, unless the user has said.
+class ThreadShare {
+ public:
+  explicit ThreadShare(int local_ranks) : before_(num_threads()) {
+    if (!std::getenv("TESSERA_NUM_THREADS")) set_num_threads(std::max(1, available_cores() / local_ranks));
+  }
+  ~ThreadShare() { set_num_threads(before_); }
+  ThreadShare(const ThreadShare&) = delete;
+  ThreadShare& operator=(const ThreadShare&) = delete;
+
+ private:
+  int before_;
+};
+
+/// Tells the others why this rank ends. What it was told by another rank they have been told too.
+void say_farewell(MessageRank& self) {
+  try {
+    throw;
+  } catch (const PeerFailedError&) {
+    self.fail("", MessageRank::known_to_all);
+  } catch (const RankLostError& error) {
+    self.fail(error.what(), error.rank);
+  } catch (const std::exception& error) {
+    self.fail(error.what(), -1);
+  } catch (...) {
+    self.fail("an exception that is no std::exception", -1);
+  }
+}
+
+}  // namespace
+
+int run_process_rank(const std::function<int(World&)>& body, const LaunchOptions& options,
+                     const LauncherJob& job) {
+  check_transport(job);
+  Membership& membership = Membership::of(job, options.timeout);
+  membership.note_end(false);
+  const AccountScope account(make_intrusive<MemoryAccount>());
+  const ProfilerRankScope row(job.rank);
+  const auto self = std::make_shared<MessageRank>(membership.thread(), membership.next_launch(),
+                                                  Deadlines{options.silence, options.timeout});
+  const std::vector<int> local = self->local_ranks();
+  const ThreadShare threads(static_cast<int>(local.size()));
+  const auto index = std::find(local.begin(), local.end(), job.rank) - local.begin();
+  World world(make_message_world(self), host_name(), static_cast<int>(index), static_cast<int>(local.size()),
+              options.device);
+  try {
+    const int result = body(world);
+    world.communicator().barrier().wait();
+    membership.note_end(true);
+    return result;
+  } catch (...) {
+    say_farewell(*self);
+    throw;
+  }
 }
 
 }  // namespace tessera::dist

@@ -1,0 +1,180 @@
+#include "dist/comm/exchange.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "dist/comm/errors.h"
+
+namespace tessera::dist {
+namespace {
+
+/// Messages under way from one rank to another in one call, in each direction.
+constexpr int64_t pieces_in_flight = 4;
+
+bool travels_in_frame(int64_t bytes) {
+  return bytes <= Frame::most_payload;
+}
+
+CallHeader header_in(const Frame& frame) {
+  CallHeader header;
+  header.sequence = frame.key.sequence;
+  header.bytes = frame.bytes;
+  header.kind = static_cast<CallKind>(frame.kind);
+  header.reduction = static_cast<Reduction>(frame.reduction);
+  header.dtype = static_cast<DType>(frame.dtype);
+  header.root = frame.root;
+  header.unit.assign(frame.unit, ::strnlen(frame.unit, sizeof frame.unit));
+  return header;
+}
+
+bool is_message(CallKind kind) {
+  return kind == CallKind::send || kind == CallKind::recv;
+}
+
+/// The sides of a message agree when one sends what the other expects.
+bool agree(CallHeader mine, const CallHeader& other) {
+  if (is_message(mine.kind) && is_message(other.kind))
+    return mine.kind != other.kind && mine.bytes == other.bytes && mine.dtype == other.dtype;
+  mine.unit.resize(std::min(mine.unit.size(), sizeof Frame::unit));
+  return same_call(mine, other);
+}
+
+}  // namespace
+
+void send_frame(Wire& wire, int to, const Frame& frame, const void* payload, Wire::Done done) {
+  const auto size = sizeof(Frame) + static_cast<size_t>(frame.payload_bytes);
+  const std::shared_ptr<char[]> bytes(new char[size]);
+  std::memcpy(bytes.get(), &frame, sizeof(Frame));
+  if (frame.payload_bytes > 0)
+    std::memcpy(bytes.get() + sizeof(Frame), payload, static_cast<size_t>(frame.payload_bytes));
+  wire.send(bytes.get(), static_cast<int64_t>(size), to, frame_tag,
+            [bytes, done = std::move(done)](int from, int64_t count) {
+              if (done) done(from, count);
+            });
+}
+
+Exchange::Exchange(const FrameKey& frame_key, CallHeader call, std::shared_ptr<Bell> bell)
+    : key(frame_key), header(std::move(call)), bell_(std::move(bell)) {}
+
+void Exchange::throw_if_mismatched() const {
+  if (mismatched_.load(std::memory_order_acquire)) throw MismatchError(mismatch_);
+}
+
+void Exchange::start(Wire& wire, int& next_data_tag) {
+  for (Peer& peer : peers) {
+    if (!travels_in_frame(peer.send_bytes)) {
+      peer.data_tag_out = next_data_tag;
+      next_data_tag = next_data_tag == wire.highest_tag() ? first_data_tag : next_data_tag + 1;
+    }
+    send_frame(wire, peer);
+  }
+  update();
+}
+
+void Exchange::send_frame(Wire& wire, Peer& peer) {
+  Frame frame;
+  frame.key = key;
+  frame.data_tag = peer.data_tag_out;
+  frame.bytes = header.bytes;
+  frame.send_bytes = peer.send_bytes;
+  frame.receive_bytes = peer.receive_bytes;
+  frame.kind = static_cast<uint8_t>(header.kind);
+  frame.reduction = static_cast<uint8_t>(header.reduction);
+  frame.dtype = static_cast<uint8_t>(header.dtype);
+  frame.root = header.root;
+  std::memcpy(frame.unit, header.unit.data(), std::min(header.unit.size(), sizeof frame.unit));
+  if (travels_in_frame(peer.send_bytes)) {
+    frame.payload_bytes = static_cast<int32_t>(peer.send_bytes);
+    peer.sent = peer.send_posted = peer.send_bytes;  // copied out before this returns
+  }
+  ++frames_leaving_;
+  ++in_flight_;
+  dist::send_frame(wire, peer.rank, frame, peer.send, [self = shared_from_this()](int, int64_t) {
+    --self->frames_leaving_;
+    --self->in_flight_;
+    self->update();
+  });
+}
+
+bool Exchange::compare(int from, const Peer* peer, const Frame& frame) {
+  const CallHeader other = header_in(frame);
+  if (peer && agree(header, other) && frame.send_bytes == peer->receive_bytes &&
+      frame.receive_bytes == peer->send_bytes)
+    return true;
+  if (mismatched_.load(std::memory_order_relaxed)) return false;
+  mismatch_ = text("ranks call different collectives: this one ", describe_call(header), ", rank ", from, " ",
+                   describe_call(other));
+  if (peer && agree(header, other))
+    mismatch_ +=
+        text("; it sends this rank ", frame.send_bytes, " bytes where ", peer->receive_bytes,
+             " are expected, and expects ", frame.receive_bytes, " where ", peer->send_bytes, " are sent");
+  mismatched_.store(true, std::memory_order_release);
+  return false;
+}
+
+void Exchange::take(Wire& wire, int from, const Frame& frame) {
+  const auto place = std::find_if(peers.begin(), peers.end(), [&](const Peer& p) { return p.rank == from; });
+  Peer* const peer = place == peers.end() ? nullptr : &*place;
+  if (abandoned_ || (peer && peer->agreed)) return;
+  if (compare(from, peer, frame)) {
+    peer->agreed = true;
+    peer->data_tag_in = frame.data_tag;
+    if (travels_in_frame(peer->receive_bytes)) {
+      if (peer->receive_bytes > 0)
+        std::memcpy(peer->receive, frame.payload(), static_cast<size_t>(peer->receive_bytes));
+      peer->received = peer->receive_posted = peer->receive_bytes;
+    }
+    receive_pieces(wire, *peer);
+    send_pieces(wire, *peer);
+  }
+  update();
+}
+
+void Exchange::send_pieces(Wire& wire, Peer& peer) {
+  while (!abandoned_ && peer.send_posted < peer.send_bytes &&
+         peer.send_posted - peer.sent < pieces_in_flight * Wire::most_bytes) {
+    const int64_t piece = std::min(peer.send_bytes - peer.send_posted, Wire::most_bytes);
+    const char* const bytes = peer.send + peer.send_posted;
+    peer.send_posted += piece;
+    ++in_flight_;
+    wire.send(bytes, piece, peer.rank, peer.data_tag_out,
+              [self = shared_from_this(), &wire, &peer, piece](int, int64_t) {
+                --self->in_flight_;
+                peer.sent += piece;
+                self->send_pieces(wire, peer);
+                self->update();
+              });
+  }
+}
+
+void Exchange::receive_pieces(Wire& wire, Peer& peer) {
+  while (!abandoned_ && peer.receive_posted < peer.receive_bytes &&
+         peer.receive_posted - peer.received < pieces_in_flight * Wire::most_bytes) {
+    const int64_t piece = std::min(peer.receive_bytes - peer.receive_posted, Wire::most_bytes);
+    char* const bytes = peer.receive + peer.receive_posted;
+    peer.receive_posted += piece;
+    ++in_flight_;
+    wire.receive(bytes, piece, peer.rank, peer.data_tag_in,
+                 [self = shared_from_this(), &wire, &peer, piece](int, int64_t) {
+                   --self->in_flight_;
+                   peer.received += piece;
+                   self->receive_pieces(wire, peer);
+                   self->update();
+                 });
+  }
+}
+
+void Exchange::update() {
+  const auto incomplete =
+      std::find_if(peers.begin(), peers.end(), [](const Peer& p) { return !p.complete(); });
+  missing_.store(incomplete == peers.end() ? -1 : incomplete->rank, std::memory_order_relaxed);
+  const bool received = incomplete == peers.end();
+  const bool sent = frames_leaving_ == 0 && std::all_of(peers.begin(), peers.end(),
+                                                        [](const Peer& p) { return p.sent == p.send_bytes; });
+  if (received == this->received() && !(received && sent) && !failed()) return;
+  received_.store(received, std::memory_order_release);
+  over_.store(received && sent, std::memory_order_release);
+  bell_->ring();
+}
+
+}  // namespace tessera::dist

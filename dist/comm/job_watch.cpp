@@ -1,0 +1,190 @@
+#include "dist/comm/job_watch.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "dist/comm/errors.h"
+
+namespace tessera::dist {
+namespace {
+
+/// How long a process may be gone before that is said: what it sent last may still be on its way.
+constexpr std::chrono::milliseconds last_words{500};
+
+std::string seconds(std::chrono::milliseconds time) {
+  return text(static_cast<double>(time.count()) / 1000, " s");
+}
+
+/// A descriptor that becomes readable when the process ends; -1 where the kernel has none to give.
+int open_process(pid_t pid) {
+  return pid > 0 ? static_cast<int>(syscall(SYS_pidfd_open, pid, 0)) : -1;
+}
+
+bool has_ended(int process) {
+  pollfd event{.fd = process, .events = POLLIN, .revents = 0};
+  return process >= 0 && ::poll(&event, 1, 0) == 1;
+}
+
+}  // namespace
+
+JobWatch::JobWatch(int rank, int ranks, const Deadlines& deadlines)
+    : rank_(rank),
+      deadlines_(deadlines),
+      peers_(static_cast<size_t>(ranks)),
+      last_look_(Clock::now()),
+      last_sign_(last_look_) {
+  for (Peer& peer : peers_) peer.heard = peer.moved = last_look_;
+}
+
+void JobWatch::set_places(const std::vector<RankPlace>& places) {
+  const std::lock_guard lock(mutex_);
+  for (size_t r = 0; r < peers_.size(); ++r) {
+    peers_[r].place = places[r];
+    if (static_cast<int>(r) != rank_) peers_[r].process = open_process(places[r].pid);
+  }
+}
+
+JobWatch::~JobWatch() {
+  for (const Peer& peer : peers_)
+    if (peer.process >= 0) ::close(peer.process);
+}
+
+std::string JobWatch::named(int rank) const {
+  const std::string& host = peers_[static_cast<size_t>(rank)].place.host;
+  return host.empty() ? text("rank ", rank) : text("rank ", rank, " on host ", host);
+}
+
+void JobWatch::fail(Failure kind, int rank, const std::string& message) {
+  if (failure_ != Failure::none) return;
+  failure_ = kind;
+  failed_rank_ = rank;
+  message_ = message;
+  failed_at_ = Clock::now();
+  failed_.store(true, std::memory_order_release);
+}
+
+void JobWatch::throw_failure() const {
+  const std::lock_guard lock(mutex_);
+  const std::string missed = waiting_in_.empty() || failure_ != Failure::lost
+                                 ? ""
+                                 : text("; rank ", rank_, " missed it in ", waiting_in_);
+  if (failure_ == Failure::lost) throw RankLostError(message_ + missed, failed_rank_);
+  if (failure_ == Failure::peer_failed) throw PeerFailedError(message_, failed_rank_);
+  throw CommunicationError(message_);
+}
+
+std::string JobWatch::failure() const {
+  const std::lock_guard lock(mutex_);
+  return message_;
+}
+
+std::chrono::milliseconds JobWatch::failed_for() const {
+  const std::lock_guard lock(mutex_);
+  if (failure_ == Failure::none) return {};
+  return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - failed_at_);
+}
+
+std::string JobWatch::waiting_in() const {
+  const std::lock_guard lock(mutex_);
+  return waiting_in_;
+}
+
+void JobWatch::heard(int rank) {
+  const std::lock_guard lock(mutex_);
+  peers_[static_cast<size_t>(rank)].heard = Clock::now();
+}
+
+void JobWatch::beat(int rank, uint64_t operations, int waits_for, std::string waiting_in) {
+  const std::lock_guard lock(mutex_);
+  Peer& peer = peers_[static_cast<size_t>(rank)];
+  peer.heard = Clock::now();
+  if (operations != peer.operations) peer.moved = peer.heard;
+  peer.operations = operations;
+  peer.waits_for = waits_for;
+  peer.waiting_in = std::move(waiting_in);
+}
+
+void JobWatch::farewell(int rank, const std::string& why, int lost) {
+  const std::lock_guard lock(mutex_);
+  if (lost >= 0)
+    fail(Failure::lost, lost, why);
+  else
+    fail(Failure::peer_failed, rank, text(named(rank), " failed: ", why));
+}
+
+void JobWatch::broken(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  fail(Failure::broken, rank_, text("rank ", rank_, " can send no more messages: ", why));
+}
+
+bool JobWatch::look() {
+  const std::lock_guard lock(mutex_);
+  const auto now = Clock::now();
+  // Who was stopped itself has heard nobody in that time.
+  const auto asleep = now - std::exchange(last_look_, now);
+  last_sign_ = now;
+  const bool before = failure_ != Failure::none;
+  for (int r = 0; r < static_cast<int>(peers_.size()); ++r) {
+    Peer& peer = peers_[static_cast<size_t>(r)];
+    if (r == rank_) continue;
+    if (asleep > deadlines_.silence / 4) peer.heard += asleep;
+    if (!peer.is_gone && has_ended(peer.process)) {
+      peer.is_gone = true;
+      peer.gone = now;
+    }
+    if (peer.is_gone && now - peer.gone > last_words)
+      fail(Failure::lost, r, text(named(r), " is lost: its process has ended"));
+    else if (now - peer.heard > deadlines_.silence)
+      fail(Failure::lost, r,
+           text(named(r), " is lost: no sign of life for ", seconds(deadlines_.silence),
+                " (stopped, or its machine or network is down)"));
+  }
+  return !before && failure_ != Failure::none;
+}
+
+void JobWatch::relax() {
+  const std::lock_guard lock(mutex_);
+  waiting_ = false;
+  waiting_in_.clear();
+}
+
+void JobWatch::check(int rank, const CallHeader& call) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(waiting_, true)) wait_began_ = Clock::now();
+    waiting_in_ = to_string(call);
+    if (rank >= 0) check_progress(rank, call);
+    if (Clock::now() - last_sign_ > deadlines_.silence)
+      fail(Failure::broken, rank_,
+           text("rank ", rank_,
+                " can send no more messages: its message thread did not come back from MPI for ",
+                seconds(deadlines_.silence), " (in ", waiting_in_, ")"));
+  }
+  throw_if_failed();
+}
+
+void JobWatch::check_progress(int rank, const CallHeader& call) {
+  const auto now = Clock::now();
+  if (now - wait_began_ < deadlines_.timeout) return;
+  std::vector<bool> passed(peers_.size());
+  passed[static_cast<size_t>(rank_)] = true;
+  int blamed = rank;
+  for (int next = rank; next >= 0 && !passed[static_cast<size_t>(next)];) {
+    passed[static_cast<size_t>(next)] = true;
+    blamed = next;
+    if (now - peers_[static_cast<size_t>(next)].moved < deadlines_.timeout) return;
+    next = peers_[static_cast<size_t>(next)].waits_for;
+  }
+  const Peer& peer = peers_[static_cast<size_t>(blamed)];
+  const std::string where =
+      peer.waiting_in.empty() ? "it waits for nobody" : "it waits in " + peer.waiting_in;
+  fail(Failure::lost, blamed,
+       text(named(blamed), " is lost: it is alive, but has begun no call for ", seconds(deadlines_.timeout),
+            " (", where, ") while rank ", rank_, " waits for rank ", rank, " in ", call));
+}
+
+}  // namespace tessera::dist

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "dist/comm/peer_watch.h"
+
+namespace tessera::dist {
+
+/// When a rank of a job counts as lost.
+struct Deadlines {
+  std::chrono::milliseconds silence{30'000};   ///< no sign of life from it
+  std::chrono::milliseconds timeout{300'000};  ///< alive, but its count of operations stands still
+};
+
+/// Where a rank of a job runs.
+struct RankPlace {
+  std::string host;
+  pid_t pid = 0;  ///< of its process, where that is on this host; else 0
+};
+
+/// What one rank knows of how the others of its job are: processes that end are seen at once where they run
+/// on its host, all others by the signs of life that stay away. The message thread tells it what it hears,
+/// the rank asks it while it waits.
+///
+/// A rank that waits for others is not to blame for standing still: the blame goes along to the one whom it
+/// waits for, and falls on who waits for nobody, or on all who wait in a circle.
+class JobWatch final : public PeerWatch {
+ public:
+  JobWatch(int rank, int ranks, const Deadlines& deadlines);
+  ~JobWatch() override;
+  /// Once they are known. From then on processes that end are noticed.
+  void set_places(const std::vector<RankPlace>& places);
+
+  void check(int rank, const CallHeader& call) override;
+  void relax() override;
+  /// Throws PeerFailedError, RankLostError or CommunicationError where the run has failed.
+  void throw_if_failed() const {
+    if (failed_.load(std::memory_order_acquire)) [[unlikely]]
+      throw_failure();
+  }
+  bool has_failed() const { return failed_.load(std::memory_order_acquire); }
+  /// "all_gather #5 ..." while this rank waits for it; for signs of life.
+  std::string waiting_in() const;
+
+  // For the message thread.
+  /// Anything came from `rank`.
+  void heard(int rank);
+  void beat(int rank, uint64_t operations, int waits_for, std::string waiting_in);
+  /// `rank` failed and said why; by the loss of `lost` where that is not -1.
+  void farewell(int rank, const std::string& why, int lost);
+  /// The message thread itself came to an end.
+  void broken(const std::string& why);
+  /// Looks for processes that are gone and ranks that are silent. True when it found one just now.
+  bool look();
+  /// How long this rank has known of a failure and not left; 0 where there is none.
+  std::chrono::milliseconds failed_for() const;
+  std::string failure() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class Failure { none, lost, peer_failed, broken };
+  struct Peer {
+    RankPlace place;
+    int process = -1;  ///< a descriptor of it; -1: none
+    Clock::time_point heard, moved, gone;
+    bool is_gone = false;
+    uint64_t operations = 0;
+    int waits_for = -1;
+    std::string waiting_in;
+  };
+  [[noreturn]] void throw_failure() const;
+  void fail(Failure kind, int rank, const std::string& message);
+  void check_progress(int rank, const CallHeader& call);
+  std::string named(int rank) const;
+
+  int rank_;
+  Deadlines deadlines_;
+  mutable std::mutex mutex_;
+  std::vector<Peer> peers_;
+  Clock::time_point last_look_, last_sign_, failed_at_, wait_began_;
+  bool waiting_ = false;
+  std::string waiting_in_;
+  std::atomic<bool> failed_{false};
+  Failure failure_ = Failure::none;
+  int failed_rank_ = -1;
+  std::string message_;
+};
+
+}  // namespace tessera::dist

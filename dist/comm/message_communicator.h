@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dist/comm/message_call.h"
+
+namespace tessera::dist {
+
+/// A group of processes, on whatever machines, whose bytes travel as messages.
+class MessageCommunicator final : public Communicator {
+ public:
+  /// `members` are ranks of the world, of which this rank is number `rank`; `group` is of MessageRank's.
+  MessageCommunicator(std::shared_ptr<MessageRank> self, std::string name, std::vector<int> members, int rank,
+                      uint64_t group, std::shared_ptr<Ledger> ledger);
+
+  Tensor empty(const Shape& shape, DType dtype) override;
+  void poll() override;
+
+ protected:
+  std::shared_ptr<PendingCall> start(Call call) override;
+  int64_t open_group(std::span<const int> ranks) override;
+  std::shared_ptr<Communicator> join_group(const std::string& name, std::span<const int> ranks, int index,
+                                           int64_t token) override;
+
+ private:
+  std::shared_ptr<MessageRank> self_;
+  MessageGroup group_;
+};
+
+/// The group of all ranks of a job.
+std::shared_ptr<Communicator> make_message_world(std::shared_ptr<MessageRank> self);
+
+}  // namespace tessera::dist

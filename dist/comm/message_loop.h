@@ -1,0 +1,69 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dist/comm/message_thread.h"
+
+namespace tessera::dist {
+
+/// What the message thread does, turn by turn.
+class MessageLoop {
+ public:
+  /// What the rank's thread wants done.
+  struct Orders {
+    std::vector<std::shared_ptr<Exchange>> posted, abandoned;
+    std::unique_ptr<MessageThread::Launch> launch;
+    std::string farewell;
+    int lost = -1;
+    std::function<void()> farewell_said, end_launch, finish;  ///< called when done
+    bool stop = false;
+    bool empty() const {
+      return posted.empty() && abandoned.empty() && !launch && !farewell_said && !end_launch && !finish &&
+             !stop;
+    }
+  };
+
+  explicit MessageLoop(std::unique_ptr<Wire> wire);
+
+  Wire& wire() const { return *wire_; }
+  /// False when this was the last turn.
+  bool turn(Orders orders);
+  /// How long to sleep before the next turn, unless orders come.
+  std::chrono::microseconds pause() const;
+  /// Whether nothing is under way that needs turns.
+  bool is_idle() const;
+  void tell_broken(const std::string& why);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Mailbox;  ///< a frame being received
+
+  void listen(const std::shared_ptr<Mailbox>& mailbox);
+  void take(int from, const Frame& frame);
+  void start(const std::shared_ptr<Exchange>& exchange);
+  void drop_finished();
+  void begin_launch(std::unique_ptr<MessageThread::Launch> launch);
+  void say_farewell(Orders& orders);
+  void send_signs();
+  void look_around();
+  void settle_end();
+
+  std::unique_ptr<Wire> wire_;
+  std::map<FrameKey, std::shared_ptr<Exchange>> exchanges_;
+  /// Frames that came before this rank's own call, by what they belong to; and the senders.
+  std::map<FrameKey, std::vector<std::pair<int, std::vector<char>>>> early_;
+  std::vector<std::shared_ptr<Exchange>> leftover_;  ///< abandoned, with messages under way
+  std::unique_ptr<MessageThread::Launch> launch_;
+  std::vector<std::shared_ptr<bool>> sign_leaving_;  ///< by rank: the last sign of life has not left
+  std::function<void()> end_launch_;
+  Clock::time_point next_sign_{}, next_look_{}, end_by_{};
+  int next_data_tag_ = first_data_tag;
+  int quiet_turns_ = 0;
+};
+
+}  // namespace tessera::dist

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# usage: mpirun.sh RANKS PROGRAM [ARGUMENT...]
+# Runs PROGRAM on RANKS processes of this machine. Exits with 77, saying why, where that cannot be done.
+set -euo pipefail
+
+ranks=$1
+shift
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+command -v mpirun >/dev/null || skip "no mpirun here (package openmpi-bin)"
+mpirun --version | grep -q "Open MPI" || skip "the mpirun here is not Open MPI's"
+
+root=()
+[[ $EUID != 0 ]] || root=(--allow-run-as-root)
+# Ranks sleep when they wait, so there may be more of them than cores.
+exec mpirun "${root[@]}" --oversubscribe --bind-to none -n "$ranks" "$@"
