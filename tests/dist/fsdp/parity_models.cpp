@@ -1,0 +1,181 @@
+#include "tests/dist/fsdp/parity_models.h"
+
+#include "autograd/functions/activation.h"
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/matmul.h"
+#include "autograd/functions/view.h"
+#include "models/gpt.h"
+#include "nn/containers.h"
+#include "nn/linear.h"
+
+namespace tessera::test {
+namespace {
+
+constexpr int64_t C = parity_width;
+
+struct MixerOptions {
+  const Variable* shared = nullptr;  ///< a weight of another module
+  bool unused = false;               ///< has a parameter that nothing reads
+};
+
+/// x + gelu(x W^T + b).
+struct Mixer : nn::Layer<Mixer> {
+  using Options = MixerOptions;
+  Options o;
+  Variable& weight =
+      o.shared ? share_parameter("weight", *o.shared) : parameter("weight", {C, C}, init::normal(0.4));
+  Variable* idle = o.unused ? &parameter("idle", {3, C}, init::normal(1)) : nullptr;
+  Variable& bias = parameter("bias", {C}, init::normal(0.2));
+
+  explicit Mixer(Options options) : o(options) {}
+  std::string kind() const override { return "Mixer"; }
+  Variable forward(const Variable& x) { return x + gelu(linear(x, weight, bias)); }
+};
+
+/// A number times x; a unit of one element, or of two.
+struct Scale : nn::Layer<Scale> {
+  Variable& factor;
+  Variable* second;
+
+  explicit Scale(bool with_second)
+      : factor(parameter("factor", {1}, init::normal(0.1, 1))),
+        second(with_second ? &parameter("second", {1}, init::normal(0.1, 1)) : nullptr) {}
+  std::string kind() const override { return "Scale"; }
+  Variable forward(const Variable& x) { return second ? x * factor + x * *second : x * factor; }
+};
+
+dist::UnitPolicy mixers() {
+  return dist::units_where(
+      [](const nn::Module& module) { return module.kind() == "Mixer" || module.kind() == "Scale"; });
+}
+
+/// in, three mixers, out: what most models below vary.
+struct Row : ParityModel {
+  nn::Linear& in = add<nn::Linear>("in", {.in = C, .out = C, .weight_init = init::normal(0.4)});
+  Mixer& first;
+  Mixer& middle;
+  Mixer& last;
+  nn::Linear& out = add<nn::Linear>("out", {.in = C, .out = C, .weight_init = init::normal(0.4)});
+
+  explicit Row(bool share = false, bool unused = false)
+      : first(add<Mixer>("first", {})),
+        middle(add<Mixer>("middle", {.unused = unused})),
+        last(add<Mixer>("last", {.shared = share ? &first.weight : nullptr})) {}
+  Variable forward(const Variable& x, const Tensor&, int64_t) override {
+    return out(last(middle(first(in(x)))));
+  }
+};
+
+struct Frozen : Row {
+  Frozen() {
+    first.set_requires_grad(false);
+    middle.bias.set_requires_grad(false);
+    out.weight.set_requires_grad(false);
+  }
+};
+
+struct Skipped : Row {
+  Variable forward(const Variable& x, const Tensor&, int64_t step) override {
+    const Variable h = first(in(x));
+    return out(last(step % 2 == 0 ? middle(h) : h));
+  }
+};
+
+struct Twice : Row {
+  Variable forward(const Variable& x, const Tensor&, int64_t) override {
+    return out(last(middle(middle(first(in(x))))));
+  }
+};
+
+struct Unused : Row {
+  Variable& idle = parameter("idle", {7}, init::normal(1));
+  Unused() : Row(false, true) {}
+};
+
+struct Branched : Row {
+  Variable forward(const Variable& x, const Tensor&, int64_t) override {
+    const Variable h = in(x);
+    return out(last(first(h) + middle(h)));
+  }
+};
+
+/// Two mixers and a factor of its own.
+struct Pair : nn::Layer<Pair> {
+  Mixer& a = add<Mixer>("a", MixerOptions{});
+  Variable& gain = parameter("gain", {C}, init::normal(0.1, 1));
+  Mixer& b = add<Mixer>("b", MixerOptions{});
+  std::string kind() const override { return "Pair"; }
+  Variable forward(const Variable& x) { return b(a(x) * gain); }
+};
+
+struct Nested : ParityModel {
+  struct Outer : nn::Layer<Outer> {
+    Pair& pair = add<Pair>("pair");
+    Variable& shift = parameter("shift", {C}, init::normal(0.1));
+    std::string kind() const override { return "Outer"; }
+    Variable forward(const Variable& x) { return pair(x + shift); }
+  };
+  Outer& outer = add<Outer>("outer");
+  Pair& pair = add<Pair>("pair");
+  nn::Linear& out = add<nn::Linear>("out", {.in = C, .out = C, .weight_init = init::normal(0.4)});
+  Variable forward(const Variable& x, const Tensor&, int64_t) override { return out(pair(outer(x))); }
+};
+
+struct Uneven : ParityModel {
+  Scale& one = add<Scale>("one", false);
+  Mixer& mixer = add<Mixer>("mixer", MixerOptions{});
+  Scale& two = add<Scale>("two", true);
+  Variable& shift = parameter("shift", {1}, init::normal(0.1));
+  Variable forward(const Variable& x, const Tensor&, int64_t) override { return two(mixer(one(x))) + shift; }
+};
+
+struct TinyGpt : ParityModel {
+  models::Gpt& gpt = add<models::Gpt>(
+      "gpt", {.vocabulary = 3, .block_size = 2, .layers = 2, .heads = 2, .width = 4, .bias = true});
+  Variable forward(const Variable&, const Tensor& ids, int64_t) override {
+    return reshape(gpt(ids), {ids.size(0), C});  // (B, T, V)
+  }
+};
+
+template <class M, class... Args>
+ModelMaker maker(dist::UnitPolicy units, Args... args) {
+  return {[args...]() -> std::unique_ptr<ParityModel> { return std::make_unique<M>(args...); },
+          std::move(units)};
+}
+
+}  // namespace
+
+ModelMaker plain_model() {
+  return maker<Row>(mixers());
+}
+ModelMaker shared_model() {
+  return maker<Row>(mixers(), true);
+}
+ModelMaker frozen_model() {
+  return maker<Frozen>(mixers());
+}
+ModelMaker nested_model() {
+  return maker<Nested>(dist::units_where([](const nn::Module& module) {
+    return module.kind() == "Mixer" || module.kind() == "Pair" || module.kind() == "Outer";
+  }));
+}
+ModelMaker uneven_model() {
+  return maker<Uneven>(mixers());
+}
+ModelMaker skipped_model() {
+  return maker<Skipped>(mixers());
+}
+ModelMaker twice_model() {
+  return maker<Twice>(mixers());
+}
+ModelMaker unused_model() {
+  return maker<Unused>(mixers());
+}
+ModelMaker branched_model() {
+  return maker<Branched>(mixers());
+}
+ModelMaker gpt_model() {
+  return maker<TinyGpt>(dist::every<models::Block>());
+}
+
+}  // namespace tessera::test
