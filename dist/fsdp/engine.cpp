@@ -38,6 +38,7 @@ Sharding::Engine::Engine(nn::Module& root, ShardOptions options) : root_(root), 
     const DType declared = first == plan.parameters.end() ? f32 : first->variable.dtype();
     flat.compute = options_.precision.compute.value_or(declared);
     flat.reduce = options_.precision.reduce.value_or(size_of(flat.compute) == 2 ? f32 : flat.compute);
+    flat.keep_reduced_dtype = options_.precision.keep_low_precision_grads && size_of(flat.reduce) == 2;
     require<ConfigError>(flat.compute == declared || (declared == f32 && size_of(flat.compute) == 2),
                          "shard: parameters of unit '", plan.name, "' are ", declared,
                          "; they can be computed with as they are, or f32 ones in bf16 or f16, not in ",

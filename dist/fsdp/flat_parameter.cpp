@@ -19,7 +19,9 @@ FlatParameter::FlatParameter(std::string unit, std::vector<UnitParameter> parame
   master_ = first.dtype();
   trainable_ = first.requires_grad();
   if (!is_floating(master_)) options_.compute = master_;
-  gradient_dtype_ = size_of(options_.compute) == 2 ? f32 : options_.compute;
+  gradient_dtype_ = options_.keep_reduced_dtype      ? options_.reduce
+                    : size_of(options_.compute) == 2 ? f32
+                                                     : options_.compute;
 }
 
 // Numbers.
@@ -126,6 +128,7 @@ void FlatParameter::make_views() {
     locals_.push_back({.name = parameters_[i].name,
                        .variable = Variable::parameter(mine, trainable_, parameters_[i].name),
                        .shard = ShardOf{shape, part.begin}});
+    locals_.back().variable.set_grad_dtype(gradient_dtype_);
   }
 }
 

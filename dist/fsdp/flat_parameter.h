@@ -19,6 +19,7 @@ struct FlatOptions {
   std::shared_ptr<Communicator> replica_group;  ///< over which the shards are repeated; null for one
   DType compute = f32;                          ///< of gathered parameters
   DType reduce = f32;                           ///< in which gradients travel
+  bool keep_reduced_dtype = false;              ///< and in which they are kept; else f32
   int64_t alignment = 16;
 };
 

@@ -8,6 +8,7 @@
 #include "nn/materialize.h"
 #include "optim/adam.h"
 #include "optim/clip.h"
+#include "optim/grad_scaler.h"
 #include "tests/dist/fsdp/rank_threads.h"
 
 using namespace tessera;
@@ -56,8 +57,10 @@ nn::StateDict copy_of(const nn::StateDict& state) {
   return copy;
 }
 
-Outcome train_sharded(World& world, ShardOptions options, int steps) {
-  models::Gpt gpt(small);
+Outcome train_sharded(World& world, ShardOptions options, int steps, const models::GptOptions& model = small,
+                      const nn::ActivationCheckpointing& checkpointing = {}) {
+  models::Gpt gpt(model);
+  gpt.blocks.set_checkpointing(checkpointing);
   Sharding& sharding = dist::shard(gpt, std::move(options));
   nn::materialize(gpt, cpu(), 5);
   Outcome outcome = train(gpt, world.rank(), world.size(), &world.communicator(), steps);
@@ -133,4 +136,70 @@ TEST_CASE("sharding: hybrid strategies have the bits of no_shard on the same mes
     if (strategy == Strategy::no_shard) reference = outcomes[0];
     for (const Outcome& outcome : outcomes) CHECK(same_bits(outcome.parameters, reference.parameters));
   }
+}
+
+TEST_CASE("sharding: activation checkpoints, of one unit or across two, change no bit") {
+  models::GptOptions model = small;
+  model.dropout = 0.1;
+  for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard})
+    for (const BackwardPrefetch prefetch :
+         {BackwardPrefetch::pre, BackwardPrefetch::post, BackwardPrefetch::none}) {
+      CAPTURE(name_of(strategy));
+      const auto outcome = [&](const nn::ActivationCheckpointing& checkpointing) {
+        return on_ranks<Outcome>(2, [&](World& world) {
+          Mesh mesh(world);
+          return train_sharded(world,
+                               {.mesh = mesh,
+                                .strategy = strategy,
+                                .units = every<models::Block>(),
+                                .backward_prefetch = prefetch,
+                                .forward_prefetch = prefetch == BackwardPrefetch::post},
+                               3, model, checkpointing);
+        })[0];
+      };
+      const Outcome plain = outcome({});
+      for (const int64_t interval : {1, 2, 3}) {
+        CAPTURE(interval);
+        CHECK(same_bits(outcome({.interval = interval}).parameters, plain.parameters));
+        CHECK(same_bits(outcome({.interval = interval, .keep = {"self_attention"}}).parameters,
+                        plain.parameters));
+      }
+    }
+}
+
+TEST_CASE("sharding: f16 with a dynamic loss scale: all ranks skip together and end alike") {
+  Outcome reference;
+  for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_optim, Strategy::full_shard}) {
+    CAPTURE(name_of(strategy));
+    const std::vector<Outcome> outcomes = on_ranks<Outcome>(2, [&](World& world) {
+      Mesh mesh(world);
+      models::Gpt gpt(small);
+      Sharding& sharding = dist::shard(gpt, {.mesh = mesh,
+                                             .strategy = strategy,
+                                             .units = every<models::Block>(),
+                                             .precision = {.compute = f16, .reduce = f16}});
+      nn::materialize(gpt, cpu(), 5);
+      optim::AdamW adam(gpt.parameters(), {.lr = 1e-2});
+      optim::GradScaler scaler({.initial_scale_power = 24, .hysteresis = 1});
+      Outcome outcome;
+      for (int step = 0; step < 16; ++step) {
+        const Variable loss = gpt(tokens(world.rank() * 6, 6, 0), tokens(world.rank() * 6, 6, 1));
+        loss.backward(Variable(scaler.scale()));
+        outcome.losses.push_back(scaler.scale().item());
+        outcome.norms.push_back(scaler.step(adam) ? 1 : 0);
+        adam.zero_grad();
+      }
+      const SummonFullParams whole(sharding);
+      outcome.parameters = copy_of(gpt.state_dict());
+      return outcome;
+    });
+    if (strategy == Strategy::no_shard) reference = outcomes[0];
+    for (const Outcome& outcome : outcomes) {
+      CHECK(outcome.losses == reference.losses);
+      CHECK(outcome.norms == reference.norms);
+      CHECK(same_bits(outcome.parameters, reference.parameters));
+    }
+  }
+  CHECK(reference.norms.front() == 0);  // 2^24 overflows,
+  CHECK(reference.norms.back() == 1);   // and the scale has fallen far enough
 }
