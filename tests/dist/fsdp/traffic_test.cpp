@@ -1,0 +1,168 @@
+// What each strategy sends in a step, from the ledger, against the table: exact, with micro-batches and
+// replicas. The formulas here are written out once more, from nothing but shapes.
+
+#include "dist/fsdp/estimate.h"
+#include "models/gpt.h"
+#include "nn/materialize.h"
+#include "optim/adam.h"
+#include "optim/clip.h"
+#include "tests/dist/fsdp/on_threads.h"
+
+using namespace tessera;
+using dist::Strategy;
+
+namespace {
+
+constexpr models::GptOptions gpt_options{
+    .vocabulary = 11, .block_size = 4, .layers = 3, .heads = 2, .width = 8, .bias = true};
+
+struct Way {
+  Strategy strategy = Strategy::full_shard;
+  int replicas = 1, shards = 2;
+  int64_t micro_batches = 1;
+  bool communicates = false;  ///< after each micro-batch
+  DType compute = f32;
+};
+
+std::string name_of(const Way& way) {
+  return text(way.strategy, ", ", way.replicas, "x", way.shards, ", ", way.micro_batches, " micro-batches",
+              way.communicates ? " with communication, " : ", ", way.compute);
+}
+
+/// Elements of a unit, each parameter and each shard padded to 16.
+int64_t padded(std::span<const int64_t> sizes, int64_t shards) {
+  int64_t total = 0;
+  for (const int64_t size : sizes) total += (size + 15) / 16 * 16;
+  const int64_t step = 16 * shards;
+  return (total + step - 1) / step * step;
+}
+
+/// Bytes that a rank sends in a step, as the table has them.
+struct Sent {
+  int64_t parameters = 0, gradients = 0;
+};
+
+Sent table(const Way& way) {
+  // A block: two norms, queries to values and their projection, two layers of the MLP. The root: the tables
+  // of tokens and positions, and the last norm.
+  constexpr int64_t C = gpt_options.width;
+  const std::vector<int64_t> block{C, C, 3 * C * C, C * C, C, C, C, 4 * C * C, 4 * C, 4 * C * C, C};
+  const std::vector<int64_t> root{gpt_options.vocabulary * C, gpt_options.block_size * C, C, C};
+  const int64_t n = way.shards, m = way.replicas, A = way.micro_batches;
+  const int64_t elements = gpt_options.layers * padded(block, n) + padded(root, n);
+  const int64_t bytes = way.compute == f32 ? 4 : 2;
+  const int64_t G = elements * bytes, G0 = padded(root, n) * bytes, R = elements * 4;
+  const int64_t reductions = way.communicates ? A : 1;
+  const auto part = [n](int64_t whole) { return whole / n * (n - 1); };
+  const int64_t across = 2 * (R / n) / m * (m - 1);
+  switch (way.strategy) {
+    case Strategy::no_shard:
+      return {0, reductions * 2 * part(R)};
+    case Strategy::shard_optim:
+    case Strategy::shard_grad_op:
+      return {part(G), reductions * part(R)};
+    case Strategy::full_shard:
+      return {A * part(2 * G - G0), reductions * part(R)};
+    case Strategy::hybrid_shard:
+      return {A * part(2 * G - G0), reductions * (part(R) + across)};
+    case Strategy::hybrid_shard_zero2:
+      return {part(G), reductions * (part(R) + across)};
+  }
+  return {};
+}
+
+/// What the ledger says of two steps that follow a first one.
+std::vector<std::string> check_traffic(dist::World& world, const Way& way) {
+  const dist::Mesh mesh(world, {{"replica", way.replicas}, {"shard", way.shards}});
+  models::Gpt gpt(gpt_options);
+  dist::ShardOptions options{.mesh = mesh, .strategy = way.strategy, .units = dist::every<models::Block>()};
+  if (way.compute != f32) options.precision.compute = way.compute;
+  dist::Sharding& sharding = dist::shard(gpt, options);
+  nn::materialize(gpt, cpu(), 1);
+  optim::AdamW adam(gpt.parameters());
+  const Tensor ids = Tensor::from<int64_t>({1, 4, 9, 0, 10, 3, 3, 7}, {2, 4});
+  const auto step = [&] {
+    for (int64_t part = 0; part < way.micro_batches; ++part) {
+      std::optional<dist::Accumulation> scope;
+      if (part + 1 < way.micro_batches) scope.emplace(sharding, way.communicates);
+      gpt(ids, ids).backward();
+    }
+    optim::clip_grad_norm(gpt.parameters(), 1.0);
+    adam.step();
+    adam.zero_grad();
+  };
+  step();
+  dist::Ledger& ledger = world.communicator().ledger();
+  ledger.reset();
+  step();
+  step();
+  const Sent expected = table(way);
+  const Sent found{ledger.total(dist::Traffic::parameters).bytes,
+                   ledger.total(dist::Traffic::gradients).bytes};
+  std::vector<std::string> problems;
+  if (found.parameters != 2 * expected.parameters)
+    problems.push_back(text(name_of(way), ": ", found.parameters,
+                            " bytes of parameters in two steps, the table has ", 2 * expected.parameters));
+  if (found.gradients != 2 * expected.gradients)
+    problems.push_back(text(name_of(way), ": ", found.gradients,
+                            " bytes of gradients in two steps, the table has ", 2 * expected.gradients));
+  const dist::Estimate estimate = dist::estimate(gpt, options.units,
+                                                 {.strategy = way.strategy,
+                                                  .shards = way.shards,
+                                                  .replicas = way.replicas,
+                                                  .compute = way.compute,
+                                                  .micro_batches = way.micro_batches,
+                                                  .accumulate_communication = way.communicates});
+  if (estimate.traffic.parameters != expected.parameters || estimate.traffic.gradients != expected.gradients)
+    problems.push_back(text(name_of(way), ": the estimate is ", estimate.traffic.parameters, " and ",
+                            estimate.traffic.gradients, ", the table has ", expected.parameters, " and ",
+                            expected.gradients));
+  return problems;
+}
+
+/// Every number of micro-batches, with and without communication, in f32 and bf16.
+std::vector<std::string> check_all(dist::World& world, Strategy strategy, int replicas, int shards) {
+  std::vector<std::string> problems;
+  for (const DType compute : {f32, bf16})
+    for (const int64_t micro_batches : {1, 3})
+      for (const bool communicates : {false, true}) {
+        if (micro_batches == 1 && communicates) continue;
+        for (const std::string& problem :
+             check_traffic(world, {strategy, replicas, shards, micro_batches, communicates, compute}))
+          problems.push_back(problem);
+      }
+  return problems;
+}
+
+}  // namespace
+
+TEST_CASE("traffic: flat strategies send what the table says, to the byte") {
+  for (const int ranks : {2, 3, 4})
+    test::require_none(ranks, [](dist::World& world) {
+      std::vector<std::string> problems;
+      for (const Strategy strategy :
+           {Strategy::no_shard, Strategy::shard_optim, Strategy::shard_grad_op, Strategy::full_shard})
+        for (const std::string& problem : check_all(world, strategy, 1, world.size()))
+          problems.push_back(problem);
+      return problems;
+    });
+}
+
+TEST_CASE("traffic: hybrid strategies on 2 x 2 and 2 x 4 send what the table says, to the byte") {
+  for (const int shards : {2, 4})
+    test::require_none(2 * shards, [shards](dist::World& world) {
+      std::vector<std::string> problems;
+      for (const Strategy strategy : {Strategy::hybrid_shard, Strategy::hybrid_shard_zero2})
+        for (const std::string& problem : check_all(world, strategy, 2, shards)) problems.push_back(problem);
+      return problems;
+    });
+}
+
+TEST_CASE("traffic: one rank sends nothing") {
+  test::require_none(1, [](dist::World& world) {
+    std::vector<std::string> problems;
+    for (const Strategy strategy : dist::strategies) check_traffic(world, {strategy, 1, 1});
+    if (world.communicator().ledger().total().bytes != 0) problems.push_back("bytes were sent");
+    return problems;
+  });
+}
