@@ -114,8 +114,9 @@ struct SummonOptions {
 };
 
 /// While it lives, a model's parameters (or one unit's) are whole, in the dtype of the optimizer's numbers:
-/// to look at, to change, to evaluate or to sample. All ranks open and close it together. Throws ConfigError
-/// when one is open already, or `unit` is none.
+/// to look at, to change, to evaluate or to sample. Under no_shard they are the numbers themselves, and what
+/// is changed is changed. All ranks open and close it together. Throws ConfigError when one is open already,
+/// or `unit` is none.
 class SummonFullParams {
  public:
   explicit SummonFullParams(Sharding& sharding, const SummonOptions& options = {});
