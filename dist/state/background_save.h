@@ -27,7 +27,7 @@ class BackgroundSave {
  public:
   explicit BackgroundSave(std::shared_ptr<Communicator> world);
   /// Abandons a save that is still in flight, without a word to the other ranks: what a rank does whose run
-  /// failed.
+  /// failed. What is half-written then, the next save of the run's folder removes.
   ~BackgroundSave();
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;

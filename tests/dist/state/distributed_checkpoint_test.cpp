@@ -1,0 +1,225 @@
+#include "dist/state/distributed_checkpoint.h"
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <functional>
+
+#include "tensor/memory/account.h"
+#include "tests/dist/state/rank_state.h"
+#include "tests/dist/state/thread_run.h"
+
+using namespace tessera;
+using namespace tessera::dist;
+
+namespace {
+
+const Cut cuts[] = {{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {8, 1}, {0, 3}, {2, 2}, {2, 4}};
+
+/// Runs `body(world, state)` on every rank of a cut.
+void on_ranks(const Cut& cut, const std::function<void(Communicator&, RankState&)>& body) {
+  run_ranks(cut.size(), [&](World& world) {
+    RankState state(cut, world.rank());
+    body(world.communicator(), state);
+  });
+}
+
+std::string save(const Cut& cut, const std::string& root, int64_t steps) {
+  std::string folder;
+  on_ranks(cut, [&](Communicator& world, RankState& state) {
+    state.train(0, steps);
+    const std::string name = save_checkpoint(world, root, state_at(steps), state.groups());
+    if (world.rank() == 0) folder = name;
+  });
+  return folder;
+}
+
+size_t entries_in(const std::string& path) {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path), {}));
+}
+
+}  // namespace
+
+TEST_CASE("distributed checkpoint: every world loads every other's and goes on with the same bits") {
+  RankState saved({0, 1}, 0), continued({0, 1}, 0);
+  saved.train(0, 3);
+  continued.train(0, 5);
+  for (const Cut& from : cuts) {
+    const TemporaryFolder folder;
+    CHECK(save(from, folder.path(), 3) == folder / "step-00000003");
+    for (const Cut& to : cuts) {
+      CAPTURE(to_string(from));
+      CAPTURE(to_string(to));
+      on_ranks(to, [&](Communicator& world, RankState& state) {
+        const auto reader = open_checkpoint(world, folder.path());
+        CHECK(reader->state() == state_at(3));
+        load_checkpoint(world, *reader, state.groups());
+        CHECK(agrees_with(state.groups(), saved));
+        state.train(3, 2);
+        CHECK(agrees_with(state.groups(), continued));
+      });
+    }
+  }
+}
+
+TEST_CASE("distributed checkpoint: one process and many write and read the same") {
+  const TemporaryFolder folder;
+  RankState whole({0, 1}, 0), loaded({0, 1}, 0);
+  whole.train(0, 3);
+  const auto tensors = [](const RankState& state) {
+    std::vector<TensorGroup> groups;
+    for (const PieceGroup& group : state.groups()) {
+      groups.push_back({group.name, {}});
+      for (const TensorPiece& piece : group.pieces)
+        groups.back().tensors.push_back({piece.name, piece.tensor});
+    }
+    return groups;
+  };
+  save_checkpoint(folder / "one", state_at(3), tensors(whole));
+  on_ranks({3, 1}, [&](Communicator& world, RankState& state) {
+    load_checkpoint(world, *open_checkpoint(world, folder / "one"), state.groups());
+    CHECK(agrees_with(state.groups(), whole));
+  });
+  const CheckpointReader many(save({4, 1}, folder / "many", 3));
+  load_checkpoint(many, tensors(loaded));
+  CHECK(agrees_with(loaded.groups(), whole));
+  // A world of one leaves the files that a process without a world leaves.
+  save({1, 1}, folder / "world", 3);
+  CHECK(std::filesystem::exists(folder / "world/step-00000003/model.safetensors"));
+}
+
+TEST_CASE("distributed checkpoint: each element is written once, and all replicas write") {
+  for (const Cut& cut : {Cut{4, 1}, Cut{0, 4}, Cut{2, 2}}) {
+    CAPTURE(to_string(cut));
+    const TemporaryFolder folder;
+    const CheckpointReader reader(save(cut, folder.path(), 1));
+    int64_t elements = 0;
+    for (const FileRecord& file : reader.files())
+      for (const Chunk& chunk : file.chunks) elements += chunk.piece.numel();
+    int64_t expected = 0;
+    for (const auto& [id, tensor] : reader.tensors()) expected += tensor.shape.numel();
+    CHECK(elements == expected);
+    CHECK(reader.files().size() == 8);  // four ranks, two groups
+  }
+}
+
+TEST_CASE("distributed checkpoint: the model alone, and an optimizer that is not there") {
+  const TemporaryFolder folder;
+  RankState saved({0, 1}, 0);
+  saved.train(0, 3);
+  save({3, 1}, folder.path(), 3);
+  on_ranks({2, 1}, [&](Communicator& world, RankState& state) {
+    const std::vector<PieceGroup> groups = state.groups();
+    const auto reader = open_checkpoint(world, folder.path());
+    load_checkpoint(world, *reader, {groups.data(), 1});
+    CHECK(agrees_with({groups[0]}, saved));
+    CHECK(agrees_with({groups[1]}, RankState({0, 1}, 0)));
+    const std::string only = save_checkpoint(world, folder / "model", state_at(1), {groups.data(), 1});
+    const auto without = open_checkpoint(world, only);
+    CHECK(contains(refused([&] { load_checkpoint(world, *without, groups); }),
+                   "has no tensor 'optimizer/exp_avg/fc.weight'"));
+    load_checkpoint(world, *without, {groups.data(), 1});
+  });
+}
+
+TEST_CASE("distributed checkpoint: damage in any rank's file is refused by all ranks, and none loads") {
+  const TemporaryFolder folder;
+  const std::string saved = save({3, 1}, folder.path(), 3);
+  for (int writer = 0; writer < 3; ++writer) {
+    const std::string path = text(saved, "/model-rank-", writer, ".safetensors"), good = file_bytes(path);
+    std::string bad = good;
+    bad.back() = static_cast<char>(bad.back() ^ 1);
+    write_bytes(path, bad);
+    on_ranks({4, 1}, [&](Communicator& world, RankState& state) {
+      const auto reader = open_checkpoint(world, folder.path());
+      CHECK(contains(refused([&] { load_checkpoint(world, *reader, state.groups()); }),
+                     path + ": its content is not what was written"));
+      CHECK(agrees_with(state.groups(), RankState({0, 1}, 0)));
+    });
+    write_bytes(path, good);
+  }
+  std::filesystem::remove(saved + "/optimizer-rank-1.safetensors");
+  on_ranks({2, 1}, [&](Communicator& world, RankState&) {
+    CHECK(contains(refused([&] { open_checkpoint(world, folder.path()); }),
+                   "optimizer-rank-1.safetensors: cannot open"));
+    CHECK(contains(refused([&] { open_checkpoint(world, folder / "gone"); }), "no such checkpoint"));
+  });
+}
+
+TEST_CASE(
+    "distributed checkpoint: a number that is none on one rank ends the save on all; what was there stays") {
+  const TemporaryFolder folder;
+  const std::string saved = save({3, 1}, folder.path(), 3);
+  on_ranks({3, 1}, [&](Communicator& world, RankState& state) {
+    state.train(0, 4);
+    if (world.rank() == 1) state.parameters()[4].variable.value().data<double>()[2] = NAN;
+    const std::string message =
+        refused([&] { save_checkpoint(world, folder.path(), state_at(4), state.groups()); });
+    CHECK(contains(message, "rank 1: "));
+    CHECK(contains(message, "tensor 'out.weight': element 2"));
+    CHECK(contains(message, "is NaN: not saved"));
+  });
+  CHECK(find_checkpoint(folder.path()) == saved);
+  CHECK(entries_in(folder.path()) == 2);  // the checkpoint and `latest`
+}
+
+TEST_CASE(
+    "distributed checkpoint: a rank that cannot write, or a folder that cannot be made, is told to all") {
+  const TemporaryFolder folder;
+  const std::string saved = save({3, 1}, folder.path(), 3);
+  write_bytes(folder / "plain", "x");
+  on_ranks({2, 1}, [&](Communicator& world, RankState& state) {
+    CHECK(
+        contains(refused([&] { save_checkpoint(world, folder / "plain/run", state_at(1), state.groups()); }),
+                 "rank 0: " + (folder / "plain/run") + ": cannot make the folder"));
+  });
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    // A limit on the size of files fails in the same call as a full disk; rank 2 alone reaches it.
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{1 << 16, RLIM_INFINITY};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    std::atomic<int> told{0};
+    on_ranks({3, 1}, [&](Communicator& world, RankState& state) {
+      std::vector<PieceGroup> groups = state.groups();
+      const Tensor large = Tensor::zeros({1 << 20}, f32);
+      if (world.rank() == 2)
+        groups[0].pieces.push_back({"large", large.shape(), whole(large.shape()), large});
+      const std::string message =
+          refused([&] { save_checkpoint(world, folder.path(), state_at(4), groups); });
+      told += contains(message, "rank 2: ") && contains(message, "model-rank-2.safetensors: cannot write");
+    });
+    ::_exit(told == 3 ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(find_checkpoint(folder.path()) == saved);
+  CHECK(entries_in(folder.path()) == 3);  // and `plain`
+}
+
+TEST_CASE("distributed checkpoint: saving and loading take no memory beside the pieces") {
+  const TemporaryFolder folder;
+  const Shape shape{1024, 3000};  // 12 MB
+  run_ranks(3, [&](World& world) {
+    const int64_t n = shape.numel() / 3, first = n * world.rank();
+    const Tensor numbers = Tensor::empty({n}, f32);
+    for (int64_t i = 0; i < n; ++i) numbers.data<float>()[i] = static_cast<float>(first + i);
+    const std::vector<PieceGroup> groups{
+        {"model", {{"w", shape, flat_range(shape, first, first + n), numbers}}}};
+    MemoryAccount& account = *current_account();
+    account.reset_peaks();
+    const int64_t before = account.total().current;
+    save_checkpoint(world.communicator(), folder.path(), state_at(1), groups);
+    numbers.zero();
+    load_checkpoint(world.communicator(), *open_checkpoint(world.communicator(), folder.path()), groups);
+    CHECK(numbers.data<float>()[n - 1] == static_cast<float>(first + n - 1));
+    CHECK(account.total().peak <= before + 8192);  // what ranks tell each other
+  });
+}
