@@ -28,7 +28,8 @@ namespace {
 
 ChildProcess::ChildProcess(const std::string& program, std::vector<std::string> arguments,
                            const Options& options) {
-  const std::string path = std::string(TESSERA_PROGRAM_DIR) + "/" + program;
+  const std::string path =
+      program.front() == '/' ? program : std::string(TESSERA_PROGRAM_DIR) + "/" + program;
   const std::string output = options.output.empty() ? "/dev/null" : options.output;
   std::vector<char*> argv{const_cast<char*>(path.c_str())};
   for (std::string& argument : arguments) argv.push_back(argument.data());

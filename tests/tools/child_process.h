@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-/// A program of this build, running in a process of its own; killed with this object if it still runs.
+/// A program of this build, or any other whose path is absolute, running in a process of its own; killed with
+/// this object if it still runs.
 class ChildProcess {
  public:
   struct Options {
@@ -18,6 +19,7 @@ class ChildProcess {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
+  pid_t pid() const { return pid_; }
   void send(int signal) const;
   bool is_running();
   /// Waits for its end: the exit status, or 128 and the signal that ended it.

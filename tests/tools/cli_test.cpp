@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <sstream>
 
+#include "dist/comm/errors.h"
 #include "tensor/error.h"
 #include "tools/cli/exit_status.h"
 #include "tools/cli/program.h"
@@ -85,6 +86,7 @@ TEST_CASE("run_program: errors of the body end with their own status and one lin
   CHECK(status(CheckpointError("cut\noff")).err == "prog: cut off\n");
   CHECK(status(CheckpointError("x")).status == 3);
   CHECK(status(NonFiniteError("x")).status == 4);
+  CHECK(status(dist::RankLostError("x", 1)).status == 5);
   CHECK(status(ShapeError("x")).status == 1);
   CHECK(status(std::bad_alloc()).status == 1);
   CHECK(call({"train"}, [] { throw CLI::RuntimeError(130); }).status == 130);

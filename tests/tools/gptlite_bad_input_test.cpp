@@ -92,6 +92,39 @@ TEST_CASE("gptlite train: contradictory flags end with 2, naming both") {
   CHECK(!fs::exists(folder / "out"));
 }
 
+TEST_CASE("gptlite train: ranks that do not suit the batch, the groups or the strategy end with 2") {
+  check_train_refused(2, {"--virtual-ranks", "3"},
+                      {"--batch-size 4: expected a multiple of the number of ranks, 3"});
+  check_train_refused(2, {"--virtual-ranks", "0"}, {"--virtual-ranks 0: expected 1 to 1024"});
+  check_train_refused(2, {"--virtual-ranks", "2", "--micro-batch-size", "4"},
+                      {"--micro-batch-size 4: expected 1 to 2"});
+  check_train_refused(2, {"--virtual-ranks", "2", "--batch-size", "12", "--micro-batch-size", "4"},
+                      {"--micro-batch-size 4 does not divide a rank's share of --batch-size 12, 6"});
+  check_train_refused(2, {"--strategy", "zero3"}, {"--strategy", "'zero3'", "full_shard"});
+  check_train_refused(2, {"--virtual-ranks", "4", "--strategy", "hybrid_shard"},
+                      {"needs `--shard-group-size N`"});
+  check_train_refused(2, {"--virtual-ranks", "4", "--strategy", "hybrid_shard", "--shard-group-size", "3"},
+                      {"--shard-group-size 3: expected a divisor of the number of ranks, 4"});
+  check_train_refused(2,
+                      {"--virtual-ranks", "4", "--strategy", "hybrid_shard_zero2", "--shard-group-size", "0"},
+                      {"--shard-group-size 0"});
+  check_train_refused(2, {"--virtual-ranks", "4", "--strategy", "full_shard", "--shard-group-size", "2"},
+                      {"--shard-group-size 2 with --strategy full_shard"});
+  for (const char* policy :
+       {"blocks", "size", "size:", "size:0", "size:-3", "size:1e6", "size:99999999999999999999"})
+    check_train_refused(2, {"--virtual-ranks", "2", "--auto-wrap", policy},
+                        {"--auto-wrap '" + std::string(policy) + "'", "size:N"});
+  check_train_refused(2, {"--virtual-ranks", "2", "--backward-prefetch", "now"},
+                      {"--backward-prefetch 'now'"});
+  check_train_refused(2, {"--virtual-ranks", "2", "--bucket-bytes", "0"},
+                      {"--bucket-bytes 0: expected 1 or more"});
+  check_train_refused(2, {"--virtual-ranks", "2", "--timeout", "0"}, {"--timeout 0: expected seconds"});
+  check_train_refused(2, {"--virtual-ranks", "2", "--timeout", "nan"}, {"--timeout nan: expected seconds"});
+  check_train_refused(2, {"--auto-wrap", "none"}, {"--auto-wrap", "one rank and no `--strategy`"});
+  check_train_refused(2, {"--virtual-ranks", "2", "--parity-export", "export"},
+                      {"--parity-export", "one rank"});
+}
+
 TEST_CASE("gptlite train: a profile of steps that the run does not take, or nowhere to write, ends with 2") {
   const TemporaryFolder folder;
   const std::string trace = folder / "trace.json";

@@ -78,7 +78,8 @@ TEST_CASE(
   RankState whole({0, 1}, 0);
   whole.train(0, 2);
   const dist::SafetensorsFile file(output);
-  for (const dist::TensorPiece& tensor : whole.groups()[0].pieces)
+  const std::vector<dist::PieceGroup> groups = whole.groups();  // which the loop is in
+  for (const dist::TensorPiece& tensor : groups[0].pieces)
     CHECK(same_bits(file.read(tensor.name), tensor.tensor));
   const std::string third = saved + "/optimizer-rank-2.safetensors";
   std::string bytes = file_bytes(third);

@@ -1,5 +1,6 @@
 #include "tools/cli/exit_status.h"
 
+#include "dist/comm/errors.h"
 #include "tensor/error.h"
 
 namespace tessera::tools {
@@ -16,6 +17,7 @@ ExitStatus exit_status(const std::exception& error) {
   if (is<ConfigError>(error) || is<NotBuiltError>(error)) return exit_bad_arguments;
   if (is<DataError>(error) || is<CheckpointError>(error)) return exit_refused_input;
   if (is<NonFiniteError>(error)) return exit_non_finite;
+  if (is<dist::CommunicationError>(error)) return exit_rank_lost;
   return exit_failure;
 }
 

@@ -1,12 +1,26 @@
 #include "tools/gptlite/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <ostream>
 
+#include "tensor/error.h"
 #include "tools/cli/program.h"
 #include "tools/gptlite/commands.h"
 #include "tools/gptlite/train.h"
 
 namespace tessera::gptlite {
+namespace {
+
+/// This process's rank in its launcher's job; 0 where that cannot be known, which `train` will complain of.
+int rank_in_job() {
+  try {
+    return dist::launcher_job().rank;
+  } catch (const ConfigError&) {
+    return 0;
+  }
+}
+
+}  // namespace
 
 int run_command_line(int argc, const char* const* argv, Console console, std::ostream& err) {
   CLI::App app("Trains GPT-lite on characters, and writes with it", "gptlite");
@@ -18,8 +32,11 @@ int run_command_line(int argc, const char* const* argv, Console console, std::os
 
   CLI::App& train_command = *app.add_subcommand("train", "train a model, or go on with one");
   add_train_flags(train_command, train_flags);
+  std::ostream told(rank_in_job() == 0 ? err.rdbuf() : nullptr);  // of arguments, which all ranks have alike
   train_command.callback([&] {
+    told.rdbuf(err.rdbuf());
     train_flags.given = given_flags(train_command);
+    train_flags.parallel.job = dist::launcher_job();
     if (const int status = train(train_flags, console)) throw CLI::RuntimeError(status);
   });
   CLI::App& sample_command = *app.add_subcommand("sample", "write text from a checkpoint");
@@ -31,7 +48,7 @@ int run_command_line(int argc, const char* const* argv, Console console, std::os
   CLI::App& info_command = *app.add_subcommand("info", "a model's size and cost, without allocating it");
   add_info_flags(info_command, info_flags);
   info_command.callback([&] { run_info(info_flags, console); });
-  return tools::run_program(app, argc, argv, console.out, err);
+  return tools::run_program(app, argc, argv, console.out, told);
 }
 
 }  // namespace tessera::gptlite

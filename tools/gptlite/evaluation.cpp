@@ -25,30 +25,40 @@ double batch_loss(models::Gpt& gpt, const data::Batch& batch) {
   return gpt(batch.x.to(device), batch.y.to(device)).item();
 }
 
+/// The weighed mean of the batches' losses over all ranks; `weight(batch)` of this rank's part may be 0.
+template <class Weight>
+std::optional<double> mean(models::Gpt& gpt, const data::BatchSource& source, int64_t steps,
+                           const EvaluationOptions& options, Weight weight) {
+  double sum = 0, weights = 0;
+  for (int64_t step = 0; step < steps; ++step) {
+    if (options.stop && options.stop()) return std::nullopt;
+    const data::Batch batch = source.batch(step);
+    const double loss = batch_loss(gpt, batch), its_weight = weight(batch);
+    if (its_weight == 0) continue;  // all padding: the mean of nothing
+    sum += loss * its_weight;
+    weights += its_weight;
+  }
+  return options.ranks.sum(sum) / options.ranks.sum(weights);
+}
+
 }  // namespace
 
 std::optional<double> evaluate(models::Gpt& gpt, const data::Tokens& text, const EvaluationOptions& options) {
   const Evaluating evaluating(gpt);
-  const auto mean = [&](const data::BatchSource& source, int64_t steps,
-                        auto weight) -> std::optional<double> {
-    double sum = 0, weights = 0;
-    for (int64_t step = 0; step < steps; ++step) {
-      if (options.stop && options.stop()) return std::nullopt;
-      const data::Batch batch = source.batch(step);
-      sum += batch_loss(gpt, batch) * weight(batch);
-      weights += weight(batch);
-    }
-    return sum / weights;
-  };
+  const int rank = options.ranks.rank(), world = options.ranks.size();
+  const int64_t batch_size = options.batch_size * world, block = gpt.o.block_size;
   if (options.batches > 0) {
-    const data::RandomWindows windows(text, {.block = gpt.o.block_size,
-                                             .batch_size = options.batch_size,
+    const data::RandomWindows windows(text, {.block = block,
+                                             .batch_size = batch_size,
                                              .seed = options.seed,
-                                             .stream = data::WindowStream::estimate});
-    return mean(windows, options.batches, [](const data::Batch&) { return 1.0; });
+                                             .stream = data::WindowStream::estimate,
+                                             .rank = rank,
+                                             .world = world});
+    return mean(gpt, windows, options.batches, options, [](const data::Batch&) { return 1.0; });
   }
-  const data::ConsecutiveWindows windows(text, {.block = gpt.o.block_size, .batch_size = options.batch_size});
-  return mean(windows, windows.steps(),
+  const data::ConsecutiveWindows windows(
+      text, {.block = block, .batch_size = batch_size, .pad = world > 1, .rank = rank, .world = world});
+  return mean(gpt, windows, windows.steps(), options,
               [&](const data::Batch& batch) { return static_cast<double>(windows.targets(batch)); });
 }
 

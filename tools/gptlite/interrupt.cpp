@@ -2,6 +2,8 @@
 
 #include <csignal>
 
+#include "tools/cli/exit_status.h"
+
 namespace tessera::gptlite {
 namespace {
 
@@ -40,18 +42,34 @@ InterruptWatch::~InterruptWatch() {
   sigaltstack(&previous_stack, nullptr);
 }
 
-bool InterruptWatch::requested() const {
-  return received != 0;
+int received_signal() {
+  return received;
 }
 
-int InterruptWatch::exit_status() const {
-  if (received == SIGINT) return tools::exit_interrupted;
-  return received == SIGTERM ? tools::exit_terminated : tools::exit_done;
+int exit_status_of(int signal) {
+  if (signal == SIGINT) return tools::exit_interrupted;
+  return signal == SIGTERM ? tools::exit_terminated : tools::exit_done;
 }
 
-const char* InterruptWatch::name() const {
-  if (received == SIGINT) return "Ctrl-C";
-  return received == SIGTERM ? "SIGTERM" : "SIGUSR1";
+const char* name_of_signal(int signal) {
+  if (signal == SIGINT) return "Ctrl-C";
+  return signal == SIGTERM ? "SIGTERM" : "SIGUSR1";
+}
+
+SignalShield::SignalShield() {
+  sigset_t wanted, before;
+  sigemptyset(&wanted);
+  for (const int signal : watched) sigaddset(&wanted, signal);
+  pthread_sigmask(SIG_BLOCK, &wanted, &before);
+  for (int i = 0; i < 3; ++i) blocked_[i] = sigismember(&before, watched[i]) == 1;
+}
+
+SignalShield::~SignalShield() {
+  sigset_t ours;
+  sigemptyset(&ours);
+  for (int i = 0; i < 3; ++i)
+    if (!blocked_[i]) sigaddset(&ours, watched[i]);
+  pthread_sigmask(SIG_UNBLOCK, &ours, nullptr);
 }
 
 }  // namespace tessera::gptlite

@@ -6,6 +6,7 @@
 
 #include "tensor/random_context.h"
 #include "tools/gptlite/numbers.h"
+#include "tools/gptlite/parallel_plan.h"
 #include "tools/gptlite/trainer.h"
 
 namespace tessera::gptlite {
@@ -14,9 +15,10 @@ namespace {
 /// A batch as the loader makes it, without numbers.
 data::Batch meta_batch(const Run& run) {
   const CategoryScope category(MemoryCategory::other);
-  const Shape shape{run.recipe.batch_size, run.recipe.model.block_size};
+  const int64_t samples = samples_per_rank(run);
+  const Shape shape{samples, run.recipe.model.block_size};
   data::Batch batch{Tensor::empty(shape, i64, meta()), Tensor::empty(shape, i64, meta()), {}, {}, 0};
-  batch.samples.resize(static_cast<size_t>(run.recipe.batch_size));
+  batch.samples.resize(static_cast<size_t>(samples));
   std::iota(batch.samples.begin(), batch.samples.end(), 0);
   batch.items.resize(batch.samples.size());
   return batch;
@@ -62,6 +64,7 @@ MemoryPlan plan_memory(const Run& run) {
   MemoryPlan plan;
   for (int step = 0; step < 2; ++step) train_step(gpt, *adam, meta_batch(run), run);
   plan.peak = peak_of(*account);
+  if (run.parallel.is_sharded) plan.peak = with_estimate(plan.peak, estimate_run(run));
 
   const data::Batch batch = meta_batch(run);
   const int64_t before = account->count(MemoryCategory::activation).current;

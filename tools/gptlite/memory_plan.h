@@ -22,7 +22,8 @@ PeakMemory peak_of(const MemoryAccount& account);
 int64_t peak_resident_bytes();
 
 /// What training by `run` will take: its steps on meta, through the code that trains (the first, and one that
-/// finds the optimizer's state there), in an account of their own. No numbers are allocated.
+/// finds the optimizer's state there), in an account of their own. No numbers are allocated. Of a sharded run
+/// it is the plan of one rank: its share of the batch, and by formula what its strategy makes it hold.
 struct MemoryPlan {
   PeakMemory peak;
   int64_t kept_by_forward = 0;  ///< activations of a micro-batch that wait for its backward

@@ -79,6 +79,18 @@ Json::Value describe_recipe(const Run& run) {
   return v;
 }
 
+Json::Value describe_parallel(const Parallel& p) {
+  Json::Value v;
+  v["strategy"] = name_of(p.strategy);
+  v["shard_group_size"] = p.shard_group_size;
+  v["auto_wrap"] = to_string(p.auto_wrap);
+  v["bucket_bytes"] = Json::Int64(p.bucket_bytes);
+  v["backward_prefetch"] = to_string(p.backward_prefetch);
+  v["accumulate_communication"] = p.accumulate_communication;
+  v["launcher"] = p.launcher;
+  return v;
+}
+
 Json::Value or_null(std::optional<double> number) {
   return number ? Json::Value(*number) : Json::Value();
 }
@@ -93,7 +105,8 @@ bool is_cut(const std::string& path) {
 
 }  // namespace
 
-MetricsFile::MetricsFile(const std::string& path) : path_(path) {
+MetricsFile::MetricsFile(const std::string& path, int rank, int world_size)
+    : path_(path), rank_(rank), world_size_(world_size) {
   if (path.empty()) return;
   const bool cut = is_cut(path);
   file_.open(path, std::ios::app);
@@ -118,7 +131,9 @@ void MetricsFile::start(const Run& run, const data::Corpus& corpus, Device devic
   v["device"] = to_string(device);
   v["dtype"] = run.dtype;
   v["threads"] = num_threads();
-  v["world_size"] = 1;
+  v["rank"] = rank_;
+  v["world_size"] = world_size_;
+  if (run.parallel.is_sharded) v["parallel"] = describe_parallel(run.parallel);
   v["product_flops_per_second"] = or_null(product_rate);
   v["build"] = describe_build();
   write(v);
@@ -141,10 +156,10 @@ void MetricsFile::step(const StepMetrics& m) {
   v["memory_allocated"] = Json::Int64(memory.current);
   v["memory_peak"] = Json::Int64(memory.peak);
   v["memory_by_category"] = memory_by_category();
-  v["comm_bytes"] = 0;
-  v["comm_ops"] = 0;
-  v["rank"] = 0;
-  v["world_size"] = 1;
+  v["comm_bytes"] = Json::Int64(m.sent.bytes);
+  v["comm_ops"] = Json::Int64(m.sent.calls);
+  v["rank"] = rank_;
+  v["world_size"] = world_size_;
   write(v);
 }
 
@@ -152,6 +167,7 @@ void MetricsFile::end(const RunMetrics& m) {
   if (path_.empty()) return;
   Json::Value v;
   v["event"] = "end";
+  v["rank"] = rank_;
   v["step"] = Json::Int64(m.step);
   v["val_loss"] = or_null(m.validation_loss);
   v["tokens_per_second"] = m.tokens_per_second;

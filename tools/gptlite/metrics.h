@@ -6,6 +6,7 @@
 #include <string>
 
 #include "data/corpus.h"
+#include "dist/comm/ledger.h"
 #include "tensor/device.h"
 #include "tools/gptlite/memory_plan.h"
 #include "tools/gptlite/run.h"
@@ -27,6 +28,7 @@ struct StepMetrics {
   double tokens_per_second = 0;
   double flops_per_second = 0;
   std::optional<double> mfu;  ///< of the machine's rate of matrix products, as `start` was told it
+  dist::TrafficCount sent;    ///< by this rank, since the step before
 };
 
 /// What closes a run.
@@ -38,12 +40,14 @@ struct RunMetrics {
   PeakMemory measured, planned;
 };
 
-/// The metrics file: one JSON object a line, the first {"event":"start", ...}, the last {"event":"end", ...}.
+/// A rank's metrics file: one JSON object a line, the first {"event":"start", ...}, the last
+/// {"event":"end", ...}. Losses and speeds are those of all ranks together, times, memory and traffic the
+/// rank's own.
 class MetricsFile {
  public:
   /// Appends to `path`, after a line that a killed run left unfinished; an empty path writes nothing. Throws
   /// ConfigError when it cannot be opened.
-  explicit MetricsFile(const std::string& path);
+  MetricsFile(const std::string& path, int rank, int world_size);
   void start(const Run& run, const data::Corpus& corpus, Device device, int64_t first_step,
              std::optional<double> product_rate);
   void step(const StepMetrics& metrics);
@@ -53,6 +57,7 @@ class MetricsFile {
   void write(const Json::Value& object);
 
   std::string path_;
+  int rank_, world_size_;
   std::ofstream file_;
 };
 

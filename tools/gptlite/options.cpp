@@ -39,9 +39,10 @@ void add_device_flags(CLI::App& command, DeviceFlags& d, const char* otherwise) 
 void add_recipe_flags(CLI::App& command, TrainFlags& f) {
   command.add_option("--steps", f.steps,
                      "optimizer steps in all (default: the preset's, as for the recipe below)");
-  command.add_option("--batch-size", f.batch_size, "sequences per step");
-  command.add_option("--micro-batch-size", f.micro_batch_size,
-                     "sequences computed at once; divides --batch-size (default: all)");
+  command.add_option("--batch-size", f.batch_size, "sequences per step, of all ranks together");
+  command.add_option(
+      "--micro-batch-size", f.micro_batch_size,
+      "sequences that a rank computes at once; divides its share of --batch-size (default: all of it)");
   command.add_option("--lr", f.lr, "learning rate at the top of the cosine");
   command.add_option("--min-lr", f.min_lr, "learning rate at its end (a tenth of --lr when that is given)");
   command.add_option("--warmup-steps", f.warmup_steps, "steps of linear warm-up");
@@ -53,6 +54,38 @@ void add_recipe_flags(CLI::App& command, TrainFlags& f) {
       ->check(CLI::NonNegativeNumber);
 }
 
+void add_parallel_flags(CLI::App& command, ParallelFlags& f) {
+  command.add_option("--virtual-ranks", f.virtual_ranks,
+                     "ranks as threads of this process; under mpirun or srun its processes are the ranks");
+  command.add_option(
+      "--strategy", f.strategy,
+      "what each rank holds a part of: no_shard (nothing: DDP), shard_optim (optimizer state: ZeRO-1), "
+      "shard_grad_op (and gradients: ZeRO-2), full_shard (and parameters: ZeRO-3, FSDP), hybrid_shard, "
+      "hybrid_shard_zero2 (the last two within groups of ranks); default: full_shard with several ranks");
+  command.add_option(
+      "--shard-group-size", f.shard_group_size,
+      "ranks that hold one copy of the model together, for the hybrid strategies; divides the ranks");
+  command
+      .add_option("--auto-wrap", f.auto_wrap,
+                  "what is gathered at once: block (each block), size:N (subtrees of N parameters at least), "
+                  "none (all)")
+      ->capture_default_str();
+  command.add_option("--bucket-bytes", f.bucket_bytes, "gradients that no_shard sums over ranks at once")
+      ->capture_default_str();
+  command
+      .add_option(
+          "--backward-prefetch", f.backward_prefetch,
+          "when backward gathers the next unit: pre (before a unit's gradients are computed), post or none")
+      ->capture_default_str();
+  command.add_flag(
+      "--accumulate-communication", f.accumulate_communication,
+      "sum gradients over ranks after each micro-batch, not once a step: more traffic, less memory");
+  command
+      .add_option("--timeout", f.timeout,
+                  "seconds that a rank may keep others waiting before it counts as lost")
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void add_train_flags(CLI::App& command, TrainFlags& f) {
@@ -60,6 +93,7 @@ void add_train_flags(CLI::App& command, TrainFlags& f) {
   add_data_flags(command, f.data, "tiny-shakespeare");
   add_device_flags(command, f.device, "fp32, or the resumed run's");
   add_recipe_flags(command, f);
+  add_parallel_flags(command, f.parallel);
   command
       .add_option("--activation-checkpoint-interval", f.activation_checkpoint_interval,
                   "layers of which only the first one's input is kept; backward runs them again. 0: keep all")

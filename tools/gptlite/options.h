@@ -5,6 +5,8 @@
 #include <set>
 #include <string>
 
+#include "dist/launch/launch.h"
+
 namespace CLI {
 class App;
 }
@@ -34,10 +36,24 @@ struct DeviceFlags {
   std::optional<int> threads;  ///< otherwise the library's default (tensor/parallel.h)
 };
 
+/// How many ranks there are, and how a model is spread over them.
+struct ParallelFlags {
+  dist::LauncherJob job = {};  ///< not a flag: what started this process
+  std::optional<int> virtual_ranks;
+  std::optional<std::string> strategy;
+  std::optional<int> shard_group_size;
+  std::string auto_wrap = "block";
+  int64_t bucket_bytes = 25 << 20;
+  std::string backward_prefetch = "pre";
+  bool accumulate_communication = false;
+  double timeout = 300;  ///< seconds
+};
+
 struct TrainFlags {
   ModelFlags model;
   DataFlags data;
   DeviceFlags device;
+  ParallelFlags parallel;
   std::optional<int64_t> steps, batch_size, micro_batch_size, warmup_steps;
   std::optional<double> lr, min_lr, weight_decay, beta1, beta2, grad_clip;
   std::optional<uint64_t> seed;

@@ -6,6 +6,7 @@
 #include "tensor/error.h"
 #include "tensor/random_context.h"
 #include "tools/gptlite/numbers.h"
+#include "tools/gptlite/parallel_plan.h"
 
 namespace tessera::gptlite {
 namespace {
@@ -23,7 +24,7 @@ std::string source_of(const std::string& field, const TrainFlags& flags, const S
   if (start.saved) return "the checkpoint";
   if (field == "vocabulary") return "the data";
   if (field == "min_lr" && flags.lr) return "a tenth of --lr";
-  if (field == "micro_batch_size") return "the batch size";
+  if (field == "micro_batch_size") return start.run.parallel.is_sharded ? "a rank's share" : "the batch size";
   if (field == "preset" || field == "dataset" || field == "data" || field == "seed" || field == "dtype")
     return "default";
   return "preset " + start.run.recipe.name;
@@ -83,7 +84,7 @@ std::string describe(const Plan& p) {
          "bytes at the peak of a training step\n" + describe(p.memory.peak);
 }
 
-std::string explain(const TrainFlags& flags, const Start& start) {
+std::string explain(const TrainFlags& flags, const Start& start, const Ranks& ranks) {
   std::string out = "model\n";
   const auto add = [&](const std::vector<RunField>& fields) {
     for (const RunField& field : fields) {
@@ -95,7 +96,9 @@ std::string explain(const TrainFlags& flags, const Start& start) {
   add(model_fields(start.run));
   out += "recipe\n";
   add(recipe_fields(start.run));
-  out += "course\n" + course(flags, start) + "plan\n";
+  out += "course\n" + course(flags, start);
+  if (ranks.world()) out += explain_ranks(flags, start.run, ranks);
+  out += ranks.world() ? "plan of a rank\n" : "plan\n";
   return out + describe(plan_step(start.run));
 }
 

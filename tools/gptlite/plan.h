@@ -4,6 +4,7 @@
 
 #include "nn/summary.h"
 #include "tools/gptlite/memory_plan.h"
+#include "tools/gptlite/ranks.h"
 #include "tools/gptlite/start.h"
 
 namespace tessera::gptlite {
@@ -24,7 +25,7 @@ Plan plan_step(const Run& run);
 /// The plan's numbers, a line each.
 std::string describe(const Plan& plan);
 
-/// `gptlite train --explain`: every option with where it came from, and the plan.
-std::string explain(const TrainFlags& flags, const Start& start);
+/// `gptlite train --explain`: every option with where it came from, and the plan. All ranks call it.
+std::string explain(const TrainFlags& flags, const Start& start, const Ranks& ranks);
 
 }  // namespace tessera::gptlite

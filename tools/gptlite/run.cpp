@@ -44,6 +44,20 @@ void check_course(const TrainFlags& f) {
   require_range<int64_t>("--keep", f.keep, 1, any);
 }
 
+/// The largest divisor of `number` that is not above `limit`.
+int64_t largest_divisor(int64_t number, int64_t limit) {
+  for (int64_t divisor = std::min(number, limit); divisor > 1; --divisor)
+    if (number % divisor == 0) return divisor;
+  return 1;
+}
+
+/// The micro-batch of a run that goes on, which the number of its ranks may have outgrown; 0 for a rank's
+/// whole share, and for a new run.
+int64_t kept_micro_batch(const Run& run) {
+  const bool is_whole = run.micro_batch_size == 0 || run.micro_batch_size == samples_per_rank(run);
+  return is_whole ? 0 : run.micro_batch_size;
+}
+
 Run with_flags(Run run, const TrainFlags& f) {
   models::Preset& r = run.recipe;
   r = resolve_model(f.model, std::move(r));
@@ -56,8 +70,10 @@ Run with_flags(Run run, const TrainFlags& f) {
   r.beta1 = f.beta1.value_or(r.beta1);
   r.beta2 = f.beta2.value_or(r.beta2);
   r.gradient_clip = f.grad_clip.value_or(r.gradient_clip);
-  if (f.micro_batch_size || run.micro_batch_size == 0)
-    run.micro_batch_size = f.micro_batch_size.value_or(r.batch_size);
+  const int64_t kept = kept_micro_batch(run);
+  run.parallel = resolve_parallel(f.parallel, f.given);
+  run.micro_batch_size = f.micro_batch_size.value_or(
+      kept == 0 ? samples_per_rank(run) : largest_divisor(samples_per_rank(run), kept));
   run.seed = f.seed.value_or(run.seed);
   run.dtype = f.device.dtype.value_or(run.dtype);
   run.checkpointing.interval = f.activation_checkpoint_interval;
@@ -158,9 +174,14 @@ void check(const Run& run) {
   check_model(r.model);
   require_range<int64_t>("--steps", r.steps, 1, 99'999'999);
   require_range<int64_t>("--batch-size", r.batch_size, 1, 1 << 24);
-  require_range<int64_t>("--micro-batch-size", run.micro_batch_size, 1, r.batch_size);
-  require<ConfigError>(r.batch_size % run.micro_batch_size == 0, "--micro-batch-size ", run.micro_batch_size,
-                       " does not divide --batch-size ", r.batch_size);
+  require_range("world_size", run.parallel.world_size, 1, 1 << 20);
+  const int64_t share = samples_per_rank(run);
+  require_range<int64_t>("--micro-batch-size", run.micro_batch_size, 1, share);
+  require<ConfigError>(
+      share % run.micro_batch_size == 0, "--micro-batch-size ", run.micro_batch_size, " does not divide ",
+      run.parallel.world_size == 1 ? text("--batch-size ")
+                                   : text("a rank's share of --batch-size ", r.batch_size, ", "),
+      share);
   require_range<double>("--lr", r.learning_rate, 0, huge);
   require_range<double>("--min-lr", r.min_learning_rate, 0, r.learning_rate);
   require_range<int64_t>("--warmup-steps", r.warmup_steps, 0, r.steps);
@@ -169,6 +190,15 @@ void check(const Run& run) {
   require_fraction("--beta2", r.beta2);
   require_range<double>("--grad-clip", r.gradient_clip, 0, huge);
   compute_dtype(run.dtype);
+}
+
+int64_t samples_per_rank(const Run& run) {
+  const int64_t batch = run.recipe.batch_size;
+  const int world = run.parallel.world_size;
+  require<ConfigError>(batch % world == 0, "--batch-size ", batch,
+                       ": expected a multiple of the number of ranks, ", world,
+                       ", so that each computes as many sequences");
+  return batch / world;
 }
 
 int64_t model_vocabulary(const std::string& preset, int64_t data_vocabulary) {
@@ -226,6 +256,8 @@ Run read_run(const dist::TrainingState& state, const std::string& where) {
   Run run;
   visit_model(run, reader_of(state.model, where));
   visit_recipe(run, reader_of(state.run, where));
+  if (state.run.contains(world_size_key))
+    reader_of(state.run, where)(world_size_key, run.parallel.world_size);
   try {
     check(run);
   } catch (const ConfigError& error) {

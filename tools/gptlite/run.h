@@ -11,6 +11,7 @@
 #include "nn/containers.h"
 #include "tensor/device.h"
 #include "tools/gptlite/options.h"
+#include "tools/gptlite/parallel.h"
 
 namespace tessera::gptlite {
 
@@ -18,14 +19,19 @@ namespace tessera::gptlite {
 /// it.
 struct Run {
   models::Preset recipe;
-  int64_t micro_batch_size = 0;  ///< sequences computed at once
+  int64_t micro_batch_size = 0;  ///< sequences that a rank computes at once
   uint64_t seed = 1337;
   std::string dtype = "fp32";  ///< what is computed in: "fp32" or "bf16"
   /// What backward computes again. Changes no number, so it is no part of a checkpoint.
   nn::ActivationCheckpointing checkpointing = {};
+  /// How it is spread over ranks.
+  Parallel parallel = {};
   std::string dataset = "tiny-shakespeare";
   std::string data;  ///< its file or folder; empty: wherever the dataset is found
 };
+
+/// The sequences of a batch that each rank computes. Throws ConfigError unless all ranks have as many.
+int64_t samples_per_rank(const Run& run);
 
 /// The vocabulary of a preset's model for data with ids below `data_vocabulary`: just these, but for `gpt2`
 /// no fewer than its own 50304.
@@ -46,6 +52,9 @@ struct RunField {
 };
 std::vector<RunField> model_fields(const Run& run);
 std::vector<RunField> recipe_fields(const Run& run);
+
+/// The field that tells how many ranks wrote a checkpoint: any other number may go on with it.
+inline constexpr const char* world_size_key = "world_size";
 
 /// Reads the options back. Throws CheckpointError naming `where` and the field that is missing, mistyped or
 /// out of range, also when it is not gptlite's.

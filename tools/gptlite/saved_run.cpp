@@ -1,8 +1,11 @@
 #include "tools/gptlite/saved_run.h"
 
+#include "dist/state/distributed_checkpoint.h"
+#include "dist/state/model_state.h"
 #include "nn/materialize.h"
 #include "nn/mixed_precision.h"
 #include "tensor/error.h"
+#include "tensor/ops/cast.h"
 
 namespace tessera::gptlite {
 namespace {
@@ -39,6 +42,15 @@ std::optional<data::CharacterVocabulary> vocabulary_of(const dist::CheckpointRea
   }
 }
 
+std::vector<dist::TensorGroup> whole_tensors(models::Gpt& gpt, optim::Optimizer& optimizer) {
+  return {{"model", gpt.state_dict()}, {"optimizer", optimizer.state().tensors}};
+}
+
+/// What this rank holds of the same two groups.
+std::vector<dist::PieceGroup> parts(ParallelModel& model, optim::Optimizer& optimizer) {
+  return dist::pieces_of(model.gpt(), &optimizer, dist::holding_of(*model.sharding()));
+}
+
 }  // namespace
 
 SavedRun::SavedRun(const std::string& path)
@@ -53,9 +65,13 @@ std::unique_ptr<models::Gpt> SavedRun::model(Device device, const std::optional<
   return gpt;
 }
 
-void SavedRun::load(models::Gpt& gpt, optim::Optimizer& optimizer) const {
-  dist::load_checkpoint(reader_, saved_tensors(gpt, optimizer));
-  nn::round_masters(gpt);
+void SavedRun::load(ParallelModel& model, optim::Optimizer& optimizer, const Ranks& ranks) const {
+  if (!model.sharding()) {
+    dist::load_checkpoint(reader_, whole_tensors(model.gpt(), optimizer));
+    nn::round_masters(model.gpt());
+    return;
+  }
+  dist::load_checkpoint(ranks.world()->communicator(), reader_, parts(model, optimizer));
 }
 
 void SavedRun::require_same_data(const data::Corpus& corpus) const {
@@ -80,14 +96,19 @@ dist::TrainingState training_state(const Run& run, const data::Corpus& corpus, i
   state.validation_loss = validation_loss;
   for (const RunField& field : model_fields(run)) state.model[field.name] = field.value;
   for (const RunField& field : recipe_fields(run)) state.run[field.name] = field.value;
+  state.run[world_size_key] = std::to_string(run.parallel.world_size);
   state.model[kind_key] = kind;
   if (corpus.vocabulary) state.model[characters_key] = corpus.vocabulary->characters();
   state.run[train_tokens_key] = std::to_string(corpus.train.size());
   return state;
 }
 
-std::vector<dist::TensorGroup> saved_tensors(models::Gpt& gpt, optim::Optimizer& optimizer) {
-  return {{"model", gpt.state_dict()}, {"optimizer", optimizer.state().tensors}};
+void save_run(const std::string& out, const dist::TrainingState& state, ParallelModel& model,
+              optim::Optimizer& optimizer, const Ranks& ranks, const dist::SaveOptions& options) {
+  if (model.sharding())
+    dist::save_checkpoint(ranks.world()->communicator(), out, state, parts(model, optimizer), options);
+  else
+    dist::save_checkpoint(out, state, whole_tensors(model.gpt(), optimizer), options);
 }
 
 }  // namespace tessera::gptlite

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "dist/state/checkpoint_reader.h"
-#include "models/gpt.h"
+#include "dist/state/checkpoint_writer.h"
 #include "optim/optimizer.h"
-#include "tools/gptlite/run.h"
+#include "tools/gptlite/parallelize.h"
 
 namespace tessera::gptlite {
 
@@ -28,8 +28,9 @@ class SavedRun {
 
   /// Its model on a device, with the saved numbers in `dtype` ("fp32", "bf16"; empty: the run's own).
   std::unique_ptr<models::Gpt> model(Device device, const std::optional<std::string>& dtype) const;
-  /// Fills a model and its optimizer with the saved numbers; neither is touched when one is refused.
-  void load(models::Gpt& gpt, optim::Optimizer& optimizer) const;
+  /// Fills a model and its optimizer, or this rank's parts of them, with the saved numbers; neither is
+  /// touched when one is refused. Ranks call it together.
+  void load(ParallelModel& model, optim::Optimizer& optimizer, const Ranks& ranks) const;
   /// Throws CheckpointError unless the corpus has the vocabulary and the number of training tokens that the
   /// run began with.
   void require_same_data(const data::Corpus& corpus) const;
@@ -44,7 +45,9 @@ class SavedRun {
 dist::TrainingState training_state(const Run& run, const data::Corpus& corpus, int64_t step,
                                    std::optional<double> validation_loss);
 
-/// The tensors of a checkpoint: the groups "model" and "optimizer".
-std::vector<dist::TensorGroup> saved_tensors(models::Gpt& gpt, optim::Optimizer& optimizer);
+/// Saves a model and its optimizer as the checkpoint of `state.step` in the run's folder; ranks call it
+/// together, and each writes its parts. Throws CheckpointError, leaving what was there untouched.
+void save_run(const std::string& out, const dist::TrainingState& state, ParallelModel& model,
+              optim::Optimizer& optimizer, const Ranks& ranks, const dist::SaveOptions& options);
 
 }  // namespace tessera::gptlite

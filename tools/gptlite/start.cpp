@@ -8,16 +8,16 @@ namespace tessera::gptlite {
 namespace {
 
 constexpr const char* default_out = "out";
+constexpr int64_t some_vocabulary = 65;  // for checks, while the data's own is not known
 
 Start new_run(const TrainFlags& flags) {
-  constexpr int64_t some_vocabulary = 65;  // the data's own is not known yet
   Start start;
-  start.run = resolve_run(flags, some_vocabulary);
   start.out = flags.out.value_or(default_out);
   const std::vector<int64_t> there = dist::list_checkpoints(start.out);
   require<ConfigError>(there.empty(), "--out ", start.out, ": a run's checkpoints are there, up to ",
                        there.empty() ? "" : dist::step_name(there.back()),
                        ": go on with it by `--resume latest`, or give another folder");
+  start.run = resolve_run(flags, some_vocabulary);
   start.corpus = open_data(start.run.dataset, start.run.data);
   start.run = resolve_run(flags, start.corpus.vocabulary_size);
   return start;
@@ -47,9 +47,18 @@ Start resumed_run(const TrainFlags& flags) {
 
 }  // namespace
 
-Start make_start(const TrainFlags& flags) {
+void check_flags(const TrainFlags& flags) {
+  const Parallel parallel = resolve_parallel(flags.parallel, flags.given);
   require<ConfigError>(flags.parity_export.empty() || flags.resume.empty(),
                        "--parity-export and --resume: the export is of a run's first weights");
+  require<ConfigError>(
+      flags.parity_export.empty() || !parallel.is_sharded,
+      "--parity-export is for a run of one rank without `--strategy`, which holds all weights");
+  if (flags.resume.empty()) resolve_run(flags, some_vocabulary);
+}
+
+Start make_start(const TrainFlags& flags) {
+  check_flags(flags);
   Start start = flags.resume.empty() ? new_run(flags) : resumed_run(flags);
   const int64_t block = start.run.recipe.model.block_size;
   const int64_t needed = flags.eval_interval == 0 ? 0 : flags.eval_steps > 0 ? block + 1 : 2;

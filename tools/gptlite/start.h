@@ -18,6 +18,9 @@ struct Start {
   int64_t first_step() const { return saved ? saved->step() : 0; }
 };
 
+/// Refuses what can be refused before anything is opened. Throws ConfigError.
+void check_flags(const TrainFlags& flags);
+
 /// Brings flags, the checkpoint of `--resume` and the data together. Flags are checked before any data is
 /// touched. Throws ConfigError, DataError and CheckpointError; also ConfigError for a new run in a folder
 /// that already has checkpoints, which it would replace.

@@ -41,8 +41,9 @@ StepRange profiled_steps(const TrainFlags& flags, int64_t done, int64_t steps) {
   return *range;
 }
 
-StepProfile::StepProfile(const TrainFlags& flags, int64_t done, int64_t steps) : path_(flags.profile) {
-  require<ConfigError>(!path_.empty() || flags.profile_steps.empty(),
+StepProfile::StepProfile(const TrainFlags& flags, const std::string& path, int64_t done, int64_t steps)
+    : path_(path) {
+  require<ConfigError>(!flags.profile.empty() || flags.profile_steps.empty(),
                        "--profile-steps needs `--profile FILE` to write the trace to");
   if (path_.empty()) return;
   range_ = profiled_steps(flags, done, steps);

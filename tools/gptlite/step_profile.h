@@ -24,9 +24,10 @@ StepRange profiled_steps(const TrainFlags& flags, int64_t done, int64_t steps);
 /// without the flag.
 class StepProfile {
  public:
+  /// Records nothing where `path` is empty: without the flag, and where another rank records for this one.
   /// Throws ConfigError as `profiled_steps`, also for `--profile-steps` alone, and when the trace's file
   /// cannot be opened; it is emptied.
-  StepProfile(const TrainFlags& flags, int64_t done, int64_t steps);
+  StepProfile(const TrainFlags& flags, const std::string& path, int64_t done, int64_t steps);
 
   bool is_wanted() const { return file_.is_open(); }
   /// To be called around every step, numbered from 1.

@@ -1,233 +1,114 @@
 #include "tools/gptlite/train.h"
 
-#include <cmath>
 #include <ostream>
+#include <thread>
 
-#include "data/loader.h"
-#include "dist/state/checkpoint_writer.h"
-#include "nn/materialize.h"
-#include "tensor/error.h"
+#include "dist/launch/launch.h"
+#include "dist/state/checkpoint_folder.h"
 #include "tensor/parallel.h"
-#include "tensor/profile/machine_rates.h"
-#include "tensor/profile/span.h"
-#include "tools/gptlite/evaluation.h"
-#include "tools/gptlite/interrupt.h"
-#include "tools/gptlite/metrics.h"
-#include "tools/gptlite/numbers.h"
-#include "tools/gptlite/parity_export.h"
+#include "tools/cli/exit_status.h"
 #include "tools/gptlite/plan.h"
-#include "tools/gptlite/progress.h"
-#include "tools/gptlite/start.h"
-#include "tools/gptlite/step_profile.h"
-#include "tools/gptlite/trainer.h"
+#include "tools/gptlite/training.h"
 
 namespace tessera::gptlite {
 namespace {
 
-/// Steps at the beginning of a process that its mean speed leaves out: caches fill in them.
-constexpr int64_t warming_steps = 5;
+/// One rank's part of a run that has begun.
+int train_rank(const TrainFlags& flags, const Start& start, const Ranks& ranks, Device device,
+               Console console) {
+  std::optional<RankFiles> files;
+  ranks.together([&] {
+    make_batches(start.corpus, start.run);  // refuses a text that is too short, before anything is written
+    files.emplace(flags, start, ranks);
+    if (ranks.is_first()) const dist::FolderLock writable(start.out);  // better now than after an hour
+  });
+  return Training(flags, start, ranks, *files, device, console).run();
+}
 
-/// One process's part of a run: from a start to the last step or a signal.
-class Training {
- public:
-  Training(const TrainFlags& flags, Start start, StepProfile& profile, Device device, Console console);
-  int run();
+/// What a run begins from, made by every process: first by one on each machine, which downloads what is
+/// missing there.
+std::unique_ptr<const Start> start_in_turns(const TrainFlags& flags, const Ranks& ranks) {
+  std::unique_ptr<const Start> start;
+  const bool is_first_here = ranks.world()->local_rank() == 0;
+  for (const bool now : {is_first_here, !is_first_here})
+    ranks.together([&] {
+      if (now) start = std::make_unique<const Start>(make_start(flags));
+    });
+  return start;
+}
 
- private:
-  void announce();
-  void step(data::Loader& loader);
-  void evaluate_if_due();
-  void save_if_due();
-  void save();
-  int finish();
-
-  const models::Preset& recipe() const { return start_.run.recipe; }
-  bool is_last() const { return done_ == recipe().steps; }
-  bool is_due(int64_t interval) const { return interval > 0 && (done_ % interval == 0 || is_last()); }
-
-  const TrainFlags& flags_;
-  Start start_;
-  StepProfile& profile_;
-  Console console_;
-  models::Gpt gpt_;
-  std::unique_ptr<optim::AdamW> adam_;
-  optim::Schedule schedule_;
-  std::shared_ptr<const data::BatchSource> batches_;
-  MetricsFile metrics_;
-  Progress progress_;
-  InterruptWatch interrupt_;
-
-  int64_t done_;                  // steps
-  int64_t saved_ = -1;            // the step of the newest checkpoint
-  StepMetrics last_;              // the newest step; its validation loss is there when it was evaluated
-  std::optional<double> best_;    // the lowest validation loss so far
-  std::optional<double> newest_;  // the newest one
-  double timed_seconds_ = 0;      // of the steps that count for the mean speed
-  int64_t timed_steps_ = 0;
-  double smooth_speed_ = 0;             // tokens a second, for the eye
-  std::optional<double> product_rate_;  // FLOP/s of matrix products on this machine; measured for the metrics
-};
-
-Training::Training(const TrainFlags& flags, Start start, StepProfile& profile, Device device, Console console)
-    : flags_(flags),
-      start_(std::move(start)),
-      profile_(profile),
-      console_(console),
-      gpt_(recipe().model),
-      schedule_(make_schedule(recipe())),
-      batches_(make_batches(start_.corpus, start_.run)),
-      metrics_(flags.metrics),
-      progress_(console.out, console.is_terminal, start_.first_step(), recipe().steps),
-      done_(start_.first_step()) {
-  const dist::FolderLock writable(start_.out);  // better now than after an hour
-  nn::materialize(gpt_, device, start_.run.seed);
-  prepare(gpt_, start_.run);
-  adam_ = make_optimizer(gpt_, recipe());
-  if (start_.saved) {
-    start_.saved->load(gpt_, *adam_);
-    best_ = start_.saved->validation_loss();
-    saved_ = done_;
+/// Explains or trains, as one rank.
+int run_rank(const TrainFlags& flags, const Start& start, const Ranks& ranks, Device device,
+             Console console) {
+  std::ostream nowhere(nullptr);
+  if (flags.explain) {
+    const std::string text = explain(flags, start, ranks);
+    if (ranks.is_first()) console.out << text;
+    return tools::exit_done;
   }
-  schedule_.set_position(done_);
+  const bool is_shown = ranks.is_first() && !flags.quiet;
+  return train_rank(flags, start, ranks, device, {is_shown ? console.out : nowhere, console.is_terminal});
 }
 
-void Training::announce() {
-  const models::GptOptions& m = recipe().model;
-  const data::Corpus& corpus = start_.corpus;
-  console_.out << recipe().name << ": " << grouped(models::parameter_count(m)) << " parameters (" << m.layers
-               << " layers, " << m.heads << " heads, " << m.width << " wide, block " << m.block_size << "), "
-               << to_string(gpt_.wte.weight.device()) << ", " << start_.run.dtype << ", " << num_threads()
-               << (num_threads() == 1 ? " thread\n" : " threads\n");
-  console_.out << corpus.dataset << " (" << corpus.where << "): " << grouped(corpus.train.size())
-               << " tokens to train on, " << grouped(corpus.validation.size()) << " to validate, vocabulary "
-               << corpus.vocabulary_size << "\n";
-  if (corpus.entropy)
-    console_.out << "its entropy, which no loss stays under: " << *corpus.entropy << " nats\n";
-  if (start_.saved) console_.out << "going on from " << start_.saved->where() << "\n";
-  console_.out << std::flush;
+/// Whether this process is the one that tells of an error which others have seen too.
+bool is_told_by_this_process(const dist::CommunicationError& error, const dist::LauncherJob& job) {
+  if (job.size == 1 || dynamic_cast<const dist::MismatchError*>(&error)) return true;
+  const auto* lost = dynamic_cast<const dist::RankLostError*>(&error);
+  return lost && job.rank == (lost->rank == 0 ? 1 : 0);  // a rank that failed tells so itself
 }
 
-void Training::step(data::Loader& loader) {
-  profile_.before_step(done_ + 1);
-  std::optional<SpanScope> span(std::in_place, SpanKind::step, "step", done_ + 1);
-  const double began = seconds_now();
-  const std::optional<data::Batch> batch = loader.next();
-  schedule_.apply(*adam_);
-  const double rate = schedule_.at(schedule_.position());
-  const StepResult result = train_step(gpt_, *adam_, *batch, start_.run);
-  schedule_.advance();
-  ++done_;
-  const double seconds = seconds_now() - began;
-  span.reset();
-  profile_.after_step(done_);
+/// A launcher's exit status is that of the process which leaves first: that one is to be the rank that has
+/// something to tell. The launcher then ends the others by SIGTERM.
+void leave_after_others() {
+  for (int i = 0; i < 20 && received_signal() == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+}
 
-  const double tokens = static_cast<double>(batch->x.numel());
-  last_ = {
-      .step = done_,
-      .loss = result.loss,
-      .validation_loss = std::nullopt,
-      .learning_rate = rate,
-      .gradient_norm = result.gradient_norm,
-      .step_ms = 1e3 * seconds,
-      .tokens_per_second = tokens / seconds,
-      .flops_per_second = tokens / seconds * static_cast<double>(models::flops_per_token(recipe().model)),
-      .mfu = std::nullopt};
-  if (product_rate_) last_.mfu = last_.flops_per_second / *product_rate_;
-  if (done_ - start_.first_step() > warming_steps || is_last()) {
-    timed_seconds_ += seconds;
-    ++timed_steps_;
+int train_on_ranks(const TrainFlags& flags, const Parallel& parallel, Device device, Console console) {
+  const bool are_threads = parallel.launcher.empty();
+  const std::unique_ptr<const Start> shared =
+      are_threads ? std::make_unique<const Start>(make_start(flags)) : nullptr;
+  const InterruptWatch watch;
+  const auto body = [&](dist::World& world) {
+    const Ranks ranks(world, are_threads);
+    if (!are_threads) {
+      if (flags.device.threads) set_num_threads(*flags.device.threads);
+      return run_rank(flags, *start_in_turns(flags, ranks), ranks, device, console);
+    }
+    std::optional<SignalShield> shield;
+    if (ranks.size() > 1) shield.emplace();
+    return run_rank(flags, *shared, ranks, device, console);
+  };
+  try {
+    return dist::launch(body, {.virtual_ranks = are_threads ? parallel.world_size : 1,
+                               .timeout = parallel.timeout,
+                               .device = device});
+  } catch (const dist::CommunicationError& error) {
+    if (is_told_by_this_process(error, flags.parallel.job)) throw;
+    leave_after_others();
+    return tools::exit_rank_lost;
   }
-  smooth_speed_ =
-      smooth_speed_ == 0 ? last_.tokens_per_second : 0.9 * smooth_speed_ + 0.1 * last_.tokens_per_second;
-  progress_.step(done_, result.loss, rate, smooth_speed_);
-}
-
-void Training::evaluate_if_due() {
-  if (!is_due(flags_.eval_interval)) return;
-  last_.validation_loss = evaluate(gpt_, start_.corpus.validation,
-                                   {.batch_size = start_.run.micro_batch_size,
-                                    .batches = flags_.eval_steps,
-                                    .seed = start_.run.seed,
-                                    .stop = [this] { return interrupt_.requested(); }});
-  if (!last_.validation_loss) return;
-  newest_ = last_.validation_loss;
-  require<NonFiniteError>(std::isfinite(*newest_), "step ", done_, ": the validation loss is ", *newest_);
-  progress_.line(text("step ", done_, ": validation loss ", *newest_));
-}
-
-void Training::save_if_due() {
-  const bool is_best = last_.validation_loss && (!best_ || *last_.validation_loss < *best_);
-  if (is_best) best_ = last_.validation_loss;
-  if (is_last() || is_due(flags_.checkpoint_interval) || (is_best && flags_.checkpoint_interval > 0)) save();
-}
-
-void Training::save() {
-  if (saved_ == done_) return;
-  dist::save_checkpoint(start_.out, training_state(start_.run, start_.corpus, done_, last_.validation_loss),
-                        saved_tensors(gpt_, *adam_), {.keep = flags_.keep});
-  saved_ = done_;
-}
-
-int Training::finish() {
-  profile_.stop();
-  progress_.finish();
-  const double tokens = static_cast<double>(timed_steps_ * recipe().batch_size * recipe().model.block_size);
-  const double speed = timed_seconds_ > 0 ? tokens / timed_seconds_ : 0;
-  const PeakMemory measured = peak_of(*current_account()), planned = plan_memory(start_.run).peak;
-  metrics_.end({.step = done_,
-                .validation_loss = newest_,
-                .tokens_per_second = speed,
-                .seconds = timed_seconds_,
-                .measured = measured,
-                .planned = planned});
-  if (!is_last()) console_.out << interrupt_.name() << ": stopped after step " << done_ << "\n";
-  if (is_last() && newest_) {
-    console_.out << "validation loss " << *newest_;
-    if (start_.corpus.entropy)
-      console_.out << ", " << *newest_ - *start_.corpus.entropy << " above the entropy";
-    console_.out << "\n";
-  }
-  if (speed > 0) console_.out << grouped(static_cast<int64_t>(speed)) << " tokens a second\n";
-  console_.out << "memory at its peak      planned          measured\n"
-               << describe(planned, &measured) << "  resident, libraries included          "
-               << scaled(static_cast<double>(peak_resident_bytes()), "B") << "\n";
-  profile_.finish(console_.out);
-  console_.out << "saved " << start_.out << "/" << dist::step_name(saved_) << std::endl;
-  return is_last() ? tools::exit_done : interrupt_.exit_status();
-}
-
-int Training::run() {
-  announce();
-  if (!flags_.metrics.empty()) product_rate_ = measured_product_rate(gpt_.wte.weight.dtype());
-  metrics_.start(start_.run, start_.corpus, gpt_.wte.weight.device(), done_, product_rate_);
-  if (!flags_.parity_export.empty()) export_for_parity(flags_.parity_export, gpt_, *batches_, recipe().steps);
-  data::Loader loader(
-      batches_, {.first_step = done_, .last_step = recipe().steps, .workers = 0, .seed = start_.run.seed});
-  while (!is_last() && !interrupt_.requested()) {
-    step(loader);
-    evaluate_if_due();
-    metrics_.step(last_);
-    save_if_due();
-  }
-  save();
-  return finish();
 }
 
 }  // namespace
 
 int train(const TrainFlags& flags, Console console) {
-  const Device device = apply_device(flags.device);
+  Parallel parallel;
+  Device device = cpu();
+  try {
+    check_flags(flags);
+    parallel = resolve_parallel(flags.parallel, flags.given);
+    device = apply_device(flags.device);
+  } catch (const Error& error) {
+    if (flags.parallel.job.rank > 0) return tools::exit_status(error);  // the first rank says the same
+    throw;
+  }
+  if (parallel.is_sharded) return train_on_ranks(flags, parallel, device, console);
   const AccountScope own(
       make_intrusive<MemoryAccount>());  // what other runs of this process took is not ours
-  Start start = make_start(flags);
-  std::ostream nowhere(nullptr);
-  const Console shown{flags.quiet ? nowhere : console.out, console.is_terminal};
-  if (flags.explain) {
-    console.out << explain(flags, start);
-    return tools::exit_done;
-  }
-  StepProfile profile(flags, start.first_step(), start.run.recipe.steps);
-  return Training(flags, std::move(start), profile, device, shown).run();
+  const Start start = make_start(flags);
+  const InterruptWatch watch;
+  return run_rank(flags, start, Ranks(), device, console);
 }
 
 }  // namespace tessera::gptlite

@@ -67,11 +67,13 @@ optim::Schedule make_schedule(const models::Preset& recipe) {
                         .steps = recipe.steps});
 }
 
-std::shared_ptr<const data::BatchSource> make_batches(const data::Corpus& corpus, const Run& run) {
+std::shared_ptr<const data::BatchSource> make_batches(const data::Corpus& corpus, const Run& run, int rank) {
   return std::make_shared<data::RandomWindows>(
-      corpus.train,
-      data::RandomWindows::Options{
-          .block = run.recipe.model.block_size, .batch_size = run.recipe.batch_size, .seed = run.seed});
+      corpus.train, data::RandomWindows::Options{.block = run.recipe.model.block_size,
+                                                 .batch_size = run.recipe.batch_size,
+                                                 .seed = run.seed,
+                                                 .rank = rank,
+                                                 .world = run.parallel.world_size});
 }
 
 Variable forward_loss(models::Gpt& gpt, const data::Batch& part) {
@@ -80,14 +82,17 @@ Variable forward_loss(models::Gpt& gpt, const data::Batch& part) {
   return gpt(part.x.to(device), part.y.to(device));
 }
 
-StepResult train_step(models::Gpt& gpt, optim::AdamW& adam, const data::Batch& batch, const Run& run) {
+StepResult train_step(models::Gpt& gpt, optim::AdamW& adam, const data::Batch& batch, const Run& run,
+                      dist::Sharding* sharding) {
   StepResult result;
   const int64_t size = std::min(run.micro_batch_size, batch.size());
   const double share = static_cast<double>(size) / static_cast<double>(batch.size());
   for (int64_t first = 0; first < batch.size(); first += size) {
-    const bool whole = size == batch.size();
+    const bool whole = size == batch.size(), last = first + size >= batch.size();
     std::optional<optim::GradientSquares> squares;  // summed as the last micro-batch finishes each gradient
-    if (first + size >= batch.size()) squares.emplace(adam.parameters());
+    if (last && !sharding) squares.emplace(adam.parameters());
+    std::optional<dist::Accumulation> accumulation;
+    if (sharding && !last) accumulation.emplace(*sharding, run.parallel.accumulate_communication);
     result.loss += share * accumulate(gpt, whole ? batch : batch.part(first, size), share, run.seed);
   }
   const optim::ClipCoefficient clip = clipping(adam.parameters(), run.recipe.gradient_clip, batch.step);

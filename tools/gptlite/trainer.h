@@ -4,6 +4,7 @@
 
 #include "data/batch.h"
 #include "data/corpus.h"
+#include "dist/fsdp/shard.h"
 #include "models/gpt.h"
 #include "optim/adam.h"
 #include "optim/schedule.h"
@@ -23,21 +24,24 @@ void prepare(models::Gpt& gpt, const Run& run);
 /// The recipe's learning rates.
 optim::Schedule make_schedule(const models::Preset& recipe);
 
-/// Batches of the run: random windows of the training text, by (seed, step, sample).
-std::shared_ptr<const data::BatchSource> make_batches(const data::Corpus& corpus, const Run& run);
+/// A rank's batches of the run: its share of random windows of the training text, by (seed, step, sample).
+std::shared_ptr<const data::BatchSource> make_batches(const data::Corpus& corpus, const Run& run,
+                                                      int rank = 0);
 
 /// The mean loss of a micro-batch, recorded.
 Variable forward_loss(models::Gpt& gpt, const data::Batch& part);
 
 /// What one step computed.
 struct StepResult {
-  double loss = 0;           ///< mean over the batch
+  double loss = 0;           ///< mean over the batch, this rank's share of it
   double gradient_norm = 0;  ///< before clipping
 };
 
 /// One optimizer step at the optimizer's learning rate: forward and backward of the batch in micro-batches,
 /// clipping, update. Throws NonFiniteError, the parameters being as they were, when the loss or the gradient
-/// is not finite. On meta it is a plan of the step: all numbers are 0.
-StepResult train_step(models::Gpt& gpt, optim::AdamW& adam, const data::Batch& batch, const Run& run);
+/// is not finite. On meta it is a plan of the step: all numbers are 0. Of a sharded model `batch` is this
+/// rank's share, and gradients are averaged over ranks.
+StepResult train_step(models::Gpt& gpt, optim::AdamW& adam, const data::Batch& batch, const Run& run,
+                      dist::Sharding* sharding = nullptr);
 
 }  // namespace tessera::gptlite

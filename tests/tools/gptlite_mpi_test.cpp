@@ -1,0 +1,104 @@
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <cmath>
+#include <thread>
+
+#include "dist/state/checkpoint_reader.h"
+#include "tests/tools/gptlite_program.h"
+#include "tests/tools/mpi_program.h"
+
+// gptlite as processes that mpirun started.
+
+namespace {
+
+using Flags = std::vector<std::string>;
+
+Flags training(const TemporaryFolder& folder, const std::string& name, Flags more) {
+  const Flags usual = {"--n-layer", "2",   "--batch-size", "12",
+                       "--dropout", "0.1", "--metrics",    folder / (name + ".jsonl")};
+  more.insert(more.end(), usual.begin(), usual.end());
+  return tiny_training(folder / name, more);
+}
+
+/// Runs it on ranks and waits: the exit status.
+int run(const TemporaryFolder& folder, const std::string& name, int ranks, const Flags& flags) {
+  ChildProcess child(mpirun_or_message(), on_ranks(ranks, flags), {.output = folder / (name + ".log")});
+  return child.wait();
+}
+
+}  // namespace
+
+TEST_CASE("gptlite under mpirun: every strategy has the losses of one process with the same batch") {
+  if (mpirun_or_message().empty()) return;
+  const TemporaryFolder folder;
+  REQUIRE(gptlite(training(folder, "alone", {"--steps", "20"})).status == 0);
+  const auto alone = losses_of(folder / "alone.jsonl");
+  const std::vector<std::pair<int, Flags>> ways = {
+      {2, {"--strategy", "no_shard"}},
+      {2, {"--strategy", "shard_optim"}},
+      {2, {"--strategy", "shard_grad_op"}},
+      {2, {"--strategy", "full_shard"}},
+      {4, {"--strategy", "full_shard"}},
+      {4, {"--strategy", "hybrid_shard", "--shard-group-size", "2"}},
+      {4, {"--strategy", "hybrid_shard_zero2", "--shard-group-size", "2"}}};
+  for (const auto& [ranks, flags] : ways) {
+    const std::string name = flags[1] + std::to_string(ranks);
+    Flags all = flags;
+    all.insert(all.end(), {"--steps", "20"});
+    REQUIRE_MESSAGE(run(folder, name, ranks, training(folder, name, all)) == 0,
+                    file_bytes(folder / (name + ".log")));
+    const auto losses = losses_of(folder / (name + ".jsonl"));
+    REQUIRE(losses.size() == alone.size());
+    for (size_t i = 0; i < losses.size(); ++i) CHECK(std::abs(losses[i].second - alone[i].second) < 1e-3);
+  }
+}
+
+TEST_CASE("gptlite under mpirun: SIGUSR1 saves and stops all ranks at one step") {
+  if (mpirun_or_message().empty()) return;
+  const TemporaryFolder folder;
+  const std::string metrics = folder / "run.jsonl";
+  ChildProcess child(mpirun_or_message(), on_ranks(2, training(folder, "run", {"--steps", "1000000"})),
+                     {.output = folder / "run.log"});
+  while (child.is_running() && losses_of(metrics).size() < 3)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  child.send(SIGUSR1);
+  CHECK_MESSAGE(child.wait() == 0, file_bytes(folder / "run.log"));
+  const auto losses = losses_of(metrics);
+  REQUIRE(!losses.empty());
+  CHECK(tessera::dist::CheckpointReader(tessera::dist::find_checkpoint(folder / "run")).state().step ==
+        losses.back().first);
+  CHECK(losses_of(folder / "run.rank1.jsonl") == losses);
+}
+
+TEST_CASE("gptlite under mpirun: bad arguments end with 2, and one rank says so") {
+  if (mpirun_or_message().empty()) return;
+  const TemporaryFolder folder;
+  CHECK(run(folder, "odd", 5, training(folder, "odd", {})) == 2);
+  const std::string words = "--batch-size 12: expected a multiple of the number of ranks, 5";
+  const std::string log = file_bytes(folder / "odd.log");
+  REQUIRE_MESSAGE(contains(log, words), log);
+  CHECK(log.find(words) == log.rfind(words));
+  CHECK(run(folder, "both", 2, training(folder, "both", {"--virtual-ranks", "2"})) == 2);
+  CHECK_MESSAGE(contains(file_bytes(folder / "both.log"), "--virtual-ranks 2 under mpirun"),
+                file_bytes(folder / "both.log"));
+  CHECK(run(folder, "flag", 2, training(folder, "flag", {"--bathc-size", "3"})) == 2);
+  const std::string flag = file_bytes(folder / "flag.log");
+  CHECK_MESSAGE(flag.find("gptlite: ") == flag.rfind("gptlite: "), flag);
+  CHECK(run(folder, "text", 2, training(folder, "text", {"--dataset", "text", "--data", "/no/such"})) == 3);
+  CHECK(!std::filesystem::exists(folder / "odd"));
+}
+
+TEST_CASE("gptlite under mpirun: a rank that is killed ends all, and one message names it") {
+  if (mpirun_or_message().empty()) return;
+  const TemporaryFolder folder;
+  const std::string metrics = folder / "run.jsonl";
+  ChildProcess child(mpirun_or_message(), on_ranks(2, training(folder, "run", {"--steps", "1000000"})),
+                     {.output = folder / "run.log"});
+  while (child.is_running() && losses_of(metrics).size() < 3)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const std::vector<pid_t> ranks = children_of(child.pid());
+  REQUIRE(ranks.size() == 2);
+  kill(ranks[1], SIGKILL);
+  CHECK(child.wait() != 0);
+}

@@ -1,0 +1,230 @@
+#include <doctest/doctest.h>
+#include <json/json.h>
+#include <signal.h>
+
+#include <cmath>
+#include <thread>
+
+#include "dist/state/checkpoint_reader.h"
+#include "tests/tools/child_process.h"
+#include "tests/tools/gptlite_program.h"
+#include "tests/tools/mpi_program.h"
+
+// gptlite on many ranks, held against the run of one process with the same global batch.
+
+namespace {
+
+using Losses = std::vector<std::pair<int64_t, double>>;
+using Flags = std::vector<std::string>;
+
+struct Way {
+  std::string name;
+  Flags flags;
+};
+
+/// Every strategy, on ranks that two groups of two can be made of.
+const std::vector<Way> ways = {
+    {"no_shard", {"--strategy", "no_shard", "--bucket-bytes", "4096"}},
+    {"shard_optim", {"--strategy", "shard_optim"}},
+    {"shard_grad_op", {"--strategy", "shard_grad_op"}},
+    {"full_shard", {"--strategy", "full_shard"}},
+    {"hybrid_shard", {"--strategy", "hybrid_shard", "--shard-group-size", "2"}},
+    {"hybrid_shard_zero2", {"--strategy", "hybrid_shard_zero2", "--shard-group-size", "2"}}};
+
+/// A run of 30 steps with dropout and clipping. Its flags, for a name of its own.
+Flags training(const TemporaryFolder& folder, const std::string& name, const Flags& more,
+               const std::string& steps = "30") {
+  Flags flags = {
+      "--steps", steps,  "--n-layer", "2",           "--batch-size", "12",        "--dropout",
+      "0.1",     "--lr", "0.01",      "--grad-clip", "0.5",          "--metrics", folder / (name + ".jsonl")};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return tiny_training(folder / name, flags);
+}
+
+Losses train(const TemporaryFolder& folder, const std::string& name, const Flags& more,
+             const std::string& steps = "30") {
+  const Outcome outcome = gptlite(training(folder, name, more, steps));
+  REQUIRE_MESSAGE(outcome.status == 0, name, ": ", outcome.err);
+  return losses_of(folder / (name + ".jsonl"));
+}
+
+Flags joined(Flags a, const Flags& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+/// Gradients are summed in another order, in f32: after 30 steps of rate 0.01 that is some 1e-5 of a loss.
+void check_same_course(const Losses& losses, const Losses& expected, double tolerance = 1e-3) {
+  REQUIRE(losses.size() == expected.size());
+  for (size_t i = 0; i < losses.size(); ++i) {
+    CHECK(losses[i].first == expected[i].first);
+    CHECK(std::abs(losses[i].second - expected[i].second) < tolerance);
+  }
+}
+
+std::vector<Json::Value> lines_of(const std::string& path) {
+  std::vector<Json::Value> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream text(line);
+    std::string errors;
+    lines.emplace_back();
+    REQUIRE(Json::parseFromStream(Json::CharReaderBuilder(), text, &lines.back(), &errors));
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("gptlite on ranks as threads: every strategy has the losses of one process with the same batch") {
+  const TemporaryFolder folder;
+  const Losses alone = train(folder, "alone", {});
+  REQUIRE(alone.size() == 30);
+  for (const Way& way : ways)
+    for (const std::string ranks : {"2", "4"}) {
+      CAPTURE(way.name);
+      CAPTURE(ranks);
+      check_same_course(train(folder, way.name + ranks, joined(way.flags, {"--virtual-ranks", ranks})),
+                        alone);
+    }
+}
+
+TEST_CASE(
+    "gptlite on ranks: one rank with a strategy, micro-batches, wrapping and prefetching change no loss") {
+  const TemporaryFolder folder;
+  const Losses alone = train(folder, "alone", {}, "12");
+  const std::vector<Flags> variants = {
+      {"--strategy", "full_shard"},
+      {"--strategy", "no_shard", "--virtual-ranks", "1"},
+      {"--virtual-ranks", "3", "--micro-batch-size", "2"},
+      {"--virtual-ranks", "2", "--micro-batch-size", "2", "--accumulate-communication"},
+      {"--virtual-ranks", "2", "--strategy", "shard_grad_op", "--micro-batch-size", "3"},
+      {"--virtual-ranks", "2", "--strategy", "no_shard", "--micro-batch-size", "3",
+       "--accumulate-communication"},
+      {"--virtual-ranks", "2", "--auto-wrap", "none"},
+      {"--virtual-ranks", "2", "--auto-wrap", "size:1000", "--backward-prefetch", "post"},
+      {"--virtual-ranks", "2", "--backward-prefetch", "none"},
+      {"--virtual-ranks", "2", "--activation-checkpoint-interval", "1"},
+      {"--virtual-ranks", "4", "--strategy", "hybrid_shard", "--shard-group-size", "4"}};
+  for (size_t i = 0; i < variants.size(); ++i) {
+    CAPTURE(i);
+    check_same_course(train(folder, std::to_string(i), variants[i], "12"), alone);
+  }
+}
+
+TEST_CASE("gptlite on ranks: bf16 by the sharding's precision has the losses of one bf16 process, to bf16") {
+  const TemporaryFolder folder;
+  const Losses alone = train(folder, "alone", {"--dtype", "bf16"}, "12");
+  for (const Way& way : ways) {
+    CAPTURE(way.name);
+    // A loss near 3 of numbers rounded to 8 bits, in sums of another order.
+    check_same_course(
+        train(folder, way.name, joined(way.flags, {"--dtype", "bf16", "--virtual-ranks", "4"}), "12"), alone,
+        0.02);
+  }
+}
+
+TEST_CASE("gptlite on ranks: the validation loss of all ranks is that of one process, sampled too") {
+  const TemporaryFolder folder;
+  for (const std::string batches : {"0", "3"}) {
+    const Flags flags = {"--eval-interval", "2", "--eval-steps", batches, "--block-size", "100"};
+    const auto validation = [&](const std::string& name, const Flags& more) {
+      train(folder, name + batches, joined(flags, more), "2");
+      return lines_of(folder / (name + batches + ".jsonl")).at(2)["val_loss"].asDouble();
+    };
+    const double alone = validation("alone", {});
+    CHECK(alone > 1);
+    CHECK(validation("two", {"--virtual-ranks", "2"}) == doctest::Approx(alone).epsilon(1e-5));
+    CHECK(validation("three", {"--virtual-ranks", "3"}) == doctest::Approx(alone).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("gptlite on ranks: a metrics file for each, with the common loss and the rank's own bytes") {
+  const TemporaryFolder folder;
+  train(folder, "run", {"--virtual-ranks", "3"}, "3");
+  const std::string files[] = {folder / "run.jsonl", folder / "run.rank1.jsonl", folder / "run.rank2.jsonl"};
+  const std::vector<Json::Value> first = lines_of(files[0]);
+  REQUIRE(first.size() == 5);
+  CHECK(first[0]["parallel"]["strategy"] == "full_shard");
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::vector<Json::Value> lines = lines_of(files[rank]);
+    REQUIRE(lines.size() == 5);
+    for (size_t i = 1; i < 4; ++i) {
+      const Json::Value& line = lines[i];
+      CHECK(line["rank"] == rank);
+      CHECK(line["world_size"] == 3);
+      CHECK(line["loss"] == first[i]["loss"]);
+      CHECK(line["grad_norm"] == first[i]["grad_norm"]);
+      CHECK(line["comm_ops"].asInt64() > 0);
+      CHECK(line["comm_bytes"].asInt64() > 0);
+      CHECK(line["memory_by_category"]["communication"].asInt64() > 0);
+    }
+  }
+  CHECK(!std::filesystem::exists(folder / "run.rank3.jsonl"));
+}
+
+TEST_CASE("gptlite on ranks: a run goes on with any number of ranks and any strategy") {
+  const TemporaryFolder folder;
+  const Losses alone = train(folder, "alone", {}, "24");
+  const std::vector<Flags> parts = {
+      {"--virtual-ranks", "2"},
+      {"--virtual-ranks", "4", "--strategy", "hybrid_shard", "--shard-group-size", "2"},
+      {},
+      {"--virtual-ranks", "3", "--strategy", "shard_optim"},
+      {"--virtual-ranks", "2", "--strategy", "no_shard"},
+      {"--virtual-ranks", "4", "--strategy", "shard_grad_op"}};
+  const std::string metrics = folder / "broken.jsonl", out = folder / "broken";
+  REQUIRE(gptlite(training(folder, "broken", joined({"--checkpoint-interval", "4", "--keep", "9"}, parts[0]),
+                           "24"))
+              .status == 0);
+  for (size_t i = 1; i < parts.size(); ++i) {
+    // Back to the step where this part begins: the later checkpoints go.
+    for (const auto& entry : std::filesystem::directory_iterator(out))
+      if (const auto step = tessera::dist::parse_step_name(entry.path().filename().string());
+          step && *step > static_cast<int64_t>(4 * i))
+        std::filesystem::remove_all(entry.path());
+    tessera::dist::write_pointer(out, tessera::dist::latest_name, static_cast<int64_t>(4 * i));
+    std::filesystem::remove(metrics);
+    const Flags flags =
+        training(folder, "broken",
+                 joined({"--checkpoint-interval", "4", "--keep", "9", "--resume", "latest"}, parts[i]), "24");
+    const Outcome outcome = gptlite(flags);
+    REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
+    check_same_course(losses_of(metrics), {alone.begin() + static_cast<std::ptrdiff_t>(4 * i), alone.end()});
+  }
+  CHECK(gptlite({"sample", "--checkpoint", out, "--length", "5"}).status == 0);
+}
+
+TEST_CASE("gptlite on ranks: Ctrl-C, SIGTERM and SIGUSR1 stop all at one step, which is saved") {
+  const TemporaryFolder folder;
+  const std::pair<int, int> expected[] = {{SIGINT, 130}, {SIGTERM, 143}, {SIGUSR1, 0}};
+  for (const auto& [signal, status] : expected) {
+    const std::string name = "signal" + std::to_string(signal), metrics = folder / (name + ".jsonl");
+    ChildProcess child(
+        "gptlite", training(folder, name, {"--virtual-ranks", "3", "--checkpoint-interval", "0"}, "1000000"),
+        {.output = folder / (name + ".log")});
+    while (child.is_running() && losses_of(metrics).size() < 3)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    child.send(signal);
+    CHECK(child.wait() == status);
+    const Losses losses = losses_of(metrics);
+    REQUIRE(!losses.empty());
+    CHECK(tessera::dist::CheckpointReader(tessera::dist::find_checkpoint(folder / name)).state().step ==
+          losses.back().first);
+    CHECK(losses_of(folder / (name + ".rank2.jsonl")) == losses);
+  }
+}
+
+TEST_CASE("gptlite --explain on ranks: options, mesh, units, bytes and traffic; nothing is written") {
+  const TemporaryFolder folder;
+  const Outcome outcome = gptlite(training(
+      folder, "out",
+      {"--virtual-ranks", "4", "--strategy", "hybrid_shard", "--shard-group-size", "2", "--explain"}));
+  REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
+  for (const char* words :
+       {"--virtual-ranks", "--shard-group-size", "hybrid_shard", "replica", "blocks.0 to blocks.1",
+        "model state", "sent by each rank in a step", "optimizer state"})
+    CHECK_MESSAGE(contains(outcome.out, words), words, " in ", outcome.out);
+  CHECK(!std::filesystem::exists(folder / "out"));
+  CHECK(!std::filesystem::exists(folder / "out.jsonl"));
+}

@@ -1,0 +1,62 @@
+#include "tools/gptlite/ranks.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+
+#include "tensor/memory/account.h"
+
+namespace tessera::gptlite {
+
+std::vector<double> Ranks::gather(const std::vector<double>& own) const {
+  if (!world_) return own;
+  const CategoryScope scope(MemoryCategory::communication);
+  const auto n = static_cast<int64_t>(own.size());
+  const Tensor all = Tensor::empty({size() * n}, f64), part = all.narrow(0, rank() * n, n);
+  std::copy(own.begin(), own.end(), part.data<double>());
+  world_->communicator().all_gather(all, part).wait();
+  const double* numbers = all.data<double>();
+  return {numbers, numbers + all.numel()};
+}
+
+double Ranks::sum(double own) const {
+  double total = 0;
+  for (const double number : gather({own})) total += number;
+  return total;
+}
+
+double Ranks::largest(double own) const {
+  const std::vector<double> all = gather({own});
+  return *std::max_element(all.begin(), all.end());
+}
+
+dist::TrafficCount Ranks::traffic() const {
+  return world_ ? world_->communicator().ledger().total() : dist::TrafficCount();
+}
+
+void Ranks::together(const std::function<void()>& body) const {
+  std::exception_ptr error;
+  try {
+    body();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  if (!world_) {
+    if (error) std::rethrow_exception(error);
+    return;
+  }
+  constexpr double nobody = std::numeric_limits<double>::infinity();
+  const double first = -largest(-(error ? rank() : nobody));
+  if (first == nobody) return;
+  if (first == rank()) std::rethrow_exception(error);
+  world_->communicator().barrier().wait();  // which that rank never reaches
+}
+
+std::string file_of_rank(const std::string& path, int rank) {
+  if (path.empty() || rank == 0) return path;
+  std::filesystem::path file(path);
+  const std::string extension = file.extension().string();
+  return file.replace_extension(text("rank", rank) + extension).string();
+}
+
+}  // namespace tessera::gptlite

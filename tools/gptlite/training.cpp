@@ -1,0 +1,187 @@
+#include "tools/gptlite/training.h"
+
+#include <cmath>
+#include <ostream>
+
+#include "tensor/error.h"
+#include "tensor/parallel.h"
+#include "tensor/profile/machine_rates.h"
+#include "tensor/profile/span.h"
+#include "tools/gptlite/evaluation.h"
+#include "tools/gptlite/numbers.h"
+#include "tools/gptlite/parity_export.h"
+
+namespace tessera::gptlite {
+
+RankFiles::RankFiles(const TrainFlags& flags, const Start& start, const Ranks& ranks)
+    : metrics(file_of_rank(flags.metrics, ranks.rank()), ranks.rank(), ranks.size()),
+      profile(flags,
+              ranks.shares_process() && !ranks.is_first() ? "" : file_of_rank(flags.profile, ranks.rank()),
+              start.first_step(), start.run.recipe.steps) {}
+
+Training::Training(const TrainFlags& flags, const Start& start, Ranks ranks, RankFiles& files, Device device,
+                   Console console)
+    : flags_(flags),
+      start_(start),
+      ranks_(ranks),
+      files_(files),
+      console_(console),
+      model_(start.run, ranks, device),
+      adam_(make_optimizer(model_.gpt(), recipe())),
+      schedule_(make_schedule(recipe())),
+      batches_(make_batches(start_.corpus, start_.run, ranks_.rank())),
+      progress_(console.out, console.is_terminal, start_.first_step(), recipe().steps),
+      done_(start_.first_step()) {
+  if (start_.saved) {
+    start_.saved->load(model_, *adam_, ranks_);
+    best_ = start_.saved->validation_loss();
+    saved_ = done_;
+  }
+  schedule_.set_position(done_);
+}
+
+void Training::announce() {
+  const models::GptOptions& m = recipe().model;
+  const data::Corpus& corpus = start_.corpus;
+  console_.out << recipe().name << ": " << grouped(models::parameter_count(m)) << " parameters (" << m.layers
+               << " layers, " << m.heads << " heads, " << m.width << " wide, block " << m.block_size << "), "
+               << to_string(model_.gpt().wte.weight.device()) << ", " << start_.run.dtype << ", "
+               << num_threads() << (num_threads() == 1 ? " thread" : " threads");
+  if (start_.run.parallel.is_sharded)
+    console_.out << " on each of " << ranks_.size() << (ranks_.size() == 1 ? " rank, " : " ranks, ")
+                 << name_of(start_.run.parallel.strategy);
+  console_.out << "\n"
+               << corpus.dataset << " (" << corpus.where << "): " << grouped(corpus.train.size())
+               << " tokens to train on, " << grouped(corpus.validation.size()) << " to validate, vocabulary "
+               << corpus.vocabulary_size << "\n";
+  if (corpus.entropy)
+    console_.out << "its entropy, which no loss stays under: " << *corpus.entropy << " nats\n";
+  if (start_.saved) console_.out << "going on from " << start_.saved->where() << "\n";
+  console_.out << std::flush;
+}
+
+/// What ranks tell one another after a step: their losses, whose mean is the batch's, and the signals that
+/// came, so that all stop at the same step.
+void Training::share_step(double& loss) {
+  const std::vector<double> all = ranks_.gather({loss, static_cast<double>(received_signal())});
+  loss = 0;
+  for (size_t i = 0; i < all.size(); i += 2) {
+    loss += all[i] / ranks_.size();
+    signal_ = std::max(signal_, static_cast<int>(all[i + 1]));
+  }
+}
+
+void Training::step(data::Loader& loader) {
+  files_.profile.before_step(done_ + 1);
+  std::optional<SpanScope> span(std::in_place, SpanKind::step, "step", done_ + 1);
+  const double began = seconds_now();
+  const std::optional<data::Batch> batch = loader.next();
+  schedule_.apply(*adam_);
+  const double rate = schedule_.at(schedule_.position());
+  StepResult result = train_step(model_.gpt(), *adam_, *batch, start_.run, model_.sharding());
+  share_step(result.loss);
+  schedule_.advance();
+  ++done_;
+  const double seconds = seconds_now() - began;
+  span.reset();
+  files_.profile.after_step(done_);
+
+  const double tokens = static_cast<double>(batch->x.numel() * ranks_.size());
+  const dist::TrafficCount sent = ranks_.traffic();
+  last_ = {
+      .step = done_,
+      .loss = result.loss,
+      .validation_loss = std::nullopt,
+      .learning_rate = rate,
+      .gradient_norm = result.gradient_norm,
+      .step_ms = 1e3 * seconds,
+      .tokens_per_second = tokens / seconds,
+      .flops_per_second = tokens / seconds * static_cast<double>(models::flops_per_token(recipe().model)),
+      .mfu = std::nullopt,
+      .sent = {.calls = sent.calls - sent_.calls, .bytes = sent.bytes - sent_.bytes}};
+  sent_ = sent;
+  if (product_rate_) last_.mfu = last_.flops_per_second / *product_rate_;
+  speed_.step(tokens, seconds, is_last());
+  progress_.step(done_, result.loss, rate, speed_.smoothed());
+}
+
+void Training::evaluate_if_due() {
+  if (!is_due(flags_.eval_interval)) return;
+  const auto stop = [this] {
+    signal_ = static_cast<int>(ranks_.largest(received_signal()));
+    return signal_ != 0;
+  };
+  last_.validation_loss = evaluate(model_.gpt(), start_.corpus.validation,
+                                   {.batch_size = start_.run.micro_batch_size,
+                                    .batches = flags_.eval_steps,
+                                    .seed = start_.run.seed,
+                                    .stop = stop,
+                                    .ranks = ranks_});
+  if (!last_.validation_loss) return;
+  newest_ = last_.validation_loss;
+  require<NonFiniteError>(std::isfinite(*newest_), "step ", done_, ": the validation loss is ", *newest_);
+  progress_.line(text("step ", done_, ": validation loss ", *newest_));
+}
+
+void Training::save_if_due() {
+  const bool is_best = last_.validation_loss && (!best_ || *last_.validation_loss < *best_);
+  if (is_best) best_ = last_.validation_loss;
+  if (is_last() || is_due(flags_.checkpoint_interval) || (is_best && flags_.checkpoint_interval > 0)) save();
+}
+
+void Training::save() {
+  if (saved_ == done_) return;
+  save_run(start_.out, training_state(start_.run, start_.corpus, done_, last_.validation_loss), model_,
+           *adam_, ranks_, {.keep = flags_.keep});
+  saved_ = done_;
+}
+
+int Training::finish() {
+  files_.profile.stop();
+  progress_.finish();
+  const PeakMemory measured = peak_of(*current_account()), planned = plan_memory(start_.run).peak;
+  files_.metrics.end({.step = done_,
+                      .validation_loss = newest_,
+                      .tokens_per_second = speed_.mean(),
+                      .seconds = speed_.seconds(),
+                      .measured = measured,
+                      .planned = planned});
+  if (!is_last()) console_.out << name_of_signal(signal_) << ": stopped after step " << done_ << "\n";
+  if (is_last() && newest_) {
+    console_.out << "validation loss " << *newest_;
+    if (start_.corpus.entropy)
+      console_.out << ", " << *newest_ - *start_.corpus.entropy << " above the entropy";
+    console_.out << "\n";
+  }
+  if (speed_.mean() > 0) console_.out << grouped(static_cast<int64_t>(speed_.mean())) << " tokens a second\n";
+  console_.out << (ranks_.size() > 1 ? "this rank's memory at its peak\n" : "memory at its peak\n")
+               << "                        planned          measured\n"
+               << describe(planned, &measured) << "  resident, libraries included          "
+               << scaled(static_cast<double>(peak_resident_bytes()), "B") << "\n";
+  files_.profile.finish(console_.out);
+  console_.out << "saved " << start_.out << "/" << dist::step_name(saved_) << std::endl;
+  return is_last() ? 0 : exit_status_of(signal_);
+}
+
+int Training::run() {
+  announce();
+  const Device device = model_.gpt().wte.weight.device();
+  if (!flags_.metrics.empty())
+    product_rate_ = ranks_.sum(measured_product_rate(compute_dtype(start_.run.dtype)));
+  files_.metrics.start(start_.run, start_.corpus, device, done_, product_rate_);
+  if (!flags_.parity_export.empty())
+    export_for_parity(flags_.parity_export, model_.gpt(), *batches_, recipe().steps);
+  data::Loader loader(
+      batches_, {.first_step = done_, .last_step = recipe().steps, .workers = 0, .seed = start_.run.seed});
+  sent_ = ranks_.traffic();
+  while (!is_last() && signal_ == 0) {
+    step(loader);
+    evaluate_if_due();
+    files_.metrics.step(last_);
+    save_if_due();
+  }
+  save();
+  return finish();
+}
+
+}  // namespace tessera::gptlite
