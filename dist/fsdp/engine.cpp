@@ -29,22 +29,11 @@ Sharding::Engine::Engine(nn::Module& root, ShardOptions options) : root_(root), 
   if (replicated) flat_.replica_group = mesh.group("replica");
   everyone_ = replicated ? mesh.group(std::vector<std::string>{"replica", "shard"}) : flat_.shard_group;
   flat_.alignment = options_.alignment;
+  flat_.compute = options_.precision.compute;
+  flat_.reduce = options_.precision.reduce;
+  flat_.keep_reduced_dtype = options_.precision.keep_low_precision_grads;
   std::vector<UnitPlan> plans = assign_parameters(root, options_.units, options_.ignored);
-  for (UnitPlan& plan : plans) {
-    FlatOptions flat = flat_;
-    const auto first =
-        std::find_if(plan.parameters.begin(), plan.parameters.end(),
-                     [](const auto& parameter) { return is_floating(parameter.variable.dtype()); });
-    const DType declared = first == plan.parameters.end() ? f32 : first->variable.dtype();
-    flat.compute = options_.precision.compute.value_or(declared);
-    flat.reduce = options_.precision.reduce.value_or(size_of(flat.compute) == 2 ? f32 : flat.compute);
-    flat.keep_reduced_dtype = options_.precision.keep_low_precision_grads && size_of(flat.reduce) == 2;
-    require<ConfigError>(flat.compute == declared || (declared == f32 && size_of(flat.compute) == 2),
-                         "shard: parameters of unit '", plan.name, "' are ", declared,
-                         "; they can be computed with as they are, or f32 ones in bf16 or f16, not in ",
-                         flat.compute);
-    units_.push_back(std::make_unique<Unit>(std::move(plan), flat));
-  }
+  for (UnitPlan& plan : plans) units_.push_back(std::make_unique<Unit>(std::move(plan), flat_));
   for (size_t i = 0; i < units_.size(); ++i)
     for (const auto& flat : units_[i]->flats())
       for (size_t k = 0; k < flat->parameters().size(); ++k) {
@@ -82,6 +71,9 @@ void Sharding::Engine::check(const ShardOptions& options) {
                        options.gathers_in_flight);
   require<ConfigError>(options.bucket_bytes > 0, "shard: expected positive bucket_bytes, got ",
                        options.bucket_bytes);
+  require<ConfigError>(
+      !root_.parent(), "shard: '", root_.full_name(),
+      "' is a part of a model; shard the whole, and name as ignored what is to stay as it is");
   require<ConfigError>(!root_.store(), "shard: '", root_.full_name(), "' is sharded already");
   for (const std::optional<DType>& dtype : {options.precision.compute, options.precision.reduce,
                                             options.precision.buffer, options.precision.output})
@@ -169,7 +161,7 @@ void Sharding::Engine::before_forward(Unit& unit, std::span<Variable* const> inp
     gather(unit);
     return;
   }
-  if (is_root) {
+  if (is_root || std::exchange(order_is_complete_, false)) {
     std::vector<Unit*> last = std::exchange(order_, {});
     position_ = 0;
     if (options_.forward_prefetch) order_ = std::move(last);
@@ -202,6 +194,7 @@ void Sharding::Engine::backward_started(std::span<const Variable> leaves) {
     std::fill(pending_.begin(), pending_.end(), 0);
     std::fill(finished_.begin(), finished_.end(), false);
     position_ = order_.size();
+    order_is_complete_ = true;
     agreed_ = false;
     for (const auto& unit : units_) unit->forget_unfinished();
     queue_backward_end([this] { backward_ended(); });

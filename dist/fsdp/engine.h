@@ -93,7 +93,8 @@ class Sharding::Engine {
   bool materialized_ = false, summoned_ = false;
 
   std::vector<Unit*> order_;  // of the last forward, for prefetching
-  size_t position_ = 0;       // in it, of the unit whose forward or backward runs
+  bool order_is_complete_ = false;
+  size_t position_ = 0;  // in it, of the unit whose forward or backward runs
   std::vector<Unit*> reducing_;
   std::vector<int64_t> pending_;  // leaves of each unit that this backward has yet to finish
   std::vector<bool> finished_;

@@ -18,10 +18,18 @@ FlatParameter::FlatParameter(std::string unit, std::vector<UnitParameter> parame
   const Variable& first = parameters_.front().variable;
   master_ = first.dtype();
   trainable_ = first.requires_grad();
-  if (!is_floating(master_)) options_.compute = master_;
-  gradient_dtype_ = options_.keep_reduced_dtype      ? options_.reduce
-                    : size_of(options_.compute) == 2 ? f32
-                                                     : options_.compute;
+  choose_dtypes();
+}
+
+void FlatParameter::choose_dtypes() {
+  compute_ = is_floating(master_) ? options_.compute.value_or(master_) : master_;
+  const bool half = size_of(compute_) == 2;
+  require<ConfigError>(
+      compute_ == master_ || (master_ == f32 && half), "shard: parameters of unit '", unit_, "' are ",
+      master_, "; they can be computed with as they are, or f32 ones in bf16 or f16, not in ", compute_);
+  reduce_dtype_ = options_.reduce.value_or(half ? f32 : compute_);
+  const bool narrow = options_.keep_reduced_dtype && size_of(reduce_dtype_) == 2;
+  gradient_dtype_ = narrow ? reduce_dtype_ : half ? f32 : compute_;
 }
 
 // Numbers.
@@ -40,7 +48,7 @@ void FlatParameter::make_numbers(Device device) {
   {
     const CategoryScope category(traits.shards_parameters ? MemoryCategory::communication
                                                           : MemoryCategory::parameter);
-    whole_ = group.empty({layout_.numel()}, options_.compute);
+    whole_ = group.empty({layout_.numel()}, compute_);
     whole_.storage()->set_label(text("the parameters of unit '", unit_, "'"));
     if (traits.shards_parameters)
       whole_.storage()->release();
@@ -264,16 +272,15 @@ void FlatParameter::start_reduce() {
   reducing_ = true;
   const CategoryScope category(MemoryCategory::communication);
   Tensor source = gradient_;
-  if (options_.reduce != gradient_dtype_ || needs_predivision(options_.reduce)) {
-    source = options_.shard_group->empty({layout_.numel()}, options_.reduce);
+  if (reduce_dtype_ != gradient_dtype_ || needs_predivision(reduce_dtype_)) {
+    source = options_.shard_group->empty({layout_.numel()}, reduce_dtype_);
     divide_before(gradient_, source, ranks_of(options_));
   }
   sent_ = source;
   if (options_.traits.shards_optimizer || options_.replica_group)
     start_scatter(source);
   else
-    reduce_ =
-        options_.shard_group->all_reduce(source, reduction_in(options_.reduce), call(Traffic::gradients));
+    reduce_ = options_.shard_group->all_reduce(source, reduction_in(reduce_dtype_), call(Traffic::gradients));
 }
 
 void FlatParameter::start_scatter(const Tensor& source) {
@@ -284,7 +291,7 @@ void FlatParameter::start_scatter(const Tensor& source) {
     if (!reduced_.defined()) reduced_ = Tensor::empty({layout_.shard_numel()}, gradient_dtype_);
     received_ = reduced_;
   }
-  reduce_ = options_.shard_group->reduce_scatter(received_, source, reduction_in(options_.reduce),
+  reduce_ = options_.shard_group->reduce_scatter(received_, source, reduction_in(reduce_dtype_),
                                                  call(Traffic::gradients));
 }
 
@@ -293,7 +300,7 @@ void FlatParameter::finish_reduce() {
   reduce_.wait();
   const bool whole = !options_.traits.shards_optimizer;
   if (options_.replica_group && received_.defined())
-    options_.replica_group->all_reduce(received_, reduction_in(options_.reduce), call(Traffic::gradients))
+    options_.replica_group->all_reduce(received_, reduction_in(reduce_dtype_), call(Traffic::gradients))
         .wait();
   if (options_.replica_group && whole)
     options_.shard_group->all_gather(sent_, received_, call(Traffic::gradients)).wait();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,11 @@ struct FlatOptions {
   StrategyTraits traits;
   std::shared_ptr<Communicator> shard_group;    ///< over which the numbers are cut
   std::shared_ptr<Communicator> replica_group;  ///< over which the shards are repeated; null for one
-  DType compute = f32;                          ///< of gathered parameters
-  DType reduce = f32;                           ///< in which gradients travel
-  bool keep_reduced_dtype = false;              ///< and in which they are kept; else f32
+  /// Of gathered parameters; nothing for their own dtype.
+  std::optional<DType> compute = {};
+  /// In which gradients travel; nothing for f32 under half types, else the parameters' own.
+  std::optional<DType> reduce = {};
+  bool keep_reduced_dtype = false;  ///< gradients of half types stay in `reduce`
   int64_t alignment = 16;
 };
 
@@ -33,6 +36,7 @@ struct FlatOptions {
 ///     reduced   of the numbers what an optimizer reads
 class FlatParameter {
  public:
+  /// Throws ConfigError for a compute dtype that the parameters cannot be gathered in.
   FlatParameter(std::string unit, std::vector<UnitParameter> parameters, const FlatOptions& options);
   FlatParameter(const FlatParameter&) = delete;
   FlatParameter& operator=(const FlatParameter&) = delete;
@@ -41,7 +45,7 @@ class FlatParameter {
   const std::vector<UnitParameter>& parameters() const { return parameters_; }
   bool is_trainable() const { return trainable_; }
   DType gradient_dtype() const { return gradient_dtype_; }
-  DType reduce_dtype() const { return options_.reduce; }
+  DType reduce_dtype() const { return reduce_dtype_; }
   /// Of parameter i: what an optimizer gets. After `materialize` only.
   const NamedParameter& local(size_t i) const { return locals_[i]; }
   bool is_materialized() const { return !locals_.empty(); }
@@ -95,9 +99,10 @@ class FlatParameter {
   void accept_averaged(bool reached);
 
  private:
-  bool is_mixed() const { return master_ != options_.compute; }
+  bool is_mixed() const { return master_ != compute_; }
   int shard() const { return options_.shard_group->rank(); }
   CallOptions call(Traffic traffic) const { return {.unit = unit_, .traffic = traffic}; }
+  void choose_dtypes();
   void make_numbers(Device device);
   void fill_numbers(uint64_t seed);
   void fill_part(size_t i, const Tensor& out, int64_t first, uint64_t seed) const;
@@ -114,8 +119,7 @@ class FlatParameter {
   std::vector<UnitParameter> parameters_;
   FlatOptions options_;
   FlatLayout layout_;
-  DType master_ = f32;
-  DType gradient_dtype_ = f32;
+  DType master_ = f32, compute_ = f32, gradient_dtype_ = f32, reduce_dtype_ = f32;
   bool trainable_ = false;
 
   Tensor numbers_, whole_, gradient_, reduced_;
