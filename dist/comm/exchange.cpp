@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-
-#include "dist/comm/errors.h"
+#include <string_view>
 
 namespace tessera::dist {
 namespace {
@@ -31,11 +30,16 @@ bool is_message(CallKind kind) {
   return kind == CallKind::send || kind == CallKind::recv;
 }
 
+/// A unit's last characters tell it apart from others.
+std::string_view sent_part(const std::string& unit) {
+  return std::string_view(unit).substr(unit.size() - std::min(unit.size(), sizeof Frame::unit));
+}
+
 /// The sides of a message agree when one sends what the other expects.
 bool agree(CallHeader mine, const CallHeader& other) {
   if (is_message(mine.kind) && is_message(other.kind))
     return mine.kind != other.kind && mine.bytes == other.bytes && mine.dtype == other.dtype;
-  mine.unit.resize(std::min(mine.unit.size(), sizeof Frame::unit));
+  mine.unit = sent_part(mine.unit);
   return same_call(mine, other);
 }
 
@@ -53,12 +57,9 @@ void send_frame(Wire& wire, int to, const Frame& frame, const void* payload, Wir
             });
 }
 
-Exchange::Exchange(const FrameKey& frame_key, CallHeader call, std::shared_ptr<Bell> bell)
-    : key(frame_key), header(std::move(call)), bell_(std::move(bell)) {}
-
-void Exchange::throw_if_mismatched() const {
-  if (mismatched_.load(std::memory_order_acquire)) throw MismatchError(mismatch_);
-}
+Exchange::Exchange(std::string group_name, const FrameKey& frame_key, CallHeader call,
+                   std::shared_ptr<Bell> bell)
+    : group(std::move(group_name)), key(frame_key), header(std::move(call)), bell_(std::move(bell)) {}
 
 void Exchange::start(Wire& wire, int& next_data_tag) {
   for (Peer& peer : peers) {
@@ -82,7 +83,8 @@ void Exchange::send_frame(Wire& wire, Peer& peer) {
   frame.reduction = static_cast<uint8_t>(header.reduction);
   frame.dtype = static_cast<uint8_t>(header.dtype);
   frame.root = header.root;
-  std::memcpy(frame.unit, header.unit.data(), std::min(header.unit.size(), sizeof frame.unit));
+  const std::string_view unit = sent_part(header.unit);
+  std::memcpy(frame.unit, unit.data(), unit.size());
   if (travels_in_frame(peer.send_bytes)) {
     frame.payload_bytes = static_cast<int32_t>(peer.send_bytes);
     peer.sent = peer.send_posted = peer.send_bytes;  // copied out before this returns
@@ -96,27 +98,32 @@ void Exchange::send_frame(Wire& wire, Peer& peer) {
   });
 }
 
-bool Exchange::compare(int from, const Peer* peer, const Frame& frame) {
+bool Exchange::compare(int own, int from, const Peer* peer, const Frame& frame) {
   const CallHeader other = header_in(frame);
-  if (peer && agree(header, other) && frame.send_bytes == peer->receive_bytes &&
-      frame.receive_bytes == peer->send_bytes)
-    return true;
-  if (mismatched_.load(std::memory_order_relaxed)) return false;
-  mismatch_ = text("ranks call different collectives: this one ", describe_call(header), ", rank ", from, " ",
-                   describe_call(other));
-  if (peer && agree(header, other))
-    mismatch_ +=
-        text("; it sends this rank ", frame.send_bytes, " bytes where ", peer->receive_bytes,
-             " are expected, and expects ", frame.receive_bytes, " where ", peer->send_bytes, " are sent");
-  mismatched_.store(true, std::memory_order_release);
-  return false;
+  const int64_t width = size_of(header.dtype);
+  const auto differ_in = [&](int64_t has, int sender, int64_t expects, int receiver) {
+    mismatch_ = text("group '", group, "': in ", header, " rank ", sender, " has ", has / width,
+                     " elements for rank ", receiver, ", which expects ", expects / width);
+    return false;
+  };
+  if (!peer || !agree(header, other)) {
+    const std::string ours = text("rank ", own, " calls ", describe_call(header));
+    const std::string theirs = text("rank ", from, " calls ", describe_call(other));
+    mismatch_ = text("group '", group, "': ", own < from ? ours : theirs, ", ", own < from ? theirs : ours);
+    return false;
+  }
+  if (frame.send_bytes != peer->receive_bytes)
+    return differ_in(frame.send_bytes, from, peer->receive_bytes, own);
+  if (frame.receive_bytes != peer->send_bytes)
+    return differ_in(peer->send_bytes, own, frame.receive_bytes, from);
+  return true;
 }
 
 void Exchange::take(Wire& wire, int from, const Frame& frame) {
   const auto place = std::find_if(peers.begin(), peers.end(), [&](const Peer& p) { return p.rank == from; });
   Peer* const peer = place == peers.end() ? nullptr : &*place;
   if (abandoned_ || (peer && peer->agreed)) return;
-  if (compare(from, peer, frame)) {
+  if (compare(wire.rank(), from, peer, frame)) {
     peer->agreed = true;
     peer->data_tag_in = frame.data_tag;
     if (travels_in_frame(peer->receive_bytes)) {
@@ -171,7 +178,7 @@ void Exchange::update() {
   const bool received = incomplete == peers.end();
   const bool sent = frames_leaving_ == 0 && std::all_of(peers.begin(), peers.end(),
                                                         [](const Peer& p) { return p.sent == p.send_bytes; });
-  if (received == this->received() && !(received && sent) && !failed()) return;
+  if (received == this->received() && !(received && sent)) return;
   received_.store(received, std::memory_order_release);
   over_.store(received && sent, std::memory_order_release);
   bell_->ring();

@@ -37,8 +37,9 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     bool complete() const { return agreed && received == receive_bytes; }
   };
 
-  Exchange(const FrameKey& key, CallHeader header, std::shared_ptr<Bell> bell);
+  Exchange(std::string group, const FrameKey& key, CallHeader header, std::shared_ptr<Bell> bell);
 
+  std::string group;  ///< its name
   FrameKey key;
   CallHeader header;
   std::vector<Peer> peers;
@@ -48,8 +49,6 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   bool received() const { return received_.load(std::memory_order_acquire); }
   /// Besides, all have left.
   bool over() const { return over_.load(std::memory_order_acquire); }
-  /// Throws MismatchError once a rank made another call.
-  void throw_if_mismatched() const;
   /// The rank whose part is missing; -1: none.
   int missing() const { return missing_.load(std::memory_order_relaxed); }
 
@@ -61,19 +60,20 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void abandon() { abandoned_ = true; }
   /// Whether messages of it are still under way.
   bool in_flight() const { return in_flight_ > 0; }
-  bool failed() const { return mismatched_.load(std::memory_order_relaxed); }
+  /// In what a rank's call differs from this one's; empty where all agree.
+  const std::string& mismatch() const { return mismatch_; }
 
  private:
   void send_frame(Wire& wire, Peer& peer);
   void send_pieces(Wire& wire, Peer& peer);
   void receive_pieces(Wire& wire, Peer& peer);
-  bool compare(int from, const Peer* peer, const Frame& frame);
+  bool compare(int own, int from, const Peer* peer, const Frame& frame);
   void update();
 
   std::shared_ptr<Bell> bell_;
-  std::atomic<bool> received_{false}, over_{false}, mismatched_{false};
+  std::atomic<bool> received_{false}, over_{false};
   std::atomic<int> missing_{-1};
-  std::string mismatch_;  // written before mismatched_ is set
+  std::string mismatch_;
   int frames_leaving_ = 0, in_flight_ = 0;
   bool abandoned_ = false;
 };

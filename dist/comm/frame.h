@@ -6,6 +6,14 @@
 /// header and a short text or payload behind it.
 namespace tessera::dist {
 
+/// What may end the run of all ranks.
+enum class RunFailure : uint8_t {
+  exception,   ///< in one rank
+  lost,        ///< a rank
+  mismatched,  ///< calls
+  broken       ///< the message thread of this rank itself
+};
+
 /// What a message belongs to. All ranks of a group give the same call the same key.
 struct FrameKey {
   uint64_t group = 0;     ///< `group_id`
@@ -41,11 +49,11 @@ struct Frame {
   uint8_t kind = 0, reduction = 0, dtype = 0;
   int32_t root = 0;
   char unit[64] = {};
-  // A sign of life: calls begun and waited for, and whom the sender waits for (-1: nobody). A farewell: the
-  // rank that is to blame.
+  // A sign of life: calls begun and waited for, and whom the sender waits for (-1: nobody). A farewell: what
+  // happened, and the rank that is to blame.
   uint64_t operations = 0;
   int32_t rank = -1;
-  bool lost = false;  ///< a farewell for the loss of that rank
+  RunFailure failure = RunFailure::exception;
   int32_t payload_bytes = 0;
 
   char* payload() { return reinterpret_cast<char*>(this) + sizeof(Frame); }

@@ -58,33 +58,44 @@ std::string JobWatch::named(int rank) const {
   return host.empty() ? text("rank ", rank) : text("rank ", rank, " on host ", host);
 }
 
-void JobWatch::fail(Failure kind, int rank, const std::string& message) {
-  if (failure_ != Failure::none) return;
-  failure_ = kind;
-  failed_rank_ = rank;
-  message_ = message;
+void JobWatch::fail(RunFailure kind, int rank, const std::string& message) {
+  const std::lock_guard lock(mutex_);
+  note_failure(kind, rank, message);
+}
+
+void JobWatch::note_failure(RunFailure kind, int rank, const std::string& message) {
+  if (has_failed()) return;
+  failure_ = {.kind = kind, .rank = rank, .message = message};
   failed_at_ = Clock::now();
   failed_.store(true, std::memory_order_release);
 }
 
 void JobWatch::throw_failure() const {
   const std::lock_guard lock(mutex_);
-  const std::string missed = waiting_in_.empty() || failure_ != Failure::lost
-                                 ? ""
-                                 : text("; rank ", rank_, " missed it in ", waiting_in_);
-  if (failure_ == Failure::lost) throw RankLostError(message_ + missed, failed_rank_);
-  if (failure_ == Failure::peer_failed) throw PeerFailedError(message_, failed_rank_);
-  throw CommunicationError(message_);
+  switch (failure_.kind) {
+    case RunFailure::exception:
+      throw PeerFailedError(failure_.message, failure_.rank);
+    case RunFailure::lost:
+      throw RankLostError(failure_.message, failure_.rank);
+    case RunFailure::mismatched:
+      throw MismatchError(failure_.message);
+    default:
+      throw CommunicationError(failure_.message);
+  }
 }
 
-std::string JobWatch::failure() const {
+std::string JobWatch::missed() const {
+  return waiting_in_.empty() ? "" : text("; rank ", rank_, " missed it in ", waiting_in_);
+}
+
+JobWatch::Failure JobWatch::failure() const {
   const std::lock_guard lock(mutex_);
-  return message_;
+  return failure_;
 }
 
 std::chrono::milliseconds JobWatch::failed_for() const {
   const std::lock_guard lock(mutex_);
-  if (failure_ == Failure::none) return {};
+  if (!has_failed()) return {};
   return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - failed_at_);
 }
 
@@ -108,26 +119,13 @@ void JobWatch::beat(int rank, uint64_t operations, int waits_for, std::string wa
   peer.waiting_in = std::move(waiting_in);
 }
 
-void JobWatch::farewell(int rank, const std::string& why, int lost) {
-  const std::lock_guard lock(mutex_);
-  if (lost >= 0)
-    fail(Failure::lost, lost, why);
-  else
-    fail(Failure::peer_failed, rank, text(named(rank), " failed: ", why));
-}
-
-void JobWatch::broken(const std::string& why) {
-  const std::lock_guard lock(mutex_);
-  fail(Failure::broken, rank_, text("rank ", rank_, " can send no more messages: ", why));
-}
-
 bool JobWatch::look() {
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now();
   // Who was stopped itself has heard nobody in that time.
   const auto asleep = now - std::exchange(last_look_, now);
   last_sign_ = now;
-  const bool before = failure_ != Failure::none;
+  const bool before = has_failed();
   for (int r = 0; r < static_cast<int>(peers_.size()); ++r) {
     Peer& peer = peers_[static_cast<size_t>(r)];
     if (r == rank_) continue;
@@ -137,13 +135,13 @@ bool JobWatch::look() {
       peer.gone = now;
     }
     if (peer.is_gone && now - peer.gone > last_words)
-      fail(Failure::lost, r, text(named(r), " is lost: its process has ended"));
+      note_failure(RunFailure::lost, r, text(named(r), " is lost: its process has ended", missed()));
     else if (now - peer.heard > deadlines_.silence)
-      fail(Failure::lost, r,
-           text(named(r), " is lost: no sign of life for ", seconds(deadlines_.silence),
-                " (stopped, or its machine or network is down)"));
+      note_failure(RunFailure::lost, r,
+                   text(named(r), " is lost: no sign of life for ", seconds(deadlines_.silence),
+                        " (stopped, or its machine or network is down)", missed()));
   }
-  return !before && failure_ != Failure::none;
+  return !before && has_failed();
 }
 
 void JobWatch::relax() {
@@ -159,10 +157,10 @@ void JobWatch::check(int rank, const CallHeader& call) {
     waiting_in_ = to_string(call);
     if (rank >= 0) check_progress(rank, call);
     if (Clock::now() - last_sign_ > deadlines_.silence)
-      fail(Failure::broken, rank_,
-           text("rank ", rank_,
-                " can send no more messages: its message thread did not come back from MPI for ",
-                seconds(deadlines_.silence), " (in ", waiting_in_, ")"));
+      note_failure(RunFailure::broken, rank_,
+                   text("rank ", rank_,
+                        " can send no more messages: its message thread did not come back from MPI for ",
+                        seconds(deadlines_.silence), " (in ", waiting_in_, ")"));
   }
   throw_if_failed();
 }
@@ -182,9 +180,10 @@ void JobWatch::check_progress(int rank, const CallHeader& call) {
   const Peer& peer = peers_[static_cast<size_t>(blamed)];
   const std::string where =
       peer.waiting_in.empty() ? "it waits for nobody" : "it waits in " + peer.waiting_in;
-  fail(Failure::lost, blamed,
-       text(named(blamed), " is lost: it is alive, but has begun no call for ", seconds(deadlines_.timeout),
-            " (", where, ") while rank ", rank_, " waits for rank ", rank, " in ", call));
+  note_failure(
+      RunFailure::lost, blamed,
+      text(named(blamed), " is lost: it is alive, but has begun no call for ", seconds(deadlines_.timeout),
+           " (", where, ") while rank ", rank_, " waits for rank ", rank, " in ", call));
 }
 
 }  // namespace tessera::dist

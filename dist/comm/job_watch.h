@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "dist/comm/frame.h"
 #include "dist/comm/peer_watch.h"
 
 namespace tessera::dist {
@@ -39,7 +40,7 @@ class JobWatch final : public PeerWatch {
 
   void check(int rank, const CallHeader& call) override;
   void relax() override;
-  /// Throws PeerFailedError, RankLostError or CommunicationError where the run has failed.
+  /// Throws PeerFailedError, RankLostError, MismatchError or CommunicationError where the run has failed.
   void throw_if_failed() const {
     if (failed_.load(std::memory_order_acquire)) [[unlikely]]
       throw_failure();
@@ -52,19 +53,22 @@ class JobWatch final : public PeerWatch {
   /// Anything came from `rank`.
   void heard(int rank);
   void beat(int rank, uint64_t operations, int waits_for, std::string waiting_in);
-  /// `rank` failed and said why; by the loss of `lost` where that is not -1.
-  void farewell(int rank, const std::string& why, int lost);
-  /// The message thread itself came to an end.
-  void broken(const std::string& why);
+  /// The run has failed, and `rank` is to blame. The first failure counts.
+  void fail(RunFailure kind, int rank, const std::string& message);
   /// Looks for processes that are gone and ranks that are silent. True when it found one just now.
   bool look();
   /// How long this rank has known of a failure and not left; 0 where there is none.
   std::chrono::milliseconds failed_for() const;
-  std::string failure() const;
+  struct Failure {
+    RunFailure kind = RunFailure::exception;
+    int rank = -1;  ///< to blame
+    std::string message;
+  };
+  /// The first failure, once there is one.
+  Failure failure() const;
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class Failure { none, lost, peer_failed, broken };
   struct Peer {
     RankPlace place;
     int process = -1;  ///< a descriptor of it; -1: none
@@ -75,9 +79,10 @@ class JobWatch final : public PeerWatch {
     std::string waiting_in;
   };
   [[noreturn]] void throw_failure() const;
-  void fail(Failure kind, int rank, const std::string& message);
+  void note_failure(RunFailure kind, int rank, const std::string& message);
   void check_progress(int rank, const CallHeader& call);
   std::string named(int rank) const;
+  std::string missed() const;
 
   int rank_;
   Deadlines deadlines_;
@@ -87,9 +92,7 @@ class JobWatch final : public PeerWatch {
   bool waiting_ = false;
   std::string waiting_in_;
   std::atomic<bool> failed_{false};
-  Failure failure_ = Failure::none;
-  int failed_rank_ = -1;
-  std::string message_;
+  Failure failure_;
 };
 
 }  // namespace tessera::dist

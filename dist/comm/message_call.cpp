@@ -31,6 +31,7 @@ MessageCall::MessageCall(const MessageGroup& group, CheckedCall call)
     : ActiveCall(group.self->progress(), call.header),
       thread_(&group.self->thread()),
       bell_(group.self->bell()),
+      name_(group.name),
       group_(group.id),
       rank_(group.rank),
       members_(group.members),
@@ -74,7 +75,7 @@ std::shared_ptr<Exchange> MessageCall::make_exchange(int phase) const {
     key.channel = 2 + from * std::ssize(members_) + to;  // after the phases of collectives
     key.tag = call_.tag;
   }
-  const auto exchange = std::make_shared<Exchange>(key, header(), bell_);
+  const auto exchange = std::make_shared<Exchange>(name_, key, header(), bell_);
   if (call_.input.defined()) exchange->keep.push_back(call_.input);
   if (call_.output.defined()) exchange->keep.push_back(call_.output);
   return exchange;
@@ -194,7 +195,6 @@ void MessageCall::send_sums() {
 }
 
 bool MessageCall::advance() {
-  exchange_->throw_if_mismatched();
   if (!exchange_->received()) return false;
   if (sum_due_) combine();
   if (sums_travel_) {

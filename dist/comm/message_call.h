@@ -13,6 +13,7 @@ namespace tessera::dist {
 /// A group as its messages see it.
 struct MessageGroup {
   MessageRank* self;
+  std::string name;
   uint64_t id;
   int rank;
   std::vector<int> members;  ///< by their ranks in the world
@@ -54,6 +55,7 @@ class MessageCall final : public ActiveCall {
 
   MessageThread* thread_;
   std::shared_ptr<Bell> bell_;
+  std::string name_;
   uint64_t group_;
   int rank_;
   std::vector<int> members_;

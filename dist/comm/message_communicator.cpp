@@ -7,9 +7,13 @@ namespace tessera::dist {
 MessageCommunicator::MessageCommunicator(std::shared_ptr<MessageRank> self, std::string name,
                                          std::vector<int> members, int rank, uint64_t group,
                                          std::shared_ptr<Ledger> ledger)
-    : Communicator(std::move(name), rank, members, std::move(ledger)),
+    : Communicator(name, rank, members, std::move(ledger)),
       self_(std::move(self)),
-      group_{.self = self_.get(), .id = group, .rank = rank, .members = std::move(members)} {}
+      group_{.self = self_.get(),
+             .name = std::move(name),
+             .id = group,
+             .rank = rank,
+             .members = std::move(members)} {}
 
 Tensor MessageCommunicator::empty(const Shape& shape, DType dtype) {
   return Tensor::empty(shape, dtype);

@@ -58,13 +58,13 @@ void MessageLoop::take(int from, const Frame& frame) {
       return;
     }
     if (frame.type == Frame::Type::farewell) {
-      launch_->watch->farewell(from, std::string(frame.payload(), static_cast<size_t>(frame.payload_bytes)),
-                               frame.lost ? frame.rank : -1);
+      launch_->watch->fail(frame.failure, frame.rank,
+                           std::string(frame.payload(), static_cast<size_t>(frame.payload_bytes)));
       launch_->bell->ring();
       return;
     }
     if (const auto found = exchanges_.find(frame.key); found != exchanges_.end())
-      return found->second->take(*wire_, from, frame);
+      return give(*found->second, from, frame);
   }
   const char* const bytes = reinterpret_cast<const char*>(&frame);
   early_[frame.key].emplace_back(
@@ -77,7 +77,17 @@ void MessageLoop::start(const std::shared_ptr<Exchange>& exchange) {
   const auto early = early_.extract(exchange->key);
   if (early.empty()) return;
   for (const auto& [from, bytes] : early.mapped())
-    exchange->take(*wire_, from, *reinterpret_cast<const Frame*>(bytes.data()));
+    give(*exchange, from, *reinterpret_cast<const Frame*>(bytes.data()));
+}
+
+/// Ranks that call different things are told to all: others of the job may wait for them elsewhere.
+void MessageLoop::give(Exchange& exchange, int from, const Frame& frame) {
+  const bool before = !exchange.mismatch().empty();
+  exchange.take(*wire_, from, frame);
+  if (before || exchange.mismatch().empty()) return;
+  launch_->watch->fail(RunFailure::mismatched, from, exchange.mismatch());
+  launch_->bell->ring();
+  say_farewell(RunFailure::mismatched, from, exchange.mismatch(), [] {});
 }
 
 void MessageLoop::drop_finished() {
@@ -85,7 +95,16 @@ void MessageLoop::drop_finished() {
   std::erase_if(leftover_, [](const auto& exchange) { return !exchange->in_flight(); });
 }
 
+void MessageLoop::abandon_all() {
+  for (const auto& [key, exchange] : exchanges_) {
+    exchange->abandon();
+    leftover_.push_back(exchange);
+  }
+  exchanges_.clear();
+}
+
 void MessageLoop::begin_launch(std::unique_ptr<MessageThread::Launch> launch) {
+  abandon_all();  // of a launch that failed before it was complete
   launch_ = std::move(launch);
   sign_leaving_.assign(static_cast<size_t>(wire_->size()), nullptr);
   next_sign_ = next_look_ = Clock::now();
@@ -113,30 +132,30 @@ void MessageLoop::send_signs() {
   }
 }
 
-void MessageLoop::say_farewell(Orders& orders) {
-  if (!launch_) return orders.farewell_said();
+void MessageLoop::say_farewell(RunFailure failure, int to_blame, const std::string& why,
+                               std::function<void()> said) {
+  if (!launch_ || wire_->size() == 1) return said();
   Frame frame;
   frame.type = Frame::Type::farewell;
   frame.key.group = group_id(launch_->number, 0, 0);
-  frame.lost = orders.lost >= 0;
-  frame.rank = orders.lost;
-  frame.payload_bytes = static_cast<int32_t>(orders.farewell.size());
+  frame.failure = failure;
+  frame.rank = to_blame;
+  frame.payload_bytes = static_cast<int32_t>(std::min<size_t>(why.size(), Frame::most_payload));
   const auto leaving = std::make_shared<int>(wire_->size() - 1);
-  const auto said = std::make_shared<std::function<void()>>(std::move(orders.farewell_said));
+  const auto done = std::make_shared<std::function<void()>>(std::move(said));
   for (int to = 0; to < wire_->size(); ++to) {
     if (to == wire_->rank()) continue;
-    send_frame(*wire_, to, frame, orders.farewell.data(), [leaving, said](int, int64_t) {
-      if (--*leaving == 0) (*said)();
+    send_frame(*wire_, to, frame, why.data(), [leaving, done](int, int64_t) {
+      if (--*leaving == 0) (*done)();
     });
   }
-  if (wire_->size() == 1) (*said)();
 }
 
 /// A rank that has known for long that the run is over and is still not gone does not come back from what it
 /// is in; nobody else can end it where the network is cut.
 void leave_alone(const JobWatch& watch) {
   std::fprintf(stderr, "%s; leaving, since this rank does not come back from what it is doing\n",
-               watch.failure().c_str());
+               watch.failure().message.c_str());
   std::fflush(stderr);
   std::_Exit(5);
 }
@@ -170,13 +189,10 @@ bool MessageLoop::turn(Orders orders) {
     exchanges_.erase(exchange->key);
     leftover_.push_back(exchange);
   }
-  if (orders.farewell_said) say_farewell(orders);
+  if (orders.farewell_said)
+    say_farewell(orders.failure, orders.to_blame, orders.farewell, std::move(orders.farewell_said));
   if (orders.end_launch) {
-    for (const auto& [key, exchange] : exchanges_) {
-      exchange->abandon();
-      leftover_.push_back(exchange);
-    }
-    exchanges_.clear();
+    abandon_all();
     end_launch_ = std::move(orders.end_launch);
     end_by_ = Clock::now() + end_patience;
   }
@@ -204,7 +220,8 @@ microseconds MessageLoop::pause() const {
 
 void MessageLoop::tell_broken(const std::string& why) {
   if (!launch_) return;
-  launch_->watch->broken(why);
+  launch_->watch->fail(RunFailure::broken, wire_->rank(),
+                       text("rank ", wire_->rank(), " can send no more messages: ", why));
   launch_->bell->ring();
 }
 

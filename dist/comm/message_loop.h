@@ -19,7 +19,8 @@ class MessageLoop {
     std::vector<std::shared_ptr<Exchange>> posted, abandoned;
     std::unique_ptr<MessageThread::Launch> launch;
     std::string farewell;
-    int lost = -1;
+    RunFailure failure = RunFailure::exception;
+    int to_blame = -1;
     std::function<void()> farewell_said, end_launch, finish;  ///< called when done
     bool stop = false;
     bool empty() const {
@@ -47,8 +48,10 @@ class MessageLoop {
   void take(int from, const Frame& frame);
   void start(const std::shared_ptr<Exchange>& exchange);
   void drop_finished();
+  void abandon_all();
   void begin_launch(std::unique_ptr<MessageThread::Launch> launch);
-  void say_farewell(Orders& orders);
+  void say_farewell(RunFailure failure, int to_blame, const std::string& why, std::function<void()> said);
+  void give(Exchange& exchange, int from, const Frame& frame);
   void send_signs();
   void look_around();
   void settle_end();

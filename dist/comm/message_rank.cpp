@@ -56,9 +56,11 @@ MessageRank::~MessageRank() {
   thread_.end_launch();
 }
 
-void MessageRank::fail(const std::string& why, int lost) {
+void MessageRank::fail(RunFailure failure, int to_blame, const std::string& why) {
   failed_ = true;
-  if (lost != known_to_all) thread_.say_farewell(why, lost);
+  watch_->fail(failure, to_blame, why);
+  const JobWatch::Failure first = watch_->failure();
+  thread_.say_farewell(first.kind, first.rank, first.message);
 }
 
 void MessageRank::gather_places() {
@@ -90,7 +92,8 @@ std::string MessageRank::all_gather(std::span<const int> members, const std::str
   header.kind = CallKind::split;
   header.dtype = u8;
   header.bytes = static_cast<int64_t>(bytes.size());
-  const auto exchange = std::make_shared<Exchange>(FrameKey{.group = world_group(),
+  const auto exchange = std::make_shared<Exchange>("world",
+                                                   FrameKey{.group = world_group(),
                                                             .sequence = header.sequence,
                                                             .channel = own_channel,
                                                             .tag = members.front()},
@@ -116,7 +119,6 @@ std::string MessageRank::all_gather(std::span<const int> members, const std::str
   for (;;) {
     const uint32_t seen = bell_->rings();
     if (exchange->over()) return std::string(out, static_cast<size_t>(output.nbytes()));
-    exchange->throw_if_mismatched();
     watch_->throw_if_failed();
     if (std::chrono::steady_clock::now() > deadline)
       throw RankLostError(text("rank ", exchange->missing(), " did not come to the launch within ",

@@ -36,10 +36,9 @@ class MessageRank {
   /// The group of all.
   uint64_t world_group() const { return group_id(launch_, 0, 0); }
 
-  static constexpr int known_to_all = -2;
-  /// Tells all ranks that this one ends and why: by the loss of rank `lost`, or another reason (-1). Tells
-  /// nobody what was `known_to_all` before. Calls in flight are not waited for any more.
-  void fail(const std::string& why, int lost);
+  /// Tells all ranks why the run fails and which of them is to blame, or what this one was told of that
+  /// before. Calls in flight are not waited for any more.
+  void fail(RunFailure failure, int to_blame, const std::string& why);
 
   /// Each of `members` gives as many bytes as the others and gets those of all, in the order of `members`.
   /// For what comes before there are communicators; waits for all.

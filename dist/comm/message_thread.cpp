@@ -172,11 +172,12 @@ void MessageThread::end_launch() {
       std::chrono::seconds(1));
 }
 
-void MessageThread::say_farewell(const std::string& why, int lost) {
+void MessageThread::say_farewell(RunFailure failure, int rank, const std::string& why) {
   state_->order_and_wait(
       [&](MessageLoop::Orders& orders, std::function<void()> done) {
-        orders.farewell = why.substr(0, Frame::most_payload);
-        orders.lost = lost;
+        orders.farewell = why;
+        orders.failure = failure;
+        orders.to_blame = rank;
         orders.farewell_said = std::move(done);
       },
       std::chrono::seconds(1));

@@ -55,9 +55,9 @@ class MessageThread {
   void begin_launch(Launch launch);
   /// Ends it: what is left of its exchanges is abandoned, their messages waited for, for a second at longest.
   void end_launch();
-  /// Tells all ranks why this one failed, and waits until that has left, for a second at longest. `lost`: the
-  /// rank whose loss was the reason, or -1.
-  void say_farewell(const std::string& why, int lost);
+  /// Tells all ranks why the run fails and which of them is to blame, and waits until that has left, for a
+  /// second at longest.
+  void say_farewell(RunFailure failure, int rank, const std::string& why);
   /// Leaves the job together with all other processes. False when that took longer than `patience`.
   bool finish(std::chrono::milliseconds patience);
   /// Why the thread has ended early; empty while it runs.

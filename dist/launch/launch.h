@@ -12,6 +12,8 @@ struct LaunchOptions {
   /// Ranks as threads of this process; each computes with its share of the threads and has an account of its
   /// own. Not under a launcher such as mpirun.
   int virtual_ranks = 1;
+  /// Threads with which each rank computes. 0: its share of the threads that a single rank would have.
+  int threads = 0;
   /// How long a rank's count of operations may stand still while others wait for it.
   std::chrono::milliseconds timeout{300'000};
   /// No sign of life from a stopped rank or a cut link.

@@ -59,11 +59,14 @@ void check_transport(const LauncherJob& job) {
                        job.launcher == "srun" ? " inside the allocation, or by `srun --mpi=pmix`" : "");
 }
 
-/// Sets this thread's number of threads while it lives: its share of the cores, unless the user has said.
+/// Sets this thread's number of threads while it lives: what the user said, or its share of the cores.
 class ThreadShare {
  public:
-  explicit ThreadShare(int local_ranks) : before_(num_threads()) {
-    if (!std::getenv("TESSERA_NUM_THREADS")) set_num_threads(std::max(1, available_cores() / local_ranks));
+  ThreadShare(int asked, int local_ranks) : before_(num_threads()) {
+    if (asked > 0)
+      set_num_threads(asked);
+    else if (!std::getenv("TESSERA_NUM_THREADS"))
+      set_num_threads(std::max(1, available_cores() / local_ranks));
   }
   ~ThreadShare() { set_num_threads(before_); }
   ThreadShare(const ThreadShare&) = delete;
@@ -73,18 +76,21 @@ class ThreadShare {
   int before_;
 };
 
-/// Tells the others why this rank ends. What it was told by another rank they have been told too.
+/// Tells the others why this rank ends.
 void say_farewell(MessageRank& self) {
+  const std::string failed = text("rank ", self.rank(), " failed: ");
   try {
     throw;
-  } catch (const PeerFailedError&) {
-    self.fail("", MessageRank::known_to_all);
+  } catch (const PeerFailedError& error) {
+    self.fail(RunFailure::exception, error.rank, error.what());
   } catch (const RankLostError& error) {
-    self.fail(error.what(), error.rank);
+    self.fail(RunFailure::lost, error.rank, error.what());
+  } catch (const MismatchError& error) {
+    self.fail(RunFailure::mismatched, self.rank(), error.what());
   } catch (const std::exception& error) {
-    self.fail(error.what(), -1);
+    self.fail(RunFailure::exception, self.rank(), failed + error.what());
   } catch (...) {
-    self.fail("an exception that is no std::exception", -1);
+    self.fail(RunFailure::exception, self.rank(), failed + "an exception that is no std::exception");
   }
 }
 
@@ -100,7 +106,7 @@ int run_process_rank(const std::function<int(World&)>& body, const LaunchOptions
   const auto self = std::make_shared<MessageRank>(membership.thread(), membership.next_launch(),
                                                   Deadlines{options.silence, options.timeout});
   const std::vector<int> local = self->local_ranks();
-  const ThreadShare threads(static_cast<int>(local.size()));
+  const ThreadShare threads(options.threads, static_cast<int>(local.size()));
   const auto index = std::find(local.begin(), local.end(), job.rank) - local.begin();
   World world(make_message_world(self), host_name(), static_cast<int>(index), static_cast<int>(local.size()),
               options.device);

@@ -60,7 +60,7 @@ int run_virtual_ranks(const std::function<int(World&)>& body, const LaunchOption
   if (ranks == 1) {
     results[0] = run_rank(body, options, world, 0, failure);
   } else {
-    const int share = std::max(1, num_threads() / ranks);
+    const int share = options.threads > 0 ? options.threads : std::max(1, num_threads() / ranks);
     std::vector<std::jthread> threads;
     for (int r = 0; r < ranks; ++r)
       threads.emplace_back([&, r] {

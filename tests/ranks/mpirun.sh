@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # usage: mpirun.sh RANKS PROGRAM [ARGUMENT...]
-# Runs PROGRAM on RANKS processes of this machine. Exits with 77, saying why, where that cannot be done.
+# Runs PROGRAM on RANKS processes of this machine; MPIRUN_OPTIONS may hold more options of mpirun. Exits with 77, saying
+# why, where that cannot be done.
 set -euo pipefail
 
 ranks=$1
@@ -14,5 +15,6 @@ mpirun --version | grep -q "Open MPI" || skip "the mpirun here is not Open MPI's
 
 root=()
 [[ $EUID != 0 ]] || root=(--allow-run-as-root)
+read -ra more <<<"${MPIRUN_OPTIONS:-}"
 # Ranks sleep when they wait, so there may be more of them than cores.
-exec mpirun "${root[@]}" --oversubscribe --bind-to none -n "$ranks" "$@"
+exec mpirun "${root[@]}" "${more[@]}" --oversubscribe --bind-to none -n "$ranks" "$@"
