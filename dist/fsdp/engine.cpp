@@ -228,12 +228,17 @@ void Sharding::Engine::before_backward(Unit& unit) {
 }
 
 void Sharding::Engine::prefetch_backward(const Unit& unit) {
-  for (size_t i = std::min(position_, order_.size()); i-- > 0;) {
-    if (order_[i] != &unit) continue;
-    position_ = i;
-    for (size_t ahead = 1; ahead <= std::min(i, units_ahead()); ++ahead) order_[i - ahead]->unshard();
-    return;
+  // The root's backward begins before all others' and ends after them; these come in forward's order,
+  // backwards.
+  const bool is_root = &unit == units_.front().get();
+  size_t place = std::min(position_, order_.size());
+  if (is_root && options_.backward_prefetch != BackwardPrefetch::pre) return;
+  if (!is_root) {
+    while (place > 0 && order_[place - 1] != &unit) --place;
+    if (place == 0) return;
+    position_ = --place;
   }
+  for (size_t ahead = 1; ahead <= std::min(place, units_ahead()); ++ahead) order_[place - ahead]->unshard();
 }
 
 void Sharding::Engine::leaf_finished(const VariableImpl* leaf) {

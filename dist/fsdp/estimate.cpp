@@ -67,6 +67,8 @@ StateBytes state_of(const Sums& sums, const EstimateOptions& o) {
   StateBytes state;
   state.parameter = traits.shards_parameters ? masters : size_of(o.compute) * sums.padded;
   state.gradient = gradient_bytes * sums.trained / (traits.shards_gradients ? n : 1);
+  if (!traits.shards_gradients && o.micro_batches > 1 && o.accumulate_communication)
+    state.gradient += gradient_bytes * sums.trained / (traits.shards_optimizer ? n : 1);
   state.optimizer_state = o.optimizer_bytes * sums.held_trained;
   if (is_mixed && !traits.shards_parameters) state.optimizer_state += masters;
   return state;

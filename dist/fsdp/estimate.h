@@ -52,7 +52,8 @@ struct Estimate {
   std::vector<UnitEstimate> units;  ///< the root first
   /// Model state: what is there when a step's gradients are, before and after the optimizer used them. For P
   /// parameters, N shards, Adam and f32: no_shard 16P; shard_optim 8P + 8P/N; the others 16P/N. In mixed
-  /// precision no_shard has 18P and shard_optim 6P + 12P/N.
+  /// precision no_shard has 18P and shard_optim 6P + 12P/N. These two keep what earlier micro-batches sent
+  /// apart, with `accumulate_communication`: another 4P, or 4P/N.
   StateBytes state;
   /// What comes and goes during a step at most, beside activations: gathered parameters, and gradients that
   /// are not reduced yet.
