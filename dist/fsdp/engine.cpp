@@ -161,10 +161,11 @@ void Sharding::Engine::before_forward(Unit& unit, std::span<Variable* const> inp
     gather(unit);
     return;
   }
-  if (is_root || std::exchange(order_is_complete_, false)) {
+  if (std::exchange(order_is_complete_, false) || is_root) {
     std::vector<Unit*> last = std::exchange(order_, {});
     position_ = 0;
     if (options_.forward_prefetch) order_ = std::move(last);
+    left_.clear();
   }
   gather(unit);
   if (!options_.forward_prefetch || position_ >= order_.size() || order_[position_] != &unit) {
@@ -181,7 +182,9 @@ void Sharding::Engine::after_forward(Unit& unit, std::span<Variable* const> outp
   if (summoned_) return;
   const bool is_root = &unit == units_.front().get();
   if (is_root && options_.precision.output) cast_floating(outputs, *options_.precision.output);
-  if (backward_is_running() || is_root) return;
+  if (backward_is_running()) return;
+  left_.push_back(&unit);
+  if (is_root) return;
   if (traits().frees_after_forward || !grad_mode()) unit.reshard();
 }
 
@@ -193,7 +196,7 @@ void Sharding::Engine::backward_started(std::span<const Variable> leaves) {
   if (outermost) {
     std::fill(pending_.begin(), pending_.end(), 0);
     std::fill(finished_.begin(), finished_.end(), false);
-    position_ = order_.size();
+    position_ = left_.size();
     order_is_complete_ = true;
     agreed_ = false;
     for (const auto& unit : units_) unit->forget_unfinished();
@@ -228,17 +231,12 @@ void Sharding::Engine::before_backward(Unit& unit) {
 }
 
 void Sharding::Engine::prefetch_backward(const Unit& unit) {
-  // The root's backward begins before all others' and ends after them; these come in forward's order,
-  // backwards.
-  const bool is_root = &unit == units_.front().get();
-  size_t place = std::min(position_, order_.size());
-  if (is_root && options_.backward_prefetch != BackwardPrefetch::pre) return;
-  if (!is_root) {
-    while (place > 0 && order_[place - 1] != &unit) --place;
-    if (place == 0) return;
-    position_ = --place;
+  for (size_t i = std::min(position_, left_.size()); i-- > 0;) {
+    if (left_[i] != &unit) continue;
+    position_ = i;
+    for (size_t ahead = 1; ahead <= std::min(i, units_ahead()); ++ahead) left_[i - ahead]->unshard();
+    return;
   }
-  for (size_t ahead = 1; ahead <= std::min(place, units_ahead()); ++ahead) order_[place - ahead]->unshard();
 }
 
 void Sharding::Engine::leaf_finished(const VariableImpl* leaf) {

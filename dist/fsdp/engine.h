@@ -92,9 +92,10 @@ class Sharding::Engine {
   std::optional<Buckets> buckets_;  // no_shard's
   bool materialized_ = false, summoned_ = false;
 
-  std::vector<Unit*> order_;  // of the last forward, for prefetching
+  std::vector<Unit*> order_;  // in which the last forward came to units, for prefetching
+  std::vector<Unit*> left_;   // in which it left them, the root last: backward goes the other way
   bool order_is_complete_ = false;
-  size_t position_ = 0;  // in it, of the unit whose forward or backward runs
+  size_t position_ = 0;  // in one of them, of the unit whose forward or backward runs
   std::vector<Unit*> reducing_;
   std::vector<int64_t> pending_;  // leaves of each unit that this backward has yet to finish
   std::vector<bool> finished_;
