@@ -8,17 +8,17 @@
 namespace tessera::dist {
 namespace {
 
-void check_tensor(const char* call, const char* role, const Tensor& tensor) {
+void check_tensor(const char* call, const char* role, const Tensor& tensor, Device device) {
   require<ShapeError>(tensor.defined(), call, ": the ", role, " is undefined");
-  require<DeviceError>(tensor.device().is_cpu(), call, ": expected the ", role, " on the CPU, got ",
+  require<DeviceError>(tensor.device() == device, call, ": expected the ", role, " on ", device, ", got ",
                        describe(tensor));
   require<ShapeError>(tensor.is_contiguous(), call, ": expected a contiguous ", role, ", got ",
                       describe(tensor));
 }
 
-void check_pair(const char* call, const Tensor& output, const Tensor& input) {
-  check_tensor(call, "output", output);
-  check_tensor(call, "input", input);
+void check_pair(const char* call, const Tensor& output, const Tensor& input, Device device) {
+  check_tensor(call, "output", output, device);
+  check_tensor(call, "input", input, device);
   require<DTypeError>(output.dtype() == input.dtype(), call, ": output ", describe(output), " and input ",
                       describe(input), " must have one dtype");
 }
@@ -73,13 +73,13 @@ Work Communicator::begin(Call call, const CallOptions& options, int64_t bytes_se
                   .bytes = call.header.bytes,
                   .bytes_sent = bytes_sent});
   run_comm_hook(CommPoint::start, call.header);
-  if (size() > 1) return Work(start(std::move(call)));
+  if (size() > 1 || !device().is_cpu()) return Work(start(std::move(call)));
   if (call.input.defined() && call.output.defined()) copy_if_elsewhere(call.output, call.input);
   return {};
 }
 
 Work Communicator::all_reduce(const Tensor& tensor, Reduction reduction, const CallOptions& options) {
-  check_tensor("all_reduce", "tensor", tensor);
+  check_tensor("all_reduce", "tensor", tensor, device());
   Call call;
   call.header = {.bytes = tensor.nbytes(),
                  .kind = CallKind::all_reduce,
@@ -90,7 +90,7 @@ Work Communicator::all_reduce(const Tensor& tensor, Reduction reduction, const C
 }
 
 Work Communicator::all_gather(const Tensor& output, const Tensor& input, const CallOptions& options) {
-  check_pair("all_gather", output, input);
+  check_pair("all_gather", output, input, device());
   require<ShapeError>(output.numel() == size() * input.numel(), "all_gather: expected an output of ", size(),
                       " times the input ", describe(input), ", got ", describe(output));
   check_place("all_gather", output, input, rank_);
@@ -103,7 +103,7 @@ Work Communicator::all_gather(const Tensor& output, const Tensor& input, const C
 
 Work Communicator::reduce_scatter(const Tensor& output, const Tensor& input, Reduction reduction,
                                   const CallOptions& options) {
-  check_pair("reduce_scatter", output, input);
+  check_pair("reduce_scatter", output, input, device());
   require<ShapeError>(input.numel() == size() * output.numel(), "reduce_scatter: expected an input of ",
                       size(), " times the output ", describe(output), ", got ", describe(input));
   check_place("reduce_scatter", input, output, rank_);
@@ -118,7 +118,7 @@ Work Communicator::reduce_scatter(const Tensor& output, const Tensor& input, Red
 }
 
 Work Communicator::broadcast(const Tensor& tensor, int root, const CallOptions& options) {
-  check_tensor("broadcast", "tensor", tensor);
+  check_tensor("broadcast", "tensor", tensor, device());
   require<IndexError>(0 <= root && root < size(), "broadcast: root ", root, " is not one of the ", size(),
                       " ranks of group '", name_, "'");
   Call call;
@@ -129,7 +129,7 @@ Work Communicator::broadcast(const Tensor& tensor, int root, const CallOptions& 
 }
 
 Work Communicator::all_to_all(const Tensor& output, const Tensor& input, const CallOptions& options) {
-  check_pair("all_to_all", output, input);
+  check_pair("all_to_all", output, input, device());
   require<ShapeError>(input.numel() == output.numel() && input.numel() % size() == 0,
                       "all_to_all: expected output and input of one size, a multiple of ", size(), ", got ",
                       describe(output), " and ", describe(input));
@@ -140,7 +140,7 @@ Work Communicator::all_to_all(const Tensor& output, const Tensor& input, const C
 Work Communicator::all_to_all(const Tensor& output, std::span<const int64_t> output_counts,
                               const Tensor& input, std::span<const int64_t> input_counts,
                               const CallOptions& options) {
-  check_pair("all_to_all", output, input);
+  check_pair("all_to_all", output, input, device());
   check_counts("output", output_counts, size(), output);
   check_counts("input", input_counts, size(), input);
   require<ValueError>(!overlap(output, input), "all_to_all: output and input overlap");
@@ -159,7 +159,7 @@ Work Communicator::all_to_all(const Tensor& output, std::span<const int64_t> out
 Work Communicator::message(CallKind kind, const Tensor& tensor, int peer, int tag,
                            const CallOptions& options) {
   const bool sends = kind == CallKind::send;
-  check_tensor(name_of(kind), "tensor", tensor);
+  check_tensor(name_of(kind), "tensor", tensor, device());
   require<IndexError>(0 <= peer && peer < size() && peer != rank_, name_of(kind), ": rank ", peer,
                       " is not another one of the ", size(), " ranks of group '", name_, "'");
   Call call;

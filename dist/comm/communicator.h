@@ -26,7 +26,7 @@ struct CheckedCall {
 /// A group of ranks that call collectives together, as one of them sees it. Every rank of the group makes the
 /// same calls in the same order; each carries a header that is compared before data moves, so that a rank
 /// that takes another branch gets an error naming both sides. Calls return at once: `Work::wait` is where
-/// results are promised. Tensors are contiguous and on the CPU; they must keep their bytes until the call is
+/// results are promised. Tensors are contiguous and on the group's device; they must keep their bytes until the call is
 /// waited for. Writing into them counts no change of their version: whether there is one is the caller's to
 /// say. A communicator belongs to one rank; its members, the destructor too, are called by that rank's thread
 /// alone.
@@ -47,6 +47,9 @@ class Communicator {
   const std::string& name() const { return name_; }
   /// The members by their ranks in the world.
   std::span<const int> members() const { return members_; }
+
+  /// Where this rank's tensors are.
+  virtual Device device() const { return cpu(); }
 
   /// Every rank gets the reduction over all, in place.
   Work all_reduce(const Tensor& tensor, Reduction reduction, const CallOptions& options = {});
@@ -84,6 +87,7 @@ class Communicator {
 
   /// What this rank has sent, in all groups of its world.
   Ledger& ledger() const { return *ledger_; }
+  const std::shared_ptr<Ledger>& shared_ledger() const { return ledger_; }
 
  protected:
   using Call = CheckedCall;
@@ -98,7 +102,6 @@ class Communicator {
   /// Joins it as its rank `index`. Called on each of `ranks`.
   virtual std::shared_ptr<Communicator> join_group(const std::string& name, std::span<const int> ranks,
                                                    int index, int64_t token) = 0;
-  const std::shared_ptr<Ledger>& shared_ledger() const { return ledger_; }
 
  private:
   Work begin(Call call, const CallOptions& options, int64_t bytes_sent);

@@ -60,6 +60,16 @@ else()
   tessera_note(MPI OFF "switched off: ranks are threads of one process")
 endif()
 
+# Between GPUs.
+set(TESSERA_WITH_NCCL OFF)
+if(TESSERA_CUDA)
+  find_path(TESSERA_NCCL_HEADER nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(TESSERA_NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
+  if(TESSERA_NCCL_HEADER AND TESSERA_NCCL_LIBRARY)
+    set(TESSERA_WITH_NCCL ON)
+  endif()
+endif()
+
 # All as words that C++ and CMake read alike.
 foreach(library IN ITEMS ONEDNN MPI CUDA)
   if(TESSERA_WITH_${library})
