@@ -61,6 +61,7 @@ struct Faults {
   void run(const std::string& fault) {
     const std::map<std::string, std::function<void()>> all{
         {"none", [] {}},
+        {"none-ever", [] {}},
         {"killed", [this] { signal_from_outside(SIGKILL); }},
         {"killed-inside", [this] { signal_inside(SIGKILL); }},
         {"stopped", [this] { signal_from_outside(SIGSTOP); }},

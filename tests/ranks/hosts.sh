@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# usage: hosts.sh CONFORMANCE FAULTS
+# Two hosts on one machine: network namespaces on a bridge, each with an address, a host name and a /dev/shm of its own.
+# Four ranks, two on each, run CONFORMANCE over TCP; then FAULTS, and the link between the hosts is cut while they are in
+# their collectives: every rank has to leave by itself. The hosts are made and removed here. Exits with 77, saying why,
+# where that is not possible.
+set -euo pipefail
+
+conformance=$1 faults=$2
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+[[ $EUID == 0 ]] || skip "network namespaces need root"
+for tool in ip unshare mpirun; do
+  command -v $tool >/dev/null || skip "no $tool here"
+done
+mpirun --version | grep -q "Open MPI" || skip "the mpirun here is not Open MPI's"
+
+id=$$
+bridge=tsr$id
+network=10.213.$((id % 250))
+hosts=(a b)
+scratch=$(mktemp -d)
+namespace() { echo "tessera-$id-$1"; }
+
+# Ends what still runs on the hosts: processes that were started there, by this script.
+end_all() {
+  local host
+  for host in "${hosts[@]}"; do
+    ip netns pids "$(namespace "$host")" 2>/dev/null | xargs -r kill -9 2>/dev/null || true
+  done
+}
+# shellcheck disable=SC2317 # called by the trap
+remove_hosts() {
+  local host
+  end_all
+  for host in "${hosts[@]}"; do
+    ip netns delete "$(namespace "$host")" 2>/dev/null || true
+    ip link delete "$bridge$host" 2>/dev/null || true
+  done
+  ip link delete "$bridge" 2>/dev/null || true
+  rm -rf "$scratch"
+}
+trap remove_hosts EXIT
+
+ip link add "$bridge" type bridge 2>/dev/null || skip "this machine gives no network bridge"
+ip address add "$network.1/24" dev "$bridge"
+ip link set "$bridge" up
+last=2
+for host in "${hosts[@]}"; do
+  name=$(namespace "$host")
+  ip netns add "$name" 2>/dev/null || skip "this machine gives no network namespaces"
+  ip link add "$bridge$host" type veth peer name eth0 netns "$name"
+  ip link set "$bridge$host" master "$bridge" up
+  ip -n "$name" link set lo up
+  ip -n "$name" address add "$network.$last/24" dev eth0
+  ip -n "$name" link set eth0 up
+  last=$((last + 1))
+done
+
+# What mpirun starts its daemons with, as it would use ssh: HOST COMMAND...
+cat >"$scratch/agent" <<END
+#!/usr/bin/env bash
+host=\$1
+shift
+exec ip netns exec tessera-$id-\$host unshare -u -m sh -c \\
+  'hostname "tessera-$id-\$1" && mount -t tmpfs -o size=1g tmpfs /dev/shm && shift && exec sh -c "\$*"' sh "\$host" "\$@"
+END
+chmod +x "$scratch/agent"
+"$scratch/agent" a true 2>/dev/null || skip "no host name or /dev/shm of its own can be given to a process here"
+
+on_both_hosts=(timeout -k 2 120 mpirun --allow-run-as-root --bind-to none -n 4 -host "a:2,b:2"
+  --mca plm_rsh_agent "$scratch/agent" --mca btl_tcp_if_include "$network.0/24"
+  --mca oob_tcp_if_include "$network.0/24")
+
+echo "== four ranks on two hosts"
+# shellcheck disable=SC2016 # expanded on the hosts
+"${on_both_hosts[@]}" sh -c 'echo "rank $OMPI_COMM_WORLD_RANK on $(hostname)"' | sort | tee "$scratch/placed"
+[[ $(sed 's/.* on //' "$scratch/placed" | sort -u | wc -l) == 2 ]] || {
+  echo "the ranks are not on two hosts"
+  exit 1
+}
+"${on_both_hosts[@]}" "$conformance"
+
+echo "== the link is cut"
+# Ranks behind the cut can tell mpirun nothing: each writes what it says, and its status, into a file of its own.
+cat >"$scratch/rank" <<END
+#!/usr/bin/env bash
+status=0
+"$faults" none-ever 0 2>"$scratch/said.\$OMPI_COMM_WORLD_RANK" || status=\$?
+echo \$status >"$scratch/status.\$OMPI_COMM_WORLD_RANK"
+exit \$status
+END
+chmod +x "$scratch/rank"
+"${on_both_hosts[@]}" "$scratch/rank" >"$scratch/mpirun" 2>&1 &
+mpirun=$!
+sleep 4
+ip link set "${bridge}b" down
+for ((second = 0; second < 40; ++second)); do
+  [[ $(find "$scratch" -name 'status.*' | wc -l) == 4 ]] && break
+  sleep 1
+done
+seconds=$second
+end_all
+kill $mpirun 2>/dev/null || true # its daemon behind the cut never answers
+wait $mpirun || true
+wrong=0
+for rank in 0 1 2 3; do
+  status=$(cat "$scratch/status.$rank" 2>/dev/null || echo none)
+  echo "rank $rank, status $status: $(cat "$scratch/said.$rank" 2>/dev/null || true)"
+  [[ $status == 5 ]] || wrong=1
+  grep -q "is lost: no sign of life" "$scratch/said.$rank" || wrong=1
+done
+((wrong == 0)) && echo "every rank left by itself within $seconds s of the cut"
+exit $wrong
