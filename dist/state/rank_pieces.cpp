@@ -45,11 +45,15 @@ TensorPiece part_of(const TensorPiece& piece, int64_t begin, int64_t end) {
 PieceGroup model_pieces(const ParameterList& parameters, std::span<const NamedTensor> buffers,
                         const Holding& holding) {
   PieceGroup group{"model", {}};
-  for (const NamedParameter& parameter : parameters)
+  for (const NamedParameter& parameter : parameters) {
     group.pieces.push_back(piece_of(parameter.name, parameter, parameter.numbers(), holding));
+    if (parameter.master.defined()) group.pieces.back().rounded = parameter.variable.value();
+  }
+  // Ranks need not agree on a buffer (statistics of their own batches), so it is not put together from many.
+  const Replicas writer{holding.wholes.index == 0 ? 1 : 0, 0};
   for (const NamedTensor& buffer : buffers)
     group.pieces.push_back(
-        {buffer.name, buffer.tensor.shape(), whole(buffer.tensor.shape()), buffer.tensor, holding.wholes});
+        {buffer.name, buffer.tensor.shape(), whole(buffer.tensor.shape()), buffer.tensor, writer});
   return group;
 }
 

@@ -13,7 +13,6 @@
 #include "dist/state/distributed_checkpoint.h"
 #include "tensor/memory/account.h"
 #include "tests/dist/state/rank_state.h"
-#include "tests/dist/state/thread_run.h"
 
 using namespace tessera;
 using namespace tessera::dist;

@@ -11,7 +11,6 @@
 
 #include "tensor/memory/account.h"
 #include "tests/dist/state/rank_state.h"
-#include "tests/dist/state/thread_run.h"
 
 using namespace tessera;
 using namespace tessera::dist;

@@ -103,3 +103,28 @@ TEST_CASE("rank pieces: state that belongs to no parameter is refused by name") 
   CHECK(contains(refused([&] { optimizer_pieces(rank.parameters(), state, rank.holding()); }),
                  "optimizer state 'exp_avg/fc.bias': expected shape"));
 }
+
+TEST_CASE("rank pieces: masters are saved, and what is computed with is rounded from them after loading") {
+  const TemporaryFolder folder;
+  const Tensor master = numbered({4, 3}, 7), computed = Tensor::zeros({4, 3}, bf16);
+  const ParameterList list({{"w", Variable::parameter(computed), master}});
+  const PieceGroup group = model_pieces(list, {}, {});
+  CheckpointWriter writer(folder.path(), 1);
+  publish(writer,
+          std::vector<std::string>{to_text(write_files(writer.folder(), 0, 1, groups_to_write({{group}})))},
+          state_at(1), {});
+  master.zero();
+  read_pieces(CheckpointReader(find_checkpoint(folder.path())), group);
+  CHECK(same_bits(master, numbered({4, 3}, 7)));
+  for (int64_t i = 0; i < 12; ++i)
+    CHECK(computed.data<bfloat16>()[i].bits == bfloat16(static_cast<float>(7000 + i)).bits);
+}
+
+TEST_CASE("rank pieces: a buffer is saved as rank 0 has it") {
+  for (int rank = 0; rank < 3; ++rank) {
+    const std::vector<NamedTensor> buffers{{"mean", numbered({5}, rank)}};
+    const PieceGroup group = model_pieces({}, buffers, {.shards = {1, 0}, .wholes = {3, rank}});
+    CHECK(group.pieces.size() == 1);  // loaded by all
+    CHECK(pieces_to_write(group).size() == (rank == 0 ? 1 : 0));
+  }
+}

@@ -1,14 +1,22 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "dist/launch/launch.h"
 #include "dist/state/rank_pieces.h"
 #include "dist/state/rank_save.h"
 #include "optim/adam.h"
 #include "tests/dist/checkpoint_fixture.h"
+
+/// Runs `body(world)` on ranks that are threads of this process.
+template <class Body>
+void run_ranks(int ranks, const Body& body) {
+  tessera::dist::launch(body, {.virtual_ranks = ranks, .timeout = std::chrono::seconds(60)});
+}
 
 /// A world of shards times replicas: rank = replica * shards + shard. `shards` of 0: whole parameters on all
 /// `replicas` ranks.
