@@ -1,5 +1,7 @@
 #include "tensor/storage.h"
 
+#include <utility>
+
 #include "tensor/error.h"
 #include "tensor/memory/cpu_allocator.h"
 
@@ -11,6 +13,15 @@ intrusive_ptr<Storage> Storage::allocate(int64_t nbytes, Device device) {
   intrusive_ptr<Storage> storage(new Storage(nbytes, device));
   storage->category_ = current_category();
   storage->account_ = device.is_meta() ? current_meta_account() : current_account();
+  storage->take_bytes();
+  return storage;
+}
+
+intrusive_ptr<Storage> Storage::allocate(int64_t nbytes, std::shared_ptr<MemorySource> source) {
+  intrusive_ptr<Storage> storage(new Storage(nbytes, cpu()));
+  storage->category_ = current_category();
+  storage->account_ = current_account();
+  storage->source_ = std::move(source);
   storage->take_bytes();
   return storage;
 }
@@ -34,7 +45,7 @@ void Storage::take_bytes() {
   account_->add(category_, nbytes_);
   if (device_.is_cpu()) {
     try {
-      data_ = cpu_allocate(nbytes_);
+      data_ = source_ ? source_->take(nbytes_) : cpu_allocate(nbytes_);
     } catch (...) {
       account_->remove(category_, nbytes_);
       throw;
@@ -45,7 +56,10 @@ void Storage::take_bytes() {
 
 void Storage::give_bytes() noexcept {
   if (!account_) return;  // wrapped: somebody else's
-  if (device_.is_cpu()) cpu_free(data_, nbytes_);
+  if (source_)
+    source_->give(data_, nbytes_);
+  else if (device_.is_cpu())
+    cpu_free(data_, nbytes_);
   data_ = nullptr;
   account_->remove(category_, nbytes_);
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "tensor/device.h"
@@ -9,6 +10,17 @@
 #include "tensor/memory/account.h"
 
 namespace tessera {
+
+/// Where the bytes of storages come from, other than the allocator: memory that a communicator shares with
+/// other processes, for one.
+class MemorySource {
+ public:
+  virtual ~MemorySource() = default;
+  /// `nbytes` of uninitialised memory, 64-byte aligned. Throws OutOfMemoryError. Called by any thread.
+  virtual void* take(int64_t nbytes) = 0;
+  /// Takes them back; `nbytes` as it was asked for.
+  virtual void give(void* block, int64_t nbytes) noexcept = 0;
+};
 
 /// A block of bytes on a device, shared by a tensor and its views. Its bytes can be released and refilled in
 /// place: the storage keeps its identity, so views of it (also those saved in a graph) see the numbers again.
@@ -18,6 +30,8 @@ class Storage : public RefCounted<Storage> {
   /// Allocates `nbytes` (uninitialised; none on meta). Throws OutOfMemoryError, or NotBuiltError for an
   /// unbuilt device.
   static intrusive_ptr<Storage> allocate(int64_t nbytes, Device device);
+  /// The same on the CPU, now and at every refill from `source`.
+  static intrusive_ptr<Storage> allocate(int64_t nbytes, std::shared_ptr<MemorySource> source);
   /// Wraps memory that somebody else owns (a mapped file, a communicator's buffer); `on_last_use` is called
   /// when the storage goes. Entered in no account.
   static intrusive_ptr<Storage> wrap(void* data, int64_t nbytes, Device device,
@@ -61,6 +75,7 @@ class Storage : public RefCounted<Storage> {
   int64_t nbytes_;
   void* data_ = nullptr;
   intrusive_ptr<MemoryAccount> account_;
+  std::shared_ptr<MemorySource> source_;  ///< null: the allocator
   std::function<void()> on_last_use_;
   std::string label_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "dist/comm/fault_injection.h"
 #include "tensor/cpu/combine_sources.h"
@@ -17,8 +18,12 @@ Combination combination_of(Reduction reduction) {
   return combinations[static_cast<int>(reduction)];
 }
 
-/// Slices of an all_reduce begin at multiples of this many elements.
-constexpr int64_t slice_unit = 64;
+/// Slices of an all_reduce, and pieces, begin at multiples of this many elements.
+constexpr int64_t stretch_unit = 64;
+
+int parts_of(CallKind kind, int ranks) {
+  return kind == CallKind::reduce_scatter || kind == CallKind::all_to_all ? ranks : 1;
+}
 
 }  // namespace
 
@@ -27,12 +32,11 @@ NodeCall::NodeCall(std::shared_ptr<NodeGroup> group, CheckedCall call)
       group_(std::move(group)),
       call_(std::move(call)),
       mark_(mark(header().sequence, 0)),
-      output_counts_(call_.output_counts.begin(), call_.output_counts.end()) {
-  // The counts go into the slot, which may not be free yet; a copy waits here.
-  if (!call_.input_counts.empty())
-    output_counts_.insert(output_counts_.end(), call_.input_counts.begin(), call_.input_counts.end());
-  call_.input_counts = call_.output_counts = {};
-}
+      width_(size_of(header().dtype)),
+      parts_(parts_of(header().kind, group_->size())),
+      stage_length_(std::max(stage_bytes / (parts_ * width_ * stretch_unit), int64_t{1}) * stretch_unit),
+      output_counts_(call_.output_counts.begin(), call_.output_counts.end()),
+      input_counts_(call_.input_counts.begin(), call_.input_counts.end()) {}
 
 bool NodeCall::has_input() const {
   const bool is_broadcast = header().kind == CallKind::broadcast;
@@ -42,20 +46,32 @@ bool NodeCall::has_input() const {
 bool NodeCall::advance() {
   if (!posted_ && !post()) return false;
   compare_headers();
-  if (!output_ready_) output_ready_ = move_data();
-  if (output_ready_ && !finished_ && compared_ == peers()) finish();
-  const uint64_t finished = mark_ + 1;
-  while (departed_ < compared_ &&
-         group_->slot(peer(departed_), header().sequence).marks.finished.load(std::memory_order_acquire) >=
-             finished)
-    ++departed_;
-  if (!finished_ || departed_ < peers()) return false;
-  if (posted_) group_->give_slot(header().sequence);
+  if (!output_ready_) output_ready_ = advance_pieces();
+  if (output_ready_ && !finished_ && compared_ == peers()) {
+    run_comm_hook(CommPoint::finished, header());
+    slot_of(group_->rank())
+        .marks.finished.store(mark_ + static_cast<uint64_t>(pieces_), std::memory_order_release);
+    finished_ = true;
+    departed_ = 0;
+    group_->ring_others();
+  }
+  if (!finished_ || !all_finished(pieces_)) return false;
+  group_->give_slot(header().sequence);
+  stage_.reset();  // handles may stay for long
+  call_.input = call_.output = Tensor();
   return true;
 }
 
+bool NodeCall::all_finished(int64_t pieces) {
+  const uint64_t finished = mark_ + static_cast<uint64_t>(pieces);
+  while (departed_ < compared_ &&
+         slot_of(peer(departed_)).marks.finished.load(std::memory_order_acquire) >= finished)
+    ++departed_;
+  return departed_ == peers();
+}
+
 bool NodeCall::inputs_free() const {
-  return !has_input() || is_small() || departed_ == peers();
+  return !has_input() || own_source_ != Source::direct || departed_ == peers();
 }
 
 int NodeCall::missing() const {
@@ -64,48 +80,129 @@ int NodeCall::missing() const {
 }
 
 bool NodeCall::post() {
+  Slot& slot = slot_of(group_->rank());
   if (!group_->take_slot(header().sequence)) return false;
-  Slot& slot = group_->slot(group_->rank(), header().sequence);
-  write_header(header(), slot.header);
-  const int64_t nbytes = has_input() ? call_.input.nbytes() : 0;
-  if (has_input() && nbytes <= in_slot_bytes) {
-    posted_source_ = Source::in_slot;
-    if (nbytes > 0) std::memcpy(slot.bytes, call_.input.raw_data(), static_cast<size_t>(nbytes));
-  } else if (has_input()) {
-    posted_source_ = Source::direct;
-    slot.header.data = group_->shared().reference(call_.input.raw_data());
+  if (!place_input(slot)) {
+    group_->give_slot(header().sequence);
+    return false;
   }
-  slot.header.source = posted_source_;
-  if (!output_counts_.empty())
-    std::copy_n(output_counts_.begin() + group_->size(), group_->size(), group_->counts(slot));
+  write_header(header(), slot.header);
+  slot.header.source = own_source_;
+  std::copy(input_counts_.begin(), input_counts_.end(), group_->counts(slot));
   slot.marks.posted.store(mark_, std::memory_order_release);
   posted_ = true;
   group_->ring_others();
   return true;
 }
 
+/// Makes the input visible: in the slot, where it is, or its first piece on a stage. False where there is no
+/// stage now.
+bool NodeCall::place_input(Slot& slot) {
+  if (!has_input()) return true;
+  const int64_t nbytes = call_.input.nbytes();
+  void* const data = call_.input.raw_data();
+  if (nbytes <= in_slot_bytes) {
+    own_source_ = Source::in_slot;
+    if (nbytes > 0) std::memcpy(slot.bytes, data, static_cast<size_t>(nbytes));
+    return true;
+  }
+  if (group_->shared().is_visible(data, nbytes)) {
+    own_source_ = Source::direct;
+    slot.header.data = group_->shared().reference(data);
+    return true;
+  }
+  stage_ = group_->shared().take_stage(parts_ * stage_length_ * width_);
+  if (!stage_) return false;
+  own_source_ = Source::staged;
+  slot.header.data = group_->shared().reference(stage_.get());
+  fill_stage();
+  return true;
+}
+
 void NodeCall::compare_headers() {
   for (; compared_ < peers(); ++compared_) {
-    const Slot& slot = group_->slot(peer(compared_), header().sequence);
+    const Slot& slot = slot_of(peer(compared_));
     if (slot.marks.posted.load(std::memory_order_acquire) < mark_) return;
     group_->compare(header(), peer(compared_), slot.header);
   }
 }
 
-bool NodeCall::move_data() {
+/// One piece where all inputs are visible; else as many as a stage has room for. All ranks find the same
+/// number: they look at the same slots.
+void NodeCall::choose_pieces() {
+  pieces_ = 1;
+  if (!group_->shared().may_stage()) return;
+  for (int r = 0; r < group_->size(); ++r)
+    if (slot_of(r).header.source == Source::staged)
+      pieces_ = std::max<int64_t>((longest_part() + stage_length_ - 1) / stage_length_, 2);
+}
+
+int64_t NodeCall::longest_part() const {
+  if (header().kind != CallKind::all_to_all) return part_length(group_->rank());
+  int64_t longest = 0;
+  for (int r = 0; r < group_->size(); ++r) {
+    const int64_t* counts = group_->counts(slot_of(r));
+    longest = std::max(longest, *std::max_element(counts, counts + group_->size()));
+  }
+  return longest;
+}
+
+bool NodeCall::advance_pieces() {
+  if (pieces_ == 0) {
+    if (group_->shared().may_stage() && compared_ < peers()) return false;
+    choose_pieces();
+  }
+  for (;;) {
+    if (!stage_piece() || !move_piece()) return false;
+    if (piece_ + 1 == pieces_) return true;
+    slot_of(group_->rank())
+        .marks.finished.store(mark_ + static_cast<uint64_t>(++piece_), std::memory_order_release);
+    own_done_ = false;
+    taken_ = departed_ = 0;
+    group_->ring_others();
+  }
+}
+
+/// Puts the piece of this rank's input on the stage, once all have read the one before.
+bool NodeCall::stage_piece() {
+  if (own_source_ != Source::staged) return true;
+  Marks& marks = slot_of(group_->rank()).marks;
+  const uint64_t posted = mark_ + static_cast<uint64_t>(piece_);
+  if (marks.posted.load(std::memory_order_relaxed) >= posted) return true;
+  if (!all_finished(piece_)) return false;
+  fill_stage();
+  marks.posted.store(posted, std::memory_order_release);
+  group_->ring_others();
+  return true;
+}
+
+void NodeCall::fill_stage() {
+  for (int part = 0; part < parts_; ++part) {
+    const int64_t length = header().kind == CallKind::all_to_all ? input_counts_[static_cast<size_t>(part)]
+                                                                 : part_length(group_->rank());
+    const Stretch stretch = piece_of(length);
+    const char* from = static_cast<const char*>(call_.input.raw_data()) +
+                       (part_offset(group_->rank(), part) + stretch.first) * width_;
+    kernels::cpu::copy_bytes(static_cast<char*>(stage_.get()) + part * stage_length_ * width_, from,
+                             stretch.count * width_);
+  }
+}
+
+/// Whether the piece of `rank`'s input is there.
+bool NodeCall::is_there(int rank) const {
+  const Slot& slot = slot_of(rank);
+  return slot.header.source != Source::staged ||
+         slot.marks.posted.load(std::memory_order_acquire) >= mark_ + static_cast<uint64_t>(piece_);
+}
+
+bool NodeCall::move_piece() {
   switch (header().kind) {
     case CallKind::all_gather:
     case CallKind::all_to_all:
     case CallKind::split:
       return take_parts();
-    case CallKind::broadcast: {
-      const int root = header().root;
-      if (root == group_->rank()) return true;
-      if (compared_ <= (root - group_->rank() - 1 + group_->size()) % group_->size()) return false;
-      run_comm_hook(CommPoint::serve, header());
-      take_part(root);
-      return true;
-    }
+    case CallKind::broadcast:
+      return take_broadcast();
     case CallKind::reduce_scatter:
       return reduce_parts();
     case CallKind::all_reduce:
@@ -115,103 +212,150 @@ bool NodeCall::move_data() {
   }
 }
 
-void NodeCall::finish() {
-  run_comm_hook(CommPoint::finished, header());
-  group_->slot(group_->rank(), header().sequence).marks.finished.store(mark_ + 1, std::memory_order_release);
-  finished_ = true;
-  group_->ring_others();
+// Where things are.
+
+/// The stretch of a part that belongs to this piece. Before the number of pieces is known, as if there were
+/// many.
+NodeCall::Stretch NodeCall::piece_of(int64_t part_length) const {
+  if (pieces_ == 1) return {.first = 0, .count = part_length};
+  const int64_t first = std::min(piece_ * stage_length_, part_length);
+  return {.first = first, .count = std::min(stage_length_, part_length - first)};
 }
 
-const char* NodeCall::input_of(int rank) const {
-  const Slot& slot = group_->slot(rank, header().sequence);
-  if (slot.header.source == Source::in_slot) return slot.bytes;
-  return group_->shared().at(group_->member(rank), slot.header.data);
+/// The slice of this piece of an all_reduce that `rank` sums.
+NodeCall::Stretch NodeCall::slice_of(int rank) const {
+  const Stretch piece = piece_of(call_.output.numel());
+  const int64_t size = group_->size();
+  const int64_t length = (piece.count + size * stretch_unit - 1) / (size * stretch_unit) * stretch_unit;
+  const int64_t first = std::min(rank * length, piece.count);
+  return {.first = piece.first + first, .count = std::min(length, piece.count - first)};
 }
 
-/// What this rank reads of another one's input.
-NodeCall::Part NodeCall::part_from(int rank) const {
-  if (header().kind != CallKind::all_to_all) return {.first = 0, .count = call_.input.numel()};
-  const int64_t* counts = group_->counts(group_->slot(rank, header().sequence));
-  int64_t first = 0;
-  for (int r = 0; r < group_->rank(); ++r) first += counts[r];
-  return {.first = first, .count = counts[group_->rank()]};
-}
-
-/// Copies what `from` has for this rank to where it belongs in the output.
-void NodeCall::take_part(int from) {
-  const Part part = part_from(from);
-  const int64_t width = size_of(header().dtype);
-  int64_t place = header().kind == CallKind::broadcast ? 0 : from * part.count;
-  if (header().kind == CallKind::all_to_all) {
-    const int64_t expected = output_counts_[from];
-    if (part.count != expected)
-      group_->mismatch(text("group '", group_->name(), "': in ", header(), " rank ", group_->world_rank(from),
-                            " has ", part.count, " elements for rank ", group_->world_rank(group_->rank()),
-                            ", which expects ", expected));
-    place = 0;
-    for (int r = 0; r < from; ++r) place += output_counts_[r];
+/// Elements that this rank reads of `from`'s input, in all pieces.
+int64_t NodeCall::part_length(int from) const {
+  switch (header().kind) {
+    case CallKind::all_to_all:
+      return group_->counts(slot_of(from))[group_->rank()];
+    case CallKind::reduce_scatter:
+      return call_.output.numel();
+    default:
+      return call_.input.defined() ? call_.input.numel() : 0;
   }
-  char* const to = static_cast<char*>(call_.output.raw_data()) + place * width;
-  const char* const source = input_of(from) + part.first * width;
-  if (to != source) kernels::cpu::copy_bytes(to, source, part.count * width);
+}
+
+/// Where a part begins in `rank`'s whole input.
+int64_t NodeCall::part_offset(int rank, int part) const {
+  if (header().kind == CallKind::reduce_scatter) return part * call_.output.numel();
+  if (header().kind != CallKind::all_to_all) return 0;
+  if (rank == group_->rank())
+    return std::accumulate(input_counts_.begin(), input_counts_.begin() + part, int64_t{0});
+  const int64_t* counts = group_->counts(slot_of(rank));
+  return std::accumulate(counts, counts + part, int64_t{0});
+}
+
+/// The bytes that element 0 of a part of `rank`'s input has, or would have were it in this piece.
+const char* NodeCall::source(int rank, int part) const {
+  const Slot& slot = slot_of(rank);
+  if (slot.header.source == Source::in_slot) return slot.bytes + part_offset(rank, part) * width_;
+  const char* const data = group_->shared().at(group_->member(rank), slot.header.data);
+  if (slot.header.source == Source::staged) return data + (part - piece_) * stage_length_ * width_;
+  return data + part_offset(rank, part) * width_;
+}
+
+// What is done.
+
+/// Copies the piece of what `from` has for this rank to where it belongs in the output.
+void NodeCall::take_part(int from) {
+  const int64_t length = part_length(from);
+  int64_t place = header().kind == CallKind::broadcast ? 0 : from * length;
+  int part = 0;
+  if (header().kind == CallKind::all_to_all) {
+    const int64_t expected = output_counts_[static_cast<size_t>(from)];
+    if (length != expected)
+      group_->mismatch(text("group '", group_->name(), "': in ", header(), " rank ", group_->world_rank(from),
+                            " has ", length, " elements for rank ", group_->world_rank(group_->rank()),
+                            ", which expects ", expected));
+    place = std::accumulate(output_counts_.begin(), output_counts_.begin() + from, int64_t{0});
+    part = group_->rank();
+  }
+  const Stretch piece = piece_of(length);
+  char* const to = output_at(place + piece.first);
+  const bool is_own = from == group_->rank();
+  const char* const bytes = is_own ? static_cast<const char*>(call_.input.raw_data()) +
+                                         (part_offset(from, part) + piece.first) * width_
+                                   : source(from, part) + piece.first * width_;
+  if (to != bytes) kernels::cpu::copy_bytes(to, bytes, piece.count * width_);
 }
 
 bool NodeCall::take_parts() {
-  if (taken_ == 0 && !reduced_) {
+  if (!own_done_) {
     run_comm_hook(CommPoint::serve, header());
     take_part(group_->rank());
-    reduced_ = true;
+    own_done_ = true;
   }
-  for (; taken_ < compared_; ++taken_) take_part(peer(taken_));
+  for (; taken_ < compared_; ++taken_) {
+    if (!is_there(peer(taken_))) return false;
+    take_part(peer(taken_));
+  }
   return taken_ == peers();
 }
 
-void NodeCall::reduce(int64_t first, int64_t count, void* output) {
-  std::vector<const void*>& sources = group_->sources();
-  const int64_t offset = first * size_of(header().dtype);
-  for (int r = 0; r < group_->size(); ++r) sources[r] = input_of(r) + offset;
-  kernels::cpu::combine_sources(header().dtype, combination_of(header().reduction), sources, output, count);
-}
-
-bool NodeCall::reduce_parts() {
-  if (compared_ < peers()) return false;
+bool NodeCall::take_broadcast() {
+  const int root = header().root;
+  if (root == group_->rank()) return true;
+  taken_ = (root - group_->rank() - 1 + group_->size()) % group_->size();  // whose part is missing
+  if (compared_ <= taken_ || !is_there(root)) return false;
   run_comm_hook(CommPoint::serve, header());
-  const int64_t count = call_.output.numel();
-  reduce(group_->rank() * count, count, call_.output.raw_data());
+  take_part(root);
   return true;
 }
 
-NodeCall::Part NodeCall::slice_of(int rank) const {
-  const int64_t n = call_.output.numel(), size = group_->size();
-  const int64_t length = (n + size * slice_unit - 1) / (size * slice_unit) * slice_unit;
-  const int64_t first = std::min(rank * length, n);
-  return {.first = first, .count = std::min(length, n - first)};
+/// Sums a stretch of a part over all ranks.
+void NodeCall::reduce(int part, Stretch stretch, char* output) {
+  std::vector<const void*>& sources = group_->sources();
+  for (int r = 0; r < group_->size(); ++r)
+    sources[static_cast<size_t>(r)] = source(r, part) + stretch.first * width_;
+  kernels::cpu::combine_sources(header().dtype, combination_of(header().reduction), sources, output,
+                                stretch.count);
+}
+
+bool NodeCall::reduce_parts() {
+  for (; taken_ < peers(); ++taken_)
+    if (taken_ >= compared_ || !is_there(peer(taken_))) return false;
+  run_comm_hook(CommPoint::serve, header());
+  const Stretch piece = piece_of(call_.output.numel());
+  reduce(group_->rank(), piece, output_at(piece.first));
+  return true;
 }
 
 bool NodeCall::all_reduce() {
   if (compared_ < peers()) return false;
-  if (is_small()) {
+  const uint64_t reduced = mark_ + static_cast<uint64_t>(piece_) + 1;
+  if (own_source_ == Source::in_slot) {
     run_comm_hook(CommPoint::serve, header());
-    reduce(0, call_.output.numel(), call_.output.raw_data());
+    reduce(0, piece_of(call_.output.numel()), output_at(0));
     return true;
   }
-  const int64_t width = size_of(header().dtype);
-  char* const own = static_cast<char*>(call_.output.raw_data());
-  if (!reduced_) {
+  if (!own_done_) {
+    for (int r = 0; r < group_->size(); ++r)
+      if (!is_there(r)) return false;
     run_comm_hook(CommPoint::serve, header());
-    const Part slice = slice_of(group_->rank());
-    reduce(slice.first, slice.count, own + slice.first * width);
-    group_->slot(group_->rank(), header().sequence).marks.reduced.store(mark_ + 1, std::memory_order_release);
-    reduced_ = true;
+    const Stretch slice = slice_of(group_->rank());
+    // In place: nobody else reads this slice before it is summed. The others read it where the input is.
+    char* const in_place = const_cast<char*>(source(group_->rank(), 0)) + slice.first * width_;
+    reduce(0, slice, in_place);
+    slot_of(group_->rank()).marks.reduced.store(reduced, std::memory_order_release);
+    own_done_ = true;
     group_->ring_others();
+    if (in_place != output_at(slice.first))
+      kernels::cpu::copy_bytes(output_at(slice.first), in_place, slice.count * width_);
   }
   for (; taken_ < peers(); ++taken_) {
     const int from = peer(taken_);
-    if (group_->slot(from, header().sequence).marks.reduced.load(std::memory_order_acquire) < mark_ + 1)
-      return false;
-    const Part slice = slice_of(from);
-    kernels::cpu::copy_bytes(own + slice.first * width, input_of(from) + slice.first * width,
-                             slice.count * width);
+    if (slot_of(from).marks.reduced.load(std::memory_order_acquire) < reduced) return false;
+    const Stretch slice = slice_of(from);
+    kernels::cpu::copy_bytes(output_at(slice.first), source(from, 0) + slice.first * width_,
+                             slice.count * width_);
   }
   return true;
 }

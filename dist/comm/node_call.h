@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "dist/comm/communicator.h"
 #include "dist/comm/node_group.h"
@@ -11,6 +12,9 @@ namespace tessera::dist::node {
 /// lies; then each copies, or sums in rank order, its own part straight out of the inputs of the others, and
 /// says when it has read all it needs. An all_reduce has two halves: each rank sums its slice in place, then
 /// copies the slices of the others. Small inputs travel with the header.
+///
+/// Where a rank's input is not visible to the others, the call goes piece by piece: that rank copies each
+/// piece of its input to a stage, once all have read the one before.
 class NodeCall final : public ActiveCall {
  public:
   NodeCall(std::shared_ptr<NodeGroup> group, CheckedCall call);
@@ -27,33 +31,56 @@ class NodeCall final : public ActiveCall {
   int peer(int index) const { return (group_->rank() + 1 + index) % group_->size(); }
   int peers() const { return group_->size() - 1; }
   int missing() const;
+  Slot& slot_of(int rank) const { return group_->slot(rank, header().sequence); }
   bool has_input() const;
-  bool is_small() const { return posted_source_ == Source::in_slot; }
 
   bool post();
+  bool place_input(Slot& slot);
   void compare_headers();
-  bool move_data();
-  void finish();
+  void choose_pieces();
+  int64_t longest_part() const;
+  bool advance_pieces();
+  bool stage_piece();
+  void fill_stage();
+  bool is_there(int rank) const;
+  bool all_finished(int64_t pieces);
 
+  // The piece that is being moved. Each returns whether it is.
+  bool move_piece();
   bool take_parts();
+  bool take_broadcast();
   bool reduce_parts();
   bool all_reduce();
-  void take_part(int from);
-  void reduce(int64_t first, int64_t count, void* output);
-  const char* input_of(int rank) const;
-  struct Part {
-    int64_t first, count;  ///< in elements
+
+  /// A stretch of a part, in elements.
+  struct Stretch {
+    int64_t first, count;
   };
-  Part slice_of(int rank) const;
-  Part part_from(int rank) const;
+  Stretch piece_of(int64_t part_length) const;
+  Stretch slice_of(int rank) const;
+  int64_t part_length(int from) const;
+  const char* source(int rank, int part) const;
+  int64_t part_offset(int rank, int part) const;
+  void take_part(int from);
+  void reduce(int part, Stretch stretch, char* output);
+  char* output_at(int64_t element) const {
+    return static_cast<char*>(call_.output.raw_data()) + element * width_;
+  }
 
   std::shared_ptr<NodeGroup> group_;
   CheckedCall call_;
   uint64_t mark_;
-  Source posted_source_ = Source::none;
-  bool posted_ = false, reduced_ = false, output_ready_ = false, finished_ = false;
+  int64_t width_;         ///< bytes of an element
+  int parts_;             ///< of an input
+  int64_t stage_length_;  ///< elements of a part that a stage holds
+  std::vector<int64_t> output_counts_, input_counts_;
+  std::shared_ptr<void> stage_;
+  Source own_source_ = Source::none;
+  bool posted_ = false, output_ready_ = false, finished_ = false;
+  bool own_done_ = false;  ///< of this piece: this rank's own part or slice
+  int64_t pieces_ = 0;     ///< 0: not known yet
+  int64_t piece_ = 0;
   int compared_ = 0, taken_ = 0, departed_ = 0;  ///< peers, in order
-  std::vector<int64_t> output_counts_;
 };
 
 }  // namespace tessera::dist::node

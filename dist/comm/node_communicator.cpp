@@ -36,7 +36,10 @@ NodeCommunicator::NodeCommunicator(std::shared_ptr<NodeRank> self, std::string n
                                          control_of(self->shared(), token))) {}
 
 Tensor NodeCommunicator::empty(const Shape& shape, DType dtype) {
-  return Tensor::empty(shape, dtype);
+  const std::shared_ptr<MemorySource> source = self_->shared().memory_source();
+  if (!source) return Tensor::empty(shape, dtype);
+  return Tensor::over(Storage::allocate(shape.numel() * size_of(dtype), source), dtype, shape,
+                      contiguous_strides(shape));
 }
 
 void NodeCommunicator::poll() {

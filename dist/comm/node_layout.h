@@ -59,6 +59,9 @@ inline constexpr int slots_in_flight = 64;
 /// Messages that a rank can have on their way in a group; likewise.
 inline constexpr int messages_in_flight = 64;
 
+/// Bytes of a stage: what an input that others do not see is cut into.
+inline constexpr int64_t stage_bytes = int64_t{1} << 20;
+
 /// A call as one rank posts it. The inputs' counts, one for each rank, follow it.
 struct Slot {
   Marks marks;
@@ -66,10 +69,11 @@ struct Slot {
   alignas(64) char bytes[in_slot_bytes];
 };
 
-/// A message on its way. `taken` is set by the receiver, the rest by the sender.
+/// A message on its way, cut into pieces where the others do not see it. `taken` is set by the receiver, the
+/// rest by the sender.
 struct Message {
-  alignas(64) std::atomic<uint64_t> taken{0};  ///< pieces of it that were read, as a mark
-  std::atomic<uint64_t> ready{0};              ///< pieces of it that are there, as a mark
+  alignas(64) std::atomic<uint64_t> taken{0};  ///< mark(its number, pieces that were read)
+  alignas(64) std::atomic<uint64_t> ready{0};  ///< mark(its number, pieces that are there)
   PostedHeader header;
   int32_t tag = 0;
   alignas(64) char bytes[in_slot_bytes];

@@ -1,5 +1,6 @@
 #include "dist/comm/node_message.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "dist/comm/fault_injection.h"
@@ -8,38 +9,75 @@
 namespace tessera::dist::node {
 
 NodeSend::NodeSend(std::shared_ptr<NodeGroup> group, CheckedCall call)
-    : ActiveCall(group->self().progress(), call.header),
-      group_(std::move(group)),
-      call_(std::move(call)),
-      small_(call_.input.nbytes() <= in_slot_bytes) {}
+    : ActiveCall(group->self().progress(), call.header), group_(std::move(group)), call_(std::move(call)) {}
 
 bool NodeSend::post() {
   Outbox& outbox = group_->outbox(group_->rank());
-  while (place_ < messages_in_flight && outbox.posted[place_].load(std::memory_order_relaxed) != 0) ++place_;
-  if (place_ == messages_in_flight) {
-    place_ = 0;
-    return false;
-  }
+  const auto free = std::find_if(std::begin(outbox.posted), std::end(outbox.posted), [](const auto& posted) {
+    return posted.load(std::memory_order_relaxed) == 0;
+  });
+  if (free == std::end(outbox.posted)) return false;
+  place_ = static_cast<int>(free - std::begin(outbox.posted));
   Message& message = outbox.messages[place_];
+  if (!place_input(message)) return false;
   number_ = group_->next_message();
   write_header(header(), message.header);
+  message.header.source = source_;
   message.tag = call_.tag;
-  message.header.source = small_ ? Source::in_slot : Source::direct;
-  if (!small_)
-    message.header.data = group_->shared().reference(call_.input.raw_data());
-  else if (call_.input.nbytes() > 0)
-    std::memcpy(message.bytes, call_.input.raw_data(), static_cast<size_t>(call_.input.nbytes()));
-  outbox.posted[place_].store(number_ << 16 | static_cast<uint64_t>(call_.peer), std::memory_order_release);
+  message.ready.store(mark(number_, 1), std::memory_order_relaxed);
+  ready_ = 1;
+  free->store(number_ << 16 | static_cast<uint64_t>(call_.peer), std::memory_order_release);
   group_->ring(call_.peer);
   return true;
 }
 
+/// As of a NodeCall.
+bool NodeSend::place_input(Message& message) {
+  const int64_t nbytes = call_.input.nbytes();
+  void* const data = call_.input.raw_data();
+  if (nbytes <= in_slot_bytes) {
+    source_ = Source::in_slot;
+    if (nbytes > 0) std::memcpy(message.bytes, data, static_cast<size_t>(nbytes));
+    return true;
+  }
+  if (group_->shared().is_visible(data, nbytes)) {
+    source_ = Source::direct;
+    message.header.data = group_->shared().reference(data);
+    return true;
+  }
+  stage_ = group_->shared().take_stage(std::min(nbytes, stage_bytes));
+  if (!stage_) return false;
+  source_ = Source::staged;
+  pieces_ = (nbytes + stage_bytes - 1) / stage_bytes;
+  message.header.data = group_->shared().reference(stage_.get());
+  fill_stage();
+  return true;
+}
+
+void NodeSend::fill_stage() {
+  const int64_t first = ready_ * stage_bytes;
+  kernels::cpu::copy_bytes(stage_.get(), static_cast<const char*>(call_.input.raw_data()) + first,
+                           std::min(stage_bytes, call_.input.nbytes() - first));
+}
+
 bool NodeSend::advance() {
   if (number_ == 0 && !post()) return false;
+  if (taken_) return true;
   Outbox& outbox = group_->outbox(group_->rank());
-  if (taken_ || outbox.messages[place_].taken.load(std::memory_order_acquire) != number_) return taken_;
-  outbox.posted[place_].store(0, std::memory_order_relaxed);
-  return taken_ = true;
+  Message& message = outbox.messages[place_];
+  const uint64_t taken = message.taken.load(std::memory_order_acquire);
+  if (taken >= mark(number_, static_cast<uint64_t>(pieces_))) {
+    outbox.posted[place_].store(0, std::memory_order_relaxed);
+    stage_.reset();  // the handle may stay for long
+    call_.input = Tensor();
+    return taken_ = true;
+  }
+  if (taken >= mark(number_, static_cast<uint64_t>(ready_))) {
+    fill_stage();
+    message.ready.store(mark(number_, static_cast<uint64_t>(++ready_)), std::memory_order_release);
+    group_->ring(call_.peer);
+  }
+  return false;
 }
 
 NodeRecv::NodeRecv(std::shared_ptr<NodeGroup> group, CheckedCall call)
@@ -54,7 +92,8 @@ Message* NodeRecv::find() {
     if (posted == 0 || static_cast<int>(posted & 0xffff) != group_->rank()) continue;
     // A message to this rank stays as it is until this rank has taken it.
     Message& message = outbox.messages[i];
-    if (message.taken.load(std::memory_order_relaxed) == number || message.tag != call_.tag) continue;
+    if (message.taken.load(std::memory_order_relaxed) >= mark(number, 0) || message.tag != call_.tag)
+      continue;
     if (found && number > number_) continue;
     found = &message;
     number_ = number;
@@ -64,17 +103,33 @@ Message* NodeRecv::find() {
 
 bool NodeRecv::advance() {
   if (taken_) return true;
-  Message* const message = find();
-  if (!message) return false;
-  group_->compare(header(), call_.peer, message->header, true);
-  run_comm_hook(CommPoint::serve, header());
-  const char* const source = message->header.source == Source::in_slot
-                                 ? message->bytes
-                                 : group_->shared().at(group_->member(call_.peer), message->header.data);
-  kernels::cpu::copy_bytes(call_.output.raw_data(), source, call_.output.nbytes());
-  message->taken.store(number_, std::memory_order_release);
-  group_->ring(call_.peer);
-  return taken_ = true;
+  if (!message_) {
+    message_ = find();
+    if (!message_) return false;
+    group_->compare(header(), call_.peer, message_->header, true);
+    run_comm_hook(CommPoint::serve, header());
+    message_->taken.store(mark(number_, 0), std::memory_order_relaxed);  // no other call's any more
+  }
+  return taken_ = take_pieces();
+}
+
+bool NodeRecv::take_pieces() {
+  const PostedHeader& posted = message_->header;
+  const bool is_staged = posted.source == Source::staged;
+  const char* const source = posted.source == Source::in_slot
+                                 ? message_->bytes
+                                 : group_->shared().at(group_->member(call_.peer), posted.data);
+  const int64_t nbytes = call_.output.nbytes(), length = is_staged ? stage_bytes : nbytes;
+  do {
+    if (message_->ready.load(std::memory_order_acquire) < mark(number_, static_cast<uint64_t>(piece_) + 1))
+      return false;
+    const int64_t first = piece_ * length;
+    kernels::cpu::copy_bytes(static_cast<char*>(call_.output.raw_data()) + first, source,
+                             std::min(length, nbytes - first));
+    message_->taken.store(mark(number_, static_cast<uint64_t>(++piece_)), std::memory_order_release);
+    group_->ring(call_.peer);
+  } while (piece_ * length < nbytes);
+  return true;
 }
 
 }  // namespace tessera::dist::node

@@ -15,17 +15,23 @@ class NodeSend final : public ActiveCall {
  private:
   bool advance() override;
   bool output_ready() const override { return true; }
-  bool inputs_free() const override { return taken_ || (number_ != 0 && small_); }
-  bool duties_done() const override { return number_ != 0; }
+  bool inputs_free() const override { return taken_ || (number_ != 0 && source_ == Source::in_slot); }
+  bool duties_done() const override { return taken_ || (number_ != 0 && source_ != Source::staged); }
   int missing_rank() const override { return group_->world_rank(call_.peer); }
   bool missing_has_left() const override { return group_->has_left(call_.peer); }
   bool post();
+  bool place_input(Message& message);
+  void fill_stage();
 
   std::shared_ptr<NodeGroup> group_;
   CheckedCall call_;
+  Source source_ = Source::none;
+  std::shared_ptr<void> stage_;
   int place_ = 0;        ///< in the outbox
   uint64_t number_ = 0;  ///< 0: not posted
-  bool small_, taken_ = false;
+  int64_t pieces_ = 1;
+  int64_t ready_ = 0;  ///< pieces
+  bool taken_ = false;
 };
 
 /// Looks through the sender's outbox for the oldest message with its tag.
@@ -41,10 +47,13 @@ class NodeRecv final : public ActiveCall {
   int missing_rank() const override { return group_->world_rank(call_.peer); }
   bool missing_has_left() const override { return group_->has_left(call_.peer); }
   Message* find();
+  bool take_pieces();
 
   std::shared_ptr<NodeGroup> group_;
   CheckedCall call_;
+  Message* message_ = nullptr;  ///< once it is there
   uint64_t number_ = 0;
+  int64_t piece_ = 0;
   bool taken_ = false;
 };
 

@@ -8,24 +8,24 @@
 namespace tessera::dist::node {
 namespace {
 
-/// Who spins on a processor that a rank wants holds up the very rank it waits for.
-std::chrono::microseconds spin_for(int ranks) {
-  return ranks <= available_cores() ? std::chrono::microseconds(100) : std::chrono::microseconds(2);
-}
-
-RankProgress::Options progress_options(NodeShared& shared, RankBlock& own) {
-  return {.spin = spin_for(shared.ranks()),
-          .throw_if_failed = [&shared] { shared.throw_if_failed(); },
-          .publish_waiting = [&own](int rank) { own.waits_for.store(rank, std::memory_order_relaxed); }};
+std::unique_ptr<RankProgress> make_progress(const NodeShared& shared, RankBlock& own) {
+  const auto publish = [&own](int rank) { own.waits_for.store(rank, std::memory_order_relaxed); };
+  return std::make_unique<RankProgress>(
+      own.bell, own.operations,
+      RankProgress::Options{.spin = spin_among(shared.ranks()), .publish_waiting = publish});
 }
 
 }  // namespace
 
+std::chrono::microseconds spin_among(int ranks) {
+  return std::chrono::microseconds(ranks <= available_cores() ? 100 : 2);
+}
+
 NodeRank::NodeRank(std::shared_ptr<NodeShared> shared, int index, const NodeRankOptions& options)
     : shared_(std::move(shared)),
       index_(index),
-      progress_(shared_->block(index).bell, shared_->block(index).operations,
-                progress_options(*shared_, shared_->block(index))) {
+      own_progress_(make_progress(*shared_, shared_->block(index))),
+      progress_(*own_progress_) {
   const auto report = [all = shared_.get()](int rank) -> RankReport {
     const RankBlock* block = all->block_of_world_rank(rank);
     if (!block) return {};
@@ -33,9 +33,21 @@ NodeRank::NodeRank(std::shared_ptr<NodeShared> shared, int index, const NodeRank
             .waits_for = block->waits_for.load(std::memory_order_relaxed)};
   };
   progress_.set_watch(std::make_shared<StallWatch>(options.timeout, report));
+  progress_.add_failure_check([all = shared_.get()] { all->throw_if_failed(); });
+}
+
+NodeRank::NodeRank(std::shared_ptr<NodeShared> shared, int index, RankProgress& progress)
+    : shared_(std::move(shared)), index_(index), progress_(progress) {
+  progress_.add_failure_check([all = shared_] { all->throw_if_failed(); });
 }
 
 NodeRank::~NodeRank() {
+  if (own_progress_) settle();
+  shared_->block(index_).has_left.store(1);
+  for (int r = 0; r < shared_->ranks(); ++r) shared_->block(r).bell.ring();
+}
+
+void NodeRank::settle() {
   if (std::uncaught_exceptions() > 0)
     shared_->fail(FailureRecord::failed, world_rank(), "its communication was ended by an exception");
   if (!shared_->has_failed() && !progress_.settle())
@@ -44,8 +56,6 @@ NodeRank::~NodeRank() {
   std::vector<std::shared_ptr<void>> left_behind;
   for (auto& call : progress_.take_calls()) left_behind.push_back(std::move(call));
   shared_->keep(std::move(left_behind));
-  shared_->block(index_).has_left.store(1);
-  for (int r = 0; r < shared_->ranks(); ++r) shared_->block(r).bell.ring();
 }
 
 }  // namespace tessera::dist::node

@@ -13,11 +13,18 @@ struct NodeRankOptions {
   std::chrono::milliseconds timeout{300'000};
 };
 
+/// How long a rank looks for what it waits for before it falls asleep, where `ranks` share this machine: who
+/// spins on a processor that a rank wants holds up the very rank it waits for.
+std::chrono::microseconds spin_among(int ranks);
+
 /// One rank among those of its machine. Belongs to all communicators of the rank, and goes with the last of
 /// them: then it first serves what others need of it.
 class NodeRank {
  public:
   NodeRank(std::shared_ptr<NodeShared> shared, int index, const NodeRankOptions& options);
+  /// The same for a rank that has other transports too: they share `progress`, which listens to the bell of
+  /// this rank's block, is watched over, and is settled by whoever made it.
+  NodeRank(std::shared_ptr<NodeShared> shared, int index, RankProgress& progress);
   ~NodeRank();
   NodeRank(const NodeRank&) = delete;
   NodeRank& operator=(const NodeRank&) = delete;
@@ -29,9 +36,12 @@ class NodeRank {
   RankProgress& progress() { return progress_; }
 
  private:
+  void settle();
+
   std::shared_ptr<NodeShared> shared_;
   int index_;
-  RankProgress progress_;
+  std::unique_ptr<RankProgress> own_progress_;
+  RankProgress& progress_;
 };
 
 }  // namespace tessera::dist::node

@@ -7,7 +7,7 @@ namespace tessera::dist::node {
 
 RankBlock* NodeShared::block_of_world_rank(int rank) const {
   const auto found = std::find(world_ranks_.begin(), world_ranks_.end(), rank);
-  return found == world_ranks_.end() ? nullptr : blocks_ + (found - world_ranks_.begin());
+  return found == world_ranks_.end() ? nullptr : blocks_[static_cast<size_t>(found - world_ranks_.begin())];
 }
 
 void NodeShared::fail(FailureRecord::Kind kind, int rank, const std::string& message) {
@@ -18,7 +18,7 @@ void NodeShared::fail(FailureRecord::Kind kind, int rank, const std::string& mes
   std::memcpy(failure_->message, message.data(), length);
   failure_->message[length] = '\0';
   failure_->kind.store(kind);
-  for (int r = 0; r < ranks(); ++r) blocks_[r].bell.ring();
+  for (RankBlock* block : blocks_) block->bell.ring();
 }
 
 void NodeShared::throw_failure() const {

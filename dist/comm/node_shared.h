@@ -7,6 +7,7 @@
 
 #include "dist/comm/errors.h"
 #include "dist/comm/node_layout.h"
+#include "tensor/storage.h"
 
 namespace tessera::dist::node {
 
@@ -22,7 +23,7 @@ class NodeShared {
   int ranks() const { return static_cast<int>(world_ranks_.size()); }
   /// The rank in the world of one of this machine.
   int world_rank(int rank) const { return world_ranks_[rank]; }
-  RankBlock& block(int rank) const { return blocks_[rank]; }
+  RankBlock& block(int rank) const { return *blocks_[rank]; }
   /// The block of a rank of the world; null for one of another machine.
   RankBlock* block_of_world_rank(int rank) const;
 
@@ -32,6 +33,13 @@ class NodeShared {
   uint64_t reference(const void* own) const { return reinterpret_cast<uintptr_t>(own) - own_base_; }
   /// Whether the other ranks can read these bytes of this process.
   virtual bool is_visible(const void* data, int64_t nbytes) const = 0;
+  /// Visible memory for inputs that are not, 64-byte aligned; null where there is none now. Not asked for
+  /// where everything is visible.
+  virtual std::shared_ptr<void> take_stage(int64_t nbytes) = 0;
+  /// Whether inputs may have to be staged.
+  virtual bool may_stage() const = 0;
+  /// Where `Communicator::empty` takes its bytes from; null: the allocator.
+  virtual std::shared_ptr<MemorySource> memory_source() const { return nullptr; }
   /// Visible zeros for a group's slots, aligned to 64 bytes; kept as long as this object.
   virtual void* allocate_control(int64_t nbytes) = 0;
 
@@ -51,7 +59,7 @@ class NodeShared {
   NodeShared(std::vector<int> world_ranks, std::vector<uintptr_t> bases, uintptr_t own_base)
       : world_ranks_(std::move(world_ranks)), bases_(std::move(bases)), own_base_(own_base) {}
   FailureRecord* failure_ = nullptr;
-  RankBlock* blocks_ = nullptr;
+  std::vector<RankBlock*> blocks_;
 
  private:
   [[noreturn]] void throw_failure() const;

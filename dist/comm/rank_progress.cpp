@@ -59,7 +59,7 @@ RankProgress::~RankProgress() {
 }
 
 void RankProgress::add(std::shared_ptr<ActiveCall> call) {
-  if (options_.throw_if_failed) options_.throw_if_failed();
+  throw_if_failed();
   count_operation();
   calls_.push_back(std::move(call));
   serve();
@@ -67,7 +67,7 @@ void RankProgress::add(std::shared_ptr<ActiveCall> call) {
 
 void RankProgress::poll() {
   serve();
-  if (options_.throw_if_failed) options_.throw_if_failed();
+  throw_if_failed();
 }
 
 void RankProgress::serve() {
@@ -94,7 +94,7 @@ void RankProgress::wait(ActiveCall& call, FunctionRef<bool()> reached) {
     const uint32_t seen = bell_.rings();
     serve();
     if (reached()) break;
-    if (options_.throw_if_failed) options_.throw_if_failed();
+    throw_if_failed();
     if (bell_.spin(seen, options_.spin)) continue;
     if (call.missing_has_left()) {
       serve();  // what it did before it left

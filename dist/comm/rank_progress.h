@@ -59,8 +59,6 @@ class RankProgress {
   struct Options {
     /// How long to look before falling asleep.
     std::chrono::microseconds spin{100};
-    /// Throws when the run has failed elsewhere. Called in every wait, and in poll.
-    std::function<void()> throw_if_failed = {};
     /// Told whom this rank waits for (in the world), from when it falls asleep; -1 after.
     std::function<void(int rank)> publish_waiting = {};
   };
@@ -74,6 +72,8 @@ class RankProgress {
   RankProgress& operator=(const RankProgress&) = delete;
 
   Bell& bell() const { return bell_; }
+  /// `check` throws when the run has failed elsewhere. Called in every wait, and in poll.
+  void add_failure_check(std::function<void()> check) { failure_checks_.push_back(std::move(check)); }
   void set_watch(std::shared_ptr<PeerWatch> watch) { watch_ = std::move(watch); }
 
   /// Serves the call from now on, at once too.
@@ -88,12 +88,16 @@ class RankProgress {
  private:
   friend class ActiveCall;
   void serve();
+  void throw_if_failed() const {
+    for (const auto& check : failure_checks_) check();
+  }
   void wait(ActiveCall& call, FunctionRef<bool()> reached);
   void count_operation() { operations_.fetch_add(1, std::memory_order_relaxed); }
 
   Bell& bell_;
   std::atomic<uint64_t>& operations_;
   Options options_;
+  std::vector<std::function<void()>> failure_checks_;
   std::shared_ptr<PeerWatch> watch_;
   std::vector<std::shared_ptr<ActiveCall>> calls_;
 };

@@ -24,13 +24,15 @@ class ThreadRanks::Memory : public node::NodeShared {
       : NodeShared(count_up(ranks), std::vector<uintptr_t>(static_cast<size_t>(ranks), 0), 0),
         block_of_each_(static_cast<size_t>(ranks)) {
     failure_ = &record_;
-    blocks_ = block_of_each_.data();
+    for (node::RankBlock& block : block_of_each_) blocks_.push_back(&block);
   }
   ~Memory() override {
     for (const auto& [block, nbytes] : control_) cpu_free(block, nbytes);
   }
 
   bool is_visible(const void*, int64_t) const override { return true; }
+  bool may_stage() const override { return false; }
+  std::shared_ptr<void> take_stage(int64_t) override { return nullptr; }
 
   void* allocate_control(int64_t nbytes) override {
     void* block = cpu_allocate(nbytes);

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+namespace tessera::dist {
+
+/// Which parts of a memory are free. Gives out the smallest free range that is large enough, its beginning;
+/// neighbours that are given back grow together again. Sizes and offsets are multiples of 64.
+class FreeRanges {
+ public:
+  static int64_t rounded(int64_t nbytes) { return (nbytes + 63) / 64 * 64; }
+
+  /// The offset of `nbytes`, or -1 where no range is large enough.
+  int64_t take(int64_t nbytes);
+  /// Makes a range free: one that was taken, or new memory.
+  void give(int64_t offset, int64_t nbytes);
+  /// Of the last range, where that ends at `end`; else 0.
+  int64_t free_before(int64_t end) const;
+
+ private:
+  std::map<int64_t, int64_t> ranges_;  ///< sizes by offset
+};
+
+}  // namespace tessera::dist

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "dist/comm/free_ranges.h"
+#include "dist/comm/node_layout.h"
+#include "tensor/storage.h"
+
+namespace tessera::dist {
+
+/// A file in shared memory, mapped whole. Its size is that of the machine's memory, but only what was
+/// reserved has pages; the owner reserves, others just read.
+class SharedMapping {
+ public:
+  /// Makes a new file of `capacity` bytes. Throws OutOfMemoryError saying what failed.
+  static SharedMapping create(const std::string& name, int64_t capacity);
+  /// Maps another process's. Throws likewise.
+  static SharedMapping open(const std::string& name, int64_t capacity);
+  SharedMapping(SharedMapping&& other) noexcept;
+  SharedMapping& operator=(SharedMapping&&) = delete;
+  ~SharedMapping();
+
+  char* data() const { return data_; }
+  int64_t capacity() const { return capacity_; }
+  /// Makes sure that these bytes exist (posix_fallocate). False where there is no room.
+  bool reserve(int64_t offset, int64_t nbytes);
+
+ private:
+  SharedMapping(const std::string& name, int64_t capacity, bool is_new);
+
+  int file_ = -1;
+  char* data_ = nullptr;
+  int64_t capacity_;
+};
+
+struct ArenaOptions {
+  /// Bytes reserved from the start, and at least at a time later.
+  int64_t step = int64_t{32} << 20;
+  /// The most that is reserved; 0: what there is.
+  int64_t limit = 0;
+};
+
+/// Memory of this process that the other processes of the machine read: what a communicator gives out. Grows
+/// by steps that are really reserved, so that no later write can fail for want of memory. Blocks given back
+/// are used again. Where nothing more can be reserved, further blocks come from the allocator: others then
+/// get their numbers through a stage.
+class SharedArena final : public MemorySource {
+ public:
+  /// Throws OutOfMemoryError, saying why, where the machine gives no shared memory of the first step.
+  static std::shared_ptr<SharedArena> create(const ArenaOptions& options = {});
+  ~SharedArena() override;
+
+  /// What this process shows of itself: at the arena's beginning.
+  node::RankBlock& block() const { return *reinterpret_cast<node::RankBlock*>(memory_.data()); }
+  /// The same in another process's memory.
+  static node::RankBlock& block_in(char* memory) { return *reinterpret_cast<node::RankBlock*>(memory); }
+  static node::FailureRecord& failure_in(char* memory);
+
+  /// Under which others open it, until `unlink`.
+  const std::string& name() const { return name_; }
+  void unlink();
+  char* data() const { return memory_.data(); }
+  int64_t capacity() const { return memory_.capacity(); }
+  bool holds(const void* data, int64_t nbytes) const;
+
+  void* take(int64_t nbytes) override;
+  void give(void* block, int64_t nbytes) noexcept override;
+  /// As `take`, but null where the arena has no room.
+  void* take_shared(int64_t nbytes);
+
+  /// Bytes that are reserved, and bytes given out that did not fit.
+  int64_t reserved() const;
+  int64_t outside() const;
+
+ private:
+  SharedArena(std::string name, const ArenaOptions& options);
+  bool grow(int64_t nbytes);
+
+  const ArenaOptions options_;
+  std::string name_;
+  SharedMapping memory_;
+  bool linked_ = true;
+  mutable std::mutex mutex_;
+  FreeRanges free_;
+  int64_t reserved_ = 0, outside_ = 0;
+};
+
+}  // namespace tessera::dist

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "dist/comm/communicator.h"
+#include "dist/comm/process_ranks.h"
+
+/// Ranks that are processes of this machine, without a launcher: children of the test, which exchange what
+/// they need at first through memory that they inherit.
+namespace tessera::dist::forked {
+
+struct Options {
+  ArenaOptions arena = {};
+  /// A rank that gets no arena; -1: none.
+  int without_arena = -1;
+  std::chrono::milliseconds timeout{20'000};
+};
+
+/// What a body may look at beside its communicator.
+struct Process {
+  Communicator& communicator;
+  SharedArena& arena;
+};
+
+/// Runs `body` in `ranks` child processes; what each threw, or "", or how it died.
+std::vector<std::string> run(int ranks, const std::function<void(Process&)>& body,
+                             const Options& options = {});
+
+}  // namespace tessera::dist::forked
