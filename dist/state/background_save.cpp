@@ -107,10 +107,10 @@ struct BackgroundSave::Flight {
     published = publish(*save.writer, reports, state, options);
   }
 
-  std::string wait_for_write() {
+  /// Whether this rank's part is done with, after waiting for it for that long at most.
+  bool wait_for_write(std::chrono::milliseconds longest) {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return written; });
-    return write_problem;
+    return changed.wait_for(lock, longest, [&] { return written; });
   }
 };
 
@@ -134,8 +134,10 @@ void BackgroundSave::start(const std::string& root, const TrainingState& state,
 std::string BackgroundSave::wait() {
   if (!flight_) return "";
   const std::unique_ptr<Flight> flight = std::move(flight_);
+  wait_together(*world_,
+                [&](std::chrono::milliseconds interval) { return flight->wait_for_write(interval); });
   // When every rank has written, rank 0's thread finds all reports and cannot wait for ever.
-  require_none(*world_, flight->wait_for_write());
+  require_none(*world_, flight->write_problem);
   flight->thread.join();
   require_none(*world_, flight->publish_problem);
   return broadcast_text(*world_, flight->published);

@@ -43,8 +43,8 @@ std::string save_checkpoint(Communicator& world, const std::string& root, const 
                             std::span<const PieceGroup> groups, const SaveOptions& options) {
   const BegunSave save = begin_save(world, root, state.step);
   std::vector<FileRecord> mine;
-  run_together(world,
-               [&] { mine = write_files(save.folder, world.rank(), world.size(), groups_to_write(groups)); });
+  run_long_together(
+      world, [&] { mine = write_files(save.folder, world.rank(), world.size(), groups_to_write(groups)); });
   const std::vector<std::string> texts = gather_texts(world, to_text(mine));
   std::string published;
   run_together(world, [&] {
@@ -74,7 +74,7 @@ void load_checkpoint(Communicator& world, const CheckpointReader& reader,
   run_together(world, [&] {
     for (const PieceGroup& group : groups) require_same_tensors(reader, group);
   });
-  run_together(world, [&] {
+  run_long_together(world, [&] {
     for (const size_t file : files_to_verify(world, reader, groups)) reader.verify_file(file);
   });
   run_together(world, [&] {

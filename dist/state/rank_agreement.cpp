@@ -2,6 +2,10 @@
 
 #include <cstring>
 #include <exception>
+#include <future>
+#include <thread>
+
+#include "tensor/memory/account.h"
 
 namespace tessera::dist {
 namespace {
@@ -70,6 +74,29 @@ std::string problem_in(FunctionRef<void()> body) {
 
 void run_together(Communicator& ranks, FunctionRef<void()> body) {
   require_none(ranks, problem_in(body));
+}
+
+void wait_together(Communicator& ranks, FunctionRef<bool(std::chrono::milliseconds)> is_finished) {
+  constexpr std::chrono::milliseconds interval{1000};
+  for (bool finished = false;;) {
+    finished = finished || is_finished(interval);
+    const Tensor all = Tensor::scalar<int64_t>(finished);
+    ranks.all_reduce(all, Reduction::min, options).wait();
+    if (all.item_i64() == 1) return;
+  }
+}
+
+void run_long_together(Communicator& ranks, FunctionRef<void()> body) {
+  std::promise<std::string> promise;
+  std::future<std::string> problem = promise.get_future();
+  std::jthread thread([&, account = current_account()] {
+    const AccountScope scope(account);
+    promise.set_value(problem_in(body));
+  });
+  wait_together(ranks, [&](std::chrono::milliseconds interval) {
+    return problem.wait_for(interval) == std::future_status::ready;
+  });
+  require_none(ranks, problem.get());
 }
 
 }  // namespace tessera::dist

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,14 @@ void require_none(Communicator& ranks, const std::string& problem);
 /// Runs `body`, which must not communicate, and throws on every rank when it threw on any: an error of one is
 /// an error of all, and none waits for another.
 void run_together(Communicator& ranks, FunctionRef<void()> body);
+
+/// The same for a body that may take long, such as writing to a slow disk: it runs in a thread of its own
+/// (on this rank's account), while the ranks meet now and then. It must not compute with several threads.
+void run_long_together(Communicator& ranks, FunctionRef<void()> body);
+
+/// Returns when `is_finished(interval)`, which is to wait for that long at most, was true on every rank.
+/// Ranks that wait for one that takes long would call it lost; these meet after each interval.
+void wait_together(Communicator& ranks, FunctionRef<bool(std::chrono::milliseconds)> is_finished);
 
 /// What `body` throws, as text; "" when it does not.
 std::string problem_in(FunctionRef<void()> body);

@@ -1,6 +1,7 @@
 #include "dist/state/rank_save.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "dist/state/rank_pieces.h"
 
@@ -14,6 +15,10 @@ std::vector<PieceGroup> groups_to_write(std::span<const PieceGroup> groups) {
 
 std::vector<FileRecord> write_files(const std::string& folder, int rank, int size,
                                     std::span<const PieceGroup> groups) {
+  std::error_code ignored;
+  require<CheckpointError>(std::filesystem::is_directory(folder, ignored), folder,
+                           ": rank 0 made this folder, rank ", rank,
+                           " does not see it: checkpoints go to a file system that all ranks share");
   std::vector<FileRecord> records;
   for (const PieceGroup& group : groups) {
     if (group.pieces.empty()) continue;

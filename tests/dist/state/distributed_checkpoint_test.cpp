@@ -9,6 +9,7 @@
 #include <csignal>
 #include <functional>
 
+#include "dist/state/rank_agreement.h"
 #include "tensor/memory/account.h"
 #include "tests/dist/state/rank_state.h"
 
@@ -220,5 +221,43 @@ TEST_CASE("distributed checkpoint: saving and loading take no memory beside the 
     load_checkpoint(world.communicator(), *open_checkpoint(world.communicator(), folder.path()), groups);
     CHECK(numbers.data<float>()[n - 1] == static_cast<float>(first + n - 1));
     CHECK(account.total().peak <= before + 8192);  // what ranks tell each other
+  });
+}
+
+TEST_CASE("distributed checkpoint: a rank that does not see the folder says so") {
+  const TemporaryFolder folder;
+  const std::string message = refused([&] { write_files(folder / "elsewhere", 3, 4, {}); });
+  CHECK(contains(message, "elsewhere: rank 0 made this folder, rank 3 does not see it"));
+}
+
+TEST_CASE("rank agreement: ranks that have finished meet those that have not, again and again") {
+  run_ranks(3, [](World& world) {
+    Communicator& ranks = world.communicator();
+    const int64_t before = ranks.ledger().total(Traffic::state).calls;
+    int asked = 0;
+    wait_together(ranks, [&](std::chrono::milliseconds) { return ++asked > 4 * world.rank(); });
+    CHECK(asked == 4 * world.rank() + 1);
+    CHECK(ranks.ledger().total(Traffic::state).calls - before == 9);  // as often as the slowest is asked
+  });
+}
+
+TEST_CASE("rank agreement: texts of any length, in rank order; the lowest rank's words for all") {
+  run_ranks(4, [](World& world) {
+    Communicator& ranks = world.communicator();
+    const std::string mine(static_cast<size_t>(1000 * world.rank()), static_cast<char>('a' + world.rank()));
+    const std::vector<std::string> texts = gather_texts(ranks, mine);
+    CHECK(texts.size() == (world.rank() == 0 ? 4 : 0));
+    for (size_t rank = 0; rank < texts.size(); ++rank)
+      CHECK(texts[rank] == std::string(1000 * rank, static_cast<char>('a' + rank)));
+    CHECK(broadcast_text(ranks, mine, 2) == std::string(2000, 'c'));
+    CHECK(broadcast_text(ranks, mine) == "");
+    for (const auto run : {&run_together, &run_long_together}) {
+      CHECK(refused([&] {
+              run(ranks, [&] {
+                if (world.rank() % 2 == 1) throw ValueError(text("rank ", world.rank(), " is odd"));
+              });
+            }) == "rank 1: rank 1 is odd");
+      run(ranks, [] {});
+    }
   });
 }
