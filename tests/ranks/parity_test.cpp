@@ -33,3 +33,7 @@ TEST_CASE("ranks as processes: every strategy follows one device, in f64, f32 an
   for (const DType dtype : {f64, f32, bf16})
     require_none([dtype](dist::World& world) { return test::check_undistributed(world, dtype); });
 }
+
+TEST_CASE("ranks as processes: delays at every hook change no bit") {
+  require_none([](dist::World& world) { return test::check_delays(world, 36); });
+}

@@ -1,5 +1,11 @@
 #include "tests/dist/fsdp/parity_matrix.h"
 
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "dist/comm/fault_injection.h"
+
 namespace tessera::test {
 namespace {
 
@@ -17,6 +23,35 @@ std::vector<dist::Strategy> strategies_on(const dist::Mesh& mesh) {
   for (const dist::Strategy strategy : dist::strategies)
     if (dist::traits_of(strategy).replicates || mesh.size("replica") == 1) suitable.push_back(strategy);
   return suitable;
+}
+
+/// Sleeps, or more often does not, by a rank's own random numbers; one without a seed never does.
+class Sleeper {
+ public:
+  Sleeper() : sleeps_(false) {}
+  explicit Sleeper(uint32_t seed) : state_(seed * 2654435761u + 1) {}
+  void operator()() {
+    if (!sleeps_) return;
+    state_ = state_ * 1664525 + 1013904223;
+    if (state_ >> 29 == 0) std::this_thread::sleep_for(std::chrono::microseconds(state_ >> 20 & 255));
+  }
+
+ private:
+  bool sleeps_ = true;
+  uint32_t state_ = 0;
+};
+
+/// Calls `sleep` at every hook that a module and a parameter have.
+void hook_everywhere(nn::Module& root, const std::shared_ptr<Sleeper>& sleep) {
+  root.for_each([&](nn::Module& module) {
+    module.register_forward_pre_hook([sleep](nn::Module&, std::span<Variable* const>) { (*sleep)(); });
+    module.register_forward_hook([sleep](nn::Module&, std::span<Variable* const>) { (*sleep)(); });
+    module.register_backward_pre_hook([sleep](nn::Module&, std::vector<Variable>&) { (*sleep)(); });
+    module.register_backward_hook([sleep](nn::Module&, std::vector<Variable>&) { (*sleep)(); });
+    for (nn::Module::Slot& slot : module.slots())
+      if (slot.variable.requires_grad())
+        slot.variable.register_accumulated_hook([sleep](const Variable&) { (*sleep)(); });
+  });
 }
 
 }  // namespace
@@ -69,6 +104,31 @@ std::vector<std::string> check_bits(dist::World& world, std::optional<DType> com
              bit_differences(run_sharded(c, setting, mesh), whole));
       }
     }
+  return problems;
+}
+
+std::vector<std::string> check_delays(dist::World& world, int rounds) {
+  std::vector<std::string> problems;
+  const std::vector<dist::Mesh> all = meshes(world);
+  std::map<std::pair<size_t, size_t>, ParityOutcome> whole;  // by mesh and case
+  for (int round = 0; round < rounds; ++round) {
+    const auto r = static_cast<size_t>(round);
+    const size_t index = r / all.size() % parity_cases().size();
+    const ParityCase& c = parity_cases()[index];
+    const dist::Mesh& mesh = all[r % all.size()];
+    ParitySetting setting{.steps = 3};
+    const auto [reference, is_new] = whole.try_emplace({r % all.size(), index});
+    // Hooks divide the graph at modules, and with it the sums of gradients: the reference has them too.
+    auto sleep = std::make_shared<Sleeper>();
+    setting.when_sharded = [&sleep](nn::Module& model) { hook_everywhere(model, sleep); };
+    if (is_new) reference->second = run_sharded(c, setting, mesh);
+    const std::vector<dist::Strategy> suitable = strategies_on(mesh);
+    setting.strategy = suitable[r / all.size() % suitable.size()];
+    sleep = std::make_shared<Sleeper>(static_cast<uint32_t>(round * world.size() + world.rank()));
+    const dist::CommHookScope scope([&](dist::CommPoint, const dist::CallHeader&) { (*sleep)(); });
+    note(problems, text("round ", round, ", ", c.name, ", ", setting.strategy, " on ", picture(mesh)),
+         bit_differences(run_sharded(c, setting, mesh), reference->second));
+  }
   return problems;
 }
 

@@ -20,6 +20,11 @@ std::vector<std::string> check_bits(dist::World& world, std::optional<DType> com
 /// state: in f64 to 1e-12, in f32 to 2e-5, in bf16 (with f32 masters) to 2e-2.
 std::vector<std::string> check_undistributed(dist::World& world, DType dtype);
 
+/// Trains `rounds` times, over all strategies and models in turn, while every rank sleeps at random moments:
+/// at the hooks of modules and parameters, before, in and after each communication. Everything has the bits
+/// of no_shard without a delay.
+std::vector<std::string> check_delays(dist::World& world, int rounds);
+
 /// All ways to cut a world into replicas and shards, flat first.
 std::vector<dist::Mesh> meshes(dist::World& world);
 

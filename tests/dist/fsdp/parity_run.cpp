@@ -128,6 +128,7 @@ ParityOutcome run_sharded(const ParityCase& c, const ParitySetting& setting, con
       .mesh = mesh, .strategy = setting.strategy, .units = c.model.units, .alignment = c.alignment};
   if (setting.compute) options.precision = {.compute = setting.compute, .output = f32};
   dist::Sharding& sharding = dist::shard(*model, options);
+  if (setting.when_sharded) setting.when_sharded(*model);
   nn::materialize(*model, cpu(), 1337);
   const dist::World& world = mesh.world();
   return train(*model, c, setting, world.rank(), 1, [&](bool is_followed) {

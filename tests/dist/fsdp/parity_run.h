@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,6 +36,7 @@ struct ParitySetting {
   DType declared = f32;               ///< of parameters, as the model has them
   std::optional<DType> compute = {};  ///< ShardOptions::precision
   int64_t steps = 10;
+  std::function<void(nn::Module&)> when_sharded = {};  ///< called with the model then
 };
 
 /// A part of a tensor that the run ended with: elements first, first + 1, ... of `name`.

@@ -28,3 +28,8 @@ TEST_CASE("parity: every strategy follows one device in f32 and in bf16") {
     test::require_none(ranks, [](dist::World& world) { return test::check_undistributed(world, bf16); });
   }
 }
+
+TEST_CASE("parity: delays at every hook change no bit, in 240 runs") {
+  for (const int ranks : {2, 4})
+    test::require_none(ranks, [](dist::World& world) { return test::check_delays(world, 120); });
+}
