@@ -16,10 +16,9 @@ struct PlaceRecord {
   int64_t pid = 0;
 };
 
-RankProgress::Options progress_options(node::RankBlock& block, JobWatch& watch) {
+RankProgress::Options progress_options(node::RankBlock& block) {
   // No spinning: the message thread needs the processor.
   return {.spin = std::chrono::microseconds(0),
-          .throw_if_failed = [&watch] { watch.throw_if_failed(); },
           .publish_waiting = [&block](int rank) { block.waits_for.store(rank, std::memory_order_relaxed); }};
 }
 
@@ -33,7 +32,7 @@ MessageRank::MessageRank(MessageThread& thread, uint64_t launch, const Deadlines
       bell_(block_, &block_->bell),
       places_(static_cast<size_t>(thread.size())),
       watch_(std::make_shared<JobWatch>(thread.rank(), thread.size(), deadlines)),
-      progress_(*bell_, block_->operations, progress_options(*block_, *watch_)) {
+      progress_(*bell_, block_->operations, progress_options(*block_)) {
   const auto begin = [&] {
     thread_.begin_launch({.number = launch_,
                           .watch = watch_,
@@ -44,6 +43,7 @@ MessageRank::MessageRank(MessageThread& thread, uint64_t launch, const Deadlines
                           },
                           .deadlines = deadlines_});
   };
+  progress_.add_failure_check([watch = watch_] { watch->throw_if_failed(); });
   begin();
   gather_places();
   watch_->set_places(places_);
