@@ -89,6 +89,24 @@ TEST_CASE("gptlite under mpirun: bad arguments end with 2, and one rank says so"
   CHECK(!std::filesystem::exists(folder / "odd"));
 }
 
+TEST_CASE("gptlite under mpirun: an error on one rank, or on all, is told once with its own status") {
+  if (mpirun_or_message().empty()) return;
+  const TemporaryFolder folder;
+  const auto lines = [&](const std::string& name) {
+    const std::string log = file_bytes(folder / (name + ".log"));
+    size_t count = 0;
+    for (size_t at = log.find("gptlite: "); at != std::string::npos; at = log.find("gptlite: ", at + 1))
+      ++count;
+    return count;
+  };
+  std::filesystem::create_directory(folder / "one.rank2.jsonl");  // which rank 2 cannot write to
+  CHECK(run(folder, "one", 3, training(folder, "one", {})) == 2);
+  CHECK_MESSAGE(lines("one") == 1, file_bytes(folder / "one.log"));
+  CHECK(contains(file_bytes(folder / "one.log"), "one.rank2.jsonl"));
+  CHECK(run(folder, "all", 3, training(folder, "all", {"--lr", "1e38"})) == 4);
+  CHECK_MESSAGE(lines("all") == 1, file_bytes(folder / "all.log"));
+}
+
 TEST_CASE("gptlite under mpirun: a rank that is killed ends all, and one message names it") {
   if (mpirun_or_message().empty()) return;
   const TemporaryFolder folder;

@@ -215,6 +215,61 @@ TEST_CASE("gptlite on ranks: Ctrl-C, SIGTERM and SIGUSR1 stop all at one step, w
   }
 }
 
+TEST_CASE("gptlite on ranks: a world has the same bits twice, and when it goes on from its checkpoint") {
+  const TemporaryFolder folder;
+  const Flags three = {"--virtual-ranks", "3", "--checkpoint-interval", "6"};
+  const Losses first = train(folder, "first", three, "12");
+  CHECK(first == train(folder, "second", three, "12"));
+  CHECK(first == train(folder, "ddp", joined(three, {"--strategy", "no_shard"}), "12"));
+  const Losses resumed =
+      train(folder, "resumed", joined(three, {"--resume", folder / "first/step-00000006"}), "12");
+  CHECK(resumed == Losses(first.begin() + 6, first.end()));
+}
+
+TEST_CASE("gptlite on ranks: an error on one rank, or on all, is told once with its own status") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "one.rank1.jsonl");  // which rank 1 cannot write to
+  const Outcome one = gptlite(training(folder, "one", {"--virtual-ranks", "3"}));
+  CHECK(one.status == 2);
+  CHECK_MESSAGE(is_one_error_line(one.err), one.err);
+  CHECK_MESSAGE(contains(one.err, "one.rank1.jsonl"), one.err);
+  CHECK(!std::filesystem::exists(folder / "one/latest"));
+  for (const Way& way : ways) {
+    // After a step of that rate the loss is no number.
+    const Outcome all = gptlite(tiny_training(
+        folder / way.name, joined(way.flags, {"--steps", "9", "--virtual-ranks", "2", "--lr", "1e38"})));
+    CHECK_MESSAGE(all.status == 4, way.name, ": ", all.err);
+    CHECK_MESSAGE(is_one_error_line(all.err), all.err);
+  }
+}
+
+TEST_CASE("gptlite on ranks: the memory plan of a rank is near what it takes") {
+  const TemporaryFolder folder;
+  const Flags larger = {"--n-embd", "64", "--block-size", "64", "--n-head", "4"};
+  for (const Way& way : ways)
+    for (const std::string dtype : {"fp32", "bf16"}) {
+      const std::string name = way.name + dtype;
+      train(folder, name, joined(joined(way.flags, larger), {"--virtual-ranks", "4", "--dtype", dtype}), "3");
+      const Json::Value end = lines_of(folder / (name + ".jsonl")).back();
+      CAPTURE(name);
+      const double measured = end["memory_peak"].asDouble(), planned = end["memory_planned"].asDouble();
+      // What comes and goes is planned as if all of it were there when activations are at their peak.
+      CHECK(planned >= 0.98 * measured);
+      CHECK(planned <= 1.2 * measured);
+      CHECK(end["memory_planned_at_peak"]["parameter"] == end["memory_at_peak"]["parameter"]);
+    }
+}
+
+TEST_CASE("gptlite on ranks: a profile has the rows of all ranks") {
+  const TemporaryFolder folder;
+  const std::string trace = folder / "trace.json";
+  train(folder, "run", {"--virtual-ranks", "2", "--profile", trace, "--profile-steps", "3:4"}, "5");
+  const std::string bytes = file_bytes(trace);
+  for (const char* words : {"all_gather", "reduce_scatter", "\"pid\":0", "\"pid\":1"})
+    CHECK_MESSAGE(contains(bytes, words), words);
+  CHECK(!std::filesystem::exists(folder / "trace.rank1.json"));
+}
+
 TEST_CASE("gptlite --explain on ranks: options, mesh, units, bytes and traffic; nothing is written") {
   const TemporaryFolder folder;
   const Outcome outcome = gptlite(training(

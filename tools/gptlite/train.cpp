@@ -1,5 +1,6 @@
 #include "tools/gptlite/train.h"
 
+#include <algorithm>
 #include <ostream>
 #include <thread>
 
@@ -22,7 +23,16 @@ int train_rank(const TrainFlags& flags, const Start& start, const Ranks& ranks, 
     files.emplace(flags, start, ranks);
     if (ranks.is_first()) const dist::FolderLock writable(start.out);  // better now than after an hour
   });
-  return Training(flags, start, ranks, *files, device, console).run();
+  try {
+    return Training(flags, start, ranks, *files, device, console).run();
+  } catch (const Error& error) {
+    // These all ranks throw together, and the first one tells.
+    const bool is_common =
+        dynamic_cast<const NonFiniteError*>(&error) || dynamic_cast<const CheckpointError*>(&error);
+    if (is_common && !ranks.is_first() && !ranks.shares_process())
+      throw dist::PeerFailedError(error.what(), 0);
+    throw;
+  }
 }
 
 /// What a run begins from, made by every process: first by one on each machine, which downloads what is
@@ -47,7 +57,10 @@ int run_rank(const TrainFlags& flags, const Start& start, const Ranks& ranks, De
     return tools::exit_done;
   }
   const bool is_shown = ranks.is_first() && !flags.quiet;
-  return train_rank(flags, start, ranks, device, {is_shown ? console.out : nowhere, console.is_terminal});
+  // A launcher reads its ranks' output through terminals of its own, which says nothing of what becomes of
+  // it.
+  const bool has_bar = console.is_terminal && start.run.parallel.launcher.empty();
+  return train_rank(flags, start, ranks, device, {is_shown ? console.out : nowhere, has_bar});
 }
 
 /// Whether this process is the one that tells of an error which others have seen too.
@@ -82,6 +95,7 @@ int train_on_ranks(const TrainFlags& flags, const Parallel& parallel, Device dev
   try {
     return dist::launch(body, {.virtual_ranks = are_threads ? parallel.world_size : 1,
                                .timeout = parallel.timeout,
+                               .silence = std::min(parallel.timeout, dist::LaunchOptions().silence),
                                .device = device});
   } catch (const dist::CommunicationError& error) {
     if (is_told_by_this_process(error, flags.parallel.job)) throw;

@@ -21,11 +21,12 @@ double number_of(const Tensor& scalar) {
 }
 
 /// Forward and backward of one micro-batch, whose mean counts as `share` of the batch's. Returns its mean.
-double accumulate(models::Gpt& gpt, const data::Batch& part, double share, uint64_t seed) {
+/// Where this rank is not `alone`, all learn together from the gradients' norm that a loss is not finite.
+double accumulate(models::Gpt& gpt, const data::Batch& part, double share, uint64_t seed, bool alone) {
   begin_random_step(seed, part.step, part.samples);
   const Variable loss = forward_loss(gpt, part);
   const double value = number_of(loss.value());
-  require<NonFiniteError>(std::isfinite(value), "step ", part.step + 1, ": the loss is ", value,
+  require<NonFiniteError>(!alone || std::isfinite(value), "step ", part.step + 1, ": the loss is ", value,
                           "; no parameter was changed by this step");
   if (share == 1.0)
     loss.backward();
@@ -93,7 +94,8 @@ StepResult train_step(models::Gpt& gpt, optim::AdamW& adam, const data::Batch& b
     if (last && !sharding) squares.emplace(adam.parameters());
     std::optional<dist::Accumulation> accumulation;
     if (sharding && !last) accumulation.emplace(*sharding, run.parallel.accumulate_communication);
-    result.loss += share * accumulate(gpt, whole ? batch : batch.part(first, size), share, run.seed);
+    result.loss +=
+        share * accumulate(gpt, whole ? batch : batch.part(first, size), share, run.seed, !sharding);
   }
   const optim::ClipCoefficient clip = clipping(adam.parameters(), run.recipe.gradient_clip, batch.step);
   result.gradient_norm = number_of(clip.norm);

@@ -69,6 +69,7 @@ void Training::share_step(double& loss) {
     loss += all[i] / ranks_.size();
     signal_ = std::max(signal_, static_cast<int>(all[i + 1]));
   }
+  require<NonFiniteError>(std::isfinite(loss), "step ", done_ + 1, ": the loss is ", loss);
 }
 
 void Training::step(data::Loader& loader) {
