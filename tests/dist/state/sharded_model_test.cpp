@@ -1,82 +1,16 @@
 #include <doctest/doctest.h>
 
 #include <functional>
-#include <optional>
 
-#include "dist/fsdp/shard.h"
 #include "dist/launch/launch.h"
 #include "dist/state/background_save.h"
-#include "dist/state/distributed_checkpoint.h"
-#include "dist/state/model_state.h"
-#include "models/gpt.h"
-#include "nn/materialize.h"
-#include "optim/adam.h"
-#include "optim/clip.h"
-#include "optim/parameter_groups.h"
-#include "tests/dist/checkpoint_fixture.h"
+#include "tests/dist/state/sharded_run.h"
 
 using namespace tessera;
 using namespace tessera::dist;
+using namespace tessera::test;
 
 namespace {
-
-struct Setup {
-  Strategy strategy = Strategy::no_shard;
-  int replicas = 1, shards = 1;
-  std::optional<DType> compute = {};
-};
-std::string to_string(const Setup& setup) {
-  return text(setup.strategy, " on ", setup.replicas, " x ", setup.shards,
-              setup.compute ? text(" in ", *setup.compute) : "");
-}
-
-const models::GptOptions options{
-    .vocabulary = 11, .block_size = 8, .layers = 2, .heads = 2, .width = 10, .bias = true};
-
-/// A model and its optimizer as one rank has them.
-class ShardedRun {
- public:
-  ShardedRun(World& world, const Setup& setup, uint64_t seed)
-      : world_(world),
-        mesh_(world, {{"replica", setup.replicas}, {"shard", setup.shards}}),
-        gpt_(options),
-        sharding_(shard(gpt_, {.mesh = mesh_,
-                               .strategy = setup.strategy,
-                               .units = every<models::Block>(),
-                               .precision = {.compute = setup.compute}})) {
-    nn::materialize(gpt_, world.device(), seed);
-    adam_.emplace(
-        optim::decay_groups(gpt_.parameters(), optim::AdamWOptions{.lr = 0.01, .weight_decay = 0.1}));
-  }
-
-  void train(int64_t first_step, int64_t steps) {
-    for (int64_t step = first_step; step < first_step + steps; ++step) {
-      const Tensor ids = Tensor::empty({2, 8}, i64), targets = Tensor::empty({2, 8}, i64);
-      for (int64_t i = 0; i < 16; ++i) {
-        ids.data<int64_t>()[i] = (7 * i + 3 * step + 5 * world_.rank()) % 11;
-        targets.data<int64_t>()[i] = (ids.data<int64_t>()[i] * 3 + 1) % 11;
-      }
-      gpt_(ids, targets).backward();
-      const optim::ClipCoefficient clip = optim::clip_coefficient(gpt_.parameters(), 0.5);
-      adam_->step({.clip = clip.coefficient});
-      adam_->zero_grad();
-    }
-  }
-  std::vector<PieceGroup> pieces() { return pieces_of(gpt_, &*adam_, holding_of(sharding_)); }
-  std::string save(const std::string& root) {
-    return save_checkpoint(world_.communicator(), root, state_at(1), pieces());
-  }
-  void load(const std::string& path) {
-    load_checkpoint(world_.communicator(), *open_checkpoint(world_.communicator(), path), pieces());
-  }
-
- private:
-  World& world_;
-  Mesh mesh_;
-  models::Gpt gpt_;
-  Sharding& sharding_;
-  std::optional<optim::AdamW> adam_;
-};
 
 /// Runs `body` on every rank of a setup.
 void on_ranks(const Setup& setup, uint64_t seed, const std::function<void(ShardedRun&, World&)>& body) {
@@ -86,19 +20,6 @@ void on_ranks(const Setup& setup, uint64_t seed, const std::function<void(Sharde
         body(run, world);
       },
       {.virtual_ranks = setup.replicas * setup.shards, .timeout = std::chrono::seconds(60)});
-}
-
-/// The first tensor that differs between two checkpoints, in numbers or at all; "" for none.
-std::string difference(const std::string& one, const std::string& other) {
-  const CheckpointReader a(find_checkpoint(one)), b(find_checkpoint(other));
-  if (a.tensors().size() != b.tensors().size()) return "other tensors";
-  for (const auto& [id, stored] : a.tensors()) {
-    const Tensor x = Tensor::empty(stored.shape, stored.dtype), y = Tensor::empty(stored.shape, stored.dtype);
-    a.read(id, whole(stored.shape), x);
-    b.read(id, whole(stored.shape), y);
-    if (!same_bits(x, y)) return to_string(id);
-  }
-  return "";
 }
 
 const Setup setups[] = {{Strategy::no_shard, 1, 2},      {Strategy::no_shard, 1, 3, bf16},
@@ -155,7 +76,7 @@ TEST_CASE("sharded model: a run that was stopped goes on with the bits of one th
 
 TEST_CASE("sharded model: one process without ranks reads and writes the same checkpoints") {
   const TemporaryFolder folder;
-  models::Gpt gpt(options);
+  models::Gpt gpt(small_gpt);
   nn::materialize(gpt, cpu(), 3);
   optim::AdamW adam(
       optim::decay_groups(gpt.parameters(), optim::AdamWOptions{.lr = 0.01, .weight_decay = 0.1}));
