@@ -19,6 +19,8 @@ constexpr int mailboxes = 16;
 /// Turns without news before the first sleep, and the longest sleep while bytes are under way.
 constexpr int turns_awake = 20;
 constexpr microseconds longest_sleep{100};
+/// The longest without: how late news of a failure may come.
+constexpr milliseconds longest_idle{50};
 /// How long an abandoned launch's messages are waited for.
 constexpr milliseconds end_patience{500};
 constexpr milliseconds between_looks{100};
@@ -213,7 +215,7 @@ bool MessageLoop::is_idle() const {
 }
 
 microseconds MessageLoop::pause() const {
-  if (is_idle()) return launch_ ? microseconds(5000) : microseconds(100'000);
+  if (is_idle()) return launch_ ? std::min(between_signs(launch_->deadlines), longest_idle) : longest_idle;
   if (quiet_turns_ < turns_awake) return microseconds(0);
   return std::min(longest_sleep, microseconds(5) * (quiet_turns_ - turns_awake + 1));
 }
