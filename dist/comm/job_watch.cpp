@@ -58,9 +58,9 @@ std::string JobWatch::named(int rank) const {
   return host.empty() ? text("rank ", rank) : text("rank ", rank, " on host ", host);
 }
 
-void JobWatch::fail(RunFailure kind, int rank, const std::string& message) {
+void JobWatch::fail(const Failure& failure) {
   const std::lock_guard lock(mutex_);
-  note_failure(kind, rank, message);
+  note_failure(failure.kind, failure.rank, failure.message);
 }
 
 void JobWatch::note_failure(RunFailure kind, int rank, const std::string& message) {
@@ -74,7 +74,7 @@ void JobWatch::throw_failure() const {
   const std::lock_guard lock(mutex_);
   switch (failure_.kind) {
     case RunFailure::exception:
-      throw PeerFailedError(failure_.message, failure_.rank);
+      throw PeerFailedError(text("rank ", failure_.rank, " failed: ", failure_.message), failure_.rank);
     case RunFailure::lost:
       throw RankLostError(failure_.message, failure_.rank);
     case RunFailure::mismatched:

@@ -33,6 +33,12 @@ struct RankPlace {
 /// waits for, and falls on who waits for nobody, or on all who wait in a circle.
 class JobWatch final : public PeerWatch {
  public:
+  struct Failure {
+    RunFailure kind = RunFailure::exception;
+    int rank = -1;  ///< to blame
+    std::string message;
+  };
+
   JobWatch(int rank, int ranks, const Deadlines& deadlines);
   ~JobWatch() override;
   /// Once they are known. From then on processes that end are noticed.
@@ -53,17 +59,12 @@ class JobWatch final : public PeerWatch {
   /// Anything came from `rank`.
   void heard(int rank);
   void beat(int rank, uint64_t operations, int waits_for, std::string waiting_in);
-  /// The run has failed, and `rank` is to blame. The first failure counts.
-  void fail(RunFailure kind, int rank, const std::string& message);
+  /// The run has failed. The first failure counts.
+  void fail(const Failure& failure);
   /// Looks for processes that are gone and ranks that are silent. True when it found one just now.
   bool look();
   /// How long this rank has known of a failure and not left; 0 where there is none.
   std::chrono::milliseconds failed_for() const;
-  struct Failure {
-    RunFailure kind = RunFailure::exception;
-    int rank = -1;  ///< to blame
-    std::string message;
-  };
   /// The first failure, once there is one.
   Failure failure() const;
 

@@ -25,11 +25,14 @@ class MessageCommunicator final : public Communicator {
                                            int64_t token) override;
 
  private:
+  bool shares_memory(std::span<const int> ranks) const;
+
   std::shared_ptr<MessageRank> self_;
   MessageGroup group_;
 };
 
-/// The group of all ranks of a job.
-std::shared_ptr<Communicator> make_message_world(std::shared_ptr<MessageRank> self);
+/// The group of all ranks of a job: through shared memory where all are on one machine and have it, else by
+/// messages. Groups that are split off a group of messages use shared memory where their ranks have it.
+std::shared_ptr<Communicator> make_process_world(std::shared_ptr<MessageRank> self);
 
 }  // namespace tessera::dist

@@ -60,8 +60,10 @@ void MessageLoop::take(int from, const Frame& frame) {
       return;
     }
     if (frame.type == Frame::Type::farewell) {
-      launch_->watch->fail(frame.failure, frame.rank,
-                           std::string(frame.payload(), static_cast<size_t>(frame.payload_bytes)));
+      launch_->watch->fail(
+          {.kind = frame.failure,
+           .rank = frame.rank,
+           .message = std::string(frame.payload(), static_cast<size_t>(frame.payload_bytes))});
       launch_->bell->ring();
       return;
     }
@@ -87,9 +89,11 @@ void MessageLoop::give(Exchange& exchange, int from, const Frame& frame) {
   const bool before = !exchange.mismatch().empty();
   exchange.take(*wire_, from, frame);
   if (before || exchange.mismatch().empty()) return;
-  launch_->watch->fail(RunFailure::mismatched, from, exchange.mismatch());
+  const JobWatch::Failure failure{
+      .kind = RunFailure::mismatched, .rank = from, .message = exchange.mismatch()};
+  launch_->watch->fail(failure);
   launch_->bell->ring();
-  say_farewell(RunFailure::mismatched, from, exchange.mismatch(), [] {});
+  say_farewell(failure, [] {});
 }
 
 void MessageLoop::drop_finished() {
@@ -134,20 +138,19 @@ void MessageLoop::send_signs() {
   }
 }
 
-void MessageLoop::say_farewell(RunFailure failure, int to_blame, const std::string& why,
-                               std::function<void()> said) {
+void MessageLoop::say_farewell(const JobWatch::Failure& failure, std::function<void()> said) {
   if (!launch_ || wire_->size() == 1) return said();
   Frame frame;
   frame.type = Frame::Type::farewell;
   frame.key.group = group_id(launch_->number, 0, 0);
-  frame.failure = failure;
-  frame.rank = to_blame;
-  frame.payload_bytes = static_cast<int32_t>(std::min<size_t>(why.size(), Frame::most_payload));
+  frame.failure = failure.kind;
+  frame.rank = failure.rank;
+  frame.payload_bytes = static_cast<int32_t>(std::min<size_t>(failure.message.size(), Frame::most_payload));
   const auto leaving = std::make_shared<int>(wire_->size() - 1);
   const auto done = std::make_shared<std::function<void()>>(std::move(said));
   for (int to = 0; to < wire_->size(); ++to) {
     if (to == wire_->rank()) continue;
-    send_frame(*wire_, to, frame, why.data(), [leaving, done](int, int64_t) {
+    send_frame(*wire_, to, frame, failure.message.data(), [leaving, done](int, int64_t) {
       if (--*leaving == 0) (*done)();
     });
   }
@@ -191,8 +194,7 @@ bool MessageLoop::turn(Orders orders) {
     exchanges_.erase(exchange->key);
     leftover_.push_back(exchange);
   }
-  if (orders.farewell_said)
-    say_farewell(orders.failure, orders.to_blame, orders.farewell, std::move(orders.farewell_said));
+  if (orders.farewell_said) say_farewell(orders.farewell, std::move(orders.farewell_said));
   if (orders.end_launch) {
     abandon_all();
     end_launch_ = std::move(orders.end_launch);
@@ -222,8 +224,9 @@ microseconds MessageLoop::pause() const {
 
 void MessageLoop::tell_broken(const std::string& why) {
   if (!launch_) return;
-  launch_->watch->fail(RunFailure::broken, wire_->rank(),
-                       text("rank ", wire_->rank(), " can send no more messages: ", why));
+  launch_->watch->fail({.kind = RunFailure::broken,
+                        .rank = wire_->rank(),
+                        .message = text("rank ", wire_->rank(), " can send no more messages: ", why)});
   launch_->bell->ring();
 }
 

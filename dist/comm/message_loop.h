@@ -18,9 +18,7 @@ class MessageLoop {
   struct Orders {
     std::vector<std::shared_ptr<Exchange>> posted, abandoned;
     std::unique_ptr<MessageThread::Launch> launch;
-    std::string farewell;
-    RunFailure failure = RunFailure::exception;
-    int to_blame = -1;
+    JobWatch::Failure farewell;
     std::function<void()> farewell_said, end_launch, finish;  ///< called when done
     bool stop = false;
     bool empty() const {
@@ -50,7 +48,7 @@ class MessageLoop {
   void drop_finished();
   void abandon_all();
   void begin_launch(std::unique_ptr<MessageThread::Launch> launch);
-  void say_farewell(RunFailure failure, int to_blame, const std::string& why, std::function<void()> said);
+  void say_farewell(const JobWatch::Failure& failure, std::function<void()> said);
   void give(Exchange& exchange, int from, const Frame& frame);
   void send_signs();
   void look_around();

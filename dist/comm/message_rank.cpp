@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <numeric>
+#include <string_view>
 
 #include "dist/comm/errors.h"
 
@@ -16,73 +19,132 @@ struct PlaceRecord {
   int64_t pid = 0;
 };
 
-RankProgress::Options progress_options(node::RankBlock& block) {
-  // No spinning: the message thread needs the processor.
-  return {.spin = std::chrono::microseconds(0),
-          .publish_waiting = [&block](int rank) { block.waits_for.store(rank, std::memory_order_relaxed); }};
+/// What ended the rank `own`; of no rank (-1) where the one to blame tells all by itself.
+JobWatch::Failure failure_of(const std::exception_ptr& reason, int own) {
+  try {
+    std::rethrow_exception(reason);
+  } catch (const PeerFailedError&) {
+    return {};
+  } catch (const RankLostError& error) {
+    return {.kind = RunFailure::lost, .rank = error.rank, .message = error.what()};
+  } catch (const MismatchError& error) {
+    return {.kind = RunFailure::mismatched, .rank = own, .message = error.what()};
+  } catch (const std::exception& error) {
+    return {.kind = RunFailure::exception, .rank = own, .message = error.what()};
+  } catch (...) {
+    return {.kind = RunFailure::exception, .rank = own, .message = "an exception that is no std::exception"};
+  }
 }
 
 }  // namespace
 
-MessageRank::MessageRank(MessageThread& thread, uint64_t launch, const Deadlines& deadlines)
+MessageRank::MessageRank(MessageThread& thread, uint64_t launch, const Deadlines& deadlines,
+                         Transport transport)
     : thread_(thread),
       launch_(launch),
       deadlines_(deadlines),
-      block_(std::make_shared<node::RankBlock>()),
-      bell_(block_, &block_->bell),
-      places_(static_cast<size_t>(thread.size())),
-      watch_(std::make_shared<JobWatch>(thread.rank(), thread.size(), deadlines)),
-      progress_(*bell_, block_->operations, progress_options(*block_)) {
-  const auto begin = [&] {
-    thread_.begin_launch({.number = launch_,
-                          .watch = watch_,
-                          .bell = bell_,
-                          .sign = [block = block_]() -> SignOfLife {
-                            return {.operations = block->operations.load(std::memory_order_relaxed),
-                                    .waits_for = block->waits_for.load(std::memory_order_relaxed)};
-                          },
-                          .deadlines = deadlines_});
-  };
-  progress_.add_failure_check([watch = watch_] { watch->throw_if_failed(); });
+      watch_(std::make_shared<JobWatch>(thread.rank(), thread.size(), deadlines)) {
+  make_block(transport);
   begin();
-  gather_places();
-  watch_->set_places(places_);
-  progress_.set_watch(watch_);
+  try {
+    watch_->set_places(gather_places());
+    join_machine(transport);
+  } catch (...) {
+    thread_.end_launch();
+    throw;
+  }
+  // Where ranks look for news themselves, and where the message thread needs the processor for that.
+  const auto spin =
+      shared_ ? node::spin_among(static_cast<int>(local_ranks_.size())) : std::chrono::microseconds(0);
+  progress_ = std::make_unique<RankProgress>(
+      *bell_, block_->operations,
+      RankProgress::Options{.spin = spin, .publish_waiting = [block = block_](int waits_for) {
+                              block->waits_for.store(waits_for, std::memory_order_relaxed);
+                            }});
+  progress_->add_failure_check([watch = watch_] { watch->throw_if_failed(); });
+  progress_->set_watch(watch_);
+  if (shared_) node_ = std::make_unique<node::NodeRank>(shared_, local_index_, *progress_);
 }
 
 MessageRank::~MessageRank() {
-  if (!failed_ && !watch_->has_failed()) progress_.settle();
-  progress_.take_calls();
+  if (!failed_ && !watch_->has_failed()) progress_->settle();
+  std::vector<std::shared_ptr<void>> left_behind;
+  for (auto& call : progress_->take_calls()) left_behind.push_back(std::move(call));
+  if (shared_) shared_->keep(std::move(left_behind));
+  node_.reset();
   thread_.end_launch();
 }
 
-void MessageRank::fail(RunFailure failure, int to_blame, const std::string& why) {
-  failed_ = true;
-  watch_->fail(failure, to_blame, why);
-  const JobWatch::Failure first = watch_->failure();
-  thread_.say_farewell(first.kind, first.rank, first.message);
+void MessageRank::make_block(Transport transport) {
+  if (transport != Transport::messages) {
+    try {
+      arena_ = SharedArena::create();
+      block_ = std::shared_ptr<node::RankBlock>(arena_, &arena_->block());
+    } catch (const OutOfMemoryError& error) {
+      obstacle_ = error.what();
+    }
+  }
+  if (!block_) block_ = std::make_shared<node::RankBlock>();
+  bell_ = std::shared_ptr<Bell>(block_, &block_->bell);
 }
 
-void MessageRank::gather_places() {
+void MessageRank::begin() {
+  const auto sign = [block = block_]() -> SignOfLife {
+    return {.operations = block->operations.load(std::memory_order_relaxed),
+            .waits_for = block->waits_for.load(std::memory_order_relaxed)};
+  };
+  thread_.begin_launch(
+      {.number = launch_, .watch = watch_, .bell = bell_, .sign = sign, .deadlines = deadlines_});
+}
+
+std::vector<RankPlace> MessageRank::gather_places() {
   PlaceRecord own;
   ::gethostname(own.host, sizeof own.host - 1);
   own.pid = ::getpid();
-  std::vector<int> everybody(places_.size());
-  for (int r = 0; r < size(); ++r) everybody[static_cast<size_t>(r)] = r;
+  std::vector<int> everybody(static_cast<size_t>(size()));
+  std::iota(everybody.begin(), everybody.end(), 0);
   const std::string all = all_gather(everybody, std::string(reinterpret_cast<const char*>(&own), sizeof own));
-  for (size_t r = 0; r < places_.size(); ++r) {
+  std::vector<RankPlace> places;
+  for (int r = 0; r < size(); ++r) {
     PlaceRecord record;
-    std::memcpy(&record, all.data() + r * sizeof record, sizeof record);
-    places_[r].host = record.host;
-    if (places_[r].host == own.host) places_[r].pid = static_cast<pid_t>(record.pid);
+    std::memcpy(&record, all.data() + static_cast<size_t>(r) * sizeof record, sizeof record);
+    const bool is_here = std::string_view(record.host) == own.host;
+    places.push_back({.host = record.host, .pid = is_here ? static_cast<pid_t>(record.pid) : 0});
+    if (r == rank()) local_index_ = static_cast<int>(local_ranks_.size());
+    if (is_here) local_ranks_.push_back(r);
   }
+  return places;
 }
 
-std::vector<int> MessageRank::local_ranks() const {
-  std::vector<int> ranks;
-  for (int r = 0; r < size(); ++r)
-    if (places_[static_cast<size_t>(r)].host == places_[static_cast<size_t>(rank())].host) ranks.push_back(r);
-  return ranks;
+void MessageRank::join_machine(Transport transport) {
+  if (transport == Transport::messages || local_ranks_.size() == 1) return;
+  LocalBootstrap bootstrap(*this);
+  JoinedProcesses joined = join_processes(arena_, bootstrap, local_ranks_);
+  shared_ = std::move(joined.shared);
+  if (!shared_ && obstacle_.empty()) obstacle_ = joined.obstacle;
+  require<ConfigError>(shared_ || transport == Transport::automatic,
+                       "TESSERA_TRANSPORT asks for shared memory, which is not to be had: ", obstacle_);
+}
+
+void MessageRank::fail(std::exception_ptr reason) {
+  failed_ = true;
+  try {
+    if (shared_) shared_->throw_if_failed();
+  } catch (...) {
+    reason = std::current_exception();  // the ranks of this machine were told before
+  }
+  JobWatch::Failure failure = failure_of(reason, rank());
+  if (failure.rank < 0) return;
+  watch_->fail(failure);
+  failure = watch_->failure();
+  if (shared_) {
+    using Record = node::FailureRecord;
+    const auto kind = failure.kind == RunFailure::lost         ? Record::lost
+                      : failure.kind == RunFailure::mismatched ? Record::mismatch
+                                                               : Record::failed;
+    shared_->fail(kind, failure.rank, failure.message);
+  }
+  thread_.say_farewell(failure);
 }
 
 std::string MessageRank::all_gather(std::span<const int> members, const std::string& bytes) {

@@ -172,12 +172,10 @@ void MessageThread::end_launch() {
       std::chrono::seconds(1));
 }
 
-void MessageThread::say_farewell(RunFailure failure, int rank, const std::string& why) {
+void MessageThread::say_farewell(const JobWatch::Failure& failure) {
   state_->order_and_wait(
       [&](MessageLoop::Orders& orders, std::function<void()> done) {
-        orders.farewell = why;
-        orders.failure = failure;
-        orders.to_blame = rank;
+        orders.farewell = failure;
         orders.farewell_said = std::move(done);
       },
       std::chrono::seconds(1));

@@ -57,7 +57,7 @@ class MessageThread {
   void end_launch();
   /// Tells all ranks why the run fails and which of them is to blame, and waits until that has left, for a
   /// second at longest.
-  void say_farewell(RunFailure failure, int rank, const std::string& why);
+  void say_farewell(const JobWatch::Failure& failure);
   /// Leaves the job together with all other processes. False when that took longer than `patience`.
   bool finish(std::chrono::milliseconds patience);
   /// Why the thread has ended early; empty while it runs.

@@ -5,4 +5,14 @@ namespace tessera::dist {
 /// Whether this build can run ranks as processes (mpirun): it was configured where MPI was found.
 bool mpi_is_built();
 
+/// How processes of one machine move their bytes.
+enum class Transport {
+  automatic,  ///< through shared memory where the machine gives it, else by messages
+  shared,     ///< through shared memory, or not at all
+  messages
+};
+/// What the environment variable TESSERA_TRANSPORT says ("shared", "messages"), for tests. Throws ConfigError
+/// for anything else.
+Transport asked_transport();
+
 }  // namespace tessera::dist

@@ -76,24 +76,6 @@ class ThreadShare {
   int before_;
 };
 
-/// Tells the others why this rank ends.
-void say_farewell(MessageRank& self) {
-  const std::string failed = text("rank ", self.rank(), " failed: ");
-  try {
-    throw;
-  } catch (const PeerFailedError& error) {
-    self.fail(RunFailure::exception, error.rank, error.what());
-  } catch (const RankLostError& error) {
-    self.fail(RunFailure::lost, error.rank, error.what());
-  } catch (const MismatchError& error) {
-    self.fail(RunFailure::mismatched, self.rank(), error.what());
-  } catch (const std::exception& error) {
-    self.fail(RunFailure::exception, self.rank(), failed + error.what());
-  } catch (...) {
-    self.fail(RunFailure::exception, self.rank(), failed + "an exception that is no std::exception");
-  }
-}
-
 }  // namespace
 
 int run_process_rank(const std::function<int(World&)>& body, const LaunchOptions& options,
@@ -103,20 +85,19 @@ int run_process_rank(const std::function<int(World&)>& body, const LaunchOptions
   membership.note_end(false);
   const AccountScope account(make_intrusive<MemoryAccount>());
   const ProfilerRankScope row(job.rank);
-  const auto self = std::make_shared<MessageRank>(membership.thread(), membership.next_launch(),
-                                                  Deadlines{options.silence, options.timeout});
-  const std::vector<int> local = self->local_ranks();
-  const ThreadShare threads(options.threads, static_cast<int>(local.size()));
-  const auto index = std::find(local.begin(), local.end(), job.rank) - local.begin();
-  World world(make_message_world(self), host_name(), static_cast<int>(index), static_cast<int>(local.size()),
-              options.device);
+  const auto self =
+      std::make_shared<MessageRank>(membership.thread(), membership.next_launch(),
+                                    Deadlines{options.silence, options.timeout}, asked_transport());
+  const int local_size = static_cast<int>(self->local_ranks().size());
+  const ThreadShare threads(options.threads, local_size);
+  World world(make_process_world(self), host_name(), self->local_index(), local_size, options.device);
   try {
     const int result = body(world);
     world.communicator().barrier().wait();
     membership.note_end(true);
     return result;
   } catch (...) {
-    say_farewell(*self);
+    self->fail(std::current_exception());
     throw;
   }
 }
