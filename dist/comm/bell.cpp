@@ -41,16 +41,20 @@ void Bell::ring() {
 }
 
 bool Bell::spin(uint32_t seen, std::chrono::microseconds most) const {
-  if (rings() != seen) return true;
-  if (rung_on_.load(std::memory_order_relaxed) == sched_getcpu()) return false;
   const auto deadline = std::chrono::steady_clock::now() + most;
   do {
+    if (rung_on_.load(std::memory_order_relaxed) == sched_getcpu()) {
+      // Asleep, the two would go on taking turns on one processor: only threads that want to run are moved.
+      if (rings() != seen) return true;
+      sched_yield();
+      continue;
+    }
     for (int look = 0; look < looks; ++look) {
       if (rings() != seen) return true;
       pause_briefly();
     }
   } while (std::chrono::steady_clock::now() < deadline);
-  return false;
+  return rings() != seen;
 }
 
 void Bell::sleep(uint32_t seen, std::chrono::milliseconds most) {

@@ -14,8 +14,8 @@ class alignas(64) Bell {
   /// The number of rings so far. Read it, look at what is waited for, and then listen for the next.
   uint32_t rings() const { return rings_.load(std::memory_order_acquire); }
   void ring();
-  /// Looks for another number than `seen`, for `most` at longest, without sleeping; whether it came. Gives up
-  /// at once where the last ring came from this very processor: the other rank needs it then.
+  /// Looks for another number than `seen`, for `most` at longest, without sleeping; whether it came. Where
+  /// the last ring came from this very processor, others run there between two looks.
   bool spin(uint32_t seen, std::chrono::microseconds most) const;
   /// Sleeps until there is another number than `seen`, for `most` at longest.
   void sleep(uint32_t seen, std::chrono::milliseconds most);

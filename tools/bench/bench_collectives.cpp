@@ -1,7 +1,9 @@
 // Collectives between ranks that are threads of this process, held against the memory they work in: bytes per
 // second of the whole, as the ledger counts it, and microseconds of the smallest calls.
 //
-//   build/release/bin/bench/bench_collectives [--ranks 2] [--seconds 0.3]
+//   build/release/bin/bench/bench_collectives [--ranks 2] [--bind] [--seconds 0.2]
+#include <sched.h>
+
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -22,6 +24,14 @@ using namespace tessera::dist;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// As launchers bind their processes.
+void bind_to_core(int core) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(core, &cores);
+  sched_setaffinity(0, sizeof cores, &cores);
 }
 
 struct Measured {
@@ -83,6 +93,8 @@ int main(int argc, char** argv) {
   CLI::App app("Measures collectives between ranks of one machine.");
   int ranks = 2;
   double seconds = 0.2;
+  bool bind = false;
+  app.add_flag("--bind", bind, "bind each rank to a core, as launchers do with processes");
   app.add_option("--ranks", ranks, "threads that are ranks")->capture_default_str();
   app.add_option("--seconds", seconds, "spent on each figure")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
@@ -94,6 +106,7 @@ int main(int argc, char** argv) {
   for (int r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
       set_num_threads(1);
+      if (bind) bind_to_core(r % static_cast<int>(std::thread::hardware_concurrency()));
       const std::shared_ptr<Communicator> communicator = world.take(r);
       report(*communicator, seconds);
     });
