@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# usage: hosts.sh CONFORMANCE FAULTS
+# usage: hosts.sh CONFORMANCE FAULTS [GPTLITE]
 # Two hosts on one machine: network namespaces on a bridge, each with an address, a host name and a /dev/shm of its own.
-# Four ranks, two on each, run CONFORMANCE over TCP; then FAULTS, and the link between the hosts is cut while they are in
-# their collectives: every rank has to leave by itself. The hosts are made and removed here. Exits with 77, saying why,
-# where that is not possible.
+# Four ranks, two on each, run CONFORMANCE over TCP and train with GPTLITE, with the losses of four threads; then FAULTS,
+# and the link between the hosts is cut while they are in their collectives: every rank has to leave by itself. The hosts
+# are made and removed here. Exits with 77, saying why, where that is not possible.
 set -euo pipefail
 
-conformance=$1 faults=$2
+conformance=$1 faults=$2 gptlite=${3:-}
 skip() {
   echo "skipped: $*"
   exit 77
@@ -70,7 +70,7 @@ END
 chmod +x "$scratch/agent"
 "$scratch/agent" a true 2>/dev/null || skip "no host name or /dev/shm of its own can be given to a process here"
 
-on_both_hosts=(timeout -k 2 120 mpirun --allow-run-as-root --bind-to none -n 4 -host "a:2,b:2"
+on_both_hosts=(timeout -k 2 240 mpirun --allow-run-as-root --bind-to none -n 4 -host "a:2,b:2"
   --mca plm_rsh_agent "$scratch/agent" --mca btl_tcp_if_include "$network.0/24"
   --mca oob_tcp_if_include "$network.0/24")
 
@@ -82,6 +82,28 @@ echo "== four ranks on two hosts"
   exit 1
 }
 "${on_both_hosts[@]}" "$conformance"
+
+# losses_of NAME COMMAND...: of a short training, step by step
+losses_of() {
+  local name=$1
+  shift
+  "$@" --preset nano-cpu --n-layer 2 --dataset builtin --steps 10 --eval-interval 0 --quiet \
+    --metrics "$scratch/$name.jsonl" --out "$scratch/$name" >&2
+  grep -o '"loss":[0-9.]*' "$scratch/$name.jsonl"
+}
+if [[ -n $gptlite ]]; then
+  for strategy in full_shard "hybrid_shard --shard-group-size 2"; do
+    echo "== $strategy on two hosts, and as threads"
+    read -ra options <<<"--strategy $strategy"
+    losses_of "hosts-${options[1]}" "${on_both_hosts[@]}" "$gptlite" train "${options[@]}" >"$scratch/on_hosts"
+    losses_of "threads-${options[1]}" "$gptlite" train --virtual-ranks 4 "${options[@]}" >"$scratch/on_threads"
+    diff "$scratch/on_hosts" "$scratch/on_threads" || {
+      echo "the losses differ"
+      exit 1
+    }
+    tail -n 1 "$scratch/on_hosts"
+  done
+fi
 
 echo "== the link is cut"
 # Ranks behind the cut can tell mpirun nothing: each writes what it says, and its status, into a file of its own.
