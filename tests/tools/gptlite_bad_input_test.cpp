@@ -120,6 +120,7 @@ TEST_CASE("gptlite train: ranks that do not suit the batch, the groups or the st
                       {"--bucket-bytes 0: expected 1 or more"});
   check_train_refused(2, {"--virtual-ranks", "2", "--timeout", "0"}, {"--timeout 0: expected seconds"});
   check_train_refused(2, {"--virtual-ranks", "2", "--timeout", "nan"}, {"--timeout nan: expected seconds"});
+  check_train_refused(2, {"--async-save"}, {"--async-save", "one rank and no `--strategy`"});
   check_train_refused(2, {"--auto-wrap", "none"}, {"--auto-wrap", "one rank and no `--strategy`"});
   check_train_refused(2, {"--virtual-ranks", "2", "--parity-export", "export"},
                       {"--parity-export", "one rank"});

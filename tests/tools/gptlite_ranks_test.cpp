@@ -226,6 +226,17 @@ TEST_CASE("gptlite on ranks: a world has the same bits twice, and when it goes o
   CHECK(resumed == Losses(first.begin() + 6, first.end()));
 }
 
+TEST_CASE("gptlite on ranks: checkpoints written behind the next steps are those that are waited for") {
+  const TemporaryFolder folder;
+  const Flags two = {"--virtual-ranks", "2", "--checkpoint-interval", "3", "--keep", "9"};
+  train(folder, "waited", two, "12");
+  train(folder, "behind", joined(two, {"--async-save"}), "12");
+  const auto waited = snapshot(folder / "waited");
+  CHECK(waited.size() == 4 * 5 + 1);  // four checkpoints of two files a rank and meta.json, and `latest`
+  for (const auto& [path, bytes] : waited)
+    CHECK(file_bytes(folder / "behind" + path.substr((folder / "waited").size())) == bytes);
+}
+
 TEST_CASE("gptlite on ranks: an error on one rank, or on all, is told once with its own status") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "one.rank1.jsonl");  // which rank 1 cannot write to

@@ -44,11 +44,13 @@ struct World {
   Flags flags;
 };
 World world(int turn) {
-  const World worlds[] = {
-      {2, {"--strategy", "full_shard"}}, {4, {"--strategy", "hybrid_shard", "--shard-group-size", "2"}},
-      {1, {"--strategy", "full_shard"}}, {3, {"--strategy", "shard_optim"}},
-      {2, {"--strategy", "no_shard"}},   {4, {"--strategy", "shard_grad_op"}},
-      {3, {"--strategy", "full_shard"}}};
+  const World worlds[] = {{2, {"--strategy", "full_shard"}},
+                          {4, {"--strategy", "hybrid_shard", "--shard-group-size", "2"}},
+                          {1, {"--strategy", "full_shard"}},
+                          {3, {"--strategy", "shard_optim", "--async-save"}},
+                          {2, {"--strategy", "no_shard"}},
+                          {4, {"--strategy", "shard_grad_op"}},
+                          {3, {"--strategy", "full_shard", "--async-save"}}};
   return worlds[turn % 7];
 }
 

@@ -121,6 +121,8 @@ void add_train_flags(CLI::App& command, TrainFlags& f) {
       ->capture_default_str();
   command.add_option("--keep", f.keep, "newest checkpoints kept, besides the best one")
       ->capture_default_str();
+  command.add_flag("--async-save", f.async_save,
+                   "on ranks: copy what a checkpoint needs, and write it while the next steps are taken");
   command.add_option("--metrics", f.metrics,
                      "append a JSON object per step to this file; 'step' counts finished steps, from 1");
   command.add_option("--profile", f.profile,

@@ -65,6 +65,7 @@ struct TrainFlags {
   std::string resume;  ///< a folder, or "latest"
   int64_t checkpoint_interval = 500;
   int64_t keep = 3;
+  bool async_save = false;
   std::string metrics;
   std::string parity_export;
   std::string profile;        ///< file of the trace; empty: no profile

@@ -104,11 +104,14 @@ dist::TrainingState training_state(const Run& run, const data::Corpus& corpus, i
 }
 
 void save_run(const std::string& out, const dist::TrainingState& state, ParallelModel& model,
-              optim::Optimizer& optimizer, const Ranks& ranks, const dist::SaveOptions& options) {
-  if (model.sharding())
-    dist::save_checkpoint(ranks.world()->communicator(), out, state, parts(model, optimizer), options);
-  else
+              optim::Optimizer& optimizer, const Ranks& ranks, const dist::SaveOptions& options,
+              dist::BackgroundSave* behind) {
+  if (!model.sharding())
     dist::save_checkpoint(out, state, whole_tensors(model.gpt(), optimizer), options);
+  else if (behind)
+    behind->start(out, state, parts(model, optimizer), options);
+  else
+    dist::save_checkpoint(ranks.world()->communicator(), out, state, parts(model, optimizer), options);
 }
 
 }  // namespace tessera::gptlite

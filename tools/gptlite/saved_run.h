@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "dist/state/background_save.h"
 #include "dist/state/checkpoint_reader.h"
 #include "dist/state/checkpoint_writer.h"
 #include "optim/optimizer.h"
@@ -46,8 +47,10 @@ dist::TrainingState training_state(const Run& run, const data::Corpus& corpus, i
                                    std::optional<double> validation_loss);
 
 /// Saves a model and its optimizer as the checkpoint of `state.step` in the run's folder; ranks call it
-/// together, and each writes its parts. Throws CheckpointError, leaving what was there untouched.
+/// together, and each writes its parts: at once, or `behind` the next steps where that is given. Throws
+/// CheckpointError, leaving what was there untouched; also for the save behind that came before.
 void save_run(const std::string& out, const dist::TrainingState& state, ParallelModel& model,
-              optim::Optimizer& optimizer, const Ranks& ranks, const dist::SaveOptions& options);
+              optim::Optimizer& optimizer, const Ranks& ranks, const dist::SaveOptions& options,
+              dist::BackgroundSave* behind = nullptr);
 
 }  // namespace tessera::gptlite

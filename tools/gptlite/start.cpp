@@ -54,6 +54,8 @@ void check_flags(const TrainFlags& flags) {
   require<ConfigError>(
       flags.parity_export.empty() || !parallel.is_sharded,
       "--parity-export is for a run of one rank without `--strategy`, which holds all weights");
+  require<ConfigError>(!flags.async_save || parallel.is_sharded,
+                       "--async-save is for runs on ranks, and this one has one rank and no `--strategy`");
   if (flags.resume.empty()) resolve_run(flags, some_vocabulary);
 }
 

@@ -38,6 +38,8 @@ Training::Training(const TrainFlags& flags, const Start& start, Ranks ranks, Ran
     saved_ = done_;
   }
   schedule_.set_position(done_);
+  if (flags_.async_save)
+    behind_ = std::make_unique<dist::BackgroundSave>(ranks_.world()->shared_communicator());
 }
 
 void Training::announce() {
@@ -133,7 +135,7 @@ void Training::save_if_due() {
 void Training::save() {
   if (saved_ == done_) return;
   save_run(start_.out, training_state(start_.run, start_.corpus, done_, last_.validation_loss), model_,
-           *adam_, ranks_, {.keep = flags_.keep});
+           *adam_, ranks_, {.keep = flags_.keep}, behind_.get());
   saved_ = done_;
 }
 
@@ -182,6 +184,7 @@ int Training::run() {
     save_if_due();
   }
   save();
+  if (behind_) behind_->wait();
   return finish();
 }
 

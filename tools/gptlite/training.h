@@ -60,10 +60,11 @@ class Training {
   Progress progress_;
   Speed speed_;
 
-  int64_t done_;                        // steps
-  int64_t saved_ = -1;                  // the step of the newest checkpoint
-  int signal_ = 0;                      // that all ranks stop for
-  dist::TrafficCount sent_;             // until the newest step
+  std::unique_ptr<dist::BackgroundSave> behind_;  // null: saves are waited for
+  int64_t done_;                                  // steps
+  int64_t saved_ = -1;                            // the step of the newest checkpoint
+  int signal_ = 0;                                // that all ranks stop for
+  dist::TrafficCount sent_;                       // until the newest step
   StepMetrics last_;                    // the newest step; its validation loss is there when it was evaluated
   std::optional<double> best_;          // the lowest validation loss so far
   std::optional<double> newest_;        // the newest one
