@@ -47,7 +47,6 @@ struct TensorGroup {
 struct Replicas {
   int count = 1;  ///< 0 where another rank sees to it that they are saved
   int index = 0;  ///< this rank among them
-  friend auto operator<=>(const Replicas&, const Replicas&) = default;
 };
 
 /// A piece of a tensor that this rank holds.

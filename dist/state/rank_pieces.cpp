@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "tensor/error.h"
 
@@ -81,8 +82,10 @@ PieceGroup optimizer_pieces(const ParameterList& parameters, const optim::Optimi
 }
 
 std::vector<TensorPiece> pieces_to_write(const PieceGroup& group) {
-  std::map<Replicas, int64_t> totals, positions;
-  for (const TensorPiece& piece : group.pieces) totals[piece.replicas] += piece.tensor.nbytes();
+  using Key = std::pair<int, int>;  // pieces with the same replicas: their count and this rank's index
+  std::map<Key, int64_t> totals, positions;
+  for (const TensorPiece& piece : group.pieces)
+    totals[{piece.replicas.count, piece.replicas.index}] += piece.tensor.nbytes();
   std::vector<TensorPiece> mine;
   for (const TensorPiece& piece : group.pieces) {
     const Replicas& replicas = piece.replicas;
@@ -94,10 +97,12 @@ std::vector<TensorPiece> pieces_to_write(const PieceGroup& group) {
       continue;
     }
     // An element belongs to the stretch that its first byte is in.
-    int64_t& position = positions[replicas];
+    const Key key{replicas.count, replicas.index};
+    const int64_t total = totals[key];
+    int64_t& position = positions[key];
     const auto boundary = [&](int64_t stretch) {
-      const int64_t bytes = totals[replicas] / replicas.count * stretch +
-                            totals[replicas] % replicas.count * stretch / replicas.count - position;
+      const int64_t bytes =
+          total / replicas.count * stretch + total % replicas.count * stretch / replicas.count - position;
       return std::clamp<int64_t>((bytes + size - 1) / size, 0, n);
     };
     const int64_t begin = boundary(replicas.index), end = boundary(replicas.index + 1);

@@ -9,7 +9,8 @@
 /// What a rank holds of a model and its optimizer, in the terms of a checkpoint.
 namespace tessera::dist {
 
-/// Where a rank's parts of a sharded model stand among all ranks.
+/// Where a rank's parts of a sharded model stand among all ranks. Ranks that hold the same parameters must
+/// hold the same numbers of them.
 struct Holding {
   Replicas shards;  ///< ranks that hold the same parts: one in flat sharding, as many as replicas in hybrid
   Replicas wholes;  ///< ranks that hold what is whole: the world
