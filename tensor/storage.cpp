@@ -7,22 +7,18 @@
 
 namespace tessera {
 
-intrusive_ptr<Storage> Storage::allocate(int64_t nbytes, Device device) {
+intrusive_ptr<Storage> Storage::allocate(int64_t nbytes, Device device, Born born) {
   require<NotBuiltError>(!device.is_cuda() || cuda_is_built(), "storage on ", device,
                          ": this build has no CUDA backend");
   intrusive_ptr<Storage> storage(new Storage(nbytes, device));
-  storage->category_ = current_category();
-  storage->account_ = device.is_meta() ? current_meta_account() : current_account();
-  storage->take_bytes();
+  storage->enter(device.is_meta() ? current_meta_account() : current_account(), born);
   return storage;
 }
 
-intrusive_ptr<Storage> Storage::allocate(int64_t nbytes, std::shared_ptr<MemorySource> source) {
+intrusive_ptr<Storage> Storage::allocate(int64_t nbytes, std::shared_ptr<MemorySource> source, Born born) {
   intrusive_ptr<Storage> storage(new Storage(nbytes, cpu()));
-  storage->category_ = current_category();
-  storage->account_ = current_account();
   storage->source_ = std::move(source);
-  storage->take_bytes();
+  storage->enter(current_account(), born);
   return storage;
 }
 
@@ -37,6 +33,13 @@ intrusive_ptr<Storage> Storage::wrap(void* data, int64_t nbytes, Device device,
 Storage::~Storage() {
   if (on_last_use_) on_last_use_();
   if (!released_) give_bytes();
+}
+
+void Storage::enter(intrusive_ptr<MemoryAccount> account, Born born) {
+  category_ = current_category();
+  account_ = std::move(account);
+  released_ = true;
+  if (born == Born::filled) take_bytes();
 }
 
 void Storage::take_bytes() {

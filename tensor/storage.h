@@ -27,11 +27,15 @@ class MemorySource {
 /// It remembers the account and the category into which its bytes were entered.
 class Storage : public RefCounted<Storage> {
  public:
+  /// Whether a new storage has its bytes, or gets them at its first refill.
+  enum class Born : uint8_t { filled, released };
+
   /// Allocates `nbytes` (uninitialised; none on meta). Throws OutOfMemoryError, or NotBuiltError for an
   /// unbuilt device.
-  static intrusive_ptr<Storage> allocate(int64_t nbytes, Device device);
+  static intrusive_ptr<Storage> allocate(int64_t nbytes, Device device, Born born = Born::filled);
   /// The same on the CPU, now and at every refill from `source`.
-  static intrusive_ptr<Storage> allocate(int64_t nbytes, std::shared_ptr<MemorySource> source);
+  static intrusive_ptr<Storage> allocate(int64_t nbytes, std::shared_ptr<MemorySource> source,
+                                         Born born = Born::filled);
   /// Wraps memory that somebody else owns (a mapped file, a communicator's buffer); `on_last_use` is called
   /// when the storage goes. Entered in no account.
   static intrusive_ptr<Storage> wrap(void* data, int64_t nbytes, Device device,
@@ -65,6 +69,7 @@ class Storage : public RefCounted<Storage> {
   friend class RefCounted<Storage>;
   Storage(int64_t nbytes, Device device) : device_(device), nbytes_(nbytes) {}
   ~Storage();
+  void enter(intrusive_ptr<MemoryAccount> account, Born born);
   void take_bytes();
   void give_bytes() noexcept;
   [[noreturn]] void throw_released() const;

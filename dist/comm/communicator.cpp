@@ -184,6 +184,11 @@ Work Communicator::barrier() {
   return begin(std::move(call), {}, 0);
 }
 
+Tensor Communicator::empty(const Shape& shape, DType dtype, Storage::Born born) {
+  return Tensor::over(make_storage(shape.numel() * size_of(dtype), born), dtype, shape,
+                      contiguous_strides(shape));
+}
+
 void Communicator::gather_words(std::span<const int64_t> mine, std::span<int64_t> all) {
   Call call;
   call.input = Tensor::from(mine, {std::ssize(mine)});

@@ -26,10 +26,10 @@ struct CheckedCall {
 /// A group of ranks that call collectives together, as one of them sees it. Every rank of the group makes the
 /// same calls in the same order; each carries a header that is compared before data moves, so that a rank
 /// that takes another branch gets an error naming both sides. Calls return at once: `Work::wait` is where
-/// results are promised. Tensors are contiguous and on the group's device; they must keep their bytes until the call is
-/// waited for. Writing into them counts no change of their version: whether there is one is the caller's to
-/// say. A communicator belongs to one rank; its members, the destructor too, are called by that rank's thread
-/// alone.
+/// results are promised. Tensors are contiguous and on the group's device; they must keep their bytes until
+/// the call is waited for. Writing into them counts no change of their version: whether there is one is the
+/// caller's to say. A communicator belongs to one rank; its members, the destructor too, are called by that
+/// rank's thread alone.
 ///
 /// The transport below moves bytes; sums are ours, in rank order, so that results depend on no timing and on
 /// no library. Throws ShapeError, DTypeError or DeviceError, before anything is sent, for tensors that do not
@@ -78,8 +78,9 @@ class Communicator {
   std::shared_ptr<Communicator> split(int color, int key, const std::string& name);
 
   /// Uninitialised numbers from memory that the transport reaches without a copy (where it has such), in the
-  /// current category of this thread's account. Its storage can be released and refilled.
-  virtual Tensor empty(const Shape& shape, DType dtype) = 0;
+  /// current category of this thread's account. Its storage can be released and refilled; `born` released it
+  /// takes no bytes before its first refill.
+  Tensor empty(const Shape& shape, DType dtype, Storage::Born born = Storage::Born::filled);
 
   /// Makes what progress is possible on all calls of this rank, in every group, without waiting. Cheap enough
   /// for every hook.
@@ -96,6 +97,10 @@ class Communicator {
 
   /// Starts it. Calls of one group come in order of their sequence numbers.
   virtual std::shared_ptr<PendingCall> start(Call call) = 0;
+  /// What `empty` lays its numbers in.
+  virtual intrusive_ptr<Storage> make_storage(int64_t bytes, Storage::Born born) {
+    return Storage::allocate(bytes, device(), born);
+  }
   /// What a new group of these ranks of this one needs to come together: called on the first of them, told
   /// to all.
   virtual int64_t open_group(std::span<const int> ranks) = 0;

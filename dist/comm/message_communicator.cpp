@@ -26,10 +26,6 @@ MessageCommunicator::MessageCommunicator(std::shared_ptr<MessageRank> self, std:
              .rank = rank,
              .members = std::move(members)} {}
 
-Tensor MessageCommunicator::empty(const Shape& shape, DType dtype) {
-  return Tensor::empty(shape, dtype);
-}
-
 void MessageCommunicator::poll() {
   self_->progress().poll();
 }

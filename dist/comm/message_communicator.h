@@ -15,7 +15,6 @@ class MessageCommunicator final : public Communicator {
   MessageCommunicator(std::shared_ptr<MessageRank> self, std::string name, std::vector<int> members, int rank,
                       uint64_t group, std::shared_ptr<Ledger> ledger);
 
-  Tensor empty(const Shape& shape, DType dtype) override;
   void poll() override;
 
  protected:

@@ -157,7 +157,6 @@ class NcclCommunicator final : public Communicator {
   }
 
   Device device() const override { return device_; }
-  Tensor empty(const Shape& shape, DType dtype) override { return Tensor::empty(shape, dtype, device_); }
   void poll() override { host_->poll(); }
 
  protected:

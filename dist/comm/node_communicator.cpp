@@ -35,11 +35,9 @@ NodeCommunicator::NodeCommunicator(std::shared_ptr<NodeRank> self, std::string n
       group_(std::make_shared<NodeGroup>(*self, std::move(name), std::move(members), rank,
                                          control_of(self->shared(), token))) {}
 
-Tensor NodeCommunicator::empty(const Shape& shape, DType dtype) {
+intrusive_ptr<Storage> NodeCommunicator::make_storage(int64_t bytes, Storage::Born born) {
   const std::shared_ptr<MemorySource> source = self_->shared().memory_source();
-  if (!source) return Tensor::empty(shape, dtype);
-  return Tensor::over(Storage::allocate(shape.numel() * size_of(dtype), source), dtype, shape,
-                      contiguous_strides(shape));
+  return source ? Storage::allocate(bytes, source, born) : Storage::allocate(bytes, cpu(), born);
 }
 
 void NodeCommunicator::poll() {

@@ -16,11 +16,11 @@ class NodeCommunicator final : public Communicator {
   NodeCommunicator(std::shared_ptr<NodeRank> self, std::string name, std::vector<int> members, int rank,
                    int64_t token, std::shared_ptr<Ledger> ledger);
 
-  Tensor empty(const Shape& shape, DType dtype) override;
   void poll() override;
 
  protected:
   std::shared_ptr<PendingCall> start(Call call) override;
+  intrusive_ptr<Storage> make_storage(int64_t bytes, Storage::Born born) override;
   int64_t open_group(std::span<const int> ranks) override;
   std::shared_ptr<Communicator> join_group(const std::string& name, std::span<const int> ranks, int index,
                                            int64_t token) override;

@@ -63,6 +63,10 @@ void Buckets::start_complete() {
   }
 }
 
+void Buckets::abandon() {
+  for (Bucket& bucket : buckets_) bucket.work.wait();
+}
+
 void Buckets::finish() {
   start_complete();
   for (Bucket& bucket : buckets_) bucket.work.wait();

@@ -27,6 +27,8 @@ class Buckets {
   void finish_leaf(const VariableImpl* leaf);
   /// Averages what is left and waits for all.
   void finish();
+  /// Returns when nothing is in flight: after a backward that an exception ended.
+  void abandon();
 
   size_t size() const { return buckets_.size(); }
 

@@ -194,6 +194,7 @@ void Sharding::Engine::backward_started(std::span<const Variable> leaves) {
   if (summoned_ || !materialized_) return;
   const bool outermost = !backward_is_nested();
   if (outermost) {
+    if (std::exchange(backward_is_open_, true)) abandon_backward();
     std::fill(pending_.begin(), pending_.end(), 0);
     std::fill(finished_.begin(), finished_.end(), false);
     position_ = left_.size();
@@ -291,11 +292,19 @@ void Sharding::Engine::reduce_rest() {
   finish_reductions();
 }
 
+/// What a backward that did not end has left: no optimizer must get it.
+void Sharding::Engine::abandon_backward() {
+  if (buckets_) buckets_->abandon();
+  for (const auto& unit : units_) unit->abandon();
+  reducing_.clear();
+}
+
 void Sharding::Engine::backward_ended() {
   if (reduces_now()) reduce_rest();
   if (!keeps_gathered())
     for (const auto& unit : units_) unit->reshard();
   settle();
+  backward_is_open_ = false;
 }
 
 void Sharding::Engine::settle() {

@@ -77,6 +77,7 @@ class Sharding::Engine {
   void make_buckets();
   void reduce_rest();
   void backward_ended();
+  void abandon_backward();
   void gather(Unit& unit);
 
   nn::Module& root_;
@@ -102,6 +103,7 @@ class Sharding::Engine {
   Tensor reached_;  // i32, per unit: by how many ranks
   Work agreement_;
   bool agreed_ = false;
+  bool backward_is_open_ = false;  // begun and not ended: when the next one begins, an exception ended it
 };
 
 }  // namespace tessera::dist

@@ -48,12 +48,10 @@ void FlatParameter::make_numbers(Device device) {
   {
     const CategoryScope category(traits.shards_parameters ? MemoryCategory::communication
                                                           : MemoryCategory::parameter);
-    whole_ = group.empty({layout_.numel()}, compute_);
+    whole_ = group.empty({layout_.numel()}, compute_,
+                         traits.shards_parameters ? Storage::Born::released : Storage::Born::filled);
     whole_.storage()->set_label(text("the parameters of unit '", unit_, "'"));
-    if (traits.shards_parameters)
-      whole_.storage()->release();
-    else
-      whole_.zero();
+    if (!traits.shards_parameters) whole_.zero();
     gathered_ = !traits.shards_parameters;
   }
   if (!traits.shards_parameters && !is_mixed()) {
@@ -113,9 +111,8 @@ void FlatParameter::make_views() {
   const bool whole = !options_.traits.shards_optimizer;
   if (trainable_ && !gradient_.defined()) {
     const CategoryScope category(MemoryCategory::gradient);
-    gradient_ = options_.shard_group->empty({layout_.numel()}, gradient_dtype_);
+    gradient_ = options_.shard_group->empty({layout_.numel()}, gradient_dtype_, Storage::Born::released);
     gradient_.storage()->set_label(text("the gradients of unit '", unit_, "'"));
-    gradient_.storage()->release();
   }
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Variable& variable = parameters_[i].variable;
@@ -311,6 +308,14 @@ void FlatParameter::finish_reduce() {
   if (options_.traits.shards_gradients) gradient_.storage()->release();
   reducing_ = prepared_ = false;
   publish();
+}
+
+void FlatParameter::abandon() {
+  if (!trainable_) return;
+  reduce_.wait();
+  sent_ = received_ = Tensor();
+  if (options_.traits.shards_gradients) gradient_.storage()->release();
+  reducing_ = prepared_ = unreduced_ = false;
 }
 
 /// The optimizer's gradient becomes, or grows by, what came.

@@ -80,8 +80,11 @@ class FlatParameter {
   /// Readies the memory in which backward adds. Does nothing when gradients of an earlier backward wait there
   /// to be reduced.
   void prepare_gradient();
-  /// Forgets gradients that a backward left half-computed when an exception ended it.
+  /// Gradients that nobody marked as unreduced are none: the memory is readied again when asked for.
   void forget_unfinished() { prepared_ = unreduced_; }
+  /// After a backward that an exception ended: waits for what is in flight, and drops all gradients that the
+  /// optimizer has not got yet, those of earlier micro-batches too.
+  void abandon();
   /// Gradients were added that no other rank has seen.
   void mark_unreduced() { unreduced_ = true; }
   bool has_unreduced() const { return unreduced_; }

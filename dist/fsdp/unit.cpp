@@ -72,6 +72,11 @@ void Unit::finish_reduce() {
   for (const auto& flat : flats_) flat->finish_reduce();
 }
 
+void Unit::abandon() {
+  for (const auto& flat : flats_) flat->abandon();
+  reducing_ = false;
+}
+
 void Unit::forget_unfinished() {
   for (const auto& flat : flats_) flat->forget_unfinished();
 }

@@ -46,8 +46,10 @@ class Unit {
   bool is_gathered() const;
   /// Readies the memory in which backward adds.
   void prepare_gradients();
-  /// Forgets gradients that a backward left half-computed when an exception ended it.
+  /// Gradients that nobody marked as unreduced are none.
   void forget_unfinished();
+  /// After a backward that an exception ended: drops all gradients that the optimizer has not got yet.
+  void abandon();
   /// Gradients were added that no other rank has seen.
   void mark_unreduced();
   bool has_unreduced() const;

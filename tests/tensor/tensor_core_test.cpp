@@ -81,6 +81,18 @@ TEST_CASE("storage: released bytes are an error that names them, refilled ones a
   CHECK(view.data<float>()[1] == 13.0f);
 }
 
+TEST_CASE("storage: born released it takes no bytes before it is filled") {
+  const auto account = make_intrusive<MemoryAccount>();
+  AccountScope scope(account);
+  const auto storage = Storage::allocate(64, cpu(), Storage::Born::released);
+  CHECK(storage->is_released());
+  CHECK(account->total().peak == 0);
+  CHECK_THROWS_AS(storage->data(), StorageError);
+  storage->refill();
+  CHECK(storage->data() != nullptr);
+  CHECK(account->total().current == 64);
+}
+
 TEST_CASE("memory account: counts by category, keeps the peak, honours the limit, follows a retag") {
   const auto account = make_intrusive<MemoryAccount>();
   AccountScope scope(account);

@@ -1,5 +1,5 @@
 // What each rank holds, from its memory account, against the formulas: between steps, and at the peaks of
-// forward, backward and the optimizer's step.
+// initialisation, forward, backward and the optimizer's step.
 
 #include <cmath>
 
@@ -127,6 +127,18 @@ TEST_CASE("memory: hybrid strategies hold what their shard group's size says") {
     }
     return problems;
   });
+}
+
+TEST_CASE("memory: a rank fills its shards, and holds nothing else while it does") {
+  for (const int ranks : {2, 3, 4, 8})
+    test::require_none(ranks, [](dist::World& world) {
+      std::vector<std::string> problems;
+      current_account()->reset_peaks();
+      const Rank rank(world, {});
+      const double shards = 4.0 * static_cast<double>(P + padding(world.size())) / world.size();
+      expect(problems, "the peak of initialisation", current_account()->total().peak, shards, 0.01 * shards);
+      return problems;
+    });
 }
 
 TEST_CASE("memory: forward gathers the root and one unit, two with prefetch") {
