@@ -1,5 +1,6 @@
 #include "dist/comm/message_rank.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,20 @@ namespace {
 struct PlaceRecord {
   char host[248] = "";
   int64_t pid = 0;
+  cpu_set_t cores;  ///< that it may run on
+
+  PlaceRecord() {
+    ::gethostname(host, sizeof host - 1);
+    pid = ::getpid();
+    CPU_ZERO(&cores);
+    // Where there are more of them than the set holds, it stays empty.
+    ::sched_getaffinity(0, sizeof cores, &cores);
+  }
+  bool shares_cores_with(const PlaceRecord& other) const {
+    cpu_set_t both;
+    CPU_AND(&both, &cores, &other.cores);
+    return CPU_COUNT(&both) > 0 || CPU_COUNT(&cores) == 0;
+  }
 };
 
 /// What ended the rank `own`; of no rank (-1) where the one to blame tells all by itself.
@@ -54,8 +69,7 @@ MessageRank::MessageRank(MessageThread& thread, uint64_t launch, const Deadlines
     throw;
   }
   // Where ranks look for news themselves, and where the message thread needs the processor for that.
-  const auto spin =
-      shared_ ? node::spin_among(static_cast<int>(local_ranks_.size())) : std::chrono::microseconds(0);
+  const auto spin = shared_ ? node::spin_among(ranks_on_cores_) : std::chrono::microseconds(0);
   progress_ = std::make_unique<RankProgress>(
       *bell_, block_->operations,
       RankProgress::Options{.spin = spin, .publish_waiting = [block = block_](int waits_for) {
@@ -98,9 +112,7 @@ void MessageRank::begin() {
 }
 
 std::vector<RankPlace> MessageRank::gather_places() {
-  PlaceRecord own;
-  ::gethostname(own.host, sizeof own.host - 1);
-  own.pid = ::getpid();
+  const PlaceRecord own;
   std::vector<int> everybody(static_cast<size_t>(size()));
   std::iota(everybody.begin(), everybody.end(), 0);
   const std::string all = all_gather(everybody, std::string(reinterpret_cast<const char*>(&own), sizeof own));
@@ -112,6 +124,7 @@ std::vector<RankPlace> MessageRank::gather_places() {
     places.push_back({.host = record.host, .pid = is_here ? static_cast<pid_t>(record.pid) : 0});
     if (r == rank()) local_index_ = static_cast<int>(local_ranks_.size());
     if (is_here) local_ranks_.push_back(r);
+    if (is_here && own.shares_cores_with(record)) ++ranks_on_cores_;
   }
   return places;
 }

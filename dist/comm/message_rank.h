@@ -30,6 +30,8 @@ class MessageRank {
   /// The ranks of this machine, in order, and this one's place among them.
   const std::vector<int>& local_ranks() const { return local_ranks_; }
   int local_index() const { return local_index_; }
+  /// How many of them, with this one, may run on cores that this one may run on.
+  int ranks_on_cores() const { return ranks_on_cores_; }
 
   MessageThread& thread() const { return thread_; }
   RankProgress& progress() { return *progress_; }
@@ -67,7 +69,7 @@ class MessageRank {
   std::string obstacle_;
   std::shared_ptr<JobWatch> watch_;
   std::vector<int> local_ranks_;
-  int local_index_ = 0;
+  int local_index_ = 0, ranks_on_cores_ = 0;
   std::shared_ptr<node::NodeShared> shared_;
   std::unique_ptr<RankProgress> progress_;
   std::unique_ptr<node::NodeRank> node_;

@@ -109,7 +109,9 @@ void MessageThread::run(const std::shared_ptr<State>& state,
     const std::lock_guard lock(state->mutex);
     state->broken = error.what();
   }
-  (void)loop.release();  // its messages may point anywhere now, and MPI may be gone
+  // Its messages may still be written to. What is reachable from here on is no leak.
+  static std::vector<MessageLoop*>& left_behind = *new std::vector<MessageLoop*>;
+  left_behind.push_back(loop.release());
   {
     const std::lock_guard lock(state->mutex);
     state->ended = true;

@@ -59,14 +59,15 @@ void check_transport(const LauncherJob& job) {
                        job.launcher == "srun" ? " inside the allocation, or by `srun --mpi=pmix`" : "");
 }
 
-/// Sets this thread's number of threads while it lives: what the user said, or its share of the cores.
+/// Sets this thread's number of threads while it lives: what the user said, or its share of the cores that it
+/// may run on, which are its own alone where the launcher has pinned it.
 class ThreadShare {
  public:
-  ThreadShare(int asked, int local_ranks) : before_(num_threads()) {
+  ThreadShare(int asked, int ranks) : before_(num_threads()) {
     if (asked > 0)
       set_num_threads(asked);
     else if (!std::getenv("TESSERA_NUM_THREADS"))
-      set_num_threads(std::max(1, available_cores() / local_ranks));
+      set_num_threads(std::max(1, available_cores() / ranks));
   }
   ~ThreadShare() { set_num_threads(before_); }
   ThreadShare(const ThreadShare&) = delete;
@@ -88,12 +89,13 @@ int run_process_rank(const std::function<int(World&)>& body, const LaunchOptions
   const auto self =
       std::make_shared<MessageRank>(membership.thread(), membership.next_launch(),
                                     Deadlines{options.silence, options.timeout}, asked_transport());
-  const int local_size = static_cast<int>(self->local_ranks().size());
-  const ThreadShare threads(options.threads, local_size);
-  World world(make_process_world(self), host_name(), self->local_index(), local_size, options.device);
+  const ThreadShare threads(options.threads, self->ranks_on_cores());
+  std::unique_ptr<World> world;  // goes after the others were told
   try {
-    const int result = body(world);
-    world.communicator().barrier().wait();
+    world = std::make_unique<World>(make_process_world(self), host_name(), self->local_index(),
+                                    static_cast<int>(self->local_ranks().size()), options.device);
+    const int result = body(*world);
+    world->communicator().barrier().wait();
     membership.note_end(true);
     return result;
   } catch (...) {

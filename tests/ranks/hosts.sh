@@ -11,6 +11,7 @@ skip() {
   echo "skipped: $*"
   exit 77
 }
+[[ ${TESSERA_WITH_MPI:-1} == 1 ]] || skip "this build has no MPI"
 [[ $EUID == 0 ]] || skip "network namespaces need root"
 for tool in ip unshare mpirun; do
   command -v $tool >/dev/null || skip "no $tool here"

@@ -10,6 +10,7 @@ skip() {
   echo "skipped: $*"
   exit 77
 }
+[[ ${TESSERA_WITH_MPI:-1} == 1 ]] || skip "this build has no MPI"
 command -v mpirun >/dev/null || skip "no mpirun here (package openmpi-bin)"
 mpirun --version | grep -q "Open MPI" || skip "the mpirun here is not Open MPI's"
 
