@@ -1,7 +1,9 @@
-// Collectives between ranks that are threads of this process, held against the memory they work in: bytes per
-// second of the whole, as the ledger counts it, and microseconds of the smallest calls.
+// Collectives between ranks of one machine, held against the memory they work in: bytes per second of the
+// whole, as the ledger counts it, and microseconds of the smallest calls. Ranks are threads of this process,
+// or the processes that a launcher started:
 //
 //   build/release/bin/bench/bench_collectives [--ranks 2] [--bind] [--seconds 0.2]
+//   mpirun -n 2 build/release/bin/bench/bench_collectives
 #include <sched.h>
 
 #include <CLI/CLI.hpp>
@@ -9,11 +11,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <functional>
-#include <thread>
 
-#include "dist/comm/thread_ranks.h"
+#include "dist/launch/launch.h"
+#include "tensor/cores.h"
 #include "tensor/parallel.h"
 #include "tensor/profile/machine_rates.h"
 
@@ -95,20 +96,20 @@ int main(int argc, char** argv) {
   double seconds = 0.2;
   bool bind = false;
   app.add_flag("--bind", bind, "bind each rank to a core, as launchers do with processes");
-  app.add_option("--ranks", ranks, "threads that are ranks")->capture_default_str();
+  app.add_option("--ranks", ranks, "threads that are ranks; under a launcher, each process is one")
+      ->capture_default_str();
   app.add_option("--seconds", seconds, "spent on each figure")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 
-  std::printf("copying, read and written: %.1f GB/s in cache (4 MB), %.1f GB/s in memory\n\n",
-              measured_copy_rate(4 << 20) * 1e-9, measured_copy_rate() * 1e-9);
-  ThreadRanks world(ranks);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r)
-    threads.emplace_back([&, r] {
-      set_num_threads(1);
-      if (bind) bind_to_core(r % static_cast<int>(std::thread::hardware_concurrency()));
-      const std::shared_ptr<Communicator> communicator = world.take(r);
-      report(*communicator, seconds);
-    });
-  for (std::thread& thread : threads) thread.join();
+  launch(
+      [&](World& world) {
+        set_num_threads(1);
+        if (bind) bind_to_core(world.local_rank() % available_cores());
+        if (world.rank() == 0)
+          std::printf("copying, read and written: %.1f GB/s in cache (4 MB), %.1f GB/s in memory\n\n",
+                      measured_copy_rate(4 << 20) * 1e-9, measured_copy_rate() * 1e-9);
+        world.communicator().barrier().wait();
+        report(world.communicator(), seconds);
+      },
+      {.virtual_ranks = launcher_job().size > 1 ? 1 : ranks});
 }
