@@ -78,10 +78,11 @@ TEST_CASE("rank pieces: steps are those of the rank that holds something of the 
   for (int rank = 0; rank < 3; ++rank) {
     RankState state(cut, rank);
     state.train(0, 2);
+    const std::vector<PieceGroup> groups = state.groups();
     for (const NamedParameter& parameter : state.parameters()) {
       // A rank without a part of a parameter may have been given no gradient, and counted no step.
       if (parameter.variable.numel() == 0 && parameter.full_shape().numel() > 0)
-        for (const TensorPiece& piece : state.groups()[1].pieces)
+        for (const TensorPiece& piece : groups[1].pieces)
           if (piece.name == "step/" + parameter.name) piece.tensor.zero();
     }
     texts.push_back(to_text(write_files(writer.folder(), rank, 3, groups_to_write(state.groups()))));
