@@ -107,16 +107,23 @@ TEST_CASE("gptlite under mpirun: an error on one rank, or on all, is told once w
   CHECK_MESSAGE(lines("all") == 1, file_bytes(folder / "all.log"));
 }
 
-TEST_CASE("gptlite under mpirun: a rank that is killed ends all, and one message names it") {
+TEST_CASE("gptlite under mpirun: a rank that is killed or stopped ends all, and it is named") {
   if (mpirun_or_message().empty()) return;
-  const TemporaryFolder folder;
-  const std::string metrics = folder / "run.jsonl";
-  ChildProcess child(mpirun_or_message(), on_ranks(2, training(folder, "run", {"--steps", "1000000"})),
-                     {.output = folder / "run.log"});
-  while (child.is_running() && losses_of(metrics).size() < 3)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  const std::vector<pid_t> ranks = children_of(child.pid());
-  REQUIRE(ranks.size() == 2);
-  kill(ranks[1], SIGKILL);
-  CHECK(child.wait() != 0);
+  for (const int signal : {SIGKILL, SIGSTOP}) {
+    const TemporaryFolder folder;
+    const std::string metrics = folder / "run.jsonl", log = folder / "run.log";
+    ChildProcess child(mpirun_or_message(),
+                       on_ranks(3, training(folder, "run", {"--steps", "1000000", "--timeout", "3"})),
+                       {.output = log});
+    while (child.is_running() && losses_of(metrics).size() < 3)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const std::vector<pid_t> ranks = children_of(child.pid());
+    REQUIRE(ranks.size() == 3);
+    kill(ranks[1], signal);
+    const int status = child.wait();
+    if (signal == SIGSTOP) CHECK(status == 5);
+    CHECK_MESSAGE(status != 0, file_bytes(log));
+    CHECK_MESSAGE(contains(file_bytes(log), "rank 1 "),
+                  file_bytes(log));  // of a killed one mpirun tells, too
+  }
 }

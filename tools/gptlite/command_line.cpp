@@ -1,9 +1,12 @@
 #include "tools/gptlite/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <ostream>
+#include <thread>
 
 #include "tensor/error.h"
+#include "tools/cli/exit_status.h"
 #include "tools/cli/program.h"
 #include "tools/gptlite/commands.h"
 #include "tools/gptlite/train.h"
@@ -48,7 +51,11 @@ int run_command_line(int argc, const char* const* argv, Console console, std::os
   CLI::App& info_command = *app.add_subcommand("info", "a model's size and cost, without allocating it");
   add_info_flags(info_command, info_flags);
   info_command.callback([&] { run_info(info_flags, console); });
-  return tools::run_program(app, argc, argv, console.out, told);
+  const int status = tools::run_program(app, argc, argv, console.out, told);
+  // What a rank wrote just before it fails, mpirun may drop.
+  if (status != tools::exit_done && !train_flags.parallel.job.launcher.empty())
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  return status;
 }
 
 }  // namespace tessera::gptlite
