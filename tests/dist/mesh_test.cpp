@@ -11,7 +11,7 @@ TEST_CASE("mesh: coordinates and groups, the last dimension fastest") {
   struct Seen {
     int replica, shard;
     std::vector<int> along_shard, along_replica, both;
-    std::string picture;
+    std::string picture, host;
   };
   const auto members = [](const Communicator& group) {
     return std::vector<int>(group.members().begin(), group.members().end());
@@ -23,17 +23,17 @@ TEST_CASE("mesh: coordinates and groups, the last dimension fastest") {
                 members(*mesh.group("shard")),
                 members(*mesh.group("replica")),
                 members(*mesh.group(std::vector<std::string>{"shard", "replica"})),
-                to_string(mesh)};
+                to_string(mesh),
+                world.host()};
   });
   CHECK(seen[4].replica == 1);
   CHECK(seen[4].shard == 1);
   CHECK(seen[4].along_shard == std::vector<int>{3, 4, 5});
   CHECK(seen[4].along_replica == std::vector<int>{1, 4});
   CHECK(seen[4].both == std::vector<int>{0, 1, 2, 3, 4, 5});
+  const std::string where = "    on " + seen[0].host + "\n";
   CHECK(seen[0].picture ==
-        "replica 2 x shard 3\n"
-        "  replica 0  0  1  2    on here\n"
-        "  replica 1  3  4  5    on here\n");
+        "replica 2 x shard 3\n  replica 0  0  1  2" + where + "  replica 1  3  4  5" + where);
 }
 
 TEST_CASE("mesh: sizes that do not make the world are refused, naming both") {

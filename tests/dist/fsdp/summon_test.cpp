@@ -1,0 +1,236 @@
+#include <doctest/doctest.h>
+
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/reduction.h"
+#include "autograd/grad_mode.h"
+#include "dist/fsdp/engine.h"
+#include "dist/fsdp/shard.h"
+#include "nn/containers.h"
+#include "nn/linear.h"
+#include "nn/materialize.h"
+#include "optim/sgd.h"
+#include "tests/dist/fsdp/rank_threads.h"
+
+using namespace tessera;
+using namespace tessera::dist;
+
+namespace {
+
+struct Model : nn::Layer<Model> {
+  nn::ModuleList<nn::Linear>& layers = add<nn::ModuleList<nn::Linear>>("layers");
+  Variable& scale = parameter("scale", {5}, init::ones());
+  Variable& offset = buffer("offset", {5}, init::constant(0.5));
+  Model() {
+    for (int i = 0; i < 3; ++i) layers.push({.in = 5, .out = 5});
+  }
+  Variable forward(const Variable& x) { return layers(x) * scale + offset; }
+};
+
+std::vector<float> numbers_of(const Tensor& x) {
+  const Tensor flat = x.contiguous();
+  return {flat.data<float>(), flat.data<float>() + flat.numel()};
+}
+
+std::vector<std::vector<float>> whole_state(const nn::Module& model) {
+  std::vector<std::vector<float>> all;
+  for (const NamedTensor& entry : model.state_dict()) all.push_back(numbers_of(entry.tensor));
+  return all;
+}
+
+Tensor input() {
+  Tensor x = Tensor::empty({4, 5}, f32);
+  for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>(i % 7) - 3;
+  return x;
+}
+
+template <class Body>
+void with_each_strategy(int ranks, Body body) {
+  for (const Strategy strategy :
+       {Strategy::no_shard, Strategy::shard_optim, Strategy::shard_grad_op, Strategy::full_shard}) {
+    CAPTURE(name_of(strategy));
+    on_ranks<int>(ranks, [&](World& world) {
+      Mesh mesh(world);
+      body(world, ShardOptions{.mesh = mesh, .strategy = strategy, .units = every<nn::Linear>()});
+      return 0;
+    });
+  }
+}
+
+}  // namespace
+
+TEST_CASE("summon: whole parameters have the numbers of one device, and state_dict gives them") {
+  Model alone;
+  nn::materialize(alone, cpu(), 3);
+  with_each_strategy(3, [&](World&, ShardOptions options) {
+    Model model;
+    Sharding& sharding = dist::shard(model, options);
+    nn::materialize(model, cpu(), 3);
+    if (options.strategy != Strategy::no_shard)
+      CHECK_THROWS_WITH_AS(model.state_dict(), doctest::Contains("SummonFullParams"), ConfigError);
+    {
+      const SummonFullParams whole(sharding);
+      CHECK(whole_state(model) == whole_state(alone));
+      CHECK(numbers_of(model(Variable(input())).value()) == numbers_of(alone(Variable(input())).value()));
+      CHECK_THROWS_AS(SummonFullParams(sharding, {}), ConfigError);
+    }
+    const NoGrad no_grad;
+    CHECK(numbers_of(model(Variable(input())).value()) == numbers_of(alone(Variable(input())).value()));
+  });
+}
+
+TEST_CASE("summon: what was changed is written back when asked, and forgotten when not") {
+  with_each_strategy(2, [](World&, ShardOptions options) {
+    Model model;
+    Sharding& sharding = dist::shard(model, options);
+    nn::materialize(model, cpu(), 3);
+    std::vector<float> before, doubled;
+    {
+      const SummonFullParams whole(sharding, {.write_back = true});
+      const Tensor weight = model.layers[1].weight.value();
+      before = numbers_of(weight);
+      for (int64_t i = 0; i < weight.numel(); ++i) weight.data<float>()[i] *= 2;
+      doubled = numbers_of(weight);
+    }
+    if (options.strategy != Strategy::no_shard) {
+      const SummonFullParams whole(sharding);
+      CHECK(numbers_of(model.layers[1].weight.value()) == doubled);
+      model.layers[1].weight.value().zero();
+    }
+    const SummonFullParams whole(sharding);
+    CHECK(numbers_of(model.layers[1].weight.value()) == doubled);
+    CHECK(doubled[3] == 2 * before[3]);
+  });
+}
+
+TEST_CASE("summon: one unit alone, by its module") {
+  with_each_strategy(2, [](World&, ShardOptions options) {
+    Model model, alone, stranger;
+    Sharding& sharding = dist::shard(model, options);
+    nn::materialize(model, cpu(), 3);
+    nn::materialize(alone, cpu(), 3);
+    {
+      const SummonFullParams whole(sharding, {.unit = &model.layers[2]});
+      CHECK(numbers_of(model.layers[2].weight.value()) == numbers_of(alone.layers[2].weight.value()));
+      if (options.strategy == Strategy::full_shard)
+        CHECK_THROWS_AS(model.layers[1].weight.value().raw_data(), StorageError);
+    }
+    CHECK_THROWS_AS(SummonFullParams(sharding, {.unit = &stranger.layers[2]}), ConfigError);
+  });
+}
+
+TEST_CASE("summon: a checkpoint's whole tensors are loaded through load_state_dict") {
+  Model source;
+  nn::materialize(source, cpu(), 8);
+  with_each_strategy(3, [&](World&, ShardOptions options) {
+    options.precision.compute = bf16;
+    Model model;
+    Sharding& sharding = dist::shard(model, options);
+    nn::materialize(model, cpu(), 3);
+    {
+      const SummonFullParams whole(sharding, {.write_back = true});
+      nn::StateDict state = model.state_dict();
+      for (size_t i = 0; i < state.size(); ++i)
+        if (state[i].tensor.dtype() == f32) state[i].tensor.copy_from(source.state_dict()[i].tensor);
+    }
+    const SummonFullParams whole(sharding);
+    CHECK(numbers_of(model.layers[0].weight.value()) == numbers_of(source.layers[0].weight.value()));
+    CHECK(numbers_of(model.scale.value()) == numbers_of(source.scale.value()));
+  });
+}
+
+TEST_CASE("sharding: a model that has numbers already keeps them") {
+  Model alone;
+  nn::materialize(alone, cpu(), 4);
+  with_each_strategy(2, [&](World&, const ShardOptions& options) {
+    Model model;
+    nn::materialize(model, cpu(), 4);
+    Sharding& sharding = dist::shard(model, options);
+    const SummonFullParams whole(sharding);
+    CHECK(whole_state(model) == whole_state(alone));
+  });
+}
+
+TEST_CASE("sharding: evaluation between steps sees the new numbers, on every rank, and changes nothing") {
+  with_each_strategy(2, [](World& world, const ShardOptions& options) {
+    Model model, alone;
+    dist::shard(model, options);
+    nn::materialize(model, cpu(), 3);
+    nn::materialize(alone, cpu(), 3);
+    optim::SGD sgd(model.parameters(), {.lr = 0.01}), sgd_alone(alone.parameters(), {.lr = 0.01});
+    for (int step = 0; step < 3; ++step) {
+      for (int repeat = 0; repeat < 2; ++repeat) {
+        const NoGrad no_grad;
+        CHECK(numbers_of(model(Variable(input())).value()) == numbers_of(alone(Variable(input())).value()));
+      }
+      sum(model(Variable(input()))).backward();
+      sum(alone(Variable(input()))).backward();
+      sgd.step();
+      sgd_alone.step();
+      sgd.zero_grad();
+      sgd_alone.zero_grad();
+    }
+    CHECK(world.size() == 2);
+  });
+}
+
+TEST_CASE("sharding: ignored modules stay whole, are not averaged, and are listed") {
+  with_each_strategy(2, [](World& world, ShardOptions options) {
+    Model model;
+    options.ignored = {&model.layers[1]};
+    dist::shard(model, options);
+    nn::materialize(model, cpu(), 3);
+    const ParameterList list = model.parameters();
+    CHECK(list.size() == 7);
+    Variable loss = sum(model(Variable(input())));
+    loss.backward(Variable(Tensor::scalar(static_cast<float>(world.rank()))));
+    for (const NamedParameter& parameter : list)
+      if (parameter.name == "layers.1.bias") {
+        CHECK(!parameter.shard);
+        CHECK(parameter.variable.shape() == Shape{5});
+        CHECK((parameter.variable.grad().value().data<float>()[0] == 0.0f) == (world.rank() == 0));
+      }
+  });
+}
+
+TEST_CASE("sharding: half precision casts what goes in and comes out, buffers, and keeps f32 numbers") {
+  with_each_strategy(2, [](World&, ShardOptions options) {
+    options.precision = {.compute = bf16, .output = f32};
+    Model model;
+    dist::shard(model, options);
+    nn::materialize(model, cpu(), 3);
+    CHECK(model.offset.dtype() == bf16);
+    const Variable y = model(Variable(input()));
+    CHECK(y.dtype() == f32);
+    CHECK(model.scale.dtype() == bf16);
+    sum(y).backward();
+    for (const NamedParameter& parameter : model.parameters()) {
+      CHECK(parameter.numbers().dtype() == f32);
+      CHECK(parameter.variable.grad().dtype() == f32);
+    }
+  });
+}
+
+TEST_CASE("sharding: options that do not suit are refused, saying why") {
+  on_ranks<int>(4, [](World& world) {
+    Mesh flat(world), grid(world, {{"replica", 2}, {"shard", 2}}), lines(world, {{"pipeline", 4}});
+    const auto attempt = [](ShardOptions options) {
+      Model model;
+      dist::shard(model, std::move(options));
+    };
+    CHECK_THROWS_WITH_AS(attempt({.mesh = grid}), doctest::Contains("hybrid_shard"), ConfigError);
+    CHECK_THROWS_WITH_AS(attempt({.mesh = lines}), doctest::Contains("'shard'"), ConfigError);
+    CHECK_THROWS_AS(attempt({.mesh = flat, .alignment = 0}), ConfigError);
+    CHECK_THROWS_AS(attempt({.mesh = flat, .bucket_bytes = 0}), ConfigError);
+    CHECK_THROWS_AS(attempt({.mesh = flat, .gathers_in_flight = 0}), ConfigError);
+    CHECK_THROWS_AS(attempt({.mesh = flat, .precision = {.compute = f64}}), ConfigError);
+    CHECK_THROWS_AS(attempt({.mesh = flat, .precision = {.reduce = i64}}), ConfigError);
+    Model model;
+    dist::shard(model, {.mesh = flat});
+    CHECK_THROWS_AS(dist::shard(model, {.mesh = flat}), ConfigError);
+    CHECK_THROWS_WITH_AS(model.parameters(), doctest::Contains("materialize"), ConfigError);
+    CHECK_THROWS_WITH_AS(model(Variable(input())), doctest::Contains("materialize"), ConfigError);
+    CHECK_THROWS_AS(model.to(f64), ConfigError);
+    CHECK_THROWS_AS(model.set_requires_grad(false), ConfigError);
+    return 0;
+  });
+}
