@@ -1,5 +1,6 @@
 #include "tools/gptlite/interrupt.h"
 
+#include <atomic>
 #include <csignal>
 
 #include "tools/cli/exit_status.h"
@@ -8,7 +9,8 @@ namespace tessera::gptlite {
 namespace {
 
 constexpr int watched[] = {SIGINT, SIGTERM, SIGUSR1};
-volatile std::sig_atomic_t received = 0;
+std::atomic<int> received = 0;  // ranks that are threads read it, too
+static_assert(std::atomic<int>::is_always_lock_free);
 struct sigaction previous[3];
 stack_t previous_stack;
 // Kernels compiled at run time (oneDNN's) keep numbers below the stack pointer, where a handler's frame would
