@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <thread>
 
 #include "tensor/memory/cpu_allocator.h"
@@ -91,6 +92,34 @@ TEST_CASE("storage: born released it takes no bytes before it is filled") {
   storage->refill();
   CHECK(storage->data() != nullptr);
   CHECK(account->total().current == 64);
+}
+
+TEST_CASE("storage: bytes from another source are taken and given back by it, and counted all the same") {
+  struct Source : MemorySource {
+    void* take(int64_t nbytes) override {
+      taken += nbytes;
+      return bytes;
+    }
+    void give(void* block, int64_t nbytes) noexcept override { taken -= block == bytes ? nbytes : 0; }
+    alignas(64) char bytes[64];
+    int64_t taken = 0;
+  };
+  const auto account = make_intrusive<MemoryAccount>();
+  AccountScope scope(account);
+  const auto source = std::make_shared<Source>();
+  {
+    const auto storage = Storage::allocate(40, source);
+    CHECK(storage->data() == source->bytes);
+    CHECK(source->taken == 40);
+    CHECK(account->total().current == 40);
+    storage->release();
+    CHECK(source->taken == 0);
+    CHECK(account->total().current == 0);
+    storage->refill();
+    CHECK(source->taken == 40);
+  }
+  CHECK(source->taken == 0);
+  CHECK(account->total().current == 0);
 }
 
 TEST_CASE("memory account: counts by category, keeps the peak, honours the limit, follows a retag") {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "dist/comm/fault_injection.h"
+#include "dist/comm/stall_watch.h"
 #include "tensor/parallel.h"
 #include "tensor/profile/profiler.h"
 #include "tests/dist/comm/conformance.h"
@@ -91,43 +92,57 @@ TEST_CASE("ranks as threads: who leaves without a call that others wait for is n
   CHECK(errors[1] == "");
 }
 
-TEST_CASE("ranks as threads: a rank that is stuck is named, also where another one waits for it in between") {
-  // Rank 2 never comes; rank 1 waits for it alone, and rank 0 waits for rank 1.
-  const auto stuck = [](Communicator& c) {
+TEST_CASE("ranks as threads: a rank that is stuck ends the waits of all, and is named") {
+  // Rank 2 never comes; rank 1 waits for it, and rank 0 waits for rank 1.
+  std::atomic<int> ended{0};
+  const auto stuck = [&ended](Communicator& c) {
     const auto pair = c.split(c.rank() == 0 ? -1 : 0, 0, "pair");
     if (c.rank() == 2) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      while (ended < 2) std::this_thread::yield();
       return;
     }
-    if (c.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
     try {
       if (c.rank() == 1)
         pair->barrier().wait();
       else
         c.recv(Tensor::zeros({1}, f32), 1).wait();
-    } catch (const RankLostError& error) {
-      CHECK(error.rank == 2);
+    } catch (const CommunicationError&) {
+      ++ended;
       throw;
     }
   };
-  const auto errors = run(3, stuck, {.timeout = std::chrono::milliseconds(500)});
-  CHECK(errors[0].find("rank 2 is stuck") != std::string::npos);
-  CHECK(errors[1].find("rank 2 is stuck") != std::string::npos);
+  const auto errors = run(3, stuck, {.timeout = std::chrono::milliseconds(400)});
+  CHECK((errors[0] + errors[1]).find(" is stuck: ") != std::string::npos);
+  CHECK(ended == 2);
 }
 
-TEST_CASE("ranks as threads: a rank that moves is never lost, however late it is") {
-  const auto late = [](Communicator& c) {
-    const auto alone = c.split(c.rank(), 0, "alone");
-    if (c.rank() == 1)
-      for (int i = 0; i < 10; ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        c.send(Tensor::zeros({1}, f32), 0);
-      }
-    c.barrier().wait();
-    for (int i = 0; c.rank() == 0 && i < 10; ++i) c.recv(Tensor::zeros({1}, f32), 1).wait();
+TEST_CASE("stall watch: a rank that moves is never lost; of a chain of waiting ranks the last one is") {
+  std::vector<RankReport> reports(4);
+  StallWatch watch(std::chrono::milliseconds(0),
+                   [&](int rank) { return reports[static_cast<size_t>(rank)]; });
+  const CallHeader call{.sequence = 3, .kind = CallKind::barrier};
+  const auto lost = [&](int rank) {
+    try {
+      watch.check(rank, call);
+    } catch (const RankLostError& error) {
+      CHECK(std::string(error.what()).find("barrier #3") != std::string::npos);
+      return error.rank;
+    }
+    return -1;
   };
-  for (const std::string& error : run(2, late, {.timeout = std::chrono::milliseconds(800)}))
-    CHECK(error == "");
+  for (int i = 0; i < 10; ++i) {
+    ++reports[1].operations;
+    CHECK(lost(1) == -1);
+  }
+  CHECK(lost(1) == 1);
+  reports[1].waits_for = 2;
+  reports[2].waits_for = 3;
+  CHECK(lost(1) == 3);
+  watch.relax();
+  CHECK(lost(1) == -1);      // the wait has begun anew
+  CHECK(lost(2) == -1);      // and this is for another one
+  reports[3].waits_for = 1;  // in a ring
+  CHECK(lost(2) == 2);
 }
 
 TEST_CASE("ranks as threads: delays at every point of communication change no bit") {
@@ -147,7 +162,7 @@ TEST_CASE("ranks as threads: delays at every point of communication change no bi
   std::vector<Tensor> expected(4), got(4);
   for (const std::string& error : run(4, [&](Communicator& c) { work(c, expected[c.rank()]); }))
     CHECK(error == "");
-  for (uint32_t round = 0; round < 50; ++round) {
+  for (uint32_t round = 0; round < 200; ++round) {
     const auto errors = run(4, [&](Communicator& c) {
       uint32_t state = round * 4 + static_cast<uint32_t>(c.rank()) + 1;
       const CommHookScope hook([&](CommPoint, const CallHeader&) {
