@@ -280,12 +280,18 @@ void FlatParameter::start_reduce() {
     reduce_ = options_.shard_group->all_reduce(source, reduction_in(reduce_dtype_), call(Traffic::gradients));
 }
 
+/// Where replicas read it of each other, in memory that they see.
+Tensor FlatParameter::empty_gradient_shard() const {
+  if (options_.replica_group) return options_.replica_group->empty({layout_.shard_numel()}, gradient_dtype_);
+  return Tensor::empty({layout_.shard_numel()}, gradient_dtype_);
+}
+
 void FlatParameter::start_scatter(const Tensor& source) {
   // In place where the whole gradient stays; else into the optimizer's gradient at once, if that is empty.
   received_ = own_part(source);
   if (options_.traits.shards_gradients && !has_reduced_ && source.shares_storage(gradient_)) {
     const CategoryScope category(MemoryCategory::gradient);
-    if (!reduced_.defined()) reduced_ = Tensor::empty({layout_.shard_numel()}, gradient_dtype_);
+    if (!reduced_.defined()) reduced_ = empty_gradient_shard();
     received_ = reduced_;
   }
   reduce_ = options_.shard_group->reduce_scatter(received_, source, reduction_in(reduce_dtype_),
@@ -327,7 +333,7 @@ void FlatParameter::add_reduced(const Tensor& result) {
   }
   has_reduced_ = true;
   if (options_.traits.shards_gradients) {
-    if (!reduced_.defined()) reduced_ = Tensor::empty({layout_.shard_numel()}, gradient_dtype_);
+    if (!reduced_.defined()) reduced_ = empty_gradient_shard();
   } else {
     reduced_ = options_.traits.shards_optimizer ? own_part(gradient_) : gradient_;
   }

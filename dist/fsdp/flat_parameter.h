@@ -114,6 +114,7 @@ class FlatParameter {
   Tensor own_part(const Tensor& whole) const;
   Tensor home(size_t i) const;
   void keep_reduced_apart();
+  Tensor empty_gradient_shard() const;
   void start_scatter(const Tensor& source);
   void add_reduced(const Tensor& result);
   void publish();
