@@ -105,6 +105,25 @@ TEST_CASE("background save: an error surfaces at the next call, on every rank, a
   });
 }
 
+TEST_CASE("background save: no room for one rank's copy is an error of all, and begins nothing") {
+  const TemporaryFolder folder;
+  on_ranks({2, 1}, [&](Communicator& world, RankState& state, BackgroundSave& background) {
+    std::vector<PieceGroup> groups = state.groups();
+    const Tensor large = Tensor::zeros({1 << 20}, f32);
+    MemoryAccount& account = *current_account();
+    if (world.rank() == 1) {
+      groups[0].pieces.push_back({"large", large.shape(), whole(large.shape()), large});
+      account.set_limit(account.total().current + (1 << 16));
+    }
+    const std::string message = refused([&] { background.start(folder.path(), state_at(1), groups); });
+    CHECK(contains(message, "rank 1: "));
+    CHECK_FALSE(background.in_flight());
+    account.set_limit(0);
+    background.start(folder.path(), state_at(1), groups);
+    CHECK(background.wait() == folder / "step-00000001");
+  });
+}
+
 TEST_CASE(
     "background save: a run that fails abandons its save; what it leaves half-written goes with the next") {
   const TemporaryFolder folder;
