@@ -6,27 +6,28 @@
 
 namespace tessera::dist {
 
-int StallWatch::last_of_chain(int rank) const {
-  for (std::set<int> seen; seen.insert(rank).second;) {
-    const int next = report_(rank).waits_for;
-    if (next < 0) return rank;
-    rank = next;
+/// `rank`, whom it waits for, and so on; ends before a rank that is in it already.
+std::vector<StallWatch::Standing> StallWatch::chain_from(int rank) const {
+  std::vector<Standing> chain;
+  for (std::set<int> seen; rank >= 0 && seen.insert(rank).second;) {
+    const RankReport report = report_(rank);
+    chain.emplace_back(rank, report.operations);
+    rank = report.waits_for;
   }
-  return rank;  // ranks that wait for each other in a ring
+  return chain;
 }
 
 void StallWatch::check(int rank, const CallHeader& call) {
   const auto now = Clock::now();
-  const uint64_t operations = report_(rank).operations;
-  if (rank != watched_ || operations != operations_) {
-    watched_ = rank;
-    operations_ = operations;
+  std::vector<Standing> chain = chain_from(rank);
+  if (chain != watched_) {
+    watched_ = std::move(chain);
     since_ = now;
     return;
   }
   if (now - since_ < timeout_) return;
   const double seconds = std::chrono::duration<double>(timeout_).count();
-  const int stuck = last_of_chain(rank);
+  const int stuck = chain.back().first;
   if (stuck == rank)
     throw RankLostError(text("rank ", rank, " is stuck: for ", seconds,
                              " s it did nothing while others waited for it in ", call),

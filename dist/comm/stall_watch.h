@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "dist/comm/peer_watch.h"
 
@@ -16,22 +18,23 @@ struct RankReport {
 
 /// Calls a rank lost whose count of operations stands still for `timeout` while this one waits for it. Where
 /// that rank itself waits for another one, which waits for a third, the last of them is the one that is
-/// stuck.
+/// stuck, once all of them stand still: while one of them moves, it may yet come to what the others wait for.
 class StallWatch : public PeerWatch {
  public:
   StallWatch(std::chrono::milliseconds timeout, std::function<RankReport(int rank)> report)
       : timeout_(timeout), report_(std::move(report)) {}
   void check(int rank, const CallHeader& call) override;
-  void relax() override { watched_ = -1; }
+  void relax() override { watched_.clear(); }
 
  private:
   using Clock = std::chrono::steady_clock;
-  int last_of_chain(int rank) const;
+  /// A rank and its count of operations.
+  using Standing = std::pair<int, uint64_t>;
+  std::vector<Standing> chain_from(int rank) const;
 
   std::chrono::milliseconds timeout_;
   std::function<RankReport(int rank)> report_;
-  int watched_ = -1;
-  uint64_t operations_ = 0;
+  std::vector<Standing> watched_;  ///< who waits for whom, since `since_`
   Clock::time_point since_;
 };
 

@@ -145,6 +145,29 @@ TEST_CASE("stall watch: a rank that moves is never lost; of a chain of waiting r
   CHECK(lost(2) == 2);
 }
 
+TEST_CASE("ranks as threads: who waits for a rank that moves is not lost, nor is that rank") {
+  // Rank 0 waits for rank 1, which waits for rank 2 alone, which is busy with rank 3 for longer than the
+  // timeout.
+  const auto busy = [](Communicator& c) {
+    const Tensor x = Tensor::zeros({1}, f32);
+    if (c.rank() == 0) c.recv(x, 1).wait();
+    if (c.rank() == 1) {
+      c.recv(x, 2).wait();
+      c.send(x, 0).wait();
+    }
+    for (int i = 0; i < 8; ++i) {
+      if (c.rank() == 2) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        c.send(x, 3).wait();
+      }
+      if (c.rank() == 3) c.recv(x, 2).wait();
+    }
+    if (c.rank() == 2) c.send(x, 1).wait();
+  };
+  for (const std::string& error : run(4, busy, {.timeout = std::chrono::milliseconds(300)}))
+    CHECK(error == "");
+}
+
 TEST_CASE("ranks as threads: delays at every point of communication change no bit") {
   const auto work = [](Communicator& c, Tensor& result) {
     const auto pairs = c.split(c.rank() / 2, 0, "pairs");
