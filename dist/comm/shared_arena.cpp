@@ -102,6 +102,10 @@ SharedArena::SharedArena(std::string name, const ArenaOptions& options)
         text("shared memory ", name_, ": ", options_.step, " bytes could not be reserved"));
   }
   free_.take(first_block);  // the lowest there is: offset 0
+  const int64_t kept = options_.step / 4;
+  kept_begin_ = free_.take(kept);
+  kept_end_ = kept_begin_ + FreeRanges::rounded(kept);
+  kept_back_.give(kept_begin_, kept);
   new (memory_.data()) node::RankBlock;
   new (memory_.data() + failure_offset) node::FailureRecord;
 }
@@ -132,16 +136,26 @@ bool SharedArena::grow(int64_t nbytes) {
   return false;
 }
 
+/// The offset of a block that is not kept back; -1 where there is no room.
+int64_t SharedArena::take_range(int64_t nbytes) {
+  const int64_t offset = free_.take(nbytes);
+  return offset < 0 && grow(FreeRanges::rounded(nbytes)) ? free_.take(nbytes) : offset;
+}
+
 void* SharedArena::take_shared(int64_t nbytes) {
   const std::lock_guard lock(mutex_);
   const int64_t size = std::max<int64_t>(nbytes, 1);
-  int64_t offset = free_.take(size);
-  if (offset < 0 && grow(FreeRanges::rounded(size))) offset = free_.take(size);
+  int64_t offset = take_range(size);
+  if (offset < 0) offset = kept_back_.take(size);
   return offset < 0 ? nullptr : memory_.data() + offset;
 }
 
 void* SharedArena::take(int64_t nbytes) {
-  if (void* const block = take_shared(nbytes)) return block;
+  {
+    const std::lock_guard lock(mutex_);
+    const int64_t offset = take_range(std::max<int64_t>(nbytes, 1));
+    if (offset >= 0) return memory_.data() + offset;
+  }
   void* const block = cpu_allocate(nbytes);
   const std::lock_guard lock(mutex_);
   outside_ += nbytes;
@@ -152,10 +166,13 @@ void SharedArena::give(void* block, int64_t nbytes) noexcept {
   const bool is_shared = holds(block, 1);
   if (!is_shared) cpu_free(block, nbytes);
   const std::lock_guard lock(mutex_);
-  if (is_shared)
-    free_.give(static_cast<char*>(block) - memory_.data(), std::max<int64_t>(nbytes, 1));
-  else
+  if (!is_shared) {
     outside_ -= nbytes;
+    return;
+  }
+  const int64_t offset = static_cast<char*>(block) - memory_.data();
+  const bool is_kept = kept_begin_ <= offset && offset < kept_end_;
+  (is_kept ? kept_back_ : free_).give(offset, std::max<int64_t>(nbytes, 1));
 }
 
 int64_t SharedArena::reserved() const {

@@ -46,7 +46,7 @@ struct ArenaOptions {
 /// Memory of this process that the other processes of the machine read: what a communicator gives out. Grows
 /// by steps that are really reserved, so that no later write can fail for want of memory. Blocks given back
 /// are used again. Where nothing more can be reserved, further blocks come from the allocator: others then
-/// get their numbers through a stage.
+/// get their numbers through a stage, for which a quarter of the first step is kept back.
 class SharedArena final : public MemorySource {
  public:
   /// Throws OutOfMemoryError, saying why, where the machine gives no shared memory of the first step.
@@ -68,7 +68,8 @@ class SharedArena final : public MemorySource {
 
   void* take(int64_t nbytes) override;
   void give(void* block, int64_t nbytes) noexcept override;
-  /// As `take`, but null where the arena has no room.
+  /// For what others must see, such as stages: out of what is kept back where the rest is given out; null
+  /// where that is used up too.
   void* take_shared(int64_t nbytes);
 
   /// Bytes that are reserved, and bytes given out that did not fit.
@@ -78,13 +79,15 @@ class SharedArena final : public MemorySource {
  private:
   SharedArena(std::string name, const ArenaOptions& options);
   bool grow(int64_t nbytes);
+  int64_t take_range(int64_t nbytes);
 
   const ArenaOptions options_;
   std::string name_;
   SharedMapping memory_;
   bool linked_ = true;
   mutable std::mutex mutex_;
-  FreeRanges free_;
+  FreeRanges free_, kept_back_;
+  int64_t kept_begin_ = 0, kept_end_ = 0;  ///< all that is kept back, in use or not
   int64_t reserved_ = 0, outside_ = 0;
 };
 

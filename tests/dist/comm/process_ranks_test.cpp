@@ -92,6 +92,29 @@ TEST_CASE("ranks as processes: an arena uses again what is given back") {
     CHECK(error == "");
 }
 
+TEST_CASE(
+    "ranks as processes: an arena that is given out to its last byte still has room for stages and groups") {
+  const auto body = [](forked::Process& process) {
+    Communicator& c = process.communicator;
+    std::vector<Tensor> filling;
+    for (int64_t size = int64_t{8} << 20; size >= 64; size /= 2)
+      for (bool inside = true; inside;) {
+        const Tensor& block = filling.emplace_back(c.empty({size}, u8));
+        inside = process.arena.holds(block.raw_data(), size);
+      }
+    const auto pair = c.split(0, 0, "pair");
+    const Tensor x = Tensor::zeros({1'000'000}, f32), y = Tensor::zeros({1'000'000}, f32);
+    x.data<float>()[999'999] = y.data<float>()[0] = 1;
+    Work first = c.all_reduce(x, Reduction::sum), second = pair->all_reduce(y, Reduction::sum);
+    second.wait();
+    first.wait();
+    expect(x.data<float>()[999'999] == 2 && y.data<float>()[0] == 2, "sums");
+  };
+  const forked::Options options{.arena = {.step = int64_t{16} << 20, .limit = int64_t{16} << 20},
+                                .timeout = std::chrono::milliseconds(2000)};
+  for (const std::string& error : forked::run(2, body, options)) CHECK(error == "");
+}
+
 TEST_CASE("ranks as processes: bytes of the arena are counted like all others") {
   const auto body = [](forked::Process& process) {
     const auto account = make_intrusive<MemoryAccount>();
