@@ -77,6 +77,14 @@ class ThreadShare {
   int before_;
 };
 
+std::string transport_of(const MessageRank& self) {
+  const std::string messages = "messages (MPI)";
+  if (!self.obstacle().empty()) return text(messages, ", for want of shared memory: ", self.obstacle());
+  if (!self.node()) return messages;
+  const bool is_one_machine = std::ssize(self.local_ranks()) == self.size();
+  return is_one_machine ? "shared memory" : "shared memory in a machine, " + messages + " between machines";
+}
+
 }  // namespace
 
 int run_process_rank(const std::function<int(World&)>& body, const LaunchOptions& options,
@@ -93,7 +101,8 @@ int run_process_rank(const std::function<int(World&)>& body, const LaunchOptions
   std::unique_ptr<World> world;  // goes after the others were told
   try {
     world = std::make_unique<World>(make_process_world(self), host_name(), self->local_index(),
-                                    static_cast<int>(self->local_ranks().size()), options.device);
+                                    static_cast<int>(self->local_ranks().size()), options.device,
+                                    transport_of(*self));
     const int result = body(*world);
     world->communicator().barrier().wait();
     membership.note_end(true);

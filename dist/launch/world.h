@@ -14,9 +14,11 @@ namespace tessera::dist {
 /// All ranks of a run, as one of them sees them.
 class World {
  public:
-  World(std::shared_ptr<Communicator> all, std::string host, int local_rank, int local_size, Device device)
+  World(std::shared_ptr<Communicator> all, std::string host, int local_rank, int local_size, Device device,
+        std::string transport = "threads of one process")
       : all_(std::move(all)),
         host_(std::move(host)),
+        transport_(std::move(transport)),
         local_rank_(local_rank),
         local_size_(local_size),
         device_(device) {}
@@ -28,13 +30,15 @@ class World {
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
   Device device() const { return device_; }
+  /// What carries the bytes, in words: "shared memory", "messages (MPI)", ... and why it is not a faster one.
+  const std::string& transport() const { return transport_; }
   /// The group of all ranks.
   Communicator& communicator() const { return *all_; }
   const std::shared_ptr<Communicator>& shared_communicator() const { return all_; }
 
  private:
   std::shared_ptr<Communicator> all_;
-  std::string host_;
+  std::string host_, transport_;
   int local_rank_, local_size_;
   Device device_;
 };

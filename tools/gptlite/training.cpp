@@ -51,7 +51,8 @@ void Training::announce() {
                << num_threads() << (num_threads() == 1 ? " thread" : " threads");
   if (start_.run.parallel.is_sharded)
     console_.out << " on each of " << ranks_.size() << (ranks_.size() == 1 ? " rank, " : " ranks, ")
-                 << name_of(start_.run.parallel.strategy);
+                 << name_of(start_.run.parallel.strategy)
+                 << (ranks_.size() > 1 ? ", by " + ranks_.world()->transport() : "");
   console_.out << "\n"
                << corpus.dataset << " (" << corpus.where << "): " << grouped(corpus.train.size())
                << " tokens to train on, " << grouped(corpus.validation.size()) << " to validate, vocabulary "
