@@ -6,6 +6,7 @@
 #include "tools/cli/program.h"
 #include "tools/tessera/checkpoint_commands.h"
 #include "tools/tessera/doctor.h"
+#include "tools/tessera/sharded_step.h"
 
 using namespace tessera::tools;
 
@@ -38,6 +39,20 @@ int main(int argc, char** argv) {
 
   app.add_subcommand("doctor", "Says what was found at build time and on this machine, and what is missing")
       ->callback([] { std::cout << report(examine()); });
+
+  ShardedStepOptions step;
+  CLI::App* sharded = app.add_subcommand(
+      "sharded-step",
+      "Shows one step of a small GPT on ranks that are threads: its calls, bytes and a picture");
+  sharded->add_option("--strategy", step.strategy, "no_shard, shard_optim, shard_grad_op or full_shard")
+      ->capture_default_str();
+  sharded->add_option("--ranks", step.ranks)->capture_default_str();
+  sharded->add_option("--layers", step.layers)->capture_default_str();
+  sharded->add_option("--width", step.width, "a multiple of 4")->capture_default_str();
+  sharded->add_option("--batch-size", step.batch_size, "sequences of 64 tokens, of each rank")
+      ->capture_default_str();
+  sharded->add_option("--svg", step.svg, "The file of the picture");
+  sharded->callback([&] { show_sharded_step(step, std::cout); });
 
   return run_program(app, argc, argv, std::cout, std::cerr);
 }
