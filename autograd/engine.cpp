@@ -28,6 +28,14 @@ Gradients run_named(Node& node, const Incoming& incoming, const Wanted& wanted) 
   return node.run(incoming, wanted);
 }
 
+/// Whether no other input of the node leads where this one does: a rule that writes one gradient where it
+/// belongs must not write over another.
+bool is_only_edge_there(const Node& node, size_t input) {
+  for (size_t i = 0; i < node.edges.size(); ++i)
+    if (i != input && node.edges[i].node == node.edges[input].node) return false;
+  return true;
+}
+
 }  // namespace
 
 Engine::Engine(BackwardOptions options) : options_(options), id_(next_run.fetch_add(1)) {
@@ -194,7 +202,7 @@ void Engine::run_rule(State& state) {
     entries[i].leaf_dtype = leaf->leaf->grad_dtype;
     if (!direct(target)) continue;
     entries[i].buffer = accumulation_buffer(*leaf->leaf);
-    entries[i].home = gradient_home(*leaf->leaf);
+    if (is_only_edge_there(node, i)) entries[i].home = gradient_home(*leaf->leaf);
   }
   if (!any_wanted) return;
 

@@ -68,3 +68,12 @@ TEST_CASE("gradient home: of the leaf's shape and gradient dtype, or an error") 
   CHECK_THROWS_WITH_AS(w.set_gradient_home(numbers({3, 2}, 0)), doctest::Contains("'w'"), ShapeError);
   CHECK_THROWS_AS(w.set_gradient_home(Tensor::zeros({2, 3}, f64)), DTypeError);
 }
+
+TEST_CASE("gradient home: a leaf that an operation uses twice has both its gradients there") {
+  const Tensor numbers = Tensor::from<float>({1, 2, 3, 5}, {2, 2});
+  const Variable plain = Variable::leaf(numbers.clone()), housed = Variable::leaf(numbers.clone());
+  housed.set_gradient_home(Tensor::zeros({2, 2}, f32));
+  for (const Variable& w : {plain, housed}) sum(linear(w, w, Variable())).backward();
+  for (int i = 0; i < 4; ++i)
+    CHECK(housed.grad().value().data<float>()[i] == plain.grad().value().data<float>()[i]);
+}
