@@ -39,10 +39,14 @@ class ParameterReducer {
  public:
   virtual ~ParameterReducer() = default;
   /// The sum of |g|^p over the gradients of all ranks' parts of `list`, in f64, in an order that depends on
-  /// the mesh alone; a missing gradient counts 0. For an infinite p the largest |g|. NaN where any gradient has one.
+  /// the mesh alone; a missing gradient counts 0. For an infinite p the largest |g|. NaN where any gradient
+  /// has one.
   virtual double power_sum(const ParameterList& list, double p) = 0;
   /// The largest of one number per rank (a flag: whether any rank has it).
   virtual double largest(double value) = 0;
+  /// The gradients of `list` are being cleared: also what this rank has of them and has not summed over the
+  /// others yet.
+  virtual void clear(const ParameterList& list) { (void)list; }
   /// This rank, as messages name it.
   virtual int rank() const { return 0; }
 };
@@ -84,6 +88,7 @@ class ParameterList {
   }
   /// Forgets all gradients (`set_to_none`), or zeroes them in place.
   void zero_grad(bool set_to_none = true) const {
+    if (reducer_) reducer_->clear(*this);
     for (const NamedParameter& parameter : list_) {
       const Variable gradient = parameter.variable.grad();
       if (set_to_none)

@@ -42,13 +42,10 @@ Sharding::Engine::Engine(nn::Module& root, ShardOptions options) : root_(root), 
         if (flat->is_trainable()) unit_of_[variable] = i;
       }
   make_buckets();
+  leaves_.resize(units_.size());
   pending_.resize(units_.size());
   finished_.resize(units_.size());
-  const auto has_numbers = [](const NamedParameter& parameter) {
-    return !parameter.variable.value().is_meta();
-  };
-  const ParameterList declared = root.parameters();
-  if (std::any_of(declared.begin(), declared.end(), has_numbers)) materialize(cpu(), 0);
+  if (have_numbers()) materialize(cpu(), 0);
   register_hooks();
 }
 
@@ -74,11 +71,27 @@ void Sharding::Engine::check(const ShardOptions& options) {
   require<ConfigError>(
       !root_.parent(), "shard: '", root_.full_name(),
       "' is a part of a model; shard the whole, and name as ignored what is to stay as it is");
-  require<ConfigError>(!root_.store(), "shard: '", root_.full_name(), "' is sharded already");
+  root_.for_each([](nn::Module& module) {
+    require<ConfigError>(!module.store(), "shard: ", module.kind(), " '", module.full_name(),
+                         "' is sharded already");
+    for (const nn::Module::Slot& slot : module.slots())
+      require<ConfigError>(!slot.master.defined(), "shard: '", slot.name, "' of '", module.full_name(),
+                           "' is in mixed precision already; say it in the sharding's options instead");
+  });
   for (const std::optional<DType>& dtype : {options.precision.compute, options.precision.reduce,
                                             options.precision.buffer, options.precision.output})
     require<ConfigError>(!dtype || is_floating(*dtype),
                          "shard: expected a floating dtype in the precision, got ", dtype.value_or(f32));
+}
+
+/// Whether every parameter to be cut has numbers already. Where only some have, those are kept when the
+/// others get theirs.
+bool Sharding::Engine::have_numbers() const {
+  for (const auto& unit : units_)
+    for (const auto& flat : unit->flats())
+      for (const UnitParameter& parameter : flat->parameters())
+        if (parameter.variable.value().is_meta()) return false;
+  return true;
 }
 
 void Sharding::Engine::materialize(Device device, uint64_t seed) {
@@ -125,15 +138,17 @@ const Tensor* Sharding::Engine::whole_numbers(const VariableImpl* variable) cons
 }
 
 void Sharding::Engine::register_hooks() {
-  for (const auto& owned : units_) {
-    Unit& unit = *owned;
+  for (size_t i = 0; i < units_.size(); ++i) {
+    Unit& unit = *units_[i];
     nn::Module& module = unit.module();
     hooks_.push_back(module.register_forward_pre_hook(
         [this, &unit](nn::Module&, std::span<Variable* const> inputs) { before_forward(unit, inputs); }));
     hooks_.push_back(module.register_forward_hook(
         [this, &unit](nn::Module&, std::span<Variable* const> outputs) { after_forward(unit, outputs); }));
     hooks_.push_back(module.register_backward_pre_hook(
-        [this, &unit](nn::Module&, std::vector<Variable>&) { before_backward(unit); }));
+        [this, i](nn::Module&, std::vector<Variable>&) { before_backward(i); }));
+    hooks_.push_back(module.register_backward_hook(
+        [this, i](nn::Module&, std::vector<Variable>&) { inputs_have_gradients(i); }));
     for (const auto& flat : unit.flats())
       for (const UnitParameter& parameter : flat->parameters())
         if (flat->is_trainable())
@@ -166,6 +181,7 @@ void Sharding::Engine::before_forward(Unit& unit, std::span<Variable* const> inp
     position_ = 0;
     if (options_.forward_prefetch) order_ = std::move(last);
     left_.clear();
+    root_is_running_ = is_root;
   }
   gather(unit);
   if (!options_.forward_prefetch || position_ >= order_.size() || order_[position_] != &unit) {
@@ -184,35 +200,59 @@ void Sharding::Engine::after_forward(Unit& unit, std::span<Variable* const> outp
   if (is_root && options_.precision.output) cast_floating(outputs, *options_.precision.output);
   if (backward_is_running()) return;
   left_.push_back(&unit);
-  if (is_root) return;
-  if (traits().frees_after_forward || !grad_mode()) unit.reshard();
+  if (!is_root && (traits().frees_after_forward || !grad_mode())) unit.reshard();
+  // An optimizer or a loader may write the numbers next, without a backward: nobody reads them any more then.
+  if (is_root)
+    settle();
+  else if (!root_is_running_)
+    unit.settle();
+  if (is_root) root_is_running_ = false;
 }
 
 // Backward.
 
 void Sharding::Engine::backward_started(std::span<const Variable> leaves) {
   if (summoned_ || !materialized_) return;
-  const bool outermost = !backward_is_nested();
-  if (outermost) {
-    if (std::exchange(backward_is_open_, true)) abandon_backward();
-    std::fill(pending_.begin(), pending_.end(), 0);
-    std::fill(finished_.begin(), finished_.end(), false);
-    position_ = left_.size();
-    order_is_complete_ = true;
-    agreed_ = false;
-    for (const auto& unit : units_) unit->forget_unfinished();
-    queue_backward_end([this] { backward_ended(); });
-  }
+  if (!backward_is_nested()) forget_last_backward();
+  bool reaches = false;
   for (const Variable& leaf : leaves)
-    if (const auto found = unit_of_.find(leaf.impl().get()); found != unit_of_.end())
+    if (const auto found = unit_of_.find(leaf.impl().get()); found != unit_of_.end()) {
+      ++leaves_[found->second];
       ++pending_[found->second];
-  if (buckets_ && outermost && reduces_now()) buckets_->begin(leaves);
-  std::vector<int32_t> flags(units_.size());
-  for (size_t i = 0; i < units_.size(); ++i) {
-    flags[i] = pending_[i] > 0 || units_[i]->has_unreduced();
+      reaches = true;
+    }
+  if (!reaches) return;  // another model's, or one for gradients of inputs: no other rank need know of it
+  const bool is_first = !std::exchange(reaches_, true);
+  if (is_first) queue_end();
+  if (buckets_ && is_first && reduces_now()) buckets_->begin(leaves);
+  for (size_t i = 0; i < units_.size(); ++i)
     if (pending_[i] > 0 && !traits().shards_gradients) units_[i]->prepare_gradients();
+  if (is_first && reduces_now()) start_agreement();
+}
+
+/// Also what it left if an exception ended it.
+void Sharding::Engine::forget_last_backward() {
+  if (std::exchange(backward_is_open_, false) && reaches_) abandon_backward();
+  std::fill(leaves_.begin(), leaves_.end(), 0);
+  std::fill(pending_.begin(), pending_.end(), 0);
+  std::fill(finished_.begin(), finished_.end(), false);
+  reaches_ = agreed_ = root_is_running_ = false;
+  position_ = left_.size();
+  order_is_complete_ = true;
+  for (const auto& unit : units_) unit->forget_unfinished();
+}
+
+void Sharding::Engine::queue_end() {
+  if (!std::exchange(backward_is_open_, true)) queue_backward_end([this] { backward_ended(); });
+}
+
+void Sharding::Engine::start_agreement() {
+  const size_t n = units_.size();
+  std::vector<int32_t> flags(2 * n);
+  for (size_t i = 0; i < n; ++i) {
+    flags[i] = pending_[i] > 0;
+    flags[n + i] = units_[i]->has_unreduced();
   }
-  if (!outermost || !reduces_now()) return;
   reached_ = Tensor::from(std::span<const int32_t>(flags), {std::ssize(flags)});
   agreement_ = everyone_->all_reduce(reached_, Reduction::sum, {.unit = "units reached by backward"});
 }
@@ -223,11 +263,13 @@ void Sharding::Engine::agree_on_reached() {
   agreed_ = true;
 }
 
-void Sharding::Engine::before_backward(Unit& unit) {
+void Sharding::Engine::before_backward(size_t index) {
   if (summoned_) return;
+  Unit& unit = *units_[index];
   everyone_->poll();
+  queue_end();
   gather(unit);
-  unit.prepare_gradients();
+  if (pending_[index] > 0) unit.prepare_gradients();
   if (options_.backward_prefetch == BackwardPrefetch::pre) prefetch_backward(unit);
 }
 
@@ -253,12 +295,22 @@ void Sharding::Engine::unit_finished(size_t index) {
   everyone_->poll();
   finished_[index] = true;
   unit.mark_unreduced();
-  if (!keeps_gathered()) unit.reshard();
-  if (options_.backward_prefetch == BackwardPrefetch::post) prefetch_backward(unit);
+  // Who has given all leaves their gradients is read no more. What is frozen, or not a leaf of this backward,
+  // may be read until the unit's inputs have theirs.
+  if (leaves_[index] >= unit.parameter_count()) free_after_backward(unit);
   if (!reduces_now() || buckets_ || options_.strategy == Strategy::shard_optim) return;
   agree_on_reached();
   // What some ranks alone reached is reduced at the end, in the order of the units: the same on all.
   if (reached_.data<int32_t>()[index] == everyone_->size()) start_reduce(unit);
+}
+
+void Sharding::Engine::inputs_have_gradients(size_t index) {
+  if (!summoned_ && pending_[index] <= 0) free_after_backward(*units_[index]);
+}
+
+void Sharding::Engine::free_after_backward(Unit& unit) {
+  if (!keeps_gathered()) unit.reshard();
+  if (options_.backward_prefetch == BackwardPrefetch::post) prefetch_backward(unit);
 }
 
 void Sharding::Engine::start_reduce(Unit& unit) {
@@ -279,14 +331,15 @@ void Sharding::Engine::reduce_rest() {
   if (buckets_) buckets_->finish();
   agree_on_reached();
   for (size_t i = 0; i < units_.size(); ++i) {
-    const int32_t ranks = reached_.data<int32_t>()[i];
+    const int32_t* ranks = reached_.data<int32_t>();
+    const bool anywhere = ranks[i] > 0 || ranks[units_.size() + i] > 0;
     if (buckets_) {
       for (const auto& flat : units_[i]->flats())
-        if (flat->is_trainable()) flat->accept_averaged(ranks > 0);
+        if (flat->is_trainable()) flat->accept_averaged(anywhere);
       continue;
     }
-    if (ranks == 0 || units_[i]->state() == Unit::State::reducing) continue;
-    if (ranks == everyone_->size() && finished_[i] && !units_[i]->has_unreduced()) continue;  // done already
+    if (!anywhere || units_[i]->state() == Unit::State::reducing) continue;
+    if (finished_[i] && !units_[i]->has_unreduced()) continue;  // done already
     start_reduce(*units_[i]);
   }
   finish_reductions();
@@ -300,7 +353,7 @@ void Sharding::Engine::abandon_backward() {
 }
 
 void Sharding::Engine::backward_ended() {
-  if (reduces_now()) reduce_rest();
+  if (reaches_ && reduces_now()) reduce_rest();
   if (!keeps_gathered())
     for (const auto& unit : units_) unit->reshard();
   settle();

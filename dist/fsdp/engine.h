@@ -41,9 +41,13 @@ class Sharding::Engine {
   };
   const Place* find(const VariableImpl* variable) const;
 
-  /// Hooks do nothing while set: the parameters are whole.
-  void set_summoned(bool summoned) { summoned_ = summoned; }
-  bool is_summoned() const { return summoned_; }
+  /// A SummonFullParams is open. If it shows `all` parameters, hooks do nothing.
+  void open_summon(bool all) {
+    is_summon_open_ = true;
+    summoned_ = all;
+  }
+  void close_summon() { is_summon_open_ = summoned_ = false; }
+  bool is_summon_open() const { return is_summon_open_; }
   void set_whole_numbers(const VariableImpl* variable, Tensor numbers);
   const Tensor* whole_numbers(const VariableImpl* variable) const;
 
@@ -59,6 +63,7 @@ class Sharding::Engine {
 
  private:
   void check(const ShardOptions& options);
+  bool have_numbers() const;
   void register_hooks();
   bool reduces_now() const { return !accumulating.open || accumulating.communicate; }
   size_t units_ahead() const { return static_cast<size_t>(options_.gathers_in_flight) - 1; }
@@ -66,11 +71,16 @@ class Sharding::Engine {
 
   void before_forward(Unit& unit, std::span<Variable* const> inputs);
   void after_forward(Unit& unit, std::span<Variable* const> outputs);
-  void before_backward(Unit& unit);
+  void before_backward(size_t index);
+  void inputs_have_gradients(size_t index);
   void prefetch_backward(const Unit& unit);
   void backward_started(std::span<const Variable> leaves);
+  void forget_last_backward();
+  void queue_end();
+  void start_agreement();
   void leaf_finished(const VariableImpl* leaf);
   void unit_finished(size_t index);
+  void free_after_backward(Unit& unit);
   void start_reduce(Unit& unit);
   void finish_reductions();
   void agree_on_reached();
@@ -91,19 +101,22 @@ class Sharding::Engine {
   std::vector<HookHandle> hooks_;
   std::optional<BackwardObserver> observer_;
   std::optional<Buckets> buckets_;  // no_shard's
-  bool materialized_ = false, summoned_ = false;
+  bool materialized_ = false, summoned_ = false, is_summon_open_ = false;
 
   std::vector<Unit*> order_;  // in which the last forward came to units, for prefetching
   std::vector<Unit*> left_;   // in which it left them, the root last: backward goes the other way
-  bool order_is_complete_ = false;
+  bool order_is_complete_ = false, root_is_running_ = false;
   size_t position_ = 0;  // in one of them, of the unit whose forward or backward runs
   std::vector<Unit*> reducing_;
-  std::vector<int64_t> pending_;  // leaves of each unit that this backward has yet to finish
+  std::vector<int64_t> leaves_;   // of each unit that this backward reaches
+  std::vector<int64_t> pending_;  // of those, what it has yet to finish
   std::vector<bool> finished_;
-  Tensor reached_;  // i32, per unit: by how many ranks
+  bool reaches_ = false;  // this backward: a leaf of ours
+  /// i32: on how many ranks this backward reaches each unit; then, on how many gradients wait there.
+  Tensor reached_;
   Work agreement_;
   bool agreed_ = false;
-  bool backward_is_open_ = false;  // begun and not ended: when the next one begins, an exception ended it
+  bool backward_is_open_ = false;  // its end was queued and has not come: when the next begins, it threw
 };
 
 }  // namespace tessera::dist

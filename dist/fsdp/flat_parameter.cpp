@@ -204,6 +204,8 @@ Tensor FlatParameter::gather_numbers() const {
 }
 
 void FlatParameter::show(const Tensor& whole) {
+  // What is shown of parameters that are whole are the numbers themselves: they may have been changed.
+  if (!whole.defined() && !options_.traits.shards_optimizer && is_mixed()) ops::cast_out(numbers_, whole_);
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Variable& variable = parameters_[i].variable;
     const Shape shape = variable.shape();
@@ -217,7 +219,6 @@ void FlatParameter::set_numbers(const Tensor& whole) {
   settle();
   const Tensor mine = options_.traits.shards_optimizer ? own_part(whole) : whole;
   if (!mine.shares_storage(numbers_)) numbers_.copy_from(mine);
-  if (!options_.traits.shards_optimizer && is_mixed()) ops::cast_out(numbers_, whole_);
   numbers_.bump_version();
 }
 
@@ -230,12 +231,20 @@ Tensor FlatParameter::home(size_t i) const {
 void FlatParameter::prepare_gradient() {
   if (!trainable_ || prepared_) return;
   prepared_ = true;
-  const auto kept = [](const NamedParameter& local) { return local.variable.grad().defined(); };
-  has_reduced_ = has_reduced_ && std::any_of(locals_.begin(), locals_.end(), kept);
-  if (has_reduced_ && reduced_.shares_storage(gradient_)) keep_reduced_apart();
+  if (has_reduced_) recall_reduced();
   for (const UnitParameter& parameter : parameters_) parameter.variable.set_grad({});
   gradient_.storage()->refill();
   for (const FlatLayout::Part& gap : layout_.padding()) gradient_.narrow(0, gap.begin, gap.numel()).zero();
+}
+
+/// Of what earlier reductions gave, an optimizer may have cleared all, or its own parameters' alone.
+void FlatParameter::recall_reduced() {
+  const auto kept = [](const NamedParameter& local) { return local.variable.grad().defined(); };
+  has_reduced_ = std::any_of(locals_.begin(), locals_.end(), kept);
+  if (!has_reduced_) return;
+  for (size_t i = 0; i < locals_.size(); ++i)
+    if (!kept(locals_[i])) reduced_part(i).zero();
+  if (reduced_.shares_storage(gradient_)) keep_reduced_apart();
 }
 
 /// What earlier reductions left lies where the next backward writes: it moves.
@@ -243,6 +252,12 @@ void FlatParameter::keep_reduced_apart() {
   const CategoryScope category(MemoryCategory::gradient);
   reduced_ = reduced_.clone();
   if (options_.traits.shards_optimizer) publish();
+}
+
+void FlatParameter::clear_gradient(size_t i) {
+  if (!prepared_) return;
+  parameters_[i].variable.set_grad({});
+  if (has_reduced_) reduced_part(i).zero();
 }
 
 void FlatParameter::collect_gradient(size_t i) {
@@ -343,11 +358,15 @@ void FlatParameter::add_reduced(const Tensor& result) {
 /// Gives the optimizer its views.
 void FlatParameter::publish() {
   for (size_t i = 0; i < locals_.size(); ++i) {
-    const NamedParameter& local = locals_[i];
-    const bool whole = !options_.traits.shards_optimizer;
-    const int64_t offset = whole ? layout_.offset(i) : layout_.part_offset(i, shard());
-    local.variable.set_grad(reduced_.narrow(0, offset, local.variable.numel()).view(local.variable.shape()));
+    const Variable& local = locals_[i].variable;
+    local.set_grad(reduced_part(i).view(local.shape()));
   }
+}
+
+Tensor FlatParameter::reduced_part(size_t i) const {
+  const bool whole = !options_.traits.shards_optimizer;
+  return reduced_.narrow(0, whole ? layout_.offset(i) : layout_.part_offset(i, shard()),
+                         locals_[i].variable.numel());
 }
 
 }  // namespace tessera::dist

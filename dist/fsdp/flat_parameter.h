@@ -85,6 +85,8 @@ class FlatParameter {
   /// After a backward that an exception ended: waits for what is in flight, and drops all gradients that the
   /// optimizer has not got yet, those of earlier micro-batches too.
   void abandon();
+  /// Forgets what is known of the gradient of parameter i: also what waits on this rank to be reduced.
+  void clear_gradient(size_t i);
   /// Gradients were added that no other rank has seen.
   void mark_unreduced() { unreduced_ = true; }
   bool has_unreduced() const { return unreduced_; }
@@ -113,8 +115,10 @@ class FlatParameter {
   Tensor view_of_parameter(const Tensor& whole, size_t i) const;
   Tensor own_part(const Tensor& whole) const;
   Tensor home(size_t i) const;
+  void recall_reduced();
   void keep_reduced_apart();
   Tensor empty_gradient_shard() const;
+  Tensor reduced_part(size_t i) const;
   void start_scatter(const Tensor& source);
   void add_reduced(const Tensor& result);
   void publish();

@@ -19,10 +19,12 @@ std::vector<double> ShardReducer::all_pieces(const ParameterList& list, double p
   const int shards = engine_.shard_group().size();
   const bool whole = !engine_.traits().shards_optimizer;
   std::vector<Tensor> parts;
+  bool has_ignored = false;
   for (int shard = 0; shard < (whole ? shards : 1); ++shard)
     for (const NamedParameter& parameter : list) {
       Tensor gradient = gradient_of(parameter);
       const Sharding::Engine::Place* place = engine_.find(parameter.variable.impl().get());
+      has_ignored |= !place;
       if (!place) {  // ignored by sharding: counted once
         if (shard != 0 || (!whole && engine_.shard_group().rank() != 0)) gradient = Tensor();
       } else if (whole && gradient.defined()) {
@@ -37,6 +39,8 @@ std::vector<double> ShardReducer::all_pieces(const ParameterList& list, double p
     all = Tensor::empty({shards * sums.numel()}, f64);
     engine_.shard_group().all_gather(all, sums, {.unit = "norm"}).wait();
   }
+  // Gradients of ignored parameters may differ from rank to rank; the norm must not.
+  if (has_ignored) engine_.everyone().broadcast(all, 0, {.unit = "norm"}).wait();
   return {all.data<double>(), all.data<double>() + all.numel()};
 }
 
@@ -54,6 +58,12 @@ double ShardReducer::largest(double value) {
   const Tensor number = Tensor::scalar(value);
   engine_.everyone().all_reduce(number, Reduction::max, {.unit = "largest"}).wait();
   return number.item();
+}
+
+void ShardReducer::clear(const ParameterList& list) {
+  for (const NamedParameter& parameter : list)
+    if (const Sharding::Engine::Place* place = engine_.find(parameter.variable.impl().get()))
+      place->flat->clear_gradient(place->index);
 }
 
 int ShardReducer::rank() const {

@@ -13,6 +13,7 @@ class ShardReducer final : public ParameterReducer {
   explicit ShardReducer(const Sharding::Engine& engine) : engine_(engine) {}
   double power_sum(const ParameterList& list, double p) override;
   double largest(double value) override;
+  void clear(const ParameterList& list) override;
   int rank() const override;
 
  private:

@@ -10,7 +10,7 @@ struct SummonFullParams::Whole {
 SummonFullParams::SummonFullParams(Sharding& sharding, const SummonOptions& options)
     : sharding_(sharding), write_back_(options.write_back) {
   Sharding::Engine& engine = sharding.engine();
-  require<ConfigError>(!engine.is_summoned(), "SummonFullParams: one is open already");
+  require<ConfigError>(!engine.is_summon_open(), "SummonFullParams: one is open already");
   require<ConfigError>(engine.is_materialized(), "SummonFullParams: the parameters have no numbers yet");
   std::vector<Unit*> chosen;
   for (const auto& unit : engine.units())
@@ -19,6 +19,7 @@ SummonFullParams::SummonFullParams(Sharding& sharding, const SummonOptions& opti
                        "' is no unit of this model");
   for (Unit* unit : chosen) {
     unit->reshard();
+    unit->settle();
     for (const auto& flat : unit->flats()) wholes_.push_back({flat.get(), flat->gather_numbers()});
   }
   for (const Whole& whole : wholes_) {
@@ -26,7 +27,7 @@ SummonFullParams::SummonFullParams(Sharding& sharding, const SummonOptions& opti
     for (const UnitParameter& parameter : whole.flat->parameters())
       engine.set_whole_numbers(parameter.variable.impl().get(), parameter.variable.value());
   }
-  engine.set_summoned(!options.unit);
+  engine.open_summon(!options.unit);
 }
 
 SummonFullParams::~SummonFullParams() {
@@ -37,7 +38,7 @@ SummonFullParams::~SummonFullParams() {
       engine.set_whole_numbers(parameter.variable.impl().get(), {});
     whole.flat->show({});
   }
-  engine.set_summoned(false);
+  engine.close_summon();
 }
 
 }  // namespace tessera::dist

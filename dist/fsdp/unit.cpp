@@ -22,6 +22,12 @@ bool Unit::is_trainable() const {
   return std::any_of(flats_.begin(), flats_.end(), [](const auto& flat) { return flat->is_trainable(); });
 }
 
+int64_t Unit::parameter_count() const {
+  int64_t count = 0;
+  for (const auto& flat : flats_) count += std::ssize(flat->parameters());
+  return count;
+}
+
 void Unit::materialize(Device device, uint64_t seed) {
   for (const auto& flat : flats_) flat->materialize(device, seed);
   state_ = is_gathered() ? State::unsharded : State::sharded;

@@ -29,6 +29,8 @@ class Unit {
   State state() const { return reducing_ ? State::reducing : state_; }
   const std::vector<std::unique_ptr<FlatParameter>>& flats() const { return flats_; }
   bool is_trainable() const;
+  /// How many parameters it has.
+  int64_t parameter_count() const;
   void materialize(Device device, uint64_t seed);
 
   /// Starts to gather the parameters, unless they are there as the shards have them now.
