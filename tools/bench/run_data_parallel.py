@@ -8,6 +8,7 @@ Two processes of one thread each (ours under mpirun, the peers over gloo), f32, 
 `single` is one process of two threads with the same global batch. A round runs every side once, in an order that is turned
 by one from round to round; rates are medians over the rounds. `goal` columns are the ratios that are asked for: full_shard
 over the better of FSDP2 and ZeRO-3, no_shard over the better of DDP and ZeRO-0, and both over our own single process.
+Before the rounds each peer runs once under every setting that could suit it; the fastest one races.
 Run it on an idle machine.
 """
 
@@ -25,6 +26,16 @@ import run_pair
 
 OURS = ["single", "no_shard", "shard_optim", "shard_grad_op", "full_shard"]
 PEERS = ["single", "ddp", "fsdp2", "zero-0", "zero-1", "zero-2", "zero-3"]
+# What a peer may be faster with than by its first settings. Of its own accord DeepSpeed leaves parameters of up to
+# 100,000 elements whole under ZeRO-3, which costs memory; ours shards them all.
+SETTINGS = {
+    "ddp": [[], ["--pin"], ["--bucket-mb", "5"]],
+    "fsdp2": [[], ["--pin"]],
+    "zero-0": [[], ["--pin"]],
+    "zero-1": [[], ["--pin"]],
+    "zero-2": [[], ["--pin"]],
+    "zero-3": [[], ["--pin"], ["--persistence-threshold", "100000"]],
+}
 
 
 @dataclasses.dataclass
@@ -76,21 +87,36 @@ def command_of(tools, side, strategy, model, goal):
     return [*mpirun, tools.program, *steps, *profile]
 
 
+def best_settings(tools, strategy, model, goal):
+    """Of a peer's settings those of the highest rate, in one run each."""
+    choices = SETTINGS.get(strategy, [[]])
+    if len(choices) == 1 or tools.no_tuning:
+        return choices[0]
+    rates = [run([*command_of(tools, "peer", strategy, model, goal), *more])["rate"] for more in choices]
+    return choices[rates.index(max(rates))]
+
+
 def measure(tools, model, ours, peers, rounds):
     """Every side's runs: {"ours/full_shard": {"rate": median, "rates": [...], ...}}."""
     goal = GOALS[model]
     sides = [("ours", s) for s in ours] + [("peer", s) for s in peers]
     runs = {side: [] for side in sides}
+    settings = {("peer", s): best_settings(tools, s, model, goal) for s in peers}
     for turn in range(rounds):
         for side in sides[turn % len(sides) :] + sides[: turn % len(sides)]:
-            result = run(command_of(tools, *side, model, goal))
+            result = run([*command_of(tools, *side, model, goal), *settings.get(side, [])])
             runs[side].append(result)
             print(f"  {model} round {turn + 1}: {'/'.join(side):20} {result['rate']:10,.0f}", file=sys.stderr)
+    sizes = {result["parameters"] for results in runs.values() for result in results}
+    if len(sizes) != 1:
+        sys.exit(f"{model}: the sides train different models, of {sorted(sizes)} parameters")
     table = {}
     for (who, strategy), results in runs.items():
         rates = [r["rate"] for r in results]
         entry = {"rate": statistics.median(rates), "rates": rates}
         entry["peak_rss_bytes"] = max(r["peak_rss_bytes"] for r in results)
+        if who == "peer":
+            entry |= {"settings": settings[who, strategy], "version": results[0]["version"]}
         if "waiting_share" in results[0]:
             entry["waiting_share"] = statistics.median(r["waiting_share"] for r in results)
         table[f"{who}/{strategy}"] = entry
@@ -130,7 +156,8 @@ def print_model(model, table, lines):
         waiting = f"   waiting {100 * entry['waiting_share']:4.1f} %" if "waiting_share" in entry else ""
         low, high = min(entry["rates"]), max(entry["rates"])
         memory = entry["peak_rss_bytes"] / 2**30
-        print(f"  {name:22} {entry['rate']:10,.0f}  ({low:,.0f} to {high:,.0f})  {memory:5.2f} GiB{waiting}")
+        more = "   " + " ".join(entry["settings"]) if entry.get("settings") else ""
+        print(f"  {name:22} {entry['rate']:10,.0f}  ({low:,.0f} to {high:,.0f})  {memory:5.2f} GiB{waiting}{more}")
     for what, measured, wanted in lines:
         verdict = "" if wanted is None else f"   goal {wanted:g}{'' if measured >= wanted else '   MISSED'}"
         print(f"  {what:40} {measured:10,.2f}{verdict}")
@@ -143,6 +170,7 @@ def main():
     parser.add_argument("--models", default=",".join(GOALS), help="(default: %(default)s)")
     parser.add_argument("--ours", default=",".join(OURS), help="(default: %(default)s)")
     parser.add_argument("--peers", default=",".join(PEERS), help="(default: %(default)s)")
+    parser.add_argument("--no-tuning", action="store_true", help="every peer under its first settings")
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
     parser.add_argument("--json", type=pathlib.Path, help="writes everything there")
     tools = parser.parse_args()
