@@ -16,7 +16,7 @@ fail() {
 required_packages=(g++ cmake ninja-build libeigen3-dev libxxhash-dev libjsoncpp-dev libcurl4-openssl-dev libssl-dev
   libcli11-dev doctest-dev ca-certificates)
 # A build does without these, slower or smaller.
-optional_packages=(libdnnl-dev libopenmpi-dev openmpi-bin libbenchmark-dev ccache lld)
+optional_packages=(libdnnl-dev libopenmpi-dev openmpi-bin iproute2 libbenchmark-dev ccache lld)
 
 # The packages among the arguments that are not here, one a line. Tools may come from elsewhere than a package.
 missing_packages() {
