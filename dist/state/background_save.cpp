@@ -66,6 +66,7 @@ struct BackgroundSave::Flight {
   std::mutex mutex;
   std::condition_variable changed;
   bool written = false;       // this rank's part is, or has failed
+  bool finished = false;      // besides, on rank 0: published, or has failed
   std::string write_problem;  // why it has failed
   std::string publish_problem, published;
   std::thread thread;
@@ -85,6 +86,11 @@ struct BackgroundSave::Flight {
     }
     changed.notify_all();
     if (save.writer && problem.empty()) publish_problem = problem_in([&] { publish_all(); });
+    {
+      const std::lock_guard lock(mutex);
+      finished = true;
+    }
+    changed.notify_all();
   }
 
   void write() {
@@ -107,10 +113,10 @@ struct BackgroundSave::Flight {
     published = publish(*save.writer, reports, state, options);
   }
 
-  /// Whether this rank's part is done with, after waiting for it for that long at most.
-  bool wait_for_write(std::chrono::milliseconds longest) {
+  /// Whether `stage` is true, after waiting for it for that long at most.
+  bool wait_for(const bool& stage, std::chrono::milliseconds longest) {
     std::unique_lock lock(mutex);
-    return changed.wait_for(lock, longest, [&] { return written; });
+    return changed.wait_for(lock, longest, [&] { return stage; });
   }
 };
 
@@ -134,10 +140,14 @@ void BackgroundSave::start(const std::string& root, const TrainingState& state,
 std::string BackgroundSave::wait() {
   if (!flight_) return "";
   const std::unique_ptr<Flight> flight = std::move(flight_);
-  wait_together(*world_,
-                [&](std::chrono::milliseconds interval) { return flight->wait_for_write(interval); });
+  const auto reach = [&](const bool& stage) {
+    wait_together(*world_,
+                  [&](std::chrono::milliseconds interval) { return flight->wait_for(stage, interval); });
+  };
+  reach(flight->written);
   // When every rank has written, rank 0's thread finds all reports and cannot wait for ever.
   require_none(*world_, flight->write_problem);
+  reach(flight->finished);
   flight->thread.join();
   require_none(*world_, flight->publish_problem);
   return broadcast_text(*world_, flight->published);

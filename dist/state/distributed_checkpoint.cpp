@@ -28,6 +28,15 @@ std::vector<size_t> files_to_verify(const Communicator& world, const CheckpointR
   return mine;
 }
 
+/// Ranks of several machines may see other files under one name.
+void require_same_checkpoint(Communicator& world, const CheckpointReader& reader) {
+  const std::string expected = broadcast_text(world, hash_text(reader.hash()));
+  run_together(world, [&] {
+    require<CheckpointError>(hash_text(reader.hash()) == expected, reader.folder(),
+                             ": is not the checkpoint that rank 0 finds there");
+  });
+}
+
 }  // namespace
 
 BegunSave begin_save(Communicator& world, const std::string& root, int64_t step) {
@@ -47,7 +56,7 @@ std::string save_checkpoint(Communicator& world, const std::string& root, const 
       world, [&] { mine = write_files(save.folder, world.rank(), world.size(), groups_to_write(groups)); });
   const std::vector<std::string> texts = gather_texts(world, to_text(mine));
   std::string published;
-  run_together(world, [&] {
+  run_long_together(world, [&] {
     if (save.writer) published = publish(*save.writer, texts, state, options);
   });
   return broadcast_text(world, published);
@@ -61,16 +70,13 @@ std::unique_ptr<CheckpointReader> open_checkpoint(Communicator& world, const std
   folder = broadcast_text(world, folder);
   std::unique_ptr<CheckpointReader> reader;
   run_together(world, [&] { reader = std::make_unique<CheckpointReader>(folder); });
-  const std::string expected = broadcast_text(world, hash_text(reader->hash()));
-  run_together(world, [&] {
-    require<CheckpointError>(hash_text(reader->hash()) == expected, folder,
-                             ": is not the checkpoint that rank 0 finds there");
-  });
+  require_same_checkpoint(world, *reader);
   return reader;
 }
 
 void load_checkpoint(Communicator& world, const CheckpointReader& reader,
                      std::span<const PieceGroup> groups) {
+  require_same_checkpoint(world, reader);
   run_together(world, [&] {
     for (const PieceGroup& group : groups) require_same_tensors(reader, group);
   });

@@ -2,13 +2,18 @@
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <thread>
 
+#include "dist/state/background_save.h"
 #include "dist/state/rank_agreement.h"
 #include "tensor/memory/account.h"
 #include "tests/dist/state/rank_state.h"
@@ -222,6 +227,53 @@ TEST_CASE("distributed checkpoint: saving and loading take no memory beside the 
     CHECK(numbers.data<float>()[n - 1] == static_cast<float>(first + n - 1));
     CHECK(account.total().peak <= before + 8192);  // what ranks tell each other
   });
+}
+
+TEST_CASE("distributed checkpoint: ranks that would load different checkpoints load none") {
+  const TemporaryFolder folder;
+  run_ranks(3, [&](World& world) {
+    RankState state({3, 1}, world.rank());
+    for (const int64_t step : {1, 2})
+      save_checkpoint(world.communicator(), folder.path(), state_at(step), state.groups());
+    const CheckpointReader reader(folder / step_name(world.rank() == 2 ? 1 : 2));
+    state.train(0, 1);
+    const std::string message =
+        refused([&] { load_checkpoint(world.communicator(), reader, state.groups()); });
+    CHECK(message ==
+          "rank 2: " + (folder / step_name(1)) + ": is not the checkpoint that rank 0 finds there");
+  });
+}
+
+TEST_CASE("distributed checkpoint: rank 0 may take long to publish") {
+  // It reads the validation loss of the best one, and that file makes it wait for its other end.
+  const TemporaryFolder folder;
+  for (const bool behind : {false, true}) {
+    const std::string best = folder / text("best-", behind), meta = best + "/step-00000001/meta.json";
+    std::jthread other_end;
+    const auto body = [&](World& world) {
+      Communicator& ranks = world.communicator();
+      RankState state({2, 1}, world.rank());
+      TrainingState first = state_at(1), second = state_at(2);
+      first.validation_loss = second.validation_loss = 1.5;
+      save_checkpoint(ranks, best, first, state.groups());
+      if (world.rank() == 0) {
+        std::filesystem::remove(meta);
+        CHECK(::mkfifo(meta.c_str(), 0600) == 0);
+        other_end = std::jthread([&] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+          const std::ofstream opened(meta);
+        });
+      }
+      BackgroundSave background(world.shared_communicator());
+      const std::string message = refused([&] {
+        if (!behind) return void(save_checkpoint(ranks, best, second, state.groups()));
+        background.start(best, second, state.groups());
+        background.wait();
+      });
+      CHECK(contains(message, meta + ": expected a regular file"));
+    };
+    launch(body, {.virtual_ranks = 2, .timeout = std::chrono::milliseconds(1800)});
+  }
 }
 
 TEST_CASE("distributed checkpoint: a rank that does not see the folder says so") {
