@@ -14,6 +14,8 @@ void set_master(Module& module, const Variable& variable, const Tensor& master) 
 void use_mixed_precision(Module& module, DType compute) {
   require<DTypeError>(compute == bf16 || compute == f16, "use_mixed_precision: expected bf16 or f16, got ",
                       compute);
+  require<ConfigError>(!module.store(), "use_mixed_precision: the parameters of ", module.kind(), " '",
+                       module.full_name(), "' are sharded; say the precision to the sharding instead");
   const ParameterList parameters = module.parameters();
   for (const NamedParameter& parameter : parameters)
     require<DTypeError>(!parameter.master.defined() &&

@@ -15,8 +15,9 @@ namespace tessera::nn {
 ///     nn::use_mixed_precision(gpt, bf16);
 ///     optim::AdamW adam(gpt.parameters());
 ///
-/// Throws DTypeError for another `compute` or for a parameter that is not f32. `module.to(f32)` ends it, and
-/// with it the use of optimizers made before: they still write rounded numbers.
+/// Throws DTypeError for another `compute` or for a parameter that is not f32, ConfigError for a sharded
+/// module (dist::ShardOptions has its precision). `module.to(f32)` ends it, and with it the use of optimizers
+/// made before: they still write rounded numbers.
 void use_mixed_precision(Module& module, DType compute);
 
 /// Rounds every master into its parameter again: after other hands wrote into the tensors of `state_dict()`.

@@ -79,8 +79,9 @@ class Sharding final : public nn::ParameterStore {
 /// Cuts `module`'s parameters over the ranks of a mesh, by one word: the strategy. Applied from outside, to a
 /// model written for one device, before `nn::materialize` (then no rank ever holds a whole unit while it is
 /// initialised) or after. From then on `module.parameters()` lists this rank's parts, so a training loop
-/// reads the same on one rank and on many. All ranks call it alike. Throws ConfigError for a mesh or
-/// precision that does not suit the strategy.
+/// reads the same on one rank and on many; an optimizer made before has nothing to change. Which parameters
+/// are trained is decided before, too: later changes of requires_grad do not move a part of a unit. All ranks
+/// call it alike. Throws ConfigError for a mesh or precision that does not suit the strategy.
 ///
 ///     models::Gpt gpt(options);
 ///     dist::shard(gpt, {.mesh = mesh, .strategy = dist::Strategy::full_shard, .units =

@@ -8,6 +8,7 @@
 #include "nn/containers.h"
 #include "nn/linear.h"
 #include "nn/materialize.h"
+#include "nn/mixed_precision.h"
 #include "optim/sgd.h"
 #include "tests/dist/fsdp/rank_threads.h"
 
@@ -230,6 +231,12 @@ TEST_CASE("sharding: options that do not suit are refused, saying why") {
     CHECK_THROWS_WITH_AS(model.parameters(), doctest::Contains("materialize"), ConfigError);
     CHECK_THROWS_WITH_AS(model(Variable(input())), doctest::Contains("materialize"), ConfigError);
     CHECK_THROWS_AS(model.to(f64), ConfigError);
+    CHECK_THROWS_AS(nn::use_mixed_precision(model, bf16), ConfigError);
+    Model mixed;
+    nn::materialize(mixed, cpu(), 3);
+    nn::use_mixed_precision(mixed, bf16);
+    CHECK_THROWS_WITH_AS(dist::shard(mixed, {.mesh = flat}), doctest::Contains("mixed precision"),
+                         ConfigError);
     CHECK_THROWS_AS(model.set_requires_grad(false), ConfigError);
     return 0;
   });
