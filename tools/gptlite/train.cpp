@@ -71,10 +71,12 @@ bool is_told_by_this_process(const dist::CommunicationError& error, const dist::
 }
 
 /// A launcher's exit status is that of the process which leaves first: that one is to be the rank that has
-/// something to tell. The launcher then ends the others by SIGTERM.
-void leave_after_others() {
+/// something to tell. The launcher then ends the others by SIGTERM. Returns whether it did: if not, the one
+/// to tell may be lost as well.
+bool leave_after_others() {
   for (int i = 0; i < 20 && received_signal() == 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  return received_signal() != 0;
 }
 
 int train_on_ranks(const TrainFlags& flags, const Parallel& parallel, Device device, Console console) {
@@ -98,8 +100,7 @@ int train_on_ranks(const TrainFlags& flags, const Parallel& parallel, Device dev
                                .silence = std::min(parallel.timeout, dist::LaunchOptions().silence),
                                .device = device});
   } catch (const dist::CommunicationError& error) {
-    if (is_told_by_this_process(error, flags.parallel.job)) throw;
-    leave_after_others();
+    if (is_told_by_this_process(error, flags.parallel.job) || !leave_after_others()) throw;
     return tools::exit_rank_lost;
   }
 }
