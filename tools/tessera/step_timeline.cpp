@@ -12,7 +12,7 @@ namespace tessera::tools {
 namespace {
 
 // In the picture's own units.
-constexpr double left = 110, drawn = 1080, line = 34, top = 58;
+constexpr double left = 110, drawn = 1080, right = 60, line = 34, top = 58;
 
 const char* color_of(std::string_view collective) {
   if (collective == "all_gather") return "#2f7ed8";
@@ -58,7 +58,7 @@ class Picture {
   std::string finish(const std::string& title) {
     const double bottom = y_of(units_.size() + 1);
     std::ostringstream all;
-    all << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << left + drawn + 20 << " "
+    all << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << left + drawn + right << " "
         << bottom + 62
         << "\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" "
            "fill=\"white\"/>\n"
