@@ -23,9 +23,9 @@ std::string save_checkpoint(Communicator& world, const std::string& root, const 
 std::unique_ptr<CheckpointReader> open_checkpoint(Communicator& world, const std::string& path);
 
 /// Fills the pieces of all ranks, in place, from a checkpoint that any world wrote. Before the first number
-/// is written anywhere, everything is verified: that all ranks read one checkpoint, that each group has exactly these names, shapes and dtypes,
-/// and the files that hold the groups, each by one rank. Then each rank reads its pieces and nothing else,
-/// without a buffer where they are contiguous on the CPU.
+/// is written anywhere, everything is verified: that all ranks read one checkpoint, that each group has
+/// exactly these names, shapes and dtypes, and the files that hold the groups, each by one rank. Then each
+/// rank reads its pieces and nothing else, without a buffer where they are contiguous on the CPU.
 void load_checkpoint(Communicator& world, const CheckpointReader& reader, std::span<const PieceGroup> groups);
 
 /// The beginning of a save.
