@@ -63,7 +63,7 @@ says "rank 1 on host $(hostname) is lost: it is alive, but has begun no call"
 
 run exception
 ends 1 5 # that of the rank, or of one that heard of it, whichever is gone first
-says "rank 1 ends: the forward of rank 1 failed"
+says "the forward of rank 1 failed" # its own words, or those of one that heard them
 
 for call in branch:all_gather size:400004 dtype:i32; do
   run "${call%:*}"
