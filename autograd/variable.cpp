@@ -110,8 +110,9 @@ HookHandle Variable::register_hook(GradientHook hook) const {
   if (!node.hooks) node.hooks = std::make_unique<std::vector<Node::Hook>>();
   const int64_t id = next_hook.fetch_add(1);
   node.hooks->push_back({id, edge.slot, std::move(hook)});
-  return HookHandle([self = *this, id] {
-    auto& hooks = gradient_edge(self).node->hooks;
+  // By its node: a leaf that was frozen since has no edge to it any more.
+  return HookHandle([node = edge.node, id] {
+    auto& hooks = node->hooks;
     if (!hooks) return;
     std::erase_if(*hooks, [id](const Node::Hook& h) { return h.id == id; });
     if (hooks->empty()) hooks.reset();
@@ -124,9 +125,10 @@ HookHandle Variable::register_accumulated_hook(AccumulatedHook hook) const {
                          "gradient, got ",
                          *this);
   const int64_t id = next_hook.fetch_add(1);
-  gradient_edge(*this).node->as_leaf()->accumulated_hooks.push_back({id, std::move(hook)});
-  return HookHandle([self = *this, id] {
-    std::erase_if(gradient_edge(self).node->as_leaf()->accumulated_hooks,
+  const intrusive_ptr<Node> node = gradient_edge(*this).node;
+  node->as_leaf()->accumulated_hooks.push_back({id, std::move(hook)});
+  return HookHandle([node, id] {
+    std::erase_if(node->as_leaf()->accumulated_hooks,
                   [id](const LeafNode::Accumulated& h) { return h.id == id; });
   });
 }
