@@ -38,6 +38,8 @@ print_left_out() {
   say "not run here:"
   [[ $preset == cuda ]] || left_out "device code: --preset cuda builds it (needs nvcc)"
   grep -q 'oneDNN *found' <<<"$found_table" || left_out "matrix products on oneDNN: not in this build, Eigen serves alone"
+  grep -qw amx_bf16 /proc/cpuinfo 2>/dev/null || left_out "products of bf16 on tiles (amx): this processor has none"
+  grep -qw avx512_bf16 /proc/cpuinfo 2>/dev/null || left_out "products of bf16 on vectors (avx512_bf16): this processor has none"
   grep -qw avx512f /proc/cpuinfo 2>/dev/null || left_out "AVX-512 kernels: this processor has none"
   grep -qw avx2 /proc/cpuinfo 2>/dev/null || left_out "AVX2 kernels: this processor has none"
   case $preset in

@@ -161,9 +161,7 @@ TESSERA_BF16 void pack_columns(const uint16_t* from, int64_t leading, int64_t k,
 }  // namespace
 
 bool multiplies_bf16_pairs() {
-  static const bool has = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vl") &&
-                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
-  return has && current_isa() == Isa::avx512;
+  return current_isa() >= Isa::avx512_bf16;
 }
 
 void pack_pairs(const bfloat16* from, int64_t leading, bool transposed, int64_t k, int64_t n,

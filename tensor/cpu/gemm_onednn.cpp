@@ -1,7 +1,24 @@
 #include "tensor/cpu/gemm_onednn.h"
 
+#include <algorithm>
+
 #include "tensor/cpu/scratch.h"
 #include "tensor/cpu/transpose.h"
+
+namespace tessera::kernels::cpu {
+
+Bf16Product choose_bf16_product(MatmulBackend backend, Isa isa, Isa onednn) {
+  if (backend == MatmulBackend::eigen) return Bf16Product::through_f32;
+  const Isa least = backend == MatmulBackend::onednn ? Isa::avx512_bf16 : Isa::amx;
+  if (std::min(isa, onednn) >= least) return Bf16Product::onednn;
+  return isa >= Isa::avx512_bf16 ? Bf16Product::pairs : Bf16Product::through_f32;
+}
+
+Bf16Product bf16_product() {
+  return choose_bf16_product(matmul_backend(), current_isa(), onednn_serves() ? onednn_isa() : Isa::baseline);
+}
+
+}  // namespace tessera::kernels::cpu
 
 #if defined(TESSERA_WITH_ONEDNN)
 
@@ -17,21 +34,35 @@ bool onednn_built() {
 
 namespace {
 
-bool allows(dnnl::cpu_isa isa) {
-  const auto needed = static_cast<unsigned>(isa);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
+dnnl::cpu_isa onednn_name(Isa isa) {
+  constexpr dnnl::cpu_isa names[] = {dnnl::cpu_isa::sse41, dnnl::cpu_isa::avx2, dnnl::cpu_isa::avx512_core,
+                                     dnnl::cpu_isa::avx512_core_bf16, dnnl::cpu_isa::avx512_core_amx};
+  return names[static_cast<int>(isa)];
+}
+
+/// The highest of our sets within a set of oneDNN's, which are masks of bits.
+Isa highest_within(dnnl::cpu_isa set) {
+  Isa highest = Isa::baseline;
+  for (const Isa isa : all_isas) {
+    const auto needed = static_cast<unsigned>(onednn_name(isa));
+    if ((static_cast<unsigned>(set) & needed) == needed) highest = isa;
+  }
+  return highest;
 }
 
 }  // namespace
 
-bool onednn_multiplies_bf16() {
-  static const bool multiplies = allows(dnnl::cpu_isa::avx512_core_bf16);
-  return multiplies;
+Isa onednn_isa() {
+  static const Isa isa = [] {
+    // A refusal shows in what oneDNN then says it uses.
+    if (isa_limit() < Isa::amx) dnnl::set_max_cpu_isa(onednn_name(isa_limit()));
+    return highest_within(dnnl::get_effective_cpu_isa());
+  }();
+  return isa;
 }
 
-bool onednn_has_tiles() {
-  static const bool has = allows(dnnl::cpu_isa::avx512_core_amx);
-  return has;
+bool onednn_serves() {
+  return onednn_isa() <= isa_limit();
 }
 
 namespace {
@@ -72,10 +103,10 @@ namespace tessera::kernels::cpu {
 bool onednn_built() {
   return false;
 }
-bool onednn_multiplies_bf16() {
-  return false;
+Isa onednn_isa() {
+  return Isa::baseline;
 }
-bool onednn_has_tiles() {
+bool onednn_serves() {
   return false;
 }
 void gemm_onednn_f32(const Gemm<float>&) {

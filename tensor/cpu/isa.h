@@ -1,10 +1,15 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <string>
 #include <string_view>
 
-/// Which copy of the kernels in tensor/cpu/isa runs. Each source there is compiled once per instruction set,
-/// inside a namespace of that set's name (`tessera::kernels::cpu::avx2`), and the best one that this
-/// processor has is chosen here. All copies give the same bits; they differ in speed alone.
+/// Which copy of the kernels in tensor/cpu/isa runs, and what the matrix products may use. Each source there
+/// is compiled once per set of vectors, inside a namespace of that set's name
+/// (`tessera::kernels::cpu::avx2`), and the best one that this processor has is chosen here. All copies of
+/// elementwise kernels and reductions give the same bits; matrix products round differently on each, as the
+/// processor's multiply-add does.
 ///
 ///     // tensor/cpu/softmax.h, inside namespace tessera::kernels::cpu
 ///     TESSERA_DECLARE_PER_ISA(void softmax_rows(const float* x, float* y, int64_t rows, int64_t columns);)
@@ -12,28 +17,62 @@
 ///     TESSERA_PER_ISA(softmax_rows)(x, y, rows, columns);
 namespace tessera::kernels::cpu {
 
-/// Instruction sets with kernels of their own, in rising order.
-enum class Isa { baseline, avx2, avx512 };
+/// Instruction sets in rising order; each has all before it. Kernels in tensor/cpu/isa are compiled for the
+/// first three; the last two are units of bf16 products, of vectors (vdpbf16ps) and of tiles.
+enum class Isa : uint8_t { baseline, avx2, avx512, avx512_bf16, amx };
+inline constexpr std::array all_isas{Isa::baseline, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx};
 
-/// "baseline", "avx2" or "avx512".
+/// "baseline", "avx2", "avx512", "avx512_bf16" or "amx".
 std::string_view name(Isa isa);
 
-/// Whether kernels for `isa` were built in and this processor can run them.
+/// What a processor and its operating system can run: the features behind each set.
+struct ProcessorFeatures {
+  bool avx2 = false, fma = false, f16c = false;
+  bool avx512f = false, avx512bw = false, avx512dq = false, avx512vl = false;
+  bool avx512_bf16 = false;
+  bool amx_tile = false, amx_bf16 = false;
+  bool tile_state = false;  ///< the operating system saves the registers of tiles
+};
+/// Those of this one.
+ProcessorFeatures processor_features();
+/// The highest set all of whose features are there, and those of all sets before it.
+Isa best_isa(const ProcessorFeatures& features);
+
+/// The limit that a value of TESSERA_ISA_MAX sets: the set of that name; `amx`, which is none, for an empty
+/// one. Throws ConfigError naming the values.
+Isa parse_isa_limit(std::string_view value);
+
+/// The best set that this processor has and kernels were built for, whatever the limit.
+Isa processor_isa();
+/// The limit of the environment: TESSERA_ISA_MAX at the first call of any function here that asks. It holds
+/// for this process from then on, oneDNN included (tensor/cpu/gemm_onednn.h). Throws ConfigError.
+Isa isa_limit();
+
+/// Whether kernels for `isa` were built in, this processor can run them, and the environment's limit allows
+/// them.
 bool isa_available(Isa isa);
 
-/// The set in use: the best available one that is not above the limit.
+/// The set in use: the best available one, or a lower one under an `IsaScope`.
 Isa current_isa();
 
-/// Caps current_isa() from now on, in every thread; tests use it to compare the copies. Before the first call
-/// the cap is the environment variable TESSERA_ISA_MAX (baseline, avx2, avx512), or none. Throws ValueError
-/// on an unknown value of that variable at first use.
-void set_isa_limit(Isa limit);
+/// Lowers current_isa() in every thread while it lives; tests use it to compare the copies. It raises nothing
+/// above the environment's limit, and oneDNN keeps to that limit alone. Scopes nest.
+class IsaScope {
+ public:
+  explicit IsaScope(Isa limit);
+  ~IsaScope();
+  IsaScope(const IsaScope&) = delete;
+  IsaScope& operator=(const IsaScope&) = delete;
+
+ private:
+  Isa before_;
+};
 
 /// The variant of a function for current_isa().
 template <class Function>
 Function* choose_for_isa(Function* baseline, Function* avx2, Function* avx512) {
   const Isa isa = current_isa();
-  return isa == Isa::avx512 ? avx512 : isa == Isa::avx2 ? avx2 : baseline;
+  return isa >= Isa::avx512 ? avx512 : isa == Isa::avx2 ? avx2 : baseline;
 }
 
 }  // namespace tessera::kernels::cpu

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "tensor/cpu/gemm_bf16.h"
-#include "tensor/cpu/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm_eigen.h"
 #include "tensor/cpu/gemm_narrow.h"
 #include "tensor/cpu/gemm_onednn.h"
@@ -167,10 +166,22 @@ void run_narrow(const Tensor& a, const Tensor& b, const Tensor& bias, const Tens
     run<T, T>(a, b, bias, out, accumulate, [&](const Gemm<T>& gemm) { gemm_narrow(gemm, gemm_f32); });
 }
 
+void matmul_bf16_operands(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
+                          bool accumulate) {
+  switch (bf16_product()) {
+    case Bf16Product::onednn:
+      return matmul_onednn_bf16(a, b, bias, out, accumulate);
+    case Bf16Product::pairs:
+      return matmul_bf16(a, b, bias, out, accumulate);
+    case Bf16Product::through_f32:
+      return run_narrow<bfloat16>(a, b, bias, out, accumulate);
+  }
+}
+
 }  // namespace
 
 void (*f32_gemm())(const Gemm<float>&) {
-  if (matmul_backend() != MatmulBackend::eigen && onednn_built()) return &gemm_onednn_f32;
+  if (matmul_backend() != MatmulBackend::eigen && onednn_serves()) return &gemm_onednn_f32;
   return TESSERA_PER_ISA(gemm_eigen_f32);
 }
 
@@ -184,12 +195,7 @@ void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& 
     case f16:
       return run_narrow<float16>(a, b, bias, out, accumulate);
     default:
-      if (matmul_backend() == MatmulBackend::eigen) return run_narrow<bfloat16>(a, b, bias, out, accumulate);
-      // oneDNN alone knows the tile units; without them our own kernels are the faster ones.
-      if (onednn_multiplies_bf16() && (matmul_backend() == MatmulBackend::onednn || onednn_has_tiles()))
-        return matmul_onednn_bf16(a, b, bias, out, accumulate);
-      if (multiplies_bf16_pairs()) return matmul_bf16(a, b, bias, out, accumulate);
-      return run_narrow<bfloat16>(a, b, bias, out, accumulate);
+      return matmul_bf16_operands(a, b, bias, out, accumulate);
   }
 }
 

@@ -95,10 +95,9 @@ TEST_CASE("clipping: the bits of a norm depend on neither threads nor processor"
       CHECK(optim::grad_norm(list, {.p = p}).item() == expected);
     }
     for (const kernels::cpu::Isa isa : {kernels::cpu::Isa::baseline, kernels::cpu::Isa::avx2}) {
-      kernels::cpu::set_isa_limit(isa);
+      const kernels::cpu::IsaScope scope(isa);
       CHECK(optim::grad_norm(list, {.p = p}).item() == expected);
     }
-    kernels::cpu::set_isa_limit(kernels::cpu::Isa::avx512);
   }
 }
 

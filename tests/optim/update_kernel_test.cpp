@@ -69,12 +69,9 @@ const std::vector<std::pair<const char*, Make>>& makers() {
   return all;
 }
 
-struct SettingsRestored {
+struct ThreadsRestored {
   int threads = num_threads();
-  ~SettingsRestored() {
-    set_num_threads(threads);
-    kernels::cpu::set_isa_limit(Isa::avx512);
-  }
+  ~ThreadsRestored() { set_num_threads(threads); }
 };
 
 constexpr int64_t length = 50021;
@@ -82,7 +79,7 @@ constexpr int64_t length = 50021;
 }  // namespace
 
 TEST_CASE("update kernels: the bits depend on neither threads nor processor") {
-  const SettingsRestored restored;
+  const ThreadsRestored restored;
   for (const auto& [kind, make] : makers())
     for (const DType dtype : {f32, bf16, f16}) {
       const char* name = kind;  // clang 14 captures no bindings, and CAPTURE is a lambda
@@ -95,10 +92,9 @@ TEST_CASE("update kernels: the bits depend on neither threads nor processor") {
         CHECK(same_bits(train(0, length, dtype, make), expected));
       }
       for (const Isa isa : {Isa::baseline, Isa::avx2}) {
-        kernels::cpu::set_isa_limit(isa);
+        const kernels::cpu::IsaScope scope(isa);
         CHECK(same_bits(train(0, length, dtype, make), expected));
       }
-      kernels::cpu::set_isa_limit(Isa::avx512);
     }
 }
 
@@ -155,7 +151,7 @@ TEST_CASE("update kernels: a narrow gradient counts as the f32 number that it st
 }
 
 TEST_CASE("update kernels: numbers too small for a normal f32 are zero in every thread") {
-  const SettingsRestored restored;
+  const ThreadsRestored restored;
   set_num_threads(2);
   const int64_t n = 100000;
   const Variable p = Variable::parameter(Tensor::zeros({n}, f32));

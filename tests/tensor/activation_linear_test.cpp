@@ -56,7 +56,7 @@ TEST_CASE("gelu: value and gradient in one pass have the bits of each alone, on 
   for (kernels::cpu::Isa isa :
        {kernels::cpu::Isa::baseline, kernels::cpu::Isa::avx2, kernels::cpu::Isa::avx512}) {
     if (!kernels::cpu::isa_available(isa)) continue;
-    kernels::cpu::set_isa_limit(isa);
+    const kernels::cpu::IsaScope scope(isa);
     for (DType dtype : {f32, f64}) {
       const Tensor x = ops::linspace(-15, 15, 1001, dtype), dy = ops::linspace(3, -2, 1001, dtype),
                    y = Tensor::empty_like(x), dx = Tensor::empty_like(x);
@@ -65,7 +65,6 @@ TEST_CASE("gelu: value and gradient in one pass have the bits of each alone, on 
       CHECK(same_bits(dx, ops::gelu_backward(x, dy)));
     }
   }
-  kernels::cpu::set_isa_limit(kernels::cpu::Isa::avx512);
 }
 
 TEST_CASE("activation_linear: the linear layer of the activated input, on any number of threads") {

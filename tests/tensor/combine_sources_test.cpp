@@ -104,7 +104,7 @@ TEST_CASE("combine_sources: every instruction set gives the same bits, wherever 
   combine_sources(bf16, Combination::mean, addresses(sources), expected.raw_data(), 3000);
   for (const kernels::cpu::Isa isa :
        {kernels::cpu::Isa::baseline, kernels::cpu::Isa::avx2, kernels::cpu::Isa::avx512}) {
-    kernels::cpu::set_isa_limit(isa);
+    const kernels::cpu::IsaScope scope(isa);
     for (const int64_t first : {0, 1, 7, 33}) {
       std::vector<const void*> shifted;
       for (const Tensor& x : sources) shifted.push_back(x.data<bfloat16>() + first);
@@ -112,7 +112,6 @@ TEST_CASE("combine_sources: every instruction set gives the same bits, wherever 
       CHECK(same_bytes(out.narrow(0, first, 3000 - first), expected.narrow(0, first, 3000 - first)));
     }
   }
-  kernels::cpu::set_isa_limit(kernels::cpu::Isa::avx512);
 }
 
 TEST_CASE("combine_sources: long arrays are cut among threads, and NaN is never lost") {

@@ -72,15 +72,14 @@ std::vector<kernels_cpu::Isa> available() {
   return sets;
 }
 
-/// Every instruction set that this processor has, one after another; the best one again afterwards.
+/// Under every instruction set with kernels that this processor has, one after another.
 template <class F>
 void for_each_isa(F f) {
   for (const auto isa : available()) {
-    kernels_cpu::set_isa_limit(isa);
+    const kernels_cpu::IsaScope scope(isa);
     CAPTURE(kernels_cpu::name(isa));
     f();
   }
-  kernels_cpu::set_isa_limit(kernels_cpu::Isa::avx512);
 }
 
 constexpr int64_t count = 300;

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "tensor/cpu/gemm_onednn.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/parallel.h"
@@ -61,11 +62,27 @@ TEST_CASE("bf16 product: one rounding, bias included") {
   weight.data<bfloat16>()[0] = bfloat16(1.0f);
   weight.data<bfloat16>()[1] = bfloat16(0x1p-8f);
   bias.data<bfloat16>()[0] = bfloat16(0x1p-9f);
-  if (!kernels::cpu::multiplies_bf16_pairs()) return;  // the others round the product and add
+  if (kernels::cpu::bf16_product() == kernels::cpu::Bf16Product::through_f32) return;  // rounds, then adds
   CHECK(static_cast<float>(ops::linear(x, weight, bias).data<bfloat16>()[0]) == 1 + 0x1p-7f);
 }
 
-TEST_CASE("bf16 product: an element's bits depend on no thread and not on where it stands") {
+TEST_CASE("bf16 product: the same bits at one number of threads, on every path") {
+  const Tensor a = random_tensor({61, 130}, bf16, 3), b = random_tensor({130, 211}, bf16, 4);
+  const Tensor expected = reference(a, b);
+  const int before = num_threads();
+  for (int threads : {1, 2, 3}) {
+    set_num_threads(threads);
+    const Tensor product = ops::matmul(a, b);
+    CHECK(same_bits(ops::matmul(a, b), product));
+    // 130 products of numbers up to 1 are rounded once, to half a unit in the last place of numbers up to 64.
+    CHECK(largest_difference(product, expected) <= 64 * 0x1p-8);
+  }
+  set_num_threads(before);
+}
+
+TEST_CASE("bf16 product: by our kernels an element's bits depend on no thread and not on where it stands") {
+  if (kernels::cpu::bf16_product() != kernels::cpu::Bf16Product::pairs)
+    return;  // oneDNN and Eigen may differ
   const Tensor a = random_tensor({61, 130}, bf16, 3), b = random_tensor({130, 211}, bf16, 4);
   const int before = num_threads();
   set_num_threads(1);
@@ -75,7 +92,6 @@ TEST_CASE("bf16 product: an element's bits depend on no thread and not on where 
     CHECK(same_bits(ops::matmul(a, b), whole));
   }
   set_num_threads(before);
-  if (!kernels::cpu::multiplies_bf16_pairs()) return;
   for (int64_t i : {1, 7, 8, 60})
     for (int64_t j : {0, 5, 47, 48, 200})
       CHECK(same_bits(ops::matmul(a.narrow(0, i, 1), b.narrow(1, j, 11)),
@@ -85,11 +101,10 @@ TEST_CASE("bf16 product: an element's bits depend on no thread and not on where 
 TEST_CASE("bf16 product: processors without the instructions come to the same sums") {
   const Tensor a = random_tensor({33, 300}, bf16, 5), b = random_tensor({300, 70}, bf16, 6);
   const Tensor expected = reference(a, b);
-  for (const auto isa : {kernels::cpu::Isa::baseline, kernels::cpu::Isa::avx2, kernels::cpu::Isa::avx512}) {
-    kernels::cpu::set_isa_limit(isa);
+  for (const auto isa : kernels::cpu::all_isas) {
+    const kernels::cpu::IsaScope scope(isa);
     const Tensor out = Tensor::zeros({33, 70}, f32);
     ops::matmul_out(out, a, b);
     CHECK(largest_difference(out, expected) <= 4 * 300 * 0x1p-24);
   }
-  kernels::cpu::set_isa_limit(kernels::cpu::Isa::avx512);
 }

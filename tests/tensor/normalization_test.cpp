@@ -117,11 +117,9 @@ TEST_CASE("normalization: the same bits for any threads and instruction set") {
   CHECK(same_for_any_threads([&] { return backward().weight; }));
   CHECK(same_for_any_threads([&] { return backward().bias; }));
   using namespace kernels::cpu;
-  const Isa best = current_isa();
   const auto fast = backward();
-  set_isa_limit(Isa::baseline);
+  const IsaScope scope(Isa::baseline);
   const auto slow = backward();
-  set_isa_limit(best);
   CHECK(same_bits(fast.x, slow.x));
   CHECK(same_bits(fast.weight, slow.weight));
 }

@@ -72,7 +72,7 @@ TEST_CASE("random fills: the same bits on every instruction set and thread count
     const int threads = num_threads();
     for (const auto isa : {kernels::cpu::Isa::baseline, kernels::cpu::Isa::avx2, kernels::cpu::Isa::avx512})
       for (const int count : {1, 3}) {
-        kernels::cpu::set_isa_limit(isa);
+        const kernels::cpu::IsaScope scope(isa);
         set_num_threads(count);
         const Tensor other = Tensor::empty({200, 200}, f64);
         fill(other.transpose(0, 1), 7, 3);
@@ -80,7 +80,6 @@ TEST_CASE("random fills: the same bits on every instruction set and thread count
       }
     set_num_threads(threads);
   }
-  kernels::cpu::set_isa_limit(kernels::cpu::Isa::avx512);
 }
 
 TEST_CASE("random fills: element 4b + l is word l of block b") {

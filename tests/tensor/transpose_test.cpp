@@ -20,7 +20,7 @@ std::vector<float> numbered(int64_t rows, int64_t columns) {
 TEST_CASE("transpose: every extent around whole squares, on every instruction set, and nothing beside it") {
   for (Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512}) {
     if (!isa_available(isa)) continue;
-    set_isa_limit(isa);
+    const IsaScope scope(isa);
     for (const int64_t rows : {1, 3, 4, 8, 15, 16, 17, 33})
       for (const int64_t columns : {1, 2, 7, 8, 16, 19, 48, 50}) {
         const std::vector<float> from = numbered(rows, columns);
@@ -34,7 +34,6 @@ TEST_CASE("transpose: every extent around whole squares, on every instruction se
         CHECK_MESSAGE(wrong == 0, name(isa), " ", rows, " x ", columns);
       }
   }
-  set_isa_limit(Isa::avx512);
 }
 
 TEST_CASE("transpose: the threads together write every element") {

@@ -128,8 +128,8 @@ TEST_CASE("tessera doctor: names what was built in and what the machine has") {
   const std::string lines = report(examine());
   for (const char* what :
        {"kernels for:", "oneDNN:", "MPI:", "CUDA:", "cores of this process:", "processor time allowed:",
-        "instruction set in use:", "f32 matrix products:", "bf16 matrix products:", "transparent huge pages:",
-        "total:", "/dev/shm:", "tiny Shakespeare:"})
+        "instruction set of the processor:", "limit:", "instruction set in use:", "f32 matrix products:",
+        "bf16 matrix products:", "transparent huge pages:", "total:", "/dev/shm:", "tiny Shakespeare:"})
     CHECK(contains(lines, what));
   CHECK(report({{"a group", {{"thing", "absent", "install it"}}}}) ==
         "a group\n  thing:  absent\nto know\n  thing: install it\n");
@@ -149,4 +149,21 @@ TEST_CASE("tessera doctor: threads as TESSERA_NUM_THREADS says, and what is wron
   CHECK(contains(many, "3000, by TESSERA_NUM_THREADS\n"));
   CHECK(contains(many, "threads: more than there are cores"));
   CHECK(contains(threads_with("two"), "threads: TESSERA_NUM_THREADS: expected a number of threads"));
+}
+
+TEST_CASE("tessera doctor: instruction sets up to TESSERA_ISA_MAX, and what is wrong with it") {
+  const auto sets_with = [](const char* value) {
+    setenv("TESSERA_ISA_MAX", value, 1);
+    const auto outcome = call("doctor");
+    unsetenv("TESSERA_ISA_MAX");
+    CHECK(outcome.status == 0);
+    return outcome.out;
+  };
+  const std::string lowest = sets_with("baseline");
+  for (const char* line : {"baseline, by TESSERA_ISA_MAX\n", "instruction set in use:            baseline\n",
+                           "through f32\n", " baseline\n"})
+    CHECK(contains(lowest, line));
+  CHECK_FALSE(contains(lowest, "with avx"));
+  CHECK(contains(sets_with("sse2"),
+                 "limit: TESSERA_ISA_MAX: expected baseline, avx2, avx512, avx512_bf16 or amx, got 'sse2'"));
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "tensor/cpu/isa.h"
 #include "tensor/error.h"
 #include "tensor/parallel.h"
 
@@ -278,7 +279,9 @@ Device apply_device(const DeviceFlags& flags) {
     require_range("--threads", *flags.threads, 1, 4096);
     set_num_threads(*flags.threads);
   }
-  num_threads();  // a bad TESSERA_NUM_THREADS is told before anything starts
+  // A bad TESSERA_NUM_THREADS or TESSERA_ISA_MAX is an error before anything starts.
+  num_threads();
+  kernels::cpu::current_isa();
   try {
     const Device device = parse_device(flags.device);
     require<ConfigError>(!device.is_meta(),

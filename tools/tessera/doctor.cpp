@@ -4,6 +4,7 @@
 #include <tessera/build.h>
 #include <tessera/version.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
@@ -11,7 +12,6 @@
 
 #include "data/tiny_shakespeare.h"
 #include "tensor/cores.h"
-#include "tensor/cpu/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm_onednn.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/device.h"
@@ -75,14 +75,40 @@ FindingGroup examine_build() {
 }
 
 std::string product_of_f32() {
-  const std::string isa(kernels::cpu::name(kernels::cpu::current_isa()));
-  return kernels::cpu::onednn_built() ? "oneDNN" : "Eigen, compiled for " + isa;
+  using namespace kernels::cpu;
+  return onednn_serves() ? text("oneDNN, with ", name(onednn_isa()))
+                         : text("Eigen, compiled for ", name(std::min(current_isa(), Isa::avx512)));
 }
 
 std::string product_of_bf16() {
-  if (kernels::cpu::onednn_has_tiles()) return "oneDNN, on AMX tiles";
-  if (kernels::cpu::multiplies_bf16_pairs()) return "our kernels, on AVX512-BF16";
-  return "through f32";
+  switch (kernels::cpu::bf16_product()) {
+    case kernels::cpu::Bf16Product::onednn:
+      return "oneDNN, on AMX tiles";
+    case kernels::cpu::Bf16Product::pairs:
+      return "our kernels, on AVX512-BF16";
+    default:
+      return "through f32";
+  }
+}
+
+/// What the processor has, to what TESSERA_ISA_MAX lowers it, and what runs by that.
+void add_instruction_sets(FindingGroup& group) {
+  using namespace kernels::cpu;
+  auto add = [&](auto... fields) { group.findings.push_back({fields...}); };
+  add("instruction set of the processor", std::string(name(processor_isa())),
+      processor_isa() == Isa::baseline ? "elementwise kernels run without wide vectors" : "");
+  try {
+    const bool limited = isa_limit() < processor_isa();
+    add("limit", isa_limit() == Isa::amx ? "none" : text(name(isa_limit()), ", by TESSERA_ISA_MAX"),
+        limited ? "slower than the processor: TESSERA_ISA_MAX is for tests" : "");
+    add("instruction set in use", std::string(name(current_isa())), "");
+    add("f32 matrix products", product_of_f32(), "");
+    const bool through_f32 = bf16_product() == Bf16Product::through_f32;
+    add("bf16 matrix products", product_of_bf16(),
+        through_f32 ? "--dtype bf16 works, and is slower than fp32" : "");
+  } catch (const ConfigError& error) {
+    add("limit", "not known", error.what());
+  }
 }
 
 void add_threads(FindingGroup& group) {
@@ -109,19 +135,12 @@ FindingGroup examine_processor() {
   auto add = [&](auto... fields) { group.findings.push_back({fields...}); };
   add("model", or_unknown(value_in("/proc/cpuinfo", "model name")), "");
   add_threads(group);
-  add("instruction set in use", std::string(kernels::cpu::name(kernels::cpu::current_isa())),
-      kernels::cpu::current_isa() == kernels::cpu::Isa::baseline
-          ? "elementwise kernels run without wide vectors"
-          : "");
+  add_instruction_sets(group);
   const std::string flags = " " + value_in("/proc/cpuinfo", "flags") + " ";
   std::string bf16_units;
   for (const char* flag : {"avx512_bf16", "amx_bf16"})
     if (flags.find(std::string(" ") + flag + " ") != std::string::npos) bf16_units += std::string(flag) + " ";
   add("bf16 units", bf16_units.empty() ? "none" : bf16_units.substr(0, bf16_units.size() - 1), "");
-  add("f32 matrix products", product_of_f32(), "");
-  const std::string bf16_by = product_of_bf16();
-  add("bf16 matrix products", bf16_by,
-      bf16_by == "through f32" ? "--dtype bf16 works, and is slower than fp32" : "");
   return group;
 }
 

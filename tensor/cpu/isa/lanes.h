@@ -15,8 +15,8 @@ struct LanesOf {
   typedef A type __attribute__((vector_size(64)));
 };
 
-/// 64 bytes of numbers that are computed side by side. The compiler maps them to registers of whatever width
-/// the instruction set has, so the arithmetic, and its bits, are the same on all.
+/// 64 bytes of numbers that are computed side by side, in registers of whatever width the instruction set
+/// has. The arithmetic, and its bits, are the same on all where no product is contracted with a sum.
 template <class A>
 using Lanes = typename LanesOf<A>::type;
 template <class A>

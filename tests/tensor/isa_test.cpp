@@ -1,0 +1,127 @@
+#include "tensor/cpu/isa.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "tensor/cpu/gemm_bf16_kernels.h"
+#include "tensor/cpu/gemm_onednn.h"
+#include "tensor/error.h"
+
+using namespace tessera;
+using namespace tessera::kernels::cpu;
+
+namespace {
+
+ProcessorFeatures haswell() {
+  return {.avx2 = true, .fma = true, .f16c = true};
+}
+ProcessorFeatures skylake_server() {
+  ProcessorFeatures features = haswell();
+  features.avx512f = features.avx512bw = features.avx512dq = features.avx512vl = true;
+  return features;
+}
+ProcessorFeatures zen_4() {
+  ProcessorFeatures features = skylake_server();
+  features.avx512_bf16 = true;
+  return features;
+}
+ProcessorFeatures sapphire_rapids() {
+  ProcessorFeatures features = zen_4();
+  features.amx_tile = features.amx_bf16 = features.tile_state = true;
+  return features;
+}
+
+}  // namespace
+
+TEST_CASE("isa: the best set is the last one of which nothing is missing, nor of those before it") {
+  CHECK(best_isa({}) == Isa::baseline);
+  CHECK(best_isa(haswell()) == Isa::avx2);
+  CHECK(best_isa(skylake_server()) == Isa::avx512);
+  CHECK(best_isa(zen_4()) == Isa::avx512_bf16);
+  CHECK(best_isa(sapphire_rapids()) == Isa::amx);
+  for (bool ProcessorFeatures::*missing :
+       {&ProcessorFeatures::avx2, &ProcessorFeatures::fma, &ProcessorFeatures::f16c}) {
+    ProcessorFeatures features = sapphire_rapids();
+    features.*missing = false;
+    CHECK(best_isa(features) == Isa::baseline);
+  }
+  for (bool ProcessorFeatures::*missing : {&ProcessorFeatures::avx512f, &ProcessorFeatures::avx512bw,
+                                           &ProcessorFeatures::avx512dq, &ProcessorFeatures::avx512vl}) {
+    ProcessorFeatures features = sapphire_rapids();
+    features.*missing = false;
+    CHECK(best_isa(features) == Isa::avx2);
+  }
+  ProcessorFeatures tiles_alone = sapphire_rapids();
+  tiles_alone.avx512_bf16 = false;
+  CHECK(best_isa(tiles_alone) == Isa::avx512);
+  for (bool ProcessorFeatures::*missing :
+       {&ProcessorFeatures::amx_tile, &ProcessorFeatures::amx_bf16, &ProcessorFeatures::tile_state}) {
+    ProcessorFeatures features = sapphire_rapids();
+    features.*missing = false;
+    CHECK(best_isa(features) == Isa::avx512_bf16);
+  }
+}
+
+TEST_CASE("isa: TESSERA_ISA_MAX takes the names of the sets, and an error names them") {
+  CHECK(parse_isa_limit("") == Isa::amx);
+  for (const Isa isa : all_isas) CHECK(parse_isa_limit(name(isa)) == isa);
+  for (const char* value : {"avx", "AVX2", "avx512bf16", "amx ", "none"})
+    CHECK_THROWS_WITH_AS(parse_isa_limit(value),
+                         ("TESSERA_ISA_MAX: expected baseline, avx2, avx512, avx512_bf16 or amx, got '" +
+                          std::string(value) + "'")
+                             .c_str(),
+                         ConfigError);
+}
+
+TEST_CASE("isa: tiles go to oneDNN, pairs to our kernels, and nothing runs above the limit") {
+  using enum Bf16Product;
+  // Processor and oneDNN at each set.
+  for (const Isa isa : all_isas) {
+    CHECK(choose_bf16_product(MatmulBackend::eigen, isa, isa) == through_f32);
+    const bool pairs = isa >= Isa::avx512_bf16;
+    CHECK(choose_bf16_product(MatmulBackend::automatic, isa, isa) == (isa == Isa::amx ? onednn
+                                                                      : pairs         ? Bf16Product::pairs
+                                                                                      : through_f32));
+    CHECK(choose_bf16_product(MatmulBackend::onednn, isa, isa) == (pairs ? onednn : through_f32));
+    // Without oneDNN, or where it has no tiles though the processor does.
+    CHECK(choose_bf16_product(MatmulBackend::automatic, isa, Isa::baseline) ==
+          (pairs ? Bf16Product::pairs : through_f32));
+    // oneDNN could do more than a scope allows.
+    CHECK(choose_bf16_product(MatmulBackend::automatic, isa, Isa::amx) == (isa == Isa::amx ? onednn
+                                                                           : pairs ? Bf16Product::pairs
+                                                                                   : through_f32));
+  }
+  CHECK(choose_bf16_product(MatmulBackend::automatic, Isa::amx, Isa::avx512_bf16) == Bf16Product::pairs);
+  CHECK(choose_bf16_product(MatmulBackend::onednn, Isa::amx, Isa::avx512) == Bf16Product::pairs);
+}
+
+TEST_CASE("isa: what is in use here is within the processor and TESSERA_ISA_MAX, oneDNN included") {
+  CHECK(current_isa() <= processor_isa());
+  CHECK(current_isa() <= isa_limit());
+  CHECK(processor_isa() == best_isa(processor_features()));
+  for (const Isa isa : all_isas) CHECK(isa_available(isa) == (isa <= current_isa()));
+  CHECK(multiplies_bf16_pairs() == (current_isa() >= Isa::avx512_bf16));
+  CHECK(onednn_serves() == onednn_built());
+  if (onednn_built()) CHECK(onednn_isa() <= isa_limit());
+  CHECK((bf16_product() == Bf16Product::through_f32) == (current_isa() < Isa::avx512_bf16));
+}
+
+TEST_CASE("isa: a scope lowers the set in use and gives the one before back") {
+  const Isa before = current_isa();
+  {
+    const IsaScope lower(Isa::avx2);
+    CHECK(current_isa() == std::min(before, Isa::avx2));
+    CHECK_FALSE(multiplies_bf16_pairs());
+    CHECK(bf16_product() == Bf16Product::through_f32);
+    {
+      const IsaScope lowest(Isa::baseline);
+      CHECK(current_isa() == Isa::baseline);
+      const IsaScope higher(Isa::amx);
+      CHECK(current_isa() == Isa::baseline);
+    }
+    CHECK(current_isa() == std::min(before, Isa::avx2));
+  }
+  CHECK(current_isa() == before);
+}
