@@ -19,8 +19,8 @@ struct LinearCrossEntropy {
 /// cross_entropy(linear(x, weight, bias), targets), without ever holding the logits: rows go through in
 /// chunks, and a chunk of logits (f32 also for half types) becomes its gradient where it lies, which then
 /// adds to those of x, weight and bias. x (..., C), weight (V, C), bias (V) or undefined, targets (...),
-/// class_weight (V) or undefined. Chunks depend on the shapes alone, so the bits do not depend on threads.
-/// Throws as `linear` and `cross_entropy`, and ValueError for a reduction to none.
+/// class_weight (V) or undefined. Chunks depend on the shapes alone; the same bits at one number of threads,
+/// as `matmul`. Throws as `linear` and `cross_entropy`, and ValueError for a reduction to none.
 LinearCrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                         const Tensor& targets, const Tensor& class_weight,
                                         const CrossEntropyOptions& options,

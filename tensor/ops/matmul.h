@@ -19,7 +19,9 @@ namespace ops {
 /// The matrix product by NumPy's rules: (..., m, k) by (..., k, n) gives (..., m, n), leading dimensions
 /// broadcast; a vector on the left counts as a row, on the right as a column, and that dimension goes away.
 /// Transposed operands are read where they lie. bf16 and f16 are accumulated in f32 and rounded once. A
-/// product over zero elements is zero. Throws ShapeError, DTypeError (dtypes differ or are not floating).
+/// product over zero elements is zero. The same operands give the same bits at one number of threads, run
+/// after run; at another number, or as a part of a larger product, the same to rounding. Throws ShapeError,
+/// DTypeError (dtypes differ or are not floating).
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 /// The same into `out` (shape (..., m, n), any strides; bf16 and f16 operands may have an f32 `out`), which

@@ -166,7 +166,7 @@ TEST_CASE("matmul: out and accumulate write any layout, in f32 for narrow operan
       }
 }
 
-TEST_CASE("matmul: a product is the same on one thread and on several, and run after run") {
+TEST_CASE("matmul: the same bits run after run at one number of threads, and close at another") {
   const Tensor a = random_tensor({130, 257}, f32, 6), b = random_tensor({257, 190}, f32, 7);
   const Tensor heads = random_tensor({9, 64, 32}, f32, 8), keys = random_tensor({9, 64, 32}, f32, 9);
   const int before = num_threads();
@@ -178,10 +178,10 @@ TEST_CASE("matmul: a product is the same on one thread and on several, and run a
       CHECK(same_bits(ops::matmul(a, b), first));
       CHECK(same_bits(ops::matmul(heads, keys.transpose(1, 2)), scores));
     }
-    // Where a matrix stands in a batch does not matter either.
+    // A product alone may be cut otherwise than in a batch.
     for (int64_t i = 0; i < 9; ++i)
-      CHECK(same_bits(ops::matmul(heads.select(0, i), keys.select(0, i).transpose(0, 1)),
-                      scores.select(0, i).contiguous()));
+      CHECK(largest_difference(ops::matmul(heads.select(0, i), keys.select(0, i).transpose(0, 1)),
+                               to_f64(scores.select(0, i))) <= tolerance(f32, 32));
     set_num_threads(3);
     CHECK(largest_difference(ops::matmul(a, b), to_f64(first)) <= tolerance(f32, 257));
     set_num_threads(1);
@@ -190,11 +190,13 @@ TEST_CASE("matmul: a product is the same on one thread and on several, and run a
   set_num_threads(before);
 }
 
-TEST_CASE("matmul: a row of a batch of sequences and its slice give the same product") {
-  // (2, 5, 12) cut into three lies in memory as rows 12 apart: one product without a copy.
+TEST_CASE("matmul: a slice and its copy give the same product, to rounding") {
+  // (2, 5, 12) cut into three lies in memory as rows 12 apart: one product without a copy. Which kernel a
+  // backend takes may depend on how far rows are apart.
   const Tensor x = random_tensor({2, 5, 12}, f32, 10), w = random_tensor({4, 6}, f32, 11);
   const Tensor slice = x.narrow(-1, 4, 4);
-  CHECK(same_bits(ops::matmul(slice, w), ops::matmul(slice.clone(), w)));
+  CHECK(largest_difference(ops::matmul(slice, w), to_f64(ops::matmul(slice.clone(), w))) <=
+        tolerance(f32, 4));
 }
 
 TEST_CASE("linear: x W^T + b for any leading dimensions") {

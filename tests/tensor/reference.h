@@ -60,6 +60,21 @@ inline bool same_bits(const Tensor& a, const Tensor& b) {
          (a.numel() == 0 || std::memcmp(a.raw_data(), b.raw_data(), static_cast<size_t>(a.nbytes())) == 0);
 }
 
+/// Calls `make` with 1, 2 and 3 threads, twice each; whether the two of each number have the same bits, which
+/// is what a matrix product promises, and `close` holds for all.
+inline bool same_at_each_number_of_threads(const std::function<Tensor()>& make,
+                                           const std::function<bool(const Tensor&)>& close) {
+  const int before = num_threads();
+  bool same = true;
+  for (int threads : {1, 2, 3}) {
+    set_num_threads(threads);
+    const Tensor first = make();
+    same = same && same_bits(first, make()) && close(first);
+  }
+  set_num_threads(before);
+  return same;
+}
+
 /// Calls `make` with 1, 2 and 3 threads; whether all three tensors have the same bits.
 inline bool same_for_any_threads(const std::function<Tensor()>& make) {
   const int before = num_threads();

@@ -10,7 +10,7 @@
 
 namespace tessera::gptlite {
 
-/// How a text's loss is found. The same options give the same bits at every call.
+/// How a text's loss is found. The same options and threads give the same bits each time.
 struct EvaluationOptions {
   int64_t batch_size = 12;  ///< sequences at once, on each rank
   int64_t batches = 0;      ///< 0: the whole text; else nanoGPT's estimate, the mean over random batches
