@@ -49,8 +49,9 @@ void collect_variables(std::pair<A, B>& values, std::vector<Variable*>& found) {
 template <class Derived>
 class Layer : public Module {
  public:
-  template <class... Args>
-  requires requires(Derived& layer, Args&&... args) { layer.forward(std::forward<Args>(args)...); }
+  // Self is Derived, as a parameter: clang 14 would look into Derived before it is complete.
+  template <class... Args, class Self = Derived>
+  requires requires(Self& layer, Args&&... args) { layer.forward(std::forward<Args>(args)...); }
   auto operator()(Args&&... args) {
     NamedScope scope(full_name());
     if (!has_hooks()) [[likely]]

@@ -17,7 +17,7 @@ std::string join(const std::string& path, const std::string& name) {
 class Assignment {
  public:
   Assignment(nn::Module& root, const UnitPolicy& policy, std::span<nn::Module* const> ignored)
-      : root_(root), ignored_(ignored.begin(), ignored.end()) {
+      : ignored_(ignored.begin(), ignored.end()) {
     units_.push_back({&root, root.full_name().empty() ? "root" : root.full_name(), {}});
     parents_.push_back(-1);
     for (nn::Module* module : policy.choose(root))
@@ -74,7 +74,6 @@ class Assignment {
     return a;
   }
 
-  nn::Module& root_;
   std::unordered_set<const nn::Module*> ignored_, chosen_;
   std::vector<UnitPlan> units_;
   std::vector<int> parents_;

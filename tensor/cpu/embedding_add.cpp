@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tensor/cpu/elementwise_blocks.h"
+#include "tensor/cpu/independent_iterations.h"
 #include "tensor/cpu/row_access.h"
 #include "tensor/cpu/scratch.h"
 #include "tensor/dtype_switch.h"
@@ -46,7 +47,7 @@ void forward(const Tensor& ids, const Tensor& weight, const Tensor& addend, cons
         const T* a = row_of<T>(weight, id_at(ids, first + r), width);
         const T* b = row_of<T>(addend, (first + r) % time, width);
         A* sum = sums + r * width;
-#pragma GCC ivdep
+        TESSERA_INDEPENDENT_ITERATIONS
         for (int64_t c = 0; c < width; ++c) sum[c] = widen<A>(a[c]) + widen<A>(b[c]);
       }
       if (mask) drop_elements(*mask, sums, first * width, count * width, sums);
@@ -63,7 +64,7 @@ void backward(const Tensor& dy, const Tensor& ids, const Tensor& table, const Te
   parallel_for(blocks, 1 + grain_elements / (rows * column_block), [&](int64_t begin, int64_t end) {
     const int64_t first = begin * column_block, count = std::min(end * column_block, width) - first;
     const auto add = [count](const T* from, A* to) {
-#pragma GCC ivdep
+      TESSERA_INDEPENDENT_ITERATIONS
       for (int64_t c = 0; c < count; ++c) to[c] += widen<A>(from[c]);
     };
     for (int64_t r = 0; r < rows; ++r) {

@@ -48,7 +48,7 @@ TESSERA_ELEMENT double pow(double x, double y) {
   const double high_log = ordinary ? ln.high : log_of_special(a, 0.0);
   const double product = y * high_log;
   const double tail = fma(y, high_log, -product) + y * ln.low;
-  double value = exp_sum(product, ordinary & (abs(product) < 800.0) ? tail : 0.0);
+  double value = exp_sum(product, (ordinary & (abs(product) < 800.0)) ? tail : 0.0);
 
   // What depends on y alone becomes numbers and bit masks, not truth values: compilers vectorize those also
   // where y is the same for all elements.
@@ -58,7 +58,7 @@ TESSERA_ELEMENT double pow(double x, double y) {
   const double negative_factor = integer ? 1.0 : Floating<double>::quiet_nan;
   const double other_one = abs(y) == inf ? -1.0 : 1.0;
   const uint64_t power_mask = y == 0.0 ? 0 : ~0ull;
-  value = (x < 0.0) & (x > -inf) ? value * negative_factor : value;
+  value = ((x < 0.0) & (x > -inf)) ? value * negative_factor : value;
   value = from_bits(bits_of(value) | (bits_of(x) & sign_mask));
   value = x == 1.0 ? 1.0 : value;
   value = x == other_one ? 1.0 : value;

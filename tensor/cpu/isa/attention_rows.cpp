@@ -3,6 +3,7 @@
 
 #include "tensor/cpu/attention_rows.h"
 
+#include "tensor/cpu/independent_iterations.h"
 #include "tensor/cpu/isa/lanes.h"
 #include "tensor/cpu/isa/philox_lanes.h"
 #include "tensor/cpu/isa/stored.h"
@@ -80,10 +81,10 @@ void weights(const AttentionRow<A>* rows, int64_t count, int64_t leading, A* s, 
     const int64_t padded = whole<A>(rows[r].seen);
     const A share = factor[r];
     if (drop) {
-#pragma GCC ivdep
+      TESSERA_INDEPENDENT_ITERATIONS
       for (int64_t i = 0; i < padded; ++i) narrow(row[i] * share * drop[i], to[i]);
     } else {
-#pragma GCC ivdep
+      TESSERA_INDEPENDENT_ITERATIONS
       for (int64_t i = 0; i < padded; ++i) narrow(row[i] * share, to[i]);
     }
     zeros(to, rows[r].seen, rows[r].width);
@@ -97,14 +98,14 @@ void slopes(const AttentionRow<A>& row, const A* s, const A* dp, A log_sum_exp, 
   const int64_t n = log_sum_exp == -elementwise::Floating<A>::infinity ? 0 : row.seen, padded = whole<A>(n);
   const A scale = row.scale, outer = row.slope;
   if (factors) {
-#pragma GCC ivdep
+    TESSERA_INDEPENDENT_ITERATIONS
     for (int64_t i = 0; i < padded; ++i) {
       const A weight = elementwise::exp(elementwise::fma(s[i], scale, -log_sum_exp)), factor = factors[i];
       narrow(weight * (dp[i] * factor - dot) * outer, ds[i]);
       narrow(weight * factor, p[i]);
     }
   } else {
-#pragma GCC ivdep
+    TESSERA_INDEPENDENT_ITERATIONS
     for (int64_t i = 0; i < padded; ++i) {
       const A weight = elementwise::exp(elementwise::fma(s[i], scale, -log_sum_exp));
       narrow(weight * (dp[i] - dot) * outer, ds[i]);

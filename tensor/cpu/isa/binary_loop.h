@@ -1,6 +1,7 @@
 #pragma once
 
 #include "tensor/cpu/elementwise_blocks.h"
+#include "tensor/cpu/independent_iterations.h"
 #include "tensor/elementwise/arithmetic.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
@@ -13,7 +14,7 @@ void binary_loop(const void* a_bytes, const void* b_bytes, void* y_bytes, int64_
   const In* b = static_cast<const In*>(b_bytes);
   Out* y = static_cast<Out*>(y_bytes);
   const In first = *a, second = *b;
-#pragma GCC ivdep
+  TESSERA_INDEPENDENT_ITERATIONS
   for (int64_t i = 0; i < n; ++i)
     y[i] = static_cast<Out>(Function::call(ScalarA ? first : a[i], ScalarB ? second : b[i]));
 }

@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "tensor/cpu/independent_iterations.h"
 #include "tensor/cpu/isa/stored.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
@@ -88,7 +89,7 @@ void combine_few(const T* const* sources, T* out, int64_t n) {
   using A = decltype(widen_any(T{}));
   const T* s[count];
   for (int k = 0; k < count; ++k) s[k] = sources[k];
-#pragma GCC ivdep
+  TESSERA_INDEPENDENT_ITERATIONS
   for (int64_t i = 0; i < n; ++i)
     narrow_any(divided(joined<Join, count>(s, i), static_cast<A>(count), divides), out[i]);
 }
@@ -106,7 +107,7 @@ void combine_many(const T* const* sources, int count, T* out, int64_t n) {
       const T* x = sources[k] + begin;
       for (int64_t i = 0; i < length; ++i) sums[i] = Join::join(sums[i], widen_any(x[i]));
     }
-#pragma GCC ivdep
+    TESSERA_INDEPENDENT_ITERATIONS
     for (int64_t i = 0; i < length; ++i)
       narrow_any(divided(sums[i], static_cast<A>(count), divides), out[begin + i]);
   }

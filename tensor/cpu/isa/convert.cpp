@@ -1,6 +1,7 @@
 #include "tensor/elementwise/convert.h"
 
 #include "tensor/cpu/elementwise_blocks.h"
+#include "tensor/cpu/independent_iterations.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
@@ -66,7 +67,7 @@ template <class From, class To>
 void convert_loop(const void* x_bytes, void* y_bytes, int64_t n) {
   const From* x = static_cast<const From*>(x_bytes);
   To* y = static_cast<To*>(y_bytes);
-#pragma GCC ivdep
+  TESSERA_INDEPENDENT_ITERATIONS
   for (int64_t i = 0; i < n; ++i) y[i] = Store<To, decltype(load(x[i]))>::call(load(x[i]));
 }
 

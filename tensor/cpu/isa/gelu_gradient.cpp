@@ -1,4 +1,5 @@
 #include "tensor/cpu/elementwise_blocks.h"
+#include "tensor/cpu/independent_iterations.h"
 #include "tensor/cpu/isa/stored.h"
 #include "tensor/elementwise/gelu.h"
 
@@ -9,7 +10,7 @@ template <class T>
 void gelu_gradient_loop(const void* x_bytes, const void* dy_bytes, void* y_bytes, void* dx_bytes, int64_t n) {
   const T *x = static_cast<const T*>(x_bytes), *dy = static_cast<const T*>(dy_bytes);
   T *y = static_cast<T*>(y_bytes), *dx = static_cast<T*>(dx_bytes);
-#pragma GCC ivdep
+  TESSERA_INDEPENDENT_ITERATIONS
   for (int64_t i = 0; i < n; ++i) {
     const elementwise::ValueAndGradient<Wide<T>> both =
         elementwise::gelu_with_gradient(widen(x[i]), widen(dy[i]));
@@ -22,7 +23,7 @@ template <class T>
 void gelu_loop(const void* x_bytes, void* y_bytes, int64_t n) {
   const T* x = static_cast<const T*>(x_bytes);
   T* y = static_cast<T*>(y_bytes);
-#pragma GCC ivdep
+  TESSERA_INDEPENDENT_ITERATIONS
   for (int64_t i = 0; i < n; ++i) narrow(elementwise::gelu(widen(x[i])), y[i]);
 }
 

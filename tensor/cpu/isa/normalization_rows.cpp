@@ -3,6 +3,7 @@
 // is large.
 #include "tensor/cpu/normalization_rows.h"
 
+#include "tensor/cpu/independent_iterations.h"
 #include "tensor/cpu/isa/lanes.h"
 #include "tensor/elementwise/target.h"
 
@@ -29,7 +30,7 @@ void forward(const A* x, const A* delta, int64_t rows, int64_t n, const A* weigh
     const A* row = x + r * n;
     if (delta) {
       A* total = sum + r * n;
-#pragma GCC ivdep
+      TESSERA_INDEPENDENT_ITERATIONS
       for (int64_t i = 0; i < n; ++i) total[i] = row[i] + delta[r * n + i];
       row = total;
     }
@@ -67,7 +68,7 @@ void backward_row(const A* x, const A* dy, const A* base, int64_t n, const A* we
     }
   }
   const auto slope = [=](int64_t i, A h) { return rstd * ((g(i) - mean_g) - h * mean_gh); };
-#pragma GCC ivdep
+  TESSERA_INDEPENDENT_ITERATIONS
   for (int64_t i = 0; i < n; ++i) {
     const A h = (x[i] - mean) * rstd;
     if constexpr (with_dx) dx[i] = base ? base[i] + slope(i, h) : slope(i, h);

@@ -1,3 +1,4 @@
+#include "tensor/cpu/independent_iterations.h"
 #include "tensor/cpu/isa/philox_lanes.h"
 #include "tensor/cpu/random_blocks.h"
 #include "tensor/random/philox.h"
@@ -49,7 +50,7 @@ void bernoulli_numbers(const uint32_t* words, uint64_t threshold, int64_t n, dou
 
 void dropout_f32(const float* x, const uint32_t* words, uint32_t threshold, float scale, int64_t n,
                  float* y) {
-#pragma GCC ivdep
+  TESSERA_INDEPENDENT_ITERATIONS
   for (int64_t i = 0; i < n; ++i) {
     const float scaled = x[i] * scale;
     y[i] = words[i] < threshold ? 0.0f : scaled;
@@ -58,7 +59,7 @@ void dropout_f32(const float* x, const uint32_t* words, uint32_t threshold, floa
 
 void dropout_f64(const double* x, const uint32_t* words, uint32_t threshold, double scale, int64_t n,
                  double* y) {
-#pragma GCC ivdep
+  TESSERA_INDEPENDENT_ITERATIONS
   for (int64_t i = 0; i < n; ++i) {
     const double scaled = x[i] * scale;
     y[i] = words[i] < threshold ? 0.0 : scaled;

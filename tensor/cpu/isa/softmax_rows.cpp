@@ -2,6 +2,7 @@
 // its last; memory sees one read of each input and one write of the output.
 #include "tensor/cpu/softmax_rows.h"
 
+#include "tensor/cpu/independent_iterations.h"
 #include "tensor/cpu/isa/lanes.h"
 #include "tensor/elementwise/exp.h"
 #include "tensor/elementwise/log.h"
@@ -69,12 +70,10 @@ A smoothing_loss(const A* x, const A* weight, int64_t n, A lse) {
 
 template <class A>
 void cross_entropy_backward(const A* x, const A* weight, int64_t n, A lse, A scale, A smoothing, A* dx) {
-  if (!weight)
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) dx[i] = scale * elementwise::exp(x[i] - lse) - smoothing;
-  else
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) dx[i] = scale * elementwise::exp(x[i] - lse) - smoothing * weight[i];
+  if (!weight) TESSERA_INDEPENDENT_ITERATIONS
+  for (int64_t i = 0; i < n; ++i) dx[i] = scale * elementwise::exp(x[i] - lse) - smoothing;
+  else TESSERA_INDEPENDENT_ITERATIONS for (int64_t i = 0; i < n; ++i) dx[i] =
+      scale * elementwise::exp(x[i] - lse) - smoothing * weight[i];
 }
 
 template <class A>

@@ -1,4 +1,5 @@
 #include "tensor/cpu/elementwise_blocks.h"
+#include "tensor/cpu/independent_iterations.h"
 #include "tensor/elementwise/arithmetic.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
@@ -12,7 +13,7 @@ void ternary_loop(const void* a_bytes, const void* b_bytes, const void* c_bytes,
   const T* c = static_cast<const T*>(c_bytes);
   T* y = static_cast<T*>(y_bytes);
   const T rounded = static_cast<T>(factor);
-#pragma GCC ivdep
+  TESSERA_INDEPENDENT_ITERATIONS
   for (int64_t i = 0; i < n; ++i) y[i] = Function::call(a[i], b[i], c[i], rounded);
 }
 
@@ -56,7 +57,7 @@ void where_loop(const void* condition_bytes, const void* a_bytes, const void* b_
   const T* a = static_cast<const T*>(a_bytes);
   const T* b = static_cast<const T*>(b_bytes);
   T* y = static_cast<T*>(y_bytes);
-#pragma GCC ivdep
+  TESSERA_INDEPENDENT_ITERATIONS
   for (int64_t i = 0; i < n; ++i) y[i] = condition[i] != 0 ? a[i] : b[i];
 }
 

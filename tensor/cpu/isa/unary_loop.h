@@ -1,6 +1,7 @@
 #pragma once
 
 #include "tensor/cpu/elementwise_blocks.h"
+#include "tensor/cpu/independent_iterations.h"
 #include "tensor/elementwise/activation.h"
 #include "tensor/elementwise/arithmetic.h"
 #include "tensor/elementwise/trigonometric.h"
@@ -13,7 +14,7 @@ template <class Function, class In, class Out>
 void unary_loop(const void* x_bytes, void* y_bytes, int64_t n) {
   const In* x = static_cast<const In*>(x_bytes);
   Out* y = static_cast<Out*>(y_bytes);
-#pragma GCC ivdep
+  TESSERA_INDEPENDENT_ITERATIONS
   for (int64_t i = 0; i < n; ++i) y[i] = static_cast<Out>(Function::call(x[i]));
 }
 
