@@ -3,6 +3,8 @@
 
 #include <cstdio>
 
+#include "tensor/tensor.h"
+
 using namespace tessera;
 
 // Points of the plane, x (B, 2), to logits of two classes (B, 2).
@@ -32,6 +34,6 @@ int main() {
     adam.zero_grad();
     loss_value = loss.value().item();
   }
-  std::printf("built with Tessera %s; loss %.4f\n", TESSERA_VERSION, loss_value);
+  std::printf("%s, built with Tessera %s; loss %.4f\n", name_of_this_project(), TESSERA_VERSION, loss_value);
   return loss_value < 0.1 ? 0 : 1;
 }

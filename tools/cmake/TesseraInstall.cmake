@@ -10,17 +10,9 @@ install(
   NAMESPACE tessera::
   DESTINATION "${package_dir}")
 
-foreach(folder IN LISTS TESSERA_FOLDERS)
-  install(
-    DIRECTORY "${PROJECT_SOURCE_DIR}/${folder}"
-    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tessera"
-    FILES_MATCHING
-    PATTERN "*.h"
-    # Kernels are reached through tensor/ops.
-    PATTERN "tensor/cpu" EXCLUDE
-    PATTERN "tensor/cuda" EXCLUDE)
-endforeach()
-install(DIRECTORY "${PROJECT_BINARY_DIR}/include/tessera" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+list(JOIN TESSERA_WRITE_PUBLIC_HEADERS "\" \"" command)
+install(CODE "execute_process(COMMAND \"${command}\" COMMAND_ERROR_IS_FATAL ANY)")
+install(DIRECTORY "${TESSERA_PUBLIC_HEADERS}/tessera" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/tools/cmake/tesseraConfig.cmake.in"
                               "${PROJECT_BINARY_DIR}/tesseraConfig.cmake" INSTALL_DESTINATION "${package_dir}")

@@ -22,6 +22,9 @@ function(tessera_compile_options target)
             -Wformat=2
             -Wundef
             $<$<BOOL:${TESSERA_WARNINGS_AS_ERRORS}>:-Werror>
+            # Warnings that only g++ knows are switched off by name in places; & of truth values is meant (no branches);
+            # a loop that could be vectorized and was not is no fault.
+            $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-warning-option;-Wno-bitwise-instead-of-logical;-Wno-pass-failed>
             $<$<CONFIG:Release>:-O2>
             $<$<CONFIG:Debug>:-Og>>
             $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20
@@ -56,15 +59,22 @@ function(tessera_library folder)
   add_library(tessera::${folder} ALIAS tessera_${folder})
   set_target_properties(tessera_${folder} PROPERTIES EXPORT_NAME ${folder})
   tessera_compile_options(tessera_${folder})
-  target_include_directories(
-    tessera_${folder}
-    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
-           $<INSTALL_INTERFACE:include> $<INSTALL_INTERFACE:include/tessera>)
+  # The root of the project is on the include path of its own targets alone; who uses the library sees <tessera/...>.
+  if(PROJECT_IS_TOP_LEVEL)
+    target_include_directories(tessera_${folder} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR};${PROJECT_BINARY_DIR}/include>")
+  else()
+    target_include_directories(
+      tessera_${folder}
+      PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/include"
+      INTERFACE "$<BUILD_INTERFACE:${TESSERA_PUBLIC_HEADERS}>")
+  endif()
+  target_include_directories(tessera_${folder} INTERFACE $<INSTALL_INTERFACE:include>)
   list(TRANSFORM arg_DEPENDS PREPEND tessera_)
   target_link_libraries(tessera_${folder} PUBLIC ${arg_DEPENDS})
 endfunction()
 
-# tessera_generate_headers(): <tessera/tessera.h>, <tessera/version.h> and <tessera/build.h> in the build tree.
+# tessera_generate_headers(): <tessera/tessera.h>, <tessera/version.h> and <tessera/build.h> in the build tree; the
+# headers as users see them (PublicHeaders.cmake), now in a project that fetches Tessera, else when it is installed.
 function(tessera_generate_headers)
   set(includes "")
   foreach(folder IN LISTS TESSERA_FOLDERS)
@@ -82,4 +92,16 @@ function(tessera_generate_headers)
   foreach(header IN ITEMS tessera version build)
     configure_file("${PROJECT_SOURCE_DIR}/tools/cmake/${header}.h.in" "${PROJECT_BINARY_DIR}/include/tessera/${header}.h" @ONLY)
   endforeach()
+  string(REPLACE ";" ":" folders "${TESSERA_FOLDERS}")
+  set(write_public_headers "${CMAKE_COMMAND}" "-DSOURCE=${PROJECT_SOURCE_DIR}" "-DGENERATED=${PROJECT_BINARY_DIR}/include"
+                           "-DOUTPUT=${TESSERA_PUBLIC_HEADERS}" "-DFOLDERS=${folders}" -P
+                           "${PROJECT_SOURCE_DIR}/tools/cmake/PublicHeaders.cmake")
+  if(NOT PROJECT_IS_TOP_LEVEL)
+    execute_process(COMMAND ${write_public_headers} COMMAND_ERROR_IS_FATAL ANY)
+    foreach(folder IN LISTS TESSERA_FOLDERS)
+      file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.h")
+      set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${headers})
+    endforeach()
+  endif()
+  set(TESSERA_WRITE_PUBLIC_HEADERS "${write_public_headers}" PARENT_SCOPE) # for the installation
 endfunction()
