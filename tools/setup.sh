@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# Sourced by train.sh and test.sh: makes sure that what a build needs is on this machine, then configures.
+# Sourced by train.sh, test.sh and lint.sh: makes sure that what a build needs is on this machine, then configures.
 #   install_missing_packages           installs what is missing from Debian's packages, saying what
+#   install_optional_packages NAME...  the same for these, going on without those that cannot be had
 #   configure PRESET [CMake options]   configures build/PRESET, prints what was found, leaves it in found_table
 # Nothing is asked for, and once the packages are there nothing touches the network.
 
@@ -18,6 +19,12 @@ required_packages=(g++ cmake ninja-build libeigen3-dev libxxhash-dev libjsoncpp-
 # A build does without these, slower or smaller.
 optional_packages=(libdnnl-dev libopenmpi-dev openmpi-bin iproute2 libbenchmark-dev ccache lld)
 
+# For tools/test.sh --all, and for tools/lint.sh.
+# shellcheck disable=SC2034
+compiler_packages=(clang-14 clang-16)
+# shellcheck disable=SC2034
+lint_packages=(clang-format clang-tidy shellcheck)
+
 # The packages among the arguments that are not here, one a line. Tools may come from elsewhere than a package.
 missing_packages() {
   local package
@@ -26,6 +33,8 @@ missing_packages() {
       g++ | cmake | ccache) command -v "$package" >/dev/null && continue ;;
       ninja-build) command -v ninja >/dev/null && continue ;;
       lld) command -v ld.lld >/dev/null && continue ;;
+      clang-format | clang-tidy | shellcheck) command -v "$package" >/dev/null && continue ;;
+      clang-[0-9]*) command -v "clang++-${package#clang-}" >/dev/null && continue ;;
     esac
     [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || echo "$package"
   done
@@ -71,6 +80,18 @@ install_missing_packages() {
   fi
   for package in "${optional[@]}"; do
     apt install --no-install-recommends "$package" || say "going on without $package, which is optional"
+  done
+}
+
+install_optional_packages() {
+  command -v apt-get >/dev/null && command -v dpkg-query >/dev/null || return 0
+  local missing package
+  mapfile -t missing < <(missing_packages "$@")
+  ((${#missing[@]})) || return 0
+  say "installing from the distribution's packages: ${missing[*]}"
+  apt update || say "the package lists could not be brought up to date; trying with those at hand"
+  for package in "${missing[@]}"; do
+    apt install --no-install-recommends "$package" || say "going on without $package"
   done
 }
 
