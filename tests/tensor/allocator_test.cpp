@@ -1,0 +1,292 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "tensor/error.h"
+#include "tensor/memory/cpu_allocator.h"
+#include "tensor/memory/poison.h"
+
+using namespace tessera;
+
+namespace {
+
+constexpr int64_t mebibyte = int64_t{1} << 20, range = int64_t{4} << 30;
+
+/// The same draws on every machine.
+class Draws {
+ public:
+  explicit Draws(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
+  int64_t below(int64_t n) {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<int64_t>((state_ >> 33) % static_cast<uint64_t>(n));
+  }
+
+ private:
+  uint64_t state_;
+};
+
+/// A block marked at its ends and in between by a value of its own.
+struct Marked {
+  unsigned char* data;
+  int64_t nbytes;
+  unsigned char mark;
+
+  void write() const {
+    for (int64_t i = 0; i < nbytes; i += 4096) data[i] = mark;
+    data[nbytes - 1] = mark;
+  }
+  bool intact() const {
+    for (int64_t i = 0; i < nbytes; i += 4096)
+      if (data[i] != mark) return false;
+    return data[nbytes - 1] == mark;
+  }
+};
+
+Marked take(CachingAllocator& allocator, int64_t nbytes, int64_t mark) {
+  void* const block = allocator.take(nbytes);
+  const Marked taken{static_cast<unsigned char*>(block), nbytes, static_cast<unsigned char>(mark)};
+  taken.write();
+  return taken;
+}
+
+bool aligned(const void* block) {
+  return reinterpret_cast<uintptr_t>(block) % cpu_alignment == 0;
+}
+
+/// What is held, as a multiple of the most that was used.
+double share(CachingAllocator& allocator) {
+  const CpuAllocatorStatistics s = allocator.statistics();
+  return static_cast<double>(s.reserved) / static_cast<double>(s.most_used);
+}
+
+}  // namespace
+
+TEST_CASE("allocator: blocks of any size are aligned, apart, and keep what is written into them") {
+  CachingAllocator allocator(range);
+  Draws draws(1);
+  std::vector<Marked> live;
+  int64_t wrong = 0;
+  for (int i = 0; i < 20000; ++i) {
+    if (live.size() < 200 || draws.below(2) == 0) {
+      const int64_t nbytes = 1 + draws.below(int64_t{1} << (1 + draws.below(20)));
+      live.push_back(take(allocator, nbytes, i));
+      wrong += !aligned(live.back().data);
+    }
+    while (live.size() > 300) {
+      std::swap(live[static_cast<size_t>(draws.below(300))], live.back());
+      wrong += !live.back().intact();
+      allocator.give(live.back().data, live.back().nbytes);
+      live.pop_back();
+    }
+  }
+  for (const Marked& block : live) {
+    wrong += !block.intact();
+    allocator.give(block.data, block.nbytes);
+  }
+  CHECK(wrong == 0);
+  const CpuAllocatorStatistics end = allocator.statistics();
+  CHECK(end.cached == end.reserved);  // nothing is in use
+  CHECK(share(allocator) <= 1.3);
+  // All free blocks are one again: a block of nearly everything that is held needs nothing of the system.
+  void* const whole = allocator.take(end.reserved - 2 * mebibyte);
+  CHECK(allocator.statistics().system_allocations == end.system_allocations);
+  allocator.give(whole, end.reserved - 2 * mebibyte);
+}
+
+TEST_CASE("allocator: tensors that grow, each made from the one before, hold little more than the last two") {
+  CachingAllocator allocator(range);
+  Marked last = take(allocator, 1, 1);
+  for (int64_t i = 1; i <= 400; ++i) {
+    const Marked next = take(allocator, i * 80'000, i);
+    CHECK(last.intact());
+    allocator.give(last.data, last.nbytes);
+    last = next;
+    if (i >= 100) CHECK(share(allocator) <= 1.3);
+  }
+  allocator.give(last.data, last.nbytes);
+}
+
+TEST_CASE("allocator: steps of random lengths hold at most 1.3 times the most that was used at once") {
+  for (const bool in_order : {true, false})
+    for (const int64_t width : {100, 333, 1024}) {
+      CachingAllocator allocator(range);
+      Draws draws(static_cast<uint64_t>(width));
+      std::vector<std::pair<void*, int64_t>> live;
+      double most = 0;
+      for (int step = 0; step < 10'000 / 6; ++step) {
+        const int64_t length = 1 + draws.below(512);
+        for (int layer = 0; layer < 12; ++layer)
+          for (const int64_t columns : {width, 3 * width, 4 * width, length, int64_t{1}}) {
+            const int64_t nbytes = length * columns * 4;
+            live.emplace_back(allocator.take(nbytes), nbytes);
+            if (layer % 3 > 0) continue;  // kept for the backward
+            allocator.give(live.back().first, nbytes);
+            live.pop_back();
+          }
+        while (!live.empty()) {
+          if (!in_order)
+            std::swap(live[static_cast<size_t>(draws.below(static_cast<int64_t>(live.size())))], live.back());
+          allocator.give(live.back().first, live.back().second);
+          live.pop_back();
+        }
+        if (allocator.statistics().most_used > 8 * mebibyte) most = std::max(most, share(allocator));
+      }
+      CAPTURE(width);
+      CHECK(most <= 1.3);
+      CHECK(most >= 1);
+    }
+}
+
+TEST_CASE("allocator: holes that no block fits give their pages back") {
+  CachingAllocator allocator(range);
+  std::vector<Marked> blocks, kept;
+  for (int64_t i = 0; i < 128; ++i) blocks.push_back(take(allocator, mebibyte, i));
+  for (size_t i = 0; i < blocks.size(); ++i)
+    if (i % 2 == 0)
+      allocator.give(blocks[i].data, blocks[i].nbytes);
+    else
+      kept.push_back(blocks[i]);
+  for (int64_t i = 0; i < 42; ++i) kept.push_back(take(allocator, 3 * mebibyte / 2, 200 + i));
+  CHECK(allocator.statistics().most_used == 128 * mebibyte);
+  CHECK(share(allocator) <= 1.3);
+  for (const Marked& block : kept) {
+    CHECK(block.intact());
+    allocator.give(block.data, block.nbytes);
+  }
+}
+
+TEST_CASE("allocator: a step that is like the one before takes nothing from the system") {
+  CachingAllocator allocator(range);
+  Draws draws(5);
+  std::vector<int64_t> sizes;
+  for (int i = 0; i < 200; ++i) sizes.push_back(1 + draws.below(int64_t{1} << (4 + draws.below(18))));
+  const auto step = [&] {
+    std::vector<std::pair<void*, int64_t>> live;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      live.emplace_back(allocator.take(sizes[i]), sizes[i]);
+      if (i % 4 != 3) continue;
+      std::swap(live[live.size() / 2], live.back());
+      allocator.give(live.back().first, live.back().second);
+      live.pop_back();
+    }
+    for (const auto& [block, nbytes] : live) allocator.give(block, nbytes);
+  };
+  for (int i = 0; i < 3; ++i) step();
+  const CpuAllocatorStatistics before = allocator.statistics();
+  for (int i = 0; i < 50; ++i) step();
+  CHECK(allocator.statistics().system_allocations == before.system_allocations);
+  CHECK(allocator.statistics().reserved == before.reserved);
+}
+
+TEST_CASE("allocator: blocks of gibibytes, and more than the system has") {
+  CachingAllocator allocator(int64_t{256} << 20);  // each larger block has a range of its own
+  std::vector<std::pair<void*, int64_t>> live;
+  for (const int64_t nbytes : {int64_t{1}, int64_t{1} << 30, int64_t{300} << 20, (int64_t{3} << 29) + 1}) {
+    live.emplace_back(allocator.take(nbytes), nbytes);
+    REQUIRE(aligned(live.back().first));
+    static_cast<char*>(live.back().first)[nbytes - 1] = 'x';
+  }
+  CHECK_THROWS_WITH_AS(allocator.take(INT64_MAX), doctest::Contains("the system has no 9223372036854775807"),
+                       OutOfMemoryError);
+  CHECK_THROWS_AS(allocator.take(int64_t{1} << 60), OutOfMemoryError);
+  for (const auto& [block, nbytes] : live) {
+    CHECK((nbytes == 1 || static_cast<char*>(block)[nbytes - 1] == 'x'));
+    allocator.give(block, nbytes);
+  }
+  const CpuAllocatorStatistics s = allocator.statistics();
+  CHECK(s.cached == s.reserved);
+}
+
+TEST_CASE("allocator: emptied, it holds what is in use, which stays as it is") {
+  CachingAllocator allocator(range);
+  const Marked kept = take(allocator, 10 * mebibyte, 7), given = take(allocator, 50 * mebibyte, 8),
+               after = take(allocator, 1000, 9);
+  allocator.give(given.data, given.nbytes);
+  CHECK(allocator.statistics().reserved >= 60 * mebibyte);
+  allocator.empty();
+  CHECK(allocator.statistics().reserved <= 13 * mebibyte);
+  CHECK(kept.intact());
+  CHECK(after.intact());
+  const Marked again = take(allocator, 50 * mebibyte, 10);
+  CHECK(again.intact());
+  CHECK(kept.intact());
+  for (const Marked& block : {kept, after, again}) allocator.give(block.data, block.nbytes);
+}
+
+TEST_CASE("allocator: threads take and give, their own blocks and each other's") {
+  CachingAllocator allocator(range);
+  std::mutex mutex;
+  std::deque<Marked> passed;  // taken by one thread, given by another
+  std::atomic<int64_t> wrong{0};
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      Draws draws(t + 1);
+      for (int i = 0; i < 3000; ++i) {
+        const Marked mine = take(allocator, 1 + draws.below(int64_t{1} << (1 + draws.below(18))), i + 31);
+        wrong += !aligned(mine.data);
+        Marked other = mine;
+        {
+          const std::lock_guard lock(mutex);
+          passed.push_back(mine);
+          if (passed.size() > 40) {
+            other = passed.front();
+            passed.pop_front();
+          } else {
+            other.data = nullptr;
+          }
+        }
+        if (!other.data) continue;
+        wrong += !other.intact();
+        allocator.give(other.data, other.nbytes);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const Marked& block : passed) {
+    wrong += !block.intact();
+    allocator.give(block.data, block.nbytes);
+  }
+  CHECK(wrong == 0);
+  const CpuAllocatorStatistics s = allocator.statistics();
+  CHECK(s.cached == s.reserved);
+}
+
+TEST_CASE("page range: pages are held where they were asked for, and come back as zeros once given back") {
+  PageRange pages(16 * mebibyte);
+  REQUIRE(pages.bytes() == 16 * mebibyte);
+  std::byte* const begin = pages.begin();
+  CHECK(pages.missing(begin, begin + 1) == 2 * mebibyte);
+  CHECK(pages.commit(begin, begin + 3 * mebibyte) == 4 * mebibyte);
+  CHECK(pages.commit(begin, begin + 4 * mebibyte) == 0);
+  std::memset(begin, 1, 4 * mebibyte);
+  // Whole granules alone: the first and the last are in use.
+  CHECK(pages.release(begin + 1, begin + mebibyte - 1) == mebibyte - 2 * PageRange::granule);
+  CHECK(pages.release(begin + 1, begin + mebibyte - 1) == 0);
+  CHECK(begin[PageRange::granule - 1] == std::byte{1});
+  CHECK(pages.missing(begin, begin + 2 * mebibyte) == mebibyte - 2 * PageRange::granule);
+  CHECK(pages.commit(begin, begin + 2 * mebibyte) == mebibyte - 2 * PageRange::granule);
+  CHECK(begin[PageRange::granule] == std::byte{0});
+  CHECK(begin[mebibyte] == std::byte{1});
+  CHECK(PageRange(int64_t{1} << 60).bytes() == 0);  // more addresses than there are
+}
+
+#if defined(TESSERA_POISONS_MEMORY)
+TEST_CASE("allocator: the address sanitizer knows what is free and where a block ends") {
+  CachingAllocator allocator(range);
+  for (const int64_t nbytes : {1, 64, 1000, 100'000, 3'000'000}) {
+    char* const block = static_cast<char*>(allocator.take(nbytes));
+    const int64_t vectors = (nbytes + 63) / 64 * 64;
+    CHECK(__asan_region_is_poisoned(block, static_cast<size_t>(vectors)) == nullptr);
+    CHECK(__asan_address_is_poisoned(block + vectors));
+    allocator.give(block, nbytes);
+    CHECK(__asan_address_is_poisoned(block + 16));
+  }
+}
+#endif
