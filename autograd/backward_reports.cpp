@@ -1,7 +1,11 @@
 #include "autograd/backward_reports.h"
 
+#include <atomic>
+
 namespace tessera {
 namespace {
+std::atomic<uint64_t> next_backward{1};
+thread_local uint64_t running = 0;
 thread_local BackwardObserver* observers = nullptr;
 thread_local int depth = 0;
 thread_local std::vector<std::function<void()>> end_callbacks;
@@ -27,6 +31,10 @@ bool backward_is_nested() {
   return depth > 1;
 }
 
+uint64_t current_backward() {
+  return running;
+}
+
 bool backward_is_observed() {
   return observers != nullptr;
 }
@@ -40,7 +48,8 @@ void queue_backward_end(std::function<void()> callback) {
   end_callbacks.push_back(std::move(callback));
 }
 
-BackwardInProgress::BackwardInProgress() {
+BackwardInProgress::BackwardInProgress() : outer_(running) {
+  running = next_backward.fetch_add(1, std::memory_order_relaxed);
   ++depth;
 }
 
@@ -53,6 +62,7 @@ void BackwardInProgress::finish() {
 }
 
 BackwardInProgress::~BackwardInProgress() {
+  running = outer_;
   if (--depth == 0) end_callbacks.clear();
 }
 

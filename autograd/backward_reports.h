@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -35,6 +36,9 @@ bool backward_is_running();
 /// Whether one runs inside another.
 bool backward_is_nested();
 
+/// Which backward of this thread runs, the innermost one: no two of a process have the same; 0 outside.
+uint64_t current_backward();
+
 bool backward_is_observed();
 void notify_backward_start(std::span<const Variable> leaves);
 
@@ -48,6 +52,9 @@ class BackwardInProgress {
   BackwardInProgress& operator=(const BackwardInProgress&) = delete;
   /// The backward ended well: the outermost runs the callbacks, including those that they queue.
   void finish();
+
+ private:
+  uint64_t outer_;
 };
 
 }  // namespace tessera

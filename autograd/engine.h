@@ -37,7 +37,8 @@ class Engine {
   /// Goes on where an earlier backward left `pending`.
   void seed(PendingNode pending);
 
-  /// Runs. `results` has one entry per captured index afterwards.
+  /// Runs the nodes, each after all those recorded later. `results` has one entry per captured index
+  /// afterwards.
   void run(std::vector<Variable>* results = nullptr);
   /// Whether any seed leads to something wanted.
   bool reaches_anything() const { return reaches_; }

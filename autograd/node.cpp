@@ -41,7 +41,7 @@ void Node::destroy() {
 
 void Node::release_saved() {
   for (SavedValue& value : saved) value.release();
-  saved_released = true;
+  saved_released = !saved.empty();  // what saved nothing can run again
 }
 
 Edge gradient_edge(const Variable& x) {

@@ -61,6 +61,7 @@ class ModuleList : public Layer<ModuleList<M>> {
   auto begin() const { return list_.begin(); }
   auto end() const { return list_.end(); }
   std::string kind() const override { return "ModuleList"; }
+  bool is_container() const override { return true; }
 
   /// Applies to calls of the list from now on. Throws ConfigError for a negative interval.
   void set_checkpointing(ActivationCheckpointing checkpointing) {

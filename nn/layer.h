@@ -1,10 +1,11 @@
 #pragma once
 
-#include <array>
 #include <optional>
+#include <ranges>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "autograd/anomaly.h"
@@ -12,31 +13,65 @@
 
 namespace tessera::nn {
 
-/// Finds the Variables in an argument or result: a Variable, or a vector, optional, pair or tuple of such.
-/// Others carry none. A struct of one's own joins by a member `for_each_variable(visit)`.
+namespace detail {
+
+template <class T>
+concept VisitsVariables = requires(T& value) {
+  value.for_each_variable([](Variable&) {});
+};
+/// Whether `collect_variables` can find Variables in a T, said by the type.
+template <class T>
+struct CarriesVariables : std::bool_constant<std::is_same_v<T, Variable> || VisitsVariables<T>> {};
+template <class T>
+struct CarriesVariables<std::optional<T>> : CarriesVariables<T> {};
+template <class... T>
+struct CarriesVariables<std::variant<T...>> : std::disjunction<CarriesVariables<T>...> {};
+template <class... T>
+struct CarriesVariables<std::tuple<T...>> : std::disjunction<CarriesVariables<T>...> {};
+template <class A, class B>
+struct CarriesVariables<std::pair<A, B>> : std::disjunction<CarriesVariables<A>, CarriesVariables<B>> {};
+/// A container that gives references to its elements; not one of itself, as a path is.
+template <class T>
+concept HoldsElements =
+    std::ranges::range<T> && !VisitsVariables<T> && !std::is_same_v<std::ranges::range_value_t<T>, T> &&
+    std::is_lvalue_reference_v<std::ranges::range_reference_t<T>>;
+template <HoldsElements T>
+struct CarriesVariables<T> : CarriesVariables<std::ranges::range_value_t<T>> {};
+
+/// Whether T declares or inherits anything named `forward`: looked up in a class that has two, it is
+/// ambiguous.
+struct NamesForward {
+  int forward;
+};
+template <class T>
+struct WithForward : T, NamesForward {};
+template <class T>
+concept HasForward = std::is_final_v<T> || !requires {
+  &WithForward<T>::forward;
+};
+
+}  // namespace detail
+
+/// Finds the Variables in an argument or result: a Variable, or an optional, variant, pair, tuple or
+/// container (vector, array, map, ...) of such, nested at will. Others carry none; nor do constant elements,
+/// such as a map's keys. A struct of one's own joins by a member `for_each_variable(visit)`.
 template <class T>
 void collect_variables(T& value, std::vector<Variable*>& found) {
-  if constexpr (std::is_same_v<T, Variable>)
+  const auto each = [&found](auto&... part) { (collect_variables(part, found), ...); };
+  if constexpr (std::is_const_v<T> || !detail::CarriesVariables<T>::value)
+    return;
+  else if constexpr (std::is_same_v<T, Variable>)
     found.push_back(&value);
-  else if constexpr (requires { value.for_each_variable([](Variable&) {}); })
+  else if constexpr (detail::VisitsVariables<T>)
     value.for_each_variable([&found](Variable& x) { found.push_back(&x); });
-}
-template <class T>
-void collect_variables(std::vector<T>& values, std::vector<Variable*>& found) {
-  for (T& value : values) collect_variables(value, found);
-}
-template <class T>
-void collect_variables(std::optional<T>& value, std::vector<Variable*>& found) {
-  if (value) collect_variables(*value, found);
-}
-template <class... T>
-void collect_variables(std::tuple<T...>& values, std::vector<Variable*>& found) {
-  std::apply([&found](T&... value) { (collect_variables(value, found), ...); }, values);
-}
-template <class A, class B>
-void collect_variables(std::pair<A, B>& values, std::vector<Variable*>& found) {
-  collect_variables(values.first, found);
-  collect_variables(values.second, found);
+  else if constexpr (detail::HoldsElements<T>)
+    for (auto& element : value) each(element);
+  else if constexpr (requires { value.has_value(); }) {
+    if (value) each(*value);
+  } else if constexpr (requires { value.valueless_by_exception(); })
+    std::visit(each, value);
+  else
+    std::apply(each, value);
 }
 
 /// A Module whose call runs hooks around `Derived::forward`, of any signature: `y = layer(x)`. Never call
@@ -58,6 +93,7 @@ class Layer : public Module {
       return self().forward(std::forward<Args>(args)...);
     return call_with_hooks(std::forward<Args>(args)...);
   }
+  bool has_forward() const override { return detail::HasForward<Derived>; }
 
  private:
   Derived& self() { return static_cast<Derived&>(*this); }
@@ -74,15 +110,18 @@ class Layer : public Module {
     copies(std::forward<Args>(args)...);
     std::vector<Variable*> inputs, outputs;
     std::apply([&inputs](auto&... argument) { (collect_variables(argument, inputs), ...); }, copies);
+    HookedCall call(*this);
     before_forward(inputs);
     using Result = decltype(self().forward(std::forward<Args>(args)...));
     if constexpr (std::is_void_v<Result>) {
       std::apply([this](auto&... argument) { self().forward(argument...); }, copies);
       after_forward({});
+      call.finish();
     } else {
       Result result = std::apply([this](auto&... argument) { return self().forward(argument...); }, copies);
       collect_variables(result, outputs);
       after_forward(outputs);
+      call.finish();
       return result;
     }
   }

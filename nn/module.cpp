@@ -150,8 +150,8 @@ void Module::train(bool training) {
 }
 
 void Module::set_requires_grad(bool requires_grad) {
-  require_whole(*this, "set_requires_grad");
-  for (const NamedParameter& parameter : parameters()) parameter.variable.set_requires_grad(requires_grad);
+  for (const NamedParameter& parameter : declared_parameters(*this))
+    parameter.variable.set_requires_grad(requires_grad);
 }
 
 namespace {

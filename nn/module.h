@@ -26,7 +26,10 @@ using StateDict = std::vector<NamedTensor>;
 using ForwardPreHook = std::function<void(Module& module, std::span<Variable* const> inputs)>;
 /// Sees the Variables among a call's results, and may replace them.
 using ForwardHook = std::function<void(Module& module, std::span<Variable* const> outputs)>;
-/// Sees gradients, one per Variable, undefined where none flows, and may replace them.
+/// Called in the place of forward hooks when an exception ended the call.
+using ForwardFailureHook = std::function<void(Module& module)>;
+/// Sees gradients, one per Variable of the call's results, or arguments, undefined where this backward brings
+/// none, and may replace those that came.
 using BackwardHook = std::function<void(Module& module, std::vector<Variable>& gradients)>;
 
 /// Holds the numbers of a module's parameters in the module's place, when they are cut over ranks. What a
@@ -72,6 +75,10 @@ class Module {
   virtual std::string kind() const { return "Module"; }
   /// Options worth printing ("512 -> 2048, bias").
   virtual std::string describe_options() const { return ""; }
+  /// Whether it can be called: hooks run around calls alone.
+  virtual bool has_forward() const { return false; }
+  /// Whether it holds modules that its owner may call one by one, without calling it (a list of layers).
+  virtual bool is_container() const { return false; }
 
   /// Its name within its parent; empty for a root.
   const std::string& name() const { return name_; }
@@ -109,7 +116,7 @@ class Module {
   void train(bool training = true);
   void eval() { train(false); }
   bool is_training() const { return training_; }
-  /// Freezes or unfreezes every parameter from here down.
+  /// Freezes or unfreezes every parameter from here down, sharded or not.
   void set_requires_grad(bool requires_grad);
   /// Moves or converts every parameter (floating ones only for a dtype, which ends mixed precision);
   /// Variables keep their identity.
@@ -119,9 +126,19 @@ class Module {
 
   HookHandle register_forward_pre_hook(ForwardPreHook hook);
   HookHandle register_forward_hook(ForwardHook hook);
-  /// Called when the gradients of all results that backward reaches have arrived.
+  /// What such a hook throws is dropped: the exception that ended the call goes on.
+  HookHandle register_forward_failure_hook(ForwardFailureHook hook);
+
+  /// Called once for each call of the module and each backward that reaches one of its results, before that
+  /// backward runs anything inside the call: with the gradients of all results that it brings. As PyTorch's
+  /// full_backward_pre_hook, but that results stay apart: what is not in the loss is undefined, and what lies
+  /// behind it is not reached. A hook may replace a gradient that came, also by an undefined one;
+  /// AutogradError when it gives another shape or dtype, or one where none came. Called are hooks that were
+  /// registered before the call and not removed since; none once the module is gone.
   HookHandle register_backward_pre_hook(BackwardHook hook);
-  /// Called when the gradients of the Variables among the arguments have been computed.
+  /// Likewise for the Variables among the arguments, when all gradients that a backward brings them are
+  /// there. Not called where no argument requires one (PyTorch's full_backward_hook is, and sees the results'
+  /// too).
   HookHandle register_backward_hook(BackwardHook hook);
 
  protected:
@@ -155,7 +172,24 @@ class Module {
   void before_forward(std::span<Variable* const> inputs);
   void after_forward(std::span<Variable* const> outputs);
 
+  /// A call that runs hooks: ended by an exception, it calls the failure hooks.
+  class HookedCall {
+   public:
+    explicit HookedCall(Module& module) : module_(module) {}
+    ~HookedCall() {
+      if (!finished_) module_.forward_failed();
+    }
+    HookedCall(const HookedCall&) = delete;
+    HookedCall& operator=(const HookedCall&) = delete;
+    void finish() { finished_ = true; }
+
+   private:
+    Module& module_;
+    bool finished_ = false;
+  };
+
  private:
+  void forward_failed() noexcept;
   void adopt_child(const std::string& name, std::unique_ptr<Module> module);
   void require_free_name(const std::string& name) const;
   Hooks& hooks();

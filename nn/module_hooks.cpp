@@ -1,9 +1,12 @@
-// Hooks around a module's call. Backward hooks stand on two identity operations, one around the arguments and
-// one around the results: their rules run when the gradients of all of them have arrived.
+// Hooks around a module's call. Backward hooks stand on identity operations around the arguments and around
+// the results. Each Variable passes two of its own, so that what the graph keeps apart stays apart: an
+// arrival, then a departure. Backward runs what was recorded later first, so all arrivals that it reaches run
+// before the first departure, which calls the hooks with what came and passes on what they leave.
 
 #include <algorithm>
 #include <atomic>
 
+#include "autograd/backward_reports.h"
 #include "autograd/record.h"
 #include "nn/module.h"
 
@@ -18,6 +21,7 @@ struct HookEntry {
 struct Module::Hooks {
   std::vector<HookEntry<ForwardPreHook>> forward_pre;
   std::vector<HookEntry<ForwardHook>> forward;
+  std::vector<HookEntry<ForwardFailureHook>> forward_failure;
   std::vector<HookEntry<BackwardHook>> backward_pre;
   std::vector<HookEntry<BackwardHook>> backward;
 };
@@ -35,29 +39,101 @@ HookHandle register_in(std::vector<HookEntry<Hook>>& list, std::weak_ptr<void> o
   });
 }
 
-/// The same Variables behind one operation whose rule shows their gradients to `hooks`.
-void wrap(Module& module, std::span<Variable* const> variables, const char* name,
-          const std::vector<HookEntry<BackwardHook>>& hooks) {
-  if (hooks.empty() || !grad_mode()) return;
-  std::vector<Variable*> flowing;
-  std::vector<Variable> inputs;
-  std::vector<Tensor> outputs;
-  for (Variable* variable : variables) {
-    if (!variable->requires_grad()) continue;
-    flowing.push_back(variable);
-    inputs.push_back(*variable);
-    outputs.push_back(variable->value());
+/// Where the gradients of one call's arguments, or results, meet its hooks.
+class HookedGradients {
+ public:
+  using List = std::vector<HookEntry<BackwardHook>>;
+
+  /// `list` lives as long as `owner`.
+  HookedGradients(Module& module, std::weak_ptr<void> owner, const List& list,
+                  std::span<Variable* const> variables)
+      : module_(module), owner_(std::move(owner)), list_(list), first_later_hook_(next_hook.load()) {
+    for (const Variable* variable : variables)
+      expected_.push_back(variable->defined() ? OutputInfo{variable->shape(), variable->dtype()}
+                                              : OutputInfo{});
   }
-  if (flowing.empty()) return;
-  const std::vector<Variable> wrapped =
-      record(name, outputs, inputs, saved(),
-             [&module, hooks](Saved&, const Incoming& incoming, const Wanted&) -> Gradients {
-               std::vector<Variable> gradients;
-               for (size_t i = 0; i < incoming.size(); ++i) gradients.push_back(incoming[i]);
-               for (const HookEntry<BackwardHook>& hook : hooks) hook.call(module, gradients);
-               return Gradients(gradients);
-             });
-  for (size_t i = 0; i < flowing.size(); ++i) *flowing[i] = wrapped[i];
+
+  void arrive(size_t i, const Variable& gradient) {
+    if (std::exchange(backward_, current_backward()) != current_backward()) {
+      gradients_.assign(expected_.size(), {});
+      called_ = false;
+    }
+    gradients_[i] = gradient;
+  }
+
+  Variable depart(size_t i) {
+    if (!std::exchange(called_, true)) call_hooks();
+    return std::exchange(gradients_[i], {});
+  }
+
+ private:
+  void call_hooks() {
+    const auto alive = owner_.lock();
+    if (!alive) return;
+    // Hooks may run a backward through here themselves: it finds this one's gradients put aside.
+    const uint64_t backward = backward_;
+    std::vector<Variable> gradients = std::move(gradients_);
+    std::vector<bool> came;
+    for (const Variable& gradient : gradients) came.push_back(gradient.defined());
+    for (const auto& hook : List(list_)) {
+      if (hook.id >= first_later_hook_) continue;
+      hook.call(module_, gradients);
+      check(gradients, came);
+    }
+    gradients_ = std::move(gradients);
+    backward_ = backward;
+    called_ = true;
+  }
+
+  void check(const std::vector<Variable>& gradients, const std::vector<bool>& came) const {
+    const auto where = [&](size_t i) {
+      return text("a backward hook of ", module_.kind(), " '", module_.full_name(), "', gradient ", i, ": ");
+    };
+    require<AutogradError>(gradients.size() == expected_.size(), where(0), "the hook left ", gradients.size(),
+                           " gradients of ", expected_.size());
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (!gradients[i].defined()) continue;
+      require<AutogradError>(came[i], where(i), "none came that could be replaced");
+      require<AutogradError>(
+          gradients[i].shape() == expected_[i].shape && gradients[i].dtype() == expected_[i].dtype, where(i),
+          "expected ", expected_[i].shape, " ", expected_[i].dtype, ", the hook gave ", gradients[i]);
+    }
+  }
+
+  Module& module_;
+  std::weak_ptr<void> owner_;  // gone with the module
+  const List& list_;
+  int64_t first_later_hook_;
+  std::vector<OutputInfo> expected_;
+  std::vector<Variable> gradients_;  // of the backward that runs
+  uint64_t backward_ = 0;
+  bool called_ = false;
+};
+
+template <class Rule>
+Variable identity(const char* name, const Variable& x, const Rule& rule) {
+  return record(name, x.value(), {x}, saved(), rule);
+}
+
+/// The same Variables behind operations whose rules show their gradients to the hooks in `list`.
+void wrap(Module& module, std::weak_ptr<void> owner, const HookedGradients::List& list,
+          std::span<Variable* const> variables, const char* name) {
+  const auto flows = [](const Variable* variable) { return variable->requires_grad(); };
+  if (list.empty() || !grad_mode() || std::none_of(variables.begin(), variables.end(), flows)) return;
+  const auto met = std::make_shared<HookedGradients>(module, std::move(owner), list, variables);
+  // The last one first: backward then passes gradients on in the order of the Variables.
+  for (size_t i = variables.size(); i-- > 0;)
+    if (flows(variables[i]))
+      *variables[i] = identity(
+          name, *variables[i],
+          [met, i](Saved&, const Incoming&, const Wanted&) -> Gradients { return {met->depart(i)}; });
+  for (size_t i = variables.size(); i-- > 0;)
+    if (flows(variables[i]))
+      *variables[i] =
+          identity(name, *variables[i], [met, i](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+            met->arrive(i, dy[0]);
+            return {dy[0]};
+          });
 }
 
 }  // namespace
@@ -69,12 +145,19 @@ Module::Hooks& Module::hooks() {
 
 void Module::before_forward(std::span<Variable* const> inputs) {
   for (const auto& hook : std::vector(hooks_->forward_pre)) hook.call(*this, inputs);
-  wrap(*this, inputs, "module_inputs", hooks_->backward);
+  wrap(*this, hooks_, hooks_->backward, inputs, "module_inputs");
 }
 
 void Module::after_forward(std::span<Variable* const> outputs) {
-  wrap(*this, outputs, "module_outputs", hooks_->backward_pre);
+  wrap(*this, hooks_, hooks_->backward_pre, outputs, "module_outputs");
   for (const auto& hook : std::vector(hooks_->forward)) hook.call(*this, outputs);
+}
+
+void Module::forward_failed() noexcept {
+  for (const auto& hook : std::vector(hooks_->forward_failure)) try {
+      hook.call(*this);
+    } catch (...) {
+    }
 }
 
 HookHandle Module::register_forward_pre_hook(ForwardPreHook hook) {
@@ -83,6 +166,10 @@ HookHandle Module::register_forward_pre_hook(ForwardPreHook hook) {
 }
 HookHandle Module::register_forward_hook(ForwardHook hook) {
   auto& list = hooks().forward;
+  return register_in(list, hooks_, std::move(hook));
+}
+HookHandle Module::register_forward_failure_hook(ForwardFailureHook hook) {
+  auto& list = hooks().forward_failure;
   return register_in(list, hooks_, std::move(hook));
 }
 HookHandle Module::register_backward_pre_hook(BackwardHook hook) {

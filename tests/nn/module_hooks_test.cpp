@@ -1,0 +1,281 @@
+// Backward hooks of modules leave the graph as it is: branches that it keeps apart stay apart.
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <list>
+#include <map>
+#include <unordered_map>
+#include <variant>
+
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/reduction.h"
+#include "nn/containers.h"
+#include "nn/linear.h"
+#include "tensor/ops/creation.h"
+
+using namespace tessera;
+
+namespace {
+
+/// Two results that have nothing together but the argument: x * left, x * right.
+struct Fork : nn::Layer<Fork> {
+  Variable left = Variable::leaf(Tensor::from<float>({2, 3}, {2}), "left");
+  Variable right = Variable::leaf(Tensor::from<float>({5, 7}, {2}), "right");
+  std::pair<Variable, Variable> forward(const Variable& x) { return {x * left, x * right}; }
+};
+
+/// Two arguments that never meet.
+struct Rails : nn::Layer<Rails> {
+  std::pair<Variable, Variable> forward(const Variable& a, const Variable& b) { return {a * a, b * b}; }
+};
+
+Variable leaf(float a, float b) {
+  return Variable::leaf(Tensor::from<float>({a, b}, {2}));
+}
+
+std::vector<float> numbers(const Variable& x) {
+  if (!x.defined()) return {};
+  return {x.value().data<float>(), x.value().data<float>() + x.numel()};
+}
+using Numbers = std::vector<float>;
+
+/// What the hooks of one kind have seen, call by call: a gradient's first element, -1 where there was none.
+struct Seen {
+  std::vector<std::vector<float>> calls;
+  nn::BackwardHook hook() {
+    return [this](nn::Module&, std::vector<Variable>& gradients) {
+      calls.emplace_back();
+      for (const Variable& g : gradients) calls.back().push_back(g.defined() ? numbers(g)[0] : -1);
+    };
+  }
+};
+using Calls = std::vector<std::vector<float>>;
+
+}  // namespace
+
+TEST_CASE("module hooks: a result that no loss uses reaches nothing, in whatever order they are used") {
+  for (const bool retain : {false, true}) {
+    CAPTURE(retain);
+    Fork fork;
+    Seen results, arguments;
+    fork.register_backward_pre_hook(results.hook());
+    fork.register_backward_hook(arguments.hook());
+    const Variable x = leaf(1, 10);
+    const auto [a, b] = fork(x);
+    sum(b).backward({.retain_graph = retain});
+    CHECK(!fork.left.grad().defined());
+    CHECK(numbers(fork.right.grad()) == Numbers{1, 10});
+    CHECK(results.calls == Calls{{-1, 1}});
+    CHECK(arguments.calls == Calls{{5}});
+    const auto [c, d] = fork(x);
+    sum(c + d).backward({.retain_graph = retain});
+    CHECK(numbers(fork.left.grad()) == Numbers{1, 10});
+    CHECK(numbers(fork.right.grad()) == Numbers{2, 20});
+    CHECK(numbers(x.grad()) == Numbers{5 + 7, 7 + 10});
+    CHECK(results.calls == Calls{{-1, 1}, {1, 1}});
+    CHECK(arguments.calls == Calls{{5}, {7}});
+    if (!retain) continue;
+    sum(a + b).backward();
+    CHECK(results.calls.back() == std::vector<float>{1, 1});
+    CHECK(numbers(fork.left.grad()) == Numbers{2, 20});
+  }
+}
+
+TEST_CASE("module hooks: two losses on branches that share only leaves run backward in turn") {
+  for (const bool with_hooks : {false, true}) {
+    CAPTURE(with_hooks);
+    Fork fork;
+    Rails rails;
+    Seen results, arguments;
+    if (with_hooks)
+      for (nn::Module* module : {static_cast<nn::Module*>(&fork), static_cast<nn::Module*>(&rails)}) {
+        module->register_backward_pre_hook(results.hook());
+        module->register_backward_hook(arguments.hook());
+      }
+    const Variable x = leaf(1, 2), y = leaf(3, 4);
+    const auto [a, b] = fork(x);
+    const auto [c, d] = rails(a, y * b);
+    sum(c).backward();
+    CHECK(numbers(fork.left.grad()) == Numbers{4, 24});
+    CHECK(!fork.right.grad().defined());
+    CHECK(!y.grad().defined());
+    sum(d).backward();
+    CHECK(numbers(fork.left.grad()) == Numbers{4, 24});
+    CHECK(numbers(y.grad()) == Numbers{2 * 3 * 25, 2 * 4 * 14 * 14});
+    if (with_hooks) CHECK(results.calls == Calls{{1, -1}, {4, -1}, {-1, 1}, {-1, 90}});
+    if (with_hooks) CHECK(arguments.calls == Calls{{4, -1}, {8}, {-1, 30}, {450}});
+  }
+}
+
+TEST_CASE("module hooks: one branch's graph goes while another's is kept") {
+  Fork fork;
+  Seen seen;
+  fork.register_backward_pre_hook(seen.hook());
+  const intrusive_ptr<Storage> storage = Tensor::from<float>({1, 2}, {2}).storage();
+  std::pair<Variable, Variable> results = fork(Variable(Tensor::over(storage, f32, {2}, {1})));
+  const int64_t held = storage->use_count();
+  results.first = Variable();
+  CHECK(storage->use_count() == held - 1);  // saved by left's branch alone
+  sum(results.second).backward();
+  CHECK(seen.calls == Calls{{-1, 1}});
+}
+
+TEST_CASE("module hooks: gradients are replaced one by one; what cannot be is refused, naming the module") {
+  struct Outer : nn::Layer<Outer> {
+    Fork& fork = add<Fork>("fork");
+    std::pair<Variable, Variable> forward(const Variable& x) { return fork(x); }
+  };
+  Outer outer;
+  nn::BackwardHook replace;
+  outer.fork.register_backward_pre_hook(
+      [&](nn::Module& module, std::vector<Variable>& gradients) { replace(module, gradients); });
+  const auto gradients_of = [&](bool both) {
+    outer.fork.left.set_grad({});
+    outer.fork.right.set_grad({});
+    const auto [a, b] = outer(Variable(ops::ones({2}, f32)));
+    sum(both ? a + b : a).backward();
+    return std::pair(numbers(outer.fork.left.grad()), numbers(outer.fork.right.grad()));
+  };
+  replace = [](nn::Module&, std::vector<Variable>& g) { g[1] = g[1] * 3.0; };
+  CHECK(gradients_of(true) == std::pair(Numbers{1, 1}, Numbers{3, 3}));
+  replace = [](nn::Module&, std::vector<Variable>& g) { g[0] = Variable(); };
+  CHECK(gradients_of(true) == std::pair(Numbers{}, Numbers{1, 1}));
+  replace = [](nn::Module&, std::vector<Variable>& g) { g[1] = g[0]; };
+  CHECK_THROWS_WITH_AS(gradients_of(false), doctest::Contains("'fork', gradient 1: none came"),
+                       AutogradError);
+  replace = [](nn::Module&, std::vector<Variable>& g) { g[0] = Variable(ops::ones({3}, f32)); };
+  CHECK_THROWS_WITH_AS(gradients_of(true), doctest::Contains("'fork', gradient 0: expected (2,)"),
+                       AutogradError);
+  replace = [](nn::Module&, std::vector<Variable>& g) { g.pop_back(); };
+  CHECK_THROWS_AS(gradients_of(true), AutogradError);
+  replace = [](nn::Module&, std::vector<Variable>&) {};
+  CHECK(gradients_of(true) == std::pair(Numbers{1, 1}, Numbers{1, 1}));
+}
+
+TEST_CASE("module hooks: one that runs a backward through its own call") {
+  Fork fork;
+  std::vector<float> inner;
+  Variable a, b, inner_loss;
+  fork.register_backward_pre_hook([&](nn::Module&, std::vector<Variable>& gradients) {
+    if (!inner.empty() || !gradients[0].defined()) return;
+    inner = {0};
+    const Variable dx = grad(inner_loss, {fork.right}, {.retain_graph = true})[0];
+    inner = numbers(dx);
+  });
+  std::tie(a, b) = fork(leaf(1, 2));
+  inner_loss = sum(b);
+  sum(a + b).backward();
+  CHECK(inner == std::vector<float>{1, 2});
+  CHECK(numbers(fork.left.grad()) == Numbers{1, 2});
+  CHECK(numbers(fork.right.grad()) == Numbers{1, 2});
+}
+
+TEST_CASE("module hooks: those of a module that is gone, or removed since, are not called") {
+  Seen seen;
+  Variable loss, x = leaf(1, 2);
+  {
+    Rails rails;
+    rails.register_backward_pre_hook(seen.hook());
+    rails.register_backward_hook(seen.hook());
+    loss = sum(rails(x, leaf(3, 4)).first);
+  }
+  loss.backward();
+  CHECK(numbers(x.grad()) == Numbers{2, 4});
+  CHECK(seen.calls.empty());
+
+  Rails rails;
+  HookHandle hook = rails.register_backward_pre_hook(seen.hook());
+  loss = sum(rails(x, x).second);
+  hook.remove();
+  rails.register_backward_pre_hook(seen.hook());
+  loss.backward();
+  CHECK(seen.calls.empty());
+}
+
+TEST_CASE("module hooks: an exception in mid-backward leaves nothing for the next") {
+  Fork fork;
+  Seen seen;
+  fork.register_backward_pre_hook(seen.hook());
+  const auto [a, b] = fork(leaf(1, 2));
+  bool throws = true;
+  const Variable c = a * 2.0;
+  fork.register_backward_pre_hook([&](nn::Module&, std::vector<Variable>&) {});
+  const HookHandle hook = b.register_hook([&](const Variable&) -> Variable {
+    if (throws) throw std::runtime_error("in the midst");
+    return {};
+  });
+  CHECK_THROWS_AS(sum(c + b).backward({.retain_graph = true}), std::runtime_error);
+  throws = false;
+  sum(c).backward({.retain_graph = true});
+  CHECK(seen.calls == Calls{{2, -1}});
+}
+
+TEST_CASE("module hooks: a call that an exception ends calls the failure hooks, and not the forward hooks") {
+  struct Picky : nn::Layer<Picky> {
+    Variable forward(const Variable& x, bool throws) {
+      if (throws) throw ValueError("not this one");
+      return x;
+    }
+  };
+  Picky picky;
+  std::vector<std::string> seen;
+  picky.register_forward_hook([&](nn::Module&, std::span<Variable* const>) { seen.push_back("forward"); });
+  HookHandle failure = picky.register_forward_failure_hook([&](nn::Module&) {
+    seen.push_back("failure");
+    throw std::runtime_error("dropped");
+  });
+  const Variable x = leaf(1, 2);
+  picky(x, false);
+  CHECK_THROWS_AS(picky(x, true), ValueError);
+  CHECK(seen == std::vector<std::string>{"forward", "failure"});
+  failure.remove();
+  CHECK_THROWS_AS(picky(x, true), ValueError);
+  CHECK(seen.size() == 2);
+}
+
+TEST_CASE("module hooks: see the Variables of every container, nested too") {
+  using Nested = std::map<std::string, std::vector<Variable>>;
+  struct Containers : nn::Layer<Containers> {
+    std::unordered_map<int, std::array<Variable, 2>> forward(const Nested& in,
+                                                             const std::list<std::optional<Variable>>& more,
+                                                             const std::variant<int, Variable>& either,
+                                                             const std::vector<std::string>& names) {
+      CHECK(names.size() == 2);
+      return {{7, {in.at("a")[1] * 2.0, **more.begin() * std::get<Variable>(either)}}};
+    }
+  };
+  Containers containers;
+  size_t inputs = 0, outputs = 0, gradients = 0;
+  containers.register_forward_pre_hook(
+      [&](nn::Module&, std::span<Variable* const> in) { inputs = in.size(); });
+  containers.register_forward_hook(
+      [&](nn::Module&, std::span<Variable* const> out) { outputs = out.size(); });
+  containers.register_backward_hook([&](nn::Module&, std::vector<Variable>& g) { gradients = g.size(); });
+  const Variable x = leaf(1, 2), y = leaf(3, 4);
+  const auto result =
+      containers(Nested{{"a", {x, x}}, {"b", {}}}, std::list<std::optional<Variable>>{y, std::nullopt},
+                 std::variant<int, Variable>(y), std::vector<std::string>{"p", "q"});
+  CHECK(inputs == 4);
+  CHECK(outputs == 2);
+  sum(result.at(7)[0] + result.at(7)[1]).backward();
+  CHECK(gradients == 4);
+  CHECK(numbers(x.grad()) == Numbers{2, 2});
+  CHECK(numbers(y.grad()) == Numbers{6, 8});
+}
+
+TEST_CASE("modules: which can be called, and which hold others for their owner to call") {
+  struct Bag : nn::Layer<Bag> {
+    nn::Linear& a = add<nn::Linear>("a", {.in = 2, .out = 2});
+  };
+  Bag bag;
+  Rails rails;
+  nn::ModuleList<nn::Linear> list;
+  nn::Sequential sequential;
+  CHECK(!bag.has_forward());
+  CHECK(bag.a.has_forward());
+  CHECK(rails.has_forward());
+  CHECK(list.has_forward());
+  CHECK(list.is_container());
+  CHECK(!sequential.is_container());
+}
