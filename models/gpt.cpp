@@ -73,7 +73,7 @@ Variable Gpt::features(const Tensor& ids) {
 }
 
 Variable Gpt::logits(const Variable& features) {
-  return head ? (*head)(features) : linear(features, wte.weight);
+  return head ? (*head)(features) : wte(features, nn::tied_head);
 }
 
 Variable Gpt::forward(const Tensor& ids) {
@@ -82,7 +82,7 @@ Variable Gpt::forward(const Tensor& ids) {
 
 Variable Gpt::forward(const Tensor& ids, const Tensor& targets) {
   const Variable h = features(ids);
-  return head ? (*head)(h, targets) : linear_cross_entropy(h, wte.weight, targets);
+  return head ? (*head)(h, targets) : wte(h, nn::tied_head, targets);
 }
 
 Variable Gpt::forward(const Tensor& ids, GptCache& cache) {

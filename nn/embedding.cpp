@@ -1,6 +1,8 @@
 #include "nn/embedding.h"
 
 #include "autograd/functions/indexing.h"
+#include "autograd/functions/loss.h"
+#include "autograd/functions/matmul.h"
 
 namespace tessera::nn {
 
@@ -20,6 +22,14 @@ Variable Embedding::forward(const Tensor& ids) {
 
 Variable Embedding::forward(const Tensor& ids, const Variable& addend, const DropoutMask& mask) {
   return named([&] { return embedding_add(ids, weight, addend, mask); });
+}
+
+Variable Embedding::forward(const Variable& x, TiedHead) {
+  return linear(x, weight);
+}
+
+Variable Embedding::forward(const Variable& x, TiedHead, const Tensor& targets) {
+  return linear_cross_entropy(x, weight, targets);
 }
 
 }  // namespace tessera::nn

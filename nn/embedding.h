@@ -11,6 +11,10 @@ struct EmbeddingOptions {
   init::Program weight_init = init::normal(0.02);
 };
 
+/// Says that an embedding's table is to be used as an output layer: `wte(h, tied_head)`.
+struct TiedHead {};
+inline constexpr TiedHead tied_head;
+
 /// A table of vectors looked up by id: ids (...) i64 or i32, weight (count, width), result (..., width).
 /// Throws IndexError for an id outside [0, count), naming the layer, the id, its position and the limit.
 struct Embedding : Layer<Embedding> {
@@ -24,6 +28,10 @@ struct Embedding : Layer<Embedding> {
   Variable forward(const Tensor& ids);
   /// dropout(rows of ids + addend) in one pass: ids (B, T), addend (T, width), such as position embeddings.
   Variable forward(const Tensor& ids, const Variable& addend, const DropoutMask& mask = {});
+  /// The table as the weight of a layer without bias (Press and Wolf 2017): x (..., width) to (..., count).
+  Variable forward(const Variable& x, TiedHead);
+  /// The cross entropy of these as logits, which are never held whole: `wte(h, tied_head, targets)`.
+  Variable forward(const Variable& x, TiedHead, const Tensor& targets);
 
  private:
   template <class Lookup>

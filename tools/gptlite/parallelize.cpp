@@ -6,7 +6,7 @@
 namespace tessera::gptlite {
 namespace {
 
-/// A tied embedding is read by the model itself, as its head: it stays with the root.
+/// A tied embedding is read at both ends of the model: it stays with the root, which is gathered once.
 dist::UnitPolicy by_size(int64_t elements) {
   const dist::UnitPolicy policy = dist::min_num_params(elements);
   return {policy.description(), [policy](nn::Module& root) {
