@@ -4,6 +4,7 @@
 #include "autograd/functions/cast.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/cast.h"
+#include "tensor/storage_owner.h"
 
 namespace tessera {
 namespace {
@@ -25,7 +26,9 @@ const Tensor* accumulation_buffer(const VariableImpl& leaf) {
 }
 
 const Tensor* gradient_home(const VariableImpl& leaf) {
-  return leaf.gradient || !leaf.gradient_home.defined() ? nullptr : &leaf.gradient_home;
+  if (leaf.gradient || !leaf.gradient_home.defined()) return nullptr;
+  bring_back(*leaf.gradient_home.storage());
+  return &leaf.gradient_home;
 }
 
 void add_to_leaf(VariableImpl& leaf, Variable gradient, bool create_graph) {

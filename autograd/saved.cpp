@@ -2,6 +2,7 @@
 
 #include "autograd/grad_mode.h"
 #include "autograd/node.h"
+#include "tensor/storage_owner.h"
 
 namespace tessera {
 namespace {
@@ -62,6 +63,7 @@ Tensor SavedValue::tensor(const char* op) const {
       "{.retain_graph = true} the first time");
   if (packed_) return packed_->unpack();
   const Tensor& value = parameter_ ? parameter_->value : tensor_;
+  bring_back(*value.storage());
   if (value.version() != version_) [[unlikely]]
     throw AutogradError(
         text("backward of '", op, "': the ", describe(value),

@@ -4,6 +4,7 @@
 
 #include "tensor/error.h"
 #include "tensor/memory/cpu_allocator.h"
+#include "tensor/storage_owner.h"
 
 namespace tessera {
 
@@ -85,6 +86,7 @@ void Storage::retag(MemoryCategory category) {
 }
 
 void Storage::throw_released() const {
+  if (const StorageOwner* owner = owner_of(*this)) throw StorageError(owner->describe_released(*this));
   throw StorageError(text("the numbers of ",
                           label_.empty() ? std::string("this storage") : "'" + label_ + "'", " (", nbytes_,
                           " bytes on ", device_, ") were released: refill or unshard it before use"));

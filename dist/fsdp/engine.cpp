@@ -39,12 +39,12 @@ Sharding::Engine::Engine(nn::Module& root, ShardOptions options) : root_(root), 
       for (size_t k = 0; k < flat->parameters().size(); ++k) {
         const VariableImpl* variable = flat->parameters()[k].variable.impl().get();
         places_[variable] = {flat.get(), k};
-        if (flat->is_trainable()) unit_of_[variable] = i;
       }
   make_buckets();
+  require_calls();
   leaves_.resize(units_.size());
   pending_.resize(units_.size());
-  finished_.resize(units_.size());
+  reduced_.resize(units_.size());
   if (have_numbers()) materialize(cpu(), 0);
   register_hooks();
 }
@@ -107,6 +107,7 @@ void Sharding::Engine::materialize(Device device, uint64_t seed) {
 
 /// Gradients that are averaged whole, in their own dtype and over one group, go by buckets.
 void Sharding::Engine::make_buckets() {
+  buckets_.reset();
   if (options_.strategy != Strategy::no_shard || flat_.replica_group) return;
   std::vector<FlatParameter*> flats;
   for (const auto& unit : units_)
@@ -118,6 +119,16 @@ void Sharding::Engine::make_buckets() {
   };
   if (!std::any_of(flats.begin(), flats.end(), other))
     buckets_.emplace(std::move(flats), flat_.shard_group, options_.bucket_bytes);
+}
+
+std::vector<Unit*> Sharding::Engine::units_of(const nn::Module* module, const char* what) const {
+  require<ConfigError>(materialized_, what, ": the parameters have no numbers yet");
+  std::vector<Unit*> chosen;
+  for (const auto& unit : units_)
+    if (!module || &unit->module() == module) chosen.push_back(unit.get());
+  require<ConfigError>(!chosen.empty(), what, ": '", module ? module->full_name() : "",
+                       "' is no unit of this model");
+  return chosen;
 }
 
 const Sharding::Engine::Place* Sharding::Engine::find(const VariableImpl* variable) const {
@@ -137,43 +148,96 @@ const Tensor* Sharding::Engine::whole_numbers(const VariableImpl* variable) cons
   return found == whole_numbers_.end() ? nullptr : &found->second;
 }
 
+/// What is gathered for the calls of a module needs one that is called.
+void Sharding::Engine::require_calls() const {
+  if (!traits().shards_parameters) return;
+  for (const auto& unit : units_) {
+    if (unit->flats().empty()) continue;
+    const nn::Module& module = unit->module();
+    const std::string what = text("shard: unit '", unit->name(), "', a ", module.kind(), " that holds '",
+                                  unit->flats().front()->parameters().front().key_name, "', ");
+    require<ConfigError>(
+        module.has_forward(), what,
+        "has no forward: nothing would gather it. Choose as units the modules that are called, "
+        "or give the parameters to one");
+    require<ConfigError>(
+        !module.is_container() || !module.parent(), what,
+        "is a list whose modules may be called one by one, which would not gather it. Choose "
+        "these instead (every_block(), every<M>()), or the module that the list belongs to");
+  }
+}
+
 void Sharding::Engine::register_hooks() {
   for (size_t i = 0; i < units_.size(); ++i) {
     Unit& unit = *units_[i];
     nn::Module& module = unit.module();
     hooks_.push_back(module.register_forward_pre_hook(
-        [this, &unit](nn::Module&, std::span<Variable* const> inputs) { before_forward(unit, inputs); }));
+        [this, i](nn::Module&, std::span<Variable* const> inputs) { before_forward(i, inputs); }));
     hooks_.push_back(module.register_forward_hook(
         [this, &unit](nn::Module&, std::span<Variable* const> outputs) { after_forward(unit, outputs); }));
+    hooks_.push_back(
+        module.register_forward_failure_hook([this, &unit](nn::Module&) { forward_failed(unit); }));
     hooks_.push_back(module.register_backward_pre_hook(
         [this, i](nn::Module&, std::vector<Variable>&) { before_backward(i); }));
     hooks_.push_back(module.register_backward_hook(
         [this, i](nn::Module&, std::vector<Variable>&) { inputs_have_gradients(i); }));
+    watch_leaves(i);
     for (const auto& flat : unit.flats())
-      for (const UnitParameter& parameter : flat->parameters())
-        if (flat->is_trainable())
-          hooks_.push_back(parameter.variable.register_accumulated_hook(
-              [this](const Variable& leaf) { leaf_finished(leaf.impl().get()); }));
+      flat->on_demand([this, i](FlatParameter::Demand demand) { provide(i, demand); });
   }
   observer_.emplace([this](std::span<const Variable> leaves) { backward_started(leaves); });
 }
 
-// Forward.
-
-void Sharding::Engine::gather(Unit& unit) {
-  require<ConfigError>(materialized_, "unit '", unit.name(),
-                       "' has no numbers yet: call nn::materialize after sharding");
-  unit.unshard();
-  unit.wait();
+/// Every parameter of a unit that is trained is watched, once.
+void Sharding::Engine::watch_leaves(size_t index) {
+  for (const auto& flat : units_[index]->flats())
+    for (const UnitParameter& parameter : flat->parameters()) {
+      const VariableImpl* variable = parameter.variable.impl().get();
+      if (!parameter.variable.requires_grad() || unit_of_.contains(variable)) continue;
+      unit_of_[variable] = index;
+      hooks_.push_back(parameter.variable.register_accumulated_hook(
+          [this](const Variable& leaf) { leaf_finished(leaf.impl().get()); }));
+    }
 }
 
-void Sharding::Engine::before_forward(Unit& unit, std::span<Variable* const> inputs) {
+void Sharding::Engine::follow_requires_grad() {
+  for (size_t i = 0; i < units_.size(); ++i) follow_requires_grad(i);
+}
+
+void Sharding::Engine::follow_requires_grad(size_t index) {
+  bool changed = false, unfrozen = false;
+  for (const auto& flat : units_[index]->flats()) {
+    changed |= flat->follow_requires_grad();
+    if (!flat->is_unfrozen()) continue;
+    flat->make_trainable();
+    unfrozen = true;
+  }
+  if (changed) watch_leaves(index);
+  if (!unfrozen || !buckets_) return;
+  make_buckets();
+  if (buckets_) buckets_->allocate();
+}
+
+// Forward.
+
+void Sharding::Engine::require_numbers(const Unit& unit) const {
+  require<ConfigError>(materialized_, "unit '", unit.name(),
+                       "' has no numbers yet: call nn::materialize after sharding");
+}
+
+void Sharding::Engine::before_forward(size_t index, std::span<Variable* const> inputs) {
   if (summoned_) return;
+  Unit& unit = *units_[index];
+  require_numbers(unit);
+  if (!backward_is_running()) follow_requires_grad(index);
+  running_.push_back(&unit);
+  unit.unshard();
+  unit.reshard(Unit::Hold::ahead);
   everyone_->poll();
-  const bool is_root = &unit == units_.front().get();
+  const bool is_root = index == 0;
   if (is_root && options_.precision.compute) cast_floating(inputs, *options_.precision.compute);
-  if (backward_is_running()) {  // a recomputation: it ends before this unit's own backward does
-    gather(unit);
+  if (backward_is_running()) {
+    unit.wait();
     return;
   }
   if (std::exchange(order_is_complete_, false) || is_root) {
@@ -183,7 +247,7 @@ void Sharding::Engine::before_forward(Unit& unit, std::span<Variable* const> inp
     left_.clear();
     root_is_running_ = is_root;
   }
-  gather(unit);
+  unit.wait();
   if (!options_.forward_prefetch || position_ >= order_.size() || order_[position_] != &unit) {
     order_.resize(std::min(position_, order_.size()));
     order_.push_back(&unit);
@@ -191,177 +255,39 @@ void Sharding::Engine::before_forward(Unit& unit, std::span<Variable* const> inp
   ++position_;
   if (!options_.forward_prefetch) return;
   for (size_t i = position_; i < std::min(position_ + units_ahead(), order_.size()); ++i)
-    order_[i]->unshard();
+    order_[i]->unshard(Unit::Hold::ahead);
+}
+
+/// Gives back what a call of the unit holds. After a recomputation its backward comes, and holds on.
+void Sharding::Engine::end_forward(Unit& unit) {
+  running_.pop_back();
+  if (backward_is_running()) {
+    unit.unshard(Unit::Hold::backward);
+    queue_end();
+  }
+  unit.reshard();
+}
+
+void Sharding::Engine::forward_failed(Unit& unit) {
+  if (running_.empty() || running_.back() != &unit) return;
+  if (&unit == units_.front().get()) root_is_running_ = false;
+  end_forward(unit);
 }
 
 void Sharding::Engine::after_forward(Unit& unit, std::span<Variable* const> outputs) {
   if (summoned_) return;
   const bool is_root = &unit == units_.front().get();
   if (is_root && options_.precision.output) cast_floating(outputs, *options_.precision.output);
-  if (backward_is_running()) return;
+  if (backward_is_running()) return end_forward(unit);
   left_.push_back(&unit);
-  if (!is_root && (traits().frees_after_forward || !grad_mode())) unit.reshard();
+  if (is_root || (!traits().frees_after_forward && grad_mode())) unit.unshard(Unit::Hold::kept);
+  end_forward(unit);
   // An optimizer or a loader may write the numbers next, without a backward: nobody reads them any more then.
   if (is_root)
     settle();
   else if (!root_is_running_)
     unit.settle();
   if (is_root) root_is_running_ = false;
-}
-
-// Backward.
-
-void Sharding::Engine::backward_started(std::span<const Variable> leaves) {
-  if (summoned_ || !materialized_) return;
-  if (!backward_is_nested()) forget_last_backward();
-  bool reaches = false;
-  for (const Variable& leaf : leaves)
-    if (const auto found = unit_of_.find(leaf.impl().get()); found != unit_of_.end()) {
-      ++leaves_[found->second];
-      ++pending_[found->second];
-      reaches = true;
-    }
-  if (!reaches) return;  // another model's, or one for gradients of inputs: no other rank need know of it
-  const bool is_first = !std::exchange(reaches_, true);
-  if (is_first) queue_end();
-  if (buckets_ && is_first && reduces_now()) buckets_->begin(leaves);
-  for (size_t i = 0; i < units_.size(); ++i)
-    if (pending_[i] > 0 && !traits().shards_gradients) units_[i]->prepare_gradients();
-  if (is_first && reduces_now()) start_agreement();
-}
-
-/// Also what it left if an exception ended it.
-void Sharding::Engine::forget_last_backward() {
-  if (std::exchange(backward_is_open_, false) && reaches_) abandon_backward();
-  std::fill(leaves_.begin(), leaves_.end(), 0);
-  std::fill(pending_.begin(), pending_.end(), 0);
-  std::fill(finished_.begin(), finished_.end(), false);
-  reaches_ = agreed_ = root_is_running_ = false;
-  position_ = left_.size();
-  order_is_complete_ = true;
-  for (const auto& unit : units_) unit->forget_unfinished();
-}
-
-void Sharding::Engine::queue_end() {
-  if (!std::exchange(backward_is_open_, true)) queue_backward_end([this] { backward_ended(); });
-}
-
-void Sharding::Engine::start_agreement() {
-  const size_t n = units_.size();
-  std::vector<int32_t> flags(2 * n);
-  for (size_t i = 0; i < n; ++i) {
-    flags[i] = pending_[i] > 0;
-    flags[n + i] = units_[i]->has_unreduced();
-  }
-  reached_ = Tensor::from(std::span<const int32_t>(flags), {std::ssize(flags)});
-  agreement_ = everyone_->all_reduce(reached_, Reduction::sum, {.unit = "units reached by backward"});
-}
-
-void Sharding::Engine::agree_on_reached() {
-  if (agreed_) return;
-  agreement_.wait();
-  agreed_ = true;
-}
-
-void Sharding::Engine::before_backward(size_t index) {
-  if (summoned_) return;
-  Unit& unit = *units_[index];
-  everyone_->poll();
-  queue_end();
-  gather(unit);
-  if (pending_[index] > 0) unit.prepare_gradients();
-  if (options_.backward_prefetch == BackwardPrefetch::pre) prefetch_backward(unit);
-}
-
-void Sharding::Engine::prefetch_backward(const Unit& unit) {
-  for (size_t i = std::min(position_, left_.size()); i-- > 0;) {
-    if (left_[i] != &unit) continue;
-    position_ = i;
-    for (size_t ahead = 1; ahead <= std::min(i, units_ahead()); ++ahead) left_[i - ahead]->unshard();
-    return;
-  }
-}
-
-void Sharding::Engine::leaf_finished(const VariableImpl* leaf) {
-  const auto found = unit_of_.find(leaf);
-  if (summoned_ || found == unit_of_.end()) return;
-  if (buckets_ && reduces_now()) buckets_->finish_leaf(leaf);
-  if (--pending_[found->second] > 0) return;
-  unit_finished(found->second);
-}
-
-void Sharding::Engine::unit_finished(size_t index) {
-  Unit& unit = *units_[index];
-  everyone_->poll();
-  finished_[index] = true;
-  unit.mark_unreduced();
-  // Who has given all leaves their gradients is read no more. What is frozen, or not a leaf of this backward,
-  // may be read until the unit's inputs have theirs.
-  if (leaves_[index] >= unit.parameter_count()) free_after_backward(unit);
-  if (!reduces_now() || buckets_ || options_.strategy == Strategy::shard_optim) return;
-  agree_on_reached();
-  // What some ranks alone reached is reduced at the end, in the order of the units: the same on all.
-  if (reached_.data<int32_t>()[index] == everyone_->size()) start_reduce(unit);
-}
-
-void Sharding::Engine::inputs_have_gradients(size_t index) {
-  if (!summoned_ && pending_[index] <= 0) free_after_backward(*units_[index]);
-}
-
-void Sharding::Engine::free_after_backward(Unit& unit) {
-  if (!keeps_gathered()) unit.reshard();
-  if (options_.backward_prefetch == BackwardPrefetch::post) prefetch_backward(unit);
-}
-
-void Sharding::Engine::start_reduce(Unit& unit) {
-  // While one unit's gradients travel, another's are computed: no third one's are held.
-  if (traits().shards_gradients) finish_reductions();
-  unit.reduce();
-  reducing_.push_back(&unit);
-}
-
-void Sharding::Engine::finish_reductions() {
-  for (Unit* unit : reducing_) unit->finish_reduce();
-  reducing_.clear();
-}
-
-/// Reduces what backward's own moments left: units that some ranks alone reached, gradients that wait from
-/// earlier micro-batches, all of shard_optim's.
-void Sharding::Engine::reduce_rest() {
-  if (buckets_) buckets_->finish();
-  agree_on_reached();
-  for (size_t i = 0; i < units_.size(); ++i) {
-    const int32_t* ranks = reached_.data<int32_t>();
-    const bool anywhere = ranks[i] > 0 || ranks[units_.size() + i] > 0;
-    if (buckets_) {
-      for (const auto& flat : units_[i]->flats())
-        if (flat->is_trainable()) flat->accept_averaged(anywhere);
-      continue;
-    }
-    if (!anywhere || units_[i]->state() == Unit::State::reducing) continue;
-    if (finished_[i] && !units_[i]->has_unreduced()) continue;  // done already
-    start_reduce(*units_[i]);
-  }
-  finish_reductions();
-}
-
-/// What a backward that did not end has left: no optimizer must get it.
-void Sharding::Engine::abandon_backward() {
-  if (buckets_) buckets_->abandon();
-  for (const auto& unit : units_) unit->abandon();
-  reducing_.clear();
-}
-
-void Sharding::Engine::backward_ended() {
-  if (reaches_ && reduces_now()) reduce_rest();
-  if (!keeps_gathered())
-    for (const auto& unit : units_) unit->reshard();
-  settle();
-  backward_is_open_ = false;
-}
-
-void Sharding::Engine::settle() {
-  for (const auto& unit : units_) unit->settle();
 }
 
 }  // namespace tessera::dist

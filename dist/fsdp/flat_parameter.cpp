@@ -18,7 +18,18 @@ FlatParameter::FlatParameter(std::string unit, std::vector<UnitParameter> parame
   const Variable& first = parameters_.front().variable;
   master_ = first.dtype();
   trainable_ = first.requires_grad();
+  reached_.resize(parameters_.size());
+  given_.resize(parameters_.size());
+  trained_.assign(parameters_.size(), trainable_);
   choose_dtypes();
+}
+
+FlatParameter::~FlatParameter() {
+  for (const Tensor& memory : {whole_, gradient_}) {
+    if (!memory.defined()) continue;
+    set_owner(*memory.storage(), nullptr);
+    set_awaited(*memory.storage(), false);
+  }
 }
 
 void FlatParameter::choose_dtypes() {
@@ -51,6 +62,7 @@ void FlatParameter::make_numbers(Device device) {
     whole_ = group.empty({layout_.numel()}, compute_,
                          traits.shards_parameters ? Storage::Born::released : Storage::Born::filled);
     whole_.storage()->set_label(text("the parameters of unit '", unit_, "'"));
+    set_owner(*whole_.storage(), this);
     if (!traits.shards_parameters) whole_.zero();
     gathered_ = !traits.shards_parameters;
   }
@@ -109,19 +121,10 @@ void FlatParameter::fill_numbers(uint64_t seed) {
 
 void FlatParameter::make_views() {
   const bool whole = !options_.traits.shards_optimizer;
-  if (trainable_ && !gradient_.defined()) {
-    const CategoryScope category(MemoryCategory::gradient);
-    gradient_ = options_.shard_group->empty({layout_.numel()}, gradient_dtype_, Storage::Born::released);
-    gradient_.storage()->set_label(text("the gradients of unit '", unit_, "'"));
-  }
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Variable& variable = parameters_[i].variable;
     const Shape shape = variable.shape();
     variable.set_value(view_of_parameter(whole_, i));
-    if (trainable_) {
-      variable.set_grad_dtype(gradient_dtype_);
-      variable.set_gradient_home(home(i));
-    }
     if (whole) {
       NamedParameter local{parameters_[i].name, variable};
       if (is_mixed()) local.master = numbers_.narrow(0, layout_.offset(i), layout_.size(i)).view(shape);
@@ -135,6 +138,7 @@ void FlatParameter::make_views() {
                        .shard = ShardOf{shape, part.begin}});
     locals_.back().variable.set_grad_dtype(gradient_dtype_);
   }
+  if (trainable_) make_gradient_views();
 }
 
 Tensor FlatParameter::view_of_parameter(const Tensor& whole, size_t i) const {
@@ -175,17 +179,19 @@ void FlatParameter::start_gather() {
     ops::cast_out(numbers_, input);
   }
   gather_ = options_.shard_group->all_gather(whole_, input, call(Traffic::parameters));
+  set_awaited(*whole_.storage(), true);
   gathered_ = true;
   gathered_version_ = numbers_.version();
 }
 
 void FlatParameter::wait_gather() {
   gather_.wait_output();
+  set_awaited(*whole_.storage(), false);
 }
 
 void FlatParameter::release_whole() {
   if (!options_.traits.shards_parameters || !gathered_) return;
-  gather_.wait_output();
+  wait_gather();
   if (is_mixed()) settle();  // others read this rank's part out of the whole
   whole_.storage()->release();
   gathered_ = false;
@@ -193,6 +199,7 @@ void FlatParameter::release_whole() {
 
 void FlatParameter::settle() {
   gather_.wait();
+  if (whole_.defined()) set_awaited(*whole_.storage(), false);
 }
 
 Tensor FlatParameter::gather_numbers() const {
@@ -237,13 +244,20 @@ void FlatParameter::prepare_gradient() {
   for (const FlatLayout::Part& gap : layout_.padding()) gradient_.narrow(0, gap.begin, gap.numel()).zero();
 }
 
+void FlatParameter::forget_unfinished() {
+  // Their memory may be asked for before it is readied again: nothing is added to them.
+  if (prepared_ && !unreduced_ && options_.traits.shards_gradients)
+    for (const UnitParameter& parameter : parameters_) parameter.variable.set_grad({});
+  prepared_ = unreduced_;
+}
+
 /// Of what earlier reductions gave, an optimizer may have cleared all, or its own parameters' alone.
 void FlatParameter::recall_reduced() {
-  const auto kept = [](const NamedParameter& local) { return local.variable.grad().defined(); };
-  has_reduced_ = std::any_of(locals_.begin(), locals_.end(), kept);
+  for (size_t i = 0; i < locals_.size(); ++i) given_[i] = locals_[i].variable.grad().defined();
+  has_reduced_ = std::any_of(given_.begin(), given_.end(), [](bool given) { return given; });
   if (!has_reduced_) return;
   for (size_t i = 0; i < locals_.size(); ++i)
-    if (!kept(locals_[i])) reduced_part(i).zero();
+    if (!given_[i]) reduced_part(i).zero();
   if (reduced_.shares_storage(gradient_)) keep_reduced_apart();
 }
 
@@ -257,6 +271,7 @@ void FlatParameter::keep_reduced_apart() {
 void FlatParameter::clear_gradient(size_t i) {
   if (!prepared_) return;
   parameters_[i].variable.set_grad({});
+  given_[i] = false;
   if (has_reduced_) reduced_part(i).zero();
 }
 
@@ -336,7 +351,9 @@ void FlatParameter::abandon() {
   reduce_.wait();
   sent_ = received_ = Tensor();
   if (options_.traits.shards_gradients) gradient_.storage()->release();
-  reducing_ = prepared_ = unreduced_ = false;
+  reducing_ = unreduced_ = false;
+  forget_unfinished();
+  std::fill(reached_.begin(), reached_.end(), false);
 }
 
 /// The optimizer's gradient becomes, or grows by, what came.
@@ -355,9 +372,12 @@ void FlatParameter::add_reduced(const Tensor& result) {
   if (result.raw_data() != reduced_.raw_data()) ops::cast_out(result, reduced_);
 }
 
-/// Gives the optimizer its views.
+/// Gives the optimizer its views, of what any backward has reached.
 void FlatParameter::publish() {
   for (size_t i = 0; i < locals_.size(); ++i) {
+    if (reached_[i]) given_[i] = true;
+    reached_[i] = false;
+    if (!given_[i]) continue;
     const Variable& local = locals_[i].variable;
     local.set_grad(reduced_part(i).view(local.shape()));
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "dist/fsdp/assignment.h"
 #include "dist/fsdp/layout.h"
 #include "dist/fsdp/strategy.h"
+#include "tensor/storage_owner.h"
 
 namespace tessera::dist {
 
@@ -34,12 +36,16 @@ struct FlatOptions {
 ///     whole     compute dtype  gathered, or kept
 ///     gradient  of the whole   f32 under half types; where backward adds
 ///     reduced   of the numbers what an optimizer reads
-class FlatParameter {
+class FlatParameter final : private StorageOwner {
  public:
+  /// What a backward asks for when it is not there.
+  enum class Demand { numbers, gradient };
+
   /// Throws ConfigError for a compute dtype that the parameters cannot be gathered in.
   FlatParameter(std::string unit, std::vector<UnitParameter> parameters, const FlatOptions& options);
   FlatParameter(const FlatParameter&) = delete;
   FlatParameter& operator=(const FlatParameter&) = delete;
+  ~FlatParameter() override;
 
   const FlatLayout& layout() const { return layout_; }
   const std::vector<UnitParameter>& parameters() const { return parameters_; }
@@ -53,6 +59,20 @@ class FlatParameter {
   /// Makes the shard and fills it from the recorded programs, or, for parameters that have numbers already,
   /// with those; from then on the modules' Variables are views of the whole.
   void materialize(Device device, uint64_t seed);
+
+  /// Calls `bring` when a backward is about to read the whole, or to write the gradient of the whole, and it
+  /// is not there.
+  void on_demand(std::function<void(Demand)> bring) { bring_ = std::move(bring); }
+
+  // What is trained may change after sharding: the module's Variable, or its local part, is frozen or
+  // unfrozen.
+
+  /// Makes each Variable and its local part agree, the one that changed prevailing. True when any did.
+  bool follow_requires_grad();
+  /// Whether gradients are wanted of parameters that were all frozen so far.
+  bool is_unfrozen() const;
+  /// Readies a frozen one for gradients.
+  void make_trainable();
 
   // Parameters.
 
@@ -75,23 +95,28 @@ class FlatParameter {
 
   // Gradients.
 
-  /// Gives memory for the gradient of the whole, before `materialize`; else it takes its own.
-  void set_gradient_memory(const Tensor& memory) { gradient_ = memory; }
+  /// Gives memory for the gradient of the whole; without, `materialize` takes its own. Gradients that wait to
+  /// be reduced are brought there with the reduction.
+  void set_gradient_memory(const Tensor& memory);
   /// Readies the memory in which backward adds. Does nothing when gradients of an earlier backward wait there
   /// to be reduced.
   void prepare_gradient();
   /// Gradients that nobody marked as unreduced are none: the memory is readied again when asked for.
-  void forget_unfinished() { prepared_ = unreduced_; }
+  void forget_unfinished();
   /// After a backward that an exception ended: waits for what is in flight, and drops all gradients that the
   /// optimizer has not got yet, those of earlier micro-batches too.
   void abandon();
   /// Forgets what is known of the gradient of parameter i: also what waits on this rank to be reduced.
   void clear_gradient(size_t i);
-  /// Gradients were added that no other rank has seen.
-  void mark_unreduced() { unreduced_ = true; }
+  /// Gradients were added that no other rank has seen; where no backward asked for their memory, none were.
+  void mark_unreduced() { unreduced_ = prepared_; }
   bool has_unreduced() const { return unreduced_; }
-  /// Starts the reduction of all parameters' gradients over the ranks; of those that backward did not reach,
-  /// zeros.
+  /// Whether parameter i has a gradient that waits to be reduced.
+  bool waits(size_t i) const { return unreduced_ && parameters_[i].variable.grad().defined(); }
+  /// Some rank's backward has reached parameter i since the last reduction: the optimizer gets its gradient.
+  void set_reached(size_t i) { reached_[i] = true; }
+  /// Starts the reduction of all parameters' gradients over the ranks; of those that this rank's backward did
+  /// not reach, zeros. The optimizer gets none of those that no rank's did.
   void start_reduce();
   /// Returns when it is done: the optimizer's gradients are there, added to those of earlier reductions that
   /// nobody has cleared, and the memory of `prepare_gradient` is free where the strategy allows it.
@@ -122,6 +147,9 @@ class FlatParameter {
   void start_scatter(const Tensor& source);
   void add_reduced(const Tensor& result);
   void publish();
+  void make_gradient_views();
+  std::string describe_released(const Storage& storage) const override;
+  void bring_back(Storage& storage) override;
 
   std::string unit_;
   std::vector<UnitParameter> parameters_;
@@ -137,6 +165,10 @@ class FlatParameter {
   Work gather_, reduce_;
   Tensor sent_, received_;  // of a reduction in flight
   bool prepared_ = false, unreduced_ = false, reducing_ = false, has_reduced_ = false;
+  // By parameter: reached since the last reduction; the optimizer has a gradient of it; it was trained when
+  // last looked at.
+  std::vector<bool> reached_, given_, trained_;
+  std::function<void(Demand)> bring_;
 };
 
 }  // namespace tessera::dist

@@ -8,7 +8,8 @@
 namespace tessera::dist {
 namespace {
 
-/// Elements below `module` that are in none of the units chosen there; chooses `module` when they are enough.
+/// Elements below `module` that are in none of the units chosen there; chooses `module` when they are enough
+/// and a call of it gathers them.
 int64_t choose_by_size(nn::Module& module, bool is_root, int64_t numel,
                        std::unordered_set<const VariableImpl*>& seen,
                        std::unordered_set<const nn::Module*>& chosen) {
@@ -17,7 +18,7 @@ int64_t choose_by_size(nn::Module& module, bool is_root, int64_t numel,
     if (!slot.is_buffer && seen.insert(slot.variable.impl().get()).second) left += slot.variable.numel();
   for (const nn::Module::Child& child : module.children())
     left += choose_by_size(*child.module, false, numel, seen, chosen);
-  if (is_root || left < numel) return left;
+  if (is_root || left < numel || module.is_container() || !module.has_forward()) return left;
   chosen.insert(&module);
   return 0;
 }

@@ -43,7 +43,8 @@ UnitPolicy units_where(std::function<bool(const nn::Module&)> predicate,
 /// Modules at these paths below the root ("blocks.3"). Choosing throws ValueError for one that is not there.
 UnitPolicy units_named(std::vector<std::string> paths);
 /// The smallest modules of at least `numel` parameters, each counted without the units below it, as PyTorch's
-/// size_based_auto_wrap_policy does. Throws ConfigError unless numel is positive.
+/// size_based_auto_wrap_policy does. Lists of modules and modules without a forward are passed over: what
+/// they hold counts for the module above them. Throws ConfigError unless numel is positive.
 UnitPolicy min_num_params(int64_t numel);
 /// Every module of a type.
 template <class M>

@@ -64,6 +64,7 @@ int Sharding::replica_index() const {
 ParameterList Sharding::parameters(const nn::Module& module) {
   require<ConfigError>(engine_->is_materialized(), "parameters: this rank's part of '", module.full_name(),
                        "' has no numbers yet; call nn::materialize after sharding");
+  engine_->follow_requires_grad();
   ParameterList list;
   std::unordered_set<const VariableImpl*> seen;
   collect(module, "", *engine_, seen, list);

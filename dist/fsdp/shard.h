@@ -79,9 +79,10 @@ class Sharding final : public nn::ParameterStore {
 /// Cuts `module`'s parameters over the ranks of a mesh, by one word: the strategy. Applied from outside, to a
 /// model written for one device, before `nn::materialize` (then no rank ever holds a whole unit while it is
 /// initialised) or after. From then on `module.parameters()` lists this rank's parts, so a training loop
-/// reads the same on one rank and on many; an optimizer made before has nothing to change. Which parameters
-/// are trained is decided before, too: later changes of requires_grad do not move a part of a unit. All ranks
-/// call it alike. Throws ConfigError for a mesh or precision that does not suit the strategy.
+/// reads the same on one rank and on many; an optimizer made before has nothing to change. Parameters may be
+/// frozen and unfrozen later, on all ranks alike, through the module, its Variables or the local parts: the
+/// next forward follows. All ranks call it alike. Throws ConfigError for a mesh or precision that does not
+/// suit the strategy, and for a unit whose parameters no call would gather.
 ///
 ///     models::Gpt gpt(options);
 ///     dist::shard(gpt, {.mesh = mesh, .strategy = dist::Strategy::full_shard, .units =
@@ -117,7 +118,7 @@ struct SummonOptions {
 /// While it lives, a model's parameters (or one unit's) are whole, in the dtype of the optimizer's numbers:
 /// to look at, to change, to evaluate or to sample. Under no_shard they are the numbers themselves, and what
 /// is changed is changed. All ranks open and close it together. Throws ConfigError when one is open already,
-/// or `unit` is none.
+/// `unit` is none, or a forward of the model or a backward runs.
 class SummonFullParams {
  public:
   explicit SummonFullParams(Sharding& sharding, const SummonOptions& options = {});
@@ -130,6 +131,22 @@ class SummonFullParams {
   Sharding& sharding_;
   bool write_back_;
   std::vector<Whole> wholes_;
+};
+
+/// While it lives, a unit's parameters (or all) stay gathered, in the dtype that they are computed in:
+/// between the halves of a split backward, over several micro-batches, for a part of a unit that is called
+/// alone. Forward and backward hold them beside it; the bytes go when the last of all gives them back. After
+/// an optimizer's step the next call gathers the new numbers. All ranks open it together. Throws ConfigError
+/// when `unit` is no unit's module, or before the parameters have numbers.
+class Unsharded {
+ public:
+  explicit Unsharded(Sharding& sharding, const nn::Module* unit = nullptr);
+  ~Unsharded();
+  Unsharded(const Unsharded&) = delete;
+  Unsharded& operator=(const Unsharded&) = delete;
+
+ private:
+  std::vector<Unit*> units_;
 };
 
 }  // namespace tessera::dist

@@ -11,14 +11,12 @@ SummonFullParams::SummonFullParams(Sharding& sharding, const SummonOptions& opti
     : sharding_(sharding), write_back_(options.write_back) {
   Sharding::Engine& engine = sharding.engine();
   require<ConfigError>(!engine.is_summon_open(), "SummonFullParams: one is open already");
-  require<ConfigError>(engine.is_materialized(), "SummonFullParams: the parameters have no numbers yet");
-  std::vector<Unit*> chosen;
-  for (const auto& unit : engine.units())
-    if (!options.unit || &unit->module() == options.unit) chosen.push_back(unit.get());
-  require<ConfigError>(!chosen.empty(), "SummonFullParams: '", options.unit ? options.unit->full_name() : "",
-                       "' is no unit of this model");
-  for (Unit* unit : chosen) {
-    unit->reshard();
+  require<ConfigError>(
+      !engine.is_in_use(),
+      "SummonFullParams: a forward of the model, or a backward, is running and reads the "
+      "gathered parameters; open it before or after, not in a hook, a forward or a gradient's rule");
+  for (Unit* unit : engine.units_of(options.unit, "SummonFullParams")) {
+    unit->reshard_idle();
     unit->settle();
     for (const auto& flat : unit->flats()) wholes_.push_back({flat.get(), flat->gather_numbers()});
   }
@@ -39,6 +37,24 @@ SummonFullParams::~SummonFullParams() {
     whole.flat->show({});
   }
   engine.close_summon();
+}
+
+Unsharded::Unsharded(Sharding& sharding, const nn::Module* unit) {
+  const std::vector<Unit*> chosen = sharding.engine().units_of(unit, "Unsharded");
+  try {
+    for (Unit* one : chosen) {
+      units_.push_back(one);
+      one->unshard();
+    }
+    for (Unit* one : chosen) one->wait();
+  } catch (...) {
+    for (Unit* one : units_) one->reshard();
+    throw;
+  }
+}
+
+Unsharded::~Unsharded() {
+  for (Unit* unit : units_) unit->reshard();
 }
 
 }  // namespace tessera::dist

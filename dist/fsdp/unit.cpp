@@ -38,6 +38,16 @@ bool Unit::is_gathered() const {
 }
 
 void Unit::unshard() {
+  ++held_;
+  gather();
+}
+
+void Unit::unshard(Hold hold) {
+  if (!std::exchange(holds_[static_cast<size_t>(hold)], true)) ++held_;
+  gather();
+}
+
+void Unit::gather() {
   if (is_gathered()) return;
   for (const auto& flat : flats_) flat->start_gather();
   state_ = State::gathering;
@@ -50,8 +60,17 @@ void Unit::wait() {
 }
 
 void Unit::reshard() {
+  if (--held_ > 0) return;
   for (const auto& flat : flats_) flat->release_whole();
   if (!is_gathered()) state_ = State::sharded;
+}
+
+void Unit::reshard(Hold hold) {
+  if (std::exchange(holds_[static_cast<size_t>(hold)], false)) reshard();
+}
+
+void Unit::reshard_idle() {
+  for (const Hold hold : {Hold::ahead, Hold::kept, Hold::backward}) reshard(hold);
 }
 
 void Unit::prepare_gradients() {

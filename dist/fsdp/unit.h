@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,10 +15,17 @@ namespace tessera::dist {
 ///                                                  \-----reduce-----> reducing --finish_reduce--> sharded
 ///
 /// Gradients are reduced while the next unit's are computed, so `reducing` says what its gradients do; its
-/// parameters are freed first.
+/// parameters are freed first. `unshard` is counted: every forward that runs, a schedule, and each `Hold` has
+/// one of its own, and the bytes go when the last gives its own back.
 class Unit {
  public:
   enum class State { sharded, gathering, unsharded, reducing };
+  /// What holds a unit gathered beside the calls that run: taken and given back once, however often.
+  enum class Hold {
+    ahead,     ///< gathered ahead of its use
+    kept,      ///< from forward on, for the backward to come
+    backward,  ///< a backward computes with it, or a recomputation that belongs to one
+  };
 
   /// Lays out the plan's parameters: trainable and frozen ones, and each dtype, apart.
   Unit(UnitPlan plan, const FlatOptions& options);
@@ -33,12 +41,17 @@ class Unit {
   int64_t parameter_count() const;
   void materialize(Device device, uint64_t seed);
 
-  /// Starts to gather the parameters, unless they are there as the shards have them now.
+  /// Starts to gather the parameters, unless they are there as the shards have them now, and holds them until
+  /// the `reshard` that belongs to it.
   void unshard();
+  void unshard(Hold hold);
   /// Returns when they are there.
   void wait();
-  /// Frees them, where the strategy shards parameters.
+  /// Gives one hold back; the last frees the parameters, where the strategy shards them.
   void reshard();
+  void reshard(Hold hold);
+  /// Gives back all of `Hold`.
+  void reshard_idle();
   /// Starts to average the gradients over the ranks.
   void reduce();
   /// Returns when that is done and the optimizer's gradients are there.
@@ -59,10 +72,14 @@ class Unit {
   void settle();
 
  private:
+  void gather();
+
   std::string name_;
   nn::Module* module_;
   std::vector<std::unique_ptr<FlatParameter>> flats_;
   State state_ = State::sharded;  // of the parameters
+  int held_ = 0;
+  std::array<bool, 3> holds_{};  // by Hold
   bool reducing_ = false;
 };
 

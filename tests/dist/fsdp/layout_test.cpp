@@ -122,7 +122,7 @@ TEST_CASE("units: each holds what is below it and below no other") {
 TEST_CASE("units by size: the smallest modules that are large enough") {
   Model model;  // three layers of 20 parameters, a head of 10
   CHECK(names_of(assign_parameters(model, min_num_params(20))).size() == 4);
-  CHECK(names_of(assign_parameters(model, min_num_params(60)))[1].starts_with("layers:"));
+  CHECK(names_of(assign_parameters(model, min_num_params(60))).size() == 1);  // a list is called by parts
   CHECK(names_of(assign_parameters(model, min_num_params(1000))).size() == 1);
   CHECK_THROWS_AS(min_num_params(0), ConfigError);
 }

@@ -75,8 +75,11 @@ const std::vector<ParityCase>& parity_cases() {
       {.name = "skipped", .model = skipped_model()},
       {.name = "skipped, accumulation", .model = skipped_model(), .accumulate = Accumulate::communicate},
       {.name = "twice", .model = twice_model()},
-      {.name = "unused", .model = unused_model(), .zeros_for_unused = true},
+      {.name = "unused", .model = unused_model()},
       {.name = "branched", .model = branched_model()},
+      {.name = "partial", .model = partial_model(), .max_norm = 0.1},
+      {.name = "partial, accumulation", .model = partial_model(), .accumulate = Accumulate::communicate},
+      {.name = "partial, no_sync", .model = partial_model(), .accumulate = Accumulate::no_sync},
       {.name = "gpt", .model = gpt_model(), .max_norm = 0.1},
       {.name = "gpt, accumulation", .model = gpt_model(), .accumulate = Accumulate::communicate},
   };

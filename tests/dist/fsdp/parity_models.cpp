@@ -99,6 +99,28 @@ struct Branched : Row {
   }
 };
 
+/// Two results that have a factor together, before the weights that each has.
+struct Fork : nn::Layer<Fork> {
+  Variable& gain = parameter("gain", {C}, init::normal(0.1, 1));
+  Variable& left = parameter("left", {C, C}, init::normal(0.4));
+  Variable& right = parameter("right", {C, C}, init::normal(0.4));
+  std::string kind() const override { return "Mixer"; }
+  std::pair<Variable, Variable> forward(const Variable& x) {
+    return {linear(x * gain, left, {}), linear(x * gain, right, {})};
+  }
+};
+
+struct Partial : ParityModel {
+  nn::Linear& in = add<nn::Linear>("in", {.in = C, .out = C, .weight_init = init::normal(0.4)});
+  Fork& fork = add<Fork>("fork");
+  Mixer& last = add<Mixer>("last", MixerOptions{});
+  int64_t calls = 0;
+  Variable forward(const Variable& x, const Tensor&, int64_t) override {
+    const auto [left, right] = fork(in(x));
+    return last(calls++ % 2 == 0 ? left + right : left);
+  }
+};
+
 /// Two mixers and a factor of its own.
 struct Pair : nn::Layer<Pair> {
   Mixer& a = add<Mixer>("a", MixerOptions{});
@@ -173,6 +195,9 @@ ModelMaker unused_model() {
 }
 ModelMaker branched_model() {
   return maker<Branched>(mixers());
+}
+ModelMaker partial_model() {
+  return maker<Partial>(mixers());
 }
 ModelMaker gpt_model() {
   return maker<TinyGpt>(dist::every<models::Block>());

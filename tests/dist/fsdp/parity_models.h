@@ -47,6 +47,8 @@ ModelMaker twice_model();
 ModelMaker unused_model();
 /// Two units on two branches of the same input, a third on their sum.
 ModelMaker branched_model();
+/// A unit of two results, of which every other forward uses both and the others one.
+ModelMaker partial_model();
 /// A transformer of two blocks with a tied head.
 ModelMaker gpt_model();
 

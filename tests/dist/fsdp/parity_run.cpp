@@ -68,10 +68,6 @@ ParityOutcome train(ParityModel& model, const ParityCase& c, const ParitySetting
       loss.backward();
     }
     outcome.losses.push_back(loss_of_step);
-    if (c.zeros_for_unused)
-      for (const NamedParameter& p : model.parameters())
-        if (!p.variable.grad().defined())
-          p.variable.set_grad(Tensor::zeros(p.variable.shape(), p.variable.grad_dtype()));
     if (c.max_norm > 0) outcome.norms.push_back(optim::clip_grad_norm(model.parameters(), c.max_norm).item());
     adam.step();
     adam.zero_grad();

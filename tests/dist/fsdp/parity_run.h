@@ -25,9 +25,6 @@ struct ParityCase {
   Accumulate accumulate = Accumulate::none;
   double max_norm = 0;     ///< clips to it; 0: does not
   int64_t alignment = 16;  ///< ShardOptions::alignment
-  /// Where a unit is reached, sharding takes zeros for the gradient of what no result depends on; one device
-  /// has none there, and is to take them too.
-  bool zeros_for_unused = false;
 };
 
 /// Where and in which numbers.

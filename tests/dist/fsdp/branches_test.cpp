@@ -1,0 +1,166 @@
+// Modules of two results, of which losses use some: what no loss reaches has no gradient, as on one device,
+// over micro-batches, under every strategy.
+
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/reduction.h"
+#include "nn/linear.h"
+#include "nn/materialize.h"
+#include "optim/adam.h"
+#include "tests/dist/fsdp/against_one_device.h"
+
+using namespace tessera;
+using namespace tessera::dist;
+
+namespace {
+
+constexpr int64_t C = 5;
+
+struct Trunk : nn::Layer<Trunk> {
+  nn::Linear& fc = add<nn::Linear>("fc", {.in = C, .out = C, .weight_init = init::normal(0.5)});
+  Variable forward(const Variable& x) { return fc(x); }
+};
+
+/// Two results that have nothing but a leaf together.
+struct Fork : nn::Layer<Fork> {
+  nn::Linear& left = add<nn::Linear>("left", {.in = C, .out = C, .weight_init = init::normal(0.5)});
+  nn::Linear& right = add<nn::Linear>("right", {.in = C, .out = C, .weight_init = init::normal(0.5)});
+  Variable& gain = parameter("gain", {C}, init::normal(0.3, 1));
+  std::pair<Variable, Variable> forward(const Variable& x) { return {left(x * gain), right(x * gain)}; }
+};
+
+struct Forked : nn::Layer<Forked> {
+  Trunk& trunk = add<Trunk>("trunk");
+  Fork& fork = add<Fork>("fork");
+  std::pair<Variable, Variable> forward(const Variable& x, bool past_trunk) {
+    return fork(past_trunk ? x : trunk(x));
+  }
+};
+
+Variable input(int64_t sample) {
+  const Tensor x = Tensor::empty({2, C}, f32);
+  for (int64_t i = 0; i < x.numel(); ++i)
+    x.data<float>()[i] = static_cast<float>((sample * 7 + i * 5) % 11) / 5 - 1;
+  return x;
+}
+
+/// What one micro-batch does with the two results.
+enum class Use { left, right, both, left_by_rank_0, retain, in_turn, in_turn_past_trunk };
+
+void run(Forked& model, Use use, int64_t sample, int rank, float factor) {
+  const bool past_trunk = use == Use::in_turn_past_trunk;
+  const auto [left, right] = model(input(sample), past_trunk);
+  const Variable a = sum(left * left) * factor, b = sum(right * right) * factor;
+  switch (use) {
+    case Use::left:
+      return a.backward();
+    case Use::right:
+      return b.backward();
+    case Use::both:
+      return (a + b).backward();
+    case Use::left_by_rank_0:
+      return (rank == 0 ? a : a + b).backward();
+    case Use::retain:
+      a.backward({.retain_graph = true});
+      return (a + b).backward();
+    case Use::in_turn:
+      a.backward({.retain_graph = true});
+      return b.backward();
+    case Use::in_turn_past_trunk:
+      a.backward();
+      return b.backward();
+  }
+}
+
+enum class Between { no_sync, communicate };
+
+struct Script {
+  std::string name;
+  std::vector<std::vector<Use>> steps;  // of micro-batches
+  Between between = Between::no_sync;
+};
+
+constexpr Use left = Use::left, right = Use::right, both = Use::both, retain = Use::retain,
+              in_turn = Use::in_turn;
+
+const std::vector<Script> scripts{
+    {"one of two after both", {{both}, {left}, {left}, {both}}},
+    {"the other of two", {{both}, {left}, {right}, {right}}},
+    {"one, then both, no_sync", {{left, both}, {left, both}, {left, left}}},
+    {"both, then one, no_sync", {{both, left}, {right, left}, {left, both, left}}},
+    {"one, then the other, communicated", {{left, right}, {left, left}, {right, both}}, Between::communicate},
+    {"retained graphs", {{retain}, {left, retain}, {retain, left}}},
+    {"retained graphs, communicated", {{retain, left}, {left, retain}}, Between::communicate},
+    {"two losses in turn", {{in_turn}, {left, in_turn}, {in_turn, right}}},
+    {"two losses that share leaves alone", {{Use::in_turn_past_trunk}, {left, Use::in_turn_past_trunk}}},
+};
+
+template <class Step>
+std::vector<test::Piece> train(Forked& model, const Script& script, const Step& micro_batch) {
+  optim::AdamW adam(model.parameters(), {.lr = 0.05, .eps = 1e-2, .weight_decay = 0.1});
+  std::vector<test::Piece> last;
+  for (size_t s = 0; s < script.steps.size(); ++s) {
+    for (size_t part = 0; part < script.steps[s].size(); ++part)
+      micro_batch(script.steps[s][part], static_cast<int64_t>(4 * (s * 3 + part)),
+                  part + 1 < script.steps[s].size());
+    last = test::pieces_of(model);
+    adam.step();
+    adam.zero_grad();
+  }
+  for (const test::Piece& piece : test::pieces_of(model)) last.push_back(piece);
+  return last;
+}
+
+std::vector<test::Piece> train_alone(const Script& script, int ranks) {
+  Forked model;
+  nn::materialize(model, cpu(), 3);
+  return train(model, script, [&](Use use, int64_t sample, bool) {
+    for (int rank = 0; rank < ranks; ++rank)
+      run(model, use, sample + rank, rank, 1.0f / static_cast<float>(ranks));
+  });
+}
+
+std::vector<test::Piece> train_sharded(World& world, const test::Setting& setting, const UnitPolicy& units,
+                                       const Script& script) {
+  Forked model;
+  Sharding& sharding = dist::shard(
+      model, {.mesh = test::mesh_for(world, setting), .strategy = setting.strategy, .units = units});
+  nn::materialize(model, cpu(), 3);
+  return train(model, script, [&](Use use, int64_t sample, bool is_followed) {
+    std::optional<Accumulation> more;
+    if (is_followed) more.emplace(sharding, script.between == Between::communicate);
+    run(model, use, sample + world.rank(), world.rank(), 1);
+  });
+}
+
+void check(int ranks, const UnitPolicy& units, const std::vector<Script>& all) {
+  test::require_none(ranks, [&](World& world) {
+    std::vector<std::string> problems;
+    for (const Script& script : all)
+      for (const std::string& problem : test::compare_all(
+               world, [&](const test::Setting& s) { return train_sharded(world, s, units, script); },
+               [&] { return train_alone(script, world.size()); }))
+        problems.push_back(text(script.name, ": ", problem));
+    return problems;
+  });
+}
+
+const UnitPolicy forks =
+    units_where([](const nn::Module& m) { return m.name() == "trunk" || m.name() == "fork"; });
+
+}  // namespace
+
+TEST_CASE("branches: of a unit of two results, some used, over micro-batches, each strategy is one device") {
+  for (const int ranks : {2, 4}) check(ranks, forks, scripts);
+}
+
+TEST_CASE("branches: each result from a unit of its own, or all from the root") {
+  check(2, every<nn::Linear>(), scripts);
+  check(2, {}, scripts);
+}
+
+TEST_CASE("branches: a result that some ranks alone use has a gradient on all") {
+  const std::vector<Script> by_rank{{"by rank", {{Use::left_by_rank_0}, {left}, {Use::left_by_rank_0}}},
+                                    {"by rank, then one", {{Use::left_by_rank_0, left}, {left}}},
+                                    {"one, then by rank", {{left, Use::left_by_rank_0}, {left}}}};
+  for (const int ranks : {2, 4}) check(ranks, forks, by_rank);
+}

@@ -1,0 +1,161 @@
+// Parameters frozen and unfrozen after sharding, by the module, by their Variables and by a rank's parts: as
+// on one device, under every strategy.
+
+#include <functional>
+
+#include "autograd/functions/activation.h"
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/matmul.h"
+#include "autograd/functions/reduction.h"
+#include "nn/linear.h"
+#include "nn/materialize.h"
+#include "optim/adam.h"
+#include "optim/clip.h"
+#include "tests/dist/fsdp/against_one_device.h"
+
+using namespace tessera;
+using namespace tessera::dist;
+
+namespace {
+
+constexpr int64_t C = 5;
+
+struct Net : nn::Layer<Net> {
+  nn::Linear& a = add<nn::Linear>("a", {.in = C, .out = C, .weight_init = init::normal(0.5)});
+  nn::Linear& b = add<nn::Linear>("b", {.in = C, .out = C, .weight_init = init::normal(0.5)});
+  nn::Linear& c = add<nn::Linear>("c", {.in = C, .out = C, .weight_init = init::normal(0.5)});
+  Variable& scale = parameter("scale", {C}, init::normal(0.3, 1));
+  Variable forward(const Variable& x) { return c(gelu(b(gelu(a(x))))) * scale; }
+};
+
+Variable input(int64_t sample) {
+  const Tensor x = Tensor::empty({2, C}, f32);
+  for (int64_t i = 0; i < x.numel(); ++i)
+    x.data<float>()[i] = static_cast<float>((sample * 7 + i * 5) % 11) / 5 - 1;
+  return x;
+}
+
+/// Of `name` and what is below it.
+using Set = void (*)(Net& net, const std::string& name, bool trained);
+
+void by_module(Net& net, const std::string& name, bool trained) {
+  net.at(name).set_requires_grad(trained);
+}
+void by_variable(Net& net, const std::string& name, bool trained) {
+  for (nn::Module::Slot& slot : net.at(name).slots()) slot.variable.set_requires_grad(trained);
+}
+void by_part(Net& net, const std::string& name, bool trained) {
+  for (const NamedParameter& p : net.parameters())
+    if (p.name.starts_with(name)) p.variable.set_requires_grad(trained);
+}
+
+/// What happens before micro-batch `part` of `step`: two of them to a step.
+using Change = std::function<void(Net&, int step, int part, Set)>;
+
+struct Script {
+  std::string name;
+  Change change;
+  bool frozen_at_first = false;  ///< c, before it is sharded
+};
+
+const std::vector<Script> scripts{
+    {"frozen",
+     [](Net& net, int step, int part, Set set) {
+       if (step == 1 && part == 0) set(net, "b", false);
+     }},
+    {"frozen between micro-batches, unfrozen later",
+     [](Net& net, int step, int part, Set set) {
+       if (step == 1 && part == 1) set(net, "b", false);
+       if (step == 3 && part == 0) set(net, "b", true);
+     }},
+    {"all frozen but one",
+     [](Net& net, int step, int part, Set set) {
+       if (step == 1 && part == 0)
+         for (const char* name : {"a", "b", "c"}) set(net, name, false);
+       if (step == 3 && part == 0) set(net, "a", true);
+     }},
+    {"frozen when sharded, then not",
+     [](Net& net, int step, int part, Set set) {
+       if (step == 1 && part == 0) set(net, "c", true);
+       if (step == 3 && part == 1) set(net, "c", false);
+     },
+     true},
+    {"unfrozen between micro-batches",
+     [](Net& net, int step, int part, Set set) {
+       if (step == 1 && part == 1) set(net, "c", true);
+     },
+     true},
+};
+
+template <class MicroBatch>
+std::vector<test::Piece> train(Net& net, const Script& script, Set set, const MicroBatch& micro_batch) {
+  optim::AdamW adam(net.parameters(), {.lr = 0.05, .eps = 1e-2, .weight_decay = 0.1});
+  std::vector<test::Piece> all;
+  for (int step = 0; step < 4; ++step) {
+    for (int part = 0; part < 2; ++part) {
+      script.change(net, step, part, set);
+      micro_batch(4 * (2 * step + part), part == 0);
+    }
+    optim::clip_grad_norm(net.parameters(), 0.5);
+    for (const test::Piece& piece : test::pieces_of(net)) all.push_back(piece);
+    adam.step();
+    adam.zero_grad();
+  }
+  return all;
+}
+
+std::vector<std::string> compare(World& world, const Script& script, Set set, bool communicate) {
+  return test::compare_all(
+      world,
+      [&](const test::Setting& setting) {
+        Net net;
+        if (script.frozen_at_first) net.c.set_requires_grad(false);
+        Sharding& sharding = dist::shard(net, {.mesh = test::mesh_for(world, setting),
+                                               .strategy = setting.strategy,
+                                               .units = every<nn::Linear>(),
+                                               .bucket_bytes = 64});
+        nn::materialize(net, cpu(), 3);
+        return train(net, script, set, [&](int64_t sample, bool is_followed) {
+          std::optional<Accumulation> more;
+          if (is_followed) more.emplace(sharding, communicate);
+          sum(net(input(sample + world.rank()))).backward();
+        });
+      },
+      [&] {
+        Net net;
+        if (script.frozen_at_first) net.c.set_requires_grad(false);
+        nn::materialize(net, cpu(), 3);
+        return train(net, script, set, [&](int64_t sample, bool) {
+          for (int rank = 0; rank < world.size(); ++rank)
+            sum(net(input(sample + rank))).backward(Variable(Tensor::scalar(1.0f / world.size())));
+        });
+      });
+}
+
+}  // namespace
+
+TEST_CASE("freezing: what is frozen and unfrozen after sharding trains as on one device") {
+  for (const int ranks : {2, 4})
+    test::require_none(ranks, [](World& world) {
+      std::vector<std::string> problems;
+      for (const Script& script : scripts)
+        for (const Set set : {by_module, by_variable, by_part})
+          for (const bool communicate : {false, true})
+            for (const std::string& problem : compare(world, script, set, communicate))
+              problems.push_back(text(script.name, set == by_module ? ", module" : ", Variables or parts",
+                                      communicate ? ", communicated: " : ": ", problem));
+      return problems;
+    });
+}
+
+TEST_CASE("freezing: a model with a parameter frozen since is destroyed like any other") {
+  test::require_none(2, [](World& world) {
+    for (const Strategy strategy : strategies) {
+      Net net;
+      dist::shard(net, {.mesh = Mesh(world), .strategy = strategy, .units = every<nn::Linear>()});
+      nn::materialize(net, cpu(), 3);
+      net.b.weight.set_requires_grad(false);
+    }
+    return std::vector<std::string>();
+  });
+}

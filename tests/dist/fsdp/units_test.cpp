@@ -1,0 +1,237 @@
+// Which modules can be units, what a parameter read outside its unit's calls says, and when parameters may be
+// summoned.
+
+#include <map>
+
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/matmul.h"
+#include "autograd/functions/reduction.h"
+#include "autograd/grad_mode.h"
+#include "models/gpt.h"
+#include "nn/materialize.h"
+#include "tests/dist/fsdp/against_one_device.h"
+
+using namespace tessera;
+using namespace tessera::dist;
+
+namespace {
+
+constexpr int64_t C = 4;
+
+Variable input(int64_t sample = 0) {
+  const Tensor x = Tensor::empty({2, C}, f32);
+  for (int64_t i = 0; i < x.numel(); ++i)
+    x.data<float>()[i] = static_cast<float>((sample * 7 + i * 5) % 11) / 5 - 1;
+  return x;
+}
+
+/// What `attempt` threw, as an Error of the wanted type; else why not.
+template <class Wanted, class Attempt>
+std::string thrown(const Attempt& attempt) {
+  try {
+    attempt();
+  } catch (const Wanted& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    return text("another error: ", error.what());
+  }
+  return "nothing";
+}
+
+void expect(std::vector<std::string>& problems, const std::string& message,
+            std::initializer_list<std::string> words) {
+  for (const std::string& word : words)
+    if (message.find(word) == std::string::npos) {
+      problems.push_back(text("no \"", word, "\" in: ", message));
+      return;
+    }
+}
+
+/// Logits of three tokens, one by one, and the loss and a gradient of a batch.
+std::vector<float> decode_and_train(models::Gpt& gpt) {
+  std::vector<float> seen;
+  {
+    const NoGrad no_grad;
+    models::GptCache cache = gpt.make_cache(1);
+    for (const int64_t token : {1, 4, 2}) {
+      const Variable logits = gpt(Tensor::from<int64_t>({token}, {1, 1}), cache);
+      seen.insert(seen.end(), logits.value().data<float>(), logits.value().data<float>() + logits.numel());
+    }
+  }
+  const Tensor ids = Tensor::from<int64_t>({1, 4, 9, 0}, {1, 4});
+  const Variable loss = gpt(ids, ids);
+  loss.backward();
+  seen.push_back(static_cast<float>(loss.item()));
+  return seen;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "units: chosen by size, a model decodes with caches and trains, lists of layers and tied heads "
+    "included") {
+  for (const bool tied : {false, true}) {
+    const models::GptOptions small{
+        .vocabulary = 11, .block_size = 8, .layers = 2, .heads = 2, .width = 16, .tie_weights = tied};
+    models::Gpt alone(small);
+    nn::materialize(alone, cpu(), 3);
+    const std::vector<float> expected = decode_and_train(alone);
+    for (const int64_t numel : {1, 100, 300, 1000, 3000, 1000000})
+      test::require_none(2, [&](World& world) {
+        std::vector<std::string> problems;
+        for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard}) {
+          models::Gpt gpt(small);
+          dist::shard(gpt, {.mesh = Mesh(world), .strategy = strategy, .units = min_num_params(numel)});
+          nn::materialize(gpt, cpu(), 3);
+          if (decode_and_train(gpt) != expected) problems.push_back(text(numel, ", ", strategy));
+        }
+        return problems;
+      });
+  }
+}
+
+TEST_CASE("units: modules that no call would gather are refused, or passed over by a policy of sizes") {
+  struct Bag : nn::Layer<Bag> {
+    Variable& weight = parameter("weight", {C, C}, init::normal(0.4));
+  };
+  struct Plain : nn::Module {
+    Variable& weight = parameter("weight", {C, C}, init::normal(0.4));
+  };
+  struct Model : nn::Layer<Model> {
+    Bag& bag = add<Bag>("bag");
+    Plain& plain = add<Plain>("plain");
+    nn::ModuleList<nn::Linear>& list = add<nn::ModuleList<nn::Linear>>("list");
+    Model() { list.push({.in = C, .out = C}); }
+    Variable forward(const Variable& x) {
+      return linear(linear(list[0](x), bag.weight, {}), plain.weight, {});
+    }
+  };
+  test::require_none(2, [](World& world) {
+    std::vector<std::string> problems;
+    const auto attempt = [&](Strategy strategy, UnitPolicy units) {
+      Model model;
+      dist::shard(model, {.mesh = Mesh(world), .strategy = strategy, .units = std::move(units)});
+      nn::materialize(model, cpu(), 3);
+      sum(model(input())).backward();
+    };
+    for (const Strategy strategy : {Strategy::full_shard, Strategy::shard_grad_op}) {
+      const auto message = [&](const char* name) {
+        return thrown<ConfigError>([&] { attempt(strategy, units_named({name})); });
+      };
+      expect(problems, message("bag"), {"unit 'bag'", "'bag.weight'", "no forward"});
+      expect(problems, message("plain"), {"unit 'plain'", "'plain.weight'", "no forward"});
+      expect(problems, message("list"), {"unit 'list'", "'list.0.weight'", "every_block()"});
+      attempt(strategy, min_num_params(1));
+      attempt(strategy, every_block());
+    }
+    attempt(Strategy::no_shard, units_named({"bag", "plain", "list"}));
+    Plain plain;
+    expect(problems, thrown<ConfigError>([&] { dist::shard(plain, {.mesh = Mesh(world)}); }),
+           {"unit 'root'", "'weight'", "no forward"});
+    return problems;
+  });
+}
+
+namespace {
+
+/// Results in a map, and in a struct that hooks do not know.
+struct Named : nn::Layer<Named> {
+  nn::Linear& a = add<nn::Linear>("a", {.in = C, .out = C, .weight_init = init::normal(0.4)});
+  nn::Linear& b = add<nn::Linear>("b", {.in = C, .out = C, .weight_init = init::normal(0.4)});
+  std::map<std::string, Variable> forward(const std::map<std::string, Variable>& in) {
+    return {{"a", a(in.at("x"))}, {"b", b(in.at("x"))}};
+  }
+};
+struct Hidden {
+  Variable x;
+};
+struct Hiding : nn::Layer<Hiding> {
+  nn::Linear& a = add<nn::Linear>("a", {.in = C, .out = C, .weight_init = init::normal(0.4)});
+  Hidden forward(const Hidden& in) { return {a(a(in.x))}; }
+};
+struct Containers : nn::Layer<Containers> {
+  nn::Linear& first = add<nn::Linear>("first", {.in = C, .out = C, .weight_init = init::normal(0.4)});
+  Named& named = add<Named>("named");
+  Hiding& hiding = add<Hiding>("hiding");
+  Variable forward(const Variable& x) {
+    const auto results = named(std::map<std::string, Variable>{{"x", first(x)}});
+    return hiding(Hidden{results.at("a") * 2.0 + results.at("b")}).x;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("units: results in maps, and in structs that no hook sees") {
+  test::require_none(2, [](World& world) {
+    return test::compare_all(
+        world,
+        [&](const test::Setting& setting) {
+          Containers model;
+          dist::shard(model, {.mesh = test::mesh_for(world, setting),
+                              .strategy = setting.strategy,
+                              .units = units_named({"named", "hiding"})});
+          nn::materialize(model, cpu(), 3);
+          sum(model(input(world.rank()))).backward();
+          return test::pieces_of(model);
+        },
+        [&] {
+          Containers model;
+          nn::materialize(model, cpu(), 3);
+          for (int rank = 0; rank < 2; ++rank)
+            sum(model(input(rank))).backward(Variable(Tensor::scalar(0.5f)));
+          return test::pieces_of(model);
+        });
+  });
+}
+
+TEST_CASE("units: a parameter read outside its unit's calls is named, with what to do") {
+  test::require_none(2, [](World& world) {
+    std::vector<std::string> problems;
+    Containers model;
+    dist::shard(model, {.mesh = Mesh(world), .units = units_named({"named", "hiding"})});
+    nn::materialize(model, cpu(), 3);
+    const auto message = [](const auto& attempt) { return thrown<StorageError>(attempt); };
+    expect(problems, message([&] { (void)model.named.b.bias->value().data<float>(); }),
+           {"'named.b.bias'", "unit 'named'", "Call that module", "SummonFullParams"});
+    expect(problems, message([&] { model.hiding.a(input()); }), {"'hiding.a.weight'", "unit 'hiding'"});
+    expect(problems, message([&] { model.named.a(input()); }), {"'named.a.weight'", "dist::Unsharded"});
+    sum(model(input())).backward();
+    expect(problems, message([&] { model.hiding.forward({input()}); }), {"'hiding.a.weight'"});
+    return problems;
+  });
+}
+
+TEST_CASE("summon: refused while a forward or a backward runs, and open to use after one that threw") {
+  test::require_none(2, [](World& world) {
+    std::vector<std::string> problems;
+    for (const Strategy strategy : strategies) {
+      Containers model;
+      Sharding& sharding = dist::shard(
+          model, {.mesh = Mesh(world), .strategy = strategy, .units = units_named({"named", "hiding"})});
+      nn::materialize(model, cpu(), 3);
+      const auto open = [&] { const SummonFullParams whole(sharding); };
+      HookHandle hook;
+      const auto in_forward = [&](nn::Module& module) {
+        hook = module.register_forward_hook([&](nn::Module&, std::span<Variable* const>) { open(); });
+        const std::string message = thrown<ConfigError>([&] { model(input()); });
+        hook.remove();
+        return message;
+      };
+      for (nn::Module* module :
+           {static_cast<nn::Module*>(&model.first), static_cast<nn::Module*>(&model.named.a)})
+        expect(problems, in_forward(*module), {"SummonFullParams", "is running"});
+      open();
+      for (nn::Module* module : {static_cast<nn::Module*>(&model), static_cast<nn::Module*>(&model.named)}) {
+        const Variable loss = sum(model(input()));
+        hook = module->register_backward_pre_hook([&](nn::Module&, std::vector<Variable>&) { open(); });
+        const Variable other = sum(model(input()));
+        expect(problems, thrown<ConfigError>([&] { other.backward(); }), {"SummonFullParams", "is running"});
+        hook.remove();
+        open();
+        model.parameters().zero_grad();
+        loss.backward();
+      }
+    }
+    return problems;
+  });
+}
