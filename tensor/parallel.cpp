@@ -19,17 +19,32 @@ namespace {
 
 thread_local int thread_count = 0;  // 0: not set in this thread yet
 thread_local bool inside_parallel = false;
-thread_local bool denormals_flushed = false;
 
-void flush_denormals() {
 #if defined(__SSE2__)
-  _mm_setcsr(_mm_getcsr() | 0x8040u);  // FTZ (bit 15) and DAZ (bit 6)
-#elif defined(__aarch64__)
-  uint64_t fpcr;
-  asm volatile("mrs %0, fpcr" : "=r"(fpcr));
-  asm volatile("msr fpcr, %0" ::"r"(fpcr | (1ull << 24)));
-#endif
+constexpr uint64_t flushing = 0x8040u;  // FTZ (bit 15) and DAZ (bit 6)
+uint64_t control_register() {
+  return _mm_getcsr();
 }
+void set_control_register(uint64_t bits) {
+  _mm_setcsr(static_cast<unsigned>(bits));
+}
+#elif defined(__aarch64__)
+constexpr uint64_t flushing = 1ull << 24;
+uint64_t control_register() {
+  uint64_t fpcr;
+  asm volatile("mrs %0, fpcr" : "=r"(fpcr)::"memory");
+  return fpcr;
+}
+void set_control_register(uint64_t bits) {
+  asm volatile("msr fpcr, %0" ::"r"(bits) : "memory");
+}
+#else
+constexpr uint64_t flushing = 0;
+uint64_t control_register() {
+  return 0;
+}
+void set_control_register(uint64_t) {}
+#endif
 
 int default_threads() {
   const char* const asked = std::getenv("TESSERA_NUM_THREADS");
@@ -96,10 +111,15 @@ void run_profiled(ThreadTeam& team, int parts, FunctionRef<void(int)> part) {
 
 }  // namespace
 
-void enter_compute_thread() {
-  if (denormals_flushed) return;
-  flush_denormals();
-  denormals_flushed = true;
+FlushDenormals::FlushDenormals() {
+  const uint64_t before = control_register();
+  added_ = flushing & ~before;
+  if (added_ != 0) set_control_register(before | added_);
+}
+
+FlushDenormals::~FlushDenormals() {
+  // What else the register holds, such as the exceptions that were raised meanwhile, stays.
+  if (added_ != 0) set_control_register(control_register() & ~added_);
 }
 
 int num_threads() {
@@ -117,7 +137,7 @@ void set_num_threads(int threads) {
 
 void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> body) {
   if (n <= 0) return;
-  enter_compute_thread();
+  const FlushDenormals flushed;
   const int threads = num_threads();
   const int64_t parts = std::min<int64_t>(threads, n / std::max<int64_t>(grain, 1));
   if (parts <= 1 || inside_parallel) return body(0, n);
@@ -131,8 +151,8 @@ void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> 
     return;
   }
   const auto in_thread = [&](int part) {
+    const FlushDenormals also_here;
     if (part > 0) {
-      enter_compute_thread();
       adopt_memory_scopes(memory);
       thread_count = threads;
       inside_parallel = true;

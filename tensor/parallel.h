@@ -18,12 +18,22 @@ void set_num_threads(int threads);
 /// enough or when already inside a `parallel_for`. The split depends on n, grain and `num_threads()` alone,
 /// and part i always goes to the same thread. Every calling thread has a team of its own
 /// (tensor/thread_team.h), made at the first loop that needs one, whose threads allocate in the caller's
-/// memory account and category. The exception of the first part that failed is rethrown here. Every computing
-/// thread flushes denormals to zero.
+/// memory account and category. The exception of the first part that failed is rethrown here. Parts run with
+/// denormals flushed to zero (`FlushDenormals`).
 void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t begin, int64_t end)> body);
 
-/// Sets flush-to-zero and denormals-are-zero in the calling thread, once. Kernels are entered through it, so
-/// that a result never depends on which thread computed it.
-void enter_compute_thread();
+/// While it lives, the calling thread flushes denormals to zero and reads them as zero; afterwards it does so
+/// only if it did before. Every kernel runs under one, so that its result depends neither on the thread nor
+/// on what the thread was set to, and the caller's own arithmetic keeps its denormals.
+class FlushDenormals {
+ public:
+  FlushDenormals();
+  ~FlushDenormals();
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+
+ private:
+  uint64_t added_;  ///< bits of the control register that were not set before
+};
 
 }  // namespace tessera

@@ -25,7 +25,7 @@ void combine_sources(DType dtype, Combination combination, std::span<const void*
   const int count = static_cast<int>(sources.size());
   const int64_t width = size_of(dtype);
   if (n * width <= grain_bytes) {
-    enter_compute_thread();
+    const FlushDenormals flushed;
     kernel(dtype, combination, sources.data(), count, 0, out, n);
     return;
   }

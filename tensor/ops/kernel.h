@@ -14,7 +14,8 @@ template <class Signature>
 class Kernel;
 
 /// One operation's kernels, a plain function pointer per device. Calling it on meta does nothing: the raw op
-/// has already made the result's shape. A pointer is null where that backend was not built.
+/// has already made the result's shape. A pointer is null where that backend was not built. The kernel runs
+/// with denormals flushed to zero (tensor/parallel.h).
 ///
 ///     constexpr Kernel<void(const Tensor& x, const Tensor& y)> tril{"tril", &kernels::cpu::tril, nullptr};
 ///     tril(common_device("tril", {&x}), x, y);
@@ -29,7 +30,7 @@ class Kernel<void(Args...)> {
     const Function function = device.is_cpu() ? cpu_ : cuda_;
     if (!function) [[unlikely]]
       throw NotBuiltError(text(name_, ": this build has no kernel for ", device));
-    enter_compute_thread();
+    const FlushDenormals flushed;
     if (profiling()) [[unlikely]]
       return call_profiled(function, args...);
     function(args...);

@@ -74,9 +74,9 @@ double worst_f64(double low, double high, Function function, Reference reference
   return worst;
 }
 
-/// Every test here runs as kernels do: subnormal numbers are flushed, whichever test ran before.
+/// Every test here runs as kernels do: subnormal numbers are flushed.
 struct ComputeThread {
-  ComputeThread() { tessera::enter_compute_thread(); }
+  tessera::FlushDenormals flushed;
 };
 
 }  // namespace
