@@ -21,6 +21,10 @@ Shape Shape::filled(int rank, int64_t value) {
   return shape;
 }
 
+void Shape::throw_too_large() const {
+  throw ShapeError(text("a tensor's elements are counted in 64 bits, too few for the shape ", *this));
+}
+
 void Shape::push_back(int64_t dim) {
   insert(rank_, dim);
 }
@@ -49,7 +53,7 @@ Strides contiguous_strides(const Shape& shape) {
   int64_t stride = 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {
     strides[i] = stride;
-    stride *= std::max<int64_t>(shape[i], 1);
+    stride = multiply_sizes(stride, std::max<int64_t>(shape[i], 1), "strides of a tensor");
   }
   return strides;
 }
@@ -59,6 +63,20 @@ int64_t normalize_dim(int64_t dim, int64_t rank, const char* where) {
   require<IndexError>(dim >= -span && dim < span, where, ": dimension ", dim, " is outside [", -span, ", ",
                       span - 1, "] of a tensor of ", rank, " dimensions");
   return dim < 0 ? dim + span : dim;
+}
+
+int64_t add_sizes(int64_t a, int64_t b, const char* where) {
+  int64_t sum = 0;
+  require<ShapeError>(!__builtin_add_overflow(a, b, &sum), where, ": ", a, " + ", b,
+                      " is more than 64 bits hold");
+  return sum;
+}
+
+int64_t multiply_sizes(int64_t a, int64_t b, const char* where) {
+  int64_t product = 0;
+  require<ShapeError>(!__builtin_mul_overflow(a, b, &product), where, ": ", a, " times ", b,
+                      " is more than 64 bits hold");
+  return product;
 }
 
 Shape broadcast_shapes(const Shape& a, const Shape& b, const char* where) {

@@ -24,10 +24,12 @@ class Shape {
   int64_t operator[](int64_t i) const { return dims_[i]; }
   int64_t& operator[](int64_t i) { return dims_[i]; }
   int64_t back() const { return dims_[rank_ - 1]; }
-  /// The product of the extents; 1 for a 0-dim shape.
+  /// The product of the extents; 1 for a 0-dim shape. Throws ShapeError where 64 bits do not hold it.
   int64_t numel() const {
     int64_t n = 1;
-    for (int i = 0; i < rank_; ++i) n *= dims_[i];
+    for (int i = 0; i < rank_; ++i)
+      if (__builtin_mul_overflow(n, dims_[i], &n)) [[unlikely]]
+        throw_too_large();
     return n;
   }
 
@@ -48,6 +50,8 @@ class Shape {
   }
 
  private:
+  [[noreturn]] void throw_too_large() const;
+
   int32_t rank_ = 0;
   int64_t dims_[max_rank] = {};
 };
@@ -58,11 +62,16 @@ using Strides = Shape;
 /// "(2, 128, 512)"; "(7,)" for one dimension and "()" for none, as Python writes tuples.
 std::string to_string(const Shape& shape);
 
-/// Row-major strides of a contiguous tensor.
+/// Row-major strides of a contiguous tensor; extents of 0 count as 1. Throws ShapeError where 64 bits do not
+/// hold them.
 Strides contiguous_strides(const Shape& shape);
 
 /// `dim` counted from the end when negative. Throws IndexError naming `where` when outside [-rank, rank).
 int64_t normalize_dim(int64_t dim, int64_t rank, const char* where);
+
+/// a + b and a b of sizes. Throw ShapeError naming `where` when 64 bits do not hold the result.
+int64_t add_sizes(int64_t a, int64_t b, const char* where);
+int64_t multiply_sizes(int64_t a, int64_t b, const char* where);
 
 /// NumPy's broadcasting of two shapes. Throws ShapeError naming `where` and both shapes.
 Shape broadcast_shapes(const Shape& a, const Shape& b, const char* where);

@@ -7,6 +7,12 @@
 #include "tensor/storage_owner.h"
 
 namespace tessera {
+namespace {
+
+/// What processors address at most: sizes above it would overflow where an allocator rounds them up.
+constexpr int64_t most_bytes = int64_t{1} << 56;
+
+}  // namespace
 
 intrusive_ptr<Storage> Storage::allocate(int64_t nbytes, Device device, Born born) {
   require<NotBuiltError>(!device.is_cuda() || cuda_is_built(), "storage on ", device,
@@ -37,6 +43,9 @@ Storage::~Storage() {
 }
 
 void Storage::enter(intrusive_ptr<MemoryAccount> account, Born born) {
+  require<ValueError>(nbytes_ >= 0, "storage on ", device_, ": expected at least 0 bytes, got ", nbytes_);
+  require<OutOfMemoryError>(device_.is_meta() || nbytes_ <= most_bytes, "storage on ", device_, ": ", nbytes_,
+                            " bytes are more than a processor addresses");
   category_ = current_category();
   account_ = std::move(account);
   released_ = true;

@@ -30,8 +30,8 @@ class Storage : public RefCounted<Storage> {
   /// Whether a new storage has its bytes, or gets them at its first refill.
   enum class Born : uint8_t { filled, released };
 
-  /// Allocates `nbytes` (uninitialised; none on meta). Throws OutOfMemoryError, or NotBuiltError for an
-  /// unbuilt device.
+  /// Allocates `nbytes` (uninitialised; none on meta). Throws OutOfMemoryError, NotBuiltError for an unbuilt
+  /// device, ValueError for a negative number.
   static intrusive_ptr<Storage> allocate(int64_t nbytes, Device device, Born born = Born::filled);
   /// The same on the CPU, now and at every refill from `source`.
   static intrusive_ptr<Storage> allocate(int64_t nbytes, std::shared_ptr<MemorySource> source,

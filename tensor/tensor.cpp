@@ -4,6 +4,7 @@
 
 #include "tensor/cpu/copy.h"
 #include "tensor/ops/kernel.h"
+#include "tensor/overlap.h"
 
 namespace tessera {
 namespace {
@@ -29,7 +30,8 @@ Tensor Tensor::empty(const Shape& shape, DType dtype, Device device) {
   tensor.shape_ = shape;
   tensor.strides_ = contiguous_strides(shape);
   tensor.numel_ = shape.numel();
-  tensor.storage_ = Storage::allocate(tensor.numel_ * size_of(dtype), device);
+  tensor.storage_ =
+      Storage::allocate(multiply_sizes(tensor.numel_, size_of(dtype), "bytes of a tensor"), device);
   tensor.version_ = make_intrusive<VersionCounter>();
   return tensor;
 }
@@ -42,6 +44,7 @@ Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
 
 Tensor Tensor::over(intrusive_ptr<Storage> storage, DType dtype, const Shape& shape, const Strides& strides,
                     int64_t offset) {
+  require<ValueError>(static_cast<bool>(storage), "over: expected a storage, got none");
   Tensor base;
   base.storage_ = std::move(storage);
   base.version_ = make_intrusive<VersionCounter>();
@@ -50,31 +53,44 @@ Tensor Tensor::over(intrusive_ptr<Storage> storage, DType dtype, const Shape& sh
 }
 
 Tensor Tensor::clone() const {
+  require_defined("clone");
   Tensor copy = empty_like(*this);
   copy_kernel(device(), *this, copy);
   return copy;
 }
 
 Tensor Tensor::contiguous() const {
+  require_defined("contiguous");
   return contiguous_ ? *this : clone();
 }
 
 Tensor Tensor::to(Device target) const {
+  require_defined("to");
   if (device() == target) return *this;
   if (target.is_meta()) return empty(shape_, dtype_, target);
   throw DeviceError(text("to: no path from ", device(), " to ", target));
 }
 
 void Tensor::copy_from(const Tensor& source) const {
+  const Device device = common_device("copy_from", {this, &source});
   require<ShapeError>(source.shape_ == shape_, "copy_from: expected shape ", shape_, ", got ", source.shape_);
   require<DTypeError>(source.dtype_ == dtype_, "copy_from: expected dtype ", dtype_, ", got ", source.dtype_);
-  copy_kernel(common_device("copy_from", {this, &source}), source, *this);
+  require_distinct_elements("copy_from", *this);
+  const Overlap overlap = overlap_of(*this, source);
+  if (overlap != Overlap::same)
+    copy_kernel(device, overlap == Overlap::none ? source : source.clone(), *this);
   bump_version();
 }
 
 void Tensor::zero() const {
+  require_defined("zero");
+  require_distinct_elements("zero", *this);
   zero_kernel(device(), *this);
   bump_version();
+}
+
+void Tensor::throw_undefined(const char* method) {
+  throw ValueError(text(method, ": the tensor is undefined"));
 }
 
 void Tensor::throw_not_readable(DType asked) const {
@@ -92,8 +108,8 @@ double read_as_double(const Tensor& tensor) {
 }
 
 void require_single_readable(const Tensor& tensor) {
-  require<ShapeError>(tensor.defined() && tensor.numel() == 1, "item: expected one element, got ",
-                      describe(tensor));
+  require<ValueError>(tensor.defined(), "item: the tensor is undefined");
+  require<ShapeError>(tensor.numel() == 1, "item: expected one element, got ", describe(tensor));
   require<DeviceError>(tensor.device().is_cpu(), "item: there is no number to read in ", describe(tensor));
 }
 

@@ -22,16 +22,24 @@ struct VersionCounter : RefCounted<VersionCounter> {
 /// and writing through one is seen by all. Knows nothing of gradients (see autograd/variable.h).
 class Tensor {
  public:
-  /// An undefined tensor: no shape, no storage.
+  /// An undefined tensor. It answers what it is (`dtype` to `shares_storage`) as one of no elements, f32 on
+  /// the CPU; every other method, and every operation on it, throws ValueError by its own name.
   Tensor() = default;
 
-  /// Uninitialised, contiguous. On meta: shape only. Throws ShapeError for a negative extent.
+  /// Uninitialised, contiguous. On meta: shape only. Throws ShapeError for a negative extent, or when 64 bits
+  /// do not hold the bytes; OutOfMemoryError.
   static Tensor empty(const Shape& shape, DType dtype, Device device = cpu());
   /// Of the same shape, dtype and device; contiguous.
-  static Tensor empty_like(const Tensor& other) { return empty(other.shape_, other.dtype_, other.device()); }
+  static Tensor empty_like(const Tensor& other) {
+    other.require_defined("empty_like");
+    return empty(other.shape_, other.dtype_, other.device());
+  }
   /// All bytes zero.
   static Tensor zeros(const Shape& shape, DType dtype, Device device = cpu());
-  static Tensor zeros_like(const Tensor& other) { return zeros(other.shape_, other.dtype_, other.device()); }
+  static Tensor zeros_like(const Tensor& other) {
+    other.require_defined("zeros_like");
+    return zeros(other.shape_, other.dtype_, other.device());
+  }
   /// A copy of `values` in row-major order. Throws ShapeError when their number is not the shape's.
   template <class T>
   static Tensor from(std::span<const T> values, const Shape& shape);
@@ -64,7 +72,10 @@ class Tensor {
   /// Bytes of its elements.
   int64_t nbytes() const { return numel_ * size_of(dtype_); }
   /// The extent of `dim`, counted from the end when negative. Throws IndexError.
-  int64_t size(int64_t dim) const { return shape_[normalize_dim(dim, rank(), "size")]; }
+  int64_t size(int64_t dim) const {
+    require_defined("size");
+    return shape_[normalize_dim(dim, rank(), "size")];
+  }
   /// Elements from the storage's start to the first one.
   int64_t offset() const { return offset_; }
   bool is_contiguous() const { return contiguous_; }
@@ -75,6 +86,7 @@ class Tensor {
   /// The first element, computed from the storage at each call; null on meta. Throws StorageError when
   /// released.
   void* raw_data() const {
+    require_defined("data");
     return static_cast<char*>(storage_->data()) + (is_meta() ? 0 : offset_ * size_of(dtype_));
   }
   /// The same, typed. Throws DTypeError when T is not the dtype, DeviceError when not on the CPU.
@@ -100,7 +112,7 @@ class Tensor {
   /// Broadcasts extents of 1 (and new leading dimensions) by stride 0; -1 keeps an extent.
   Tensor expand(const Shape& shape) const;
   /// Elements start, start+step, ... below `end` along `dim`; negative bounds count from the end and are
-  /// clamped.
+  /// clamped. Throws ValueError for a step below 1.
   Tensor slice(int64_t dim, int64_t start, int64_t end, int64_t step = 1) const;
   /// `slice(dim, start, start + length)`. Throws IndexError when that is not inside.
   Tensor narrow(int64_t dim, int64_t start, int64_t length) const;
@@ -111,7 +123,8 @@ class Tensor {
   Tensor squeeze(int64_t dim) const;
   /// Joins dimensions start..end into one. As `view`.
   Tensor flatten(int64_t start = 0, int64_t end = -1) const;
-  /// Any window onto the storage, offset in elements. Throws ShapeError when it leaves the storage.
+  /// Any window onto the storage, offset in elements. Throws ShapeError when it leaves the storage, or when
+  /// 64 bits do not hold what it needs.
   Tensor as_strided(const Shape& shape, const Strides& strides, int64_t offset) const;
   /// The same numbers with a version counter of its own (a parameter inside a flat buffer), or with
   /// `source`'s.
@@ -128,17 +141,30 @@ class Tensor {
   Tensor clone() const;
   /// On another device: this tensor if already there. To meta: the shape. Throws DeviceError from meta.
   Tensor to(Device device) const;
-  /// Copies the numbers of `source` (same shape and dtype) into this tensor and counts a change.
+  /// Copies the numbers of `source` (same shape and dtype) into this tensor and counts a change. They may
+  /// overlap: what is written are the numbers as they were (tensor/overlap.h). Throws ValueError when
+  /// elements of this tensor lie on each other, as those of an expanded one do.
   void copy_from(const Tensor& source) const;
-  /// All bytes zero; counts a change.
+  /// All bytes zero; counts a change. Throws ValueError as `copy_from`.
   void zero() const;
 
   /// Counts in-place changes of this tensor and its views.
-  uint64_t version() const { return version_->value.load(std::memory_order_relaxed); }
+  uint64_t version() const {
+    require_defined("version");
+    return version_->value.load(std::memory_order_relaxed);
+  }
   /// To be called by whatever writes in place.
-  void bump_version() const { version_->value.fetch_add(1, std::memory_order_relaxed); }
+  void bump_version() const {
+    require_defined("bump_version");
+    version_->value.fetch_add(1, std::memory_order_relaxed);
+  }
 
  private:
+  void require_defined(const char* method) const {
+    if (!storage_) [[unlikely]]
+      throw_undefined(method);
+  }
+  [[noreturn]] static void throw_undefined(const char* method);
   Tensor with_layout(const Shape& shape, const Strides& strides, int64_t offset) const;
   [[noreturn]] void throw_not_readable(DType asked) const;
   static bool layout_is_contiguous(const Shape& shape, const Strides& strides);

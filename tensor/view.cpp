@@ -15,7 +15,7 @@ Shape resolve_extents(const Shape& shape, const Tensor& tensor, const char* wher
       unknown = i;
     } else {
       require<ShapeError>(shape[i] >= 0, where, ": extents are -1 or at least 0, got ", shape);
-      known *= shape[i];
+      known = multiply_sizes(known, shape[i], where);
     }
   }
   if (unknown >= 0) {
@@ -60,11 +60,13 @@ Tensor Tensor::with_layout(const Shape& shape, const Strides& strides, int64_t o
   view.strides_ = strides;
   view.offset_ = offset;
   view.numel_ = shape.numel();
+  multiply_sizes(view.numel_, size_of(dtype_), "bytes of a view");  // an expanded one may have any number
   view.contiguous_ = layout_is_contiguous(shape, strides);
   return view;
 }
 
 Tensor Tensor::view(const Shape& shape) const {
+  require_defined("view");
   const Shape resolved = resolve_extents(shape, *this, "view");
   if (contiguous_) return with_layout(resolved, contiguous_strides(resolved), offset_);
   Strides strides;
@@ -74,6 +76,7 @@ Tensor Tensor::view(const Shape& shape) const {
 }
 
 Tensor Tensor::reshape(const Shape& shape) const {
+  require_defined("reshape");
   const Shape resolved = resolve_extents(shape, *this, "reshape");
   Strides strides;
   if (contiguous_ || !view_strides(shape_, strides_, resolved, strides)) return contiguous().view(resolved);
@@ -81,6 +84,7 @@ Tensor Tensor::reshape(const Shape& shape) const {
 }
 
 Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const {
+  require_defined("transpose");
   dim0 = normalize_dim(dim0, rank(), "transpose");
   dim1 = normalize_dim(dim1, rank(), "transpose");
   Shape shape = shape_;
@@ -91,6 +95,7 @@ Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const {
 }
 
 Tensor Tensor::permute(const Shape& order) const {
+  require_defined("permute");
   require<ShapeError>(order.rank() == rank(), "permute: ", shape_, " has ", rank(),
                       " dimensions, the order is ", order);
   Shape shape = shape_;
@@ -107,6 +112,7 @@ Tensor Tensor::permute(const Shape& order) const {
 }
 
 Tensor Tensor::expand(const Shape& shape) const {
+  require_defined("expand");
   require<ShapeError>(shape.rank() >= rank(), "expand: ", shape_, " does not expand to ", shape);
   Shape extents = shape;
   Strides strides = Shape::filled(shape.rank(), 0);
@@ -126,6 +132,7 @@ Tensor Tensor::expand(const Shape& shape) const {
 }
 
 Tensor Tensor::slice(int64_t dim, int64_t start, int64_t end, int64_t step) const {
+  require_defined("slice");
   require<ShapeError>(rank() > 0, "slice: a 0-dim tensor has no dimension to slice");
   dim = normalize_dim(dim, rank(), "slice");
   require<ValueError>(step >= 1, "slice: expected a step of at least 1, got ", step);
@@ -136,20 +143,23 @@ Tensor Tensor::slice(int64_t dim, int64_t start, int64_t end, int64_t step) cons
   end = std::clamp<int64_t>(end, start, n);
   Shape shape = shape_;
   Strides strides = strides_;
-  shape[dim] = (end - start + step - 1) / step;
-  strides[dim] *= step;
+  shape[dim] = end == start ? 0 : (end - start - 1) / step + 1;
+  if (shape[dim] > 1) strides[dim] *= step;  // a longer step than the dimension reaches one element at most
   return with_layout(shape, strides, offset_ + start * strides_[dim]);
 }
 
 Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length) const {
+  require_defined("narrow");
   require<ShapeError>(rank() > 0, "narrow: a 0-dim tensor has no dimension to narrow");
   dim = normalize_dim(dim, rank(), "narrow");
-  require<IndexError>(start >= 0 && length >= 0 && start + length <= shape_[dim], "narrow: elements ", start,
-                      " to ", start + length, " of dimension ", dim, " are not inside ", shape_);
+  require<IndexError>(start >= 0 && length >= 0 && start <= shape_[dim] && length <= shape_[dim] - start,
+                      "narrow: ", length, " elements from ", start, " on of dimension ", dim,
+                      " are not inside ", shape_);
   return slice(dim, start, start + length);
 }
 
 Tensor Tensor::select(int64_t dim, int64_t i) const {
+  require_defined("select");
   require<ShapeError>(rank() > 0, "select: a 0-dim tensor has no dimension to select from");
   dim = normalize_dim(dim, rank(), "select");
   const int64_t n = shape_[dim];
@@ -163,6 +173,7 @@ Tensor Tensor::select(int64_t dim, int64_t i) const {
 }
 
 Tensor Tensor::unsqueeze(int64_t dim) const {
+  require_defined("unsqueeze");
   dim = normalize_dim(dim, rank() + 1, "unsqueeze");
   Shape shape = shape_;
   Strides strides = strides_;
@@ -172,6 +183,7 @@ Tensor Tensor::unsqueeze(int64_t dim) const {
 }
 
 Tensor Tensor::squeeze(int64_t dim) const {
+  require_defined("squeeze");
   dim = normalize_dim(dim, rank(), "squeeze");
   require<ShapeError>(rank() > 0 && shape_[dim] == 1, "squeeze: dimension ", dim, " of ", shape_,
                       " is not 1");
@@ -183,6 +195,7 @@ Tensor Tensor::squeeze(int64_t dim) const {
 }
 
 Tensor Tensor::flatten(int64_t start, int64_t end) const {
+  require_defined("flatten");
   start = normalize_dim(start, rank(), "flatten");
   end = normalize_dim(end, rank(), "flatten");
   require<IndexError>(start <= end, "flatten: dimensions ", start, " to ", end, " of ", shape_,
@@ -191,7 +204,7 @@ Tensor Tensor::flatten(int64_t start, int64_t end) const {
   Shape shape;
   int64_t joined = 1;
   for (int i = 0; i < rank(); ++i) {
-    if (i >= start && i <= end) joined *= shape_[i];
+    if (i >= start && i <= end) joined = multiply_sizes(joined, shape_[i], "flatten");
     if (i == end)
       shape.push_back(joined);
     else if (i < start || i > end)
@@ -201,29 +214,35 @@ Tensor Tensor::flatten(int64_t start, int64_t end) const {
 }
 
 Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, int64_t offset) const {
+  require_defined("as_strided");
   require<ShapeError>(shape.rank() == strides.rank(), "as_strided: ", shape.rank(), " extents and ",
                       strides.rank(), " strides");
-  int64_t last = offset;
+  require<ShapeError>(offset >= 0, "as_strided: expected an offset of at least 0, got ", offset);
+  int64_t needed = add_sizes(offset, 1, "as_strided");  // elements up to the last one and with it
   for (int i = 0; i < shape.rank(); ++i) {
     require<ShapeError>(shape[i] >= 0 && strides[i] >= 0,
                         "as_strided: expected extents and strides of at least 0, got ", shape, " and ",
                         strides);
-    last += (shape[i] - 1) * strides[i];
+    const int64_t span = multiply_sizes(shape[i], strides[i], "as_strided");
+    if (shape[i] > 0) needed = add_sizes(needed, span - strides[i], "as_strided");
   }
   require<ShapeError>(
-      offset >= 0 && (shape.numel() == 0 || (last + 1) * size_of(dtype_) <= storage_->nbytes()),
-      "as_strided: ", shape, " with strides ", strides, " at offset ", offset, " needs ", last + 1,
+      shape.numel() == 0 || multiply_sizes(needed, size_of(dtype_), "as_strided") <= storage_->nbytes(),
+      "as_strided: ", shape, " with strides ", strides, " at offset ", offset, " needs ", needed,
       " elements of ", dtype_, ", the storage has ", storage_->nbytes(), " bytes");
   return with_layout(shape, strides, offset);
 }
 
 Tensor Tensor::with_own_version() const {
+  require_defined("with_own_version");
   Tensor alias = *this;
   alias.version_ = make_intrusive<VersionCounter>();
   return alias;
 }
 
 Tensor Tensor::with_version_of(const Tensor& source) const {
+  require_defined("with_version_of");
+  source.require_defined("with_version_of");
   Tensor alias = *this;
   alias.version_ = source.version_;
   return alias;

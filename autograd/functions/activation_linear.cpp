@@ -37,7 +37,8 @@ Variable apply_backward(Activation f, const Variable& x, const Variable& dy) {
 }
 
 Variable rows_of(const Variable& x) {
-  return reshape(x, {x.numel() / x.shape().back(), x.shape().back()});
+  const int64_t width = x.shape().back();
+  return reshape(x, {width == 0 ? 0 : x.numel() / width, width});
 }
 
 /// The gradients of x and of the weight in differentiable functions: what create_graph differentiates again.

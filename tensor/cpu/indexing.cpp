@@ -226,12 +226,4 @@ void scatter_add(const Tensor& source, const Tensor& index, const Tensor& out) {
   }
 }
 
-void one_hot(const Tensor& ids, const Tensor& out) {
-  const Ids id(ids);
-  const int64_t classes = out.shape().back();
-  int64_t* to = out.data<int64_t>();
-  std::fill_n(to, out.numel(), int64_t{0});
-  for (int64_t i = 0; i < ids.numel(); ++i) to[i * classes + id[i]] = 1;
-}
-
 }  // namespace tessera::kernels::cpu

@@ -26,7 +26,4 @@ void scatter(const Tensor& source, const Tensor& index, const Tensor& out);
 /// The same, adding; narrow types round at each addition.
 void scatter_add(const Tensor& source, const Tensor& index, const Tensor& out);
 
-/// out (ids..., classes) i64: 1 at each id, 0 elsewhere.
-void one_hot(const Tensor& ids, const Tensor& out);
-
 }  // namespace tessera::kernels::cpu

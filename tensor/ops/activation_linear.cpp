@@ -1,5 +1,7 @@
 #include "tensor/ops/activation_linear.h"
 
+#include <algorithm>
+
 #include "tensor/cost.h"
 #include "tensor/cpu/activation_linear.h"
 #include "tensor/cpu/elementwise.h"
@@ -7,6 +9,7 @@
 #include "tensor/ops/kernel.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/unary.h"
+#include "tensor/overlap.h"
 
 namespace tessera {
 
@@ -74,6 +77,23 @@ Tensor matrix_of(const Tensor& x) {
   return x.contiguous().view({n == 0 ? 0 : x.numel() / n, n});
 }
 
+/// Gradients are written while operands are still read: they lie apart from those, but for one over x.
+void check_gradients(const Tensor& dy, const Tensor& x, const Tensor& weight,
+                     const ActivationLinearGradients& out) {
+  const char* name = "activation_linear_backward";
+  common_device(name, {&dy, &x, &weight});
+  check_linear(name, x, weight, {});
+  require<ShapeError>(dy.rank() == x.rank() && dy.size(-1) == weight.size(0) &&
+                          dy.numel() / std::max<int64_t>(weight.size(0), 1) * x.size(-1) == x.numel(),
+                      name, ": x ", x.shape(), " and a weight ", weight.shape(), " do not give a gradient ",
+                      dy.shape());
+  require_apart(name, out.weight, {&dy, &x, &weight, &out.x});
+  require_apart(name, out.x, {&dy, &weight});
+  const bool over_x = out.x.defined() && overlap_of(out.x, x) == Overlap::same &&
+                      activation_linear_overwrites(x, weight, out.weight);
+  if (!over_x) require_apart(name, out.x, {&x});
+}
+
 /// dW from f(x).
 void weight_gradient(const Tensor& dy, const Tensor& activated, const ActivationLinearGradients& out) {
   const Tensor arriving = dy.transpose(0, 1);
@@ -84,7 +104,7 @@ void weight_gradient(const Tensor& dy, const Tensor& activated, const Activation
 }  // namespace
 
 Tensor activation(Activation f, const Tensor& x) {
-  const Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  const Tensor y = Tensor::empty(x.shape(), x.dtype(), common_device("activation", {&x}));
   unary_out(op_of(f), x, y);
   return y;
 }
@@ -103,11 +123,13 @@ Tensor activation_linear(Activation f, const Tensor& x, const Tensor& weight, co
 }
 
 bool activation_linear_overwrites(const Tensor& x, const Tensor& weight, const Tensor& dweight) {
+  common_device("activation_linear_overwrites", {&x, &weight});
   return fused(x, weight) && (!dweight.defined() || dweight.dtype() == x.dtype());
 }
 
 void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
                                 const ActivationLinearGradients& out) {
+  check_gradients(dy, x, weight, out);
   const Tensor arriving = matrix_of(dy), from = matrix_of(x);
   if (activation_linear_overwrites(x, weight, out.weight)) {
     const Device device = common_device("activation_linear_backward", {&dy, &x, &weight});

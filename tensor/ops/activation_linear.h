@@ -32,6 +32,8 @@ struct ActivationLinearGradients {
 bool activation_linear_overwrites(const Tensor& x, const Tensor& weight, const Tensor& dweight);
 
 /// dx = f'(x) (dy W) and dW = dy^T f(x), from x alone: f(x) is made again, block by block, beside f'(x).
+/// Throws as `linear`, and ValueError when a gradient lies on memory of an operand, but for the one of x as
+/// said above, or of the other gradient.
 void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
                                 const ActivationLinearGradients& out);
 

@@ -22,6 +22,12 @@ Tensor sequence(int64_t count, DType dtype, Device device, Value value) {
   return cast(out, dtype).to(device);
 }
 
+/// to - from, which 64 bits may not hold.
+double distance(int64_t from, int64_t to) {
+  const uint64_t apart = static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
+  return to >= from ? static_cast<double>(apart) : -static_cast<double>(-apart);
+}
+
 }  // namespace
 
 Tensor zeros(const Shape& shape, DType dtype, Device device) {
@@ -55,9 +61,11 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, DType 
   const bool whole = !start.is_floating() && !end.is_floating() && !step.is_floating();
   require<DTypeError>(whole || is_floating(dtype), "arange: floating bounds (", start, ", ", end, ", ", step,
                       ") need a floating dtype, got ", dtype);
-  const double span =
-      whole ? static_cast<double>(end.integer() - start.integer()) : end.real() - start.real();
-  const auto count = static_cast<int64_t>(std::max(0.0, std::ceil(span / step.real())));
+  const double span = whole ? distance(start.integer(), end.integer()) : end.real() - start.real();
+  const double numbers = std::max(0.0, std::ceil(span / step.real()));
+  require<ShapeError>(numbers < 0x1p63, "arange: from ", start, " to ", end, " by ", step,
+                      " there are more numbers than 64 bits count");
+  const auto count = static_cast<int64_t>(numbers);
   if (whole && !is_floating(dtype))
     return sequence<int64_t>(count, dtype, device,
                              [&](int64_t i) { return start.integer() + i * step.integer(); });

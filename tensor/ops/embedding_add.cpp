@@ -4,6 +4,7 @@
 #include "tensor/cpu/embedding_add.h"
 #include "tensor/cpu/indexing.h"
 #include "tensor/ops/kernel.h"
+#include "tensor/overlap.h"
 
 namespace tessera::ops {
 namespace {
@@ -53,7 +54,9 @@ void embedding_add_backward(const Tensor& dy, const Tensor& ids, const Tensor& t
                         " is summed in contiguous ", sums, ", got ", describe(out));
     require<ShapeError>(out.rank() == 2 && out.size(1) == dy.size(2), name, ": a gradient ", dy.shape(),
                         " does not go into ", describe(out));
+    require_apart(name, out, {&dy, &ids});
   }
+  require_apart(name, table, {&addend});
   if (!device.is_meta() && dy.numel() > 0)
     backward_kernel(device, dy.contiguous(), ids.contiguous(), table, addend);
   for (const Tensor& out : {table, addend})

@@ -12,7 +12,8 @@ Tensor embedding_add(const Tensor& ids, const Tensor& weight, const Tensor& adde
 
 /// Adds dy (B, T, C), where the mask has been applied, to the rows `ids` (B, T) of `table` (V, C) and, summed
 /// over B, to `addend` (T, C), in one pass; either may be undefined. Both are of dy's dtype, f32 for the half
-/// types. Sums run in the order of (b, t): the bits do not depend on the number of threads.
+/// types, and lie apart from each other, dy and ids (ValueError). Sums run in the order of (b, t): the bits
+/// do not depend on the number of threads.
 void embedding_add_backward(const Tensor& dy, const Tensor& ids, const Tensor& table, const Tensor& addend);
 
 }  // namespace tessera::ops

@@ -2,6 +2,7 @@
 
 #include "tensor/cpu/indexing.h"
 #include "tensor/ops/kernel.h"
+#include "tensor/overlap.h"
 
 namespace tessera::ops {
 namespace {
@@ -18,8 +19,6 @@ constexpr Kernel<void(const Tensor& source, const Tensor& index, const Tensor& o
     "scatter", &kernels::cpu::scatter, nullptr};
 constexpr Kernel<void(const Tensor& source, const Tensor& index, const Tensor& out)> scatter_add_kernel{
     "scatter_add", &kernels::cpu::scatter_add, nullptr};
-constexpr Kernel<void(const Tensor& ids, const Tensor& out)> one_hot_kernel{"one_hot", &kernels::cpu::one_hot,
-                                                                            nullptr};
 
 void require_index(const char* where, const Tensor& index) {
   require<DTypeError>(index.dtype() == i64 || index.dtype() == i32, where, ": an index is i64 or i32, got ",
@@ -47,11 +46,12 @@ void add_slices(const char* where, const Tensor& out, int64_t dim, const Tensor&
                           (out.dtype() == source.dtype() ||
                            (out.dtype() == f32 && is_floating(source.dtype()) && source.dtype() != f64)),
                       where, ": ", describe(source), " does not add to ", describe(out));
+  require_distinct_elements(where, out);
   if (device.is_meta()) return;
-  const Tensor ids = index.contiguous();
-  check_kernel(device, where, ids, out.size(dim));
   const Tensor target = out.contiguous();
-  if (source.numel() > 0) index_add_kernel(device, source.contiguous(), dim, ids, target);
+  const Tensor ids = apart_from(target, index).contiguous();
+  check_kernel(device, where, ids, out.size(dim));
+  if (source.numel() > 0) index_add_kernel(device, apart_from(target, source).contiguous(), dim, ids, target);
   if (!out.is_contiguous()) return out.copy_from(target);
   out.bump_version();
 }
@@ -83,12 +83,13 @@ void scatter_into(const char* where, const Tensor& out, int64_t dim, const Tenso
                         " is larger than the source ", source.shape());
     values = values.narrow(i, 0, index.shape()[i]);
   }
+  require_distinct_elements(where, out);
   if (device.is_meta()) return;
   // Along the last dimension, what one row of the index writes no other row does.
-  const Tensor ids = index.transpose(dim, -1).contiguous();
+  const Tensor ids = apart_from(out, index).transpose(dim, -1).contiguous();
   check_kernel(device, where, ids, out.size(dim));
-  (add ? scatter_add_kernel : scatter_kernel)(device, values.transpose(dim, -1).contiguous(), ids,
-                                              out.transpose(dim, -1));
+  (add ? scatter_add_kernel : scatter_kernel)(device, apart_from(out, values).transpose(dim, -1).contiguous(),
+                                              ids, out.transpose(dim, -1));
   out.bump_version();
 }
 
@@ -132,6 +133,7 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
 }
 
 void index_add_out(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source) {
+  common_device("index_add", {&out, &index, &source});
   require<ShapeError>(out.rank() >= 1 && index.rank() == 1, "index_add: expected an index (n,), got ",
                       describe(index), " for ", describe(out));
   dim = normalize_dim(dim, out.rank(), "index_add");
@@ -153,12 +155,14 @@ Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
 }
 
 Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  common_device("scatter", {&x, &index, &source});
   const Tensor out = x.clone();
   scatter_into("scatter", out, dim, index, source, false);
   return out;
 }
 
 Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  common_device("scatter_add", {&x, &index, &source});
   const Tensor out = x.clone();
   scatter_into("scatter_add", out, dim, index, source, true);
   return out;
@@ -169,6 +173,7 @@ void scatter_add_out(const Tensor& out, int64_t dim, const Tensor& index, const 
 }
 
 Tensor take_along(const Tensor& x, const Tensor& index, int64_t dim) {
+  common_device("take_along", {&x, &index});
   require<ShapeError>(x.rank() >= 1 && index.rank() == x.rank(),
                       "take_along: x and index have one rank, got ", describe(x), " and ", describe(index));
   dim = normalize_dim(dim, x.rank(), "take_along");
@@ -179,19 +184,6 @@ Tensor take_along(const Tensor& x, const Tensor& index, int64_t dim) {
   const Tensor wide = x.expand(shared);
   shared[dim] = index.size(dim);
   return gather(wide, dim, index.expand(shared));
-}
-
-Tensor one_hot(const Tensor& ids, int64_t classes) {
-  require_index("one_hot", ids);
-  require<ValueError>(classes >= 1, "one_hot: expected at least one class, got ", classes);
-  Shape shape = ids.shape();
-  shape.push_back(classes);
-  const Tensor out = Tensor::empty(shape, i64, ids.device());
-  if (ids.is_meta()) return out;
-  const Tensor index = ids.contiguous();
-  check_kernel(ids.device(), "one_hot", index, classes);
-  one_hot_kernel(ids.device(), index, out);
-  return out;
 }
 
 }  // namespace tessera::ops

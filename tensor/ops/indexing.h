@@ -40,7 +40,4 @@ void scatter_add_out(const Tensor& out, int64_t dim, const Tensor& index, const 
 /// take_along_axis).
 Tensor take_along(const Tensor& x, const Tensor& index, int64_t dim);
 
-/// 1 where the last coordinate is the id, else 0: ids (...), the result (..., classes) in i64.
-Tensor one_hot(const Tensor& ids, int64_t classes);
-
 }  // namespace tessera::ops

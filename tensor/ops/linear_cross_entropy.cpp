@@ -86,8 +86,8 @@ class Chunks {
 LinearCrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                         const Tensor& targets, const Tensor& class_weight,
                                         const CrossEntropyOptions& options, LinearCrossEntropyWants wants) {
-  check(x, weight, bias, targets, class_weight, options);
   const Device device = common_device("linear_cross_entropy", {&x, &weight, &targets});
+  check(x, weight, bias, targets, class_weight, options);
   const DType wide = x.dtype() == f64 ? f64 : f32;
   const int64_t rows = targets.numel(), classes = weight.shape()[0];
   const Tensor input = x.contiguous().view({rows, weight.shape()[1]}),

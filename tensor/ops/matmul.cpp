@@ -7,6 +7,7 @@
 #include "tensor/cpu/matmul.h"
 #include "tensor/matrix_layout.h"
 #include "tensor/ops/kernel.h"
+#include "tensor/overlap.h"
 
 namespace tessera {
 namespace {
@@ -124,16 +125,20 @@ void check_out(const Product& p, const Tensor& out) {
   require<DTypeError>(out.dtype() == dtype || (out.dtype() == f32 && size_of(dtype) == 2), p.name,
                       ": a product of ", dtype, " does not go into ", describe(out));
   common_device(p.name, {&p.a, &out});
+  require_distinct_elements(p.name, out);
 }
 
 void into(const char* name, const Tensor& out, const Tensor& a, const Tensor& b, bool accumulate) {
+  common_device(name, {&out, &a, &b});
   const Product p = product_of(name, a, b);
   check_out(p, out);
   Tensor target = out;
   if (a.rank() == 1) target = target.unsqueeze(b.rank() == 1 ? target.rank() : target.rank() - 1);
   if (b.rank() == 1) target = target.unsqueeze(target.rank());
   const auto layout = matrix_layout(target);
-  if (layout && !layout->transposed) {
+  // An element of an operand is read more than once: none may be written before the last product.
+  const bool apart = overlap_of(out, a) == Overlap::none && overlap_of(out, b) == Overlap::none;
+  if (apart && layout && !layout->transposed) {
     run(p, {}, target, accumulate);
   } else if (out.is_meta()) {
     run(p, {}, target, accumulate);
@@ -164,7 +169,8 @@ void matmul_accumulate(const Tensor& out, const Tensor& a, const Tensor& b) {
 }
 
 void check_linear(const char* name, const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  require<ShapeError>(x.defined() && weight.defined() && x.rank() >= 1 && weight.rank() == 2, name,
+  common_device(name, {&x, &weight});
+  require<ShapeError>(x.rank() >= 1 && weight.rank() == 2, name,
                       ": expected x (..., in) and a weight (out, in), got ", describe(x), " and ",
                       describe(weight));
   require<ShapeError>(x.size(-1) == weight.size(1), name, ": input has ", x.size(-1),

@@ -24,8 +24,9 @@ namespace ops {
 /// DTypeError (dtypes differ or are not floating).
 Tensor matmul(const Tensor& a, const Tensor& b);
 
-/// The same into `out` (shape (..., m, n), any strides; bf16 and f16 operands may have an f32 `out`), which
-/// must not overlap an operand. Counts a change of `out`.
+/// The same into `out` (shape (..., m, n), any strides; bf16 and f16 operands may have an f32 `out`). An
+/// `out` that overlaps an operand costs a copy. Throws ValueError when elements of `out` lie on each other.
+/// Counts a change of `out`.
 void matmul_out(const Tensor& out, const Tensor& a, const Tensor& b);
 
 /// Adds the product to `out`: how a weight's gradient is accumulated in place.

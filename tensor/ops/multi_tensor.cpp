@@ -4,6 +4,7 @@
 
 #include "tensor/cpu/multi_tensor.h"
 #include "tensor/ops/kernel.h"
+#include "tensor/overlap.h"
 
 namespace tessera::ops {
 namespace {
@@ -14,6 +15,12 @@ constexpr Kernel<void(std::span<const Tensor>, const Tensor&, const Tensor&)> sc
     "scale_in_place", &kernels::cpu::scale_list, nullptr};
 constexpr Kernel<void(std::span<const Tensor>, double)> clamp_kernel{"clamp_in_place",
                                                                      &kernels::cpu::clamp_list, nullptr};
+
+/// Throws unless every tensor of a list that is to be written keeps its elements to itself.
+void require_distinct(const char* where, std::span<const Tensor> tensors) {
+  for (const Tensor& tensor : tensors)
+    if (tensor.defined()) require_distinct_elements(where, tensor);
+}
 
 /// The tensors as kernels want them: contiguous, on one device.
 class Contiguous {
@@ -65,6 +72,7 @@ Tensor power_sums(std::span<const Tensor> tensors, double p) {
 Tensor scale_and_find_nonfinite(std::span<const Tensor> tensors, const Tensor& factor) {
   require<DTypeError>(factor.defined() && factor.dtype() == f64 && factor.numel() == 1,
                       "scale_in_place: expected a factor of one f64, got ", describe(factor));
+  require_distinct("scale_in_place", tensors);
   const Contiguous work("scale_in_place", tensors);
   const Tensor first_nonfinite = Tensor::empty({}, i64, work.device());
   scale_kernel(work.device(), work.list(), factor, first_nonfinite);
@@ -78,6 +86,7 @@ void scale_in_place(std::span<const Tensor> tensors, const Tensor& factor) {
 
 void clamp_in_place(std::span<const Tensor> tensors, double limit) {
   require<ValueError>(limit >= 0.0, "clamp_in_place: expected a limit of at least 0, got ", limit);
+  require_distinct("clamp_in_place", tensors);
   const Contiguous work("clamp_in_place", tensors);
   clamp_kernel(work.device(), work.list(), limit);
   work.write_back();

@@ -3,6 +3,7 @@
 #include "tensor/cpu/dropout.h"
 #include "tensor/cpu/normalization.h"
 #include "tensor/ops/kernel.h"
+#include "tensor/overlap.h"
 
 namespace tessera::ops {
 namespace {
@@ -98,11 +99,13 @@ Normalized rms_norm(const Tensor& x, const Tensor& weight, double eps, int64_t a
 
 Normalized add_layer_norm(const Tensor& x, const Tensor& delta, const DropoutMask& mask, const Tensor& weight,
                           const Tensor& bias, double eps, int64_t axes) {
+  common_device("add_layer_norm", {&x, &delta});
   return normalize({"add_layer_norm", true}, x, delta, mask, weight, bias, eps, axes);
 }
 
 Normalized add_rms_norm(const Tensor& x, const Tensor& delta, const DropoutMask& mask, const Tensor& weight,
                         double eps, int64_t axes) {
+  common_device("add_rms_norm", {&x, &delta});
   return normalize({"add_rms_norm", false}, x, delta, mask, weight, {}, eps, axes);
 }
 
@@ -133,6 +136,7 @@ NormalizationGradients add_normalization_backward(const Tensor& dsum, const Tens
                         gradient.shape());
   }
   check_operand(name, "weight", weight, sum, axes);
+  if (wants.overwrite_x) require_apart(name, sum, {&dy, &dsum, &weight, &mean, &rstd});
   const Shape normalized = part_of(sum.shape(), sum.rank() - axes, sum.rank());
   const bool drops = mask.probability != 0;
   NormalizationGradients gradients;

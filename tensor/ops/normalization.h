@@ -42,7 +42,7 @@ Tensor normalization_again(const Tensor& x, const Tensor& weight, const Tensor& 
 struct NormalizationWants {
   bool x = true, weight = true, bias = true;
   bool delta = false;
-  bool overwrite_x = false;  ///< the gradient at x goes where x is, which must be contiguous
+  bool overwrite_x = false;  ///< the gradient at x goes where x is: contiguous, apart from the other operands
 };
 struct NormalizationGradients {
   Tensor x, weight, bias;

@@ -2,6 +2,7 @@
 
 #include "tensor/cpu/optimizer_update.h"
 #include "tensor/ops/kernel.h"
+#include "tensor/overlap.h"
 
 namespace tessera::ops {
 namespace {
@@ -49,6 +50,19 @@ void check_rounded(const char* where, const UpdateItem& item) {
   common_device(where, {&item.parameter, &item.rounded});
 }
 
+/// What an update writes lies apart from all else that it reads or writes; the gradient is only read, element
+/// by element, and may be the parameter itself.
+void check_memory(const char* where, const UpdateItem& item) {
+  const auto& [first, second, third] = item.state;
+  require<ValueError>(overlap_of(item.parameter, item.gradient) != Overlap::partial, Who{where, item},
+                      ": its gradient lies on a part of its memory");
+  require_apart(where, item.parameter, {&first, &second, &third, &item.rounded, &item.step});
+  require_apart(where, first, {&second, &third, &item.rounded, &item.gradient, &item.step});
+  require_apart(where, second, {&third, &item.rounded, &item.gradient, &item.step});
+  require_apart(where, third, {&item.rounded, &item.gradient, &item.step});
+  require_apart(where, item.rounded, {&item.gradient, &item.step});
+}
+
 /// Checks one item; `uses[k]` says whether the update reads state k.
 Device check_item(const char* where, const UpdateItem& item, const std::array<bool, 3>& uses) {
   const Tensor& parameter = item.parameter;
@@ -68,6 +82,7 @@ Device check_item(const char* where, const UpdateItem& item, const std::array<bo
                         parameter.dtype(), ", got ", describe(state));
     device = common_device(where, {&parameter, &item.gradient, &state});
   }
+  check_memory(where, item);
   return device;
 }
 

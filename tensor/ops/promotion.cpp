@@ -1,32 +1,15 @@
 #include "tensor/ops/promotion.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "tensor/ops/kernel.h"
+#include "tensor/overlap.h"
 
 namespace tessera::ops {
 namespace {
 
 const char* kind_of(DType dtype) {
   return is_floating(dtype) ? "floating" : is_integer(dtype) ? "integer" : "bool";
-}
-
-/// The range of elements that a tensor's strides reach, relative to its storage.
-std::pair<int64_t, int64_t> reach(const Tensor& x) {
-  int64_t low = x.offset(), high = x.offset();
-  for (int i = 0; i < x.rank(); ++i) {
-    const int64_t span = (x.shape()[i] - 1) * x.strides()[i];
-    (span < 0 ? low : high) += span;
-  }
-  return {low, high};
-}
-
-bool same_layout(const Tensor& a, const Tensor& b) {
-  if (a.offset() != b.offset() || a.shape() != b.shape()) return false;
-  for (int i = 0; i < a.rank(); ++i)
-    if (a.shape()[i] != 1 && a.strides()[i] != b.strides()[i]) return false;
-  return true;
 }
 
 }  // namespace
@@ -53,18 +36,12 @@ void check_out(const char* where, const Tensor& out, const Shape& shape, DType d
                       describe(out));
   require<DTypeError>(out.dtype() == dtype || (is_floating(out.dtype()) && is_floating(dtype)), where,
                       ": the result is ", dtype, ", the output is ", describe(out));
-  for (int i = 0; i < out.rank(); ++i)
-    require<ValueError>(out.shape()[i] == 1 || out.strides()[i] != 0 || out.numel() == 0, where,
-                        ": the output is an expanded view whose elements lie on each other along dimension ",
-                        i);
+  require_distinct_elements(where, out);
 }
 
 Tensor prepare_operand(const Tensor& operand, const Tensor& out) {
   const Tensor expanded = operand.shape() == out.shape() ? operand : operand.expand(out.shape());
-  if (!expanded.shares_storage(out) || out.numel() == 0 || same_layout(expanded, out)) return expanded;
-  const auto [low, high] = reach(expanded);
-  const auto [out_low, out_high] = reach(out);
-  if (high < out_low || out_high < low) return expanded;
+  if (overlap_of(expanded, out) != Overlap::partial) return expanded;
   return operand.clone().expand(out.shape());
 }
 

@@ -14,7 +14,7 @@ Tensor broadcast_result(const char* where, std::initializer_list<const Tensor*> 
 
 /// Throws unless `out` can take a result of `shape` and `dtype`: ShapeError for another shape, DTypeError for
 /// another dtype (any floating dtype takes a floating result), ValueError when elements of `out` lie on each
-/// other.
+/// other (tensor/overlap.h).
 void check_out(const char* where, const Tensor& out, const Shape& shape, DType dtype);
 
 /// `operand` expanded to the shape of `out`; copied first when it overlaps `out` other than element by

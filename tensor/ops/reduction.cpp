@@ -67,11 +67,13 @@ Tensor extreme(const char* name, Reduction kind, const Tensor& x, const Shape& a
 
 Tensor floating_reduce(const char* name, Reduction kind, const Tensor& x, const Shape& axes, bool keepdim,
                        double parameter = 0) {
+  common_device(name, {&x});
   require_floating(name, x);
   return reduce(name, kind, x, axes, keepdim, x.dtype(), parameter);
 }
 
 Tensor arg_extreme(const char* name, bool largest, const Tensor& x, int64_t axis, bool keepdim) {
+  common_device(name, {&x});
   const int64_t dim = normalize_dim(axis, x.rank(), name);
   if (x.rank() == 0) return Tensor::zeros({}, i64, x.device());
   require_elements(name, x, {dim});
@@ -137,10 +139,12 @@ Tensor argmin(const Tensor& x, int64_t axis, bool keepdim) {
 }
 
 Tensor argmax(const Tensor& x) {
+  common_device("argmax", {&x});
   return arg_extreme("argmax", true, x.reshape({x.numel()}), 0, false);
 }
 
 Tensor argmin(const Tensor& x) {
+  common_device("argmin", {&x});
   return arg_extreme("argmin", false, x.reshape({x.numel()}), 0, false);
 }
 
@@ -149,6 +153,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape, DType dtype) {
+  common_device("sum_to", {&x});
   require<DTypeError>(dtype == x.dtype() || (dtype == f32 && size_of(x.dtype()) == 2), "sum_to: sums of ",
                       describe(x), " do not go into ", dtype);
   if (x.shape() == shape) return cast(x, dtype);

@@ -22,8 +22,9 @@ Tensor min(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
 /// bool: whether an element, or all of them, are not 0 (a NaN is not). Over nothing: false and true.
 Tensor any(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
 Tensor all(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
-/// Sum of squared deviations from the mean over (n - correction); NaN where that is not positive. Throws
-/// DTypeError for integers. Two passes over x: the mean, then the deviations.
+/// Sum of squared deviations from the mean over max(n - correction, 0): by that 0 infinity, or NaN where all
+/// values are equal (as of one alone). Throws DTypeError for integers. Two passes over x: the mean, then the
+/// deviations.
 Tensor var(const Tensor& x, const Shape& axes = {}, bool keepdim = false, int64_t correction = 1);
 /// The square root of `var`.
 Tensor std(const Tensor& x, const Shape& axes = {}, bool keepdim = false, int64_t correction = 1);

@@ -15,8 +15,10 @@ constexpr Kernel<void(const Tensor& x, int64_t diagonal, bool lower, const Tenso
     "triangle", &kernels::cpu::triangle, nullptr};
 
 Tensor triangle(const char* where, const Tensor& x, int64_t diagonal, bool lower) {
+  common_device(where, {&x});
   require<ShapeError>(x.rank() >= 2, where, ": expected at least two dimensions, got ", describe(x));
   const Tensor out = Tensor::empty_like(x);
+  diagonal = std::clamp(diagonal, -x.size(-2), x.size(-1));  // further out there is nothing to cut
   if (!x.is_meta()) triangle_kernel(x.device(), x.contiguous(), diagonal, lower, out);
   return out;
 }
@@ -31,10 +33,10 @@ void place(const Tensor& part, const Tensor& window) {
 Tensor cat(std::span<const Tensor> parts, int64_t dim) {
   require<ValueError>(!parts.empty(), "cat: nothing to join");
   const Tensor& first = parts.front();
+  Device device = common_device("cat", {&first});
   require<ShapeError>(first.rank() > 0, "cat: 0-dim tensors have no dimension to join along; use stack");
   dim = normalize_dim(dim, first.rank(), "cat");
   Shape shape = first.shape();
-  Device device = common_device("cat", {&first});
   shape[dim] = 0;
   for (const Tensor& part : parts) {
     device = common_device("cat", {&first, &part}).is_meta() ? meta() : device;
@@ -43,7 +45,7 @@ Tensor cat(std::span<const Tensor> parts, int64_t dim) {
     if (others.rank() == shape.rank()) others[dim] = shape[dim];
     require<ShapeError>(others == shape, "cat: along dimension ", dim, ", ", describe(part),
                         " does not follow ", describe(first));
-    shape[dim] += part.size(dim);
+    shape[dim] = add_sizes(shape[dim], part.size(dim), "cat");
   }
   const Tensor out = Tensor::empty(shape, first.dtype(), device);
   int64_t start = 0;
@@ -56,6 +58,7 @@ Tensor cat(std::span<const Tensor> parts, int64_t dim) {
 
 Tensor stack(std::span<const Tensor> parts, int64_t dim) {
   require<ValueError>(!parts.empty(), "stack: nothing to join");
+  for (const Tensor& part : parts) common_device("stack", {&part});
   dim = normalize_dim(dim, parts.front().rank() + 1, "stack");
   std::vector<Tensor> slices;
   for (const Tensor& part : parts) {
@@ -67,11 +70,12 @@ Tensor stack(std::span<const Tensor> parts, int64_t dim) {
 }
 
 std::vector<Tensor> split(const Tensor& x, std::span<const int64_t> sizes, int64_t dim) {
+  common_device("split", {&x});
   dim = normalize_dim(dim, x.rank(), "split");
   int64_t total = 0;
   for (int64_t size : sizes) {
     require<ValueError>(size >= 0, "split: sizes are at least 0, got ", size);
-    total += size;
+    total = add_sizes(total, size, "split");
   }
   require<ShapeError>(x.rank() > 0 && total == x.size(dim), "split: sizes add up to ", total, ", dimension ",
                       dim, " is that of ", describe(x));
@@ -85,10 +89,11 @@ std::vector<Tensor> split(const Tensor& x, std::span<const int64_t> sizes, int64
 }
 
 std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
+  common_device("chunk", {&x});
   require<ValueError>(chunks >= 1, "chunk: expected at least one chunk, got ", chunks);
   require<ShapeError>(x.rank() > 0, "chunk: a 0-dim tensor has no dimension to cut");
   dim = normalize_dim(dim, x.rank(), "chunk");
-  const int64_t extent = x.size(dim), size = (extent + chunks - 1) / chunks;
+  const int64_t extent = x.size(dim), size = extent / chunks + (extent % chunks != 0);
   std::vector<Tensor> parts;
   for (int64_t start = 0; start < extent; start += size)
     parts.push_back(x.narrow(dim, start, std::min(size, extent - start)));
@@ -97,13 +102,14 @@ std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
 }
 
 Tensor pad(const Tensor& x, const Shape& before, const Shape& after, double value) {
+  common_device("pad", {&x});
   require<ShapeError>(before.rank() == x.rank() && after.rank() == x.rank(), "pad: ", describe(x), " takes ",
                       x.rank(), " numbers before and after, got ", before, " and ", after);
   Shape shape = x.shape();
   for (int i = 0; i < x.rank(); ++i) {
     require<ValueError>(before[i] >= 0 && after[i] >= 0, "pad: expected numbers of at least 0, got ", before,
                         " and ", after);
-    shape[i] += before[i] + after[i];
+    shape[i] = add_sizes(add_sizes(shape[i], before[i], "pad"), after[i], "pad");
   }
   const Tensor out = Tensor::empty(shape, x.dtype(), x.device());
   if (out.is_meta()) return out;
@@ -120,6 +126,7 @@ Tensor pad(const Tensor& x, const Shape& before, const Shape& after, double valu
 }
 
 Tensor repeat(const Tensor& x, const Shape& repeats) {
+  common_device("repeat", {&x});
   require<ShapeError>(repeats.rank() >= x.rank(), "repeat: ", describe(x), " takes at least ", x.rank(),
                       " repeats, got ", repeats);
   Tensor tile = x;
@@ -127,7 +134,7 @@ Tensor repeat(const Tensor& x, const Shape& repeats) {
   Shape shape = tile.shape();
   for (int i = 0; i < shape.rank(); ++i) {
     require<ValueError>(repeats[i] >= 0, "repeat: expected repeats of at least 0, got ", repeats);
-    shape[i] *= repeats[i];
+    shape[i] = multiply_sizes(shape[i], repeats[i], "repeat");
   }
   const Tensor out = Tensor::empty(shape, x.dtype(), x.device());
   if (out.is_meta() || out.numel() == 0) return out;
@@ -145,6 +152,7 @@ Tensor repeat(const Tensor& x, const Shape& repeats) {
 }
 
 Tensor flip(const Tensor& x, const Shape& dims) {
+  common_device("flip", {&x});
   unsigned reversed = 0;
   for (int64_t dim : dims) {
     dim = normalize_dim(dim, x.rank(), "flip");
@@ -157,6 +165,7 @@ Tensor flip(const Tensor& x, const Shape& dims) {
 }
 
 Tensor roll(const Tensor& x, int64_t shift, int64_t dim) {
+  common_device("roll", {&x});
   require<ShapeError>(x.rank() > 0, "roll: a 0-dim tensor has no dimension to move along");
   dim = normalize_dim(dim, x.rank(), "roll");
   const int64_t n = x.size(dim);

@@ -1,6 +1,7 @@
 #include "autograd/functions/indexing.h"
 
 #include "autograd/functions/sorting.h"
+#include "tensor/ops/creation.h"
 #include "tensor/ops/indexing.h"
 #include "tests/ops/table.h"
 

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tensor/ops/creation.h"
 #include "tensor/parallel.h"
 #include "tests/tensor/numbers.h"
 
