@@ -49,11 +49,11 @@ class HeadForward {
     const int64_t rows = std::min(attention_tile, e_.queries - first), seen = e_.seen(first + rows - 1);
     const auto q = head_of<const Number>(call_.q, b, h);
     const auto out = head_of<Number>(call_.out, b, h);
-    Sum* const lse =
-        static_cast<Sum*>(call_.log_sum_exp.raw_data()) + (b * e_.heads + h) * e_.queries + first;
+    const auto lse = log_sum_exps_of<Sum>(call_, b * e_.heads + h, first);
     if (seen == 0) {
       for (int64_t r = 0; r < rows; ++r) std::fill_n(out.row(first + r), e_.width, Number(0.0f));
-      std::fill_n(lse, rows, -infinity);
+      std::fill_n(lse.largest, rows, -infinity);
+      std::fill_n(lse.log_sum, rows, Sum(0));
       return;
     }
     Products::multiply(rows, seen, e_.width, q.row(first), q.stride, keys_, s_.get(), leading_, false);
@@ -67,7 +67,7 @@ class HeadForward {
       parts[r] = {n, seen, scale, scale};
     }
     kernels.weights(parts, rows, leading_, s_.get(), call_.dropout > 0 ? factors_.get() : nullptr, weights(),
-                    lse);
+                    lse.largest, lse.log_sum);
     Products::multiply(rows, e_.width, seen, weights(), leading_, values_, out.row(first), out.stride, false);
   }
 

@@ -158,14 +158,14 @@ class HeadBackward {
                        false);
     const auto& kernels = Products::rows();
     const AttentionQuery<Sum> place(call_, e_, b_, h_);
-    const Sum* const lse =
-        static_cast<const Sum*>(call_.log_sum_exp.raw_data()) + (b_ * e_.heads + h_) * e_.queries;
+    const auto lse = log_sum_exps_of<Sum>(call_, b_ * e_.heads + h_, query);
     for (int64_t t = 0; t < rows; ++t) {
       const int64_t i = query + t, n = seen(i, j, keys), at = t * leading;
       const Sum scale = place.masked(kernels, i, j, n, s + at);
       const Sum* const factors = place.factors(kernels, i, j, n, factors_.get());
-      kernels.slopes({n, keys, scale, static_cast<Sum>(call_.scale)}, s + at, dp + at, lse[i], dots_.get()[i],
-                     factors, weights() + r * leading + at, slopes() + r * leading + at);
+      kernels.slopes({n, keys, scale, static_cast<Sum>(call_.scale)}, s + at, dp + at, lse.largest[t],
+                     lse.log_sum[t], dots_.get()[i], factors, weights() + r * leading + at,
+                     slopes() + r * leading + at);
     }
     Products::multiply(rows, e_.width, width, slopes() + r * leading, leading, keys_, dq_.row(query),
                        dq_.stride(), true);

@@ -20,6 +20,18 @@ HeadRows<T> head_of(const Tensor& x, int64_t b, int64_t h) {
   return {static_cast<T*>(x.raw_data()) + b * x.strides()[0] + h * x.strides()[1], x.strides()[2]};
 }
 
+/// Of queries `first` and on of a head, counted over batch and heads: both numbers of their log-sum-exps.
+template <class A>
+struct LogSumExps {
+  A *largest, *log_sum;
+};
+template <class A>
+LogSumExps<A> log_sum_exps_of(const AttentionCall& call, int64_t head, int64_t first) {
+  const Tensor& both = call.log_sum_exp;
+  A* const largest = static_cast<A*>(both.raw_data()) + head * both.shape()[3] + first;
+  return {largest, largest + both.numel() / 2};
+}
+
 /// The sizes of a call, and what a query sees.
 struct AttentionExtents {
   int64_t batch, heads, queries, keys, width;

@@ -32,14 +32,14 @@ struct AttentionRow {
 template <class A, class Out>
 struct AttentionRows {
   /// Of up to `attention_tile` rows, `leading` elements apart in s, factors and out: out <- softmax(scale s)
-  /// factors, and the log-sum-exps of scale s (s is overwritten); a row of minus infinities gives zeros. out
-  /// may be s.
+  /// factors, and of scale s the largest and log(sum(exp(scale s - largest))); s is overwritten. A row of
+  /// minus infinities gives zeros. out may be s.
   void (*weights)(const AttentionRow<A>* rows, int64_t count, int64_t leading, A* s, const A* factors,
-                  Out* out, A* log_sum_exp);
-  /// With w = exp(scale s - log_sum_exp): p <- w factors, ds <- w (dp factors - dot) scale. p may be s, and
-  /// ds dp.
-  void (*slopes)(const AttentionRow<A>& row, const A* s, const A* dp, A log_sum_exp, A dot, const A* factors,
-                 Out* p, Out* ds);
+                  Out* out, A* largest, A* log_sum);
+  /// With w = exp(scale s - largest - log_sum): p <- w factors, ds <- w (dp factors - dot) scale. p may be s,
+  /// and ds dp.
+  void (*slopes)(const AttentionRow<A>& row, const A* s, const A* dp, A largest, A log_sum, A dot,
+                 const A* factors, Out* p, Out* ds);
   /// The sum of a[i] b[i].
   A (*dot)(const Out* a, const Out* b, int64_t n);
   /// Dropout's factors of n weights: 0, or the row's scale.

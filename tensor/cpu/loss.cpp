@@ -1,5 +1,6 @@
-// Cross entropy from logits. Forward reads a row of logits once and keeps one number of it, log(sum(exp));
-// backward reads the row again and writes its gradient. Neither stores the probabilities.
+// Cross entropy from logits. Forward reads a row of logits once and keeps two numbers of it, the largest and
+// log(sum(exp(x - largest))); backward reads the row again and writes its gradient. Neither stores the
+// probabilities.
 #include "tensor/cpu/loss.h"
 
 #include <algorithm>
@@ -105,9 +106,10 @@ class Rows {
 
 /// The loss of row i, whose logits are x.
 template <class T, class A>
-double loss_of(const Rows<T>& rows, const SoftmaxRows<A>& kernels, int64_t i, const A* x, A lse) {
+double loss_of(const Rows<T>& rows, const SoftmaxRows<A>& kernels, int64_t i, const A* x, LogSumExp<A> lse) {
   const int64_t id = rows.ids[i];
-  const double at_target = (1 - rows.smoothing) * rows.weight_of(id) * static_cast<double>(lse - x[id]);
+  const double at_target =
+      (1 - rows.smoothing) * rows.weight_of(id) * static_cast<double>(lse.log_sum - (x[id] - lse.largest));
   if (rows.smoothing == 0) return at_target;
   const double spread = rows.smoothing / static_cast<double>(rows.classes);
   return at_target +
@@ -116,7 +118,7 @@ double loss_of(const Rows<T>& rows, const SoftmaxRows<A>& kernels, int64_t i, co
 
 /// dx = the gradient at row i's logits x, which may be dx, when `arrived` came to its loss.
 template <class T, class A>
-void gradient_of(const Rows<T>& rows, const SoftmaxRows<A>& kernels, int64_t i, const A* x, A lse,
+void gradient_of(const Rows<T>& rows, const SoftmaxRows<A>& kernels, int64_t i, const A* x, LogSumExp<A> lse,
                  double arrived, A* dx) {
   const double spread = rows.smoothing / static_cast<double>(rows.classes);
   const int64_t id = rows.ids[i];
@@ -127,19 +129,35 @@ void gradient_of(const Rows<T>& rows, const SoftmaxRows<A>& kernels, int64_t i, 
   dx[id] -= static_cast<A>(at_target);
 }
 
+/// The rows' numbers in `log_sum_exp` (2, ...): all the largest, then all the log-sums.
+template <class A>
+class SavedLogSumExps {
+ public:
+  explicit SavedLogSumExps(const Tensor& log_sum_exp)
+      : largest_(log_sum_exp.data<A>()), log_sum_(largest_ + log_sum_exp.numel() / 2) {}
+  void set(int64_t i, LogSumExp<A> lse) const {
+    largest_[i] = lse.largest;
+    log_sum_[i] = lse.log_sum;
+  }
+  LogSumExp<A> operator[](int64_t i) const { return {largest_[i], log_sum_[i]}; }
+
+ private:
+  A *largest_, *log_sum_;
+};
+
 template <class T>
 void forward(const Rows<T>& rows, ops::LossReduction reduction, const ops::CrossEntropy& out) {
   using A = accumulator_of<T>;
   const SoftmaxRows<A>& kernels = softmax_rows<A>();
-  A* lse = out.log_sum_exp.data<A>();
+  const SavedLogSumExps<A> saved(out.log_sum_exp);
   std::vector<double> losses(static_cast<size_t>(rows.count));
   parallel_for(rows.count, 1 + grain_elements / rows.classes, [&](int64_t begin, int64_t end) {
     std::vector<A> buffer;
     for (int64_t i = begin; i < end; ++i) {
       const A* x = rows.row(i, buffer);
-      lse[i] = kernels.log_sum_exp(x, rows.classes);
-      if (!rows.ids.counts(i)) continue;
-      losses[i] = loss_of(rows, kernels, i, x, lse[i]);
+      const LogSumExp<A> lse = kernels.log_sum_exp(x, rows.classes);
+      saved.set(i, lse);
+      if (rows.ids.counts(i)) losses[i] = loss_of(rows, kernels, i, x, lse);
     }
   });
   double divisor = 0, sum = 0;
@@ -160,7 +178,7 @@ void backward(const Rows<T>& rows, ops::LossReduction reduction, const Tensor& d
               const ops::CrossEntropy& forward, const Tensor& dlogits) {
   using A = accumulator_of<T>;
   const SoftmaxRows<A>& kernels = softmax_rows<A>();
-  const A* lse = forward.log_sum_exp.data<A>();
+  const SavedLogSumExps<A> lse(forward.log_sum_exp);
   const A* incoming = dloss.data<A>();
   T* out = dlogits.data<T>();
   const bool single = reduction != ops::LossReduction::none;
@@ -199,7 +217,7 @@ void in_place(const Rows<A>& rows, A* logits, double arrived, bool with_gradient
         if (with_gradient) std::fill_n(x, n, A(0));
         continue;
       }
-      const A lse = kernels.log_sum_exp(x, n);
+      const LogSumExp<A> lse = kernels.log_sum_exp(x, n);
       losses[i] = loss_of(rows, kernels, i, x, lse);
       if (with_gradient) gradient_of(rows, kernels, i, x, lse, arrived, x);
     }

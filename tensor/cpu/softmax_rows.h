@@ -6,6 +6,14 @@
 
 namespace tessera::kernels::cpu {
 
+/// log(sum(exp(x))) of a row as two numbers: beside logits of 1e7 their sum would have no digits left for the
+/// second.
+template <class A>
+struct LogSumExp {
+  A largest;
+  A log_sum;  ///< log(sum(exp(x - largest)))
+};
+
 /// Softmax and what is made of it, over one contiguous row of n numbers, A = float or double. Sums run in
 /// lanes of a fixed number, so that the bits are the same on every instruction set.
 template <class A>
@@ -18,13 +26,12 @@ struct SoftmaxRows {
   void (*softmax_backward)(const A* y, const A* dy, int64_t n, A* dx);
   /// dx = dy - exp(y) sum(dy), from the log-softmax y.
   void (*log_softmax_backward)(const A* y, const A* dy, int64_t n, A* dx);
-  /// log(sum(exp(x))).
-  A (*log_sum_exp)(const A* x, int64_t n);
+  LogSumExp<A> (*log_sum_exp)(const A* x, int64_t n);
   /// sum(weight (log_sum_exp - x)); a null weight is 1 everywhere.
-  A (*smoothing_loss)(const A* x, const A* weight, int64_t n, A log_sum_exp);
+  A (*smoothing_loss)(const A* x, const A* weight, int64_t n, LogSumExp<A> log_sum_exp);
   /// dx = scale exp(x - log_sum_exp) - smoothing weight; a null weight is 1 everywhere. dx may be x.
-  void (*cross_entropy_backward)(const A* x, const A* weight, int64_t n, A log_sum_exp, A scale, A smoothing,
-                                 A* dx);
+  void (*cross_entropy_backward)(const A* x, const A* weight, int64_t n, LogSumExp<A> log_sum_exp, A scale,
+                                 A smoothing, A* dx);
 };
 
 // clang-format off

@@ -7,6 +7,7 @@
 #include "tensor/cpu/attention.h"
 #include "tensor/ops/cast.h"
 #include "tensor/ops/kernel.h"
+#include "tensor/overlap.h"
 #include "tensor/random_context.h"
 
 namespace tessera::ops {
@@ -97,15 +98,34 @@ Tensor heads_inside(const Tensor& like, DType dtype, Device device) {
   return Tensor::empty({s[0], s[2], s[1], s[3]}, dtype, device).transpose(1, 2);
 }
 
+/// Gradients are written while operands are still read: they lie apart from those and from each other.
+void check_gradients(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& forward,
+                     const Tensor& dout, const Tensor& dq, const Tensor& dk, const Tensor& dv,
+                     const Tensor& mask) {
+  const char* name = "attention_backward";
+  require<ShapeError>(dout.shape() == q.shape() && dq.shape() == q.shape() && dk.shape() == k.shape() &&
+                          dv.shape() == v.shape(),
+                      name, ": expected gradients of the shapes ", q.shape(), ", ", k.shape(), " and ",
+                      v.shape(), ", got ", dq.shape(), ", ", dk.shape(), " and ", dv.shape(), " for dout ",
+                      dout.shape());
+  require_same_dtype(name, {&q, &dout, &dq, &dk, &dv});
+  for (const Tensor* out : {&dq, &dk, &dv}) {
+    require_distinct_elements(name, *out);
+    require_apart(name, *out, {&q, &k, &v, &dout, &forward.out, &forward.log_sum_exp, &mask});
+  }
+  require_apart(name, dq, {&dk, &dv});
+  require_apart(name, dk, {&dv});
+}
+
 }  // namespace
 
 Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                     const Tensor& mask) {
-  check(q, k, v, options);
   const Device device = common_device("attention", {&q, &k, &v});
+  check(q, k, v, options);
   const DType type = q.dtype() == f64 ? f64 : f32;
   Attention result{heads_inside(q, goes_by_f32(q.dtype()) ? f32 : q.dtype(), device),
-                   Tensor::empty({q.size(0), q.size(1), q.size(2)}, type, device)};
+                   Tensor::empty({2, q.size(0), q.size(1), q.size(2)}, type, device)};
   const int64_t flops = 4 * q.size(3) * visible_pairs(q, k, options.causal);
   if (q.numel() > 0) {
     const AttentionCall call = make_call(q, k, v, result, options, mask);
@@ -123,8 +143,9 @@ Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
 void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& forward,
                         const Tensor& dout, const AttentionOptions& options, const Tensor& dq,
                         const Tensor& dk, const Tensor& dv, const Tensor& mask) {
+  const Device device = common_device("attention_backward", {&q, &k, &v, &forward.out, &dout, &dq, &dk, &dv});
   check(q, k, v, options);
-  const Device device = common_device("attention_backward", {&q, &k, &v, &forward.out, &dout});
+  check_gradients(q, k, v, forward, dout, dq, dk, dv, mask);
   const int64_t flops = 10 * q.size(3) * visible_pairs(q, k, options.causal);
   if (q.numel() == 0 || k.numel() == 0) {
     for (const Tensor* gradient : {&dq, &dk, &dv}) gradient->zero();

@@ -19,8 +19,10 @@ namespace ops {
 
 /// What attention computes, and what its backward needs besides the operands.
 struct Attention {
-  Tensor out;          ///< (B, H, T_q, D), lying in memory as (B, T_q, H, D): joining the heads is a view
-  Tensor log_sum_exp;  ///< (B, H, T_q): of the scaled products; f32, or f64 for f64
+  Tensor out;  ///< (B, H, T_q, D), lying in memory as (B, T_q, H, D): joining the heads is a view
+  /// (2, B, H, T_q): of a query's scaled products the largest, and log(sum(exp(products - largest))): beside
+  /// large products the sum of the two would lose the second. f32, or f64 for f64.
+  Tensor log_sum_exp;
 };
 
 /// softmax(scale q k^T + mask) v per head, some queries at a time: no T x T array is made, what causality
@@ -35,7 +37,8 @@ Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
                     const Tensor& mask = {});
 
 /// Writes the gradients of q, k and v into dq, dk and dv (same shapes, any strides with the last 1),
-/// recomputing the weights from the log-sum-exp.
+/// recomputing the weights from the log-sum-exp. Throws as `attention`, and ValueError when a gradient lies
+/// on memory of an operand or of another gradient.
 void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& forward,
                         const Tensor& dout, const AttentionOptions& options, const Tensor& dq,
                         const Tensor& dk, const Tensor& dv, const Tensor& mask = {});

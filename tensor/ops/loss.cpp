@@ -25,7 +25,8 @@ Tensor contiguous(const Tensor& tensor) {
 
 void check_cross_entropy(const Shape& logits, DType dtype, const Tensor& targets, const Tensor& weight,
                          const CrossEntropyOptions& options) {
-  require<ShapeError>(logits.rank() >= 1, "cross_entropy: expected logits of shape (..., classes), got ",
+  require<ShapeError>(logits.rank() >= 1 && logits.back() >= 1,
+                      "cross_entropy: expected logits of shape (..., classes) with at least one class, got ",
                       logits);
   Shape leading = logits;
   leading.erase(leading.rank() - 1);
@@ -50,8 +51,10 @@ CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, const Te
   check_cross_entropy(logits.shape(), logits.dtype(), targets, weight, options);
   const Shape loss_shape = options.reduction == LossReduction::none ? targets.shape() : Shape{};
   const DType wide = loss_dtype(logits);
-  const CrossEntropy result{Tensor::empty(loss_shape, wide, device),
-                            Tensor::empty(targets.shape(), wide, device), Tensor::empty({}, f64, device)};
+  Shape rows = targets.shape();
+  rows.insert(0, 2);
+  const CrossEntropy result{Tensor::empty(loss_shape, wide, device), Tensor::empty(rows, wide, device),
+                            Tensor::empty({}, f64, device)};
   forward_kernel(device, logits.contiguous(), targets.contiguous(), contiguous(weight), options, result);
   return result;
 }

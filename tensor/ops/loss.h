@@ -15,8 +15,10 @@ struct CrossEntropyOptions {
   LossReduction reduction = LossReduction::mean;
 };
 
-/// The loss and what its backward needs: log(sum(exp(logits))) per row (both in f32 for half types), and the
-/// number that a mean is divided by (f64, 0-dim): the targets that count, or the sum of their weights.
+/// The loss and what its backward needs: log(sum(exp(logits))) of each row as two numbers (2, ...), the
+/// largest logit and log(sum(exp(logits - largest))), since beside large logits their sum would lose the
+/// second (f32 for half types, as the loss); and the number that a mean is divided by (f64, 0-dim): the
+/// targets that count, or the sum of their weights.
 struct CrossEntropy {
   Tensor loss, log_sum_exp, divisor;
 };
@@ -28,8 +30,8 @@ inline int64_t operand_bytes(const CrossEntropy& c) {
 /// targets
 /// (...) i64 or i32; weight (classes) of the logits' dtype, or undefined. With smoothing s, weights w and K
 /// classes a row's loss is (1 - s) w[t] (lse - x[t]) + s/K sum_k w[k] (lse - x[k]). A mean over no target is
-/// NaN. Throws IndexError naming the id, its position and the number of classes; ShapeError, DTypeError,
-/// ValueError.
+/// NaN. Throws IndexError naming the id, its position and the number of classes; ShapeError, also for no
+/// classes; DTypeError, ValueError.
 CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& weight = {},
                            const CrossEntropyOptions& options = {});
 

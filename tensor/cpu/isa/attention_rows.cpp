@@ -46,7 +46,7 @@ template <class Out>
 /// Step by step over all rows, so that one row's chain of dependent operations runs beside the others'.
 template <class A, class Out>
 void weights(const AttentionRow<A>* rows, int64_t count, int64_t leading, A* s, const A* factors, Out* out,
-             A* log_sum_exp) {
+             A* largest, A* log_sum) {
   constexpr A infinity = elementwise::Floating<A>::infinity;
   A most[attention_tile], sum[attention_tile], factor[attention_tile];
   for (int64_t r = 0; r < attention_tile; ++r) most[r] = 0, sum[r] = 1;
@@ -73,7 +73,7 @@ void weights(const AttentionRow<A>* rows, int64_t count, int64_t leading, A* s, 
   for (int64_t r = 0; r < count; ++r)
     if (most[r] != -infinity) sum[r] = combined(s + r * leading, whole<A>(rows[r].seen), A(0), Add());
   for (int64_t r = 0; r < attention_tile; ++r) factor[r] = A(1) / sum[r];
-  for (int64_t r = 0; r < attention_tile; ++r) most[r] += elementwise::log(sum[r]);
+  for (int64_t r = 0; r < attention_tile; ++r) sum[r] = elementwise::log(sum[r]);
   for (int64_t r = 0; r < count; ++r) {
     const A* const row = s + r * leading;
     const A* const drop = factors ? factors + r * leading : nullptr;
@@ -88,26 +88,28 @@ void weights(const AttentionRow<A>* rows, int64_t count, int64_t leading, A* s, 
       for (int64_t i = 0; i < padded; ++i) narrow(row[i] * share, to[i]);
     }
     zeros(to, rows[r].seen, rows[r].width);
-    log_sum_exp[r] = most[r];
+    largest[r] = most[r];
+    log_sum[r] = sum[r];
   }
 }
 
 template <class A, class Out>
-void slopes(const AttentionRow<A>& row, const A* s, const A* dp, A log_sum_exp, A dot, const A* factors,
-            Out* p, Out* ds) {
-  const int64_t n = log_sum_exp == -elementwise::Floating<A>::infinity ? 0 : row.seen, padded = whole<A>(n);
+void slopes(const AttentionRow<A>& row, const A* s, const A* dp, A largest, A log_sum, A dot,
+            const A* factors, Out* p, Out* ds) {
+  const int64_t n = largest == -elementwise::Floating<A>::infinity ? 0 : row.seen, padded = whole<A>(n);
   const A scale = row.scale, outer = row.slope;
   if (factors) {
     TESSERA_INDEPENDENT_ITERATIONS
     for (int64_t i = 0; i < padded; ++i) {
-      const A weight = elementwise::exp(elementwise::fma(s[i], scale, -log_sum_exp)), factor = factors[i];
+      const A weight = elementwise::exp(elementwise::fma(s[i], scale, -largest) - log_sum),
+              factor = factors[i];
       narrow(weight * (dp[i] * factor - dot) * outer, ds[i]);
       narrow(weight * factor, p[i]);
     }
   } else {
     TESSERA_INDEPENDENT_ITERATIONS
     for (int64_t i = 0; i < padded; ++i) {
-      const A weight = elementwise::exp(elementwise::fma(s[i], scale, -log_sum_exp));
+      const A weight = elementwise::exp(elementwise::fma(s[i], scale, -largest) - log_sum);
       narrow(weight * (dp[i] - dot) * outer, ds[i]);
       narrow(weight, p[i]);
     }
@@ -180,10 +182,11 @@ const AttentionRows<double, double>* attention_rows_f64() {
 const AttentionRows<float, bfloat16>* attention_rows_bf16() {
   static constexpr AttentionRows<float, bfloat16> rows{
       [](const AttentionRow<float>* row, int64_t count, int64_t leading, float* s, const float* drop,
-         bfloat16* out, float* lse) { weights(row, count, leading, s, drop, bits(out), lse); },
-      [](const AttentionRow<float>& row, const float* s, const float* dp, float lse, float d,
-         const float* drop, bfloat16* p,
-         bfloat16* ds) { slopes(row, s, dp, lse, d, drop, bits(p), bits(ds)); },
+         bfloat16* out, float* largest,
+         float* log_sum) { weights(row, count, leading, s, drop, bits(out), largest, log_sum); },
+      [](const AttentionRow<float>& row, const float* s, const float* dp, float largest, float log_sum,
+         float d, const float* drop, bfloat16* p,
+         bfloat16* ds) { slopes(row, s, dp, largest, log_sum, d, drop, bits(p), bits(ds)); },
       [](const bfloat16* a, const bfloat16* b, int64_t n) { return dot<float>(bits(a), bits(b), n); },
       &factors<float>,
       &add_mask<float>,

@@ -57,23 +57,30 @@ void log_softmax_backward(const A* y, const A* dy, int64_t n, A* __restrict dx) 
 }
 
 template <class A>
-A log_sum_exp(const A* x, int64_t n) {
+LogSumExp<A> log_sum_exp(const A* x, int64_t n) {
   const A largest = largest_of(x, n);
-  return largest + log_of_exponentials(x, n, largest);
+  return {largest, log_of_exponentials(x, n, largest)};
 }
 
 template <class A>
-A smoothing_loss(const A* x, const A* weight, int64_t n, A lse) {
-  if (!weight) return sum_lanes<A>(n, [=](int64_t i) { return lse - x[i]; });
-  return sum_lanes<A>(n, [=](int64_t i) { return weight[i] * (lse - x[i]); });
+A smoothing_loss(const A* x, const A* weight, int64_t n, LogSumExp<A> lse) {
+  const A largest = lse.largest, log_sum = lse.log_sum;
+  if (!weight) return sum_lanes<A>(n, [=](int64_t i) { return log_sum - (x[i] - largest); });
+  return sum_lanes<A>(n, [=](int64_t i) { return weight[i] * (log_sum - (x[i] - largest)); });
 }
 
 template <class A>
-void cross_entropy_backward(const A* x, const A* weight, int64_t n, A lse, A scale, A smoothing, A* dx) {
-  if (!weight) TESSERA_INDEPENDENT_ITERATIONS
-  for (int64_t i = 0; i < n; ++i) dx[i] = scale * elementwise::exp(x[i] - lse) - smoothing;
-  else TESSERA_INDEPENDENT_ITERATIONS for (int64_t i = 0; i < n; ++i) dx[i] =
-      scale * elementwise::exp(x[i] - lse) - smoothing * weight[i];
+void cross_entropy_backward(const A* x, const A* weight, int64_t n, LogSumExp<A> lse, A scale, A smoothing,
+                            A* dx) {
+  const A largest = lse.largest, log_sum = lse.log_sum;
+  if (weight) {
+    TESSERA_INDEPENDENT_ITERATIONS
+    for (int64_t i = 0; i < n; ++i)
+      dx[i] = scale * elementwise::exp((x[i] - largest) - log_sum) - smoothing * weight[i];
+  } else {
+    TESSERA_INDEPENDENT_ITERATIONS
+    for (int64_t i = 0; i < n; ++i) dx[i] = scale * elementwise::exp((x[i] - largest) - log_sum) - smoothing;
+  }
 }
 
 template <class A>
