@@ -48,29 +48,46 @@ Variable div(const Variable& a, const Variable& b) {
                 });
 }
 
+namespace {
+
+/// y - 1, but 0 where y is 0 and x is 0 or NaN: x^0 is 1 for every x, so that its slope 0 x^-1 is 0 there
+/// too.
+Variable lowered(const Variable& x, const Variable& y) {
+  const Tensor still = ops::logical_and(ops::equal(y.value(), Scalar(0)),
+                                        ops::logical_not(ops::greater(ops::abs(x.value()), Scalar(0))));
+  const Variable zero = ops::zeros({}, y.dtype(), y.device());
+  return where(still, zero, y - 1);
+}
+
+/// log x, but 0 where x is 0 and y at least 0: 0^y is 0 for every y above 0.
+Variable log_of_base(const Variable& x, const Variable& y) {
+  const Tensor still =
+      ops::logical_and(ops::equal(x.value(), Scalar(0)), ops::greater_equal(y.value(), Scalar(0)));
+  const Variable one = ops::ones({}, x.dtype(), x.device());
+  return log(where(still, one, x));
+}
+
+}  // namespace
+
 Variable pow(const Variable& a, const Variable& b) {
   return record("pow", ops::pow(a.value(), b.value()), {a, b}, saved(a, b),
                 [oa = OperandForm(a), ob = OperandForm(b)](Saved& s, const Incoming& dy,
                                                            const Wanted& wanted) -> Gradients {
                   Gradients gradients(2);
                   const Variable x = s[0], y = s[1];
-                  if (wanted[0]) gradients[0] = oa.gradient(dy[0] * y * pow(x, y - 1));
-                  if (wanted[1]) {
-                    const Tensor zero_base = ops::equal(x.value(), Scalar(0));
-                    const Variable safe =
-                        where(zero_base, Variable(ops::ones(x.shape(), x.dtype(), x.device())), x);
-                    gradients[1] = ob.gradient(dy[0] * pow(x, y) * log(safe));
-                  }
+                  if (wanted[0]) gradients[0] = oa.gradient(dy[0] * y * pow(x, lowered(x, y)));
+                  if (wanted[1]) gradients[1] = ob.gradient(dy[0] * pow(x, y) * log_of_base(x, y));
                   return gradients;
                 });
 }
 
 namespace {
 
-/// The gradient for the operand that `taken` marks; half of it where the operands are `equal`.
-Variable share(const Variable& dy, const Tensor& taken, const Tensor& equal) {
+/// The gradient for an operand: none where it has `lost`, half where the operands are `equal`. Beside a NaN
+/// nothing is less, and both receive all of it, as PyTorch has it.
+Variable share(const Variable& dy, const Tensor& lost, const Tensor& equal) {
   const Variable none = Tensor::zeros_like(dy.value());
-  return where(equal, dy * 0.5, where(taken, dy, none));
+  return where(equal, dy * 0.5, where(lost, none, dy));
 }
 
 Variable extremum(const char* name, const Variable& a, const Variable& b, Tensor result, bool largest) {
@@ -79,8 +96,8 @@ Variable extremum(const char* name, const Variable& a, const Variable& b, Tensor
                                                               const Wanted& wanted) -> Gradients {
                   const Tensor x = s.tensor(0), y = s.tensor(1);
                   const Tensor equal = ops::equal(x, y);
-                  const Tensor first = largest ? ops::greater(x, y) : ops::less(x, y);
-                  const Tensor second = largest ? ops::greater(y, x) : ops::less(y, x);
+                  const Tensor first = largest ? ops::less(x, y) : ops::greater(x, y);
+                  const Tensor second = largest ? ops::less(y, x) : ops::greater(y, x);
                   return {wanted[0] ? oa.gradient(share(dy[0], first, equal)) : Variable(),
                           wanted[1] ? ob.gradient(share(dy[0], second, equal)) : Variable()};
                 });

@@ -13,9 +13,11 @@ Variable sub(const Variable& a, const Variable& b);
 Variable mul(const Variable& a, const Variable& b);
 /// Saves b and, for b's gradient, the result.
 Variable div(const Variable& a, const Variable& b);
-/// a^b. The gradient of b takes log(a): NaN for negative a, 0 where a is 0.
+/// a^b. The gradient of a is 0 where b is 0. The gradient of b takes log(a): NaN for negative a; 0 where a is
+/// 0, unless b is negative.
 Variable pow(const Variable& a, const Variable& b);
-/// The gradient goes to the operand that was taken; equal operands share it half and half.
+/// The gradient goes to the operand that was taken; equal operands share it half and half, and beside a NaN
+/// both receive it.
 Variable maximum(const Variable& a, const Variable& b);
 Variable minimum(const Variable& a, const Variable& b);
 Variable neg(const Variable& x);

@@ -1,6 +1,7 @@
 #include "autograd/functions/reduction.h"
 
 #include <cmath>
+#include <limits>
 
 #include "autograd/functions/arithmetic.h"
 #include "autograd/functions/broadcasting.h"
@@ -13,6 +14,8 @@
 #include "tensor/ops/cast.h"
 #include "tensor/ops/creation.h"
 #include "tensor/ops/reduction.h"
+#include "tensor/ops/ternary.h"
+#include "tensor/ops/unary.h"
 
 namespace tessera {
 namespace {
@@ -47,9 +50,17 @@ Variable from_both(const char* name, V x, Tensor result, const Shape& axes, Slop
                 });
 }
 
-/// The share of each element in its result: 1 / (elements that are equal to it) where it is equal, else 0.
+/// Where an element is its result: equal to it, or a NaN that made it one.
+Tensor chosen_of(const Tensor& elements, const Tensor& result) {
+  const Tensor equal = ops::equal(elements, result);
+  const Tensor nan = ops::isnan(result);
+  if (nan.is_meta() || !ops::any(nan).item_i64()) return equal;
+  return ops::where(nan, ops::isnan(elements), equal);
+}
+
+/// The share of each element in its result: 1 / (elements that are the result) for those that are, else 0.
 Variable shares_of(const Tensor& elements, const Tensor& result, const Shape& axes) {
-  const Tensor hit = ops::cast(ops::equal(elements, result), elements.dtype());
+  const Tensor hit = ops::cast(chosen_of(elements, result), elements.dtype());
   return ops::div(hit, ops::sum(hit, axes, true));
 }
 
@@ -60,6 +71,22 @@ Variable extremum(const char* name, V x, Tensor result, const Shape& axes) {
 
 bool has_zero(const Tensor& x) {
   return !x.is_meta() && !ops::all(x).item_i64();
+}
+
+Variable one_like(V y) {
+  return ops::ones({}, y.dtype(), y.device());
+}
+Variable zero_like(V y) {
+  return ops::zeros({}, y.dtype(), y.device());
+}
+
+/// The slope of a sum of squared deviations over nothing: infinite, but none at the mean and of equal values,
+/// whose `result` is NaN, as PyTorch has it.
+Tensor unbounded_slope(const Tensor& deviation, const Tensor& result) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const Tensor all = ops::full(deviation.shape(), infinity, deviation.dtype(), deviation.device());
+  const Tensor none = ops::logical_or(ops::equal(deviation, Scalar(0)), ops::isnan(result));
+  return ops::masked_fill(all, none, std::numeric_limits<double>::quiet_NaN());
 }
 
 /// At each position the product of the other factors of its result, where dividing by a factor of 0 would not
@@ -114,8 +141,13 @@ Variable var(V x, const Shape& axes, bool keepdim, int64_t correction) {
   return record("var", ops::var(x.value(), axes, keepdim, correction), {x}, saved(x),
                 [axes, correction, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy,
                                                               const Wanted&) -> Gradients {
+                  const Variable deviation = s[0] - mean(s[0], axes, true);
+                  if (a.count <= correction) {
+                    const Tensor result = ops::var(s.tensor(0), axes, true, correction);
+                    return {a.beside(dy[0]) * Variable(unbounded_slope(deviation.value(), result))};
+                  }
                   const double factor = 2.0 / static_cast<double>(a.count - correction);
-                  return {a.beside(dy[0]) * factor * (s[0] - mean(s[0], axes, true))};
+                  return {a.beside(dy[0]) * factor * deviation};
                 });
 }
 
@@ -123,7 +155,14 @@ Variable std(V x, const Shape& axes, bool keepdim, int64_t correction) {
   const int64_t count = Axes(x.shape(), axes).count;
   return from_both("std", x, ops::std(x.value(), axes, keepdim, correction), axes,
                    [axes, n = static_cast<double>(count - correction)](V a, V y, V dy) {
-                     return dy / (y * n) * (a - mean(a, axes, true));
+                     const Variable deviation = a - mean(a, axes, true);
+                     if (n <= 0)
+                       return dy / y * 0.5 * Variable(unbounded_slope(deviation.value(), y.value()));
+                     // Of equal values: 0, the one slope that neither direction gainsays.
+                     const Tensor still = ops::equal(y.value(), Scalar(0));
+                     const Variable slope =
+                         where(still, zero_like(dy), dy) / (where(still, one_like(y), y) * n);
+                     return slope * deviation;
                    });
 }
 
@@ -132,15 +171,21 @@ Variable norm(V x, double p, const Shape& axes, bool keepdim) {
                       "norm: the gradient needs a power above 0 or an infinite one, got ", p);
   return from_both("norm", x, ops::norm(x.value(), p, axes, keepdim), axes, [p, axes](V a, V y, V dy) {
     if (std::isinf(p)) return dy * sign(a) * shares_of(abs(a).value(), y.value(), axes);
-    const Tensor zero = ops::equal(y.value(), Scalar(0));
-    const Variable safe = where(zero, Variable(ops::ones({}, y.dtype(), y.device())), y);
+    const Variable safe = where(ops::equal(y.value(), Scalar(0)), one_like(y), y);
     return dy * sign(a) * pow(abs(a) / safe, p - 1);
   });
 }
 
 Variable logsumexp(V x, const Shape& axes, bool keepdim) {
-  return from_both("logsumexp", x, ops::logsumexp(x.value(), axes, keepdim), axes,
-                   [](V a, V y, V dy) { return dy * exp(a - y); });
+  // The softmax, from the largest: beside large numbers the result has lost the logarithm's digits.
+  return record("logsumexp", ops::logsumexp(x.value(), axes, keepdim), {x}, saved(x),
+                [axes, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+                  if (s[0].numel() == 0) return {Variable(Tensor::zeros_like(s[0].value()))};
+                  const Tensor largest = ops::max(s.tensor(0), axes, true);
+                  const Tensor shift = ops::masked_fill(largest, ops::isinf(largest), 0.0);
+                  const Variable weights = exp(s[0] - Variable(shift));
+                  return {a.beside(dy[0]) / sum(weights, axes, true) * weights};
+                });
 }
 
 }  // namespace tessera

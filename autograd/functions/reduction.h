@@ -11,17 +11,19 @@ Variable mean(const Variable& x, const Shape& axes = {}, bool keepdim = false);
 /// Saves x and the result. Where a factor is 0 the gradient takes n times the memory of x, n factors to a
 /// result.
 Variable prod(const Variable& x, const Shape& axes = {}, bool keepdim = false);
-/// Equal extremes share the gradient. Saves x and the result.
+/// Equal extremes share the gradient, and so do the NaNs where they are the result. Saves x and the result.
 Variable max(const Variable& x, const Shape& axes = {}, bool keepdim = false);
 Variable min(const Variable& x, const Shape& axes = {}, bool keepdim = false);
-/// Squared deviations from the mean over (n - correction). Saves x.
+/// Squared deviations from the mean over max(n - correction, 0). By that 0 the result is infinity and so are
+/// the gradients; of equal values both are NaN. Saves x.
 Variable var(const Variable& x, const Shape& axes = {}, bool keepdim = false, int64_t correction = 1);
-/// The square root of `var`. Saves x and the result.
+/// The square root of `var`; where it is 0, so is the gradient. By a divisor of 0 gradients are NaN. Saves x
+/// and the result.
 Variable std(const Variable& x, const Shape& axes = {}, bool keepdim = false, int64_t correction = 1);
 /// (sum |x|^p)^(1/p), p above 0 or infinite. Saves x and the result; the gradient at 0 is 0, and equal
 /// extremes share that of an infinite p.
 Variable norm(const Variable& x, double p = 2, const Shape& axes = {}, bool keepdim = false);
-/// log(sum(exp(x))) without overflow. Saves x and the result.
+/// log(sum(exp(x))) without overflow. Saves x.
 Variable logsumexp(const Variable& x, const Shape& axes = {}, bool keepdim = false);
 
 }  // namespace tessera

@@ -64,7 +64,8 @@ class Reducer {
   Reducer(const Tensor& x, const ReductionPlan& plan)
       : x_(static_cast<const T*>(x.raw_data())), plan_(plan), rows_(row_reductions<A>()) {}
 
-  /// `parameters`: one per result at the result's offset, or null for `parameter` everywhere.
+  /// `parameters`: one per result at the result's offset, or null for `parameter` everywhere. Deviations are
+  /// taken from the first number of each result.
   void operator()(RowReduction kind, A parameter, const A* parameters, Emit emit) const {
     const int64_t grain = std::max<int64_t>(1, grain_elements / std::max<int64_t>(1, group_elements()));
     if (plan_.groups() >= 2 * num_threads() || plan_.runs() <= 1) {
@@ -74,6 +75,11 @@ class Reducer {
     } else {
       runs_in_parallel(kind, parameter, parameters, emit);
     }
+  }
+
+  /// The first of the numbers behind result c of a group.
+  A first(const ReductionPlan::Group& group, int64_t c) const {
+    return widen<A>(x_[group.x + c * group.x_step]);
   }
 
  private:
@@ -86,7 +92,7 @@ class Reducer {
     Partial total[column_group], part[column_group];
     for (Partial& t : total) t = identity_of<Partial>(kind);
     A column_parameters[column_group];
-    gather_parameters(group, parameter, parameters, column_parameters);
+    gather_parameters(kind, group, parameter, parameters, column_parameters);
     for (int64_t r = 0; r < plan_.runs(); ++r) {
       Partial* out = r == 0 ? total : part;
       one_run(kind, group, plan_.run(r), column_parameters, out);
@@ -108,7 +114,7 @@ class Reducer {
                    for (int64_t i = begin; i < end; ++i) {
                      const ReductionPlan::Group group = plan_.group(i / runs);
                      A column_parameters[column_group];
-                     gather_parameters(group, parameter, parameters, column_parameters);
+                     gather_parameters(kind, group, parameter, parameters, column_parameters);
                      one_run(kind, group, plan_.run(i % runs), column_parameters, &parts[i * width]);
                    }
                  });
@@ -121,9 +127,13 @@ class Reducer {
     }
   }
 
-  void gather_parameters(const ReductionPlan::Group& group, A parameter, const A* parameters, A* out) const {
+  void gather_parameters(RowReduction kind, const ReductionPlan::Group& group, A parameter,
+                         const A* parameters, A* out) const {
+    const bool from_first = kind == RowReduction::sum_of_deviations && plan_.count() > 0;
     for (int64_t c = 0; c < group.columns; ++c)
-      out[c] = parameters ? parameters[group.out + c * group.out_step] : parameter;
+      out[c] = from_first   ? first(group, c)
+               : parameters ? parameters[group.out + c * group.out_step]
+                            : parameter;
   }
 
   void one_run(RowReduction kind, const ReductionPlan::Group& group, const ReductionPlan::Run& run,
@@ -205,7 +215,22 @@ void reduce_truth(Reduction kind, const Tensor& x, const Tensor& out) {
             [enough](auto count, int64_t) { return static_cast<int64_t>(count) >= enough; });
 }
 
-/// var, std: the means first, rounded to the accumulator's type.
+/// The means of x at the offsets of the results, rounded to the accumulator's type: from each result's first
+/// number, so that the mean of equal numbers is that number.
+template <class T, class A>
+std::vector<A> means_of(const Reducer<T, A>& reducer, const ReductionPlan& plan, const Tensor& out) {
+  std::vector<A> means(static_cast<size_t>(out.numel()));
+  const double count = static_cast<double>(plan.count());
+  reducer(RowReduction::sum_of_deviations, A(0), nullptr,
+          [&](const ReductionPlan::Group& group, const double* sums) {
+            for (int64_t c = 0; plan.count() > 0 && c < group.columns; ++c)
+              means[static_cast<size_t>(group.out + c * group.out_step)] =
+                  static_cast<A>(static_cast<double>(reducer.first(group, c)) + sums[c] / count);
+          });
+  return means;
+}
+
+/// var, std: the means first.
 template <class T>
 void reduce_variance(Reduction kind, double correction, const Tensor& x, const Tensor& out) {
   using A = accumulator_of<T>;
@@ -213,9 +238,7 @@ void reduce_variance(Reduction kind, double correction, const Tensor& x, const T
   const Reducer<T, A> reducer(x, plan);
   const double count = static_cast<double>(plan.count());
   const double divisor = std::max(0.0, count - correction);
-  std::vector<A> means(static_cast<size_t>(out.numel()));
-  reduce_to(RowReduction::sum, A(0), nullptr, reducer, means.data(),
-            [count](double sum, int64_t) { return sum / count; });
+  const std::vector<A> means = means_of<T, A>(reducer, plan, out);
   reduce_to(RowReduction::sum_of_squared_deviations, A(0), means.data(), reducer, typed<T>(out),
             [divisor, kind](double squares, int64_t) {
               return kind == Reduction::var ? squares / divisor : std::sqrt(squares / divisor);

@@ -16,6 +16,7 @@ enum class RowReduction : uint8_t {
   count_of_nonzeros,
   sum_of_magnitudes,
   sum_of_squares,
+  sum_of_deviations,          ///< from the parameter
   sum_of_squared_deviations,  ///< from the parameter
   sum_of_powers,              ///< |x| to the power of the parameter
   sum_of_exponentials,        ///< exp(x - parameter)

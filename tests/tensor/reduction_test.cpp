@@ -267,3 +267,16 @@ TEST_CASE("reduction: shapes, keepdim, meta, and what is refused") {
   CHECK_THROWS_AS(ops::mean(Tensor::from<int64_t>({1})), DTypeError);
   CHECK_THROWS_AS(ops::norm(x, nan_value), ValueError);
 }
+
+TEST_CASE("var, std: of equal numbers 0, however many there are and along whichever axis") {
+  for (DType dtype : {f64, f32, bf16, f16})
+    for (double value : {0.1, 1.7, 3.3, -1e4})
+      for (int64_t n : {2, 3, 7, 100, 1000, 5001}) {
+        const Tensor rows = filled({2, n}, dtype, [=](int64_t) { return value; });
+        for (const Tensor& x : {rows, rows.transpose(0, 1), rows.transpose(0, 1).contiguous()}) {
+          const int64_t axis = x.size(0) == n ? 0 : 1;
+          for (double result : elements(ops::std(x, {axis}))) CHECK(result == 0);
+          CHECK(ops::var(x).item() == 0);
+        }
+      }
+}

@@ -33,6 +33,13 @@ struct Square {
   }
 };
 
+struct Deviation {
+  template <class A>
+  [[gnu::always_inline]] A operator()(A x, A center) const {
+    return x - center;
+  }
+};
+
 struct SquaredDeviation {
   template <class A>
   [[gnu::always_inline]] A operator()(A x, A center) const {
@@ -131,6 +138,7 @@ void with_parts(RowReduction kind, const Reduce& reduce) {
   if constexpr (std::is_floating_point_v<A>) {
     if (kind == K::sum_of_magnitudes) return reduce(A(0), Add(), Magnitude());
     if (kind == K::sum_of_squares) return reduce(A(0), Add(), Square());
+    if (kind == K::sum_of_deviations) return reduce(A(0), Add(), Deviation());
     if (kind == K::sum_of_squared_deviations) return reduce(A(0), Add(), SquaredDeviation());
     if (kind == K::sum_of_powers) return reduce(A(0), Add(), Power());
     if (kind == K::sum_of_exponentials) return reduce(A(0), Add(), Exponential());
