@@ -51,6 +51,7 @@ void backward(std::span<const Variable> roots, std::span<const Variable> gradien
 
 std::vector<Variable> grad(std::span<const Variable> roots, std::span<const Variable> inputs,
                            std::span<const Variable> gradients, GradOptions options) {
+  require<ValueError>(!inputs.empty(), "grad: expected at least one input");
   Engine engine({.retain_graph = options.retain_graph, .create_graph = options.create_graph});
   seed_roots(engine, roots, gradients, "grad");
   std::vector<Variable> results(inputs.size());

@@ -1,5 +1,6 @@
 // The backward engine. One sentence: order the nodes that lead to a wanted leaf by dependency count; pop one;
-// sum what arrived; run its rule; pass on; free what it saved. No device code, no sharding, no threads.
+// sum what arrived; run its rule; pass on; free what it saved. No device code, no sharding, no threads of its
+// own.
 
 #include "autograd/engine.h"
 
@@ -9,10 +10,12 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/backward_reports.h"
+#include "autograd/functions/arithmetic.h"
 #include "autograd/grad_mode.h"
 #include "autograd/leaf_accumulation.h"
 #include "autograd/record.h"
 #include "autograd/rule_checks.h"
+#include "tensor/ops/binary.h"
 
 namespace tessera {
 namespace {
@@ -44,23 +47,30 @@ Engine::Engine(BackwardOptions options) : options_(options), id_(next_run.fetch_
 
 Engine::~Engine() {
   for (State& state : states_) {
-    state.node->run_id = state.outer_run;
-    state.node->place = state.outer_place;
+    if (options_.retain_graph) state.node->drop_unpacked();  // also of nodes that did not run
+    if (state.noted) state.node->run_id.store(0, std::memory_order_release);
   }
 }
 
-/// The node's place in `states_`, made on first sight. The node itself notes it: no hash table.
+/// The node's place in `states_`, made on first sight. The node itself notes it, so that no hash table is
+/// needed, unless another backward has its note there: one around this, or one of another thread.
 uint32_t Engine::place_of(const intrusive_ptr<Node>& node) {
-  if (node->run_id == id_) return node->place;
+  uint64_t noted_by = node->run_id.load(std::memory_order_relaxed);
+  if (noted_by == id_) return node->place;
+  if (!places_.empty())
+    if (const auto found = places_.find(node.get()); found != places_.end()) return found->second;
+  const auto place = static_cast<uint32_t>(states_.size());
   State state;
   state.node = node;
-  state.outer_run = node->run_id;
-  state.outer_place = node->place;
   state.incoming.resize(std::max<size_t>(node->outputs.size(), 1));
-  node->run_id = id_;
-  node->place = static_cast<uint32_t>(states_.size());
+  state.noted =
+      noted_by == 0 && node->run_id.compare_exchange_strong(noted_by, id_, std::memory_order_acquire);
+  if (state.noted)
+    node->place = place;
+  else
+    places_.emplace(node.get(), place);
   states_.push_back(std::move(state));
-  return node->place;
+  return place;
 }
 
 void Engine::accumulate_into(std::span<const Variable> leaves) {
@@ -93,7 +103,7 @@ void Engine::seed(PendingNode pending) {
 /// whether it leads to something wanted, and how many wanted edges will deliver to it.
 void Engine::discover(uint32_t root) {
   std::vector<std::pair<uint32_t, size_t>> stack{{root, 0}};  // a node and its next input to visit
-  states_[root].node->visited_by = id_;
+  states_[root].visited = true;
   while (!stack.empty()) {
     auto& [place, input] = stack.back();
     const intrusive_ptr<Node> node = states_[place].node;
@@ -106,8 +116,7 @@ void Engine::discover(uint32_t root) {
     if (!follows(states_[place], i)) continue;
     const intrusive_ptr<Node>& child = node->edges[i].node;
     const uint32_t child_place = place_of(child);
-    if (child->visited_by == id_) continue;
-    child->visited_by = id_;
+    if (std::exchange(states_[child_place].visited, true)) continue;
     stack.emplace_back(child_place, 0);
   }
 }
@@ -118,7 +127,7 @@ void Engine::finish_discovery(uint32_t place) {
   state.needed = state.wanted_leaf || state.captures;
   for (size_t i = 0; i < state.node->edges.size(); ++i) {
     if (!follows(state, i)) continue;
-    State& child = states_[state.node->edges[i].node->place];
+    State& child = states_[known_place(*state.node->edges[i].node)];
     if (!child.needed) continue;
     state.needed = true;
     ++child.dependencies;
@@ -128,7 +137,7 @@ void Engine::finish_discovery(uint32_t place) {
 void Engine::run(std::vector<Variable>* results) {
   results_ = results;
   for (uint32_t place : seeds_)
-    if (states_[place].node->visited_by != id_) discover(place);
+    if (!states_[place].visited) discover(place);
   for (uint32_t place : seeds_) reaches_ |= states_[place].needed;
   if (!reaches_) return;
 
@@ -172,55 +181,96 @@ void Engine::process(uint32_t place) {
 /// Hooks see, and may replace, the summed gradient of each output; then it is kept for whoever asked.
 void Engine::apply_hooks(State& state) {
   Node& node = *state.node;
-  if (node.hooks)
-    for (const Node::Hook& hook : std::vector<Node::Hook>(*node.hooks)) {
-      Variable& gradient = state.incoming[hook.slot];
-      if (!gradient.defined()) continue;
-      const Variable replaced = hook.call(gradient);
-      if (replaced.defined()) gradient = replaced;
-    }
+  if (node.has_hooks()) call_hooks(state);
   if (node.retained_variables)
     for (const Node::Retained& retained : *node.retained_variables)
-      retained.variable->gradient = state.incoming[retained.slot].impl();
+      retain(retained, state.incoming[retained.slot]);
   if (state.captures)
     for (const Capture& capture : *state.captures) (*results_)[capture.index] = state.incoming[capture.slot];
+}
+
+void Engine::call_hooks(State& state) {
+  for (const std::shared_ptr<Node::Hook>& hook : Node::Hooks(*state.node->hooks)) {
+    Variable& gradient = state.incoming[hook->slot];
+    if (!gradient.defined()) continue;
+    Variable replaced = hook->call(gradient);
+    if (!replaced.defined()) continue;
+    check_replaced(*state.node, *hook, gradient, replaced);
+    gradient = std::move(replaced);
+  }
+}
+
+/// Adds what arrived to the gradient that a computed Variable retains, which others may hold.
+void Engine::retain(const Node::Retained& retained, const Variable& gradient) {
+  if (!gradient.defined()) return;
+  intrusive_ptr<VariableImpl>& kept = retained.variable->gradient;
+  if (!kept)
+    kept = gradient.impl();
+  else if (options_.create_graph)
+    kept = add(Variable(kept), gradient).impl();
+  else
+    kept = Variable(ops::add(kept->value, gradient.value())).impl();
+}
+
+/// Offers the rule the memory of a leaf's gradient, unless another thread adds to it just now.
+void Engine::offer_leaf(LeafNode& leaf, bool is_only_edge, Wanted::Entry& entry, HeldLeaves& held) {
+  std::unique_lock lock(leaf.accumulation, std::try_to_lock);
+  if (!lock) return;
+  entry.buffer = accumulation_buffer(*leaf.leaf);
+  if (is_only_edge) entry.home = gradient_home(*leaf.leaf);
+  if (entry.buffer || entry.home) held.push_back(std::move(lock));
+}
+
+/// Which inputs the rule is to give gradients for, and where it may write them.
+Engine::Reach Engine::reach_of(const State& state, InlineVector<Wanted::Entry, 3>& entries,
+                               HeldLeaves& held) {
+  const Node& node = *state.node;
+  Reach reach;
+  for (size_t i = 0; i < node.edges.size(); ++i) {
+    if (!follows(state, i)) continue;
+    const State& target = states_[known_place(*node.edges[i].node)];
+    entries[i].wanted = target.needed;
+    (target.needed ? reach.any : reach.leaves_some) = true;
+    LeafNode* const leaf = target.node->as_leaf();
+    if (!target.needed || !leaf || !leaf->leaf) continue;
+    entries[i].leaf_dtype = leaf->leaf->grad_dtype;
+    if (direct(target)) offer_leaf(*leaf, is_only_edge_there(node, i), entries[i], held);
+  }
+  return reach;
 }
 
 void Engine::run_rule(State& state) {
   Node& node = *state.node;
   const size_t inputs = node.edges.size();
   InlineVector<Wanted::Entry, 3> entries(inputs);
-  bool any_wanted = false, leaves_some = false;
-  for (size_t i = 0; i < inputs; ++i) {
-    if (!follows(state, i)) continue;
-    const State& target = states_[node.edges[i].node->place];
-    const bool reached = target.needed;
-    leaves_some |= !reached;
-    any_wanted |= entries[i].wanted = reached;
-    LeafNode* const leaf = target.node->as_leaf();
-    if (!reached || !leaf || !leaf->leaf) continue;
-    entries[i].leaf_dtype = leaf->leaf->grad_dtype;
-    if (!direct(target)) continue;
-    entries[i].buffer = accumulation_buffer(*leaf->leaf);
-    if (is_only_edge_there(node, i)) entries[i].home = gradient_home(*leaf->leaf);
-  }
-  if (!any_wanted) return;
+  HeldLeaves held;
+  const Reach reach = reach_of(state, entries, held);
+  if (!reach.any) return;
 
+  const bool rule_runs_again = pending_ && reach.leaves_some;
   const bool anything_arrived = std::any_of(state.incoming.begin(), state.incoming.end(),
                                             [](const Variable& gradient) { return gradient.defined(); });
   Gradients gradients(inputs);
   if (anything_arrived) {
     require_not_released(node);
-    node.retained = options_.retain_graph || (pending_ && leaves_some);
-    gradients = run_named(node, Incoming(state.incoming), Wanted(entries));
+    gradients =
+        run_named(node, Incoming(state.incoming), Wanted(entries, options_.retain_graph || rule_runs_again));
     check_gradients(node, gradients);
+    for (size_t i = 0; i < inputs; ++i) {
+      if (!entries[i].home || !gradients[i].defined()) continue;
+      add_to(*node.edges[i].node->as_leaf(), std::move(gradients[i]));
+      entries[i].accumulated = true;
+    }
   }
-  if (pending_ && leaves_some) {
+  held.clear();
+  if (rule_runs_again) {
     PendingNode rest{state.node, state.incoming, std::vector<bool>(inputs)};
     for (size_t i = 0; i < inputs; ++i) rest.done[i] = !follows(state, i) || entries[i].wanted;
     pending_->push_back(std::move(rest));
   } else if (!options_.retain_graph) {
     node.release_saved();
+  } else {
+    node.drop_unpacked();
   }
   for (size_t i = 0; i < inputs; ++i)
     if (entries[i].wanted) deliver(node.edges[i], std::move(gradients[i]), entries[i].accumulated);
@@ -228,11 +278,11 @@ void Engine::run_rule(State& state) {
 
 /// Passes a gradient (or the news that there is none) along an edge; the last one makes its target ready.
 void Engine::deliver(const Edge& edge, Variable gradient, bool accumulated) {
-  const uint32_t place = edge.node->place;
+  const uint32_t place = known_place(*edge.node);
   State& target = states_[place];
   if (!accumulated && gradient.defined()) {
     if (direct(target))
-      add_to_leaf(*target.node->as_leaf()->leaf, std::move(gradient), options_.create_graph);
+      add_to(*target.node->as_leaf(), std::move(gradient));
     else
       sum_into(target.incoming[edge.slot], std::move(gradient));
   }
@@ -243,17 +293,22 @@ void Engine::deliver(const Edge& edge, Variable gradient, bool accumulated) {
     released_.push_back(place);
 }
 
+void Engine::add_to(LeafNode& leaf, Variable gradient) {
+  const std::lock_guard alone(leaf.accumulation);
+  add_to_leaf(*leaf.leaf, std::move(gradient), options_.create_graph);
+}
+
 /// Whether gradients may be added to the leaf as they arrive, without summing them first.
 bool Engine::direct(const State& state) const {
   LeafNode* leaf = state.node->as_leaf();
-  return leaf && leaf->leaf && state.wanted_leaf && !state.captures && !leaf->hooks;
+  return leaf && leaf->leaf && state.wanted_leaf && !state.captures && !leaf->has_hooks();
 }
 
 void Engine::finish_leaf(State& state) {
   LeafNode& node = *state.node->as_leaf();
   if (!state.wanted_leaf || !node.leaf) return;
   const intrusive_ptr<VariableImpl> leaf(node.leaf);
-  if (state.incoming[0].defined()) add_to_leaf(*leaf, std::move(state.incoming[0]), options_.create_graph);
+  if (state.incoming[0].defined()) add_to(node, std::move(state.incoming[0]));
   for (const auto& hook : std::vector<LeafNode::Accumulated>(node.accumulated_hooks))
     hook.call(Variable(leaf));
 }

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "autograd/node.h"
@@ -17,7 +19,8 @@ struct PendingNode {
 };
 
 /// One backward: order the nodes that lead to a wanted leaf by dependency count; pop one; sum what arrived;
-/// run its rule; pass on; free what it saved. Single-threaded; every thread may run its own. See engine.cpp.
+/// run its rule; pass on; free what it saved. Single-threaded; every thread may run its own at the same time,
+/// also towards leaves that they share. See engine.cpp.
 class Engine {
  public:
   explicit Engine(BackwardOptions options);
@@ -44,6 +47,8 @@ class Engine {
   bool reaches_anything() const { return reaches_; }
 
  private:
+  /// Leaves whose gradients the rule that runs may write in place: no other thread adds to them meanwhile.
+  using HeldLeaves = InlineVector<std::unique_lock<std::recursive_mutex>, 2>;
   struct Capture {
     int slot;
     size_t index;
@@ -56,11 +61,14 @@ class Engine {
     int dependencies = 0;                     // wanted edges that have not delivered here yet
     bool needed = false;                      // is, or leads to, something wanted
     bool wanted_leaf = false;
-    uint64_t outer_run = 0;  // the notes of the backward around this one, put back at the end
-    uint32_t outer_place = 0;
+    bool visited = false;
+    bool noted = false;  // the node itself holds its place
   };
 
   uint32_t place_of(const intrusive_ptr<Node>& node);
+  uint32_t known_place(const Node& node) const {
+    return node.run_id.load(std::memory_order_relaxed) == id_ ? node.place : places_.at(&node);
+  }
   void discover(uint32_t root);
   void finish_discovery(uint32_t place);
   bool follows(const State& state, size_t input) const {
@@ -68,7 +76,16 @@ class Engine {
   }
   void process(uint32_t place);
   void apply_hooks(State& state);
+  void call_hooks(State& state);
+  void retain(const Node::Retained& retained, const Variable& gradient);
   void run_rule(State& state);
+  struct Reach {
+    bool any = false;          // some input leads to something wanted
+    bool leaves_some = false;  // some input does not
+  };
+  Reach reach_of(const State& state, InlineVector<Wanted::Entry, 3>& entries, HeldLeaves& held);
+  void offer_leaf(LeafNode& leaf, bool is_only_edge, Wanted::Entry& entry, HeldLeaves& held);
+  void add_to(LeafNode& leaf, Variable gradient);
   void deliver(const Edge& edge, Variable gradient, bool accumulated);
   void sum_into(Variable& held, Variable gradient);
   void finish_leaf(State& state);
@@ -80,6 +97,7 @@ class Engine {
   bool all_leaves_ = false;
   bool reaches_ = false;
   std::vector<State> states_;
+  std::unordered_map<const Node*, uint32_t> places_;  // of nodes that hold another backward's note
   std::vector<uint32_t> seeds_;
   std::vector<uint32_t> ready_;     // a heap by sequence: later operations first
   std::vector<uint32_t> released_;  // became ready while the last node ran

@@ -58,7 +58,7 @@ std::vector<Variable> analytic_gradients(const CheckedFunction& function, std::s
     ++salt;
   }
   std::vector<Variable> gradients(wanted.size());
-  if (!roots.empty())
+  if (!roots.empty() && !wanted.empty())
     gradients = grad(roots, wanted, weights, {.create_graph = create_graph, .allow_unused = true});
   for (size_t i = 0; i < wanted.size(); ++i)
     if (!gradients[i].defined()) gradients[i] = Tensor::zeros(wanted[i].shape(), f64);

@@ -47,7 +47,8 @@ class Wanted {
     const Tensor* home = nullptr;
     std::optional<DType> leaf_dtype;
   };
-  explicit Wanted(InlineVector<Entry, 3>& entries) : entries_(&entries) {}
+  explicit Wanted(InlineVector<Entry, 3>& entries, bool retained = false)
+      : entries_(&entries), retained_(retained) {}
 
   bool operator[](size_t input) const { return (*entries_)[input].wanted; }
   /// The gradient buffer of the leaf at `input` when its gradient may be added there (C += A B, beta = 1);
@@ -60,9 +61,12 @@ class Wanted {
   /// that sums many numbers into one (a weight's gradient) gives them in this dtype, unrounded on the way.
   DType dtype(size_t input, DType own) const { return (*entries_)[input].leaf_dtype.value_or(own); }
   void mark_accumulated(size_t input) const { (*entries_)[input].accumulated = true; }
+  /// Whether the rule may be asked again with what is saved and what arrived.
+  bool retained() const { return retained_; }
 
  private:
   InlineVector<Entry, 3>* entries_;
+  bool retained_;
 };
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 
 #include "autograd/functions/arithmetic.h"
 #include "autograd/functions/cast.h"
+#include "autograd/saved.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/cast.h"
 #include "tensor/storage_owner.h"
@@ -13,12 +14,11 @@ bool is_same_place(const Tensor& a, const Tensor& b) {
   return a.shares_storage(b) && a.offset() == b.offset() && a.dtype() == b.dtype();
 }
 
-/// Whether the handle is the only way to these numbers.
-bool is_sole_owner(const Variable& x) {
-  return x.impl()->use_count() == 1 && x.value().storage()->use_count() == 1 && x.value().is_contiguous();
-}
-
 }  // namespace
+
+bool is_sole_owner(const Variable& x) {
+  return x.impl()->use_count() == 1 && is_only_handle(x.value());
+}
 
 const Tensor* accumulation_buffer(const VariableImpl& leaf) {
   if (!leaf.gradient || leaf.gradient->requires_grad) return nullptr;

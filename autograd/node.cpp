@@ -40,15 +40,56 @@ void Node::destroy() {
 }
 
 void Node::release_saved() {
-  for (SavedValue& value : saved) value.release();
-  saved_released = !saved.empty();  // what saved nothing can run again
+  for (SavedValue& value : saved) {
+    saved_released |= value.holds_something();
+    value.release();
+  }
+}
+
+void Node::drop_unpacked() {
+  for (SavedValue& value : saved) value.drop_unpacked();
 }
 
 Edge gradient_edge(const Variable& x) {
   if (!x.requires_grad()) return {};
-  VariableImpl& impl = *x.impl();
-  if (impl.is_leaf && !impl.history.node) impl.history = Edge(intrusive_ptr<Node>(new LeafNode(&impl)), 0);
-  return impl.history;
+  return x.impl()->history;
+}
+
+namespace {
+
+/// Hooks of output `slot` of `from` move to the one that `to` leads to.
+void move_hooks(Node& from, int slot, const Edge& to) {
+  if (!from.has_hooks()) return;
+  if (!to.node->hooks) to.node->hooks = std::make_shared<Node::Hooks>();
+  std::erase_if(*from.hooks, [slot, &to](const std::shared_ptr<Node::Hook>& hook) {
+    if (hook->slot != slot) return false;
+    hook->slot = to.slot;
+    hook->list = to.node->hooks;
+    to.node->hooks->push_back(hook);
+    return true;
+  });
+}
+
+/// The gradient that `x` retains is kept where `to` leads.
+void move_retained(VariableImpl& x, Node& from, const Edge& to) {
+  std::erase_if(*from.retained_variables, [&x](const Node::Retained& r) { return r.variable == &x; });
+  if (!to.node->retained_variables)
+    to.node->retained_variables = std::make_unique<std::vector<Node::Retained>>();
+  to.node->retained_variables->push_back({to.slot, &x});
+}
+
+}  // namespace
+
+void set_history(VariableImpl& x, Edge edge) {
+  const Edge before = std::exchange(x.history, std::move(edge));
+  if (before.node) {
+    move_hooks(*before.node, before.slot, x.history);
+    if (x.retains_grad) move_retained(x, *before.node, x.history);
+    if (LeafNode* leaf = before.node->as_leaf()) leaf->leaf = nullptr;
+  }
+  x.requires_grad = true;
+  x.is_leaf = false;
+  x.history_version = x.value.version();
 }
 
 }  // namespace tessera

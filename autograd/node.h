@@ -1,7 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <vector>
 
 #include "autograd/gradients.h"
@@ -31,32 +34,39 @@ class Node : public RefCounted<Node> {
   const char* name() const { return name_; }
   /// Grows with every node of the process: inputs always have smaller ones.
   uint64_t sequence() const { return sequence_; }
+  /// Gives up what is saved; where that was anything, the rule cannot run again.
   void release_saved();
+  /// What is saved stays, except what was computed from packed values and can be again.
+  void drop_unpacked();
   void destroy();
 
   InlineVector<Edge, 3> edges;  // one per input, to the node that computed it
   InlineVector<OutputInfo, 1> outputs;
   std::vector<SavedValue> saved;
   bool saved_released = false;
-  bool retained = false;                // the running backward keeps what is saved
   const std::string* origin = nullptr;  // where the forward ran; known in anomaly mode and when profiled
 
-  /// Gradient hooks by output, kept apart since few nodes have any.
+  /// Gradient hooks of the outputs, kept apart since few nodes have any. Handles find a hook, and the list
+  /// that it is in, by weak references: either may go before the handle, and hooks move to another node.
+  struct Hook;
+  using Hooks = std::vector<std::shared_ptr<Hook>>;
   struct Hook {
-    int64_t id;
     int slot;
     GradientHook call;
+    std::string variable;  // the name it was registered on
+    std::weak_ptr<Hooks> list;
   };
-  std::unique_ptr<std::vector<Hook>> hooks;
+  std::shared_ptr<Hooks> hooks;
+  bool has_hooks() const { return hooks && !hooks->empty(); }
   struct Retained {
     int slot;
     VariableImpl* variable;
   };
   std::unique_ptr<std::vector<Retained>> retained_variables;
 
-  // The engine's notes of the run in progress: which run, and this node's place in it.
-  uint64_t run_id = 0;
-  uint64_t visited_by = 0;
+  // A note of one running backward: which one (0: none), and this node's place in it. Another that meets the
+  // node meanwhile, around the first or in another thread, keeps its place elsewhere.
+  std::atomic<uint64_t> run_id{0};
   uint32_t place = 0;
 
  private:
@@ -73,6 +83,9 @@ class LeafNode final : public Node {
   LeafNode* as_leaf() override { return this; }
 
   VariableImpl* leaf;
+  /// Held while something is added to the leaf's gradient: threads may share a leaf. Recursive, for a rule
+  /// that runs a backward of its own.
+  std::recursive_mutex accumulation;
   struct Accumulated {
     int64_t id;
     AccumulatedHook call;
@@ -80,8 +93,10 @@ class LeafNode final : public Node {
   std::vector<Accumulated> accumulated_hooks;
 };
 
-/// The edge that leads to `x`: its node and slot, or its LeafNode (made on first use); null when it needs no
-/// gradient.
+/// The edge that leads to `x`: its node and slot, or its LeafNode; null when it needs no gradient.
 Edge gradient_edge(const Variable& x);
+
+/// Makes `edge` what computed the numbers of `x`: hooks and retained gradients of `x` move there.
+void set_history(VariableImpl& x, Edge edge);
 
 }  // namespace tessera

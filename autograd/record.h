@@ -21,7 +21,7 @@ class RuleNode final : public Node {
  public:
   RuleNode(const char* name, Rule rule) : Node(name), rule_(std::move(rule)) {}
   Gradients run(const Incoming& incoming, const Wanted& wanted) override {
-    Saved values(*this);
+    Saved values(*this, wanted.retained());
     return rule_(values, incoming, wanted);
   }
 
@@ -59,11 +59,16 @@ Variable attach_computed(intrusive_ptr<Node> node, Tensor output, const Inputs& 
 std::vector<Variable> attach_computed(intrusive_ptr<Node> node, std::span<const Tensor> outputs,
                                       const Inputs& inputs, std::span<const SavedItem> saved);
 /// Says that `view` shares its storage with `base`, which it was computed from.
-void mark_as_view(const Variable& view, const Variable& base);
-Variable attach_view(intrusive_ptr<Node> node, Tensor output, const Variable& base);
+void mark_as_view(const Variable& view, const Variable& base, ViewKind kind = ViewKind::window);
 void check_in_place(const char* name, const Variable& x, bool recorded);
-void attach_in_place(intrusive_ptr<Node> node, const Variable& x, const Inputs& inputs,
+/// What must be known before an in-place change: links `node` to its inputs as they are and takes what is
+/// saved of them. Returns the edge to what `x` is a view of.
+Edge before_in_place(Node& node, const Variable& x, const Inputs& inputs, std::span<const SavedItem> saved);
+/// Makes `x`, which was changed, the result of `node`, and what it is a view of the result of writing it.
+void attach_in_place(intrusive_ptr<Node> node, const Variable& x, Edge base,
                      std::span<const SavedItem> saved);
+void link(Node& node, const Inputs& inputs);
+void save_outputs(Node& node, std::span<const SavedItem> items, std::span<const Tensor> outputs);
 void check_forward(const char* name, const Tensor& output);
 bool anomaly_mode();
 
@@ -104,8 +109,8 @@ auto kept_or_computed(const char* name, Compute& compute) {
 ///       return Gradients{gelu_backward(s[0], dy[0])};
 ///     });
 ///
-/// `name` is a string literal. A rule may not capture Variables that it should have declared: captures are
-/// not checked for in-place changes and not offered to hooks.
+/// `name` is a string literal. An output of integers or bools is a constant. A rule may not capture Variables
+/// that it should have declared: captures are not checked for in-place changes and not offered to hooks.
 template <size_t N, class Rule>
 Variable record(const char* name, Tensor output, const Inputs& inputs, const std::array<SavedItem, N>& saved,
                 Rule rule) {
@@ -142,27 +147,38 @@ auto record(const char* name, Compute compute, const Inputs& inputs, const std::
   return detail::attach_computed(std::move(node), std::move(outputs), inputs, saved);
 }
 
-/// A result that shares its storage with `base`; in-place changes of either are then refused while gradients
-/// flow.
+/// A window onto the numbers of `base` (some of its elements, by strides), also of one that needs no
+/// gradient: an in-place change of either is then one of both.
 template <class Rule>
 Variable record_view(const char* name, Tensor output, const Variable& base, Rule rule) {
-  if (!Inputs{base}.recorded()) return Variable(std::move(output));
-  return detail::attach_view(intrusive_ptr<Node>(new RuleNode<Rule>(name, std::move(rule))),
-                             std::move(output), base);
+  const Inputs inputs(std::span<const Variable>(&base, 1));
+  Variable view = inputs.recorded()
+                      ? detail::attach(intrusive_ptr<Node>(new RuleNode<Rule>(name, std::move(rule))),
+                                       std::move(output), inputs, {})
+                      : Variable(std::move(output));
+  detail::mark_as_view(view, base);
+  return view;
 }
 
 /// An operation that writes into `x` (its first input): `change` performs it on plain Tensors, after which
-/// `x` is the result of this operation. Throws AutogradError for a leaf that requires a gradient, a view, or
-/// a Variable with live views, while grad mode is on. `rule` returns a gradient per input; values saved
-/// before the change by other operations are caught by their versions.
+/// `x` is the result of this operation, and so is the part of its base that a view shows. While operations
+/// are recorded it throws AutogradError for a leaf that requires a gradient, a view of one, a view that
+/// was made under NoGrad or is one of several results, and an expanded view. `rule` returns a gradient per
+/// input. Inputs are saved as they were: one that the change reaches is found changed by backward, so what
+/// the rule needs of the old `x` is saved as a clone.
 template <size_t N, class Change, class Rule>
 void record_in_place(const char* name, const Variable& x, const Inputs& inputs,
                      const std::array<SavedItem, N>& saved, Change change, Rule rule) {
   const bool recorded = inputs.recorded();
   detail::check_in_place(name, x, recorded);
+  if (!recorded) {
+    change();
+    return;
+  }
+  intrusive_ptr<Node> node(new RuleNode<Rule>(name, std::move(rule)));
+  Edge base = detail::before_in_place(*node, x, inputs, saved);
   change();
-  if (recorded)
-    detail::attach_in_place(intrusive_ptr<Node>(new RuleNode<Rule>(name, std::move(rule))), x, inputs, saved);
+  detail::attach_in_place(std::move(node), x, std::move(base), saved);
 }
 
 }  // namespace tessera

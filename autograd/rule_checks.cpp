@@ -42,4 +42,16 @@ void check_gradients(const Node& node, Gradients& gradients) {
   }
 }
 
+void check_replaced(const Node& node, const Node::Hook& hook, const Variable& gradient,
+                    const Variable& replaced) {
+  const auto problem = [&] {
+    const std::string variable =
+        !hook.variable.empty() ? "'" + hook.variable + "'" : text("the result of '", node.name(), "'");
+    return text("a gradient hook of ", variable, " was given ", gradient, " and returned ", replaced);
+  };
+  if (replaced.shape() != gradient.shape()) throw ShapeError(problem() + ": the shape is to stay");
+  if (replaced.dtype() != gradient.dtype()) throw DTypeError(problem() + ": the dtype is to stay");
+  if (replaced.device() != gradient.device()) throw DeviceError(problem() + ": the device is to stay");
+}
+
 }  // namespace tessera

@@ -12,4 +12,9 @@ void require_not_released(const Node& node);
 /// the element).
 void check_gradients(const Node& node, Gradients& gradients);
 
+/// Holds what a hook returned in the place of `gradient` against it: shape (ShapeError), dtype (DTypeError),
+/// device (DeviceError). Errors name the Variable that the hook was registered on.
+void check_replaced(const Node& node, const Node::Hook& hook, const Variable& gradient,
+                    const Variable& replaced);
+
 }  // namespace tessera

@@ -52,6 +52,9 @@ SavedValue::SavedValue(const char* op, const SavedItem& item, std::span<const Te
   const PackHook& hook = *current_hook;
   SavedValueHooks none{PackHook{}};
   packed_ = hook(op, tensor_);
+  require<AutogradError>(tensor_.version() == version_, "saved-value hooks: the hook changed the ",
+                         describe(tensor_), " that '", op,
+                         "' saves in place; others read it too: change a clone");
   if (packed_) tensor_ = Tensor();
 }
 
@@ -116,7 +119,7 @@ bool is_only_handle(const Tensor& x) {
   return x.storage()->use_count() == 1 && x.is_contiguous();
 }
 void Saved::release(size_t i) const {
-  if (!node_->retained) node_->saved[i].release();
+  if (!retained_) node_->saved[i].release();
 }
 
 }  // namespace tessera

@@ -17,13 +17,15 @@ class Packed {
   virtual Tensor unpack() = 0;
   /// The node no longer needs it.
   virtual void release() {}
+  /// The node's rule has run and may run again: what `unpack` computed need not be kept until then.
+  virtual void drop_unpacked() {}
 };
 
 /// Whether this thread's saved values go through a hook now.
 bool saved_values_are_hooked();
 
 /// Turns a value that is about to be saved into something else; null saves it as it is. Parameters are never
-/// offered.
+/// offered. A hook that changes the value in place is an AutogradError: others read it too.
 using PackHook = std::function<std::shared_ptr<Packed>(const char* op, const Tensor& value)>;
 
 /// While it lives, this thread's saved values go through `hook` (the innermost scope's alone).
@@ -83,6 +85,11 @@ class SavedValue {
   /// The numbers and their history, `owner` being the node that computed the outputs.
   Variable variable(const char* op, const intrusive_ptr<Node>& owner) const;
   void release();
+  void drop_unpacked() {
+    if (packed_) packed_->drop_unpacked();
+  }
+  /// Whether there was anything to save; also after its release.
+  bool holds_something() const { return !undefined_; }
   /// Bytes that saving it holds: 0 for parameters and packed values.
   int64_t nbytes() const { return tensor_.defined() ? tensor_.nbytes() : 0; }
   /// The storage that it keeps alive; null for parameters and packed values.
@@ -106,7 +113,7 @@ bool is_only_handle(const Tensor& x);
 /// A rule's view of what its operation declared to `record`.
 class Saved {
  public:
-  explicit Saved(Node& node) : node_(&node) {}
+  Saved(Node& node, bool retained) : node_(&node), retained_(retained) {}
   /// Value `i` with its history, so that a rule written with differentiable functions can itself be
   /// differentiated.
   Variable operator[](size_t i) const;
@@ -121,6 +128,7 @@ class Saved {
 
  private:
   Node* node_;
+  bool retained_;
 };
 
 }  // namespace tessera

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-std::atomic<int64_t> next_hook{1};
+std::atomic<int64_t> next_accumulated_hook{1};
 
 void require_differentiable(const Tensor& value, const std::string& name) {
   require<DTypeError>(is_floating(value.dtype()),
@@ -16,10 +16,22 @@ void require_differentiable(const Tensor& value, const std::string& name) {
                       name.empty() ? "" : " for '" + name + "'");
 }
 
+/// Makes `x` a leaf that requires a gradient. Its node is made now, not when first needed: threads that share
+/// the leaf then only read it.
+void make_differentiable(VariableImpl& x) {
+  x.requires_grad = true;
+  if (!x.history.node) x.history = Edge(intrusive_ptr<Node>(new LeafNode(&x)), 0);
+}
+
+/// `x` is a view no longer.
+void forget_base(VariableImpl& x) {
+  x.base = nullptr;
+  x.view = ViewKind::none;
+}
+
 }  // namespace
 
 VariableImpl::~VariableImpl() {
-  if (base) --base->live_views;
   if (!history.node) return;
   if (is_leaf) {
     history.node->as_leaf()->leaf = nullptr;
@@ -29,6 +41,10 @@ VariableImpl::~VariableImpl() {
   }
 }
 
+void Variable::throw_undefined() {
+  throw ValueError("an undefined Variable was used where one with a value is needed");
+}
+
 Variable::Variable(Tensor value) {
   if (value.defined()) impl_ = make_intrusive<VariableImpl>(std::move(value));
 }
@@ -36,7 +52,7 @@ Variable::Variable(Tensor value) {
 Variable Variable::leaf(Tensor value, std::string name) {
   require_differentiable(value, name);
   Variable x(std::move(value));
-  x.impl_->requires_grad = true;
+  make_differentiable(x.at());
   x.impl_->name = std::move(name);
   return x;
 }
@@ -44,8 +60,8 @@ Variable Variable::leaf(Tensor value, std::string name) {
 Variable Variable::parameter(Tensor value, bool requires_grad, std::string name) {
   if (requires_grad) require_differentiable(value, name);
   Variable x(std::move(value));
-  x.impl_->requires_grad = requires_grad;
-  x.impl_->is_parameter = true;
+  if (requires_grad) make_differentiable(x.at());
+  x.at().is_parameter = true;
   x.impl_->name = std::move(name);
   return x;
 }
@@ -53,12 +69,17 @@ Variable Variable::parameter(Tensor value, bool requires_grad, std::string name)
 void Variable::set_requires_grad(bool requires_grad) const {
   require<AutogradError>(is_leaf(), "set_requires_grad: ", *this, " was computed by '",
                          is_leaf() ? "" : node()->name(), "'; only a leaf can be frozen: detach it");
-  if (requires_grad) require_differentiable(value(), name());
-  impl_->requires_grad = requires_grad;
+  if (!requires_grad) {
+    impl_->requires_grad = false;
+    return;
+  }
+  require_differentiable(value(), name());
+  forget_base(*impl_);
+  make_differentiable(*impl_);
 }
 
 Variable Variable::grad() const {
-  return impl_->gradient ? Variable(impl_->gradient) : Variable();
+  return at().gradient ? Variable(impl_->gradient) : Variable();
 }
 
 void Variable::set_grad(const Variable& gradient) const {
@@ -68,7 +89,7 @@ void Variable::set_grad(const Variable& gradient) const {
     require<DTypeError>(gradient.dtype() == grad_dtype(), "set_grad: expected ", grad_dtype(), ", got ",
                         gradient.dtype(), name().empty() ? "" : " for '" + name() + "'");
   }
-  impl_->gradient = gradient.impl();
+  at().gradient = gradient.impl();
 }
 
 void Variable::set_gradient_home(const Tensor& home) const {
@@ -78,12 +99,12 @@ void Variable::set_gradient_home(const Tensor& home) const {
     require<DTypeError>(home.dtype() == grad_dtype(), "set_gradient_home: expected ", grad_dtype(), ", got ",
                         home.dtype(), name().empty() ? "" : " for '" + name() + "'");
   }
-  impl_->gradient_home = home;
+  at().gradient_home = home;
 }
 
 void Variable::set_grad_dtype(DType dtype) const {
   require<DTypeError>(is_floating(dtype), "set_grad_dtype: expected a floating dtype, got ", dtype);
-  impl_->grad_dtype = dtype;
+  at().grad_dtype = dtype;
 }
 
 void Variable::retain_grad() const {
@@ -101,30 +122,28 @@ void Variable::set_value(Tensor value) const {
   const bool own_dtype = impl_->grad_dtype == impl_->value.dtype();
   if (own_dtype) impl_->grad_dtype = value.dtype();
   impl_->value = std::move(value);
+  forget_base(*impl_);
 }
 
 HookHandle Variable::register_hook(GradientHook hook) const {
   require<AutogradError>(requires_grad(), "register_hook: ", *this, " requires no gradient");
   const Edge edge = gradient_edge(*this);
-  Node& node = *edge.node;
-  if (!node.hooks) node.hooks = std::make_unique<std::vector<Node::Hook>>();
-  const int64_t id = next_hook.fetch_add(1);
-  node.hooks->push_back({id, edge.slot, std::move(hook)});
-  // By its node: a leaf that was frozen since has no edge to it any more.
-  return HookHandle([node = edge.node, id] {
-    auto& hooks = node->hooks;
-    if (!hooks) return;
-    std::erase_if(*hooks, [id](const Node::Hook& h) { return h.id == id; });
-    if (hooks->empty()) hooks.reset();
+  std::shared_ptr<Node::Hooks>& list = edge.node->hooks;
+  if (!list) list = std::make_shared<Node::Hooks>();
+  list->push_back(std::make_shared<Node::Hook>(Node::Hook{edge.slot, std::move(hook), name(), list}));
+  return HookHandle([registered = std::weak_ptr<Node::Hook>(list->back())] {
+    const std::shared_ptr<Node::Hook> found = registered.lock();
+    if (!found) return;
+    if (const std::shared_ptr<Node::Hooks> hooks = found->list.lock()) std::erase(*hooks, found);
   });
 }
 
 HookHandle Variable::register_accumulated_hook(AccumulatedHook hook) const {
-  require<AutogradError>(is_leaf() && requires_grad(),
+  require<AutogradError>(requires_grad() && is_leaf(),
                          "register_accumulated_hook: expected a leaf that requires a "
                          "gradient, got ",
                          *this);
-  const int64_t id = next_hook.fetch_add(1);
+  const int64_t id = next_accumulated_hook.fetch_add(1);
   const intrusive_ptr<Node> node = gradient_edge(*this).node;
   node->as_leaf()->accumulated_hooks.push_back({id, std::move(hook)});
   return HookHandle([node, id] {

@@ -50,6 +50,14 @@ class HookHandle {
   std::function<void()> remove_;
 };
 
+/// How a Variable came to share the numbers of another (autograd/README.md, "Views").
+enum class ViewKind : uint8_t {
+  none,            ///< it does not
+  window,          ///< the one result of a recorded view
+  one_of_several,  ///< of an operation of several results: `split`
+  unrecorded       ///< made under NoGrad
+};
+
 /// What a Variable is behind its handle. Private to autograd/; users see Variable.
 struct VariableImpl : RefCounted<VariableImpl> {
   Tensor value;
@@ -57,11 +65,12 @@ struct VariableImpl : RefCounted<VariableImpl> {
   bool requires_grad = false;
   bool is_parameter = false;
   bool is_leaf = true;
+  ViewKind view = ViewKind::none;
   DType grad_dtype = f32;
   intrusive_ptr<VariableImpl> gradient;
   Tensor gradient_home;              // where a first gradient is put; undefined: wherever it was computed
-  intrusive_ptr<VariableImpl> base;  // what this is a view of
-  int live_views = 0;
+  intrusive_ptr<VariableImpl> base;  // what this is a view of; never a view itself
+  uint64_t history_version = 0;      // of a view: the version of the numbers that `history` computed
   std::string name;
   bool retains_grad = false;
   std::shared_ptr<Packed> recipe;  // how to compute the numbers again (autograd/recipe.h), as of this version
@@ -74,6 +83,17 @@ struct VariableImpl : RefCounted<VariableImpl> {
 
   explicit VariableImpl(Tensor tensor) : value(std::move(tensor)), grad_dtype(value.dtype()) {}
   ~VariableImpl();
+
+  /// Itself, with the history of its present numbers: a view takes it from its base when either was changed
+  /// in place since.
+  VariableImpl& current() {
+    if (base && history_version != value.version()) [[unlikely]]
+      follow_base();
+    return *this;
+  }
+
+ private:
+  void follow_base();
 };
 
 struct BackwardOptions {
@@ -82,7 +102,11 @@ struct BackwardOptions {
 };
 
 /// A Tensor and how it was computed. A handle: copies are the same Variable. A Tensor converts to a constant
-/// Variable by itself; the way back is said: `x.value()`.
+/// Variable by itself; the way back is said: `x.value()`. An undefined Variable has neither: its methods
+/// throw ValueError, except `defined`, `requires_grad` (false), `detach`, `is_same` and `impl`.
+///
+/// Threads may compute from, and run backward to, leaves that they share; everything else of a graph belongs
+/// to one thread at a time.
 class Variable {
  public:
   Variable() = default;
@@ -95,7 +119,7 @@ class Variable {
   static Variable parameter(Tensor value, bool requires_grad = true, std::string name = "");
 
   bool defined() const { return static_cast<bool>(impl_); }
-  const Tensor& value() const { return impl_->value; }
+  const Tensor& value() const { return at().value; }
   DType dtype() const { return value().dtype(); }
   Device device() const { return value().device(); }
   const Shape& shape() const { return value().shape(); }
@@ -104,16 +128,16 @@ class Variable {
   int64_t numel() const { return value().numel(); }
   double item() const { return value().item(); }
 
-  bool requires_grad() const { return impl_ && impl_->requires_grad; }
+  bool requires_grad() const { return impl_ && impl_->current().requires_grad; }
   /// Freezes or unfreezes a leaf. Throws AutogradError for a computed Variable, DTypeError for integers.
   void set_requires_grad(bool requires_grad) const;
   /// Not computed by a recorded operation.
-  bool is_leaf() const { return impl_->is_leaf; }
-  bool is_parameter() const { return impl_->is_parameter; }
-  const std::string& name() const { return impl_->name; }
-  void set_name(std::string name) const { impl_->name = std::move(name); }
+  bool is_leaf() const { return at().current().is_leaf; }
+  bool is_parameter() const { return at().is_parameter; }
+  const std::string& name() const { return at().name; }
+  void set_name(std::string name) const { at().name = std::move(name); }
   /// The operation that computed it: null for a leaf.
-  const Node* node() const { return impl_->is_leaf ? nullptr : impl_->history.node.get(); }
+  const Node* node() const { return is_leaf() ? nullptr : impl_->history.node.get(); }
 
   /// The accumulated gradient; undefined before the first backward.
   Variable grad() const;
@@ -125,9 +149,10 @@ class Variable {
   /// Undefined: wherever the first gradient was computed. Throws as `set_grad`.
   void set_gradient_home(const Tensor& home) const;
   /// The dtype in which a leaf's gradient is accumulated (its own by default; f32 under bf16 parameters).
-  DType grad_dtype() const { return impl_->grad_dtype; }
+  DType grad_dtype() const { return at().grad_dtype; }
   void set_grad_dtype(DType dtype) const;
-  /// Keeps the gradient of a computed Variable in `grad()` too.
+  /// Keeps the gradient of a computed Variable in `grad()` too: that of its present numbers, also after an
+  /// in-place change; summed over backwards, as a leaf's.
   void retain_grad() const;
   /// Replaces a leaf's numbers (another device or dtype, a view into sharded storage); identity and hooks
   /// stay.
@@ -142,7 +167,9 @@ class Variable {
   /// The same from any shape, given the gradient of this Variable.
   void backward(const Variable& gradient, BackwardOptions options = {}) const;
 
-  /// Called with the summed gradient of this Variable in every backward, in order of registration.
+  /// Called with the summed gradient of this Variable's present numbers in every backward, in order of
+  /// registration; an in-place change takes the hooks along. Backward throws ShapeError, DTypeError or
+  /// DeviceError naming this Variable when a hook returns a gradient unlike the one that it was given.
   HookHandle register_hook(GradientHook hook) const;
   /// Called when a leaf's last gradient of a backward has been added. Throws AutogradError for a computed
   /// Variable.
@@ -153,6 +180,13 @@ class Variable {
   explicit Variable(intrusive_ptr<VariableImpl> impl) : impl_(std::move(impl)) {}
 
  private:
+  VariableImpl& at() const {
+    if (!impl_) [[unlikely]]
+      throw_undefined();
+    return *impl_;
+  }
+  [[noreturn]] static void throw_undefined();
+
   intrusive_ptr<VariableImpl> impl_;
 };
 
@@ -172,6 +206,7 @@ struct GradOptions {
 };
 
 /// The gradients of `roots` with respect to `inputs` (leaves or computed), leaving every `grad()` as it was.
+/// Throws ValueError for no inputs.
 std::vector<Variable> grad(std::span<const Variable> roots, std::span<const Variable> inputs,
                            std::span<const Variable> gradients = {}, GradOptions options = {});
 /// Of one scalar.

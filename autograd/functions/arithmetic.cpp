@@ -160,6 +160,16 @@ Variable operator/(const Variable& x, const Scalar& n) {
                 [n](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0] / n}; });
 }
 
+namespace {
+
+/// The numbers of x as they are now, with its history.
+Variable clone(const Variable& x) {
+  return record("clone", x.value().clone(), {x}, saved(),
+                [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0]}; });
+}
+
+}  // namespace
+
 void add_(const Variable& x, const Variable& y) {
   record_in_place(
       "add_", x, {x, y}, saved(), [&] { ops::add_(x.value(), y.value()); },
@@ -177,10 +187,13 @@ void sub_(const Variable& x, const Variable& y) {
 }
 
 void mul_(const Variable& x, const Variable& y) {
-  const Variable before = y.requires_grad() && grad_mode() ? Variable(x.value().clone()) : Variable();
+  const bool recorded = Inputs{x, y}.recorded();
+  // Clones of what the change overwrites: x, and y where they share memory.
+  const Variable before = recorded && y.requires_grad() ? clone(x) : Variable();
+  const bool y_changes = recorded && x.requires_grad() && y.value().shares_storage(x.value());
+  const SavedItem factor = saved_if(x.requires_grad(), y_changes ? clone(y) : y);
   record_in_place(
-      "mul_", x, {x, y}, saved(before, saved_if(x.requires_grad(), y)),
-      [&] { ops::mul_(x.value(), y.value()); },
+      "mul_", x, {x, y}, saved(before, factor), [&] { ops::mul_(x.value(), y.value()); },
       [ox = OperandForm(x), oy = OperandForm(y)](Saved& s, const Incoming& dy,
                                                  const Wanted& wanted) -> Gradients {
         return {wanted[0] ? ox.gradient(mul(dy[0], s[1])) : Variable(),

@@ -145,7 +145,7 @@ SumAndNorm add_norm(const char* name, const Variable& x, const Variable& delta, 
   const std::vector<Variable> results =
       record(name, outputs, {x, delta, weight, bias},
              saved(saved_output(0), weight, normal.mean, normal.rstd), std::move(rule));
-  if (!adds && !results[0].is_leaf()) detail::mark_as_view(results[0], x);
+  if (!adds) detail::mark_as_view(results[0], x, ViewKind::one_of_several);
   attach_norm_recipe(results[1], name, outputs[0], weight, bias, normal);
   return {results[0], results[1]};
 }

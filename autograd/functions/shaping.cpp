@@ -14,15 +14,6 @@ std::vector<Tensor> values_of(std::span<const Variable> variables) {
   return values;
 }
 
-/// The parts are windows onto x: in-place changes of either are refused, as for any view.
-void mark_as_views(const std::vector<Variable>& parts, const Variable& x) {
-  for (const Variable& part : parts) {
-    if (!part.requires_grad()) continue;
-    part.impl()->base = x.impl()->base ? x.impl()->base : x.impl();
-    ++part.impl()->base->live_views;
-  }
-}
-
 }  // namespace
 
 Variable cat(std::span<const Variable> parts, int64_t dim) {
@@ -67,7 +58,7 @@ std::vector<Variable> split(const Variable& x, std::span<const int64_t> sizes, i
                  pieces.push_back(dy.defined(i) ? dy[i] : Variable(Tensor::zeros(shapes[i], dtype, device)));
                return {cat(pieces, dim)};
              });
-  mark_as_views(parts, x);
+  for (const Variable& part : parts) detail::mark_as_view(part, x, ViewKind::one_of_several);
   return parts;
 }
 

@@ -3,8 +3,8 @@
 #include "autograd/variable.h"
 
 /// Windows onto the numbers of `x`: nothing is copied, unless said. Semantics and errors are those of the
-/// members of Tensor with these names. Nothing is saved. In-place changes of `x` or of a view are refused
-/// while both live and gradients flow.
+/// members of Tensor with these names. Nothing is saved. An in-place change of `x` or of a view changes both,
+/// and gradients follow (autograd/README.md, "Views and in-place changes").
 namespace tessera {
 
 /// Copies where strides cannot express the shape.

@@ -1,0 +1,131 @@
+// In-place changes and views: which histories a change replaces. A view and its base are two Variables of one
+// memory. Writing a view makes it the result of the operation that wrote, and the base the result of
+// "write_view" of its old self and that; other views of the base then take their history from the base when
+// it is next asked for.
+
+#include "autograd/leaf_accumulation.h"
+#include "autograd/record.h"
+#include "autograd/view_window.h"
+
+namespace tessera {
+namespace {
+
+/// How errors name a Variable.
+std::string named(const Variable& x) {
+  return x.name().empty() ? to_string(x) : "'" + x.name() + "' " + to_string(x);
+}
+
+/// Whether elements lie in one place: `expand` makes such views.
+bool repeats_elements(const Tensor& x) {
+  for (int i = 0; i < x.rank(); ++i)
+    if (x.strides()[i] == 0 && x.shape()[i] > 1) return true;
+  return false;
+}
+
+[[noreturn]] void refuse(const char* name, const Variable& x, const std::string& reason) {
+  throw AutogradError(text(name, ": ", named(x), " ", reason));
+}
+
+void require_writable_view(const char* name, const Variable& x) {
+  const VariableImpl& impl = *x.impl();
+  if (impl.view == ViewKind::unrecorded)
+    refuse(name, x,
+           "is a view that was made under NoGrad: whether its base should become differentiable is not "
+           "known; make the view while operations are recorded, or clone it first");
+  if (impl.view == ViewKind::one_of_several)
+    refuse(name, x,
+           "is a view of another Variable and one of several results of one operation (split); change a view "
+           "made by narrow or select, or clone it first");
+  if (!impl.base) return;
+  const Variable base(impl.base);
+  if (base.is_leaf() && base.requires_grad())
+    refuse(name, x,
+           "is a view of the leaf " + named(base) +
+               ", which requires a gradient and cannot be changed in place while operations are recorded; "
+               "use NoGrad");
+  if (repeats_elements(x.value()) || repeats_elements(base.value()))
+    refuse(name, x, "shows one element in several places (expand); clone it first");
+}
+
+/// The base after a view of it was written: its old numbers but for the window, and there the view's.
+Edge written_base(const VariableImpl& base, const VariableImpl& view, Edge before, Edge written) {
+  const ViewWindow window(base.value, view.value);
+  const auto rule = [window](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
+    Gradients gradients(2);
+    if (wanted[1]) gradients[1] = take_window(dy[0], window);
+    if (!wanted[0]) return gradients;
+    // A buffer that is written step by step would otherwise be copied as a whole for each of them.
+    const bool reusable = !grad_mode() && !wanted.retained() && is_sole_owner(dy[0]) &&
+                          dy[0].value().strides() == window.base_strides;
+    if (reusable) clear_window_in_place(dy[0], window);
+    gradients[0] = reusable ? dy[0] : clear_window(dy[0], window);
+    return gradients;
+  };
+  intrusive_ptr<Node> node(new RuleNode<decltype(rule)>("write_view", rule));
+  node->edges = {std::move(before), std::move(written)};
+  node->outputs.push_back({base.value.shape(), base.value.dtype()});
+  return Edge(std::move(node), 0);
+}
+
+}  // namespace
+
+void VariableImpl::follow_base() {
+  history_version = value.version();
+  // A leaf whose numbers were replaced (`set_value`) is another memory.
+  if (!base->requires_grad || !value.shares_storage(base->value)) return;
+  const auto rule = [window = ViewWindow(base->value, value)](Saved&, const Incoming& dy,
+                                                              const Wanted&) -> Gradients {
+    return {place_window(dy[0], window)};
+  };
+  intrusive_ptr<Node> node(new RuleNode<decltype(rule)>("view", rule));
+  node->edges.push_back(gradient_edge(Variable(base)));
+  node->outputs.push_back({value.shape(), value.dtype()});
+  set_history(*this, Edge(std::move(node), 0));
+}
+
+namespace detail {
+
+void mark_as_view(const Variable& view, const Variable& base, ViewKind kind) {
+  VariableImpl& impl = *view.impl();
+  const VariableImpl& source = *base.impl();
+  if (!grad_mode()) {
+    impl.view = ViewKind::unrecorded;
+    return;
+  }
+  // The chain of bases is kept one long: a view of a view names the first of them, and is what that was.
+  impl.base = source.base ? source.base : base.impl();
+  impl.view = source.view == ViewKind::none || source.view == ViewKind::window ? kind : source.view;
+  impl.history_version = impl.value.version();
+}
+
+void check_in_place(const char* name, const Variable& x, bool recorded) {
+  require<AutogradError>(
+      !(x.is_parameter() && x.value().is_meta()), name, ": the parameter '", x.name(),
+      "' is on meta and has no numbers to change; give it its initialiser where it is declared (see "
+      "init::), or materialize it first");
+  if (!recorded) return;
+  if (x.is_leaf() && x.requires_grad())
+    refuse(name, x,
+           "is a leaf that requires a gradient and cannot be changed in place while operations are recorded; "
+           "use NoGrad, or init:: for a parameter's first numbers");
+  require_writable_view(name, x);
+}
+
+Edge before_in_place(Node& node, const Variable& x, const Inputs& inputs, std::span<const SavedItem> saved) {
+  link(node, inputs);
+  save_inputs(node, saved);
+  return x.impl()->base ? gradient_edge(Variable(x.impl()->base)) : Edge();
+}
+
+void attach_in_place(intrusive_ptr<Node> node, const Variable& x, Edge base,
+                     std::span<const SavedItem> saved) {
+  VariableImpl& impl = *x.impl();
+  node->outputs.push_back({impl.value.shape(), impl.value.dtype()});
+  save_outputs(*node, saved, {&impl.value, 1});
+  Edge written(std::move(node), 0);
+  if (impl.base) set_history(*impl.base, written_base(*impl.base, impl, std::move(base), written));
+  set_history(impl, std::move(written));
+}
+
+}  // namespace detail
+}  // namespace tessera
