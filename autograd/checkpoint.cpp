@@ -5,6 +5,7 @@
 #include "autograd/grad_mode.h"
 #include "autograd/kept_outputs.h"
 #include "autograd/record.h"
+#include "autograd/segment_state.h"
 #include "tensor/random_context.h"
 
 namespace tessera {
@@ -36,6 +37,9 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
 
   /// What the segment's operations ask for results that are kept.
   KeptOutputs* kept() { return keeps_ ? &kept_ : nullptr; }
+  const KeptOutputs& kept_outputs() const { return kept_; }
+  /// What its first run reads beside its inputs.
+  SegmentState& state() { return state_; }
 
   Tensor value(size_t index) {
     if (index >= values_.size() || !values_[index].defined()) rerun();
@@ -49,6 +53,13 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
     if (++released_ < expected_.size()) return;
     inputs_.clear();
     kept_.release();
+    state_.release();
+  }
+
+  /// The value was used; running again gives it once more.
+  void drop(size_t index) {
+    if (index < values_.size()) values_[index] = Tensor();
+    for (SavedValue& input : inputs_) input.drop_unpacked();
   }
 
  private:
@@ -62,6 +73,8 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
     SavedValueHooks hooks([this](const char* op, const Tensor& value) { return keep(op, value); });
     kept_.begin_rerun();
     KeptOutputsScope kept_results(kept());
+    state_.begin_rerun();
+    SegmentStateScope same_state(state_);
     try {
       segment_(inputs);
     } catch (const RerunComplete&) {
@@ -91,6 +104,7 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
   Segment segment_;
   bool keeps_;
   KeptOutputs kept_;
+  SegmentState state_;
   std::vector<SavedValue> inputs_;
   std::vector<OutputInfo> expected_;
   std::vector<Tensor> values_;
@@ -106,6 +120,7 @@ struct Recomputed : Packed {
       : source(std::move(recomputation)), index(number) {}
   Tensor unpack() override { return source->value(index); }
   void release() override { source->release(index); }
+  void drop_unpacked() override { source->drop(index); }
 };
 
 }  // namespace
@@ -115,10 +130,13 @@ std::vector<Variable> checkpoint_segment(const std::string& name, Segment segmen
   if (!grad_mode()) return segment(inputs);
   const auto recomputation = std::make_shared<Recomputation>(name, segment, inputs, options);
   KeptOutputsScope kept_results(recomputation->kept());
+  SegmentStateScope state(recomputation->state());
   SavedValueHooks hooks([&recomputation](const char*, const Tensor& value) -> std::shared_ptr<Packed> {
     return std::make_shared<Recomputed>(recomputation, recomputation->declare(value));
   });
-  return segment(inputs);
+  std::vector<Variable> outputs = segment(inputs);
+  recomputation->kept_outputs().require_names_known(name);
+  return outputs;
 }
 
 }  // namespace tessera

@@ -16,15 +16,18 @@ using Segment = std::function<std::vector<Variable>(std::span<const Variable> in
 struct CheckpointOptions {
   /// Operations whose results are kept beside the inputs, by the name they are recorded under
   /// ("self_attention": its output and log-sum-exp). Running the segment again does not compute them. Only
-  /// operations that give `record` a function to call can be kept (record.h): products and attention.
+  /// operations that give `record` a function to call can be kept (record.h): products and attention. A name
+  /// that is none of the library's, nor of an operation that the segment runs, is a ValueError.
   std::vector<std::string> keep = {};
 };
 
 /// Runs `segment` keeping only its inputs: what its operations save is dropped, and the first of it that
-/// backward unpacks runs the segment again (same random numbers), stopping at the last value needed. Losses
-/// and gradients have the same bits as without. Segments nest; each keeps what its own options name. Backward
-/// throws AutogradError naming `name` when the rerun saves other shapes, dtypes or numbers of values (Chen et
-/// al., "Training Deep Nets with Sublinear Memory Cost", 2016).
+/// backward unpacks runs the segment again (same random numbers, and modules in the mode, training or
+/// evaluation, that they had), stopping at the last value needed. After a backward with `retain_graph` what
+/// was computed again is dropped again. Losses and gradients have the same bits as without. Segments nest;
+/// each keeps what its own options name. Backward throws AutogradError naming `name` when the rerun saves
+/// other shapes, dtypes or numbers of values (Chen et al., "Training Deep Nets with Sublinear Memory Cost",
+/// 2016).
 std::vector<Variable> checkpoint_segment(const std::string& name, Segment segment,
                                          std::vector<Variable> inputs, const CheckpointOptions& options = {});
 

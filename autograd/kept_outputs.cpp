@@ -6,7 +6,11 @@
 namespace tessera {
 namespace {
 thread_local KeptOutputs* current = nullptr;
-}
+
+/// The library's operations that give `record` a function to call.
+constexpr const char* known_names[] = {"activation_linear", "linear", "matmul",
+                                       "scaled_dot_product_attention", "self_attention"};
+}  // namespace
 
 KeptOutputs* current_kept_outputs() {
   return current;
@@ -19,6 +23,20 @@ KeptOutputsScope::~KeptOutputsScope() {
 
 bool KeptOutputs::wants(const char* name) const {
   return std::find(names_.begin(), names_.end(), name) != names_.end();
+}
+
+void KeptOutputs::require_names_known(const std::string& segment) const {
+  for (const std::string& name : names_) {
+    if (std::find(std::begin(known_names), std::end(known_names), name) != std::end(known_names)) continue;
+    const auto is_it = [&name](const Call& call) { return call.name == name; };
+    if (std::any_of(calls_.begin(), calls_.end(), is_it)) continue;
+    std::string known;
+    for (const char* other : known_names) known += (known.empty() ? "'" : ", '") + std::string(other) + "'";
+    throw ValueError(text("checkpoint '", segment, "': keep names '", name,
+                          "', which is no operation whose results can be kept, and the segment ran none of "
+                          "that name; known are ",
+                          known));
+  }
 }
 
 std::vector<Tensor> KeptOutputs::outputs(const char* name, FunctionRef<std::vector<Tensor>()> compute) {

@@ -20,6 +20,9 @@ class KeptOutputs {
   /// was changed in place since, or when the rerun calls the operations in another order or more often.
   std::vector<Tensor> outputs(const char* name, FunctionRef<std::vector<Tensor>()> compute);
   bool wants(const char* name) const;
+  /// Throws ValueError naming `segment` for a name that is no operation's, as far as is known after the first
+  /// run: none of the library's that can be kept, and none that the segment ran.
+  void require_names_known(const std::string& segment) const;
 
   void begin_rerun() {
     rerun_ = true;

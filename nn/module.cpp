@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "autograd/segment_state.h"
 #include "nn/mixed_precision.h"
 #include "tensor/ops/cast.h"
 
@@ -143,6 +144,10 @@ void Module::load_state_dict(const StateDict& state, bool strict) {
     if (const auto target = own.find(entry.name); target != own.end())
       target->second.copy_from(ops::cast(entry.tensor, target->second.dtype()));
   round_masters(*this);
+}
+
+bool Module::is_training() const {
+  return as_in_first_run(this, training_);
 }
 
 void Module::train(bool training) {

@@ -115,7 +115,8 @@ class Module {
   /// Training or evaluation, for this module and everything below (dropout).
   void train(bool training = true);
   void eval() { train(false); }
-  bool is_training() const { return training_; }
+  /// The mode; in a checkpointed segment that backward runs again, the mode of its forward.
+  bool is_training() const;
   /// Freezes or unfreezes every parameter from here down, sharded or not.
   void set_requires_grad(bool requires_grad);
   /// Moves or converts every parameter (floating ones only for a dtype, which ends mixed precision);

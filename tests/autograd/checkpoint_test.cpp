@@ -2,8 +2,10 @@
 
 #include "autograd/checkpoint.h"
 #include "autograd/functions/arithmetic.h"
+#include "autograd/functions/unary.h"
 #include "autograd/graph_dot.h"
 #include "autograd/record.h"
+#include "tensor/memory/account.h"
 #include "tensor/ops/binary.h"
 
 using namespace tessera;
@@ -50,6 +52,15 @@ TEST_CASE("saved-value hooks: pack and unpack every saved value except parameter
   CHECK(unpacked == 1);
   CHECK(numbers(x.grad()) == std::vector<double>{5.0, 7.0});
   CHECK(numbers(w.grad()) == std::vector<double>{2.0, 3.0});
+}
+
+TEST_CASE("saved-value hooks: one that changes the value in place is an error that names the operation") {
+  const Variable x = leaf({2.0, 3.0});
+  SavedValueHooks hooks([](const char*, const Tensor& value) -> std::shared_ptr<Packed> {
+    value.zero();
+    return nullptr;
+  });
+  CHECK_THROWS_WITH_AS(x * x, doctest::Contains("that 'mul' saves in place"), AutogradError);
 }
 
 TEST_CASE("checkpoint: same gradients, one rerun, nothing saved in between") {
@@ -112,6 +123,35 @@ TEST_CASE("checkpoint: retain_graph runs backward twice") {
   CHECK(numbers(x.grad()) == std::vector<double>{4.0, 12.0});
 }
 
+TEST_CASE("checkpoint: after a backward that retains the graph, what was computed again is dropped") {
+  const auto account = make_intrusive<MemoryAccount>();
+  AccountScope scope(account);
+  const Variable x = Variable::leaf(Tensor::zeros({1000}, f64)), dy = Tensor::zeros({1000}, f64),
+                 unused = Variable::leaf(Tensor::zeros({1000}, f64));
+  const auto inner = [](const Variable& in) { return square(square(in)); };
+  const auto outer = [&](const Variable& in) {
+    return checkpoint(inner, checkpoint(inner, in)) + square(square(unused));
+  };
+  const Variable y = checkpoint(outer, x);
+  const int64_t before = account->total().current;
+  const auto gradients = grad({&y, 1}, {&x, 1}, {&dy, 1}, {.retain_graph = true});
+  CHECK(account->total().current == before + 8000);  // the gradient
+}
+
+TEST_CASE("checkpoint: keep of a name that is no operation is an error that lists those there are") {
+  const Variable x = leaf({1.0, 2.0});
+  const Segment segment = [](std::span<const Variable> in) -> std::vector<Variable> {
+    return {in[0] * in[0]};
+  };
+  CHECK_THROWS_WITH_AS(checkpoint_segment("block", segment, {x}, {.keep = {"self_atention"}}),
+                       doctest::Contains("'self_atention'"), ValueError);
+  CHECK_THROWS_WITH_AS(checkpoint_segment("block", segment, {x}, {.keep = {"self_atention"}}),
+                       doctest::Contains("'self_attention'"), ValueError);
+  for (const char* known : {"activation_linear", "linear", "matmul", "scaled_dot_product_attention",
+                            "self_attention"})  // that this segment has none of
+    CHECK_NOTHROW(checkpoint_segment("block", segment, {x}, {.keep = {known}}));
+}
+
 namespace {
 
 /// x * x under the name "dear", which saves its result and counts how often it was computed.
@@ -149,8 +189,8 @@ TEST_CASE("checkpoint: results that are kept are not computed again") {
     CHECK(numbers(x.grad()) == expected);
     y.backward(seed());
     CHECK(numbers(x.grad())[1] == 2 * expected[1]);
-    CHECK(runs == 2);
-    CHECK(computed == (keep ? 2 : 4));
+    CHECK(runs == 3);  // each backward runs it again
+    CHECK(computed == (keep ? 2 : 6));
   }
 }
 

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <unordered_map>
+
+namespace tessera {
+
+/// State that a checkpointed segment reads beside its inputs and that may change before backward runs the
+/// segment again: whether a module is in training, for one. The first run notes the answers, by whose they
+/// are; running again gives the same.
+class SegmentState {
+ public:
+  bool answer(const void* owner, bool now);
+  void begin_rerun() { rerun_ = true; }
+  void release() { answers_.clear(); }
+
+ private:
+  std::unordered_map<const void*, bool> answers_;
+  bool rerun_ = false;
+};
+
+/// Makes `state` this thread's while it lives. In a first run it may lie inside another segment's, which is
+/// then asked first.
+class SegmentStateScope {
+ public:
+  explicit SegmentStateScope(SegmentState& state);
+  ~SegmentStateScope();
+  SegmentStateScope(const SegmentStateScope&) = delete;
+  SegmentStateScope& operator=(const SegmentStateScope&) = delete;
+
+ private:
+  friend bool as_in_first_run(const void* owner, bool now);
+  SegmentState& state_;
+  SegmentStateScope* outer_;
+};
+
+/// `now`, the present state of `owner`; while this thread runs a checkpointed segment again, the state that
+/// its first run was given.
+bool as_in_first_run(const void* owner, bool now);
+
+}  // namespace tessera

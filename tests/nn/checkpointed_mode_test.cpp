@@ -1,0 +1,49 @@
+#include <doctest/doctest.h>
+
+#include "autograd/checkpoint.h"
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/reduction.h"
+#include "nn/dropout.h"
+#include "nn/layer.h"
+#include "tensor/ops/creation.h"
+#include "tensor/random_context.h"
+
+using namespace tessera;
+
+namespace {
+
+/// Dropout, and a factor that depends on the mode by the model's own code.
+struct Block : nn::Layer<Block> {
+  nn::Dropout& drop = add<nn::Dropout>("drop", nn::Dropout::Options{.probability = 0.5});
+  Variable forward(const Variable& x) {
+    const Variable y = drop(x * x);
+    return is_training() ? y * y : y * y * y;
+  }
+};
+
+std::vector<double> gradient(Block& block, bool checkpointed, bool forward_mode, bool backward_mode) {
+  const Variable x = Variable::leaf(ops::full({4, 8}, Scalar(1.5), f64));
+  RandomContextScope same_numbers(RandomContext{});
+  block.train(forward_mode);
+  const auto run = [&](const Variable& in) { return block(in); };
+  const auto nested = [&](const Variable& in) { return checkpoint(run, in) + checkpoint(run, in); };
+  const Variable y = sum(checkpointed ? checkpoint(nested, x) : run(x) + run(x));
+  block.train(backward_mode);
+  y.backward();
+  CHECK(block.is_training() == backward_mode);
+  const double* numbers = x.grad().value().data<double>();
+  return {numbers, numbers + x.numel()};
+}
+
+}  // namespace
+
+TEST_CASE("checkpoint: a segment runs again in the mode of its forward") {
+  Block block;
+  for (const bool mode : {false, true}) {
+    const auto expected = gradient(block, false, mode, mode);
+    CHECK(gradient(block, true, mode, mode) == expected);
+    CHECK(gradient(block, true, mode, !mode) == expected);
+  }
+  // A later forward in another mode is not that of the first.
+  CHECK(gradient(block, true, true, false) != gradient(block, true, false, true));
+}
