@@ -76,6 +76,14 @@ class ParameterList {
     return chosen;
   }
 
+  /// The same list with every name behind `prefix` and a dot: for one optimizer over several models, whose
+  /// names may be equal.
+  ParameterList prefixed(const std::string& prefix) const {
+    ParameterList renamed = *this;
+    for (NamedParameter& parameter : renamed.list_) parameter.name = prefix + "." + parameter.name;
+    return renamed;
+  }
+
   /// Set by sharding; null where this rank's gradients are all there is.
   const std::shared_ptr<ParameterReducer>& reducer() const { return reducer_; }
   void set_reducer(std::shared_ptr<ParameterReducer> reducer) { reducer_ = std::move(reducer); }

@@ -83,6 +83,12 @@ std::vector<NamedParameter> declared_parameters(const Module& module) {
   return list;
 }
 
+const Module& root_of(const Module& module) {
+  const Module* root = &module;
+  while (root->parent()) root = root->parent();
+  return *root;
+}
+
 void require_whole(const Module& module, const char* what) {
   require<ConfigError>(!module.store(), what, ": the parameters of ", module.kind(), " '", module.full_name(),
                        "' are sharded; do it before they are");
@@ -92,7 +98,20 @@ void require_whole(const Module& module, const char* what) {
 
 ParameterList Module::parameters() const {
   if (ParameterStore* holder = store()) return holder->parameters(*this);
-  return ParameterList(declared_parameters(*this));
+  std::vector<NamedParameter> list = declared_parameters(root_of(*this));
+  if (parent_) {
+    const ParameterSet here = parameters_below(*this);
+    std::erase_if(list, [&](const NamedParameter& p) { return !here.contains(p.variable.impl().get()); });
+  }
+  return ParameterList(std::move(list));
+}
+
+ParameterSet parameters_below(const Module& module) {
+  ParameterSet found;
+  visit_slots(module, "", [&](const std::string&, const Module::Slot& slot) {
+    if (!slot.is_buffer) found.insert(slot.variable.impl().get());
+  });
+  return found;
 }
 
 std::vector<NamedParameter> Module::buffers() const {
@@ -106,9 +125,14 @@ std::vector<NamedParameter> Module::buffers() const {
 StateDict Module::state_dict() const {
   StateDict state;
   ParameterStore* holder = store();
-  for (const NamedParameter& parameter : declared_parameters(*this))
-    state.push_back({parameter.name, holder ? holder->whole_numbers(parameter.name, parameter.variable)
-                                            : parameter.numbers()});
+  for (const NamedParameter& parameter : declared_parameters(*this)) {
+    if (holder)
+      state.push_back({parameter.name, holder->whole_numbers(parameter.name, parameter.variable)});
+    else if (parameter.master.defined())
+      state.push_back({parameter.name, parameter.master, parameter.variable.value()});
+    else
+      state.push_back({parameter.name, parameter.variable.value()});
+  }
   visit_slots(*this, "", [&](const std::string& name, const Slot& slot) {
     if (slot.is_buffer && slot.persistent) state.push_back({name, slot.variable.value()});
   });

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,7 @@ using BackwardHook = std::function<void(Module& module, std::vector<Variable>& g
 class ParameterStore {
  public:
   virtual ~ParameterStore() = default;
-  /// This rank's part of each parameter from `module` down, by names relative to it.
+  /// This rank's part of each parameter from `module` down, by full names.
   virtual ParameterList parameters(const Module& module) = 0;
   /// Gives every parameter its bytes, and the numbers of its recorded program.
   virtual void materialize(Device device, uint64_t seed) = 0;
@@ -99,13 +100,13 @@ class Module {
   /// Calls `visit(module)` for this module and everything below it, parents first, in order of declaration.
   void for_each(const std::function<void(Module&)>& visit);
 
-  /// All parameters from here down, each once by identity under its first name (relative to this module); of
-  /// a sharded module this rank's parts of them.
+  /// All parameters from here down, each once by identity under its first full name in the whole model, so
+  /// that lists of several submodules go into one optimizer; of a sharded module this rank's parts of them.
   ParameterList parameters() const;
   /// All buffers from here down.
   std::vector<NamedParameter> buffers() const;
-  /// Parameters (in mixed precision their f32 masters) and persistent buffers; tensors share storage with the
-  /// module.
+  /// Parameters (in mixed precision their f32 masters, and beside them what is computed with) and persistent
+  /// buffers, by names relative to this module; tensors share storage with the module.
   StateDict state_dict() const;
   /// Copies numbers into parameters and buffers. All names, shapes and dtypes are checked before the first is
   /// written: throws ValueError for missing or unexpected names (with `strict`), ShapeError, DTypeError;
@@ -206,5 +207,10 @@ class Module {
   std::shared_ptr<Hooks> hooks_;
   std::shared_ptr<ParameterStore> store_;  // destroyed first: it refers to the module's parts
 };
+
+/// Parameters by identity.
+using ParameterSet = std::unordered_set<const VariableImpl*>;
+/// Those of `module` and of what is below it.
+ParameterSet parameters_below(const Module& module);
 
 }  // namespace tessera::nn

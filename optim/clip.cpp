@@ -7,6 +7,7 @@
 
 #include "optim/first_fault.h"
 #include "optim/gradient_squares.h"
+#include "optim/list_check.h"
 #include "tensor/elementwise/power.h"
 #include "tensor/ops/multi_tensor.h"
 #include "tensor/profile/span.h"
@@ -91,6 +92,7 @@ double root(double sum, double p) {
 Tensor grad_norm(const ParameterList& parameters, const NormOptions& options) {
   const SpanScope span(SpanKind::phase, "clip");
   require<ValueError>(options.p > 0.0, "grad_norm: expected p > 0, got ", options.p);
+  require_summable(parameters, "grad_norm");
   if (on_meta(parameters)) return Tensor::empty({}, f64, meta());
   const double norm = root(power_sum(parameters, options.p), options.p);
   if (options.error_if_nonfinite && !std::isfinite(norm)) throw_nonfinite(parameters, norm);
@@ -114,6 +116,7 @@ Tensor clip_grad_norm(const ParameterList& parameters, double max_norm, const No
 }
 
 void clip_grad_value(const ParameterList& parameters, double limit) {
+  require_current(parameters, "clip_grad_value");
   ops::clamp_in_place(gradients_of(parameters), limit);
 }
 

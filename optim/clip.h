@@ -12,7 +12,8 @@ struct NormOptions {
 /// The p-norm of all gradients laid end to end: 0-dim f64. Sums are in f64, within a parameter over blocks of
 /// fixed size and then over the parameters in index order, so that the bits depend on no thread; where the
 /// list carries a reducer, over all ranks as that sums them. Missing gradients count 0. Throws ValueError
-/// unless p > 0, and NonFiniteError, naming the first gradient at fault and its rank, when asked to.
+/// unless p > 0, ConfigError for a list made before its parameters were sharded or one of parts without a
+/// reducer, and NonFiniteError, naming the first gradient at fault and its rank, when asked to.
 Tensor grad_norm(const ParameterList& parameters, const NormOptions& options = {});
 
 /// Scales all gradients in place by min(1, max_norm / (norm + 1e-6)) and returns the norm they had: 0-dim

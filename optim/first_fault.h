@@ -10,10 +10,11 @@ namespace tessera::optim {
 /// A gradient that is not finite.
 struct GradientFault {
   std::string parameter;
-  std::optional<int> rank;  ///< that found it; nothing where there is one process alone
+  std::optional<int> rank;      ///< that found it; nothing where there is one process alone
+  std::optional<int64_t> step;  ///< of the loss scaler, from 0; nothing where there is none
 };
 
-/// "'blocks.0.ln_1.weight' on rank 2".
+/// "'blocks.0.ln_1.weight' on rank 2 in step 7".
 std::string to_string(const GradientFault& fault);
 
 /// The first one in the order of the list, over all ranks where the list carries a reducer (of the lowest

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "optim/list_check.h"
 #include "tensor/ops/multi_tensor.h"
 
 namespace tessera::optim {
@@ -34,6 +35,7 @@ void GradScaler::set_scale(double scale) {
 
 bool GradScaler::unscale(const ParameterList& parameters) {
   require<ValueError>(!unscaled_, "GradScaler: the gradients of this step are unscaled already");
+  require_summable(parameters, "GradScaler");
   std::vector<Tensor> gradients;
   for (const NamedParameter& parameter : parameters) {
     const Variable gradient = parameter.variable.grad();
@@ -44,6 +46,7 @@ bool GradScaler::unscale(const ParameterList& parameters) {
   const Tensor first = ops::scale_and_find_nonfinite(gradients, inverse_);
   const int64_t index = first.is_meta() ? -1 : first.item_i64();
   fault_ = first_fault(parameters, index);
+  if (fault_) fault_->step = steps_;
   finite_ = !fault_;
   unscaled_ = true;
   return finite_;
@@ -52,6 +55,7 @@ bool GradScaler::unscale(const ParameterList& parameters) {
 bool GradScaler::step(Optimizer& optimizer, const StepOptions& options) {
   if (!unscaled_) unscale(optimizer.parameters());
   unscaled_ = false;
+  ++steps_;
   if (!finite_) {
     note_overflow();
     return false;
@@ -83,7 +87,7 @@ void GradScaler::note_good_step() {
 }
 
 GradScalerState GradScaler::state() const {
-  return {scale_.item(), hysteresis_, good_steps_};
+  return {scale_.item(), hysteresis_, good_steps_, steps_};
 }
 
 void GradScaler::load_state(const GradScalerState& state) {
@@ -94,9 +98,12 @@ void GradScaler::load_state(const GradScalerState& state) {
                            state.hysteresis);
   require<CheckpointError>(state.good_steps >= 0, "GradScaler: expected saved good steps of at least 0, got ",
                            state.good_steps);
+  require<CheckpointError>(state.steps >= 0, "GradScaler: expected saved steps of at least 0, got ",
+                           state.steps);
   set_scale(state.scale);
   hysteresis_ = state.hysteresis;
   good_steps_ = state.good_steps;
+  steps_ = state.steps;
 }
 
 }  // namespace tessera::optim

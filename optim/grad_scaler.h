@@ -23,6 +23,7 @@ struct GradScalerState {
   double scale;
   int hysteresis;      ///< overflows left until the scale halves
   int64_t good_steps;  ///< since the last overflow
+  int64_t steps = 0;   ///< all, skipped ones included: the number of the next one, as errors name it
 };
 
 /// Loss scaling for gradients computed in f16: the loss is multiplied by a large number, so that small
@@ -53,8 +54,9 @@ class GradScaler {
   /// already.
   bool step(Optimizer& optimizer, const StepOptions& options = {});
 
-  /// The first gradient that was not finite when they were last unscaled, and the rank that found it; nothing
-  /// when all were finite.
+  /// The first gradient that was not finite when they were last unscaled, the rank that found it, the same on
+  /// all ranks, and the step; nothing when all were finite. Of a sharded model gradients are looked at when
+  /// they are averaged: the rank is the first that holds such a part.
   const std::optional<GradientFault>& first_nonfinite() const { return fault_; }
 
   GradScalerState state() const;
@@ -71,7 +73,7 @@ class GradScaler {
   Tensor scale_;    // 0-dim f32
   Tensor inverse_;  // 0-dim f64
   int hysteresis_;
-  int64_t good_steps_ = 0;
+  int64_t good_steps_ = 0, steps_ = 0;
   bool unscaled_ = false;
   bool finite_ = true;  // of the gradients unscaled last
   std::optional<GradientFault> fault_;

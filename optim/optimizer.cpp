@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "optim/list_check.h"
 #include "tensor/profile/span.h"
 
 namespace tessera::optim {
@@ -33,6 +34,7 @@ void require_rate(const std::string& name, double lr) {
 Tensor Optimizer::add_group(const ParameterList& list, double lr) {
   const int group = group_count();
   require_rate(name_, lr);
+  require_current(list, name_);
   std::set<const void*> identities;
   std::set<std::string> names;
   for (const NamedParameter& parameter : parameters_) {
@@ -51,7 +53,9 @@ Tensor Optimizer::add_group(const ParameterList& list, double lr) {
                         "got ",
                         variable.dtype());
     require<ValueError>(identities.insert(variable.impl().get()).second, who, " is listed twice");
-    require<ValueError>(!names.contains(parameter.name), who, ": another parameter has the same name");
+    require<ValueError>(!names.contains(parameter.name), who,
+                        ": another parameter has the same name; lists of several models can be told apart by "
+                        "ParameterList::prefixed");
     parameters_.push_back(parameter);
     names.insert(parameters_[parameters_.size() - 1].name);
     items_.emplace_back().group = group;
@@ -85,6 +89,7 @@ void Optimizer::zero_grad(bool set_to_none) const {
 
 void Optimizer::step(const StepOptions& options) {
   const SpanScope span(SpanKind::phase, "optimizer");
+  require_current(parameters_, name_);
   make_state();
   // Gradients are held for the length of the update only: whoever frees them afterwards must find no other
   // owner.

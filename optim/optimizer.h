@@ -35,8 +35,8 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// One update. A parameter without a gradient is passed over: its numbers, state and step count stay.
-  /// Throws ShapeError or DTypeError, naming the parameter, for a gradient that does not fit; nothing is
-  /// changed then.
+  /// Throws ShapeError or DTypeError, naming the parameter, for a gradient that does not fit, and ConfigError
+  /// when the parameters were sharded after the optimizer was made; nothing is changed then.
   void step(const StepOptions& options = {});
   /// Forgets all gradients, or zeroes them in place.
   void zero_grad(bool set_to_none = true) const;
@@ -72,7 +72,8 @@ class Optimizer {
   explicit Optimizer(std::string name) : name_(std::move(name)) {}
   /// Adds a group and returns its learning rate. Throws ConfigError for a senseless rate; for a parameter
   /// that is undefined or listed twice (by identity or by name) ValueError, for one that is not a leaf
-  /// AutogradError, for one that is neither f32 nor f64 and has no such master DTypeError, each naming it.
+  /// AutogradError, for one that is neither f32 nor f64 and has no such master DTypeError, for a list made
+  /// before its parameters were sharded ConfigError, each naming it.
   Tensor add_group(const ParameterList& parameters, double lr);
   /// Throws ValueError when the groups hold no parameter at all.
   void require_parameters() const;

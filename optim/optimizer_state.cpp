@@ -24,9 +24,9 @@ class NameList {
 
 Index index_of(const OptimizerState& state) {
   Index index;
-  for (const auto& [name, tensor] : state.tensors)
-    require<CheckpointError>(index.emplace(name, &tensor).second, "optimizer state: entry '", name,
-                             "' stands there twice");
+  for (const NamedTensor& entry : state.tensors)
+    require<CheckpointError>(index.emplace(entry.name, &entry.tensor).second, "optimizer state: entry '",
+                             entry.name, "' stands there twice");
   return index;
 }
 

@@ -10,6 +10,8 @@ namespace tessera {
 struct NamedTensor {
   std::string name;
   Tensor tensor;
+  /// What is computed with, where `tensor` is an f32 master: what loads into `tensor` rounds it anew.
+  Tensor rounded = {};
 };
 
 }  // namespace tessera

@@ -1,0 +1,27 @@
+#include "optim/list_check.h"
+
+#include "tensor/error.h"
+
+namespace tessera::optim {
+
+void require_current(const ParameterList& parameters, std::string_view where) {
+  if (parameters.reducer()) return;
+  // Sharding gives a home to the gradient of every parameter that it trains, and a reducer to its own lists.
+  for (const NamedParameter& parameter : parameters)
+    require<ConfigError>(
+        !parameter.variable.defined() || !parameter.variable.impl()->gradient_home.defined(), where,
+        ": parameter '", parameter.name,
+        "' was sharded after this list of parameters was made: call module.parameters(), and "
+        "make the optimizer, after dist::shard");
+}
+
+void require_summable(const ParameterList& parameters, std::string_view where) {
+  if (parameters.reducer()) return;
+  require_current(parameters, where);
+  for (const NamedParameter& parameter : parameters)
+    require<ConfigError>(!parameter.shard, where, ": the list holds a part of parameter '", parameter.name,
+                         "' and no reducer to sum over the other ranks' parts: choose from "
+                         "module.parameters() by ParameterList::where, or copy its reducer");
+}
+
+}  // namespace tessera::optim

@@ -1,0 +1,81 @@
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "nn/linear.h"
+#include "nn/materialize.h"
+#include "optim/adam.h"
+#include "optim/optimizer_state.h"
+
+using namespace tessera;
+
+namespace {
+
+/// The decoder's last weight is the encoder's.
+struct Coder : nn::Layer<Coder> {
+  nn::Linear& fc = add<nn::Linear>("fc", {.in = 3, .out = 3});
+  Variable forward(const Variable& x) { return fc(x); }
+};
+struct Decoder : nn::Layer<Decoder> {
+  nn::Linear& fc = add<nn::Linear>("fc", {.in = 3, .out = 3});
+  Variable& tied;
+  explicit Decoder(const Variable& shared) : tied(share_parameter("tied", shared)) {}
+  Variable forward(const Variable& x) { return fc(x); }
+};
+struct Model : nn::Layer<Model> {
+  Coder& encoder = add<Coder>("encoder");
+  Decoder& decoder = add<Decoder>("decoder", encoder.fc.weight);
+  Variable forward(const Variable& x) { return decoder(encoder(x)); }
+};
+
+std::vector<std::string> names(const ParameterList& list) {
+  std::vector<std::string> all;
+  for (const NamedParameter& parameter : list) all.push_back(parameter.name);
+  return all;
+}
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("groups by submodule: lists have full names, state dicts relative ones") {
+  Model model;
+  nn::materialize(model, cpu(), 1);
+  const Names all{"encoder.fc.weight", "encoder.fc.bias", "decoder.fc.weight", "decoder.fc.bias"};
+  CHECK(names(model.parameters()) == all);
+  CHECK(names(model.encoder.parameters()) == Names{"encoder.fc.weight", "encoder.fc.bias"});
+  CHECK(names(model.encoder.fc.parameters()) == Names{"encoder.fc.weight", "encoder.fc.bias"});
+  // A shared parameter has one name in the whole model, whichever of its owners is asked.
+  CHECK(names(model.decoder.parameters()) ==
+        Names{"encoder.fc.weight", "decoder.fc.weight", "decoder.fc.bias"});
+  CHECK(model.encoder.state_dict()[0].name == "fc.weight");
+  CHECK(model.decoder.state_dict()[0].name == "tied");
+}
+
+TEST_CASE("groups by submodule: an optimizer of several has the state of one over the whole model") {
+  Model model;
+  nn::materialize(model, cpu(), 1);
+  optim::AdamW whole(model.parameters(), {.lr = 0.1});
+  optim::AdamW groups(
+      {{model.encoder.parameters(), {.lr = 0.1}}, {model.decoder.fc.parameters(), {.lr = 0.01}}});
+  for (const NamedParameter& parameter : model.parameters())
+    parameter.variable.set_grad(Variable(Tensor::scalar(1.0f).expand(parameter.variable.shape()).clone()));
+  groups.step();
+  const optim::OptimizerState saved = groups.state();
+  CHECK(saved.tensors[0].name == "exp_avg/encoder.fc.weight");
+  whole.load_state({saved.optimizer, saved.tensors, {}});
+  CHECK(whole.state().tensors.size() == saved.tensors.size());
+}
+
+TEST_CASE("groups of two models: equal names are refused, saying how to tell them apart") {
+  Coder one, other;
+  for (Coder* coder : {&one, &other}) nn::materialize(*coder, cpu(), 1);
+  const auto both = [](const ParameterList& a, const ParameterList& b) {
+    optim::AdamW adam({{a, {.lr = 0.1}}, {b, {.lr = 0.1}}});
+    return names(adam.parameters());
+  };
+  CHECK_THROWS_WITH_AS(both(one.parameters(), other.parameters()),
+                       doctest::Contains("ParameterList::prefixed"), ValueError);
+  CHECK(both(one.parameters().prefixed("generator"), other.parameters().prefixed("critic")) ==
+        Names{"generator.fc.weight", "generator.fc.bias", "critic.fc.weight", "critic.fc.bias"});
+}
