@@ -1,8 +1,45 @@
 #include "nn/mixed_precision.h"
 
+#include <unordered_map>
+
 #include "tensor/ops/cast.h"
 
 namespace tessera::nn {
+namespace {
+
+/// Finds masters that were written without their rounded parameters. An optimizer's step changes the versions
+/// of both by one, so what one is ahead of the other stays as it is; a write into the master alone moves it.
+class MasterWatch {
+ public:
+  /// Of parameters that are rounded now.
+  explicit MasterWatch(const ParameterList& parameters) {
+    for (const NamedParameter& parameter : parameters)
+      if (parameter.master.defined())
+        lead_[parameter.variable.impl().get()] = lead_of(parameter.master, parameter.variable);
+  }
+  /// Rounds the masters that were written since. Changes nothing of its own where none was: several threads
+  /// may run one model.
+  void round(const Module& module) {
+    for (const Module::Slot& slot : module.slots())
+      if (slot.master.defined() && !slot.master.is_meta()) round(slot);
+    for (const Module::Child& child : module.children()) round(*child.module);
+  }
+
+ private:
+  void round(const Module::Slot& slot) {
+    const auto found = lead_.find(slot.variable.impl().get());
+    if (found == lead_.end() || found->second == lead_of(slot.master, slot.variable)) return;
+    ops::cast_out(slot.master, slot.variable.value());
+    found->second = lead_of(slot.master, slot.variable);
+  }
+  static uint64_t lead_of(const Tensor& master, const Variable& rounded) {
+    return master.version() - rounded.value().version();
+  }
+
+  std::unordered_map<const VariableImpl*, uint64_t> lead_;
+};
+
+}  // namespace
 
 void set_master(Module& module, const Variable& variable, const Tensor& master) {
   module.for_each([&](Module& part) {
@@ -32,9 +69,8 @@ void use_mixed_precision(Module& module, DType compute) {
     parameter.variable.set_grad_dtype(f32);
     set_master(module, parameter.variable, master);
   }
-  for (const NamedParameter& buffer : module.buffers())
-    if (buffer.variable.dtype() == f32)
-      buffer.variable.set_value(ops::cast(buffer.variable.value(), compute));
+  module.register_forward_pre_hook([watch = std::make_shared<MasterWatch>(module.parameters())](
+                                       Module& called, std::span<Variable* const>) { watch->round(called); });
 }
 
 void round_masters(Module& module) {

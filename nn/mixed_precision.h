@@ -8,8 +8,10 @@ namespace tessera::nn {
 /// Every floating parameter's numbers become its f32 master, kept in its Slot; the Variable, the same one as
 /// before, holds them rounded, and its gradient is accumulated in f32. Optimizers made afterwards change the
 /// master and write the rounded numbers in the same pass; state_dict, and so a checkpoint, holds the masters.
-/// Bytes a parameter: 2 rounded, 4 master and 4 gradient. Masters count as optimizer state. Buffers are
-/// rounded and have no master. Works on meta too, for a plan; then it is too late to materialize.
+/// Bytes a parameter: 2 rounded, 4 master and 4 gradient. Masters count as optimizer state. Buffers stay as
+/// they are. Whatever writes into a master (a loaded checkpoint, weights averaged elsewhere) is seen by the
+/// next call of `module`, which rounds it. Works on meta too, for a plan; then it is too late to
+/// materialize.
 ///
 ///     nn::materialize(gpt, cpu(), seed);
 ///     nn::use_mixed_precision(gpt, bf16);
@@ -20,7 +22,8 @@ namespace tessera::nn {
 /// made before: they still write rounded numbers.
 void use_mixed_precision(Module& module, DType compute);
 
-/// Rounds every master into its parameter again: after other hands wrote into the tensors of `state_dict()`.
+/// Rounds every master into its parameter at once, where only a part of the model is called next, or where
+/// the write went through a raw pointer.
 void round_masters(Module& module);
 
 /// Gives `master` to `variable` wherever `module` and what is below it name it (tied weights have several

@@ -223,8 +223,10 @@ uint64_t content_hash(const Json::Value& root) {
 
 PieceGroup whole_pieces(const TensorGroup& group) {
   PieceGroup pieces{group.name, {}};
-  for (const NamedTensor& item : group.tensors)
+  for (const NamedTensor& item : group.tensors) {
     pieces.pieces.push_back({item.name, item.tensor.shape(), whole(item.tensor.shape()), item.tensor});
+    pieces.pieces.back().rounded = item.rounded;
+  }
   return pieces;
 }
 
