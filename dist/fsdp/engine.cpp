@@ -45,7 +45,7 @@ Sharding::Engine::Engine(nn::Module& root, ShardOptions options) : root_(root), 
   leaves_.resize(units_.size());
   pending_.resize(units_.size());
   reduced_.resize(units_.size());
-  if (have_numbers()) materialize(cpu(), 0);
+  take_initial_values();
   register_hooks();
 }
 
@@ -84,20 +84,37 @@ void Sharding::Engine::check(const ShardOptions& options) {
                          "shard: expected a floating dtype in the precision, got ", dtype.value_or(f32));
 }
 
-/// Whether every parameter to be cut has numbers already. Where only some have, those are kept when the
-/// others get theirs.
-bool Sharding::Engine::have_numbers() const {
-  for (const auto& unit : units_)
-    for (const auto& flat : unit->flats())
-      for (const UnitParameter& parameter : flat->parameters())
-        if (parameter.variable.value().is_meta()) return false;
-  return true;
+/// Cuts the model at once if every parameter to be cut has values already. Where only some have, those are
+/// kept when the others get theirs.
+void Sharding::Engine::take_initial_values() {
+  static const std::vector<nn::Module*> none;
+  initial_.emplace(root_, options_.ignored_differ ? options_.ignored : none, *everyone_,
+                   options_.sync_module_states);
+  nn::ParameterSet sharded;
+  bool all = true;
+  for (const auto& [variable, place] : places_) {
+    const Variable& parameter = place.flat->parameters()[place.index].variable;
+    sharded.insert(variable);
+    all = all && (initial_->comes_from_rank_0(parameter) || !parameter.value().is_meta());
+  }
+  initial_->broadcast_all_but(sharded);
+  if (all) fill(cpu(), 0);
 }
 
 void Sharding::Engine::materialize(Device device, uint64_t seed) {
   if (materialized_) return;
+  require_same_seed(*everyone_, seed);
+  fill(device, seed);
+}
+
+void Sharding::Engine::fill(Device device, uint64_t seed) {
   if (buckets_) buckets_->allocate();
-  for (const auto& unit : units_) unit->materialize(device, seed);
+  for (const auto& unit : units_) {
+    for (const auto& flat : unit->flats())
+      for (const UnitParameter& parameter : flat->parameters()) initial_->broadcast(parameter.variable);
+    unit->materialize(device, seed);
+  }
+  initial_.reset();
   for (const auto& unit : units_)
     for (const auto& flat : unit->flats())
       for (size_t i = 0; i < flat->parameters().size(); ++i)

@@ -9,6 +9,7 @@
 
 #include "autograd/backward_reports.h"
 #include "dist/fsdp/buckets.h"
+#include "dist/fsdp/initial_values.h"
 #include "dist/fsdp/shard.h"
 #include "dist/fsdp/unit.h"
 
@@ -70,9 +71,10 @@ class Sharding::Engine {
 
  private:
   void check(const ShardOptions& options);
-  bool have_numbers() const;
   void require_calls() const;
   void require_numbers(const Unit& unit) const;
+  void take_initial_values();
+  void fill(Device device, uint64_t seed);
   void register_hooks();
   void watch_leaves(size_t index);
   void follow_requires_grad(size_t index);
@@ -117,7 +119,8 @@ class Sharding::Engine {
   std::unordered_map<const VariableImpl*, Tensor> whole_numbers_;
   std::vector<HookHandle> hooks_;
   std::optional<BackwardObserver> observer_;
-  std::optional<Buckets> buckets_;  // no_shard's
+  std::optional<Buckets> buckets_;        // no_shard's
+  std::optional<InitialValues> initial_;  // until they are taken
   bool materialized_ = false, summoned_ = false, is_summon_open_ = false;
 
   std::vector<Unit*> running_;  // whose calls run, the innermost last

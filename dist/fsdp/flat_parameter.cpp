@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "dist/fsdp/averaging.h"
 #include "tensor/error.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/cast.h"
@@ -115,7 +114,7 @@ void FlatParameter::fill_numbers(uint64_t seed) {
       ops::cast_out(all, whole_.narrow(0, layout_.offset(i), layout_.size(i)));
     }
   }
-  if (!traits.shards_optimizer && is_mixed()) ops::cast_out(numbers_, whole_);
+  if (!traits.shards_optimizer && is_mixed()) round_whole();
   gathered_version_ = numbers_.version();
 }
 
@@ -162,7 +161,10 @@ void FlatParameter::start_gather() {
   if (is_gathered()) return;
   const StrategyTraits& traits = options_.traits;
   if (!traits.shards_optimizer) {
-    gathered_ = true;  // the optimizer writes both
+    // The optimizer writes both, and changes both versions alike; a loader may have written the numbers
+    // alone.
+    if (is_mixed() && lead() != rounded_lead_) round_whole();
+    gathered_ = true;
     gathered_version_ = numbers_.version();
     return;
   }
@@ -182,6 +184,16 @@ void FlatParameter::start_gather() {
   set_awaited(*whole_.storage(), true);
   gathered_ = true;
   gathered_version_ = numbers_.version();
+}
+
+/// By how many changes the numbers are ahead of what is computed with.
+uint64_t FlatParameter::lead() const {
+  return numbers_.version() - whole_.version();
+}
+
+void FlatParameter::round_whole() {
+  ops::cast_out(numbers_, whole_);
+  rounded_lead_ = lead();
 }
 
 void FlatParameter::wait_gather() {
@@ -212,7 +224,7 @@ Tensor FlatParameter::gather_numbers() const {
 
 void FlatParameter::show(const Tensor& whole) {
   // What is shown of parameters that are whole are the numbers themselves: they may have been changed.
-  if (!whole.defined() && !options_.traits.shards_optimizer && is_mixed()) ops::cast_out(numbers_, whole_);
+  if (!whole.defined() && !options_.traits.shards_optimizer && is_mixed()) round_whole();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Variable& variable = parameters_[i].variable;
     const Shape shape = variable.shape();
@@ -299,15 +311,15 @@ void FlatParameter::start_reduce() {
   reducing_ = true;
   const CategoryScope category(MemoryCategory::communication);
   Tensor source = gradient_;
-  if (reduce_dtype_ != gradient_dtype_ || needs_predivision(reduce_dtype_)) {
+  if (reduce_dtype_ != gradient_dtype_) {
     source = options_.shard_group->empty({layout_.numel()}, reduce_dtype_);
-    divide_before(gradient_, source, ranks_of(options_));
+    ops::cast_out(gradient_, source);
   }
   sent_ = source;
   if (options_.traits.shards_optimizer || options_.replica_group)
     start_scatter(source);
   else
-    reduce_ = options_.shard_group->all_reduce(source, reduction_in(reduce_dtype_), call(Traffic::gradients));
+    reduce_ = options_.shard_group->all_reduce(source, Reduction::avg, call(Traffic::gradients));
 }
 
 /// Where replicas read it of each other, in memory that they see.
@@ -324,8 +336,7 @@ void FlatParameter::start_scatter(const Tensor& source) {
     if (!reduced_.defined()) reduced_ = empty_gradient_shard();
     received_ = reduced_;
   }
-  reduce_ = options_.shard_group->reduce_scatter(received_, source, reduction_in(reduce_dtype_),
-                                                 call(Traffic::gradients));
+  reduce_ = options_.shard_group->reduce_scatter(received_, source, Reduction::avg, call(Traffic::gradients));
 }
 
 void FlatParameter::finish_reduce() {
@@ -333,12 +344,10 @@ void FlatParameter::finish_reduce() {
   reduce_.wait();
   const bool whole = !options_.traits.shards_optimizer;
   if (options_.replica_group && received_.defined())
-    options_.replica_group->all_reduce(received_, reduction_in(reduce_dtype_), call(Traffic::gradients))
-        .wait();
+    options_.replica_group->all_reduce(received_, Reduction::avg, call(Traffic::gradients)).wait();
   if (options_.replica_group && whole)
     options_.shard_group->all_gather(sent_, received_, call(Traffic::gradients)).wait();
   const Tensor& result = whole ? sent_ : received_;
-  divide_after(result, ranks_of(options_));
   add_reduced(result);
   sent_ = received_ = Tensor();
   if (options_.traits.shards_gradients) gradient_.storage()->release();

@@ -138,6 +138,8 @@ class FlatParameter final : private StorageOwner {
   void fill_part(size_t i, const Tensor& out, int64_t first, uint64_t seed) const;
   void make_views();
   Tensor view_of_parameter(const Tensor& whole, size_t i) const;
+  uint64_t lead() const;
+  void round_whole();
   Tensor own_part(const Tensor& whole) const;
   Tensor home(size_t i) const;
   void recall_reduced();
@@ -160,7 +162,7 @@ class FlatParameter final : private StorageOwner {
 
   Tensor numbers_, whole_, gradient_, reduced_;
   std::vector<NamedParameter> locals_;
-  uint64_t gathered_version_ = 0;
+  uint64_t gathered_version_ = 0, rounded_lead_ = 0;
   bool gathered_ = false;
   Work gather_, reduce_;
   Tensor sent_, received_;  // of a reduction in flight

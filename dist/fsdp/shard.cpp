@@ -1,6 +1,6 @@
 #include "dist/fsdp/shard.h"
 
-#include <unordered_set>
+#include <algorithm>
 
 #include "dist/fsdp/engine.h"
 #include "dist/fsdp/reducer.h"
@@ -10,19 +10,18 @@ namespace tessera::dist {
 namespace {
 
 void cast_buffers(nn::Module& root, const Precision& precision) {
-  const std::optional<DType> dtype = precision.buffer ? precision.buffer : precision.compute;
-  if (!dtype) return;
+  if (!precision.buffer) return;
   const CategoryScope category(MemoryCategory::parameter);
   for (const NamedParameter& buffer : root.buffers())
     if (is_floating(buffer.variable.dtype()))
-      buffer.variable.set_value(ops::cast(buffer.variable.value(), *dtype));
+      buffer.variable.set_value(ops::cast(buffer.variable.value(), *precision.buffer));
 }
 
-/// The parameters from `module` down in order of declaration, each once.
+/// Those of `wanted` from `module` down in order of declaration; takes them away from there.
 void collect(const nn::Module& module, const std::string& prefix, const Sharding::Engine& engine,
-             std::unordered_set<const VariableImpl*>& seen, ParameterList& list) {
+             nn::ParameterSet& wanted, ParameterList& list) {
   for (const nn::Module::Slot& slot : module.slots()) {
-    if (slot.is_buffer || !seen.insert(slot.variable.impl().get()).second) continue;
+    if (slot.is_buffer || wanted.erase(slot.variable.impl().get()) == 0) continue;
     const Sharding::Engine::Place* place = engine.find(slot.variable.impl().get());
     NamedParameter parameter{.name = "", .variable = slot.variable, .master = slot.master};
     if (place) parameter = place->flat->local(place->index);
@@ -30,7 +29,18 @@ void collect(const nn::Module& module, const std::string& prefix, const Sharding
     list.push_back(std::move(parameter));
   }
   for (const nn::Module::Child& child : module.children())
-    collect(*child.module, prefix + child.name + ".", engine, seen, list);
+    collect(*child.module, prefix + child.name + ".", engine, wanted, list);
+}
+
+void collect_ignored(const nn::Module& module, const std::string& prefix, bool is_ignored,
+                     const Sharding::Engine& engine, std::set<std::string>& names) {
+  const std::vector<nn::Module*>& ignored = engine.options().ignored;
+  is_ignored = is_ignored || std::find(ignored.begin(), ignored.end(), &module) != ignored.end();
+  if (is_ignored)
+    for (const nn::Module::Slot& slot : module.slots())
+      if (slot.is_buffer || !engine.find(slot.variable.impl().get())) names.insert(prefix + slot.name);
+  for (const nn::Module::Child& child : module.children())
+    collect_ignored(*child.module, prefix + child.name + ".", is_ignored, engine, names);
 }
 
 }  // namespace
@@ -61,13 +71,19 @@ int Sharding::replica_index() const {
              : across * engine_->shard_group().size() + engine_->shard_group().rank();
 }
 
+std::set<std::string> Sharding::ignored_names() const {
+  std::set<std::string> names;
+  collect_ignored(engine_->root(), "", false, *engine_, names);
+  return names;
+}
+
 ParameterList Sharding::parameters(const nn::Module& module) {
   require<ConfigError>(engine_->is_materialized(), "parameters: this rank's part of '", module.full_name(),
                        "' has no numbers yet; call nn::materialize after sharding");
   engine_->follow_requires_grad();
   ParameterList list;
-  std::unordered_set<const VariableImpl*> seen;
-  collect(module, "", *engine_, seen, list);
+  nn::ParameterSet wanted = nn::parameters_below(module);
+  collect(engine_->root(), "", *engine_, wanted, list);
   list.set_reducer(std::make_shared<ShardReducer>(*engine_));
   return list;
 }

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "dist/fsdp/policy.h"
@@ -21,7 +23,8 @@ struct Precision {
       {};  ///< of gathered parameters and of the root's floating inputs: bf16 or f16
   std::optional<DType> reduce =
       {};  ///< in which gradients travel; f32 (or the parameters' dtype) if not said
-  std::optional<DType> buffer = {};  ///< of floating buffers; `compute` if not said
+  /// That floating buffers are turned into, for checkpoints too; they stay as they are if not said.
+  std::optional<DType> buffer = {};
   std::optional<DType> output = {};  ///< that the root's floating results are cast to
   /// Gradients stay as they were reduced, in `reduce`, instead of in f32.
   bool keep_low_precision_grads = false;
@@ -45,8 +48,15 @@ struct ShardOptions {
   int64_t alignment = 16;
   /// no_shard: gradients are all-reduced in stretches of at least so many bytes, as backward completes them.
   int64_t bucket_bytes = int64_t{25} << 20;
-  /// Modules whose parameters stay whole and are averaged over no ranks.
+  /// Modules whose parameters stay whole and are averaged over no ranks. Checkpoints have their state once
+  /// while all ranks hold the same, and each rank's own where they differ (dist/state).
   std::vector<nn::Module*> ignored = {};
+  /// Ignored modules begin with other values on each rank (experts): these are neither compared nor
+  /// broadcast.
+  bool ignored_differ = false;
+  /// Values that the model holds when it is sharded become rank 0's on all ranks; the others may still be on
+  /// meta. Without it all ranks must hold the same.
+  bool sync_module_states = false;
 };
 
 /// A model's parameters cut over ranks, and the hooks that gather, free and reduce them. Lives with the
@@ -65,6 +75,10 @@ class Sharding final : public nn::ParameterStore {
   int replicas() const;
   int replica_index() const;
 
+  /// Full names of the parameters that are not sharded and of the buffers of ignored modules: no rank keeps
+  /// them equal to the others'.
+  std::set<std::string> ignored_names() const;
+
   ParameterList parameters(const nn::Module& module) override;
   void materialize(Device device, uint64_t seed) override;
   Tensor whole_numbers(const std::string& name, const Variable& parameter) override;
@@ -79,10 +93,11 @@ class Sharding final : public nn::ParameterStore {
 /// Cuts `module`'s parameters over the ranks of a mesh, by one word: the strategy. Applied from outside, to a
 /// model written for one device, before `nn::materialize` (then no rank ever holds a whole unit while it is
 /// initialised) or after. From then on `module.parameters()` lists this rank's parts, so a training loop
-/// reads the same on one rank and on many; an optimizer made before has nothing to change. Parameters may be
+/// reads the same on one rank and on many; the step of an optimizer made before is an error. Parameters may be
 /// frozen and unfrozen later, on all ranks alike, through the module, its Variables or the local parts: the
 /// next forward follows. All ranks call it alike. Throws ConfigError for a mesh or precision that does not
-/// suit the strategy, and for a unit whose parameters no call would gather.
+/// suit the strategy, and for a unit whose parameters no call would gather, ValueError, naming parameter and
+/// ranks, where ranks hold different values (see `sync_module_states`).
 ///
 ///     models::Gpt gpt(options);
 ///     dist::shard(gpt, {.mesh = mesh, .strategy = dist::Strategy::full_shard, .units =

@@ -193,13 +193,13 @@ TEST_CASE("sharding: ignored modules stay whole, are not averaged, and are liste
   });
 }
 
-TEST_CASE("sharding: half precision casts what goes in and comes out, buffers, and keeps f32 numbers") {
+TEST_CASE("sharding: half precision casts what goes in and comes out, and keeps f32 numbers and buffers") {
   with_each_strategy(2, [](World&, ShardOptions options) {
     options.precision = {.compute = bf16, .output = f32};
     Model model;
     dist::shard(model, options);
     nn::materialize(model, cpu(), 3);
-    CHECK(model.offset.dtype() == bf16);
+    CHECK(model.offset.dtype() == f32);
     const Variable y = model(Variable(input()));
     CHECK(y.dtype() == f32);
     CHECK(model.scale.dtype() == bf16);
@@ -208,6 +208,17 @@ TEST_CASE("sharding: half precision casts what goes in and comes out, buffers, a
       CHECK(parameter.numbers().dtype() == f32);
       CHECK(parameter.variable.grad().dtype() == f32);
     }
+  });
+}
+
+TEST_CASE("sharding: buffers are turned into the dtype that is asked for, and into no other") {
+  with_each_strategy(2, [](World&, ShardOptions options) {
+    options.precision = {.compute = bf16, .buffer = f16};
+    Model model;
+    dist::shard(model, options);
+    nn::materialize(model, cpu(), 3);
+    CHECK(model.offset.dtype() == f16);
+    CHECK(model.offset.value().narrow(0, 0, 1).item() == 0.5);
   });
 }
 

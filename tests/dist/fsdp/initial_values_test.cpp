@@ -1,0 +1,225 @@
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/reduction.h"
+#include "dist/fsdp/shard.h"
+#include "nn/linear.h"
+#include "nn/materialize.h"
+#include "optim/adam.h"
+#include "optim/clip.h"
+#include "optim/grad_scaler.h"
+#include "optim/sgd.h"
+#include "tests/dist/fsdp/on_threads.h"
+
+using namespace tessera;
+using namespace tessera::dist;
+
+namespace {
+
+struct Model : nn::Layer<Model> {
+  nn::Linear& a = add<nn::Linear>("a", {.in = 5, .out = 5});
+  nn::Linear& b = add<nn::Linear>("b", {.in = 5, .out = 5});
+  Variable& shift = buffer("shift", {5}, init::constant(0.5));
+  Variable forward(const Variable& x) { return b(a(x)) + shift; }
+};
+
+constexpr Strategy flat[] = {Strategy::no_shard, Strategy::shard_optim, Strategy::shard_grad_op,
+                             Strategy::full_shard};
+
+ShardOptions options_for(World& world, Strategy strategy) {
+  return {.mesh = Mesh(world), .strategy = strategy, .units = every<nn::Linear>()};
+}
+
+Variable input() {
+  return Variable(Tensor::scalar(1.0f).expand({2, 5}).clone());
+}
+
+/// The message of the Expected that `body` throws; "" when it throws none.
+template <class Expected, class Body>
+std::string message_of(const Body& body) {
+  try {
+    body();
+  } catch (const Expected& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::vector<std::string> unless(bool holds, const std::string& problem) {
+  return holds ? std::vector<std::string>() : std::vector{problem};
+}
+
+/// What a model with rank `rank`'s values says when it is sharded.
+template <class Prepare>
+std::string refusal(World& world, ShardOptions options, const Prepare& prepare) {
+  return message_of<ValueError>([&] {
+    Model model;
+    prepare(model, options, world.rank());
+    dist::shard(model, options);
+  });
+}
+
+bool has_all(const std::string& message, std::initializer_list<const char*> parts) {
+  return std::all_of(parts.begin(), parts.end(),
+                     [&](const char* part) { return message.find(part) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("initial values: ranks that hold different ones are refused by name, and no mixture is made") {
+  for (const Strategy strategy : flat) {
+    CAPTURE(name_of(strategy));
+    test::require_none(3, [&](World& world) {
+      const std::string message =
+          refusal(world, options_for(world, strategy), [](Model& model, ShardOptions&, int rank) {
+            nn::materialize(model, cpu(), 3);
+            if (rank == 2) model.b.weight.value().data<float>()[7] += 1;
+          });
+      return unless(
+          has_all(message, {"'b.weight'", "other values", "rank 2", "rank 0", "sync_module_states"}),
+          message);
+    });
+  }
+}
+
+TEST_CASE("initial values: buffers and ignored modules are compared, ranks with none yet are named") {
+  test::require_none(3, [&](World& world) {
+    const ShardOptions options = options_for(world, Strategy::full_shard);
+    const std::string of_buffer = refusal(world, options, [](Model& model, ShardOptions&, int rank) {
+      nn::materialize(model, cpu(), 3);
+      if (rank == 1) model.shift.value().data<float>()[0] = 4;
+    });
+    const std::string of_ignored = refusal(world, options, [](Model& model, ShardOptions& mine, int rank) {
+      mine.ignored = {&model.a};
+      nn::materialize(model, cpu(), rank == 0 ? 3 : 4);
+      nn::Linear& same = model.b;
+      for (const Variable* x : {&same.weight, &*same.bias}) x->value().zero();
+    });
+    const std::string of_none = refusal(world, options, [](Model& model, ShardOptions&, int rank) {
+      if (rank == 1) nn::materialize(model, cpu(), 3);
+    });
+    std::vector<std::string> problems;
+    if (!has_all(of_buffer, {"'shift'", "rank 1"})) problems.push_back("buffer: " + of_buffer);
+    if (!has_all(of_ignored, {"'a.weight'", "ranks 1 and 2"})) problems.push_back("ignored: " + of_ignored);
+    if (!has_all(of_none, {"'shift'", "values on rank 1", "none yet on rank 0"}))
+      problems.push_back("none: " + of_none);
+    return problems;
+  });
+}
+
+TEST_CASE("initial values: seeds that differ from rank to rank are refused") {
+  for (const Strategy strategy : flat) {
+    CAPTURE(name_of(strategy));
+    test::require_none(2, [&](World& world) {
+      Model model;
+      dist::shard(model, options_for(world, strategy));
+      const std::string message = message_of<ValueError>(
+          [&] { nn::materialize(model, cpu(), static_cast<uint64_t>(5 + world.rank())); });
+      return unless(has_all(message, {"seed", "5 on rank 0", "6 on rank 1"}), message);
+    });
+  }
+}
+
+TEST_CASE("optimizers: one made before shard is refused at its step, and no list of then is clipped") {
+  for (const Strategy strategy : flat) {
+    CAPTURE(name_of(strategy));
+    test::require_none(2, [&](World& world) {
+      Model model;
+      nn::materialize(model, cpu(), 3);
+      const ParameterList before = model.parameters();
+      optim::AdamW early(before, {.lr = 0.1});
+      Sharding& sharding = dist::shard(model, options_for(world, strategy));
+      optim::AdamW adam(model.parameters(), {.lr = 0.1});
+      sum(model(input())).backward();
+      const std::vector<std::string> messages{
+          message_of<ConfigError>([&] { early.step(); }),
+          message_of<ConfigError>([&] { optim::SGD(before, {.lr = 0.1}); }),
+          message_of<ConfigError>([&] { optim::clip_grad_norm(before, 1.0); }),
+          message_of<ConfigError>([&] { optim::clip_grad_value(before, 1.0); }),
+          message_of<ConfigError>([&] { optim::GradScaler().unscale(before); })};
+      std::vector<std::string> problems;
+      for (const std::string& message : messages)
+        if (!has_all(message, {"'a.weight'", "sharded after", "after dist::shard"}))
+          problems.push_back("'" + message + "'");
+      adam.step();  // the right one goes on
+      const SummonFullParams whole(sharding);
+      if (model.b.bias->value().data<float>()[0] == 0) problems.push_back("nothing was trained");
+      return problems;
+    });
+  }
+}
+
+TEST_CASE("optimizers: sums over parts of parameters want the reducer") {
+  test::require_none(2, [](World& world) {
+    Model model;
+    dist::shard(model, options_for(world, Strategy::full_shard));
+    nn::materialize(model, cpu(), 3);
+    sum(model(input())).backward();
+    ParameterList copied, chosen = model.parameters().where([](const NamedParameter&) { return true; });
+    for (const NamedParameter& parameter : chosen) copied.push_back(parameter);
+    const std::string message = message_of<ConfigError>([&] { optim::clip_grad_norm(copied, 1.0); });
+    std::vector<std::string> problems = unless(has_all(message, {"'a.weight'", "reducer"}), message);
+    copied.set_reducer(chosen.reducer());
+    if (optim::grad_norm(copied).item() != optim::grad_norm(chosen).item())
+      problems.push_back("another norm");
+    return problems;
+  });
+}
+
+TEST_CASE("sync_module_states: all ranks train with rank 0's values, wherever the others are") {
+  Model alone;
+  nn::materialize(alone, cpu(), 9);
+  alone.shift.value().data<float>()[1] = 7;
+  for (const Strategy strategy : flat)
+    for (const bool on_meta : {false, true}) {
+      CAPTURE(name_of(strategy));
+      CAPTURE(on_meta);
+      test::require_none(3, [&](World& world) {
+        Model model;
+        ShardOptions options = options_for(world, strategy);
+        options.ignored = {&model.a};
+        options.sync_module_states = true;
+        if (world.rank() == 0) {
+          nn::materialize(model, cpu(), 9);
+          model.shift.value().data<float>()[1] = 7;
+        } else if (!on_meta) {
+          nn::materialize(model, cpu(), static_cast<uint64_t>(world.rank()));
+        }
+        Sharding& sharding = dist::shard(model, options);
+        const SummonFullParams whole(sharding);
+        const nn::StateDict state = model.state_dict(), expected = alone.state_dict();
+        std::vector<std::string> problems;
+        for (size_t i = 0; i < expected.size(); ++i)
+          for (int64_t k = 0; k < expected[i].tensor.numel(); ++k)
+            if (state[i].tensor.data<float>()[k] != expected[i].tensor.data<float>()[k]) {
+              problems.push_back(state[i].name);
+              break;
+            }
+        return problems;
+      });
+    }
+}
+
+TEST_CASE("sync_module_states: what rank 0 lacks is refused; experts keep their own where that is said") {
+  test::require_none(2, [](World& world) {
+    ShardOptions options = options_for(world, Strategy::full_shard);
+    options.sync_module_states = true;
+    const std::string message = refusal(world, options, [](Model& model, ShardOptions&, int rank) {
+      if (rank == 1) nn::materialize(model, cpu(), 3);
+    });
+    std::vector<std::string> problems =
+        unless(has_all(message, {"'shift'", "values on rank 1", "none yet on rank 0"}), message);
+    Model model;
+    nn::materialize(model, cpu(), 3);
+    model.a.weight.value().data<float>()[0] = static_cast<float>(world.rank());
+    options.ignored = {&model.a};
+    options.ignored_differ = true;
+    dist::shard(model, options);
+    if (model.a.weight.value().data<float>()[0] != static_cast<float>(world.rank()))
+      problems.push_back("an expert was written over");
+    return problems;
+  });
+}
