@@ -93,11 +93,11 @@ class Sharding final : public nn::ParameterStore {
 /// Cuts `module`'s parameters over the ranks of a mesh, by one word: the strategy. Applied from outside, to a
 /// model written for one device, before `nn::materialize` (then no rank ever holds a whole unit while it is
 /// initialised) or after. From then on `module.parameters()` lists this rank's parts, so a training loop
-/// reads the same on one rank and on many; the step of an optimizer made before is an error. Parameters may be
-/// frozen and unfrozen later, on all ranks alike, through the module, its Variables or the local parts: the
-/// next forward follows. All ranks call it alike. Throws ConfigError for a mesh or precision that does not
-/// suit the strategy, and for a unit whose parameters no call would gather, ValueError, naming parameter and
-/// ranks, where ranks hold different values (see `sync_module_states`).
+/// reads the same on one rank and on many; the step of an optimizer made before is an error. Parameters may
+/// be frozen and unfrozen later, on all ranks alike, through the module, its Variables or the local parts:
+/// the next forward follows. All ranks call it alike. Throws ConfigError for a mesh or precision that does
+/// not suit the strategy, and for a unit whose parameters no call would gather, ValueError, naming parameter
+/// and ranks, where ranks hold different values (see `sync_module_states`).
 ///
 ///     models::Gpt gpt(options);
 ///     dist::shard(gpt, {.mesh = mesh, .strategy = dist::Strategy::full_shard, .units =

@@ -8,6 +8,7 @@
 
 #include "dist/state/distributed_checkpoint.h"
 #include "dist/state/file.h"
+#include "dist/state/own_pieces.h"
 #include "dist/state/rank_agreement.h"
 #include "dist/state/rank_save.h"
 #include "tensor/memory/account.h"
@@ -132,7 +133,8 @@ void BackgroundSave::start(const std::string& root, const TrainingState& state,
   flight->state = state;
   flight->options = options;
   flight->save = begin_save(*world_, root, state.step);
-  run_together(*world_, [&] { flight->groups = copy_of(groups_to_write(groups)); });
+  const std::vector<PieceGroup> named = name_own_pieces(*world_, groups);
+  run_together(*world_, [&] { flight->groups = copy_of(groups_to_write(named)); });
   flight->thread = std::thread([work = flight.get()] { work->run(); });
   flight_ = std::move(flight);
 }

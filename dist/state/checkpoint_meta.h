@@ -49,6 +49,13 @@ struct Replicas {
   int index = 0;  ///< this rank among them
 };
 
+/// A rank's place along a dimension of its mesh.
+struct MeshIndex {
+  std::string dimension;
+  int size = 1;
+  int index = 0;
+};
+
 /// A piece of a tensor that this rank holds.
 struct TensorPiece {
   std::string name;
@@ -57,6 +64,8 @@ struct TensorPiece {
   Tensor tensor;  ///< the piece's elements in row-major order, under any shape
   Replicas replicas = {};
   Tensor rounded = {};  ///< what is computed with, where `tensor` is a master: rounded anew after loading
+  /// Of a tensor that each rank has for itself: this rank's place (own_pieces.h).
+  std::vector<MeshIndex> own = {};
 };
 
 /// What a rank holds of a group of tensors.

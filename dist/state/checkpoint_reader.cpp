@@ -7,6 +7,7 @@
 #include <set>
 
 #include "dist/state/number_check.h"
+#include "dist/state/own_pieces.h"
 #include "tensor/ops/cast.h"
 
 namespace tessera::dist {
@@ -82,7 +83,13 @@ void CheckpointReader::check_file(const FileRecord& record, const SafetensorsFil
 
 const StoredTensor& CheckpointReader::tensor(const TensorId& id) const {
   const auto found = tensors_.find(id);
-  require<CheckpointError>(found != tensors_.end(), folder_, ": has no tensor '", id, "'");
+  if (found == tensors_.end()) {
+    const std::vector<TensorId> own = own_tensors(tensors_, id);
+    require<CheckpointError>(own.empty(), folder_, ": has no tensor '", id, "' of all ranks, but '",
+                             own.empty() ? "" : own.front().name, "' and ", own.size() - 1,
+                             " more: each rank's own values, which ranks of the same mesh load");
+    throw CheckpointError(text(folder_, ": has no tensor '", id, "'"));
+  }
   return found->second;
 }
 
@@ -146,11 +153,12 @@ void CheckpointReader::read(const TensorId& id, const Piece& piece, const Tensor
 }
 
 void require_same_tensors(const CheckpointReader& reader, const PieceGroup& group) {
-  std::set<std::string> names;
+  std::set<std::string> names, own;
   for (const TensorPiece& item : group.pieces) {
     require<CheckpointError>(item.tensor.defined() && !item.tensor.is_meta(), group.name, "/", item.name,
                              ": expected a tensor to load into, got ", describe(item.tensor));
     names.insert(item.name);
+    if (!item.own.empty()) own.insert(shared_name(item.name));
     const StoredTensor& stored = reader.tensor({group.name, item.name});
     require<CheckpointError>(stored.shape == item.shape && stored.dtype == item.tensor.dtype(),
                              reader.folder(), ": tensor '", group.name, "/", item.name, "': expected ",
@@ -158,8 +166,9 @@ void require_same_tensors(const CheckpointReader& reader, const PieceGroup& grou
                              stored.dtype);
   }
   for (const auto& [id, stored] : reader.tensors())
-    require<CheckpointError>(id.group != group.name || names.count(id.name) != 0, reader.folder(),
-                             ": has an unexpected tensor '", id, "', ", stored.shape, " ", stored.dtype);
+    require<CheckpointError>(
+        id.group != group.name || names.contains(id.name) || own.contains(shared_name(id.name)),
+        reader.folder(), ": has an unexpected tensor '", id, "', ", stored.shape, " ", stored.dtype);
 }
 
 void read_pieces(const CheckpointReader& reader, const PieceGroup& group) {
@@ -168,14 +177,22 @@ void read_pieces(const CheckpointReader& reader, const PieceGroup& group) {
     const Tensor numbers = direct ? item.tensor : Tensor::empty(item.tensor.shape(), item.tensor.dtype());
     reader.read({group.name, item.name}, item.piece, numbers);
     if (!direct) item.tensor.copy_from(numbers.to(item.tensor.device()));
-    if (item.rounded.defined()) ops::cast_out(item.tensor, item.rounded);
   }
+}
+
+void round_pieces(const PieceGroup& group) {
+  for (const TensorPiece& item : group.pieces)
+    if (item.rounded.defined()) ops::cast_out(item.tensor, item.rounded);
 }
 
 void load_checkpoint(const CheckpointReader& reader, std::span<const TensorGroup> groups) {
   for (const TensorGroup& group : groups) require_same_tensors(reader, whole_pieces(group));
   for (const TensorGroup& group : groups) reader.verify(group.name);
-  for (const TensorGroup& group : groups) read_pieces(reader, whole_pieces(group));
+  for (const TensorGroup& group : groups) {
+    const PieceGroup pieces = whole_pieces(group);
+    read_pieces(reader, pieces);
+    round_pieces(pieces);
+  }
 }
 
 }  // namespace tessera::dist

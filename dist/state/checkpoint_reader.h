@@ -56,8 +56,10 @@ class CheckpointReader {
 /// Throws CheckpointError, naming what is missing, unexpected or different, unless the checkpoint's group has
 /// exactly the tensors that the pieces are of, with these shapes and dtypes.
 void require_same_tensors(const CheckpointReader& reader, const PieceGroup& group);
-/// Fills the pieces' tensors, of any strides and on any device. Verifies nothing.
+/// Fills the pieces' tensors, of any strides and on any device. Verifies nothing, and rounds nothing.
 void read_pieces(const CheckpointReader& reader, const PieceGroup& group);
+/// Writes what is computed with anew, where the pieces' tensors are masters.
+void round_pieces(const PieceGroup& group);
 
 /// Fills the tensors of the groups given (in place, any strides) from a checkpoint. Before the first number
 /// is written, everything is verified: that each group has exactly these names, shapes and dtypes, every

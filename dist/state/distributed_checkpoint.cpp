@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dist/state/own_pieces.h"
 #include "dist/state/rank_agreement.h"
 #include "dist/state/rank_save.h"
 
@@ -41,7 +42,7 @@ void require_same_checkpoint(Communicator& world, const CheckpointReader& reader
 
 BegunSave begin_save(Communicator& world, const std::string& root, int64_t step) {
   BegunSave save;
-  run_together(world, [&] {
+  run_long_together(world, [&] {
     if (world.rank() == 0) save.writer = std::make_unique<CheckpointWriter>(root, step);
   });
   save.folder = broadcast_text(world, save.writer ? save.writer->folder() : "");
@@ -51,9 +52,10 @@ BegunSave begin_save(Communicator& world, const std::string& root, int64_t step)
 std::string save_checkpoint(Communicator& world, const std::string& root, const TrainingState& state,
                             std::span<const PieceGroup> groups, const SaveOptions& options) {
   const BegunSave save = begin_save(world, root, state.step);
+  const std::vector<PieceGroup> named = name_own_pieces(world, groups);
   std::vector<FileRecord> mine;
   run_long_together(
-      world, [&] { mine = write_files(save.folder, world.rank(), world.size(), groups_to_write(groups)); });
+      world, [&] { mine = write_files(save.folder, world.rank(), world.size(), groups_to_write(named)); });
   const std::vector<std::string> texts = gather_texts(world, to_text(mine));
   std::string published;
   run_long_together(world, [&] {
@@ -69,7 +71,7 @@ std::unique_ptr<CheckpointReader> open_checkpoint(Communicator& world, const std
   });
   folder = broadcast_text(world, folder);
   std::unique_ptr<CheckpointReader> reader;
-  run_together(world, [&] { reader = std::make_unique<CheckpointReader>(folder); });
+  run_long_together(world, [&] { reader = std::make_unique<CheckpointReader>(folder); });
   require_same_checkpoint(world, *reader);
   return reader;
 }
@@ -77,15 +79,18 @@ std::unique_ptr<CheckpointReader> open_checkpoint(Communicator& world, const std
 void load_checkpoint(Communicator& world, const CheckpointReader& reader,
                      std::span<const PieceGroup> groups) {
   require_same_checkpoint(world, reader);
+  std::vector<PieceGroup> found;
   run_together(world, [&] {
-    for (const PieceGroup& group : groups) require_same_tensors(reader, group);
+    found = find_own_pieces(reader, groups);
+    for (const PieceGroup& group : found) require_same_tensors(reader, group);
   });
   run_long_together(world, [&] {
-    for (const size_t file : files_to_verify(world, reader, groups)) reader.verify_file(file);
+    for (const size_t file : files_to_verify(world, reader, found)) reader.verify_file(file);
   });
-  run_together(world, [&] {
-    for (const PieceGroup& group : groups) read_pieces(reader, group);
+  run_long_together(world, [&] {
+    for (const PieceGroup& group : found) read_pieces(reader, group);
   });
+  for (const PieceGroup& group : found) round_pieces(group);
 }
 
 }  // namespace tessera::dist

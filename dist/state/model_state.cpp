@@ -15,8 +15,15 @@ void collect_buffers(const nn::Module& module, const std::string& prefix, std::v
 }  // namespace
 
 Holding holding_of(const Sharding& sharding) {
-  const World& world = sharding.options().mesh.world();
-  return {.shards = {sharding.replicas(), sharding.replica_index()}, .wholes = {world.size(), world.rank()}};
+  const Mesh& mesh = sharding.options().mesh;
+  const World& world = mesh.world();
+  Holding holding{.shards = {sharding.replicas(), sharding.replica_index()},
+                  .wholes = {world.size(), world.rank()}};
+  for (const MeshDimension& dimension : mesh.dimensions())
+    if (dimension.size > 1)
+      holding.place.push_back({dimension.name, dimension.size, mesh.index(dimension.name)});
+  holding.own = sharding.ignored_names();
+  return holding;
 }
 
 std::vector<PieceGroup> pieces_of(const nn::Module& model, optim::Optimizer* optimizer,

@@ -31,6 +31,10 @@ TensorPiece counter_of(const std::string& name, const NamedParameter& parameter,
   return {name, tensor.shape(), whole(tensor.shape()), tensor, replicas};
 }
 
+void mark_own(TensorPiece& piece, const std::string& name, const Holding& holding) {
+  if (holding.own.contains(name)) piece.own = holding.place;
+}
+
 /// A range of a piece's own elements.
 TensorPiece part_of(const TensorPiece& piece, int64_t begin, int64_t end) {
   if (begin == 0 && end == piece.piece.numel()) return piece;
@@ -49,12 +53,16 @@ PieceGroup model_pieces(const ParameterList& parameters, std::span<const NamedTe
   for (const NamedParameter& parameter : parameters) {
     group.pieces.push_back(piece_of(parameter.name, parameter, parameter.numbers(), holding));
     if (parameter.master.defined()) group.pieces.back().rounded = parameter.variable.value();
+    mark_own(group.pieces.back(), parameter.name, holding);
   }
   // Ranks need not agree on a buffer (statistics of their own batches), so it is not put together from many.
   const Replicas writer{holding.wholes.index == 0 ? 1 : 0, 0};
-  for (const NamedTensor& buffer : buffers)
-    group.pieces.push_back(
-        {buffer.name, buffer.tensor.shape(), whole(buffer.tensor.shape()), buffer.tensor, writer});
+  for (const NamedTensor& buffer : buffers) {
+    const bool is_own = holding.own.contains(buffer.name);
+    group.pieces.push_back({buffer.name, buffer.tensor.shape(), whole(buffer.tensor.shape()), buffer.tensor,
+                            is_own ? holding.wholes : writer});
+    mark_own(group.pieces.back(), buffer.name, holding);
+  }
   return group;
 }
 
@@ -77,6 +85,7 @@ PieceGroup optimizer_pieces(const ParameterList& parameters, const optim::Optimi
                              parameter.variable.shape(), ", got ", describe(entry.tensor));
     group.pieces.push_back(is_counter ? counter_of(entry.name, parameter, entry.tensor, holding)
                                       : piece_of(entry.name, parameter, entry.tensor, holding));
+    mark_own(group.pieces.back(), parameter.name, holding);
   }
   return group;
 }

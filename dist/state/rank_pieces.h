@@ -1,6 +1,9 @@
 #pragma once
 
+#include <set>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "autograd/parameter_list.h"
 #include "dist/state/checkpoint_meta.h"
@@ -10,14 +13,18 @@
 namespace tessera::dist {
 
 /// Where a rank's parts of a sharded model stand among all ranks. Ranks that hold the same parameters must
-/// hold the same numbers of them.
+/// hold the same numbers of them, but for those that are the rank's own.
 struct Holding {
   Replicas shards;  ///< ranks that hold the same parts: one in flat sharding, as many as replicas in hybrid
   Replicas wholes;  ///< ranks that hold what is whole: the world
+  std::vector<MeshIndex> place = {};  ///< this rank's, along all dimensions of the mesh
+  /// Names of parameters and buffers that no rank keeps equal to the others': of modules that sharding
+  /// ignores.
+  std::set<std::string> own = {};
 };
 
 /// The group "model": the numbers of each parameter (its f32 master where it has one), and persistent
-/// buffers, which are saved as rank 0 has them.
+/// buffers, which are saved as rank 0 has them unless they are the rank's own.
 PieceGroup model_pieces(const ParameterList& parameters, std::span<const NamedTensor> buffers,
                         const Holding& holding);
 
