@@ -16,7 +16,7 @@ struct LaunchOptions {
   int threads = 0;
   /// How long a rank's count of operations may stand still while others wait for it.
   std::chrono::milliseconds timeout{300'000};
-  /// No sign of life from a stopped rank or a cut link.
+  /// No heartbeat from a stopped rank or over a cut link, whatever the timeout.
   std::chrono::milliseconds silence{30'000};
   /// Where ranks compute.
   Device device = cpu();
@@ -48,7 +48,9 @@ struct LauncherJob {
   std::string launcher;  ///< "mpirun", "srun", "torchrun"; empty: started directly
   int rank = 0, size = 1;
 };
-/// Looks at the environment variables of Open MPI, Slurm (PMI) and torchrun.
+/// Looks at the environment variables of Open MPI, Slurm and torchrun. Throws ConfigError for a rank of a job
+/// of another launcher, unless that job has one rank: each rank would take itself for the whole run. The
+/// message names the variables that say so and the `mpirun` line to use.
 LauncherJob launcher_job();
 
 }  // namespace tessera::dist

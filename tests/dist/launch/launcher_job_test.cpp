@@ -4,6 +4,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "dist/launch/launch.h"
 #include "tensor/error.h"
@@ -17,8 +19,26 @@ class Environment {
  public:
   using Values = std::map<std::string, std::string>;
   explicit Environment(const Values& set) {
-    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_NUM_TASKS",
-                             "SLURM_NTASKS", "SLURM_PROCID", "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE"}) {
+    for (const char* name : {"OMPI_COMM_WORLD_SIZE",
+                             "OMPI_COMM_WORLD_RANK",
+                             "SLURM_STEP_NUM_TASKS",
+                             "SLURM_NTASKS",
+                             "SLURM_PROCID",
+                             "TORCHELASTIC_RUN_ID",
+                             "RANK",
+                             "WORLD_SIZE",
+                             "MASTER_ADDR",
+                             "PMI_RANK",
+                             "PMI_SIZE",
+                             "MPI_LOCALRANKID",
+                             "MPI_LOCALNRANKS",
+                             "MV2_COMM_WORLD_RANK",
+                             "MV2_COMM_WORLD_SIZE",
+                             "PMIX_RANK",
+                             "FLUX_TASK_RANK",
+                             "FLUX_JOB_SIZE",
+                             "JSM_NAMESPACE_RANK",
+                             "JSM_NAMESPACE_SIZE"}) {
       const char* const value = std::getenv(name);
       before_[name] = value ? std::optional<std::string>(value) : std::nullopt;
       unsetenv(name);
@@ -72,4 +92,41 @@ TEST_CASE("launcher_job: what is no rank of a job is refused") {
   }
   const Environment environment(Environment::Values{{"OMPI_COMM_WORLD_SIZE", "2"}});
   CHECK_THROWS_AS(dist::launcher_job(), ConfigError);
+}
+
+TEST_CASE("launcher_job: a rank of a launcher that is not known is refused, naming what it set") {
+  using Values = Environment::Values;
+  const std::vector<std::pair<Values, std::string>> ranks = {
+      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}}, "PMI_RANK=0, PMI_SIZE=4"},  // mpirun of MPICH, of Intel MPI
+      {{{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}},
+       "PMI_RANK=3, PMI_SIZE=4, MPI_LOCALRANKID=1, MPI_LOCALNRANKS=2"},
+      {{{"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}}, "MPI_LOCALRANKID=1"},
+      {{{"PMIX_RANK", "1"}}, "PMIX_RANK=1"},
+      {{{"PMIX_RANK", "0"}}, "PMIX_RANK=0"},  // of how many is not said
+      {{{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}}, "SLURM_PROCID=2"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}}, "RANK=0, WORLD_SIZE=2"},
+      {{{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_SIZE", "2"}}, "FLUX_JOB_SIZE=2"},
+      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "many"}}, "PMI_SIZE=many"},
+      // Slurm starts one process of that launcher on each machine.
+      {{{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}, {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}},
+       "PMI_SIZE=2"}};
+  for (const auto& [variables, named] : ranks) {
+    CAPTURE(named);
+    const Environment environment(variables);
+    CHECK_THROWS_WITH_AS(dist::launcher_job(), doctest::Contains(named.c_str()), ConfigError);
+    CHECK_THROWS_WITH_AS(dist::launch([](dist::World&) {}), doctest::Contains("mpirun -n RANKS"),
+                         ConfigError);
+  }
+}
+
+TEST_CASE("launcher_job: one rank alone is no job, whoever started it") {
+  check_job({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}, "", 0, 1);
+  check_job({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"PMIX_RANK", "0"}}, "", 0, 1);
+  check_job({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "localhost"}}, "", 0, 1);
+  check_job({{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}, {"PMIX_RANK", "0"}}, "srun", 0, 1);
+  // Known launchers set these too.
+  check_job({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"PMIX_RANK", "3"}}, "mpirun", 3,
+            4);
+  check_job({{"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_PROCID", "5"}, {"PMI_RANK", "5"}, {"PMI_SIZE", "8"}},
+            "srun", 5, 8);
 }
