@@ -19,8 +19,7 @@ constexpr int64_t line = 64;
 
 void combine_sources(DType dtype, Combination combination, std::span<const void* const> sources, void* out,
                      int64_t n) {
-  require<ValueError>(!sources.empty() && sources.size() <= most_sources, "combine_sources: expected 1 to ",
-                      most_sources, " arrays, got ", sources.size());
+  require<ValueError>(!sources.empty(), "combine_sources: expected 1 array or more, got none");
   const auto kernel = TESSERA_PER_ISA(combine_block);
   const int count = static_cast<int>(sources.size());
   const int64_t width = size_of(dtype);

@@ -10,14 +10,11 @@ namespace tessera::kernels::cpu {
 /// How several numbers become one.
 enum class Combination : uint8_t { sum, mean, smallest, largest };
 
-/// Arrays that one call can take.
-inline constexpr int most_sources = 1024;
-
 /// out[i] = the combination of sources[0][i], sources[1][i], ..., taken in this order, for `n` elements of
 /// `dtype`. Accumulated in f32 (f64 for f64, i64 for integers and bool) and rounded once; a mean of integers
 /// is truncated, of smallest and largest a NaN wins; a sum of bools is true when one is. `out` may be one of
 /// the sources. Long arrays are cut among this thread's team. Throws
-/// ValueError unless there are 1 to `most_sources` arrays.
+/// ValueError without any array.
 void combine_sources(DType dtype, Combination combination, std::span<const void* const> sources, void* out,
                      int64_t n);
 

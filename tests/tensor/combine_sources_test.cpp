@@ -98,6 +98,15 @@ TEST_CASE("combine_sources: from the left, accumulated wide and rounded once, fo
         }
 }
 
+TEST_CASE("combine_sources: as many arrays as there are ranks, more than a thousand too") {
+  for (const DType dtype : {f32, i64}) {
+    const std::vector<Tensor> sources = sources_of(dtype, 1500, 3);
+    const Tensor out = Tensor::empty({3}, dtype);
+    combine_sources(dtype, Combination::sum, addresses(sources), out.raw_data(), 3);
+    CHECK(same_bytes(out, expected_of(dtype, Combination::sum, sources)));
+  }
+}
+
 TEST_CASE("combine_sources: every instruction set gives the same bits, wherever the arrays begin") {
   const std::vector<Tensor> sources = sources_of(bf16, 3, 3000);
   const Tensor expected = Tensor::empty({3000}, bf16), out = Tensor::empty({3000}, bf16);

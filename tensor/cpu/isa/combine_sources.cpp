@@ -84,27 +84,33 @@ template <class Join, int count, class T>
 
 // `ivdep`: the result may lie where one of the sources does, but then element for element.
 
+/// The elements of a source from `first` on.
+template <class T>
+TESSERA_ELEMENT const T* elements_of(const void* source, int64_t first) {
+  return static_cast<const T*>(source) + first;
+}
+
 template <class Join, bool divides, int count, class T>
-void combine_few(const T* const* sources, T* out, int64_t n) {
+void combine_few(const void* const* sources, int64_t first, T* out, int64_t n) {
   using A = decltype(widen_any(T{}));
   const T* s[count];
-  for (int k = 0; k < count; ++k) s[k] = sources[k];
+  for (int k = 0; k < count; ++k) s[k] = elements_of<T>(sources[k], first);
   TESSERA_INDEPENDENT_ITERATIONS
   for (int64_t i = 0; i < n; ++i)
     narrow_any(divided(joined<Join, count>(s, i), static_cast<A>(count), divides), out[i]);
 }
 
 template <class Join, bool divides, class T>
-void combine_many(const T* const* sources, int count, T* out, int64_t n) {
+void combine_many(const void* const* sources, int count, int64_t first, T* out, int64_t n) {
   using A = decltype(widen_any(T{}));
   alignas(64) A sums[block];
   for (int64_t begin = 0; begin < n; begin += block) {
     const int64_t length = n - begin < block ? n - begin : block;
     const T* s[4];
-    for (int k = 0; k < 4; ++k) s[k] = sources[k] + begin;
+    for (int k = 0; k < 4; ++k) s[k] = elements_of<T>(sources[k], first + begin);
     for (int64_t i = 0; i < length; ++i) sums[i] = joined<Join, 4>(s, i);
     for (int k = 4; k < count; ++k) {
-      const T* x = sources[k] + begin;
+      const T* x = elements_of<T>(sources[k], first + begin);
       for (int64_t i = 0; i < length; ++i) sums[i] = Join::join(sums[i], widen_any(x[i]));
     }
     TESSERA_INDEPENDENT_ITERATIONS
@@ -114,20 +120,18 @@ void combine_many(const T* const* sources, int count, T* out, int64_t n) {
 }
 
 template <class Join, bool divides, class T>
-void combine_by(const void* const* untyped, int count, int64_t first, T* out, int64_t n) {
-  const T* sources[most_sources];
-  for (int k = 0; k < count; ++k) sources[k] = static_cast<const T*>(untyped[k]) + first;
+void combine_by(const void* const* sources, int count, int64_t first, T* out, int64_t n) {
   switch (count) {
     case 1:
-      return combine_few<Join, divides, 1>(sources, out, n);
+      return combine_few<Join, divides, 1>(sources, first, out, n);
     case 2:
-      return combine_few<Join, divides, 2>(sources, out, n);
+      return combine_few<Join, divides, 2>(sources, first, out, n);
     case 3:
-      return combine_few<Join, divides, 3>(sources, out, n);
+      return combine_few<Join, divides, 3>(sources, first, out, n);
     case 4:
-      return combine_few<Join, divides, 4>(sources, out, n);
+      return combine_few<Join, divides, 4>(sources, first, out, n);
     default:
-      return combine_many<Join, divides>(sources, count, out, n);
+      return combine_many<Join, divides>(sources, count, first, out, n);
   }
 }
 
