@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "dist/comm/process_place.h"
+
 /// What the message threads of a job say to each other beside the numbers: one small message each, of a
 /// header and a short text or payload behind it.
 namespace tessera::dist {
@@ -36,8 +38,9 @@ constexpr uint64_t launch_of(uint64_t group) {
 struct Frame {
   enum class Type : uint32_t {
     call,      ///< what the sender is about to do, and its bytes where they are few
-    beat,      ///< a sign of life; the payload says in words what the sender waits for
+    beat,      ///< a heartbeat; the payload says in words what the sender waits for
     farewell,  ///< the sender failed: the payload says why
+    leave,     ///< the sender's program ends: nothing more comes from it
   };
   static constexpr int most_payload = 8192;
 
@@ -49,8 +52,9 @@ struct Frame {
   uint8_t kind = 0, reduction = 0, dtype = 0;
   int32_t root = 0;
   char unit[64] = {};
-  // A sign of life: calls begun and waited for, and whom the sender waits for (-1: nobody). A farewell: what
-  // happened, and the rank that is to blame.
+  // A heartbeat: where the sender runs, calls begun and waited for, and whom the sender waits for (-1: none).
+  // A farewell: what happened, and the rank that is to blame.
+  ProcessPlace process;
   uint64_t operations = 0;
   int32_t rank = -1;
   RunFailure failure = RunFailure::exception;

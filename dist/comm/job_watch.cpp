@@ -1,7 +1,6 @@
 #include "dist/comm/job_watch.h"
 
 #include <poll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,11 +16,6 @@ constexpr std::chrono::milliseconds last_words{500};
 
 std::string seconds(std::chrono::milliseconds time) {
   return text(static_cast<double>(time.count()) / 1000, " s");
-}
-
-/// A descriptor that becomes readable when the process ends; -1 where the kernel has none to give.
-int open_process(pid_t pid) {
-  return pid > 0 ? static_cast<int>(syscall(SYS_pidfd_open, pid, 0)) : -1;
 }
 
 bool has_ended(int process) {
@@ -44,8 +38,39 @@ void JobWatch::set_places(const std::vector<RankPlace>& places) {
   const std::lock_guard lock(mutex_);
   for (size_t r = 0; r < peers_.size(); ++r) {
     peers_[r].place = places[r];
-    if (static_cast<int>(r) != rank_) peers_[r].process = open_process(places[r].pid);
+    if (static_cast<int>(r) != rank_) open(peers_[r]);
   }
+}
+
+void JobWatch::set_process(int rank, const ProcessPlace& process) {
+  const std::lock_guard lock(mutex_);
+  Peer& peer = peers_[static_cast<size_t>(rank)];
+  peer.place.process = process;
+  open(peer);
+}
+
+/// From here on its end is noticed; or it has ended already.
+void JobWatch::open(Peer& peer) {
+  if (peer.process >= 0 || peer.is_gone || !peer.place.process.sees(own_)) return;
+  peer.process = open_process(peer.place.process);
+  if (peer.process < 0 && !is_running(peer.place.process)) note_gone(peer, false);
+}
+
+void JobWatch::note_gone(Peer& peer, bool has_left) {
+  if (peer.is_gone) return;
+  peer.is_gone = true;
+  peer.has_left = has_left;
+  peer.gone = Clock::now();
+}
+
+void JobWatch::left(int rank) {
+  const std::lock_guard lock(mutex_);
+  note_gone(peers_[static_cast<size_t>(rank)], true);
+}
+
+void JobWatch::excuse(int rank) {
+  const std::lock_guard lock(mutex_);
+  peers_[static_cast<size_t>(rank)].is_excused = true;
 }
 
 JobWatch::~JobWatch() {
@@ -122,26 +147,32 @@ void JobWatch::beat(int rank, uint64_t operations, int waits_for, std::string wa
 bool JobWatch::look() {
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now();
-  // Who was stopped itself has heard nobody in that time.
+  // A rank that was stopped itself has heard no other in that time.
   const auto asleep = now - std::exchange(last_look_, now);
   last_sign_ = now;
   const bool before = has_failed();
   for (int r = 0; r < static_cast<int>(peers_.size()); ++r) {
     Peer& peer = peers_[static_cast<size_t>(r)];
-    if (r == rank_) continue;
+    if (r == rank_ || peer.is_excused) continue;
     if (asleep > deadlines_.silence / 4) peer.heard += asleep;
-    if (!peer.is_gone && has_ended(peer.process)) {
-      peer.is_gone = true;
-      peer.gone = now;
-    }
-    if (peer.is_gone && now - peer.gone > last_words)
-      note_failure(RunFailure::lost, r, text(named(r), " is lost: its process has ended", missed()));
-    else if (now - peer.heard > deadlines_.silence)
-      note_failure(RunFailure::lost, r,
-                   text(named(r), " is lost: no sign of life for ", seconds(deadlines_.silence),
-                        " (stopped, or its machine or network is down)", missed()));
+    if (has_ended(peer.process)) note_gone(peer, false);
+    look_at(r);
   }
   return !before && has_failed();
+}
+
+void JobWatch::look_at(int rank) {
+  const Peer& peer = peers_[static_cast<size_t>(rank)];
+  const auto now = Clock::now();
+  if (peer.is_gone && now - peer.gone > last_words)
+    note_failure(RunFailure::lost, rank,
+                 text(named(rank), " is lost: ",
+                      peer.has_left ? "its program has ended without this launch" : "its process has ended",
+                      missed()));
+  else if (!peer.has_left && now - peer.heard > deadlines_.silence)
+    note_failure(RunFailure::lost, rank,
+                 text(named(rank), " is lost: no sign of life for ", seconds(deadlines_.silence),
+                      " (stopped, or its machine or network is down)", missed()));
 }
 
 void JobWatch::relax() {
@@ -180,10 +211,21 @@ void JobWatch::check_progress(int rank, const CallHeader& call) {
   const Peer& peer = peers_[static_cast<size_t>(blamed)];
   const std::string where =
       peer.waiting_in.empty() ? "it waits for nobody" : "it waits in " + peer.waiting_in;
-  note_failure(
-      RunFailure::lost, blamed,
-      text(named(blamed), " is lost: it is alive, but has begun no call for ", seconds(deadlines_.timeout),
-           " (", where, ") while rank ", rank_, " waits for rank ", rank, " in ", call));
+  note_failure(RunFailure::lost, blamed,
+               text(named(blamed), " is lost: ", heartbeat_of(peer), " has begun no call for ",
+                    seconds(deadlines_.timeout), " (", where, ") while rank ", rank_, " waits for rank ",
+                    rank, " in ", call));
+}
+
+/// Where the timeout is the shorter deadline, a rank that is stopped passes it first.
+std::string JobWatch::heartbeat_of(const Peer& peer) const {
+  const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - peer.heard);
+  if (silent < 3 * between_heartbeats(deadlines_)) return "it is alive, but";
+  return text("it has given no sign of life for ", seconds(silent), " and");
+}
+
+std::chrono::milliseconds between_heartbeats(const Deadlines& deadlines) {
+  return std::clamp(deadlines.silence / 10, std::chrono::milliseconds(20), std::chrono::milliseconds(1000));
 }
 
 }  // namespace tessera::dist

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -15,14 +13,17 @@ namespace tessera::dist {
 
 /// When a rank of a job counts as lost.
 struct Deadlines {
-  std::chrono::milliseconds silence{30'000};   ///< no sign of life from it
+  std::chrono::milliseconds silence{30'000};   ///< no heartbeat from it
   std::chrono::milliseconds timeout{300'000};  ///< alive, but its count of operations stands still
 };
+
+/// How often a rank that others watch with these deadlines gives a sign of life.
+std::chrono::milliseconds between_heartbeats(const Deadlines& deadlines);
 
 /// Where a rank of a job runs.
 struct RankPlace {
   std::string host;
-  pid_t pid = 0;  ///< of its process, where that is on this host; else 0
+  ProcessPlace process;
 };
 
 /// What one rank knows of how the others of its job are: processes that end are seen at once where they run
@@ -41,8 +42,10 @@ class JobWatch final : public PeerWatch {
 
   JobWatch(int rank, int ranks, const Deadlines& deadlines);
   ~JobWatch() override;
-  /// Once they are known. From then on processes that end are noticed.
+  /// Once they are known.
   void set_places(const std::vector<RankPlace>& places);
+  /// Where a rank runs: from then on the end of its process is noticed, where this one sees it.
+  void set_process(int rank, const ProcessPlace& process);
 
   void check(int rank, const CallHeader& call) override;
   void relax() override;
@@ -59,6 +62,11 @@ class JobWatch final : public PeerWatch {
   /// Anything came from `rank`.
   void heard(int rank);
   void beat(int rank, uint64_t operations, int waits_for, std::string waiting_in);
+  /// The program of `rank` ends without failing. It is lost if the run goes on for longer than what it sent
+  /// last may take.
+  void left(int rank);
+  /// `rank` is not watched any more.
+  void excuse(int rank);
   /// The run has failed. The first failure counts.
   void fail(const Failure& failure);
   /// Looks for processes that are gone and ranks that are silent. True when it found one just now.
@@ -74,7 +82,7 @@ class JobWatch final : public PeerWatch {
     RankPlace place;
     int process = -1;  ///< a descriptor of it; -1: none
     Clock::time_point heard, moved, gone;
-    bool is_gone = false;
+    bool is_gone = false, has_left = false, is_excused = false;
     uint64_t operations = 0;
     int waits_for = -1;
     std::string waiting_in;
@@ -82,11 +90,16 @@ class JobWatch final : public PeerWatch {
   [[noreturn]] void throw_failure() const;
   void note_failure(RunFailure kind, int rank, const std::string& message);
   void check_progress(int rank, const CallHeader& call);
+  void note_gone(Peer& peer, bool has_left);
+  void open(Peer& peer);
+  void look_at(int rank);
+  std::string heartbeat_of(const Peer& peer) const;
   std::string named(int rank) const;
   std::string missed() const;
 
   int rank_;
   Deadlines deadlines_;
+  const ProcessPlace own_ = this_process();
   mutable std::mutex mutex_;
   std::vector<Peer> peers_;
   Clock::time_point last_look_, last_sign_, failed_at_, wait_began_;

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <exception>
 #include <numeric>
-#include <string_view>
 
 #include "dist/comm/errors.h"
 
@@ -17,12 +16,11 @@ namespace {
 /// A RankPlace as bytes of one length.
 struct PlaceRecord {
   char host[248] = "";
-  int64_t pid = 0;
+  ProcessPlace process = this_process();
   cpu_set_t cores;  ///< that it may run on
 
   PlaceRecord() {
     ::gethostname(host, sizeof host - 1);
-    pid = ::getpid();
     CPU_ZERO(&cores);
     // Where there are more of them than the set holds, it stays empty.
     ::sched_getaffinity(0, sizeof cores, &cores);
@@ -30,7 +28,7 @@ struct PlaceRecord {
   bool shares_cores_with(const PlaceRecord& other) const {
     cpu_set_t both;
     CPU_AND(&both, &cores, &other.cores);
-    return CPU_COUNT(&both) > 0 || CPU_COUNT(&cores) == 0;
+    return process.shares_kernel_with(other.process) && (CPU_COUNT(&both) > 0 || CPU_COUNT(&cores) == 0);
   }
 };
 
@@ -120,11 +118,10 @@ std::vector<RankPlace> MessageRank::gather_places() {
   for (int r = 0; r < size(); ++r) {
     PlaceRecord record;
     std::memcpy(&record, all.data() + static_cast<size_t>(r) * sizeof record, sizeof record);
-    const bool is_here = std::string_view(record.host) == own.host;
-    places.push_back({.host = record.host, .pid = is_here ? static_cast<pid_t>(record.pid) : 0});
+    places.push_back({.host = record.host, .process = record.process});
     if (r == rank()) local_index_ = static_cast<int>(local_ranks_.size());
-    if (is_here) local_ranks_.push_back(r);
-    if (is_here && own.shares_cores_with(record)) ++ranks_on_cores_;
+    if (own.process.sees(record.process)) local_ranks_.push_back(r);
+    if (own.shares_cores_with(record)) ++ranks_on_cores_;
   }
   return places;
 }

@@ -27,7 +27,8 @@ class MessageRank {
 
   int rank() const { return thread_.rank(); }
   int size() const { return thread_.size(); }
-  /// The ranks of this machine, in order, and this one's place among them.
+  /// The ranks of this machine, in order, and this one's place among them: those whose processes see each
+  /// other (ProcessPlace), whatever their host names.
   const std::vector<int>& local_ranks() const { return local_ranks_; }
   int local_index() const { return local_index_; }
   /// How many of them, with this one, may run on cores that this one may run on.

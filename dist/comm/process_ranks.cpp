@@ -11,8 +11,8 @@ namespace {
 
 /// What a process tells the others of its arena.
 struct ArenaRecord {
-  char name[120] = "";  ///< empty: it has none
-  int64_t capacity = 0;
+  bool is_there = false;
+  ArenaPlace place;
 };
 
 /// What a process tells the others of its attempt to map theirs.
@@ -78,25 +78,21 @@ class MappedArenas final : public node::NodeShared {
 JoinedProcesses join_processes(std::shared_ptr<SharedArena> arena, Bootstrap& bootstrap,
                                std::vector<int> world_ranks) {
   ArenaRecord own;
-  if (arena) {
-    write_text(arena->name(), own.name);
-    own.capacity = arena->capacity();
-  }
+  if (arena) own = {.is_there = true, .place = arena->place()};
   const std::vector<ArenaRecord> records = gather(bootstrap, own);
   std::vector<SharedMapping> others;
   Outcome outcome;
   for (int r = 0; r < bootstrap.size() && !*outcome.obstacle; ++r) {
     const ArenaRecord& record = records[static_cast<size_t>(r)];
     try {
-      require<OutOfMemoryError>(*record.name, "rank ", world_ranks[static_cast<size_t>(r)],
+      require<OutOfMemoryError>(record.is_there, "rank ", world_ranks[static_cast<size_t>(r)],
                                 " has no shared memory");
-      if (r != bootstrap.rank()) others.push_back(SharedMapping::open(record.name, record.capacity));
+      if (r != bootstrap.rank()) others.push_back(SharedArena::open(record.place));
     } catch (const OutOfMemoryError& error) {
       write_text(error.what(), outcome.obstacle);
     }
   }
   const std::vector<Outcome> outcomes = gather(bootstrap, outcome);
-  if (arena) arena->unlink();
   for (const Outcome& other : outcomes)
     if (*other.obstacle) return {.shared = nullptr, .obstacle = other.obstacle};
   const int rank = bootstrap.rank();

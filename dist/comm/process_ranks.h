@@ -27,9 +27,9 @@ struct JoinedProcesses {
   std::string obstacle;
 };
 
-/// Maps the arenas of all processes into each, and unlinks them: from then on they live as long as somebody
-/// maps them. Called by all together, with a null arena where there is none; all join or none does.
-/// `world_ranks` are the processes' ranks in the world.
+/// Maps the arenas of all processes into each; they live as long as one of the processes. Called by all
+/// together, with a null arena where there is none; all join or none does. `world_ranks` are the processes'
+/// ranks in the world.
 JoinedProcesses join_processes(std::shared_ptr<SharedArena> arena, Bootstrap& bootstrap,
                                std::vector<int> world_ranks);
 

@@ -2,13 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <random>
 #include <utility>
 
 #include "tensor/error.h"
@@ -21,47 +22,70 @@ constexpr int64_t page = 4096;
 constexpr int64_t failure_offset = (sizeof(node::RankBlock) + 63) / 64 * 64;
 /// Where the blocks that are given out begin.
 constexpr int64_t first_block = 4 * page;
-static_assert(failure_offset + static_cast<int64_t>(sizeof(node::FailureRecord)) <= first_block);
+constexpr int64_t token_offset = 3 * page;
+static_assert(failure_offset + static_cast<int64_t>(sizeof(node::FailureRecord)) <= token_offset);
 
 int64_t machine_memory() {
   return static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-std::string new_name() {
-  static std::atomic<int> made{0};
-  timespec now;
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return text("/tessera-", ::getpid(), "-", made++, "-", now.tv_nsec);
+[[noreturn]] void throw_failed(const std::string& what, int error) {
+  throw OutOfMemoryError(text("shared memory: ", what, " failed: ", std::strerror(error)));
 }
 
-[[noreturn]] void throw_failed(const char* what, const std::string& name, int error) {
-  throw OutOfMemoryError(text("shared memory ", name, ": ", what, " failed: ", std::strerror(error)));
+uint64_t random_number() {
+  std::random_device source;
+  return static_cast<uint64_t>(source()) << 32 | source();
+}
+
+/// A file in shared memory that has no name. Where /dev/shm knows no such files, one that loses its name at
+/// once.
+int open_nameless() {
+  const int file = ::open("/dev/shm", O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+  if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)) return file;
+  const std::string name = text("/tessera-", ::getpid(), "-", random_number());
+  const int named = ::shm_open(name.c_str(), O_RDWR | O_CLOEXEC | O_CREAT | O_EXCL, 0600);
+  if (named >= 0) ::shm_unlink(name.c_str());
+  return named;
 }
 
 }  // namespace
 
-SharedMapping::SharedMapping(const std::string& name, int64_t capacity, bool is_new) : capacity_(capacity) {
-  file_ = ::shm_open(name.c_str(), O_RDWR | O_CLOEXEC | (is_new ? O_CREAT | O_EXCL : 0), 0600);
-  if (file_ < 0) throw_failed("opening", name, errno);
-  const auto fail = [&](const char* what) {
-    const int error = errno;
-    ::close(file_);
-    if (is_new) ::shm_unlink(name.c_str());
-    throw_failed(what, name, error);
-  };
-  if (is_new && ::ftruncate(file_, capacity) != 0) fail("setting its size");
+SharedMapping::SharedMapping(int file, int64_t capacity, const std::string& what)
+    : file_(file), capacity_(capacity) {
   void* data = ::mmap(nullptr, static_cast<size_t>(capacity), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_NORESERVE, file_, 0);
-  if (data == MAP_FAILED) fail("mapping");
+  if (data == MAP_FAILED) {
+    const int error = errno;
+    ::close(file_);
+    throw_failed("mapping " + what, error);
+  }
   data_ = static_cast<char*>(data);
 }
 
-SharedMapping SharedMapping::create(const std::string& name, int64_t capacity) {
-  return SharedMapping(name, capacity, true);
+SharedMapping SharedMapping::create(int64_t capacity) {
+  const int file = open_nameless();
+  if (file < 0) throw_failed("a new file in /dev/shm", errno);
+  if (::ftruncate(file, capacity) != 0) {
+    const int error = errno;
+    ::close(file);
+    throw_failed("setting its size", error);
+  }
+  return SharedMapping(file, capacity, "a new file in /dev/shm");
 }
 
-SharedMapping SharedMapping::open(const std::string& name, int64_t capacity) {
-  return SharedMapping(name, capacity, false);
+SharedMapping SharedMapping::open(const ArenaPlace& place) {
+  const std::string what = text("the memory of process ", place.process.pid);
+  require<OutOfMemoryError>(is_running(place.process), "shared memory: ", what, " is not seen from here");
+  const std::string path = text("/proc/", place.process.pid, "/fd/", place.file);
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) throw_failed(text("opening ", what, " (", path, ")"), errno);
+  struct stat status {};
+  if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size != place.capacity) {
+    ::close(file);
+    throw OutOfMemoryError(text("shared memory: ", path, " is not ", what));
+  }
+  return SharedMapping(file, place.capacity, what);
 }
 
 SharedMapping::SharedMapping(SharedMapping&& other) noexcept
@@ -91,16 +115,13 @@ node::FailureRecord& SharedArena::failure_in(char* memory) {
 }
 
 std::shared_ptr<SharedArena> SharedArena::create(const ArenaOptions& options) {
-  return std::shared_ptr<SharedArena>(new SharedArena(new_name(), options));
+  return std::shared_ptr<SharedArena>(new SharedArena(options));
 }
 
-SharedArena::SharedArena(std::string name, const ArenaOptions& options)
-    : options_(options), name_(std::move(name)), memory_(SharedMapping::create(name_, machine_memory())) {
-  if (!grow(options_.step)) {
-    ::shm_unlink(name_.c_str());
-    throw OutOfMemoryError(
-        text("shared memory ", name_, ": ", options_.step, " bytes could not be reserved"));
-  }
+SharedArena::SharedArena(const ArenaOptions& options)
+    : options_(options), memory_(SharedMapping::create(machine_memory())), token_(random_number()) {
+  require<OutOfMemoryError>(grow(options_.step), "shared memory: ", options_.step,
+                            " bytes in /dev/shm could not be reserved");
   free_.take(first_block);  // the lowest there is: offset 0
   const int64_t kept = options_.step / 4;
   kept_begin_ = free_.take(kept);
@@ -108,14 +129,19 @@ SharedArena::SharedArena(std::string name, const ArenaOptions& options)
   kept_back_.give(kept_begin_, kept);
   new (memory_.data()) node::RankBlock;
   new (memory_.data() + failure_offset) node::FailureRecord;
+  std::memcpy(memory_.data() + token_offset, &token_, sizeof token_);
 }
 
-SharedArena::~SharedArena() {
-  unlink();
+ArenaPlace SharedArena::place() const {
+  return {.process = this_process(), .capacity = capacity(), .token = token_, .file = memory_.file()};
 }
 
-void SharedArena::unlink() {
-  if (std::exchange(linked_, false)) ::shm_unlink(name_.c_str());
+SharedMapping SharedArena::open(const ArenaPlace& place) {
+  SharedMapping mapping = SharedMapping::open(place);
+  require<OutOfMemoryError>(std::memcmp(mapping.data() + token_offset, &place.token, sizeof place.token) == 0,
+                            "shared memory: descriptor ", place.file, " of process ", place.process.pid,
+                            " is not the arena that was announced");
+  return mapping;
 }
 
 bool SharedArena::holds(const void* data, int64_t nbytes) const {

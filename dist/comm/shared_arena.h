@@ -7,29 +7,40 @@
 
 #include "dist/comm/free_ranges.h"
 #include "dist/comm/node_layout.h"
+#include "dist/comm/process_place.h"
 #include "tensor/storage.h"
 
 namespace tessera::dist {
 
+/// What another process needs to map an arena: plain bytes, which travel to it.
+struct ArenaPlace {
+  ProcessPlace process;  ///< the owner
+  int64_t capacity = 0;
+  uint64_t token = 0;  ///< a random number that the arena holds, so that it is not taken for another
+  int file = -1;       ///< the owner's descriptor
+};
+
 /// A file in shared memory, mapped whole. Its size is that of the machine's memory, but only what was
-/// reserved has pages; the owner reserves, others just read.
+/// reserved has pages; the owner reserves, others just read. The file never has a name: others open it by the
+/// owner's descriptor, and it goes with the last process that maps it, however that ends.
 class SharedMapping {
  public:
   /// Makes a new file of `capacity` bytes. Throws OutOfMemoryError saying what failed.
-  static SharedMapping create(const std::string& name, int64_t capacity);
+  static SharedMapping create(int64_t capacity);
   /// Maps another process's. Throws likewise.
-  static SharedMapping open(const std::string& name, int64_t capacity);
+  static SharedMapping open(const ArenaPlace& place);
   SharedMapping(SharedMapping&& other) noexcept;
   SharedMapping& operator=(SharedMapping&&) = delete;
   ~SharedMapping();
 
   char* data() const { return data_; }
   int64_t capacity() const { return capacity_; }
+  int file() const { return file_; }
   /// Makes sure that these bytes exist (posix_fallocate). False where there is no room.
   bool reserve(int64_t offset, int64_t nbytes);
 
  private:
-  SharedMapping(const std::string& name, int64_t capacity, bool is_new);
+  SharedMapping(int file, int64_t capacity, const std::string& what);
 
   int file_ = -1;
   char* data_ = nullptr;
@@ -51,17 +62,17 @@ class SharedArena final : public MemorySource {
  public:
   /// Throws OutOfMemoryError, saying why, where the machine gives no shared memory of the first step.
   static std::shared_ptr<SharedArena> create(const ArenaOptions& options = {});
-  ~SharedArena() override;
-
   /// What this process shows of itself: at the arena's beginning.
   node::RankBlock& block() const { return *reinterpret_cast<node::RankBlock*>(memory_.data()); }
   /// The same in another process's memory.
   static node::RankBlock& block_in(char* memory) { return *reinterpret_cast<node::RankBlock*>(memory); }
   static node::FailureRecord& failure_in(char* memory);
 
-  /// Under which others open it, until `unlink`.
-  const std::string& name() const { return name_; }
-  void unlink();
+  /// By which others open it.
+  ArenaPlace place() const;
+  /// Maps another process's arena. Throws OutOfMemoryError, saying why, where this process cannot, or finds
+  /// something else there.
+  static SharedMapping open(const ArenaPlace& place);
   char* data() const { return memory_.data(); }
   int64_t capacity() const { return memory_.capacity(); }
   bool holds(const void* data, int64_t nbytes) const;
@@ -77,14 +88,13 @@ class SharedArena final : public MemorySource {
   int64_t outside() const;
 
  private:
-  SharedArena(std::string name, const ArenaOptions& options);
+  explicit SharedArena(const ArenaOptions& options);
   bool grow(int64_t nbytes);
   int64_t take_range(int64_t nbytes);
 
   const ArenaOptions options_;
-  std::string name_;
   SharedMapping memory_;
-  bool linked_ = true;
+  uint64_t token_;
   mutable std::mutex mutex_;
   FreeRanges free_, kept_back_;
   int64_t kept_begin_ = 0, kept_end_ = 0;  ///< all that is kept back, in use or not

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # usage: hosts.sh CONFORMANCE FAULTS [GPTLITE]
-# Two hosts on one machine: network namespaces on a bridge, each with an address, a host name and a /dev/shm of its own.
-# Four ranks, two on each, run CONFORMANCE over TCP and train with GPTLITE, with the losses of four threads; then FAULTS,
-# and the link between the hosts is cut while they are in their collectives: every rank has to leave by itself. The hosts
-# are made and removed here. Exits with 77, saying why, where that is not possible.
+# Two hosts on one machine: network namespaces on a bridge, each with an address, a host name, processes and a /dev/shm of
+# its own. Four ranks, two on each, run CONFORMANCE over TCP and train with GPTLITE, with the losses of four threads; then
+# FAULTS, and the link between the hosts is cut while they are in their collectives: every rank has to leave by itself.
+# What one machine is, host names do not say: two hosts of one name stay two, ranks of one machine with many names share
+# its memory. The hosts are made and removed here. Exits with 77, saying why, where that is not possible.
 set -euo pipefail
 
 conformance=$1 faults=$2 gptlite=${3:-}
@@ -65,7 +66,7 @@ cat >"$scratch/agent" <<END
 #!/usr/bin/env bash
 host=\$1
 shift
-exec ip netns exec tessera-$id-\$host unshare -u -m sh -c \\
+exec ip netns exec tessera-$id-\$host unshare -u -m -p --fork --mount-proc sh -c \\
   'hostname "tessera-$id-\$1" && mount -t tmpfs -o size=1g tmpfs /dev/shm && shift && exec sh -c "\$*"' sh "\$host" "\$@"
 END
 chmod +x "$scratch/agent"
@@ -83,6 +84,25 @@ echo "== four ranks on two hosts"
   exit 1
 }
 "${on_both_hosts[@]}" "$conformance"
+
+# expect_places WORDS COMMAND...: what each rank says of where it is has to end with WORDS.
+expect_places() {
+  local words=$1
+  shift
+  "$@" 2>&1 | tee "$scratch/said" | grep "^rank" | sort | tee "$scratch/places"
+  (($(grep -c "here; $words\$" "$scratch/places") == ranks)) || {
+    echo "expected of all $ranks: $words"
+    exit 1
+  }
+}
+echo "== two hosts of one name, and one machine with a name for each rank"
+# place NAME PROGRAM: as a rank on a host of that name.
+place=(unshare -u sh -c 'hostname "$(eval echo "$0")" && exec "$1" place 0')
+ranks=4 expect_places "shared memory in a machine, messages (MPI) between machines" \
+  "${on_both_hosts[@]}" "${place[@]}" tessera-name "$faults"
+# shellcheck disable=SC2016 # expanded by each rank
+ranks=3 expect_places "shared memory" \
+  "$(dirname "$0")/mpirun.sh" 3 "${place[@]}" 'tessera-name-$OMPI_COMM_WORLD_RANK' "$faults"
 
 # losses_of NAME COMMAND...: of a short training, step by step
 losses_of() {

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+
+/// Where a process runs, in terms of the kernel. Host names say neither: two machines may have one name, and
+/// the containers of one machine have many.
+namespace tessera::dist {
+
+/// What other processes need to find this one. Plain bytes: it travels in messages.
+struct ProcessPlace {
+  uint64_t kernel = 0;         ///< of the boot id: equal for all processes under one running kernel
+  uint64_t pid_namespace = 0;  ///< in which `pid` is a number
+  int64_t pid = 0;
+  uint64_t start = 0;  ///< clock ticks from boot to its start: tells it from a later process of the same pid
+
+  /// Whether both compete for the same processors.
+  bool shares_kernel_with(const ProcessPlace& other) const { return kernel == other.kernel; }
+  /// Whether each can find the other by its pid: what mapping its memory and noticing its end need.
+  bool sees(const ProcessPlace& other) const {
+    return shares_kernel_with(other) && pid_namespace == other.pid_namespace;
+  }
+};
+
+/// Of this process. Where the kernel gives no boot id, the host name stands for it.
+ProcessPlace this_process();
+/// A descriptor (pidfd) that becomes readable when that process ends. -1: it is not seen from here, has
+/// ended, or this kernel gives none.
+int open_process(const ProcessPlace& place);
+/// Whether that process runs, as far as this one sees it.
+bool is_running(const ProcessPlace& place);
+
+}  // namespace tessera::dist
