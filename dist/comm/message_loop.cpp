@@ -25,10 +25,6 @@ constexpr milliseconds longest_idle{50};
 constexpr milliseconds end_patience{500};
 constexpr milliseconds between_looks{100};
 
-milliseconds between_signs(const Deadlines& deadlines) {
-  return std::clamp(deadlines.silence / 10, milliseconds(20), milliseconds(1000));
-}
-
 }  // namespace
 
 struct MessageLoop::Mailbox {
@@ -36,7 +32,8 @@ struct MessageLoop::Mailbox {
   alignas(Frame) char bytes[room];
 };
 
-MessageLoop::MessageLoop(std::unique_ptr<Wire> wire) : wire_(std::move(wire)) {
+MessageLoop::MessageLoop(std::unique_ptr<Wire> wire)
+    : wire_(std::move(wire)), peers_(static_cast<size_t>(wire_->size())) {
   for (int i = 0; i < mailboxes; ++i) listen(std::make_shared<Mailbox>());
 }
 
@@ -49,16 +46,16 @@ void MessageLoop::listen(const std::shared_ptr<Mailbox>& mailbox) {
 }
 
 void MessageLoop::take(int from, const Frame& frame) {
-  if (!launch_ || launch_of(frame.key.group) != launch_->number) {
+  const uint64_t number = launch_of(frame.key.group);
+  const bool is_of_launch = launch_ && number == launch_->number;
+  if (launch_) launch_->watch->heard(from);
+  if (leave_watch_) leave_watch_->heard(from);
+  if (frame.type == Frame::Type::leave) return take_leave(from);
+  if (frame.type == Frame::Type::beat) return take_sign(from, frame, is_of_launch);
+  if (!is_of_launch) {
     // Of a launch that this rank has not reached; those of one that it has left are of no use.
-    if (frame.type == Frame::Type::beat || (launch_ && launch_of(frame.key.group) < launch_->number)) return;
+    if (number <= last_launch_) return;
   } else {
-    launch_->watch->heard(from);
-    if (frame.type == Frame::Type::beat) {
-      launch_->watch->beat(from, frame.operations, frame.rank,
-                           std::string(frame.payload(), static_cast<size_t>(frame.payload_bytes)));
-      return;
-    }
     if (frame.type == Frame::Type::farewell) {
       launch_->watch->fail(
           {.kind = frame.failure,
@@ -73,6 +70,25 @@ void MessageLoop::take(int from, const Frame& frame) {
   const char* const bytes = reinterpret_cast<const char*>(&frame);
   early_[frame.key].emplace_back(
       from, std::vector<char>(bytes, bytes + sizeof(Frame) + static_cast<size_t>(frame.payload_bytes)));
+}
+
+/// Heartbeats come between launches too, and of launches that this rank has not reached or has left.
+void MessageLoop::take_sign(int from, const Frame& frame, bool is_of_launch) {
+  ProcessPlace& known = peers_[static_cast<size_t>(from)].process;
+  if (known.pid == 0) {
+    known = frame.process;
+    if (launch_) launch_->watch->set_process(from, known);
+    if (leave_watch_) leave_watch_->set_process(from, known);
+  }
+  if (is_of_launch)
+    launch_->watch->beat(from, frame.operations, frame.rank,
+                         std::string(frame.payload(), static_cast<size_t>(frame.payload_bytes)));
+}
+
+void MessageLoop::take_leave(int from) {
+  peers_[static_cast<size_t>(from)].has_left = true;
+  if (launch_) launch_->watch->left(from);
+  if (leave_watch_) leave_watch_->excuse(from);
 }
 
 void MessageLoop::start(const std::shared_ptr<Exchange>& exchange) {
@@ -112,8 +128,15 @@ void MessageLoop::abandon_all() {
 void MessageLoop::begin_launch(std::unique_ptr<MessageThread::Launch> launch) {
   abandon_all();  // of a launch that failed before it was complete
   launch_ = std::move(launch);
-  sign_leaving_.assign(static_cast<size_t>(wire_->size()), nullptr);
+  last_launch_ = launch_->number;
+  deadlines_ = launch_->deadlines;
+  sends_signs_ = true;
   next_sign_ = next_look_ = Clock::now();
+  for (int r = 0; r < wire_->size(); ++r) {
+    const Peer& peer = peers_[static_cast<size_t>(r)];
+    if (peer.process.pid != 0) launch_->watch->set_process(r, peer.process);
+    if (peer.has_left) launch_->watch->left(r);
+  }
   // What other ranks said before this one came.
   auto early = std::move(early_);
   early_.clear();
@@ -121,17 +144,24 @@ void MessageLoop::begin_launch(std::unique_ptr<MessageThread::Launch> launch) {
     for (const auto& [from, bytes] : frames) take(from, *reinterpret_cast<const Frame*>(bytes.data()));
 }
 
-void MessageLoop::send_signs() {
-  const SignOfLife sign = launch_->sign();
-  const std::string words = launch_->watch->waiting_in().substr(0, 256);
+Frame MessageLoop::own_sign() const {
   Frame frame;
   frame.type = Frame::Type::beat;
-  frame.key.group = group_id(launch_->number, 0, 0);
+  frame.key.group = group_id(last_launch_, 0, 0);
+  frame.process = own_place_;
+  if (!launch_) return frame;
+  const SignOfLife sign = launch_->sign();
   frame.operations = sign.operations;
   frame.rank = sign.waits_for;
+  return frame;
+}
+
+void MessageLoop::send_signs() {
+  const std::string words = launch_ ? launch_->watch->waiting_in().substr(0, 256) : "";
+  Frame frame = own_sign();
   frame.payload_bytes = static_cast<int32_t>(words.size());
   for (int to = 0; to < wire_->size(); ++to) {
-    std::shared_ptr<bool>& leaving = sign_leaving_[static_cast<size_t>(to)];
+    std::shared_ptr<bool>& leaving = peers_[static_cast<size_t>(to)].sign_leaving;
     if (to == wire_->rank() || (leaving && *leaving)) continue;
     leaving = std::make_shared<bool>(true);
     send_frame(*wire_, to, frame, words.data(), [leaving = leaving](int, int64_t) { *leaving = false; });
@@ -167,23 +197,60 @@ void leave_alone(const JobWatch& watch) {
 
 void MessageLoop::look_around() {
   const auto now = Clock::now();
-  if (!launch_) return;
-  if (now >= next_look_) {
+  if (launch_ && now >= next_look_) {
     next_look_ = now + between_looks;
     if (launch_->watch->look()) launch_->bell->ring();
     if (launch_->watch->failed_for() > std::max(launch_->deadlines.silence, launch_->deadlines.timeout))
       leave_alone(*launch_->watch);
   }
-  if (now >= next_sign_) {
-    next_sign_ = now + between_signs(launch_->deadlines);
+  if (sends_signs_ && now >= next_sign_) {
+    next_sign_ = now + between_heartbeats(deadlines_);
     send_signs();
   }
 }
 
 void MessageLoop::settle_end() {
   if (!end_launch_ || (!leftover_.empty() && Clock::now() < end_by_)) return;
+  // MPI may end a process that writes to one that is gone.
+  if (launch_ && launch_->watch->has_failed() && launch_->watch->failure().kind == RunFailure::lost)
+    sends_signs_ = false;
   launch_.reset();
   std::exchange(end_launch_, nullptr)();
+}
+
+/// Says that nothing more comes from this rank, and begins to wait for the same of all others: they may work
+/// for as long as they are alive.
+void MessageLoop::begin_leave(std::function<void()> done) {
+  leave_ = std::move(done);
+  sends_signs_ = false;
+  leave_watch_ = std::make_unique<JobWatch>(wire_->rank(), wire_->size(), deadlines_);
+  Frame frame;
+  frame.type = Frame::Type::leave;
+  for (int r = 0; r < wire_->size(); ++r) {
+    if (r == wire_->rank()) continue;
+    const Peer& peer = peers_[static_cast<size_t>(r)];
+    if (peer.has_left) leave_watch_->excuse(r);
+    if (peer.process.pid != 0) leave_watch_->set_process(r, peer.process);
+    send_frame(*wire_, r, frame, nullptr);
+  }
+}
+
+/// False when a rank is lost that has not left, or messages do not leave: there is no leaving together then.
+bool MessageLoop::settle_leave() {
+  if (!leave_) return true;
+  const auto has_left = [&](const Peer& peer) {
+    return peer.has_left || &peer == &peers_[static_cast<size_t>(wire_->rank())];
+  };
+  const auto now = Clock::now();
+  if (!std::all_of(peers_.begin(), peers_.end(), has_left)) {
+    leave_by_ = now + end_patience;
+    if (now < next_look_) return true;
+    next_look_ = now + between_looks;
+    return !leave_watch_->look();
+  }
+  if (wire_->is_sending()) return now < leave_by_;
+  std::exchange(leave_, nullptr)();
+  return true;
 }
 
 bool MessageLoop::turn(Orders orders) {
@@ -200,10 +267,12 @@ bool MessageLoop::turn(Orders orders) {
     end_launch_ = std::move(orders.end_launch);
     end_by_ = Clock::now() + end_patience;
   }
+  if (orders.leave) begin_leave(std::move(orders.leave));
   quiet_turns_ = wire_->test() || !orders.empty() ? 0 : quiet_turns_ + 1;
   drop_finished();
   settle_end();
   look_around();
+  if (!settle_leave()) return false;
   if (orders.finish) {
     wire_->finish();
     orders.finish();
@@ -217,7 +286,7 @@ bool MessageLoop::is_idle() const {
 }
 
 microseconds MessageLoop::pause() const {
-  if (is_idle()) return launch_ ? std::min(between_signs(launch_->deadlines), longest_idle) : longest_idle;
+  if (is_idle()) return std::min(between_heartbeats(deadlines_), longest_idle);
   if (quiet_turns_ < turns_awake) return microseconds(0);
   return std::min(longest_sleep, microseconds(5) * (quiet_turns_ - turns_awake + 1));
 }

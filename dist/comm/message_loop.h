@@ -19,11 +19,11 @@ class MessageLoop {
     std::vector<std::shared_ptr<Exchange>> posted, abandoned;
     std::unique_ptr<MessageThread::Launch> launch;
     JobWatch::Failure farewell;
-    std::function<void()> farewell_said, end_launch, finish;  ///< called when done
+    std::function<void()> farewell_said, end_launch, leave, finish;  ///< called when done
     bool stop = false;
     bool empty() const {
-      return posted.empty() && abandoned.empty() && !launch && !farewell_said && !end_launch && !finish &&
-             !stop;
+      return posted.empty() && abandoned.empty() && !launch && !farewell_said && !end_launch && !leave &&
+             !finish && !stop;
     }
   };
 
@@ -41,6 +41,12 @@ class MessageLoop {
  private:
   using Clock = std::chrono::steady_clock;
   struct Mailbox;  ///< a frame being received
+  /// What is known of another process beside any launch.
+  struct Peer {
+    ProcessPlace process;
+    bool has_left = false;
+    std::shared_ptr<bool> sign_leaving;  ///< the last heartbeat has not left
+  };
 
   void listen(const std::shared_ptr<Mailbox>& mailbox);
   void take(int from, const Frame& frame);
@@ -50,9 +56,14 @@ class MessageLoop {
   void begin_launch(std::unique_ptr<MessageThread::Launch> launch);
   void say_farewell(const JobWatch::Failure& failure, std::function<void()> said);
   void give(Exchange& exchange, int from, const Frame& frame);
+  void take_sign(int from, const Frame& frame, bool is_of_launch);
+  void take_leave(int from);
+  Frame own_sign() const;
   void send_signs();
   void look_around();
   void settle_end();
+  void begin_leave(std::function<void()> done);
+  bool settle_leave();
 
   std::unique_ptr<Wire> wire_;
   std::map<FrameKey, std::shared_ptr<Exchange>> exchanges_;
@@ -60,9 +71,14 @@ class MessageLoop {
   std::map<FrameKey, std::vector<std::pair<int, std::vector<char>>>> early_;
   std::vector<std::shared_ptr<Exchange>> leftover_;  ///< abandoned, with messages under way
   std::unique_ptr<MessageThread::Launch> launch_;
-  std::vector<std::shared_ptr<bool>> sign_leaving_;  ///< by rank: the last sign of life has not left
-  std::function<void()> end_launch_;
-  Clock::time_point next_sign_{}, next_look_{}, end_by_{};
+  std::vector<Peer> peers_;  ///< by rank
+  std::function<void()> end_launch_, leave_;
+  std::unique_ptr<JobWatch> leave_watch_;  ///< over those that this rank waits for when it leaves
+  Clock::time_point next_sign_{}, next_look_{}, end_by_{}, leave_by_{};
+  ProcessPlace own_place_ = this_process();
+  Deadlines deadlines_;       ///< of the last launch
+  uint64_t last_launch_ = 0;  ///< its number
+  bool sends_signs_ = true;
   int next_data_tag_ = first_data_tag;
   int quiet_turns_ = 0;
 };

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "dist/comm/errors.h"
@@ -36,9 +37,9 @@ struct MessageThread::State {
     changed.notify_all();
   }
 
-  /// Hands `done` to an order and waits until the loop has called it.
+  /// Hands `done` to an order and waits until the loop has called it, or has ended.
   template <class Change>
-  bool order_and_wait(Change change, milliseconds patience) {
+  bool order_and_wait(Change change, std::optional<milliseconds> patience = {}) {
     const auto done = std::make_shared<bool>(false);
     order([&](MessageLoop::Orders& all) {
       change(all, [this, done] {
@@ -48,7 +49,12 @@ struct MessageThread::State {
       });
     });
     std::unique_lock lock(mutex);
-    return changed.wait_for(lock, patience, [&] { return *done || ended; }) && *done;
+    const auto is_over = [&] { return *done || ended; };
+    if (patience)
+      changed.wait_for(lock, *patience, is_over);
+    else
+      changed.wait(lock, is_over);
+    return *done;
   }
 };
 
@@ -181,6 +187,11 @@ void MessageThread::say_farewell(const JobWatch::Failure& failure) {
         orders.farewell_said = std::move(done);
       },
       std::chrono::seconds(1));
+}
+
+bool MessageThread::leave() {
+  return state_->order_and_wait(
+      [](MessageLoop::Orders& orders, std::function<void()> done) { orders.leave = std::move(done); });
 }
 
 bool MessageThread::finish(milliseconds patience) {

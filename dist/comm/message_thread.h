@@ -51,14 +51,18 @@ class MessageThread {
   void post(std::shared_ptr<Exchange> exchange);
   /// The exchange is not wanted any more. Its memory may still be written until its messages have ended.
   void abandon(std::shared_ptr<Exchange> exchange);
-  /// From here on signs of life are sent and missed, until `end_launch`.
+  /// From here on signs of life are missed, until `end_launch`. They are sent from the thread's start on.
   void begin_launch(Launch launch);
   /// Ends it: what is left of its exchanges is abandoned, their messages waited for, for a second at longest.
   void end_launch();
   /// Tells all ranks why the run fails and which of them is to blame, and waits until that has left, for a
   /// second at longest.
   void say_farewell(const JobWatch::Failure& failure);
-  /// Leaves the job together with all other processes. False when that took longer than `patience`.
+  /// Says that this process wants nothing more of the others, and returns when all of them have said so:
+  /// true. They may work on for as long as they give signs of life; false when one of them is gone without.
+  bool leave();
+  /// After `leave`: ends the connection together with all other processes. False when that took longer than
+  /// `patience`.
   bool finish(std::chrono::milliseconds patience);
   /// Why the thread has ended early; empty while it runs.
   std::string broken() const;

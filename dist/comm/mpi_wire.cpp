@@ -41,13 +41,14 @@ class MpiWire final : public Wire {
   int highest_tag() const override { return highest_tag_; }
 
   void send(const void* bytes, int64_t count, int to, int tag, Done done) override {
-    check(MPI_Isend(bytes, static_cast<int>(count), MPI_BYTE, to, tag, comm_, &add(std::move(done))),
+    ++sends_;
+    check(MPI_Isend(bytes, static_cast<int>(count), MPI_BYTE, to, tag, comm_, &add(std::move(done), false)),
           "MPI_Isend");
   }
 
   void receive(void* bytes, int64_t room, int from, int tag, Done done) override {
     check(MPI_Irecv(bytes, static_cast<int>(room), MPI_BYTE, from == any_rank ? MPI_ANY_SOURCE : from, tag,
-                    comm_, &add(std::move(done))),
+                    comm_, &add(std::move(done), true)),
           "MPI_Irecv");
   }
 
@@ -69,18 +70,33 @@ class MpiWire final : public Wire {
       const MPI_Status& status = statuses_[static_cast<size_t>(i)];
       int bytes = 0;
       MPI_Get_count(&status, MPI_BYTE, &bytes);
-      ended.push_back({std::move(done_[slot]), status.MPI_SOURCE, bytes});
+      ended.push_back({std::move(pending_[slot].done), status.MPI_SOURCE, bytes});
+      if (!pending_[slot].is_receive) --sends_;
     }
     remove_ended();
     for (const Ended& message : ended) message.done(message.from, message.bytes);  // these may add new ones
     return true;
   }
 
-  void finish() override { check(MPI_Finalize(), "MPI_Finalize"); }
+  bool is_sending() const override { return sends_ > 0; }
+
+  void finish() override {
+    for (size_t i = 0; i < requests_.size(); ++i) {
+      if (!pending_[i].is_receive) continue;
+      check(MPI_Cancel(&requests_[i]), "MPI_Cancel");
+      check(MPI_Wait(&requests_[i], MPI_STATUS_IGNORE), "MPI_Wait");
+    }
+    check(MPI_Finalize(), "MPI_Finalize");
+  }
 
  private:
-  MPI_Request& add(Done done) {
-    done_.push_back(std::move(done));
+  struct Pending {
+    Done done;
+    bool is_receive;
+  };
+
+  MPI_Request& add(Done done, bool is_receive) {
+    pending_.push_back({std::move(done), is_receive});
     return requests_.emplace_back(MPI_REQUEST_NULL);
   }
 
@@ -90,18 +106,19 @@ class MpiWire final : public Wire {
       if (requests_[i] == MPI_REQUEST_NULL) continue;
       if (kept != i) {
         requests_[kept] = requests_[i];
-        done_[kept] = std::move(done_[i]);
+        pending_[kept] = std::move(pending_[i]);
       }
       ++kept;
     }
     requests_.resize(kept);
-    done_.resize(kept);
+    pending_.resize(kept);
   }
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 0, highest_tag_ = 32767;
   std::vector<MPI_Request> requests_;
-  std::vector<Done> done_;  // one for each request
+  std::vector<Pending> pending_;  // one for each request
+  int sends_ = 0;                 // of them
   std::vector<int> over_;
   std::vector<MPI_Status> statuses_;
 };

@@ -26,7 +26,10 @@ class Wire {
   virtual void receive(void* bytes, int64_t room, int from, int tag, Done done) = 0;
   /// Calls `done` of what is over; whether there was any.
   virtual bool test() = 0;
-  /// Ends it, together with all other processes: waits for them.
+  /// Whether there are messages that have not left yet.
+  virtual bool is_sending() const = 0;
+  /// Ends it, together with all other processes: waits for them. Receives that still wait for a message are
+  /// cancelled; there must be no message that has not left.
   virtual void finish() = 0;
 };
 

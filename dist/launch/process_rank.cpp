@@ -25,9 +25,10 @@ class Membership {
     static Membership membership(job, patience);
     return membership;
   }
-  /// Leaves the job as MPI wants it, unless ranks were lost or failed: those would be waited for.
+  /// Leaves the job as MPI wants it, together with all ranks, however long they go on working; unless ranks
+  /// were lost or failed.
   ~Membership() {
-    if (ended_well_ && ::getpid() == process_) thread_.finish(std::chrono::seconds(10));
+    if (ended_well_ && ::getpid() == process_ && thread_.leave()) thread_.finish(std::chrono::seconds(10));
   }
 
   MessageThread& thread() { return thread_; }

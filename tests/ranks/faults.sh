@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # usage: faults.sh PROGRAM
-# Three ranks, of which rank 1 is killed, stopped, blocked, fails or calls something else: every rank has to end by
+# Three ranks, of which rank 1 is killed, stopped, blocked, fails, leaves or calls something else: every rank has to end by
 # itself within the deadlines that PROGRAM sets (a few seconds), with a status that is not 0 and a message that names
 # rank 1. Exits with 77, saying why, where no ranks can be started.
 set -euo pipefail
@@ -71,6 +71,19 @@ for call in branch:all_gather size:400004 dtype:i32; do
   says "rank 1 calls"
   says "${call#*:}"
 done
+
+# A rank may work on its own between two launches, and after the last, for longer than a heartbeat is waited for.
+for fault in works-between works-after; do
+  run $fault
+  ends 0
+done
+# What has gone between two launches is noticed when the next one begins, not after its deadline for heartbeats (40 s).
+run killed-between --enable-recovery
+((took <= 20)) || complain "it took too long"
+for rank in 0 2; do says "rank $rank ends: rank 1 is lost: its process has ended"; done
+run leaves-between
+ends 5
+says "rank 1 is lost: its program has ended without this launch"
 
 ((wrong == 0)) && echo "every fault ended all ranks in time, with its rank named"
 exit $wrong

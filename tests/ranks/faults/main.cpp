@@ -1,12 +1,14 @@
 // usage: rank_faults FAULT RANK
-// Calls collectives without end; after a while the one rank does what FAULT says. What each rank then says
-// goes to stderr, and its exit status is that of a program: 5 for ranks lost or out of step, 1 for anything
-// else.
+// Calls collectives without end; after a while the one rank does what FAULT says: in a launch, between two of
+// them, or after the last. What each rank then says goes to stderr, and its exit status is that of a program:
+// 5 for ranks lost or out of step, 1 for anything else.
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <random>
 #include <stdexcept>
@@ -97,16 +99,55 @@ void body(dist::World& world, const std::string& fault, int rank) {
   work(world, fault == "none" ? 20 : 1'000'000);
 }
 
+void say_place(dist::World& world) {
+  std::printf("rank %d is %d of %d here; %s\n", world.rank(), world.local_rank(), world.local_size(),
+              world.transport().c_str());
+}
+
+/// What one rank does when a launch of all has ended; then there is another launch, unless it is the last.
+struct BetweenLaunches {
+  std::function<void()> act;
+  dist::LaunchOptions options;
+  bool is_last = false;
+};
+
+std::map<std::string, BetweenLaunches> between_launches() {
+  const auto work_for = [](int seconds) {
+    return [seconds] { std::this_thread::sleep_for(std::chrono::seconds(seconds)); };
+  };
+  const dist::LaunchOptions soon_silent{.timeout = std::chrono::seconds(40), .silence = milliseconds(1000)};
+  const dist::LaunchOptions late_silent{.timeout = std::chrono::seconds(50),
+                                        .silence = std::chrono::seconds(40)};
+  return {
+      {"works-between", {.act = work_for(4), .options = soon_silent}},
+      {"works-after", {.act = work_for(12), .options = soon_silent, .is_last = true}},
+      {"killed-between", {.act = [] { ::raise(SIGKILL); }, .options = late_silent}},
+      {"leaves-between", {.act = [] { std::exit(0); }, .options = late_silent}},
+  };
+}
+
+int run(const std::string& fault, int faulty_rank, int rank) {
+  const auto short_work = [](dist::World& world) { work(world, 3); };
+  if (fault == "place") return dist::launch(say_place);
+  const auto all = between_launches();
+  if (const auto found = all.find(fault); found != all.end()) {
+    dist::launch(short_work, found->second.options);
+    if (rank == faulty_rank) found->second.act();
+    return found->second.is_last ? 0 : dist::launch(short_work, found->second.options);
+  }
+  dist::LaunchOptions options;
+  options.silence = milliseconds(1500);
+  options.timeout = milliseconds(3000);
+  return dist::launch([&](dist::World& world) { body(world, fault, faulty_rank); }, options);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  dist::LaunchOptions options;
-  options.silence = milliseconds(1500);
-  options.timeout = milliseconds(3000);
   const int rank = dist::launcher_job().rank;
   try {
-    return dist::launch([&](dist::World& world) { body(world, argv[1], std::stoi(argv[2])); }, options);
+    return run(argv[1], std::stoi(argv[2]), rank);
   } catch (const dist::CommunicationError& error) {
     std::fprintf(stderr, "rank %d ends: %s\n", rank, error.what());
     return 5;
