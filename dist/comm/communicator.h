@@ -21,6 +21,8 @@ struct CheckedCall {
   Tensor output, input;                                  ///< undefined where the kind has none
   std::span<const int64_t> output_counts, input_counts;  ///< of an all_to_all; they end with the start
   int peer = 0, tag = 0;
+  /// Something else moves the bytes: ranks only compare what they call. There are no tensors then.
+  bool headers_only = false;
 };
 
 /// A group of ranks that call collectives together, as one of them sees it. Every rank of the group makes the
@@ -83,7 +85,8 @@ class Communicator {
   Tensor empty(const Shape& shape, DType dtype, Storage::Born born = Storage::Born::filled);
 
   /// Makes what progress is possible on all calls of this rank, in every group, without waiting. Cheap enough
-  /// for every hook.
+  /// for every hook. It also says that the rank gets on: one that works for long while others wait for it
+  /// (reading, preparing data) is not called stuck as long as it polls.
   virtual void poll() = 0;
 
   /// What this rank has sent, in all groups of its world.
@@ -107,6 +110,18 @@ class Communicator {
   /// Joins it as its rank `index`. Called on each of `ranks`.
   virtual std::shared_ptr<Communicator> join_group(const std::string& name, std::span<const int> ranks,
                                                    int index, int64_t token) = 0;
+
+  /// The same of another group, for a transport that stands on it: `call` has its sequence number.
+  static std::shared_ptr<PendingCall> start_on(Communicator& group, Call call) {
+    return group.start(std::move(call));
+  }
+  static int64_t open_group_on(Communicator& group, std::span<const int> ranks) {
+    return group.open_group(ranks);
+  }
+  static std::shared_ptr<Communicator> join_group_on(Communicator& group, const std::string& name,
+                                                     std::span<const int> ranks, int index, int64_t token) {
+    return group.join_group(name, ranks, index, token);
+  }
 
  private:
   Work begin(Call call, const CallOptions& options, int64_t bytes_sent);

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dist/comm/node_rank.h"
@@ -41,6 +43,9 @@ class NodeGroup {
   void give_slot(uint64_t sequence) { slot_in_use_[sequence % slots_in_flight] = false; }
   /// Number of the next message, from 1.
   uint64_t next_message() { return ++messages_; }
+  /// The number of messages to `peer` with `tag` that were posted: the sequence number of the one whose turn
+  /// it is.
+  uint64_t& posted_messages(int peer, int tag) { return posted_[{peer, tag}]; }
 
   /// What is posted of a call. Throws MismatchError, and fails the run, unless `peer`'s is the same as `own`.
   void compare(const CallHeader& own, int peer, const PostedHeader& posted, bool is_message = false) const;
@@ -59,6 +64,7 @@ class NodeGroup {
   std::vector<bool> slot_in_use_;
   std::vector<const void*> sources_;
   uint64_t messages_ = 0;
+  std::map<std::pair<int, int>, uint64_t> posted_;
 };
 
 /// `header` as it is posted.

@@ -11,7 +11,10 @@ namespace tessera::dist::node {
 NodeSend::NodeSend(std::shared_ptr<NodeGroup> group, CheckedCall call)
     : ActiveCall(group->self().progress(), call.header), group_(std::move(group)), call_(std::move(call)) {}
 
+/// Messages of one tag are posted in their order, whatever they wait for: a place, or a stage.
 bool NodeSend::post() {
+  uint64_t& posted_before = group_->posted_messages(call_.peer, call_.tag);
+  if (posted_before != header().sequence) return false;
   Outbox& outbox = group_->outbox(group_->rank());
   const auto free = std::find_if(std::begin(outbox.posted), std::end(outbox.posted), [](const auto& posted) {
     return posted.load(std::memory_order_relaxed) == 0;
@@ -20,6 +23,7 @@ bool NodeSend::post() {
   place_ = static_cast<int>(free - std::begin(outbox.posted));
   Message& message = outbox.messages[place_];
   if (!place_input(message)) return false;
+  ++posted_before;
   number_ = group_->next_message();
   write_header(header(), message.header);
   message.header.source = source_;
@@ -33,6 +37,10 @@ bool NodeSend::post() {
 
 /// As of a NodeCall.
 bool NodeSend::place_input(Message& message) {
+  if (call_.headers_only) {
+    source_ = Source::in_slot;
+    return true;
+  }
   const int64_t nbytes = call_.input.nbytes();
   void* const data = call_.input.raw_data();
   if (nbytes <= in_slot_bytes) {
@@ -114,6 +122,11 @@ bool NodeRecv::advance() {
 }
 
 bool NodeRecv::take_pieces() {
+  if (call_.headers_only) {
+    message_->taken.store(mark(number_, 1), std::memory_order_release);
+    group_->ring(call_.peer);
+    return true;
+  }
   const PostedHeader& posted = message_->header;
   const bool is_staged = posted.source == Source::staged;
   const char* const source = posted.source == Source::in_slot

@@ -1,11 +1,15 @@
 #include "dist/comm/process_ranks.h"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <set>
 #include <stdexcept>
+#include <thread>
 
 #include "tests/dist/comm/conformance.h"
 #include "tests/dist/comm/forked_ranks.h"
@@ -23,6 +27,13 @@ void run_all(int ranks, const std::vector<conformance::Case>& cases, const forke
         ranks, [&body = body](forked::Process& process) { body(process.communicator); }, options);
     for (const std::string& error : errors) CHECK(error == "");
   }
+}
+
+std::set<std::string> names_in_shared_memory() {
+  std::set<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator("/dev/shm"))
+    if (file.path().filename().string().starts_with("tessera")) names.insert(file.path().filename());
+  return names;
 }
 
 /// Throws where `condition` does not hold: doctest's own checks would stay in the child.
@@ -147,11 +158,74 @@ TEST_CASE("ranks as processes: the exception of one is told to the others") {
   CHECK(errors[2] == "no milk today");
 }
 
-TEST_CASE("ranks as processes: arenas have no name any more once all have joined") {
-  const auto body = [](forked::Process& process) {
-    expect(!std::filesystem::exists("/dev/shm" + process.arena.name()), "the arena still has a name");
+TEST_CASE("ranks as processes: one that is killed at any moment leaves no file in shared memory") {
+  const std::set<std::string> before = names_in_shared_memory();
+  for (int round = 0; round < 20; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const auto arena = SharedArena::create({.step = int64_t{1} << 20});
+      if (round % 2 == 0) ::raise(SIGKILL);
+      for (;;) ::pause();
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(500 * round));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+  CHECK(names_in_shared_memory() == before);
+}
+
+TEST_CASE("ranks as processes: while they talk there is no file in shared memory") {
+  const std::set<std::string> before = names_in_shared_memory();
+  const auto body = [&](forked::Process& process) {
+    process.communicator.barrier().wait();
+    expect(names_in_shared_memory() == before, "there is a file");
+    process.communicator.barrier().wait();
   };
   for (const std::string& error : forked::run(2, body)) CHECK(error == "");
+}
+
+TEST_CASE("shared arena: what is not the arena that was announced is refused, with the reason") {
+  const auto arena = SharedArena::create({.step = int64_t{1} << 20});
+  const auto refused = [](const ArenaPlace& place, const char* reason) {
+    CHECK_THROWS_WITH_AS(SharedArena::open(place), doctest::Contains(reason), OutOfMemoryError);
+  };
+  ArenaPlace place = arena->place();
+  CHECK(SharedArena::open(place).capacity() == arena->capacity());
+  ++place.token;
+  refused(place, "is not the arena that was announced");
+  place = arena->place();
+  --place.capacity;
+  refused(place, "is not the memory of process");
+  place = arena->place();
+  ++place.process.start;  // an earlier process of this pid
+  refused(place, "is not seen from here");
+  place = arena->place();
+  ++place.process.kernel;  // a process of this pid on another machine
+  refused(place, "is not seen from here");
+}
+
+TEST_CASE("ranks as processes: messages of one tag stay in order when there is no stage for some") {
+  const auto body = [](forked::Process& process) {
+    Communicator& c = process.communicator;
+    constexpr int64_t large = 1'000'000;
+    constexpr int messages = 12;
+    std::vector<Tensor> tensors;
+    std::vector<Work> work;
+    for (int i = 0; i < messages; ++i) {
+      const int64_t n = i % 4 == 3 ? 1 : large;  // of one element: they need no stage
+      const Tensor& x = tensors.emplace_back(Tensor::zeros({n}, f32));
+      x.data<float>()[0] = static_cast<float>(c.rank() == 0 ? i : -1);
+      if (c.rank() == 0) work.push_back(c.send(x, 1, 7));
+    }
+    if (c.rank() == 0)
+      for (Work& sent : work) sent.wait();
+    for (int i = 0; c.rank() == 1 && i < messages; ++i) {
+      c.recv(tensors[i], 0, 7).wait();
+      expect(tensors[i].data<float>()[0] == static_cast<float>(i), "another message came");
+    }
+  };
+  const forked::Options options{.arena = {.step = int64_t{4} << 20, .limit = int64_t{4} << 20}};
+  for (const std::string& error : forked::run(2, body, options)) CHECK(error == "");
 }
 
 TEST_CASE("ranks as processes: one that is killed inside a collective is missed and named") {
