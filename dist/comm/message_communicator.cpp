@@ -27,7 +27,7 @@ MessageCommunicator::MessageCommunicator(std::shared_ptr<MessageRank> self, std:
              .members = std::move(members)} {}
 
 void MessageCommunicator::poll() {
-  self_->progress().poll();
+  self_->progress().poll_at_work();
 }
 
 std::shared_ptr<PendingCall> MessageCommunicator::start(Call call) {

@@ -41,7 +41,7 @@ intrusive_ptr<Storage> NodeCommunicator::make_storage(int64_t bytes, Storage::Bo
 }
 
 void NodeCommunicator::poll() {
-  self_->progress().poll();
+  self_->progress().poll_at_work();
 }
 
 std::shared_ptr<PendingCall> NodeCommunicator::start(Call call) {

@@ -80,6 +80,11 @@ class RankProgress {
   void add(std::shared_ptr<ActiveCall> call);
   /// Makes what progress is possible on all calls without waiting.
   void poll();
+  /// The same for a caller that works meanwhile: a rank that polls is not stuck.
+  void poll_at_work() {
+    count_operation();
+    poll();
+  }
   /// Waits until others need this rank no more. For ends of life: throws nothing; false where that failed.
   bool settle() noexcept;
   /// What is still in the list: peers may still read its memory.

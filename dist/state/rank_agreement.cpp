@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tensor/memory/account.h"
+#include "tensor/parallel.h"
 
 namespace tessera::dist {
 namespace {
@@ -77,7 +78,7 @@ void run_together(Communicator& ranks, FunctionRef<void()> body) {
 }
 
 void wait_together(Communicator& ranks, FunctionRef<bool(std::chrono::milliseconds)> is_finished) {
-  constexpr std::chrono::milliseconds interval{1000};
+  constexpr std::chrono::milliseconds interval{200};
   for (bool finished = false;;) {
     finished = finished || is_finished(interval);
     const Tensor all = Tensor::scalar<int64_t>(finished);
@@ -89,8 +90,9 @@ void wait_together(Communicator& ranks, FunctionRef<bool(std::chrono::millisecon
 void run_long_together(Communicator& ranks, FunctionRef<void()> body) {
   std::promise<std::string> promise;
   std::future<std::string> problem = promise.get_future();
-  std::jthread thread([&, account = current_account()] {
+  std::jthread thread([&, account = current_account(), threads = num_threads()] {
     const AccountScope scope(account);
+    set_num_threads(threads);
     promise.set_value(problem_in(body));
   });
   wait_together(ranks, [&](std::chrono::milliseconds interval) {

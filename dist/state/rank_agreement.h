@@ -25,8 +25,9 @@ void require_none(Communicator& ranks, const std::string& problem);
 /// an error of all, and none waits for another.
 void run_together(Communicator& ranks, FunctionRef<void()> body);
 
-/// The same for a body that may take long, such as writing to a slow disk: it runs in a thread of its own
-/// (on this rank's account), while the ranks meet now and then. It must not compute with several threads.
+/// The same for a body that may take long, such as writing to a slow disk: it runs in a thread of its own (on
+/// this rank's account, with as many threads), while the ranks meet now and then, so that none is called
+/// stuck.
 void run_long_together(Communicator& ranks, FunctionRef<void()> body);
 
 /// Returns when `is_finished(interval)`, which is to wait for that long at most, was true on every rank.

@@ -135,4 +135,6 @@ TEST_CASE("gptlite under mpirun: a rank killed at 20 random moments, another num
         REQUIRE(!ranks.empty());
         ::kill(ranks[random() % ranks.size()], SIGKILL);
       });
+  for (const auto& file : std::filesystem::directory_iterator("/dev/shm"))
+    CHECK_MESSAGE(!file.path().filename().string().starts_with("tessera"), file.path());
 }

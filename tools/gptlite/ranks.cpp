@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <future>
 #include <limits>
+#include <thread>
 
+#include "dist/state/rank_agreement.h"
 #include "tensor/memory/account.h"
+#include "tensor/parallel.h"
 
 namespace tessera::gptlite {
 
@@ -50,6 +54,26 @@ void Ranks::together(const std::function<void()>& body) const {
   if (first == nobody) return;
   if (first == rank()) std::rethrow_exception(error);
   world_->communicator().barrier().wait();  // which that rank never reaches
+}
+
+void Ranks::together_for_long(const std::function<void()>& body) const {
+  if (!world_) return body();
+  std::promise<void> promise;
+  std::future<void> ended = promise.get_future();
+  std::jthread thread([&, account = current_account(), threads = num_threads()] {
+    const AccountScope scope(account);
+    set_num_threads(threads);
+    try {
+      body();
+      promise.set_value();
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+  });
+  dist::wait_together(world_->communicator(), [&](std::chrono::milliseconds interval) {
+    return ended.wait_for(interval) == std::future_status::ready;
+  });
+  together([&] { ended.get(); });
 }
 
 std::string file_of_rank(const std::string& path, int rank) {

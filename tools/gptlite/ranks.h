@@ -37,6 +37,9 @@ class Ranks {
   /// Runs `body`, which must not communicate, on every rank. When it throws on some, this throws on all: on
   /// the lowest of these its own exception, on the others PeerFailedError, so that one message tells of it.
   void together(const std::function<void()>& body) const;
+  /// The same for a body that may take longer than a rank is waited for, such as a download: it runs in a
+  /// thread of its own while the ranks meet now and then, so that none is called stuck.
+  void together_for_long(const std::function<void()>& body) const;
 
  private:
   dist::World* world_ = nullptr;

@@ -41,7 +41,7 @@ std::unique_ptr<const Start> start_in_turns(const TrainFlags& flags, const Ranks
   std::unique_ptr<const Start> start;
   const bool is_first_here = ranks.world()->local_rank() == 0;
   for (const bool now : {is_first_here, !is_first_here})
-    ranks.together([&] {
+    ranks.together_for_long([&] {
       if (now) start = std::make_unique<const Start>(make_start(flags));
     });
   return start;
@@ -65,7 +65,8 @@ int run_rank(const TrainFlags& flags, const Start& start, const Ranks& ranks, De
 
 /// Whether this process is the one that tells of an error which others have seen too.
 bool is_told_by_this_process(const dist::CommunicationError& error, const dist::LauncherJob& job) {
-  if (job.size == 1 || dynamic_cast<const dist::MismatchError*>(&error)) return true;
+  if (job.size == 1) return true;
+  if (dynamic_cast<const dist::MismatchError*>(&error)) return job.rank == 0;  // all ranks have it
   const auto* lost = dynamic_cast<const dist::RankLostError*>(&error);
   return lost && job.rank == (lost->rank == 0 ? 1 : 0);  // a rank that failed tells so itself
 }
@@ -97,7 +98,6 @@ int train_on_ranks(const TrainFlags& flags, const Parallel& parallel, Device dev
   try {
     return dist::launch(body, {.virtual_ranks = are_threads ? parallel.world_size : 1,
                                .timeout = parallel.timeout,
-                               .silence = std::min(parallel.timeout, dist::LaunchOptions().silence),
                                .device = device});
   } catch (const dist::CommunicationError& error) {
     if (is_told_by_this_process(error, flags.parallel.job) || !leave_after_others()) throw;

@@ -170,6 +170,19 @@ TEST_CASE("ranks as threads: who waits for a rank that moves is not lost, nor is
     CHECK(error == "");
 }
 
+TEST_CASE("ranks as threads: a rank that polls while it works is not stuck") {
+  const auto work = [](Communicator& c) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1200);
+    while (c.rank() == 1 && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      c.poll();
+    }
+    c.barrier().wait();
+  };
+  for (const std::string& error : run(2, work, {.timeout = std::chrono::milliseconds(300)}))
+    CHECK(error == "");
+}
+
 TEST_CASE("ranks as threads: delays at every point of communication change no bit") {
   const auto work = [](Communicator& c, Tensor& result) {
     const auto pairs = c.split(c.rank() / 2, 0, "pairs");
