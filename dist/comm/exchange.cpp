@@ -63,7 +63,7 @@ Exchange::Exchange(std::string group_name, const FrameKey& frame_key, CallHeader
 
 void Exchange::start(Wire& wire, int& next_data_tag) {
   for (Peer& peer : peers) {
-    if (!travels_in_frame(peer.send_bytes)) {
+    if (!headers_only && !travels_in_frame(peer.send_bytes)) {
       peer.data_tag_out = next_data_tag;
       next_data_tag = next_data_tag == wire.highest_tag() ? first_data_tag : next_data_tag + 1;
     }
@@ -85,8 +85,8 @@ void Exchange::send_frame(Wire& wire, Peer& peer) {
   frame.root = header.root;
   const std::string_view unit = sent_part(header.unit);
   std::memcpy(frame.unit, unit.data(), unit.size());
-  if (travels_in_frame(peer.send_bytes)) {
-    frame.payload_bytes = static_cast<int32_t>(peer.send_bytes);
+  if (headers_only || travels_in_frame(peer.send_bytes)) {
+    frame.payload_bytes = headers_only ? 0 : static_cast<int32_t>(peer.send_bytes);
     peer.sent = peer.send_posted = peer.send_bytes;  // copied out before this returns
   }
   ++frames_leaving_;
@@ -126,8 +126,8 @@ void Exchange::take(Wire& wire, int from, const Frame& frame) {
   if (compare(wire.rank(), from, peer, frame)) {
     peer->agreed = true;
     peer->data_tag_in = frame.data_tag;
-    if (travels_in_frame(peer->receive_bytes)) {
-      if (peer->receive_bytes > 0)
+    if (headers_only || travels_in_frame(peer->receive_bytes)) {
+      if (!headers_only && peer->receive_bytes > 0)
         std::memcpy(peer->receive, frame.payload(), static_cast<size_t>(peer->receive_bytes));
       peer->received = peer->receive_posted = peer->receive_bytes;
     }

@@ -43,7 +43,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   FrameKey key;
   CallHeader header;
   std::vector<Peer> peers;
-  std::vector<Tensor> keep;  ///< whose bytes are sent or written
+  std::vector<Tensor> keep;   ///< whose bytes are sent or written
+  bool headers_only = false;  ///< bytes are counted and compared, and move otherwise
 
   /// All bytes have come, and the headers of all.
   bool received() const { return received_.load(std::memory_order_acquire); }

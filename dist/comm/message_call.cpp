@@ -37,6 +37,15 @@ MessageCall::MessageCall(const MessageGroup& group, CheckedCall call)
       members_(group.members),
       call_(std::move(call)),
       exchange_(make_exchange(0)) {
+  if (call_.headers_only)
+    prepare_headers();
+  else
+    prepare();
+  call_.input_counts = call_.output_counts = {};
+  thread_->post(exchange_);
+}
+
+void MessageCall::prepare() {
   switch (header().kind) {
     case CallKind::all_gather:
     case CallKind::split:
@@ -57,10 +66,20 @@ MessageCall::MessageCall(const MessageGroup& group, CheckedCall call)
       prepare_reduction();
       break;
     case CallKind::barrier:
-      for (int r = 0; r < std::ssize(members_); ++r) add_peer(r, nullptr, 0, nullptr, 0);
+      prepare_headers();
   }
-  call_.input_counts = call_.output_counts = {};
-  thread_->post(exchange_);
+}
+
+/// The headers of all, and of an all_to_all the counts; no bytes.
+void MessageCall::prepare_headers() {
+  exchange_->headers_only = true;
+  for (int r = 0; r < std::ssize(members_); ++r) {
+    if (is_message(header().kind) && r != call_.peer) continue;
+    const auto count_in = [r](std::span<const int64_t> counts) {
+      return counts.empty() ? 0 : counts[static_cast<size_t>(r)];
+    };
+    add_peer(r, nullptr, count_in(call_.input_counts), nullptr, count_in(call_.output_counts));
+  }
 }
 
 MessageCall::~MessageCall() {

@@ -44,6 +44,8 @@ class MessageCall final : public ActiveCall {
   std::shared_ptr<Exchange> make_exchange(int phase) const;
   void copy_own(int64_t to, int64_t from, int64_t count) const;
 
+  void prepare();
+  void prepare_headers();
   void prepare_gather();
   void prepare_all_to_all();
   void prepare_broadcast();

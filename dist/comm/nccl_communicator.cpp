@@ -1,255 +1,240 @@
-// NCCL moves the bytes and sums them; the host group that it was made from compares headers. A call is put on
-// a stream of its own, after an event of the computing stream; a wait polls an event with a deadline, since a
-// kernel of NCCL's whose peer is gone never ends by itself.
+// NCCL moves the bytes and sums them. A group of the hosts compares the headers of all calls first, messages
+// too, with the words that it has for its own calls; and it brings the ids that NCCL's groups come together
+// by. Nothing waits inside NCCL, whose calls have no deadlines: handles work in the background
+// (nccl_channel.h), and a wait looks at them in turn. A message has a channel of its own for its sender,
+// receiver and tag: NCCL knows no tags, and two messages that wait for each other's receiver on one stream
+// would never end.
 #ifdef TESSERA_WITH_NCCL
 
 #include "dist/comm/nccl_communicator.h"
 
-#include <cuda_runtime_api.h>
-#include <nccl.h>
-
 #include <cstring>
+#include <exception>
+#include <map>
 #include <thread>
+#include <tuple>
+
+#include "dist/comm/nccl_channel.h"
 
 namespace tessera::dist::nccl {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-void check(cudaError_t status, const char* what) {
-  require<CommunicationError>(status == cudaSuccess, what, ": ", cudaGetErrorString(status));
+bool is_message(CallKind kind) {
+  return kind == CallKind::send || kind == CallKind::recv;
 }
 
-void check(ncclResult_t status, const char* what) {
-  require<CommunicationError>(status == ncclSuccess || status == ncclInProgress, what, ": ",
-                              ncclGetErrorString(status));
-}
-
-ncclDataType_t type_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-      return ncclFloat64;
-    case DType::f32:
-      return ncclFloat32;
-    case DType::bf16:
-      return ncclBfloat16;
-    case DType::f16:
-      return ncclFloat16;
-    case DType::i64:
-      return ncclInt64;
-    case DType::i32:
-      return ncclInt32;
-    case DType::u8:
-    case DType::boolean:
-      break;
-  }
-  return ncclUint8;
-}
-
-ncclRedOp_t operation_of(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-      return ncclSum;
-    case Reduction::avg:
-      return ncclAvg;
-    case Reduction::min:
-      return ncclMin;
-    case Reduction::max:
-      break;
-  }
-  return ncclMax;
-}
-
-/// A CUDA event, which frees itself.
-class Event {
+/// All channels of a rank, in every group: while the rank waits for one call it serves all.
+class ChannelList {
  public:
-  Event() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "cudaEventRecord"); }
-  bool is_over() const {
-    const cudaError_t status = cudaEventQuery(event_);
-    if (status != cudaErrorNotReady) check(status, "cudaEventQuery");
-    return status == cudaSuccess;
+  explicit ChannelList(std::chrono::milliseconds timeout) : timeout_(timeout) {}
+  std::chrono::milliseconds timeout() const { return timeout_; }
+  void add(const std::shared_ptr<Channel>& channel) { channels_.push_back(channel); }
+  void advance() {
+    std::erase_if(channels_, [](const auto& channel) { return channel.expired(); });
+    for (size_t i = 0; i < channels_.size(); ++i)
+      if (const auto channel = channels_[i].lock()) channel->advance();
   }
-  cudaEvent_t get() const { return event_; }
 
  private:
-  cudaEvent_t event_ = nullptr;
+  std::chrono::milliseconds timeout_;
+  std::vector<std::weak_ptr<Channel>> channels_;
 };
 
-/// NCCL's handle and the stream that its kernels run on.
-struct Channel {
-  ncclComm_t comm = nullptr;
-  cudaStream_t stream = nullptr;
-  std::chrono::milliseconds timeout{};
-  std::string group;
-  bool aborted = false;
+/// What one rank has of a group: its channels, of the collectives and of messages.
+class Channels {
+ public:
+  Channels(std::shared_ptr<Communicator> host, std::shared_ptr<ChannelList> all)
+      : host_(std::move(host)), all_(std::move(all)) {
+    ChannelId id = make_id(host_->rank() == 0);
+    id.arrival = host_->broadcast(id.bytes, 0, {.unit = "nccl id"});
+    collectives_ = make(host_->size(), host_->rank(), std::move(id));
+    const Clock::time_point deadline = Clock::now() + all_->timeout();
+    while (!collectives_->is_ready()) {
+      poll();
+      require<CommunicationError>(Clock::now() < deadline, "group '", host_->name(),
+                                  "' over NCCL did not come together within ", all_->timeout().count(),
+                                  " ms");
+      std::this_thread::yield();
+    }
+  }
 
-  ~Channel() {
-    if (comm && !aborted) ncclCommDestroy(comm);
-    if (stream) cudaStreamDestroy(stream);
+  /// The channel that a call goes through.
+  Channel& of(const CheckedCall& call) {
+    if (!is_message(call.header.kind)) return *collectives_;
+    const bool sends = call.header.kind == CallKind::send;
+    std::shared_ptr<Channel>& channel = messages_[{sends, call.peer, call.tag}];
+    if (!channel) {
+      ChannelId id = make_id(sends);
+      id.arrival = sends ? host_->send(id.bytes, call.peer, call.tag, {.unit = "nccl id"})
+                         : host_->recv(id.bytes, call.peer, call.tag, {.unit = "nccl id"});
+      channel = make(2, sends ? 0 : 1, std::move(id));
+    }
+    return *channel;
   }
-  void abort() {
-    if (!std::exchange(aborted, true)) ncclCommAbort(comm);
+
+  void poll() {
+    host_->poll();
+    all_->advance();
   }
+  std::chrono::milliseconds timeout() const { return all_->timeout(); }
+  const std::shared_ptr<ChannelList>& all() const { return all_; }
+
+  bool is_aborted() const { return collectives_->is_aborted(); }
+  void abort() noexcept {
+    collectives_->abort();
+    for (const auto& [key, channel] : messages_) channel->abort();
+  }
+  /// Waits for the calls that are on their way and ends the channels, within the timeout; aborts what fails.
+  void close() noexcept {
+    const Clock::time_point deadline = Clock::now() + all_->timeout();
+    try {
+      while (!is_idle() && Clock::now() < deadline) {
+        poll();
+        std::this_thread::yield();
+      }
+    } catch (...) {
+      return abort();
+    }
+    collectives_->close(deadline);
+    for (const auto& [key, channel] : messages_) channel->close(deadline);
+  }
+
+ private:
+  std::shared_ptr<Channel> make(int size, int rank, ChannelId id) {
+    auto channel = std::make_shared<Channel>(size, rank, std::move(id));
+    all_->add(channel);
+    return channel;
+  }
+  bool is_idle() const {
+    bool idle = collectives_->is_idle();
+    for (const auto& [key, channel] : messages_) idle = idle && channel->is_idle();
+    return idle;
+  }
+
+  std::shared_ptr<Communicator> host_;
+  std::shared_ptr<ChannelList> all_;
+  std::shared_ptr<Channel> collectives_;
+  std::map<std::tuple<bool, int, int>, std::shared_ptr<Channel>> messages_;  ///< by: sends, peer, tag
 };
 
 class NcclCall final : public PendingCall {
  public:
-  NcclCall(std::shared_ptr<Channel> channel, CheckedCall call, Work agreement)
-      : channel_(std::move(channel)), call_(std::move(call)), agreement_(std::move(agreement)) {
-    done_.record(channel_->stream);
-  }
+  /// `operation` is null where the agreement is all of it.
+  NcclCall(std::shared_ptr<Channels> channels, CallHeader header, std::string group,
+           std::shared_ptr<Operation> operation, Work agreement)
+      : channels_(std::move(channels)),
+        header_(std::move(header)),
+        group_(std::move(group)),
+        operation_(std::move(operation)),
+        agreement_(std::move(agreement)) {}
 
-  bool poll() override { return agreement_.is_done() && done_.is_over(); }
+  bool poll() override {
+    channels_->poll();
+    const bool over = is_over();
+    require<CommunicationError>(over || !channels_->is_aborted(), header_, ": group '", group_,
+                                "' has failed before, or is gone");
+    return over;
+  }
   void wait_output() override { wait(); }
   void wait() override {
+    const Clock::time_point deadline = Clock::now() + channels_->timeout();
     try {
-      agreement_.wait();  // throws where a rank made another call
-      await_kernels();
+      while (!poll()) {
+        require<CommunicationError>(Clock::now() < deadline, to_string(header_), " of group '", group_,
+                                    "' was not over after ", channels_->timeout().count(), " ms");
+        std::this_thread::yield();
+      }
     } catch (...) {
-      channel_->abort();
+      channels_->abort();
       throw;
     }
   }
 
  private:
-  void await_kernels() {
-    const Clock::time_point deadline = Clock::now() + channel_->timeout;
-    while (!done_.is_over()) {
-      ncclResult_t fault = ncclSuccess;
-      check(ncclCommGetAsyncError(channel_->comm, &fault), "ncclCommGetAsyncError");
-      require<CommunicationError>(fault == ncclSuccess || fault == ncclInProgress, to_string(call_.header),
-                                  " of group '", channel_->group, "': ", ncclGetErrorString(fault));
-      require<CommunicationError>(Clock::now() < deadline, to_string(call_.header), " of group '",
-                                  channel_->group, "' was not over after ", channel_->timeout.count(), " ms");
-      std::this_thread::yield();
-    }
-  }
+  /// The headers come first: of a call that another rank makes otherwise the bytes are worth nothing.
+  bool is_over() const { return agreement_.is_done() && (!operation_ || operation_->is_over); }
 
-  std::shared_ptr<Channel> channel_;
-  CheckedCall call_;  // holds the tensors
+  std::shared_ptr<Channels> channels_;
+  CallHeader header_;
+  std::string group_;
+  std::shared_ptr<Operation> operation_;
   Work agreement_;
-  Event done_;
 };
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(std::shared_ptr<Communicator> host, Device device, std::chrono::milliseconds timeout)
+  /// `host` brings ids, `headers` is another group of the same ranks, whose calls are those of this one.
+  NcclCommunicator(std::shared_ptr<Communicator> host, std::shared_ptr<Communicator> headers, Device device,
+                   std::shared_ptr<ChannelList> all)
       : Communicator(host->name(), host->rank(), {host->members().begin(), host->members().end()},
                      host->shared_ledger()),
         host_(std::move(host)),
+        headers_(std::move(headers)),
         device_(device),
-        channel_(std::make_shared<Channel>()) {
-    channel_->timeout = timeout;
-    channel_->group = name();
-    check(cudaSetDevice(device.index), "cudaSetDevice");
-    check(cudaStreamCreateWithFlags(&channel_->stream, cudaStreamNonBlocking), "cudaStreamCreate");
-    ncclUniqueId id{};
-    if (rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
-    const Tensor bytes = Tensor::empty({static_cast<int64_t>(sizeof id)}, DType::u8);
-    std::memcpy(bytes.raw_data(), &id, sizeof id);
-    host_->broadcast(bytes, 0, {.unit = "nccl id"}).wait();
-    std::memcpy(&id, bytes.raw_data(), sizeof id);
-    check(ncclCommInitRank(&channel_->comm, size(), id, rank()), "ncclCommInitRank");
+        channels_(std::make_shared<Channels>(host_, std::move(all))) {}
+
+  ~NcclCommunicator() override {
+    if (std::uncaught_exceptions() > 0)
+      channels_->abort();
+    else
+      channels_->close();
   }
 
   Device device() const override { return device_; }
-  void poll() override { host_->poll(); }
+  void poll() override { channels_->poll(); }
 
  protected:
   std::shared_ptr<PendingCall> start(Call call) override {
-    if (call.header.kind == CallKind::split) {  // words between hosts
-      host_->all_gather(call.output, call.input, {.unit = "split"}).wait();
-      return std::make_shared<NcclCall>(channel_, std::move(call), Work());
+    const CallHeader header = call.header;
+    std::shared_ptr<Operation> operation;
+    Work agreement = agree(call);
+    if (header.kind != CallKind::split && header.kind != CallKind::barrier) {
+      operation = std::make_shared<Operation>(std::move(call));
+      operation->computed.record(cudaStreamPerThread);
+      channels_->of(operation->call).add(operation);
+      channels_->poll();
     }
-    Work agreement = compare(call);
-    Event computed;
-    computed.record(cudaStreamPerThread);
-    check(cudaStreamWaitEvent(channel_->stream, computed.get(), 0), "cudaStreamWaitEvent");
-    enqueue(call);
-    return std::make_shared<NcclCall>(channel_, std::move(call), std::move(agreement));
+    return std::make_shared<NcclCall>(channels_, header, name(), std::move(operation), std::move(agreement));
   }
-  int64_t open_group(std::span<const int>) override { return 0; }
+
+  /// Two groups of the hosts, of which the numbers travel as one: they are opened one after the other.
+  int64_t open_group(std::span<const int> ranks) override { return open_group_on(*headers_, ranks); }
   std::shared_ptr<Communicator> join_group(const std::string& name, std::span<const int> ranks, int index,
-                                           int64_t) override {
-    return std::make_shared<NcclCommunicator>(host_->split(ranks.front(), index, name), device_,
-                                              channel_->timeout);
+                                           int64_t token) override {
+    auto host = join_group_on(*headers_, name, ranks, index, token);
+    auto headers = host->split(0, index, name);
+    return std::make_shared<NcclCommunicator>(std::move(host), std::move(headers), device_, channels_->all());
   }
 
  private:
-  /// A barrier of the host group that carries this call's header: it ends where all ranks make the same call.
-  Work compare(const Call& call) {
-    if (call.header.kind == CallKind::send || call.header.kind == CallKind::recv) return {};
-    const Tensor words = Tensor::from<int64_t>({call.header.bytes});
-    const std::string name = text(name_of(call.header.kind), " ", name_of(call.header.reduction), " ",
-                                  call.header.dtype, " root ", call.header.root, " ", call.header.unit);
-    const bool one_size = call.header.kind != CallKind::all_to_all;
-    return one_size ? host_->all_reduce(words, Reduction::max, {.unit = text(name, " ", call.header.bytes)})
-                    : host_->all_reduce(words, Reduction::max, {.unit = name});
-  }
-
-  void enqueue(const Call& call) {
-    const ncclDataType_t type = type_of(call.header.dtype);
-    const void* in = call.input.defined() ? call.input.raw_data() : nullptr;
-    void* out = call.output.defined() ? call.output.raw_data() : nullptr;
-    const auto count = [](const Tensor& tensor) { return static_cast<size_t>(tensor.numel()); };
-    ncclComm_t comm = channel_->comm;
-    cudaStream_t stream = channel_->stream;
-    switch (call.header.kind) {
-      case CallKind::all_reduce:
-        return check(ncclAllReduce(in, out, count(call.input), type, operation_of(call.header.reduction),
-                                   comm, stream),
-                     "ncclAllReduce");
-      case CallKind::all_gather:
-        return check(ncclAllGather(in, out, count(call.input), type, comm, stream), "ncclAllGather");
-      case CallKind::reduce_scatter:
-        return check(ncclReduceScatter(in, out, count(call.output), type, operation_of(call.header.reduction),
-                                       comm, stream),
-                     "ncclReduceScatter");
-      case CallKind::broadcast:
-        return check(ncclBroadcast(in, out, count(call.output), type, call.header.root, comm, stream),
-                     "ncclBroadcast");
-      case CallKind::all_to_all:
-        return exchange(call, type);
-      case CallKind::send:
-        return check(ncclSend(in, count(call.input), type, call.peer, comm, stream), "ncclSend");
-      case CallKind::recv:
-        return check(ncclRecv(out, count(call.output), type, call.peer, comm, stream), "ncclRecv");
-      case CallKind::barrier:
-      case CallKind::split:
-        return;  // the host group's part is all of it
+  /// The hosts' part: of a split, whose words lie in their memory, the whole call; else the headers.
+  Work agree(const Call& call) {
+    if (size() == 1) {
+      if (call.header.kind == CallKind::split && call.output.nbytes() > 0)
+        std::memcpy(call.output.raw_data(), call.input.raw_data(), static_cast<size_t>(call.output.nbytes()));
+      return {};
     }
-  }
-
-  void exchange(const Call& call, ncclDataType_t type) {
-    const char* in = static_cast<const char*>(call.input.raw_data());
-    char* out = static_cast<char*>(call.output.raw_data());
-    const int64_t width = size_of(call.header.dtype);
-    check(ncclGroupStart(), "ncclGroupStart");
-    for (int peer = 0; peer < size(); ++peer) {
-      const auto sent = static_cast<size_t>(call.input_counts[static_cast<size_t>(peer)]);
-      const auto received = static_cast<size_t>(call.output_counts[static_cast<size_t>(peer)]);
-      check(ncclSend(in, sent, type, peer, channel_->comm, channel_->stream), "ncclSend");
-      check(ncclRecv(out, received, type, peer, channel_->comm, channel_->stream), "ncclRecv");
-      in += static_cast<int64_t>(sent) * width;
-      out += static_cast<int64_t>(received) * width;
+    Call compared = call;
+    if (call.header.kind != CallKind::split) {
+      compared.headers_only = true;
+      compared.input = compared.output = Tensor();
     }
-    check(ncclGroupEnd(), "ncclGroupEnd");
+    return Work(start_on(*headers_, std::move(compared)));
   }
 
-  std::shared_ptr<Communicator> host_;
+  std::shared_ptr<Communicator> host_, headers_;
   Device device_;
-  std::shared_ptr<Channel> channel_;
+  std::shared_ptr<Channels> channels_;
 };
 
 }  // namespace
 
 std::shared_ptr<Communicator> make_communicator(std::shared_ptr<Communicator> host, Device device,
                                                 std::chrono::milliseconds timeout) {
-  return std::make_shared<NcclCommunicator>(std::move(host), device, timeout);
+  if (device.is_cuda()) check(cudaSetDevice(device.index), "cudaSetDevice");
+  auto headers = host->split(0, host->rank(), host->name());
+  return std::make_shared<NcclCommunicator>(std::move(host), std::move(headers), device,
+                                            std::make_shared<ChannelList>(timeout));
 }
 
 }  // namespace tessera::dist::nccl

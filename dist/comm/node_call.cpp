@@ -40,7 +40,7 @@ NodeCall::NodeCall(std::shared_ptr<NodeGroup> group, CheckedCall call)
 
 bool NodeCall::has_input() const {
   const bool is_broadcast = header().kind == CallKind::broadcast;
-  return call_.input.defined() && (!is_broadcast || header().root == group_->rank());
+  return !call_.headers_only && call_.input.defined() && (!is_broadcast || header().root == group_->rank());
 }
 
 bool NodeCall::advance() {
@@ -196,6 +196,7 @@ bool NodeCall::is_there(int rank) const {
 }
 
 bool NodeCall::move_piece() {
+  if (call_.headers_only) return compare_counts();
   switch (header().kind) {
     case CallKind::all_gather:
     case CallKind::all_to_all:
@@ -264,17 +265,30 @@ const char* NodeCall::source(int rank, int part) const {
 
 // What is done.
 
+/// An all_to_all whose parts do not fit each other is as wrong as another call.
+void NodeCall::require_count(int from) const {
+  const int64_t length = group_->counts(slot_of(from))[group_->rank()];
+  const int64_t expected = output_counts_[static_cast<size_t>(from)];
+  if (length != expected)
+    group_->mismatch(text("group '", group_->name(), "': in ", header(), " rank ", group_->world_rank(from),
+                          " has ", length, " elements for rank ", group_->world_rank(group_->rank()),
+                          ", which expects ", expected));
+}
+
+/// All of a call whose bytes move otherwise.
+bool NodeCall::compare_counts() {
+  if (compared_ < peers()) return false;
+  for (int i = 0; i < peers() && header().kind == CallKind::all_to_all; ++i) require_count(peer(i));
+  return true;
+}
+
 /// Copies the piece of what `from` has for this rank to where it belongs in the output.
 void NodeCall::take_part(int from) {
   const int64_t length = part_length(from);
   int64_t place = header().kind == CallKind::broadcast ? 0 : from * length;
   int part = 0;
   if (header().kind == CallKind::all_to_all) {
-    const int64_t expected = output_counts_[static_cast<size_t>(from)];
-    if (length != expected)
-      group_->mismatch(text("group '", group_->name(), "': in ", header(), " rank ", group_->world_rank(from),
-                            " has ", length, " elements for rank ", group_->world_rank(group_->rank()),
-                            ", which expects ", expected));
+    require_count(from);
     place = std::accumulate(output_counts_.begin(), output_counts_.begin() + from, int64_t{0});
     part = group_->rank();
   }

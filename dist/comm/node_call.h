@@ -47,6 +47,7 @@ class NodeCall final : public ActiveCall {
 
   // The piece that is being moved. Each returns whether it is.
   bool move_piece();
+  bool compare_counts();
   bool take_parts();
   bool take_broadcast();
   bool reduce_parts();
@@ -61,6 +62,7 @@ class NodeCall final : public ActiveCall {
   int64_t part_length(int from) const;
   const char* source(int rank, int part) const;
   int64_t part_offset(int rank, int part) const;
+  void require_count(int from) const;
   void take_part(int from);
   void reduce(int part, Stretch stretch, char* output);
   char* output_at(int64_t element) const {

@@ -1,0 +1,32 @@
+// usage: mpirun -n RANKS nccl_ranks
+// The conformance tests against NCCL, each rank on a GPU of its own: by hand, where there are such.
+#include <cstdio>
+#include <exception>
+
+#include "dist/comm/nccl_ranks.h"
+#include "dist/launch/launch.h"
+#include "tests/dist/comm/conformance.h"
+
+using namespace tessera;
+
+namespace {
+
+int run_cases(dist::World& world) {
+  const Device gpu{DeviceKind::cuda, static_cast<int8_t>(world.local_rank())};
+  for (const auto& [name, body] : dist::conformance::cases()) {
+    body(*dist::make_nccl_communicator(world.communicator().split(0, world.rank(), name), gpu));
+    if (world.rank() == 0) std::printf("%s: as expected\n", name);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main() {
+  try {
+    return dist::launch(run_cases);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,77 @@
+// The conformance tests against NCCL, which tests/cuda/simulated_nccl.cpp stands for: ranks are threads,
+// their tensors lie in memory.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dist/comm/nccl_communicator.h"
+#include "dist/comm/thread_ranks.h"
+#include "tests/dist/comm/conformance.h"
+
+namespace {
+
+using namespace tessera;
+using namespace tessera::dist;
+using std::chrono::milliseconds;
+
+/// Runs `body` on `ranks` threads; what each threw, or "".
+std::vector<std::string> run(int ranks, const std::function<void(Communicator&)>& body,
+                             milliseconds timeout = std::chrono::seconds(20)) {
+  ThreadRanks world(ranks, {.timeout = timeout});
+  std::vector<std::string> errors(static_cast<size_t>(ranks));
+  std::vector<std::jthread> threads;
+  for (int r = 0; r < ranks; ++r)
+    threads.emplace_back([&, r] {
+      try {
+        const auto group = nccl::make_communicator(world.take(r), cpu(), timeout);
+        body(*group);
+      } catch (const std::exception& error) {
+        errors[static_cast<size_t>(r)] = error.what();
+        world.fail(r, error.what());
+      }
+    });
+  threads.clear();
+  return errors;
+}
+
+}  // namespace
+
+TEST_CASE("NCCL: every collective, dtype, reduction and size; tags; groups without some ranks") {
+  for (const int ranks : {1, 2, 3, 4})
+    for (const auto& [name, body] : conformance::cases()) {
+      CAPTURE(ranks);
+      CAPTURE(std::string(name));
+      for (const std::string& error : run(ranks, body)) CHECK(error == "");
+    }
+}
+
+TEST_CASE("NCCL: a rank that calls something else, messages too, is an error naming both sides") {
+  for (const int ranks : {2, 3})
+    for (const auto& [name, body] : conformance::mismatches()) {
+      CAPTURE(ranks);
+      CAPTURE(std::string(name));
+      for (const std::string& error : run(ranks, body)) CHECK(error == "");
+    }
+}
+
+TEST_CASE("NCCL: a rank that does not come ends the start of the others within the timeout") {
+  ThreadRanks world(2, {.timeout = milliseconds(500)});
+  const auto absent = world.take(1);
+  const auto first = world.take(0);
+  std::jthread other([&] { absent->split(0, 1, "world"); });
+  CHECK_THROWS_AS(nccl::make_communicator(first, cpu(), milliseconds(200)), CommunicationError);
+}
+
+TEST_CASE("NCCL: a group whose calls the others never make goes within the timeout") {
+  const auto errors = run(
+      2,
+      [](Communicator& c) {
+        if (c.rank() == 0) c.send(Tensor::zeros({100000}, f32), 1, 3);
+      },
+      milliseconds(300));
+  for (const std::string& error : errors) CHECK(error == "");
+}
