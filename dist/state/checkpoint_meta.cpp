@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "dist/state/strict_json.h"
+#include "dist/state/utf8.h"
 
 namespace tessera::dist {
 namespace {
@@ -105,7 +106,11 @@ Json::Value write_shape(const Shape& shape) {
 
 Json::Value write_strings(const Metadata& strings) {
   Json::Value object(Json::objectValue);
-  for (const auto& [key, value] : strings) object[key] = value;
+  for (const auto& [key, value] : strings) {
+    require<CheckpointError>(!first_not_utf8(key) && !first_not_utf8(value), meta_file_name, ": '",
+                             escaped_bytes(key), "': expected text in UTF-8");
+    object[key] = value;
+  }
   return object;
 }
 
@@ -238,6 +243,11 @@ std::string hash_text(uint64_t hash) {
   std::string digits(16, '0');
   for (size_t i = 16; i-- > 0; hash >>= 4) digits[i] = "0123456789abcdef"[hash & 15];
   return digits;
+}
+
+void require_meta_size(int64_t bytes, const std::string& where) {
+  require<CheckpointError>(bytes <= meta_size_limit, where, ": expected at most ", meta_size_limit,
+                           " bytes, got ", bytes);
 }
 
 std::string to_json(const FileRecord& record) {

@@ -110,10 +110,13 @@ struct CheckpointMeta {
 
 /// The largest meta.json that is read, in bytes.
 inline constexpr int64_t meta_size_limit = int64_t{1} << 28;
+/// Throws CheckpointError naming `where` when a meta.json of so many bytes is larger than that.
+void require_meta_size(int64_t bytes, const std::string& where);
 /// A checkpoint folder's index of itself.
 inline constexpr const char* meta_file_name = "meta.json";
 
-/// meta.json's text. Its last field is the XXH3 of all others, so that the index too is checked.
+/// meta.json's text. Its last field is the XXH3 of all others, so that the index too is checked. Throws
+/// CheckpointError for a text of the training state that is not UTF-8.
 std::string to_json(const CheckpointMeta& meta);
 /// Reads it back. Throws CheckpointError naming `where` and the field that is missing, mistyped or out of
 /// range.

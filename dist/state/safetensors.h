@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dist/state/file.h"
+#include "dist/state/safetensors_header.h"
 #include "tensor/named_tensor.h"
 #include "tensor/tensor.h"
 
@@ -15,31 +16,18 @@
 /// without holes.
 namespace tessera::dist {
 
-/// Free text by key, in a file's `__metadata__`.
-using Metadata = std::map<std::string, std::string>;
-
-/// One tensor of a safetensors file.
-struct SafetensorsEntry {
-  std::string name;
-  DType dtype = f32;
-  Shape shape;
-  /// Its first byte, counted from the file's start.
-  int64_t offset = 0;
-
-  int64_t nbytes() const { return shape.numel() * size_of(dtype); }
-};
-
 /// A safetensors file opened for reading. The constructor refuses, with CheckpointError naming the file and
 /// the reason, whatever is not exactly such a file: a header that is cut, too long, not strict JSON or with a
 /// key twice; an unknown dtype; a shape and byte range that do not match; ranges that overlap, leave holes or
-/// end elsewhere than the file does.
+/// end elsewhere than the file does. A dtype that the format has and Tensor lacks is refused only when that
+/// tensor is read.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(std::string path);
 
   const std::string& path() const { return file_.path(); }
   const InputFile& file() const { return file_; }
-  /// In the order of their bytes.
+  /// In the order of the header.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   const Metadata& metadata() const { return metadata_; }
 
@@ -48,10 +36,10 @@ class SafetensorsFile {
   /// Throws CheckpointError naming the file and the tensor when there is none.
   const SafetensorsEntry& entry(const std::string& name) const;
 
-  /// A new tensor on the CPU with the file's numbers.
+  /// A new tensor on the CPU with the file's values. Throws as the other `read`.
   Tensor read(const std::string& name) const;
   /// Elements [begin, end) of the row-major order into `out`. Throws CheckpointError when a bool is neither 0
-  /// nor 1.
+  /// nor 1, and naming the dtype when Tensor has none such.
   void read(const SafetensorsEntry& entry, int64_t begin, int64_t end, void* out) const;
 
  private:
@@ -65,8 +53,9 @@ class SafetensorsFile {
 /// appears under its name when it is whole (see OutputFile).
 class SafetensorsWriter {
  public:
-  /// Writes the header; the offsets in `tensors` are chosen here, whatever they were. Throws CheckpointError
-  /// naming the file, as every member does; also for a name given twice.
+  /// Writes the header, its keys in the order given; the offsets in `tensors` are chosen here, whatever they
+  /// were. Throws CheckpointError naming the file, as every member does; also for whatever SafetensorsFile
+  /// would refuse to read: a name given twice or not UTF-8, a header beyond the format's limit.
   SafetensorsWriter(std::string path, std::vector<SafetensorsEntry> tensors, const Metadata& metadata = {});
 
   /// The tensors in the order in which their bytes must be appended: wide types first, so that each is
@@ -89,11 +78,8 @@ class SafetensorsWriter {
   int64_t size_ = 0;
 };
 
-/// Writes whole tensors into one file; returns its XXH3.
+/// Writes whole tensors into one file, their names in the order given; returns its XXH3.
 uint64_t write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                            const Metadata& metadata = {});
-
-/// "F32", "BOOL": the format's name of a dtype.
-std::string safetensors_dtype_name(DType dtype);
 
 }  // namespace tessera::dist
