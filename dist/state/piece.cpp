@@ -27,35 +27,49 @@ std::string problem_of(const Piece& piece, const Shape& shape) {
   return "";
 }
 
-void for_each_run(const Piece& piece, const Shape& shape, FunctionRef<void(const Run&)> visit) {
+RunCursor::RunCursor(const Piece& piece, const Shape& shape)
+    : piece_(piece), strides_(contiguous_strides(shape)), outer_(shape.rank()) {
   // The trailing dimensions that the box spans, and the one before them, make one run; the others number the
   // runs.
-  int outer = shape.rank();
-  int64_t length = 1;
-  while (outer > 0) {
-    --outer;
-    length *= piece.extent[outer];
-    if (piece.extent[outer] != shape[outer]) break;
+  while (outer_ > 0) {
+    --outer_;
+    length_ *= piece.extent[outer_];
+    if (piece.extent[outer_] != shape[outer_]) break;
   }
   if (piece.numel() == 0) return;
-  const Strides strides = contiguous_strides(shape);
-  for (int64_t row = piece.begin / length; row * length < piece.end; ++row) {
-    int64_t position = 0, rest = row;
-    for (int d = shape.rank() - 1; d >= outer; --d) position += piece.start[d] * strides[d];
-    for (int d = outer - 1; d >= 0; --d) {
-      position += (piece.start[d] + rest % piece.extent[d]) * strides[d];
-      rest /= piece.extent[d];
-    }
-    const int64_t first = std::max(row * length, piece.begin);
-    const int64_t last = std::min((row + 1) * length, piece.end);
-    visit({position + first - row * length, first - piece.begin, last - first});
-  }
+  for (int d = 0; d < shape.rank(); ++d) origin_ += piece.start[d] * strides_[d];
+  row_ = piece.begin / length_;
+  rows_ = (piece.end - 1) / length_ + 1;
+  run_ = run_at(row_);
 }
 
-std::vector<Run> runs_of(const Piece& piece, const Shape& shape) {
-  std::vector<Run> runs;
-  for_each_run(piece, shape, [&](const Run& run) { runs.push_back(run); });
-  return runs;
+Run RunCursor::run_at(int64_t row) const {
+  int64_t position = origin_, rest = row;
+  for (int d = outer_ - 1; d >= 0; --d) {
+    position += rest % piece_.extent[d] * strides_[d];
+    rest /= piece_.extent[d];
+  }
+  const int64_t begin = row * length_, first = std::max(begin, piece_.begin);
+  return {position + first - begin, first - piece_.begin, std::min(begin + length_, piece_.end) - first};
+}
+
+void RunCursor::next() {
+  if (++row_ < rows_) run_ = run_at(row_);
+}
+
+void RunCursor::skip_to(int64_t position) {
+  if (is_done() || run_.position + run_.length > position) return;
+  int64_t low = row_ + 1, high = rows_;
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    const Run run = run_at(middle);
+    if (run.position + run.length > position)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  row_ = low;
+  if (row_ < rows_) run_ = run_at(row_);
 }
 
 std::string to_string(const Piece& piece) {

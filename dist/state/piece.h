@@ -2,9 +2,7 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
-#include "tensor/function_ref.h"
 #include "tensor/shape.h"
 
 namespace tessera::dist {
@@ -37,9 +35,29 @@ struct Run {
   int64_t length;
 };
 
-/// Calls `visit` with the runs of a piece, in increasing position and offset. `piece` must be one of `shape`.
-void for_each_run(const Piece& piece, const Shape& shape, FunctionRef<void(const Run&)> visit);
-std::vector<Run> runs_of(const Piece& piece, const Shape& shape);
+/// Walks the runs of a piece in increasing position and offset, one at a time: there may be as many as rows.
+class RunCursor {
+ public:
+  /// `piece` must be one of `shape`.
+  RunCursor(const Piece& piece, const Shape& shape);
+
+  bool is_done() const { return row_ >= rows_; }
+  const Run& run() const { return run_; }
+  void next();
+  /// To the first run from here on that ends after `position`, without walking those before it.
+  void skip_to(int64_t position);
+
+ private:
+  Run run_at(int64_t row) const;
+
+  Piece piece_;
+  Strides strides_;
+  int outer_;           // dimensions before it number the rows
+  int64_t length_ = 1;  // elements of a row of the box
+  int64_t row_ = 0, rows_ = 0;
+  int64_t origin_ = 0;  // of the box, in the tensor's row-major order
+  Run run_ = {};
+};
 
 /// "[0:384, 0:128]"; "[0:384, 0:128] elements 100 to 200" where the range is not the whole box.
 std::string to_string(const Piece& piece);

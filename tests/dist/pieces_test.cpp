@@ -58,6 +58,12 @@ std::string publish(const std::string& root, const std::vector<std::vector<Tenso
   return writer.publish(state_at(1));
 }
 
+std::vector<Run> runs_of(const Piece& piece, const Shape& shape) {
+  std::vector<Run> runs;
+  for (RunCursor cursor(piece, shape); !cursor.is_done(); cursor.next()) runs.push_back(cursor.run());
+  return runs;
+}
+
 }  // namespace
 
 TEST_CASE("piece: runs are the definition's elements, in order") {
@@ -76,6 +82,15 @@ TEST_CASE("piece: runs are the definition's elements, in order") {
       for (int64_t i = 0; i < run.length; ++i) positions.push_back(run.position + i);
     }
     CHECK(positions == positions_by_definition(piece, shape));
+    for (int64_t position = 0; position <= shape.numel(); ++position) {
+      RunCursor cursor(piece, shape);
+      cursor.skip_to(position);
+      const auto expected = std::upper_bound(positions.begin(), positions.end(), position - 1);
+      REQUIRE(cursor.is_done() == (expected == positions.end()));
+      if (cursor.is_done()) continue;
+      CHECK(cursor.run().position <= *expected);
+      CHECK(cursor.run().position + cursor.run().length > *expected);
+    }
   }
   CHECK(runs_of(whole(shape), shape).size() == 1);
   CHECK(runs_of(whole({}), {}).size() == 1);
