@@ -1,18 +1,20 @@
 #include "dist/state/file.h"
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
 #include "tensor/error.h"
+#include "tensor/function_ref.h"
 
 namespace tessera::dist {
 namespace {
@@ -20,8 +22,41 @@ namespace {
 // Linux transfers at most 2 GiB a call; smaller pieces also keep a signal's interruption cheap.
 constexpr int64_t largest_transfer = int64_t{1} << 26;
 
+// How often a random name that is taken is tried anew.
+constexpr int attempts = 16;
+
 XXH3_state_t* state_of(void* hash) {
   return static_cast<XXH3_state_t*>(hash);
+}
+
+std::string random_temporary_name(const std::string& path) {
+  uint64_t random = 0;
+  require<CheckpointError>(::getrandom(&random, sizeof random, 0) == sizeof random, path,
+                           ": cannot draw a temporary name: ", system_message(errno));
+  constexpr const char* digits = "0123456789abcdef";
+  std::string name = path + temporary_mark;
+  for (int i = 0; i < 16; ++i, random >>= 4) name += digits[random & 15];
+  return name;
+}
+
+/// Calls `create` with fresh names until one is not taken; returns that name, or "" and leaves errno.
+std::string create_with_fresh_name(const std::string& path, FunctionRef<bool(const std::string&)> create) {
+  for (int i = 0; i < attempts; ++i) {
+    std::string name = random_temporary_name(path);
+    if (create(name)) return name;
+    if (errno != EEXIST) break;
+  }
+  return "";
+}
+
+/// The process's umask. Linux tells it without a change, which other threads would see.
+mode_t current_umask() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind("Umask:", 0) == 0) return static_cast<mode_t>(std::stoul(line.substr(6), nullptr, 8));
+  const mode_t mask = ::umask(077);
+  ::umask(mask);
+  return mask;
 }
 
 }  // namespace
@@ -47,8 +82,21 @@ void sync_directory(const std::string& path) {
                            ": cannot sync the folder: ", system_message(error));
 }
 
+std::string make_temporary_folder(const std::string& path) {
+  const std::string made =
+      create_with_fresh_name(path, [](const std::string& name) { return ::mkdir(name.c_str(), 0700) == 0; });
+  require<CheckpointError>(!made.empty(), path, ": cannot make the folder: ", system_message(errno));
+  return made;
+}
+
+void set_published_mode(const std::string& folder) {
+  require<CheckpointError>(::chmod(folder.c_str(), 0777 & ~current_umask()) == 0, folder,
+                           ": cannot set the permissions: ", system_message(errno));
+}
+
 InputFile::InputFile(std::string path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  // Opening a FIFO waits for a writer unless told otherwise; regular files do not know the flag.
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   require<CheckpointError>(descriptor_ >= 0, path_, ": cannot open: ", system_message(errno));
   struct stat status {};
   const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
@@ -80,11 +128,11 @@ void InputFile::read(int64_t offset, void* out, int64_t size) const {
 }
 
 OutputFile::OutputFile(std::string path) : path_(std::move(path)), hash_(XXH3_createState()) {
-  static std::atomic<int> made{0};
-  temporary_ = text(path_, temporary_mark, ::getpid(), "-", made.fetch_add(1));
   XXH3_64bits_reset(state_of(hash_));
-  // A file of that name is a dead process's: this one has not used the name yet.
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  temporary_ = create_with_fresh_name(path_, [&](const std::string& name) {
+    descriptor_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return descriptor_ >= 0;
+  });
   if (descriptor_ < 0) {
     const int error = errno;
     XXH3_freeState(state_of(hash_));
@@ -123,6 +171,7 @@ uint64_t OutputFile::xxh3() const {
 }
 
 void OutputFile::commit() {
+  if (::fchmod(descriptor_, 0666 & ~current_umask()) != 0) fail("set the permissions");
   if (::fsync(descriptor_) != 0) fail("sync");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("rename the finished file");
   ::close(std::exchange(descriptor_, -1));

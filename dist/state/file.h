@@ -7,7 +7,8 @@
 namespace tessera::dist {
 
 /// A regular file opened for reading at any position. Positions are read, not mapped: a file that shrinks
-/// while it is read is then an error with a name, not a signal.
+/// while it is read is then an error with a name, not a signal. What is no regular file (a FIFO, a device, a
+/// folder) is refused without waiting for it.
 class InputFile {
  public:
   /// Throws CheckpointError naming the file and the system's reason.
@@ -29,12 +30,19 @@ class InputFile {
 };
 
 /// Marks the temporary name of a file or folder that is being written: `NAME.tmp-...`. What a killed process
-/// leaves behind has it.
+/// leaves behind has it. What follows is random, and such a file or folder is made anew (O_EXCL), never
+/// through a link, for its owner alone; when it is published it gets the permissions that the umask leaves.
 inline constexpr const char* temporary_mark = ".tmp-";
+
+/// Makes an empty folder beside `path`, named with the mark; returns its name. Throws CheckpointError.
+std::string make_temporary_folder(const std::string& path);
+/// Gives a folder that is about to be published the permissions that the umask leaves. Throws
+/// CheckpointError.
+void set_published_mode(const std::string& folder);
 
 /// A file that appears under its name only when it is whole: written beside it under a temporary name,
 /// synced, renamed over what was there, and the folder synced. Unless `commit` returns, what was there stays,
-/// and the temporary file goes with this object.
+/// and the temporary file goes with this object. A link under the name is replaced, not followed.
 class OutputFile {
  public:
   /// Throws CheckpointError naming the file and the system's reason, as every member does.
