@@ -25,6 +25,12 @@ bool is_checkpoint(const std::string& folder) {
   return fs::is_regular_file(folder + "/" + meta_file_name, ignored);
 }
 
+/// The complete checkpoint of the step that a pointer's folder is named after.
+std::optional<std::string> complete_at(const std::string& folder) {
+  const fs::path path(folder);
+  return complete_checkpoint(path.parent_path().string(), *parse_step_name(path.filename().string()));
+}
+
 /// What a killed save leaves: a name of ours with the mark of temporary ones.
 bool is_leftover(const std::string& name) {
   const size_t mark = name.find(temporary_mark);
@@ -33,7 +39,28 @@ bool is_leftover(const std::string& name) {
   return owner == latest_name || owner == best_name || parse_step_name(owner).has_value();
 }
 
+/// The step whose checkpoint is set aside under this name.
+std::optional<int64_t> parse_set_aside_name(const std::string& name) {
+  const std::optional<int64_t> step = parse_step_name(name.substr(0, name.find(temporary_mark)));
+  return step && set_aside_name(*step) == name ? step : std::nullopt;
+}
+
+/// Gives the checkpoints that killed replacements had set aside their names back.
+void restore_set_aside(const std::string& root) {
+  std::error_code error;
+  std::vector<int64_t> steps;
+  for (const fs::directory_entry& entry : fs::directory_iterator(root, error))
+    if (const auto step = parse_set_aside_name(entry.path().filename().string())) steps.push_back(*step);
+  for (const int64_t step : steps) {
+    const std::string aside = root + "/" + set_aside_name(step), name = root + "/" + step_name(step);
+    if (!is_checkpoint(aside) || is_checkpoint(name)) continue;
+    fs::rename(aside, name, error);
+    require<CheckpointError>(!error, name, ": cannot give ", aside, " its name back: ", error.message());
+  }
+}
+
 void remove_leftovers(const std::string& root) {
+  restore_set_aside(root);
   std::error_code ignored;
   std::vector<fs::path> leftovers;
   for (const fs::directory_entry& entry : fs::directory_iterator(root, ignored))
@@ -69,14 +96,26 @@ std::optional<int64_t> parse_step_name(std::string_view name) {
   return step_name(step) == name ? std::optional(step) : std::nullopt;
 }
 
+std::string set_aside_name(int64_t step) {
+  return step_name(step) + temporary_mark + "replaced";
+}
+
+std::optional<std::string> complete_checkpoint(const std::string& root, int64_t step) {
+  for (const std::string& name : {step_name(step), set_aside_name(step)})
+    if (is_checkpoint(root + "/" + name)) return root + "/" + name;
+  return std::nullopt;
+}
+
 std::vector<int64_t> list_checkpoints(const std::string& root) {
   std::vector<int64_t> steps;
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(root, ignored)) {
-    const std::optional<int64_t> step = parse_step_name(entry.path().filename().string());
+    const std::string name = entry.path().filename().string();
+    const std::optional<int64_t> own = parse_step_name(name), step = own ? own : parse_set_aside_name(name);
     if (step && is_checkpoint(entry.path().string())) steps.push_back(*step);
   }
   std::sort(steps.begin(), steps.end());
+  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
   return steps;
 }
 
@@ -99,23 +138,34 @@ void write_pointer(const std::string& root, const char* pointer, int64_t step) {
 std::optional<std::string> newest_checkpoint(const std::string& root) {
   const std::vector<int64_t> steps = list_checkpoints(root);
   if (steps.empty()) return std::nullopt;
-  return root + "/" + step_name(steps.back());
+  return complete_checkpoint(root, steps.back());
+}
+
+FoundCheckpoint locate_checkpoint(const std::string& path) {
+  std::error_code ignored;
+  require<CheckpointError>(fs::exists(path, ignored), path, ": no such checkpoint or folder of checkpoints");
+  if (is_checkpoint(path)) return {path, ""};
+  const std::string name = fs::path(path).filename().string();
+  const bool is_pointer = !fs::is_directory(path, ignored) && (name == latest_name || name == best_name);
+  const std::string root = is_pointer ? parent_directory(path) : path;
+  const char* const pointer = is_pointer && name == best_name ? best_name : latest_name;
+  const std::optional<std::string> named = read_pointer(root, pointer);
+  const std::optional<std::string> there = named ? complete_at(*named) : std::nullopt;
+  if (there) return {*there, ""};
+  require<CheckpointError>(!named || pointer == latest_name, path, ": names ", named.value_or(""),
+                           ", where no complete checkpoint is");
+  const std::optional<std::string> newest = newest_checkpoint(root);
+  require<CheckpointError>(newest.has_value(), path, named ? ": names " + *named : ": no checkpoint here",
+                           named ? ", where no complete checkpoint is, and there is no other"
+                                 : text(": expected ", meta_file_name, " or a file '", latest_name, "'"));
+  if (!named) return {*newest, ""};
+  return {*newest, text(root, "/", latest_name, " names ", fs::path(*named).filename().string(),
+                        ", where no complete checkpoint is: ", fs::path(*newest).filename().string(),
+                        ", the newest, is taken")};
 }
 
 std::string find_checkpoint(const std::string& path) {
-  std::error_code ignored;
-  require<CheckpointError>(fs::exists(path, ignored), path, ": no such checkpoint or folder of checkpoints");
-  if (is_checkpoint(path)) return path;
-  const std::string name = fs::path(path).filename().string();
-  const bool is_pointer = fs::is_regular_file(path, ignored) && (name == latest_name || name == best_name);
-  const std::string root = is_pointer ? parent_directory(path) : path;
-  std::optional<std::string> found = read_pointer(root, is_pointer ? name.c_str() : latest_name);
-  if (!found) found = newest_checkpoint(root);
-  require<CheckpointError>(found.has_value(), path, ": no checkpoint here: expected ", meta_file_name,
-                           " or a file '", latest_name, "'");
-  require<CheckpointError>(is_checkpoint(*found), path, ": names ", *found,
-                           ", where no complete checkpoint is");
-  return *found;
+  return locate_checkpoint(path).folder;
 }
 
 void apply_retention(const std::string& root, int64_t keep) {
@@ -146,7 +196,8 @@ FolderLock::~FolderLock() {
   ::close(descriptor_);
 }
 
-void replace_folder(const std::string& from, const std::string& to) {
+void replace_checkpoint(const std::string& from, const std::string& root, int64_t step) {
+  const std::string to = root + "/" + step_name(step);
   std::error_code error;
   if (!fs::exists(to, error)) {
     fs::rename(from, to, error);
@@ -154,17 +205,26 @@ void replace_folder(const std::string& from, const std::string& to) {
     return;
   }
   require<CheckpointError>(is_checkpoint(to), to, ": expected a checkpoint to replace, found something else");
-  // One exchange, so that at every moment a complete checkpoint has the name; else two renames.
-  const std::string old = to + temporary_mark + "replaced";
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) {
+  // One exchange, so that at every moment a complete checkpoint has the name.
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0)
     fs::remove_all(from, error);
-    return;
+  else
+    replace_checkpoint_by_renames(from, root, step);
+}
+
+void replace_checkpoint_by_renames(const std::string& from, const std::string& root, int64_t step) {
+  const std::string to = root + "/" + step_name(step), aside = root + "/" + set_aside_name(step);
+  std::error_code error;
+  fs::remove_all(aside, error);
+  fs::rename(to, aside, error);
+  if (!error) {
+    fs::rename(from, to, error);
+    std::error_code ignored;
+    if (error) fs::rename(aside, to, ignored);
   }
-  fs::remove_all(old, error);
-  fs::rename(to, old, error);
-  if (!error) fs::rename(from, to, error);
   require<CheckpointError>(!error, to, ": cannot replace the checkpoint: ", error.message());
-  fs::remove_all(old, error);
+  sync_directory(root);
+  fs::remove_all(aside, error);
 }
 
 }  // namespace tessera::dist

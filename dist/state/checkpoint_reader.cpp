@@ -56,6 +56,41 @@ int64_t hash_tensor(FileHash& hash, const SafetensorsEntry& entry) {
 
 }  // namespace
 
+void require_recorded(const FileRecord& record, const SafetensorsFile& file) {
+  require<CheckpointError>(file.file().size() == record.bytes, file.path(), ": expected ", record.bytes,
+                           " bytes, got ", file.file().size());
+  require<CheckpointError>(file.entries().size() == record.chunks.size(), file.path(), ": expected ",
+                           record.chunks.size(), " tensors, got ", file.entries().size());
+  for (const Chunk& chunk : record.chunks) {
+    const SafetensorsEntry& entry = file.entry(chunk.key);
+    require<CheckpointError>(entry.dtype_name() == safetensors_dtype_name(chunk.dtype) &&
+                                 entry.shape.numel() == chunk.piece.numel(),
+                             file.path(), ": tensor '", chunk.key, "': expected ", chunk.piece.numel(),
+                             " elements of ", chunk.dtype, ", got ", entry.shape, " ", entry.dtype_name());
+  }
+}
+
+void verify_content(const FileRecord& record, const SafetensorsFile& file) {
+  std::vector<const SafetensorsEntry*> entries;
+  for (const SafetensorsEntry& entry : file.entries()) entries.push_back(&entry);
+  std::sort(entries.begin(), entries.end(),
+            [](const SafetensorsEntry* a, const SafetensorsEntry* b) { return a->offset < b->offset; });
+  FileHash hash(file.file());
+  std::string problem;
+  for (const SafetensorsEntry* entry : entries) {
+    hash.skip_to(entry->offset);
+    const int64_t bad = hash_tensor(hash, *entry);
+    if (bad >= 0 && problem.empty())
+      problem = text("tensor '", entry->name, "': element ", bad, " is ", bad_number_name(entry->dtype));
+  }
+  hash.skip_to(record.bytes);
+  // A damaged file is called that, whatever its damage looks like.
+  require<CheckpointError>(hash.digest() == record.xxh3, file.path(),
+                           ": its content is not what was written: expected xxh3 ", hash_text(record.xxh3),
+                           ", got ", hash_text(hash.digest()));
+  require<CheckpointError>(problem.empty(), file.path(), ": ", problem);
+}
+
 CheckpointReader::CheckpointReader(std::string folder) : folder_(std::move(folder)) {
   const std::string meta = folder_ + "/" + meta_file_name;
   const std::string index = read_text_file(meta, meta_size_limit);
@@ -63,22 +98,9 @@ CheckpointReader::CheckpointReader(std::string folder) : folder_(std::move(folde
   meta_ = parse_checkpoint_meta(index, meta);
   for (const FileRecord& record : meta_.files) {
     opened_.emplace_back(folder_ + "/" + record.name);
-    check_file(record, opened_.back());
+    require_recorded(record, opened_.back());
   }
   tensors_ = assemble_tensors(meta_.files, meta);
-}
-
-void CheckpointReader::check_file(const FileRecord& record, const SafetensorsFile& file) const {
-  require<CheckpointError>(file.file().size() == record.bytes, file.path(), ": expected ", record.bytes,
-                           " bytes, got ", file.file().size());
-  require<CheckpointError>(file.entries().size() == record.chunks.size(), file.path(), ": expected ",
-                           record.chunks.size(), " tensors, got ", file.entries().size());
-  for (const Chunk& chunk : record.chunks) {
-    const SafetensorsEntry& entry = file.entry(chunk.key);
-    require<CheckpointError>(entry.dtype == chunk.dtype && entry.shape.numel() == chunk.piece.numel(),
-                             file.path(), ": tensor '", chunk.key, "': expected ", chunk.piece.numel(),
-                             " elements of ", chunk.dtype, ", got ", entry.shape, " ", entry.dtype);
-  }
 }
 
 const StoredTensor& CheckpointReader::tensor(const TensorId& id) const {
@@ -94,22 +116,7 @@ const StoredTensor& CheckpointReader::tensor(const TensorId& id) const {
 }
 
 void CheckpointReader::verify_file(size_t index) const {
-  const FileRecord& record = meta_.files[index];
-  const SafetensorsFile& file = opened_[index];
-  FileHash hash(file.file());
-  std::string problem;
-  for (const SafetensorsEntry& entry : file.entries()) {
-    hash.skip_to(entry.offset);
-    const int64_t bad = hash_tensor(hash, entry);
-    if (bad >= 0 && problem.empty())
-      problem = text("tensor '", entry.name, "': element ", bad, " is ", bad_number_name(entry.dtype));
-  }
-  hash.skip_to(record.bytes);
-  // A damaged file is called that, whatever its damage looks like.
-  require<CheckpointError>(hash.digest() == record.xxh3, file.path(),
-                           ": its content is not what was written: expected xxh3 ", hash_text(record.xxh3),
-                           ", got ", hash_text(hash.digest()));
-  require<CheckpointError>(problem.empty(), file.path(), ": ", problem);
+  verify_content(meta_.files[index], opened_[index]);
 }
 
 bool CheckpointReader::file_has(size_t index, const std::string& group) const {
@@ -131,23 +138,24 @@ void CheckpointReader::read(const TensorId& id, const Piece& piece, const Tensor
   require<CheckpointError>(out.dtype() == stored.dtype && out.numel() == piece.numel() && out.is_contiguous(),
                            where, ": expected room for ", piece.numel(), " elements of ", stored.dtype,
                            ", got ", describe(out));
-  const std::vector<Run> wanted = runs_of(piece, stored.shape);
   char* bytes = static_cast<char*>(out.raw_data());
   for (const StoredChunk& source : stored.chunks) {
     const SafetensorsFile& file = opened_[source.file];
     const SafetensorsEntry& entry = file.entry(source.chunk->key);
-    // Both lists of runs ascend: one walk finds every overlap.
-    size_t next = 0;
-    for_each_run(source.chunk->piece, stored.shape, [&](const Run& held) {
-      while (next < wanted.size() && wanted[next].position + wanted[next].length <= held.position) ++next;
-      for (size_t i = next; i < wanted.size() && wanted[i].position < held.position + held.length; ++i) {
-        const int64_t begin = std::max(held.position, wanted[i].position);
-        const int64_t end = std::min(held.position + held.length, wanted[i].position + wanted[i].length);
-        const int64_t from = held.offset + begin - held.position;
-        file.read(entry, from, from + end - begin,
-                  bytes + (wanted[i].offset + begin - wanted[i].position) * size_of(stored.dtype));
-      }
-    });
+    // Both ascend: one walk finds every overlap.
+    RunCursor held(source.chunk->piece, stored.shape), wanted(piece, stored.shape);
+    while (!held.is_done() && !wanted.is_done()) {
+      const Run &from = held.run(), &to = wanted.run();
+      const int64_t begin = std::max(from.position, to.position);
+      const int64_t end = std::min(from.position + from.length, to.position + to.length);
+      if (begin < end)
+        file.read(entry, from.offset + begin - from.position, from.offset + end - from.position,
+                  bytes + (to.offset + begin - to.position) * size_of(stored.dtype));
+      // Whichever ends first goes on to what is not before the other; both, where they end together.
+      const int64_t done = std::max(begin, end);
+      held.skip_to(done);
+      wanted.skip_to(done);
+    }
   }
   out.bump_version();
 }

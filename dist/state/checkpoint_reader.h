@@ -11,6 +11,13 @@
 
 namespace tessera::dist {
 
+/// Throws CheckpointError, naming the file and the tensor, unless an opened file has the size and the tensors
+/// that meta.json says.
+void require_recorded(const FileRecord& record, const SafetensorsFile& file);
+/// Reads such a file whole. Throws CheckpointError when its XXH3 is not meta.json's, or a value is NaN: with
+/// the file's and the tensor's name.
+void verify_content(const FileRecord& record, const SafetensorsFile& file);
+
 /// A checkpoint opened for reading, whatever world wrote it. The constructor reads meta.json and the header
 /// of every file, and throws CheckpointError naming the file and the reason unless sizes, names, dtypes and
 /// shapes agree and the chunks make whole tensors. The numbers themselves are checked by `verify`.
@@ -31,8 +38,7 @@ class CheckpointReader {
   /// Throws CheckpointError naming the checkpoint and the tensor when there is none.
   const StoredTensor& tensor(const TensorId& id) const;
 
-  /// Reads a whole file. Throws CheckpointError when its XXH3 is not meta.json's, or a number is NaN: with
-  /// the file's and the parameter's name.
+  /// `verify_content` of one file.
   void verify_file(size_t file) const;
   /// Whether a file holds a tensor of this group.
   bool file_has(size_t file, const std::string& group) const;
@@ -44,8 +50,6 @@ class CheckpointReader {
   void read(const TensorId& id, const Piece& piece, const Tensor& out) const;
 
  private:
-  void check_file(const FileRecord& record, const SafetensorsFile& file) const;
-
   std::string folder_;
   uint64_t hash_ = 0;
   CheckpointMeta meta_;

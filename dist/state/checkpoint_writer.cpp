@@ -1,12 +1,10 @@
 #include "dist/state/checkpoint_writer.h"
 
-#include <unistd.h>
-
 #include <cmath>
 #include <filesystem>
 #include <map>
 
-#include "dist/state/coverage.h"
+#include "dist/state/checkpoint_reader.h"
 #include "dist/state/number_check.h"
 #include "dist/state/safetensors.h"
 
@@ -30,6 +28,34 @@ void require_fits(const TensorPiece& piece, const std::string& where) {
   require<CheckpointError>(problem.empty(), where, ": ", problem);
   require<CheckpointError>(piece.tensor.defined() && piece.tensor.numel() == piece.piece.numel(), where,
                            ": expected ", piece.piece.numel(), " elements, got ", describe(piece.tensor));
+}
+
+/// The name of a step that is found again.
+std::string checked_step_name(const std::string& root, int64_t step) {
+  require<CheckpointError>(step >= 0, root, ": expected a step from 0, got ", step);
+  std::string name = step_name(step);
+  require<CheckpointError>(parse_step_name(name) == step, root, ": step ", step,
+                           " has more digits than the name of a checkpoint");
+  return name;
+}
+
+int64_t bytes_of(const Metadata& strings) {
+  int64_t bytes = 0;
+  for (const auto& [key, value] : strings) bytes += std::ssize(key) + std::ssize(value);
+  return bytes;
+}
+
+void write_meta(const std::string& folder, const CheckpointMeta& meta) {
+  const std::string path = folder + "/" + meta_file_name;
+  require_meta_size(bytes_of(meta.state.model) + bytes_of(meta.state.run), path);  // before it is all copied
+  write_text_file(path, to_json(meta));
+}
+
+/// Opens the finished checkpoint as a load does, so that nothing is published that a load refuses.
+void require_loadable(const std::string& folder, TrainingState expected) {
+  if (expected.validation_loss && !std::isfinite(*expected.validation_loss)) expected.validation_loss.reset();
+  require<CheckpointError>(CheckpointReader(folder).state() == expected, folder, "/", meta_file_name,
+                           ": the training state does not read back as it was given: not published");
 }
 
 void point_best(const std::string& root, const TrainingState& state) {
@@ -80,12 +106,7 @@ FileRecord write_pieces(const std::string& folder, const std::string& file_name,
 CheckpointWriter::CheckpointWriter(std::string root, int64_t step)
     : root_(std::move(root)),
       lock_(root_),
-      folder_(text(root_, "/", step_name(step), temporary_mark, ::getpid())) {
-  require<CheckpointError>(step >= 0, root_, ": expected a step from 0, got ", step);
-  std::error_code error;
-  std::filesystem::create_directory(folder_, error);
-  require<CheckpointError>(!error, folder_, ": cannot make the folder: ", error.message());
-}
+      folder_(make_temporary_folder(root_ + "/" + checked_step_name(root_, step))) {}
 
 CheckpointWriter::~CheckpointWriter() {
   std::error_code ignored;
@@ -96,9 +117,10 @@ std::string CheckpointWriter::publish(const TrainingState& state, const SaveOpti
   const std::string name = step_name(state.step);
   require<CheckpointError>(folder_.rfind(root_ + "/" + name + temporary_mark, 0) == 0, folder_,
                            ": expected the state of this step, got step ", state.step);
-  assemble_tensors(files_, folder_);
-  write_text_file(folder_ + "/" + meta_file_name, to_json({state, files_}));
-  replace_folder(folder_, root_ + "/" + name);
+  write_meta(folder_, {state, files_});
+  require_loadable(folder_, state);
+  set_published_mode(folder_);
+  replace_checkpoint(folder_, root_, state.step);
   published_ = true;
   sync_directory(root_);
   write_pointer(root_, latest_name, state.step);

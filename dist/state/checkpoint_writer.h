@@ -38,9 +38,10 @@ class CheckpointWriter {
   /// Where `write_pieces` goes.
   const std::string& folder() const { return folder_; }
   void add(FileRecord record) { files_.push_back(std::move(record)); }
-  /// Checks that the pieces make whole tensors, writes meta.json, renames, moves `latest` (and `best`, when
-  /// the validation loss is the lowest), deletes what is beyond `options.keep`. Returns the checkpoint's
-  /// folder.
+  /// Writes meta.json, opens the finished checkpoint as a load does (the pieces must make whole tensors, and
+  /// whatever a load would refuse is refused here, while all older checkpoints are there), renames, moves
+  /// `latest` (and `best`, when the validation loss is the lowest), deletes what is beyond `options.keep`.
+  /// Returns the checkpoint's folder.
   std::string publish(const TrainingState& state, const SaveOptions& options = {});
 
  private:
