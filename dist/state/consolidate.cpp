@@ -1,6 +1,8 @@
 #include "dist/state/consolidate.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <set>
 
 namespace tessera::dist {
 namespace {
@@ -9,13 +11,33 @@ namespace {
 /// beside reading it.
 constexpr int64_t block_bytes = int64_t{8} << 20;
 
-}  // namespace
-
-uint64_t consolidate(const CheckpointReader& reader, const std::string& path, const std::string& group) {
+std::vector<SafetensorsEntry> layout_of(const CheckpointReader& reader, const std::string& group) {
   std::vector<SafetensorsEntry> layout;
   for (const auto& [id, tensor] : reader.tensors())
     if (id.group == group) layout.push_back({id.name, tensor.dtype, tensor.shape});
+  return layout;
+}
+
+/// What is wrong with a file; "" where nothing is.
+std::string problem_of(const FileRecord& record, const std::string& folder) {
+  try {
+    const SafetensorsFile file(folder + "/" + record.name);
+    require_recorded(record, file);
+    verify_content(record, file);
+  } catch (const CheckpointError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+uint64_t consolidate(const CheckpointReader& reader, const std::string& path, const std::string& group) {
+  std::vector<SafetensorsEntry> layout = layout_of(reader, group);
   require<CheckpointError>(!layout.empty(), reader.folder(), ": has no tensors in group '", group, "'");
+  std::error_code ignored;
+  require<CheckpointError>(!std::filesystem::equivalent(parent_directory(path), reader.folder(), ignored),
+                           path, ": is in the checkpoint's own folder, whose files belong to it");
   reader.verify(group);
   SafetensorsWriter writer(path, std::move(layout), {{"format", "pt"}});
   const Tensor buffer = Tensor::empty({block_bytes}, u8);
@@ -51,17 +73,33 @@ CheckpointSummary inspect(const CheckpointReader& reader) {
   return summary;
 }
 
-std::vector<FileVerdict> verify_files(const CheckpointReader& reader) {
-  std::vector<FileVerdict> verdicts;
-  for (size_t i = 0; i < reader.files().size(); ++i) {
-    FileVerdict verdict{reader.files()[i].name, ""};
-    try {
-      reader.verify_file(i);
-    } catch (const CheckpointError& error) {
-      verdict.problem = error.what();
-    }
-    verdicts.push_back(std::move(verdict));
+bool is_consolidated(const CheckpointReader& reader, const std::string& path, const std::string& group) {
+  using Row = std::tuple<std::string, std::string, std::vector<int64_t>>;
+  const auto rows = [](const std::vector<SafetensorsEntry>& entries) {
+    std::set<Row> set;
+    for (const SafetensorsEntry& entry : entries)
+      set.emplace(entry.name, entry.dtype_name(), std::vector(entry.shape.begin(), entry.shape.end()));
+    return set;
+  };
+  try {
+    return rows(SafetensorsFile(path).entries()) == rows(layout_of(reader, group));
+  } catch (const CheckpointError&) {
+    return false;
   }
+}
+
+std::vector<FileVerdict> verify_files(const std::string& folder) {
+  const std::string meta_path = folder + "/" + meta_file_name;
+  const CheckpointMeta meta = parse_checkpoint_meta(read_text_file(meta_path, meta_size_limit), meta_path);
+  std::vector<FileVerdict> verdicts;
+  for (const FileRecord& record : meta.files) verdicts.push_back({record.name, problem_of(record, folder)});
+  FileVerdict whole{meta_file_name, ""};
+  try {
+    assemble_tensors(meta.files, meta_path);
+  } catch (const CheckpointError& error) {
+    whole.problem = error.what();
+  }
+  verdicts.push_back(std::move(whole));
   return verdicts;
 }
 

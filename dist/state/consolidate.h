@@ -9,9 +9,15 @@ namespace tessera::dist {
 
 /// Writes the tensors of `group`, whole and under their own names, into one safetensors file with the
 /// metadata {"format": "pt"}, which PyTorch's safetensors loads. The checkpoint's hashes are verified first;
-/// 8 MiB of the numbers are in memory at a time, whatever the sizes of model and tensors. Returns the file's
-/// XXH3. Throws CheckpointError, leaving what was at `path` untouched.
+/// 8 MiB of the values are in memory at a time, whatever the sizes of model and tensors. A file at `path` is
+/// replaced. Returns the file's XXH3. Throws CheckpointError, leaving what was at `path` untouched; also for
+/// a path in the checkpoint's own folder.
 uint64_t consolidate(const CheckpointReader& reader, const std::string& path,
+                     const std::string& group = "model");
+
+/// Whether the file at `path` is what `consolidate` writes, of this checkpoint or another of its model: a
+/// safetensors file with exactly these names, shapes and dtypes.
+bool is_consolidated(const CheckpointReader& reader, const std::string& path,
                      const std::string& group = "model");
 
 /// One tensor of a checkpoint, for a table.
@@ -47,7 +53,10 @@ struct FileVerdict {
   std::string name;
   std::string problem;  ///< "" where there is none
 };
-/// Reads every file and says what is wrong with each: its hash, or the first NaN. Does not stop at the first.
-std::vector<FileVerdict> verify_files(const CheckpointReader& reader);
+/// Reads every file that meta.json names, and says what is wrong with each: missing, cut, not safetensors,
+/// not the tensors or the hash that meta.json has, or the first NaN. The last verdict is of meta.json itself:
+/// that the tensors in those files are whole. Throws CheckpointError when meta.json cannot be read, without
+/// which nothing is known of the others.
+std::vector<FileVerdict> verify_files(const std::string& folder);
 
 }  // namespace tessera::dist

@@ -177,12 +177,15 @@ TEST_CASE("inspect and verify_files: what is there, and what is wrong with each 
   CHECK(summary.files.size() == 2);
   CHECK(summary.bytes == static_cast<int64_t>(std::filesystem::file_size(saved + "/model.safetensors") +
                                               std::filesystem::file_size(saved + "/optimizer.safetensors")));
-  for (const FileVerdict& verdict : verify_files(reader)) CHECK(verdict.problem == "");
+  for (const FileVerdict& verdict : verify_files(saved)) CHECK(verdict.problem == "");
   std::string bytes = file_bytes(saved + "/optimizer.safetensors");
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   write_bytes(saved + "/optimizer.safetensors", bytes);
-  const std::vector<FileVerdict> verdicts = verify_files(reader);
+  const std::vector<FileVerdict> verdicts = verify_files(saved);
+  REQUIRE(verdicts.size() == 3);
   CHECK(verdicts[0].problem == "");
+  CHECK(verdicts[2].name == "meta.json");
+  CHECK(verdicts[2].problem == "");
   CHECK(contains(verdicts[1].problem,
                  "optimizer.safetensors: its content is not what was written: expected xxh3"));
 }

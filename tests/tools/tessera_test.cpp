@@ -99,7 +99,7 @@ TEST_CASE("tessera checkpoint: what is refused ends with 3, one line, and writes
   const Outcome verified = call("checkpoint verify '" + saved + "'");
   CHECK(verified.status == 3);
   CHECK(contains(verified.out, weights + ": damaged"));
-  CHECK(verified.err == "tessera: " + saved + ": 1 of 2 files are damaged\n");
+  CHECK(verified.err == "tessera: " + saved + ": 1 of 3 files is damaged\n");
   const Outcome written =
       call("checkpoint consolidate '" + saved + "' --out '" + (folder / "all.safetensors") + "'");
   CHECK(written.status == 3);
@@ -108,6 +108,69 @@ TEST_CASE("tessera checkpoint: what is refused ends with 3, one line, and writes
   const Outcome absent = call("checkpoint inspect '" + (folder / "none") + "'");
   CHECK(absent.status == 3);
   CHECK(lines_in(absent.err) == 1);
+}
+
+TEST_CASE("tessera checkpoint verify: every bad file is named, whatever is wrong with it") {
+  const TemporaryFolder folder;
+  const std::string saved = save_in_turn(folder / "run", {5, 1}, 3);
+  const auto path = [&](const char* name) { return saved + "/" + name; };
+  const std::string flipped = path("model-rank-0.safetensors"), cut = path("model-rank-1.safetensors"),
+                    garbage = path("model-rank-2.safetensors"), gone = path("optimizer-rank-0.safetensors"),
+                    good = path("optimizer-rank-1.safetensors");
+  std::string bytes = file_bytes(flipped);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_bytes(flipped, bytes);
+  write_bytes(cut, file_bytes(cut).substr(0, 50));
+  write_bytes(garbage, "not a safetensors file at all");
+  std::filesystem::remove(gone);
+  const Outcome verified = call("checkpoint verify '" + (folder / "run") + "'");
+  CHECK(verified.status == 3);
+  for (const std::string& bad : {flipped, cut, garbage, gone})
+    CHECK_MESSAGE(contains(verified.out, bad + ": damaged\n  " + bad), verified.out);
+  CHECK(contains(verified.out, gone + ": cannot open: No such file"));
+  CHECK(contains(verified.out, good + ": good"));
+  CHECK(contains(verified.out, saved + "/meta.json: good"));
+  CHECK(contains(verified.err, ": 4 of "));
+  CHECK(lines_in(verified.err) == 1);
+}
+
+TEST_CASE("tessera checkpoint consolidate: what is not its own is not replaced without --force") {
+  const TemporaryFolder folder;
+  const std::string saved = save_small(folder / "run", 1, 7), output = folder / "out";
+  const auto consolidate = [&](const std::string& to, const std::string& more = "") {
+    return call("checkpoint consolidate '" + saved + "' --out '" + to + "' " + more);
+  };
+  write_bytes(output, "my notes");
+  const Outcome refused = consolidate(output);
+  CHECK(refused.status == 2);
+  CHECK(lines_in(refused.err) == 1);
+  CHECK(contains(refused.err, "--out " + output + ": a file is there that is not this model's"));
+  CHECK(file_bytes(output) == "my notes");
+  dist::write_safetensors(output, std::vector<NamedTensor>{{"other", Tensor::scalar(1.0f)}});
+  CHECK(consolidate(output).status == 2);  // another model
+  CHECK(consolidate(output, "--force").status == 0);
+  save_small(folder / "run", 1, 8);
+  CHECK(consolidate(output).status == 0);  // its own, of another checkpoint
+  CHECK(same_bits(dist::SafetensorsFile(output).read("fc.weight"), numbered({4, 3}, 8)));
+  const std::string weights = file_bytes(saved + "/model.safetensors");
+  const Outcome inside = consolidate(saved + "/model.safetensors", "--force");
+  CHECK(inside.status == 3);
+  CHECK(contains(inside.err, "is in the checkpoint's own folder"));
+  CHECK(file_bytes(saved + "/model.safetensors") == weights);
+  std::filesystem::create_directory(folder / "folder");
+  CHECK(consolidate(folder / "folder").status == 2);
+}
+
+TEST_CASE("tessera checkpoint: `latest` that names a deleted checkpoint is told beside the one taken") {
+  const TemporaryFolder folder;
+  const std::string root = folder / "run", saved = save_small(root, 1, 7);
+  std::filesystem::remove_all(save_small(root, 2, 7));
+  for (const char* command : {"inspect", "verify"}) {
+    const Outcome outcome = call("checkpoint " + std::string(command) + " '" + root + "'");
+    CHECK(outcome.status == 0);
+    CHECK(contains(outcome.out, root + "/latest names step-00000002"));
+    CHECK(contains(outcome.out, saved));
+  }
 }
 
 TEST_CASE("tessera: bad arguments end with 2 and a suggestion") {

@@ -1,6 +1,7 @@
 #include "tools/tessera/checkpoint_commands.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <ostream>
 
 #include "dist/state/consolidate.h"
@@ -43,10 +44,17 @@ void print_state(const dist::TrainingState& state, std::ostream& out) {
   out << text_table(rows);
 }
 
+/// The checkpoint's folder; says so where it is not the one that was named.
+std::string locate(const std::string& path, std::ostream& out) {
+  const dist::FoundCheckpoint found = dist::locate_checkpoint(path);
+  if (!found.note.empty()) out << found.note << "\n";
+  return found.folder;
+}
+
 }  // namespace
 
 void inspect_checkpoint(const std::string& path, std::ostream& out) {
-  const dist::CheckpointReader reader(dist::find_checkpoint(path));
+  const dist::CheckpointReader reader(locate(path, out));
   const dist::CheckpointSummary summary = dist::inspect(reader);
   out << summary.folder << ": " << with_commas(summary.elements) << " elements in the model, "
       << byte_text(summary.bytes) << " in " << summary.files.size() << " files\n\n";
@@ -67,23 +75,30 @@ void inspect_checkpoint(const std::string& path, std::ostream& out) {
 }
 
 void verify_checkpoint(const std::string& path, std::ostream& out) {
-  const dist::CheckpointReader reader(dist::find_checkpoint(path));
+  const std::string folder = locate(path, out);
+  const std::vector<dist::FileVerdict> verdicts = dist::verify_files(folder);
   int damaged = 0;
-  for (const dist::FileVerdict& verdict : dist::verify_files(reader)) {
-    out << reader.folder() << "/" << verdict.name << ": " << (verdict.problem.empty() ? "good" : "damaged")
-        << "\n";
+  for (const dist::FileVerdict& verdict : verdicts) {
+    out << folder << "/" << verdict.name << ": " << (verdict.problem.empty() ? "good" : "damaged") << "\n";
     if (verdict.problem.empty()) continue;
     out << "  " << verdict.problem << "\n";
     ++damaged;
   }
-  require<CheckpointError>(damaged == 0, reader.folder(), ": ", damaged, " of ", reader.files().size(),
-                           " files are damaged");
-  out << reader.folder() << ": whole: " << reader.tensors().size() << " tensors at step "
-      << reader.state().step << "\n";
+  require<CheckpointError>(damaged == 0, folder, ": ", damaged, " of ", verdicts.size(), " files ",
+                           damaged == 1 ? "is" : "are", " damaged");
+  const dist::CheckpointReader reader(folder);
+  out << folder << ": whole: " << reader.tensors().size() << " tensors at step " << reader.state().step
+      << "\n";
 }
 
-void consolidate_checkpoint(const std::string& path, const std::string& output, std::ostream& out) {
-  const dist::CheckpointReader reader(dist::find_checkpoint(path));
+void consolidate_checkpoint(const std::string& path, const std::string& output, bool replaces,
+                            std::ostream& out) {
+  const dist::CheckpointReader reader(locate(path, out));
+  std::error_code ignored;
+  const bool is_there = std::filesystem::exists(std::filesystem::symlink_status(output, ignored));
+  require<ConfigError>(!is_there || replaces || dist::is_consolidated(reader, output), "--out ", output,
+                       ": a file is there that is not this model's: give another name, or --force to replace "
+                       "it");
   const uint64_t hash = dist::consolidate(reader, output);
   out << output << ": the model of " << reader.folder() << ", xxh3 " << dist::hash_text(hash) << "\n";
 }

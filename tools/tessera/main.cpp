@@ -35,7 +35,10 @@ int main(int argc, char** argv) {
   CLI::App* consolidate =
       add("consolidate", "Writes the model into one file that PyTorch's safetensors loads");
   consolidate->add_option("--out", output, "The file to write")->capture_default_str();
-  consolidate->callback([&] { consolidate_checkpoint(path, output, std::cout); });
+  bool replaces = false;
+  consolidate->add_flag("--force", replaces,
+                        "Replaces whatever is there; without it, only what this wrote before");
+  consolidate->callback([&] { consolidate_checkpoint(path, output, replaces, std::cout); });
 
   app.add_subcommand("doctor", "Says what was found at build time and on this machine, and what is missing")
       ->callback([] { std::cout << report(examine()); });
