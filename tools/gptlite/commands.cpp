@@ -41,11 +41,16 @@ std::vector<int64_t> prompt_ids(const SampleFlags& flags, const SavedRun& saved)
   }
 }
 
+void print_note(const SavedRun& saved, Console console) {
+  if (!saved.note().empty()) console.out << saved.note() << "\n";
+}
+
 }  // namespace
 
 void run_sample(const SampleFlags& flags, Console console) {
   const Device device = apply_device(flags.device);
   const SavedRun saved(flags.checkpoint);
+  print_note(saved, console);
   const auto& vocabulary = saved.vocabulary();
   const std::vector<int64_t> prompt = prompt_ids(flags, saved);
   const SamplingOptions options{.length = flags.length,
@@ -69,6 +74,7 @@ void run_eval(const EvalFlags& flags, Console console) {
   require<ConfigError>(!flags.batch_size || *flags.batch_size >= 1, "--batch-size ",
                        flags.batch_size.value_or(0), ": expected 1 or more");
   const SavedRun saved(flags.checkpoint);
+  print_note(saved, console);
   const Run& run = saved.run();
   const std::string dataset = flags.data.dataset.value_or(run.dataset);
   const bool same = dataset == run.dataset && flags.data.data.empty();

@@ -54,7 +54,10 @@ std::vector<dist::PieceGroup> parts(ParallelModel& model, optim::Optimizer& opti
 }  // namespace
 
 SavedRun::SavedRun(const std::string& path)
-    : reader_(dist::find_checkpoint(path)), run_(run_of(reader_)), vocabulary_(vocabulary_of(reader_)) {}
+    : found_(dist::locate_checkpoint(path)),
+      reader_(found_.folder),
+      run_(run_of(reader_)),
+      vocabulary_(vocabulary_of(reader_)) {}
 
 std::unique_ptr<models::Gpt> SavedRun::model(Device device, const std::optional<std::string>& dtype) const {
   auto gpt = std::make_unique<models::Gpt>(run_.recipe.model);

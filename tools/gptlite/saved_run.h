@@ -20,6 +20,8 @@ class SavedRun {
 
   /// The checkpoint's folder, for messages.
   const std::string& where() const { return reader_.folder(); }
+  /// "", or what the path named that is not there, and what was taken instead.
+  const std::string& note() const { return found_.note; }
   int64_t step() const { return reader_.state().step; }
   /// Of its step, where there was an evaluation.
   std::optional<double> validation_loss() const { return reader_.state().validation_loss; }
@@ -37,6 +39,7 @@ class SavedRun {
   void require_same_data(const data::Corpus& corpus) const;
 
  private:
+  dist::FoundCheckpoint found_;
   dist::CheckpointReader reader_;
   Run run_;
   std::optional<data::CharacterVocabulary> vocabulary_;

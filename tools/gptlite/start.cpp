@@ -13,10 +13,7 @@ constexpr int64_t some_vocabulary = 65;  // for checks, while the data's own is 
 Start new_run(const TrainFlags& flags) {
   Start start;
   start.out = flags.out.value_or(default_out);
-  const std::vector<int64_t> there = dist::list_checkpoints(start.out);
-  require<ConfigError>(there.empty(), "--out ", start.out, ": a run's checkpoints are there, up to ",
-                       there.empty() ? "" : dist::step_name(there.back()),
-                       ": go on with it by `--resume latest`, or give another folder");
+  require_new_folder(start.out);
   start.run = resolve_run(flags, some_vocabulary);
   start.corpus = open_data(start.run.dataset, start.run.data);
   start.run = resolve_run(flags, start.corpus.vocabulary_size);
@@ -57,6 +54,13 @@ void check_flags(const TrainFlags& flags) {
   require<ConfigError>(!flags.async_save || parallel.is_sharded,
                        "--async-save is for runs on ranks, and this one has one rank and no `--strategy`");
   if (flags.resume.empty()) resolve_run(flags, some_vocabulary);
+}
+
+void require_new_folder(const std::string& out) {
+  const std::vector<int64_t> there = dist::list_checkpoints(out);
+  require<ConfigError>(there.empty(), "--out ", out, ": a run's checkpoints are there, up to ",
+                       there.empty() ? "" : dist::step_name(there.back()),
+                       ": go on with it by `--resume latest`, or give another folder");
 }
 
 Start make_start(const TrainFlags& flags) {

@@ -21,6 +21,9 @@ struct Start {
 /// Refuses what can be refused before anything is opened. Throws ConfigError.
 void check_flags(const TrainFlags& flags);
 
+/// Throws ConfigError where a new run's folder already has checkpoints, which it would replace.
+void require_new_folder(const std::string& out);
+
 /// Brings flags, the checkpoint of `--resume` and the data together. Flags are checked before any data is
 /// touched. Throws ConfigError, DataError and CheckpointError; also ConfigError for a new run in a folder
 /// that already has checkpoints, which it would replace.

@@ -6,6 +6,7 @@
 
 #include "dist/launch/launch.h"
 #include "dist/state/checkpoint_folder.h"
+#include "dist/state/run_lock.h"
 #include "tensor/parallel.h"
 #include "tools/cli/exit_status.h"
 #include "tools/gptlite/plan.h"
@@ -14,15 +15,24 @@
 namespace tessera::gptlite {
 namespace {
 
+/// Keeps other runs from the folder until this one ends.
+void hold_folder(const Start& start, std::optional<dist::RunLock>& lock) {
+  lock.emplace(start.out);
+  const dist::FolderLock writable(start.out);  // better now than after an hour
+  // Another run may have come and gone since the flags were accepted.
+  if (!start.saved) require_new_folder(start.out);
+}
+
 /// One rank's part of a run that has begun.
 int train_rank(const TrainFlags& flags, const Start& start, const Ranks& ranks, Device device,
                Console console) {
-  std::optional<RankFiles> files;
+  std::optional<dist::RunLock> lock;
   ranks.together([&] {
     make_batches(start.corpus, start.run);  // refuses a text that is too short, before anything is written
-    files.emplace(flags, start, ranks);
-    if (ranks.is_first()) const dist::FolderLock writable(start.out);  // better now than after an hour
+    if (ranks.is_first()) hold_folder(start, lock);
   });
+  std::optional<RankFiles> files;
+  ranks.together([&] { files.emplace(flags, start, ranks); });
   try {
     return Training(flags, start, ranks, *files, device, console).run();
   } catch (const Error& error) {

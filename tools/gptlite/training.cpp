@@ -59,6 +59,7 @@ void Training::announce() {
                << corpus.vocabulary_size << "\n";
   if (corpus.entropy)
     console_.out << "its entropy, which no loss stays under: " << *corpus.entropy << " nats\n";
+  if (start_.saved && !start_.saved->note().empty()) console_.out << start_.saved->note() << "\n";
   if (start_.saved) console_.out << "going on from " << start_.saved->where() << "\n";
   console_.out << std::flush;
 }
@@ -138,6 +139,7 @@ void Training::save() {
   save_run(start_.out, training_state(start_.run, start_.corpus, done_, last_.validation_loss), model_,
            *adam_, ranks_, {.keep = flags_.keep}, behind_.get());
   saved_ = done_;
+  has_saved_ = true;
 }
 
 int Training::finish() {
@@ -163,7 +165,11 @@ int Training::finish() {
                << describe(planned, &measured) << "  resident, libraries included          "
                << scaled(static_cast<double>(peak_resident_bytes()), "B") << "\n";
   files_.profile.finish(console_.out);
-  console_.out << "saved " << start_.out << "/" << dist::step_name(saved_) << std::endl;
+  if (has_saved_)
+    console_.out << "saved " << start_.out << "/" << dist::step_name(saved_) << std::endl;
+  else
+    console_.out << "nothing was left to do, and nothing was saved: " << start_.saved->where()
+                 << " is the run's end" << std::endl;
   return is_last() ? 0 : exit_status_of(signal_);
 }
 

@@ -63,6 +63,7 @@ class Training {
   std::unique_ptr<dist::BackgroundSave> behind_;  // null: saves are waited for
   int64_t done_;                                  // steps
   int64_t saved_ = -1;                            // the step of the newest checkpoint
+  bool has_saved_ = false;                        // that one, here
   int signal_ = 0;                                // that all ranks stop for
   dist::TrafficCount sent_;                       // until the newest step
   StepMetrics last_;                    // the newest step; its validation loss is there when it was evaluated
