@@ -36,13 +36,13 @@ struct CorpusOptions {
   /// `tokens`: the folder `data` with nanoGPT's train.bin and val.bin.
   std::string dataset = "tiny-shakespeare";
   /// A file or folder (`--data`).
-  std::filesystem::path data;
+  std::filesystem::path data = {};
   /// A saved model's vocabulary, which the text must then fit; otherwise the text's own.
-  std::optional<CharacterVocabulary> vocabulary;
+  std::optional<CharacterVocabulary> vocabulary = {};
   /// Of token files; 0: one more than the largest id they hold.
   int64_t vocabulary_size = 0;
-  PlayOptions play;
-  TinyShakespeareOptions tiny_shakespeare;
+  PlayOptions play = {};
+  TinyShakespeareOptions tiny_shakespeare = {};
 };
 
 /// Opens a corpus; of a text, the first 90 % (rounded down) are for training and the rest for validation, as

@@ -124,6 +124,10 @@ const std::shared_ptr<Communicator>& Mesh::group(const std::string& dimension) c
   return group(std::vector<std::string>{dimension});
 }
 
+const std::shared_ptr<Communicator>& Mesh::group(std::initializer_list<std::string_view> dimensions) const {
+  return group(std::vector<std::string>(dimensions.begin(), dimensions.end()));
+}
+
 const std::shared_ptr<Communicator>& Mesh::group(const std::vector<std::string>& dimensions) const {
   std::vector<std::string> names = dimensions;
   std::sort(names.begin(), names.end());

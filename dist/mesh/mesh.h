@@ -1,7 +1,9 @@
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dist/launch/world.h"
@@ -36,6 +38,8 @@ class Mesh {
   const std::shared_ptr<Communicator>& group(const std::string& dimension) const;
   /// The ranks that differ from this one in these dimensions alone, in the order of the world.
   const std::shared_ptr<Communicator>& group(const std::vector<std::string>& dimensions) const;
+  /// `group({"replica", "shard"})`, which otherwise could be a string from two pointers.
+  const std::shared_ptr<Communicator>& group(std::initializer_list<std::string_view> dimensions) const;
 
  private:
   struct Groups;

@@ -28,11 +28,11 @@ struct TrainingState {
   uint64_t seed = 0;          ///< key of every random number
   int64_t data_position = 0;  ///< samples drawn
   int64_t schedule_step = 0;  ///< the schedule's own count: skipped steps do not advance it
-  LossScaleState loss_scale;
+  LossScaleState loss_scale = {};
   /// Of the validation at this step, where there was one; `best` goes by it.
-  std::optional<double> validation_loss;
-  Metadata model;  ///< the caller's: what the model must be built with (options, vocabulary)
-  Metadata run;    ///< the caller's: everything else (optimizer options, dataset, ...)
+  std::optional<double> validation_loss = {};
+  Metadata model = {};  ///< the caller's: what the model must be built with (options, vocabulary)
+  Metadata run = {};    ///< the caller's: everything else (optimizer options, dataset, ...)
   friend bool operator==(const TrainingState&, const TrainingState&) = default;
 };
 

@@ -65,7 +65,8 @@ TEST_CASE("gptlite train: of two runs started together in one --out one ends wit
     ChildProcess a("gptlite", flags, {.output = folder / "a"}), b("gptlite", flags, {.output = folder / "b"});
     std::vector<int> statuses{a.wait(), b.wait()};
     std::sort(statuses.begin(), statuses.end());
-    CHECK_MESSAGE(statuses == std::vector<int>{0, 2}, file_bytes(folder / "a") + file_bytes(folder / "b"));
+    const std::string logs = file_bytes(folder / "a") + file_bytes(folder / "b");
+    CHECK_MESSAGE((statuses == std::vector<int>{0, 2}), logs);
     fs::remove_all(folder / "out");
   }
 }

@@ -1,0 +1,125 @@
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "tests/tools/gptlite_program.h"
+
+// The commands that the chapters tell: every program, subcommand and flag in them must be there.
+
+namespace {
+
+namespace fs = std::filesystem;
+
+using Words = std::vector<std::string>;
+
+const fs::path root = fs::path(TESSERA_TEST_DATA_DIR).parent_path();
+
+std::vector<fs::path> chapters() {
+  std::vector<fs::path> found{root / "README.md"};
+  for (const char* folder : {"tensor", "autograd", "nn", "optim", "data", "models", "dist", "tests", "tools"})
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder))
+      if (entry.path().extension() == ".md") found.push_back(entry.path());
+  return found;
+}
+
+/// The lines of code blocks, without their comments, and what stands between backticks in other lines.
+std::vector<std::string> code_of(const fs::path& chapter) {
+  std::vector<std::string> code;
+  std::ifstream file(chapter);
+  bool is_fenced = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("```", 0) == 0) {
+      is_fenced = !is_fenced;
+    } else if (is_fenced || line.rfind("    ", 0) == 0) {
+      code.push_back(line.substr(0, line.find(" #")));
+    } else {
+      for (size_t open = line.find('`'); open != std::string::npos;) {
+        const size_t close = line.find('`', open + 1);
+        if (close == std::string::npos) break;
+        code.push_back(line.substr(open + 1, close - open - 1));
+        open = line.find('`', close + 1);
+      }
+    }
+  }
+  return code;
+}
+
+/// A call of a program of ours: the words from its name on.
+Words call_in(const std::string& line) {
+  std::istringstream words(line);
+  Words call;
+  for (std::string word; words >> word;) {
+    const std::string name = word.substr(word.rfind('/') + 1);
+    const bool is_ours = name == "gptlite" || name == "tessera" || word == "tools/train.sh";
+    if (call.empty() && !is_ours) continue;
+    if (call.empty() && name == "train.sh")
+      call = {"gptlite", "train"};  // to which its options go
+    else
+      call.push_back(call.empty() ? name : word);
+  }
+  return call;
+}
+
+/// The help of a program's subcommand; empty where it has none of that name.
+std::string help_of(const Words& command) {
+  const TemporaryFolder folder;
+  std::string line = "'" TESSERA_PROGRAM_DIR "/" + command[0] + "'";
+  for (size_t i = 1; i < command.size(); ++i) line += " '" + command[i] + "'";
+  const int status = std::system((line + " --help > '" + (folder / "out") + "' 2>&1").c_str());
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? file_bytes(folder / "out") : "";
+}
+
+bool is_subcommand(const std::string& word) {
+  return !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == std::string::npos &&
+         word[0] != '-';
+}
+
+/// What is wrong with a call; "" when nothing is.
+std::string problem_of(const Words& call) {
+  Words command{call[0]};
+  size_t next = 1;
+  while (next < call.size() && command.size() < 3 && is_subcommand(call[next])) {
+    Words longer = command;
+    longer.push_back(call[next]);
+    // A word that is no subcommand of a subcommand is its argument.
+    if (help_of(longer).empty()) {
+      if (command.size() == 1) return "there is no " + call[0] + " " + call[next];
+      break;
+    }
+    if (command.size() == 2 && help_of(longer) == help_of(command)) break;
+    command = longer;
+    ++next;
+  }
+  const std::string help = help_of(command);
+  for (; next < call.size(); ++next) {
+    const std::string& word = call[next];
+    if (word.rfind("--", 0) != 0) continue;
+    const std::string flag = word.substr(0, word.find_first_of("=`,.;:)"));
+    std::istringstream words(help);
+    bool is_there = flag == "--help";
+    for (std::string w; words >> w;) is_there = is_there || w.substr(0, w.find_first_of(",=[")) == flag;
+    if (!is_there) return "no flag " + flag;
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("chapters: the programs, subcommands and flags that they name are there") {
+  std::set<Words> seen;
+  for (const fs::path& chapter : chapters())
+    for (const std::string& line : code_of(chapter)) {
+      const Words call = call_in(line);
+      if (call.size() < 2 || !seen.insert(call).second) continue;
+      const std::string problem = problem_of(call);
+      CHECK_MESSAGE(problem == "", chapter.string(), ": ", line, ": ", problem);
+    }
+  CHECK(seen.size() > 20);
+  CHECK(problem_of({"gptlite", "train", "--no-such-flag"}) == "no flag --no-such-flag");
+  CHECK(problem_of({"gptlite", "trian"}) != "");
+  CHECK(problem_of({"tessera", "checkpoint", "verify", "out", "--force"}) == "no flag --force");
+}
