@@ -59,6 +59,17 @@ mode_t current_umask() {
   return mask;
 }
 
+/// Opening a FIFO waits for a writer unless told otherwise, and so does opening a regular file on which
+/// another program (a file server) has a lease, until that is given up: the first must not be waited for, the
+/// second must.
+int open_to_read(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat status {};
+  if (descriptor >= 0 || errno != EWOULDBLOCK || ::stat(path.c_str(), &status) != 0) return descriptor;
+  errno = EWOULDBLOCK;
+  return S_ISREG(status.st_mode) ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC) : -1;
+}
+
 }  // namespace
 
 std::string system_message(int error) {
@@ -95,8 +106,7 @@ void set_published_mode(const std::string& folder) {
 }
 
 InputFile::InputFile(std::string path) : path_(std::move(path)) {
-  // Opening a FIFO waits for a writer unless told otherwise; regular files do not know the flag.
-  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  descriptor_ = open_to_read(path_);
   require<CheckpointError>(descriptor_ >= 0, path_, ": cannot open: ", system_message(errno));
   struct stat status {};
   const bool regular = ::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
