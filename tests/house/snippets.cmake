@@ -2,7 +2,7 @@
 #
 # tests/house/snippets/<folder with _ for />.cpp.in holds what surrounds the blocks of a folder's README.md: a line
 # `@snippet N@` stands for its N-th one, and each stands there once. A chapter whose blocks are not so
-# wrapped, and C++ in an indented block, which this would not see, are errors.
+# wrapped, and C++ in an indented block, which this would not see, fail a test.
 # tessera_snippets(OUTPUT): writes that source; README.md's own program is built by readme_example.cmake.
 function(tessera_snippets output)
   set(chapters "")
@@ -10,6 +10,7 @@ function(tessera_snippets output)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/README.md")
     list(APPEND chapters ${found})
   endforeach()
+  set(problems "")
   set(source "#include \"tessera/tessera.h\"\n\n#include <doctest/doctest.h>\n\n")
   # A chapter may name what it does not use again.
   string(APPEND source "#pragma GCC diagnostic ignored \"-Wunused-variable\"\n")
@@ -19,14 +20,19 @@ function(tessera_snippets output)
     cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE name)
     string(REPLACE "/" "_" name "${name}")
     set(wrapper "${CMAKE_CURRENT_SOURCE_DIR}/snippets/${name}.cpp.in")
-    tessera_wrapped_chapter("${chapter}" "${wrapper}" wrapped)
+    tessera_wrapped_chapter("${chapter}" "${wrapper}" wrapped problem)
     string(APPEND source "${wrapped}")
+    string(APPEND problems "${problem}")
   endforeach()
+  string(APPEND source "\n#line 1 \"${CMAKE_CURRENT_SOURCE_DIR}/snippets/all\"\n"
+                       "TEST_CASE(\"chapters: every block of C++ is compiled\") {\n${problems}}\n")
   file(CONFIGURE OUTPUT "${output}" CONTENT "${source}" @ONLY)
 endfunction()
 
-# The wrapper's text with the chapter's blocks in it; nothing for a chapter without any.
-function(tessera_wrapped_chapter chapter wrapper result)
+# The wrapper's text with the chapter's blocks in it, nothing for a chapter without any; and C++ that fails for what is
+# wrong with the chapter.
+function(tessera_wrapped_chapter chapter wrapper result problem)
+  set(failures "")
   file(READ "${chapter}" text)
   set(around "")
   set(wrapped "")
@@ -52,7 +58,9 @@ function(tessera_wrapped_chapter chapter wrapper result)
     math(EXPR line "${line} + ${lines} + 2")
     string(FIND "${around}" "@snippet ${number}@" place)
     if(place EQUAL -1)
-      message(FATAL_ERROR "${chapter}: its block ${number} is not in ${wrapper}, which says what surrounds it")
+      string(APPEND failures
+             "  FAIL_CHECK(\"${chapter}: its block ${number} is not in ${wrapper}, which says what surrounds it\");\n")
+      set(place 0)
     endif()
     string(SUBSTRING "${around}" 0 ${place} above)
     tessera_count_lines("${above}" wrapper_line)
@@ -65,12 +73,15 @@ function(tessera_wrapped_chapter chapter wrapper result)
   endwhile()
   string(APPEND outside "${text}")
   if(outside MATCHES "\n    [^\n]*[;{}]\n")
-    message(FATAL_ERROR "${chapter}: C++ in an indented block: put it between \`\`\`cpp and \`\`\`:${CMAKE_MATCH_0}")
+    string(APPEND failures "  FAIL_CHECK(R\"~(${chapter}: C++ in an indented block: put it between \`\`\`cpp and \`\`\`:"
+                           "${CMAKE_MATCH_0})~\");\n")
   endif()
   if(wrapped MATCHES "@snippet [0-9]+@")
-    message(FATAL_ERROR "${wrapper}: ${CMAKE_MATCH_0} is no block of ${chapter}, which has ${number}")
+    string(APPEND failures "  FAIL_CHECK(\"${wrapper}: ${CMAKE_MATCH_0} is no block of ${chapter}\");\n")
+    string(REGEX REPLACE "@snippet [0-9]+@" "" wrapped "${wrapped}")
   endif()
   set(${result} "${wrapped}" PARENT_SCOPE)
+  set(${problem} "${failures}" PARENT_SCOPE)
 endfunction()
 
 function(tessera_count_lines text result)
