@@ -110,9 +110,10 @@ class HookedGradients {
   bool called_ = false;
 };
 
+/// A view: what a module writes into an argument in place reaches the caller's.
 template <class Rule>
 Variable identity(const char* name, const Variable& x, const Rule& rule) {
-  return record(name, x.value(), {x}, saved(), rule);
+  return record_view(name, x.value(), x, rule);
 }
 
 /// The same Variables behind operations whose rules show their gradients to the hooks in `list`.
