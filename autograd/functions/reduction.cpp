@@ -158,7 +158,7 @@ Variable std(V x, const Shape& axes, bool keepdim, int64_t correction) {
                      const Variable deviation = a - mean(a, axes, true);
                      if (n <= 0)
                        return dy / y * 0.5 * Variable(unbounded_slope(deviation.value(), y.value()));
-                     // Of equal values: 0, the one slope that neither direction gainsays.
+                     // Of equal values: 0, halfway between the slopes on either side.
                      const Tensor still = ops::equal(y.value(), Scalar(0));
                      const Variable slope =
                          where(still, zero_like(dy), dy) / (where(still, one_like(y), y) * n);

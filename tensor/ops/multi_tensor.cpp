@@ -1,5 +1,7 @@
 #include "tensor/ops/multi_tensor.h"
 
+#include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "tensor/cpu/multi_tensor.h"
@@ -16,10 +18,18 @@ constexpr Kernel<void(std::span<const Tensor>, const Tensor&, const Tensor&)> sc
 constexpr Kernel<void(std::span<const Tensor>, double)> clamp_kernel{"clamp_in_place",
                                                                      &kernels::cpu::clamp_list, nullptr};
 
-/// Throws unless every tensor of a list that is to be written keeps its elements to itself.
+/// Throws unless every tensor of a list that is to be written keeps its elements to itself. Contiguous ones
+/// are written by several threads at once, where they lie: those may not meet either.
 void require_distinct(const char* where, std::span<const Tensor> tensors) {
-  for (const Tensor& tensor : tensors)
-    if (tensor.defined()) require_distinct_elements(where, tensor);
+  std::vector<const Tensor*> in_place;
+  for (const Tensor& tensor : tensors) {
+    if (!tensor.defined()) continue;
+    require_distinct_elements(where, tensor);
+    if (tensor.is_contiguous() && tensor.numel() > 0 && !tensor.is_meta()) in_place.push_back(&tensor);
+  }
+  std::sort(in_place.begin(), in_place.end(),
+            [](const Tensor* a, const Tensor* b) { return std::less<>()(a->raw_data(), b->raw_data()); });
+  for (size_t i = 1; i < in_place.size(); ++i) require_apart(where, *in_place[i], {in_place[i - 1]});
 }
 
 /// The tensors as kernels want them: contiguous, on one device.

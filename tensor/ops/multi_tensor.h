@@ -6,9 +6,9 @@
 
 // Operations on a list of floating tensors at once, in one parallel region: what clipping and loss scaling do
 // to all gradients. Contiguous tensors are worked on where they are, others through a copy. Undefined ones
-// are passed over. What is written in place may not overlap another tensor of the list, nor its own elements
-// (ValueError for the latter). Each throws DTypeError for a tensor that is not floating, DeviceError for
-// mixed devices.
+// are passed over. What is written in place may overlap neither its own elements nor, where both are
+// contiguous, another tensor of the list (ValueError). Each throws DTypeError for a tensor that is not
+// floating, DeviceError for mixed devices.
 namespace tessera::ops {
 
 /// For each tensor the sum of |x|^p in f64, or the largest |x| for p = infinity: f64 of shape (tensors), 0

@@ -246,6 +246,20 @@ TEST_CASE("several outputs at once: memory of an operand or of each other is ref
   CHECK_THROWS_AS(ops::embedding_add_backward(gradient, ids, table, table.narrow(0, 0, 1)), ValueError);
 }
 
+TEST_CASE("lists: a tensor that stands twice, or meets its neighbour, is refused") {
+  const Tensor all = counting({12}), factor = Tensor::scalar(2.0);
+  const auto part = [&](int64_t start, int64_t length) { return all.narrow(0, start, length); };
+  const std::vector<Tensor> twice{part(8, 4), part(0, 4), part(8, 4)}, meeting{part(3, 4), part(0, 4)},
+      side_by_side{part(8, 4), Tensor(), part(4, 0), part(0, 8)};
+  for (const auto& list : {twice, meeting}) {
+    CHECK_THROWS_WITH_AS(ops::scale_in_place(list, factor), doctest::Contains("scale_in_place"), ValueError);
+    CHECK_THROWS_WITH_AS(ops::clamp_in_place(list, 1), doctest::Contains("clamp_in_place"), ValueError);
+  }
+  CHECK(elements(all) == elements(counting({12})));
+  ops::scale_in_place(side_by_side, factor);
+  CHECK(elements(all) == elements(ops::mul(counting({12}), 2)));
+}
+
 TEST_CASE("optimizer updates: a state on the parameter's memory is refused by the parameter's name") {
   const Tensor lr = Tensor::scalar(0.1), all = Tensor::zeros({12}, f32);
   const ops::SgdGroup group{.lr = lr, .momentum = 0.9, .dampening = 0, .weight_decay = 0, .nesterov = false};
