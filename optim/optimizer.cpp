@@ -1,6 +1,8 @@
 #include "optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -62,6 +64,7 @@ Tensor Optimizer::add_group(const ParameterList& list, double lr) {
   }
   if (list.reducer()) parameters_.set_reducer(list.reducer());
   rates_.push_back(Tensor::scalar(lr));
+  base_rates_.push_back(lr);
   return rates_.back();
 }
 
@@ -72,6 +75,15 @@ void Optimizer::require_parameters() const {
 const Tensor& Optimizer::lr(int group) const {
   require<IndexError>(group >= 0 && group < group_count(), name_, ": group ", group, " of ", group_count());
   return rates_[group];
+}
+
+double Optimizer::base_lr(int group) const {
+  require<IndexError>(group >= 0 && group < group_count(), name_, ": group ", group, " of ", group_count());
+  return base_rates_[group];
+}
+
+bool Optimizer::has_one_base_lr() const {
+  return std::adjacent_find(base_rates_.begin(), base_rates_.end(), std::not_equal_to()) == base_rates_.end();
 }
 
 void Optimizer::set_lr(int group, double lr) {

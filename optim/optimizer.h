@@ -48,6 +48,10 @@ class Optimizer {
   const ParameterList& parameters() const { return parameters_; }
   /// A group's learning rate: 0-dim f64, read by each step; what writes into it is seen by the next one.
   const Tensor& lr(int group = 0) const;
+  /// The rate that a group was made with: what a schedule scales.
+  double base_lr(int group = 0) const;
+  /// Whether all groups were made with the same one.
+  bool has_one_base_lr() const;
   /// Sets the learning rate of every group. Throws ConfigError unless it is finite and at least 0.
   void set_lr(double lr);
   void set_lr(int group, double lr);
@@ -98,6 +102,7 @@ class Optimizer {
   ParameterList parameters_;
   std::vector<ops::UpdateItem> items_;  // one per parameter, in the order of parameters_
   std::vector<Tensor> rates_;           // one per group
+  std::vector<double> base_rates_;      // as the groups were made
   Tensor steps_;                        // i64, one per parameter; undefined before the state is made
 };
 

@@ -59,6 +59,16 @@ double Schedule::at(int64_t step) const {
   return rate_(step);
 }
 
+void Schedule::apply(Optimizer& optimizer) const {
+  const double rate = at(position_);
+  if (optimizer.has_one_base_lr()) return optimizer.set_lr(rate);
+  require<ConfigError>(lr_ > 0.0, "schedule '", name_, "': the groups of ", optimizer.name(),
+                       " have rates of their own, and the schedule no lr above 0 to scale them by; give it "
+                       "one, or apply it group by group");
+  for (int group = 0; group < optimizer.group_count(); ++group)
+    optimizer.set_lr(group, rate * (optimizer.base_lr(group) / lr_));
+}
+
 void Schedule::set_position(int64_t step) {
   require<ValueError>(step >= 0, "schedule '", name_, "': expected a position of at least 0, got ", step);
   position_ = step;
@@ -71,21 +81,25 @@ Schedule cosine(const CosineOptions& options) {
   require<ConfigError>(options.steps >= options.warmup_steps,
                        "cosine: expected steps to be at least warmup_steps (", options.warmup_steps,
                        "), got ", options.steps);
-  return {"cosine", [o = options](int64_t step) {
+  return {"cosine",
+          [o = options](int64_t step) {
             if (step < o.warmup_steps) return warm_up(o.lr, step, o.warmup_steps);
             if (step >= o.steps) return o.min_lr;
             const double done =
                 static_cast<double>(step - o.warmup_steps) / static_cast<double>(o.steps - o.warmup_steps);
             return o.min_lr + half_cosine(done) * (o.lr - o.min_lr);
-          }};
+          },
+          options.lr};
 }
 
 Schedule constant(const ConstantOptions& options) {
   require_rate("constant", "lr", options.lr);
   require_warmup("constant", options.warmup_steps);
-  return {"constant", [o = options](int64_t step) {
+  return {"constant",
+          [o = options](int64_t step) {
             return step < o.warmup_steps ? warm_up(o.lr, step, o.warmup_steps) : o.lr;
-          }};
+          },
+          options.lr};
 }
 
 Schedule linear(const LinearOptions& options) {
@@ -93,11 +107,13 @@ Schedule linear(const LinearOptions& options) {
   require_rate("linear", "start_factor", options.start_factor);
   require_rate("linear", "end_factor", options.end_factor);
   require<ConfigError>(options.steps >= 1, "linear: expected at least 1 step, got ", options.steps);
-  return {"linear", [o = options](int64_t step) {
+  return {"linear",
+          [o = options](int64_t step) {
             const double done =
                 step >= o.steps ? 1.0 : static_cast<double>(step) / static_cast<double>(o.steps);
             return o.lr * (o.start_factor + (o.end_factor - o.start_factor) * done);
-          }};
+          },
+          options.lr};
 }
 
 Schedule step_decay(const StepDecayOptions& options) {
@@ -105,17 +121,20 @@ Schedule step_decay(const StepDecayOptions& options) {
   require_above_zero("step_decay", "gamma", options.gamma);
   require<ConfigError>(options.step_size >= 1, "step_decay: expected step_size to be at least 1, got ",
                        options.step_size);
-  return {"step_decay", [o = options](int64_t step) {
+  return {"step_decay",
+          [o = options](int64_t step) {
             const int64_t drops = step / o.step_size;
             return o.lr * std::pow(o.gamma, static_cast<double>(drops));
-          }};
+          },
+          options.lr};
 }
 
 Schedule exponential(const ExponentialOptions& options) {
   require_rate("exponential", "lr", options.lr);
   require_above_zero("exponential", "gamma", options.gamma);
   return {"exponential",
-          [o = options](int64_t step) { return o.lr * std::pow(o.gamma, static_cast<double>(step)); }};
+          [o = options](int64_t step) { return o.lr * std::pow(o.gamma, static_cast<double>(step)); },
+          options.lr};
 }
 
 Schedule one_cycle(const OneCycleOptions& options) {
@@ -126,13 +145,13 @@ Schedule one_cycle(const OneCycleOptions& options) {
   const double most = options.three_phase ? 0.5 : 1.0;
   require<ConfigError>(options.rise >= 0.0 && options.rise <= most, "one_cycle: expected rise in [0, ", most,
                        "], got ", options.rise);
-  return {"one_cycle", [o = options](int64_t step) { return one_cycle_rate(o, step); }};
+  return {"one_cycle", [o = options](int64_t step) { return one_cycle_rate(o, step); }, options.max_lr};
 }
 
 Schedule lambda(double lr, std::function<double(int64_t)> factor, std::string name) {
   require_rate("lambda", "lr", lr);
   require<ConfigError>(static_cast<bool>(factor), "lambda: expected a function of the step, got none");
-  return {std::move(name), [lr, factor = std::move(factor)](int64_t step) { return lr * factor(step); }};
+  return {std::move(name), [lr, factor = std::move(factor)](int64_t step) { return lr * factor(step); }, lr};
 }
 
 }  // namespace tessera::optim

@@ -17,16 +17,22 @@ namespace tessera::optim {
 /// A step that was skipped (optim/grad_scaler.h) does not advance it.
 class Schedule {
  public:
-  Schedule(std::string name, std::function<double(int64_t step)> rate)
-      : name_(std::move(name)), rate_(std::move(rate)) {}
+  /// `lr` is the rate that `rate` gives multiples of; 0 where there is none.
+  Schedule(std::string name, std::function<double(int64_t step)> rate, double lr = 0.0)
+      : name_(std::move(name)), rate_(std::move(rate)), lr_(lr) {}
 
   /// "cosine", ...
   const std::string& name() const { return name_; }
+  /// The rate that the steps' rates are multiples of: the option `lr` (one_cycle: `max_lr`).
+  double lr() const { return lr_; }
   /// The rate of `step`. Throws ValueError for a negative one.
   double at(int64_t step) const;
 
-  /// Writes the rate of the position into every group's `lr`, or into one group's.
-  void apply(Optimizer& optimizer) const { optimizer.set_lr(at(position_)); }
+  /// Writes the rate of the position into every group's `lr`. Groups that were made with different rates
+  /// keep their proportions: each gets its own (`Optimizer::base_lr`) times at(position()) / lr(), so that
+  /// `lr` is the rate of one of them, or 1. Throws ConfigError for such groups where lr() is 0.
+  void apply(Optimizer& optimizer) const;
+  /// Writes the rate of the position itself into one group's.
   void apply(Optimizer& optimizer, int group) const { optimizer.set_lr(group, at(position_)); }
   void advance() { ++position_; }
   int64_t position() const { return position_; }
@@ -36,6 +42,7 @@ class Schedule {
  private:
   std::string name_;
   std::function<double(int64_t)> rate_;
+  double lr_;
   int64_t position_ = 0;
 };
 

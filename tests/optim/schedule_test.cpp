@@ -83,12 +83,23 @@ TEST_CASE("schedules: corners on paper") {
   CHECK(cycle.at(50) == cycle.at(9));
 }
 
+namespace {
+
+/// SGD of one group for each rate.
+optim::SGD groups_of(std::initializer_list<double> rates) {
+  std::vector<optim::ParameterGroup<optim::SGDOptions>> groups;
+  for (const double lr : rates) {
+    ParameterList list;
+    list.push_back({text("p", groups.size()), Variable::parameter(Tensor::zeros({1}, f32))});
+    groups.push_back({list, {.lr = lr}});
+  }
+  return optim::SGD(groups);
+}
+
+}  // namespace
+
 TEST_CASE("schedules: apply writes the rate of the position, which is all that need be saved") {
-  ParameterList p;
-  p.push_back({"p", Variable::parameter(Tensor::zeros({1}, f32))});
-  ParameterList q;
-  q.push_back({"q", Variable::parameter(Tensor::zeros({1}, f32))});
-  optim::SGD sgd({{p, {.lr = 7.0}}, {q, {.lr = 9.0}}});
+  optim::SGD sgd = groups_of({7.0, 7.0});
   optim::Schedule schedule = optim::exponential({.lr = 1.0, .gamma = 0.5});
   schedule.advance();
   schedule.advance();
@@ -100,6 +111,35 @@ TEST_CASE("schedules: apply writes the rate of the position, which is all that n
   resumed.apply(sgd, 1);
   CHECK(sgd.lr(0).item() == 0.25);
   CHECK(sgd.lr(1).item() == 0.125);
+}
+
+TEST_CASE("schedules: groups with rates of their own keep their proportions") {
+  optim::SGD sgd = groups_of({0.1, 0.01});
+  optim::Schedule schedule = optim::cosine({.lr = 0.1, .warmup_steps = 1, .steps = 11});
+  for (int step = 0; step < 12; ++step) {
+    CAPTURE(step);
+    schedule.apply(sgd);
+    CHECK(sgd.lr(0).item() == schedule.at(step));
+    CHECK(sgd.lr(1).item() == doctest::Approx(schedule.at(step) / 10).epsilon(1e-14));
+    schedule.advance();
+  }
+  CHECK(sgd.base_lr(1) == 0.01);
+  for (const optim::Schedule& factor :
+       {optim::constant({.lr = 1.0}), optim::linear({.lr = 1.0, .start_factor = 1.0}),
+        optim::step_decay({.lr = 1.0, .step_size = 9}), optim::exponential({.lr = 1.0, .gamma = 0.5}),
+        optim::lambda(1.0, [](int64_t) { return 1.0; })}) {
+    CAPTURE(factor.name());
+    factor.apply(sgd);
+    CHECK(sgd.lr(0).item() == 0.1);
+    CHECK(sgd.lr(1).item() == 0.01);
+  }
+  CHECK(optim::one_cycle({.max_lr = 0.5, .steps = 4}).lr() == 0.5);
+  const optim::Schedule bare("bare", [](int64_t) { return 0.3; });
+  CHECK_THROWS_WITH_AS(bare.apply(sgd), doctest::Contains("rates of their own"), ConfigError);
+  CHECK(sgd.lr(1).item() == 0.01);
+  optim::SGD single = groups_of({0.1});
+  bare.apply(single);
+  CHECK(single.lr().item() == 0.3);
 }
 
 TEST_CASE("schedules: senseless options and steps are refused") {
