@@ -7,14 +7,15 @@
 #include "tensor/ops/multi_tensor.h"
 
 namespace tessera::optim {
+namespace {
 
-GradScaler::GradScaler(const GradScalerOptions& options)
-    : options_(options),
-      scale_(Tensor::scalar(1.0f)),
-      inverse_(Tensor::scalar(1.0)),
-      hysteresis_(options.hysteresis) {
-  require<ConfigError>(std::isfinite(options.loss_scale) && options.loss_scale >= 0.0,
-                       "GradScaler: expected loss_scale to be at least 0, got ", options.loss_scale);
+/// Whether it and its reciprocal are numbers above 0 that are kept: in f32 and in f64.
+bool is_scale(double x) {
+  const auto kept = static_cast<float>(x);
+  return std::isfinite(kept) && kept > 0.0f;
+}
+
+void check_dynamic(const GradScalerOptions& options) {
   require<ConfigError>(options.initial_scale_power >= 0 && options.initial_scale_power <= 127,
                        "GradScaler: expected initial_scale_power in 0..127, got ",
                        options.initial_scale_power);
@@ -23,8 +24,22 @@ GradScaler::GradScaler(const GradScalerOptions& options)
                        options.loss_scale_window);
   require<ConfigError>(options.hysteresis >= 1, "GradScaler: expected hysteresis to be at least 1, got ",
                        options.hysteresis);
-  require<ConfigError>(std::isfinite(options.min_loss_scale) && options.min_loss_scale > 0.0,
-                       "GradScaler: expected min_loss_scale above 0, got ", options.min_loss_scale);
+  require<ConfigError>(is_scale(options.min_loss_scale),
+                       "GradScaler: expected min_loss_scale above 0 and finite in f32, got ",
+                       options.min_loss_scale);
+}
+
+}  // namespace
+
+GradScaler::GradScaler(const GradScalerOptions& options)
+    : options_(options),
+      scale_(Tensor::scalar(1.0f)),
+      inverse_(Tensor::scalar(1.0)),
+      hysteresis_(options.hysteresis) {
+  require<ConfigError>(options.loss_scale == 0.0 || is_scale(options.loss_scale),
+                       "GradScaler: expected loss_scale to be 0, or above it and finite in f32, got ",
+                       options.loss_scale);
+  if (is_dynamic()) check_dynamic(options);
   set_scale(is_dynamic() ? std::ldexp(1.0, options.initial_scale_power) : options.loss_scale);
 }
 
@@ -83,7 +98,7 @@ void GradScaler::note_good_step() {
   ++good_steps_;
   const bool full = good_steps_ % options_.loss_scale_window == 0;
   if (full || options_.consecutive_hysteresis) hysteresis_ = options_.hysteresis;
-  if (full) set_scale(scale_.item() * 2.0);
+  if (full && is_scale(scale_.item() * 2.0)) set_scale(scale_.item() * 2.0);
 }
 
 GradScalerState GradScaler::state() const {
@@ -91,11 +106,11 @@ GradScalerState GradScaler::state() const {
 }
 
 void GradScaler::load_state(const GradScalerState& state) {
-  require<CheckpointError>(std::isfinite(state.scale) && state.scale > 0.0,
-                           "GradScaler: expected a saved scale above 0, got ", state.scale);
-  require<CheckpointError>(state.hysteresis >= 1 && state.hysteresis <= options_.hysteresis,
-                           "GradScaler: expected a saved hysteresis in 1..", options_.hysteresis, ", got ",
-                           state.hysteresis);
+  require<CheckpointError>(is_scale(state.scale),
+                           "GradScaler: expected a saved scale above 0 and finite in f32, got ", state.scale);
+  require<CheckpointError>(
+      !is_dynamic() || (state.hysteresis >= 1 && state.hysteresis <= options_.hysteresis),
+      "GradScaler: expected a saved hysteresis in 1..", options_.hysteresis, ", got ", state.hysteresis);
   require<CheckpointError>(state.good_steps >= 0, "GradScaler: expected saved good steps of at least 0, got ",
                            state.good_steps);
   require<CheckpointError>(state.steps >= 0, "GradScaler: expected saved steps of at least 0, got ",

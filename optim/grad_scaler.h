@@ -7,11 +7,13 @@
 
 namespace tessera::optim {
 
-/// Keys, meaning and defaults of DeepSpeed's `fp16` block.
+/// Keys, meaning and defaults of DeepSpeed's `fp16` block, as of DeepSpeed 0.17.0 and before: the last good
+/// step of a window doubles the scale. (From 0.17.1 on it is the step after it.) Of a scale that never
+/// changes the other options are not read.
 struct GradScalerOptions {
   double loss_scale = 0.0;           ///< a scale that never changes; 0 for a dynamic one
   int initial_scale_power = 16;      ///< a dynamic scale starts at 2 to this power
-  int64_t loss_scale_window = 1000;  ///< good steps in a row after which it doubles
+  int64_t loss_scale_window = 1000;  ///< good steps in a row after which it doubles, as far as f32 reaches
   int hysteresis = 2;                ///< overflows until it halves: the first hysteresis - 1 are only counted
   bool consecutive_hysteresis =
       false;  ///< every good step, not only a doubling, forgets the counted overflows

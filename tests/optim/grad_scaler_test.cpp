@@ -160,6 +160,24 @@ TEST_CASE("grad scaler: state goes on where it was") {
   CHECK(second.play(after) == whole.play(after));
 }
 
+TEST_CASE("grad scaler: the scale stays where doubling would leave f32") {
+  Run run({.initial_scale_power = 126, .loss_scale_window = 1, .hysteresis = 1});
+  CHECK(run.play("+++!+") == Powers{127, 127, 127, 126, 127});
+  CHECK(std::isfinite(run.scaler.scale().item()));
+  optim::GradScaler scaler;
+  CHECK_THROWS_AS(scaler.load_state({.scale = 1e39, .hysteresis = 1, .good_steps = 0}), CheckpointError);
+  CHECK_THROWS_AS(optim::GradScaler({.loss_scale = 1e39}), ConfigError);
+}
+
+TEST_CASE("grad scaler: options of a dynamic scale are not read for a static one") {
+  for (const int64_t window : {0, -1}) {
+    Run run({.loss_scale = 8.0, .loss_scale_window = window, .hysteresis = 0, .min_loss_scale = 0.0});
+    CHECK(run.play("++!+") == Powers{3, 3, 3, 3});
+    run.scaler.load_state(run.scaler.state());
+    CHECK(run.scaler.scale().item() == 8.0);
+  }
+}
+
 TEST_CASE("grad scaler: bad input is refused") {
   CHECK_THROWS_AS(optim::GradScaler({.loss_scale = -1.0}), ConfigError);
   CHECK_THROWS_AS(optim::GradScaler({.initial_scale_power = 128}), ConfigError);
