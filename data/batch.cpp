@@ -1,8 +1,28 @@
 #include "data/batch.h"
 
+#include <algorithm>
+
 #include "tensor/error.h"
+#include "tensor/memory/account.h"
 
 namespace tessera::data {
+
+int64_t Batch::real() const {
+  return size() - std::count(items.begin(), items.end(), -1);
+}
+
+double Batch::rank_weight() const {
+  if (real_of_all == 0) return 1.0;
+  return static_cast<double>(real() * world) / static_cast<double>(real_of_all);
+}
+
+Tensor Batch::weights() const {
+  const CategoryScope scope(MemoryCategory::other);
+  const Tensor result = Tensor::empty({size()}, f32);
+  for (int64_t row = 0; row < size(); ++row)
+    result.data<float>()[row] = row < std::ssize(items) && items[row] < 0 ? 0.0f : 1.0f;
+  return result;
+}
 
 Batch Batch::part(int64_t first, int64_t count) const {
   require<IndexError>(first >= 0 && count >= 0 && first <= size() - count, "batch of step ", step,
@@ -10,7 +30,13 @@ Batch Batch::part(int64_t first, int64_t count) const {
   const auto range = [&](const std::vector<int64_t>& all) {
     return std::vector<int64_t>(all.begin() + first, all.begin() + first + count);
   };
-  return {x.narrow(0, first, count), y.narrow(0, first, count), range(samples), range(items), step};
+  return {x.narrow(0, first, count),
+          y.narrow(0, first, count),
+          range(samples),
+          range(items),
+          step,
+          real_of_all,
+          world};
 }
 
 Share share_of(int64_t batch, int rank, int world) {

@@ -5,6 +5,7 @@
 
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
+#include "tensor/ops/creation.h"
 #include "tensor/ops/shaping.h"
 
 namespace tessera::data {
@@ -13,6 +14,12 @@ namespace {
 std::shared_ptr<const Sampler> make_order(int64_t size, const DatasetBatches::Options& options) {
   if (options.shuffle) return std::make_shared<RandomSampler>(size, options.seed);
   return std::make_shared<SequentialSampler>(size);
+}
+
+/// A row that counts for nothing: the numbers of `like`, and where y holds ids, ones that losses skip.
+Example padding(const Example& like) {
+  if (!like.y.defined() || (like.y.dtype() != i64 && like.y.dtype() != i32)) return like;
+  return {like.x, ops::full(like.y.shape(), ignored_target, like.y.dtype())};
 }
 
 }  // namespace
@@ -38,15 +45,21 @@ DatasetBatches::DatasetBatches(std::shared_ptr<const Dataset> dataset, std::shar
 Batch DatasetBatches::batch(int64_t step) const {
   require<DataError>(step >= 0, name(), ": step ", step, " asked for, expected at least 0");
   const CategoryScope scope(MemoryCategory::other);
-  const auto [first, count] = sampler_.share();
-  const int64_t epoch = step / sampler_.batches(), place = step % sampler_.batches() * count;
+  const int64_t epoch = step / sampler_.batches(), place = step % sampler_.batches();
+  const auto [first, count] = sampler_.share(place);
+  const int64_t before = place * sampler_.share(0).count;
   Batch batch;
   batch.step = step;
+  batch.world = sampler_.world();
+  batch.real_of_all = sampler_.examples(place);
   std::vector<Example> examples;
   for (int64_t row = 0; row < count; ++row) {
     batch.samples.push_back(first + row);
-    batch.items.push_back(sampler_.at(epoch, place + row));
-    examples.push_back(dataset_->get(batch.items.back()));
+    batch.items.push_back(sampler_.at(epoch, before + row));
+    if (batch.items.back() >= 0)
+      examples.push_back(dataset_->get(batch.items.back()));
+    else
+      examples.push_back(padding(examples.empty() ? dataset_->get(0) : examples.front()));
   }
   Example whole = collate_(examples);
   batch.x = std::move(whole.x);

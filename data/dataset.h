@@ -37,7 +37,12 @@ using Collate = std::function<Example(std::span<const Example>)>;
 Example stack_examples(std::span<const Example> examples);
 
 /// Batches of a dataset, epoch after epoch without end: step s is batch s mod n of epoch s / n, n batches an
-/// epoch.
+/// epoch. With an incomplete last batch, the mean over an epoch weighs each batch by its examples:
+///
+///     sum += loss.item() * batch.real(), count += batch.real();    // both then summed over the ranks
+///
+/// and training on several ranks takes `loss * batch.rank_weight()`. Where all of a rank's part is padding
+/// the mean over its targets is that of nothing, NaN: take a sum there, or pass it over.
 class DatasetBatches : public BatchSource {
  public:
   struct Options {
@@ -45,7 +50,9 @@ class DatasetBatches : public BatchSource {
     int64_t batch_size = 1;
     bool shuffle = true;
     uint64_t seed = 1337;
-    /// Whether an incomplete last batch is left out, or filled up with examples from the epoch's start.
+    /// Whether an epoch's incomplete last batch is left out. Else it is smaller, and on several ranks padded
+    /// to as many rows on each: a padded row has item -1 and weight 0 (`Batch::weights`), the numbers of some
+    /// example as x, and as y, where ids are the targets, `ignored_target`, which losses skip.
     bool drop_last = true;
     /// This rank takes a contiguous part of every batch.
     int rank = 0, world = 1;

@@ -1,5 +1,6 @@
 #include "data/sampler.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "data/permutation.h"
@@ -36,17 +37,33 @@ int64_t RandomSampler::at(int64_t epoch, int64_t index) const {
 
 DistributedSampler::DistributedSampler(std::shared_ptr<const Sampler> order, const Options& options)
     : order_(std::move(order)),
-      batch_size_(options.batch_size > 0 ? options.batch_size : options.world),
-      share_(share_of(batch_size_, options.rank, options.world)) {
+      rank_(options.rank),
+      world_(options.world),
+      batch_size_(options.batch_size > 0 ? options.batch_size : options.world) {
+  share_of(batch_size_, rank_, world_);  // checks the options
   const int64_t size = order_->size();
   batches_ = options.drop_last ? size / batch_size_ : (size + batch_size_ - 1) / batch_size_;
   require<DataError>(batches_ > 0, "sampler: ", size, " examples give no batch of ", batch_size_);
 }
 
+int64_t DistributedSampler::examples(int64_t batch) const {
+  check_index(batch, batches_);
+  return std::min(batch_size_, order_->size() - batch * batch_size_);
+}
+
+Share DistributedSampler::share(int64_t batch) const {
+  return share_of((examples(batch) + world_ - 1) / world_ * world_, rank_, world_);
+}
+
+int64_t DistributedSampler::size() const {
+  return (batches_ - 1) * (batch_size_ / world_) + share(batches_ - 1).count;
+}
+
 int64_t DistributedSampler::at(int64_t epoch, int64_t index) const {
   check_index(index, size());
-  const int64_t batch = index / share_.count, row = index % share_.count;
-  return order_->at(epoch, (batch * batch_size_ + share_.first + row) % order_->size());
+  const int64_t batch = index / (batch_size_ / world_), row = index % (batch_size_ / world_);
+  const int64_t place = share(batch).first + row;
+  return place < examples(batch) ? order_->at(epoch, batch * batch_size_ + place) : -1;
 }
 
 }  // namespace tessera::data

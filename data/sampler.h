@@ -51,32 +51,37 @@ class RandomSampler : public Sampler {
 };
 
 /// One rank's part of another sampler's order. The order is cut into batches of all ranks together, and each
-/// rank takes a contiguous part of every batch: what a batch holds does not depend on the number of ranks.
+/// rank takes a contiguous part of every batch: what a batch holds does not depend on the number of ranks. An
+/// incomplete last batch is smaller, its parts as long as each other: what does not come out even is padded.
 class DistributedSampler : public Sampler {
  public:
   struct Options {
     int rank = 0, world = 1;
     /// Examples per step of all ranks together; 0 for one per rank.
     int64_t batch_size = 0;
-    /// Whether an incomplete last batch is left out, or filled up with examples from the epoch's start.
+    /// Whether an incomplete last batch is left out.
     bool drop_last = false;
   };
   /// Throws ConfigError where the rank is outside the world or the batch does not divide evenly, and
   /// DataError where an epoch has no batch at all.
   DistributedSampler(std::shared_ptr<const Sampler> order, const Options& options);
 
-  int64_t size() const override { return batches_ * share_.count; }
+  int64_t size() const override;
+  /// The example at place `index`; -1 for padding.
   int64_t at(int64_t epoch, int64_t index) const override;
 
   /// Batches per epoch.
   int64_t batches() const { return batches_; }
-  /// This rank's part of each.
-  Share share() const { return share_; }
+  /// Examples in one, of all ranks together: fewer in an incomplete last one.
+  int64_t examples(int64_t batch) const;
+  /// This rank's part of one, padding included.
+  Share share(int64_t batch) const;
+  int world() const { return world_; }
 
  private:
   std::shared_ptr<const Sampler> order_;
+  int rank_, world_;
   int64_t batch_size_;
-  Share share_;
   int64_t batches_;
 };
 

@@ -48,7 +48,7 @@ class RandomWindows : public BatchSource {
 class ConsecutiveWindows : public BatchSource {
  public:
   /// The target of a padded place; losses skip it (PyTorch's default ignore_index).
-  static constexpr int64_t ignored = -100;
+  static constexpr int64_t ignored = ignored_target;
 
   struct Options {
     int64_t block = 64;

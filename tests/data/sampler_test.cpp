@@ -84,35 +84,80 @@ TEST_CASE("samplers: sequential and random orders by seed and epoch") {
 }
 
 TEST_CASE("distributed sampler: the parts of all ranks make the same batches whatever the world") {
-  const auto order = std::make_shared<data::RandomSampler>(30, 4);
+  const auto order = std::make_shared<data::RandomSampler>(31, 4);
   for (const int64_t batch : {6, 12})
     for (const int world : {1, 2, 3, 6}) {
-      const int64_t share = batch / world;
-      std::vector<int64_t> together(static_cast<size_t>((30 + batch - 1) / batch * batch));
+      std::vector<std::vector<int64_t>> together(static_cast<size_t>((31 + batch - 1) / batch));
+      int64_t padded = 0;
       for (int rank = 0; rank < world; ++rank) {
         const DistributedSampler part(order, {.rank = rank, .world = world, .batch_size = batch});
-        for (int64_t i = 0; i < part.size(); ++i)
-          together[static_cast<size_t>(i / share * batch + rank * share + i % share)] = part.at(2, i);
+        CHECK(part.batches() == std::ssize(together));
+        for (int64_t b = 0, i = 0; b < part.batches(); ++b)
+          for (int64_t row = 0; row < part.share(b).count; ++row, ++i) {
+            const int64_t item = part.at(2, i);
+            padded += item < 0;
+            if (item >= 0) together[static_cast<size_t>(b)].push_back(item);
+          }
+        CHECK_THROWS_AS(part.at(2, part.size()), IndexError);
       }
-      // An incomplete last batch is filled up from the epoch's start.
-      std::vector<int64_t> expected;
-      for (size_t i = 0; i < together.size(); ++i)
-        expected.push_back(order->at(2, static_cast<int64_t>(i % 30)));
-      CHECK(together == expected);
+      // Each example once, an incomplete last batch smaller.
+      int64_t seen = 0;
+      for (const std::vector<int64_t>& items : together)
+        for (const int64_t item : items) CHECK(item == order->at(2, seen++));
+      CHECK(seen == 31);
+      CHECK(padded < world);
     }
 }
 
-TEST_CASE("distributed sampler: an incomplete last batch is dropped or filled up") {
+TEST_CASE("distributed sampler: an incomplete last batch is dropped, or smaller and padded to the world") {
   const auto order = std::make_shared<data::SequentialSampler>(10);
   const DistributedSampler dropped(order, {.rank = 1, .world = 2, .batch_size = 4, .drop_last = true});
   CHECK(epoch_of(dropped, 0) == std::vector<int64_t>{2, 3, 6, 7});
-  const DistributedSampler filled(order, {.rank = 1, .world = 2, .batch_size = 4});
-  CHECK(epoch_of(filled, 0) == std::vector<int64_t>{2, 3, 6, 7, 0, 1});
+  const DistributedSampler kept(order, {.rank = 1, .world = 2, .batch_size = 4});
+  CHECK(epoch_of(kept, 0) == std::vector<int64_t>{2, 3, 6, 7, 9});
   const DistributedSampler one_each(order, {.rank = 2, .world = 3});
-  CHECK(epoch_of(one_each, 0) == std::vector<int64_t>{2, 5, 8, 1});
+  CHECK(epoch_of(one_each, 0) == std::vector<int64_t>{2, 5, 8, -1});
   CHECK(contains(
       message_of<DataError>([&] { DistributedSampler(order, {.batch_size = 12, .drop_last = true}); }),
       "10 examples give no batch of 12"));
+}
+
+TEST_CASE("dataset: every example counts once in a mean over an epoch, on any number of ranks") {
+  const auto squares = std::make_shared<Squares>(10);
+  for (const int world : {1, 2, 4}) {
+    CAPTURE(world);
+    double sum = 0, trained = 0;
+    int64_t count = 0, rows = 0;
+    for (int rank = 0; rank < world; ++rank) {
+      const data::DatasetBatches batches(
+          squares, {.batch_size = 4, .shuffle = false, .drop_last = false, .rank = rank, .world = world});
+      REQUIRE(batches.batches_per_epoch() == 3);
+      for (int64_t step = 3; step < 6; ++step) {
+        const data::Batch batch = batches.batch(step);
+        REQUIRE(batch.size() == batch.x.size(0));
+        rows += batch.size();
+        double part = 0;
+        const Tensor weights = batch.weights();
+        for (int64_t row = 0; row < batch.size(); ++row) {
+          const bool padding = batch.items[row] < 0;
+          CHECK(weights.data<float>()[row] == (padding ? 0.0f : 1.0f));
+          if (padding) CHECK(batch.y.data<int64_t>()[row] == data::ignored_target);
+          if (!padding) part += static_cast<double>(batch.y.data<int64_t>()[row]);
+        }
+        count += batch.real();
+        sum += part;
+        if (step == 5 && batch.real() > 0)
+          trained += batch.rank_weight() * part / static_cast<double>(batch.real()) / world;
+        if (step == 5 && batch.size() == 2)
+          CHECK(batch.part(0, 1).rank_weight() + batch.part(1, 1).rank_weight() == batch.rank_weight());
+        if (step < 5) CHECK(batch.rank_weight() == 1.0);
+      }
+    }
+    CHECK(count == 10);
+    CHECK(sum / static_cast<double>(count) == 28.5);
+    CHECK(trained == (64 + 81) / 2.0);
+    CHECK(rows == (world == 4 ? 12 : 10));
+  }
 }
 
 TEST_CASE("dataset: examples are stacked into batches, epoch after epoch") {
