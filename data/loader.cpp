@@ -1,5 +1,7 @@
 #include "data/loader.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
@@ -78,7 +80,10 @@ bool wait(std::condition_variable& variable, std::unique_lock<std::mutex>& lock,
 }  // namespace
 
 Loader::Loader(std::shared_ptr<const BatchSource> source, const Options& options)
-    : shared_(std::make_shared<Shared>()), options_(options), step_(options.first_step) {
+    : shared_(std::make_shared<Shared>()),
+      process_(::getpid()),
+      options_(options),
+      step_(options.first_step) {
   const int64_t steps = source->steps();
   const int64_t end = steps < 0 ? std::numeric_limits<int64_t>::max() : steps;
   const int64_t last = options.last_step < 0 ? end : std::min(options.last_step, end);
@@ -107,7 +112,17 @@ Loader::~Loader() {
   stop();
 }
 
+bool Loader::lost_to_fork() const {
+  return !workers_.empty() && process_ != ::getpid();
+}
+
 void Loader::stop() noexcept {
+  if (lost_to_fork()) {
+    // Nothing of a thread that does not exist may be touched, nor what such a thread waits on destroyed.
+    static auto* const left = new std::vector<std::pair<std::shared_ptr<Shared>, std::vector<std::thread>>>;
+    left->emplace_back(std::move(shared_), std::move(workers_));
+    return;
+  }
   std::unique_lock lock(shared_->mutex);
   shared_->stopping = true;
   shared_->room.notify_all();
@@ -121,6 +136,9 @@ void Loader::stop() noexcept {
 std::optional<Batch> Loader::next() {
   const SpanScope span(SpanKind::phase, "data");
   if (step_ >= shared_->last) return std::nullopt;
+  require<DataError>(!lost_to_fork(), "loader of ", shared_->source->name(),
+                     ": its workers are threads of process ", process_, ", and this is a fork of it, ",
+                     ::getpid(), "; make a loader here, at first_step = ", step_);
   Batch batch = workers_.empty() ? shared_->source->batch(step_) : take();
   begin_random_step(options_.seed, step_, batch.samples);
   ++step_;

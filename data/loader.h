@@ -19,7 +19,9 @@ namespace tessera::data {
 ///
 /// A batch depends on its step alone, so neither the number of workers nor their timing changes anything,
 /// and a loader that begins at step s continues one that stopped there. Taking a batch sets the calling
-/// thread's random context to (seed, step, samples): dropout is keyed by it. One thread takes.
+/// thread's random context to (seed, step, samples): dropout is keyed by it. One thread takes. A child
+/// process made by `fork` has no workers of its parent: there, a loader with workers only throws, and a new
+/// one is to be made at `step()`.
 class Loader {
  public:
   struct Options {
@@ -45,7 +47,8 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   /// The next batch; nothing after the last. Rethrows what the source threw while making it, at its step
-  /// and at every further call. Throws DataError when it is not ready in time.
+  /// and at every further call. Throws DataError when it is not ready in time, or in a process forked from
+  /// the one whose workers make it.
   std::optional<Batch> next();
   /// The step of the batch that `next` returns: what a checkpoint keeps.
   int64_t step() const { return step_; }
@@ -80,9 +83,11 @@ class Loader {
   struct Shared;
   Batch take();
   void stop() noexcept;
+  bool lost_to_fork() const;
 
   std::shared_ptr<Shared> shared_;
   std::vector<std::thread> workers_;
+  int64_t process_;  // that the workers run in
   Options options_;
   int64_t step_;
 };

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <future>
@@ -190,4 +193,29 @@ TEST_CASE("loader: options out of range are refused") {
   CHECK(contains(problem({.first_step = -1}), "first step -1"));
   CHECK(contains(problem({.workers = -1}), "-1 workers"));
   CHECK(contains(problem({.prefetch = 0}), "prefetch 0"));
+}
+
+TEST_CASE("loader: in a forked process one with workers throws, and a new one goes on there") {
+  Loader loader(steps(8), {.workers = 2, .timeout = 0ms});
+  Loader without(steps(8), {.workers = 0});
+  loader.next(), without.next();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);  // a hang is a failure
+    int wrong = 0;
+    {
+      wrong +=
+          !contains(message_of<DataError>([&] { loader.next(); }), "make a loader here, at first_step = 1");
+      wrong += without.next()->x.item_i64() != 1;
+      Loader next(steps(8), {.first_step = loader.step(), .workers = 2});
+      wrong += all_of(next) != std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7};
+      loader.~Loader();  // must return
+    }
+    ::_exit(wrong);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(all_of(loader).size() == 7);
 }
