@@ -8,7 +8,8 @@ Dnn::Dnn(Options options) : o(options) {
   require<ConfigError>(o.layers >= 1, "Dnn: layers is to be at least 1, got ", o.layers);
   require<ConfigError>(o.width >= 1, "Dnn: width is to be at least 1, got ", o.width);
   for (int64_t i = 0; i < o.layers; ++i)
-    layers.push({.in = o.width, .out = o.width, .weight_init = init::kaiming_normal()});
+    layers.push(
+        {.in = o.width, .out = o.width, .weight_init = init::kaiming_normal(), .bias_init = init::zeros()});
 }
 
 std::string Dnn::describe_options() const {

@@ -10,7 +10,8 @@
 #include "nn/linear.h"
 #include "nn/normalization.h"
 
-/// GPT-2's architecture, as nanoGPT trains it. Legend: B batch, T time, C width, V vocabulary.
+/// GPT-2's architecture and first numbers (weights normal(0.02), biases 0), as nanoGPT trains it. Legend: B
+/// batch, T time, C width, V vocabulary.
 namespace tessera::models {
 
 struct GptOptions {
@@ -36,9 +37,16 @@ struct MlpOptions {
 struct Mlp : nn::Layer<Mlp> {
   using Options = MlpOptions;
   Options o;
-  nn::Linear& fc = add<nn::Linear>("fc", {.in = o.width, .out = 4 * o.width, .bias = o.bias});
-  nn::Linear& proj = add<nn::Linear>(
-      "proj", {.in = 4 * o.width, .out = o.width, .bias = o.bias, .weight_init = o.projection_init});
+  nn::Linear& fc = add<nn::Linear>("fc", {.in = o.width,
+                                          .out = 4 * o.width,
+                                          .bias = o.bias,
+                                          .weight_init = init::normal(0.02),
+                                          .bias_init = init::zeros()});
+  nn::Linear& proj = add<nn::Linear>("proj", {.in = 4 * o.width,
+                                              .out = o.width,
+                                              .bias = o.bias,
+                                              .weight_init = o.projection_init,
+                                              .bias_init = init::zeros()});
   nn::Dropout& drop = add<nn::Dropout>("drop", o.dropout);
 
   explicit Mlp(Options options) : o(std::move(options)) {}
@@ -95,7 +103,11 @@ struct Gpt : nn::Layer<Gpt> {
   nn::ModuleList<Block>& blocks = add<nn::ModuleList<Block>>("blocks");
   nn::LayerNorm& ln_f = add<nn::LayerNorm>("ln_f", o.width, o.bias);
   nn::Linear* head =
-      o.tie_weights ? nullptr : &add<nn::Linear>("head", {.in = o.width, .out = o.vocabulary, .bias = false});
+      o.tie_weights
+          ? nullptr
+          : &add<nn::Linear>(
+                "head",
+                {.in = o.width, .out = o.vocabulary, .bias = false, .weight_init = init::normal(0.02)});
 
   /// Throws ConfigError for sizes below 1, or heads that do not divide the width.
   explicit Gpt(Options options);

@@ -18,18 +18,27 @@ struct CausalSelfAttentionOptions {
   double dropout = 0;  ///< of the attention probabilities and of the result
   bool qkv_bias = true;
   bool projection_bias = true;
+  init::Program weight_init = init::normal(0.02);  ///< of queries, keys and values; GPT-2's
   init::Program projection_init = init::normal(0.02);
 };
 
 /// Multi-head self-attention in which position t sees positions 0..t (Vaswani et al. 2017): one product for
 /// queries, keys and values, softmax(q k^T / sqrt(D)) v per head, and a projection. x (B, T, C) to (B, T, C).
+/// Biases begin at 0.
 /// Throws ConfigError when `heads` does not divide `width`.
 struct CausalSelfAttention : Layer<CausalSelfAttention> {
   using Options = CausalSelfAttentionOptions;
   Options o;
-  Linear& c_attn = add<Linear>("c_attn", {.in = o.width, .out = 3 * o.width, .bias = o.qkv_bias});
-  Linear& c_proj = add<Linear>(
-      "c_proj", {.in = o.width, .out = o.width, .bias = o.projection_bias, .weight_init = o.projection_init});
+  Linear& c_attn = add<Linear>("c_attn", {.in = o.width,
+                                          .out = 3 * o.width,
+                                          .bias = o.qkv_bias,
+                                          .weight_init = o.weight_init,
+                                          .bias_init = init::zeros()});
+  Linear& c_proj = add<Linear>("c_proj", {.in = o.width,
+                                          .out = o.width,
+                                          .bias = o.projection_bias,
+                                          .weight_init = o.projection_init,
+                                          .bias_init = init::zeros()});
 
   explicit CausalSelfAttention(Options options);
   std::string kind() const override { return "CausalSelfAttention"; }

@@ -1,6 +1,8 @@
 #include "nn/init.h"
 
 #include <cmath>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "tensor/error.h"
@@ -12,15 +14,21 @@
 namespace tessera::init {
 namespace {
 
+// These fills write every dtype that they have a meaning in, half types rounded.
+constexpr Program::Numbers own_dtype = Program::Numbers::own_dtype;
+
 Program normal_of(std::string description, double mean, double deviation) {
-  return {std::move(description), [=](const Tensor& out, uint64_t key, const Shape&, int64_t first) {
+  return {std::move(description),
+          [=](const Tensor& out, uint64_t key, const Shape&, int64_t first) {
             ops::fill_normal(out, key, first, mean, deviation);
-          }};
+          },
+          false, own_dtype};
 }
 
 Program filled_with(double value, std::string description) {
   return {std::move(description),
-          [value](const Tensor& out, uint64_t, const Shape&, int64_t) { ops::fill_(out, value); }};
+          [value](const Tensor& out, uint64_t, const Shape&, int64_t) { ops::fill_(out, value); }, false,
+          own_dtype};
 }
 
 struct Fans {
@@ -34,6 +42,13 @@ Fans fans_of(const Shape& shape, const char* name) {
   return {static_cast<double>(shape[1]) * receptive, static_cast<double>(shape[0]) * receptive};
 }
 
+double glorot_variance(Fans fans) {
+  return 2 / (fans.in + fans.out);
+}
+double he_variance(Fans fans) {
+  return 2 / fans.in;
+}
+
 /// A distribution whose scale depends on the full shape.
 Program by_fans(const char* name, double (*variance)(Fans), double gain, bool uniform) {
   return {gain == 1 ? std::string(name) : text(name, "(gain ", gain, ")"),
@@ -44,14 +59,13 @@ Program by_fans(const char* name, double (*variance)(Fans), double gain, bool un
               ops::fill_uniform(out, key, first, -bound, bound);
             else
               ops::fill_normal(out, key, first, 0, deviation);
-          }};
+          },
+          false, own_dtype};
 }
 
-double glorot_variance(Fans fans) {
-  return 2 / (fans.in + fans.out);
-}
-double he_variance(Fans fans) {
-  return 2 / fans.in;
+Program kaiming(const char* name, double slope, bool uniform) {
+  require<ValueError>(std::isfinite(slope), "init::", name, ": expected a finite slope, got ", slope);
+  return by_fans(name, he_variance, 1 / std::sqrt(1 + slope * slope), uniform);
 }
 
 /// Modified Gram-Schmidt on the rows of a (rows, columns) matrix with rows <= columns, twice for
@@ -83,7 +97,11 @@ void Program::fill(const Tensor& out, uint64_t key, const Shape& full_shape, int
   require<ShapeError>(!needs_whole_ || out.numel() == full_shape.numel(), "init::", description_,
                       ": needs the whole of ", full_shape, ", got ", out.numel(), " elements");
   if (out.is_meta() || out.numel() == 0) return;
-  fill_(out, key, full_shape, first_index);
+  if (numbers_ == Numbers::own_dtype || (out.dtype() == f32 && out.is_contiguous()))
+    return fill_(out, key, full_shape, first_index);
+  const Tensor numbers = Tensor::empty(out.shape(), f32, out.device());
+  fill_(numbers, key, full_shape, first_index);
+  out.copy_from(ops::cast(numbers, out.dtype()));
 }
 
 uint64_t parameter_key(uint64_t seed, const std::string& full_name) {
@@ -109,7 +127,8 @@ Program uniform(double low, double high) {
   return {text("uniform(", low, ", ", high, ")"),
           [=](const Tensor& out, uint64_t key, const Shape&, int64_t first) {
             ops::fill_uniform(out, key, first, low, high);
-          }};
+          },
+          false, own_dtype};
 }
 
 Program truncated_normal(double deviation, double mean, double cut) {
@@ -117,7 +136,8 @@ Program truncated_normal(double deviation, double mean, double cut) {
   return {text("truncated_normal(", mean, ", ", deviation, ", ", cut, ")"),
           [=](const Tensor& out, uint64_t key, const Shape&, int64_t first) {
             ops::fill_truncated_normal(out, key, first, mean, deviation, -cut, cut);
-          }};
+          },
+          false, own_dtype};
 }
 
 Program xavier_uniform(double gain) {
@@ -126,11 +146,66 @@ Program xavier_uniform(double gain) {
 Program xavier_normal(double gain) {
   return by_fans("xavier_normal", glorot_variance, gain, false);
 }
-Program kaiming_uniform() {
-  return by_fans("kaiming_uniform", he_variance, 1, true);
+Program kaiming_uniform(double negative_slope) {
+  return kaiming("kaiming_uniform", negative_slope, true);
 }
-Program kaiming_normal() {
-  return by_fans("kaiming_normal", he_variance, 1, false);
+Program kaiming_normal(double negative_slope) {
+  return kaiming("kaiming_normal", negative_slope, false);
+}
+
+namespace {
+
+/// `x` as element `index` of a tensor of an integer or bool dtype.
+template <class T>
+T whole_number(double x, int64_t index) {
+  const double limit = std::ldexp(1.0, std::numeric_limits<T>::digits);
+  require<ValueError>(x == std::floor(x) && x < limit && x >= (std::is_signed_v<T> ? -limit : 0.0),
+                      "init::elementwise: element ", index, " is ", x, ", which ", dtype_of<T>, " has not");
+  return static_cast<T>(x);
+}
+
+template <class T>
+void fill_elements(const Tensor& out, const Element& element, const Shape& full, int64_t first) {
+  T* to = out.data<T>();
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    const double x = element(first + i, full);
+    if constexpr (std::is_integral_v<T>)
+      to[i] = whole_number<T>(x, first + i);
+    else
+      to[i] = static_cast<T>(x);
+  }
+}
+
+}  // namespace
+
+Program elementwise(Element element, std::string description) {
+  require<ValueError>(static_cast<bool>(element), "init::elementwise: expected a function, got none");
+  return {std::move(description),
+          [element = std::move(element)](const Tensor& out, uint64_t, const Shape& full, int64_t first) {
+            const bool half = size_of(out.dtype()) == 2 && is_floating(out.dtype());
+            const Tensor numbers = Tensor::empty(out.shape(), half ? f32 : out.dtype());
+            switch (numbers.dtype()) {
+              case f64:
+                fill_elements<double>(numbers, element, full, first);
+                break;
+              case i64:
+                fill_elements<int64_t>(numbers, element, full, first);
+                break;
+              case u8:
+                fill_elements<uint8_t>(numbers, element, full, first);
+                break;
+              case i32:
+                fill_elements<int32_t>(numbers, element, full, first);
+                break;
+              case boolean:
+                fill_elements<bool>(numbers, element, full, first);
+                break;
+              default:
+                fill_elements<float>(numbers, element, full, first);
+            }
+            out.copy_from(ops::cast(numbers, out.dtype()));
+          },
+          false, own_dtype};
 }
 
 Program orthogonal(double gain) {
@@ -151,7 +226,7 @@ Program orthogonal(double gain) {
               result[i] = gain * a[tall ? (i % columns) * rows + i / columns : i];
             out.copy_from(ops::cast(numbers.view(full), out.dtype()));
           },
-          true};
+          true, own_dtype};
 }
 
 }  // namespace tessera::init

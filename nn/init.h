@@ -13,32 +13,48 @@ namespace tessera::init {
 
 class Program {
  public:
-  /// Fills `out` (any shape and dtype that the distribution takes) with elements first_index, first_index +
-  /// 1, ... (row-major) of a tensor of shape `full_shape`, under `key`.
+  /// Fills `out` (any shape) with elements first_index, first_index + 1, ... (row-major) of a
+  /// tensor of shape `full_shape`, under `key`.
   using Fill =
       std::function<void(const Tensor& out, uint64_t key, const Shape& full_shape, int64_t first_index)>;
+  /// What a Fill is given: a contiguous `out` in f32 whatever the dtype, converted afterwards, or the tensor
+  /// itself.
+  enum class Numbers : uint8_t { f32, own_dtype };
 
   Program() = default;
   /// `needs_whole`: the elements cannot be had one by one (orthogonal); `first_index` is then 0 and `out` the
   /// whole.
-  Program(std::string description, Fill fill, bool needs_whole = false)
-      : description_(std::move(description)), fill_(std::move(fill)), needs_whole_(needs_whole) {}
+  Program(std::string description, Fill fill, bool needs_whole = false, Numbers numbers = Numbers::f32)
+      : description_(std::move(description)),
+        fill_(std::move(fill)),
+        needs_whole_(needs_whole),
+        numbers_(numbers) {}
 
   bool defined() const { return static_cast<bool>(fill_); }
   /// "normal(0, 0.02)".
   const std::string& description() const { return description_; }
   bool needs_whole() const { return needs_whole_; }
 
-  /// The elements [first_index, first_index + out.numel()) of the full tensor, in `out`'s dtype (floating or
-  /// integer; half types are rounded from f32). Does nothing on meta. Throws ShapeError when the slice leaves
-  /// the full shape.
+  /// The elements [first_index, first_index + out.numel()) of the full tensor, in `out`'s dtype (floating,
+  /// integer or bool; half types are rounded from f32). Does nothing on meta. Throws ShapeError when the
+  /// slice leaves the full shape.
   void fill(const Tensor& out, uint64_t key, const Shape& full_shape, int64_t first_index = 0) const;
 
  private:
   std::string description_;
   Fill fill_;
   bool needs_whole_ = false;
+  Numbers numbers_ = Numbers::f32;
 };
+
+/// Element `index` (row-major) of a tensor of shape `shape`.
+using Element = std::function<double(int64_t index, const Shape& shape)>;
+/// What `element` returns, as a number of the tensor's dtype: half types are rounded from f32, integers are
+/// exact up to 2^53. Throws ValueError, naming the element, for one that an integer dtype does not have.
+///
+///     buffer("slopes", {heads}, [](int64_t i, const Shape& shape) { return std::exp2(-8.0 * i / shape[0]);
+///     });
+Program elementwise(Element element, std::string description = "elementwise");
 
 /// The key of a parameter's numbers: xxh3 of its first full name in the whole model, seeded.
 uint64_t parameter_key(uint64_t seed, const std::string& full_name);
@@ -54,9 +70,9 @@ Program truncated_normal(double deviation, double mean = 0, double cut = 2);
 /// more; fan_in is shape[1] times the rest, fan_out shape[0] times the rest, as for a (out, in, ...) weight.
 Program xavier_uniform(double gain = 1);
 Program xavier_normal(double gain = 1);
-/// He et al. 2015 for ReLU: variance 2/fan_in.
-Program kaiming_uniform();
-Program kaiming_normal();
+/// He et al. 2015, for a leaky ReLU of this slope (0: ReLU): variance 2/((1 + slope^2) fan_in).
+Program kaiming_uniform(double negative_slope = 0);
+Program kaiming_normal(double negative_slope = 0);
 /// Rows (or columns, if fewer) orthonormal, times gain (Saxe et al. 2013). Needs the whole tensor.
 Program orthogonal(double gain = 1);
 

@@ -5,6 +5,12 @@
 
 namespace tessera::nn {
 
+init::Program LinearOptions::first_bias() const {
+  if (bias_init.defined()) return bias_init;
+  const double bound = in > 0 ? 1 / std::sqrt(static_cast<double>(in)) : 0;
+  return init::uniform(-bound, bound);
+}
+
 std::string Linear::describe_options() const {
   return text(o.in, " -> ", o.out, o.bias ? "" : ", no bias");
 }

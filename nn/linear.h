@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cmath>
+
 #include "autograd/functions/loss.h"
 #include "nn/layer.h"
 #include "tensor/ops/activation_linear.h"
@@ -10,7 +12,12 @@ struct LinearOptions {
   int64_t in = 0;   ///< features of the input's last dimension
   int64_t out = 0;  ///< features of the result's
   bool bias = true;
-  init::Program weight_init = init::normal(0.02);  ///< GPT-2's
+  /// PyTorch's default, uniform within 1/sqrt(in).
+  init::Program weight_init = init::kaiming_uniform(std::sqrt(5.0));
+  init::Program bias_init = {};  ///< undefined: PyTorch's default, uniform within 1/sqrt(in)
+
+  /// `bias_init`, or the default.
+  init::Program first_bias() const;
 };
 
 /// y = x W^T + b: x (..., in), weight (out, in), bias (out), y (..., out). Throws ShapeError naming the
@@ -19,7 +26,7 @@ struct Linear : Layer<Linear> {
   using Options = LinearOptions;
   Options o;
   Variable& weight = parameter("weight", {o.out, o.in}, o.weight_init);
-  Variable* bias = o.bias ? &parameter("bias", {o.out}, init::zeros()) : nullptr;
+  Variable* bias = o.bias ? &parameter("bias", {o.out}, o.first_bias()) : nullptr;
 
   explicit Linear(Options options) : o(std::move(options)) {}
   std::string kind() const override { return "Linear"; }

@@ -256,6 +256,11 @@ Variable& Module::buffer(const std::string& name, const Shape& shape, init::Prog
   return slots_.back().variable;
 }
 
+Variable& Module::buffer(const std::string& name, const Shape& shape, init::Element element, DType dtype,
+                         bool persistent) {
+  return buffer(name, shape, init::elementwise(std::move(element)), dtype, persistent);
+}
+
 void Module::adopt_child(const std::string& name, std::unique_ptr<Module> module) {
   require_free_name(name);
   module->name_ = name;

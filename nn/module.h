@@ -51,6 +51,12 @@ class ParameterStore {
 /// parameter is a shape and the program of its first numbers until `nn::materialize` replays it. Neither
 /// copied nor moved; children and parameters have stable addresses. Derive from nn::Layer to get a call that
 /// runs hooks.
+///
+/// Several threads may call one module at once and ask for its names, parameters and mode; each has its own
+/// graph and random context. What backward may do to shared parameters from several threads is said in
+/// autograd/variable.h. Changing a module (train, to, set_requires_grad, materialize, load_state_dict, an
+/// optimizer's step) or its hooks is for one thread, while no other uses it; a hook that is registered is
+/// called from every thread that calls the module.
 class Module {
  public:
   /// A parameter or buffer as it was declared.
@@ -151,6 +157,9 @@ class Module {
   Variable& share_parameter(const std::string& name, const Variable& shared);
   /// Declares numbers that are not trained.
   Variable& buffer(const std::string& name, const Shape& shape, init::Program program, DType dtype = f32,
+                   bool persistent = true);
+  /// The same, filled with what `element(index, shape)` returns, in any dtype (init::elementwise).
+  Variable& buffer(const std::string& name, const Shape& shape, init::Element element, DType dtype = f32,
                    bool persistent = true);
   /// Makes a child of type M. `add<nn::Linear>("fc", {.in = 768, .out = 3072})`: options in braces.
   template <class M>

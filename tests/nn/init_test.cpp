@@ -3,7 +3,10 @@
 #include <cmath>
 
 #include "nn/init.h"
+#include "nn/linear.h"
+#include "nn/materialize.h"
 #include "tensor/error.h"
+#include "tensor/ops/cast.h"
 
 using namespace tessera;
 
@@ -83,4 +86,57 @@ TEST_CASE("init: bad slices are named") {
                        ShapeError);
   CHECK_THROWS_AS(init::xavier_normal().fill(part, 0, {5}), ShapeError);
   CHECK_THROWS_AS(init::uniform(1, 0), ValueError);
+}
+
+TEST_CASE("init: a filling function of (index, shape) fills every dtype, half types rounded from f32") {
+  const init::Element third = [](int64_t i, const Shape& shape) {
+    return static_cast<double>(static_cast<float>(i + 1) / static_cast<float>(3 * shape[0]));
+  };
+  const init::Program program = init::elementwise(third);
+  const Shape shape{5, 7};
+  const Tensor exact = Tensor::empty(shape, f32);
+  program.fill(exact, 0, shape);
+  CHECK(exact.data<float>()[6] == 7.0f / 15.0f);
+  for (const DType dtype : {f64, bf16, f16}) {
+    CAPTURE(dtype);
+    const Tensor t = Tensor::empty(shape, dtype), rounded = ops::cast(exact, dtype);
+    program.fill(t, 0, shape);
+    for (int64_t i = 0; i < t.numel(); ++i)
+      REQUIRE(ops::cast(t, f64).data<double>()[i] == ops::cast(rounded, f64).data<double>()[i]);
+  }
+  const init::Program count =
+      init::elementwise([](int64_t i, const Shape&) { return static_cast<double>(i) + 0x1p40; });
+  const Tensor ids = Tensor::empty({4}, i64);
+  count.fill(ids, 0, {9}, 5);
+  CHECK(ids.data<int64_t>()[3] == (int64_t{1} << 40) + 8);
+  CHECK_THROWS_AS(count.fill(Tensor::empty({4}, i32), 0, {4}), ValueError);
+  CHECK_THROWS_AS(program.fill(Tensor::empty(shape, i64), 0, shape), ValueError);
+}
+
+TEST_CASE("init: a program of one's own writes f32, whatever the dtype") {
+  const init::Program squares("squares", [](const Tensor& out, uint64_t, const Shape&, int64_t first) {
+    for (int64_t i = 0; i < out.numel(); ++i)
+      out.data<float>()[i] = static_cast<float>((first + i) * (first + i));
+  });
+  for (const DType dtype : {f64, f32, bf16, f16, i64, i32, u8, boolean}) {
+    CAPTURE(dtype);
+    const Tensor t = Tensor::empty({3}, dtype);
+    squares.fill(t, 0, {5}, 1);
+    CHECK(ops::cast(t, f64).data<double>()[2] == (dtype == boolean ? 1 : 9));
+  }
+}
+
+TEST_CASE("linear: the first weights are PyTorch's, uniform within 1 / sqrt(in), the bias too") {
+  nn::Linear layer({.in = 100, .out = 300});
+  nn::materialize(layer, cpu(), 3);
+  for (const Variable* x : {&layer.weight, layer.bias}) {
+    const Tensor t = ops::cast(x->value(), f64);
+    double most = 0;
+    for (int64_t i = 0; i < t.numel(); ++i) most = std::max(most, std::abs(t.data<double>()[i]));
+    CHECK(most <= 0.1);
+    CHECK(most > 0.098);
+    CHECK(std::abs(moments(t).deviation - 0.1 / std::sqrt(3.0)) < 0.004);
+  }
+  CHECK(std::abs(moments(whole(init::kaiming_uniform(std::sqrt(5.0)), {30, 100})).deviation -
+                 0.1 / std::sqrt(3.0)) < 0.002);
 }

@@ -29,7 +29,7 @@ double at(const Variable& x, int64_t i) {
 }  // namespace
 
 TEST_CASE("linear: x W^T + b by the formula") {
-  nn::Linear layer({.in = 3, .out = 2});
+  nn::Linear layer({.in = 3, .out = 2, .bias_init = init::zeros()});
   layer.to(f64);
   nn::materialize(layer, cpu(), 1);
   const Variable x = waves({4, 3}), y = layer(x);

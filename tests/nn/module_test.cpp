@@ -1,14 +1,21 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "autograd/functions/arithmetic.h"
+#include "autograd/functions/loss.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/grad_mode.h"
+#include "nn/activation.h"
 #include "nn/containers.h"
 #include "nn/embedding.h"
 #include "nn/linear.h"
 #include "nn/materialize.h"
 #include "nn/normalization.h"
+#include "nn/summary.h"
+#include "tensor/ops/binary.h"
 #include "tensor/ops/cast.h"
+#include "tensor/ops/random.h"
 
 using namespace tessera;
 
@@ -192,4 +199,42 @@ TEST_CASE("sequential: runs its steps in order, names them by number") {
   CHECK(net(input()).shape() == Shape{2, 5});
   CHECK(net.parameters()[0].name == "0.weight");
   CHECK(net.parameters()[2].name == "1.weight");
+}
+
+TEST_CASE("buffer: filled by a function of (index, shape), whatever the dtype") {
+  struct Positions : nn::Layer<Positions> {
+    Variable& slopes = buffer(
+        "slopes", {4}, [](int64_t i, const Shape& shape) { return std::exp2(-8.0 * (i + 1) / shape[0]); },
+        bf16);
+    Variable& ids = buffer(
+        "ids", {2, 3}, [](int64_t i, const Shape&) { return i; }, i64);
+    Variable forward(const Variable& x) { return x; }
+  } module;
+  nn::materialize(module, cpu(), 1);
+  CHECK(module.slopes.dtype() == bf16);
+  CHECK(static_cast<float>(module.slopes.value().data<bfloat16>()[1]) == 0x1p-4f);
+  CHECK(module.ids.value().data<int64_t>()[5] == 5);
+}
+
+TEST_CASE("linear: five ReLU layers as they come learn under SGD") {
+  nn::Sequential net;
+  for (int i = 0; i < 5; ++i) {
+    net.push<nn::Linear>({.in = 16, .out = 16});
+    net.push<nn::ReLU>();
+  }
+  net.push<nn::Linear>({.in = 16, .out = 1});
+  nn::materialize(net, cpu(), 1);
+  const Tensor x = Tensor::empty({64, 16}, f32), target = Tensor::empty({64, 1}, f32);
+  ops::fill_normal(x, 5, 0, 0, 1);
+  for (int64_t i = 0; i < 64; ++i) target.data<float>()[i] = x.data<float>()[16 * i];
+  double first = 0, last = 0;
+  for (int step = 0; step < 300; ++step) {
+    const Variable loss = mse_loss(net(Variable(x)), target);
+    (step == 0 ? first : last) = loss.item();
+    loss.backward();
+    for (const NamedParameter& p : net.parameters())
+      ops::add_(p.variable.value(), ops::mul(p.variable.grad().value(), -0.1));
+    net.zero_grad();
+  }
+  CHECK(last < 0.5 * first);
 }
