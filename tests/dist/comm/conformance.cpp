@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 
@@ -27,7 +28,15 @@ double number(DType dtype, int rank, int64_t i) {
   return dtype == f32 || dtype == f64 ? whole / 10 : whole;
 }
 
-Tensor input_of(DType dtype, int rank, int64_t n, int64_t from = 0) {
+/// Where the communicator's tensors are.
+Tensor on_device(const Communicator& c, const Tensor& x) {
+  return x.to(c.device());
+}
+Tensor zeros(const Communicator& c, int64_t n, DType dtype = f32) {
+  return Tensor::zeros({n}, dtype, c.device());
+}
+
+Tensor input_of(const Communicator& c, DType dtype, int rank, int64_t n, int64_t from = 0) {
   const Tensor tensor = Tensor::empty({n}, dtype);
   with_any(dtype, [&]<class T>(TypeTag<T>) {
     T* x = tensor.data<T>();
@@ -38,7 +47,7 @@ Tensor input_of(DType dtype, int rank, int64_t n, int64_t from = 0) {
         x[i] = static_cast<T>(number(dtype, rank, from + i));
     }
   });
-  return tensor;
+  return on_device(c, tensor);
 }
 
 /// The reduction of element i over ranks 0, 1, ..., in this order, as the interface promises it.
@@ -63,18 +72,41 @@ T reduced(DType dtype, Reduction reduction, int ranks, int64_t i) {
     return static_cast<T>(a);
 }
 
-bool is_reduced(const Tensor& result, Reduction reduction, int ranks, int64_t from = 0) {
+/// What a sum in another order may be off, relative to it: GPUs have an order of their own.
+double tolerance_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return 1e-14;
+    case DType::f32:
+      return 2e-6;
+    case DType::bf16:
+      return 2e-2;
+    case DType::f16:
+      return 2e-3;
+    default:
+      return 0;
+  }
+}
+
+bool is_reduced(const Communicator& c, const Tensor& reduced_there, Reduction reduction, int64_t from = 0) {
+  const Tensor result = reduced_there.to(cpu());
+  const double tolerance = c.device().is_cpu() ? 0 : tolerance_of(result.dtype());
   return with_any(result.dtype(), [&]<class T>(TypeTag<T>) {
     const T* x = result.data<T>();
     for (int64_t i = 0; i < result.numel(); ++i) {
-      const T expected = reduced<T>(result.dtype(), reduction, ranks, from + i);
-      if (std::memcmp(&x[i], &expected, sizeof expected) != 0) return false;
+      const T expected = reduced<T>(result.dtype(), reduction, c.size(), from + i);
+      if (std::memcmp(&x[i], &expected, sizeof expected) == 0) continue;
+      using A = accumulator_of<T>;
+      const auto value = static_cast<double>(static_cast<A>(x[i]));
+      const auto wanted = static_cast<double>(static_cast<A>(expected));
+      if (!(std::abs(value - wanted) <= tolerance * std::abs(wanted))) return false;
     }
     return true;
   });
 }
 
-bool same_bytes(const Tensor& a, const Tensor& b) {
+bool same_bytes(const Tensor& a_there, const Tensor& b_there) {
+  const Tensor a = a_there.to(cpu()), b = b_there.to(cpu());
   return a.nbytes() == b.nbytes() &&
          (a.nbytes() == 0 || std::memcmp(a.raw_data(), b.raw_data(), static_cast<size_t>(a.nbytes())) == 0);
 }
@@ -87,9 +119,9 @@ void all_reduces(Communicator& c) {
   for (const DType dtype : all_dtypes)
     for (const Reduction reduction : all_reductions)
       for (const int64_t n : sizes) {
-        const Tensor x = input_of(dtype, c.rank(), n);
+        const Tensor x = input_of(c, dtype, c.rank(), n);
         c.all_reduce(x, reduction).wait();
-        expect(is_reduced(x, reduction, c.size()), c, text("all_reduce ", name_of(reduction), of(dtype, n)));
+        expect(is_reduced(c, x, reduction), c, text("all_reduce ", name_of(reduction), of(dtype, n)));
       }
 }
 
@@ -97,34 +129,35 @@ void reduce_scatters(Communicator& c) {
   for (const DType dtype : all_dtypes)
     for (const Reduction reduction : all_reductions)
       for (const int64_t n : sizes) {
-        const Tensor x = input_of(dtype, c.rank(), n * c.size());
-        const Tensor y = Tensor::empty({n}, dtype);
+        const Tensor x = input_of(c, dtype, c.rank(), n * c.size());
+        const Tensor y = zeros(c, n, dtype);
         c.reduce_scatter(y, x, reduction).wait();
-        expect(is_reduced(y, reduction, c.size(), c.rank() * n), c,
+        expect(is_reduced(c, y, reduction, c.rank() * n), c,
                text("reduce_scatter ", name_of(reduction), of(dtype, n)));
-        expect(same_bytes(x, input_of(dtype, c.rank(), n * c.size())), c, "reduce_scatter changed its input");
+        expect(same_bytes(x, input_of(c, dtype, c.rank(), n * c.size())), c,
+               "reduce_scatter changed its input");
         const Tensor own = x.narrow(0, c.rank() * n, n);
         c.reduce_scatter(own, x, reduction).wait();
         expect(same_bytes(own, y), c, "reduce_scatter into its own part" + of(dtype, n));
       }
 }
 
-Tensor gathered(DType dtype, int ranks, int64_t n) {
-  const Tensor all = Tensor::empty({ranks * n}, dtype);
-  for (int r = 0; r < ranks; ++r) all.narrow(0, r * n, n).copy_from(input_of(dtype, r, n));
+Tensor gathered(const Communicator& c, DType dtype, int64_t n) {
+  const Tensor all = zeros(c, c.size() * n, dtype);
+  for (int r = 0; r < c.size(); ++r) all.narrow(0, r * n, n).copy_from(input_of(c, dtype, r, n));
   return all;
 }
 
 void all_gathers(Communicator& c) {
   for (const DType dtype : all_dtypes)
     for (const int64_t n : sizes) {
-      const Tensor expected = gathered(dtype, c.size(), n);
-      const Tensor y = Tensor::zeros({c.size() * n}, dtype);
-      c.all_gather(y, input_of(dtype, c.rank(), n)).wait();
+      const Tensor expected = gathered(c, dtype, n);
+      const Tensor y = zeros(c, c.size() * n, dtype);
+      c.all_gather(y, input_of(c, dtype, c.rank(), n)).wait();
       expect(same_bytes(y, expected), c, "all_gather" + of(dtype, n));
-      const Tensor z = Tensor::zeros({c.size() * n}, dtype);
+      const Tensor z = zeros(c, c.size() * n, dtype);
       const Tensor own = z.narrow(0, c.rank() * n, n);
-      own.copy_from(input_of(dtype, c.rank(), n));
+      own.copy_from(input_of(c, dtype, c.rank(), n));
       c.all_gather(z, own).wait();
       expect(same_bytes(z, expected), c, "all_gather in place" + of(dtype, n));
     }
@@ -134,19 +167,19 @@ void broadcasts(Communicator& c) {
   for (const DType dtype : all_dtypes)
     for (const int64_t n : sizes)
       for (int root = 0; root < c.size(); ++root) {
-        const Tensor x = input_of(dtype, c.rank(), n);
+        const Tensor x = input_of(c, dtype, c.rank(), n);
         c.broadcast(x, root).wait();
-        expect(same_bytes(x, input_of(dtype, root, n)), c, text("broadcast from ", root, of(dtype, n)));
+        expect(same_bytes(x, input_of(c, dtype, root, n)), c, text("broadcast from ", root, of(dtype, n)));
       }
 }
 
 void all_to_alls(Communicator& c) {
   for (const DType dtype : all_dtypes)
     for (const int64_t n : sizes) {
-      const Tensor x = input_of(dtype, c.rank(), n * c.size()), y = Tensor::zeros({n * c.size()}, dtype);
+      const Tensor x = input_of(c, dtype, c.rank(), n * c.size()), y = zeros(c, n * c.size(), dtype);
       c.all_to_all(y, x).wait();
       for (int r = 0; r < c.size(); ++r)
-        expect(same_bytes(y.narrow(0, r * n, n), input_of(dtype, r, n, c.rank() * n)), c,
+        expect(same_bytes(y.narrow(0, r * n, n), input_of(c, dtype, r, n, c.rank() * n)), c,
                "all_to_all" + of(dtype, n));
     }
 }
@@ -160,14 +193,14 @@ void uneven_all_to_all(Communicator& c) {
     total_sent += sent.emplace_back(count(c.rank(), r));
     total_received += received.emplace_back(count(r, c.rank()));
   }
-  const Tensor x = input_of(f32, c.rank(), total_sent), y = Tensor::zeros({total_received}, f32);
+  const Tensor x = input_of(c, f32, c.rank(), total_sent), y = zeros(c, total_received, f32);
   c.all_to_all(y, received, x, sent).wait();
   int64_t place = 0;
   for (int from = 0; from < c.size(); ++from) {
     int64_t offset = 0;
     for (int to = 0; to < c.rank(); ++to) offset += count(from, to);
     const int64_t n = count(from, c.rank());
-    expect(same_bytes(y.narrow(0, place, n), input_of(f32, from, n, offset)), c,
+    expect(same_bytes(y.narrow(0, place, n), input_of(c, f32, from, n, offset)), c,
            text("uneven all_to_all from ", from));
     place += n;
   }
@@ -178,11 +211,11 @@ void messages(Communicator& c) {
   if (c.size() == 1) return;
   for (const DType dtype : all_dtypes)
     for (const int64_t n : sizes) {
-      const Tensor x = input_of(dtype, c.rank(), n), y = Tensor::zeros({n}, dtype);
+      const Tensor x = input_of(c, dtype, c.rank(), n), y = zeros(c, n, dtype);
       Work sent = c.send(x, to), received = c.recv(y, from);
       received.wait();
       sent.wait();
-      expect(same_bytes(y, input_of(dtype, from, n)), c, "message" + of(dtype, n));
+      expect(same_bytes(y, input_of(c, dtype, from, n)), c, "message" + of(dtype, n));
     }
 }
 
@@ -193,12 +226,12 @@ void tags(Communicator& c) {
   std::vector<Tensor> kept;
   std::vector<Work> sent;
   for (int i = 0; i < 60; ++i)
-    sent.push_back(c.send(kept.emplace_back(input_of(f32, c.rank() + i, 300)), to, i % 3));
+    sent.push_back(c.send(kept.emplace_back(input_of(c, f32, c.rank() + i, 300)), to, i % 3));
   for (int tag = 2; tag >= 0; --tag)
     for (int i = tag; i < 60; i += 3) {
-      const Tensor y = Tensor::zeros({300}, f32);
+      const Tensor y = zeros(c, 300, f32);
       c.recv(y, from, tag).wait();
-      expect(same_bytes(y, input_of(f32, from + i, 300)), c, text("message ", i, " with tag ", tag));
+      expect(same_bytes(y, input_of(c, f32, from + i, 300)), c, text("message ", i, " with tag ", tag));
     }
   for (Work& work : sent) work.wait();
 }
@@ -208,40 +241,39 @@ void many_in_flight(Communicator& c) {
   std::vector<Tensor> tensors;
   std::vector<Work> work;
   for (int i = 0; i < calls; ++i) {
-    const Tensor& x = tensors.emplace_back(input_of(f32, c.rank(), 100 + 37 * i));
+    const Tensor& x = tensors.emplace_back(input_of(c, f32, c.rank(), 100 + 37 * i));
     work.push_back(c.all_reduce(x, Reduction::sum));
   }
   // Odd ranks wait from the back.
   for (int i = 0; i < calls; ++i) work[c.rank() % 2 ? calls - 1 - i : i].wait();
-  for (const Tensor& x : tensors)
-    expect(is_reduced(x, Reduction::sum, c.size()), c, "one of many all_reduces");
+  for (const Tensor& x : tensors) expect(is_reduced(c, x, Reduction::sum), c, "one of many all_reduces");
 }
 
 void dropped(Communicator& c) {
-  const Tensor kept = input_of(f32, c.rank(), 5000);
+  const Tensor kept = input_of(c, f32, c.rank(), 5000);
   {
-    const Tensor x = input_of(f32, c.rank(), 70000);
+    const Tensor x = input_of(c, f32, c.rank(), 70000);
     c.all_reduce(x, Reduction::sum);
     c.all_reduce(kept, Reduction::sum);
   }
   c.barrier().wait();
   // Nobody holds it, so nobody is told: it is completed by polls.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!is_reduced(kept, Reduction::sum, c.size()) && std::chrono::steady_clock::now() < deadline) c.poll();
-  expect(is_reduced(kept, Reduction::sum, c.size()), c, "a call whose handle was dropped");
+  while (!is_reduced(c, kept, Reduction::sum) && std::chrono::steady_clock::now() < deadline) c.poll();
+  expect(is_reduced(c, kept, Reduction::sum), c, "a call whose handle was dropped");
   c.barrier().wait();
 }
 
 /// An output is there before the others have read this rank's input.
 void outputs_first(Communicator& c) {
-  const Tensor x = input_of(f32, c.rank(), 9000), y = Tensor::zeros({9000 * c.size()}, f32);
+  const Tensor x = input_of(c, f32, c.rank(), 9000), y = zeros(c, 9000 * c.size(), f32);
   Work work = c.all_gather(y, x);
   work.wait_output();
-  expect(same_bytes(y, gathered(f32, c.size(), 9000)), c, "all_gather after wait_output");
+  expect(same_bytes(y, gathered(c, f32, 9000)), c, "all_gather after wait_output");
   work.wait();
   x.zero();
   c.barrier().wait();
-  expect(same_bytes(y, gathered(f32, c.size(), 9000)), c, "all_gather after its input was written over");
+  expect(same_bytes(y, gathered(c, f32, 9000)), c, "all_gather after its input was written over");
 }
 
 void subgroups(Communicator& c) {
@@ -252,18 +284,18 @@ void subgroups(Communicator& c) {
   const int size = (c.size() + 1 - c.rank() % 2) / 2;
   expect(parity->size() == size && parity->rank() == size - 1 - c.rank() / 2, c, "ranks of a group");
   const int64_t mine = c.rank();
-  const Tensor all = Tensor::empty({size}, i64);
-  parity->all_gather(all, Tensor::from<int64_t>({mine})).wait();
+  const Tensor all_there = zeros(c, size, i64);
+  parity->all_gather(all_there, on_device(c, Tensor::from<int64_t>({mine}))).wait();
+  const Tensor all = all_there.to(cpu());
   for (int i = 0; i < size; ++i)
     expect(all.data<int64_t>()[i] == c.rank() % 2 + 2 * (size - 1 - i), c, "members of a group");
   // Calls of different groups, waited for in another order on every rank.
-  const Tensor x = input_of(f32, parity->rank(), 5000), y = input_of(f32, c.rank(), 5000);
+  const Tensor x = input_of(c, f32, parity->rank(), 5000), y = input_of(c, f32, c.rank(), 5000);
   Work first = parity->all_reduce(x, Reduction::sum), second = c.all_reduce(y, Reduction::sum);
   if (c.rank() % 2) std::swap(first, second);
   second.wait();
   first.wait();
-  expect(is_reduced(x, Reduction::sum, size) && is_reduced(y, Reduction::sum, c.size()), c,
-         "two groups at once");
+  expect(is_reduced(*parity, x, Reduction::sum) && is_reduced(c, y, Reduction::sum), c, "two groups at once");
   const auto half = parity->split(parity->rank() % 2, 0, "half");
   half->barrier().wait();
 }
@@ -271,22 +303,24 @@ void subgroups(Communicator& c) {
 /// 64 MB, by every collective.
 void large(Communicator& c) {
   const int64_t n = (16 << 20) / c.size() * c.size();
-  const Tensor x = Tensor::empty({n}, f32), part = Tensor::empty({n / c.size()}, f32);
-  float* numbers = x.data<float>();
-  for (int64_t i = 0; i < n; ++i) numbers[i] = static_cast<float>((i + c.rank()) % 1000);
+  const Tensor input = Tensor::empty({n}, f32);
+  float* inputs = input.data<float>();
+  for (int64_t i = 0; i < n; ++i) inputs[i] = static_cast<float>((i + c.rank()) % 1000);
+  const Tensor x = on_device(c, input), part = zeros(c, n / c.size(), f32);
   c.reduce_scatter(part, x, Reduction::sum).wait();
   c.all_reduce(x, Reduction::sum).wait();
   const Tensor own = x.narrow(0, c.rank() * (n / c.size()), n / c.size());
   expect(same_bytes(part, own), c, "a large reduce_scatter and all_reduce differ");
-  const Tensor all = Tensor::zeros({n}, f32);
+  const Tensor all = zeros(c, n, f32);
   c.all_gather(all, own).wait();
   expect(same_bytes(all, x), c, "a large all_gather");
+  const Tensor result = x.to(cpu());
   for (const int64_t i : {int64_t{0}, n / 3, n - 1}) {
     double sum = 0;
     for (int r = 0; r < c.size(); ++r) sum += static_cast<double>((i + r) % 1000);
-    expect(numbers[i] == static_cast<float>(sum), c, "a large all_reduce");
+    expect(result.data<float>()[i] == static_cast<float>(sum), c, "a large all_reduce");
   }
-  const Tensor copy = c.rank() == 0 ? x : Tensor::zeros({n}, f32);
+  const Tensor copy = c.rank() == 0 ? x : zeros(c, n, f32);
   c.broadcast(copy, 0).wait();
   expect(same_bytes(copy, all), c, "a large broadcast");
 }
@@ -297,12 +331,12 @@ void ledger(Communicator& c) {
   ledger.reset();
   ledger.keep_entries(true);
   const int64_t w = c.size(), n = 60 * w;
-  const Tensor whole = input_of(f32, c.rank(), n), part = Tensor::empty({60}, f32);
+  const Tensor whole = input_of(c, f32, c.rank(), n), part = zeros(c, 60, f32);
   c.all_reduce(whole, Reduction::sum, {.unit = "a", .traffic = Traffic::gradients}).wait();
   c.reduce_scatter(part, whole, Reduction::sum, {.traffic = Traffic::gradients}).wait();
   c.all_gather(whole, part, {.unit = "b", .traffic = Traffic::parameters}).wait();
   c.broadcast(part, 0, {.traffic = Traffic::state}).wait();
-  c.all_to_all(Tensor::empty({n}, f32), whole, {.traffic = Traffic::activations}).wait();
+  c.all_to_all(zeros(c, n, f32), whole, {.traffic = Traffic::activations}).wait();
   c.barrier().wait();
   expect(ledger.total(Traffic::gradients).bytes == 3 * 4 * 60 * (w - 1), c, "ledger: gradients");
   expect(ledger.total(Traffic::parameters).bytes == 4 * 60 * (w - 1), c, "ledger: parameters");
@@ -319,89 +353,18 @@ void ledger(Communicator& c) {
 
 void empties(Communicator& c) {
   const Tensor x = c.empty({3, 5000}, f32), y = c.empty({3 * c.size(), 5000}, f32);
-  const Tensor expected = input_of(f32, c.rank(), 15000).view({3, 5000});
+  const Tensor expected = input_of(c, f32, c.rank(), 15000).view({3, 5000});
   x.copy_from(expected);
   c.all_gather(y, x).wait();
-  expect(same_bytes(y, gathered(f32, c.size(), 15000)), c, "tensors of the communicator's memory");
+  expect(same_bytes(y, gathered(c, f32, 15000)), c, "tensors of the communicator's memory");
   x.storage()->release();
   x.storage()->refill();
   x.copy_from(expected);
   c.all_reduce(x, Reduction::sum).wait();
-  expect(is_reduced(x, Reduction::sum, c.size()), c, "a refilled tensor of the communicator's memory");
-}
-
-/// Every rank gets a MismatchError that names both calls; the odd one is rank 1's.
-template <class Body>
-std::function<void(Communicator&)> mismatched(Body body, std::string first, std::string second) {
-  return [=](Communicator& c) {
-    std::string message;
-    try {
-      body(c, c.rank() == 1).wait();
-      c.barrier().wait();
-    } catch (const MismatchError& error) {
-      message = error.what();
-    }
-    for (const std::string& part : {first, second, std::string("rank 1 ")})
-      expect(message.find(part) != std::string::npos, c, text("expected '", part, "' in '", message, "'"));
-  };
-}
-
-Tensor of_size(int64_t n, DType dtype = f32) {
-  return Tensor::zeros({n}, dtype);
+  expect(is_reduced(c, x, Reduction::sum), c, "a refilled tensor of the communicator's memory");
 }
 
 }  // namespace
-
-std::vector<Case> mismatches() {
-  return {
-      {"kind", mismatched(
-                   [](Communicator& c, bool odd) {
-                     return odd ? c.broadcast(of_size(600), 0) : c.all_reduce(of_size(600), Reduction::sum);
-                   },
-                   "all_reduce #0", "broadcast #0")},
-      {"size", mismatched([](Communicator& c, bool odd) { return c.broadcast(of_size(odd ? 9 : 8), 0); },
-                          "(32 bytes of f32", "(36 bytes of f32")},
-      {"large size",
-       mismatched(
-           [](Communicator& c, bool odd) { return c.all_reduce(of_size(odd ? 9000 : 800), Reduction::sum); },
-           "3200 bytes", "36000 bytes")},
-      {"dtype", mismatched([](Communicator& c,
-                              bool odd) { return c.all_reduce(of_size(8, odd ? i32 : f32), Reduction::sum); },
-                           "32 bytes of f32", "32 bytes of i32")},
-      {"unit", mismatched(
-                   [](Communicator& c, bool odd) {
-                     return c.all_gather(of_size(7 * c.size()), of_size(7),
-                                         {.unit = odd ? "blocks.4" : "blocks.3"});
-                   },
-                   "unit 'blocks.3'", "unit 'blocks.4'")},
-      {"reduction",
-       mismatched([](Communicator& c,
-                     bool odd) { return c.all_reduce(of_size(8), odd ? Reduction::max : Reduction::avg); },
-                  "avg", "max")},
-      {"root", mismatched([](Communicator& c, bool odd) { return c.broadcast(of_size(8), odd ? 1 : 0); },
-                          "root 0", "root 1")},
-      {"one call more", mismatched(
-                            [](Communicator& c, bool odd) {
-                              if (odd) c.barrier();
-                              return c.all_reduce(of_size(8), Reduction::sum);
-                            },
-                            "barrier #0", "all_reduce #0")},
-      {"part of an all_to_all", mismatched(
-                                    [](Communicator& c, bool odd) {
-                                      std::vector<int64_t> out(static_cast<size_t>(c.size()), 2), in = out;
-                                      if (odd) in[0] = 3;
-                                      const int64_t n = 2 * c.size();
-                                      return c.all_to_all(of_size(n), out, of_size(odd ? n + 1 : n), in);
-                                    },
-                                    "has 3 elements for rank 0", "which expects 2")},
-      {"size of a message", mismatched(
-                                [](Communicator& c, bool odd) {
-                                  if (odd) return c.send(of_size(5), 0);
-                                  return c.rank() == 0 ? c.recv(of_size(6), 1) : Work();
-                                },
-                                "send #0 (20 bytes", "recv #0 (24 bytes")},
-  };
-}
 
 std::vector<Case> cases() {
   return {{"all_reduce", all_reduces},
