@@ -82,7 +82,7 @@ function(tessera_generate_headers)
     # Kernels are called through tensor/ops; their headers would only cost compile time.
     list(FILTER headers EXCLUDE REGEX "^tensor/(cpu|cuda|elementwise)/")
     # Of communicators users see the interface; how each works inside is nobody's to include.
-    list(FILTER headers EXCLUDE REGEX "^dist/comm/(bell|exchange|frame|job_|message_|nccl_communicator|node_|peer_|rank_|stall_|transports|wire)")
+    list(FILTER headers EXCLUDE REGEX "^dist/comm/(bell|exchange|frame|job_|message_|nccl_channel|nccl_communicator|node_|peer_|process_place|rank_|stall_|transports|wire)")
     list(SORT headers)
     foreach(header IN LISTS headers)
       string(APPEND includes "#include \"${header}\"\n")
