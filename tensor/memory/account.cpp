@@ -1,6 +1,7 @@
 #include "tensor/memory/account.h"
 
 #include "tensor/error.h"
+#include "tensor/memory/plan.h"
 
 namespace tessera {
 namespace {
@@ -11,9 +12,13 @@ intrusive_ptr<MemoryAccount>& account_slot() {
   return slot;
 }
 
-intrusive_ptr<MemoryAccount>& meta_account_slot() {
+const intrusive_ptr<MemoryAccount>& process_meta_account() {
   static const auto process_account = make_intrusive<MemoryAccount>();
-  thread_local intrusive_ptr<MemoryAccount> slot = process_account;
+  return process_account;
+}
+
+intrusive_ptr<MemoryAccount>& meta_account_slot() {
+  thread_local intrusive_ptr<MemoryAccount> slot = process_meta_account();
   return slot;
 }
 
@@ -89,6 +94,9 @@ const intrusive_ptr<MemoryAccount>& current_account() {
 }
 const intrusive_ptr<MemoryAccount>& current_meta_account() {
   return meta_account_slot();
+}
+bool making_a_plan() {
+  return meta_account_slot().get() != process_meta_account().get();
 }
 MemoryCategory current_category() {
   return category_slot;

@@ -1,24 +1,37 @@
 #include "tensor/ops/kernel.h"
 
+#include "tensor/memory/plan.h"
+
 namespace tessera {
 
+namespace {
+
+[[noreturn]] void throw_partly_on_meta(const char* where, std::initializer_list<const Tensor*> operands) {
+  std::string list;
+  for (const Tensor* operand : operands) list = text(list, list.empty() ? "" : ", ", describe(*operand));
+  throw DeviceError(text(where, ": operands with numbers and without, on meta: ", list,
+                         "; materialize the model first (nn::materialize), or give it inputs on meta"));
+}
+
+}  // namespace
+
 Device common_device(const char* where, std::initializer_list<const Tensor*> operands) {
-  bool any_meta = false;
-  Device shared = cpu();
-  bool first = true;
+  const Tensor *on_meta = nullptr, *real = nullptr;
   for (const Tensor* operand : operands) {
     require<ValueError>(operand->defined(), where, ": an operand is an undefined tensor");
     const Device device = operand->device();
     if (device.is_meta()) {
-      any_meta = true;
+      on_meta = operand;
       continue;
     }
-    require<DeviceError>(first || device == shared, where, ": expected all operands on one device, got ",
-                         shared, " and ", device);
-    shared = device;
-    first = false;
+    require<DeviceError>(!real || device == real->device(), where,
+                         ": expected all operands on one device, got ", real ? real->device() : device,
+                         " and ", device);
+    real = operand;
   }
-  return any_meta ? meta() : shared;
+  if (!on_meta) return real ? real->device() : cpu();
+  if (real && !making_a_plan()) throw_partly_on_meta(where, operands);
+  return meta();
 }
 
 void require_same_dtype(const char* where, std::initializer_list<const Tensor*> operands) {

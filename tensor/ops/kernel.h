@@ -58,8 +58,8 @@ class Kernel<void(Args...)> {
   Function cuda_;
 };
 
-/// The device that operands share; meta as soon as one is on meta. Throws DeviceError naming `where` and the
-/// devices when they differ, ValueError for an undefined operand.
+/// The device that operands share. Throws DeviceError naming `where` and the devices when they differ (meta
+/// and a real one too, unless `making_a_plan()`), ValueError for an undefined operand.
 Device common_device(const char* where, std::initializer_list<const Tensor*> operands);
 
 /// Throws DTypeError naming `where` unless all operands have the first one's dtype.

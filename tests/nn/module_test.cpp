@@ -201,6 +201,23 @@ TEST_CASE("sequential: runs its steps in order, names them by number") {
   CHECK(net.parameters()[2].name == "1.weight");
 }
 
+TEST_CASE("module: a model that was never materialized does not run on real inputs, nor on a real loss") {
+  nn::Linear layer({.in = 3, .out = 2});
+  const Tensor x = Tensor::zeros({4, 3}, f32);
+  CHECK_THROWS_WITH_AS(layer(Variable(x)), doctest::Contains("materialize"), DeviceError);
+  const Variable y = layer(Variable(Tensor::empty({4, 3}, f32, meta())));  // all on meta: shapes
+  CHECK(y.shape() == Shape{4, 2});
+  CHECK_THROWS_WITH_AS(mse_loss(y, Tensor::zeros({4, 2}, f32)), doctest::Contains("materialize"),
+                       DeviceError);
+  CHECK_THROWS_WITH_AS(x.copy_from(Tensor::empty({4, 3}, f32, meta())), doctest::Contains("materialize"),
+                       DeviceError);
+  nn::Embedding table({.count = 5, .width = 2});
+  CHECK_THROWS_WITH_AS(table(Tensor::zeros({2}, i64)), doctest::Contains("materialize"), DeviceError);
+  nn::materialize(layer, cpu(), 1);
+  CHECK_NOTHROW(layer(Variable(x)));
+  CHECK(nn::summary(layer, {4, 3}).flops == 2 * 4 * 3 * 2);  // a plan of a model with numbers
+}
+
 TEST_CASE("buffer: filled by a function of (index, shape), whatever the dtype") {
   struct Positions : nn::Layer<Positions> {
     Variable& slopes = buffer(

@@ -18,7 +18,7 @@ TEST_CASE("embedding: rows of the table for i64 and i32 ids of any shape") {
   CHECK(same_bits(ops::embedding(ids, table.transpose(0, 1).clone().transpose(0, 1)), rows));
   CHECK(same_bits(ops::embedding(ids.transpose(0, 1), table), rows.transpose(0, 1)));
   CHECK(ops::embedding(Tensor::zeros({0}, i64), table).shape() == Shape{0, 70});
-  CHECK(ops::embedding(ids, table.to(meta())).shape() == Shape{2, 3, 70});
+  CHECK(ops::embedding(ids.to(meta()), table.to(meta())).shape() == Shape{2, 3, 70});
 }
 
 TEST_CASE("embedding: an id outside the table is named with its position and the limit") {
