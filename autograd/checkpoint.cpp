@@ -25,8 +25,10 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
         keeps_(!options.keep.empty()),
         kept_(options.keep) {
     // Inputs are saved like any operation's: an enclosing segment's hook may pack them.
-    for (const Variable& input : inputs)
+    for (const Variable& input : inputs) {
       inputs_.emplace_back("checkpoint", SavedItem(input), std::span<const Tensor>{});
+      samples_.push_back(input.defined() ? input.impl()->samples : SampleLayout());
+    }
   }
 
   /// Notes in the first run what a saved value looks like; its place is its number.
@@ -67,7 +69,12 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
     std::vector<Variable> inputs;
     GradMode record(true);
     RandomContextScope same_numbers(context_);
-    for (const SavedValue& input : inputs_) inputs.push_back(input.variable("checkpoint", nullptr));
+    for (const SavedValue& input : inputs_) {
+      inputs.push_back(input.variable("checkpoint", nullptr));
+      const SampleLayout& samples = samples_[inputs.size() - 1];
+      if (inputs.back().defined() && inputs.back().impl()->samples != samples)
+        inputs.back().impl()->samples = samples;  // a parameter, which threads share, never carries a note
+    }
     values_.assign(expected_.size(), Tensor());
     saved_again_ = 0;
     SavedValueHooks hooks([this](const char* op, const Tensor& value) { return keep(op, value); });
@@ -106,6 +113,7 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
   KeptOutputs kept_;
   SegmentState state_;
   std::vector<SavedValue> inputs_;
+  std::vector<SampleLayout> samples_;  // where the inputs hold the samples
   std::vector<OutputInfo> expected_;
   std::vector<Tensor> values_;
   size_t saved_again_ = 0;

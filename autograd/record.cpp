@@ -65,7 +65,9 @@ Variable attach_computed(intrusive_ptr<Node> node, Tensor output, const Inputs& 
   link(*node, inputs);
   node->outputs.push_back({output.shape(), output.dtype()});
   save_outputs(*node, saved, {&output, 1});
-  return computed(node, std::move(output), 0);
+  Variable result = computed(node, std::move(output), 0);
+  carry_samples(inputs.list(), {&result, 1});
+  return result;
 }
 
 std::vector<Variable> attach_computed(intrusive_ptr<Node> node, std::span<const Tensor> outputs,
@@ -78,6 +80,7 @@ std::vector<Variable> attach_computed(intrusive_ptr<Node> node, std::span<const 
   for (size_t i = 0; i < outputs.size(); ++i)
     results.push_back(is_floating(outputs[i].dtype()) ? computed(node, outputs[i], static_cast<int>(i))
                                                       : Variable(outputs[i]));
+  carry_samples(inputs.list(), results);
   return results;
 }
 

@@ -11,6 +11,7 @@
 #include "autograd/gradients.h"
 #include "autograd/kept_outputs.h"
 #include "autograd/node.h"
+#include "autograd/sample_layout.h"
 #include "autograd/saved.h"
 
 namespace tessera {
@@ -72,11 +73,16 @@ void save_outputs(Node& node, std::span<const SavedItem> items, std::span<const 
 void check_forward(const char* name, const Tensor& output);
 bool anomaly_mode();
 
-inline Variable constants(Tensor output) {
-  return Variable(std::move(output));
+/// Results that are not recorded.
+inline Variable constants(Tensor output, const Inputs& inputs) {
+  Variable result(std::move(output));
+  carry_samples(inputs.list(), {&result, 1});
+  return result;
 }
-inline std::vector<Variable> constants(const std::vector<Tensor>& outputs) {
-  return {outputs.begin(), outputs.end()};
+inline std::vector<Variable> constants(const std::vector<Tensor>& outputs, const Inputs& inputs) {
+  std::vector<Variable> results(outputs.begin(), outputs.end());
+  carry_samples(inputs.list(), results);
+  return results;
 }
 
 inline void check_forward_if_asked(const char* name, const Tensor& output) {
@@ -116,7 +122,7 @@ Variable record(const char* name, Tensor output, const Inputs& inputs, const std
                 Rule rule) {
   if (detail::anomaly_mode() && grad_mode()) [[unlikely]]
     detail::check_forward(name, output);
-  if (!inputs.recorded()) return Variable(std::move(output));
+  if (!inputs.recorded()) return detail::constants(std::move(output), inputs);
   return detail::attach(intrusive_ptr<Node>(new RuleNode<Rule>(name, std::move(rule))), std::move(output),
                         inputs, saved);
 }
@@ -128,7 +134,7 @@ std::vector<Variable> record(const char* name, const std::vector<Tensor>& output
                              const std::array<SavedItem, N>& saved, Rule rule) {
   if (detail::anomaly_mode() && grad_mode()) [[unlikely]]
     for (const Tensor& output : outputs) detail::check_forward(name, output);
-  if (!inputs.recorded()) return {outputs.begin(), outputs.end()};
+  if (!inputs.recorded()) return detail::constants(outputs, inputs);
   return detail::attach(intrusive_ptr<Node>(new RuleNode<Rule>(name, std::move(rule))), outputs, inputs,
                         saved);
 }
@@ -139,7 +145,7 @@ std::vector<Variable> record(const char* name, const std::vector<Tensor>& output
 template <size_t N, std::invocable Compute, class Rule>
 auto record(const char* name, Compute compute, const Inputs& inputs, const std::array<SavedItem, N>& saved,
             Rule rule) {
-  if (!inputs.recorded()) return detail::constants(compute());
+  if (!inputs.recorded()) return detail::constants(compute(), inputs);
   intrusive_ptr<Node> node(new RuleNode<Rule>(name, std::move(rule)));
   detail::save_inputs(*node, saved);
   auto outputs = detail::kept_or_computed(name, compute);
@@ -155,7 +161,7 @@ Variable record_view(const char* name, Tensor output, const Variable& base, Rule
   Variable view = inputs.recorded()
                       ? detail::attach(intrusive_ptr<Node>(new RuleNode<Rule>(name, std::move(rule))),
                                        std::move(output), inputs, {})
-                      : Variable(std::move(output));
+                      : detail::constants(std::move(output), inputs);
   detail::mark_as_view(view, base);
   return view;
 }

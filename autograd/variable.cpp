@@ -66,6 +66,13 @@ Variable Variable::parameter(Tensor value, bool requires_grad, std::string name)
   return x;
 }
 
+Variable Variable::detach() const {
+  if (!defined()) return {};
+  Variable constant(value());
+  constant.impl_->samples = impl_->samples;
+  return constant;
+}
+
 void Variable::set_requires_grad(bool requires_grad) const {
   require<AutogradError>(is_leaf(), "set_requires_grad: ", *this, " was computed by '",
                          is_leaf() ? "" : node()->name(), "'; only a leaf can be frozen: detach it");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tensor/intrusive_ptr.h"
+#include "tensor/sample_layout.h"
 #include "tensor/tensor.h"
 
 namespace tessera {
@@ -72,6 +73,7 @@ struct VariableImpl : RefCounted<VariableImpl> {
   intrusive_ptr<VariableImpl> base;  // what this is a view of; never a view itself
   uint64_t history_version = 0;      // of a view: the version of the numbers that `history` computed
   std::string name;
+  SampleLayout samples;  // where it holds the samples of the batch (autograd/sample_layout.h)
   bool retains_grad = false;
   std::shared_ptr<Packed> recipe;  // how to compute the numbers again (autograd/recipe.h), as of this version
   uint64_t recipe_version = 0;
@@ -159,7 +161,7 @@ class Variable {
   void set_value(Tensor value) const;
 
   /// The same numbers as a constant.
-  Variable detach() const { return defined() ? Variable(value()) : Variable(); }
+  Variable detach() const;
 
   /// Adds to every leaf that this scalar depends on its derivative. Throws AutogradError when it is not a
   /// scalar, does not depend on a leaf, or its graph was already freed.

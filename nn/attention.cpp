@@ -32,7 +32,7 @@ Variable CausalSelfAttention::attend(const Variable& x) {
 
 Variable CausalSelfAttention::dropped(const Variable& y) const {
   const DropoutMask mask = result_mask();
-  return mask.probability == 0 ? y : dropout(y, mask.probability, mask.key);
+  return mask.probability == 0 ? y : dropout(y, mask);
 }
 
 Variable CausalSelfAttention::forward(const Variable& x) {

@@ -12,12 +12,12 @@ Dropout::Dropout(Options options) : o(options) {
 
 DropoutMask Dropout::mask() const {
   if (!is_training() || o.probability == 0) return {};
-  return {.probability = o.probability, .key = next_random_key(full_name())};
+  return {.probability = o.probability, .key = next_random_key(full_name()), .samples = o.samples};
 }
 
 Variable Dropout::forward(const Variable& x) {
   const DropoutMask drawn = mask();
-  return drawn.probability == 0 ? x : dropout(x, drawn.probability, drawn.key);
+  return drawn.probability == 0 ? x : dropout(x, drawn);
 }
 
 Residual Dropout::forward(const Variable& x, const Variable& delta) {

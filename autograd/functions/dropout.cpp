@@ -2,27 +2,47 @@
 
 #include "autograd/functions/arithmetic.h"
 #include "autograd/record.h"
+#include "autograd/sample_layout.h"
 #include "tensor/random_context.h"
 
 namespace tessera {
 
-Variable dropout(const Variable& x, double probability, uint64_t key) {
-  return record("dropout", ops::dropout(x.value(), probability, key), {x}, saved(),
-                [=, context = random_context().without_calls()](Saved&, const Incoming& dy,
-                                                                const Wanted&) -> Gradients {
-                  RandomContextScope same_mask(context);
-                  return {dropout(dy[0], probability, key)};
-                });
+DropoutMask resolved_mask(const char* where, const DropoutMask& mask, const Variable& x) {
+  DropoutMask resolved = mask;
+  if (mask.samples.kind == SampleLayout::Kind::first) resolved.samples = x.impl()->samples;
+  resolved.samples =
+      resolve_samples(where, resolved.samples, x.shape(), std::ssize(random_context().samples));
+  return resolved;
+}
+
+Variable dropout(const Variable& x, double probability, uint64_t key, const SampleLayout& samples) {
+  return dropout(x, {.probability = probability, .key = key, .samples = samples});
+}
+
+Variable dropout(const Variable& x, const DropoutMask& mask) {
+  const DropoutMask drawn = resolved_mask("dropout", mask, x);
+  const Variable y = record("dropout", ops::dropout(x.value(), drawn), {x}, saved(),
+                            [drawn, context = random_context().without_calls()](Saved&, const Incoming& dy,
+                                                                                const Wanted&) -> Gradients {
+                              RandomContextScope same_mask(context);
+                              return {dropout(dy[0], drawn)};
+                            });
+  set_sample_layout(y, drawn.samples);
+  return y;
 }
 
 Variable add_dropout(const Variable& x, const Variable& delta, const DropoutMask& mask) {
   if (mask.probability == 0) return x + delta;
-  return record("add_dropout", ops::add_dropout(x.value(), delta.value(), mask), {x, delta}, saved(),
-                [mask, context = random_context().without_calls()](Saved&, const Incoming& dy,
-                                                                   const Wanted& wanted) -> Gradients {
-                  RandomContextScope same_mask(context);
-                  return {dy[0], wanted[1] ? dropout(dy[0], mask.probability, mask.key) : Variable()};
-                });
+  const DropoutMask drawn = resolved_mask("add_dropout", mask, delta);
+  const Variable y =
+      record("add_dropout", ops::add_dropout(x.value(), delta.value(), drawn), {x, delta}, saved(),
+             [drawn, context = random_context().without_calls()](Saved&, const Incoming& dy,
+                                                                 const Wanted& wanted) -> Gradients {
+               RandomContextScope same_mask(context);
+               return {dy[0], wanted[1] ? dropout(dy[0], drawn) : Variable()};
+             });
+  set_sample_layout(y, drawn.samples);
+  return y;
 }
 
 }  // namespace tessera

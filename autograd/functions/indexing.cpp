@@ -61,15 +61,16 @@ Variable embedding(const Tensor& ids, const Variable& weight) {
 }
 
 Variable embedding_add(const Tensor& ids, const Variable& weight, const Variable& addend,
-                       const DropoutMask& mask) {
+                       const DropoutMask& dropped) {
+  DropoutMask mask = dropped;
+  mask.samples = samples_along(0);  // ids (B, T)
   return record("embedding_add", ops::embedding_add(ids, weight.value(), addend.value(), mask),
                 {weight, addend}, saved(ids),
                 [mask, table = weight.shape(), looked_up = is_looked_up(addend),
                  context = mask.probability == 0 ? RandomContext() : random_context().without_calls()](
                     Saved& s, const Incoming& arrived, const Wanted& wanted) -> Gradients {
                   RandomContextScope same_mask(context);
-                  const Variable dy =
-                      mask.probability == 0 ? arrived[0] : dropout(arrived[0], mask.probability, mask.key);
+                  const Variable dy = mask.probability == 0 ? arrived[0] : dropout(arrived[0], mask);
                   const Tensor at = s.tensor(0);
                   const DType own = dy.dtype(), sums = own == f64 ? f64 : f32;
                   const Shape positions{dy.size(1), dy.size(2)};

@@ -125,11 +125,15 @@ struct AddNormRule {
   Gradients split(const Variable& dsum, const Wanted& wanted) const {
     Gradients gradients(4);
     if (wanted[0]) gradients[0] = dsum;
-    if (adds && wanted[1])
-      gradients[1] = mask.probability == 0 ? dsum : dropout(dsum, mask.probability, mask.key);
+    if (adds && wanted[1]) gradients[1] = mask.probability == 0 ? dsum : dropout(dsum, mask);
     return gradients;
   }
 };
+
+/// What is drawn for delta, if anything is.
+DropoutMask drawn_mask(const char* name, const DropoutMask& mask, const Variable& delta) {
+  return mask.probability == 0 || !delta.defined() ? DropoutMask() : resolved_mask(name, mask, delta);
+}
 
 SumAndNorm add_norm(const char* name, const Variable& x, const Variable& delta, const DropoutMask& mask,
                     const Variable& weight, const Variable& bias, double epsilon, int64_t axes,
@@ -168,8 +172,9 @@ SumAndNorm add_layer_norm(const Variable& x, const Variable& delta, const Dropou
                           const Variable& weight, const Variable& bias, double epsilon) {
   const int64_t axes = axes_of(weight, bias);
   const Tensor w = value_of(weight), b = value_of(bias);
-  return add_norm("add_layer_norm", x, delta, mask, weight, bias, epsilon, axes,
-                  delta.defined() ? ops::add_layer_norm(x.value(), delta.value(), mask, w, b, epsilon, axes)
+  const DropoutMask drawn = drawn_mask("add_layer_norm", mask, delta);
+  return add_norm("add_layer_norm", x, delta, drawn, weight, bias, epsilon, axes,
+                  delta.defined() ? ops::add_layer_norm(x.value(), delta.value(), drawn, w, b, epsilon, axes)
                                   : ops::layer_norm(x.value(), w, b, epsilon, axes));
 }
 
@@ -177,8 +182,9 @@ SumAndNorm add_rms_norm(const Variable& x, const Variable& delta, const DropoutM
                         const Variable& weight, double epsilon) {
   const int64_t axes = axes_of(weight, {});
   const Tensor w = value_of(weight);
-  return add_norm("add_rms_norm", x, delta, mask, weight, {}, epsilon, axes,
-                  delta.defined() ? ops::add_rms_norm(x.value(), delta.value(), mask, w, epsilon, axes)
+  const DropoutMask drawn = drawn_mask("add_rms_norm", mask, delta);
+  return add_norm("add_rms_norm", x, delta, drawn, weight, {}, epsilon, axes,
+                  delta.defined() ? ops::add_rms_norm(x.value(), delta.value(), drawn, w, epsilon, axes)
                                   : ops::rms_norm(x.value(), w, epsilon, axes));
 }
 

@@ -36,13 +36,16 @@ Variable cat(std::span<const Variable> parts, int64_t dim) {
 Variable stack(std::span<const Variable> parts, int64_t dim) {
   const Tensor y = ops::stack(values_of(parts), dim);
   dim = normalize_dim(dim, y.rank(), "stack");
-  return record("stack", y, Inputs(parts), saved(),
-                [dim, count = parts.size()](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
-                  Gradients gradients(count);
-                  for (size_t i = 0; i < count; ++i)
-                    if (wanted[i]) gradients[i] = select(dy[0], dim, static_cast<int64_t>(i));
-                  return gradients;
-                });
+  const Variable result =
+      record("stack", y, Inputs(parts), saved(),
+             [dim, count = parts.size()](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
+               Gradients gradients(count);
+               for (size_t i = 0; i < count; ++i)
+                 if (wanted[i]) gradients[i] = select(dy[0], dim, static_cast<int64_t>(i));
+               return gradients;
+             });
+  detail::note_stack(parts, result, dim);
+  return result;
 }
 
 std::vector<Variable> split(const Variable& x, std::span<const int64_t> sizes, int64_t dim) {

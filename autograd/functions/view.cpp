@@ -2,6 +2,7 @@
 
 #include "autograd/functions/broadcasting.h"
 #include "autograd/record.h"
+#include "autograd/sample_layout.h"
 
 namespace tessera {
 namespace {
@@ -24,15 +25,19 @@ Variable reshape(const Variable& x, const Shape& shape) {
   const auto rule = [from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
     return {reshape(dy[0], from)};
   };
-  return y.shares_storage(x.value()) ? record_view("reshape", y, x, rule)
-                                     : record("reshape", y, {x}, saved(), rule);
+  const Variable result = y.shares_storage(x.value()) ? record_view("reshape", y, x, rule)
+                                                      : record("reshape", y, {x}, saved(), rule);
+  detail::note_reshape(x, result);
+  return result;
 }
 
 Variable view(const Variable& x, const Shape& shape) {
-  return record_view("view", x.value().view(shape), x,
-                     [from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-                       return {reshape(dy[0], from)};
-                     });
+  const Variable y = record_view("view", x.value().view(shape), x,
+                                 [from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                                   return {reshape(dy[0], from)};
+                                 });
+  detail::note_reshape(x, y);
+  return y;
 }
 
 Variable flatten(const Variable& x, int64_t start, int64_t end) {
@@ -54,25 +59,39 @@ Variable flatten(const Variable& x, int64_t start, int64_t end) {
 }
 
 Variable transpose(const Variable& x, int64_t dim0, int64_t dim1) {
-  return record_view(
+  const Variable y = record_view(
       "transpose", x.value().transpose(dim0, dim1), x,
       [=](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {transpose(dy[0], dim0, dim1)}; });
+  Shape order;
+  for (int i = 0; i < x.rank(); ++i) order.push_back(i);
+  std::swap(order[normalize_dim(dim0, x.rank(), "transpose")],
+            order[normalize_dim(dim1, x.rank(), "transpose")]);
+  detail::note_order(x, y, order);
+  return y;
 }
 
 Variable permute(const Variable& x, const Shape& order) {
   const Tensor y = x.value().permute(order);
-  Shape inverse = order;
-  for (int i = 0; i < order.rank(); ++i) inverse[normalize_dim(order[i], order.rank(), "permute")] = i;
-  return record_view("permute", y, x, [inverse](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-    return {permute(dy[0], inverse)};
-  });
+  Shape inverse = order, forward = order;
+  for (int i = 0; i < order.rank(); ++i) {
+    forward[i] = normalize_dim(order[i], order.rank(), "permute");
+    inverse[forward[i]] = i;
+  }
+  const Variable result =
+      record_view("permute", y, x, [inverse](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+        return {permute(dy[0], inverse)};
+      });
+  detail::note_order(x, result, forward);
+  return result;
 }
 
 Variable expand(const Variable& x, const Shape& shape) {
-  return record_view("expand", x.value().expand(shape), x,
-                     [from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-                       return {sum_to(dy[0], from)};
-                     });
+  const Variable y = record_view("expand", x.value().expand(shape), x,
+                                 [from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                                   return {sum_to(dy[0], from)};
+                                 });
+  detail::note_expand(x, y);
+  return y;
 }
 
 Variable slice(const Variable& x, int64_t dim, int64_t start, int64_t end, int64_t step) {
@@ -99,24 +118,30 @@ Variable select(const Variable& x, int64_t dim, int64_t i) {
   const Tensor y = x.value().select(dim, i);
   dim = normalize_dim(dim, x.rank(), "select");
   const int64_t start = i < 0 ? i + x.size(dim) : i;
-  return record_view("select", y, x,
-                     [=, from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-                       return {place_slice(unsqueeze(dy[0], dim), from, dim, start, 1)};
-                     });
+  const Variable result = record_view(
+      "select", y, x, [=, from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+        return {place_slice(unsqueeze(dy[0], dim), from, dim, start, 1)};
+      });
+  detail::note_select(x, result, dim);
+  return result;
 }
 
 Variable unsqueeze(const Variable& x, int64_t dim) {
-  return record_view(
+  const Variable y = record_view(
       "unsqueeze", x.value().unsqueeze(dim), x,
       [dim = normalize_dim(dim, x.rank() + 1, "unsqueeze")](
           Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {squeeze(dy[0], dim)}; });
+  detail::note_reshape(x, y);
+  return y;
 }
 
 Variable squeeze(const Variable& x, int64_t dim) {
-  return record_view(
+  const Variable y = record_view(
       "squeeze", x.value().squeeze(dim), x,
       [dim = normalize_dim(dim, x.rank(), "squeeze")](
           Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {unsqueeze(dy[0], dim)}; });
+  detail::note_reshape(x, y);
+  return y;
 }
 
 }  // namespace tessera

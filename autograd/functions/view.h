@@ -4,7 +4,8 @@
 
 /// Windows onto the numbers of `x`: nothing is copied, unless said. Semantics and errors are those of the
 /// members of Tensor with these names. Nothing is saved. An in-place change of `x` or of a view changes both,
-/// and gradients follow (autograd/README.md, "Views and in-place changes").
+/// and gradients follow (autograd/README.md, "Views and in-place changes"). Where the samples of
+/// the batch go is noted for dropout (autograd/sample_layout.h).
 namespace tessera {
 
 /// Copies where strides cannot express the shape.

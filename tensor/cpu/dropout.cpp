@@ -24,13 +24,14 @@ void drop_any(const DropoutRows& rows, const A* x, int64_t first, int64_t n, A* 
   const uint64_t exact = elementwise::bernoulli_threshold(rows.probability);
   const auto threshold = static_cast<uint32_t>(std::min<uint64_t>(exact, 0xffffffffu));
   const double scale = 1.0 / (1.0 - rows.probability);
+  const auto samples = static_cast<int64_t>(rows.samples.size());
   alignas(64) uint32_t words[chunk + 8];
   for (int64_t done = 0; done < n;) {
     const int64_t row = (first + done) / rows.length, within = (first + done) % rows.length;
     const int64_t count = std::min({n - done, chunk, rows.length - within});
-    const int64_t index = rows.first_index + within, block = index / 4;
+    const int64_t index = rows.first_index + row / samples * rows.length + within, block = index / 4;
     TESSERA_PER_ISA(random_words)
-    ({rows.key, rows.samples[row], rows.step}, static_cast<uint64_t>(block), false,
+    ({rows.key, rows.samples[row % samples], rows.step}, static_cast<uint64_t>(block), false,
      (index + count + 3) / 4 - block, words);
     drop(x + done, words + index % 4, threshold, scale, count, y + done);
     done += count;

@@ -7,14 +7,14 @@
 
 namespace tessera::kernels::cpu {
 
-/// Which elements of a contiguous tensor (B, ...) dropout takes: row r of the first dimension draws as sample
-/// samples[r], its element i at index first_index + i.
+/// Which elements of a contiguous tensor dropout takes. The tensor is (outer, samples, length): of the
+/// length elements at (o, s) the i-th draws as sample samples[s], at index first_index + o length + i.
 struct DropoutRows {
   double probability = 0;
   uint64_t key = 0;
   uint32_t step = 0;
   std::vector<uint32_t> samples = {};
-  int64_t length = 0;  ///< elements of a row
+  int64_t length = 0;  ///< elements of a sample in a row
   int64_t first_index = 0;
 };
 

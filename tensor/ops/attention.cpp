@@ -9,6 +9,7 @@
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
 #include "tensor/random_context.h"
+#include "tensor/sample_layout.h"
 
 namespace tessera::ops {
 namespace {
@@ -65,6 +66,7 @@ AttentionCall make_call(const Tensor& q, const Tensor& k, const Tensor& v, const
                         const AttentionOptions& o, const Tensor& mask) {
   const double width = static_cast<double>(std::max<int64_t>(q.size(3), 1));
   const RandomContext& random = random_context();
+  if (o.dropout > 0) resolve_samples("attention", samples_along(0), q.shape(), std::ssize(random.samples));
   return {.q = prepared(q),
           .k = prepared(k),
           .v = prepared(v),
@@ -168,6 +170,7 @@ Tensor attention_dropout(const Shape& shape, const AttentionOptions& options, DT
   require<ShapeError>(shape.rank() == 4, "attention_dropout: expected (B, H, T_q, T_k), got ", shape);
   const Tensor factors = Tensor::empty(shape, dtype == f64 ? f64 : f32, device);
   const RandomContext& random = random_context();
+  resolve_samples("attention_dropout", samples_along(0), shape, std::ssize(random.samples));
   const bool counted = random.samples.size() == static_cast<size_t>(shape[0]);
   dropout_kernel(device, factors, options.dropout, options.key, random.step,
                  counted ? std::span<const int64_t>(random.samples) : std::span<const int64_t>());

@@ -16,33 +16,41 @@ constexpr Kernel<void(const Tensor&, const Tensor&, const DropoutRows&, const Te
 
 DropoutRows dropout_rows(const char* where, const Tensor& x, const DropoutMask& mask, int64_t first_index) {
   const RandomContext& context = random_context();
-  const int64_t rows = x.rank() == 0 ? 1 : x.shape()[0];
+  const Shape& shape = x.shape();
   require<ValueError>(mask.probability >= 0 && mask.probability < 1, where,
                       ": expected a probability in [0, 1), got ", mask.probability);
-  require<ValueError>(context.samples.empty() || static_cast<int64_t>(context.samples.size()) >= rows, where,
-                      ": x ", x.shape(), " has ", rows, " rows, the random context has ",
-                      context.samples.size(), " samples");
+  const SampleLayout layout = resolve_samples(where, mask.samples, shape, std::ssize(context.samples));
+  const int64_t count = count_samples(layout, shape);
   DropoutRows result{.probability = mask.probability,
                      .key = mask.key,
                      .step = static_cast<uint32_t>(context.step),
-                     .length = rows == 0 ? 0 : x.numel() / rows,
                      .first_index = first_index};
-  result.samples.reserve(static_cast<size_t>(rows));
-  for (int64_t row = 0; row < rows; ++row)
+  if (layout.kind == SampleLayout::Kind::none) {
+    result.length = x.numel();
+  } else {
+    result.length = layout.inner;
+    for (int i = layout.dim + 1; i < shape.rank(); ++i) result.length *= shape[i];
+  }
+  result.samples.reserve(static_cast<size_t>(count));
+  for (int64_t row = 0; row < count; ++row)
     result.samples.push_back(static_cast<uint32_t>(context.sample(row)));
   return result;
 }
 
 Tensor dropout(const Tensor& x, double probability, uint64_t key, int64_t first_index) {
+  return dropout(x, {.probability = probability, .key = key}, first_index);
+}
+
+Tensor dropout(const Tensor& x, const DropoutMask& mask, int64_t first_index) {
   const Device device = common_device("dropout", {&x});
   require_floating("dropout", x);
-  require<ValueError>(probability >= 0 && probability <= 1, "dropout: expected a probability in [0, 1], got ",
-                      probability);
+  require<ValueError>(mask.probability >= 0 && mask.probability <= 1,
+                      "dropout: expected a probability in [0, 1], got ", mask.probability);
   require<ValueError>(first_index >= 0, "dropout: expected a first index of at least 0, got ", first_index);
-  if (probability == 1) return Tensor::zeros(x.shape(), x.dtype(), device);
+  if (mask.probability == 1) return Tensor::zeros(x.shape(), x.dtype(), device);
   const Tensor y = Tensor::empty(x.shape(), x.dtype(), device);
   if (device.is_meta() || x.numel() == 0) return y;
-  dropout_kernel(device, {}, x.contiguous(), dropout_rows("dropout", x, {probability, key}, first_index), y);
+  dropout_kernel(device, {}, x.contiguous(), dropout_rows("dropout", x, mask, first_index), y);
   return y;
 }
 

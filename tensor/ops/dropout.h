@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "tensor/sample_layout.h"
 #include "tensor/tensor.h"
 
 namespace tessera::kernels::cpu {
@@ -10,18 +11,22 @@ struct DropoutRows;  // tensor/cpu/dropout.h
 
 namespace tessera::ops {
 
-/// Which elements fall away: each with `probability`, drawn from `key` (tensor/random_context.h). The default
-/// drops none.
+/// Which elements fall away: each with `probability`, drawn from `key` (tensor/random_context.h), where
+/// `samples` says which sample an element belongs to. The default drops none.
 struct DropoutMask {
   double probability = 0;
   uint64_t key = 0;
+  SampleLayout samples = {};
 };
 
-/// x with elements zeroed at `probability`, the others divided by 1 - probability, in one pass; x (B, ...).
-/// An element's fate depends on the key, its sample and the step (this thread's random context) and its index
-/// within the sample, `first_index` that of a row's first element. Applied to dy it is its own backward.
-/// Throws DTypeError for integers, ValueError for a probability outside [0, 1] or fewer samples in the
-/// context than rows.
+/// x with elements zeroed at `probability`, the others divided by 1 - probability, in one pass. An element's
+/// fate depends on the key, its sample and the step (this thread's random context) and its index within the
+/// sample: row-major over the other dimensions, `first_index` that of a sample's first element. So a sample
+/// keeps its mask as (B, T, C), (T, B, C) and (B T, C). Applied to dy it is its own backward. Throws
+/// DTypeError for integers, ValueError for a probability outside [0, 1] or another number of samples than
+/// the context's, ShapeError for a layout that does not fit x.
+Tensor dropout(const Tensor& x, const DropoutMask& mask, int64_t first_index = 0);
+/// The same of x (B, ...).
 Tensor dropout(const Tensor& x, double probability, uint64_t key, int64_t first_index = 0);
 
 /// x + dropout(delta) in one pass, rounded once; shapes and dtypes equal. Throws as `dropout`, and ValueError
@@ -29,7 +34,7 @@ Tensor dropout(const Tensor& x, double probability, uint64_t key, int64_t first_
 Tensor add_dropout(const Tensor& x, const Tensor& delta, const DropoutMask& mask);
 
 /// What the kernels need to draw `mask` for a tensor like x, from this thread's random context. Throws
-/// ValueError naming `where`.
+/// ValueError naming `where`, ShapeError.
 kernels::cpu::DropoutRows dropout_rows(const char* where, const Tensor& x, const DropoutMask& mask,
                                        int64_t first_index = 0);
 

@@ -1,0 +1,78 @@
+#include "tensor/sample_layout.h"
+
+#include <algorithm>
+
+#include "tensor/error.h"
+
+namespace tessera {
+namespace {
+
+using Kind = SampleLayout::Kind;
+constexpr SampleLayout unknown{.kind = Kind::unknown};
+
+constexpr const char* advice =
+    "; say where they lie, in nn::DropoutOptions or the call: samples_along(1) for (T, B, C), "
+    "samples_along(0, "
+    "T) for (B T, C), samples_along(0, 1, T) for (T B, C), no_samples() where all samples share the numbers";
+
+int64_t product(const Shape& shape, int first, int last) {
+  int64_t n = 1;
+  for (int i = first; i < last; ++i) n *= shape[i];
+  return n;
+}
+
+/// Whether dimension 0 counts `samples`, and no other could.
+bool only_first_counts(const Shape& shape, int64_t samples) {
+  return shape.rank() > 0 && shape[0] == samples && std::count(shape.begin(), shape.end(), samples) == 1;
+}
+
+}  // namespace
+
+int64_t count_samples(const SampleLayout& layout, const Shape& shape) {
+  if (layout.kind == Kind::none) return 1;
+  if (layout.kind != Kind::along) return shape.rank() == 0 ? 1 : shape[0];
+  require<ShapeError>(layout.dim >= -shape.rank() && layout.dim < shape.rank(), "samples along dimension ",
+                      layout.dim, " of ", shape, ": there is no such dimension");
+  const int64_t size = shape[layout.dim < 0 ? layout.dim + shape.rank() : layout.dim];
+  require<ShapeError>(layout.outer >= 1 && layout.inner >= 1 && size % (layout.outer * layout.inner) == 0,
+                      "samples along dimension ", layout.dim, " of ", shape, ": ", size,
+                      " does not consist of ", layout.outer, " x samples x ", layout.inner);
+  return size / (layout.outer * layout.inner);
+}
+
+SampleLayout resolve_samples(const char* where, const SampleLayout& layout, const Shape& shape,
+                             int64_t samples) {
+  if (layout.kind == Kind::none) return layout;
+  require<ValueError>(layout.kind != Kind::unknown || samples == 0 || only_first_counts(shape, samples),
+                      where, ": x ", shape, " was computed from ", samples,
+                      " samples that lay along another dimension", advice);
+  const int64_t count = count_samples(layout, shape);
+  require<ValueError>(samples == 0 || count == samples, where, ": x ", shape, " holds ", count,
+                      " samples along dimension ", layout.dim, ", the random context has ", samples, advice);
+  if (shape.rank() == 0) return no_samples();
+  if (layout.kind != Kind::along) return samples_along(0);
+  SampleLayout resolved = layout;
+  if (resolved.dim < 0) resolved.dim += shape.rank();
+  return resolved;
+}
+
+SampleLayout permuted(const SampleLayout& layout, const Shape& order) {
+  if (layout.kind != Kind::along) return layout;
+  SampleLayout result = layout;
+  result.dim = static_cast<int>(std::find(order.begin(), order.end(), layout.dim) - order.begin());
+  return result;
+}
+
+SampleLayout reshaped(const SampleLayout& layout, const Shape& from, const Shape& to) {
+  if (layout.kind != Kind::along || from.numel() == 0) return layout.kind == Kind::along ? unknown : layout;
+  const int64_t count = count_samples(layout, from);
+  const int64_t inner = layout.inner * product(from, layout.dim + 1, from.rank());
+  for (int d = 0; d < to.rank(); ++d) {
+    const int64_t below = product(to, d + 1, to.rank());
+    if (inner % below == 0 && to[d] * below % (count * inner) == 0)
+      return samples_along(d, inner / below, to[d] * below / (count * inner));
+  }
+  return unknown;
+}
+
+}  // namespace tessera

@@ -1,0 +1,169 @@
+// Dropout on tensors whose first dimension is not the batch: the mask of a sample stays its own.
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+#include "autograd/checkpoint.h"
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/matmul.h"
+#include "autograd/functions/normalization.h"
+#include "autograd/functions/reduction.h"
+#include "autograd/functions/shaping.h"
+#include "autograd/functions/view.h"
+#include "autograd/grad_mode.h"
+#include "autograd/sample_layout.h"
+#include "nn/dropout.h"
+#include "tensor/ops/attention.h"
+#include "tensor/ops/creation.h"
+#include "tensor/random_context.h"
+#include "tests/tensor/numbers.h"
+
+using namespace tessera;
+
+namespace {
+
+constexpr uint64_t key = 99;
+constexpr int64_t T = 5, C = 6;
+
+/// A step whose samples are 3, 4, ... of the batch.
+class Step {
+ public:
+  explicit Step(int64_t samples) : scope_(RandomContext()) {
+    std::vector<int64_t> indices(static_cast<size_t>(samples));
+    std::iota(indices.begin(), indices.end(), 3);
+    begin_random_step(7, 2, indices);
+  }
+
+ private:
+  RandomContextScope scope_;
+};
+
+Variable ones(const Shape& shape) {
+  return Variable::leaf(ops::ones(shape, f32));
+}
+
+/// The mask of a batch-first (B, T, C).
+Tensor reference(int64_t batch) {
+  return ops::dropout(ops::ones({batch, T, C}, f32), 0.5, key);
+}
+
+bool same(const Variable& y, const Tensor& expected) {
+  return same_bits(y.value().contiguous(), expected.contiguous());
+}
+
+}  // namespace
+
+TEST_CASE("sample layout: a sample has one mask, batch first, time first and joined, forward and backward") {
+  for (const int64_t batch : {4, 5, 1}) {  // 5: as many samples as times
+    CAPTURE(batch);
+    const Step step(batch);
+    const Tensor mask = reference(batch);
+    const Variable x = ones({batch, T, C});
+    const std::vector<std::pair<Variable, Tensor>> cases = {
+        {dropout(x, 0.5, key), mask},
+        {dropout(transpose(x, 0, 1), 0.5, key), mask.transpose(0, 1)},
+        {dropout(reshape(x, {batch * T, C}), 0.5, key), mask.reshape({batch * T, C})},
+        {dropout(flatten(transpose(x, 0, 1), 0, 1), 0.5, key), mask.transpose(0, 1).reshape({T * batch, C})},
+        {dropout(permute(x, {-2, 0, -1}), 0.5, key), mask.transpose(0, 1)},
+        {dropout(unsqueeze(transpose(x, 0, 1), 0), 0.5, key), mask.transpose(0, 1).unsqueeze(0)},
+        {dropout(transpose(transpose(x, 0, 1), 0, 1), 0.5, key), mask},
+    };
+    for (size_t i = 0; i < cases.size(); ++i) {
+      CAPTURE(i);
+      CHECK(same(cases[i].first, cases[i].second));
+      x.set_grad({});
+      sum(cases[i].first).backward();
+      CHECK(same(x.grad(), mask));  // of ones, the mask itself
+    }
+  }
+}
+
+TEST_CASE("sample layout: operations hand it on") {
+  const int64_t batch = T;  // only the note can tell the two dimensions apart
+  const Step step(batch);
+  const Tensor mask = reference(batch).transpose(0, 1);
+  const Variable x = transpose(ones({batch, T, C}), 0, 1);
+  const Variable one = Variable::leaf(ops::ones({C, C}, f32)), bias = Variable::leaf(ops::zeros({C}, f32));
+  const auto ratio = [&](const Variable& h) { return dropout(h, 0.5, key).value().contiguous(); };
+  CHECK(same_bits(ratio(x * 1.0), mask.contiguous()));
+  CHECK(same_bits(ratio(linear(x, one, bias) * (1.0 / C)), mask.contiguous()));
+  CHECK(same_bits(ratio(x + dropout(x * 0.0, 0.5, 3)), mask.contiguous()));
+  const Variable parts[] = {narrow(x, 2, 0, 2), narrow(x, 2, 2, C - 2)};
+  CHECK(same_bits(ratio(cat(parts, 2)), mask.contiguous()));
+  std::vector<Variable> steps;
+  for (int64_t t = 0; t < T; ++t) steps.push_back(select(x, 0, t));
+  CHECK(same_bits(ratio(stack(steps, 0)), mask.contiguous()));
+  const NoGrad no_grad;
+  CHECK(same_bits(ratio(x.detach() * 1.0), mask.contiguous()));
+}
+
+TEST_CASE("sample layout: said by the call or by nn::Dropout, it needs no note") {
+  const int64_t batch = 4;
+  const Step step(batch);
+  const Tensor mask = reference(batch), time_first = mask.transpose(0, 1).contiguous();
+  const Tensor x = ops::ones({T, batch, C}, f32);
+  CHECK(same(dropout(x, 0.5, key, samples_along(1)), time_first));
+  CHECK(same(dropout(x, 0.5, key, samples_along(-2)), time_first));
+  CHECK(same(dropout(x.view({T * batch, C}), 0.5, key, samples_along(0, 1, T)),
+             time_first.view({T * batch, C})));
+  CHECK(same(dropout(x.view({batch * T, C}), 0.5, key, samples_along(0, T)), mask.view({batch * T, C})));
+  const Variable noted(x);
+  set_sample_layout(noted, samples_along(1));
+  CHECK(same(dropout(noted, 0.5, key), time_first));
+
+  nn::Dropout first(0.5), second({.probability = 0.5, .samples = samples_along(1)});
+  const Variable a = first(Variable(ops::ones({batch, T, C}, f32)));
+  begin_random_step(7, 2, random_context().samples);  // both are the first call of a module without a name
+  CHECK(same(second(Variable(x)), a.value().transpose(0, 1)));
+  // What all samples share has the same mask in every part of the batch.
+  const Tensor shared = ops::dropout(ops::ones({T, C}, f32), {0.5, key, no_samples()});
+  begin_random_step(7, 2, std::vector<int64_t>{3});
+  CHECK(same_bits(ops::dropout(ops::ones({T, C}, f32), {0.5, key, no_samples()}), shared));
+}
+
+TEST_CASE("sample layout: the fused additions draw it too") {
+  const int64_t batch = T;
+  const Step step(batch);
+  const Tensor mask = reference(batch).transpose(0, 1).contiguous();
+  const Variable x = Variable::leaf(ops::zeros({T, batch, C}, f32));
+  const Variable leaf = ones({batch, T, C}), delta = transpose(leaf, 0, 1);
+  CHECK(same(add_dropout(x, delta, {.probability = 0.5, .key = key}), mask));
+  const SumAndNorm fused = add_layer_norm(x, delta, {.probability = 0.5, .key = key});
+  CHECK(same(fused.sum, mask));
+  sum(fused.sum).backward();
+  CHECK(same(leaf.grad(), mask.transpose(0, 1)));
+}
+
+TEST_CASE("sample layout: a checkpointed segment knows where its input holds the samples") {
+  const int64_t batch = T;
+  const Step step(batch);
+  const Variable x = ones({batch, T, C});
+  const Segment segment = [](std::span<const Variable> in) {
+    return std::vector<Variable>{dropout(in[0] * in[0], 0.5, key)};
+  };
+  sum(segment(std::vector<Variable>{transpose(x, 0, 1)})[0]).backward();
+  const Tensor plain = x.grad().value().clone();
+  x.set_grad({});
+  sum(checkpoint_segment("part", segment, {transpose(x, 0, 1)})[0]).backward();
+  CHECK(same(x.grad(), plain));
+}
+
+TEST_CASE("sample layout: where it is not known, the error says what to write") {
+  const Step step(4);
+  const Tensor rows = ops::ones({12, C}, f32);
+  CHECK_THROWS_WITH_AS(dropout(rows, 0.5, key), doctest::Contains("samples_along(0, T) for (B T, C)"),
+                       ValueError);
+  CHECK_THROWS_WITH_AS(dropout(rows, 0.5, key), doctest::Contains("holds 12 samples along dimension 0"),
+                       ValueError);
+  CHECK_THROWS_AS(dropout(ops::ones({2, C}, f32), 0.5, key), ValueError);  // a part of the batch
+  CHECK_THROWS_AS(dropout(rows, 0.5, key, samples_along(0, 5)), ShapeError);
+  CHECK_THROWS_AS(dropout(rows, 0.5, key, samples_along(2)), ShapeError);
+  CHECK_THROWS_AS(set_sample_layout(rows, samples_along(0, 5)), ShapeError);
+  // Four times and four samples: after a sum over one of three dimensions nothing tells them apart.
+  const Variable x = transpose(ones({4, 4, 4}), 0, 1);
+  CHECK_THROWS_WITH_AS(dropout(sum(x, {2}), 0.5, key), doctest::Contains("lay along another dimension"),
+                       ValueError);
+  CHECK_NOTHROW(dropout(sum(transpose(ones({4, 3, C}), 0, 1), {0}), 0.5, key));  // (4, C): only one can be
+  const Tensor q = ops::ones({3, 1, 2, 4}, f32);
+  CHECK_THROWS_AS(ops::attention(q, q, q, {.dropout = 0.5, .key = 1}), ValueError);
+}
