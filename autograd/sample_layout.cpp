@@ -51,9 +51,10 @@ SampleLayout joined(std::span<const Variable> inputs, const Variable& y) {
 }  // namespace
 
 void set_sample_layout(const Variable& x, const SampleLayout& layout) {
+  const Shape& shape = x.shape();  // throws for an undefined x
   SampleLayout counted = layout;
   if (layout.kind == Kind::along) {
-    count_samples(layout, x.shape());
+    count_samples(layout, shape);
     if (counted.dim < 0) counted.dim += x.rank();
   }
   note(x, counted);

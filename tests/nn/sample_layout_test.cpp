@@ -164,6 +164,8 @@ TEST_CASE("sample layout: where it is not known, the error says what to write") 
   CHECK_THROWS_WITH_AS(dropout(sum(x, {2}), 0.5, key), doctest::Contains("lay along another dimension"),
                        ValueError);
   CHECK_NOTHROW(dropout(sum(transpose(ones({4, 3, C}), 0, 1), {0}), 0.5, key));  // (4, C): only one can be
+  CHECK_THROWS_AS(dropout(Variable(), 0.5, key), Error);
+  CHECK_THROWS_AS(set_sample_layout(Variable(), no_samples()), Error);
   const Tensor q = ops::ones({3, 1, 2, 4}, f32);
   CHECK_THROWS_AS(ops::attention(q, q, q, {.dropout = 0.5, .key = 1}), ValueError);
 }
