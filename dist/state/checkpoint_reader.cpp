@@ -180,6 +180,11 @@ void require_same_tensors(const CheckpointReader& reader, const PieceGroup& grou
 }
 
 void read_pieces(const CheckpointReader& reader, const PieceGroup& group) {
+  fill_pieces(reader, group);
+  round_pieces(group);
+}
+
+void fill_pieces(const CheckpointReader& reader, const PieceGroup& group) {
   for (const TensorPiece& item : group.pieces) {
     const bool direct = item.tensor.device().is_cpu() && item.tensor.is_contiguous();
     const Tensor numbers = direct ? item.tensor : Tensor::empty(item.tensor.shape(), item.tensor.dtype());
@@ -196,11 +201,7 @@ void round_pieces(const PieceGroup& group) {
 void load_checkpoint(const CheckpointReader& reader, std::span<const TensorGroup> groups) {
   for (const TensorGroup& group : groups) require_same_tensors(reader, whole_pieces(group));
   for (const TensorGroup& group : groups) reader.verify(group.name);
-  for (const TensorGroup& group : groups) {
-    const PieceGroup pieces = whole_pieces(group);
-    read_pieces(reader, pieces);
-    round_pieces(pieces);
-  }
+  for (const TensorGroup& group : groups) read_pieces(reader, whole_pieces(group));
 }
 
 }  // namespace tessera::dist

@@ -60,9 +60,11 @@ class CheckpointReader {
 /// Throws CheckpointError, naming what is missing, unexpected or different, unless the checkpoint's group has
 /// exactly the tensors that the pieces are of, with these shapes and dtypes.
 void require_same_tensors(const CheckpointReader& reader, const PieceGroup& group);
-/// Fills the pieces' tensors, of any strides and on any device. Verifies nothing, and rounds nothing.
+/// Fills the pieces' tensors, of any strides and on any device, and where they are masters what is computed
+/// with. Verifies nothing.
 void read_pieces(const CheckpointReader& reader, const PieceGroup& group);
-/// Writes what is computed with anew, where the pieces' tensors are masters.
+/// The two halves of it: reading, which may take long and computes nothing, and rounding.
+void fill_pieces(const CheckpointReader& reader, const PieceGroup& group);
 void round_pieces(const PieceGroup& group);
 
 /// Fills the tensors of the groups given (in place, any strides) from a checkpoint. Before the first number

@@ -88,7 +88,7 @@ void load_checkpoint(Communicator& world, const CheckpointReader& reader,
     for (const size_t file : files_to_verify(world, reader, found)) reader.verify_file(file);
   });
   run_long_together(world, [&] {
-    for (const PieceGroup& group : found) read_pieces(reader, group);
+    for (const PieceGroup& group : found) fill_pieces(reader, group);
   });
   for (const PieceGroup& group : found) round_pieces(group);
 }

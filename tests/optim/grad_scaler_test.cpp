@@ -54,7 +54,7 @@ TEST_CASE("grad scaler: gradients are divided by the scale, overflowing steps ar
   CHECK(run.w.grad().item() == 2.0);
   CHECK_FALSE(run.step(NAN));
   CHECK(run.w.value().item() == 8.0);
-  CHECK(to_string(*run.scaler.first_nonfinite()) == "'w'");
+  CHECK(to_string(*run.scaler.first_nonfinite()) == "'w' in step 1");
   CHECK(run.scaler.scale().item() == 8.0);
   CHECK(run.step(1.0));
   CHECK(run.w.value().item() == 7.0);
@@ -84,7 +84,7 @@ TEST_CASE("grad scaler: the minimum holds once, then is an error that names the 
   Run run({.initial_scale_power = 2, .hysteresis = 1, .min_loss_scale = 2.0});
   CHECK(run.play("!") == Powers{1});
   CHECK_THROWS_WITH_AS(run.step(INFINITY),
-                       doctest::Contains("'w' is not finite and the loss scale is at its minimum"),
+                       doctest::Contains("'w' in step 1 is not finite and the loss scale is at its minimum"),
                        NonFiniteError);
   Run uneven({.initial_scale_power = 2, .hysteresis = 1, .min_loss_scale = 3.0});
   uneven.step(INFINITY);
@@ -146,7 +146,7 @@ TEST_CASE("grad scaler: the first gradient at fault is named, in the order of th
   list[1].variable.grad().value().data<float>()[99999] = -INFINITY;
   optim::GradScaler scaler;
   CHECK_FALSE(scaler.unscale(list));
-  CHECK(to_string(*scaler.first_nonfinite()) == "'b'");
+  CHECK(to_string(*scaler.first_nonfinite()) == "'b' in step 0");
 }
 
 TEST_CASE("grad scaler: state goes on where it was") {

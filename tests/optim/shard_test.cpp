@@ -151,7 +151,10 @@ TEST_CASE("shards: every optimizer gives a part of a parameter the bits of the w
 
 TEST_CASE("shards: a rank may hold nothing of any parameter, and state of nothing is saved and loaded") {
   const NamedParameter whole{"w", Variable::parameter(Tensor::zeros({3, 2}, f32))};
-  const ParameterList list({shard_of(whole, 6, 0)});
+  ParameterList list({shard_of(whole, 6, 0)});
+  CHECK_THROWS_WITH_AS(optim::grad_norm(list), doctest::Contains("no reducer"), ConfigError);
+  Table alone(1);
+  list.set_reducer(std::make_shared<Seat>(alone, 0));
   optim::AdamW adam(list, {.lr = 0.1, .amsgrad = true});
   adam.step();  // no gradient: passed over
   CHECK(adam.state().tensors.back().tensor.item_i64() == 0);
@@ -208,13 +211,13 @@ TEST_CASE("shards: ranks skip together and know whose gradient it was; then all 
     optim::GradScaler scaler({.initial_scale_power = 4, .hysteresis = 1, .min_loss_scale = 8.0});
     optim::SGD sgd(list, {.lr = 1.0});
     CHECK_FALSE(scaler.step(sgd));
-    CHECK(to_string(scaler.first_nonfinite().value_or(optim::GradientFault{})) == "'b' on rank 1");
+    CHECK(to_string(scaler.first_nonfinite().value_or(optim::GradientFault{})) == "'b' on rank 1 in step 0");
     CHECK(scaler.scale().item() == 8.0);
     CHECK(list[0].variable.value().item() == 0.0);
     // At the smallest scale every rank ends with the same words.
     CHECK_THROWS_WITH_AS(
         scaler.step(sgd),
-        doctest::Contains("'b' on rank 1 is not finite and the loss scale is at its minimum"),
+        doctest::Contains("'b' on rank 1 in step 1 is not finite and the loss scale is at its minimum"),
         NonFiniteError);
     for (const NamedParameter& parameter : list)
       parameter.variable.set_grad(Variable(Tensor::zeros(parameter.variable.shape(), f32)));
