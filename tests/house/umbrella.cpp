@@ -5,6 +5,8 @@
 
 #include <string>
 
+using namespace tessera;
+
 const char* version_seen_elsewhere();
 
 // umbrella_again.cpp includes the header too: linking both fails if it defines anything that is not inline.
@@ -14,4 +16,11 @@ TEST_CASE("umbrella header: stands alone, and in two sources of one program") {
                               std::to_string(TESSERA_VERSION_PATCH);
   CHECK(numbers == TESSERA_VERSION);
   CHECK(numbers == version_seen_elsewhere());
+}
+
+TEST_CASE("umbrella header: no call of an operation is ambiguous through it") {
+  const Tensor hot = ops::one_hot(Tensor::from<int64_t>({2, 0}), 3);
+  CHECK(hot.dtype() == i64);
+  CHECK(hot.select(0, 0).select(0, 2).item_i64() == 1);
+  CHECK(ops::one_hot(Tensor::from<int64_t>({2, 0}), 3, f32).dtype() == f32);
 }
