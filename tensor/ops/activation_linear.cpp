@@ -130,6 +130,7 @@ bool activation_linear_overwrites(const Tensor& x, const Tensor& weight, const T
 void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
                                 const ActivationLinearGradients& out) {
   check_gradients(dy, x, weight, out);
+  if (!out.x.defined() && !out.weight.defined()) return;
   const Tensor arriving = matrix_of(dy), from = matrix_of(x);
   if (activation_linear_overwrites(x, weight, out.weight)) {
     const Device device = common_device("activation_linear_backward", {&dy, &x, &weight});

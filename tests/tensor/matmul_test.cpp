@@ -225,7 +225,8 @@ TEST_CASE("matmul: meta gives shapes and every device counts two operations a mu
     CostScope scope(cost);
     const Tensor a = Tensor::empty({7, 2, 3, 4}, f32, meta());
     CHECK(ops::matmul(a, Tensor::empty({2, 4, 5}, f32, meta())).shape() == Shape{7, 2, 3, 5});
-    CHECK(ops::matmul(a, Tensor::empty({4, 5}, f32)).is_meta());
+    CHECK(ops::matmul(a, Tensor::empty({4, 5}, f32, meta())).is_meta());
+    CHECK_THROWS_AS(ops::matmul(a, Tensor::empty({4, 5}, f32)), DeviceError);
   }
   CHECK(cost.flops == 2 * (2 * 7 * 2 * 3 * 4 * 5));
   cost = {};
