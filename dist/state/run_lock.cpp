@@ -45,9 +45,6 @@ bool is_file_of(int descriptor, const std::string& path) {
 }  // namespace
 
 RunLock::RunLock(const std::string& root) : path_(root + "/" + run_lock_name) {
-  std::error_code error;
-  std::filesystem::create_directories(root, error);
-  require<CheckpointError>(!error, root, ": cannot make the folder: ", error.message());
   while (!try_lock(root)) {
   }
   const std::string name = own_name();
@@ -55,9 +52,13 @@ RunLock::RunLock(const std::string& root) : path_(root + "/" + run_lock_name) {
   if (::ftruncate(descriptor_, 0) == 0) std::ignore = ::pwrite(descriptor_, name.data(), name.size(), 0);
 }
 
-/// Whether the lock is held now; it is not where the file was removed meanwhile.
+/// Whether the lock is held now; it is not where the file or the folder was removed meanwhile.
 bool RunLock::try_lock(const std::string& root) {
+  std::error_code error;
+  made_folder_ = std::filesystem::create_directories(root, error) || made_folder_;
+  require<CheckpointError>(!error, root, ": cannot make the folder: ", error.message());
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  if (descriptor_ < 0 && errno == ENOENT) return false;
   require<CheckpointError>(descriptor_ >= 0, path_, ": cannot open the run's lock: ", system_message(errno));
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     const std::string holder = holder_of(descriptor_);
@@ -72,6 +73,7 @@ bool RunLock::try_lock(const std::string& root) {
 
 RunLock::~RunLock() {
   ::unlink(path_.c_str());
+  if (made_folder_) ::rmdir(parent_directory(path_).c_str());  // which fails unless it is empty
   ::close(descriptor_);
 }
 

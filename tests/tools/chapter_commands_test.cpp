@@ -82,17 +82,15 @@ bool is_subcommand(const std::string& word) {
 std::string problem_of(const Words& call) {
   Words command{call[0]};
   size_t next = 1;
-  while (next < call.size() && command.size() < 3 && is_subcommand(call[next])) {
+  for (; next < call.size() && command.size() < 3 && is_subcommand(call[next]); ++next) {
     Words longer = command;
     longer.push_back(call[next]);
-    // A word that is no subcommand of a subcommand is its argument.
-    if (help_of(longer).empty()) {
-      if (command.size() == 1) return "there is no " + call[0] + " " + call[next];
-      break;
-    }
-    if (command.size() == 2 && help_of(longer) == help_of(command)) break;
+    // With a word that is no subcommand the help is that of what comes before.
+    const std::string help = help_of(longer);
+    const bool is_known = !help.empty() && help != help_of(command);
+    if (!is_known && command.size() == 1) return "there is no " + call[0] + " " + call[next];
+    if (!is_known) break;
     command = longer;
-    ++next;
   }
   const std::string help = help_of(command);
   for (; next < call.size(); ++next) {
