@@ -2,6 +2,7 @@
 
 #include "autograd/grad_mode.h"
 #include "autograd/node.h"
+#include "autograd/segment_state.h"
 #include "tensor/storage_owner.h"
 
 namespace tessera {
@@ -26,6 +27,7 @@ SavedValue::SavedValue(const char* op, const SavedItem& item, std::span<const Te
     parameter_ = item.variable.impl();
     requires_grad_ = parameter_->requires_grad;
     version_ = parameter_->value.version();
+    note_parameter_of_segment(parameter_->value);
     return;
   }
   if (item.variable.defined()) {

@@ -1,6 +1,9 @@
 #include "autograd/segment_state.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "tensor/storage_owner.h"
 
 namespace tessera {
 namespace {
@@ -11,6 +14,28 @@ bool SegmentState::answer(const void* owner, bool now) {
   const auto [entry, is_new] = answers_.try_emplace(owner, now);
   if (!rerun_ && !is_new) entry->second = now;
   return entry->second;
+}
+
+void SegmentState::note_parameter(const intrusive_ptr<Storage>& storage) {
+  if (rerun_ || std::find(storages_.begin(), storages_.end(), storage) != storages_.end()) return;
+  storages_.push_back(storage);
+}
+
+void SegmentState::begin_rerun() {
+  rerun_ = true;
+  for (const intrusive_ptr<Storage>& storage : storages_) bring_back(*storage);
+}
+
+void SegmentState::release() {
+  answers_.clear();
+  storages_.clear();
+}
+
+void note_parameter_of_segment(const Tensor& parameter) {
+  if (!current || !owner_of(*parameter.storage())) [[likely]]
+    return;
+  for (SegmentStateScope* scope = current; scope; scope = scope->outer_)
+    scope->state_.note_parameter(parameter.storage());
 }
 
 SegmentStateScope::SegmentStateScope(SegmentState& state)

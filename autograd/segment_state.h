@@ -1,20 +1,26 @@
 #pragma once
 
 #include <unordered_map>
+#include <vector>
+
+#include "tensor/tensor.h"
 
 namespace tessera {
 
 /// State that a checkpointed segment reads beside its inputs and that may change before backward runs the
 /// segment again: whether a module is in training, for one. The first run notes the answers, by whose they
-/// are; running again gives the same.
+/// are; running again gives the same. Also the storages of parameters, where these come and go
+/// (tensor/storage_owner.h): they are brought back before the segment runs again.
 class SegmentState {
  public:
   bool answer(const void* owner, bool now);
-  void begin_rerun() { rerun_ = true; }
-  void release() { answers_.clear(); }
+  void note_parameter(const intrusive_ptr<Storage>& storage);
+  void begin_rerun();
+  void release();
 
  private:
   std::unordered_map<const void*, bool> answers_;
+  std::vector<intrusive_ptr<Storage>> storages_;
   bool rerun_ = false;
 };
 
@@ -29,6 +35,7 @@ class SegmentStateScope {
 
  private:
   friend bool as_in_first_run(const void* owner, bool now);
+  friend void note_parameter_of_segment(const Tensor& parameter);
   SegmentState& state_;
   SegmentStateScope* outer_;
 };
@@ -36,5 +43,7 @@ class SegmentStateScope {
 /// `now`, the present state of `owner`; while this thread runs a checkpointed segment again, the state that
 /// its first run was given.
 bool as_in_first_run(const void* owner, bool now);
+/// An operation saves `parameter` by reference: the segments that this thread runs, if any, read it.
+void note_parameter_of_segment(const Tensor& parameter);
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 // Backwards that do not begin at a unit's results: losses on what a unit computed inside, and a backward in
 // two halves. And what holds a unit gathered: each for itself, until the last gives it back.
 
+#include "autograd/checkpoint.h"
 #include "autograd/functions/activation.h"
 #include "autograd/functions/arithmetic.h"
 #include "autograd/functions/matmul.h"
@@ -27,9 +28,11 @@ struct Stage : nn::Layer<Stage> {
   Variable& second = parameter("second", {C, C}, init::normal(0.4));
   Variable& bias = parameter("bias", {C}, init::normal(0.2));
   Variable inner;
+  bool checkpoints = false;
   std::string kind() const override { return "Stage"; }
   Variable forward(const Variable& x) {
-    inner = gelu(linear(x * gain, first, {}));
+    const auto compute = [this](const Variable& in) { return gelu(linear(in * gain, first, {})); };
+    inner = checkpoints ? checkpoint(compute, x) : compute(x);
     return x + linear(inner, second, bias);
   }
 };
@@ -106,8 +109,9 @@ ShardOptions options_for(World& world, const test::Setting& setting) {
 }
 
 /// Two micro-batches of each way, the first without communication, and what was trained so.
-std::vector<std::string> compare(World& world, Way way, bool freeze) {
-  const auto freeze_some = [freeze](Stages& model) {
+std::vector<std::string> compare(World& world, Way way, bool freeze, bool checkpoints) {
+  const auto prepare = [&](Stages& model) {
+    for (Stage* stage : {&model.a, &model.b, &model.c}) stage->checkpoints = checkpoints;
     if (!freeze) return;
     model.b.set_requires_grad(false);
     model.a.first.set_requires_grad(false);
@@ -116,7 +120,7 @@ std::vector<std::string> compare(World& world, Way way, bool freeze) {
       world,
       [&](const test::Setting& setting) {
         Stages model;
-        freeze_some(model);
+        prepare(model);
         Sharding& sharding = dist::shard(model, options_for(world, setting));
         nn::materialize(model, cpu(), 3);
         {
@@ -128,7 +132,7 @@ std::vector<std::string> compare(World& world, Way way, bool freeze) {
       },
       [&] {
         Stages model;
-        freeze_some(model);
+        prepare(model);
         nn::materialize(model, cpu(), 3);
         for (int sample = 0; sample < 8; ++sample)
           if (sample % 4 < world.size()) run(model, way, sample, 1.0f / static_cast<float>(world.size()));
@@ -148,8 +152,10 @@ TEST_CASE("unsharding: losses on what units compute inside, and split backwards,
       test::require_none(ranks, [&](World& world) {
         std::vector<std::string> problems;
         for (const Way way : ways)
-          for (const std::string& problem : compare(world, way, freeze))
-            problems.push_back(text("way ", static_cast<int>(way), ": ", problem));
+          for (const bool checkpoints : {false, true})
+            for (const std::string& problem : compare(world, way, freeze, checkpoints))
+              problems.push_back(
+                  text("way ", static_cast<int>(way), checkpoints ? ", checkpointed: " : ": ", problem));
         return problems;
       });
 }
