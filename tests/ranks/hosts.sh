@@ -85,10 +85,10 @@ echo "== four ranks on two hosts"
 }
 "${on_both_hosts[@]}" "$conformance"
 
-# expect_places WORDS COMMAND...: what each rank says of where it is has to end with WORDS.
+# expect_places RANKS WORDS COMMAND...: what each rank says of where it is has to end with WORDS.
 expect_places() {
-  local words=$1
-  shift
+  local ranks=$1 words=$2
+  shift 2
   "$@" 2>&1 | tee "$scratch/said" | grep "^rank" | sort | tee "$scratch/places"
   (($(grep -c "here; $words\$" "$scratch/places") == ranks)) || {
     echo "expected of all $ranks: $words"
@@ -97,11 +97,12 @@ expect_places() {
 }
 echo "== two hosts of one name, and one machine with a name for each rank"
 # place NAME PROGRAM: as a rank on a host of that name.
+# shellcheck disable=SC2016 # expanded by each rank
 place=(unshare -u sh -c 'hostname "$(eval echo "$0")" && exec "$1" place 0')
-ranks=4 expect_places "shared memory in a machine, messages (MPI) between machines" \
+expect_places 4 "shared memory in a machine, messages (MPI) between machines" \
   "${on_both_hosts[@]}" "${place[@]}" tessera-name "$faults"
 # shellcheck disable=SC2016 # expanded by each rank
-ranks=3 expect_places "shared memory" \
+expect_places 3 "shared memory" \
   "$(dirname "$0")/mpirun.sh" 3 "${place[@]}" 'tessera-name-$OMPI_COMM_WORLD_RANK' "$faults"
 
 # losses_of NAME COMMAND...: of a short training, step by step
