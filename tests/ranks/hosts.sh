@@ -72,7 +72,7 @@ END
 chmod +x "$scratch/agent"
 "$scratch/agent" a true 2>/dev/null || skip "no host name or /dev/shm of its own can be given to a process here"
 
-on_both_hosts=(timeout -k 2 240 mpirun --allow-run-as-root --bind-to none -n 4 -host "a:2,b:2"
+on_both_hosts=(timeout -k 2 480 mpirun --allow-run-as-root --bind-to none -n 4 -host "a:2,b:2"
   --mca plm_rsh_agent "$scratch/agent" --mca btl_tcp_if_include "$network.0/24"
   --mca oob_tcp_if_include "$network.0/24")
 
