@@ -13,8 +13,10 @@ if [[ ${1-} == --format ]]; then
   format_only=yes
   shift
 fi
-install_optional_packages "${lint_packages[@]}"
-for tool in "${lint_packages[@]}"; do
+tools=("${lint_packages[@]}")
+[[ $format_only == no ]] || tools=(clang-format shellcheck)
+install_optional_packages "${tools[@]}"
+for tool in "${tools[@]}"; do
   command -v "$tool" >/dev/null || fail "$tool is missing and could not be installed"
 done
 
