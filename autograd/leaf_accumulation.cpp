@@ -34,7 +34,11 @@ const Tensor* gradient_home(const VariableImpl& leaf) {
 void add_to_leaf(VariableImpl& leaf, Variable gradient, bool create_graph) {
   if (create_graph) {
     if (gradient.dtype() != leaf.grad_dtype) gradient = cast(gradient, leaf.grad_dtype);
-    leaf.gradient = leaf.gradient ? add(Variable(leaf.gradient), gradient).impl() : gradient.impl();
+    if (leaf.gradient)
+      gradient = add(Variable(leaf.gradient), gradient);
+    else if (!is_sole_owner(gradient))
+      gradient = mul(gradient, Scalar(1));  // another leaf may hold it, and scale its own in place
+    leaf.gradient = gradient.impl();
     return;
   }
   CategoryScope category(MemoryCategory::gradient);

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/reduction.h"
 #include "optim/adam.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/ops/multi_tensor.h"
@@ -166,4 +168,16 @@ TEST_CASE("clipping: senseless limits are refused") {
   CHECK_THROWS_AS(ops::power_sums(std::vector<Tensor>{Tensor::zeros({2}, i64)}, 2.0), DTypeError);
   CHECK_THROWS_AS(ops::scale_in_place(std::vector<Tensor>{Tensor::zeros({2}, f32)}, Tensor::scalar(1.0f)),
                   DTypeError);
+}
+
+TEST_CASE("clipping: a gradient that create_graph passed to two leaves is scaled once for each") {
+  ParameterList list = with_gradients({Tensor::zeros({2}, f32), Tensor::zeros({2}, f32)});
+  list.zero_grad();
+  Variable total;
+  for (const NamedParameter& p : list) total = total.defined() ? add(total, p.variable) : p.variable;
+  sum(total).backward({.create_graph = true});
+  CHECK(optim::clip_grad_norm(list, 1.0).item() == 2.0);  // four ones
+  for (const NamedParameter& p : list)
+    for (int i = 0; i < 2; ++i)
+      CHECK(p.variable.grad().value().data<float>()[i] == doctest::Approx(0.5).epsilon(1e-5));
 }
