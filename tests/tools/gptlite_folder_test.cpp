@@ -26,8 +26,10 @@ void wait_for_steps(ChildProcess& child, const std::string& metrics) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
+// It saves nothing before it is stopped: a second run must be refused for the first's sake, not for its
+// checkpoints.
 Flags endless(const std::string& out, const std::string& metrics, Flags more = {}) {
-  more.insert(more.end(), {"--steps", "1000000", "--metrics", metrics});
+  more.insert(more.end(), {"--steps", "1000000", "--checkpoint-interval", "0", "--metrics", metrics});
   return tiny_training(out, more);
 }
 
