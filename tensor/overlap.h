@@ -14,7 +14,7 @@ namespace tessera {
 enum class Overlap : uint8_t {
   none,
   same,     ///< each element lies on the one of the same index
-  partial,  ///< in another way. Told apart from `none` exactly for tensors of equal strides, else by the
+  partial,  ///< in another way. Distinguished from `none` exactly for tensors of equal strides, else by the
             ///< range of memory that each spans
 };
 

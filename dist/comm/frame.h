@@ -52,8 +52,8 @@ struct Frame {
   uint8_t kind = 0, reduction = 0, dtype = 0;
   int32_t root = 0;
   char unit[64] = {};
-  // A heartbeat: where the sender runs, calls begun and waited for, and whom the sender waits for (-1: none).
-  // A farewell: what happened, and the rank that is to blame.
+  // A heartbeat: where the sender runs, calls begun and waited for, and the rank that the sender waits for
+  // (-1: none). A farewell: what happened, and the rank that is to blame.
   ProcessPlace process;
   uint64_t operations = 0;
   int32_t rank = -1;

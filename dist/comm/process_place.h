@@ -11,7 +11,7 @@ struct ProcessPlace {
   uint64_t kernel = 0;         ///< of the boot id: equal for all processes under one running kernel
   uint64_t pid_namespace = 0;  ///< in which `pid` is a number
   int64_t pid = 0;
-  uint64_t start = 0;  ///< clock ticks from boot to its start: tells it from a later process of the same pid
+  uint64_t start = 0;  ///< clock ticks from boot to its start: differs for a later process of the same pid
 
   /// Whether both compete for the same processors.
   bool shares_kernel_with(const ProcessPlace& other) const { return kernel == other.kernel; }

@@ -126,8 +126,8 @@ void Sharding::Engine::unit_finished(size_t index) {
   Unit& unit = *units_[index];
   everyone_->poll();
   unit.mark_unreduced();
-  // Who has given all leaves their gradients is read no more. What is frozen, or not a leaf of this backward,
-  // may be read until the unit's inputs have theirs.
+  // A unit whose leaves all have their gradients is read no more. What is frozen, or not a leaf of this
+  // backward, may be read until the unit's inputs have theirs.
   if (leaves_[index] >= unit.parameter_count()) free_after_backward(unit);
   if (!reduces_now() || buckets_ || options_.strategy == Strategy::shard_optim) return;
   agree_on_reached();

@@ -54,7 +54,7 @@ constexpr Foreign foreign[] = {
     {"PMIX_RANK", nullptr},  // prun, and what else starts processes by PMIx
 };
 
-/// A task of Slurm's that tells no number of tasks; a batch script, which is no task, counts as number 0.
+/// A task of Slurm's without a number of tasks; a batch script, which is no task, counts as number 0.
 bool has_slurm_rank() {
   const char* const rank = std::getenv("SLURM_PROCID");
   return rank && std::string_view(rank) != "0" && !std::getenv("SLURM_STEP_NUM_TASKS");

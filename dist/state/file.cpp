@@ -49,7 +49,7 @@ std::string create_with_fresh_name(const std::string& path, FunctionRef<bool(con
   return "";
 }
 
-/// The process's umask. Linux tells it without a change, which other threads would see.
+/// The process's umask. Linux shows it without a change, which other threads would see.
 mode_t current_umask() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -59,7 +59,7 @@ mode_t current_umask() {
   return mask;
 }
 
-/// Opening a FIFO waits for a writer unless told otherwise, and so does opening a regular file on which
+/// Opening a FIFO waits for a writer by default, and so does opening a regular file on which
 /// another program (a file server) has a lease, until that is given up: the first must not be waited for, the
 /// second must.
 int open_to_read(const std::string& path) {

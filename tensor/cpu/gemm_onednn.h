@@ -18,7 +18,7 @@ Isa onednn_isa();
 /// before Tessera did, too late for a lower limit: Eigen multiplies then.
 bool onednn_serves();
 
-/// Who multiplies bf16: oneDNN, our kernels for vectors, or f32 products around conversions.
+/// What multiplies bf16: oneDNN, our kernels for vectors, or f32 products around conversions.
 enum class Bf16Product : uint8_t { onednn, pairs, through_f32 };
 /// The choice under `isa` for products, and `onednn`, the set that oneDNN uses (`baseline` without oneDNN).
 /// oneDNN alone knows tiles, at four times the rate of vectors; on vectors our own kernels are the faster

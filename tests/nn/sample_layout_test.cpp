@@ -159,7 +159,7 @@ TEST_CASE("sample layout: where it is not known, the error says what to write") 
   CHECK_THROWS_AS(dropout(rows, 0.5, key, samples_along(0, 5)), ShapeError);
   CHECK_THROWS_AS(dropout(rows, 0.5, key, samples_along(2)), ShapeError);
   CHECK_THROWS_AS(set_sample_layout(rows, samples_along(0, 5)), ShapeError);
-  // Four times and four samples: after a sum over one of three dimensions nothing tells them apart.
+  // Four times and four samples: after a sum over one of three dimensions nothing distinguishes them.
   const Variable x = transpose(ones({4, 4, 4}), 0, 1);
   CHECK_THROWS_WITH_AS(dropout(sum(x, {2}), 0.5, key), doctest::Contains("lay along another dimension"),
                        ValueError);

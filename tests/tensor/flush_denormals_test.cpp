@@ -97,7 +97,7 @@ TEST_CASE("flush denormals: an operation that throws leaves the thread as it was
   });
 }
 
-TEST_CASE("flush denormals: a thread that flushes of its own accord goes on doing so") {
+TEST_CASE("flush denormals: a thread that flushed before goes on flushing") {
   in_new_thread(2, [] {
     const FlushDenormals mine;
     CHECK(flushes_denormals());

@@ -73,7 +73,7 @@ void check_as_from_a_copy(const Tensor& target, const Tensor& alias,
 
 }  // namespace
 
-TEST_CASE("overlap: is told as by comparing all addresses") {
+TEST_CASE("overlap: found as by comparing all addresses") {
   const Tensor storage = Tensor::zeros({64}, f32);
   int touching = 0, apart = 0;
   for (uint64_t seed = 0; seed < 2000; ++seed) {

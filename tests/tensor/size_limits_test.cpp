@@ -48,7 +48,7 @@ TEST_CASE("sizes: a tensor of more elements or bytes than 64 bits count is refus
 TEST_CASE("sizes: views of huge extents, bounds and steps") {
   const Tensor x = line(6), one = line(1);
   CHECK_THROWS_AS(one.expand({two_32, two_32}), ShapeError);
-  CHECK_THROWS_AS(one.expand({two_62}), ShapeError);  // more bytes than can be told
+  CHECK_THROWS_AS(one.expand({two_62}), ShapeError);  // more bytes than can be counted
   CHECK(one.expand({two_40}).numel() == two_40);
   CHECK_THROWS_AS(x.view({two_32, two_32}), ShapeError);
   CHECK_THROWS_AS(x.view({two_32, two_32, -1}), ShapeError);

@@ -161,6 +161,6 @@ TEST_CASE("gptlite under mpirun: a rank that is killed or stopped ends all, and 
     const bool is_named = std::any_of(victims.begin(), victims.end(), [&](size_t victim) {
       return contains(file_bytes(log), tessera::text("rank ", victim, " "));
     });
-    CHECK_MESSAGE(is_named, file_bytes(log));  // of a killed one mpirun tells, too
+    CHECK_MESSAGE(is_named, file_bytes(log));  // mpirun names a killed one, too
   }
 }

@@ -161,7 +161,7 @@ TEST_CASE("tessera checkpoint consolidate: what is not its own is not replaced w
   CHECK(consolidate(folder / "folder").status == 2);
 }
 
-TEST_CASE("tessera checkpoint: `latest` that names a deleted checkpoint is told beside the one taken") {
+TEST_CASE("tessera checkpoint: `latest` that names a deleted checkpoint is named beside the one taken") {
   const TemporaryFolder folder;
   const std::string root = folder / "run", saved = save_small(root, 1, 7);
   std::filesystem::remove_all(save_small(root, 2, 7));

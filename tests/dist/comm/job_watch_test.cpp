@@ -61,7 +61,7 @@ std::string found(JobWatch& watch) {
 
 }  // namespace
 
-TEST_CASE("process place: a process is told from one of another start, kernel or namespace") {
+TEST_CASE("process place: a process differs from one of another start, kernel or namespace") {
   const ProcessPlace own = this_process();
   CHECK(own.pid == ::getpid());
   CHECK(is_running(own));
@@ -103,7 +103,7 @@ TEST_CASE("job watch: a process that has ended before it could be watched is not
   CHECK(found(watch) == "rank 1 is lost: its process has ended");
 }
 
-TEST_CASE("job watch: a rank that has left is missed in a launch, and by none who leave themselves") {
+TEST_CASE("job watch: a rank that has left is missed in a launch, and not by ranks that leave too") {
   JobWatch watch(0, 3, {.silence = an_hour, .timeout = an_hour});
   watch.left(2);
   CHECK(found(watch) == "rank 2 is lost: its program has ended without this launch");

@@ -247,7 +247,7 @@ TEST_CASE("distributed checkpoint: ranks that would load different checkpoints l
 TEST_CASE("distributed checkpoint: rank 0 may take long to publish") {
   // It reads the validation loss of the best one, and a lease on that file makes it wait.
   const TemporaryFolder folder;
-  const auto before = std::signal(SIGIO, SIG_IGN);  // by which the holder is told that another wants the file
+  const auto before = std::signal(SIGIO, SIG_IGN);  // the holder's signal that another wants the file
   for (const bool behind : {false, true}) {
     const std::string best = folder / text("best-", behind), meta = best + "/step-00000001/meta.json";
     std::jthread holder;
