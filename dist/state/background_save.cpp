@@ -7,10 +7,10 @@
 #include <mutex>
 
 #include "dist/state/distributed_checkpoint.h"
-#include "dist/state/file.h"
 #include "dist/state/own_pieces.h"
 #include "dist/state/rank_agreement.h"
 #include "dist/state/rank_save.h"
+#include "tensor/io/file.h"
 #include "tensor/memory/account.h"
 
 namespace tessera::dist {
@@ -96,7 +96,7 @@ struct BackgroundSave::Flight {
 
   void write() {
     const std::vector<FileRecord> records = write_files(save.folder, rank, size, groups);
-    write_text_file(report_path(save.folder, rank), to_text(records));
+    io::write_text_file(report_path(save.folder, rank), to_text(records));
   }
 
   void publish_all() {
@@ -108,7 +108,7 @@ struct BackgroundSave::Flight {
         if (abandoned) return;
         std::this_thread::sleep_for(look_interval);
       }
-      reports.push_back(read_text_file(path, report_limit));
+      reports.push_back(io::read_text_file(path, report_limit));
       std::filesystem::remove(path, ignored);
     }
     published = publish(*save.writer, reports, state, options);

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "dist/state/checkpoint_meta.h"
-#include "dist/state/file.h"
+#include "tensor/io/file.h"
 
 namespace tessera::dist {
 namespace {
@@ -33,7 +33,7 @@ std::optional<std::string> complete_at(const std::string& folder) {
 
 /// What a killed save leaves: a name of ours with the mark of temporary ones.
 bool is_leftover(const std::string& name) {
-  const size_t mark = name.find(temporary_mark);
+  const size_t mark = name.find(io::temporary_mark);
   if (mark == std::string::npos) return false;
   const std::string owner = name.substr(0, mark);
   return owner == latest_name || owner == best_name || parse_step_name(owner).has_value();
@@ -41,7 +41,7 @@ bool is_leftover(const std::string& name) {
 
 /// The step whose checkpoint is set aside under this name.
 std::optional<int64_t> parse_set_aside_name(const std::string& name) {
-  const std::optional<int64_t> step = parse_step_name(name.substr(0, name.find(temporary_mark)));
+  const std::optional<int64_t> step = parse_step_name(name.substr(0, name.find(io::temporary_mark)));
   return step && set_aside_name(*step) == name ? step : std::nullopt;
 }
 
@@ -71,7 +71,7 @@ void remove_leftovers(const std::string& root) {
 /// Renames before deleting: half a folder never stands under a checkpoint's name.
 void remove_checkpoint(const std::string& root, int64_t step) {
   const std::string folder = root + "/" + step_name(step);
-  const std::string condemned = folder + temporary_mark + "deleted";
+  const std::string condemned = folder + io::temporary_mark + "deleted";
   std::error_code error;
   fs::remove_all(condemned, error);
   fs::rename(folder, condemned, error);
@@ -97,7 +97,7 @@ std::optional<int64_t> parse_step_name(std::string_view name) {
 }
 
 std::string set_aside_name(int64_t step) {
-  return step_name(step) + temporary_mark + "replaced";
+  return step_name(step) + io::temporary_mark + "replaced";
 }
 
 std::optional<std::string> complete_checkpoint(const std::string& root, int64_t step) {
@@ -123,7 +123,7 @@ std::optional<std::string> read_pointer(const std::string& root, const char* poi
   const std::string path = root + "/" + pointer;
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return std::nullopt;
-  std::string name = read_text_file(path, 64);
+  std::string name = io::read_text_file(path, 64);
   while (!name.empty() && name.back() == '\n') name.pop_back();
   require<CheckpointError>(parse_step_name(name).has_value(), path,
                            ": expected the name of a checkpoint, such as ", step_name(1000), ", got '", name,
@@ -132,7 +132,7 @@ std::optional<std::string> read_pointer(const std::string& root, const char* poi
 }
 
 void write_pointer(const std::string& root, const char* pointer, int64_t step) {
-  write_text_file(root + "/" + pointer, step_name(step) + "\n");
+  io::write_text_file(root + "/" + pointer, step_name(step) + "\n");
 }
 
 std::optional<std::string> newest_checkpoint(const std::string& root) {
@@ -147,7 +147,7 @@ FoundCheckpoint locate_checkpoint(const std::string& path) {
   if (is_checkpoint(path)) return {path, ""};
   const std::string name = fs::path(path).filename().string();
   const bool is_pointer = !fs::is_directory(path, ignored) && (name == latest_name || name == best_name);
-  const std::string root = is_pointer ? parent_directory(path) : path;
+  const std::string root = is_pointer ? io::parent_directory(path) : path;
   const char* const pointer = is_pointer && name == best_name ? best_name : latest_name;
   const std::optional<std::string> named = read_pointer(root, pointer);
   const std::optional<std::string> there = named ? complete_at(*named) : std::nullopt;
@@ -184,7 +184,7 @@ FolderLock::FolderLock(const std::string& root) {
   fs::create_directories(root, error);
   require<CheckpointError>(!error, root, ": cannot make the folder: ", error.message());
   descriptor_ = ::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  require<CheckpointError>(descriptor_ >= 0, root, ": cannot open the folder: ", system_message(errno));
+  require<CheckpointError>(descriptor_ >= 0, root, ": cannot open the folder: ", io::system_message(errno));
   // A process that is killed loses its lock; file systems without locks say so and are used without.
   const bool busy = ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (busy) ::close(descriptor_);
@@ -223,7 +223,7 @@ void replace_checkpoint_by_renames(const std::string& from, const std::string& r
     if (error) fs::rename(aside, to, ignored);
   }
   require<CheckpointError>(!error, to, ": cannot replace the checkpoint: ", error.message());
-  sync_directory(root);
+  io::sync_directory(root);
   fs::remove_all(aside, error);
 }
 

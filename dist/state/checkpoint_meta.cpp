@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "dist/state/strict_json.h"
-#include "dist/state/utf8.h"
+#include "tensor/io/strict_json.h"
+#include "tensor/io/utf8.h"
 
 namespace tessera::dist {
 namespace {
@@ -65,10 +65,10 @@ class Fields {
     }
     return result;
   }
-  Metadata strings(const char* name) {
+  io::Metadata strings(const char* name) {
     const Json::Value& value = get(name);
     expect(value.isObject(), name, "an object of strings");
-    Metadata result;
+    io::Metadata result;
     for (const std::string& key : value.getMemberNames()) {
       expect(value[key].isString(), name, "an object of strings");
       result[key] = value[key].asString();
@@ -104,11 +104,11 @@ Json::Value write_shape(const Shape& shape) {
   return array;
 }
 
-Json::Value write_strings(const Metadata& strings) {
+Json::Value write_strings(const io::Metadata& strings) {
   Json::Value object(Json::objectValue);
   for (const auto& [key, value] : strings) {
-    require<CheckpointError>(!first_not_utf8(key) && !first_not_utf8(value), meta_file_name, ": '",
-                             escaped_bytes(key), "': expected text in UTF-8");
+    require<CheckpointError>(!io::first_not_utf8(key) && !io::first_not_utf8(value), meta_file_name, ": '",
+                             io::escaped_bytes(key), "': expected text in UTF-8");
     object[key] = value;
   }
   return object;
@@ -256,7 +256,7 @@ std::string to_json(const FileRecord& record) {
 
 FileRecord parse_file_record(const std::string& json, const std::string& where) {
   Json::Value root;
-  parse_strict_json(json, where, root);
+  io::parse_strict_json(json, where, root);
   return read_file(Fields(root, where));
 }
 
@@ -275,7 +275,7 @@ std::string to_json(const CheckpointMeta& meta) {
 
 CheckpointMeta parse_checkpoint_meta(const std::string& json, const std::string& where) {
   Json::Value root;
-  parse_strict_json(json, where, root);
+  io::parse_strict_json(json, where, root);
   Fields fields(root, where);
   require<CheckpointError>(fields.string("format") == format_name, where,
                            ": not a checkpoint of Tessera: 'format' is not '", format_name, "'");

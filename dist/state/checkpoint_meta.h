@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "dist/state/piece.h"
-#include "dist/state/safetensors.h"
 #include "tensor/dtype.h"
+#include "tensor/io/safetensors.h"
 #include "tensor/named_tensor.h"
 
 namespace tessera::dist {
@@ -31,8 +31,8 @@ struct TrainingState {
   LossScaleState loss_scale = {};
   /// Of the validation at this step, where there was one; `best` goes by it.
   std::optional<double> validation_loss = {};
-  Metadata model = {};  ///< the caller's: what the model must be built with (options, vocabulary)
-  Metadata run = {};    ///< the caller's: everything else (optimizer options, dataset, ...)
+  io::Metadata model = {};  ///< the caller's: what the model must be built with (options, vocabulary)
+  io::Metadata run = {};    ///< the caller's: everything else (optimizer options, dataset, ...)
   friend bool operator==(const TrainingState&, const TrainingState&) = default;
 };
 

@@ -19,7 +19,7 @@ constexpr int64_t block_bytes = int64_t{1} << 20;
 /// Hashes a file from front to back.
 class FileHash {
  public:
-  explicit FileHash(const InputFile& file) : file_(file), state_(XXH3_createState(), &XXH3_freeState) {
+  explicit FileHash(const io::InputFile& file) : file_(file), state_(XXH3_createState(), &XXH3_freeState) {
     XXH3_64bits_reset(state_.get());
   }
   /// The next `size` bytes, at most a block's; they stay until the next call.
@@ -35,14 +35,14 @@ class FileHash {
   uint64_t digest() const { return XXH3_64bits_digest(state_.get()); }
 
  private:
-  const InputFile& file_;
+  const io::InputFile& file_;
   std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state_;
   std::vector<char> buffer_ = std::vector<char>(block_bytes);
   int64_t position_ = 0;
 };
 
 /// Hashes the bytes of one tensor; returns its first bad element, or -1.
-int64_t hash_tensor(FileHash& hash, const SafetensorsEntry& entry) {
+int64_t hash_tensor(FileHash& hash, const io::SafetensorsEntry& entry) {
   const int64_t size = size_of(entry.dtype), n = entry.shape.numel(), block = block_bytes / size;
   int64_t found = -1;
   for (int64_t begin = 0; begin < n; begin += block) {
@@ -56,28 +56,29 @@ int64_t hash_tensor(FileHash& hash, const SafetensorsEntry& entry) {
 
 }  // namespace
 
-void require_recorded(const FileRecord& record, const SafetensorsFile& file) {
+void require_recorded(const FileRecord& record, const io::SafetensorsFile& file) {
   require<CheckpointError>(file.file().size() == record.bytes, file.path(), ": expected ", record.bytes,
                            " bytes, got ", file.file().size());
   require<CheckpointError>(file.entries().size() == record.chunks.size(), file.path(), ": expected ",
                            record.chunks.size(), " tensors, got ", file.entries().size());
   for (const Chunk& chunk : record.chunks) {
-    const SafetensorsEntry& entry = file.entry(chunk.key);
-    require<CheckpointError>(entry.dtype_name() == safetensors_dtype_name(chunk.dtype) &&
+    const io::SafetensorsEntry& entry = file.entry(chunk.key);
+    require<CheckpointError>(entry.dtype_name() == io::safetensors_dtype_name(chunk.dtype) &&
                                  entry.shape.numel() == chunk.piece.numel(),
                              file.path(), ": tensor '", chunk.key, "': expected ", chunk.piece.numel(),
                              " elements of ", chunk.dtype, ", got ", entry.shape, " ", entry.dtype_name());
   }
 }
 
-void verify_content(const FileRecord& record, const SafetensorsFile& file) {
-  std::vector<const SafetensorsEntry*> entries;
-  for (const SafetensorsEntry& entry : file.entries()) entries.push_back(&entry);
-  std::sort(entries.begin(), entries.end(),
-            [](const SafetensorsEntry* a, const SafetensorsEntry* b) { return a->offset < b->offset; });
+void verify_content(const FileRecord& record, const io::SafetensorsFile& file) {
+  std::vector<const io::SafetensorsEntry*> entries;
+  for (const io::SafetensorsEntry& entry : file.entries()) entries.push_back(&entry);
+  std::sort(entries.begin(), entries.end(), [](const io::SafetensorsEntry* a, const io::SafetensorsEntry* b) {
+    return a->offset < b->offset;
+  });
   FileHash hash(file.file());
   std::string problem;
-  for (const SafetensorsEntry* entry : entries) {
+  for (const io::SafetensorsEntry* entry : entries) {
     hash.skip_to(entry->offset);
     const int64_t bad = hash_tensor(hash, *entry);
     if (bad >= 0 && problem.empty())
@@ -93,7 +94,7 @@ void verify_content(const FileRecord& record, const SafetensorsFile& file) {
 
 CheckpointReader::CheckpointReader(std::string folder) : folder_(std::move(folder)) {
   const std::string meta = folder_ + "/" + meta_file_name;
-  const std::string index = read_text_file(meta, meta_size_limit);
+  const std::string index = io::read_text_file(meta, meta_size_limit);
   hash_ = XXH3_64bits(index.data(), index.size());
   meta_ = parse_checkpoint_meta(index, meta);
   for (const FileRecord& record : meta_.files) {
@@ -140,8 +141,8 @@ void CheckpointReader::read(const TensorId& id, const Piece& piece, const Tensor
                            ", got ", describe(out));
   char* bytes = static_cast<char*>(out.raw_data());
   for (const StoredChunk& source : stored.chunks) {
-    const SafetensorsFile& file = opened_[source.file];
-    const SafetensorsEntry& entry = file.entry(source.chunk->key);
+    const io::SafetensorsFile& file = opened_[source.file];
+    const io::SafetensorsEntry& entry = file.entry(source.chunk->key);
     // Both ascend: one walk finds every overlap.
     RunCursor held(source.chunk->piece, stored.shape), wanted(piece, stored.shape);
     while (!held.is_done() && !wanted.is_done()) {

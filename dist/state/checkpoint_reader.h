@@ -7,16 +7,16 @@
 #include "dist/state/checkpoint_folder.h"
 #include "dist/state/checkpoint_meta.h"
 #include "dist/state/coverage.h"
-#include "dist/state/safetensors.h"
+#include "tensor/io/safetensors.h"
 
 namespace tessera::dist {
 
 /// Throws CheckpointError, naming the file and the tensor, unless an opened file has the size and the tensors
 /// that meta.json says.
-void require_recorded(const FileRecord& record, const SafetensorsFile& file);
+void require_recorded(const FileRecord& record, const io::SafetensorsFile& file);
 /// Reads such a file whole. Throws CheckpointError when its XXH3 is not meta.json's, or a value is NaN: with
 /// the file's and the tensor's name.
-void verify_content(const FileRecord& record, const SafetensorsFile& file);
+void verify_content(const FileRecord& record, const io::SafetensorsFile& file);
 
 /// A checkpoint opened for reading, whatever world wrote it. The constructor reads meta.json and the header
 /// of every file, and throws CheckpointError naming the file and the reason unless sizes, names, dtypes and
@@ -53,7 +53,7 @@ class CheckpointReader {
   std::string folder_;
   uint64_t hash_ = 0;
   CheckpointMeta meta_;
-  std::vector<SafetensorsFile> opened_;
+  std::vector<io::SafetensorsFile> opened_;
   StoredTensors tensors_;
 };
 

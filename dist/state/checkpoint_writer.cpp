@@ -6,7 +6,7 @@
 
 #include "dist/state/checkpoint_reader.h"
 #include "dist/state/number_check.h"
-#include "dist/state/safetensors.h"
+#include "tensor/io/safetensors.h"
 
 namespace tessera::dist {
 namespace {
@@ -39,7 +39,7 @@ std::string checked_step_name(const std::string& root, int64_t step) {
   return name;
 }
 
-int64_t bytes_of(const Metadata& strings) {
+int64_t bytes_of(const io::Metadata& strings) {
   int64_t bytes = 0;
   for (const auto& [key, value] : strings) bytes += std::ssize(key) + std::ssize(value);
   return bytes;
@@ -48,7 +48,7 @@ int64_t bytes_of(const Metadata& strings) {
 void write_meta(const std::string& folder, const CheckpointMeta& meta) {
   const std::string path = folder + "/" + meta_file_name;
   require_meta_size(bytes_of(meta.state.model) + bytes_of(meta.state.run), path);  // before it is all copied
-  write_text_file(path, to_json(meta));
+  io::write_text_file(path, to_json(meta));
 }
 
 /// Opens the finished checkpoint as a load does, so that nothing is published that a load refuses.
@@ -66,7 +66,7 @@ void point_best(const std::string& root, const TrainingState& state) {
     std::error_code ignored;
     if (std::filesystem::exists(meta, ignored)) {
       const auto loss =
-          parse_checkpoint_meta(read_text_file(meta, meta_size_limit), meta).state.validation_loss;
+          parse_checkpoint_meta(io::read_text_file(meta, meta_size_limit), meta).state.validation_loss;
       if (loss && *loss <= *state.validation_loss) return;
     }
   }
@@ -80,7 +80,7 @@ FileRecord write_pieces(const std::string& folder, const std::string& file_name,
   const std::string path = folder + "/" + file_name;
   FileRecord record;
   record.name = file_name;
-  std::vector<SafetensorsEntry> layout;
+  std::vector<io::SafetensorsEntry> layout;
   std::map<std::string, const TensorPiece*> by_key;
   for (size_t i = 0; i < pieces.size(); ++i) {
     require_fits(pieces[i], text(path, ": tensor '", pieces[i].name, "'"));
@@ -89,8 +89,8 @@ FileRecord write_pieces(const std::string& folder, const std::string& file_name,
     layout.push_back({chunk.key, chunk.dtype, stored_shape(chunk)});
     by_key[chunk.key] = &pieces[i];
   }
-  SafetensorsWriter writer(path, std::move(layout), {{"format", "pt"}});
-  for (const SafetensorsEntry& entry : writer.entries()) {
+  io::SafetensorsWriter writer(path, std::move(layout), {{"format", "pt"}});
+  for (const io::SafetensorsEntry& entry : writer.entries()) {
     const TensorPiece& piece = *by_key.at(entry.name);
     const Tensor numbers = piece.tensor.to(cpu()).contiguous();
     const int64_t bad = first_bad_number(entry.dtype, numbers.raw_data(), numbers.numel());
@@ -106,7 +106,7 @@ FileRecord write_pieces(const std::string& folder, const std::string& file_name,
 CheckpointWriter::CheckpointWriter(std::string root, int64_t step)
     : root_(std::move(root)),
       lock_(root_),
-      folder_(make_temporary_folder(root_ + "/" + checked_step_name(root_, step))) {}
+      folder_(io::make_temporary_folder(root_ + "/" + checked_step_name(root_, step))) {}
 
 CheckpointWriter::~CheckpointWriter() {
   std::error_code ignored;
@@ -115,14 +115,14 @@ CheckpointWriter::~CheckpointWriter() {
 
 std::string CheckpointWriter::publish(const TrainingState& state, const SaveOptions& options) {
   const std::string name = step_name(state.step);
-  require<CheckpointError>(folder_.rfind(root_ + "/" + name + temporary_mark, 0) == 0, folder_,
+  require<CheckpointError>(folder_.rfind(root_ + "/" + name + io::temporary_mark, 0) == 0, folder_,
                            ": expected the state of this step, got step ", state.step);
   write_meta(folder_, {state, files_});
   require_loadable(folder_, state);
-  set_published_mode(folder_);
+  io::set_published_mode(folder_);
   replace_checkpoint(folder_, root_, state.step);
   published_ = true;
-  sync_directory(root_);
+  io::sync_directory(root_);
   write_pointer(root_, latest_name, state.step);
   point_best(root_, state);
   apply_retention(root_, options.keep);

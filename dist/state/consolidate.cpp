@@ -11,8 +11,8 @@ namespace {
 /// beside reading it.
 constexpr int64_t block_bytes = int64_t{8} << 20;
 
-std::vector<SafetensorsEntry> layout_of(const CheckpointReader& reader, const std::string& group) {
-  std::vector<SafetensorsEntry> layout;
+std::vector<io::SafetensorsEntry> layout_of(const CheckpointReader& reader, const std::string& group) {
+  std::vector<io::SafetensorsEntry> layout;
   for (const auto& [id, tensor] : reader.tensors())
     if (id.group == group) layout.push_back({id.name, tensor.dtype, tensor.shape});
   return layout;
@@ -21,7 +21,7 @@ std::vector<SafetensorsEntry> layout_of(const CheckpointReader& reader, const st
 /// What is wrong with a file; "" where nothing is.
 std::string problem_of(const FileRecord& record, const std::string& folder) {
   try {
-    const SafetensorsFile file(folder + "/" + record.name);
+    const io::SafetensorsFile file(folder + "/" + record.name);
     require_recorded(record, file);
     verify_content(record, file);
   } catch (const CheckpointError& error) {
@@ -33,15 +33,15 @@ std::string problem_of(const FileRecord& record, const std::string& folder) {
 }  // namespace
 
 uint64_t consolidate(const CheckpointReader& reader, const std::string& path, const std::string& group) {
-  std::vector<SafetensorsEntry> layout = layout_of(reader, group);
+  std::vector<io::SafetensorsEntry> layout = layout_of(reader, group);
   require<CheckpointError>(!layout.empty(), reader.folder(), ": has no tensors in group '", group, "'");
   std::error_code ignored;
-  require<CheckpointError>(!std::filesystem::equivalent(parent_directory(path), reader.folder(), ignored),
+  require<CheckpointError>(!std::filesystem::equivalent(io::parent_directory(path), reader.folder(), ignored),
                            path, ": is in the checkpoint's own folder, whose files belong to it");
   reader.verify(group);
-  SafetensorsWriter writer(path, std::move(layout), {{"format", "pt"}});
+  io::SafetensorsWriter writer(path, std::move(layout), {{"format", "pt"}});
   const Tensor buffer = Tensor::empty({block_bytes}, u8);
-  for (const SafetensorsEntry& entry : writer.entries()) {
+  for (const io::SafetensorsEntry& entry : writer.entries()) {
     const int64_t n = entry.shape.numel(), size = size_of(entry.dtype);
     for (int64_t begin = 0; begin < n; begin += block_bytes / size) {
       const int64_t end = std::min(n, begin + block_bytes / size);
@@ -75,14 +75,14 @@ CheckpointSummary inspect(const CheckpointReader& reader) {
 
 bool is_consolidated(const CheckpointReader& reader, const std::string& path, const std::string& group) {
   using Row = std::tuple<std::string, std::string, std::vector<int64_t>>;
-  const auto rows = [](const std::vector<SafetensorsEntry>& entries) {
+  const auto rows = [](const std::vector<io::SafetensorsEntry>& entries) {
     std::set<Row> set;
-    for (const SafetensorsEntry& entry : entries)
+    for (const io::SafetensorsEntry& entry : entries)
       set.emplace(entry.name, entry.dtype_name(), std::vector(entry.shape.begin(), entry.shape.end()));
     return set;
   };
   try {
-    return rows(SafetensorsFile(path).entries()) == rows(layout_of(reader, group));
+    return rows(io::SafetensorsFile(path).entries()) == rows(layout_of(reader, group));
   } catch (const CheckpointError&) {
     return false;
   }
@@ -90,7 +90,8 @@ bool is_consolidated(const CheckpointReader& reader, const std::string& path, co
 
 std::vector<FileVerdict> verify_files(const std::string& folder) {
   const std::string meta_path = folder + "/" + meta_file_name;
-  const CheckpointMeta meta = parse_checkpoint_meta(read_text_file(meta_path, meta_size_limit), meta_path);
+  const CheckpointMeta meta =
+      parse_checkpoint_meta(io::read_text_file(meta_path, meta_size_limit), meta_path);
   std::vector<FileVerdict> verdicts;
   for (const FileRecord& record : meta.files) verdicts.push_back({record.name, problem_of(record, folder)});
   FileVerdict whole{meta_file_name, ""};

@@ -11,8 +11,8 @@
 #include <thread>
 #include <utility>
 
-#include "dist/state/file.h"
 #include "tensor/error.h"
+#include "tensor/io/file.h"
 
 namespace tessera::dist {
 namespace {
@@ -59,7 +59,8 @@ bool RunLock::try_lock(const std::string& root) {
   require<CheckpointError>(!error, root, ": cannot make the folder: ", error.message());
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
   if (descriptor_ < 0 && errno == ENOENT) return false;
-  require<CheckpointError>(descriptor_ >= 0, path_, ": cannot open the run's lock: ", system_message(errno));
+  require<CheckpointError>(descriptor_ >= 0, path_,
+                           ": cannot open the run's lock: ", io::system_message(errno));
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     const std::string holder = holder_of(descriptor_);
     ::close(std::exchange(descriptor_, -1));
@@ -73,7 +74,7 @@ bool RunLock::try_lock(const std::string& root) {
 
 RunLock::~RunLock() {
   ::unlink(path_.c_str());
-  if (made_folder_) ::rmdir(parent_directory(path_).c_str());  // which fails unless it is empty
+  if (made_folder_) ::rmdir(io::parent_directory(path_).c_str());  // which fails unless it is empty
   ::close(descriptor_);
 }
 

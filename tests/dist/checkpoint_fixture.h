@@ -6,7 +6,8 @@
 
 #include "dist/state/checkpoint_reader.h"
 #include "dist/state/checkpoint_writer.h"
-#include "tests/dist/temporary_folder.h"
+#include "tests/support/refused.h"
+#include "tests/support/temporary_folder.h"
 
 /// Numbers that say where they are: element i of tensor `id` is id * 1000 + i.
 inline tessera::Tensor numbered(const tessera::Shape& shape, int id) {
@@ -56,19 +57,4 @@ inline bool same_bits(const std::vector<tessera::dist::TensorGroup>& a,
     for (size_t i = 0; i < a[g].tensors.size(); ++i)
       if (!same_bits(a[g].tensors[i].tensor, b[g].tensors[i].tensor)) return false;
   return a.size() == b.size();
-}
-
-/// What the body throws as CheckpointError; "" when it does not.
-template <class Body>
-std::string refused(const Body& body) {
-  try {
-    body();
-  } catch (const tessera::CheckpointError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-inline bool contains(const std::string& message, const std::string& part) {
-  return message.find(part) != std::string::npos;
 }

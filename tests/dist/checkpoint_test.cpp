@@ -125,7 +125,7 @@ TEST_CASE("checkpoint: NaN is refused with the parameter's name, when saving and
   // A checkpoint that holds NaN although its hashes are right, as another program might have written it.
   CheckpointMeta meta = parse_checkpoint_meta(file_bytes(saved + "/meta.json"), "meta");
   std::vector<NamedTensor> tensors = groups[0].tensors;
-  meta.files[0].xxh3 = write_safetensors(saved + "/model.safetensors", tensors, {{"format", "pt"}});
+  meta.files[0].xxh3 = io::write_safetensors(saved + "/model.safetensors", tensors, {{"format", "pt"}});
   write_bytes(saved + "/meta.json", to_json(meta));
   const auto loaded = small_run(3);
   CHECK(contains(refused([&] { load_checkpoint(CheckpointReader(saved), loaded); }),
@@ -156,8 +156,8 @@ TEST_CASE("consolidate: one file with the model's own names, metadata and bits")
   const TemporaryFolder folder;
   const CheckpointReader reader(save_small(folder.path(), 1, 7));
   consolidate(reader, folder / "model.safetensors");
-  const SafetensorsFile file(folder / "model.safetensors");
-  CHECK(file.metadata() == Metadata{{"format", "pt"}});
+  const io::SafetensorsFile file(folder / "model.safetensors");
+  CHECK(file.metadata() == io::Metadata{{"format", "pt"}});
   CHECK(file.entries().size() == 5);
   CHECK(same_bits(file.read("fc.weight"), numbered({4, 3}, 7)));
   CHECK(

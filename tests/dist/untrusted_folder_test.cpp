@@ -35,7 +35,7 @@ mode_t mode_of(const std::string& path) {
 /// The one entry of a folder that has the mark of temporary names; "" when there is none.
 std::string temporary_in(const std::string& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
-    if (contains(entry.path().filename().string(), temporary_mark)) return entry.path().string();
+    if (contains(entry.path().filename().string(), io::temporary_mark)) return entry.path().string();
   return "";
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("save: what is being written is its owner's alone, what is published i
       CHECK(mode_of(saved + name) == file_mode);
     const CheckpointWriter writer(root, 2);
     CHECK(mode_of(writer.folder()) == 0700);
-    OutputFile file(folder / "plain");
+    io::OutputFile file(folder / "plain");
     CHECK(mode_of(temporary_in(folder.path())) == 0600);
   }
 }
@@ -93,16 +93,16 @@ TEST_CASE("save: temporary names are not to be foreseen, and links are not follo
   write_bytes(target, "mine");
   std::string first;
   {
-    const OutputFile file(folder / "out");
+    const io::OutputFile file(folder / "out");
     first = temporary_in(folder.path());
   }
   REQUIRE(first != "");
   // The name that a process used before, or would use next by counting, now is a link to another's file.
-  const std::string stem = (folder / "out") + temporary_mark + std::to_string(::getpid()) + "-";
+  const std::string stem = (folder / "out") + io::temporary_mark + std::to_string(::getpid()) + "-";
   fs::create_symlink(target, first);
   for (int i = 0; i < 2000; ++i)
     if (stem + std::to_string(i) != first) fs::create_symlink(target, stem + std::to_string(i));
-  write_text_file(folder / "out", "new");
+  io::write_text_file(folder / "out", "new");
   CHECK(file_bytes(target) == "mine");
   CHECK(file_bytes(folder / "out") == "new");
 
@@ -110,7 +110,7 @@ TEST_CASE("save: temporary names are not to be foreseen, and links are not follo
   fs::create_directories(root);
   fs::create_directories(elsewhere);
   fs::create_directory_symlink(elsewhere,
-                               root + "/step-00000001" + temporary_mark + std::to_string(::getpid()));
+                               root + "/step-00000001" + io::temporary_mark + std::to_string(::getpid()));
   // What looks like a leftover of ours goes; what it points to stays.
   write_bytes(elsewhere + "/notes.txt", "mine");
   CHECK(fs::is_directory(save_small(root, 1, 1)));
@@ -118,7 +118,7 @@ TEST_CASE("save: temporary names are not to be foreseen, and links are not follo
   CHECK(std::distance(fs::directory_iterator(elsewhere), {}) == 1);
 
   fs::create_symlink(target, folder / "link");
-  write_text_file(folder / "link", "new");
+  io::write_text_file(folder / "link", "new");
   CHECK(!fs::is_symlink(folder / "link"));
   CHECK(file_bytes(target) == "mine");
 }
@@ -127,9 +127,9 @@ TEST_CASE(
     "save: killed between the two renames of a replacement, the older checkpoint is found and restored") {
   const TemporaryFolder folder;
   const std::string root = folder / "run", saved = save_small(root, 1, 7);
-  const std::string aside = saved + temporary_mark + "replaced";
+  const std::string aside = saved + io::temporary_mark + "replaced";
   // As it is between the renames: the older one set aside, the newer one, complete, under its temporary name.
-  fs::copy(saved, saved + temporary_mark + "0123", fs::copy_options::recursive);
+  fs::copy(saved, saved + io::temporary_mark + "0123", fs::copy_options::recursive);
   fs::rename(saved, aside);
   CHECK(list_checkpoints(root) == std::vector<int64_t>{1});
   for (const std::string& path : {root, root + "/latest"}) {

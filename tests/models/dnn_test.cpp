@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "dist/state/safetensors.h"
 #include "models/dnn.h"
 #include "nn/materialize.h"
 #include "optim/adam.h"
 #include "tensor/error.h"
+#include "tensor/io/safetensors.h"
 #include "tests/ops/golden.h"
 
 using namespace tessera;
@@ -27,7 +27,7 @@ double largest_difference(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 TEST_CASE("dnn: result, gradients and ten steps of AdamW are PyTorch's") {
-  const dist::SafetensorsFile golden(TESSERA_TEST_DATA_DIR "/models/goldens/dnn.safetensors");
+  const io::SafetensorsFile golden(TESSERA_TEST_DATA_DIR "/models/goldens/dnn.safetensors");
   const test::Arguments recipe(golden.metadata().at("dnn"));
   models::Dnn dnn({.layers = recipe.integer("layers"), .width = recipe.integer("width")});
   dnn.to(f64);

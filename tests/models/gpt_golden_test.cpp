@@ -7,21 +7,21 @@
 #include <string>
 
 #include "autograd/functions/loss.h"
-#include "dist/state/safetensors.h"
 #include "models/gpt.h"
 #include "nn/materialize.h"
 #include "optim/adam.h"
 #include "optim/clip.h"
 #include "optim/parameter_groups.h"
 #include "optim/schedule.h"
+#include "tensor/io/safetensors.h"
 #include "tests/ops/golden.h"
 
 using namespace tessera;
 
 namespace {
 
-const dist::SafetensorsFile& goldens() {
-  static const dist::SafetensorsFile file(TESSERA_TEST_DATA_DIR "/models/goldens/gpt.safetensors");
+const io::SafetensorsFile& goldens() {
+  static const io::SafetensorsFile file(TESSERA_TEST_DATA_DIR "/models/goldens/gpt.safetensors");
   return file;
 }
 

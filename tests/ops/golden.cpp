@@ -6,14 +6,14 @@
 #include <map>
 #include <set>
 
-#include "dist/state/safetensors.h"
+#include "tensor/io/safetensors.h"
 
 namespace tessera::test {
 namespace {
 
 /// Files are read once: many rows share a family.
-const dist::SafetensorsFile& family_file(const std::string& family) {
-  static std::map<std::string, dist::SafetensorsFile> files;
+const io::SafetensorsFile& family_file(const std::string& family) {
+  static std::map<std::string, io::SafetensorsFile> files;
   auto found = files.find(family);
   if (found == files.end()) {
     const std::string path = std::string(TESSERA_TEST_DATA_DIR) + "/ops/goldens/" + family + ".safetensors";
@@ -22,11 +22,11 @@ const dist::SafetensorsFile& family_file(const std::string& family) {
   return found->second;
 }
 
-Tensor read_if_there(const dist::SafetensorsFile& file, const std::string& name) {
+Tensor read_if_there(const io::SafetensorsFile& file, const std::string& name) {
   return file.find(name) ? file.read(name) : Tensor();
 }
 
-OpCase read_case(const dist::SafetensorsFile& file, const std::string& key, const std::string& arguments) {
+OpCase read_case(const io::SafetensorsFile& file, const std::string& key, const std::string& arguments) {
   OpCase c{.name = key.substr(key.find('/') + 1), .arguments = Arguments(arguments)};
   for (size_t i = 0;; ++i) {
     const Tensor input = read_if_there(file, text(key, "/in", i));
@@ -103,7 +103,7 @@ Shape Arguments::shape(const std::string& name) const {
 }
 
 std::vector<OpCase> golden_cases(const std::string& family, const std::string& op) {
-  const dist::SafetensorsFile& file = family_file(family);
+  const io::SafetensorsFile& file = family_file(family);
   std::vector<OpCase> cases;
   for (const auto& [key, arguments] : file.metadata())
     if (key.starts_with(op + "/")) cases.push_back(read_case(file, key, arguments));

@@ -7,21 +7,21 @@
 #include <cstring>
 #include <sstream>
 
-#include "dist/state/safetensors.h"
 #include "optim/adagrad.h"
 #include "optim/adam.h"
 #include "optim/rmsprop.h"
 #include "optim/sgd.h"
+#include "tensor/io/safetensors.h"
 
 namespace tessera::test {
 
 struct Goldens::Contents {
-  dist::SafetensorsFile file;
+  io::SafetensorsFile file;
 };
 
 Goldens::Goldens(const std::string& file)
-    : contents_(new Contents{
-          dist::SafetensorsFile(std::string(TESSERA_TEST_DATA_DIR) + "/optim/goldens/" + file)}) {}
+    : contents_(
+          new Contents{io::SafetensorsFile(std::string(TESSERA_TEST_DATA_DIR) + "/optim/goldens/" + file)}) {}
 Goldens::~Goldens() = default;
 
 std::vector<std::string> Goldens::cases() const {

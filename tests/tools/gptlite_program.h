@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/dist/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 /// What the tests of gptlite share: calling it inside the test's process, and a model that trains in no time.
 

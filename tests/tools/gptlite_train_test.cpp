@@ -6,7 +6,7 @@
 
 #include "data/play.h"
 #include "dist/state/checkpoint_reader.h"
-#include "dist/state/safetensors.h"
+#include "tensor/io/safetensors.h"
 #include "tests/tools/child_process.h"
 #include "tests/tools/gptlite_program.h"
 
@@ -160,16 +160,16 @@ TEST_CASE("gptlite train --parity-export: the weights before the first step, and
   REQUIRE(
       gptlite(tiny_training(folder / "out", {"--steps", "3", "--parity-export", folder / "export"})).status ==
       0);
-  const dist::SafetensorsFile batches(folder / "export/batches.safetensors");
+  const io::SafetensorsFile batches(folder / "export/batches.safetensors");
   const Tensor x = batches.read("x"), y = batches.read("y");
   CHECK(x.shape() == Shape{3, 4, 16});
   CHECK(x.dtype() == i64);
   // Targets are the inputs moved by one.
   CHECK(y.select(0, 2).select(0, 3).select(0, 0).item_i64() ==
         x.select(0, 2).select(0, 3).select(0, 1).item_i64());
-  const dist::SafetensorsFile model(folder / "export/model.safetensors");
+  const io::SafetensorsFile model(folder / "export/model.safetensors");
   CHECK(model.metadata().at("format") == "pt");
   CHECK(model.entry("blocks.0.attn.c_attn.weight").shape == Shape{96, 32});
-  const dist::SafetensorsFile trained(folder / "out/step-00000003/model.safetensors");
+  const io::SafetensorsFile trained(folder / "out/step-00000003/model.safetensors");
   CHECK(trained.entries().size() == model.entries().size());
 }

@@ -9,7 +9,7 @@
 
 #include "dist/state/checkpoint_folder.h"
 #include "dist/state/checkpoint_reader.h"
-#include "dist/state/file.h"
+#include "tensor/io/file.h"
 #include "tests/tools/child_process.h"
 #include "tests/tools/gptlite_program.h"
 
@@ -29,7 +29,7 @@ std::vector<std::string> training(const std::string& out, const std::string& met
 bool is_saving(const std::string& out) {
   std::error_code gone;
   for (fs::directory_iterator entry(out, gone), end; !gone && entry != end; entry.increment(gone))
-    if (contains(entry->path().filename().string(), tessera::dist::temporary_mark)) return true;
+    if (contains(entry->path().filename().string(), tessera::io::temporary_mark)) return true;
   return false;
 }
 

@@ -6,7 +6,7 @@
 
 #include "tensor/error.h"
 #include "tests/dist/checkpoint_fixture.h"
-#include "tests/dist/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 #include "tools/tessera/sharded_step.h"
 #include "tools/tessera/step_timeline.h"
 

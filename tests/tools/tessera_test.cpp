@@ -61,7 +61,7 @@ TEST_CASE("tessera checkpoint: inspect, verify and consolidate a run's latest") 
   const Outcome written =
       call("checkpoint consolidate '" + saved + "' --out '" + (folder / "all.safetensors") + "'");
   CHECK(written.status == 0);
-  CHECK(same_bits(dist::SafetensorsFile(folder / "all.safetensors").read("fc.weight"), numbered({4, 3}, 7)));
+  CHECK(same_bits(io::SafetensorsFile(folder / "all.safetensors").read("fc.weight"), numbered({4, 3}, 7)));
 }
 
 TEST_CASE(
@@ -77,7 +77,7 @@ TEST_CASE(
   CHECK(call("checkpoint consolidate '" + saved + "' --out '" + output + "'").status == 0);
   RankState whole({0, 1}, 0);
   whole.train(0, 2);
-  const dist::SafetensorsFile file(output);
+  const io::SafetensorsFile file(output);
   const std::vector<dist::PieceGroup> groups = whole.groups();  // which the loop is in
   for (const dist::TensorPiece& tensor : groups[0].pieces)
     CHECK(same_bits(file.read(tensor.name), tensor.tensor));
@@ -146,12 +146,12 @@ TEST_CASE("tessera checkpoint consolidate: what is not its own is not replaced w
   CHECK(lines_in(refused.err) == 1);
   CHECK(contains(refused.err, "--out " + output + ": a file is there that is not this model's"));
   CHECK(file_bytes(output) == "my notes");
-  dist::write_safetensors(output, std::vector<NamedTensor>{{"other", Tensor::scalar(1.0f)}});
+  io::write_safetensors(output, std::vector<NamedTensor>{{"other", Tensor::scalar(1.0f)}});
   CHECK(consolidate(output).status == 2);  // another model
   CHECK(consolidate(output, "--force").status == 0);
   save_small(folder / "run", 1, 8);
   CHECK(consolidate(output).status == 0);  // its own, of another checkpoint
-  CHECK(same_bits(dist::SafetensorsFile(output).read("fc.weight"), numbered({4, 3}, 8)));
+  CHECK(same_bits(io::SafetensorsFile(output).read("fc.weight"), numbered({4, 3}, 8)));
   const std::string weights = file_bytes(saved + "/model.safetensors");
   const Outcome inside = consolidate(saved + "/model.safetensors", "--force");
   CHECK(inside.status == 3);

@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "dist/state/safetensors.h"
 #include "tensor/error.h"
+#include "tensor/io/safetensors.h"
 
 namespace tessera::gptlite {
 
@@ -12,7 +12,7 @@ void export_for_parity(const std::string& folder, const models::Gpt& gpt, const 
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   require<ConfigError>(!error, "--parity-export ", folder, ": cannot make the folder: ", error.message());
-  dist::write_safetensors(folder + "/model.safetensors", gpt.state_dict(), {{"format", "pt"}});
+  io::write_safetensors(folder + "/model.safetensors", gpt.state_dict(), {{"format", "pt"}});
 
   const data::Batch first = batches.batch(0);
   const Shape shape{steps, first.x.size(0), first.x.size(1)};
@@ -23,7 +23,7 @@ void export_for_parity(const std::string& folder, const models::Gpt& gpt, const 
     y.select(0, step).copy_from(batch.y);
   }
   const NamedTensor tensors[] = {{"x", x}, {"y", y}};
-  dist::write_safetensors(folder + "/batches.safetensors", tensors, {{"format", "pt"}});
+  io::write_safetensors(folder + "/batches.safetensors", tensors, {{"format", "pt"}});
 }
 
 }  // namespace tessera::gptlite

@@ -148,7 +148,7 @@ bool read(const std::string& from, Number& value) {
 }
 
 /// Fills the visited field from what a checkpoint keeps.
-auto reader_of(const dist::Metadata& saved, const std::string& where) {
+auto reader_of(const io::Metadata& saved, const std::string& where) {
   return [&saved, where](const char* name, auto& value) {
     const auto found = saved.find(name);
     require<CheckpointError>(found != saved.end(), where, ": does not say '", name,

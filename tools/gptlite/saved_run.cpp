@@ -16,7 +16,7 @@ constexpr const char* characters_key = "characters";
 constexpr const char* train_tokens_key = "train_tokens";
 
 Run run_of(const dist::CheckpointReader& reader) {
-  const dist::Metadata& model = reader.state().model;
+  const io::Metadata& model = reader.state().model;
   const auto found = model.find(kind_key);
   require<CheckpointError>(found != model.end() && found->second == kind, reader.folder(),
                            ": expected a model of kind '", kind, "', got ",
@@ -32,7 +32,7 @@ Run run_of(const dist::CheckpointReader& reader) {
 }
 
 std::optional<data::CharacterVocabulary> vocabulary_of(const dist::CheckpointReader& reader) {
-  const dist::Metadata& model = reader.state().model;
+  const io::Metadata& model = reader.state().model;
   const auto found = model.find(characters_key);
   if (found == model.end()) return std::nullopt;
   try {
@@ -82,7 +82,7 @@ void SavedRun::require_same_data(const data::Corpus& corpus) const {
                            vocabulary_ ? vocabulary_->size() : run_.recipe.model.vocabulary,
                            " is not that of ", corpus.where, ", which has ", corpus.vocabulary_size,
                            ": the run must go on with the text that it began with");
-  const dist::Metadata& saved = reader_.state().run;
+  const io::Metadata& saved = reader_.state().run;
   const auto found = saved.find(train_tokens_key);
   const std::string expected = found == saved.end() ? "an unknown number of" : found->second;
   require<CheckpointError>(expected == std::to_string(corpus.train.size()), where(), ": the run began with ",

@@ -1,8 +1,8 @@
 #include "tools/gptlite/start.h"
 
 #include "dist/state/checkpoint_folder.h"
-#include "dist/state/file.h"
 #include "tensor/error.h"
+#include "tensor/io/file.h"
 
 namespace tessera::gptlite {
 namespace {
@@ -35,7 +35,7 @@ Start resumed_run(const TrainFlags& flags) {
   start.saved = std::make_unique<SavedRun>(resumed_folder(flags));
   const SavedRun& saved = *start.saved;
   start.run = resolve_resumed(flags, saved.run(), saved.where());
-  start.out = flags.out.value_or(dist::parent_directory(saved.where()));
+  start.out = flags.out.value_or(io::parent_directory(saved.where()));
   start.corpus =
       open_data(start.run.dataset, start.run.data, std::nullopt, saved.run().recipe.model.vocabulary);
   saved.require_same_data(start.corpus);

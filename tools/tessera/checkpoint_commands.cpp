@@ -27,7 +27,7 @@ std::string printable(const std::string& value) {
   return line;
 }
 
-void print_strings(const char* title, const dist::Metadata& strings, std::ostream& out) {
+void print_strings(const char* title, const io::Metadata& strings, std::ostream& out) {
   if (strings.empty()) return;
   Rows rows;
   for (const auto& [key, value] : strings) rows.push_back({printable(key), printable(value)});

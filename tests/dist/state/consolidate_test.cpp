@@ -49,7 +49,7 @@ TEST_CASE("consolidate: 8 MiB are in memory at a time, however large a tensor is
   consolidate(reader, folder / "all.safetensors");
   CHECK(account.total().peak - before <= int64_t{8} << 20);
   CHECK(account.total().current == before);
-  const SafetensorsFile file(folder / "all.safetensors");
+  const io::SafetensorsFile file(folder / "all.safetensors");
   CHECK(same_bits(file.read("flat"), flat));
   CHECK(same_bits(file.read("boxed"), boxed));
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tensor/error.h"
-#include "tests/dist/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace tessera;
 using namespace tessera::dist;

@@ -1,14 +1,14 @@
-#include "dist/state/strict_json.h"
+#include "tensor/io/strict_json.h"
 
 #include <json/json.h>
 
 #include <charconv>
 #include <set>
 
-#include "dist/state/utf8.h"
 #include "tensor/error.h"
+#include "tensor/io/utf8.h"
 
-namespace tessera::dist {
+namespace tessera::io {
 namespace {
 
 constexpr int largest_depth = 128;
@@ -257,4 +257,4 @@ void append_json_string(std::string_view text, std::string& json) {
   json += '"';
 }
 
-}  // namespace tessera::dist
+}  // namespace tessera::io

@@ -9,7 +9,7 @@
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 
-namespace tessera::dist {
+namespace tessera::io {
 
 /// Free text by key, in a file's `__metadata__`.
 using Metadata = std::map<std::string, std::string>;
@@ -59,4 +59,4 @@ void require_header_length(uint64_t bytes, const std::string& where);
 /// "F32", "BOOL": the format's name of a dtype.
 std::string safetensors_dtype_name(DType dtype);
 
-}  // namespace tessera::dist
+}  // namespace tessera::io

@@ -1,18 +1,18 @@
-#include "dist/state/safetensors.h"
+#include "tensor/io/safetensors.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <cstring>
 
-#include "tests/dist/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace tessera;
-using namespace tessera::dist;
+using namespace tessera::io;
 
 namespace {
 
-const std::string fixture = TESSERA_TEST_DATA_DIR "/dist/fixtures/every_dtype.safetensors";
+const std::string fixture = TESSERA_TEST_DATA_DIR "/tensor/io/fixtures/every_dtype.safetensors";
 
 /// A file's bytes from its parts, as the format says them: length, header, data.
 std::string assemble(const std::string& header, const std::string& data) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace tessera::dist {
+namespace tessera::io {
 
 /// The offset of the first byte at which `bytes` is not UTF-8 (RFC 3629: no overlong forms, no surrogates,
 /// nothing above U+10FFFF); nothing when all of it is.
@@ -16,4 +16,4 @@ void append_utf8(char32_t character, std::string& bytes);
 /// The text with every byte that is not printable ASCII as `\xff`: for messages on what is not UTF-8.
 std::string escaped_bytes(std::string_view bytes);
 
-}  // namespace tessera::dist
+}  // namespace tessera::io

@@ -1,10 +1,11 @@
 #include <doctest/doctest.h>
 
-#include "dist/state/safetensors.h"
-#include "tests/dist/checkpoint_fixture.h"
+#include "tensor/io/safetensors.h"
+#include "tests/support/refused.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace tessera;
-using namespace tessera::dist;
+using namespace tessera::io;
 
 namespace {
 

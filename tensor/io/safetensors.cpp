@@ -1,9 +1,9 @@
-#include "dist/state/safetensors.h"
+#include "tensor/io/safetensors.h"
 
 #include <algorithm>
 #include <bit>
 
-namespace tessera::dist {
+namespace tessera::io {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
@@ -126,4 +126,4 @@ uint64_t write_safetensors(const std::string& path, std::span<const NamedTensor>
   return writer.commit();
 }
 
-}  // namespace tessera::dist
+}  // namespace tessera::io

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace tessera::dist {
+namespace tessera::io {
 
 /// A regular file opened for reading at any position. Positions are read, not mapped: a file that shrinks
 /// while it is read is then an error with a name, not a signal. What is no regular file (a FIFO, a device, a
@@ -80,4 +80,4 @@ std::string parent_directory(const std::string& path);
 /// What the system says about an errno.
 std::string system_message(int error);
 
-}  // namespace tessera::dist
+}  // namespace tessera::io

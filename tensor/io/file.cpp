@@ -1,4 +1,4 @@
-#include "dist/state/file.h"
+#include "tensor/io/file.h"
 
 #include <fcntl.h>
 #include <sys/random.h>
@@ -16,7 +16,7 @@
 #include "tensor/error.h"
 #include "tensor/function_ref.h"
 
-namespace tessera::dist {
+namespace tessera::io {
 namespace {
 
 // Linux transfers at most 2 GiB a call; smaller pieces also keep a signal's interruption cheap.
@@ -204,4 +204,4 @@ uint64_t write_text_file(const std::string& path, std::string_view text) {
   return file.xxh3();
 }
 
-}  // namespace tessera::dist
+}  // namespace tessera::io

@@ -9,7 +9,7 @@ namespace Json {
 class Value;
 }
 
-namespace tessera::dist {
+namespace tessera::io {
 
 /// Reads JSON from front to back, in the order of the text and without building a tree. What it takes is RFC
 /// 8259 in UTF-8 and nothing else: no comments, no trailing commas, no leading zeros, no raw control
@@ -61,4 +61,4 @@ void parse_strict_json(const std::string& json, const std::string& where, Json::
 /// Appends a string as JSON writes it. `text` must be UTF-8.
 void append_json_string(std::string_view text, std::string& json);
 
-}  // namespace tessera::dist
+}  // namespace tessera::io

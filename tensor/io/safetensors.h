@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "dist/state/file.h"
-#include "dist/state/safetensors_header.h"
+#include "tensor/io/file.h"
+#include "tensor/io/safetensors_header.h"
 #include "tensor/named_tensor.h"
 #include "tensor/tensor.h"
 
 /// The safetensors format (https://github.com/huggingface/safetensors): eight bytes of header length, a JSON
 /// header with each tensor's dtype, shape and byte range, then the bytes, row-major and little-endian,
 /// without holes.
-namespace tessera::dist {
+namespace tessera::io {
 
 /// A safetensors file opened for reading. The constructor refuses, with CheckpointError naming the file and
 /// the reason, whatever is not exactly such a file: a header that is cut, too long, not strict JSON or with a
@@ -82,4 +82,4 @@ class SafetensorsWriter {
 uint64_t write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                            const Metadata& metadata = {});
 
-}  // namespace tessera::dist
+}  // namespace tessera::io

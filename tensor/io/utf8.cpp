@@ -1,6 +1,6 @@
-#include "dist/state/utf8.h"
+#include "tensor/io/utf8.h"
 
-namespace tessera::dist {
+namespace tessera::io {
 namespace {
 
 /// The bytes of the character that begins at `i`; 0 where none does. The Unicode Standard's table 3-7: only
@@ -64,4 +64,4 @@ std::string escaped_bytes(std::string_view bytes) {
   return escaped;
 }
 
-}  // namespace tessera::dist
+}  // namespace tessera::io

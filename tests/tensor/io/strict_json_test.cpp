@@ -1,13 +1,13 @@
-#include "dist/state/strict_json.h"
+#include "tensor/io/strict_json.h"
 
 #include <doctest/doctest.h>
 #include <json/json.h>
 
 #include <cmath>
 
-#include "tests/dist/checkpoint_fixture.h"
+#include "tests/support/refused.h"
 
-using namespace tessera::dist;
+using namespace tessera::io;
 
 namespace {
 

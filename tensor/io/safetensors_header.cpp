@@ -1,14 +1,14 @@
-#include "dist/state/safetensors_header.h"
+#include "tensor/io/safetensors_header.h"
 
 #include <algorithm>
 #include <charconv>
 #include <set>
 
-#include "dist/state/strict_json.h"
-#include "dist/state/utf8.h"
 #include "tensor/error.h"
+#include "tensor/io/strict_json.h"
+#include "tensor/io/utf8.h"
 
-namespace tessera::dist {
+namespace tessera::io {
 namespace {
 
 // The reference implementation's limit: a longer header is a corrupt length.
@@ -273,4 +273,4 @@ std::string write_safetensors_header(const std::vector<SafetensorsEntry>& entrie
   return json;
 }
 
-}  // namespace tessera::dist
+}  // namespace tessera::io

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "tensor/error.h"
+
+/// The message of the CheckpointError that `body` throws; "" when it throws none.
+template <class Body>
+std::string refused(const Body& body) {
+  try {
+    body();
+  } catch (const tessera::CheckpointError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+inline bool contains(const std::string& message, const std::string& part) {
+  return message.find(part) != std::string::npos;
+}
