@@ -49,9 +49,6 @@ struct OpCase {
   std::vector<Tensor> gradients = {};
   /// Where no gradients are given: derivatives in all floating inputs are held against differences.
   bool differentiable = false;
-  /// Where differences do not tell the slope (at a kink, an infinity, a NaN, far from 0): the gradients given
-  /// alone count.
-  bool no_differences = false;
 };
 
 /// The cases of `op` in tests/ops/goldens/<family>.safetensors, by name. Throws ValueError when there are

@@ -64,6 +64,8 @@ struct OpRow {
   std::vector<DType> narrow = {f32, bf16, f16};
   /// Whether its backward can be differentiated again.
   bool twice_differentiable = true;
+  /// Whether finite differences tell its slopes: not at a kink, a NaN, an infinity or numbers far from 0.
+  bool differences = true;
   /// Golden cases that are not checked, each with the reason.
   std::map<std::string, std::string> except = {};
   /// For an op that fits no row (it draws random numbers, writes in place, ...): where it is tested. Then no
