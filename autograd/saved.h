@@ -93,7 +93,7 @@ class SavedValue {
   /// Bytes that saving it holds: 0 for parameters and packed values.
   int64_t nbytes() const { return tensor_.defined() ? tensor_.nbytes() : 0; }
   /// The storage that it keeps alive; null for parameters and packed values.
-  const Storage* storage() const { return tensor_.storage().get(); }
+  const Storage* storage() const { return tensor_.defined() ? tensor_.storage().get() : nullptr; }
 
  private:
   Tensor tensor_;

@@ -22,8 +22,8 @@ struct VersionCounter : RefCounted<VersionCounter> {
 /// and writing through one is seen by all. Knows nothing of gradients (see autograd/variable.h).
 class Tensor {
  public:
-  /// An undefined tensor. It answers what it is (`dtype` to `shares_storage`) as one of no elements, f32 on
-  /// the CPU; every other method, and every operation on it, throws ValueError by its own name.
+  /// An undefined tensor. Every method but `defined`, and every operation on it, throws ValueError by its own
+  /// name.
   Tensor() = default;
 
   /// Uninitialised, contiguous. On meta: shape only. Throws ShapeError for a negative extent, or when 64 bits
@@ -62,26 +62,63 @@ class Tensor {
                      int64_t offset = 0);
 
   bool defined() const { return static_cast<bool>(storage_); }
-  DType dtype() const { return dtype_; }
-  Device device() const { return storage_ ? storage_->device() : cpu(); }
-  bool is_meta() const { return device().is_meta(); }
-  const Shape& shape() const { return shape_; }
-  const Strides& strides() const { return strides_; }
-  int rank() const { return shape_.rank(); }
-  int64_t numel() const { return numel_; }
+  DType dtype() const {
+    require_defined("dtype");
+    return dtype_;
+  }
+  Device device() const {
+    require_defined("device");
+    return storage_->device();
+  }
+  bool is_meta() const {
+    require_defined("is_meta");
+    return storage_->device().is_meta();
+  }
+  const Shape& shape() const {
+    require_defined("shape");
+    return shape_;
+  }
+  const Strides& strides() const {
+    require_defined("strides");
+    return strides_;
+  }
+  int rank() const {
+    require_defined("rank");
+    return shape_.rank();
+  }
+  int64_t numel() const {
+    require_defined("numel");
+    return numel_;
+  }
   /// Bytes of its elements.
-  int64_t nbytes() const { return numel_ * size_of(dtype_); }
+  int64_t nbytes() const {
+    require_defined("nbytes");
+    return numel_ * size_of(dtype_);
+  }
   /// The extent of `dim`, counted from the end when negative. Throws IndexError.
   int64_t size(int64_t dim) const {
     require_defined("size");
-    return shape_[normalize_dim(dim, rank(), "size")];
+    return shape_[normalize_dim(dim, shape_.rank(), "size")];
   }
   /// Elements from the storage's start to the first one.
-  int64_t offset() const { return offset_; }
-  bool is_contiguous() const { return contiguous_; }
-  const intrusive_ptr<Storage>& storage() const { return storage_; }
+  int64_t offset() const {
+    require_defined("offset");
+    return offset_;
+  }
+  bool is_contiguous() const {
+    require_defined("is_contiguous");
+    return contiguous_;
+  }
+  const intrusive_ptr<Storage>& storage() const {
+    require_defined("storage");
+    return storage_;
+  }
   /// Whether both are windows onto one storage.
-  bool shares_storage(const Tensor& other) const { return storage_ == other.storage_; }
+  bool shares_storage(const Tensor& other) const {
+    require_defined("shares_storage");
+    other.require_defined("shares_storage");
+    return storage_ == other.storage_;
+  }
 
   /// The first element, computed from the storage at each call; null on meta. Throws StorageError when
   /// released.
@@ -92,7 +129,8 @@ class Tensor {
   /// The same, typed. Throws DTypeError when T is not the dtype, DeviceError when not on the CPU.
   template <class T>
   T* data() const {
-    if (dtype_ != dtype_of<T> || !device().is_cpu()) [[unlikely]]
+    require_defined("data");
+    if (dtype_ != dtype_of<T> || !storage_->device().is_cpu()) [[unlikely]]
       throw_not_readable(dtype_of<T>);
     return reinterpret_cast<T*>(raw_data());
   }

@@ -45,12 +45,14 @@ Tensor drop_axes(const Tensor& result, const Shape& axes) {
 
 Tensor reduce(const char* name, Reduction kind, const Tensor& x, const Shape& axes, bool keepdim, DType dtype,
               double parameter = 0) {
-  const Tensor out = Tensor::empty(kept_shape(name, x, axes), dtype, x.device());
+  const Shape kept = kept_shape(name, x, axes);
+  const Tensor out = Tensor::empty(kept, dtype, x.device());
   reduce_kernel(x.device(), kind, parameter, x, out);
   return keepdim ? out : drop_axes(out, axes);
 }
 
-DType summed(const Tensor& x) {
+DType summed(const char* name, const Tensor& x) {
+  common_device(name, {&x});
   return is_floating(x.dtype()) ? x.dtype() : i64;
 }
 
@@ -61,6 +63,7 @@ void require_elements(const char* name, const Tensor& x, const Shape& axes) {
 }
 
 Tensor extreme(const char* name, Reduction kind, const Tensor& x, const Shape& axes, bool keepdim) {
+  common_device(name, {&x});
   require_elements(name, x, axes);
   return reduce(name, kind, x, axes, keepdim, x.dtype());
 }
@@ -85,7 +88,7 @@ Tensor arg_extreme(const char* name, bool largest, const Tensor& x, int64_t axis
 }  // namespace
 
 Tensor sum(const Tensor& x, const Shape& axes, bool keepdim) {
-  return reduce("sum", Reduction::sum, x, axes, keepdim, summed(x));
+  return reduce("sum", Reduction::sum, x, axes, keepdim, summed("sum", x));
 }
 
 Tensor mean(const Tensor& x, const Shape& axes, bool keepdim) {
@@ -93,7 +96,7 @@ Tensor mean(const Tensor& x, const Shape& axes, bool keepdim) {
 }
 
 Tensor prod(const Tensor& x, const Shape& axes, bool keepdim) {
-  return reduce("prod", Reduction::prod, x, axes, keepdim, summed(x));
+  return reduce("prod", Reduction::prod, x, axes, keepdim, summed("prod", x));
 }
 
 Tensor max(const Tensor& x, const Shape& axes, bool keepdim) {
@@ -149,6 +152,7 @@ Tensor argmin(const Tensor& x) {
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
+  common_device("sum_to", {&x});
   return sum_to(x, shape, x.dtype());
 }
 

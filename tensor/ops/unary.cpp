@@ -26,23 +26,24 @@ void check_dtype(UnaryOp op, const Tensor& x) {
   }
 }
 
-Tensor unary(UnaryOp op, const Tensor& x, DType result) {
+/// Of x's dtype, unless a predicate.
+Tensor unary(UnaryOp op, const Tensor& x, bool is_predicate = false) {
   const Device device = common_device(name_of(op), {&x});
   check_dtype(op, x);
-  Tensor out = Tensor::empty(x.shape(), result, device);
+  Tensor out = Tensor::empty(x.shape(), is_predicate ? boolean : x.dtype(), device);
   unary_kernel(device, op, x.dtype(), x, out);
   return out;
 }
 
 }  // namespace
 
-#define TESSERA_DEFINE(name)                   \
-  Tensor name(const Tensor& x) {               \
-    return unary(UnaryOp::name, x, x.dtype()); \
+#define TESSERA_DEFINE(name)        \
+  Tensor name(const Tensor& x) {    \
+    return unary(UnaryOp::name, x); \
   }
-#define TESSERA_DEFINE_PREDICATE(name)       \
-  Tensor name(const Tensor& x) {             \
-    return unary(UnaryOp::name, x, boolean); \
+#define TESSERA_DEFINE_PREDICATE(name)    \
+  Tensor name(const Tensor& x) {          \
+    return unary(UnaryOp::name, x, true); \
   }
 
 TESSERA_UNARY_FLOAT_OPS(TESSERA_DEFINE)
@@ -50,7 +51,7 @@ TESSERA_UNARY_NUMBER_OPS(TESSERA_DEFINE)
 TESSERA_UNARY_PREDICATES(TESSERA_DEFINE_PREDICATE)
 
 Tensor bitwise_not(const Tensor& x) {
-  return x.defined() && x.dtype() == boolean ? logical_not(x) : unary(UnaryOp::bitwise_not, x, x.dtype());
+  return x.defined() && x.dtype() == boolean ? logical_not(x) : unary(UnaryOp::bitwise_not, x);
 }
 
 Tensor logical_not(const Tensor& x) {

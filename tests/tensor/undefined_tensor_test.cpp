@@ -77,21 +77,27 @@ struct Operands {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Operands, "undefined tensor: what it is can be asked") {
+TEST_CASE_FIXTURE(Operands, "undefined tensor: whether it is can be asked, and what describes it says so") {
   const Tensor none;
   CHECK_FALSE(none.defined());
-  CHECK(none.numel() == 0);
-  CHECK(none.nbytes() == 0);
-  CHECK(none.shape() == Shape{});
-  CHECK(none.device() == cpu());
-  CHECK_FALSE(none.is_meta());
-  CHECK_FALSE(none.shares_storage(matrix));
   CHECK(to_string(describe(none)) == "an undefined tensor");
 }
 
 TEST_CASE_FIXTURE(Operands, "undefined tensor: every other method refuses by its name") {
   const Tensor none;
 #define METHOD(call, name) check_refused(name, [&] { static_cast<void>(none.call); })
+  METHOD(dtype(), "dtype");
+  METHOD(device(), "device");
+  METHOD(is_meta(), "is_meta");
+  METHOD(shape(), "shape");
+  METHOD(strides(), "strides");
+  METHOD(rank(), "rank");
+  METHOD(numel(), "numel");
+  METHOD(nbytes(), "nbytes");
+  METHOD(offset(), "offset");
+  METHOD(is_contiguous(), "is_contiguous");
+  METHOD(storage(), "storage");
+  METHOD(shares_storage(matrix), "shares_storage");
   METHOD(size(0), "size");
   METHOD(raw_data(), "data");
   METHOD(data<float>(), "data");
@@ -121,6 +127,7 @@ TEST_CASE_FIXTURE(Operands, "undefined tensor: every other method refuses by its
   METHOD(version(), "version");
   METHOD(bump_version(), "bump_version");
   check_refused("copy_from", [&] { matrix.copy_from(none); });
+  check_refused("shares_storage", [&] { static_cast<void>(matrix.shares_storage(none)); });
   check_refused("with_version_of", [&] { static_cast<void>(matrix.with_version_of(none)); });
   check_refused("empty_like", [&] { Tensor::empty_like(none); });
   check_refused("zeros_like", [&] { Tensor::zeros_like(none); });
