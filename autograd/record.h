@@ -179,12 +179,14 @@ void record_in_place(const char* name, const Variable& x, const Inputs& inputs,
   detail::check_in_place(name, x, recorded);
   if (!recorded) {
     change();
+    detail::carry_written_samples(inputs.list(), x);
     return;
   }
   intrusive_ptr<Node> node(new RuleNode<Rule>(name, std::move(rule)));
   Edge base = detail::before_in_place(*node, x, inputs, saved);
   change();
   detail::attach_in_place(std::move(node), x, std::move(base), saved);
+  detail::carry_written_samples(inputs.list(), x);
 }
 
 }  // namespace tessera

@@ -24,7 +24,8 @@ std::optional<SampleLayout> claim(const Variable& x) {
 }
 
 void note(const Variable& y, const SampleLayout& layout) {
-  y.impl()->samples = layout == samples_along(0) ? SampleLayout() : layout;
+  const SampleLayout said = layout == samples_along(0) ? SampleLayout() : layout;
+  if (y.impl()->samples != said) y.impl()->samples = said;
 }
 
 bool holds_as_before(const SampleLayout& layout, const Variable& x, const Variable& y) {
@@ -34,10 +35,14 @@ bool holds_as_before(const SampleLayout& layout, const Variable& x, const Variab
 /// What the claims of `inputs` say together of y.
 SampleLayout joined(std::span<const Variable> inputs, const Variable& y) {
   std::optional<SampleLayout> agreed;
-  bool lost = false;
+  bool lost = false, shared = false, unclear = false;
   for (const Variable& x : inputs) {
     const std::optional<SampleLayout> layout = claim(x);
-    if (!layout) continue;
+    if (!layout) {
+      if (!x.defined() || x.is_parameter() || x.rank() == 0) continue;
+      (x.impl()->samples.kind == Kind::none ? shared : unclear) = true;
+      continue;
+    }
     if (!holds_as_before(*layout, x, y)) {
       lost = true;
     } else {
@@ -45,7 +50,25 @@ SampleLayout joined(std::span<const Variable> inputs, const Variable& y) {
       agreed = layout;
     }
   }
-  return agreed ? *agreed : lost ? unknown : SampleLayout();
+  if (agreed) return *agreed;
+  return lost ? unknown : shared && !unclear ? no_samples() : SampleLayout();
+}
+
+/// Where the base of a view holds the samples that the view holds by `layout`; unknown where neither strides
+/// nor a reshape of the whole say so.
+SampleLayout in_base(const SampleLayout& layout, const Tensor& view, const Tensor& base) {
+  if (layout.kind != Kind::along) return unknown;
+  if (view.numel() == base.numel() && view.is_contiguous() && base.is_contiguous())
+    return reshaped(layout, view.shape(), base.shape());
+  SampleLayout found = unknown;
+  for (int d = 0; d < base.rank(); ++d) {
+    if (base.shape()[d] != view.shape()[layout.dim] || base.strides()[d] != view.strides()[layout.dim])
+      continue;
+    if (found.kind == Kind::along) return unknown;
+    found = layout;
+    found.dim = d;
+  }
+  return found;
 }
 
 }  // namespace
@@ -64,6 +87,21 @@ namespace detail {
 
 void carry_noted_samples(std::span<const Variable> inputs, std::span<Variable> outputs) {
   for (Variable& y : outputs) note(y, joined(inputs, y));
+}
+
+void carry_written_samples(std::span<const Variable> inputs, const Variable& x) {
+  if (x.is_parameter()) return;
+  VariableImpl& impl = *x.impl();
+  const SampleLayout before = impl.samples;
+  note(x, joined(inputs, x));
+  if (!impl.base || impl.base->is_parameter) return;
+  const std::optional<SampleLayout> part = claim(x);
+  if (!part || x.numel() == 0) return;
+  const Variable base(impl.base);
+  const SampleLayout whole = in_base(*part, x.value(), base.value());
+  if (whole == unknown && impl.samples == before) return;  // the write says nothing new
+  const std::optional<SampleLayout> claimed = claim(base);
+  note(base, !claimed || *claimed == whole ? whole : unknown);
 }
 
 void note_reshape(const Variable& x, const Variable& y) {
@@ -89,6 +127,17 @@ void note_select(const Variable& x, const Variable& y, int64_t dim) {
   SampleLayout moved = layout;
   if (dim < layout.dim) --moved.dim;
   note(y, dim == layout.dim ? unknown : moved);
+}
+
+void note_reduction(const Variable& x, const Variable& y, const Shape& axes, bool keepdim) {
+  if (x.impl()->samples.kind != Kind::along || y.rank() == 0) return;
+  if (const auto layout = claim(x)) note(y, reduced(*layout, x.shape(), axes, keepdim));
+}
+
+void note_new_places(const Variable& x, const Variable& y, int64_t dim) {
+  const SampleLayout& layout = x.impl()->samples;
+  if (layout.kind == Kind::along && y.rank() > 0 && normalize_dim(dim, y.rank(), "dim") == layout.dim)
+    note(y, unknown);
 }
 
 void note_stack(std::span<const Variable> parts, const Variable& y, int64_t dim) {

@@ -21,11 +21,6 @@ int64_t product(const Shape& shape, int first, int last) {
   return n;
 }
 
-/// Whether dimension 0 counts `samples`, and no other could.
-bool only_first_counts(const Shape& shape, int64_t samples) {
-  return shape.rank() > 0 && shape[0] == samples && std::count(shape.begin(), shape.end(), samples) == 1;
-}
-
 }  // namespace
 
 int64_t count_samples(const SampleLayout& layout, const Shape& shape) {
@@ -43,9 +38,8 @@ int64_t count_samples(const SampleLayout& layout, const Shape& shape) {
 SampleLayout resolve_samples(const char* where, const SampleLayout& layout, const Shape& shape,
                              int64_t samples) {
   if (layout.kind == Kind::none) return layout;
-  require<ValueError>(layout.kind != Kind::unknown || samples == 0 || only_first_counts(shape, samples),
-                      where, ": x ", shape, " was computed from ", samples,
-                      " samples that lay along another dimension", advice);
+  require<ValueError>(layout.kind != Kind::unknown || samples == 0, where, ": x ", shape,
+                      " was computed from ", samples, " samples that lay along another dimension", advice);
   const int64_t count = count_samples(layout, shape);
   require<ValueError>(samples == 0 || count == samples, where, ": x ", shape, " holds ", count,
                       " samples along dimension ", layout.dim, ", the random context has ", samples, advice);
@@ -60,6 +54,18 @@ SampleLayout permuted(const SampleLayout& layout, const Shape& order) {
   if (layout.kind != Kind::along) return layout;
   SampleLayout result = layout;
   result.dim = static_cast<int>(std::find(order.begin(), order.end(), layout.dim) - order.begin());
+  return result;
+}
+
+SampleLayout reduced(const SampleLayout& layout, const Shape& from, const Shape& axes, bool keepdim) {
+  if (layout.kind != Kind::along) return layout;
+  SampleLayout result = layout;
+  for (int i = 0; i < from.rank(); ++i) {
+    const auto is_i = [&](int64_t axis) { return normalize_dim(axis, from.rank(), "reduction") == i; };
+    if (!axes.empty() && std::none_of(axes.begin(), axes.end(), is_i)) continue;
+    if (i == layout.dim) return unknown;
+    if (i < layout.dim && !keepdim) --result.dim;
+  }
   return result;
 }
 

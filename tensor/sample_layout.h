@@ -38,14 +38,17 @@ constexpr SampleLayout no_samples() {
 /// dimensions or does not consist of `outer` and `inner` parts.
 int64_t count_samples(const SampleLayout& layout, const Shape& shape);
 
-/// `layout` of a tensor of shape `shape` in a batch of `samples` (0: not said), as `along` or `none`. Where
-/// it is unknown, the first dimension counts them if it alone has their number. Throws ValueError, naming
-/// `where` and what to write, when it has not, or when the tensor holds another number of samples.
+/// `layout` of a tensor of shape `shape` in a batch of `samples` (0: not said), as `along` or `none`. Throws
+/// ValueError, naming `where` and what to write, where it is unknown, and when the tensor holds another
+/// number of samples.
 SampleLayout resolve_samples(const char* where, const SampleLayout& layout, const Shape& shape,
                              int64_t samples);
 
 /// The layout after dimension order[i] became dimension i.
 SampleLayout permuted(const SampleLayout& layout, const Shape& order);
+/// The layout after `axes` (none: all) of a tensor of shape `from` were reduced; unknown where they held the
+/// samples.
+SampleLayout reduced(const SampleLayout& layout, const Shape& from, const Shape& axes, bool keepdim);
 /// The layout after a reshape; unknown where the samples no longer lie along one dimension.
 SampleLayout reshaped(const SampleLayout& layout, const Shape& from, const Shape& to);
 

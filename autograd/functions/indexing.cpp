@@ -90,10 +90,13 @@ Variable embedding_add(const Tensor& ids, const Variable& weight, const Variable
 }
 
 Variable index_select(const Variable& x, int64_t dim, const Tensor& index) {
-  return record("index_select", ops::index_select(x.value(), dim, index), {x}, saved(index),
-                [dim, from = x.shape()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
-                  return {index_add(zeros_of(from, dy[0]), dim, s.tensor(0), dy[0])};
-                });
+  const Variable y =
+      record("index_select", ops::index_select(x.value(), dim, index), {x}, saved(index),
+             [dim, from = x.shape()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+               return {index_add(zeros_of(from, dy[0]), dim, s.tensor(0), dy[0])};
+             });
+  detail::note_new_places(x, y, dim);
+  return y;
 }
 
 Variable index_add(const Variable& x, int64_t dim, const Tensor& index, const Variable& source) {
@@ -106,10 +109,13 @@ Variable index_add(const Variable& x, int64_t dim, const Tensor& index, const Va
 }
 
 Variable gather(const Variable& x, int64_t dim, const Tensor& index) {
-  return record("gather", ops::gather(x.value(), dim, index), {x}, saved(index),
-                [dim, from = x.shape()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
-                  return {scatter_add(zeros_of(from, dy[0]), dim, s.tensor(0), dy[0])};
-                });
+  const Variable y =
+      record("gather", ops::gather(x.value(), dim, index), {x}, saved(index),
+             [dim, from = x.shape()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+               return {scatter_add(zeros_of(from, dy[0]), dim, s.tensor(0), dy[0])};
+             });
+  detail::note_new_places(x, y, dim);
+  return y;
 }
 
 Variable scatter(const Variable& x, int64_t dim, const Tensor& index, const Variable& source) {
@@ -131,16 +137,18 @@ Variable scatter_add(const Variable& x, int64_t dim, const Tensor& index, const 
 }
 
 Variable take_along(const Variable& x, const Tensor& index, int64_t dim) {
-  return record("take_along", ops::take_along(x.value(), index, dim), {x}, saved(index),
-                [dim = normalize_dim(dim, x.rank(), "take_along"), from = x.shape()](
-                    Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
-                  // As a gather from x broadcast to the result's extents, summed back over what was
-                  // broadcast.
-                  Shape wide = dy[0].shape();
-                  wide[dim] = from[dim];
-                  const Tensor at = s.tensor(0).expand(dy[0].shape());
-                  return {sum_to(scatter_add(zeros_of(wide, dy[0]), dim, at, dy[0]), from)};
-                });
+  const Variable y = record("take_along", ops::take_along(x.value(), index, dim), {x}, saved(index),
+                            [dim = normalize_dim(dim, x.rank(), "take_along"), from = x.shape()](
+                                Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+                              // As a gather from x broadcast to the result's extents, summed back over what
+                              // was broadcast.
+                              Shape wide = dy[0].shape();
+                              wide[dim] = from[dim];
+                              const Tensor at = s.tensor(0).expand(dy[0].shape());
+                              return {sum_to(scatter_add(zeros_of(wide, dy[0]), dim, at, dy[0]), from)};
+                            });
+  detail::note_new_places(x, y, dim);
+  return y;
 }
 
 }  // namespace tessera

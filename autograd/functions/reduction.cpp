@@ -41,13 +41,23 @@ struct Axes {
 
 using V = const Variable&;
 
+/// `record`, and where the result holds x's samples.
+template <size_t N, class Rule>
+Variable reduction(const char* name, Tensor result, V x, const Shape& axes, bool keepdim,
+                   const std::array<SavedItem, N>& saved, Rule rule) {
+  const Variable y = record(name, std::move(result), {x}, saved, std::move(rule));
+  detail::note_reduction(x, y, axes, keepdim);
+  return y;
+}
+
 /// An operation that saves x and its result y: dx = slope(x, y, dy), y and dy laid beside x.
 template <class Slope>
-Variable from_both(const char* name, V x, Tensor result, const Shape& axes, Slope slope) {
-  return record(name, std::move(result), {x}, saved(x, saved_output(0)),
-                [slope, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
-                  return {broadcast_to(slope(s[0], a.beside(s[1]), a.beside(dy[0])), a.from)};
-                });
+Variable from_both(const char* name, V x, Tensor result, const Shape& axes, bool keepdim, Slope slope) {
+  return reduction(
+      name, std::move(result), x, axes, keepdim, saved(x, saved_output(0)),
+      [slope, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+        return {broadcast_to(slope(s[0], a.beside(s[1]), a.beside(dy[0])), a.from)};
+      });
 }
 
 /// Where an element is its result: equal to it, or a NaN that made it one.
@@ -64,8 +74,8 @@ Variable shares_of(const Tensor& elements, const Tensor& result, const Shape& ax
   return ops::div(hit, ops::sum(hit, axes, true));
 }
 
-Variable extremum(const char* name, V x, Tensor result, const Shape& axes) {
-  return from_both(name, x, std::move(result), axes,
+Variable extremum(const char* name, V x, Tensor result, const Shape& axes, bool keepdim) {
+  return from_both(name, x, std::move(result), axes, keepdim,
                    [axes](V a, V y, V dy) { return dy * shares_of(a.value(), y.value(), axes); });
 }
 
@@ -110,50 +120,50 @@ Variable product_of_others(V x, const Shape& axes) {
 }  // namespace
 
 Variable sum(V x, const Shape& axes, bool keepdim) {
-  return record("sum", ops::sum(x.value(), axes, keepdim), {x}, saved(),
-                [a = Axes(x.shape(), axes)](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-                  return {a.spread(dy[0])};
-                });
+  return reduction("sum", ops::sum(x.value(), axes, keepdim), x, axes, keepdim, saved(),
+                   [a = Axes(x.shape(), axes)](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                     return {a.spread(dy[0])};
+                   });
 }
 
 Variable mean(V x, const Shape& axes, bool keepdim) {
-  return record("mean", ops::mean(x.value(), axes, keepdim), {x}, saved(),
-                [a = Axes(x.shape(), axes)](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-                  return {a.spread(dy[0] / static_cast<double>(a.count))};
-                });
+  return reduction("mean", ops::mean(x.value(), axes, keepdim), x, axes, keepdim, saved(),
+                   [a = Axes(x.shape(), axes)](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                     return {a.spread(dy[0] / static_cast<double>(a.count))};
+                   });
 }
 
 Variable prod(V x, const Shape& axes, bool keepdim) {
-  return from_both("prod", x, ops::prod(x.value(), axes, keepdim), axes, [axes](V a, V y, V dy) {
+  return from_both("prod", x, ops::prod(x.value(), axes, keepdim), axes, keepdim, [axes](V a, V y, V dy) {
     return has_zero(a.value()) ? dy * product_of_others(a, axes) : dy * y / a;
   });
 }
 
 Variable max(V x, const Shape& axes, bool keepdim) {
-  return extremum("max", x, ops::max(x.value(), axes, keepdim), axes);
+  return extremum("max", x, ops::max(x.value(), axes, keepdim), axes, keepdim);
 }
 
 Variable min(V x, const Shape& axes, bool keepdim) {
-  return extremum("min", x, ops::min(x.value(), axes, keepdim), axes);
+  return extremum("min", x, ops::min(x.value(), axes, keepdim), axes, keepdim);
 }
 
 Variable var(V x, const Shape& axes, bool keepdim, int64_t correction) {
-  return record("var", ops::var(x.value(), axes, keepdim, correction), {x}, saved(x),
-                [axes, correction, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy,
-                                                              const Wanted&) -> Gradients {
-                  const Variable deviation = s[0] - mean(s[0], axes, true);
-                  if (a.count <= correction) {
-                    const Tensor result = ops::var(s.tensor(0), axes, true, correction);
-                    return {a.beside(dy[0]) * Variable(unbounded_slope(deviation.value(), result))};
-                  }
-                  const double factor = 2.0 / static_cast<double>(a.count - correction);
-                  return {a.beside(dy[0]) * factor * deviation};
-                });
+  return reduction("var", ops::var(x.value(), axes, keepdim, correction), x, axes, keepdim, saved(x),
+                   [axes, correction, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy,
+                                                                 const Wanted&) -> Gradients {
+                     const Variable deviation = s[0] - mean(s[0], axes, true);
+                     if (a.count <= correction) {
+                       const Tensor result = ops::var(s.tensor(0), axes, true, correction);
+                       return {a.beside(dy[0]) * Variable(unbounded_slope(deviation.value(), result))};
+                     }
+                     const double factor = 2.0 / static_cast<double>(a.count - correction);
+                     return {a.beside(dy[0]) * factor * deviation};
+                   });
 }
 
 Variable std(V x, const Shape& axes, bool keepdim, int64_t correction) {
   const int64_t count = Axes(x.shape(), axes).count;
-  return from_both("std", x, ops::std(x.value(), axes, keepdim, correction), axes,
+  return from_both("std", x, ops::std(x.value(), axes, keepdim, correction), axes, keepdim,
                    [axes, n = static_cast<double>(count - correction)](V a, V y, V dy) {
                      const Variable deviation = a - mean(a, axes, true);
                      if (n <= 0)
@@ -169,23 +179,25 @@ Variable std(V x, const Shape& axes, bool keepdim, int64_t correction) {
 Variable norm(V x, double p, const Shape& axes, bool keepdim) {
   require<ValueError>(p > 0 || std::isinf(p),
                       "norm: the gradient needs a power above 0 or an infinite one, got ", p);
-  return from_both("norm", x, ops::norm(x.value(), p, axes, keepdim), axes, [p, axes](V a, V y, V dy) {
-    if (std::isinf(p)) return dy * sign(a) * shares_of(abs(a).value(), y.value(), axes);
-    const Variable safe = where(ops::equal(y.value(), Scalar(0)), one_like(y), y);
-    return dy * sign(a) * pow(abs(a) / safe, p - 1);
-  });
+  return from_both("norm", x, ops::norm(x.value(), p, axes, keepdim), axes, keepdim,
+                   [p, axes](V a, V y, V dy) {
+                     if (std::isinf(p)) return dy * sign(a) * shares_of(abs(a).value(), y.value(), axes);
+                     const Variable safe = where(ops::equal(y.value(), Scalar(0)), one_like(y), y);
+                     return dy * sign(a) * pow(abs(a) / safe, p - 1);
+                   });
 }
 
 Variable logsumexp(V x, const Shape& axes, bool keepdim) {
   // The softmax, from the largest: beside large numbers the result has lost the logarithm's digits.
-  return record("logsumexp", ops::logsumexp(x.value(), axes, keepdim), {x}, saved(x),
-                [axes, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
-                  if (s[0].numel() == 0) return {Variable(Tensor::zeros_like(s[0].value()))};
-                  const Tensor largest = ops::max(s.tensor(0), axes, true);
-                  const Tensor shift = ops::masked_fill(largest, ops::isinf(largest), 0.0);
-                  const Variable weights = exp(s[0] - Variable(shift));
-                  return {a.beside(dy[0]) / sum(weights, axes, true) * weights};
-                });
+  return reduction(
+      "logsumexp", ops::logsumexp(x.value(), axes, keepdim), x, axes, keepdim, saved(x),
+      [axes, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+        if (s[0].numel() == 0) return {Variable(Tensor::zeros_like(s[0].value()))};
+        const Tensor largest = ops::max(s.tensor(0), axes, true);
+        const Tensor shift = ops::masked_fill(largest, ops::isinf(largest), 0.0);
+        const Variable weights = exp(s[0] - Variable(shift));
+        return {a.beside(dy[0]) / sum(weights, axes, true) * weights};
+      });
 }
 
 }  // namespace tessera

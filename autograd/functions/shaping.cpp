@@ -100,15 +100,19 @@ Variable repeat(const Variable& x, const Shape& repeats) {
 }
 
 Variable flip(const Variable& x, const Shape& dims) {
-  return record(
-      "flip", ops::flip(x.value(), dims), {x}, saved(),
-      [dims](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {flip(dy[0], dims)}; });
+  const Variable y =
+      record("flip", ops::flip(x.value(), dims), {x}, saved(),
+             [dims](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {flip(dy[0], dims)}; });
+  for (const int64_t dim : dims) detail::note_new_places(x, y, dim);
+  return y;
 }
 
 Variable roll(const Variable& x, int64_t shift, int64_t dim) {
-  return record(
+  const Variable y = record(
       "roll", ops::roll(x.value(), shift, dim), {x}, saved(),
       [=](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {roll(dy[0], -shift, dim)}; });
+  detail::note_new_places(x, y, dim);
+  return y;
 }
 
 Variable tril(const Variable& x, int64_t diagonal) {

@@ -15,6 +15,7 @@ SortedVariable record_order(const char* name, const Variable& x, int64_t dim, op
                              const Variable zeros(Tensor::zeros(from, dy[0].dtype(), dy[0].device()));
                              return {from.empty() ? dy[0] : scatter(zeros, dim, s.tensor(0), dy[0])};
                            });
+  detail::note_new_places(x, values, dim);
   return {std::move(values), std::move(sorted.indices)};
 }
 

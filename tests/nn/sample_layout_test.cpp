@@ -5,6 +5,7 @@
 
 #include "autograd/checkpoint.h"
 #include "autograd/functions/arithmetic.h"
+#include "autograd/functions/indexing.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/normalization.h"
 #include "autograd/functions/reduction.h"
@@ -15,6 +16,7 @@
 #include "nn/dropout.h"
 #include "tensor/ops/attention.h"
 #include "tensor/ops/creation.h"
+#include "tensor/ops/shaping.h"
 #include "tensor/random_context.h"
 #include "tests/tensor/numbers.h"
 
@@ -97,6 +99,54 @@ TEST_CASE("sample layout: operations hand it on") {
   CHECK(same_bits(ratio(x.detach() * 1.0), mask.contiguous()));
 }
 
+TEST_CASE("sample layout: reductions keep it where they keep the samples") {
+  const int64_t batch = T;
+  const Step step(batch);
+  const Variable x = transpose(ones({batch, T, C}), 0, 1);
+  const Tensor per_element = ops::dropout(ops::ones({batch, C}, f32), 0.5, key),
+               per_time = ops::dropout(ops::ones({batch, T}, f32), 0.5, key).transpose(0, 1);
+  CHECK(same(dropout(mean(x, {0}), 0.5, key), per_element));
+  CHECK(same(dropout(max(x, {0}), 0.5, key), per_element));
+  CHECK(same(dropout(mean(x, {0}, true), 0.5, key), per_element.unsqueeze(0)));
+  CHECK(same(dropout(mean(x, {-1}), 0.5, key), per_time));
+  CHECK(same(dropout(x * mean(x, {2}, true), 0.5, key), reference(batch).transpose(0, 1)));
+}
+
+TEST_CASE("sample layout: what is written in place has the samples where what was written has them") {
+  const auto collected = [](const Variable& buffer, const Variable& x) {
+    for (int64_t t = 0; t < T; ++t) add_(select(buffer, 0, t), select(x, 1, t) * 1.0);
+    return dropout(buffer, 0.5, key);
+  };
+  for (const int64_t batch : {4, 5}) {
+    CAPTURE(batch);
+    const Step step(batch);
+    const Tensor mask = reference(batch).transpose(0, 1).contiguous();
+    const Variable x = ones({batch, T, C});
+    const Variable buffer(ops::zeros({T, batch, C}, f32)), said(ops::zeros({T, batch, C}, f32));
+    set_sample_layout(said, samples_along(1));
+    CHECK(same(collected(said, x), mask));
+    if (batch == T)  // by the convention the buffer has them along its first dimension
+      CHECK_THROWS_WITH_AS(collected(buffer, x), doctest::Contains("lay along another dimension"),
+                           ValueError);
+    else
+      CHECK(same(collected(buffer, x), mask));
+
+    const Variable sums(ops::zeros({T, batch, C}, f32));
+    add_(sums, transpose(x, 0, 1));
+    if (batch == T)
+      CHECK_THROWS_AS(dropout(sums, 0.5, key), ValueError);
+    else
+      CHECK(same(dropout(sums, 0.5, key), mask));
+
+    const Variable first(ops::ones({batch, T, C}, f32));
+    mul_(reshape(first, {batch * T, C}), Scalar(1.0));
+    mul_(transpose(first, 0, 1), transpose(x, 0, 1));
+    mul_(select(first, 1, 0), select(x, 1, 0));
+    mul_(narrow(first, 2, 0, 2), Scalar(1.0));
+    CHECK(same(dropout(first, 0.5, key), reference(batch)));
+  }
+}
+
 TEST_CASE("sample layout: said by the call or by nn::Dropout, it needs no note") {
   const int64_t batch = 4;
   const Step step(batch);
@@ -115,6 +165,15 @@ TEST_CASE("sample layout: said by the call or by nn::Dropout, it needs no note")
   const Variable a = first(Variable(ops::ones({batch, T, C}, f32)));
   begin_random_step(7, 2, random_context().samples);  // both are the first call of a module without a name
   CHECK(same(second(Variable(x)), a.value().transpose(0, 1)));
+  // What is computed of what all samples share is shared too.
+  const Variable positions(ops::ones({batch, C}, f32));
+  set_sample_layout(positions, no_samples());
+  const Tensor of_positions = ops::dropout(positions.value(), {0.5, key, no_samples()});
+  CHECK(same(dropout(positions * 1.0, 0.5, key), of_positions));
+  CHECK(same(dropout(transpose(positions, 0, 1), 0.5, key),
+             ops::dropout(ops::ones({C, batch}, f32), {0.5, key, no_samples()})));
+  mul_(positions, Scalar(1.0));
+  CHECK(same(dropout(positions, 0.5, key), of_positions));
   // What all samples share has the same mask in every part of the batch.
   const Tensor shared = ops::dropout(ops::ones({T, C}, f32), {0.5, key, no_samples()});
   begin_random_step(7, 2, std::vector<int64_t>{3});
@@ -150,20 +209,25 @@ TEST_CASE("sample layout: a checkpointed segment knows where its input holds the
 
 TEST_CASE("sample layout: where it is not known, the error says what to write") {
   const Step step(4);
-  const Tensor rows = ops::ones({12, C}, f32);
-  CHECK_THROWS_WITH_AS(dropout(rows, 0.5, key), doctest::Contains("samples_along(0, T) for (B T, C)"),
+  const Tensor joined = ops::ones({12, C}, f32);
+  CHECK_THROWS_WITH_AS(dropout(joined, 0.5, key), doctest::Contains("samples_along(0, T) for (B T, C)"),
                        ValueError);
-  CHECK_THROWS_WITH_AS(dropout(rows, 0.5, key), doctest::Contains("holds 12 samples along dimension 0"),
+  CHECK_THROWS_WITH_AS(dropout(joined, 0.5, key), doctest::Contains("holds 12 samples along dimension 0"),
                        ValueError);
   CHECK_THROWS_AS(dropout(ops::ones({2, C}, f32), 0.5, key), ValueError);  // a part of the batch
-  CHECK_THROWS_AS(dropout(rows, 0.5, key, samples_along(0, 5)), ShapeError);
-  CHECK_THROWS_AS(dropout(rows, 0.5, key, samples_along(2)), ShapeError);
-  CHECK_THROWS_AS(set_sample_layout(rows, samples_along(0, 5)), ShapeError);
-  // Four times and four samples: after a sum over one of three dimensions nothing distinguishes them.
-  const Variable x = transpose(ones({4, 4, 4}), 0, 1);
-  CHECK_THROWS_WITH_AS(dropout(sum(x, {2}), 0.5, key), doctest::Contains("lay along another dimension"),
-                       ValueError);
-  CHECK_NOTHROW(dropout(sum(transpose(ones({4, 3, C}), 0, 1), {0}), 0.5, key));  // (4, C): only one can be
+  CHECK_THROWS_AS(dropout(joined, 0.5, key, samples_along(0, 5)), ShapeError);
+  CHECK_THROWS_AS(dropout(joined, 0.5, key, samples_along(2)), ShapeError);
+  CHECK_THROWS_AS(set_sample_layout(joined, samples_along(0, 5)), ShapeError);
+  // Where the samples are cut in two, or change places, no dimension counts them, whatever its extent.
+  const Variable x = transpose(ones({4, 4, C}), 0, 1);
+  CHECK_THROWS_WITH_AS(dropout(reshape(x, {4, 2, 2, C}), 0.5, key),
+                       doctest::Contains("lay along another dimension"), ValueError);
+  const Variable rows = reshape(x, {16, C});
+  CHECK_THROWS_AS(dropout(index_select(rows, 0, ops::flip(ops::arange(16, i64), {0})), 0.5, key), ValueError);
+  CHECK_THROWS_AS(dropout(flip(rows, {0}), 0.5, key), ValueError);
+  CHECK_THROWS_AS(dropout(roll(x, 1, 1), 0.5, key), ValueError);
+  CHECK_NOTHROW(dropout(roll(x, 1, 0), 0.5, key));
+  CHECK_THROWS_AS(dropout(sum(x, {1}), 0.5, key), ValueError);
   CHECK_THROWS_AS(dropout(Variable(), 0.5, key), Error);
   CHECK_THROWS_AS(set_sample_layout(Variable(), no_samples()), Error);
   const Tensor q = ops::ones({3, 1, 2, 4}, f32);
