@@ -31,6 +31,16 @@ struct Draw {
       : options(o), context(o.dropout > 0 ? random_context() : RandomContext()) {}
 };
 
+/// Dropout counts the samples along the first dimension of x, where a note may not say otherwise.
+void require_samples_first(const char* where, const Variable& x, const AttentionOptions& options) {
+  if (options.dropout == 0) return;
+  const Shape& shape = x.shape();  // throws for an undefined x, which has no note to read
+  require<ValueError>(
+      x.impl()->samples.kind == SampleLayout::Kind::first, where, ": dropout takes ", shape,
+      " to count the samples along its first dimension, and they lie elsewhere; transpose it, or say "
+      "where they lie by set_sample_layout(x, samples_along(0))");
+}
+
 /// The composed weights (B, H, T_q, T_k), before and after dropout.
 struct Weights {
   Variable all, kept;
@@ -86,6 +96,7 @@ X third_of(const X& qkv, int64_t heads, int64_t which) {
 
 Variable scaled_dot_product_attention(const Variable& q, const Variable& k, const Variable& v,
                                       const AttentionOptions& options, const Variable& mask) {
+  require_samples_first("scaled_dot_product_attention", q, options);
   if (mask.requires_grad()) return matmul(weights_of(q, k, options, mask).kept, v);
   const Tensor hiding = mask.defined() ? mask.value() : Tensor();
   const auto compute = [&]() -> std::vector<Tensor> {
@@ -111,6 +122,7 @@ Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptio
   require<ShapeError>(qkv.rank() == 3 && heads >= 1 && heads <= qkv.size(2) && qkv.size(2) % (3 * heads) == 0,
                       "self_attention: expected qkv (B, T, 3 C) with C divisible by ", heads, " heads, got ",
                       qkv);
+  require_samples_first("self_attention", qkv, options);
   const int64_t batch = qkv.size(0), time = qkv.size(1), width = qkv.size(2) / 3;
   const auto compute = [&]() -> std::vector<Tensor> {
     const Tensor x = qkv.value();

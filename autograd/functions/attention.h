@@ -9,13 +9,15 @@ namespace tessera {
 /// in memory (B, T_q, H, D). A mask broadcasts to (B, H, T_q, T_k) (bool: positions that may be seen;
 /// floating: added to the scaled products) and is read where it lies; a query that sees nothing gets zeros.
 /// The kernels run in blocks and save q, k, v, the mask, the result and one number per query. Only a mask
-/// that wants a gradient is composed, saving the weights.
+/// that wants a gradient is composed, saving the weights. Dropout throws ValueError where q is noted to hold
+/// the samples elsewhere than along B (autograd/sample_layout.h).
 Variable scaled_dot_product_attention(const Variable& q, const Variable& k, const Variable& v,
                                       const AttentionOptions& options = {}, const Variable& mask = {});
 
 /// Attention of a sequence to itself from one product: qkv (B, T, 3 C) holds queries, keys and values side by
 /// side, each of `heads` times C / heads; result (B, T, C). Reads and writes them where they lie: no copy is
-/// made forward or backward. `mask` as above. Throws ShapeError when the sizes do not divide.
+/// made forward or backward. `mask` as above. Throws ShapeError when the sizes do not divide; dropout
+/// as above.
 Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptions& options = {},
                         const Tensor& mask = {});
 

@@ -5,6 +5,7 @@
 
 #include "autograd/checkpoint.h"
 #include "autograd/functions/arithmetic.h"
+#include "autograd/functions/attention.h"
 #include "autograd/functions/indexing.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/normalization.h"
@@ -232,4 +233,13 @@ TEST_CASE("sample layout: where it is not known, the error says what to write") 
   CHECK_THROWS_AS(set_sample_layout(Variable(), no_samples()), Error);
   const Tensor q = ops::ones({3, 1, 2, 4}, f32);
   CHECK_THROWS_AS(ops::attention(q, q, q, {.dropout = 0.5, .key = 1}), ValueError);
+  // Attention knows the first dimension alone: heads, or times, of the batch's number are not samples.
+  const AttentionOptions dropping{.dropout = 0.5, .key = 1};
+  const Variable heads = transpose(ones({4, 4, 2, C}), 0, 1), times = transpose(ones({4, 4, 3 * C}), 0, 1);
+  CHECK_THROWS_WITH_AS(scaled_dot_product_attention(heads, heads, heads, dropping),
+                       doctest::Contains("they lie elsewhere"), ValueError);
+  CHECK_THROWS_AS(self_attention(times, 2, dropping), ValueError);
+  CHECK_NOTHROW(scaled_dot_product_attention(transpose(heads, 0, 1), heads, heads, dropping));
+  CHECK_NOTHROW(self_attention(times, 2, {}));
+  CHECK_THROWS_AS(self_attention(Variable(), 2, dropping), Error);
 }
