@@ -42,7 +42,8 @@ DistributedSampler::DistributedSampler(std::shared_ptr<const Sampler> order, con
       batch_size_(options.batch_size > 0 ? options.batch_size : options.world) {
   share_of(batch_size_, rank_, world_);  // checks the options
   const int64_t size = order_->size();
-  batches_ = options.drop_last ? size / batch_size_ : (size + batch_size_ - 1) / batch_size_;
+  batches_ = size / batch_size_;
+  if (!options.drop_last && size % batch_size_ > 0) ++batches_;
   require<DataError>(batches_ > 0, "sampler: ", size, " examples give no batch of ", batch_size_);
 }
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -117,6 +118,8 @@ TEST_CASE("distributed sampler: an incomplete last batch is dropped, or smaller 
   CHECK(epoch_of(kept, 0) == std::vector<int64_t>{2, 3, 6, 7, 9});
   const DistributedSampler one_each(order, {.rank = 2, .world = 3});
   CHECK(epoch_of(one_each, 0) == std::vector<int64_t>{2, 5, 8, -1});
+  const DistributedSampler huge(order, {.batch_size = std::numeric_limits<int64_t>::max()});
+  CHECK(epoch_of(huge, 0) == epoch_of(*order, 0));
   CHECK(contains(
       message_of<DataError>([&] { DistributedSampler(order, {.batch_size = 12, .drop_last = true}); }),
       "10 examples give no batch of 12"));
