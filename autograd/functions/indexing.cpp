@@ -63,30 +63,33 @@ Variable embedding(const Tensor& ids, const Variable& weight) {
 Variable embedding_add(const Tensor& ids, const Variable& weight, const Variable& addend,
                        const DropoutMask& dropped) {
   DropoutMask mask = dropped;
-  mask.samples = samples_along(0);  // ids (B, T)
-  return record("embedding_add", ops::embedding_add(ids, weight.value(), addend.value(), mask),
-                {weight, addend}, saved(ids),
-                [mask, table = weight.shape(), looked_up = is_looked_up(addend),
-                 context = mask.probability == 0 ? RandomContext() : random_context().without_calls()](
-                    Saved& s, const Incoming& arrived, const Wanted& wanted) -> Gradients {
-                  RandomContextScope same_mask(context);
-                  const Variable dy = mask.probability == 0 ? arrived[0] : dropout(arrived[0], mask);
-                  const Tensor at = s.tensor(0);
-                  const DType own = dy.dtype(), sums = own == f64 ? f64 : f32;
-                  const Shape positions{dy.size(1), dy.size(2)};
-                  if (grad_mode())
-                    return {wanted[0] ? embedding_gradient(dy, at, table, wanted.dtype(0, own)) : Variable(),
-                            wanted[1] ? sum_to(dy, positions, wanted.dtype(1, own)) : Variable()};
-                  const Tensor* buffer = wanted.buffer(0);
-                  if (buffer && (buffer->dtype() != sums || !buffer->is_contiguous())) buffer = nullptr;
-                  Tensor dweight, daddend;
-                  if (wanted[0]) dweight = buffer ? *buffer : Tensor::zeros(table, sums, dy.device());
-                  if (wanted[1]) daddend = Tensor::zeros(positions, sums, dy.device());
-                  ops::embedding_add_backward(dy.value(), at, dweight, daddend);
-                  if (wanted[1]) daddend = ops::cast(daddend, wanted.dtype(1, looked_up ? sums : own));
-                  if (buffer) wanted.mark_accumulated(0);
-                  return {buffer ? Variable() : Variable(dweight), Variable(daddend)};
-                });
+  if (mask.samples.kind == SampleLayout::Kind::first) mask.samples = samples_along(0);  // ids (B, T)
+  const Variable y =
+      record("embedding_add", ops::embedding_add(ids, weight.value(), addend.value(), mask), {weight, addend},
+             saved(ids),
+             [mask, table = weight.shape(), looked_up = is_looked_up(addend),
+              context = mask.probability == 0 ? RandomContext() : random_context().without_calls()](
+                 Saved& s, const Incoming& arrived, const Wanted& wanted) -> Gradients {
+               RandomContextScope same_mask(context);
+               const Variable dy = mask.probability == 0 ? arrived[0] : dropout(arrived[0], mask);
+               const Tensor at = s.tensor(0);
+               const DType own = dy.dtype(), sums = own == f64 ? f64 : f32;
+               const Shape positions{dy.size(1), dy.size(2)};
+               if (grad_mode())
+                 return {wanted[0] ? embedding_gradient(dy, at, table, wanted.dtype(0, own)) : Variable(),
+                         wanted[1] ? sum_to(dy, positions, wanted.dtype(1, own)) : Variable()};
+               const Tensor* buffer = wanted.buffer(0);
+               if (buffer && (buffer->dtype() != sums || !buffer->is_contiguous())) buffer = nullptr;
+               Tensor dweight, daddend;
+               if (wanted[0]) dweight = buffer ? *buffer : Tensor::zeros(table, sums, dy.device());
+               if (wanted[1]) daddend = Tensor::zeros(positions, sums, dy.device());
+               ops::embedding_add_backward(dy.value(), at, dweight, daddend);
+               if (wanted[1]) daddend = ops::cast(daddend, wanted.dtype(1, looked_up ? sums : own));
+               if (buffer) wanted.mark_accumulated(0);
+               return {buffer ? Variable() : Variable(dweight), Variable(daddend)};
+             });
+  if (mask.probability != 0) set_sample_layout(y, mask.samples);
+  return y;
 }
 
 Variable index_select(const Variable& x, int64_t dim, const Tensor& index) {

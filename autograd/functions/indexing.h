@@ -10,7 +10,8 @@ namespace tessera {
 Variable embedding(const Tensor& ids, const Variable& weight);
 
 /// dropout(weight[ids] + addend) in one pass, and both gradients in one: token and position embeddings. ids
-/// (B, T), weight (V, C), addend (T, C), result (B, T, C); saves the ids.
+/// (B, T), weight (V, C), addend (T, C), result (B, T, C), which holds the samples along B unless
+/// `mask.samples` says otherwise; saves the ids.
 Variable embedding_add(const Tensor& ids, const Variable& weight, const Variable& addend,
                        const DropoutMask& mask = {});
 

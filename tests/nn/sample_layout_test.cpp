@@ -188,6 +188,13 @@ TEST_CASE("sample layout: the fused additions draw it too") {
   const Variable x = Variable::leaf(ops::zeros({T, batch, C}, f32));
   const Variable leaf = ones({batch, T, C}), delta = transpose(leaf, 0, 1);
   CHECK(same(add_dropout(x, delta, {.probability = 0.5, .key = key}), mask));
+  const Variable table = ones({3, C});
+  const Variable looked_up = embedding_add(ops::zeros({T, batch}, i64), table, ops::zeros({batch, C}, f32),
+                                           {.probability = 0.5, .key = key, .samples = samples_along(1)});
+  CHECK(same(looked_up, mask));
+  CHECK(same(dropout(looked_up * 0.0 + 1.0, 0.5, key), mask));
+  sum(looked_up).backward();
+  CHECK(same(select(table.grad(), 0, 0), sum(Variable(mask), {0, 1}).value()));
   const SumAndNorm fused = add_layer_norm(x, delta, {.probability = 0.5, .key = key});
   CHECK(same(fused.sum, mask));
   sum(fused.sum).backward();
