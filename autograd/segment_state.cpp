@@ -11,9 +11,10 @@ thread_local SegmentStateScope* current = nullptr;
 }
 
 bool SegmentState::answer(const void* owner, bool now) {
-  const auto [entry, is_new] = answers_.try_emplace(owner, now);
-  if (!rerun_ && !is_new) entry->second = now;
-  return entry->second;
+  Answers& answers = answers_[owner];
+  if (!rerun_) answers.given.push_back(now);
+  if (!rerun_ || answers.given.empty()) return now;
+  return answers.next < answers.given.size() ? answers.given[answers.next++] : answers.given.back();
 }
 
 void SegmentState::note_parameter(const intrusive_ptr<Storage>& storage) {
@@ -23,6 +24,7 @@ void SegmentState::note_parameter(const intrusive_ptr<Storage>& storage) {
 
 void SegmentState::begin_rerun() {
   rerun_ = true;
+  for (auto& [owner, answers] : answers_) answers.next = 0;
   for (const intrusive_ptr<Storage>& storage : storages_) bring_back(*storage);
 }
 

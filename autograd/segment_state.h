@@ -9,8 +9,9 @@ namespace tessera {
 
 /// State that a checkpointed segment reads beside its inputs and that may change before backward runs the
 /// segment again: whether a module is in training, for one. The first run notes the answers, by whose they
-/// are; running again gives the same. Also the storages of parameters, where these come and go
-/// (tensor/storage_owner.h): they are brought back before the segment runs again.
+/// are and in their order (a segment may change a mode itself); running again gives the same. Also the
+/// storages of parameters, where these come and go (tensor/storage_owner.h): they are brought back before the
+/// segment runs again.
 class SegmentState {
  public:
   bool answer(const void* owner, bool now);
@@ -19,7 +20,11 @@ class SegmentState {
   void release();
 
  private:
-  std::unordered_map<const void*, bool> answers_;
+  struct Answers {
+    std::vector<bool> given;
+    size_t next = 0;
+  };
+  std::unordered_map<const void*, Answers> answers_;
   std::vector<intrusive_ptr<Storage>> storages_;
   bool rerun_ = false;
 };

@@ -21,6 +21,18 @@ struct Block : nn::Layer<Block> {
   }
 };
 
+/// Calls its dropout twice, the first time in evaluation.
+struct Switching : nn::Layer<Switching> {
+  nn::Dropout& drop = add<nn::Dropout>("drop", nn::Dropout::Options{.probability = 0.5});
+  Variable forward(const Variable& x) {
+    const bool was_training = drop.is_training();
+    drop.eval();
+    const Variable y = drop(x * x);
+    drop.train(was_training);
+    return drop(y * x);
+  }
+};
+
 std::vector<double> gradient(Block& block, bool checkpointed, bool forward_mode, bool backward_mode) {
   const Variable x = Variable::leaf(ops::full({4, 8}, Scalar(1.5), f64));
   RandomContextScope same_numbers(RandomContext{});
@@ -46,4 +58,23 @@ TEST_CASE("checkpoint: a segment runs again in the mode of its forward") {
   }
   // A later forward in another mode is not that of the first.
   CHECK(gradient(block, true, true, false) != gradient(block, true, false, true));
+}
+
+TEST_CASE("checkpoint: a segment that changes a mode itself runs again in each mode in turn") {
+  const auto gradient_of = [](bool checkpointed, bool backward_mode) {
+    Switching block;
+    const Variable x = Variable::leaf(ops::full({4, 8}, Scalar(1.5), f64));
+    RandomContextScope same_numbers(RandomContext{});
+    const auto run = [&](const Variable& in) { return block(in); };
+    const auto nested = [&](const Variable& in) { return checkpoint(run, in) + checkpoint(run, in); };
+    const Variable y = sum(checkpointed ? checkpoint(nested, x) : run(x) + run(x));
+    block.train(backward_mode);
+    y.backward({.retain_graph = true});
+    y.backward();  // the segments run once more
+    const double* numbers = x.grad().value().data<double>();
+    return std::vector<double>(numbers, numbers + x.numel());
+  };
+  const auto expected = gradient_of(false, true);
+  CHECK(gradient_of(true, true) == expected);
+  CHECK(gradient_of(true, false) == expected);
 }
