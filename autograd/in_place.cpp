@@ -36,19 +36,32 @@ void require_writable_view(const char* name, const Variable& x) {
     refuse(name, x,
            "is a view of another Variable and one of several results of one operation (split); change a view "
            "made by narrow or select, or clone it first");
-  if (!impl.base) return;
-  const Variable base(impl.base);
-  if (base.is_leaf() && base.requires_grad())
-    refuse(name, x,
-           "is a view of the leaf " + named(base) +
-               ", which requires a gradient and cannot be changed in place while operations are recorded; "
-               "use NoGrad");
-  if (repeats_elements(x.value()) || repeats_elements(base.value()))
-    refuse(name, x, "shows one element in several places (expand); clone it first");
+  for (intrusive_ptr<VariableImpl> shown = impl.base; shown; shown = shown->base) {
+    const Variable base(shown);
+    if (base.is_leaf() && base.requires_grad())
+      refuse(name, x,
+             "is a view of the leaf " + named(base) +
+                 ", which requires a gradient and cannot be changed in place while operations are recorded; "
+                 "use NoGrad");
+    if (repeats_elements(x.value()) || repeats_elements(base.value()))
+      refuse(name, x, "shows one element in several places (expand); clone it first");
+  }
+}
+
+/// A node of which `base` is the one result.
+template <class Rule>
+Edge result_of(const char* name, const VariableImpl& base, InlineVector<Edge, 3> inputs, const Rule& rule) {
+  intrusive_ptr<Node> node(new RuleNode<Rule>(name, rule));
+  node->edges = std::move(inputs);
+  node->outputs.push_back({base.value.shape(), base.value.dtype()});
+  return Edge(std::move(node), 0);
 }
 
 /// The base after a view of it was written: its old numbers but for the window, and there the view's.
 Edge written_base(const VariableImpl& base, const VariableImpl& view, Edge before, Edge written) {
+  if (view.view == ViewKind::same)
+    return result_of("write_view", base, {std::move(written)},
+                     [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0]}; });
   const ViewWindow window(base.value, view.value);
   const auto rule = [window](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
     Gradients gradients(2);
@@ -61,10 +74,15 @@ Edge written_base(const VariableImpl& base, const VariableImpl& view, Edge befor
     gradients[0] = reusable ? dy[0] : clear_window(dy[0], window);
     return gradients;
   };
-  intrusive_ptr<Node> node(new RuleNode<decltype(rule)>("write_view", rule));
-  node->edges = {std::move(before), std::move(written)};
-  node->outputs.push_back({base.value.shape(), base.value.dtype()});
-  return Edge(std::move(node), 0);
+  return result_of("write_view", base, {std::move(before), std::move(written)}, rule);
+}
+
+/// Leaves out of the bases of `x` each `same` that nothing else holds: modules with hooks that hand one
+/// Variable on would make a long chain of them.
+void shorten_bases(VariableImpl& x) {
+  const auto passes_on = [](const VariableImpl& y) { return y.view == ViewKind::same; };
+  while (passes_on(x) && passes_on(*x.base) && x.base->use_count() == 1)
+    x.base = intrusive_ptr<VariableImpl>(x.base->base);
 }
 
 }  // namespace
@@ -72,7 +90,7 @@ Edge written_base(const VariableImpl& base, const VariableImpl& view, Edge befor
 void VariableImpl::follow_base() {
   history_version = value.version();
   // A leaf whose numbers were replaced (`set_value`) is another memory.
-  if (!base->requires_grad || !value.shares_storage(base->value)) return;
+  if (!base->current().requires_grad || !value.shares_storage(base->value)) return;
   const auto rule = [window = ViewWindow(base->value, value)](Saved&, const Incoming& dy,
                                                               const Wanted&) -> Gradients {
     return {place_window(dy[0], window)};
@@ -87,14 +105,18 @@ namespace detail {
 
 void mark_as_view(const Variable& view, const Variable& base, ViewKind kind) {
   VariableImpl& impl = *view.impl();
-  const VariableImpl& source = *base.impl();
+  VariableImpl& source = *base.impl();
   if (!grad_mode()) {
     impl.view = ViewKind::unrecorded;
     return;
   }
-  // The chain of bases is kept one long: a view of a view names the first of them, and is what that was.
-  impl.base = source.base ? source.base : base.impl();
-  impl.view = source.view == ViewKind::none || source.view == ViewKind::window ? kind : source.view;
+  const bool stays = source.view == ViewKind::unrecorded || source.view == ViewKind::one_of_several;
+  impl.view = stays ? source.view : kind;
+  // The chain of bases is kept short: a view of a view names the first of them. Behind a `same` are rules
+  // that see the gradient of the whole, so it stays in between.
+  const bool names_source = impl.view == ViewKind::same || source.view == ViewKind::same || !source.base;
+  impl.base = names_source ? base.impl() : source.base;
+  shorten_bases(source);
   impl.history_version = impl.value.version();
 }
 
@@ -111,19 +133,32 @@ void check_in_place(const char* name, const Variable& x, bool recorded) {
   require_writable_view(name, x);
 }
 
-Edge before_in_place(Node& node, const Variable& x, const Inputs& inputs, std::span<const SavedItem> saved) {
+std::vector<Edge> before_in_place(Node& node, const Variable& x, const Inputs& inputs,
+                                  std::span<const SavedItem> saved) {
   link(node, inputs);
   save_inputs(node, saved);
-  return x.impl()->base ? gradient_edge(Variable(x.impl()->base)) : Edge();
+  std::vector<Edge> bases;
+  // A leaf whose numbers were replaced (`set_value`) is another memory.
+  intrusive_ptr<VariableImpl> base = x.impl()->base;
+  for (; base && base->value.shares_storage(x.value()); base = base->base)
+    bases.push_back(gradient_edge(Variable(base)));
+  return bases;
 }
 
-void attach_in_place(intrusive_ptr<Node> node, const Variable& x, Edge base,
+void attach_in_place(intrusive_ptr<Node> node, const Variable& x, std::vector<Edge> bases,
                      std::span<const SavedItem> saved) {
   VariableImpl& impl = *x.impl();
   node->outputs.push_back({impl.value.shape(), impl.value.dtype()});
   save_outputs(*node, saved, {&impl.value, 1});
   Edge written(std::move(node), 0);
-  if (impl.base) set_history(*impl.base, written_base(*impl.base, impl, std::move(base), written));
+  const VariableImpl* view = &impl;
+  Edge shown = written;
+  for (Edge& before : bases) {
+    VariableImpl& base = *view->base;
+    shown = written_base(base, *view, std::move(before), std::move(shown));
+    set_history(base, shown);
+    view = &base;
+  }
   set_history(impl, std::move(written));
 }
 

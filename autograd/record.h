@@ -63,10 +63,11 @@ std::vector<Variable> attach_computed(intrusive_ptr<Node> node, std::span<const 
 void mark_as_view(const Variable& view, const Variable& base, ViewKind kind = ViewKind::window);
 void check_in_place(const char* name, const Variable& x, bool recorded);
 /// What must be known before an in-place change: links `node` to its inputs as they are and takes what is
-/// saved of them. Returns the edge to what `x` is a view of.
-Edge before_in_place(Node& node, const Variable& x, const Inputs& inputs, std::span<const SavedItem> saved);
+/// saved of them. Returns the edges to what `x` is a view of, what that is one of, and so on.
+std::vector<Edge> before_in_place(Node& node, const Variable& x, const Inputs& inputs,
+                                  std::span<const SavedItem> saved);
 /// Makes `x`, which was changed, the result of `node`, and what it is a view of the result of writing it.
-void attach_in_place(intrusive_ptr<Node> node, const Variable& x, Edge base,
+void attach_in_place(intrusive_ptr<Node> node, const Variable& x, std::vector<Edge> bases,
                      std::span<const SavedItem> saved);
 void link(Node& node, const Inputs& inputs);
 void save_outputs(Node& node, std::span<const SavedItem> items, std::span<const Tensor> outputs);
@@ -183,9 +184,9 @@ void record_in_place(const char* name, const Variable& x, const Inputs& inputs,
     return;
   }
   intrusive_ptr<Node> node(new RuleNode<Rule>(name, std::move(rule)));
-  Edge base = detail::before_in_place(*node, x, inputs, saved);
+  std::vector<Edge> bases = detail::before_in_place(*node, x, inputs, saved);
   change();
-  detail::attach_in_place(std::move(node), x, std::move(base), saved);
+  detail::attach_in_place(std::move(node), x, std::move(bases), saved);
   detail::carry_written_samples(inputs.list(), x);
 }
 

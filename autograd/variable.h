@@ -56,7 +56,8 @@ enum class ViewKind : uint8_t {
   none,            ///< it does not
   window,          ///< the one result of a recorded view
   one_of_several,  ///< of an operation of several results: `split`
-  unrecorded       ///< made under NoGrad
+  unrecorded,      ///< made under NoGrad
+  same             ///< all of it, behind a rule of its own: what the hooks of a module stand on
 };
 
 /// What a Variable is behind its handle. Private to autograd/; users see Variable.
@@ -70,7 +71,7 @@ struct VariableImpl : RefCounted<VariableImpl> {
   DType grad_dtype = f32;
   intrusive_ptr<VariableImpl> gradient;
   Tensor gradient_home;              // where a first gradient is put; undefined: wherever it was computed
-  intrusive_ptr<VariableImpl> base;  // what this is a view of; never a view itself
+  intrusive_ptr<VariableImpl> base;  // what this is a view of; itself a view only where `same` has a part
   uint64_t history_version = 0;      // of a view: the version of the numbers that `history` computed
   std::string name;
   SampleLayout samples;  // where it holds the samples of the batch (autograd/sample_layout.h)

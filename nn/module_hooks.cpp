@@ -110,10 +110,12 @@ class HookedGradients {
   bool called_ = false;
 };
 
-/// A view: what a module writes into an argument in place reaches the caller's.
+/// A view: what a module writes into an argument in place reaches the caller's `of`.
 template <class Rule>
-Variable identity(const char* name, const Variable& x, const Rule& rule) {
-  return record_view(name, x.value(), x, rule);
+Variable identity(const char* name, const Variable& x, const Variable& of, const Rule& rule) {
+  const Variable y = record(name, x.value(), {x}, saved(), rule);
+  detail::mark_as_view(y, of, ViewKind::same);
+  return y;
 }
 
 /// The same Variables behind operations whose rules show their gradients to the hooks in `list`.
@@ -122,19 +124,21 @@ void wrap(Module& module, std::weak_ptr<void> owner, const HookedGradients::List
   const auto flows = [](const Variable* variable) { return variable->requires_grad(); };
   if (list.empty() || !grad_mode() || std::none_of(variables.begin(), variables.end(), flows)) return;
   const auto met = std::make_shared<HookedGradients>(module, std::move(owner), list, variables);
+  std::vector<Variable> given;
+  for (const Variable* variable : variables) given.push_back(*variable);
   // The last one first: backward then passes gradients on in the order of the Variables.
   for (size_t i = variables.size(); i-- > 0;)
     if (flows(variables[i]))
       *variables[i] = identity(
-          name, *variables[i],
+          name, *variables[i], given[i],
           [met, i](Saved&, const Incoming&, const Wanted&) -> Gradients { return {met->depart(i)}; });
   for (size_t i = variables.size(); i-- > 0;)
     if (flows(variables[i]))
-      *variables[i] =
-          identity(name, *variables[i], [met, i](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-            met->arrive(i, dy[0]);
-            return {dy[0]};
-          });
+      *variables[i] = identity(name, *variables[i], given[i],
+                               [met, i](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                                 met->arrive(i, dy[0]);
+                                 return {dy[0]};
+                               });
 }
 
 }  // namespace

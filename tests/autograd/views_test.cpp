@@ -189,6 +189,16 @@ TEST_CASE("views: in-place changes that are refused") {
   CHECK(numbers(base) == Numbers{1, 1, 1, 2});
 }
 
+TEST_CASE("views: a base whose numbers were replaced is another memory") {
+  const Variable x = Variable::leaf(Tensor::from({1.0, 2.0})), base = Tensor::zeros({2, 2}, f64);
+  const Variable first = select(base, 0, 0);
+  base.set_value(Tensor::zeros({3}, f64));
+  add_(first, x);
+  CHECK(base.is_leaf());
+  CHECK_FALSE(base.requires_grad());
+  CHECK(numbers(grad(sum(first), {x})[0]) == Numbers{1, 1});
+}
+
 TEST_CASE("views: freezing and replacing a leaf's numbers ends its being a view") {
   const Variable x = Variable::leaf(Tensor::from({1.0, 2.0})), base = Tensor::zeros({2, 2}, f64);
   const Variable leaf = select(base, 0, 0);
