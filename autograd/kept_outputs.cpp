@@ -30,6 +30,7 @@ void KeptOutputs::require_names_known(const std::string& segment) const {
     if (std::find(std::begin(known_names), std::end(known_names), name) != std::end(known_names)) continue;
     const auto is_it = [&name](const Call& call) { return call.name == name; };
     if (std::any_of(calls_.begin(), calls_.end(), is_it)) continue;
+    if (std::find(on_constants_.begin(), on_constants_.end(), name) != on_constants_.end()) continue;
     std::string known;
     for (const char* other : known_names) known += (known.empty() ? "'" : ", '") + std::string(other) + "'";
     throw ValueError(text("checkpoint '", segment, "': keep names '", name,

@@ -20,6 +20,10 @@ class KeptOutputs {
   /// was changed in place since, or when the rerun calls the operations in another order or more often.
   std::vector<Tensor> outputs(const char* name, FunctionRef<std::vector<Tensor>()> compute);
   bool wants(const char* name) const;
+  /// An operation ran on constants: there is nothing to keep, but the name is one.
+  void note_constant(const char* name) {
+    if (!rerun_ && wants(name)) on_constants_.push_back(name);
+  }
   /// Throws ValueError naming `segment` for a name that is no operation's, as far as is known after the first
   /// run: none of the library's that can be kept, and none that the segment ran.
   void require_names_known(const std::string& segment) const;
@@ -28,7 +32,10 @@ class KeptOutputs {
     rerun_ = true;
     next_ = 0;
   }
-  void release() { calls_.clear(); }
+  void release() {
+    calls_.clear();
+    on_constants_.clear();
+  }
 
  private:
   struct Call {
@@ -38,6 +45,7 @@ class KeptOutputs {
   };
   std::vector<std::string> names_;
   std::vector<Call> calls_;
+  std::vector<std::string> on_constants_;
   bool rerun_ = false;
   size_t next_ = 0;
 };

@@ -146,7 +146,11 @@ std::vector<Variable> record(const char* name, const std::vector<Tensor>& output
 template <size_t N, std::invocable Compute, class Rule>
 auto record(const char* name, Compute compute, const Inputs& inputs, const std::array<SavedItem, N>& saved,
             Rule rule) {
-  if (!inputs.recorded()) return detail::constants(compute(), inputs);
+  if (!inputs.recorded()) {
+    if (KeptOutputs* const kept = current_kept_outputs()) [[unlikely]]
+      kept->note_constant(name);
+    return detail::constants(compute(), inputs);
+  }
   intrusive_ptr<Node> node(new RuleNode<Rule>(name, std::move(rule)));
   detail::save_inputs(*node, saved);
   auto outputs = detail::kept_or_computed(name, compute);

@@ -194,6 +194,17 @@ TEST_CASE("checkpoint: results that are kept are not computed again") {
   }
 }
 
+TEST_CASE("checkpoint: an operation of one's own may be named though it has constants alone") {
+  const Variable x = leaf({1.0, 2.0});
+  int computed = 0;
+  const Segment segment = [&](std::span<const Variable> in) -> std::vector<Variable> {
+    return {in[0] * in[0] * dear_square(Tensor::from({3.0, 4.0}), &computed)};
+  };
+  checkpoint_segment("kept", segment, {x}, {.keep = {"dear"}})[0].backward(seed());
+  CHECK(numbers(x.grad()) == std::vector<double>{2.0 * 9.0, 4.0 * 16.0});
+  CHECK_NOTHROW(checkpoint_segment("kept", segment, {x.detach()}, {.keep = {"dear"}}));
+}
+
 TEST_CASE("checkpoint: the rerun stops before an operation whose inputs alone were needed") {
   const Variable x = leaf({1.0, 2.0});
   int computed = 0;
