@@ -90,7 +90,10 @@ void shorten_bases(VariableImpl& x) {
 void VariableImpl::follow_base() {
   history_version = value.version();
   // A leaf whose numbers were replaced (`set_value`) is another memory.
-  if (!base->current().requires_grad || !value.shares_storage(base->value)) return;
+  const VariableImpl& shown = base->current();
+  if (!shown.requires_grad || !value.shares_storage(shown.value)) return;
+  // What nothing recorded changed keeps its history, and the rules in it that hooks stand on.
+  if (requires_grad && shown.change_version <= change_version) return;
   const auto rule = [window = ViewWindow(base->value, value)](Saved&, const Incoming& dy,
                                                               const Wanted&) -> Gradients {
     return {place_window(dy[0], window)};
@@ -117,7 +120,7 @@ void mark_as_view(const Variable& view, const Variable& base, ViewKind kind) {
   const bool names_source = impl.view == ViewKind::same || source.view == ViewKind::same || !source.base;
   impl.base = names_source ? base.impl() : source.base;
   shorten_bases(source);
-  impl.history_version = impl.value.version();
+  impl.history_version = impl.change_version = impl.value.version();
 }
 
 void check_in_place(const char* name, const Variable& x, bool recorded) {

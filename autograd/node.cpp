@@ -89,7 +89,7 @@ void set_history(VariableImpl& x, Edge edge) {
   }
   x.requires_grad = true;
   x.is_leaf = false;
-  x.history_version = x.value.version();
+  x.history_version = x.change_version = x.value.version();
 }
 
 }  // namespace tessera

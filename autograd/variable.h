@@ -72,7 +72,7 @@ struct VariableImpl : RefCounted<VariableImpl> {
   intrusive_ptr<VariableImpl> gradient;
   Tensor gradient_home;              // where a first gradient is put; undefined: wherever it was computed
   intrusive_ptr<VariableImpl> base;  // what this is a view of; itself a view only where `same` has a part
-  uint64_t history_version = 0;      // of a view: the version of the numbers that `history` computed
+  uint64_t history_version = 0;      // of a view: the version that `history` was last held against
   std::string name;
   SampleLayout samples;  // where it holds the samples of the batch (autograd/sample_layout.h)
   bool retains_grad = false;
@@ -83,12 +83,13 @@ struct VariableImpl : RefCounted<VariableImpl> {
     uint64_t version;
   };
   std::optional<Squares> squares;  // of a gradient: their sum as of this version (optim/gradient_squares.h)
+  uint64_t change_version = 0;     // of the last recorded change; of a view also of its making
 
   explicit VariableImpl(Tensor tensor) : value(std::move(tensor)), grad_dtype(value.dtype()) {}
   ~VariableImpl();
 
-  /// Itself, with the history of its present numbers: a view takes it from its base when either was changed
-  /// in place since.
+  /// Itself, with the history of its present numbers: a view takes it from its base when a recorded operation
+  /// changed either in place since.
   VariableImpl& current() {
     if (base && history_version != value.version()) [[unlikely]]
       follow_base();

@@ -3,6 +3,7 @@
 #include "autograd/functions/arithmetic.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/view.h"
+#include "autograd/grad_mode.h"
 #include "nn/layer.h"
 #include "tensor/ops/creation.h"
 
@@ -81,6 +82,24 @@ TEST_CASE("module hooks: the gradient of the whole is seen where a part is writt
   CHECK(numbers(grad(sum(y * 3.0), {x}, {.retain_graph = true})[0]) == Numbers{2 * 60, 2 * 6});
   CHECK(seen == Numbers{60, 6});
   CHECK(numbers(grad(sum(argument), {x})[0]) == Numbers{2 * 10, 2 * 1});  // it is what the module made of it
+}
+
+TEST_CASE("module hooks: what is written under NoGrad leaves them in place") {
+  const Variable x = Variable::leaf(Tensor::from({2.0, 5.0})), noise = Tensor::from({1.0, 1.0});
+  int calls = 0;
+  const nn::BackwardHook twice = [&calls](nn::Module&, std::vector<Variable>& gradients) {
+    ++calls;
+    gradients[0] = gradients[0] * 2.0;
+  };
+  Scaler scaler;
+  scaler.register_backward_pre_hook(twice);
+  const Variable y = scaler(x * 1.0, 1.0), first = narrow(y, 0, 0, 1);
+  {
+    NoGrad no_grad;
+    add_(y, noise);
+  }
+  CHECK(numbers(grad(sum(y) + sum(first), {x})[0]) == Numbers{2 * 2 * 2, 2 * 2});
+  CHECK(calls == 1);
 }
 
 TEST_CASE("module hooks: a buffer that is handed on from call to call") {
