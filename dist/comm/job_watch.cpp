@@ -118,9 +118,20 @@ JobWatch::Failure JobWatch::failure() const {
   return failure_;
 }
 
+void JobWatch::end_body() {
+  const std::lock_guard lock(mutex_);
+  body_has_ended_ = true;
+  failed_in_body_ = has_failed();
+}
+
+bool JobWatch::lost_one() const {
+  const std::lock_guard lock(mutex_);
+  return has_failed() && failure_.kind == RunFailure::lost && (failed_in_body_ || !body_has_ended_);
+}
+
 std::chrono::milliseconds JobWatch::failed_for() const {
   const std::lock_guard lock(mutex_);
-  if (!has_failed()) return {};
+  if (!has_failed() || body_has_ended_) return {};
   return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - failed_at_);
 }
 

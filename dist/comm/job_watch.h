@@ -71,7 +71,12 @@ class JobWatch final : public PeerWatch {
   void fail(const Failure& failure);
   /// Looks for processes that are gone and ranks that are silent. True when it found one just now.
   bool look();
-  /// How long this rank has known of a failure and not left; 0 where there is none.
+  /// The body of the launch has ended here: other ranks may leave, and this one may work for as long as it
+  /// likes.
+  void end_body();
+  /// Whether a rank was lost before that.
+  bool lost_one() const;
+  /// How long this rank has known of a failure and not come back from the body; 0 where there is none.
   std::chrono::milliseconds failed_for() const;
   /// The first failure, once there is one.
   Failure failure() const;
@@ -103,7 +108,7 @@ class JobWatch final : public PeerWatch {
   mutable std::mutex mutex_;
   std::vector<Peer> peers_;
   Clock::time_point last_look_, last_sign_, failed_at_, wait_began_;
-  bool waiting_ = false;
+  bool waiting_ = false, body_has_ended_ = false, failed_in_body_ = false;
   std::string waiting_in_;
   std::atomic<bool> failed_{false};
   Failure failure_;

@@ -126,7 +126,8 @@ void MessageLoop::abandon_all() {
 }
 
 void MessageLoop::begin_launch(std::unique_ptr<MessageThread::Launch> launch) {
-  abandon_all();  // of a launch that failed before it was complete
+  abandon_all();  // of a launch that failed before it was complete, or whose communicators are still there
+  if (end_launch_) std::exchange(end_launch_, nullptr)();
   launch_ = std::move(launch);
   last_launch_ = launch_->number;
   deadlines_ = launch_->deadlines;
@@ -212,8 +213,7 @@ void MessageLoop::look_around() {
 void MessageLoop::settle_end() {
   if (!end_launch_ || (!leftover_.empty() && Clock::now() < end_by_)) return;
   // MPI may end a process that writes to one that is gone.
-  if (launch_ && launch_->watch->has_failed() && launch_->watch->failure().kind == RunFailure::lost)
-    sends_signs_ = false;
+  if (launch_ && launch_->watch->lost_one()) sends_signs_ = false;
   launch_.reset();
   std::exchange(end_launch_, nullptr)();
 }
@@ -262,7 +262,9 @@ bool MessageLoop::turn(Orders orders) {
     leftover_.push_back(exchange);
   }
   if (orders.farewell_said) say_farewell(orders.farewell, std::move(orders.farewell_said));
-  if (orders.end_launch) {
+  if (orders.end_launch && (!launch_ || launch_->number != orders.ended_launch)) {
+    orders.end_launch();
+  } else if (orders.end_launch) {
     abandon_all();
     end_launch_ = std::move(orders.end_launch);
     end_by_ = Clock::now() + end_patience;

@@ -19,6 +19,7 @@ class MessageLoop {
     std::vector<std::shared_ptr<Exchange>> posted, abandoned;
     std::unique_ptr<MessageThread::Launch> launch;
     JobWatch::Failure farewell;
+    uint64_t ended_launch = 0;                                       ///< the one that `end_launch` ends
     std::function<void()> farewell_said, end_launch, leave, finish;  ///< called when done
     bool stop = false;
     bool empty() const {

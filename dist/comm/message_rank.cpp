@@ -63,7 +63,7 @@ MessageRank::MessageRank(MessageThread& thread, uint64_t launch, const Deadlines
     watch_->set_places(gather_places());
     join_machine(transport);
   } catch (...) {
-    thread_.end_launch();
+    thread_.end_launch(launch_);
     throw;
   }
   // Where ranks look for news themselves, and where the message thread needs the processor for that.
@@ -84,7 +84,7 @@ MessageRank::~MessageRank() {
   for (auto& call : progress_->take_calls()) left_behind.push_back(std::move(call));
   if (shared_) shared_->keep(std::move(left_behind));
   node_.reset();
-  thread_.end_launch();
+  thread_.end_launch(launch_);
 }
 
 void MessageRank::make_block(Transport transport) {

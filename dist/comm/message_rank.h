@@ -50,6 +50,8 @@ class MessageRank {
   /// Tells all ranks the reason why this one ends, or what it was told before by another one. Calls in flight
   /// are not waited for any more.
   void fail(std::exception_ptr reason);
+  /// The body of the launch has ended, while communicators may still be kept.
+  void end_body() { watch_->end_body(); }
 
   /// Each of `members` gives as many bytes as the others and gets those of all, in the order of `members`.
   /// For what comes before there are communicators; waits for all.

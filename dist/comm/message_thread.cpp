@@ -168,15 +168,16 @@ void MessageThread::abandon(std::shared_ptr<Exchange> exchange) {
 }
 
 void MessageThread::begin_launch(Launch launch) {
-  state_->order([&](MessageLoop::Orders& orders) {
-    orders.launch = std::make_unique<Launch>(std::move(launch));
-    orders.end_launch = nullptr;
-  });
+  state_->order(
+      [&](MessageLoop::Orders& orders) { orders.launch = std::make_unique<Launch>(std::move(launch)); });
 }
 
-void MessageThread::end_launch() {
+void MessageThread::end_launch(uint64_t number) {
   state_->order_and_wait(
-      [](MessageLoop::Orders& orders, std::function<void()> done) { orders.end_launch = std::move(done); },
+      [number](MessageLoop::Orders& orders, std::function<void()> done) {
+        orders.end_launch = std::move(done);
+        orders.ended_launch = number;
+      },
       std::chrono::seconds(1));
 }
 

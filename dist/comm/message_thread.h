@@ -53,8 +53,9 @@ class MessageThread {
   void abandon(std::shared_ptr<Exchange> exchange);
   /// From here on signs of life are missed, until `end_launch`. They are sent from the thread's start on.
   void begin_launch(Launch launch);
-  /// Ends it: what is left of its exchanges is abandoned, their messages waited for, for a second at longest.
-  void end_launch();
+  /// Ends the launch of that number, if there was no other since: what is left of its exchanges is abandoned,
+  /// their messages waited for, for a second at longest.
+  void end_launch(uint64_t number);
   /// Tells all ranks why the run fails and which of them is to blame, and waits until that has left, for a
   /// second at longest.
   void say_farewell(const JobWatch::Failure& failure);

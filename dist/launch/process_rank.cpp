@@ -106,10 +106,12 @@ int run_process_rank(const std::function<int(World&)>& body, const LaunchOptions
                                     transport_of(*self));
     const int result = body(*world);
     world->communicator().barrier().wait();
+    self->end_body();
     membership.note_end(true);
     return result;
   } catch (...) {
     self->fail(std::current_exception());
+    self->end_body();
     throw;
   }
 }

@@ -77,6 +77,11 @@ for fault in works-between works-after; do
   run $fault
   ends 0
 done
+# Groups may be kept until after a launch.
+run keeps-groups
+ends 0
+run keeps-groups -x TESSERA_TRANSPORT=messages
+ends 0
 # What has gone between two launches is noticed when the next one begins, not after its deadline for heartbeats (40 s).
 run killed-between --enable-recovery
 ((took <= 20)) || complain "it took too long"

@@ -126,9 +126,28 @@ std::map<std::string, BetweenLaunches> between_launches() {
   };
 }
 
+/// Every rank keeps a group of the first launch until the second has made its own, and those of the second
+/// and third to the end; one rank works for longer than all deadlines after the last.
+void keep_groups(int faulty_rank) {
+  const dist::LaunchOptions options{.timeout = milliseconds(3000), .silence = milliseconds(1000)};
+  std::shared_ptr<dist::Communicator> kept[2];
+  bool is_faulty = false;
+  for (int i = 0; i < 3; ++i)
+    dist::launch(
+        [&](dist::World& world) {
+          is_faulty = world.rank() == faulty_rank;
+          kept[i / 2] = world.communicator().split(0, world.rank(), "kept");
+          kept[i / 2]->all_reduce(Tensor::zeros({10}, f32), dist::Reduction::sum).wait();
+          work(world, 3);
+        },
+        options);
+  if (is_faulty) std::this_thread::sleep_for(std::chrono::seconds(6));
+}
+
 int run(const std::string& fault, int faulty_rank, int rank) {
   const auto short_work = [](dist::World& world) { work(world, 3); };
   if (fault == "place") return dist::launch(say_place);
+  if (fault == "keeps-groups") return keep_groups(faulty_rank), 0;
   const auto all = between_launches();
   if (const auto found = all.find(fault); found != all.end()) {
     dist::launch(short_work, found->second.options);
