@@ -170,10 +170,7 @@ Json::Value write_file(const FileRecord& record) {
 FileRecord read_file(Fields fields) {
   FileRecord record;
   record.name = fields.string("name");
-  const bool plain =
-      !record.name.empty() && record.name.find('/') == std::string::npos && record.name[0] != '.';
-  require<CheckpointError>(plain, fields.where(), ": '", record.name,
-                           "' is not the name of a file in the folder");
+  require_file_name(record.name, fields.where());
   record.bytes = fields.count("bytes");
   record.xxh3 = fields.hash("xxh3");
   const Json::Value& chunks = fields.get("chunks");
@@ -248,6 +245,11 @@ std::string hash_text(uint64_t hash) {
 void require_meta_size(int64_t bytes, const std::string& where) {
   require<CheckpointError>(bytes <= meta_size_limit, where, ": expected at most ", meta_size_limit,
                            " bytes, got ", bytes);
+}
+
+void require_file_name(const std::string& name, const std::string& where) {
+  const bool plain = !name.empty() && name.find('/') == std::string::npos && name[0] != '.';
+  require<CheckpointError>(plain, where, ": '", name, "' is not the name of a file in the folder");
 }
 
 std::string to_json(const FileRecord& record) {

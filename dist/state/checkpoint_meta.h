@@ -112,6 +112,9 @@ struct CheckpointMeta {
 inline constexpr int64_t meta_size_limit = int64_t{1} << 28;
 /// Throws CheckpointError naming `where` when a meta.json of so many bytes is larger than that.
 void require_meta_size(int64_t bytes, const std::string& where);
+/// Throws CheckpointError naming `where` unless this can be a file of a checkpoint's folder: no path that
+/// leads out of it, and not hidden.
+void require_file_name(const std::string& name, const std::string& where);
 /// A checkpoint folder's index of itself.
 inline constexpr const char* meta_file_name = "meta.json";
 

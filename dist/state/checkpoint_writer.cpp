@@ -77,6 +77,7 @@ void point_best(const std::string& root, const TrainingState& state) {
 
 FileRecord write_pieces(const std::string& folder, const std::string& file_name, const std::string& group,
                         std::span<const TensorPiece> pieces) {
+  require_file_name(file_name, folder);  // before it is written, perhaps over a file of another checkpoint
   const std::string path = folder + "/" + file_name;
   FileRecord record;
   record.name = file_name;

@@ -66,10 +66,11 @@ TEST_CASE("save: a group or tensor that a load would refuse is refused, the chec
     return refused([&] { save_checkpoint(root, state_at(1), groups); });
   };
   CHECK(contains(refusal(".hidden", "w"), "is not the name of a file in the folder"));
+  CHECK(contains(refusal("../step-00000001/model", "w"), "is not the name of a file in the folder"));
   CHECK(contains(refusal("model", "w\xff"), "is not UTF-8"));
   CHECK(contains(refusal("model", "__metadata__"), "a name of its own was expected"));
   const auto loaded = small_run(0);
-  load_checkpoint(CheckpointReader(saved), loaded);
+  REQUIRE(refused([&] { load_checkpoint(CheckpointReader(saved), loaded); }) == "");
   CHECK(same_bits(loaded, small_run(1)));
 }
 
