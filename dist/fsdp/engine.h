@@ -90,6 +90,7 @@ class Sharding::Engine {
   void inputs_have_gradients(size_t index);
   void prefetch_backward(const Unit& unit);
   void backward_started(std::span<const Variable> leaves);
+  void refuse_summoned(std::span<const Variable> leaves) const;
   void forget_last_backward();
   void queue_end();
   void start_agreement(std::span<const Variable> leaves);

@@ -9,6 +9,7 @@
 namespace tessera::dist {
 
 void Sharding::Engine::backward_started(std::span<const Variable> leaves) {
+  if (summoned_) refuse_summoned(leaves);
   if (summoned_ || !materialized_) return;
   if (!backward_is_nested()) forget_last_backward();
   bool reaches = false;
@@ -18,13 +19,22 @@ void Sharding::Engine::backward_started(std::span<const Variable> leaves) {
       ++pending_[found->second];
       reaches = true;
     }
-  if (!reaches) return;  // another model's, or one for gradients of inputs: no other rank need know of it
+  if (!reaches) return;  // another model's, or one for gradients of inputs: nothing is reduced
   const bool is_first = !std::exchange(reaches_, true);
   if (is_first) queue_end();
   if (buckets_ && is_first && reduces_now()) buckets_->begin(leaves);
   for (size_t i = 0; i < units_.size(); ++i)
     if (pending_[i] > 0 && !traits().shards_gradients) units_[i]->prepare_gradients();
   if (is_first && reduces_now()) start_agreement(leaves);
+}
+
+/// Hooks do nothing then: gradients would be the rank's own.
+void Sharding::Engine::refuse_summoned(std::span<const Variable> leaves) const {
+  for (const Variable& leaf : leaves)
+    require<ConfigError>(
+        !find(leaf.impl().get()),
+        "SummonFullParams: a backward that reaches the model's parameters runs while they are "
+        "whole; close it before the forward that is trained");
 }
 
 /// Also what it left if an exception ended it.

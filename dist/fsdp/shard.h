@@ -133,7 +133,8 @@ struct SummonOptions {
 /// While it lives, a model's parameters (or one unit's) are whole, in the dtype of the optimizer's numbers:
 /// to look at, to change, to evaluate or to sample. Under no_shard they are the numbers themselves, and what
 /// is changed is changed. All ranks open and close it together. Throws ConfigError when one is open already,
-/// `unit` is none, or a forward of the model or a backward runs.
+/// `unit` is none, or a forward of the model or a backward runs; so does a backward towards the parameters
+/// while all are whole.
 class SummonFullParams {
  public:
   explicit SummonFullParams(Sharding& sharding, const SummonOptions& options = {});

@@ -235,3 +235,29 @@ TEST_CASE("summon: refused while a forward or a backward runs, and open to use a
     return problems;
   });
 }
+
+TEST_CASE("summon: a backward that trains the model is refused while it is open, one to an input is not") {
+  test::require_none(2, [](World& world) {
+    std::vector<std::string> problems;
+    for (const Strategy strategy : strategies) {
+      Containers model;
+      Sharding& sharding = dist::shard(
+          model, {.mesh = Mesh(world), .strategy = strategy, .units = units_named({"named", "hiding"})});
+      nn::materialize(model, cpu(), 3);
+      const Variable x = Variable::leaf(input().value());
+      const Variable before = sum(model(x));
+      {
+        const SummonFullParams whole(sharding);
+        const Variable loss = sum(model(x));
+        for (const Variable& trained : {loss, before})
+          expect(problems, thrown<ConfigError>([&] { trained.backward({.retain_graph = true}); }),
+                 {"SummonFullParams", "close it"});
+        if (!grad({loss}, {x})[0].defined()) problems.push_back("no gradient of the input");
+      }
+      sum(model(x)).backward();
+      for (const NamedParameter& parameter : model.parameters())
+        if (!parameter.variable.grad().defined()) problems.push_back("no gradient of " + parameter.name);
+    }
+    return problems;
+  });
+}
