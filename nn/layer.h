@@ -98,16 +98,38 @@ class Layer : public Module {
  private:
   Derived& self() { return static_cast<Derived&>(*this); }
 
+  /// Whether `forward` accepts these arguments with number `index` constant.
+  template <size_t index, class... Args, size_t... I>
+  static constexpr bool takes_constant(std::index_sequence<I...>) {
+    return requires(Derived & layer) {
+      layer.forward(
+          std::declval<std::conditional_t<I == index, const std::remove_reference_t<Args>&, Args>>()...);
+    };
+  }
+  template <size_t index, class... Args>
+  static constexpr bool is_copied() {
+    using Argument = std::tuple_element_t<index, std::tuple<Args&&...>>;
+    using Value = std::remove_cvref_t<Argument>;
+    if constexpr (!std::is_copy_constructible_v<Value>)
+      return false;
+    else if constexpr (!std::is_lvalue_reference_v<Argument> ||
+                       std::is_const_v<std::remove_reference_t<Argument>> || std::is_same_v<Value, Variable>)
+      return true;
+    else if constexpr (!detail::CarriesVariables<Value>::value)
+      return false;
+    else
+      return takes_constant<index, Args...>(std::index_sequence_for<Args...>());
+  }
+
   template <class... Args>
   auto call_with_hooks(Args&&... args) {
     // Copies of the arguments' handles: hooks may replace them without the caller noticing. What cannot be
-    // copied (caches, modules) is passed on as it is; it carries no Variable that a hook could want.
-    std::tuple<std::conditional_t<std::is_copy_constructible_v<std::remove_cvref_t<Args>> &&
-                                      !(std::is_lvalue_reference_v<Args> &&
-                                        !std::is_const_v<std::remove_reference_t<Args>> &&
-                                        !std::is_same_v<std::remove_cvref_t<Args>, Variable>),
-                                  std::remove_cvref_t<Args>, Args &&>...>
-    copies(std::forward<Args>(args)...);
+    // copied, or `forward` may write to (caches, modules), is passed on as it is.
+    const auto copy = [&]<size_t... I>(std::index_sequence<I...>) {
+      return std::tuple<std::conditional_t<is_copied<I, Args...>(), std::remove_cvref_t<Args>, Args&&>...>(
+          std::forward<Args>(args)...);
+    };
+    auto copies = copy(std::index_sequence_for<Args...>());
     std::vector<Variable*> inputs, outputs;
     std::apply([&inputs](auto&... argument) { (collect_variables(argument, inputs), ...); }, copies);
     HookedCall call(*this);

@@ -279,3 +279,36 @@ TEST_CASE("modules: which can be called, and which hold others for their owner t
   CHECK(list.is_container());
   CHECK(!sequential.is_container());
 }
+
+TEST_CASE(
+    "module hooks: a container that the caller passes keeps its own Variables, unless forward writes it") {
+  struct Total : nn::Layer<Total> {
+    Variable forward(const std::vector<Variable>& terms) { return terms[0] + terms[1]; }
+  };
+  struct Doubled : nn::Layer<Doubled> {
+    void forward(std::vector<Variable>& terms, const std::map<int, Variable>& more, int64_t& calls) {
+      terms[0] = terms[0] * 2.0 + more.at(1);
+      ++calls;
+    }
+  };
+  Seen seen;
+  Total hooked, plain;
+  hooked.register_backward_hook(seen.hook());
+  const Variable a = leaf(1, 2), b = leaf(3, 4);
+  std::vector<Variable> terms{a, b};
+  const Variable first = hooked(terms), second = plain(terms);
+  CHECK(terms[0].is_same(a));
+  CHECK(terms[1].is_same(b));
+  sum(first + second).backward();
+  CHECK(seen.calls == Calls{{1, 1}});
+  CHECK(numbers(a.grad()) == Numbers{2, 2});
+
+  Doubled doubled;
+  doubled.register_backward_hook(seen.hook());
+  std::map<int, Variable> more{{1, b}};
+  int64_t calls = 0;
+  doubled(terms, more, calls);
+  CHECK(calls == 1);
+  CHECK(numbers(terms[0]) == Numbers{5, 8});
+  CHECK(more.at(1).is_same(b));
+}
