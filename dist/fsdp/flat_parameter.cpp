@@ -1,6 +1,7 @@
 #include "dist/fsdp/flat_parameter.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "tensor/error.h"
 #include "tensor/ops/binary.h"
@@ -196,6 +197,19 @@ void FlatParameter::round_whole() {
   rounded_lead_ = lead();
 }
 
+/// Whether what is computed with are the numbers as they are, found a piece at a time.
+bool FlatParameter::is_rounded() const {
+  constexpr int64_t piece = int64_t{1} << 18;
+  for (int64_t first = 0; first < layout_.numel(); first += piece) {
+    const int64_t count = std::min(piece, layout_.numel() - first);
+    const Tensor rounded = ops::cast(numbers_.narrow(0, first, count), compute_);
+    if (std::memcmp(rounded.raw_data(), whole_.narrow(0, first, count).raw_data(),
+                    static_cast<size_t>(rounded.nbytes())) != 0)
+      return false;
+  }
+  return true;
+}
+
 void FlatParameter::wait_gather() {
   gather_.wait_output();
   set_awaited(*whole_.storage(), false);
@@ -223,8 +237,9 @@ Tensor FlatParameter::gather_numbers() const {
 }
 
 void FlatParameter::show(const Tensor& whole) {
-  // What is shown of parameters that are whole are the numbers themselves: they may have been changed.
-  if (!whole.defined() && !options_.traits.shards_optimizer && is_mixed()) round_whole();
+  // What is shown of parameters that are whole are the numbers themselves: they may have been changed. If
+  // not, what forward saved stays valid.
+  if (!whole.defined() && !options_.traits.shards_optimizer && is_mixed() && !is_rounded()) round_whole();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Variable& variable = parameters_[i].variable;
     const Shape shape = variable.shape();

@@ -140,6 +140,7 @@ class FlatParameter final : private StorageOwner {
   Tensor view_of_parameter(const Tensor& whole, size_t i) const;
   uint64_t lead() const;
   void round_whole();
+  bool is_rounded() const;
   Tensor own_part(const Tensor& whole) const;
   Tensor home(size_t i) const;
   void recall_reduced();

@@ -261,3 +261,28 @@ TEST_CASE("summon: a backward that trains the model is refused while it is open,
     return problems;
   });
 }
+
+TEST_CASE("summon: one between a forward and its backward changes nothing, also of rounded parameters") {
+  test::require_none(2, [](World& world) {
+    std::vector<std::string> problems;
+    for (const Strategy strategy : strategies)
+      for (const bool rounded : {false, true}) {
+        std::vector<std::vector<test::Piece>> ends;
+        for (const bool looks : {false, true}) {
+          Containers model;
+          ShardOptions options{
+              .mesh = Mesh(world), .strategy = strategy, .units = units_named({"named", "hiding"})};
+          if (rounded) options.precision.compute = bf16;
+          Sharding& sharding = dist::shard(model, options);
+          nn::materialize(model, cpu(), 3);
+          const Variable loss = sum(model(input(world.rank())));
+          if (looks) const SummonFullParams whole(sharding);
+          loss.backward();
+          ends.push_back(test::pieces_of(model));
+        }
+        for (const std::string& problem : test::differences(ends[1], ends[0], 0))
+          problems.push_back(text(strategy, rounded ? ", bf16: " : ": ", problem));
+      }
+    return problems;
+  });
+}
