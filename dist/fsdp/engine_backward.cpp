@@ -97,7 +97,9 @@ void Sharding::Engine::before_backward(size_t index) {
   if (options_.backward_prefetch == BackwardPrefetch::pre) prefetch_backward(unit);
 }
 
+/// What stays gathered from forward on needs none: what is freed is done with, on this rank perhaps alone.
 void Sharding::Engine::prefetch_backward(const Unit& unit) {
+  if (!traits().frees_after_forward) return;
   for (size_t i = std::min(position_, left_.size()); i-- > 0;) {
     if (left_[i] != &unit) continue;
     position_ = i;

@@ -1,6 +1,8 @@
 // Modules of two results, of which losses use some: what no loss reaches has no gradient, as on one device,
 // over micro-batches, under every strategy.
 
+#include <array>
+
 #include "autograd/functions/arithmetic.h"
 #include "autograd/functions/reduction.h"
 #include "nn/linear.h"
@@ -163,4 +165,39 @@ TEST_CASE("branches: a result that some ranks alone use has a gradient on all") 
                                     {"by rank, then one", {{Use::left_by_rank_0, left}, {left}}},
                                     {"one, then by rank", {{left, Use::left_by_rank_0}, {left}}}};
   for (const int ranks : {2, 4}) check(ranks, forks, by_rank);
+}
+
+TEST_CASE(
+    "branches: one of two calls of a unit is reached, by some ranks in part, where parameters stay from "
+    "forward on") {
+  struct Twice : nn::Layer<Twice> {
+    Fork& fork = add<Fork>("fork");
+    Trunk& trunk = add<Trunk>("trunk");
+    std::array<Variable, 3> forward(const Variable& x) {
+      const auto [left, right] = fork(x);
+      return {left, right, fork(trunk(right)).second};
+    }
+  };
+  test::require_none(2, [](World& world) {
+    std::vector<std::string> problems;
+    std::vector<test::Piece> whole;
+    for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_optim, Strategy::shard_grad_op})
+      for (const BackwardPrefetch prefetch :
+           {BackwardPrefetch::pre, BackwardPrefetch::post, BackwardPrefetch::none}) {
+        Twice model;
+        dist::shard(model, {.mesh = Mesh(world),
+                            .strategy = strategy,
+                            .units = forks,
+                            .backward_prefetch = prefetch,
+                            .gathers_in_flight = 3});
+        nn::materialize(model, cpu(), 3);
+        const auto [left, right, later] = model(input(world.rank()));
+        sum(left * (world.rank() == 0 ? left : right)).backward();
+        const std::vector<test::Piece> found = test::pieces_of(model);
+        if (whole.empty()) whole = found;
+        for (const std::string& problem : test::differences(found, whole, 0))
+          problems.push_back(text(strategy, ", prefetch ", static_cast<int>(prefetch), ": ", problem));
+      }
+    return problems;
+  });
 }
