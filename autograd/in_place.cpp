@@ -28,10 +28,11 @@ bool repeats_elements(const Tensor& x) {
 
 void require_writable_view(const char* name, const Variable& x) {
   const VariableImpl& impl = *x.impl();
-  if (impl.view == ViewKind::unrecorded)
+  if (impl.view == ViewKind::unrecorded || impl.view == ViewKind::severed)
     refuse(name, x,
-           "is a view that was made under NoGrad: whether its base should become differentiable is not "
-           "known; make the view while operations are recorded, or clone it first");
+           "is a view that was made under NoGrad: whether the change belongs to the history of its base "
+           "is not known; make the view while operations are recorded, change it under NoGrad, or clone "
+           "it first");
   if (impl.view == ViewKind::one_of_several)
     refuse(name, x,
            "is a view of another Variable and one of several results of one operation (split); change a view "
@@ -110,10 +111,12 @@ void mark_as_view(const Variable& view, const Variable& base, ViewKind kind) {
   VariableImpl& impl = *view.impl();
   VariableImpl& source = *base.impl();
   if (!grad_mode()) {
-    impl.view = ViewKind::unrecorded;
+    const bool severed = source.view == ViewKind::severed || base.requires_grad();
+    impl.view = severed ? ViewKind::severed : ViewKind::unrecorded;
     return;
   }
-  const bool stays = source.view == ViewKind::unrecorded || source.view == ViewKind::one_of_several;
+  const bool stays = source.view == ViewKind::unrecorded || source.view == ViewKind::severed ||
+                     source.view == ViewKind::one_of_several;
   impl.view = stays ? source.view : kind;
   // The chain of bases is kept short: a view of a view names the first of them. Behind a `same` are rules
   // that see the gradient of the whole, so it stays in between.
@@ -128,7 +131,8 @@ void check_in_place(const char* name, const Variable& x, bool recorded) {
       !(x.is_parameter() && x.value().is_meta()), name, ": the parameter '", x.name(),
       "' is on meta and has no numbers to change; give it its initialiser where it is declared (see "
       "init::), or materialize it first");
-  if (!recorded) return;
+  // The base of a severed view has a history to change, whatever the operands are.
+  if (!recorded && !(x.impl()->view == ViewKind::severed && grad_mode())) return;
   if (x.is_leaf() && x.requires_grad())
     refuse(name, x,
            "is a leaf that requires a gradient and cannot be changed in place while operations are recorded; "

@@ -174,9 +174,10 @@ Variable record_view(const char* name, Tensor output, const Variable& base, Rule
 /// An operation that writes into `x` (its first input): `change` performs it on plain Tensors, after which
 /// `x` is the result of this operation, and so is the part of its base that a view shows. While operations
 /// are recorded it throws AutogradError for a leaf that requires a gradient, a view of one, a view that
-/// was made under NoGrad or is one of several results, and an expanded view. `rule` returns a gradient per
-/// input. Inputs are saved as they were: one that the change reaches is found changed by backward, so what
-/// the rule needs of the old `x` is saved as a clone.
+/// was made under NoGrad or is one of several results, and an expanded view; where no input requires a
+/// gradient, only for a view made under NoGrad of what requires one. `rule` returns a gradient per input.
+/// Inputs are saved as they were: one that the change reaches is found changed by backward, so what the rule
+/// needs of the old `x` is saved as a clone.
 template <size_t N, class Change, class Rule>
 void record_in_place(const char* name, const Variable& x, const Inputs& inputs,
                      const std::array<SavedItem, N>& saved, Change change, Rule rule) {

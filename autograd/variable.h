@@ -56,7 +56,8 @@ enum class ViewKind : uint8_t {
   none,            ///< it does not
   window,          ///< the one result of a recorded view
   one_of_several,  ///< of an operation of several results: `split`
-  unrecorded,      ///< made under NoGrad
+  unrecorded,      ///< made under NoGrad, of a constant
+  severed,         ///< made under NoGrad, of what requires a gradient
   same             ///< all of it, behind a rule of its own: what the hooks of a module stand on
 };
 

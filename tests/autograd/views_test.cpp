@@ -189,6 +189,52 @@ TEST_CASE("views: in-place changes that are refused") {
   CHECK(numbers(base) == Numbers{1, 1, 1, 2});
 }
 
+TEST_CASE("views: one made under NoGrad of what requires a gradient is not changed while recording") {
+  const Variable leaf = Variable::leaf(Tensor::from({1.0, 2.0})), base = leaf * 1.0;
+  const Variable factor(Tensor::from({3.0}));
+  const auto unrecorded = [](const auto& made) {
+    NoGrad no_grad;
+    return made();
+  };
+  const auto window = [](const Variable& x) { return narrow(x, 0, 0, 1); };
+  const Variable of_computed = unrecorded([&] { return window(base); });
+  const std::vector<Variable> refused{
+      of_computed,
+      unrecorded([&] { return window(leaf); }),
+      unrecorded([&] {
+        return split(base, Shape{1, 1}, 0)[0];
+      }),
+      unrecorded([&] { return view(of_computed, {1}); }),
+      view(of_computed, {1}),
+      unrecorded([&] { return view(window(base), {1}); }),
+  };
+  for (const Variable& x : refused) {
+    CHECK_FALSE(x.requires_grad());
+    const auto message = doctest::Contains("made under NoGrad");
+    CHECK_THROWS_WITH_AS(mul_(x, 3.0), message, AutogradError);
+    CHECK_THROWS_WITH_AS(mul_(x, factor), message, AutogradError);
+    CHECK_THROWS_WITH_AS(add_(x, factor), message, AutogradError);
+    CHECK_THROWS_WITH_AS(sub_(x, factor), message, AutogradError);
+    CHECK_THROWS_WITH_AS(add_(x, window(leaf)), message, AutogradError);
+  }
+  CHECK(base.impl()->use_count() == 1);  // no view keeps the graph
+  CHECK(numbers(base) == Numbers{1, 2});
+
+  // Inside NoGrad, through a detached alias, and where the base is a constant.
+  unrecorded([&] { mul_(of_computed, 3.0); });
+  mul_(of_computed.detach(), 3.0);
+  mul_(window(base.detach()), 3.0);
+  mul_(unrecorded([&] { return window(base.detach()); }), 3.0);
+  CHECK(numbers(base) == Numbers{81, 2});
+  CHECK(numbers(grad(sum(base), {leaf})[0]) == Numbers{1, 1});
+
+  // A view that a neighbour made differentiable since it was last asked.
+  const Variable buffer = Tensor::zeros({2, 2}, f64), row = select(buffer, 0, 0);
+  add_(select(buffer, 0, 0), leaf);
+  const Variable of_row = unrecorded([&] { return window(row); });
+  CHECK_THROWS_WITH_AS(mul_(of_row, 3.0), doctest::Contains("made under NoGrad"), AutogradError);
+}
+
 TEST_CASE("views: a base whose numbers were replaced is another memory") {
   const Variable x = Variable::leaf(Tensor::from({1.0, 2.0})), base = Tensor::zeros({2, 2}, f64);
   const Variable first = select(base, 0, 0);
