@@ -7,8 +7,6 @@ set -euo pipefail
 
 program=$1
 here=$(cd "$(dirname "$0")" && pwd)
-# What MPI's plugins keep cannot be suppressed by name: they are unloaded when leaks are looked for.
-export ASAN_OPTIONS=detect_leaks=0
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 wrong=0
