@@ -154,13 +154,13 @@ TEST_CASE("checkpoint: keep of a name that is no operation is an error that list
 
 namespace {
 
-/// x * x under the name "dear", which saves its result and counts how often it was computed.
-Variable dear_square(const Variable& x, int* computed) {
+/// x * x under the name "expensive", which saves its result and counts how often it was computed.
+Variable expensive_square(const Variable& x, int* computed) {
   const auto compute = [&] {
     ++*computed;
     return ops::mul(x.value(), x.value());
   };
-  return record("dear", compute, {x}, saved(x, saved_output(0)),
+  return record("expensive", compute, {x}, saved(x, saved_output(0)),
                 [](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
                   CHECK(s.tensor(1).numel() == 2);
                   return {s[0] * dy[0] * 2.0};
@@ -174,16 +174,16 @@ TEST_CASE("checkpoint: results that are kept are not computed again") {
   int computed = 0, runs = 0;
   const Segment segment = [&](std::span<const Variable> in) -> std::vector<Variable> {
     ++runs;
-    const Variable h = dear_square(in[0] * 3.0, &computed);
-    return {dear_square(h + 1.0, &computed) * in[0]};
+    const Variable h = expensive_square(in[0] * 3.0, &computed);
+    return {expensive_square(h + 1.0, &computed) * in[0]};
   };
   segment(std::vector<Variable>{x})[0].backward(seed());
   const auto expected = numbers(x.grad());
   for (const bool keep : {false, true}) {
     x.set_grad({});
     computed = runs = 0;
-    const CheckpointOptions options{.keep =
-                                        keep ? std::vector<std::string>{"dear"} : std::vector<std::string>{}};
+    const CheckpointOptions options{.keep = keep ? std::vector<std::string>{"expensive"}
+                                                 : std::vector<std::string>{}};
     const Variable y = checkpoint_segment("kept", segment, {x}, options)[0];
     y.backward(seed(), {.retain_graph = true});
     CHECK(numbers(x.grad()) == expected);
@@ -198,11 +198,11 @@ TEST_CASE("checkpoint: an operation of one's own may be named though it has cons
   const Variable x = leaf({1.0, 2.0});
   int computed = 0;
   const Segment segment = [&](std::span<const Variable> in) -> std::vector<Variable> {
-    return {in[0] * in[0] * dear_square(Tensor::from({3.0, 4.0}), &computed)};
+    return {in[0] * in[0] * expensive_square(Tensor::from({3.0, 4.0}), &computed)};
   };
-  checkpoint_segment("kept", segment, {x}, {.keep = {"dear"}})[0].backward(seed());
+  checkpoint_segment("kept", segment, {x}, {.keep = {"expensive"}})[0].backward(seed());
   CHECK(numbers(x.grad()) == std::vector<double>{2.0 * 9.0, 4.0 * 16.0});
-  CHECK_NOTHROW(checkpoint_segment("kept", segment, {x.detach()}, {.keep = {"dear"}}));
+  CHECK_NOTHROW(checkpoint_segment("kept", segment, {x.detach()}, {.keep = {"expensive"}}));
 }
 
 TEST_CASE("checkpoint: the rerun stops before an operation whose inputs alone were needed") {
@@ -227,13 +227,13 @@ TEST_CASE("checkpoint: a kept result that was changed in place is an error that 
   int computed = 0;
   Tensor kept;
   const Segment segment = [&](std::span<const Variable> in) -> std::vector<Variable> {
-    const Variable h = dear_square(in[0], &computed);
+    const Variable h = expensive_square(in[0], &computed);
     if (!kept.defined()) kept = h.value();
     return {h * in[0]};
   };
-  const Variable y = checkpoint_segment("kept", segment, {x}, {.keep = {"dear"}})[0];
+  const Variable y = checkpoint_segment("kept", segment, {x}, {.keep = {"expensive"}})[0];
   ops::add_(kept, kept);
-  CHECK_THROWS_WITH_AS(y.backward(seed()), doctest::Contains("result of 'dear'"), AutogradError);
+  CHECK_THROWS_WITH_AS(y.backward(seed()), doctest::Contains("result of 'expensive'"), AutogradError);
 }
 
 TEST_CASE("checkpoint: a rerun that calls kept operations in another order is an error that names both") {
