@@ -90,7 +90,7 @@ void shorten_bases(VariableImpl& x) {
 
 void VariableImpl::follow_base() {
   history_version = value.version();
-  // A leaf whose numbers were replaced (`set_value`) is another memory.
+  // A leaf whose values were replaced (`set_value`) has another storage.
   const VariableImpl& shown = base->current();
   if (!shown.requires_grad || !value.shares_storage(shown.value)) return;
   // What nothing recorded changed keeps its history, and the rules in it that hooks stand on.
@@ -145,7 +145,7 @@ std::vector<Edge> before_in_place(Node& node, const Variable& x, const Inputs& i
   link(node, inputs);
   save_inputs(node, saved);
   std::vector<Edge> bases;
-  // A leaf whose numbers were replaced (`set_value`) is another memory.
+  // A leaf whose values were replaced (`set_value`) has another storage.
   intrusive_ptr<VariableImpl> base = x.impl()->base;
   for (; base && base->value.shares_storage(x.value()); base = base->base)
     bases.push_back(gradient_edge(Variable(base)));

@@ -126,7 +126,7 @@ void MessageLoop::abandon_all() {
 }
 
 void MessageLoop::begin_launch(std::unique_ptr<MessageThread::Launch> launch) {
-  abandon_all();  // of a launch that failed before it was complete, or whose communicators are still there
+  abandon_all();  // exchanges of a launch that failed early, or whose communicators are kept
   if (end_launch_) std::exchange(end_launch_, nullptr)();
   launch_ = std::move(launch);
   last_launch_ = launch_->number;

@@ -138,7 +138,7 @@ void Sharding::Engine::unit_finished(size_t index) {
   Unit& unit = *units_[index];
   everyone_->poll();
   unit.mark_unreduced();
-  // A unit whose leaves all have their gradients is read no more. What is frozen, or not a leaf of this
+  // A unit whose leaves all have their gradients is not read again. What is frozen, or not a leaf of this
   // backward, may be read until the unit's inputs have theirs.
   if (leaves_[index] >= unit.parameter_count()) free_after_backward(unit);
   if (!reduces_now() || buckets_ || options_.strategy == Strategy::shard_optim) return;

@@ -235,7 +235,7 @@ TEST_CASE("views: one made under NoGrad of what requires a gradient is not chang
   CHECK_THROWS_WITH_AS(mul_(of_row, 3.0), doctest::Contains("made under NoGrad"), AutogradError);
 }
 
-TEST_CASE("views: a base whose numbers were replaced is another memory") {
+TEST_CASE("views: a base whose values were replaced has another storage") {
   const Variable x = Variable::leaf(Tensor::from({1.0, 2.0})), base = Tensor::zeros({2, 2}, f64);
   const Variable first = select(base, 0, 0);
   base.set_value(Tensor::zeros({3}, f64));

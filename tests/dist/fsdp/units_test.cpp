@@ -159,6 +159,14 @@ struct Containers : nn::Layer<Containers> {
   }
 };
 
+/// `model` on this rank, its containers as units, with the same values on every rank.
+Sharding& shard_containers(Containers& model, World& world, Strategy strategy) {
+  Sharding& sharding = dist::shard(
+      model, {.mesh = Mesh(world), .strategy = strategy, .units = units_named({"named", "hiding"})});
+  nn::materialize(model, cpu(), 3);
+  return sharding;
+}
+
 }  // namespace
 
 TEST_CASE("units: results in maps, and in structs that no hook sees") {
@@ -206,9 +214,7 @@ TEST_CASE("summon: refused while a forward or a backward runs, and open to use a
     std::vector<std::string> problems;
     for (const Strategy strategy : strategies) {
       Containers model;
-      Sharding& sharding = dist::shard(
-          model, {.mesh = Mesh(world), .strategy = strategy, .units = units_named({"named", "hiding"})});
-      nn::materialize(model, cpu(), 3);
+      Sharding& sharding = shard_containers(model, world, strategy);
       const auto open = [&] { const SummonFullParams whole(sharding); };
       HookHandle hook;
       const auto in_forward = [&](nn::Module& module) {
@@ -241,9 +247,7 @@ TEST_CASE("summon: a backward that trains the model is refused while it is open,
     std::vector<std::string> problems;
     for (const Strategy strategy : strategies) {
       Containers model;
-      Sharding& sharding = dist::shard(
-          model, {.mesh = Mesh(world), .strategy = strategy, .units = units_named({"named", "hiding"})});
-      nn::materialize(model, cpu(), 3);
+      Sharding& sharding = shard_containers(model, world, strategy);
       const Variable x = Variable::leaf(input().value());
       const Variable before = sum(model(x));
       {
