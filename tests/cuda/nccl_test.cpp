@@ -42,19 +42,19 @@ std::vector<std::string> run(int ranks, const std::function<void(Communicator&)>
 
 TEST_CASE("NCCL: every collective, dtype, reduction and size; tags; groups without some ranks") {
   for (const int ranks : {1, 2, 3, 4})
-    for (const auto& [name, body] : conformance::cases()) {
+    for (const conformance::Case& each : conformance::cases()) {
       CAPTURE(ranks);
-      CAPTURE(std::string(name));
-      for (const std::string& error : run(ranks, body)) CHECK(error == "");
+      CAPTURE(std::string(each.name));
+      for (const std::string& error : run(ranks, each.body)) CHECK(error == "");
     }
 }
 
 TEST_CASE("NCCL: a rank that calls something else, messages too, is an error naming both sides") {
   for (const int ranks : {2, 3})
-    for (const auto& [name, body] : conformance::mismatches()) {
+    for (const conformance::Case& each : conformance::mismatches()) {
       CAPTURE(ranks);
-      CAPTURE(std::string(name));
-      for (const std::string& error : run(ranks, body)) CHECK(error == "");
+      CAPTURE(std::string(each.name));
+      for (const std::string& error : run(ranks, each.body)) CHECK(error == "");
     }
 }
 

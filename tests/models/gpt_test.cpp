@@ -18,13 +18,16 @@ using namespace tessera;
 TEST_CASE("gpt: presets have their published parameter counts, and cost nothing on meta") {
   const auto account = make_intrusive<MemoryAccount>();
   AccountScope scope(account);
-  const std::pair<const char*, int64_t> counts[] = {
-      {"nano-cpu", 804'096}, {"nano", 10'745'088}, {"gpt-lite", 86'701'056}};
-  for (const auto& [name, count] : counts) {
-    CAPTURE(name);
-    models::Gpt gpt(models::preset(name, 65).model);
-    CHECK(gpt.parameters().numel() == count);
-    CHECK(models::parameter_count(gpt.o) == count);
+  struct Published {
+    const char* name;
+    int64_t parameters;
+  };
+  const Published presets[] = {{"nano-cpu", 804'096}, {"nano", 10'745'088}, {"gpt-lite", 86'701'056}};
+  for (const Published& preset : presets) {
+    CAPTURE(preset.name);
+    models::Gpt gpt(models::preset(preset.name, 65).model);
+    CHECK(gpt.parameters().numel() == preset.parameters);
+    CHECK(models::parameter_count(gpt.o) == preset.parameters);
   }
   models::Gpt gpt2(models::gpt2());
   CHECK(gpt2.parameters().numel() == 124'475'904);

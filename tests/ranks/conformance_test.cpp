@@ -19,18 +19,18 @@ dist::LaunchOptions patient() {
 }  // namespace
 
 TEST_CASE("ranks as processes: every collective, dtype, reduction and size") {
-  for (const auto& [name, body] : dist::conformance::cases()) {
-    CAPTURE(std::string(name));
-    dist::launch([&](dist::World& world) { CHECK_NOTHROW(body(world.communicator())); }, patient());
+  for (const dist::conformance::Case& each : dist::conformance::cases()) {
+    CAPTURE(std::string(each.name));
+    dist::launch([&](dist::World& world) { CHECK_NOTHROW(each.body(world.communicator())); }, patient());
   }
 }
 
 TEST_CASE("ranks as processes: a rank that calls something else is an error naming both sides") {
   if (dist::launcher_job().size == 1) return;
-  for (const auto& [name, body] : dist::conformance::mismatches()) {
-    CAPTURE(std::string(name));
+  for (const dist::conformance::Case& each : dist::conformance::mismatches()) {
+    CAPTURE(std::string(each.name));
     const auto caught = [&](dist::World& world) {
-      CHECK_NOTHROW(body(world.communicator()));
+      CHECK_NOTHROW(each.body(world.communicator()));
       throw std::runtime_error("over");  // the communicators are good for nothing now
     };
     CHECK_THROWS(dist::launch(caught, patient()));

@@ -34,22 +34,27 @@ int64_t count(const std::string& said, const std::string& words) {
 TEST_CASE("tessera sharded-step: the ledger is the formula's, and every call is in the picture") {
   const TemporaryFolder folder;
   const std::string svg = folder / "step.svg";
-  const std::pair<const char*, const char*> formulas[] = {{"no_shard", "(2R) * 2/3 = "},
-                                                          {"shard_optim", "(G + R) * 2/3 = "},
-                                                          {"shard_grad_op", "(G + R) * 2/3 = "},
-                                                          {"full_shard", "(2G - G0 + R) * 2/3 = "}};
-  for (const auto& [strategy, formula] : formulas) {
-    CAPTURE(strategy);
+  struct Formula {
+    const char* strategy;
+    const char* sent;
+  };
+  const Formula formulas[] = {{"no_shard", "(2R) * 2/3 = "},
+                              {"shard_optim", "(G + R) * 2/3 = "},
+                              {"shard_grad_op", "(G + R) * 2/3 = "},
+                              {"full_shard", "(2G - G0 + R) * 2/3 = "}};
+  for (const Formula& formula : formulas) {
+    CAPTURE(formula.strategy);
     std::ostringstream out;
     show_sharded_step(
-        {.strategy = strategy, .ranks = 3, .layers = 2, .width = 16, .batch_size = 1, .svg = svg}, out);
-    CHECK(after(out.str(), formula) == after(out.str(), "The ledger:"));
+        {.strategy = formula.strategy, .ranks = 3, .layers = 2, .width = 16, .batch_size = 1, .svg = svg},
+        out);
+    CHECK(after(out.str(), formula.sent) == after(out.str(), "The ledger:"));
     const std::string picture = file_bytes(svg);
     CHECK(picture.starts_with("<svg "));
     CHECK(picture.ends_with("</svg>\n"));
     for (const char* words : {">root<", ">blocks.0<", ">blocks.1<", ">forward<", ">backward<", ">optimizer<"})
       CHECK(count(picture, words) == 1);
-    if (std::string(strategy) != "full_shard") continue;
+    if (std::string(formula.strategy) != "full_shard") continue;
     CHECK(count(picture, "<title>all_gather of root") == 1);
     CHECK(count(picture, "<title>all_gather of blocks.1") == 2);
     CHECK(count(picture, "<title>reduce_scatter of blocks.1") == 1);

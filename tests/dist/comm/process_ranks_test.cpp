@@ -20,11 +20,11 @@ using namespace tessera;
 using namespace tessera::dist;
 
 void run_all(int ranks, const std::vector<conformance::Case>& cases, const forked::Options& options = {}) {
-  for (const auto& [name, body] : cases) {
+  for (const conformance::Case& each : cases) {
     CAPTURE(ranks);
-    CAPTURE(std::string(name));
+    CAPTURE(std::string(each.name));
     const auto errors = forked::run(
-        ranks, [&body = body](forked::Process& process) { body(process.communicator); }, options);
+        ranks, [&each](forked::Process& process) { each.body(process.communicator); }, options);
     for (const std::string& error : errors) CHECK(error == "");
   }
 }

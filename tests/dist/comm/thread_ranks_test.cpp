@@ -44,19 +44,19 @@ std::vector<std::string> run(int ranks, const std::function<void(Communicator&)>
 
 TEST_CASE("ranks as threads: every collective, dtype, reduction and size") {
   for (const int ranks : {1, 2, 3, 4, 8})
-    for (const auto& [name, body] : conformance::cases()) {
+    for (const conformance::Case& each : conformance::cases()) {
       CAPTURE(ranks);
-      CAPTURE(std::string(name));
-      for (const std::string& error : run(ranks, body)) CHECK(error == "");
+      CAPTURE(std::string(each.name));
+      for (const std::string& error : run(ranks, each.body)) CHECK(error == "");
     }
 }
 
 TEST_CASE("ranks as threads: a rank that calls something else is an error naming both sides") {
   for (const int ranks : {2, 3})
-    for (const auto& [name, body] : conformance::mismatches()) {
+    for (const conformance::Case& each : conformance::mismatches()) {
       CAPTURE(ranks);
-      CAPTURE(std::string(name));
-      for (const std::string& error : run(ranks, body)) CHECK(error == "");
+      CAPTURE(std::string(each.name));
+      for (const std::string& error : run(ranks, each.body)) CHECK(error == "");
     }
 }
 

@@ -95,8 +95,11 @@ TEST_CASE("launcher_job: what is no rank of a job is refused") {
 }
 
 TEST_CASE("launcher_job: a rank of a launcher that is not known is refused, naming what it set") {
-  using Values = Environment::Values;
-  const std::vector<std::pair<Values, std::string>> ranks = {
+  struct Rank {
+    Environment::Values variables;
+    std::string named;  // in the error
+  };
+  const std::vector<Rank> ranks = {
       {{{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}}, "PMI_RANK=0, PMI_SIZE=4"},  // mpirun of MPICH, of Intel MPI
       {{{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}},
        "PMI_RANK=3, PMI_SIZE=4, MPI_LOCALRANKID=1, MPI_LOCALNRANKS=2"},
@@ -110,10 +113,10 @@ TEST_CASE("launcher_job: a rank of a launcher that is not known is refused, nami
       // Slurm starts one process of that launcher on each machine.
       {{{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}, {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}},
        "PMI_SIZE=2"}};
-  for (const auto& [variables, named] : ranks) {
-    CAPTURE(named);
-    const Environment environment(variables);
-    CHECK_THROWS_WITH_AS(dist::launcher_job(), doctest::Contains(named.c_str()), ConfigError);
+  for (const Rank& rank : ranks) {
+    CAPTURE(rank.named);
+    const Environment environment(rank.variables);
+    CHECK_THROWS_WITH_AS(dist::launcher_job(), doctest::Contains(rank.named.c_str()), ConfigError);
     CHECK_THROWS_WITH_AS(dist::launch([](dist::World&) {}), doctest::Contains("mpirun -n RANKS"),
                          ConfigError);
   }
