@@ -33,23 +33,24 @@ std::atomic<int64_t> large_allocations{0};
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have their own
 
-// The others (arrays, without exceptions) are defined by the standard to call these.
-void* operator new(size_t size) {
+// The others (arrays, without exceptions) are defined by the standard to call these. Not inlined: g++ would
+// take a deletion's free() for one of a block that comes from another function than malloc.
+[[gnu::noinline]] void* operator new(size_t size) {
   return allocate(size, 1);
 }
-void* operator new(size_t size, std::align_val_t alignment) {
+[[gnu::noinline]] void* operator new(size_t size, std::align_val_t alignment) {
   return allocate(size, static_cast<size_t>(alignment));
 }
-void operator delete(void* block) noexcept {
+[[gnu::noinline]] void operator delete(void* block) noexcept {
   std::free(block);
 }
-void operator delete(void* block, size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* block, size_t) noexcept {
   std::free(block);
 }
-void operator delete(void* block, std::align_val_t) noexcept {
+[[gnu::noinline]] void operator delete(void* block, std::align_val_t) noexcept {
   std::free(block);
 }
-void operator delete(void* block, size_t, std::align_val_t) noexcept {
+[[gnu::noinline]] void operator delete(void* block, size_t, std::align_val_t) noexcept {
   std::free(block);
 }
 
