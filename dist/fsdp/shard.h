@@ -49,7 +49,7 @@ struct ShardOptions {
   /// no_shard: gradients are all-reduced in stretches of at least so many bytes, as backward completes them.
   int64_t bucket_bytes = int64_t{25} << 20;
   /// Modules whose parameters stay whole and are averaged over no ranks. Checkpoints have their state once
-  /// while all ranks hold the same, and each rank's own where they differ (dist/state).
+  /// while all ranks hold the same, and each rank's own where they differ (dist/checkpoint).
   std::vector<nn::Module*> ignored = {};
   /// Ignored modules begin with other values on each rank (experts): these are neither compared nor
   /// broadcast.

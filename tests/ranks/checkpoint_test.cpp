@@ -1,16 +1,16 @@
-// Checkpoints where ranks are processes: what tests/dist/state holds threads to.
+// Checkpoints where ranks are processes: what tests/dist/checkpoint holds threads to.
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <memory>
 
+#include "dist/checkpoint/background_save.h"
+#include "dist/checkpoint/distributed_checkpoint.h"
+#include "dist/checkpoint/rank_agreement.h"
 #include "dist/launch/launch.h"
-#include "dist/state/background_save.h"
-#include "dist/state/distributed_checkpoint.h"
-#include "dist/state/rank_agreement.h"
-#include "tests/dist/state/rank_state.h"
-#include "tests/dist/state/sharded_run.h"
+#include "tests/dist/checkpoint/rank_state.h"
+#include "tests/dist/checkpoint/sharded_run.h"
 
 using namespace tessera;
 using namespace tessera::dist;

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <thread>
 
-#include "dist/state/checkpoint_folder.h"
-#include "dist/state/run_lock.h"
+#include "dist/checkpoint/checkpoint_folder.h"
+#include "dist/checkpoint/run_lock.h"
 #include "tests/tools/child_process.h"
 #include "tests/tools/gptlite_program.h"
 #include "tests/tools/mpi_program.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "dist/state/checkpoint_reader.h"
+#include "dist/checkpoint/checkpoint_reader.h"
 #include "tests/tools/gptlite_program.h"
 #include "tests/tools/mpi_program.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <thread>
 
-#include "dist/state/checkpoint_reader.h"
+#include "dist/checkpoint/checkpoint_reader.h"
 #include "tests/tools/child_process.h"
 #include "tests/tools/gptlite_program.h"
 #include "tests/tools/mpi_program.h"

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "data/play.h"
-#include "dist/state/checkpoint_reader.h"
+#include "dist/checkpoint/checkpoint_reader.h"
 #include "tensor/io/safetensors.h"
 #include "tests/tools/child_process.h"
 #include "tests/tools/gptlite_program.h"

@@ -8,8 +8,8 @@
 #include <set>
 #include <thread>
 
-#include "dist/state/checkpoint_folder.h"
-#include "dist/state/checkpoint_reader.h"
+#include "dist/checkpoint/checkpoint_folder.h"
+#include "dist/checkpoint/checkpoint_reader.h"
 #include "tests/tools/gptlite_program.h"
 #include "tests/tools/mpi_program.h"
 

@@ -7,8 +7,8 @@
 #include <set>
 #include <thread>
 
-#include "dist/state/checkpoint_folder.h"
-#include "dist/state/checkpoint_reader.h"
+#include "dist/checkpoint/checkpoint_folder.h"
+#include "dist/checkpoint/checkpoint_reader.h"
 #include "tensor/io/file.h"
 #include "tests/tools/child_process.h"
 #include "tests/tools/gptlite_program.h"

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "tensor/error.h"
-#include "tests/dist/checkpoint_fixture.h"
+#include "tests/dist/checkpoint/checkpoint_fixture.h"
 #include "tests/support/temporary_folder.h"
 #include "tools/tessera/sharded_step.h"
 #include "tools/tessera/step_timeline.h"

@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "tests/dist/checkpoint_fixture.h"
-#include "tests/dist/state/rank_state.h"
+#include "tests/dist/checkpoint/checkpoint_fixture.h"
+#include "tests/dist/checkpoint/rank_state.h"
 #include "tools/tessera/doctor.h"
 #include "tools/tessera/text_table.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <thread>
 
-#include "dist/state/rank_agreement.h"
+#include "dist/checkpoint/rank_agreement.h"
 #include "tensor/memory/account.h"
 #include "tensor/parallel.h"
 

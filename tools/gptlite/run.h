@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/corpus.h"
-#include "dist/state/checkpoint_meta.h"
+#include "dist/checkpoint/checkpoint_meta.h"
 #include "models/presets.h"
 #include "nn/containers.h"
 #include "tensor/device.h"

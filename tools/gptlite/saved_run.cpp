@@ -1,7 +1,7 @@
 #include "tools/gptlite/saved_run.h"
 
-#include "dist/state/distributed_checkpoint.h"
-#include "dist/state/model_state.h"
+#include "dist/checkpoint/distributed_checkpoint.h"
+#include "dist/checkpoint/model_state.h"
 #include "nn/materialize.h"
 #include "nn/mixed_precision.h"
 #include "tensor/error.h"

@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "dist/state/background_save.h"
-#include "dist/state/checkpoint_reader.h"
-#include "dist/state/checkpoint_writer.h"
+#include "dist/checkpoint/background_save.h"
+#include "dist/checkpoint/checkpoint_reader.h"
+#include "dist/checkpoint/checkpoint_writer.h"
 #include "optim/optimizer.h"
 #include "tools/gptlite/parallelize.h"
 

@@ -1,6 +1,6 @@
 #include "tools/gptlite/start.h"
 
-#include "dist/state/checkpoint_folder.h"
+#include "dist/checkpoint/checkpoint_folder.h"
 #include "tensor/error.h"
 #include "tensor/io/file.h"
 

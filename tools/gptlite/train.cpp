@@ -4,9 +4,9 @@
 #include <ostream>
 #include <thread>
 
+#include "dist/checkpoint/checkpoint_folder.h"
+#include "dist/checkpoint/run_lock.h"
 #include "dist/launch/launch.h"
-#include "dist/state/checkpoint_folder.h"
-#include "dist/state/run_lock.h"
 #include "tensor/parallel.h"
 #include "tools/cli/exit_status.h"
 #include "tools/gptlite/plan.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <ostream>
 
-#include "dist/state/consolidate.h"
+#include "dist/checkpoint/consolidate.h"
 #include "tools/tessera/text_table.h"
 
 namespace tessera::tools {

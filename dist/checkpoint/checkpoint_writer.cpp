@@ -1,0 +1,142 @@
+#include "dist/checkpoint/checkpoint_writer.h"
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "dist/checkpoint/checkpoint_reader.h"
+#include "dist/checkpoint/number_check.h"
+#include "tensor/io/safetensors.h"
+
+namespace tessera::dist {
+namespace {
+
+/// A whole tensor keeps its name and shape in the file, so that any reader of safetensors understands it.
+Chunk describe_chunk(const std::string& group, const TensorPiece& piece, size_t index) {
+  Chunk chunk{{group, piece.name}, piece.tensor.dtype(), piece.shape, piece.piece, piece.name};
+  if (piece.piece != whole(piece.shape)) chunk.key = text(piece.name, "#", index);
+  return chunk;
+}
+
+Shape stored_shape(const Chunk& chunk) {
+  const bool whole_box = chunk.piece.numel() == chunk.piece.extent.numel();
+  return whole_box ? chunk.piece.extent : Shape{chunk.piece.numel()};
+}
+
+void require_fits(const TensorPiece& piece, const std::string& where) {
+  const std::string problem = problem_of(piece.piece, piece.shape);
+  require<CheckpointError>(problem.empty(), where, ": ", problem);
+  require<CheckpointError>(piece.tensor.defined() && piece.tensor.numel() == piece.piece.numel(), where,
+                           ": expected ", piece.piece.numel(), " elements, got ", describe(piece.tensor));
+}
+
+/// The name of a step that is found again.
+std::string checked_step_name(const std::string& root, int64_t step) {
+  require<CheckpointError>(step >= 0, root, ": expected a step from 0, got ", step);
+  std::string name = step_name(step);
+  require<CheckpointError>(parse_step_name(name) == step, root, ": step ", step,
+                           " has more digits than the name of a checkpoint");
+  return name;
+}
+
+int64_t bytes_of(const io::Metadata& strings) {
+  int64_t bytes = 0;
+  for (const auto& [key, value] : strings) bytes += std::ssize(key) + std::ssize(value);
+  return bytes;
+}
+
+void write_meta(const std::string& folder, const CheckpointMeta& meta) {
+  const std::string path = folder + "/" + meta_file_name;
+  require_meta_size(bytes_of(meta.state.model) + bytes_of(meta.state.run), path);  // before it is all copied
+  io::write_text_file(path, to_json(meta));
+}
+
+/// Opens the finished checkpoint as a load does, so that nothing is published that a load refuses.
+void require_loadable(const std::string& folder, TrainingState expected) {
+  if (expected.validation_loss && !std::isfinite(*expected.validation_loss)) expected.validation_loss.reset();
+  require<CheckpointError>(CheckpointReader(folder).state() == expected, folder, "/", meta_file_name,
+                           ": the training state does not read back as it was given: not published");
+}
+
+void point_best(const std::string& root, const TrainingState& state) {
+  if (!state.validation_loss || !std::isfinite(*state.validation_loss)) return;
+  const std::optional<std::string> best = read_pointer(root, best_name);
+  if (best && *best != root + "/" + step_name(state.step)) {
+    const std::string meta = *best + "/" + meta_file_name;
+    std::error_code ignored;
+    if (std::filesystem::exists(meta, ignored)) {
+      const auto loss =
+          parse_checkpoint_meta(io::read_text_file(meta, meta_size_limit), meta).state.validation_loss;
+      if (loss && *loss <= *state.validation_loss) return;
+    }
+  }
+  write_pointer(root, best_name, state.step);
+}
+
+}  // namespace
+
+FileRecord write_pieces(const std::string& folder, const std::string& file_name, const std::string& group,
+                        std::span<const TensorPiece> pieces) {
+  require_file_name(file_name, folder);  // before it is written, perhaps over a file of another checkpoint
+  const std::string path = folder + "/" + file_name;
+  FileRecord record;
+  record.name = file_name;
+  std::vector<io::SafetensorsEntry> layout;
+  std::map<std::string, const TensorPiece*> by_key;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    require_fits(pieces[i], text(path, ": tensor '", pieces[i].name, "'"));
+    record.chunks.push_back(describe_chunk(group, pieces[i], i));
+    const Chunk& chunk = record.chunks.back();
+    layout.push_back({chunk.key, chunk.dtype, stored_shape(chunk)});
+    by_key[chunk.key] = &pieces[i];
+  }
+  io::SafetensorsWriter writer(path, std::move(layout), {{"format", "pt"}});
+  for (const io::SafetensorsEntry& entry : writer.entries()) {
+    const TensorPiece& piece = *by_key.at(entry.name);
+    const Tensor numbers = piece.tensor.to(cpu()).contiguous();
+    const int64_t bad = first_bad_number(entry.dtype, numbers.raw_data(), numbers.numel());
+    require<CheckpointError>(bad < 0, path, ": tensor '", piece.name, "': element ", bad, " of ", piece.piece,
+                             " is ", bad_number_name(entry.dtype), ": not saved");
+    writer.append(numbers.view(entry.shape));
+  }
+  record.bytes = writer.size();
+  record.xxh3 = writer.commit();
+  return record;
+}
+
+CheckpointWriter::CheckpointWriter(std::string root, int64_t step)
+    : root_(std::move(root)),
+      lock_(root_),
+      folder_(io::make_temporary_folder(root_ + "/" + checked_step_name(root_, step))) {}
+
+CheckpointWriter::~CheckpointWriter() {
+  std::error_code ignored;
+  if (!published_) std::filesystem::remove_all(folder_, ignored);
+}
+
+std::string CheckpointWriter::publish(const TrainingState& state, const SaveOptions& options) {
+  const std::string name = step_name(state.step);
+  require<CheckpointError>(folder_.rfind(root_ + "/" + name + io::temporary_mark, 0) == 0, folder_,
+                           ": expected the state of this step, got step ", state.step);
+  write_meta(folder_, {state, files_});
+  require_loadable(folder_, state);
+  io::set_published_mode(folder_);
+  replace_checkpoint(folder_, root_, state.step);
+  published_ = true;
+  io::sync_directory(root_);
+  write_pointer(root_, latest_name, state.step);
+  point_best(root_, state);
+  apply_retention(root_, options.keep);
+  return root_ + "/" + name;
+}
+
+std::string save_checkpoint(const std::string& root, const TrainingState& state,
+                            std::span<const TensorGroup> groups, const SaveOptions& options) {
+  CheckpointWriter writer(root, state.step);
+  for (const TensorGroup& group : groups)
+    writer.add(
+        write_pieces(writer.folder(), group.name + ".safetensors", group.name, whole_pieces(group).pieces));
+  return writer.publish(state, options);
+}
+
+}  // namespace tessera::dist

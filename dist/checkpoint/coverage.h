@@ -1,0 +1,31 @@
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "dist/checkpoint/checkpoint_meta.h"
+
+namespace tessera::dist {
+
+/// A chunk and the file that holds it, by index.
+struct StoredChunk {
+  size_t file = 0;
+  const Chunk* chunk = nullptr;
+};
+
+/// A tensor that a checkpoint's chunks make up.
+struct StoredTensor {
+  DType dtype = f32;
+  Shape shape;
+  std::vector<StoredChunk> chunks;
+
+  int64_t nbytes() const { return shape.numel() * size_of(dtype); }
+};
+using StoredTensors = std::map<TensorId, StoredTensor>;
+
+/// Groups the chunks of all files by tensor; the result points into `files`. Throws CheckpointError naming
+/// `where`, the tensor and the files when chunks of a tensor disagree on its shape or dtype, overlap, or
+/// leave elements out.
+StoredTensors assemble_tensors(const std::vector<FileRecord>& files, const std::string& where);
+
+}  // namespace tessera::dist

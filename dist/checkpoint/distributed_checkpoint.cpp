@@ -1,0 +1,96 @@
+#include "dist/checkpoint/distributed_checkpoint.h"
+
+#include <algorithm>
+
+#include "dist/checkpoint/own_pieces.h"
+#include "dist/checkpoint/rank_agreement.h"
+#include "dist/checkpoint/rank_save.h"
+
+namespace tessera::dist {
+namespace {
+
+/// The files that this rank verifies: dealt out from the largest on, each to the rank with the least so far.
+std::vector<size_t> files_to_verify(const Communicator& world, const CheckpointReader& reader,
+                                    std::span<const PieceGroup> groups) {
+  std::vector<size_t> files;
+  for (size_t i = 0; i < reader.files().size(); ++i)
+    if (std::any_of(groups.begin(), groups.end(),
+                    [&](const PieceGroup& group) { return reader.file_has(i, group.name); }))
+      files.push_back(i);
+  std::stable_sort(files.begin(), files.end(),
+                   [&](size_t a, size_t b) { return reader.files()[a].bytes > reader.files()[b].bytes; });
+  std::vector<int64_t> loads(static_cast<size_t>(world.size()), 0);
+  std::vector<size_t> mine;
+  for (const size_t file : files) {
+    const auto least = std::min_element(loads.begin(), loads.end());
+    *least += reader.files()[file].bytes;
+    if (least - loads.begin() == world.rank()) mine.push_back(file);
+  }
+  return mine;
+}
+
+/// Ranks of several machines may see other files under one name.
+void require_same_checkpoint(Communicator& world, const CheckpointReader& reader) {
+  const std::string expected = broadcast_text(world, hash_text(reader.hash()));
+  run_together(world, [&] {
+    require<CheckpointError>(hash_text(reader.hash()) == expected, reader.folder(),
+                             ": is not the checkpoint that rank 0 finds there");
+  });
+}
+
+}  // namespace
+
+BegunSave begin_save(Communicator& world, const std::string& root, int64_t step) {
+  BegunSave save;
+  run_long_together(world, [&] {
+    if (world.rank() == 0) save.writer = std::make_unique<CheckpointWriter>(root, step);
+  });
+  save.folder = broadcast_text(world, save.writer ? save.writer->folder() : "");
+  return save;
+}
+
+std::string save_checkpoint(Communicator& world, const std::string& root, const TrainingState& state,
+                            std::span<const PieceGroup> groups, const SaveOptions& options) {
+  const BegunSave save = begin_save(world, root, state.step);
+  const std::vector<PieceGroup> named = name_own_pieces(world, groups);
+  std::vector<FileRecord> mine;
+  run_long_together(
+      world, [&] { mine = write_files(save.folder, world.rank(), world.size(), groups_to_write(named)); });
+  const std::vector<std::string> texts = gather_texts(world, to_text(mine));
+  std::string published;
+  run_long_together(world, [&] {
+    if (save.writer) published = publish(*save.writer, texts, state, options);
+  });
+  return broadcast_text(world, published);
+}
+
+std::unique_ptr<CheckpointReader> open_checkpoint(Communicator& world, const std::string& path) {
+  std::string folder;
+  run_together(world, [&] {
+    if (world.rank() == 0) folder = find_checkpoint(path);
+  });
+  folder = broadcast_text(world, folder);
+  std::unique_ptr<CheckpointReader> reader;
+  run_long_together(world, [&] { reader = std::make_unique<CheckpointReader>(folder); });
+  require_same_checkpoint(world, *reader);
+  return reader;
+}
+
+void load_checkpoint(Communicator& world, const CheckpointReader& reader,
+                     std::span<const PieceGroup> groups) {
+  require_same_checkpoint(world, reader);
+  std::vector<PieceGroup> found;
+  run_together(world, [&] {
+    found = find_own_pieces(reader, groups);
+    for (const PieceGroup& group : found) require_same_tensors(reader, group);
+  });
+  run_long_together(world, [&] {
+    for (const size_t file : files_to_verify(world, reader, found)) reader.verify_file(file);
+  });
+  run_long_together(world, [&] {
+    for (const PieceGroup& group : found) fill_pieces(reader, group);
+  });
+  for (const PieceGroup& group : found) round_pieces(group);
+}
+
+}  // namespace tessera::dist

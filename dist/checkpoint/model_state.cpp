@@ -1,0 +1,38 @@
+#include "dist/checkpoint/model_state.h"
+
+#include "nn/module.h"
+
+namespace tessera::dist {
+namespace {
+
+void collect_buffers(const nn::Module& module, const std::string& prefix, std::vector<NamedTensor>& buffers) {
+  for (const nn::Module::Slot& slot : module.slots())
+    if (slot.is_buffer && slot.persistent) buffers.push_back({prefix + slot.name, slot.variable.value()});
+  for (const nn::Module::Child& child : module.children())
+    collect_buffers(*child.module, prefix + child.name + ".", buffers);
+}
+
+}  // namespace
+
+Holding holding_of(const Sharding& sharding) {
+  const Mesh& mesh = sharding.options().mesh;
+  const World& world = mesh.world();
+  Holding holding{.shards = {sharding.replicas(), sharding.replica_index()},
+                  .wholes = {world.size(), world.rank()}};
+  for (const MeshDimension& dimension : mesh.dimensions())
+    if (dimension.size > 1)
+      holding.place.push_back({dimension.name, dimension.size, mesh.index(dimension.name)});
+  holding.own = sharding.ignored_names();
+  return holding;
+}
+
+std::vector<PieceGroup> pieces_of(const nn::Module& model, optim::Optimizer* optimizer,
+                                  const Holding& holding) {
+  std::vector<NamedTensor> buffers;
+  collect_buffers(model, "", buffers);
+  std::vector<PieceGroup> groups{model_pieces(model.parameters(), buffers, holding)};
+  if (optimizer) groups.push_back(optimizer_pieces(optimizer->parameters(), optimizer->state(), holding));
+  return groups;
+}
+
+}  // namespace tessera::dist
