@@ -1,6 +1,6 @@
 # Puts the ```cpp blocks of the chapters into one source, so that they are compiled as they stand there.
 #
-# tests/house/snippets/<folder with _ for />.cpp.in holds what surrounds the blocks of a folder's README.md: a line
+# tests/packaging/snippets/<folder with _ for />.cpp.in holds what surrounds the blocks of a folder's README.md: a line
 # `@snippet N@` stands for its N-th one, and each stands there once. A chapter whose blocks are not so
 # wrapped, and C++ in an indented block, which this would not see, fail a test.
 # tessera_snippets(OUTPUT): writes that source; README.md's own program is built by readme_example.cmake.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # usage: include_directions.sh ROOT
-# Checks that every folder below ROOT includes only what it may: the table is the design of the house.
+# Checks that every folder below ROOT includes only what it may: the table is the design.
 set -euo pipefail
 
 declare -A may=(
@@ -58,15 +58,15 @@ check() {
   return $wrong
 }
 
-# The check has to catch what it is for: two wrong includes in a small house, and a right one.
-house=$(mktemp -d)
-trap 'rm -rf "$house"' EXIT
-mkdir "$house/tensor" "$house/nn"
-echo '#include "nn/module.h"' >"$house/tensor/shape.h"
-printf '#include "tensor/shape.h"\n#include <json/json.h>\n' >"$house/nn/module.h"
-if [[ $(check "$house" | wc -l) != 2 ]]; then
+# The check has to catch what it is for: two wrong includes in a small project, and a right one.
+project=$(mktemp -d)
+trap 'rm -rf "$project"' EXIT
+mkdir "$project/tensor" "$project/nn"
+echo '#include "nn/module.h"' >"$project/tensor/shape.h"
+printf '#include "tensor/shape.h"\n#include <json/json.h>\n' >"$project/nn/module.h"
+if [[ $(check "$project" | wc -l) != 2 ]]; then
   echo "the check itself is broken: it should have found two wrong includes, and found:"
-  check "$house" || true
+  check "$project" || true
   exit 1
 fi
 
