@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tensor/named_scope.h"
+#include "tensor/profile/named_scope.h"
 
 namespace tessera {
 

@@ -6,7 +6,7 @@
 #include "autograd/kept_outputs.h"
 #include "autograd/record.h"
 #include "autograd/segment_state.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 
 namespace tessera {
 namespace {

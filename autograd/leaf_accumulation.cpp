@@ -3,9 +3,9 @@
 #include "autograd/functions/arithmetic.h"
 #include "autograd/functions/cast.h"
 #include "autograd/saved.h"
+#include "tensor/memory/storage_owner.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/cast.h"
-#include "tensor/storage_owner.h"
 
 namespace tessera {
 namespace {

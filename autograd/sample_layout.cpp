@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 
 namespace tessera {
 namespace {

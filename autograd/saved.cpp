@@ -3,7 +3,7 @@
 #include "autograd/grad_mode.h"
 #include "autograd/node.h"
 #include "autograd/segment_state.h"
-#include "tensor/storage_owner.h"
+#include "tensor/memory/storage_owner.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "tensor/storage_owner.h"
+#include "tensor/memory/storage_owner.h"
 
 namespace tessera {
 namespace {

@@ -10,8 +10,8 @@ namespace tessera {
 /// State that a checkpointed segment reads beside its inputs and that may change before backward runs the
 /// segment again: whether a module is in training, for one. The first run notes the answers, by whose they
 /// are and in their order (a segment may change a mode itself); running again gives the same. Also the
-/// storages of parameters, where these come and go (tensor/storage_owner.h): they are brought back before the
-/// segment runs again.
+/// storages of parameters, where these come and go (tensor/memory/storage_owner.h): they are brought back
+/// before the segment runs again.
 class SegmentState {
  public:
   bool answer(const void* owner, bool now);

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tensor/intrusive_ptr.h"
-#include "tensor/sample_layout.h"
+#include "tensor/memory/intrusive_ptr.h"
+#include "tensor/random/sample_layout.h"
 #include "tensor/tensor.h"
 
 namespace tessera {

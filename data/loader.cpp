@@ -11,9 +11,9 @@
 
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
-#include "tensor/parallel.h"
 #include "tensor/profile/span.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::data {
 

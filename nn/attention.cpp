@@ -4,7 +4,7 @@
 #include "autograd/functions/dropout.h"
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 
 namespace tessera::nn {
 

@@ -1,7 +1,7 @@
 #include "nn/dropout.h"
 
 #include "autograd/functions/dropout.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 
 namespace tessera::nn {
 

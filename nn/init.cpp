@@ -9,7 +9,7 @@
 #include "tensor/ops/cast.h"
 #include "tensor/ops/creation.h"
 #include "tensor/ops/random.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 
 namespace tessera::init {
 namespace {

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "autograd/grad_mode.h"
-#include "tensor/cost.h"
+#include "tensor/profile/cost.h"
 
 namespace tessera::nn {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "tensor/device.h"
-#include "tensor/dtype.h"
 #include "tensor/error.h"
+#include "tensor/memory/storage.h"
 #include "tensor/shape.h"
-#include "tensor/storage.h"
+#include "tensor/types/dtype.h"
 
 namespace tessera {
 

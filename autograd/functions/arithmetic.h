@@ -1,7 +1,7 @@
 #pragma once
 
 #include "autograd/variable.h"
-#include "tensor/scalar.h"
+#include "tensor/types/scalar.h"
 
 /// Arithmetic of two Variables, or of one and a number. Shapes broadcast as in NumPy; dtypes promote as in
 /// the array API (tensor/ops/binary.h), and each operand's gradient has its own shape and dtype.

@@ -14,7 +14,7 @@
 #include "tensor/ops/creation.h"
 #include "tensor/ops/ternary.h"
 #include "tensor/ops/unary.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 #include "autograd/functions/arithmetic.h"
 #include "autograd/record.h"
 #include "autograd/sample_layout.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 
 namespace tessera {
 

@@ -9,7 +9,7 @@
 #include "tensor/ops/cast.h"
 #include "tensor/ops/embedding_add.h"
 #include "tensor/ops/indexing.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 
 namespace tessera {
 namespace {

@@ -8,7 +8,7 @@
 #include "autograd/recipe.h"
 #include "autograd/record.h"
 #include "tensor/ops/normalization.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 
 namespace tessera {
 namespace {

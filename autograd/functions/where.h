@@ -1,7 +1,7 @@
 #pragma once
 
 #include "autograd/variable.h"
-#include "tensor/scalar.h"
+#include "tensor/types/scalar.h"
 
 namespace tessera {
 

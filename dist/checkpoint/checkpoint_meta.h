@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "dist/checkpoint/piece.h"
-#include "tensor/dtype.h"
 #include "tensor/io/safetensors.h"
 #include "tensor/named_tensor.h"
+#include "tensor/types/dtype.h"
 
 namespace tessera::dist {
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tensor/dtype.h"
+#include "tensor/types/dtype.h"
 
 namespace tessera::dist {
 

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "tensor/memory/account.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::dist {
 namespace {

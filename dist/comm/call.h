@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "tensor/dtype.h"
+#include "tensor/types/dtype.h"
 
 /// What a rank says of a collective before any of its bytes move.
 namespace tessera::dist {

@@ -3,7 +3,7 @@
 #include <exception>
 
 #include "dist/comm/stall_watch.h"
-#include "tensor/cores.h"
+#include "tensor/threads/cores.h"
 
 namespace tessera::dist::node {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "dist/comm/errors.h"
 #include "dist/comm/node_layout.h"
-#include "tensor/storage.h"
+#include "tensor/memory/storage.h"
 
 namespace tessera::dist::node {
 

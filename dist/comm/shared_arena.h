@@ -8,7 +8,7 @@
 #include "dist/comm/free_ranges.h"
 #include "dist/comm/node_layout.h"
 #include "dist/comm/process_place.h"
-#include "tensor/storage.h"
+#include "tensor/memory/storage.h"
 
 namespace tessera::dist {
 

@@ -11,7 +11,7 @@
 #include "dist/fsdp/assignment.h"
 #include "dist/fsdp/layout.h"
 #include "dist/fsdp/strategy.h"
-#include "tensor/storage_owner.h"
+#include "tensor/memory/storage_owner.h"
 
 namespace tessera::dist {
 

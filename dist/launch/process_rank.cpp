@@ -8,10 +8,10 @@
 #include "dist/comm/message_communicator.h"
 #include "dist/comm/transports.h"
 #include "dist/launch/ranks.h"
-#include "tensor/cores.h"
 #include "tensor/memory/account.h"
-#include "tensor/parallel.h"
 #include "tensor/profile/profiler.h"
+#include "tensor/threads/cores.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::dist {
 namespace {

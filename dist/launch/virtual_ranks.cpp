@@ -7,8 +7,8 @@
 #include "dist/comm/thread_ranks.h"
 #include "dist/launch/ranks.h"
 #include "tensor/memory/account.h"
-#include "tensor/parallel.h"
 #include "tensor/profile/profiler.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::dist {
 namespace {

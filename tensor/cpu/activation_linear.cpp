@@ -12,7 +12,7 @@
 #include "tensor/cpu/matmul.h"
 #include "tensor/cpu/scratch.h"
 #include "tensor/cpu/transpose.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {

@@ -6,7 +6,7 @@
 #include "tensor/cpu/attention.h"
 #include "tensor/cpu/attention_extents.h"
 #include "tensor/cpu/attention_products.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "tensor/cpu/isa.h"
-#include "tensor/float_types.h"
+#include "tensor/types/float_types.h"
 
 namespace tessera::kernels::cpu {
 

@@ -5,7 +5,7 @@
 
 #include "tensor/cpu/elementwise_blocks.h"
 #include "tensor/cpu/strided_loop.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 

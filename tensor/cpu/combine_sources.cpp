@@ -5,7 +5,7 @@
 
 #include "tensor/cpu/isa/combine_sources.h"
 #include "tensor/error.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "tensor/dtype.h"
+#include "tensor/types/dtype.h"
 
 namespace tessera::kernels::cpu {
 

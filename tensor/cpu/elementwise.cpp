@@ -2,7 +2,7 @@
 
 #include "tensor/cpu/block_walk.h"
 #include "tensor/cpu/elementwise_blocks.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {

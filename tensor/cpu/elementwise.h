@@ -1,8 +1,8 @@
 #pragma once
 
 #include "tensor/elementwise/op_lists.h"
-#include "tensor/scalar.h"
 #include "tensor/tensor.h"
+#include "tensor/types/scalar.h"
 
 /// Elementwise operations on CPU tensors of any strides. Inputs have been expanded to the output's shape.
 /// Values are computed in `type` (bf16 and f16 in f32) and converted to the output's dtype where that

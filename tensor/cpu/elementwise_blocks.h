@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "tensor/cpu/isa.h"
-#include "tensor/dtype.h"
 #include "tensor/elementwise/op_lists.h"
+#include "tensor/types/dtype.h"
 
 /// The inner loops of elementwise operations: one contiguous block of elements, one type. Sources in
 /// tensor/cpu/isa, compiled once per instruction set; tensor/cpu/elementwise.cpp brings any tensor into this

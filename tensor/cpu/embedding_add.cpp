@@ -8,8 +8,8 @@
 #include "tensor/cpu/independent_iterations.h"
 #include "tensor/cpu/row_access.h"
 #include "tensor/cpu/scratch.h"
-#include "tensor/dtype_switch.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
+#include "tensor/types/dtype_switch.h"
 
 namespace tessera::kernels::cpu {
 namespace {

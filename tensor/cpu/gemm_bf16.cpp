@@ -11,7 +11,7 @@
 #include "tensor/cpu/scratch.h"
 #include "tensor/cpu/strided_loop.h"
 #include "tensor/matrix_layout.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {

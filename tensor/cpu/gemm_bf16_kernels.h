@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tensor/float_types.h"
+#include "tensor/types/float_types.h"
 
 /// The innermost parts of a bf16 product, for processors that multiply pairs of bf16 into f32 (vdpbf16ps, of
 /// AVX512-BF16): the second operand is packed in panels, the first is read where it lies.

@@ -2,7 +2,7 @@
 
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/isa.h"
-#include "tensor/float_types.h"
+#include "tensor/types/float_types.h"
 
 namespace tessera::kernels::cpu {
 

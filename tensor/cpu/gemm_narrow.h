@@ -1,7 +1,7 @@
 #pragma once
 
 #include "tensor/cpu/gemm.h"
-#include "tensor/float_types.h"
+#include "tensor/types/float_types.h"
 
 namespace tessera::kernels::cpu {
 

@@ -15,7 +15,7 @@
 
 #include "tensor/cpu/onednn_threads.h"
 #include "tensor/cpu/scratch.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {

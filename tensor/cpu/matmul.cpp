@@ -11,7 +11,7 @@
 #include "tensor/cpu/transpose.h"
 #include "tensor/matrix_layout.h"
 #include "tensor/ops/matmul.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {

@@ -10,8 +10,8 @@
 #include "tensor/cpu/elementwise_blocks.h"
 #include "tensor/cpu/normalization_rows.h"
 #include "tensor/cpu/scratch.h"
-#include "tensor/dtype_switch.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
+#include "tensor/types/dtype_switch.h"
 
 namespace tessera::kernels::cpu {
 namespace {

@@ -6,8 +6,8 @@
 #include "tensor/cpu/elementwise_blocks.h"
 #include "tensor/cpu/random_blocks.h"
 #include "tensor/elementwise/erf.h"
-#include "tensor/parallel.h"
 #include "tensor/random/philox.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {

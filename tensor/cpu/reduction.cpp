@@ -10,11 +10,11 @@
 #include "tensor/cpu/row_access.h"
 #include "tensor/cpu/row_reductions.h"
 #include "tensor/cpu/strided_loop.h"
-#include "tensor/dtype_switch.h"
 #include "tensor/elementwise/log.h"
 #include "tensor/elementwise/power.h"
 #include "tensor/function_ref.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
+#include "tensor/types/dtype_switch.h"
 
 namespace tessera::kernels::cpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "tensor/cpu/gemm_eigen.h"
-#include "tensor/float_types.h"
+#include "tensor/types/float_types.h"
 
 namespace tessera::kernels::cpu {
 

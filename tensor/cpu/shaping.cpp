@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "tensor/cpu/strided_loop.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {

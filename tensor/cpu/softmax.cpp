@@ -7,8 +7,8 @@
 #include "tensor/cpu/row_access.h"
 #include "tensor/cpu/softmax_rows.h"
 #include "tensor/cpu/strided_loop.h"
-#include "tensor/dtype_switch.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
+#include "tensor/types/dtype_switch.h"
 
 namespace tessera::kernels::cpu {
 namespace {

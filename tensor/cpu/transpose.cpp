@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 

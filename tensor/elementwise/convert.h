@@ -3,7 +3,7 @@
 #include "tensor/elementwise/target.h"
 
 /// Conversions between element types. The 16-bit formats are plain bits here, with the rounding of
-/// tensor/float_types.h (to nearest, ties to even), in a form that vectorizes.
+/// tensor/types/float_types.h (to nearest, ties to even), in a form that vectorizes.
 TESSERA_ELEMENTWISE_BEGIN
 
 /// The bits of a bfloat16.

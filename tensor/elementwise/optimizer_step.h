@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tensor/host_device.h"
+#include "tensor/types/host_device.h"
 
 /// The coefficients of one optimizer step, made in f64 once per parameter from the step's scalars. They are
 /// handed to kernels of every instruction set, so, unlike the rules (tensor/elementwise/optimizer_update.h),

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tensor/host_device.h"
+#include "tensor/types/host_device.h"
 
 /// The ground that the elementwise functions stand on. The same source is compiled for the host, once per
 /// instruction set, and for the device; it gives the same bits everywhere because it only uses operations

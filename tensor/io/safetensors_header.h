@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tensor/dtype.h"
 #include "tensor/shape.h"
+#include "tensor/types/dtype.h"
 
 namespace tessera::io {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tensor/intrusive_ptr.h"
+#include "tensor/memory/intrusive_ptr.h"
 
 namespace tessera {
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "tensor/cost.h"
 #include "tensor/cpu/activation_linear.h"
 #include "tensor/cpu/elementwise.h"
 #include "tensor/ops/binary.h"
@@ -10,6 +9,7 @@
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/unary.h"
 #include "tensor/overlap.h"
+#include "tensor/profile/cost.h"
 
 namespace tessera {
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tensor/cost.h"
 #include "tensor/cpu/attention.h"
 #include "tensor/ops/cast.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
-#include "tensor/random_context.h"
-#include "tensor/sample_layout.h"
+#include "tensor/profile/cost.h"
+#include "tensor/random/random_context.h"
+#include "tensor/random/sample_layout.h"
 
 namespace tessera::ops {
 namespace {

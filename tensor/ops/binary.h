@@ -1,8 +1,8 @@
 #pragma once
 
 #include "tensor/elementwise/op_lists.h"
-#include "tensor/scalar.h"
 #include "tensor/tensor.h"
+#include "tensor/types/scalar.h"
 
 /// Elementwise functions of two operands, which broadcast as NumPy's. Dtypes of one kind promote to the
 /// wider; mixed kinds are a DTypeError (see promotion.h). A C++ number takes the tensor's dtype; a floating

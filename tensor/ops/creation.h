@@ -1,7 +1,7 @@
 #pragma once
 
-#include "tensor/scalar.h"
 #include "tensor/tensor.h"
+#include "tensor/types/scalar.h"
 
 /// New tensors from a rule. On meta they have a shape only.
 namespace tessera::ops {

@@ -2,7 +2,7 @@
 
 #include "tensor/cpu/dropout.h"
 #include "tensor/ops/kernel.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 
 namespace tessera::ops {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tensor/sample_layout.h"
+#include "tensor/random/sample_layout.h"
 #include "tensor/tensor.h"
 
 namespace tessera::kernels::cpu {
@@ -11,8 +11,8 @@ struct DropoutRows;  // tensor/cpu/dropout.h
 
 namespace tessera::ops {
 
-/// Which elements fall away: each with `probability`, drawn from `key` (tensor/random_context.h), where
-/// `samples` says which sample an element belongs to. The default drops none.
+/// Which elements fall away: each with `probability`, drawn from `key` (tensor/random/random_context.h),
+/// where `samples` says which sample an element belongs to. The default drops none.
 struct DropoutMask {
   double probability = 0;
   uint64_t key = 0;

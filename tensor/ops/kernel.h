@@ -3,10 +3,10 @@
 #include <initializer_list>
 
 #include "tensor/ops/op_names.h"
-#include "tensor/parallel.h"
 #include "tensor/profile/operand_bytes.h"
 #include "tensor/profile/span.h"
 #include "tensor/tensor.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera {
 
@@ -15,7 +15,7 @@ class Kernel;
 
 /// One operation's kernels, a plain function pointer per device. Calling it on meta does nothing: the raw op
 /// has already made the result's shape. A pointer is null where that backend was not built. The kernel runs
-/// with denormals flushed to zero (tensor/parallel.h).
+/// with denormals flushed to zero (tensor/threads/parallel.h).
 ///
 ///     constexpr Kernel<void(const Tensor& x, const Tensor& y)> tril{"tril", &kernels::cpu::tril, nullptr};
 ///     tril(common_device("tril", {&x}), x, y);

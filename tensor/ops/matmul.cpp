@@ -2,12 +2,12 @@
 
 #include <atomic>
 
-#include "tensor/cost.h"
 #include "tensor/cpu/gemm_onednn.h"
 #include "tensor/cpu/matmul.h"
 #include "tensor/matrix_layout.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
+#include "tensor/profile/cost.h"
 
 namespace tessera {
 namespace {

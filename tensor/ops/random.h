@@ -7,7 +7,7 @@
 /// Random numbers as a pure function of (key, index): `out` holds the elements first_index, first_index + 1,
 /// ... of some larger, row-major whole, and gets the numbers that the whole would have there. Numbers come
 /// from Philox 4x32-10 (tensor/random/philox.h); they are the same on every device, instruction set and
-/// thread count. Keys: see tensor/random_context.h.
+/// thread count. Keys: see tensor/random/random_context.h.
 namespace tessera::ops {
 
 /// Uniform in [low, high), in 2^24 steps (2^53 for f64). Rounding to a narrow dtype may reach `high`. Throws

@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "tensor/scalar.h"
 #include "tensor/tensor.h"
+#include "tensor/types/scalar.h"
 
 /// Elementwise choices and functions of three operands. Operands broadcast and promote as in binary.h.
 namespace tessera::ops {

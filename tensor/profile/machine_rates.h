@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tensor/dtype.h"
+#include "tensor/types/dtype.h"
 
 /// What this machine does at best, measured now with this thread's number of threads: what a model's speed is
 /// held against. Each takes a few hundredths of a second, and leaves nothing in the memory account or cache.

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tensor/intrusive_ptr.h"
+#include "tensor/memory/intrusive_ptr.h"
 #include "tensor/profile/span.h"
 
 namespace tessera {

@@ -4,9 +4,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "tensor/cost.h"
 #include "tensor/error.h"
-#include "tensor/named_scope.h"
+#include "tensor/profile/cost.h"
+#include "tensor/profile/named_scope.h"
 #include "tensor/profile/profiler.h"
 
 namespace tessera {

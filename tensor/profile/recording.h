@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "tensor/intrusive_ptr.h"
+#include "tensor/memory/intrusive_ptr.h"
 #include "tensor/profile/span.h"
 
 /// Where spans are kept until somebody reads them. Internal to tensor/profile.

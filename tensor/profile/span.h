@@ -25,7 +25,7 @@ struct Span {
   const char* stream;  ///< the row it is shown in; null: that of the thread
   int64_t begin, end;  ///< nanoseconds of `profile_clock`
   int64_t bytes;       ///< moved at least: of all operands once; 0: not known
-  int64_t flops;       ///< as tensor/cost.h counts them
+  int64_t flops;       ///< as tensor/profile/cost.h counts them
   int64_t number;      ///< of a step; -1 elsewhere
   SpanKind kind;
   bool nested;  ///< inside another span of the same kind and thread

@@ -15,7 +15,7 @@
 #include "autograd/functions/where.h"
 #include "autograd/gradcheck.h"
 #include "tensor/ops/creation.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 #include "tests/tensor/numbers.h"
 
 using namespace tessera;

@@ -9,7 +9,7 @@
 #include "tensor/elementwise/normal_quantile.h"
 #include "tensor/elementwise/power.h"
 #include "tensor/elementwise/trigonometric.h"
-#include "tensor/float_types.h"
+#include "tensor/types/float_types.h"
 
 namespace {
 

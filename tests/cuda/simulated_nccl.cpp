@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "tensor/cpu/combine_sources.h"
-#include "tensor/dtype.h"
+#include "tensor/types/dtype.h"
 
 using namespace tessera;
 using kernels::cpu::Combination;

@@ -13,7 +13,7 @@
 #include "data/windows.h"
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 #include "tests/data/surroundings.h"
 
 using namespace tessera;

@@ -4,10 +4,10 @@
 #include "models/gpt.h"
 #include "nn/loss.h"
 #include "nn/materialize.h"
-#include "tensor/cost.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/reduction.h"
-#include "tensor/random_context.h"
+#include "tensor/profile/cost.h"
+#include "tensor/random/random_context.h"
 
 using namespace tessera;
 

@@ -11,7 +11,7 @@
 #include "models/presets.h"
 #include "nn/materialize.h"
 #include "nn/summary.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 
 using namespace tessera;
 

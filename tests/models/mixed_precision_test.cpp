@@ -16,7 +16,7 @@
 #include "tensor/ops/cast.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/reduction.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 
 using namespace tessera;
 

@@ -6,7 +6,7 @@
 #include "nn/dropout.h"
 #include "nn/layer.h"
 #include "tensor/ops/creation.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 
 using namespace tessera;
 

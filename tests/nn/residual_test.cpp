@@ -9,7 +9,7 @@
 #include "nn/materialize.h"
 #include "nn/normalization.h"
 #include "tensor/ops/creation.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 
 using namespace tessera;
 

@@ -18,7 +18,7 @@
 #include "tensor/ops/attention.h"
 #include "tensor/ops/creation.h"
 #include "tensor/ops/shaping.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 #include "tests/tensor/numbers.h"
 
 using namespace tessera;

@@ -13,8 +13,8 @@
 #include "nn/dropout.h"
 #include "nn/materialize.h"
 #include "tensor/ops/random.h"
-#include "tensor/parallel.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
+#include "tensor/threads/parallel.h"
 #include "tests/tensor/numbers.h"
 
 using namespace tessera;

@@ -12,7 +12,7 @@
 #include "optim/adam.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/ops/multi_tensor.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 #include "tests/optim/golden_runs.h"
 
 using namespace tessera;

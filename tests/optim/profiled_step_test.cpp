@@ -8,7 +8,7 @@
 #include "nn/normalization.h"
 #include "optim/adam.h"
 #include "optim/clip.h"
-#include "tensor/cost.h"
+#include "tensor/profile/cost.h"
 #include "tensor/profile/op_table.h"
 
 using namespace tessera;

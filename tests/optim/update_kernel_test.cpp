@@ -8,7 +8,7 @@
 #include "optim/rmsprop.h"
 #include "optim/sgd.h"
 #include "tensor/cpu/isa.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 #include "tests/optim/golden_runs.h"
 
 using namespace tessera;

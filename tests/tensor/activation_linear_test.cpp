@@ -2,13 +2,13 @@
 
 #include <doctest/doctest.h>
 
-#include "tensor/cost.h"
 #include "tensor/cpu/elementwise_blocks.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/creation.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/unary.h"
-#include "tensor/parallel.h"
+#include "tensor/profile/cost.h"
+#include "tensor/threads/parallel.h"
 #include "tests/tensor/numbers.h"
 
 namespace tessera::kernels::cpu {

@@ -6,8 +6,8 @@
 
 #include "tensor/ops/binary.h"
 #include "tensor/ops/matmul.h"
-#include "tensor/parallel.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
+#include "tensor/threads/parallel.h"
 #include "tests/tensor/numbers.h"
 
 using namespace tessera;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "tensor/cpu/isa.h"
-#include "tensor/dtype_switch.h"
 #include "tensor/tensor.h"
+#include "tensor/types/dtype_switch.h"
 
 namespace {
 

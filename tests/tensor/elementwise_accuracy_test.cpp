@@ -12,7 +12,7 @@
 #include "tensor/elementwise/hyperbolic.h"
 #include "tensor/elementwise/power.h"
 #include "tensor/elementwise/trigonometric.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace {
 

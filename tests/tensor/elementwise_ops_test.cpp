@@ -14,7 +14,7 @@
 #include "tensor/ops/promotion.h"
 #include "tensor/ops/ternary.h"
 #include "tensor/ops/unary.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 using namespace tessera;
 
@@ -200,7 +200,7 @@ TEST_CASE("cast: rounding, clamping, truth") {
   CHECK(ops::cast(x, f64).shares_storage(x));
 }
 
-TEST_CASE("cast: every 16-bit float goes to f32 and back, as tensor/float_types.h says") {
+TEST_CASE("cast: every 16-bit float goes to f32 and back, as tensor/types/float_types.h says") {
   const auto check = [](auto zero, DType dtype) {
     using Half = decltype(zero);
     const Tensor all = Tensor::empty({65536}, dtype);

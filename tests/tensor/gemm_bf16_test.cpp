@@ -7,7 +7,7 @@
 #include "tensor/cpu/gemm_onednn.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/ops/matmul.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 #include "tests/tensor/numbers.h"
 
 using namespace tessera;

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tensor/ops/creation.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 #include "tests/tensor/numbers.h"
 
 using namespace tessera;

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <vector>
 
-#include "tensor/cost.h"
 #include "tensor/cpu/gemm_onednn.h"
-#include "tensor/parallel.h"
+#include "tensor/profile/cost.h"
+#include "tensor/threads/parallel.h"
 #include "tests/tensor/numbers.h"
 
 using namespace tessera;

@@ -11,9 +11,9 @@
 #include "tensor/ops/creation.h"
 #include "tensor/ops/dropout.h"
 #include "tensor/ops/random.h"
-#include "tensor/parallel.h"
 #include "tensor/random/philox.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
+#include "tensor/threads/parallel.h"
 
 using namespace tessera;
 

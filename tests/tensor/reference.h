@@ -6,9 +6,9 @@
 #include <functional>
 #include <vector>
 
-#include "tensor/dtype_switch.h"
-#include "tensor/parallel.h"
 #include "tensor/tensor.h"
+#include "tensor/threads/parallel.h"
+#include "tensor/types/dtype_switch.h"
 
 /// What tests of kernels need of tensors without using the kernels under test.
 namespace tessera::reference {

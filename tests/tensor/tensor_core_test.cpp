@@ -4,8 +4,8 @@
 #include <thread>
 
 #include "tensor/memory/cpu_allocator.h"
-#include "tensor/parallel.h"
 #include "tensor/tensor.h"
+#include "tensor/threads/parallel.h"
 
 using namespace tessera;
 

@@ -11,7 +11,7 @@
 #include "nn/materialize.h"
 #include "nn/mixed_precision.h"
 #include "tensor/memory/cpu_allocator.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 #include "tools/gptlite/trainer.h"
 
 namespace {

@@ -14,9 +14,9 @@
 #include <functional>
 
 #include "dist/launch/launch.h"
-#include "tensor/cores.h"
-#include "tensor/parallel.h"
 #include "tensor/profile/machine_rates.h"
+#include "tensor/threads/cores.h"
+#include "tensor/threads/parallel.h"
 
 namespace {
 

@@ -23,8 +23,8 @@
 #include "nn/materialize.h"
 #include "optim/adam.h"
 #include "tensor/error.h"
-#include "tensor/parallel.h"
 #include "tensor/profile/chrome_trace.h"
+#include "tensor/threads/parallel.h"
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include "tensor/memory/cpu_allocator.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/creation.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace {
 

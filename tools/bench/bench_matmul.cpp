@@ -6,7 +6,7 @@
 #include <benchmark/benchmark.h>
 
 #include "tensor/ops/matmul.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <thread>
 
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace {
 

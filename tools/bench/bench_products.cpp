@@ -15,7 +15,7 @@
 #include "tensor/error.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/random.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 #include "tools/gptlite/progress.h"
 #include "tools/gptlite/run.h"
 

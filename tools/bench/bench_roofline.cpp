@@ -25,9 +25,9 @@
 #include "tensor/ops/random.h"
 #include "tensor/ops/softmax.h"
 #include "tensor/ops/unary.h"
-#include "tensor/parallel.h"
 #include "tensor/profile/machine_rates.h"
 #include "tensor/profile/op_table.h"
+#include "tensor/threads/parallel.h"
 
 namespace {
 

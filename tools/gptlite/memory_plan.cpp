@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 #include "tools/gptlite/numbers.h"
 #include "tools/gptlite/parallel_plan.h"
 #include "tools/gptlite/trainer.h"

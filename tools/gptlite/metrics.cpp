@@ -7,7 +7,7 @@
 
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::gptlite {
 namespace {

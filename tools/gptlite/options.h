@@ -33,7 +33,7 @@ struct DataFlags {
 struct DeviceFlags {
   std::string device = "cpu";
   std::optional<std::string> dtype;
-  std::optional<int> threads;  ///< otherwise the library's default (tensor/parallel.h)
+  std::optional<int> threads;  ///< otherwise the library's default (tensor/threads/parallel.h)
 };
 
 /// How many ranks there are, and how a model is spread over them.

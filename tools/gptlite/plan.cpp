@@ -4,7 +4,7 @@
 
 #include "nn/mixed_precision.h"
 #include "tensor/error.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 #include "tools/gptlite/numbers.h"
 #include "tools/gptlite/parallel_plan.h"
 

@@ -8,7 +8,7 @@
 
 #include "dist/checkpoint/rank_agreement.h"
 #include "tensor/memory/account.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::gptlite {
 

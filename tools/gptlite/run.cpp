@@ -7,7 +7,7 @@
 
 #include "tensor/cpu/isa.h"
 #include "tensor/error.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::gptlite {
 namespace {

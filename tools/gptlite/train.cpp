@@ -7,7 +7,7 @@
 #include "dist/checkpoint/checkpoint_folder.h"
 #include "dist/checkpoint/run_lock.h"
 #include "dist/launch/launch.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 #include "tools/cli/exit_status.h"
 #include "tools/gptlite/plan.h"
 #include "tools/gptlite/training.h"

@@ -10,7 +10,7 @@
 #include "optim/parameter_groups.h"
 #include "tensor/error.h"
 #include "tensor/profile/span.h"
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 
 namespace tessera::gptlite {
 namespace {

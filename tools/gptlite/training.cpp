@@ -4,9 +4,9 @@
 #include <ostream>
 
 #include "tensor/error.h"
-#include "tensor/parallel.h"
 #include "tensor/profile/machine_rates.h"
 #include "tensor/profile/span.h"
+#include "tensor/threads/parallel.h"
 #include "tools/gptlite/evaluation.h"
 #include "tools/gptlite/numbers.h"
 #include "tools/gptlite/parity_export.h"

@@ -11,12 +11,12 @@
 #include <sstream>
 
 #include "data/tiny_shakespeare.h"
-#include "tensor/cores.h"
 #include "tensor/cpu/gemm_onednn.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/device.h"
 #include "tensor/error.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/cores.h"
+#include "tensor/threads/parallel.h"
 #include "tools/tessera/text_table.h"
 
 namespace tessera::tools {

@@ -4,7 +4,7 @@
 
 #include "tensor/cpu/combine_sources.h"
 #include "tensor/cpu/isa.h"
-#include "tensor/dtype.h"
+#include "tensor/types/dtype.h"
 
 namespace tessera::kernels::cpu {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "tensor/cpu/isa.h"
-#include "tensor/dtype.h"
+#include "tensor/types/dtype.h"
 
 namespace tessera::kernels::cpu {
 

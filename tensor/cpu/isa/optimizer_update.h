@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "tensor/cpu/isa.h"
-#include "tensor/dtype.h"
 #include "tensor/elementwise/optimizer_step.h"
+#include "tensor/types/dtype.h"
 
 namespace tessera::kernels::cpu {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "tensor/dtype_switch.h"
+#include "tensor/types/dtype_switch.h"
 
 namespace tessera::dist::conformance {
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 namespace tessera::dist::forked {
 namespace {

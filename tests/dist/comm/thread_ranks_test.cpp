@@ -10,8 +10,8 @@
 
 #include "dist/comm/fault_injection.h"
 #include "dist/comm/stall_watch.h"
-#include "tensor/parallel.h"
 #include "tensor/profile/profiler.h"
+#include "tensor/threads/parallel.h"
 #include "tests/dist/comm/conformance.h"
 
 namespace {

@@ -8,7 +8,7 @@
 
 #include "dist/launch/launch.h"
 #include "tensor/memory/account.h"
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 using namespace tessera;
 

@@ -1,4 +1,4 @@
-#include "tensor/cores.h"
+#include "tensor/threads/cores.h"
 
 #include <sched.h>
 

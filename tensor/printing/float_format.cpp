@@ -1,4 +1,4 @@
-#include "tensor/float_format.h"
+#include "tensor/printing/float_format.h"
 
 #include <algorithm>
 #include <cmath>

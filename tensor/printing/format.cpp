@@ -1,12 +1,12 @@
-#include "tensor/format.h"
+#include "tensor/printing/format.h"
 
 #include <algorithm>
 #include <functional>
 #include <ostream>
 #include <vector>
 
-#include "tensor/dtype_switch.h"
-#include "tensor/float_format.h"
+#include "tensor/printing/float_format.h"
+#include "tensor/types/dtype_switch.h"
 
 namespace tessera {
 namespace {

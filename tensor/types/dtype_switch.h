@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "tensor/dtype.h"
 #include "tensor/error.h"
+#include "tensor/types/dtype.h"
 
 namespace tessera {
 

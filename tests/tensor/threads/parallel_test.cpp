@@ -1,7 +1,7 @@
 // parallel_for and the threads behind it. A loop that loses a wake-up hangs, which the test's time limit
 // ends.
 
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 #include <doctest/doctest.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@
 #include "tensor/memory/account.h"
 #include "tensor/memory/cpu_allocator.h"
 #include "tensor/tensor.h"
-#include "tensor/thread_team.h"
+#include "tensor/threads/thread_team.h"
 
 namespace {
 bool is_child = false;  // of a fork

@@ -1,4 +1,4 @@
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 
 #include <xxhash.h>
 

@@ -1,4 +1,4 @@
-#include "tensor/thread_team.h"
+#include "tensor/threads/thread_team.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -9,9 +9,9 @@
 #include <thread>
 #include <utility>
 
-#include "tensor/cores.h"
 #include "tensor/error.h"
-#include "tensor/wait_word.h"
+#include "tensor/threads/cores.h"
+#include "tensor/threads/wait_word.h"
 
 namespace tessera {
 namespace {

@@ -1,14 +1,14 @@
-#include "tensor/parallel.h"
+#include "tensor/threads/parallel.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
 
-#include "tensor/cores.h"
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
 #include "tensor/profile/span.h"
-#include "tensor/thread_team.h"
+#include "tensor/threads/cores.h"
+#include "tensor/threads/thread_team.h"
 
 #if defined(__SSE2__)
 #include <immintrin.h>

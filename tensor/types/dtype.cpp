@@ -1,4 +1,4 @@
-#include "tensor/dtype.h"
+#include "tensor/types/dtype.h"
 
 #include "tensor/error.h"
 

@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "tensor/random_context.h"
+#include "tensor/random/random_context.h"
 
 using namespace tessera;
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tensor/dtype.h"
+#include "tensor/types/dtype.h"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tensor/float_types.h"
+#include "tensor/types/float_types.h"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "tensor/named_scope.h"
+#include "tensor/profile/named_scope.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "tensor/storage_owner.h"
+#include "tensor/memory/storage_owner.h"
 
 #include <algorithm>
 #include <mutex>

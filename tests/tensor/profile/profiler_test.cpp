@@ -8,12 +8,12 @@
 #include <thread>
 
 #include "tensor/error.h"
-#include "tensor/named_scope.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/matmul.h"
-#include "tensor/parallel.h"
 #include "tensor/profile/chrome_trace.h"
+#include "tensor/profile/named_scope.h"
 #include "tensor/profile/op_table.h"
+#include "tensor/threads/parallel.h"
 
 using namespace tessera;
 

@@ -1,4 +1,4 @@
-#include "tensor/wait_word.h"
+#include "tensor/threads/wait_word.h"
 
 #include <linux/futex.h>
 #include <sched.h>

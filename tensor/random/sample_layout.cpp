@@ -1,4 +1,4 @@
-#include "tensor/sample_layout.h"
+#include "tensor/random/sample_layout.h"
 
 #include <algorithm>
 

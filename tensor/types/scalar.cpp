@@ -1,4 +1,4 @@
-#include "tensor/scalar.h"
+#include "tensor/types/scalar.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "tensor/format.h"
+#include "tensor/printing/format.h"
 
 #include <doctest/doctest.h>
 

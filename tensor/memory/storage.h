@@ -6,8 +6,8 @@
 #include <string>
 
 #include "tensor/device.h"
-#include "tensor/intrusive_ptr.h"
 #include "tensor/memory/account.h"
+#include "tensor/memory/intrusive_ptr.h"
 
 namespace tessera {
 

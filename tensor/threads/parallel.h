@@ -17,9 +17,9 @@ void set_num_threads(int threads);
 /// `num_threads()` contiguous parts of at least `grain` elements; in the calling thread when one part is
 /// enough or when already inside a `parallel_for`. The split depends on n, grain and `num_threads()` alone,
 /// and part i always goes to the same thread. Every calling thread has a team of its own
-/// (tensor/thread_team.h), made at the first loop that needs one, whose threads allocate in the caller's
-/// memory account and category. The exception of the first part that failed is rethrown here. Parts run with
-/// denormals flushed to zero (`FlushDenormals`).
+/// (tensor/threads/thread_team.h), made at the first loop that needs one, whose threads allocate in the
+/// caller's memory account and category. The exception of the first part that failed is rethrown here. Parts
+/// run with denormals flushed to zero (`FlushDenormals`).
 void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t begin, int64_t end)> body);
 
 /// While it lives, the calling thread flushes denormals to zero and reads them as zero; afterwards it does so

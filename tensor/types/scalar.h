@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tensor/dtype.h"
+#include "tensor/types/dtype.h"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "tensor/host_device.h"
+#include "tensor/types/host_device.h"
 
 namespace tessera {
 

@@ -1,10 +1,10 @@
-#include "tensor/storage.h"
+#include "tensor/memory/storage.h"
 
 #include <utility>
 
 #include "tensor/error.h"
 #include "tensor/memory/cpu_allocator.h"
-#include "tensor/storage_owner.h"
+#include "tensor/memory/storage_owner.h"
 
 namespace tessera {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "tensor/storage.h"
+#include "tensor/memory/storage.h"
 
 namespace tessera {
 

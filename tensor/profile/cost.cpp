@@ -1,4 +1,4 @@
-#include "tensor/cost.h"
+#include "tensor/profile/cost.h"
 
 #include <utility>
 
