@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "dist/checkpoint/checkpoint_writer.h"
-#include "dist/comm/communicator.h"
+#include "dist/comm/interface/communicator.h"
 
 namespace tessera::dist {
 

@@ -6,7 +6,7 @@
 
 #include "dist/checkpoint/checkpoint_reader.h"
 #include "dist/checkpoint/checkpoint_writer.h"
-#include "dist/comm/communicator.h"
+#include "dist/comm/interface/communicator.h"
 
 /// Saving and loading by all ranks of a world at once. Every rank calls the same functions in the same order,
 /// with the same arguments but for the pieces. Errors are CheckpointErrors on every rank, with the words of

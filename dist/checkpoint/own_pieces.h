@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "dist/checkpoint/checkpoint_reader.h"
-#include "dist/comm/communicator.h"
+#include "dist/comm/interface/communicator.h"
 
 /// Tensors that each rank has for itself: of modules that sharding ignores, whose gradients are averaged over
 /// no ranks. While all ranks hold the same values they are stored once, as any other tensor, and every world

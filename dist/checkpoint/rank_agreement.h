@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/comm/communicator.h"
+#include "dist/comm/interface/communicator.h"
 #include "tensor/function_ref.h"
 
 /// What ranks tell each other about a checkpoint: short texts, and whether any of them failed. Every rank of

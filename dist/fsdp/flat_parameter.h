@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "autograd/parameter_list.h"
-#include "dist/comm/communicator.h"
+#include "dist/comm/interface/communicator.h"
 #include "dist/fsdp/assignment.h"
 #include "dist/fsdp/layout.h"
 #include "dist/fsdp/strategy.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/comm/communicator.h"
+#include "dist/comm/interface/communicator.h"
 #include "nn/module.h"
 
 namespace tessera::dist {

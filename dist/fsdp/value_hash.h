@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "dist/comm/communicator.h"
+#include "dist/comm/interface/communicator.h"
 
 /// Whether ranks hold the same values, without sending them.
 namespace tessera::dist {

@@ -5,8 +5,8 @@
 #include <exception>
 #include <memory>
 
-#include "dist/comm/message_communicator.h"
-#include "dist/comm/transports.h"
+#include "dist/comm/process/transports.h"
+#include "dist/comm/remote/communicator.h"
 #include "dist/launch/ranks.h"
 #include "tensor/memory/account.h"
 #include "tensor/profile/profiler.h"

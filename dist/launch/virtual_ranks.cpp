@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "dist/comm/thread_ranks.h"
+#include "dist/comm/node/thread_ranks.h"
 #include "dist/launch/ranks.h"
 #include "tensor/memory/account.h"
 #include "tensor/profile/profiler.h"

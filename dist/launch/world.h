@@ -6,7 +6,7 @@
 #include <string>
 #include <type_traits>
 
-#include "dist/comm/communicator.h"
+#include "dist/comm/interface/communicator.h"
 #include "tensor/device.h"
 
 namespace tessera::dist {

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "dist/comm/nccl_ranks.h"
+#include "dist/comm/nccl/ranks.h"
 #include "dist/launch/launch.h"
 #include "tests/dist/comm/conformance.h"
 

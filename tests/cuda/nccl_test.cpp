@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "dist/comm/nccl_communicator.h"
-#include "dist/comm/thread_ranks.h"
+#include "dist/comm/nccl/communicator.h"
+#include "dist/comm/node/thread_ranks.h"
 #include "tests/dist/comm/conformance.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <sstream>
 
-#include "dist/comm/errors.h"
+#include "dist/comm/interface/errors.h"
 #include "tensor/error.h"
 #include "tools/cli/exit_status.h"
 #include "tools/cli/program.h"

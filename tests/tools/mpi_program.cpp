@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "dist/comm/transports.h"
+#include "dist/comm/process/transports.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 #include "tools/cli/exit_status.h"
 
-#include "dist/comm/errors.h"
+#include "dist/comm/interface/errors.h"
 #include "tensor/error.h"
 
 namespace tessera::tools {

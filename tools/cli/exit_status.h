@@ -16,7 +16,8 @@ enum ExitStatus : int {
   exit_terminated = 143,   ///< SIGTERM
 };
 
-/// The status for an error that ended a program: by its type in tensor/error.h or dist/comm/errors.h.
+/// The status for an error that ended a program: by its type in tensor/error.h or
+/// dist/comm/interface/errors.h.
 ExitStatus exit_status(const std::exception& error);
 
 }  // namespace tessera::tools

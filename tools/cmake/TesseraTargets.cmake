@@ -81,8 +81,8 @@ function(tessera_generate_headers)
     file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/${folder}/*.h")
     # Kernels are called through tensor/ops; their headers would only cost compile time.
     list(FILTER headers EXCLUDE REGEX "^tensor/(cpu|cuda|elementwise)/")
-    # Of communicators users see the interface; how each works inside is nobody's to include.
-    list(FILTER headers EXCLUDE REGEX "^dist/comm/(bell|exchange|frame|job_|message_|nccl_channel|nccl_communicator|node_|peer_|process_place|rank_|stall_|transports|wire)")
+    # Of communicators the interface: dist::launch makes them.
+    list(FILTER headers EXCLUDE REGEX "^dist/comm/(wait|node|process|remote|nccl)/")
     list(SORT headers)
     foreach(header IN LISTS headers)
       string(APPEND includes "#include \"${header}\"\n")

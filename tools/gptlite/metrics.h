@@ -6,7 +6,7 @@
 #include <string>
 
 #include "data/corpus.h"
-#include "dist/comm/ledger.h"
+#include "dist/comm/interface/ledger.h"
 #include "tensor/device.h"
 #include "tools/gptlite/memory_plan.h"
 #include "tools/gptlite/run.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/comm/communicator.h"
+#include "dist/comm/interface/communicator.h"
 
 /// What every communicator must do, whatever carries its bytes: one list of cases, run against each.
 namespace tessera::dist::conformance {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "dist/comm/communicator.h"
-#include "dist/comm/process_ranks.h"
+#include "dist/comm/interface/communicator.h"
+#include "dist/comm/process/process_ranks.h"
 
 /// Ranks that are processes of this machine, without a launcher: children of the test, which exchange what
 /// they need at first through memory that they inherit.

@@ -14,7 +14,7 @@
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/grad_mode.h"
-#include "dist/comm/fault_injection.h"
+#include "dist/comm/interface/fault_injection.h"
 #include "dist/fsdp/engine.h"
 #include "dist/fsdp/shard.h"
 #include "nn/linear.h"

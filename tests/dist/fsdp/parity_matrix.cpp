@@ -4,7 +4,7 @@
 #include <map>
 #include <thread>
 
-#include "dist/comm/fault_injection.h"
+#include "dist/comm/interface/fault_injection.h"
 
 namespace tessera::test {
 namespace {

@@ -7,7 +7,7 @@
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/split_backward.h"
-#include "dist/comm/ledger.h"
+#include "dist/comm/interface/ledger.h"
 #include "nn/containers.h"
 #include "nn/materialize.h"
 #include "optim/sgd.h"

@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "dist/comm/fault_injection.h"
+#include "dist/comm/interface/fault_injection.h"
 #include "dist/launch/launch.h"
 
 using namespace tessera;

@@ -1,0 +1,242 @@
+// NCCL moves the bytes and sums them. A group of the hosts compares the headers of all calls first, messages
+// too, with the words that it has for its own calls; and it brings the ids that NCCL's groups come together
+// by. Nothing waits inside NCCL, whose calls have no deadlines: handles work in the background
+// (channel.h), and a wait looks at them in turn. A message has a channel of its own for its sender,
+// receiver and tag: NCCL knows no tags, and two messages that wait for each other's receiver on one stream
+// would never end.
+#ifdef TESSERA_WITH_NCCL
+
+#include "dist/comm/nccl/communicator.h"
+
+#include <cstring>
+#include <exception>
+#include <map>
+#include <thread>
+#include <tuple>
+
+#include "dist/comm/nccl/channel.h"
+
+namespace tessera::dist::nccl {
+namespace {
+
+bool is_message(CallKind kind) {
+  return kind == CallKind::send || kind == CallKind::recv;
+}
+
+/// All channels of a rank, in every group: while the rank waits for one call it serves all.
+class ChannelList {
+ public:
+  explicit ChannelList(std::chrono::milliseconds timeout) : timeout_(timeout) {}
+  std::chrono::milliseconds timeout() const { return timeout_; }
+  void add(const std::shared_ptr<Channel>& channel) { channels_.push_back(channel); }
+  void advance() {
+    std::erase_if(channels_, [](const auto& channel) { return channel.expired(); });
+    for (size_t i = 0; i < channels_.size(); ++i)
+      if (const auto channel = channels_[i].lock()) channel->advance();
+  }
+
+ private:
+  std::chrono::milliseconds timeout_;
+  std::vector<std::weak_ptr<Channel>> channels_;
+};
+
+/// What one rank has of a group: its channels, of the collectives and of messages.
+class Channels {
+ public:
+  Channels(std::shared_ptr<Communicator> host, std::shared_ptr<ChannelList> all)
+      : host_(std::move(host)), all_(std::move(all)) {
+    ChannelId id = make_id(host_->rank() == 0);
+    id.arrival = host_->broadcast(id.bytes, 0, {.unit = "nccl id"});
+    collectives_ = make(host_->size(), host_->rank(), std::move(id));
+    const Clock::time_point deadline = Clock::now() + all_->timeout();
+    while (!collectives_->is_ready()) {
+      poll();
+      require<CommunicationError>(Clock::now() < deadline, "group '", host_->name(),
+                                  "' over NCCL did not come together within ", all_->timeout().count(),
+                                  " ms");
+      std::this_thread::yield();
+    }
+  }
+
+  /// The channel that a call goes through.
+  Channel& of(const CheckedCall& call) {
+    if (!is_message(call.header.kind)) return *collectives_;
+    const bool sends = call.header.kind == CallKind::send;
+    std::shared_ptr<Channel>& channel = messages_[{sends, call.peer, call.tag}];
+    if (!channel) {
+      ChannelId id = make_id(sends);
+      id.arrival = sends ? host_->send(id.bytes, call.peer, call.tag, {.unit = "nccl id"})
+                         : host_->recv(id.bytes, call.peer, call.tag, {.unit = "nccl id"});
+      channel = make(2, sends ? 0 : 1, std::move(id));
+    }
+    return *channel;
+  }
+
+  void poll() {
+    host_->poll();
+    all_->advance();
+  }
+  std::chrono::milliseconds timeout() const { return all_->timeout(); }
+  const std::shared_ptr<ChannelList>& all() const { return all_; }
+
+  bool is_aborted() const { return collectives_->is_aborted(); }
+  void abort() noexcept {
+    collectives_->abort();
+    for (const auto& [key, channel] : messages_) channel->abort();
+  }
+  /// Waits for the calls that are on their way and ends the channels, within the timeout; aborts what fails.
+  void close() noexcept {
+    const Clock::time_point deadline = Clock::now() + all_->timeout();
+    try {
+      while (!is_idle() && Clock::now() < deadline) {
+        poll();
+        std::this_thread::yield();
+      }
+    } catch (...) {
+      return abort();
+    }
+    collectives_->close(deadline);
+    for (const auto& [key, channel] : messages_) channel->close(deadline);
+  }
+
+ private:
+  std::shared_ptr<Channel> make(int size, int rank, ChannelId id) {
+    auto channel = std::make_shared<Channel>(size, rank, std::move(id));
+    all_->add(channel);
+    return channel;
+  }
+  bool is_idle() const {
+    bool idle = collectives_->is_idle();
+    for (const auto& [key, channel] : messages_) idle = idle && channel->is_idle();
+    return idle;
+  }
+
+  std::shared_ptr<Communicator> host_;
+  std::shared_ptr<ChannelList> all_;
+  std::shared_ptr<Channel> collectives_;
+  std::map<std::tuple<bool, int, int>, std::shared_ptr<Channel>> messages_;  ///< by: sends, peer, tag
+};
+
+class NcclCall final : public PendingCall {
+ public:
+  /// `operation` is null where the agreement is all of it.
+  NcclCall(std::shared_ptr<Channels> channels, CallHeader header, std::string group,
+           std::shared_ptr<Operation> operation, Work agreement)
+      : channels_(std::move(channels)),
+        header_(std::move(header)),
+        group_(std::move(group)),
+        operation_(std::move(operation)),
+        agreement_(std::move(agreement)) {}
+
+  bool poll() override {
+    channels_->poll();
+    const bool over = is_over();
+    require<CommunicationError>(over || !channels_->is_aborted(), header_, ": group '", group_,
+                                "' has failed before, or is gone");
+    return over;
+  }
+  void wait_output() override { wait(); }
+  void wait() override {
+    const Clock::time_point deadline = Clock::now() + channels_->timeout();
+    try {
+      while (!poll()) {
+        require<CommunicationError>(Clock::now() < deadline, to_string(header_), " of group '", group_,
+                                    "' was not over after ", channels_->timeout().count(), " ms");
+        std::this_thread::yield();
+      }
+    } catch (...) {
+      channels_->abort();
+      throw;
+    }
+  }
+
+ private:
+  /// The headers come first: of a call that another rank makes otherwise the bytes are worth nothing.
+  bool is_over() const { return agreement_.is_done() && (!operation_ || operation_->is_over); }
+
+  std::shared_ptr<Channels> channels_;
+  CallHeader header_;
+  std::string group_;
+  std::shared_ptr<Operation> operation_;
+  Work agreement_;
+};
+
+class NcclCommunicator final : public Communicator {
+ public:
+  /// `host` brings ids, `headers` is another group of the same ranks, whose calls are those of this one.
+  NcclCommunicator(std::shared_ptr<Communicator> host, std::shared_ptr<Communicator> headers, Device device,
+                   std::shared_ptr<ChannelList> all)
+      : Communicator(host->name(), host->rank(), {host->members().begin(), host->members().end()},
+                     host->shared_ledger()),
+        host_(std::move(host)),
+        headers_(std::move(headers)),
+        device_(device),
+        channels_(std::make_shared<Channels>(host_, std::move(all))) {}
+
+  ~NcclCommunicator() override {
+    if (std::uncaught_exceptions() > 0)
+      channels_->abort();
+    else
+      channels_->close();
+  }
+
+  Device device() const override { return device_; }
+  void poll() override { channels_->poll(); }
+
+ protected:
+  std::shared_ptr<PendingCall> start(Call call) override {
+    const CallHeader header = call.header;
+    std::shared_ptr<Operation> operation;
+    Work agreement = agree(call);
+    if (header.kind != CallKind::split && header.kind != CallKind::barrier) {
+      operation = std::make_shared<Operation>(std::move(call));
+      operation->computed.record(cudaStreamPerThread);
+      channels_->of(operation->call).add(operation);
+      channels_->poll();
+    }
+    return std::make_shared<NcclCall>(channels_, header, name(), std::move(operation), std::move(agreement));
+  }
+
+  /// Two groups of the hosts, of which the numbers travel as one: they are opened one after the other.
+  int64_t open_group(std::span<const int> ranks) override { return open_group_on(*headers_, ranks); }
+  std::shared_ptr<Communicator> join_group(const std::string& name, std::span<const int> ranks, int index,
+                                           int64_t token) override {
+    auto host = join_group_on(*headers_, name, ranks, index, token);
+    auto headers = host->split(0, index, name);
+    return std::make_shared<NcclCommunicator>(std::move(host), std::move(headers), device_, channels_->all());
+  }
+
+ private:
+  /// The hosts' part: of a split, whose words lie in their memory, the whole call; else the headers.
+  Work agree(const Call& call) {
+    if (size() == 1) {
+      if (call.header.kind == CallKind::split && call.output.nbytes() > 0)
+        std::memcpy(call.output.raw_data(), call.input.raw_data(), static_cast<size_t>(call.output.nbytes()));
+      return {};
+    }
+    Call compared = call;
+    if (call.header.kind != CallKind::split) {
+      compared.headers_only = true;
+      compared.input = compared.output = Tensor();
+    }
+    return Work(start_on(*headers_, std::move(compared)));
+  }
+
+  std::shared_ptr<Communicator> host_, headers_;
+  Device device_;
+  std::shared_ptr<Channels> channels_;
+};
+
+}  // namespace
+
+std::shared_ptr<Communicator> make_communicator(std::shared_ptr<Communicator> host, Device device,
+                                                std::chrono::milliseconds timeout) {
+  if (device.is_cuda()) check(cudaSetDevice(device.index), "cudaSetDevice");
+  auto headers = host->split(0, host->rank(), host->name());
+  return std::make_shared<NcclCommunicator>(std::move(host), std::move(headers), device,
+                                            std::make_shared<ChannelList>(timeout));
+}
+
+}  // namespace tessera::dist::nccl
+
+#endif

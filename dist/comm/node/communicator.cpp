@@ -1,0 +1,71 @@
+#include "dist/comm/node/communicator.h"
+
+#include "dist/comm/node/call.h"
+#include "dist/comm/node/message.h"
+
+namespace tessera::dist::node {
+namespace {
+
+// A token is the number of the rank whose memory it is and a reference there.
+constexpr int reference_bits = 48;
+
+std::vector<int> world_ranks(const NodeShared& shared, const std::vector<int>& members) {
+  std::vector<int> ranks;
+  for (const int member : members) ranks.push_back(shared.world_rank(member));
+  return ranks;
+}
+
+char* control_of(const NodeShared& shared, int64_t token) {
+  const auto bits = static_cast<uint64_t>(token);
+  return shared.at(static_cast<int>(bits >> reference_bits), bits & ((uint64_t{1} << reference_bits) - 1));
+}
+
+}  // namespace
+
+int64_t open_node_group(NodeRank& self, int size) {
+  const void* control = self.shared().allocate_control(NodeGroup::control_bytes(size));
+  return static_cast<int64_t>(self.shared().reference(control) | static_cast<uint64_t>(self.index())
+                                                                     << reference_bits);
+}
+
+NodeCommunicator::NodeCommunicator(std::shared_ptr<NodeRank> self, std::string name, std::vector<int> members,
+                                   int rank, int64_t token, std::shared_ptr<Ledger> ledger)
+    : Communicator(name, rank, world_ranks(self->shared(), members), std::move(ledger)),
+      self_(self),
+      group_(std::make_shared<NodeGroup>(*self, std::move(name), std::move(members), rank,
+                                         control_of(self->shared(), token))) {}
+
+intrusive_ptr<Storage> NodeCommunicator::make_storage(int64_t bytes, Storage::Born born) {
+  const std::shared_ptr<MemorySource> source = self_->shared().memory_source();
+  return source ? Storage::allocate(bytes, source, born) : Storage::allocate(bytes, cpu(), born);
+}
+
+void NodeCommunicator::poll() {
+  self_->progress().poll_at_work();
+}
+
+std::shared_ptr<PendingCall> NodeCommunicator::start(Call call) {
+  std::shared_ptr<ActiveCall> active;
+  if (call.header.kind == CallKind::send)
+    active = std::make_shared<NodeSend>(group_, std::move(call));
+  else if (call.header.kind == CallKind::recv)
+    active = std::make_shared<NodeRecv>(group_, std::move(call));
+  else
+    active = std::make_shared<NodeCall>(group_, std::move(call));
+  self_->progress().add(active);
+  return active;
+}
+
+int64_t NodeCommunicator::open_group(std::span<const int> ranks) {
+  return open_node_group(*self_, static_cast<int>(ranks.size()));
+}
+
+std::shared_ptr<Communicator> NodeCommunicator::join_group(const std::string& name,
+                                                           std::span<const int> ranks, int index,
+                                                           int64_t token) {
+  std::vector<int> members;
+  for (const int rank : ranks) members.push_back(group_->member(rank));
+  return std::make_shared<NodeCommunicator>(self_, name, std::move(members), index, token, shared_ledger());
+}
+
+}  // namespace tessera::dist::node

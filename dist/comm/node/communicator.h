@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dist/comm/interface/communicator.h"
+#include "dist/comm/node/group.h"
+
+namespace tessera::dist::node {
+
+/// A group whose ranks are all on one machine and read each other's memory.
+class NodeCommunicator final : public Communicator {
+ public:
+  /// `members` are numbers of ranks on this machine; `token` is what `open_node_group` gave.
+  NodeCommunicator(std::shared_ptr<NodeRank> self, std::string name, std::vector<int> members, int rank,
+                   int64_t token, std::shared_ptr<Ledger> ledger);
+
+  void poll() override;
+
+ protected:
+  std::shared_ptr<PendingCall> start(Call call) override;
+  intrusive_ptr<Storage> make_storage(int64_t bytes, Storage::Born born) override;
+  int64_t open_group(std::span<const int> ranks) override;
+  std::shared_ptr<Communicator> join_group(const std::string& name, std::span<const int> ranks, int index,
+                                           int64_t token) override;
+
+ private:
+  std::shared_ptr<NodeRank> self_;
+  std::shared_ptr<NodeGroup> group_;
+};
+
+/// Control memory for a group of `size` ranks of this machine, out of `self`'s: the token by which they find
+/// it.
+int64_t open_node_group(NodeRank& self, int size);
+
+}  // namespace tessera::dist::node

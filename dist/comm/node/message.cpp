@@ -1,0 +1,148 @@
+#include "dist/comm/node/message.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "dist/comm/interface/fault_injection.h"
+#include "tensor/cpu/combine_sources.h"
+
+namespace tessera::dist::node {
+
+NodeSend::NodeSend(std::shared_ptr<NodeGroup> group, CheckedCall call)
+    : ActiveCall(group->self().progress(), call.header), group_(std::move(group)), call_(std::move(call)) {}
+
+/// Messages of one tag are posted in their order, whatever they wait for: a place, or a stage.
+bool NodeSend::post() {
+  uint64_t& posted_before = group_->posted_messages(call_.peer, call_.tag);
+  if (posted_before != header().sequence) return false;
+  Outbox& outbox = group_->outbox(group_->rank());
+  const auto free = std::find_if(std::begin(outbox.posted), std::end(outbox.posted), [](const auto& posted) {
+    return posted.load(std::memory_order_relaxed) == 0;
+  });
+  if (free == std::end(outbox.posted)) return false;
+  place_ = static_cast<int>(free - std::begin(outbox.posted));
+  Message& message = outbox.messages[place_];
+  if (!place_input(message)) return false;
+  ++posted_before;
+  number_ = group_->next_message();
+  write_header(header(), message.header);
+  message.header.source = source_;
+  message.tag = call_.tag;
+  message.ready.store(mark(number_, 1), std::memory_order_relaxed);
+  ready_ = 1;
+  free->store(number_ << 16 | static_cast<uint64_t>(call_.peer), std::memory_order_release);
+  group_->ring(call_.peer);
+  return true;
+}
+
+/// As of a NodeCall.
+bool NodeSend::place_input(Message& message) {
+  if (call_.headers_only) {
+    source_ = Source::in_slot;
+    return true;
+  }
+  const int64_t nbytes = call_.input.nbytes();
+  void* const data = call_.input.raw_data();
+  if (nbytes <= in_slot_bytes) {
+    source_ = Source::in_slot;
+    if (nbytes > 0) std::memcpy(message.bytes, data, static_cast<size_t>(nbytes));
+    return true;
+  }
+  if (group_->shared().is_visible(data, nbytes)) {
+    source_ = Source::direct;
+    message.header.data = group_->shared().reference(data);
+    return true;
+  }
+  stage_ = group_->shared().take_stage(std::min(nbytes, stage_bytes));
+  if (!stage_) return false;
+  source_ = Source::staged;
+  pieces_ = (nbytes + stage_bytes - 1) / stage_bytes;
+  message.header.data = group_->shared().reference(stage_.get());
+  fill_stage();
+  return true;
+}
+
+void NodeSend::fill_stage() {
+  const int64_t first = ready_ * stage_bytes;
+  kernels::cpu::copy_bytes(stage_.get(), static_cast<const char*>(call_.input.raw_data()) + first,
+                           std::min(stage_bytes, call_.input.nbytes() - first));
+}
+
+bool NodeSend::advance() {
+  if (number_ == 0 && !post()) return false;
+  if (taken_) return true;
+  Outbox& outbox = group_->outbox(group_->rank());
+  Message& message = outbox.messages[place_];
+  const uint64_t taken = message.taken.load(std::memory_order_acquire);
+  if (taken >= mark(number_, static_cast<uint64_t>(pieces_))) {
+    outbox.posted[place_].store(0, std::memory_order_relaxed);
+    stage_.reset();  // the handle may stay for long
+    call_.input = Tensor();
+    return taken_ = true;
+  }
+  if (taken >= mark(number_, static_cast<uint64_t>(ready_))) {
+    fill_stage();
+    message.ready.store(mark(number_, static_cast<uint64_t>(++ready_)), std::memory_order_release);
+    group_->ring(call_.peer);
+  }
+  return false;
+}
+
+NodeRecv::NodeRecv(std::shared_ptr<NodeGroup> group, CheckedCall call)
+    : ActiveCall(group->self().progress(), call.header), group_(std::move(group)), call_(std::move(call)) {}
+
+Message* NodeRecv::find() {
+  Outbox& outbox = group_->outbox(call_.peer);
+  Message* found = nullptr;
+  for (int i = 0; i < messages_in_flight; ++i) {
+    const uint64_t posted = outbox.posted[i].load(std::memory_order_acquire);
+    const uint64_t number = posted >> 16;
+    if (posted == 0 || static_cast<int>(posted & 0xffff) != group_->rank()) continue;
+    // A message to this rank stays as it is until this rank has taken it.
+    Message& message = outbox.messages[i];
+    if (message.taken.load(std::memory_order_relaxed) >= mark(number, 0) || message.tag != call_.tag)
+      continue;
+    if (found && number > number_) continue;
+    found = &message;
+    number_ = number;
+  }
+  return found;
+}
+
+bool NodeRecv::advance() {
+  if (taken_) return true;
+  if (!message_) {
+    message_ = find();
+    if (!message_) return false;
+    group_->compare(header(), call_.peer, message_->header, true);
+    run_comm_hook(CommPoint::serve, header());
+    message_->taken.store(mark(number_, 0), std::memory_order_relaxed);  // no other call's any more
+  }
+  return taken_ = take_pieces();
+}
+
+bool NodeRecv::take_pieces() {
+  if (call_.headers_only) {
+    message_->taken.store(mark(number_, 1), std::memory_order_release);
+    group_->ring(call_.peer);
+    return true;
+  }
+  const PostedHeader& posted = message_->header;
+  const bool is_staged = posted.source == Source::staged;
+  const char* const source = posted.source == Source::in_slot
+                                 ? message_->bytes
+                                 : group_->shared().at(group_->member(call_.peer), posted.data);
+  const int64_t nbytes = call_.output.nbytes(), length = is_staged ? stage_bytes : nbytes;
+  do {
+    if (message_->ready.load(std::memory_order_acquire) < mark(number_, static_cast<uint64_t>(piece_) + 1))
+      return false;
+    const int64_t first = piece_ * length;
+    kernels::cpu::copy_bytes(static_cast<char*>(call_.output.raw_data()) + first, source,
+                             std::min(length, nbytes - first));
+    message_->taken.store(mark(number_, static_cast<uint64_t>(++piece_)), std::memory_order_release);
+    group_->ring(call_.peer);
+  } while (piece_ * length < nbytes);
+  return true;
+}
+
+}  // namespace tessera::dist::node

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "dist/comm/interface/errors.h"
+#include "dist/comm/node/layout.h"
+#include "tensor/memory/storage.h"
+
+namespace tessera::dist::node {
+
+/// The memory that the ranks of one machine see of each other, as seen from one process: that of the process
+/// itself where they are its threads (then all of them share one NodeShared), or mapped segments. A reference
+/// is an address counted from its owner's base, which is 0 among threads.
+class NodeShared {
+ public:
+  virtual ~NodeShared() = default;
+  NodeShared(const NodeShared&) = delete;
+  NodeShared& operator=(const NodeShared&) = delete;
+
+  int ranks() const { return static_cast<int>(world_ranks_.size()); }
+  /// The rank in the world of one of this machine.
+  int world_rank(int rank) const { return world_ranks_[rank]; }
+  RankBlock& block(int rank) const { return *blocks_[rank]; }
+  /// The block of a rank of the world; null for one of another machine.
+  RankBlock* block_of_world_rank(int rank) const;
+
+  /// The memory that `rank` calls `reference`.
+  char* at(int rank, uint64_t reference) const { return reinterpret_cast<char*>(bases_[rank] + reference); }
+  /// How this process calls memory of its own.
+  uint64_t reference(const void* own) const { return reinterpret_cast<uintptr_t>(own) - own_base_; }
+  /// Whether the other ranks can read these bytes of this process.
+  virtual bool is_visible(const void* data, int64_t nbytes) const = 0;
+  /// Visible memory for inputs that are not, 64-byte aligned; null where there is none now. Not asked for
+  /// where everything is visible.
+  virtual std::shared_ptr<void> take_stage(int64_t nbytes) = 0;
+  /// Whether inputs may have to be staged.
+  virtual bool may_stage() const = 0;
+  /// Where `Communicator::empty` takes its bytes from; null: the allocator.
+  virtual std::shared_ptr<MemorySource> memory_source() const { return nullptr; }
+  /// Visible zeros for a group's slots, aligned to 64 bytes; kept as long as this object.
+  virtual void* allocate_control(int64_t nbytes) = 0;
+
+  /// Says that the run has failed, unless it already had, and wakes all.
+  void fail(FailureRecord::Kind kind, int rank, const std::string& message);
+  /// Throws what `fail` was told: MismatchError, RankLostError or PeerFailedError.
+  void throw_if_failed() const {
+    if (failure_->kind.load(std::memory_order_acquire) >= FailureRecord::mismatch) [[unlikely]]
+      throw_failure();
+  }
+  bool has_failed() const { return failure_->kind.load(std::memory_order_acquire) != FailureRecord::none; }
+
+  /// Keeps what other ranks may still read until this object goes.
+  void keep(std::vector<std::shared_ptr<void>> left_behind);
+
+ protected:
+  NodeShared(std::vector<int> world_ranks, std::vector<uintptr_t> bases, uintptr_t own_base)
+      : world_ranks_(std::move(world_ranks)), bases_(std::move(bases)), own_base_(own_base) {}
+  FailureRecord* failure_ = nullptr;
+  std::vector<RankBlock*> blocks_;
+
+ private:
+  [[noreturn]] void throw_failure() const;
+
+  std::vector<int> world_ranks_;
+  std::vector<uintptr_t> bases_;
+  uintptr_t own_base_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<void>> left_behind_;
+};
+
+}  // namespace tessera::dist::node

@@ -1,0 +1,114 @@
+#include "dist/comm/process/process_ranks.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "dist/comm/node/communicator.h"
+
+namespace tessera::dist {
+namespace {
+
+/// What a process tells the others of its arena.
+struct ArenaRecord {
+  bool is_there = false;
+  ArenaPlace place;
+};
+
+/// What a process tells the others of its attempt to map theirs.
+struct Outcome {
+  char obstacle[256] = "";  ///< empty: none
+};
+
+template <class T>
+std::vector<T> gather(Bootstrap& bootstrap, const T& own) {
+  const std::string all = bootstrap.all_gather(std::string(reinterpret_cast<const char*>(&own), sizeof own));
+  std::vector<T> records(static_cast<size_t>(bootstrap.size()));
+  std::memcpy(static_cast<void*>(records.data()), all.data(), records.size() * sizeof(T));
+  return records;
+}
+
+template <size_t n>
+void write_text(const std::string& from, char (&to)[n]) {
+  std::memcpy(to, from.data(), std::min(from.size(), n - 1));
+}
+
+std::vector<uintptr_t> bases_of(const SharedArena& own, int rank, const std::vector<SharedMapping>& others) {
+  std::vector<uintptr_t> bases;
+  for (const SharedMapping& other : others) bases.push_back(reinterpret_cast<uintptr_t>(other.data()));
+  bases.insert(bases.begin() + rank, reinterpret_cast<uintptr_t>(own.data()));
+  return bases;
+}
+
+/// This process's arena and windows onto those of the others.
+class MappedArenas final : public node::NodeShared {
+ public:
+  MappedArenas(std::shared_ptr<SharedArena> own, int rank, std::vector<SharedMapping> others,
+               std::vector<int> world_ranks)
+      : NodeShared(std::move(world_ranks), bases_of(*own, rank, others),
+                   reinterpret_cast<uintptr_t>(own->data())),
+        own_(std::move(own)),
+        others_(std::move(others)) {
+    for (int r = 0; r < ranks(); ++r) blocks_.push_back(&SharedArena::block_in(at(r, 0)));
+    failure_ = &SharedArena::failure_in(at(0, 0));
+  }
+
+  bool is_visible(const void* data, int64_t nbytes) const override { return own_->holds(data, nbytes); }
+  bool may_stage() const override { return true; }
+  std::shared_ptr<void> take_stage(int64_t nbytes) override {
+    void* const block = own_->take_shared(nbytes);
+    if (!block) return nullptr;
+    return {block, [arena = own_, nbytes](void* stage) { arena->give(stage, nbytes); }};
+  }
+  std::shared_ptr<MemorySource> memory_source() const override { return own_; }
+  void* allocate_control(int64_t nbytes) override {
+    void* const block = own_->take_shared(nbytes);
+    require<OutOfMemoryError>(block, "a group's control memory: the shared arena has no ", nbytes,
+                              " bytes left");
+    return std::memset(block, 0, static_cast<size_t>(nbytes));
+  }
+
+ private:
+  std::shared_ptr<SharedArena> own_;
+  std::vector<SharedMapping> others_;
+};
+
+}  // namespace
+
+JoinedProcesses join_processes(std::shared_ptr<SharedArena> arena, Bootstrap& bootstrap,
+                               std::vector<int> world_ranks) {
+  ArenaRecord own;
+  if (arena) own = {.is_there = true, .place = arena->place()};
+  const std::vector<ArenaRecord> records = gather(bootstrap, own);
+  std::vector<SharedMapping> others;
+  Outcome outcome;
+  for (int r = 0; r < bootstrap.size() && !*outcome.obstacle; ++r) {
+    const ArenaRecord& record = records[static_cast<size_t>(r)];
+    try {
+      require<OutOfMemoryError>(record.is_there, "rank ", world_ranks[static_cast<size_t>(r)],
+                                " has no shared memory");
+      if (r != bootstrap.rank()) others.push_back(SharedArena::open(record.place));
+    } catch (const OutOfMemoryError& error) {
+      write_text(error.what(), outcome.obstacle);
+    }
+  }
+  const std::vector<Outcome> outcomes = gather(bootstrap, outcome);
+  for (const Outcome& other : outcomes)
+    if (*other.obstacle) return {.shared = nullptr, .obstacle = other.obstacle};
+  const int rank = bootstrap.rank();
+  return {.shared = std::make_shared<MappedArenas>(std::move(arena), rank, std::move(others),
+                                                   std::move(world_ranks)),
+          .obstacle = ""};
+}
+
+std::shared_ptr<Communicator> make_node_communicator(std::shared_ptr<node::NodeRank> self,
+                                                     Bootstrap& bootstrap, const std::string& name,
+                                                     std::shared_ptr<Ledger> ledger) {
+  const int64_t token = bootstrap.rank() == 0 ? node::open_node_group(*self, bootstrap.size()) : 0;
+  std::vector<int> members(static_cast<size_t>(bootstrap.size()));
+  std::iota(members.begin(), members.end(), 0);
+  return std::make_shared<node::NodeCommunicator>(std::move(self), name, std::move(members), bootstrap.rank(),
+                                                  gather(bootstrap, token).front(), std::move(ledger));
+}
+
+}  // namespace tessera::dist

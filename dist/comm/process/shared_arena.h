@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "dist/comm/node/layout.h"
+#include "dist/comm/process/free_ranges.h"
+#include "dist/comm/process/process_place.h"
+#include "tensor/memory/storage.h"
+
+namespace tessera::dist {
+
+/// What another process needs to map an arena: plain bytes, which travel to it.
+struct ArenaPlace {
+  ProcessPlace process;  ///< the owner
+  int64_t capacity = 0;
+  uint64_t token = 0;  ///< a random number that the arena holds, so that it is not taken for another
+  int file = -1;       ///< the owner's descriptor
+};
+
+/// A file in shared memory, mapped whole. Its size is that of the machine's memory, but only what was
+/// reserved has pages; the owner reserves, others just read. The file never has a name: others open it by the
+/// owner's descriptor, and it goes with the last process that maps it, however that ends.
+class SharedMapping {
+ public:
+  /// Makes a new file of `capacity` bytes. Throws OutOfMemoryError saying what failed.
+  static SharedMapping create(int64_t capacity);
+  /// Maps another process's. Throws likewise.
+  static SharedMapping open(const ArenaPlace& place);
+  SharedMapping(SharedMapping&& other) noexcept;
+  SharedMapping& operator=(SharedMapping&&) = delete;
+  ~SharedMapping();
+
+  char* data() const { return data_; }
+  int64_t capacity() const { return capacity_; }
+  int file() const { return file_; }
+  /// Makes sure that these bytes exist (posix_fallocate). False where there is no room.
+  bool reserve(int64_t offset, int64_t nbytes);
+
+ private:
+  SharedMapping(int file, int64_t capacity, const std::string& what);
+
+  int file_ = -1;
+  char* data_ = nullptr;
+  int64_t capacity_;
+};
+
+struct ArenaOptions {
+  /// Bytes reserved from the start, and at least at a time later.
+  int64_t step = int64_t{32} << 20;
+  /// The most that is reserved; 0: what there is.
+  int64_t limit = 0;
+};
+
+/// Memory of this process that the other processes of the machine read: what a communicator gives out. Grows
+/// by steps that are really reserved, so that no later write can fail for want of memory. Blocks given back
+/// are used again. Where nothing more can be reserved, further blocks come from the allocator: others then
+/// get their numbers through a stage, for which a quarter of the first step is kept back.
+class SharedArena final : public MemorySource {
+ public:
+  /// Throws OutOfMemoryError, saying why, where the machine gives no shared memory of the first step.
+  static std::shared_ptr<SharedArena> create(const ArenaOptions& options = {});
+  /// What this process shows of itself: at the arena's beginning.
+  node::RankBlock& block() const { return *reinterpret_cast<node::RankBlock*>(memory_.data()); }
+  /// The same in another process's memory.
+  static node::RankBlock& block_in(char* memory) { return *reinterpret_cast<node::RankBlock*>(memory); }
+  static node::FailureRecord& failure_in(char* memory);
+
+  /// By which others open it.
+  ArenaPlace place() const;
+  /// Maps another process's arena. Throws OutOfMemoryError, saying why, where this process cannot, or finds
+  /// something else there.
+  static SharedMapping open(const ArenaPlace& place);
+  char* data() const { return memory_.data(); }
+  int64_t capacity() const { return memory_.capacity(); }
+  bool holds(const void* data, int64_t nbytes) const;
+
+  void* take(int64_t nbytes) override;
+  void give(void* block, int64_t nbytes) noexcept override;
+  /// For what others must see, such as stages: out of what is kept back where the rest is given out; null
+  /// where that is used up too.
+  void* take_shared(int64_t nbytes);
+
+  /// Bytes that are reserved, and bytes given out that did not fit.
+  int64_t reserved() const;
+  int64_t outside() const;
+
+ private:
+  explicit SharedArena(const ArenaOptions& options);
+  bool grow(int64_t nbytes);
+  int64_t take_range(int64_t nbytes);
+
+  const ArenaOptions options_;
+  SharedMapping memory_;
+  uint64_t token_;
+  mutable std::mutex mutex_;
+  FreeRanges free_, kept_back_;
+  int64_t kept_begin_ = 0, kept_end_ = 0;  ///< all that is kept back, in use or not
+  int64_t reserved_ = 0, outside_ = 0;
+};
+
+}  // namespace tessera::dist

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dist/comm/remote/call.h"
+
+namespace tessera::dist {
+
+/// A group of processes, on whatever machines, whose bytes travel as messages.
+class MessageCommunicator final : public Communicator {
+ public:
+  /// `members` are ranks of the world, of which this rank is number `rank`; `group` is of MessageRank's.
+  MessageCommunicator(std::shared_ptr<MessageRank> self, std::string name, std::vector<int> members, int rank,
+                      uint64_t group, std::shared_ptr<Ledger> ledger);
+
+  void poll() override;
+
+ protected:
+  std::shared_ptr<PendingCall> start(Call call) override;
+  int64_t open_group(std::span<const int> ranks) override;
+  std::shared_ptr<Communicator> join_group(const std::string& name, std::span<const int> ranks, int index,
+                                           int64_t token) override;
+
+ private:
+  bool shares_memory(std::span<const int> ranks) const;
+
+  std::shared_ptr<MessageRank> self_;
+  MessageGroup group_;
+};
+
+/// The group of all ranks of a job: through shared memory where all are on one machine and have it, else by
+/// messages. Groups that are split off a group of messages use shared memory where their ranks have it.
+std::shared_ptr<Communicator> make_process_world(std::shared_ptr<MessageRank> self);
+
+}  // namespace tessera::dist

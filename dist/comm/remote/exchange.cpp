@@ -1,0 +1,187 @@
+#include "dist/comm/remote/exchange.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+namespace tessera::dist {
+namespace {
+
+/// Messages under way from one rank to another in one call, in each direction.
+constexpr int64_t pieces_in_flight = 4;
+
+bool travels_in_frame(int64_t bytes) {
+  return bytes <= Frame::most_payload;
+}
+
+CallHeader header_in(const Frame& frame) {
+  CallHeader header;
+  header.sequence = frame.key.sequence;
+  header.bytes = frame.bytes;
+  header.kind = static_cast<CallKind>(frame.kind);
+  header.reduction = static_cast<Reduction>(frame.reduction);
+  header.dtype = static_cast<DType>(frame.dtype);
+  header.root = frame.root;
+  header.unit.assign(frame.unit, ::strnlen(frame.unit, sizeof frame.unit));
+  return header;
+}
+
+bool is_message(CallKind kind) {
+  return kind == CallKind::send || kind == CallKind::recv;
+}
+
+/// A unit's last characters tell it apart from others.
+std::string_view sent_part(const std::string& unit) {
+  return std::string_view(unit).substr(unit.size() - std::min(unit.size(), sizeof Frame::unit));
+}
+
+/// The sides of a message agree when one sends what the other expects.
+bool agree(CallHeader mine, const CallHeader& other) {
+  if (is_message(mine.kind) && is_message(other.kind))
+    return mine.kind != other.kind && mine.bytes == other.bytes && mine.dtype == other.dtype;
+  mine.unit = sent_part(mine.unit);
+  return same_call(mine, other);
+}
+
+}  // namespace
+
+void send_frame(Wire& wire, int to, const Frame& frame, const void* payload, Wire::Done done) {
+  const auto size = sizeof(Frame) + static_cast<size_t>(frame.payload_bytes);
+  const std::shared_ptr<char[]> bytes(new char[size]);
+  std::memcpy(bytes.get(), &frame, sizeof(Frame));
+  if (frame.payload_bytes > 0)
+    std::memcpy(bytes.get() + sizeof(Frame), payload, static_cast<size_t>(frame.payload_bytes));
+  wire.send(bytes.get(), static_cast<int64_t>(size), to, frame_tag,
+            [bytes, done = std::move(done)](int from, int64_t count) {
+              if (done) done(from, count);
+            });
+}
+
+Exchange::Exchange(std::string group_name, const FrameKey& frame_key, CallHeader call,
+                   std::shared_ptr<Bell> bell)
+    : group(std::move(group_name)), key(frame_key), header(std::move(call)), bell_(std::move(bell)) {}
+
+void Exchange::start(Wire& wire, int& next_data_tag) {
+  for (Peer& peer : peers) {
+    if (!headers_only && !travels_in_frame(peer.send_bytes)) {
+      peer.data_tag_out = next_data_tag;
+      next_data_tag = next_data_tag == wire.highest_tag() ? first_data_tag : next_data_tag + 1;
+    }
+    send_frame(wire, peer);
+  }
+  update();
+}
+
+void Exchange::send_frame(Wire& wire, Peer& peer) {
+  Frame frame;
+  frame.key = key;
+  frame.data_tag = peer.data_tag_out;
+  frame.bytes = header.bytes;
+  frame.send_bytes = peer.send_bytes;
+  frame.receive_bytes = peer.receive_bytes;
+  frame.kind = static_cast<uint8_t>(header.kind);
+  frame.reduction = static_cast<uint8_t>(header.reduction);
+  frame.dtype = static_cast<uint8_t>(header.dtype);
+  frame.root = header.root;
+  const std::string_view unit = sent_part(header.unit);
+  std::memcpy(frame.unit, unit.data(), unit.size());
+  if (headers_only || travels_in_frame(peer.send_bytes)) {
+    frame.payload_bytes = headers_only ? 0 : static_cast<int32_t>(peer.send_bytes);
+    peer.sent = peer.send_posted = peer.send_bytes;  // copied out before this returns
+  }
+  ++frames_leaving_;
+  ++in_flight_;
+  dist::send_frame(wire, peer.rank, frame, peer.send, [self = shared_from_this()](int, int64_t) {
+    --self->frames_leaving_;
+    --self->in_flight_;
+    self->update();
+  });
+}
+
+bool Exchange::compare(int own, int from, const Peer* peer, const Frame& frame) {
+  const CallHeader other = header_in(frame);
+  const int64_t width = size_of(header.dtype);
+  const auto differ_in = [&](int64_t has, int sender, int64_t expects, int receiver) {
+    mismatch_ = text("group '", group, "': in ", header, " rank ", sender, " has ", has / width,
+                     " elements for rank ", receiver, ", which expects ", expects / width);
+    return false;
+  };
+  if (!peer || !agree(header, other)) {
+    const std::string ours = text("rank ", own, " calls ", describe_call(header));
+    const std::string theirs = text("rank ", from, " calls ", describe_call(other));
+    mismatch_ = text("group '", group, "': ", own < from ? ours : theirs, ", ", own < from ? theirs : ours);
+    return false;
+  }
+  if (frame.send_bytes != peer->receive_bytes)
+    return differ_in(frame.send_bytes, from, peer->receive_bytes, own);
+  if (frame.receive_bytes != peer->send_bytes)
+    return differ_in(peer->send_bytes, own, frame.receive_bytes, from);
+  return true;
+}
+
+void Exchange::take(Wire& wire, int from, const Frame& frame) {
+  const auto place = std::find_if(peers.begin(), peers.end(), [&](const Peer& p) { return p.rank == from; });
+  Peer* const peer = place == peers.end() ? nullptr : &*place;
+  if (abandoned_ || (peer && peer->agreed)) return;
+  if (compare(wire.rank(), from, peer, frame)) {
+    peer->agreed = true;
+    peer->data_tag_in = frame.data_tag;
+    if (headers_only || travels_in_frame(peer->receive_bytes)) {
+      if (!headers_only && peer->receive_bytes > 0)
+        std::memcpy(peer->receive, frame.payload(), static_cast<size_t>(peer->receive_bytes));
+      peer->received = peer->receive_posted = peer->receive_bytes;
+    }
+    receive_pieces(wire, *peer);
+    send_pieces(wire, *peer);
+  }
+  update();
+}
+
+void Exchange::send_pieces(Wire& wire, Peer& peer) {
+  while (!abandoned_ && peer.send_posted < peer.send_bytes &&
+         peer.send_posted - peer.sent < pieces_in_flight * Wire::most_bytes) {
+    const int64_t piece = std::min(peer.send_bytes - peer.send_posted, Wire::most_bytes);
+    const char* const bytes = peer.send + peer.send_posted;
+    peer.send_posted += piece;
+    ++in_flight_;
+    wire.send(bytes, piece, peer.rank, peer.data_tag_out,
+              [self = shared_from_this(), &wire, &peer, piece](int, int64_t) {
+                --self->in_flight_;
+                peer.sent += piece;
+                self->send_pieces(wire, peer);
+                self->update();
+              });
+  }
+}
+
+void Exchange::receive_pieces(Wire& wire, Peer& peer) {
+  while (!abandoned_ && peer.receive_posted < peer.receive_bytes &&
+         peer.receive_posted - peer.received < pieces_in_flight * Wire::most_bytes) {
+    const int64_t piece = std::min(peer.receive_bytes - peer.receive_posted, Wire::most_bytes);
+    char* const bytes = peer.receive + peer.receive_posted;
+    peer.receive_posted += piece;
+    ++in_flight_;
+    wire.receive(bytes, piece, peer.rank, peer.data_tag_in,
+                 [self = shared_from_this(), &wire, &peer, piece](int, int64_t) {
+                   --self->in_flight_;
+                   peer.received += piece;
+                   self->receive_pieces(wire, peer);
+                   self->update();
+                 });
+  }
+}
+
+void Exchange::update() {
+  const auto incomplete =
+      std::find_if(peers.begin(), peers.end(), [](const Peer& p) { return !p.complete(); });
+  missing_.store(incomplete == peers.end() ? -1 : incomplete->rank, std::memory_order_relaxed);
+  const bool received = incomplete == peers.end();
+  const bool sent = frames_leaving_ == 0 && std::all_of(peers.begin(), peers.end(),
+                                                        [](const Peer& p) { return p.sent == p.send_bytes; });
+  if (received == this->received() && !(received && sent)) return;
+  received_.store(received, std::memory_order_release);
+  over_.store(received && sent, std::memory_order_release);
+  bell_->ring();
+}
+
+}  // namespace tessera::dist

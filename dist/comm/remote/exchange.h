@@ -1,0 +1,89 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dist/comm/interface/call.h"
+#include "dist/comm/remote/frame.h"
+#include "dist/comm/remote/wire.h"
+#include "dist/comm/wait/bell.h"
+#include "tensor/tensor.h"
+
+namespace tessera::dist {
+
+/// Bytes to and from each of several other ranks as one phase of a call: a state machine. First a frame with
+/// the call's header goes to each of them, with the bytes where they are few; the bytes otherwise move to and
+/// from a rank once its header has come and agrees, in messages of at most `Wire::most_bytes`. Exchanges do
+/// not wait for one another, in whatever order ranks start them.
+///
+/// The rank's thread fills it in and posts it (MessageThread::post); the message thread alone moves it on.
+/// The rank then only asks how far it is; its bell rings at each change.
+class Exchange : public std::enable_shared_from_this<Exchange> {
+ public:
+  struct Peer {
+    int rank = 0;  ///< in the world
+    const char* send = nullptr;
+    int64_t send_bytes = 0;
+    char* receive = nullptr;
+    int64_t receive_bytes = 0;
+    // The message thread's:
+    int64_t send_posted = 0, sent = 0, receive_posted = 0, received = 0;
+    int data_tag_out = 0, data_tag_in = 0;
+    bool agreed = false;  ///< its header has come and is as ours
+
+    /// Whether nothing more has to come from it.
+    bool complete() const { return agreed && received == receive_bytes; }
+  };
+
+  Exchange(std::string group, const FrameKey& key, CallHeader header, std::shared_ptr<Bell> bell);
+
+  std::string group;  ///< its name
+  FrameKey key;
+  CallHeader header;
+  std::vector<Peer> peers;
+  std::vector<Tensor> keep;   ///< whose bytes are sent or written
+  bool headers_only = false;  ///< bytes are counted and compared, and move otherwise
+
+  /// All bytes have come, and the headers of all.
+  bool received() const { return received_.load(std::memory_order_acquire); }
+  /// Besides, all have left.
+  bool over() const { return over_.load(std::memory_order_acquire); }
+  /// The rank whose part is missing; -1: none.
+  int missing() const { return missing_.load(std::memory_order_relaxed); }
+
+  // From here on for the message thread.
+  void start(Wire& wire, int& next_data_tag);
+  /// What another rank says of its side of this call.
+  void take(Wire& wire, int from, const Frame& frame);
+  /// Starts no more messages; those under way keep the memory until they end.
+  void abandon() { abandoned_ = true; }
+  /// Whether messages of it are still under way.
+  bool in_flight() const { return in_flight_ > 0; }
+  /// In what a rank's call differs from this one's; empty where all agree.
+  const std::string& mismatch() const { return mismatch_; }
+
+ private:
+  void send_frame(Wire& wire, Peer& peer);
+  void send_pieces(Wire& wire, Peer& peer);
+  void receive_pieces(Wire& wire, Peer& peer);
+  bool compare(int own, int from, const Peer* peer, const Frame& frame);
+  void update();
+
+  std::shared_ptr<Bell> bell_;
+  std::atomic<bool> received_{false}, over_{false};
+  std::atomic<int> missing_{-1};
+  std::string mismatch_;
+  int frames_leaving_ = 0, in_flight_ = 0;
+  bool abandoned_ = false;
+};
+
+/// Sends `frame` with its payload; `done`, where given, is called when it has left.
+void send_frame(Wire& wire, int to, const Frame& frame, const void* payload, Wire::Done done = {});
+
+/// The tag of all frames. Those of bytes come after it.
+inline constexpr int frame_tag = 1;
+inline constexpr int first_data_tag = 2;
+
+}  // namespace tessera::dist

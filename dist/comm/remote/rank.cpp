@@ -1,0 +1,203 @@
+#include "dist/comm/remote/rank.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <numeric>
+
+#include "dist/comm/interface/errors.h"
+
+namespace tessera::dist {
+namespace {
+
+/// A RankPlace as bytes of one length.
+struct PlaceRecord {
+  char host[248] = "";
+  ProcessPlace process = this_process();
+  cpu_set_t cores;  ///< that it may run on
+
+  PlaceRecord() {
+    ::gethostname(host, sizeof host - 1);
+    CPU_ZERO(&cores);
+    // Where there are more of them than the set holds, it stays empty.
+    ::sched_getaffinity(0, sizeof cores, &cores);
+  }
+  bool shares_cores_with(const PlaceRecord& other) const {
+    cpu_set_t both;
+    CPU_AND(&both, &cores, &other.cores);
+    return process.shares_kernel_with(other.process) && (CPU_COUNT(&both) > 0 || CPU_COUNT(&cores) == 0);
+  }
+};
+
+/// What ended the rank `own`; of no rank (-1) where the one to blame tells all by itself.
+JobWatch::Failure failure_of(const std::exception_ptr& reason, int own) {
+  try {
+    std::rethrow_exception(reason);
+  } catch (const PeerFailedError&) {
+    return {};
+  } catch (const RankLostError& error) {
+    return {.kind = RunFailure::lost, .rank = error.rank, .message = error.what()};
+  } catch (const MismatchError& error) {
+    return {.kind = RunFailure::mismatched, .rank = own, .message = error.what()};
+  } catch (const std::exception& error) {
+    return {.kind = RunFailure::exception, .rank = own, .message = error.what()};
+  } catch (...) {
+    return {.kind = RunFailure::exception, .rank = own, .message = "an exception that is no std::exception"};
+  }
+}
+
+}  // namespace
+
+MessageRank::MessageRank(MessageThread& thread, uint64_t launch, const Deadlines& deadlines,
+                         Transport transport)
+    : thread_(thread),
+      launch_(launch),
+      deadlines_(deadlines),
+      watch_(std::make_shared<JobWatch>(thread.rank(), thread.size(), deadlines)) {
+  make_block(transport);
+  begin();
+  try {
+    watch_->set_places(gather_places());
+    join_machine(transport);
+  } catch (...) {
+    thread_.end_launch(launch_);
+    throw;
+  }
+  // Where ranks look for news themselves, and where the message thread needs the processor for that.
+  const auto spin = shared_ ? node::spin_among(ranks_on_cores_) : std::chrono::microseconds(0);
+  progress_ = std::make_unique<RankProgress>(
+      *bell_, block_->operations,
+      RankProgress::Options{.spin = spin, .publish_waiting = [block = block_](int waits_for) {
+                              block->waits_for.store(waits_for, std::memory_order_relaxed);
+                            }});
+  progress_->add_failure_check([watch = watch_] { watch->throw_if_failed(); });
+  progress_->set_watch(watch_);
+  if (shared_) node_ = std::make_unique<node::NodeRank>(shared_, local_index_, *progress_);
+}
+
+MessageRank::~MessageRank() {
+  if (!failed_ && !watch_->has_failed()) progress_->settle();
+  std::vector<std::shared_ptr<void>> left_behind;
+  for (auto& call : progress_->take_calls()) left_behind.push_back(std::move(call));
+  if (shared_) shared_->keep(std::move(left_behind));
+  node_.reset();
+  thread_.end_launch(launch_);
+}
+
+void MessageRank::make_block(Transport transport) {
+  if (transport != Transport::messages) {
+    try {
+      arena_ = SharedArena::create();
+      block_ = std::shared_ptr<node::RankBlock>(arena_, &arena_->block());
+    } catch (const OutOfMemoryError& error) {
+      obstacle_ = error.what();
+    }
+  }
+  if (!block_) block_ = std::make_shared<node::RankBlock>();
+  bell_ = std::shared_ptr<Bell>(block_, &block_->bell);
+}
+
+void MessageRank::begin() {
+  const auto sign = [block = block_]() -> SignOfLife {
+    return {.operations = block->operations.load(std::memory_order_relaxed),
+            .waits_for = block->waits_for.load(std::memory_order_relaxed)};
+  };
+  thread_.begin_launch(
+      {.number = launch_, .watch = watch_, .bell = bell_, .sign = sign, .deadlines = deadlines_});
+}
+
+std::vector<RankPlace> MessageRank::gather_places() {
+  const PlaceRecord own;
+  std::vector<int> everybody(static_cast<size_t>(size()));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  const std::string all = all_gather(everybody, std::string(reinterpret_cast<const char*>(&own), sizeof own));
+  std::vector<RankPlace> places;
+  for (int r = 0; r < size(); ++r) {
+    PlaceRecord record;
+    std::memcpy(&record, all.data() + static_cast<size_t>(r) * sizeof record, sizeof record);
+    places.push_back({.host = record.host, .process = record.process});
+    if (r == rank()) local_index_ = static_cast<int>(local_ranks_.size());
+    if (own.process.sees(record.process)) local_ranks_.push_back(r);
+    if (own.shares_cores_with(record)) ++ranks_on_cores_;
+  }
+  return places;
+}
+
+void MessageRank::join_machine(Transport transport) {
+  if (transport == Transport::messages || local_ranks_.size() == 1) return;
+  LocalBootstrap bootstrap(*this);
+  JoinedProcesses joined = join_processes(arena_, bootstrap, local_ranks_);
+  shared_ = std::move(joined.shared);
+  if (!shared_ && obstacle_.empty()) obstacle_ = joined.obstacle;
+  require<ConfigError>(shared_ || transport == Transport::automatic,
+                       "TESSERA_TRANSPORT asks for shared memory, which is not to be had: ", obstacle_);
+}
+
+void MessageRank::fail(std::exception_ptr reason) {
+  failed_ = true;
+  try {
+    if (shared_) shared_->throw_if_failed();
+  } catch (...) {
+    reason = std::current_exception();  // the ranks of this machine were told before
+  }
+  JobWatch::Failure failure = failure_of(reason, rank());
+  if (failure.rank < 0) return;
+  watch_->fail(failure);
+  failure = watch_->failure();
+  if (shared_) {
+    using Record = node::FailureRecord;
+    const auto kind = failure.kind == RunFailure::lost         ? Record::lost
+                      : failure.kind == RunFailure::mismatched ? Record::mismatch
+                                                               : Record::failed;
+    shared_->fail(kind, failure.rank, failure.message);
+  }
+  thread_.say_farewell(failure);
+}
+
+std::string MessageRank::all_gather(std::span<const int> members, const std::string& bytes) {
+  constexpr int64_t own_channel = -1;  // beside the world's collectives
+  CallHeader header;
+  header.sequence = gathered_++;
+  header.kind = CallKind::split;
+  header.dtype = u8;
+  header.bytes = static_cast<int64_t>(bytes.size());
+  const auto exchange = std::make_shared<Exchange>("world",
+                                                   FrameKey{.group = world_group(),
+                                                            .sequence = header.sequence,
+                                                            .channel = own_channel,
+                                                            .tag = members.front()},
+                                                   header, bell_);
+  const Tensor input = Tensor::from<uint8_t>(
+      std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()), {header.bytes});
+  const Tensor output = Tensor::empty({header.bytes * std::ssize(members)}, u8);
+  char* const out = static_cast<char*>(output.raw_data());
+  for (size_t i = 0; i < members.size(); ++i) {
+    char* const place = out + static_cast<int64_t>(i) * header.bytes;
+    if (members[i] == rank())
+      std::memcpy(place, bytes.data(), bytes.size());
+    else
+      exchange->peers.push_back({.rank = members[i],
+                                 .send = static_cast<const char*>(input.raw_data()),
+                                 .send_bytes = header.bytes,
+                                 .receive = place,
+                                 .receive_bytes = header.bytes});
+  }
+  exchange->keep = {input, output};
+  thread_.post(exchange);
+  const auto deadline = std::chrono::steady_clock::now() + deadlines_.timeout;
+  for (;;) {
+    const uint32_t seen = bell_->rings();
+    if (exchange->over()) return std::string(out, static_cast<size_t>(output.nbytes()));
+    watch_->throw_if_failed();
+    if (std::chrono::steady_clock::now() > deadline)
+      throw RankLostError(text("rank ", exchange->missing(), " did not come to the launch within ",
+                               static_cast<double>(deadlines_.timeout.count()) / 1000, " s"),
+                          exchange->missing());
+    bell_->sleep(seen, std::chrono::milliseconds(50));
+  }
+}
+
+}  // namespace tessera::dist

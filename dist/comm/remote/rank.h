@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dist/comm/process/process_ranks.h"
+#include "dist/comm/process/transports.h"
+#include "dist/comm/remote/thread.h"
+#include "dist/comm/wait/rank_progress.h"
+
+namespace tessera::dist {
+
+/// A process as a rank of its job, in one launch: what all its communicators share. Goes with the last of
+/// them, after what other ranks still need of it.
+class MessageRank {
+ public:
+  /// All ranks of the job make it, in launches of the same number. Throws ConfigError where shared memory was
+  /// asked for and is not to be had.
+  MessageRank(MessageThread& thread, uint64_t launch, const Deadlines& deadlines, Transport transport);
+  ~MessageRank();
+  MessageRank(const MessageRank&) = delete;
+  MessageRank& operator=(const MessageRank&) = delete;
+
+  int rank() const { return thread_.rank(); }
+  int size() const { return thread_.size(); }
+  /// The ranks of this machine, in order, and this one's place among them: those whose processes see each
+  /// other (ProcessPlace), whatever their host names.
+  const std::vector<int>& local_ranks() const { return local_ranks_; }
+  int local_index() const { return local_index_; }
+  /// How many of them, with this one, may run on cores that this one may run on.
+  int ranks_on_cores() const { return ranks_on_cores_; }
+
+  MessageThread& thread() const { return thread_; }
+  RankProgress& progress() { return *progress_; }
+  const std::shared_ptr<Bell>& bell() const { return bell_; }
+  /// This rank among those of its machine that share memory; null where they do not.
+  node::NodeRank* node() const { return node_.get(); }
+  /// Why they do not; empty where they do, or where nobody wanted it.
+  const std::string& obstacle() const { return obstacle_; }
+
+  /// A number for a group that this rank is the first of.
+  uint64_t open_group() { return group_id(launch_, rank(), ++opened_); }
+  /// The group of all.
+  uint64_t world_group() const { return group_id(launch_, 0, 0); }
+
+  /// Tells all ranks the reason why this one ends, or what it was told before by another one. Calls in flight
+  /// are not waited for any more.
+  void fail(std::exception_ptr reason);
+  /// The body of the launch has ended, while communicators may still be kept.
+  void end_body() { watch_->end_body(); }
+
+  /// Each of `members` gives as many bytes as the others and gets those of all, in the order of `members`.
+  /// For what comes before there are communicators; waits for all.
+  std::string all_gather(std::span<const int> members, const std::string& bytes);
+
+ private:
+  void make_block(Transport transport);
+  void begin();
+  std::vector<RankPlace> gather_places();
+  void join_machine(Transport transport);
+
+  MessageThread& thread_;
+  uint64_t launch_;
+  Deadlines deadlines_;
+  std::shared_ptr<SharedArena> arena_;
+  std::shared_ptr<node::RankBlock> block_;  ///< in the arena, where there is one
+  std::shared_ptr<Bell> bell_;              ///< of the block
+  std::string obstacle_;
+  std::shared_ptr<JobWatch> watch_;
+  std::vector<int> local_ranks_;
+  int local_index_ = 0, ranks_on_cores_ = 0;
+  std::shared_ptr<node::NodeShared> shared_;
+  std::unique_ptr<RankProgress> progress_;
+  std::unique_ptr<node::NodeRank> node_;
+  uint64_t opened_ = 0, gathered_ = 0;
+  bool failed_ = false;
+};
+
+/// The ranks of this machine, for what they need before there are communicators.
+class LocalBootstrap final : public Bootstrap {
+ public:
+  explicit LocalBootstrap(MessageRank& self) : self_(self) {}
+  int rank() const override { return self_.local_index(); }
+  int size() const override { return static_cast<int>(self_.local_ranks().size()); }
+  std::string all_gather(const std::string& bytes) override {
+    return self_.all_gather(self_.local_ranks(), bytes);
+  }
+
+ private:
+  MessageRank& self_;
+};
+
+}  // namespace tessera::dist

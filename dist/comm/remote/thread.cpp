@@ -1,0 +1,209 @@
+#include "dist/comm/remote/thread.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "dist/comm/interface/errors.h"
+#include "dist/comm/remote/loop.h"
+
+namespace tessera::dist {
+
+using std::chrono::milliseconds;
+
+/// What the rank's thread and the message thread share.
+struct MessageThread::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  MessageLoop::Orders orders;  ///< what the loop has not taken yet
+  std::exception_ptr start_failure;
+  std::string broken;
+  int rank = 0, size = 0;
+  bool started = false, ended = false;
+
+  template <class Change>
+  void order(Change change) {
+    {
+      const std::lock_guard lock(mutex);
+      change(orders);
+    }
+    changed.notify_all();
+  }
+
+  /// Hands `done` to an order and waits until the loop has called it, or has ended.
+  template <class Change>
+  bool order_and_wait(Change change, std::optional<milliseconds> patience = {}) {
+    const auto done = std::make_shared<bool>(false);
+    order([&](MessageLoop::Orders& all) {
+      change(all, [this, done] {
+        const std::lock_guard lock(mutex);
+        *done = true;
+        changed.notify_all();
+      });
+    });
+    std::unique_lock lock(mutex);
+    const auto is_over = [&] { return *done || ended; };
+    if (patience)
+      changed.wait_for(lock, *patience, is_over);
+    else
+      changed.wait(lock, is_over);
+    return *done;
+  }
+};
+
+namespace {
+
+/// Handlers of signals run in the program's own threads.
+void block_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigdelset(&all, fault);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+}
+
+}  // namespace
+
+void MessageThread::run(const std::shared_ptr<State>& state,
+                        const std::function<std::unique_ptr<Wire>()>& make_wire) {
+  block_signals();
+  pthread_setname_np(pthread_self(), "tessera-message");
+  std::unique_ptr<MessageLoop> loop;
+  try {
+    loop = std::make_unique<MessageLoop>(make_wire());
+  } catch (...) {
+    const std::lock_guard lock(state->mutex);
+    state->start_failure = std::current_exception();
+  }
+  {
+    const std::lock_guard lock(state->mutex);
+    if (loop) {
+      state->rank = loop->wire().rank();
+      state->size = loop->wire().size();
+    }
+    state->started = true;
+    state->ended = !loop;
+  }
+  state->changed.notify_all();
+  if (!loop) return;
+  try {
+    for (bool running = true; running;) {
+      MessageLoop::Orders orders;
+      {
+        std::unique_lock lock(state->mutex);
+        if (const auto pause = loop->pause(); pause.count() > 0 && state->orders.empty()) {
+          if (loop->is_idle())
+            state->changed.wait_for(lock, pause, [&] { return !state->orders.empty(); });
+          else {
+            lock.unlock();
+            std::this_thread::sleep_for(pause);
+            lock.lock();
+          }
+        }
+        orders = std::exchange(state->orders, {});
+      }
+      running = loop->turn(std::move(orders));
+    }
+  } catch (const std::exception& error) {
+    loop->tell_broken(error.what());
+    const std::lock_guard lock(state->mutex);
+    state->broken = error.what();
+  }
+  // Its messages may still be written to. What is reachable from here on is no leak.
+  static std::vector<MessageLoop*>& left_behind = *new std::vector<MessageLoop*>;
+  left_behind.push_back(loop.release());
+  {
+    const std::lock_guard lock(state->mutex);
+    state->ended = true;
+  }
+  state->changed.notify_all();
+}
+
+MessageThread::MessageThread(std::function<std::unique_ptr<Wire>()> make_wire, milliseconds patience)
+    : state_(std::make_shared<State>()) {
+  thread_ = std::thread([state = state_, make = std::move(make_wire)] { run(state, make); });
+  std::unique_lock lock(state_->mutex);
+  const bool in_time = state_->changed.wait_for(lock, patience, [&] { return state_->started; });
+  if (!in_time) thread_.detach();
+  require<CommunicationError>(in_time, "the job did not come together within ",
+                              static_cast<double>(patience.count()) / 1000,
+                              " s: a rank that was started has not reached its launch");
+  if (!state_->start_failure) return;
+  lock.unlock();
+  thread_.join();
+  std::rethrow_exception(state_->start_failure);
+}
+
+MessageThread::~MessageThread() {
+  state_->order([](MessageLoop::Orders& orders) { orders.stop = true; });
+  std::unique_lock lock(state_->mutex);
+  const bool ended = state_->changed.wait_for(lock, std::chrono::seconds(1), [&] { return state_->ended; });
+  lock.unlock();
+  if (ended)
+    thread_.join();
+  else
+    thread_.detach();
+}
+
+int MessageThread::rank() const {
+  return state_->rank;
+}
+
+int MessageThread::size() const {
+  return state_->size;
+}
+
+void MessageThread::post(std::shared_ptr<Exchange> exchange) {
+  state_->order([&](MessageLoop::Orders& orders) { orders.posted.push_back(std::move(exchange)); });
+}
+
+void MessageThread::abandon(std::shared_ptr<Exchange> exchange) {
+  state_->order([&](MessageLoop::Orders& orders) { orders.abandoned.push_back(std::move(exchange)); });
+}
+
+void MessageThread::begin_launch(Launch launch) {
+  state_->order(
+      [&](MessageLoop::Orders& orders) { orders.launch = std::make_unique<Launch>(std::move(launch)); });
+}
+
+void MessageThread::end_launch(uint64_t number) {
+  state_->order_and_wait(
+      [number](MessageLoop::Orders& orders, std::function<void()> done) {
+        orders.end_launch = std::move(done);
+        orders.ended_launch = number;
+      },
+      std::chrono::seconds(1));
+}
+
+void MessageThread::say_farewell(const JobWatch::Failure& failure) {
+  state_->order_and_wait(
+      [&](MessageLoop::Orders& orders, std::function<void()> done) {
+        orders.farewell = failure;
+        orders.farewell_said = std::move(done);
+      },
+      std::chrono::seconds(1));
+}
+
+bool MessageThread::leave() {
+  return state_->order_and_wait(
+      [](MessageLoop::Orders& orders, std::function<void()> done) { orders.leave = std::move(done); });
+}
+
+bool MessageThread::finish(milliseconds patience) {
+  return state_->order_and_wait(
+      [](MessageLoop::Orders& orders, std::function<void()> done) { orders.finish = std::move(done); },
+      patience);
+}
+
+std::string MessageThread::broken() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->broken;
+}
+
+}  // namespace tessera::dist

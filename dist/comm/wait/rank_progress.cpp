@@ -1,0 +1,140 @@
+#include "dist/comm/wait/rank_progress.h"
+
+#include <algorithm>
+
+#include "dist/comm/interface/errors.h"
+#include "dist/comm/interface/fault_injection.h"
+#include "tensor/profile/span.h"
+
+namespace tessera::dist {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How long a rank sleeps at most before it looks whether those it waits for are alive.
+constexpr std::chrono::milliseconds between_checks{50};
+
+}  // namespace
+
+ActiveCall::ActiveCall(RankProgress& progress, CallHeader header)
+    : progress_(&progress), header_(std::move(header)), begin_(profiling() ? profile_clock() : 0) {}
+
+bool ActiveCall::poll() {
+  if (output_ready()) return true;
+  require<CommunicationError>(progress_, header_, ": its communicator is gone");
+  progress_->poll();
+  return output_ready();
+}
+
+void ActiveCall::wait_output() {
+  if (output_ready()) return;
+  require<CommunicationError>(progress_, header_, ": its communicator is gone");
+  progress_->wait(*this, [this] { return output_ready(); });
+}
+
+void ActiveCall::wait() {
+  if (output_ready() && inputs_free()) return;
+  require<CommunicationError>(progress_, header_, ": its communicator is gone");
+  progress_->wait(*this, [this] { return output_ready() && inputs_free(); });
+}
+
+void ActiveCall::record() {
+  recorded_ = true;
+  if (!profiling() || begin_ == 0) return;
+  record_span({.name = name_of(header_.kind),
+               .module = header_.unit.empty() ? nullptr : intern(header_.unit).c_str(),
+               .phase = nullptr,
+               .stream = "communication",
+               .begin = begin_,
+               .end = profile_clock(),
+               .bytes = header_.bytes,
+               .flops = 0,
+               .number = -1,
+               .kind = SpanKind::collective,
+               .nested = false});
+}
+
+RankProgress::~RankProgress() {
+  for (const auto& call : calls_) call->progress_ = nullptr;
+}
+
+void RankProgress::add(std::shared_ptr<ActiveCall> call) {
+  throw_if_failed();
+  count_operation();
+  calls_.push_back(std::move(call));
+  serve();
+}
+
+void RankProgress::poll() {
+  serve();
+  throw_if_failed();
+}
+
+void RankProgress::serve() {
+  size_t kept = 0;
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    const bool over = calls_[i]->advance();
+    if (!calls_[i]->recorded_ && calls_[i]->output_ready()) calls_[i]->record();
+    if (over) continue;
+    if (kept != i) std::swap(calls_[kept], calls_[i]);
+    ++kept;
+  }
+  calls_.resize(kept);
+}
+
+void RankProgress::wait(ActiveCall& call, FunctionRef<bool()> reached) {
+  run_comm_hook(CommPoint::wait, call.header());
+  count_operation();
+  serve();
+  if (reached()) return;
+  const SpanScope span(SpanKind::wait, name_of(call.header().kind));
+  auto last_check = Clock::now();
+  bool asleep = false;
+  for (;;) {
+    const uint32_t seen = bell_.rings();
+    serve();
+    if (reached()) break;
+    throw_if_failed();
+    if (bell_.spin(seen, options_.spin)) continue;
+    if (call.missing_has_left()) {
+      serve();  // what it did before it left
+      if (reached()) break;
+      if (call.missing_has_left())
+        throw RankLostError(text("rank ", call.missing_rank(),
+                                 " ended its communication without its part of ", call.header()),
+                            call.missing_rank());
+    }
+    if (options_.publish_waiting) options_.publish_waiting(call.missing_rank());
+    asleep = true;
+    bell_.sleep(seen, between_checks);
+    if (const auto now = Clock::now(); watch_ && now - last_check >= between_checks) {
+      last_check = now;
+      watch_->check(call.missing_rank(), call.header());
+    }
+  }
+  if (asleep && options_.publish_waiting) options_.publish_waiting(-1);
+  if (watch_) watch_->relax();
+  count_operation();
+}
+
+bool RankProgress::settle() noexcept {
+  try {
+    for (;;) {
+      serve();
+      const auto call =
+          std::find_if(calls_.begin(), calls_.end(), [](const auto& c) { return !c->duties_done(); });
+      if (call == calls_.end()) return true;
+      const std::shared_ptr<ActiveCall> held = *call;
+      wait(*held, [&] { return held->duties_done(); });
+    }
+  } catch (...) {
+    return false;
+  }
+}
+
+std::vector<std::shared_ptr<ActiveCall>> RankProgress::take_calls() {
+  for (const auto& call : calls_) call->progress_ = nullptr;
+  return std::move(calls_);
+}
+
+}  // namespace tessera::dist

@@ -1,0 +1,40 @@
+#include "dist/comm/wait/stall_watch.h"
+
+#include <set>
+
+#include "dist/comm/interface/errors.h"
+
+namespace tessera::dist {
+
+/// `rank`, whom it waits for, and so on; ends before a rank that is in it already.
+std::vector<StallWatch::Standing> StallWatch::chain_from(int rank) const {
+  std::vector<Standing> chain;
+  for (std::set<int> seen; rank >= 0 && seen.insert(rank).second;) {
+    const RankReport report = report_(rank);
+    chain.emplace_back(rank, report.operations);
+    rank = report.waits_for;
+  }
+  return chain;
+}
+
+void StallWatch::check(int rank, const CallHeader& call) {
+  const auto now = Clock::now();
+  std::vector<Standing> chain = chain_from(rank);
+  if (chain != watched_) {
+    watched_ = std::move(chain);
+    since_ = now;
+    return;
+  }
+  if (now - since_ < timeout_) return;
+  const double seconds = std::chrono::duration<double>(timeout_).count();
+  const int stuck = chain.back().first;
+  if (stuck == rank)
+    throw RankLostError(text("rank ", rank, " is stuck: for ", seconds,
+                             " s it did nothing while others waited for it in ", call),
+                        rank);
+  throw RankLostError(text("rank ", stuck, " is stuck: rank ", rank,
+                           " waits for it, and was itself waited for in ", call, " for ", seconds, " s"),
+                      stuck);
+}
+
+}  // namespace tessera::dist

@@ -1,0 +1,54 @@
+#include "dist/comm/process/free_ranges.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <random>
+#include <utility>
+
+using tessera::dist::FreeRanges;
+
+TEST_CASE("free ranges: the smallest that is large enough is given, and neighbours grow together") {
+  FreeRanges free;
+  CHECK(free.take(1) == -1);
+  free.give(0, 1024);
+  CHECK(free.take(100) == 0);  // 128 bytes
+  CHECK(free.take(256) == 128);
+  CHECK(free.take(64) == 384);
+  free.give(128, 256);
+  CHECK(free.take(200) == 128);  // not from the larger rest
+  CHECK(free.take(1024) == -1);
+  free.give(0, 100);
+  free.give(384, 64);
+  free.give(128, 200);
+  CHECK(free.free_before(1024) == 1024);
+  CHECK(free.take(1024) == 0);
+  CHECK(free.free_before(1024) == 0);
+}
+
+TEST_CASE("free ranges: whatever the order, no two blocks overlap and all comes back") {
+  FreeRanges free;
+  constexpr int64_t end = 1 << 20;
+  free.give(0, end);
+  std::map<int64_t, int64_t> taken;
+  std::mt19937 random(7);
+  for (int i = 0; i < 20000; ++i) {
+    if (random() % 2) {
+      const int64_t nbytes = 1 + random() % 5000, offset = free.take(nbytes);
+      if (offset < 0) continue;
+      const auto next = taken.lower_bound(offset);
+      CHECK((next == taken.end() || offset + nbytes <= next->first));
+      CHECK((next == taken.begin() || std::prev(next)->first + std::prev(next)->second <= offset));
+      taken.emplace(offset, nbytes);
+    } else if (!taken.empty()) {
+      auto block = taken.begin();
+      std::advance(block, random() % taken.size());
+      free.give(block->first, block->second);
+      taken.erase(block);
+    }
+  }
+  for (const auto& [offset, nbytes] : taken) free.give(offset, nbytes);
+  CHECK(free.take(end) == 0);
+}
