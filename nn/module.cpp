@@ -1,6 +1,7 @@
 #include "nn/module.h"
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
@@ -139,13 +140,55 @@ StateDict Module::state_dict() const {
   return state;
 }
 
-void Module::load_state_dict(const StateDict& state, bool strict) {
-  std::unordered_map<std::string, Tensor> own;
-  for (const NamedTensor& entry : state_dict()) own.emplace(entry.name, entry.tensor);
+namespace {
+
+/// The other names of tied parameters, each with the first one, which state dicts use.
+std::unordered_map<std::string, std::string> names_of_tied(const Module& module) {
+  std::unordered_map<const VariableImpl*, std::string> first;
+  std::unordered_map<std::string, std::string> others;
+  visit_slots(module, "", [&](const std::string& name, const Module::Slot& slot) {
+    if (slot.is_buffer) return;
+    const auto [found, is_first] = first.emplace(slot.variable.impl().get(), name);
+    if (!is_first) others.emplace(name, found->second);
+  });
+  return others;
+}
+
+bool same_values(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         std::memcmp(a.contiguous().raw_data(), b.contiguous().raw_data(), static_cast<size_t>(a.nbytes())) ==
+             0;
+}
+
+/// `state` with tied parameters under their first names, each once.
+StateDict under_first_names(const Module& module, const StateDict& state) {
+  const std::unordered_map<std::string, std::string> tied = names_of_tied(module);
   std::unordered_set<std::string> given;
+  std::unordered_map<std::string, const NamedTensor*> by_first_name;
+  StateDict result;
   for (const NamedTensor& entry : state) {
     require<ValueError>(given.insert(entry.name).second, "load_state_dict: '", entry.name,
                         "' is given twice");
+    const auto other = tied.find(entry.name);
+    const std::string& name = other == tied.end() ? entry.name : other->second;
+    const auto [earlier, is_new] = by_first_name.emplace(name, &entry);
+    require<ValueError>(is_new || same_values(earlier->second->tensor, entry.tensor), "load_state_dict: '",
+                        earlier->second->name, "' and '", entry.name, "' are one parameter of ",
+                        module.kind(), ", and their values differ");
+    if (is_new) result.push_back({name, entry.tensor});
+  }
+  return result;
+}
+
+}  // namespace
+
+void Module::load_state_dict(const StateDict& given_state, bool strict) {
+  std::unordered_map<std::string, Tensor> own;
+  for (const NamedTensor& entry : state_dict()) own.emplace(entry.name, entry.tensor);
+  const StateDict state = under_first_names(*this, given_state);
+  std::unordered_set<std::string> given;
+  for (const NamedTensor& entry : state) {
+    given.insert(entry.name);
     const auto target = own.find(entry.name);
     if (target == own.end()) {
       require<ValueError>(!strict, "load_state_dict: unexpected '", entry.name, "': ", kind(),

@@ -114,9 +114,10 @@ class Module {
   /// Parameters (in mixed precision their f32 masters, and beside them what is computed with) and persistent
   /// buffers, by names relative to this module; tensors share storage with the module.
   StateDict state_dict() const;
-  /// Copies numbers into parameters and buffers. All names, shapes and dtypes are checked before the first is
-  /// written: throws ValueError for missing or unexpected names (with `strict`), ShapeError, DTypeError;
-  /// nothing is loaded by half.
+  /// Copies values into parameters and buffers; tied weights are found under any of their names. All names,
+  /// shapes and dtypes are checked before the first is written: throws ValueError for missing or unexpected
+  /// names (with `strict`) and for tied weights given with different values, ShapeError, DTypeError; all is
+  /// loaded or nothing.
   void load_state_dict(const StateDict& state, bool strict = true);
 
   /// Training or evaluation, for this module and everything below (dropout).

@@ -1,0 +1,127 @@
+#include "nn/save.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "nn/linear.h"
+#include "nn/materialize.h"
+#include "nn/mixed_precision.h"
+#include "tensor/io/safetensors.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace tessera;
+
+namespace {
+
+/// Two layers with one weight, and a buffer.
+struct Tied : nn::Module {
+  nn::Linear& in = add<nn::Linear>("in", {.in = 2, .out = 2});
+  nn::Linear& out = add<nn::Linear>("out", {.in = 2, .out = 2, .bias = false});
+  Variable& head = share_parameter("head", out.weight);
+  Variable& scale = buffer("scale", {2}, init::constant(0.5));
+  std::string kind() const override { return "Tied"; }
+};
+
+std::vector<float> values(const Tensor& x) {
+  return {x.data<float>(), x.data<float>() + x.numel()};
+}
+
+std::vector<std::string> names(const nn::StateDict& state) {
+  std::vector<std::string> list;
+  for (const NamedTensor& entry : state) list.push_back(entry.name);
+  return list;
+}
+
+void materialize(Tied& module, uint64_t seed) {
+  nn::materialize(module, cpu(), seed);
+}
+
+}  // namespace
+
+TEST_CASE("save: a module's values come back bit by bit, tied weights once") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "model.safetensors";
+  Tied model, copy;
+  materialize(model, 1);
+  materialize(copy, 2);
+  model.scale.value().data<float>()[1] = -3;
+  nn::save(model, path);
+  CHECK(names(nn::read_state_dict(path)) ==
+        std::vector<std::string>{"head", "in.weight", "in.bias", "scale"});
+  CHECK(values(copy.head.value()) != values(model.head.value()));
+  nn::load(copy, path);
+  CHECK(values(copy.out.weight.value()) == values(model.out.weight.value()));
+  CHECK(values(copy.in.weight.value()) == values(model.in.weight.value()));
+  CHECK(values(copy.in.bias->value()) == values(model.in.bias->value()));
+  CHECK(values(copy.scale.value()) == std::vector<float>{0.5f, -3});
+}
+
+TEST_CASE("load: tied weights are found under either name, or under both with equal values") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "model.safetensors";
+  Tied model;
+  materialize(model, 1);
+  const nn::StateDict others = {{"in.weight", Tensor::zeros({2, 2}, f32)},
+                                {"in.bias", Tensor::zeros({2}, f32)},
+                                {"scale", Tensor::zeros({2}, f32)}};
+  const Tensor weight = Tensor::from({1.0f, 2.0f, 3.0f, 4.0f}, {2, 2});
+  for (const std::vector<std::string>& given :
+       {std::vector<std::string>{"head"}, {"out.weight"}, {"head", "out.weight"}}) {
+    CAPTURE(given.size());
+    materialize(model, 2);
+    nn::StateDict state = others;
+    for (const std::string& name : given) state.push_back({name, weight});
+    io::write_safetensors(path, state);
+    nn::load(model, path);
+    CHECK(values(model.head.value()) == values(weight));
+    CHECK(values(model.out.weight.value()) == values(weight));
+  }
+
+  materialize(model, 3);
+  const std::vector<float> before = values(model.in.weight.value());
+  nn::StateDict state = others;
+  state.push_back({"head", weight});
+  state.push_back({"out.weight", Tensor::zeros({2, 2}, f32)});
+  io::write_safetensors(path, state);
+  CHECK_THROWS_WITH_AS(nn::load(model, path),
+                       doctest::Contains("'head' and 'out.weight' are one parameter of Tied"), ValueError);
+  io::write_safetensors(path, others);
+  CHECK_THROWS_WITH_AS(nn::load(model, path), doctest::Contains("'head' (2, 2) is missing"), ValueError);
+  CHECK(values(model.in.weight.value()) == before);
+  nn::load(model, path, /*strict=*/false);
+  CHECK(values(model.in.weight.value()) == std::vector<float>(4, 0));
+}
+
+TEST_CASE("save and load: in mixed precision the f32 masters, and the rounded parameters follow") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "model.safetensors";
+  nn::Linear model({.in = 3, .out = 2}), copy({.in = 3, .out = 2});
+  for (nn::Linear* each : {&model, &copy}) {
+    nn::materialize(*each, cpu(), each == &model ? 1 : 2);
+    nn::use_mixed_precision(*each, bf16);
+  }
+  nn::save(model, path);
+  CHECK(io::SafetensorsFile(path).entry("weight").dtype == f32);
+  nn::load(copy, path);
+  const auto bits = [](const nn::Linear& layer) {
+    const auto* begin = static_cast<const uint16_t*>(layer.weight.value().raw_data());
+    return std::vector<uint16_t>(begin, begin + layer.weight.numel());
+  };
+  CHECK(bits(copy) == bits(model));
+  CHECK(values(copy.state_dict()[0].tensor) == values(model.state_dict()[0].tensor));
+}
+
+TEST_CASE("save and load: what cannot be is refused, and a file that was there stays") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "model.safetensors";
+  write_bytes(path, "no tensors");
+  Tied model;
+  CHECK_THROWS_WITH_AS(nn::save(model, path), doctest::Contains("'head' is on meta; materialize"),
+                       DeviceError);
+  CHECK(file_bytes(path) == "no tensors");
+  materialize(model, 1);
+  CHECK_THROWS_WITH_AS(nn::load(model, path), doctest::Contains(path.c_str()), CheckpointError);
+  CHECK_THROWS_WITH_AS(nn::load(model, folder / "missing"), doctest::Contains("missing"), CheckpointError);
+  CHECK_THROWS_AS(nn::save(model, folder / "no/folder"), CheckpointError);
+}
