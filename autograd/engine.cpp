@@ -217,7 +217,7 @@ void Engine::offer_leaf(LeafNode& leaf, bool is_only_edge, Wanted::Entry& entry,
   std::unique_lock lock(leaf.accumulation, std::try_to_lock);
   if (!lock) return;
   entry.buffer = accumulation_buffer(*leaf.leaf);
-  if (is_only_edge) entry.home = gradient_home(*leaf.leaf);
+  if (is_only_edge) entry.home = empty_gradient_buffer(*leaf.leaf);
   if (entry.buffer || entry.home) held.push_back(std::move(lock));
 }
 

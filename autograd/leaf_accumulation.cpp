@@ -25,10 +25,10 @@ const Tensor* accumulation_buffer(const VariableImpl& leaf) {
   return &leaf.gradient->value;
 }
 
-const Tensor* gradient_home(const VariableImpl& leaf) {
-  if (leaf.gradient || !leaf.gradient_home.defined()) return nullptr;
-  bring_back(*leaf.gradient_home.storage());
-  return &leaf.gradient_home;
+const Tensor* empty_gradient_buffer(const VariableImpl& leaf) {
+  if (leaf.gradient || !leaf.gradient_buffer.defined()) return nullptr;
+  bring_back(*leaf.gradient_buffer.storage());
+  return &leaf.gradient_buffer;
 }
 
 void add_to_leaf(VariableImpl& leaf, Variable gradient, bool create_graph) {
@@ -53,11 +53,11 @@ void add_to_leaf(VariableImpl& leaf, Variable gradient, bool create_graph) {
       ops::add_(leaf.gradient->value, ops::cast(gradient.value(), leaf.grad_dtype));
     return;
   }
-  if (const Tensor* home = gradient_home(leaf)) {
-    // A rule that knew the home has written there already.
-    if (!is_same_place(gradient.value(), *home))
-      home->copy_from(ops::cast(gradient.value(), leaf.grad_dtype));
-    leaf.gradient = Variable(*home).impl();
+  if (const Tensor* buffer = empty_gradient_buffer(leaf)) {
+    // A rule that knew the buffer has written there already.
+    if (!is_same_place(gradient.value(), *buffer))
+      buffer->copy_from(ops::cast(gradient.value(), leaf.grad_dtype));
+    leaf.gradient = Variable(*buffer).impl();
     return;
   }
   if (gradient.dtype() != leaf.grad_dtype) gradient = Variable(ops::cast(gradient.value(), leaf.grad_dtype));

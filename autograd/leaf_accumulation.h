@@ -4,11 +4,11 @@
 
 namespace tessera {
 
-/// The leaf's gradient buffer when a rule may add into it (it exists, with numbers of its own); else null.
+/// The leaf's gradient, where a rule may add to it in place; else null.
 const Tensor* accumulation_buffer(const VariableImpl& leaf);
 
-/// The leaf's home for a first gradient, when that is what comes next; else null.
-const Tensor* gradient_home(const VariableImpl& leaf);
+/// The leaf's gradient buffer while it holds no gradient yet; else null.
+const Tensor* empty_gradient_buffer(const VariableImpl& leaf);
 
 /// Whether the handle is the only way to these numbers.
 bool is_sole_owner(const Variable& x);

@@ -99,14 +99,14 @@ void Variable::set_grad(const Variable& gradient) const {
   at().gradient = gradient.impl();
 }
 
-void Variable::set_gradient_home(const Tensor& home) const {
-  if (home.defined()) {
-    require<ShapeError>(home.shape() == shape(), "set_gradient_home: expected shape ", shape(), ", got ",
-                        home.shape(), name().empty() ? "" : " for '" + name() + "'");
-    require<DTypeError>(home.dtype() == grad_dtype(), "set_gradient_home: expected ", grad_dtype(), ", got ",
-                        home.dtype(), name().empty() ? "" : " for '" + name() + "'");
+void Variable::set_gradient_buffer(const Tensor& buffer) const {
+  if (buffer.defined()) {
+    require<ShapeError>(buffer.shape() == shape(), "set_gradient_buffer: expected shape ", shape(), ", got ",
+                        buffer.shape(), name().empty() ? "" : " for '" + name() + "'");
+    require<DTypeError>(buffer.dtype() == grad_dtype(), "set_gradient_buffer: expected ", grad_dtype(),
+                        ", got ", buffer.dtype(), name().empty() ? "" : " for '" + name() + "'");
   }
-  at().gradient_home = home;
+  at().gradient_buffer = buffer;
 }
 
 void Variable::set_grad_dtype(DType dtype) const {

@@ -71,7 +71,7 @@ struct VariableImpl : RefCounted<VariableImpl> {
   ViewKind view = ViewKind::none;
   DType grad_dtype = f32;
   intrusive_ptr<VariableImpl> gradient;
-  Tensor gradient_home;              // where a first gradient is put; undefined: wherever it was computed
+  Tensor gradient_buffer;            // memory for the gradient; undefined: the tensor of the first one
   intrusive_ptr<VariableImpl> base;  // what this is a view of; itself a view only where `same` has a part
   uint64_t history_version = 0;      // of a view: the version that `history` was last held against
   std::string name;
@@ -149,10 +149,10 @@ class Variable {
   /// Sets it: a buffer into which gradients are added in place, or undefined to start afresh. Throws
   /// ShapeError, or DTypeError when it is not `grad_dtype()`.
   void set_grad(const Variable& gradient) const;
-  /// Where a leaf's gradient lives: the first one after `set_grad({})` is written there, over whatever the
-  /// numbers were, later ones are added. Sharding lays the gradients of many leaves into one array so.
-  /// Undefined: wherever the first gradient was computed. Throws as `set_grad`.
-  void set_gradient_home(const Tensor& home) const;
+  /// Memory for a leaf's gradient: the first one after `set_grad({})` is written there, over the values that
+  /// were there, later ones are added. So sharding lays the gradients of many leaves into one array.
+  /// Undefined: the gradient stays in the tensor that the first one was computed into. Throws as `set_grad`.
+  void set_gradient_buffer(const Tensor& buffer) const;
   /// The dtype in which a leaf's gradient is accumulated (its own by default; f32 under bf16 parameters).
   DType grad_dtype() const { return at().grad_dtype; }
   void set_grad_dtype(DType dtype) const;

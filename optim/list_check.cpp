@@ -6,10 +6,11 @@ namespace tessera::optim {
 
 void require_current(const ParameterList& parameters, std::string_view where) {
   if (parameters.reducer()) return;
-  // Sharding gives a home to the gradient of every parameter that it trains, and a reducer to its own lists.
+  // Sharding gives a buffer to the gradient of every parameter that it trains, and a reducer to its own
+  // lists.
   for (const NamedParameter& parameter : parameters)
     require<ConfigError>(
-        !parameter.variable.defined() || !parameter.variable.impl()->gradient_home.defined(), where,
+        !parameter.variable.defined() || !parameter.variable.impl()->gradient_buffer.defined(), where,
         ": parameter '", parameter.name,
         "' was sharded after this list of parameters was made: call module.parameters(), and "
         "make the optimizer, after dist::shard");

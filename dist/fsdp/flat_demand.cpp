@@ -58,7 +58,7 @@ void FlatParameter::make_gradient_views() {
   }
   for (size_t i = 0; i < parameters_.size(); ++i) {
     parameters_[i].variable.set_grad_dtype(gradient_dtype_);
-    parameters_[i].variable.set_gradient_home(home(i));
+    parameters_[i].variable.set_gradient_buffer(gradient_buffer(i));
   }
 }
 

@@ -258,7 +258,7 @@ void FlatParameter::set_numbers(const Tensor& whole) {
 
 // Gradients.
 
-Tensor FlatParameter::home(size_t i) const {
+Tensor FlatParameter::gradient_buffer(size_t i) const {
   return gradient_.narrow(0, layout_.offset(i), layout_.size(i)).view(parameters_[i].variable.shape());
 }
 
@@ -305,7 +305,7 @@ void FlatParameter::clear_gradient(size_t i) {
 void FlatParameter::collect_gradient(size_t i) {
   const Variable& variable = parameters_[i].variable;
   const Variable gradient = variable.grad();
-  const Tensor place = home(i);
+  const Tensor place = gradient_buffer(i);
   if (!gradient.defined())
     place.zero();
   else if (gradient.value().raw_data() != place.raw_data())

@@ -142,7 +142,7 @@ class FlatParameter final : private StorageOwner {
   void round_whole();
   bool is_rounded() const;
   Tensor own_part(const Tensor& whole) const;
-  Tensor home(size_t i) const;
+  Tensor gradient_buffer(size_t i) const;
   void recall_reduced();
   void keep_reduced_apart();
   Tensor empty_gradient_shard() const;

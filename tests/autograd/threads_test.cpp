@@ -58,11 +58,11 @@ TEST_CASE("threads: gradients of separate graphs add up in a leaf that they shar
     CHECK(gradient.data<double>()[i] == 4.0 * (1 + 2 + 3 + 4) * runs);
 }
 
-TEST_CASE("threads: a first gradient is put into its home, others are added") {
+TEST_CASE("threads: a first gradient is put into its buffer, others are added") {
   constexpr int rounds = 100;
   const Variable weight = Variable::parameter(ops::full({8, 8}, Scalar(0.5), f64));
-  const Tensor home = ops::full({8, 8}, Scalar(-1.0), f64);
-  weight.set_gradient_home(home);
+  const Tensor buffer = ops::full({8, 8}, Scalar(-1.0), f64);
+  weight.set_gradient_buffer(buffer);
   int wrong = 0;
   for (int round = 0; round < rounds; ++round) {
     weight.set_grad({});
@@ -70,10 +70,10 @@ TEST_CASE("threads: a first gradient is put into its home, others are added") {
       const Variable x = ops::full({4, 8}, Scalar(double(t + 1)), f64);
       sum(linear(x, weight, {})).backward();
     });
-    wrong += home.data<double>()[0] != 4.0 * (1 + 2 + 3) || home.data<double>()[63] != 4.0 * (1 + 2 + 3);
+    wrong += buffer.data<double>()[0] != 4.0 * (1 + 2 + 3) || buffer.data<double>()[63] != 4.0 * (1 + 2 + 3);
   }
   CHECK(wrong == 0);
-  CHECK(weight.grad().value().shares_storage(home));
+  CHECK(weight.grad().value().shares_storage(buffer));
 }
 
 TEST_CASE("a backward inside a hook runs through the nodes of the outer one") {

@@ -44,8 +44,8 @@ TEST_CASE("an undefined Variable: every method throws a typed error") {
   CHECK_THROWS_AS(none.grad(), ValueError);
   CHECK_THROWS_AS(none.set_grad({}), ValueError);
   CHECK_THROWS_AS(none.set_grad(x), ValueError);
-  CHECK_THROWS_AS(none.set_gradient_home({}), ValueError);
-  CHECK_THROWS_AS(none.set_gradient_home(x.value()), ValueError);
+  CHECK_THROWS_AS(none.set_gradient_buffer({}), ValueError);
+  CHECK_THROWS_AS(none.set_gradient_buffer(x.value()), ValueError);
   CHECK_THROWS_AS(none.grad_dtype(), ValueError);
   CHECK_THROWS_AS(none.set_grad_dtype(f32), ValueError);
   CHECK_THROWS_AS(none.retain_grad(), Error);
