@@ -212,13 +212,14 @@ void Engine::retain(const Node::Retained& retained, const Variable& gradient) {
     kept = Variable(ops::add(kept->value, gradient.value())).impl();
 }
 
-/// Offers the rule the memory of a leaf's gradient, unless another thread adds to it just now.
+/// Offers the rule the memory of a leaf's gradient, unless another thread adds to it at this moment.
 void Engine::offer_leaf(LeafNode& leaf, bool is_only_edge, Wanted::Entry& entry, HeldLeaves& held) {
   std::unique_lock lock(leaf.accumulation, std::try_to_lock);
   if (!lock) return;
-  entry.buffer = accumulation_buffer(*leaf.leaf);
-  if (is_only_edge) entry.home = empty_gradient_buffer(*leaf.leaf);
-  if (entry.buffer || entry.home) held.push_back(std::move(lock));
+  entry.leaf = gradient_to_add_to(*leaf.leaf);
+  entry.add_to_leaf = entry.leaf != nullptr;
+  if (!entry.leaf && is_only_edge) entry.leaf = empty_gradient_buffer(*leaf.leaf);
+  if (entry.leaf) held.push_back(std::move(lock));
 }
 
 /// Which inputs the rule is to give gradients for, and where it may write them.
@@ -234,7 +235,8 @@ Engine::Reach Engine::reach_of(const State& state, InlineVector<Wanted::Entry, 3
     LeafNode* const leaf = target.node->as_leaf();
     if (!target.needed || !leaf || !leaf->leaf) continue;
     entries[i].leaf_dtype = leaf->leaf->grad_dtype;
-    if (direct(target)) offer_leaf(*leaf, is_only_edge_there(node, i), entries[i], held);
+    if (direct(target) && !options_.create_graph)
+      offer_leaf(*leaf, is_only_edge_there(node, i), entries[i], held);
   }
   return reach;
 }
@@ -256,11 +258,9 @@ void Engine::run_rule(State& state) {
     gradients =
         run_named(node, Incoming(state.incoming), Wanted(entries, options_.retain_graph || rule_runs_again));
     check_gradients(node, gradients);
-    for (size_t i = 0; i < inputs; ++i) {
-      if (!entries[i].home || !gradients[i].defined()) continue;
-      add_to(*node.edges[i].node->as_leaf(), std::move(gradients[i]));
-      entries[i].accumulated = true;
-    }
+    for (size_t i = 0; i < inputs; ++i)  // a first gradient; one that was added to is there already
+      if (entries[i].written_to_leaf && !entries[i].add_to_leaf)
+        add_to(*node.edges[i].node->as_leaf(), std::move(gradients[i]));
   }
   held.clear();
   if (rule_runs_again) {
@@ -273,14 +273,14 @@ void Engine::run_rule(State& state) {
     node.drop_unpacked();
   }
   for (size_t i = 0; i < inputs; ++i)
-    if (entries[i].wanted) deliver(node.edges[i], std::move(gradients[i]), entries[i].accumulated);
+    if (entries[i].wanted) deliver(node.edges[i], std::move(gradients[i]), entries[i].written_to_leaf);
 }
 
 /// Passes a gradient (or the news that there is none) along an edge; the last one makes its target ready.
-void Engine::deliver(const Edge& edge, Variable gradient, bool accumulated) {
+void Engine::deliver(const Edge& edge, Variable gradient, bool written) {
   const uint32_t place = known_place(*edge.node);
   State& target = states_[place];
-  if (!accumulated && gradient.defined()) {
+  if (!written && gradient.defined()) {
     if (direct(target))
       add_to(*target.node->as_leaf(), std::move(gradient));
     else

@@ -86,7 +86,7 @@ class Engine {
   Reach reach_of(const State& state, InlineVector<Wanted::Entry, 3>& entries, HeldLeaves& held);
   void offer_leaf(LeafNode& leaf, bool is_only_edge, Wanted::Entry& entry, HeldLeaves& held);
   void add_to(LeafNode& leaf, Variable gradient);
-  void deliver(const Edge& edge, Variable gradient, bool accumulated);
+  void deliver(const Edge& edge, Variable gradient, bool written);
   void sum_into(Variable& held, Variable gradient);
   void finish_leaf(State& state);
   bool direct(const State& state) const;

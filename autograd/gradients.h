@@ -24,8 +24,8 @@ class Gradients {
   InlineVector<Variable, 3> list_;
 };
 
-/// What arrived at a node: the summed gradient of each of its outputs; undefined for an output that nothing
-/// used.
+/// grad_outputs: what arrived at a node, the summed gradient of each of its outputs; undefined for an output
+/// that nothing used.
 class Incoming {
  public:
   explicit Incoming(const InlineVector<Variable, 1>& gradients) : list_(&gradients) {}
@@ -37,30 +37,37 @@ class Incoming {
   const InlineVector<Variable, 1>* list_;
 };
 
-/// Which inputs need a gradient in this pass, and where a rule may add one in place.
+/// Memory for a gradient that a rule computes, contiguous.
+struct GradientTarget {
+  Tensor tensor;
+  /// It holds the gradient so far, to which the rule adds (C += A B, beta = 1); else the rule writes every
+  /// element.
+  bool add = false;
+};
+
+/// needs_input_grad: which inputs need a gradient in this pass, and memory for those that a rule can write
+/// directly.
 class Wanted {
  public:
+  /// Of one input.
   struct Entry {
     bool wanted = false;
-    bool accumulated = false;
-    const Tensor* buffer = nullptr;
-    const Tensor* home = nullptr;
+    const Tensor* leaf = nullptr;  ///< the gradient of its leaf, where a rule may write it
+    bool add_to_leaf = false;      ///< that is a gradient already; else memory for the first one
+    bool written_to_leaf = false;  ///< set by `target`
     std::optional<DType> leaf_dtype;
   };
   explicit Wanted(InlineVector<Entry, 3>& entries, bool retained = false)
       : entries_(&entries), retained_(retained) {}
 
   bool operator[](size_t input) const { return (*entries_)[input].wanted; }
-  /// The gradient buffer of the leaf at `input` when its gradient may be added there (C += A B, beta = 1);
-  /// else null. A rule that did so calls `mark_accumulated(input)` and returns an undefined gradient for it.
-  const Tensor* buffer(size_t input) const { return (*entries_)[input].buffer; }
-  /// Where the first gradient of the leaf at `input` belongs: a rule may write it there, over whatever is
-  /// there, and return it; else null. There is never a buffer too.
-  const Tensor* home(size_t input) const { return (*entries_)[input].home; }
-  /// The dtype that the gradient of `input` is kept in: its leaf's, or `own` where it is not a leaf. A rule
-  /// that sums many numbers into one (a weight's gradient) gives them in this dtype, unrounded on the way.
+  /// Memory for the gradient of `input`, which the rule then returns: the leaf's own gradient where that can
+  /// be written, else a new tensor. For rules that compute in `dtype` and write it, or f32 beside a half
+  /// `dtype`: of these the one that the gradient is kept in. Sums of many terms (a weight's gradient) are
+  /// then not rounded on the way. Not for a rule that is recorded (grad_mode()).
+  GradientTarget target(size_t input, const Shape& shape, DType dtype, Device device) const;
+  /// The dtype that the gradient of `input` is kept in: its leaf's, or `own` where it is not a leaf.
   DType dtype(size_t input, DType own) const { return (*entries_)[input].leaf_dtype.value_or(own); }
-  void mark_accumulated(size_t input) const { (*entries_)[input].accumulated = true; }
   /// Whether the rule may be asked again with what is saved and what arrived.
   bool retained() const { return retained_; }
 

@@ -20,7 +20,7 @@ bool is_sole_owner(const Variable& x) {
   return x.impl()->use_count() == 1 && is_only_handle(x.value());
 }
 
-const Tensor* accumulation_buffer(const VariableImpl& leaf) {
+const Tensor* gradient_to_add_to(const VariableImpl& leaf) {
   if (!leaf.gradient || leaf.gradient->requires_grad) return nullptr;
   return &leaf.gradient->value;
 }

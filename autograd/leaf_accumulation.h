@@ -5,7 +5,7 @@
 namespace tessera {
 
 /// The leaf's gradient, where a rule may add to it in place; else null.
-const Tensor* accumulation_buffer(const VariableImpl& leaf);
+const Tensor* gradient_to_add_to(const VariableImpl& leaf);
 
 /// The leaf's gradient buffer while it holds no gradient yet; else null.
 const Tensor* empty_gradient_buffer(const VariableImpl& leaf);

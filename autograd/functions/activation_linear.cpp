@@ -48,27 +48,14 @@ void composed_backward(Activation f, const Saved& s, const Variable& dy, const W
   if (wanted[1]) gradients[1] = matmul(transpose(rows_of(dy), 0, 1), rows_of(apply(f, s[0])));
 }
 
-/// Whether the kernels write a weight's gradient of `dtype`: the weight's own, or f32 beside a half type.
-bool writes(const Tensor& weight, DType dtype) {
-  return dtype == weight.dtype() || (dtype == f32 && size_of(weight.dtype()) == 2);
-}
-
 void fused_backward(Activation f, const Saved& s, const Tensor& dy, const Wanted& wanted,
                     Gradients& gradients) {
   const Tensor weight = s.tensor(1), x = s.take(0);
   ops::ActivationLinearGradients out;
   if (wanted[1]) {
-    const Tensor* buffer = wanted.buffer(1);
-    if (buffer && !(buffer->is_contiguous() && writes(weight, buffer->dtype()))) buffer = nullptr;
-    const Tensor* home = wanted.home(1);
-    if (home && !(home->is_contiguous() && writes(weight, home->dtype()))) home = nullptr;
-    const DType kept = wanted.dtype(1, weight.dtype());
-    out.add_to_weight = buffer != nullptr;
-    if (buffer || home)
-      out.weight = buffer ? *buffer : *home;
-    else
-      out.weight =
-          Tensor::empty(weight.shape(), writes(weight, kept) ? kept : weight.dtype(), weight.device());
+    const GradientTarget target = wanted.target(1, weight.shape(), weight.dtype(), weight.device());
+    out.weight = target.tensor;
+    out.add_to_weight = target.add;
   }
   if (wanted[0])
     out.x = is_only_handle(x) && ops::activation_linear_overwrites(x, weight, out.weight)
@@ -76,10 +63,7 @@ void fused_backward(Activation f, const Saved& s, const Tensor& dy, const Wanted
                 : Tensor::empty_like(x);
   ops::activation_linear_backward(f, dy, x, weight, out);
   if (wanted[0]) gradients[0] = out.x;
-  if (wanted[1] && out.add_to_weight)
-    wanted.mark_accumulated(1);
-  else if (wanted[1])
-    gradients[1] = out.weight;
+  if (wanted[1]) gradients[1] = out.weight;
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ Variable zeros_of(const Shape& shape, const Variable& like) {
   return Tensor::zeros(shape, like.dtype(), like.device());
 }
 
-/// The gradient of `embedding` for its table (V, C), in `dtype`: dy's, or f32 for a dy of a half type.
+/// The gradient of `embedding` for its table (V, C), differentiable, in `dtype`: dy's, or f32 for a dy of a
+/// half type.
 Variable embedding_gradient(const Variable& dy, const Tensor& ids, const Shape& table, DType dtype) {
   const Tensor out =
       Tensor::zeros(table, dtype == f32 && size_of(dy.dtype()) == 2 ? f32 : dy.dtype(), dy.device());
@@ -48,15 +49,12 @@ Variable source_gradient(const Variable& dy, int64_t dim, const Tensor& index, c
 Variable embedding(const Tensor& ids, const Variable& weight) {
   return record("embedding", ops::embedding(ids, weight.value()), {weight}, saved(ids),
                 [table = weight.shape()](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
-                  const Tensor* buffer = wanted.buffer(0);
-                  const DType dtype = dy[0].dtype();
-                  const bool fits =
-                      buffer && (buffer->dtype() == dtype || (buffer->dtype() == f32 && size_of(dtype) == 2));
-                  if (!fits || grad_mode())
-                    return {embedding_gradient(dy[0], s.tensor(0), table, wanted.dtype(0, dtype))};
-                  ops::embedding_accumulate(*buffer, dy[0].value(), s.tensor(0));
-                  wanted.mark_accumulated(0);
-                  return {Variable()};
+                  if (grad_mode())
+                    return {embedding_gradient(dy[0], s.tensor(0), table, wanted.dtype(0, dy[0].dtype()))};
+                  const auto [out, add] = wanted.target(0, table, dy[0].dtype(), dy[0].device());
+                  if (!add) out.zero();
+                  ops::embedding_accumulate(out, dy[0].value(), s.tensor(0));
+                  return {out};
                 });
 }
 
@@ -78,15 +76,16 @@ Variable embedding_add(const Tensor& ids, const Variable& weight, const Variable
                if (grad_mode())
                  return {wanted[0] ? embedding_gradient(dy, at, table, wanted.dtype(0, own)) : Variable(),
                          wanted[1] ? sum_to(dy, positions, wanted.dtype(1, own)) : Variable()};
-               const Tensor* buffer = wanted.buffer(0);
-               if (buffer && (buffer->dtype() != sums || !buffer->is_contiguous())) buffer = nullptr;
                Tensor dweight, daddend;
-               if (wanted[0]) dweight = buffer ? *buffer : Tensor::zeros(table, sums, dy.device());
+               if (wanted[0]) {
+                 const GradientTarget target = wanted.target(0, table, sums, dy.device());
+                 dweight = target.tensor;
+                 if (!target.add) dweight.zero();
+               }
                if (wanted[1]) daddend = Tensor::zeros(positions, sums, dy.device());
                ops::embedding_add_backward(dy.value(), at, dweight, daddend);
                if (wanted[1]) daddend = ops::cast(daddend, wanted.dtype(1, looked_up ? sums : own));
-               if (buffer) wanted.mark_accumulated(0);
-               return {buffer ? Variable() : Variable(dweight), Variable(daddend)};
+               return {Variable(dweight), Variable(daddend)};
              });
   if (mask.probability != 0) set_sample_layout(y, mask.samples);
   return y;

@@ -20,27 +20,12 @@ Variable rows_of(const Variable& x) {
   return reshape(x, {rows, x.shape().back()});
 }
 
-/// a^T b as the gradient of input `input`: added to its leaf's buffer where there is one, and in the leaf's
-/// gradient dtype: f32 sums of bf16 products are not rounded on the way.
+/// a^T b, the gradient of input `input`.
 Variable weight_gradient(const Variable& a, const Variable& b, size_t input, const Wanted& wanted) {
-  const Tensor* buffer = wanted.buffer(input);
-  if (const Tensor* home = wanted.home(input);
-      home && !grad_mode() && home->is_contiguous() &&
-      (home->dtype() == a.dtype() || (home->dtype() == f32 && size_of(a.dtype()) == 2))) {
-    ops::matmul_out(*home, a.value().transpose(0, 1), b.value());
-    return *home;
-  }
-  if (!buffer && !grad_mode() && wanted.dtype(input, a.dtype()) == f32 && size_of(a.dtype()) == 2) {
-    const Tensor wide = Tensor::empty({a.size(1), b.size(1)}, f32, a.device());
-    ops::matmul_out(wide, a.value().transpose(0, 1), b.value());
-    return wide;
-  }
-  const bool fits =
-      buffer && (buffer->dtype() == a.dtype() || (buffer->dtype() == f32 && size_of(a.dtype()) == 2));
-  if (!fits || grad_mode()) return matmul(transposed(a), b);
-  ops::matmul_accumulate(*buffer, a.value().transpose(0, 1), b.value());
-  wanted.mark_accumulated(input);
-  return {};
+  if (grad_mode()) return matmul(transposed(a), b);
+  const auto [out, add] = wanted.target(input, {a.size(1), b.size(1)}, a.dtype(), a.device());
+  (add ? ops::matmul_accumulate : ops::matmul_out)(out, a.value().transpose(0, 1), b.value());
+  return out;
 }
 
 /// The gradients of y = a b, all of at least two dimensions.
