@@ -43,9 +43,9 @@ SavedValue::SavedValue(const char* op, const SavedItem& item, std::span<const Te
   }
   version_ = tensor_.version();
   if (!current_hook) {
-    if (item.variable.defined() && item.variable.impl()->recipe &&
-        item.variable.impl()->recipe_version == version_) {
-      packed_ = item.variable.impl()->recipe;
+    if (item.variable.defined() && item.variable.impl()->recompute &&
+        item.variable.impl()->recompute_version == version_) {
+      packed_ = item.variable.impl()->recompute;
       tensor_ = Tensor();
     }
     return;

@@ -77,8 +77,8 @@ struct VariableImpl : RefCounted<VariableImpl> {
   std::string name;
   SampleLayout samples;  // where it holds the samples of the batch (autograd/sample_layout.h)
   bool retains_grad = false;
-  std::shared_ptr<Packed> recipe;  // how to compute the numbers again (autograd/recipe.h), as of this version
-  uint64_t recipe_version = 0;
+  std::shared_ptr<Packed> recompute;  // computes the values again (autograd/recompute.h), as of this version
+  uint64_t recompute_version = 0;
   struct Squares {
     double sum;
     uint64_t version;

@@ -5,7 +5,7 @@
 #include "autograd/functions/dropout.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/unary.h"
-#include "autograd/recipe.h"
+#include "autograd/recompute.h"
 #include "autograd/record.h"
 #include "tensor/ops/normalization.h"
 #include "tensor/random/random_context.h"
@@ -29,9 +29,9 @@ Shape last_axes(int64_t axes) {
 }
 
 /// A norm is cheap to compute again from what its own backward keeps.
-void attach_norm_recipe(const Variable& y, const char* name, const SavedItem& x, const Variable& weight,
-                        const Variable& bias, const ops::Normalized& normal) {
-  attach_recipe(
+void attach_norm_recompute(const Variable& y, const char* name, const SavedItem& x, const Variable& weight,
+                           const Variable& bias, const ops::Normalized& normal) {
+  attach_recompute(
       y, name, std::array<SavedItem, 5>{x, weight, bias, normal.mean, normal.rstd},
       [](std::span<const Tensor> v) { return ops::normalization_again(v[0], v[1], v[2], v[3], v[4]); });
 }
@@ -83,7 +83,7 @@ Variable norm(const char* name, const Variable& x, const Variable& weight, const
                    dy[0].value(), from, w, mean, rstd, axes, overwriting(wants, from));
                return {Variable(g.x), Variable(g.weight), Variable(g.bias)};
              });
-  attach_norm_recipe(y, name, x, weight, bias, normal);
+  attach_norm_recompute(y, name, x, weight, bias, normal);
   return y;
 }
 
@@ -150,7 +150,7 @@ SumAndNorm add_norm(const char* name, const Variable& x, const Variable& delta, 
       record(name, outputs, {x, delta, weight, bias},
              saved(saved_output(0), weight, normal.mean, normal.rstd), std::move(rule));
   if (!adds) detail::mark_as_view(results[0], x, ViewKind::one_of_several);
-  attach_norm_recipe(results[1], name, outputs[0], weight, bias, normal);
+  attach_norm_recompute(results[1], name, outputs[0], weight, bias, normal);
   return {results[0], results[1]};
 }
 

@@ -1,4 +1,4 @@
-#include "autograd/recipe.h"
+#include "autograd/recompute.h"
 
 #include <doctest/doctest.h>
 
@@ -41,11 +41,11 @@ struct Layer {
 }  // namespace
 
 TEST_CASE(
-    "recipe: a norm's result is not kept for the product after it, and the gradients have the same bits") {
+    "recompute: a norm's result is not kept for the product after it, and the gradients have the same bits") {
   const Layer l;
   const Variable y = linear(layer_norm(l.x, l.gain), l.weight);
   CHECK(saved_bytes(y) == l.x.value().nbytes() + 2 * 4 * 4);  // x, and a mean and a deviation per row
-  // A view has no recipe: here the norm's result is kept.
+  // A view has no recompute function: here the norm's result is kept.
   const Variable kept = linear(reshape(layer_norm(l.x, l.gain), {2, 2, 16}), l.weight);
   CHECK(saved_bytes(kept) == 2 * l.x.value().nbytes() + 2 * 4 * 4);
   const std::vector<Variable> expected = grad(std::vector{sum(kept * kept)}, l.leaves());
@@ -55,7 +55,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("recipe: inside a checkpointed segment nothing but the segment's inputs is kept") {
+TEST_CASE("recompute: inside a checkpointed segment nothing but the segment's inputs is kept") {
   const Layer l;
   const auto segment = [&](const Variable& x) { return linear(layer_norm(x, l.gain), l.weight); };
   const Variable plain = segment(l.x), y = checkpoint(segment, l.x);
@@ -64,7 +64,7 @@ TEST_CASE("recipe: inside a checkpointed segment nothing but the segment's input
   for (size_t i = 0; i < found.size(); ++i) CHECK(same_bits(found[i], expected[i]));
 }
 
-TEST_CASE("recipe: a result changed in place is saved as it is, and a changed ingredient is an error") {
+TEST_CASE("recompute: a result changed in place is saved as it is, and a changed input of it is an error") {
   const Layer l;
   const Variable y = layer_norm(l.x, l.gain);
   ops::add_(y.value(), Scalar(1.0));

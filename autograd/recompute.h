@@ -1,0 +1,50 @@
+#pragma once
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "autograd/grad_mode.h"
+#include "autograd/saved.h"
+
+namespace tessera {
+
+/// Computes an output again from what was kept; see `attach_recompute`.
+template <class Make>
+class RecomputedValue final : public Packed {
+ public:
+  RecomputedValue(const char* name, std::span<const SavedItem> inputs, Make make)
+      : name_(name), make_(std::move(make)) {
+    for (const SavedItem& item : inputs) inputs_.emplace_back(name, item, std::span<const Tensor>{});
+  }
+  Tensor unpack() override {
+    std::vector<Tensor> values;
+    values.reserve(inputs_.size());
+    for (const SavedValue& input : inputs_) values.push_back(input.tensor(name_));
+    return make_(std::span<const Tensor>(values));
+  }
+
+ private:
+  const char* name_;
+  std::vector<SavedValue> inputs_;
+  Make make_;
+};
+
+/// Says how to compute the result `y` of the operation `name` again, to the same bits, from `inputs`
+/// (declared by `saved`) that are kept for a backward anyway. An operation that saves y then saves the
+/// function in its place, and y goes as soon as the forward needs it no more; each unpacking runs `make`
+/// once. For results that cost a pass over memory, not for those of a product. Nothing happens where no graph
+/// is recorded, or where a hook takes what is saved (a checkpointed segment keeps less still).
+///
+///     attach_recompute(y, "layer_norm", saved(x, weight, mean, rstd),
+///                   [](std::span<const Tensor> v) { return ops::normalization_again(v[0], v[1], v[2], v[3]);
+///                   });
+template <size_t N, class Make>
+void attach_recompute(const Variable& y, const char* name, const std::array<SavedItem, N>& inputs,
+                      Make make) {
+  if (!grad_mode() || !y.requires_grad() || saved_values_are_hooked()) return;
+  y.impl()->recompute = std::make_shared<RecomputedValue<Make>>(name, inputs, std::move(make));
+  y.impl()->recompute_version = y.value().version();
+}
+
+}  // namespace tessera
