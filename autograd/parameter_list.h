@@ -28,7 +28,7 @@ struct NamedParameter {
   /// Of the whole parameter.
   const Shape& full_shape() const { return shard ? shard->shape : variable.shape(); }
   /// The numbers that an optimizer changes and a checkpoint holds.
-  const Tensor& numbers() const { return master.defined() ? master : variable.value(); }
+  const Tensor& values() const { return master.defined() ? master : variable.value(); }
 };
 
 class ParameterList;

@@ -128,7 +128,7 @@ StateDict Module::state_dict() const {
   ParameterStore* holder = store();
   for (const NamedParameter& parameter : declared_parameters(*this)) {
     if (holder)
-      state.push_back({parameter.name, holder->whole_numbers(parameter.name, parameter.variable)});
+      state.push_back({parameter.name, holder->full_value(parameter.name, parameter.variable)});
     else if (parameter.master.defined())
       state.push_back({parameter.name, parameter.master, parameter.variable.value()});
     else
@@ -231,7 +231,7 @@ namespace {
 void convert(const NamedParameter& parameter, Device device, DType dtype) {
   CategoryScope category(MemoryCategory::parameter);
   const Variable& variable = parameter.variable;
-  variable.set_value(ops::cast(parameter.numbers().to(device), dtype));
+  variable.set_value(ops::cast(parameter.values().to(device), dtype));
   const Variable gradient = variable.grad();
   if (gradient.defined())
     variable.set_grad(Variable(ops::cast(gradient.value().to(device), variable.grad_dtype())));

@@ -44,7 +44,7 @@ class ParameterStore {
   virtual void materialize(Device device, uint64_t seed) = 0;
   /// The whole numbers of a parameter, for state dicts. Throws ConfigError, naming it, unless they were
   /// gathered.
-  virtual Tensor whole_numbers(const std::string& name, const Variable& parameter) = 0;
+  virtual Tensor full_value(const std::string& name, const Variable& parameter) = 0;
 };
 
 /// A part of a model: named parameters, buffers and child modules, in order of declaration. Born on meta: a

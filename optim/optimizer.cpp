@@ -50,7 +50,7 @@ Tensor Optimizer::add_group(const ParameterList& list, double lr) {
     require<ValueError>(variable.defined(), who, " is undefined");
     require<AutogradError>(variable.is_leaf(), who,
                            " is not a leaf: an optimizer changes leaves, not what was computed from them");
-    require<DTypeError>(parameter.numbers().dtype() == f32 || parameter.numbers().dtype() == f64, who,
+    require<DTypeError>(parameter.values().dtype() == f32 || parameter.values().dtype() == f64, who,
                         ": expected f32 or f64 (narrow types want an f32 master: nn::use_mixed_precision), "
                         "got ",
                         variable.dtype());
@@ -122,7 +122,7 @@ void Optimizer::collect_gradients() {
     const Variable gradient = variable.grad();
     if (!gradient.defined()) continue;
     item.name = parameters_[i].name;
-    item.parameter = parameters_[i].numbers();
+    item.parameter = parameters_[i].values();
     if (parameters_[i].master.defined()) item.rounded = variable.value();
     item.gradient = gradient.value().contiguous();
   }
@@ -145,7 +145,7 @@ void Optimizer::make_arena(int group, DType dtype) {
   int64_t numel = 0;
   for (size_t i = 0; i < items_.size(); ++i) {
     const Variable& variable = parameters_[i].variable;
-    if (items_[i].group != group || parameters_[i].numbers().dtype() != dtype) continue;
+    if (items_[i].group != group || parameters_[i].values().dtype() != dtype) continue;
     members.push_back(i);
     numel += padded(variable.numel());
   }

@@ -51,7 +51,7 @@ PieceGroup model_pieces(const ParameterList& parameters, std::span<const NamedTe
                         const Holding& holding) {
   PieceGroup group{"model", {}};
   for (const NamedParameter& parameter : parameters) {
-    group.pieces.push_back(piece_of(parameter.name, parameter, parameter.numbers(), holding));
+    group.pieces.push_back(piece_of(parameter.name, parameter, parameter.values(), holding));
     if (parameter.master.defined()) group.pieces.back().rounded = parameter.variable.value();
     mark_own(group.pieces.back(), parameter.name, holding);
   }

@@ -153,16 +153,16 @@ const Sharding::Engine::Place* Sharding::Engine::find(const VariableImpl* variab
   return found == places_.end() ? nullptr : &found->second;
 }
 
-void Sharding::Engine::set_whole_numbers(const VariableImpl* variable, Tensor numbers) {
+void Sharding::Engine::set_full_value(const VariableImpl* variable, Tensor numbers) {
   if (numbers.defined())
-    whole_numbers_[variable] = std::move(numbers);
+    full_values_[variable] = std::move(numbers);
   else
-    whole_numbers_.erase(variable);
+    full_values_.erase(variable);
 }
 
-const Tensor* Sharding::Engine::whole_numbers(const VariableImpl* variable) const {
-  const auto found = whole_numbers_.find(variable);
-  return found == whole_numbers_.end() ? nullptr : &found->second;
+const Tensor* Sharding::Engine::full_value(const VariableImpl* variable) const {
+  const auto found = full_values_.find(variable);
+  return found == full_values_.end() ? nullptr : &found->second;
 }
 
 /// What is gathered for the calls of a module needs one that is called.

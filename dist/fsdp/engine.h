@@ -52,8 +52,8 @@ class Sharding::Engine {
   }
   void close_summon() { is_summon_open_ = summoned_ = false; }
   bool is_summon_open() const { return is_summon_open_; }
-  void set_whole_numbers(const VariableImpl* variable, Tensor numbers);
-  const Tensor* whole_numbers(const VariableImpl* variable) const;
+  void set_full_value(const VariableImpl* variable, Tensor numbers);
+  const Tensor* full_value(const VariableImpl* variable) const;
 
   /// What the backwards of now are: the last micro-batch of a step, or an earlier one.
   struct Accumulating {
@@ -117,7 +117,7 @@ class Sharding::Engine {
   std::vector<std::unique_ptr<Unit>> units_;
   std::unordered_map<const VariableImpl*, Place> places_;
   std::unordered_map<const VariableImpl*, size_t> unit_of_;  // of trainable leaves
-  std::unordered_map<const VariableImpl*, Tensor> whole_numbers_;
+  std::unordered_map<const VariableImpl*, Tensor> full_values_;
   std::vector<HookHandle> hooks_;
   std::optional<BackwardObserver> observer_;
   std::optional<Buckets> buckets_;        // no_shard's

@@ -92,8 +92,8 @@ void Sharding::materialize(Device device, uint64_t seed) {
   engine_->materialize(device, seed);
 }
 
-Tensor Sharding::whole_numbers(const std::string& name, const Variable& parameter) {
-  if (const Tensor* numbers = engine_->whole_numbers(parameter.impl().get())) return *numbers;
+Tensor Sharding::full_value(const std::string& name, const Variable& parameter) {
+  if (const Tensor* numbers = engine_->full_value(parameter.impl().get())) return *numbers;
   require<ConfigError>(!engine_->find(parameter.impl().get()), "state_dict: '", name,
                        "' is sharded; open a dist::SummonFullParams, or save with dist::save_checkpoint");
   return parameter.value();

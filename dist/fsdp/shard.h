@@ -81,7 +81,7 @@ class Sharding final : public nn::ParameterStore {
 
   ParameterList parameters(const nn::Module& module) override;
   void materialize(Device device, uint64_t seed) override;
-  Tensor whole_numbers(const std::string& name, const Variable& parameter) override;
+  Tensor full_value(const std::string& name, const Variable& parameter) override;
 
   class Engine;  ///< the hooks' side; dist/fsdp/engine.h
   Engine& engine() { return *engine_; }

@@ -23,7 +23,7 @@ SummonFullParams::SummonFullParams(Sharding& sharding, const SummonOptions& opti
   for (const Whole& whole : wholes_) {
     whole.flat->show(whole.numbers);
     for (const UnitParameter& parameter : whole.flat->parameters())
-      engine.set_whole_numbers(parameter.variable.impl().get(), parameter.variable.value());
+      engine.set_full_value(parameter.variable.impl().get(), parameter.variable.value());
   }
   engine.open_summon(!options.unit);
 }
@@ -33,7 +33,7 @@ SummonFullParams::~SummonFullParams() {
   for (const Whole& whole : wholes_) {
     if (write_back_) whole.flat->set_numbers(whole.numbers);
     for (const UnitParameter& parameter : whole.flat->parameters())
-      engine.set_whole_numbers(parameter.variable.impl().get(), {});
+      engine.set_full_value(parameter.variable.impl().get(), {});
     whole.flat->show({});
   }
   engine.close_summon();

@@ -85,7 +85,7 @@ TEST_CASE(
     CHECK(after[i].variable.is_same(before[i].variable));
     CHECK(after[i].variable.dtype() == bf16);
     CHECK(after[i].variable.grad_dtype() == f32);
-    CHECK(after[i].numbers().dtype() == f32);
+    CHECK(after[i].values().dtype() == f32);
     CHECK(is_rounded(after[i]));
   }
   CHECK(same_bits(after[0].master, first));

@@ -50,7 +50,7 @@ void fill(const Tensor& tensor, double value) {
 
 bool is_rounded(const nn::Module& model) {
   for (const NamedParameter& parameter : model.parameters())
-    if (!same_bits(parameter.variable.value(), ops::cast(parameter.numbers(), parameter.variable.dtype())))
+    if (!same_bits(parameter.variable.value(), ops::cast(parameter.values(), parameter.variable.dtype())))
       return false;
   return true;
 }
@@ -98,7 +98,7 @@ TEST_CASE("masters: written on ranks that share a mixed-precision model, under e
           for (const double value : {0.5, 2.0}) {
             sum(model(x)).backward();
             model.zero_grad();
-            for (const NamedParameter& parameter : model.parameters()) fill(parameter.numbers(), value);
+            for (const NamedParameter& parameter : model.parameters()) fill(parameter.values(), value);
             const NoGrad no_grad;
             CHECK(model(x).value().select(0, 0).select(0, 0).item() == 7 * value);
           }

@@ -48,7 +48,7 @@ inline std::vector<Piece> pieces_of(const nn::Module& model) {
   std::vector<Piece> pieces;
   for (const NamedParameter& p : model.parameters()) {
     const int64_t first = p.shard ? p.shard->first : 0;
-    pieces.push_back({p.name, first, p.numbers().clone().view({-1})});
+    pieces.push_back({p.name, first, p.values().clone().view({-1})});
     const Variable gradient = p.variable.grad();
     pieces.push_back({"the gradient of " + p.name, first,
                       gradient.defined() ? gradient.value().clone().view({-1}) : Tensor()});

@@ -149,7 +149,7 @@ std::vector<Tensor> train_with_fault(dist::World& world, Strategy strategy, cons
     adam.zero_grad();
   }
   std::vector<Tensor> numbers;
-  for (const NamedParameter& p : dnn.parameters()) numbers.push_back(p.numbers().clone());
+  for (const NamedParameter& p : dnn.parameters()) numbers.push_back(p.values().clone());
   return numbers;
 }
 

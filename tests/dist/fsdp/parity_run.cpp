@@ -75,7 +75,7 @@ ParityOutcome train(ParityModel& model, const ParityCase& c, const ParitySetting
   std::map<std::string, int64_t> first;
   for (const NamedParameter& p : model.parameters()) {
     first[p.name] = p.shard ? p.shard->first : 0;
-    outcome.pieces.push_back({"parameter/" + p.name, first[p.name], p.numbers().clone().view({-1})});
+    outcome.pieces.push_back({"parameter/" + p.name, first[p.name], p.values().clone().view({-1})});
   }
   for (const NamedTensor& t : adam.state().tensors) {
     const size_t slash = t.name.find('/');

@@ -205,7 +205,7 @@ TEST_CASE("sharding: half precision casts what goes in and comes out, and keeps 
     CHECK(model.scale.dtype() == bf16);
     sum(y).backward();
     for (const NamedParameter& parameter : model.parameters()) {
-      CHECK(parameter.numbers().dtype() == f32);
+      CHECK(parameter.values().dtype() == f32);
       CHECK(parameter.variable.grad().dtype() == f32);
     }
   });
