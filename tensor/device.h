@@ -5,7 +5,7 @@
 
 namespace tessera {
 
-/// Where a tensor's numbers are. On `meta` there are none: operations stop after the shape.
+/// Where a tensor's values are. `meta` has none: operations on it stop after the shape.
 enum class DeviceKind : uint8_t { cpu, cuda, meta };
 
 struct Device {

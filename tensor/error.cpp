@@ -4,15 +4,15 @@
 
 namespace tessera {
 
-TextPiece::TextPiece(double piece) {
+TextArgument::TextArgument(double value) {
   char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%.6g", piece);
+  std::snprintf(buffer, sizeof buffer, "%.6g", value);
   text_ = buffer;
 }
 
-std::string join_text(std::initializer_list<TextPiece> pieces) {
+std::string join_text(std::initializer_list<TextArgument> arguments) {
   std::string joined;
-  for (const TextPiece& piece : pieces) joined += piece.str();
+  for (const TextArgument& argument : arguments) joined += argument.str();
   return joined;
 }
 

@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// Every exception that the library throws. The message says what was expected, what came, and where.
+/// Base of every exception that the library throws. The message names place, expected and given.
 class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -33,15 +33,15 @@ struct NotBuiltError : Error {
 struct IndexError : Error {
   using Error::Error;
 };
-/// An argument whose value makes no sense.
+/// An argument with an invalid value.
 struct ValueError : Error {
   using Error::Error;
 };
-/// Use of a storage whose bytes were released.
+/// Use of a storage with released bytes.
 struct StorageError : Error {
   using Error::Error;
 };
-/// Memory that could not be had, or a rank's byte limit.
+/// Memory that the system does not have, or that a rank's byte limit does not allow.
 struct OutOfMemoryError : Error {
   using Error::Error;
 };
@@ -67,21 +67,21 @@ struct CheckpointError : Error {
 };
 
 /// One argument of `text`: a string, a number, or anything with a `to_string` found by its namespace.
-class TextPiece {
+class TextArgument {
  public:
-  TextPiece(const char* piece) : text_(piece) {}
-  TextPiece(std::string_view piece) : text_(piece) {}
-  TextPiece(std::string piece) : text_(std::move(piece)) {}
-  TextPiece(bool piece) : text_(piece ? "true" : "false") {}
-  TextPiece(char piece) : text_(1, piece) {}
-  TextPiece(double piece);
+  TextArgument(const char* value) : text_(value) {}
+  TextArgument(std::string_view value) : text_(value) {}
+  TextArgument(std::string value) : text_(std::move(value)) {}
+  TextArgument(bool value) : text_(value ? "true" : "false") {}
+  TextArgument(char value) : text_(1, value) {}
+  TextArgument(double value);
   template <std::integral T>
-  TextPiece(T piece) : text_(std::to_string(piece)) {}
+  TextArgument(T value) : text_(std::to_string(value)) {}
   template <class T>
   requires requires(const T& value) {
     { to_string(value) } -> std::convertible_to<std::string>;
   }
-  TextPiece(const T& piece) : text_(to_string(piece)) {}
+  TextArgument(const T& value) : text_(to_string(value)) {}
 
   const std::string& str() const { return text_; }
 
@@ -89,19 +89,19 @@ class TextPiece {
   std::string text_;
 };
 
-std::string join_text(std::initializer_list<TextPiece> pieces);
+std::string join_text(std::initializer_list<TextArgument> arguments);
 
-/// The pieces one after another: `text("expected ", shape, ", got ", n)`.
-template <class... Pieces>
-std::string text(const Pieces&... pieces) {
-  return join_text({TextPiece(pieces)...});
+/// The arguments joined into one string: `text("expected ", shape, ", got ", n)`.
+template <class... Arguments>
+std::string text(const Arguments&... arguments) {
+  return join_text({TextArgument(arguments)...});
 }
 
-/// Throws E with the text of `pieces` unless `condition` holds.
-template <class E, class... Pieces>
-inline void require(bool condition, const Pieces&... pieces) {
+/// Throws E with the text of `arguments` unless `condition` holds.
+template <class E, class... Arguments>
+inline void require(bool condition, const Arguments&... arguments) {
   if (!condition) [[unlikely]]
-    throw E(text(pieces...));
+    throw E(text(arguments...));
 }
 
 }  // namespace tessera

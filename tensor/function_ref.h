@@ -9,7 +9,7 @@ namespace tessera {
 template <class Signature>
 class FunctionRef;
 
-/// A callable passed down a call: two pointers, never owning, never allocating.
+/// A reference to a callable, for parameters: two pointers, without ownership or allocation.
 template <class R, class... Args>
 class FunctionRef<R(Args...)> {
  public:

@@ -14,8 +14,8 @@ struct MatrixLayout {
   int64_t leading = 1;
 };
 
-/// The layout of the last two dimensions of `x` (rank at least 2); nothing when neither runs element after
-/// element, or when rows overlap (a broadcast): such a matrix has to be copied first.
+/// The layout of the last two dimensions of `x` (rank at least 2); nullopt when neither has stride 1, or when
+/// rows overlap (a broadcast): such a matrix has to be copied first.
 inline std::optional<MatrixLayout> matrix_layout(const Tensor& x) {
   const int rank = x.rank();
   const int64_t rows = x.shape()[rank - 2], columns = x.shape()[rank - 1];

@@ -10,7 +10,8 @@ namespace tessera {
 struct NamedTensor {
   std::string name;
   Tensor tensor;
-  /// What is computed with, where `tensor` is an f32 master: what loads into `tensor` rounds it anew.
+  /// The rounded parameter that is computed with, where `tensor` is its f32 master: loading into `tensor`
+  /// rounds it again.
   Tensor rounded = {};
 };
 

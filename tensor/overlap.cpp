@@ -6,60 +6,59 @@
 namespace tessera {
 namespace {
 
-/// A dimension of the differences between an index of one tensor and an index of another: low to high, each
-/// step `stride` elements.
-struct Digit {
+/// One dimension's term of the distance between two elements: a difference of indices from `low` to `high`,
+/// times `stride` elements.
+struct Term {
   int64_t stride, low, high;
 };
 
-/// Asks whether differences of indices add up to a given distance. Digits are tried from the longest stride
-/// down; in layouts that views of contiguous tensors have, the rest of the distance leaves one or two
-/// choices.
+/// Finds whether differences of indices add up to a given distance. Terms are tried from the longest stride
+/// down; in layouts of views of contiguous tensors, the rest of the distance leaves one or two choices.
 class DifferenceSearch {
  public:
-  void add(Digit digit) {
-    if (digit.low == 0 && digit.high == 0) return;
-    digits_[static_cast<size_t>(count_++)] = digit;
+  void add(Term term) {
+    if (term.low == 0 && term.high == 0) return;
+    terms_[static_cast<size_t>(count_++)] = term;
   }
 
-  /// Whether there are such differences; `moved` asks for some that are not all 0. True also where the search
+  /// Whether there are such differences; with `nonzero`, some that are not all 0. True also where the search
   /// would take too long.
-  bool reaches(int64_t distance, bool moved) {
-    std::sort(digits_.begin(), digits_.begin() + count_,
-              [](const Digit& a, const Digit& b) { return a.stride > b.stride; });
-    return search(0, distance, !moved);
+  bool reaches(int64_t distance, bool nonzero) {
+    std::sort(terms_.begin(), terms_.begin() + count_,
+              [](const Term& a, const Term& b) { return a.stride > b.stride; });
+    return search(0, distance, !nonzero);
   }
 
  private:
   static int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
-  bool search(int k, int64_t distance, bool moved) {
-    if (++tried_ > most_tried) return true;
-    if (k == count_) return distance == 0 && moved;
-    const Digit& digit = digits_[static_cast<size_t>(k)];
-    if (digit.stride == 0) return distance == 0;  // the last ones, free to move
+  bool search(int k, int64_t distance, bool found_nonzero) {
+    if (++steps_ > max_steps) return true;
+    if (k == count_) return distance == 0 && found_nonzero;
+    const Term& term = terms_[static_cast<size_t>(k)];
+    if (term.stride == 0) return distance == 0;  // so are those that follow: any difference fits
     int64_t rest_low = 0, rest_high = 0;
     for (int i = k + 1; i < count_; ++i) {
-      rest_low += digits_[static_cast<size_t>(i)].low * digits_[static_cast<size_t>(i)].stride;
-      rest_high += digits_[static_cast<size_t>(i)].high * digits_[static_cast<size_t>(i)].stride;
+      rest_low += terms_[static_cast<size_t>(i)].low * terms_[static_cast<size_t>(i)].stride;
+      rest_high += terms_[static_cast<size_t>(i)].high * terms_[static_cast<size_t>(i)].stride;
     }
-    const int64_t first = std::max(digit.low, -floor_divide(rest_high - distance, digit.stride)),
-                  last = std::min(digit.high, floor_divide(distance - rest_low, digit.stride));
+    const int64_t first = std::max(term.low, -floor_divide(rest_high - distance, term.stride)),
+                  last = std::min(term.high, floor_divide(distance - rest_low, term.stride));
     for (int64_t d = first; d <= last; ++d)
-      if (search(k + 1, distance - d * digit.stride, moved || d != 0)) return true;
+      if (search(k + 1, distance - d * term.stride, found_nonzero || d != 0)) return true;
     return false;
   }
 
-  static constexpr int most_tried = 1 << 16;
-  std::array<Digit, Shape::max_rank> digits_{};
-  int count_ = 0, tried_ = 0;
+  static constexpr int max_steps = 1 << 16;
+  std::array<Term, Shape::max_rank> terms_{};
+  int count_ = 0, steps_ = 0;
 };
 
 const char* begin_of(const Tensor& x) {
   return static_cast<const char*>(x.raw_data());
 }
 
-/// Bytes from the first element's to the last one's end; strides are never negative.
+/// Bytes from the first element's start to the last one's end; strides are never negative.
 int64_t bytes_spanned(const Tensor& x) {
   int64_t last = 0;
   for (int i = 0; i < x.rank(); ++i) last += (x.shape()[i] - 1) * x.strides()[i];
@@ -73,7 +72,7 @@ bool same_layout(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-/// Whether tensors whose ranges meet have an element in common, as far as that can be said: equal strides.
+/// Whether tensors with overlapping ranges may have an element in common. Exact for equal strides, else true.
 bool may_share_element(const Tensor& a, const Tensor& b) {
   const int64_t width = size_of(a.dtype()), bytes = begin_of(b) - begin_of(a);
   if (size_of(b.dtype()) != width || a.rank() != b.rank() || bytes % width != 0) return true;
@@ -91,8 +90,8 @@ bool may_share_element(const Tensor& a, const Tensor& b) {
 Overlap overlap_of(const Tensor& a, const Tensor& b) {
   if (a.numel() == 0 || b.numel() == 0 || a.is_meta() || b.is_meta()) return Overlap::none;
   const Storage &of_a = *a.storage(), &of_b = *b.storage();
-  const char *all_a = static_cast<const char*>(of_a.data()), *all_b = static_cast<const char*>(of_b.data());
-  if (all_a + of_a.nbytes() <= all_b || all_b + of_b.nbytes() <= all_a) return Overlap::none;
+  const char *data_a = static_cast<const char*>(of_a.data()), *data_b = static_cast<const char*>(of_b.data());
+  if (data_a + of_a.nbytes() <= data_b || data_b + of_b.nbytes() <= data_a) return Overlap::none;
   const char *first_a = begin_of(a), *first_b = begin_of(b);
   if (first_a + bytes_spanned(a) <= first_b || first_b + bytes_spanned(b) <= first_a) return Overlap::none;
   if (first_a == first_b && same_layout(a, b)) return Overlap::same;
@@ -111,10 +110,11 @@ bool overlaps_itself(const Tensor& x) {
 }
 
 void require_distinct_elements(const char* where, const Tensor& out) {
-  require<ValueError>(!overlaps_itself(out), where,
-                      ": elements of the output lie on each other in memory, as those of an expanded tensor "
-                      "do; write into a clone. It is ",
-                      describe(out), " with strides ", out.strides());
+  require<ValueError>(
+      !overlaps_itself(out), where,
+      ": elements of the output overlap each other in memory, as in an expanded tensor; write "
+      "into a clone. Got ",
+      describe(out), " with strides ", out.strides());
 }
 
 Tensor apart_from(const Tensor& out, const Tensor& operand) {
@@ -125,8 +125,7 @@ void require_apart(const char* where, const Tensor& out, std::initializer_list<c
   if (!out.defined()) return;
   for (const Tensor* other : others)
     require<ValueError>(!other->defined() || overlap_of(out, *other) == Overlap::none, where, ": the output ",
-                        describe(out), " lies on memory of ", describe(*other),
-                        ", which is read or written too");
+                        describe(out), " overlaps ", describe(*other), ", which is read or written too");
 }
 
 }  // namespace tessera

@@ -22,7 +22,7 @@ Shape Shape::filled(int rank, int64_t value) {
 }
 
 void Shape::throw_too_large() const {
-  throw ShapeError(text("a tensor's elements are counted in 64 bits, too few for the shape ", *this));
+  throw ShapeError(text("the shape ", *this, " has more elements than 64 bits hold"));
 }
 
 void Shape::push_back(int64_t dim) {

@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// A short list of integers kept in place: a tensor's extents, its strides, or a list of axes. At most 8.
+/// A short list of integers, stored in place: a tensor's extents, its strides, or a list of axes. At most 8.
 class Shape {
  public:
   static constexpr int max_rank = 8;
@@ -69,7 +69,7 @@ Strides contiguous_strides(const Shape& shape);
 /// `dim` counted from the end when negative. Throws IndexError naming `where` when outside [-rank, rank).
 int64_t normalize_dim(int64_t dim, int64_t rank, const char* where);
 
-/// a + b and a b of sizes. Throw ShapeError naming `where` when 64 bits do not hold the result.
+/// a + b, and a times b, of sizes. Throw ShapeError naming `where` when 64 bits do not hold the result.
 int64_t add_sizes(int64_t a, int64_t b, const char* where);
 int64_t multiply_sizes(int64_t a, int64_t b, const char* where);
 

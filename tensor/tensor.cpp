@@ -68,7 +68,7 @@ Tensor Tensor::to(Device target) const {
   require_defined("to");
   if (device() == target) return *this;
   if (target.is_meta()) return empty(shape_, dtype_, target);
-  throw DeviceError(text("to: no path from ", device(), " to ", target));
+  throw DeviceError(text("to: cannot copy from ", device(), " to ", target));
 }
 
 void Tensor::copy_from(const Tensor& source) const {
@@ -93,11 +93,9 @@ void Tensor::throw_undefined(const char* method) {
   throw ValueError(text(method, ": the tensor is undefined"));
 }
 
-void Tensor::throw_not_readable(DType asked) const {
-  if (!device().is_cpu())
-    throw DeviceError(
-        text("data: the numbers of a tensor on ", device(), " cannot be read here: ", describe(*this)));
-  throw DTypeError(text("data: asked for ", asked, ", but this tensor is ", describe(*this)));
+void Tensor::throw_not_readable(DType expected) const {
+  if (!device().is_cpu()) throw DeviceError(text("data: expected a tensor on cpu, got ", describe(*this)));
+  throw DTypeError(text("data: expected dtype ", expected, ", got ", describe(*this)));
 }
 
 namespace {
@@ -110,7 +108,7 @@ double read_as_double(const Tensor& tensor) {
 void require_single_readable(const Tensor& tensor) {
   require<ValueError>(tensor.defined(), "item: the tensor is undefined");
   require<ShapeError>(tensor.numel() == 1, "item: expected one element, got ", describe(tensor));
-  require<DeviceError>(tensor.device().is_cpu(), "item: there is no number to read in ", describe(tensor));
+  require<DeviceError>(tensor.device().is_cpu(), "item: expected a tensor on cpu, got ", describe(tensor));
 }
 
 }  // namespace

@@ -18,18 +18,19 @@ struct VersionCounter : RefCounted<VersionCounter> {
   std::atomic<uint64_t> value{0};
 };
 
-/// Numbers: dtype, shape, strides, offset, device, storage. A Tensor is a handle: copies share the storage,
-/// and writing through one is seen by all. Knows nothing of gradients (see autograd/variable.h).
+/// An array: a window onto a storage on a device, given by dtype, shape, strides and offset. A Tensor is a
+/// handle: copies share the storage, and a write through one changes all. It has no gradients (see
+/// autograd/variable.h).
 class Tensor {
  public:
-  /// An undefined tensor. Every method but `defined`, and every operation on it, throws ValueError by its own
-  /// name.
+  /// An undefined tensor. Every method but `defined`, and every operation on it, throws ValueError with the
+  /// name of the method or operation.
   Tensor() = default;
 
   /// Uninitialised, contiguous. On meta: shape only. Throws ShapeError for a negative extent, or when 64 bits
   /// do not hold the bytes; OutOfMemoryError.
   static Tensor empty(const Shape& shape, DType dtype, Device device = cpu());
-  /// Of the same shape, dtype and device; contiguous.
+  /// Uninitialised, of the same shape, dtype and device; contiguous.
   static Tensor empty_like(const Tensor& other) {
     other.require_defined("empty_like");
     return empty(other.shape_, other.dtype_, other.device());
@@ -40,7 +41,7 @@ class Tensor {
     other.require_defined("zeros_like");
     return zeros(other.shape_, other.dtype_, other.device());
   }
-  /// A copy of `values` in row-major order. Throws ShapeError when their number is not the shape's.
+  /// A copy of `values` in row-major order. Throws ShapeError when their count is not the shape's.
   template <class T>
   static Tensor from(std::span<const T> values, const Shape& shape);
   template <class T>
@@ -126,7 +127,7 @@ class Tensor {
     require_defined("data");
     return static_cast<char*>(storage_->data()) + (is_meta() ? 0 : offset_ * size_of(dtype_));
   }
-  /// The same, typed. Throws DTypeError when T is not the dtype, DeviceError when not on the CPU.
+  /// The same, as T*. Throws DTypeError when T is not the dtype, DeviceError when not on the CPU.
   template <class T>
   T* data() const {
     require_defined("data");
@@ -154,7 +155,7 @@ class Tensor {
   Tensor slice(int64_t dim, int64_t start, int64_t end, int64_t step = 1) const;
   /// `slice(dim, start, start + length)`. Throws IndexError when that is not inside.
   Tensor narrow(int64_t dim, int64_t start, int64_t length) const;
-  /// Index `i` of `dim`, which goes away. Throws IndexError.
+  /// The elements at index `i` of `dim`, without that dimension. Throws IndexError.
   Tensor select(int64_t dim, int64_t i) const;
   Tensor unsqueeze(int64_t dim) const;
   /// Removes `dim`. Throws ShapeError when its extent is not 1.
@@ -162,10 +163,10 @@ class Tensor {
   /// Joins dimensions start..end into one. As `view`.
   Tensor flatten(int64_t start = 0, int64_t end = -1) const;
   /// Any window onto the storage, offset in elements. Throws ShapeError when it leaves the storage, or when
-  /// 64 bits do not hold what it needs.
+  /// 64 bits do not hold its size.
   Tensor as_strided(const Shape& shape, const Strides& strides, int64_t offset) const;
-  /// The same numbers with a version counter of its own (a parameter inside a flat buffer), or with
-  /// `source`'s.
+  /// The same window with a version counter of its own (a parameter inside a flat buffer), or with the one of
+  /// `source`.
   Tensor with_own_version() const;
   Tensor with_version_of(const Tensor& source) const;
 
@@ -175,13 +176,13 @@ class Tensor {
   Tensor reshape(const Shape& shape) const;
   /// This tensor if contiguous, else a contiguous copy.
   Tensor contiguous() const;
-  /// A contiguous copy of its own.
+  /// A contiguous copy in a new storage.
   Tensor clone() const;
   /// On another device: this tensor if already there. To meta: the shape. Throws DeviceError from meta.
   Tensor to(Device device) const;
-  /// Copies the numbers of `source` (same shape and dtype) into this tensor and counts a change. They may
-  /// overlap: what is written are the numbers as they were (tensor/overlap.h). Throws ValueError when
-  /// elements of this tensor lie on each other, as those of an expanded one do.
+  /// Copies the values of `source` (same shape and dtype) into this tensor and counts a change. The two may
+  /// overlap: the values that `source` had before are written (tensor/overlap.h). Throws ValueError when
+  /// elements of this tensor overlap each other, as in an expanded one.
   void copy_from(const Tensor& source) const;
   /// All bytes zero; counts a change. Throws ValueError as `copy_from`.
   void zero() const;
@@ -191,7 +192,7 @@ class Tensor {
     require_defined("version");
     return version_->value.load(std::memory_order_relaxed);
   }
-  /// To be called by whatever writes in place.
+  /// To be called by code that writes in place.
   void bump_version() const {
     require_defined("bump_version");
     version_->value.fetch_add(1, std::memory_order_relaxed);
@@ -204,7 +205,7 @@ class Tensor {
   }
   [[noreturn]] static void throw_undefined(const char* method);
   Tensor with_layout(const Shape& shape, const Strides& strides, int64_t offset) const;
-  [[noreturn]] void throw_not_readable(DType asked) const;
+  [[noreturn]] void throw_not_readable(DType expected) const;
   static bool layout_is_contiguous(const Shape& shape, const Strides& strides);
 
   intrusive_ptr<Storage> storage_;
@@ -217,8 +218,8 @@ class Tensor {
   Strides strides_;
 };
 
-/// How error messages name a tensor: "(2, 128, 512) f32 on cpu". A reference to it until the text is wanted,
-/// so that checks that hold cost nothing.
+/// A tensor in error messages: "(2, 128, 512) f32 on cpu". Holds a reference and makes the text on
+/// conversion, so that checks that pass cost nothing.
 class Description {
  public:
   explicit Description(const Tensor& tensor) : tensor_(tensor) {}

@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-/// Replaces one -1 in `shape` by what `numel` leaves for it.
+/// `shape` with one -1 replaced by the extent that fits the number of elements.
 Shape resolve_extents(const Shape& shape, const Tensor& tensor, const char* where) {
   Shape resolved = shape;
   int64_t known = 1, unknown = -1;
@@ -28,26 +28,26 @@ Shape resolve_extents(const Shape& shape, const Tensor& tensor, const char* wher
   return resolved;
 }
 
-/// Strides under which `shape` shows the elements of (from, strides) in the same order; false when there are
+/// Strides for a view of (from, strides) as `shape` with the elements in the same order; false when there are
 /// none.
 bool view_strides(const Shape& from, const Strides& strides, const Shape& shape, Strides& out) {
   out = contiguous_strides(shape);
   if (shape.numel() == 0) return true;
   int new_dim = shape.rank() - 1;
-  int64_t chunk = 1;  // elements of the current run of old dimensions that lie evenly spaced
-  int64_t base = 1;   // their spacing
+  int64_t group = 1;    // elements of the current group of old dimensions that lie evenly spaced
+  int64_t spacing = 1;  // of the elements of the group
   for (int i = from.rank() - 1; i >= 0; --i) {
-    if (chunk == 1) base = strides[i];
-    chunk *= from[i];
-    const bool run_ends = i == 0 || (from[i - 1] != 1 && strides[i - 1] != chunk * base);
-    if (!run_ends) continue;
+    if (group == 1) spacing = strides[i];
+    group *= from[i];
+    const bool group_ends = i == 0 || (from[i - 1] != 1 && strides[i - 1] != group * spacing);
+    if (!group_ends) continue;
     int64_t filled = 1;
-    while (new_dim >= 0 && (filled < chunk || shape[new_dim] == 1)) {
-      out[new_dim] = filled * base;
+    while (new_dim >= 0 && (filled < group || shape[new_dim] == 1)) {
+      out[new_dim] = filled * spacing;
       filled *= shape[new_dim--];
     }
-    if (filled != chunk) return false;
-    chunk = 1;
+    if (filled != group) return false;
+    group = 1;
   }
   return true;
 }
@@ -60,7 +60,7 @@ Tensor Tensor::with_layout(const Shape& shape, const Strides& strides, int64_t o
   view.strides_ = strides;
   view.offset_ = offset;
   view.numel_ = shape.numel();
-  multiply_sizes(view.numel_, size_of(dtype_), "bytes of a view");  // an expanded one may have any number
+  multiply_sizes(view.numel_, size_of(dtype_), "bytes of a view");  // a check: expanding may exceed 64 bits
   view.contiguous_ = layout_is_contiguous(shape, strides);
   return view;
 }
@@ -71,7 +71,7 @@ Tensor Tensor::view(const Shape& shape) const {
   if (contiguous_) return with_layout(resolved, contiguous_strides(resolved), offset_);
   Strides strides;
   require<ShapeError>(view_strides(shape_, strides_, resolved, strides), "view: ", shape_, " with strides ",
-                      strides_, " cannot be seen as ", resolved, " without a copy; use reshape");
+                      strides_, " cannot be viewed as ", resolved, " without a copy; use reshape");
   return with_layout(resolved, strides, offset_);
 }
 
@@ -97,13 +97,13 @@ Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const {
 Tensor Tensor::permute(const Shape& order) const {
   require_defined("permute");
   require<ShapeError>(order.rank() == rank(), "permute: ", shape_, " has ", rank(),
-                      " dimensions, the order is ", order);
+                      " dimensions, got the order ", order);
   Shape shape = shape_;
   Strides strides = strides_;
   unsigned seen = 0;
   for (int i = 0; i < rank(); ++i) {
     const int64_t from = normalize_dim(order[i], rank(), "permute");
-    require<ValueError>(!(seen >> from & 1u), "permute: dimension ", from, " stands twice in ", order);
+    require<ValueError>(!(seen >> from & 1u), "permute: dimension ", from, " appears twice in ", order);
     seen |= 1u << from;
     shape[i] = shape_[from];
     strides[i] = strides_[from];
@@ -144,7 +144,7 @@ Tensor Tensor::slice(int64_t dim, int64_t start, int64_t end, int64_t step) cons
   Shape shape = shape_;
   Strides strides = strides_;
   shape[dim] = end == start ? 0 : (end - start - 1) / step + 1;
-  if (shape[dim] > 1) strides[dim] *= step;  // a longer step than the dimension reaches one element at most
+  if (shape[dim] > 1) strides[dim] *= step;  // a step beyond the end selects one element
   return with_layout(shape, strides, offset_ + start * strides_[dim]);
 }
 
@@ -215,10 +215,10 @@ Tensor Tensor::flatten(int64_t start, int64_t end) const {
 
 Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, int64_t offset) const {
   require_defined("as_strided");
-  require<ShapeError>(shape.rank() == strides.rank(), "as_strided: ", shape.rank(), " extents and ",
-                      strides.rank(), " strides");
+  require<ShapeError>(shape.rank() == strides.rank(), "as_strided: expected ", shape.rank(),
+                      " strides, one per extent, got ", strides.rank());
   require<ShapeError>(offset >= 0, "as_strided: expected an offset of at least 0, got ", offset);
-  int64_t needed = add_sizes(offset, 1, "as_strided");  // elements up to the last one and with it
+  int64_t needed = add_sizes(offset, 1, "as_strided");  // elements up to and including the last
   for (int i = 0; i < shape.rank(); ++i) {
     require<ShapeError>(shape[i] >= 0 && strides[i] >= 0,
                         "as_strided: expected extents and strides of at least 0, got ", shape, " and ",

@@ -19,11 +19,11 @@
 namespace tessera::io {
 namespace {
 
-// Linux transfers at most 2 GiB a call; smaller pieces also keep a signal's interruption cheap.
-constexpr int64_t largest_transfer = int64_t{1} << 26;
+// Linux transfers at most 2 GiB a call; smaller chunks also make an interruption by a signal cheap.
+constexpr int64_t max_transfer = int64_t{1} << 26;
 
-// How often a random name that is taken is tried anew.
-constexpr int attempts = 16;
+// Random names that are tried while the one before exists already.
+constexpr int max_attempts = 16;
 
 XXH3_state_t* state_of(void* hash) {
   return static_cast<XXH3_state_t*>(hash);
@@ -39,9 +39,9 @@ std::string random_temporary_name(const std::string& path) {
   return name;
 }
 
-/// Calls `create` with fresh names until one is not taken; returns that name, or "" and leaves errno.
-std::string create_with_fresh_name(const std::string& path, FunctionRef<bool(const std::string&)> create) {
-  for (int i = 0; i < attempts; ++i) {
+/// Calls `create` with random names until it succeeds; returns that name, or "" and leaves errno.
+std::string create_with_random_name(const std::string& path, FunctionRef<bool(const std::string&)> create) {
+  for (int i = 0; i < max_attempts; ++i) {
     std::string name = random_temporary_name(path);
     if (create(name)) return name;
     if (errno != EEXIST) break;
@@ -49,7 +49,7 @@ std::string create_with_fresh_name(const std::string& path, FunctionRef<bool(con
   return "";
 }
 
-/// The process's umask. Linux shows it without a change, which other threads would see.
+/// The process's umask. Linux shows it in /proc; umask() reads it by a change, which other threads would see.
 mode_t current_umask() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -59,9 +59,8 @@ mode_t current_umask() {
   return mask;
 }
 
-/// Opening a FIFO waits for a writer by default, and so does opening a regular file on which
-/// another program (a file server) has a lease, until that is given up: the first must not be waited for, the
-/// second must.
+/// Opens without waiting for the writer of a FIFO. Waits for a lease that another program (a file server) has
+/// on a regular file.
 int open_to_read(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status {};
@@ -88,14 +87,14 @@ void sync_directory(const std::string& path) {
   const int result = ::fsync(descriptor);
   const int error = errno;
   ::close(descriptor);
-  // Some file systems know no fsync of a folder.
+  // Some file systems have no fsync of a folder.
   require<CheckpointError>(result == 0 || error == EINVAL || error == ENOTSUP, path,
                            ": cannot sync the folder: ", system_message(error));
 }
 
 std::string make_temporary_folder(const std::string& path) {
   const std::string made =
-      create_with_fresh_name(path, [](const std::string& name) { return ::mkdir(name.c_str(), 0700) == 0; });
+      create_with_random_name(path, [](const std::string& name) { return ::mkdir(name.c_str(), 0700) == 0; });
   require<CheckpointError>(!made.empty(), path, ": cannot make the folder: ", system_message(errno));
   return made;
 }
@@ -125,8 +124,7 @@ InputFile::InputFile(InputFile&& other) noexcept
 void InputFile::read(int64_t offset, void* out, int64_t size) const {
   char* next = static_cast<char*>(out);
   while (size > 0) {
-    const ssize_t n =
-        ::pread(descriptor_, next, static_cast<size_t>(std::min(size, largest_transfer)), offset);
+    const ssize_t n = ::pread(descriptor_, next, static_cast<size_t>(std::min(size, max_transfer)), offset);
     if (n < 0 && errno == EINTR) continue;
     require<CheckpointError>(n >= 0, path_, ": cannot read at byte ", offset, ": ", system_message(errno));
     require<CheckpointError>(n > 0, path_, ": expected ", size, " more bytes at byte ", offset,
@@ -139,7 +137,7 @@ void InputFile::read(int64_t offset, void* out, int64_t size) const {
 
 OutputFile::OutputFile(std::string path) : path_(std::move(path)), hash_(XXH3_createState()) {
   XXH3_64bits_reset(state_of(hash_));
-  temporary_ = create_with_fresh_name(path_, [&](const std::string& name) {
+  temporary_ = create_with_random_name(path_, [&](const std::string& name) {
     descriptor_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     return descriptor_ >= 0;
   });
@@ -167,7 +165,7 @@ void OutputFile::append(const void* data, int64_t size) {
   XXH3_64bits_update(state_of(hash_), data, static_cast<size_t>(size));
   const char* next = static_cast<const char*>(data);
   while (size > 0) {
-    const ssize_t n = ::write(descriptor_, next, static_cast<size_t>(std::min(size, largest_transfer)));
+    const ssize_t n = ::write(descriptor_, next, static_cast<size_t>(std::min(size, max_transfer)));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) fail("write");
     next += n;

@@ -7,8 +7,8 @@
 namespace tessera::io {
 
 /// A regular file opened for reading at any position. Positions are read, not mapped: a file that shrinks
-/// while it is read is then an error with a name, not a signal. What is no regular file (a FIFO, a device, a
-/// folder) is refused without waiting for it.
+/// while it is read is then an error with a name, not a signal. Anything but a regular file (a FIFO, a
+/// device, a folder) is refused without waiting for it.
 class InputFile {
  public:
   /// Throws CheckpointError naming the file and the system's reason.
@@ -20,7 +20,7 @@ class InputFile {
   const std::string& path() const { return path_; }
   /// Bytes when it was opened.
   int64_t size() const { return size_; }
-  /// Fills `out` with the `size` bytes at `offset`. Throws CheckpointError when they cannot be had.
+  /// Fills `out` with the `size` bytes at `offset`. Throws CheckpointError when they cannot be read.
   void read(int64_t offset, void* out, int64_t size) const;
 
  private:
@@ -29,9 +29,10 @@ class InputFile {
   int64_t size_ = 0;
 };
 
-/// Marks the temporary name of a file or folder that is being written: `NAME.tmp-...`. What a killed process
-/// leaves behind has it. What follows is random, and such a file or folder is made anew (O_EXCL), never
-/// through a link, for its owner alone; when it is published it gets the permissions that the umask leaves.
+/// Marks the temporary name of a file or folder that is being written: `NAME.tmp-...`, where random
+/// characters follow. A killed process leaves such names behind. The file or folder is created new (O_EXCL),
+/// never through a link, for its owner alone; when it is published it gets the permissions that the umask
+/// leaves.
 inline constexpr const char* temporary_mark = ".tmp-";
 
 /// Makes an empty folder beside `path`, named with the mark; returns its name. Throws CheckpointError.
@@ -40,9 +41,10 @@ std::string make_temporary_folder(const std::string& path);
 /// CheckpointError.
 void set_published_mode(const std::string& folder);
 
-/// A file that appears under its name only when it is whole: written beside it under a temporary name,
-/// synced, renamed over what was there, and the folder synced. Unless `commit` returns, what was there stays,
-/// and the temporary file goes with this object. A link under the name is replaced, not followed.
+/// A file that appears under its name only when it is complete: it is written in the same folder under a
+/// temporary name, synced and renamed over the old file, and the folder is synced. Unless `commit` returns,
+/// the old file stays, and the destructor removes the temporary one. A link under the name is replaced, not
+/// followed.
 class OutputFile {
  public:
   /// Throws CheckpointError naming the file and the system's reason, as every member does.
@@ -68,7 +70,7 @@ class OutputFile {
   void* hash_;
 };
 
-/// The whole of a small text file. Throws CheckpointError when it has more than `limit` bytes.
+/// The content of a small text file. Throws CheckpointError when it has more than `limit` bytes.
 std::string read_text_file(const std::string& path, int64_t limit);
 /// Replaces a small text file as OutputFile does; returns the XXH3 of the text.
 uint64_t write_text_file(const std::string& path, std::string_view text);
@@ -77,7 +79,7 @@ uint64_t write_text_file(const std::string& path, std::string_view text);
 void sync_directory(const std::string& path);
 /// The folder that holds `path`: "." for a bare name.
 std::string parent_directory(const std::string& path);
-/// What the system says about an errno.
+/// The system's message for an errno.
 std::string system_message(int error);
 
 }  // namespace tessera::io

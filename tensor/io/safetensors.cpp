@@ -10,7 +10,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 
 constexpr int64_t length_bytes = 8;
 
-/// The header's text, once it is known to be there.
+/// The header's text, after checks that the file contains it.
 std::string read_header_text(const InputFile& file) {
   const std::string& path = file.path();
   require<CheckpointError>(file.size() >= length_bytes, path,
@@ -26,9 +26,9 @@ std::string read_header_text(const InputFile& file) {
   return header;
 }
 
-void require_own_dtype(const SafetensorsEntry& entry, const std::string& path) {
+void require_tensor_dtype(const SafetensorsEntry& entry, const std::string& path) {
   require<CheckpointError>(entry.foreign_dtype.empty(), path, ": tensor '", entry.name, "': its dtype ",
-                           entry.foreign_dtype, " is none that tensors here have: it cannot be read");
+                           entry.foreign_dtype, " is none of Tensor's: it cannot be read");
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
 
 Tensor SafetensorsFile::read(const std::string& name) const {
   const SafetensorsEntry& found = entry(name);
-  require_own_dtype(found, path());
+  require_tensor_dtype(found, path());
   Tensor tensor = Tensor::empty(found.shape, found.dtype);
   read(found, 0, found.shape.numel(), tensor.raw_data());
   return tensor;
@@ -68,7 +68,7 @@ void SafetensorsFile::read(const SafetensorsEntry& entry, int64_t begin, int64_t
   require<IndexError>(0 <= begin && begin <= end && end <= entry.shape.numel(), path(), ": tensor '",
                       entry.name, "' has elements [0, ", entry.shape.numel(), "), asked for [", begin, ", ",
                       end, ")");
-  require_own_dtype(entry, path());
+  require_tensor_dtype(entry, path());
   const int64_t size = size_of(entry.dtype);
   file_.read(entry.offset + begin * size, out, (end - begin) * size);
   if (entry.dtype != boolean) return;
@@ -81,7 +81,7 @@ void SafetensorsFile::read(const SafetensorsEntry& entry, int64_t begin, int64_t
 SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<SafetensorsEntry> tensors,
                                      const Metadata& metadata)
     : file_(std::move(path)), entries_(std::move(tensors)) {
-  for (const SafetensorsEntry& entry : entries_) require_own_dtype(entry, file_.path());
+  for (const SafetensorsEntry& entry : entries_) require_tensor_dtype(entry, file_.path());
   const int64_t data_size = place_tensors(entries_, file_.path());
   const std::string header = write_safetensors_header(entries_, data_size, metadata, file_.path());
   const uint64_t length = header.size();

@@ -16,11 +16,11 @@
 /// without holes.
 namespace tessera::io {
 
-/// A safetensors file opened for reading. The constructor refuses, with CheckpointError naming the file and
-/// the reason, whatever is not exactly such a file: a header that is cut, too long, not strict JSON or with a
-/// key twice; an unknown dtype; a shape and byte range that do not match; ranges that overlap, leave holes or
-/// end elsewhere than the file does. A dtype that the format has and Tensor lacks is refused only when that
-/// tensor is read.
+/// A safetensors file opened for reading. The constructor throws CheckpointError, naming the file and the
+/// reason, for anything that is not exactly such a file: a header that is cut, too long, not strict JSON or
+/// with a key twice; an unknown dtype; a shape and byte range that do not match; ranges that overlap, leave
+/// holes or end elsewhere than the file does. A dtype that the format has and Tensor lacks is refused only
+/// when that tensor is read.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(std::string path);
@@ -38,8 +38,8 @@ class SafetensorsFile {
 
   /// A new tensor on the CPU with the file's values. Throws as the other `read`.
   Tensor read(const std::string& name) const;
-  /// Elements [begin, end) of the row-major order into `out`. Throws CheckpointError when a bool is neither 0
-  /// nor 1, and naming the dtype when Tensor has none such.
+  /// Reads elements [begin, end) in row-major order into `out`. Throws CheckpointError when a bool is neither
+  /// 0 nor 1, and, naming the dtype, when Tensor does not have it.
   void read(const SafetensorsEntry& entry, int64_t begin, int64_t end, void* out) const;
 
  private:
@@ -49,21 +49,22 @@ class SafetensorsFile {
   std::map<std::string, size_t> by_name_;
 };
 
-/// Writes a safetensors file piece by piece: only its header and one piece are in memory at a time, and it
-/// appears under its name when it is whole (see OutputFile).
+/// Writes a safetensors file chunk by chunk: only its header and one chunk are in memory at a time. The file
+/// appears under its name when it is complete (see OutputFile).
 class SafetensorsWriter {
  public:
-  /// Writes the header, its keys in the order given; the offsets in `tensors` are chosen here, whatever they
-  /// were. Throws CheckpointError naming the file, as every member does; also for whatever SafetensorsFile
-  /// would refuse to read: a name given twice or not UTF-8, a header beyond the format's limit.
+  /// Writes the header, its keys in the order given; the offsets in `tensors` are ignored and chosen here.
+  /// Throws CheckpointError naming the file, as every member does; also for anything that SafetensorsFile
+  /// would refuse: a name given twice or not UTF-8, a header beyond the format's limit.
   SafetensorsWriter(std::string path, std::vector<SafetensorsEntry> tensors, const Metadata& metadata = {});
 
   /// The tensors in the order in which their bytes must be appended: wide types first, so that each is
   /// aligned to its own size; else as given.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
-  /// The next bytes of the data.
+  /// Appends the next bytes of the data.
   void append(const void* data, int64_t size) { file_.append(data, size); }
-  /// The next tensor, whole. Throws CheckpointError when its dtype or shape is not the one declared.
+  /// Appends all values of the next tensor. Throws CheckpointError when its dtype or shape is not the one
+  /// declared.
   void append(const Tensor& tensor);
   /// Syncs and renames; returns the XXH3 of the file. Throws CheckpointError when bytes are missing or too
   /// many.
@@ -78,7 +79,7 @@ class SafetensorsWriter {
   int64_t size_ = 0;
 };
 
-/// Writes whole tensors into one file, their names in the order given; returns its XXH3.
+/// Writes tensors into one file, their names in the order given; returns its XXH3.
 uint64_t write_safetensors(const std::string& path, std::span<const NamedTensor> tensors,
                            const Metadata& metadata = {});
 

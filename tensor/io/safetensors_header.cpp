@@ -22,7 +22,7 @@ struct DTypeName {
 constexpr DTypeName dtype_names[] = {{"F64", f64}, {"F32", f32}, {"BF16", bf16}, {"F16", f16},
                                      {"I64", i64}, {"I32", i32}, {"U8", u8},     {"BOOL", boolean}};
 
-/// What else the format has.
+/// A dtype of the format that Tensor does not have.
 struct ForeignDType {
   const char* name;
   int64_t bits;
@@ -39,7 +39,7 @@ int64_t bits_of(const SafetensorsEntry& entry) {
   return 0;
 }
 
-/// The bytes of a tensor, or -1 where 64 bits do not count them.
+/// The bytes of a tensor, or -1 where 64 bits do not hold them, or the bits are not a multiple of 8.
 int64_t checked_bytes(const SafetensorsEntry& entry) {
   int64_t bits = bits_of(entry);
   for (const int64_t extent : entry.shape)
@@ -47,7 +47,7 @@ int64_t checked_bytes(const SafetensorsEntry& entry) {
   return bits % 8 == 0 ? bits / 8 : -1;
 }
 
-/// Reads a header and says in which file, and at which tensor, it is wrong.
+/// Reads a header. Its errors name the file and the tensor.
 class HeaderReader {
  public:
   HeaderReader(std::string_view json, int64_t data_size, const std::string& where)
@@ -71,9 +71,9 @@ class HeaderReader {
  private:
   using Kind = JsonReader::Kind;
 
-  template <class... Pieces>
-  void expect(bool condition, const Pieces&... pieces) const {
-    if (!condition) throw CheckpointError(text(where_, ": ", pieces...));
+  template <class... Arguments>
+  void expect(bool condition, const Arguments&... arguments) const {
+    if (!condition) throw CheckpointError(text(where_, ": ", arguments...));
   }
 
   void read_metadata(Metadata& metadata) {
@@ -159,7 +159,7 @@ class HeaderReader {
     entry.offset = begin;
   }
 
-  /// The ranges, by position, must follow one another from the first byte of data to the last.
+  /// The ranges, ordered by offset, must cover the data without gaps and overlaps.
   void check_ranges(const std::vector<SafetensorsEntry>& entries) const {
     std::vector<const SafetensorsEntry*> ordered;
     for (const SafetensorsEntry& entry : entries) ordered.push_back(&entry);
@@ -269,7 +269,7 @@ std::string write_safetensors_header(const std::vector<SafetensorsEntry>& entrie
   json += '}';
   while (json.size() % 8 != 0) json += ' ';
   require_header_length(json.size(), where);
-  parse_safetensors_header(json, data_size, where);  // what is written can be read
+  parse_safetensors_header(json, data_size, where);  // throws unless the header can be read again
   return json;
 }
 

@@ -21,8 +21,8 @@ struct SafetensorsEntry {
   Shape shape;
   /// Its first byte, counted from the file's start.
   int64_t offset = 0;
-  /// The format's name of a dtype that tensors here do not have ("I8", "F8_E4M3"), else empty. The values of
-  /// such a tensor cannot be read, and `dtype` says nothing.
+  /// The format's name of a dtype that Tensor does not have ("I8", "F8_E4M3"), else empty. The values of such
+  /// a tensor cannot be read, and `dtype` has no meaning.
   std::string foreign_dtype = {};
 
   int64_t nbytes() const;
@@ -36,19 +36,19 @@ struct SafetensorsHeader {
   std::vector<SafetensorsEntry> entries;  ///< in the order of the text; offsets from the first byte of data
 };
 
-/// Reads a header. Throws CheckpointError naming `where`, and the tensor, for whatever is not exactly such a
-/// text: not strict JSON, a key twice, a dtype that the format does not have, a shape and byte range that do
-/// not match, ranges that overlap, leave holes, or do not end after `data_size` bytes.
+/// Reads a header. Throws CheckpointError naming `where`, and the tensor, for any text that is not exactly a
+/// header: not strict JSON, a key twice, a dtype that the format does not have, a shape and byte range that
+/// do not match, ranges that overlap, leave holes, or do not end after `data_size` bytes.
 SafetensorsHeader parse_safetensors_header(std::string_view json, int64_t data_size,
                                            const std::string& where);
 
-/// Chooses where the bytes of each tensor lie: wide types first, so that each is aligned to its own size,
-/// else in the order given. Returns the number of bytes. Throws CheckpointError naming `where` and the tensor
-/// for a name that is not UTF-8 or given twice, and for sizes that 64 bits do not count.
+/// Chooses the offset of each tensor: wide types first, so that each is aligned to its own size, else in the
+/// order given. Returns the number of bytes. Throws CheckpointError naming `where` and the tensor for a name
+/// that is not UTF-8 or given twice, and for sizes that 64 bits do not hold.
 int64_t place_tensors(std::vector<SafetensorsEntry>& entries, const std::string& where);
 
 /// Writes a header, with its keys in the order of the entries and filled with spaces to a multiple of eight
-/// bytes. Throws CheckpointError naming `where` unless `parse_safetensors_header` takes it: also for a text
+/// bytes. Throws CheckpointError naming `where` unless `parse_safetensors_header` accepts it: also for a text
 /// longer than the format allows.
 std::string write_safetensors_header(const std::vector<SafetensorsEntry>& entries, int64_t data_size,
                                      const Metadata& metadata, const std::string& where);

@@ -11,7 +11,7 @@
 namespace tessera::io {
 namespace {
 
-constexpr int largest_depth = 128;
+constexpr int max_depth = 128;
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -97,7 +97,7 @@ void JsonReader::expect(char c, const char* what) {
 }
 
 void JsonReader::enter() {
-  if (++depth_ > largest_depth) fail(text("nested more than ", largest_depth, " deep"));
+  if (++depth_ > max_depth) fail(text("nested more than ", max_depth, " deep"));
 }
 
 JsonReader::Kind JsonReader::kind() {
@@ -164,7 +164,7 @@ std::string JsonReader::string() {
   }
 }
 
-/// What follows a backslash.
+/// The character that an escape stands for, after its backslash.
 char32_t JsonReader::escaped_character() {
   constexpr std::string_view letters = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
   const char letter = at_ < json_.size() ? json_[at_] : '\0';
@@ -213,20 +213,20 @@ std::string_view JsonReader::number() {
   return json_.substr(begin, at_ - begin);
 }
 
-void JsonReader::word(std::string_view expected) {
+void JsonReader::literal(std::string_view expected) {
   if (json_.substr(at_, expected.size()) != expected) fail("expected " + std::string(expected));
   at_ += expected.size();
 }
 
 bool JsonReader::boolean() {
   const bool value = peek() == 't';
-  word(value ? "true" : "false");
+  literal(value ? "true" : "false");
   return value;
 }
 
 void JsonReader::null() {
   skip_space();
-  word("null");
+  literal("null");
 }
 
 void JsonReader::finish() {

@@ -11,10 +11,10 @@ class Value;
 
 namespace tessera::io {
 
-/// Reads JSON from front to back, in the order of the text and without building a tree. What it takes is RFC
-/// 8259 in UTF-8 and nothing else: no comments, no trailing commas, no leading zeros, no raw control
-/// characters, no lone surrogates, no key twice, and nothing but white space after the value. Every member
-/// throws CheckpointError naming `where` and the byte of the text.
+/// Reads JSON in the order of the text, without building a tree. Accepts RFC 8259 in UTF-8 and nothing else:
+/// no comments, no trailing commas, no leading zeros, no raw control characters, no lone surrogates, no key
+/// twice, and nothing but white space after the value. Every member throws CheckpointError naming `where` and
+/// the byte of the text.
 class JsonReader {
  public:
   enum class Kind { object, array, string, number, boolean, null };
@@ -22,18 +22,18 @@ class JsonReader {
   /// `json` must outlive the reader.
   JsonReader(std::string_view json, std::string where);
 
-  /// Of the next value.
+  /// The kind of the next value.
   Kind kind();
-  /// Calls `member` with each key, in order; it must read the value.
+  /// Calls `member` with each key, in order; `member` must read the value.
   void object(FunctionRef<void(const std::string& key)> member);
-  /// Calls `element` before each element; it must read it.
+  /// Calls `element` before each element; `element` must read it.
   void array(FunctionRef<void()> element);
   std::string string();
-  /// The number as it is written.
+  /// The text of the number.
   std::string_view number();
   bool boolean();
   void null();
-  /// Nothing but white space may follow.
+  /// Throws unless only white space follows.
   void finish();
 
  private:
@@ -41,7 +41,7 @@ class JsonReader {
   char peek();
   bool take(char c);
   void expect(char c, const char* what);
-  void word(std::string_view expected);
+  void literal(std::string_view expected);
   void digits();
   char32_t escaped_character();
   unsigned four_digits();

@@ -3,8 +3,8 @@
 namespace tessera::io {
 namespace {
 
-/// The bytes of the character that begins at `i`; 0 where none does. The Unicode Standard's table 3-7: only
-/// the second byte's range depends on the first.
+/// The number of bytes of the character that begins at `i`; 0 where none does. By the Unicode Standard's
+/// table 3-7: only the second byte's range depends on the first.
 size_t character_length(std::string_view bytes, size_t i) {
   const auto byte = [&](size_t k) { return k < bytes.size() ? static_cast<unsigned char>(bytes[k]) : 0u; };
   const unsigned first = byte(i);

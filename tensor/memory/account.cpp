@@ -128,7 +128,7 @@ MemoryScopes current_memory_scopes() {
 }
 
 void adopt_memory_scopes(const MemoryScopes& scopes) {
-  // Comparing first spares the reference count, which all threads of a rank would otherwise write to.
+  // Comparing first avoids writes to the reference count, which all threads of a rank share.
   intrusive_ptr<MemoryAccount>& account = account_slot();
   if (account.get() != scopes.account.get()) account = scopes.account;
   intrusive_ptr<MemoryAccount>& meta_account = meta_account_slot();

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// What a storage's bytes are for.
+/// The purpose of a storage's bytes.
 enum class MemoryCategory : uint8_t {
   parameter,
   gradient,
@@ -23,19 +23,19 @@ inline constexpr int memory_categories = 6;
 /// "parameter", "gradient", "optimizer_state", ...
 std::string to_string(MemoryCategory category);
 
-/// Bytes now, the most there ever were, and how many times some were given out.
+/// Bytes held now, the most that were held, and the number of allocations.
 struct MemoryCount {
   int64_t current = 0;
   int64_t peak = 0;
   int64_t allocations = 0;
 };
 
-/// The bytes that one rank holds, by category. Counted where memory is given out, so a claim about memory is
-/// a test. Meta storages are entered in an account of their own kind (`meta_account`): a meta run is a plan
-/// of the bytes. Thread-safe.
+/// The bytes that one rank holds, by category. Counted where memory is allocated, so that a test can check a
+/// claim about memory. Meta storages are counted in an account of their own (`current_meta_account`): a meta
+/// run is a plan of the bytes. Thread-safe.
 class MemoryAccount : public RefCounted<MemoryAccount> {
  public:
-  /// Enters `bytes`. Throws OutOfMemoryError, entering nothing, when the limit would be passed.
+  /// Counts `bytes`. Throws OutOfMemoryError, and counts nothing, when they would exceed the limit.
   void add(MemoryCategory category, int64_t bytes);
   void remove(MemoryCategory category, int64_t bytes);
   void move(MemoryCategory from, MemoryCategory to, int64_t bytes);
@@ -45,7 +45,7 @@ class MemoryAccount : public RefCounted<MemoryAccount> {
   MemoryCount total() const;
   /// Bytes of each category at the moment of the total's peak.
   std::array<int64_t, memory_categories> at_peak() const;
-  /// Starts the peaks again from what is held now.
+  /// Sets the peaks to what is held now.
   void reset_peaks();
   /// A limit on the sum in bytes; 0 for none.
   void set_limit(int64_t bytes) { limit_ = bytes; }
@@ -62,15 +62,15 @@ class MemoryAccount : public RefCounted<MemoryAccount> {
   std::atomic<int64_t> limit_{0};
 };
 
-/// The account into which this thread's allocations go; a process-wide one unless a scope says otherwise.
+/// The account in which this thread's allocations are counted; outside every AccountScope a process-wide one.
 const intrusive_ptr<MemoryAccount>& current_account();
-/// The account into which this thread's meta storages go.
+/// The account in which this thread's meta storages are counted.
 const intrusive_ptr<MemoryAccount>& current_meta_account();
-/// The category of this thread's allocations; `activation` unless a scope says otherwise.
+/// The category of this thread's allocations; outside every CategoryScope `activation`.
 MemoryCategory current_category();
 
-/// Makes `account` current in this thread while it lives. A rank's threads open one each on the rank's
-/// account.
+/// Makes `account` current in this thread while the scope lives. Each thread of a rank opens one on the
+/// rank's account.
 class AccountScope {
  public:
   explicit AccountScope(intrusive_ptr<MemoryAccount> account);
@@ -82,7 +82,7 @@ class AccountScope {
   intrusive_ptr<MemoryAccount> previous_;
 };
 
-/// Makes `account` the one for meta storages in this thread while it lives: how a plan counts bytes.
+/// Makes `account` the one for meta storages in this thread while the scope lives: how a plan counts bytes.
 class MetaAccountScope {
  public:
   explicit MetaAccountScope(intrusive_ptr<MemoryAccount> account);
@@ -94,7 +94,7 @@ class MetaAccountScope {
   intrusive_ptr<MemoryAccount> previous_;
 };
 
-/// Allocations of this thread are entered under `category` while it lives.
+/// Allocations of this thread are counted under `category` while the scope lives.
 class CategoryScope {
  public:
   explicit CategoryScope(MemoryCategory category);
@@ -106,7 +106,7 @@ class CategoryScope {
   MemoryCategory previous_;
 };
 
-/// Where a thread's allocations are entered: what a thread hands to those that compute for it.
+/// Where a thread's allocations are counted. A thread hands it to the threads that compute for it.
 struct MemoryScopes {
   const intrusive_ptr<MemoryAccount>& account;
   const intrusive_ptr<MemoryAccount>& meta_account;
@@ -114,7 +114,8 @@ struct MemoryScopes {
 };
 /// The scopes of this thread, as references into it.
 MemoryScopes current_memory_scopes();
-/// Makes `scopes` this thread's own, until others are adopted. Costs next to nothing when they already are.
+/// Makes `scopes` current in this thread, until others are adopted. Almost free when they are current
+/// already.
 void adopt_memory_scopes(const MemoryScopes& scopes);
 
 }  // namespace tessera

@@ -8,14 +8,15 @@
 
 namespace tessera {
 
-/// What lies before a block's memory. Blocks of a range follow one another without gaps.
+/// The header before a block's memory. Blocks of a range follow one another without gaps.
 struct BlockHeap::Block {
-  Block* before;   ///< in memory; null for a range's first
+  Block* before;   ///< the previous block in memory; null for a range's first
   uint64_t state;  ///< its bytes, this header included, and the flags below
   // Of a free block, in its memory:
   Block *next_free, *previous_free;
 
-  static constexpr uint64_t free = 1, last = 2, whole = 4, flags = 63;  ///< whole: no page was given back
+  static constexpr uint64_t free = 1, last = 2, flags = 63;
+  static constexpr uint64_t committed = 4;  ///< all its pages are held
   static constexpr int64_t header = 16;
 
   int64_t size() const { return static_cast<int64_t>(state & ~flags); }
@@ -25,11 +26,11 @@ struct BlockHeap::Block {
   Block* after() { return is(last) ? nullptr : reinterpret_cast<Block*>(end()); }
   std::byte* begin() { return reinterpret_cast<std::byte*>(this); }
 
-  /// Of `bytes` for the heap's user: whole vectors may be read, what follows may not.
+  /// The memory of a block of `bytes` in use: whole vectors of it may be read, what follows may not.
   void* use(int64_t bytes) {
-    std::byte* const used = memory() + (bytes + unit - 1) / unit * unit;
-    unpoison(memory(), used);
-    poison(used, end());
+    std::byte* const used_end = memory() + (bytes + unit - 1) / unit * unit;
+    unpoison(memory(), used_end);
+    poison(used_end, end());
     return memory();
   }
   static Block* of(void* memory) {
@@ -56,10 +57,10 @@ BlockHeap::Block*& BlockHeap::small_list(int64_t size) {
   return small_[static_cast<size_t>(first * second_levels + second)];
 }
 
-void* BlockHeap::take(int64_t bytes, int64_t most_reserved) {
-  if (bytes > most_bytes) return nullptr;
+void* BlockHeap::take(int64_t bytes, int64_t max_reserved) {
+  if (bytes > max_bytes) return nullptr;
   const int64_t size = rounded(bytes);
-  if (size <= largest_small && small_list(size)) {
+  if (size <= max_small && small_list(size)) {
     Block* const block = std::exchange(small_list(size), small_list(size)->next_free);
     small_bytes_ -= size;
     return block->use(bytes);
@@ -71,7 +72,7 @@ void* BlockHeap::take(int64_t bytes, int64_t most_reserved) {
   }
   if (!block) return nullptr;
   unlist(block);
-  if (!commit(block, size, most_reserved)) {
+  if (!commit(block, size, max_reserved)) {
     list(block);
     return nullptr;
   }
@@ -83,8 +84,8 @@ void BlockHeap::give(void* memory) noexcept {
   Block* const block = Block::of(memory);
   const int64_t size = block->size();
   poison(block->begin() + sizeof(Block), block->end());
-  if (size > largest_small) return merge_and_list(block);
-  if (small_bytes_ + size > most_small_bytes) merge_small_blocks();
+  if (size > max_small) return merge_and_list(block);
+  if (small_bytes_ + size > max_small_bytes) merge_small_blocks();
   block->next_free = std::exchange(small_list(size), block);
   small_bytes_ += size;
 }
@@ -98,7 +99,7 @@ void BlockHeap::trim(int64_t reserved) noexcept {
       for (Block* block = free_[first][second]; block; block = block->next_free) {
         if (reserved_ <= reserved) return;
         const int64_t given = range_of(block).release(block->begin() + sizeof(Block), block->end());
-        if (given > 0) block->state &= ~Block::whole;
+        if (given > 0) block->state &= ~Block::committed;
         reserved_ -= given;
       }
 }
@@ -108,7 +109,7 @@ PageRange& BlockHeap::range_of(const Block* block) {
                        [block](const PageRange& range) { return range.holds(block); });
 }
 
-/// The first block of the smallest class whose blocks all hold `size`, a rounded one; null for none.
+/// The first block of the smallest class of blocks that all have `size` bytes, a rounded size; null for none.
 BlockHeap::Block* BlockHeap::find(int64_t size) const {
   auto [first, second] = class_of(size);
   uint32_t seconds = second_bits_[first] & (~uint32_t{0} << second);
@@ -133,13 +134,13 @@ bool BlockHeap::add_range(int64_t size) {
   const int64_t least = size + PageRange::growth;
   for (int64_t bytes = std::max(range_bytes_, least);; bytes = std::max(bytes / 2, least)) {
     PageRange range(bytes);
-    if (range.bytes() > 0) return add_blocks_of(std::move(range));
+    if (range.bytes() > 0) return add_free_block(std::move(range));
     if (bytes == least) return false;
   }
 }
 
-/// Lists the whole of a range as one free block.
-bool BlockHeap::add_blocks_of(PageRange range) {
+/// Lists all of a new range as one free block.
+bool BlockHeap::add_free_block(PageRange range) {
   Block* const block = reinterpret_cast<Block*>(range.begin() + unit - Block::header);
   const int64_t taken = range.commit(block, block + 1);
   if (taken < 0) return false;
@@ -152,21 +153,20 @@ bool BlockHeap::add_blocks_of(PageRange range) {
   return true;
 }
 
-/// Bytes that the system has to give for the first `size` bytes of a block and for the header of what is
-/// left.
+/// Bytes to take from the system for the first `size` bytes of a block and for the header of what is left.
 int64_t BlockHeap::missing(Block* block, int64_t size) {
-  if (block->is(Block::whole)) return 0;
+  if (block->is(Block::committed)) return 0;
   const PageRange& range = range_of(block);
   return range.missing(block->begin(), std::min(block->begin() + size + sizeof(Block), range.end()));
 }
 
-bool BlockHeap::commit(Block* block, int64_t size, int64_t most_reserved) {
+bool BlockHeap::commit(Block* block, int64_t size, int64_t max_reserved) {
   const int64_t needed = missing(block, size);
   if (needed == 0) return true;
   PageRange& range = range_of(block);
-  if (reserved_ + needed > most_reserved) {
+  if (reserved_ + needed > max_reserved) {
     reserved_ -= range.release(block->begin() + size + sizeof(Block), block->end());
-    trim(most_reserved - needed);
+    trim(max_reserved - needed);
   }
   const int64_t taken =
       range.commit(block->begin(), std::min(block->begin() + size + sizeof(Block), range.end()));
@@ -176,27 +176,27 @@ bool BlockHeap::commit(Block* block, int64_t size, int64_t most_reserved) {
   return true;
 }
 
-/// Makes `block`, which is in no list, one in use of `size` bytes, and lists what is left of it.
+/// Shortens `block`, which is in no list and now in use, to `size` bytes, and lists what is left of it.
 void BlockHeap::split(Block* block, int64_t size) {
   const uint64_t rest = static_cast<uint64_t>(block->size() - size), kept = block->state & Block::flags;
   if (rest > 0) {
     Block* const remainder = reinterpret_cast<Block*>(block->begin() + size);
     unpoison(remainder->begin(), remainder->begin() + sizeof(Block));
     remainder->before = block;
-    remainder->state = rest | (kept & (Block::last | Block::whole));
+    remainder->state = rest | (kept & (Block::last | Block::committed));
     if (Block* const after = remainder->after()) after->before = remainder;
     list(remainder);
   }
   block->state = static_cast<uint64_t>(size) | (rest > 0 ? 0 : kept & Block::last);
 }
 
-/// Lists a block that was in use, as one with its free neighbours.
+/// Merges a block that was in use with its free neighbours, and lists the result.
 void BlockHeap::merge_and_list(Block* block) noexcept {
-  block->state |= Block::whole;
+  block->state |= Block::committed;
   const auto absorb = [](Block* into, Block* after) {
-    const uint64_t whole = into->state & after->state & Block::whole;
+    const uint64_t committed = into->state & after->state & Block::committed;
     into->state =
-        (static_cast<uint64_t>(into->size() + after->size()) | (after->state & Block::last) | whole);
+        (static_cast<uint64_t>(into->size() + after->size()) | (after->state & Block::last) | committed);
     if (Block* const next = into->after()) next->before = into;
     poison(after->begin(), after->begin() + sizeof(Block));
   };

@@ -9,10 +9,10 @@
 namespace tessera {
 
 /// Blocks of any size in ranges of addresses: a block is split from a larger free one, and merged with its
-/// free neighbours when it is given back. Finding one takes a constant time: free blocks are listed by size
-/// class, 32 to every power of two, and bits say which lists hold any ("two-level segregated fit", Masmano et
-/// al., 2004). A block is asked for in the size of its class, so at most 1/32 of it and 80 bytes are unused.
-/// Blocks up to 32 KiB wait unmerged in lists of their size, 1 MiB together at most. Not thread-safe.
+/// free neighbours when it is given back. Finding one takes constant time: free blocks are listed by size
+/// class, 32 to every power of two, and bits mark the lists that are not empty ("two-level segregated fit",
+/// Masmano et al., 2004). A size is rounded up to its class, so at most 1/32 of a block and 80 bytes are
+/// unused. Free blocks of up to 32 KiB stay unmerged in lists by size, 1 MiB in all at most. Not thread-safe.
 ///
 /// A header of 16 bytes lies just before each block's memory, which is 64-byte aligned.
 class BlockHeap {
@@ -22,13 +22,13 @@ class BlockHeap {
   BlockHeap(const BlockHeap&) = delete;
   BlockHeap& operator=(const BlockHeap&) = delete;
 
-  /// More than the addresses of a process: no block is larger.
-  static constexpr int64_t most_bytes = int64_t{1} << 46;
+  /// No block is larger: more than the addresses of a process.
+  static constexpr int64_t max_bytes = int64_t{1} << 46;
 
   /// `bytes` (at least 1) of uninitialised memory; null where the system has none. Where more must be taken
-  /// from the system, and it would hold more than `most_reserved` then, pages of free blocks are given back
-  /// first.
-  void* take(int64_t bytes, int64_t most_reserved);
+  /// from the system, and more than `max_reserved` bytes would be held then, pages of free blocks are given
+  /// back first.
+  void* take(int64_t bytes, int64_t max_reserved);
   void give(void* memory) noexcept;
   /// Gives pages of free blocks back, the largest blocks' first, until at most `reserved` bytes are held or
   /// no free block has a whole granule of pages.
@@ -36,7 +36,7 @@ class BlockHeap {
 
   /// Bytes taken from the system and not given back.
   int64_t reserved() const { return reserved_; }
-  /// How many times memory was taken from the system.
+  /// The number of times that memory was taken from the system.
   int64_t system_allocations() const { return system_allocations_; }
 
  private:
@@ -45,7 +45,7 @@ class BlockHeap {
     int first, second;
   };
   static constexpr int first_levels = 40, second_levels = 32;
-  static constexpr int64_t unit = 64, largest_small = 32 << 10, most_small_bytes = 1 << 20;
+  static constexpr int64_t unit = 64, max_small = 32 << 10, max_small_bytes = 1 << 20;
 
   static int64_t rounded(int64_t bytes);
   static Class class_of(int64_t size);
@@ -55,8 +55,8 @@ class BlockHeap {
   Block* find_or_add_range(int64_t size);
   int64_t missing(Block* block, int64_t size);
   bool add_range(int64_t size);
-  bool add_blocks_of(PageRange range);
-  bool commit(Block* block, int64_t size, int64_t most_reserved);
+  bool add_free_block(PageRange range);
+  bool commit(Block* block, int64_t size, int64_t max_reserved);
   void split(Block* block, int64_t size);
   void merge_and_list(Block* block) noexcept;
   void list(Block* block) noexcept;
@@ -69,7 +69,7 @@ class BlockHeap {
   uint64_t first_bits_ = 0;
   std::array<uint32_t, first_levels> second_bits_{};
   std::array<std::array<Block*, second_levels>, first_levels> free_{};
-  std::array<Block*, 6 * second_levels> small_{};  ///< of up to `largest_small`, by class, each in one size
+  std::array<Block*, 6 * second_levels> small_{};  ///< of up to `max_small`, by class: one size per list
 };
 
 }  // namespace tessera

@@ -7,23 +7,22 @@
 namespace tessera {
 namespace {
 
-/// Of the most ever used, what may be held beyond it: a little below the promised share, since a block is
-/// rounded up to its size class.
-int64_t most_reserved(int64_t most_used) {
-  return most_used + std::max(most_used / 100 * 28, PageRange::growth);
+/// What may be held at that peak of use: a little below 1.3 times the peak, since a block is rounded up to
+/// its size class.
+int64_t max_reserved(int64_t peak_used) {
+  return peak_used + std::max(peak_used / 100 * 28, PageRange::growth);
 }
 
 }  // namespace
 
 void* CachingAllocator::take(int64_t nbytes) {
   const std::lock_guard lock(mutex_);
-  const int64_t used = used_ + std::min(nbytes, BlockHeap::most_bytes),
-                most_used = std::max(most_used_, used);
-  void* const block = heap_.take(nbytes, most_reserved(most_used));
+  const int64_t used = used_ + std::min(nbytes, BlockHeap::max_bytes), peak_used = std::max(peak_used_, used);
+  void* const block = heap_.take(nbytes, max_reserved(peak_used));
   require<OutOfMemoryError>(block != nullptr, "cpu: the system has no ", nbytes, " bytes left (", used_,
                             " bytes are in use)");
   used_ = used;
-  most_used_ = most_used;
+  peak_used_ = peak_used;
   return block;
 }
 
@@ -40,7 +39,7 @@ void CachingAllocator::empty() noexcept {
 
 CpuAllocatorStatistics CachingAllocator::statistics() {
   const std::lock_guard lock(mutex_);
-  return {heap_.system_allocations(), heap_.reserved(), heap_.reserved() - used_, most_used_};
+  return {heap_.system_allocations(), heap_.reserved(), heap_.reserved() - used_, peak_used_};
 }
 
 }  // namespace tessera

@@ -9,20 +9,20 @@
 namespace tessera {
 namespace {
 
-/// Twice the machine's memory: blocks of any size then find each other in one range. Little where addresses
-/// are limited (`ulimit -v`), since others need them too.
-int64_t addresses_at_a_time() {
-  constexpr int64_t least = int64_t{64} << 20;
+/// Addresses to reserve at a time. Twice the machine's memory, so that all blocks lie in one range and can be
+/// merged; little where addresses are limited (`ulimit -v`), since other code needs them too.
+int64_t default_range_bytes() {
+  constexpr int64_t min_bytes = int64_t{64} << 20;
   rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY) return least;
-  return std::max<int64_t>(least, 2 * sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE));
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY) return min_bytes;
+  return std::max<int64_t>(min_bytes, 2 * sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE));
 }
 
-/// Never destroyed: storages in static objects may outlive any order of destruction.
+/// Never destroyed: static objects that are destroyed later may hold storages.
 CachingAllocator& allocator() {
   static CachingAllocator* const instance = [] {
-    auto* const made = new CachingAllocator(addresses_at_a_time());
-    // A lock that another thread holds during a fork would stay locked in the child for good.
+    auto* const made = new CachingAllocator(default_range_bytes());
+    // A lock that another thread holds during a fork would stay locked in the child.
     pthread_atfork([] { allocator().lock(); }, [] { allocator().unlock(); }, [] { allocator().unlock(); });
     return made;
   }();

@@ -9,10 +9,10 @@ namespace tessera {
 /// Bytes to which every CPU storage is aligned: a cache line, and the widest vector.
 inline constexpr int64_t cpu_alignment = 64;
 
-/// `nbytes` of uninitialised memory, 64-byte aligned, from this process's caching allocator (null for none).
-/// Throws OutOfMemoryError when the system has none. Thread-safe.
+/// `nbytes` of uninitialised memory, 64-byte aligned, from this process's caching allocator (null for 0
+/// bytes). Throws OutOfMemoryError when the system has none. Thread-safe.
 void* cpu_allocate(int64_t nbytes);
-/// Returns a block to the cache; `nbytes` as it was asked for.
+/// Returns a block to the cache; `nbytes` as in `cpu_allocate`.
 void cpu_free(void* block, int64_t nbytes) noexcept;
 /// Gives the pages that no block uses back to the system.
 void cpu_empty_cache() noexcept;

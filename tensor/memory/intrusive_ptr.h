@@ -6,8 +6,8 @@
 
 namespace tessera {
 
-/// Base of objects that count their own references. `Derived` may hide `destroy()` to be told of the last
-/// release.
+/// Base of objects that count their own references. `Derived` may hide `destroy()`, which is called at the
+/// last release.
 template <class Derived>
 class RefCounted {
  public:
@@ -20,7 +20,7 @@ class RefCounted {
     if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1)
       const_cast<Derived*>(static_cast<const Derived*>(this))->destroy();
   }
-  /// References now held: exact only where no other thread holds any.
+  /// The number of references: exact only where no other thread holds any.
   int32_t use_count() const { return count_.load(std::memory_order_acquire); }
   void destroy() { delete static_cast<Derived*>(this); }
 

@@ -17,7 +17,7 @@ int64_t round_up(int64_t value, int64_t unit) {
 
 PageRange::PageRange(int64_t bytes) {
   const int64_t wanted = round_up(bytes, growth);
-  // Addresses without rights cost nothing and count against no limit on memory.
+  // Addresses without access rights take no memory and count against no limit on memory.
   void* const base =
       mmap(nullptr, wanted + growth, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, /*fd=*/-1, /*offset=*/0);
   if (base == MAP_FAILED) return;

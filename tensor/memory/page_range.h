@@ -6,11 +6,11 @@
 namespace tessera {
 
 /// A range of addresses that is reserved at once and gets memory as it is needed: pages are taken from the
-/// system, and given back, in granules. A bit for each granule says whether it is held. Not thread-safe.
+/// system, and given back, in granules. A bit for each granule records whether it is held. Not thread-safe.
 class PageRange {
  public:
   static constexpr int64_t granule = int64_t{64} << 10;
-  /// What the range grows by where it has never been used, and a large page's size.
+  /// The step in which the used part of the range grows: the size of a large page.
   static constexpr int64_t growth = int64_t{2} << 20;
 
   /// Reserves at least `bytes` of addresses and no memory. Empty where the system refuses.
@@ -26,20 +26,20 @@ class PageRange {
 
   /// Bytes that `commit` would take from the system.
   int64_t missing(const void* from, const void* to) const;
-  /// Makes [from, to) usable; returns the bytes that this took from the system, or -1 where it has none.
+  /// Makes [from, to) usable; returns the bytes taken from the system, or -1 where it has none.
   int64_t commit(const void* from, const void* to);
-  /// Gives the whole granules inside [from, to) back, whose bytes are lost; returns how many bytes.
+  /// Gives the granules that lie entirely in [from, to) back, and their values are lost; returns their bytes.
   int64_t release(const void* from, const void* to) noexcept;
 
  private:
   int64_t granule_of(const void* address) const {
     return (static_cast<const std::byte*>(address) - begin_) / granule;
   }
-  /// The end of what is usable once [from, to) is, in bytes from the beginning.
+  /// `top_` after `commit` up to `to`.
   int64_t top_for(const void* to) const;
   bool is_held(int64_t index) const { return held_[index / 64] >> (index % 64) & 1; }
 
-  std::byte* reserved_ = nullptr;  ///< what the system gave, from which `begin_` is aligned
+  std::byte* reserved_ = nullptr;  ///< the addresses from the system; `begin_` is the first aligned one
   int64_t reserved_bytes_ = 0;
   std::byte* begin_ = nullptr;
   int64_t bytes_ = 0;

@@ -3,7 +3,7 @@
 namespace tessera {
 
 /// Whether a MetaAccountScope counts a plan in this thread. Operations may then mix operands on meta and real
-/// ones, such as an input without numbers and a model that has them.
+/// ones, such as an input without values and a model that has them.
 bool making_a_plan();
 
 }  // namespace tessera

@@ -14,8 +14,8 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-/// What the address sanitizer is to report in memory of our own allocator: the use of free blocks, and of
-/// what follows a block's bytes. Without it these do nothing.
+/// Marks memory of our own allocator for the address sanitizer, which then reports the use of free blocks,
+/// and of what follows a block's bytes. Without the sanitizer these do nothing.
 namespace tessera {
 
 #if defined(TESSERA_POISONS_MEMORY)

@@ -9,8 +9,8 @@
 namespace tessera {
 namespace {
 
-/// What processors address at most: sizes above it would overflow where an allocator rounds them up.
-constexpr int64_t most_bytes = int64_t{1} << 56;
+/// Processors address no more. Larger sizes would overflow where an allocator rounds them up.
+constexpr int64_t max_bytes = int64_t{1} << 56;
 
 }  // namespace
 
@@ -18,33 +18,33 @@ intrusive_ptr<Storage> Storage::allocate(int64_t nbytes, Device device, Born bor
   require<NotBuiltError>(!device.is_cuda() || cuda_is_built(), "storage on ", device,
                          ": this build has no CUDA backend");
   intrusive_ptr<Storage> storage(new Storage(nbytes, device));
-  storage->enter(device.is_meta() ? current_meta_account() : current_account(), born);
+  storage->initialize(device.is_meta() ? current_meta_account() : current_account(), born);
   return storage;
 }
 
 intrusive_ptr<Storage> Storage::allocate(int64_t nbytes, std::shared_ptr<MemorySource> source, Born born) {
   intrusive_ptr<Storage> storage(new Storage(nbytes, cpu()));
   storage->source_ = std::move(source);
-  storage->enter(current_account(), born);
+  storage->initialize(current_account(), born);
   return storage;
 }
 
 intrusive_ptr<Storage> Storage::wrap(void* data, int64_t nbytes, Device device,
-                                     std::function<void()> on_last_use) {
+                                     std::function<void()> on_destroy) {
   intrusive_ptr<Storage> storage(new Storage(nbytes, device));
   storage->data_ = data;
-  storage->on_last_use_ = std::move(on_last_use);
+  storage->on_destroy_ = std::move(on_destroy);
   return storage;
 }
 
 Storage::~Storage() {
-  if (on_last_use_) on_last_use_();
+  if (on_destroy_) on_destroy_();
   if (!released_) give_bytes();
 }
 
-void Storage::enter(intrusive_ptr<MemoryAccount> account, Born born) {
+void Storage::initialize(intrusive_ptr<MemoryAccount> account, Born born) {
   require<ValueError>(nbytes_ >= 0, "storage on ", device_, ": expected at least 0 bytes, got ", nbytes_);
-  require<OutOfMemoryError>(device_.is_meta() || nbytes_ <= most_bytes, "storage on ", device_, ": ", nbytes_,
+  require<OutOfMemoryError>(device_.is_meta() || nbytes_ <= max_bytes, "storage on ", device_, ": ", nbytes_,
                             " bytes are more than a processor addresses");
   category_ = current_category();
   account_ = std::move(account);
@@ -53,7 +53,7 @@ void Storage::enter(intrusive_ptr<MemoryAccount> account, Born born) {
 }
 
 void Storage::take_bytes() {
-  // A storage whose account refuses its bytes is released: it then has nothing to give back.
+  // Stays released where the account throws: the storage then has nothing to give back.
   released_ = true;
   account_->add(category_, nbytes_);
   if (device_.is_cpu()) {
@@ -68,7 +68,7 @@ void Storage::take_bytes() {
 }
 
 void Storage::give_bytes() noexcept {
-  if (!account_) return;  // wrapped: somebody else's
+  if (!account_) return;  // wrapped memory has another owner
   if (source_)
     source_->give(data_, nbytes_);
   else if (device_.is_cpu())
@@ -96,9 +96,9 @@ void Storage::retag(MemoryCategory category) {
 
 void Storage::throw_released() const {
   if (const StorageOwner* owner = owner_of(*this)) throw StorageError(owner->describe_released(*this));
-  throw StorageError(text("the numbers of ",
-                          label_.empty() ? std::string("this storage") : "'" + label_ + "'", " (", nbytes_,
-                          " bytes on ", device_, ") were released: refill or unshard it before use"));
+  throw StorageError(text("the values of ", label_.empty() ? std::string("this storage") : "'" + label_ + "'",
+                          " (", nbytes_, " bytes on ", device_,
+                          ") were released: refill or unshard it before use"));
 }
 
 }  // namespace tessera

@@ -8,14 +8,14 @@
 namespace tessera {
 namespace {
 
-/// Few storages have an owner, and it is asked for when their bytes are missing: they hold nothing for it.
+/// A table, since few storages have an owner: it is looked up when their bytes are missing.
 struct Owners {
   std::mutex mutex;
   std::unordered_map<const Storage*, StorageOwner*> by_storage;
 };
 
-/// This thread's; few at a time.
-thread_local std::vector<const Storage*> awaited;
+/// The awaited storages of this thread; few at a time.
+thread_local std::vector<const Storage*> awaited_by_thread;
 
 Owners& owners() {
   static Owners all;
@@ -38,14 +38,14 @@ StorageOwner* owner_of(const Storage& storage) {
   return found == owners().by_storage.end() ? nullptr : found->second;
 }
 
-void set_awaited(const Storage& storage, bool is_awaited_now) {
-  std::erase(awaited, &storage);
-  if (is_awaited_now) awaited.push_back(&storage);
-  detail::awaited_storages = static_cast<int>(awaited.size());
+void set_awaited(const Storage& storage, bool awaited) {
+  std::erase(awaited_by_thread, &storage);
+  if (awaited) awaited_by_thread.push_back(&storage);
+  detail::awaited_storages = static_cast<int>(awaited_by_thread.size());
 }
 
 bool is_awaited(const Storage& storage) {
-  return std::find(awaited.begin(), awaited.end(), &storage) != awaited.end();
+  return std::find(awaited_by_thread.begin(), awaited_by_thread.end(), &storage) != awaited_by_thread.end();
 }
 
 }  // namespace tessera

@@ -6,23 +6,24 @@
 
 namespace tessera {
 
-/// Stands behind storages whose bytes come and go: says what they are, and brings them back where it can.
+/// The owner of storages with bytes that are released and refilled: describes them in errors, and brings
+/// their values back where it can.
 class StorageOwner {
  public:
   virtual ~StorageOwner() = default;
-  /// What an error says where the released `storage` is used: what it holds, and how to have it.
+  /// The error message for a use of the released `storage`: what it holds, and how to get its values.
   virtual std::string describe_released(const Storage& storage) const = 0;
-  /// Refills the released `storage`, or waits for what is awaited, or leaves it: its next use is an error
+  /// Refills the released `storage`, waits for awaited values, or does nothing: its next use is an error
   /// then.
   virtual void bring_back(Storage& storage) = 0;
 };
 
-/// Names the owner of a storage; null for none again, before either goes.
+/// Sets the owner of a storage. Set it to null before the storage or the owner is destroyed.
 void set_owner(const Storage& storage, StorageOwner* owner);
-/// That of a storage; null for none.
+/// The owner of a storage; null for none.
 StorageOwner* owner_of(const Storage& storage);
 
-/// Says that the bytes of a storage are there, but their values on the way, to be waited for by this thread.
+/// Marks a storage that has its bytes, while its values are still arriving: this thread has to wait for them.
 void set_awaited(const Storage& storage, bool awaited);
 bool is_awaited(const Storage& storage);
 
@@ -30,8 +31,8 @@ namespace detail {
 inline constinit thread_local int awaited_storages = 0;
 }
 
-/// Asks the owner, if there is one, for released bytes and for awaited values. Called where a computation can
-/// wait for them: before backward reads a saved value, or writes a first gradient.
+/// Calls the owner's `bring_back`, if there is an owner, for released bytes and for awaited values. Called
+/// where a computation can wait for them: before backward reads a saved value, or writes a first gradient.
 inline void bring_back(Storage& storage) {
   if (!storage.is_released() && (detail::awaited_storages == 0 || !is_awaited(storage))) [[likely]]
     return;

@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// Writes what was recorded in Chrome's trace format (a JSON object with "traceEvents"), which
+/// Writes the recorded spans in Chrome's trace format (a JSON object with "traceEvents"), which
 /// https://ui.perfetto.dev and chrome://tracing open: a process per rank, a row per thread and stream, a
 /// complete event per span, in microseconds from the first span; its args are bytes, flops, module, phase and
 /// step where known.

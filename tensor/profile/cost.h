@@ -13,11 +13,11 @@ struct Cost {
 /// Adds to the innermost CostScope of this thread, if there is one.
 void count_flops(int64_t flops);
 
-/// What was counted in this thread since the last call, while a profiler was open: the kernel that ends now
-/// did it.
+/// Returns the FLOPs that this thread counted since the last call while a profiler was open, and starts again
+/// from 0: they belong to the kernel that ends now.
 int64_t take_counted_flops();
 
-/// Collects into `cost`, and into the scopes around it, while it lives.
+/// Collects into `cost`, and into the scopes around it, while the scope lives.
 class CostScope {
  public:
   explicit CostScope(Cost& cost);

@@ -11,10 +11,10 @@
 namespace tessera {
 namespace {
 
-/// The shortest call of `work`, in seconds: at least five calls, and for at least 20 ms.
+/// The shortest call of `work`, in seconds, of at least five calls in at least 20 ms.
 template <class Work>
-double shortest(Work work) {
-  work();  // pages, primitives, threads
+double shortest_seconds(Work work) {
+  work();  // warm-up: pages, primitives, threads
   double best = 1e9;
   const int64_t until = profile_clock() + 20'000'000;
   for (int i = 0; i < 5 || profile_clock() < until; ++i) {
@@ -29,24 +29,24 @@ double shortest(Work work) {
 
 double measured_product_rate(DType dtype) {
   constexpr int64_t n = 768;
-  const AccountScope apart(make_intrusive<MemoryAccount>());
+  const AccountScope scope(make_intrusive<MemoryAccount>());
   double seconds = 0;
   {
     const Tensor a = Tensor::zeros({n, n}, dtype), b = Tensor::zeros({n, n}, dtype),
                  out = Tensor::empty({n, n}, dtype);
-    seconds = shortest([&] { ops::matmul_out(out, a, b); });
+    seconds = shortest_seconds([&] { ops::matmul_out(out, a, b); });
   }
   cpu_empty_cache();
   return 2.0 * n * n * n / seconds;
 }
 
 double measured_copy_rate(int64_t footprint) {
-  const int64_t n = std::max<int64_t>(footprint / 8, 1);  // f32, once there and once here
-  const AccountScope apart(make_intrusive<MemoryAccount>());
+  const int64_t n = std::max<int64_t>(footprint / 8, 1);  // f32: one element read, one written
+  const AccountScope scope(make_intrusive<MemoryAccount>());
   double seconds = 0;
   {
     const Tensor from = Tensor::zeros({n}, f32), to = Tensor::empty({n}, f32);
-    seconds = shortest([&] { to.copy_from(from); });
+    seconds = shortest_seconds([&] { to.copy_from(from); });
   }
   cpu_empty_cache();
   return 8.0 * static_cast<double>(n) / seconds;

@@ -4,8 +4,8 @@
 
 #include "tensor/types/dtype.h"
 
-/// What this machine does at best, measured now with this thread's number of threads: what a model's speed is
-/// held against. Each takes a few hundredths of a second, and leaves nothing in the memory account or cache.
+/// The best rates of this machine, measured now with this thread's number of threads, to compare a model's
+/// speed with. Each takes a few hundredths of a second, and leaves nothing in the memory account or cache.
 namespace tessera {
 
 /// FLOP/s of a matrix product of `dtype` (768 x 768 x 768), the best of several.

@@ -6,8 +6,8 @@
 
 namespace tessera {
 
-/// Names what runs now (a module's full name) in errors and profiles of this thread, while it lives. A named
-/// string is referred to and must outlive it; a temporary (`NamedScope scope("loss")`) is taken over.
+/// Names what runs now (a module's full name) in errors and profiles of this thread, while the scope lives. A
+/// named string is referred to and must outlive the scope; a temporary (`NamedScope scope("loss")`) is moved.
 class NamedScope {
  public:
   explicit NamedScope(const std::string& name);
@@ -17,12 +17,12 @@ class NamedScope {
   NamedScope& operator=(const NamedScope&) = delete;
 
  private:
-  std::string own_;  // a temporary's
+  std::string own_;  // holds a temporary
   const std::string* previous_;
   SpanScope span_;
 };
 
-/// The innermost NamedScope's name; empty outside all.
+/// The innermost NamedScope's name; empty outside every scope.
 const std::string& current_scope();
 
 }  // namespace tessera

@@ -7,36 +7,36 @@
 namespace tessera {
 namespace {
 
-/// The stretches of a row that count: its steps, or all of it.
-struct Stretch {
+/// A time interval of a row that is summed: a step, or the whole row.
+struct Interval {
   int64_t begin, end;
 };
 
-std::vector<Stretch> steps_of(const Profiler::Row& row) {
-  std::vector<Stretch> steps;
+std::vector<Interval> steps_of(const Profiler::Row& row) {
+  std::vector<Interval> steps;
   for (const Span& span : row.spans)
     if (span.kind == SpanKind::step && !span.nested) steps.push_back({span.begin, span.end});
   return steps;
 }
 
-Stretch whole(const Profiler::Row& row) {
-  Stretch all{row.spans.front().begin, row.spans.front().end};
+Interval interval_of(const Profiler::Row& row) {
+  Interval all{row.spans.front().begin, row.spans.front().end};
   for (const Span& span : row.spans) all.end = std::max(all.end, span.end);
   return all;
 }
 
-/// Sums up the spans inside stretches, which come in the order of time as the spans do.
-class Summing {
+/// Sums up the spans inside intervals. Both are ordered by time.
+class TableSums {
  public:
-  explicit Summing(OpTable& table) : table_(table) {}
+  explicit TableSums(OpTable& table) : table_(table) {}
 
-  void add(const Profiler::Row& row, const std::vector<Stretch>& stretches) {
+  void add(const Profiler::Row& row, const std::vector<Interval>& intervals) {
     size_t at = 0;
-    for (const Stretch& stretch : stretches) table_.nanoseconds += stretch.end - stretch.begin;
+    for (const Interval& interval : intervals) table_.nanoseconds += interval.end - interval.begin;
     for (const Span& span : row.spans) {
-      while (at < stretches.size() && stretches[at].end <= span.begin) ++at;
-      if (at == stretches.size()) return;
-      if (span.begin < stretches[at].begin || span.end > stretches[at].end || span.nested) continue;
+      while (at < intervals.size() && intervals[at].end <= span.begin) ++at;
+      if (at == intervals.size()) return;
+      if (span.begin < intervals[at].begin || span.end > intervals[at].end || span.nested) continue;
       if (span.kind == SpanKind::phase) phase(span.name).nanoseconds += span.end - span.begin;
       if (span.kind == SpanKind::kernel) add_kernel(span);
       if (span.kind == SpanKind::wait) table_.waiting += span.end - span.begin;
@@ -52,12 +52,12 @@ class Summing {
  private:
   void add_kernel(const Span& span) {
     const int64_t time = span.end - span.begin;
-    const std::string in = span.phase ? span.phase : "";
+    const std::string phase_name = span.phase ? span.phase : "";
     table_.in_kernels += time;
-    if (span.phase) phase(in).in_kernels += time;
-    OpTotal& total = ops_[{span.name, in}];
+    if (span.phase) phase(phase_name).in_kernels += time;
+    OpTotal& total = ops_[{span.name, phase_name}];
     total.name = span.name;
-    total.phase = in;
+    total.phase = phase_name;
     ++total.calls;
     total.nanoseconds += time;
     total.bytes += span.bytes;
@@ -74,7 +74,7 @@ class Summing {
   std::map<std::pair<std::string, std::string>, OpTotal> ops_;
 };
 
-/// "12.3", or "-" for nothing known.
+/// "12.3", or "-" where it is not known.
 std::string rate(int64_t amount, int64_t nanoseconds) {
   if (amount == 0 || nanoseconds == 0) return "-";
   char digits[32];
@@ -83,10 +83,10 @@ std::string rate(int64_t amount, int64_t nanoseconds) {
   return digits;
 }
 
-std::string percent(int64_t part, int64_t whole_time) {
+std::string percent(int64_t time, int64_t total) {
   char digits[32];
   std::snprintf(digits, sizeof digits, "%.1f %%",
-                whole_time > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole_time) : 0.0);
+                total > 0 ? 100.0 * static_cast<double>(time) / static_cast<double>(total) : 0.0);
   return digits;
 }
 
@@ -107,17 +107,17 @@ double OpTable::share_in_kernels() const {
 
 OpTable top_ops(const Profiler& profiler) {
   OpTable table;
-  Summing sum(table);
+  TableSums sums(table);
   const std::vector<Profiler::Row> rows = profiler.rows();
   for (const Profiler::Row& row : rows) table.steps += std::ssize(steps_of(row));
   for (const Profiler::Row& row : rows) {
     if (row.spans.empty()) continue;
     if (table.steps == 0)
-      sum.add(row, {whole(row)});
-    else if (const std::vector<Stretch> steps = steps_of(row); !steps.empty())
-      sum.add(row, steps);
+      sums.add(row, {interval_of(row)});
+    else if (const std::vector<Interval> steps = steps_of(row); !steps.empty())
+      sums.add(row, steps);
   }
-  sum.finish();
+  sums.finish();
   return table;
 }
 

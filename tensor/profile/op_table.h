@@ -27,7 +27,7 @@ struct PhaseTotal {
 
 /// Where the time of the recorded steps went.
 struct OpTable {
-  int64_t steps = 0;               ///< recorded whole; 0: what follows is over all that was recorded
+  int64_t steps = 0;               ///< recorded from begin to end; 0: the rest is over all that was recorded
   int64_t nanoseconds = 0;         ///< of the steps
   int64_t in_kernels = 0;          ///< of these
   int64_t waiting = 0;             ///< of these, for the slowest thread of a parallel loop
@@ -39,8 +39,8 @@ struct OpTable {
 };
 
 /// Sums the kernels inside steps, in the rows that have steps: a kernel counts in the thread that called it,
-/// whose parts on other threads it waits for. Where no step was recorded, all kernels of all rows. A kernel
-/// that another one calls counts as part of that one.
+/// which waits for its parts on other threads. Without a recorded step, sums all kernels of all rows. A
+/// kernel that another one calls counts as part of that one.
 OpTable top_ops(const Profiler& profiler);
 
 /// A table of the `rows` longest ops (name, phase, calls, total ms, share of the step, GFLOP/s, GB/s), the

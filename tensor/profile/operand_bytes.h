@@ -8,10 +8,10 @@
 
 namespace tessera {
 
-/// Bytes that a kernel moves for an operand at least: all its elements once. A struct that carries tensors to
-/// a kernel says so by a function of this name in its own namespace.
+/// The least bytes that a kernel moves for an operand: each element once. A struct that carries tensors to a
+/// kernel has a function of this name in its own namespace.
 inline int64_t operand_bytes(const Tensor& x) {
-  return x.defined() ? std::min(x.nbytes(), x.storage()->nbytes()) : 0;  // expanded: no more than there are
+  return x.defined() ? std::min(x.nbytes(), x.storage()->nbytes()) : 0;  // expanded: at most the storage's
 }
 template <class T>
 int64_t operand_bytes(std::span<const T> operands);

@@ -14,7 +14,7 @@ Profiler::~Profiler() = default;
 std::vector<Profiler::Row> Profiler::rows() const {
   std::vector<Row> rows;
   std::map<std::pair<int, std::string>, size_t> streams;
-  std::map<int, int> threads;  // of each rank
+  std::map<int, int> threads;  // their number, by rank
   for (const auto& log : recording_->logs()) {
     const int rank = log->rank();
     const size_t own = rows.size();

@@ -32,11 +32,11 @@ class Profiler {
   struct Row {
     int rank = 0;
     std::string name;         ///< "thread 1" in the order of first spans, or the stream's name
-    std::vector<Span> spans;  ///< by begin; of equal ones the longer first
+    std::vector<Span> spans;  ///< by begin; at equal begins the longer first
   };
-  /// What was recorded so far.
+  /// Everything recorded so far.
   std::vector<Row> rows() const;
-  /// Forgets what was recorded. Throws ValueError while a ProfilerScope on it is open.
+  /// Deletes what was recorded. Throws ValueError while a ProfilerScope on it is open.
   void clear();
 
  private:
@@ -45,8 +45,8 @@ class Profiler {
   int open_ = 0;
 };
 
-/// Records into a profiler while it lives. Throws ValueError when one is open already, in any thread: spans
-/// of all threads go to the same profiler.
+/// Records into a profiler while the scope lives. Throws ValueError when one is open already, in any thread:
+/// spans of all threads go to the same profiler.
 class ProfilerScope {
  public:
   explicit ProfilerScope(Profiler& profiler);
@@ -58,7 +58,7 @@ class ProfilerScope {
   Profiler& profiler_;
 };
 
-/// The spans of this thread belong to `rank` while it lives (0 outside): where ranks are threads.
+/// The spans of this thread belong to `rank` while the scope lives (0 outside): where ranks are threads.
 class ProfilerRankScope {
  public:
   explicit ProfilerRankScope(int rank);

@@ -19,7 +19,7 @@ intrusive_ptr<Recording>& active() {
   return recording;
 }
 
-/// What this thread knows of the recording it last wrote to.
+/// This thread's state in the recording that it last wrote to.
 struct ThreadState {
   uint64_t recording = 0;
   intrusive_ptr<ThreadLog> log;
@@ -29,7 +29,7 @@ struct ThreadState {
 };
 thread_local ThreadState thread_state;
 
-/// Null when the recording ended meanwhile.
+/// This thread's log; null when the recording ended meanwhile.
 const intrusive_ptr<ThreadLog>& this_log() {
   ThreadState& state = thread_state;
   const uint64_t id = active_recording.load(std::memory_order_relaxed);
@@ -41,7 +41,7 @@ const intrusive_ptr<ThreadLog>& this_log() {
   return state.log;
 }
 
-/// The next span looks its log up again.
+/// Sets the rank of this thread's spans: the next one looks its log up again.
 void set_rank(int rank) {
   if (thread_state.rank == rank) return;
   thread_state.rank = rank;
@@ -57,7 +57,7 @@ const char* module_of_this_thread() {
 }  // namespace
 
 ThreadLog::~ThreadLog() {
-  while (first_) first_ = std::move(first_->next);  // one by one: a chain may be long
+  while (first_) first_ = std::move(first_->next);  // one by one: a long chain would recurse deeply
 }
 
 void ThreadLog::append(const Span& span) {
@@ -122,7 +122,7 @@ const std::string& intern(std::string_view name) {
 }
 
 void SpanScope::open(SpanKind kind, const char* name, int64_t number) {
-  if (!name) return;  // made while nobody profiled
+  if (!name) return;  // chosen while no profiler was open
   log_ = detail::this_log().get();
   if (!log_) return;
   log_->reference();
@@ -134,7 +134,7 @@ void SpanScope::open(SpanKind kind, const char* name, int64_t number) {
   outer_kernel_ = state.kernel;
   if (kind == SpanKind::phase) state.phase = name;
   if (kind == SpanKind::kernel) state.kernel = name;
-  if (kind == SpanKind::step) take_counted_flops();  // of what came before: no kernel's
+  if (kind == SpanKind::step) take_counted_flops();  // drops those from before the step
   ++log_->depth[static_cast<int>(kind)];
   begin_ = profile_clock();
 }

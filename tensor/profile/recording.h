@@ -9,10 +9,10 @@
 #include "tensor/memory/intrusive_ptr.h"
 #include "tensor/profile/span.h"
 
-/// Where spans are kept until somebody reads them. Internal to tensor/profile.
+/// The store of recorded spans. Internal to tensor/profile.
 namespace tessera::detail {
 
-/// The spans of one thread. That thread alone writes; what it has written may be read at any time.
+/// The spans of one thread. Only that thread writes; any thread may read what is written, at any time.
 class ThreadLog : public RefCounted<ThreadLog> {
  public:
   ThreadLog(std::thread::id thread, int rank) : thread_(thread), rank_(rank) {}
@@ -26,13 +26,13 @@ class ThreadLog : public RefCounted<ThreadLog> {
     if (left == 0) return;
     for (const Chunk* chunk = first_.get();; chunk = chunk->next.get()) {
       for (int64_t i = 0; i < chunk_size && left > 0; ++i, --left) visit(chunk->spans[i]);
-      if (left == 0) return;  // what comes next may be in the making
+      if (left == 0) return;  // the thread may be making the next chunk
     }
   }
 
   std::thread::id thread() const { return thread_; }
   int rank() const { return rank_; }
-  /// Open spans per kind: tells which are nested. The thread's own.
+  /// Open spans per kind: which spans are nested follows from it. Only for the log's thread.
   std::array<int, span_kinds> depth{};
 
  private:
@@ -49,12 +49,12 @@ class ThreadLog : public RefCounted<ThreadLog> {
   std::atomic<int64_t> size_{0};
 };
 
-/// All that one Profiler has seen.
+/// Everything that one Profiler recorded.
 class Recording : public RefCounted<Recording> {
  public:
   Recording();
   uint64_t id() const { return id_; }
-  /// The log of the calling thread, made at first sight.
+  /// The log of the calling thread, made at its first call.
   intrusive_ptr<ThreadLog> log_of_this_thread(int rank);
   std::vector<intrusive_ptr<ThreadLog>> logs() const;
 

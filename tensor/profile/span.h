@@ -5,26 +5,27 @@
 #include <string>
 #include <string_view>
 
-/// Spans: what ran from when to when. Where nobody profiles, one costs a relaxed load and a branch.
+/// Spans: what ran, with its begin and end. While no profiler is open, one costs a relaxed load and a branch.
 namespace tessera {
 
-/// What a span is of. A step holds phases, a phase modules, a module or a phase backward rules, all of them
-/// kernels, and a kernel the parts of its parallel loops, each in the row of the thread that computes it.
-/// Collectives have rows of their own; a wait is time in which a thread waits for others.
+/// The kind of work that a span covers. A step contains phases, a phase modules, a module or a phase backward
+/// rules, all of these kernels, and a kernel the parts of its parallel loops: the range of one thread each,
+/// in that thread's row. Collectives have rows of their own; a wait is time in which a thread waits for
+/// others.
 enum class SpanKind : uint8_t { step, phase, module, rule, kernel, part, collective, wait };
 inline constexpr int span_kinds = 8;
 
 /// "step", "phase", "module", "rule", "kernel", "part", "collective", "wait".
 const char* name_of(SpanKind kind);
 
-/// Something that ran. Strings live as long as the program (a literal, or `intern`).
+/// One recorded interval. Strings live as long as the program (a literal, or `intern`).
 struct Span {
   const char* name;
-  const char* module;  ///< full name of the module it ran for, or whose forward recorded the rule; null: none
+  const char* module;  ///< full name of its module (of a rule: the one that recorded it); null: none
   const char* phase;   ///< "forward", "backward", ... ; null outside all phases
   const char* stream;  ///< the row it is shown in; null: that of the thread
   int64_t begin, end;  ///< nanoseconds of `profile_clock`
-  int64_t bytes;       ///< moved at least: of all operands once; 0: not known
+  int64_t bytes;       ///< the least that is moved: each operand once; 0: not known
   int64_t flops;       ///< as tensor/profile/cost.h counts them
   int64_t number;      ///< of a step; -1 elsewhere
   SpanKind kind;
@@ -41,14 +42,14 @@ inline bool profiling() {
   return detail::active_recording.load(std::memory_order_relaxed) != 0;
 }
 
-/// Nanoseconds on the clock of spans; it only goes forward.
+/// Nanoseconds on the monotonic clock of spans.
 int64_t profile_clock();
 
-/// One string for all equal ones, that lives as long as the program.
+/// The one stored string of this text. It lives as long as the program.
 const std::string& intern(std::string_view name);
 
-/// A span from construction to destruction, recorded when a profiler is open at both ends. Threads share
-/// nothing: each writes into a log of its own, without locks.
+/// A span from construction to destruction, recorded when a profiler is open at both ends. Each thread writes
+/// into a log of its own, without locks.
 class SpanScope {
  public:
   /// `name` lives as long as the program. A `phase` names the phase of the spans inside it.
@@ -70,7 +71,7 @@ class SpanScope {
   void open(SpanKind kind, const char* name, int64_t number);
   void close();
 
-  detail::ThreadLog* log_ = nullptr;  // held by a reference of ours
+  detail::ThreadLog* log_ = nullptr;  // with a reference held
   const char* name_ = nullptr;
   const char* outer_phase_ = nullptr;
   const char* outer_kernel_ = nullptr;
@@ -78,15 +79,15 @@ class SpanScope {
   SpanKind kind_ = SpanKind::kernel;
 };
 
-/// What a thread that computes for another one takes over from it.
+/// What a thread takes over from the thread that it computes for.
 struct SpanOrigin {
-  const char* kernel;  ///< that runs; null: none
+  const char* kernel;  ///< the running one; null: none
   const char* phase;
   int rank;
 };
 SpanOrigin span_origin();
 
-/// A part of a parallel loop, as a span of the thread that computes it, named by the kernel whose loop it is.
+/// The span of one part of a parallel loop, in the thread that computes it, named by the loop's kernel.
 class PartScope {
  public:
   explicit PartScope(const SpanOrigin& origin) : span_(SpanKind::part, adopt(origin)) {}
@@ -96,8 +97,8 @@ class PartScope {
   SpanScope span_;
 };
 
-/// Records a span that did not run in this thread, or not at one piece (a collective in flight); its `module`
-/// and `phase` are taken as given. Does nothing where nobody profiles.
+/// Records a span that did not run in this thread, or not without interruption (a collective in flight), with
+/// `module` and `phase` as given. Does nothing while no profiler is open.
 void record_span(const Span& span);
 
 }  // namespace tessera

@@ -4,11 +4,11 @@
 #include "tensor/elementwise/normal_quantile.h"
 #include "tensor/elementwise/trigonometric.h"
 
-/// Random numbers as a pure function of (key, element, sample, step): any slice of a tensor can be filled by
-/// any rank on any device with the numbers that the whole tensor would have there.
+/// Random numbers as a pure function of (key, element, sample, step): any rank on any device can fill any
+/// range of a tensor with the values that the full tensor has there.
 TESSERA_ELEMENTWISE_BEGIN
 
-/// Four words of 32 bits: a counter, or the random numbers made of it.
+/// Four words of 32 bits: a counter, or the random bits made from it.
 struct PhiloxBlock {
   uint32_t word[4];
 };
@@ -59,8 +59,8 @@ TESSERA_ELEMENT double uniform_f64(uint32_t word, uint32_t low_word) {
   return fma(to_double(low_word >> 11), 0x1p-53, to_double(word) * 0x1p-32);
 }
 
-/// Two independent normal numbers of two words (Box and Muller 1958): radius from the first, angle from the
-/// second. The radius takes (word + 1/2) 2^-32, so that numbers reach +-6.7 and the logarithm is never of 0.
+/// Two independent normal values from two words (Box and Muller 1958): radius from the first, angle from the
+/// second. The radius takes (word + 1/2) 2^-32, so that values reach +-6.7 and the logarithm is never of 0.
 /// In f64 for every dtype: an f32 normal is this one, rounded.
 struct NormalPair {
   double first, second;
@@ -79,8 +79,8 @@ TESSERA_ELEMENT NormalPair normal_pair(uint32_t radius_word, uint32_t angle_word
   return {radius * from_bits(bits_of(c) ^ cos_sign), radius * from_bits(bits_of(s) ^ sin_sign)};
 }
 
-/// A normal number within [low, high], given the cumulative function's values there: the quantile of a
-/// uniform number between them.
+/// A normal value within [low, high], given the cumulative function's values there: the quantile of a uniform
+/// value between them.
 TESSERA_ELEMENT double truncated_normal(uint32_t word, double low, double high, double cumulative_low,
                                         double cumulative_high) {
   const double u = (to_double(word) + 0.5) * 0x1p-32;

@@ -9,29 +9,29 @@
 
 namespace tessera {
 
-/// Which random numbers a training step uses: those of (seed, step, samples), whatever rank, micro-batch or
-/// thread computes them. One per thread. The data loader's iterator sets it; recomputation, pipelines and
-/// cached decoding save and restore it, and so replay the same numbers.
+/// Determines the random numbers of a training step: by seed, step and samples, the same on any rank,
+/// micro-batch or thread. One per thread. The data loader's iterator sets it; recomputation, pipelines and
+/// cached decoding save and restore it, and so draw the same numbers again.
 struct RandomContext {
   uint64_t seed = 1337;
   int64_t step = 0;
   /// The indices, in the batch of all ranks together, of the samples that the first dimension counts; empty:
   /// 0, 1, ...
   std::vector<int64_t> samples = {};
-  /// How often each name has asked for a key since the step began.
+  /// The number of keys that each name has drawn since the step began.
   std::map<std::string, uint32_t> calls = {};
 
   /// The index of the sample in row `row` of the first dimension.
   int64_t sample(int64_t row) const { return samples.empty() ? row : samples[row]; }
 
-  /// What the numbers of a given key depend on: enough to draw them again, cheaper to keep than the whole.
+  /// The fields on which the random numbers of a given key depend: enough to draw them again, and smaller.
   RandomContext without_calls() const { return {.seed = seed, .step = step, .samples = samples}; }
 };
 
 /// This thread's context.
 RandomContext& random_context();
 
-/// Makes `context` current in this thread while it lives; what was before comes back then.
+/// Makes `context` current in this thread while the scope lives; then restores the previous one.
 class RandomContextScope {
  public:
   explicit RandomContextScope(RandomContext context);
@@ -47,7 +47,7 @@ class RandomContextScope {
 void begin_random_step(uint64_t seed, int64_t step, std::span<const int64_t> samples);
 
 /// The Philox key of this call by `name` (a module's full name): xxh3_64 of the seed, the name and the number
-/// of the call in this step, as bytes: seed (8, little endian), name, call (4, little endian). Counts the
+/// of the call in this step, as bytes: seed (8, little-endian), name, call (4, little-endian). Counts the
 /// call.
 uint64_t next_random_key(const std::string& name);
 /// The key of a given call, without counting.

@@ -11,9 +11,9 @@ using Kind = SampleLayout::Kind;
 constexpr SampleLayout unknown{.kind = Kind::unknown};
 
 constexpr const char* advice =
-    "; say where they lie, in nn::DropoutOptions or the call: samples_along(1) for (T, B, C), "
-    "samples_along(0, "
-    "T) for (B T, C), samples_along(0, 1, T) for (T B, C), no_samples() where all samples share the numbers";
+    "; give their layout in nn::DropoutOptions or in the call: samples_along(1) for (T, B, C), "
+    "samples_along(0, T) for (B T, C), samples_along(0, 1, T) for (T B, C), no_samples() where all samples "
+    "share one mask";
 
 int64_t product(const Shape& shape, int first, int last) {
   int64_t n = 1;
@@ -27,7 +27,7 @@ int64_t count_samples(const SampleLayout& layout, const Shape& shape) {
   if (layout.kind == Kind::none) return 1;
   if (layout.kind != Kind::along) return shape.rank() == 0 ? 1 : shape[0];
   require<ShapeError>(layout.dim >= -shape.rank() && layout.dim < shape.rank(), "samples along dimension ",
-                      layout.dim, " of ", shape, ": there is no such dimension");
+                      layout.dim, " of ", shape, ": expected a dimension of the tensor");
   const int64_t size = shape[layout.dim < 0 ? layout.dim + shape.rank() : layout.dim];
   require<ShapeError>(layout.outer >= 1 && layout.inner >= 1 && size % (layout.outer * layout.inner) == 0,
                       "samples along dimension ", layout.dim, " of ", shape, ": ", size,
@@ -39,7 +39,7 @@ SampleLayout resolve_samples(const char* where, const SampleLayout& layout, cons
                              int64_t samples) {
   if (layout.kind == Kind::none) return layout;
   require<ValueError>(layout.kind != Kind::unknown || samples == 0, where, ": x ", shape,
-                      " was computed from ", samples, " samples that lay along another dimension", advice);
+                      " was computed from ", samples, " samples along another dimension", advice);
   const int64_t count = count_samples(layout, shape);
   require<ValueError>(samples == 0 || count == samples, where, ": x ", shape, " holds ", count,
                       " samples along dimension ", layout.dim, ", the random context has ", samples, advice);

@@ -6,14 +6,14 @@
 
 namespace tessera {
 
-/// Where a tensor holds the samples of the batch. Dropout keys its mask by the sample and by the element's
-/// index within it, so the mask of a sample is the same however the dimensions lie.
+/// Which elements of a tensor belong to which sample of the batch. Dropout keys its mask by the sample and by
+/// the element's index within it, so the mask of a sample is the same in any order of the dimensions.
 struct SampleLayout {
   enum class Kind : uint8_t {
-    first,    ///< the convention, where nothing is said: dimension 0 counts the samples, (B, T, C)
+    first,    ///< the default: dimension 0 counts the samples, (B, T, C)
     along,    ///< `dim` counts them
     none,     ///< all samples share the elements: one mask for the whole batch
-    unknown,  ///< an operation lost track of them: to be said where it matters
+    unknown,  ///< an operation lost the layout: it must be given where it is needed
   };
   Kind kind = Kind::first;
   int dim = 0;
@@ -23,8 +23,8 @@ struct SampleLayout {
   friend bool operator==(const SampleLayout&, const SampleLayout&) = default;
 };
 
-/// Dimension `dim` (negative: from the end) counts the samples: `samples_along(1)` for (T, B, C). Where it
-/// was joined with others, it is (outer, samples, inner): `samples_along(0, T)` for a (B, T, C) reshaped to
+/// Dimension `dim` (negative: from the end) counts the samples: `samples_along(1)` for (T, B, C). A dimension
+/// that was joined with others is (outer, samples, inner): `samples_along(0, T)` for a (B, T, C) reshaped to
 /// (B T, C), `samples_along(0, 1, T)` for a (T, B, C) reshaped to (T B, C).
 constexpr SampleLayout samples_along(int dim, int64_t inner = 1, int64_t outer = 1) {
   return {.kind = SampleLayout::Kind::along, .dim = dim, .outer = outer, .inner = inner};
@@ -34,13 +34,13 @@ constexpr SampleLayout no_samples() {
   return {.kind = SampleLayout::Kind::none};
 }
 
-/// The samples that a tensor of this shape holds by `layout`. Throws ShapeError when `dim` is not among its
-/// dimensions or does not consist of `outer` and `inner` parts.
+/// The number of samples that a tensor of this shape holds by `layout`. Throws ShapeError when `dim` is not
+/// among its dimensions, or its extent is no multiple of `outer` times `inner`.
 int64_t count_samples(const SampleLayout& layout, const Shape& shape);
 
-/// `layout` of a tensor of shape `shape` in a batch of `samples` (0: not said), as `along` or `none`. Throws
-/// ValueError, naming `where` and what to write, where it is unknown, and when the tensor holds another
-/// number of samples.
+/// `layout` of a tensor of shape `shape` in a batch of `samples` (0: not given), as `along` or `none`. Throws
+/// ValueError, naming `where` and the layouts to choose from, where it is unknown, and when the tensor holds
+/// another number of samples.
 SampleLayout resolve_samples(const char* where, const SampleLayout& layout, const Shape& shape,
                              int64_t samples);
 

@@ -32,14 +32,14 @@ std::optional<double> limit_v1(const path& group) {
   return quota / period;
 }
 
-bool names_cpu(const std::string& controllers) {
+bool includes_cpu(const std::string& controllers) {
   return ("," + controllers + ",").find(",cpu,") != std::string::npos;
 }
 
-/// The smallest limit from `group` (absolute within its hierarchy) up to `root`. A container often sees only
-/// its own group, as the root, under a path of the host: what is not there is passed over.
-void tighten(std::optional<double>& limit, const path& root, const path& group,
-             std::optional<double> (*read)(const path&)) {
+/// Lowers `limit` to the smallest one from `group` (absolute within its hierarchy) up to `root`. A container
+/// often sees only its own group, as the root, under a path of the host: missing groups are passed over.
+void lower_limit(std::optional<double>& limit, const path& root, const path& group,
+                 std::optional<double> (*read)(const path&)) {
   for (path at = group.relative_path();; at = at.parent_path()) {
     if (const auto here = read(root / at)) limit = limit ? std::min(*limit, *here) : *here;
     if (at.empty()) return;
@@ -58,10 +58,10 @@ std::optional<double> cgroup_cpu_limit(const std::string& membership, const std:
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const path group = path(line.substr(second + 1)).lexically_normal();
     if (controllers.empty()) {
-      for (const char* root : {"", "unified"}) tighten(limit, path(mount) / root, group, limit_v2);
-    } else if (names_cpu(controllers)) {
+      for (const char* root : {"", "unified"}) lower_limit(limit, path(mount) / root, group, limit_v2);
+    } else if (includes_cpu(controllers)) {
       for (const std::string& root : {controllers, std::string("cpu")})
-        tighten(limit, path(mount) / root, group, limit_v1);
+        lower_limit(limit, path(mount) / root, group, limit_v1);
     }
   }
   return limit;

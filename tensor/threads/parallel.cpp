@@ -47,11 +47,11 @@ void set_control_register(uint64_t) {}
 #endif
 
 int default_threads() {
-  const char* const asked = std::getenv("TESSERA_NUM_THREADS");
-  return asked ? parse_thread_count(asked) : available_cores();
+  const char* const setting = std::getenv("TESSERA_NUM_THREADS");
+  return setting ? parse_thread_count(setting) : available_cores();
 }
 
-/// Marks the calling thread as one that computes a part, while it lives.
+/// Marks the calling thread as one that computes a part, while the object lives.
 class InsideParallel {
  public:
   InsideParallel() { inside_parallel = true; }
@@ -60,7 +60,7 @@ class InsideParallel {
   InsideParallel& operator=(const InsideParallel&) = delete;
 };
 
-/// A thread's team, and whether the thread is past the end of it.
+/// A thread's team. Its destructor records that the team ended.
 struct TeamHolder {
   std::unique_ptr<ThreadTeam> team;
   ~TeamHolder();
@@ -72,20 +72,19 @@ TeamHolder::~TeamHolder() {
   team_ended = true;
 }
 
-/// This thread's team, of `threads` threads; null once the thread has ended it: static objects may compute in
-/// their destructors.
+/// This thread's team, of `threads` threads; null after its end: destructors of static objects may compute.
 ThreadTeam* team_of(int threads) {
   if (team_ended) return nullptr;
   std::unique_ptr<ThreadTeam>& team = team_holder.team;
-  if (!team || team->threads() != threads || team->lost_to_fork()) {
+  if (!team || team->threads() != threads || team->is_from_before_fork()) {
     team.reset();
     team = std::make_unique<ThreadTeam>(threads);
   }
   return team.get();
 }
 
-/// `ThreadTeam::run` under a profiler: a span per part, and one of the time in which the caller waits for the
-/// slowest.
+/// `ThreadTeam::run` under a profiler: records a span per part, and one for the time in which the caller
+/// waits for the slowest.
 void run_profiled(ThreadTeam& team, int parts, FunctionRef<void(int)> part) {
   const SpanOrigin origin = span_origin();
   int64_t finished = 0;
@@ -118,7 +117,7 @@ FlushDenormals::FlushDenormals() {
 }
 
 FlushDenormals::~FlushDenormals() {
-  // What else the register holds, such as the exceptions that were raised meanwhile, stays.
+  // The register's other bits, such as the exceptions that were raised meanwhile, stay.
   if (added_ != 0) set_control_register(control_register() & ~added_);
 }
 
@@ -151,7 +150,7 @@ void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> 
     return;
   }
   const auto in_thread = [&](int part) {
-    const FlushDenormals also_here;
+    const FlushDenormals flushed_here;
     if (part > 0) {
       adopt_memory_scopes(memory);
       thread_count = threads;

@@ -6,25 +6,25 @@
 
 namespace tessera {
 
-/// Threads that `parallel_for` uses when called from this thread (a rank's own setting). Default: the
-/// environment variable TESSERA_NUM_THREADS, or else `available_cores()`. Throws ConfigError where the
-/// variable holds no number from 1 to 4096.
+/// The number of threads that `parallel_for` uses when called from this thread (a rank's own setting).
+/// Default: the environment variable TESSERA_NUM_THREADS, or else `available_cores()`. Throws ConfigError
+/// where the variable is not an integer from 1 to 4096.
 int num_threads();
 /// Sets `num_threads` for this thread. More threads than processors are allowed. Throws ValueError below 1.
 void set_num_threads(int threads);
 
 /// The one entry to threads. Calls `body(begin, end)` over a static split of [0, n) into at most
-/// `num_threads()` contiguous parts of at least `grain` elements; in the calling thread when one part is
-/// enough or when already inside a `parallel_for`. The split depends on n, grain and `num_threads()` alone,
-/// and part i always goes to the same thread. Every calling thread has a team of its own
-/// (tensor/threads/thread_team.h), made at the first loop that needs one, whose threads allocate in the
-/// caller's memory account and category. The exception of the first part that failed is rethrown here. Parts
-/// run with denormals flushed to zero (`FlushDenormals`).
+/// `num_threads()` contiguous ranges (the parts of the loop) of at least `grain` elements; in the calling
+/// thread when one part is enough or when already inside a `parallel_for`. The split depends on n, grain and
+/// `num_threads()` alone, and part i always goes to the same thread. Every calling thread has a team of its
+/// own (tensor/threads/thread_team.h), made at the first loop that needs one. The team's threads allocate in
+/// the caller's memory account and category. The exception of the first part that failed is rethrown here.
+/// Parts run with denormals flushed to zero (`FlushDenormals`).
 void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t begin, int64_t end)> body);
 
-/// While it lives, the calling thread flushes denormals to zero and reads them as zero; afterwards it does so
-/// only if it did before. Every kernel runs under one, so that its result depends neither on the thread nor
-/// on what the thread was set to, and the caller's own arithmetic keeps its denormals.
+/// While the object lives, the calling thread flushes denormals to zero and reads them as zero; afterwards it
+/// does so only if it did before. Every kernel runs under one, so that its result depends neither on the
+/// thread nor on the thread's setting, and the caller's own arithmetic keeps its denormals.
 class FlushDenormals {
  public:
   FlushDenormals();

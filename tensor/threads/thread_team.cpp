@@ -16,31 +16,32 @@
 namespace tessera {
 namespace {
 
-/// Forks that led to this process, as far as it was there.
+/// The number of forks that led to this process, from the first team on.
 std::atomic<uint32_t> forks{0};
-/// Threads of all teams of this process, their callers included.
+/// The number of threads in all teams of this process, their callers included.
 std::atomic<int> team_threads{0};
 
-void watch_forks() {
-  static const int watched = pthread_atfork(nullptr, nullptr, [] {
+void count_forks() {
+  static const int error = pthread_atfork(nullptr, nullptr, [] {
     forks.fetch_add(1, std::memory_order_relaxed);
     team_threads.store(0, std::memory_order_relaxed);
   });
-  require<Error>(watched == 0, "thread team: pthread_atfork failed with ", watched);
+  require<Error>(error == 0, "thread team: pthread_atfork failed with ", error);
 }
 
 bool may_spin() {
   return team_threads.load(std::memory_order_relaxed) <= available_cores();
 }
 
-/// Blocks the signals that can be handled anywhere while it lives, as a thread born meanwhile does for good.
-/// Those that an instruction itself raises stay: blocked, they would end the process without a word.
+/// While the object lives, blocks the signals that any thread can handle; a thread that is made meanwhile
+/// keeps them blocked. Signals raised by an instruction stay open: blocked, they would end the process
+/// without a message.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
     sigset_t blocked;
     sigfillset(&blocked);
-    for (int raised : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&blocked, raised);
+    for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&blocked, fault);
     pthread_sigmask(SIG_SETMASK, &blocked, &previous_);
   }
   ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
@@ -53,71 +54,70 @@ class SignalsBlocked {
 
 }  // namespace
 
-/// What one run hands to its workers. Written by the caller before it posts to them, and not again before
+/// The work of one call of `run`. Written by the caller before it posts to the workers, and not again before
 /// all have counted down.
-struct ThreadTeam::Run {
+struct ThreadTeam::Job {
   const FunctionRef<void(int)>* part = nullptr;
   std::atomic<bool> failed{false};
   WaitWord unfinished;
 };
 
 struct ThreadTeam::Worker {
-  WaitWord posted;  ///< number of runs given to this worker; changed once more to stop it
+  WaitWord posted;  ///< the number of jobs given to this worker; changed once more to stop it
   bool stopping = false;
   std::exception_ptr failure;
   std::thread thread;
 
-  void work(int number, Run& run) {
+  void work(int number, Job& job) {
     for (uint32_t seen = 0;;) {
       seen = posted.wait_while(seen, may_spin());
       if (stopping) return;
       try {
-        (*run.part)(number);
+        (*job.part)(number);
       } catch (...) {
         failure = std::current_exception();
-        run.failed.store(true, std::memory_order_relaxed);
+        job.failed.store(true, std::memory_order_relaxed);
       }
-      run.unfinished.count_down();
+      job.unfinished.count_down();
     }
   }
 };
 
-ThreadTeam::ThreadTeam(int threads) : run_(std::make_unique<Run>()) {
-  watch_forks();
-  born_ = forks.load(std::memory_order_relaxed);
+ThreadTeam::ThreadTeam(int threads) : job_(std::make_unique<Job>()) {
+  count_forks();
+  forks_before_ = forks.load(std::memory_order_relaxed);
   team_threads.fetch_add(threads, std::memory_order_relaxed);
   const SignalsBlocked scope;
   try {
     for (int number = 1; number < threads; ++number) {
       auto worker = std::make_unique<Worker>();
-      worker->thread = std::thread([w = worker.get(), number, run = run_.get()] { w->work(number, *run); });
+      worker->thread = std::thread([w = worker.get(), number, job = job_.get()] { w->work(number, *job); });
       pthread_setname_np(worker->thread.native_handle(), text("team-", number).c_str());
       workers_.push_back(std::move(worker));
     }
   } catch (const std::system_error& error) {
-    const int had = this->threads();
+    const int started = this->threads();
     stop();
     team_threads.fetch_sub(threads, std::memory_order_relaxed);
-    throw Error(
-        text("threads: ", threads, " were asked for, and the system gave ", had, " (", error.what(), ")"));
+    throw Error(text("thread team: expected ", threads, " threads, the system gave ", started, " (",
+                     error.what(), ")"));
   }
 }
 
 ThreadTeam::~ThreadTeam() {
-  if (lost_to_fork()) {
-    leave_behind();
+  if (is_from_before_fork()) {
+    leak_workers();
     return;
   }
-  const int had = threads();
+  const int ended = threads();
   stop();
-  team_threads.fetch_sub(had, std::memory_order_relaxed);
+  team_threads.fetch_sub(ended, std::memory_order_relaxed);
 }
 
-/// Nothing of a thread that does not exist may be touched: what belongs to the workers stays as it is for
-/// good.
-void ThreadTeam::leave_behind() {
-  static auto* const left = new std::vector<std::pair<std::unique_ptr<Run>, decltype(workers_)>>;
-  left->emplace_back(std::move(run_), std::move(workers_));
+/// Keeps the objects of threads that do not exist, untouched, until the process ends.
+void ThreadTeam::leak_workers() {
+  static auto* const leaked = new std::vector<std::pair<std::unique_ptr<Job>, decltype(workers_)>>;
+  leaked->emplace_back(std::move(job_), std::move(workers_));
 }
 
 void ThreadTeam::stop() noexcept {
@@ -129,14 +129,14 @@ void ThreadTeam::stop() noexcept {
   workers_.clear();
 }
 
-bool ThreadTeam::lost_to_fork() const {
-  return born_ != forks.load(std::memory_order_relaxed);
+bool ThreadTeam::is_from_before_fork() const {
+  return forks_before_ != forks.load(std::memory_order_relaxed);
 }
 
 void ThreadTeam::run(int parts, FunctionRef<void(int)> part) {
   const int helpers = parts - 1;
-  run_->part = &part;
-  run_->unfinished.reset(static_cast<uint32_t>(helpers));
+  job_->part = &part;
+  job_->unfinished.reset(static_cast<uint32_t>(helpers));
   for (int i = 0; i < helpers; ++i) workers_[i]->posted.set(workers_[i]->posted.value() + 1);
   std::exception_ptr failure;
   try {
@@ -144,11 +144,12 @@ void ThreadTeam::run(int parts, FunctionRef<void(int)> part) {
   } catch (...) {
     failure = std::current_exception();
   }
-  require<Error>(!lost_to_fork(),
-                 "threads: the process forked inside a parallel loop, whose other parts stayed ",
-                 "with the parent");
-  run_->unfinished.wait_for_zero(may_spin());
-  if (run_->failed.exchange(false, std::memory_order_relaxed))
+  require<Error>(
+      !is_from_before_fork(),
+      "thread team: the process forked inside a parallel loop, and the threads of its other parts ",
+      "exist in the parent alone");
+  job_->unfinished.wait_for_zero(may_spin());
+  if (job_->failed.exchange(false, std::memory_order_relaxed))
     for (int i = 0; i < helpers; ++i) {
       const std::exception_ptr of_worker = std::exchange(workers_[i]->failure, nullptr);
       if (!failure) failure = of_worker;

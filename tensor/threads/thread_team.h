@@ -9,38 +9,38 @@
 namespace tessera {
 
 /// The threads that compute with one calling thread: the caller is number 0, workers are 1, 2, ... Between
-/// two runs workers spin for some microseconds, so that the next run of a busy program starts at once, then
-/// sleep. They only sleep where the teams of this process have more threads than it has processors: a thread
-/// that spins there holds the processor that the others wait for.
+/// two calls of `run` workers spin for some microseconds, so that the next call of a busy program starts at
+/// once, then sleep. They sleep at once where the teams of this process have more threads than it has
+/// processors: there, a spinning thread occupies the processor that the others wait for.
 ///
-/// Workers block signals, so handlers run in the program's own threads. They are joined when the team goes.
-/// In the child of a fork they do not exist: a team from before the fork must be replaced there
-/// (`lost_to_fork`), and its destructor touches none of them.
+/// Workers block signals, so handlers run in the program's own threads. The destructor joins them. In the
+/// child of a fork they do not exist: a team from before the fork must be replaced there
+/// (`is_from_before_fork`), and its destructor touches none of them.
 class ThreadTeam {
  public:
-  /// `threads` counts the caller. Throws Error where the system gives no more threads.
+  /// `threads` includes the caller. Throws Error where the system gives no more threads.
   explicit ThreadTeam(int threads);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
-  bool lost_to_fork() const;
+  bool is_from_before_fork() const;
 
   /// Calls part(i) in thread i for i = 0 .. parts - 1 and returns when all have returned; `parts` at most
-  /// `threads()`. Rethrows what the lowest of the failed parts threw. To be called by one thread at a time,
-  /// not from inside a part.
+  /// `threads()`. Rethrows the exception of the lowest part that failed. To be called by one thread at a
+  /// time, not from inside a part.
   void run(int parts, FunctionRef<void(int part)> part);
 
  private:
   struct Worker;
-  struct Run;
+  struct Job;
   void stop() noexcept;
-  void leave_behind();
+  void leak_workers();
 
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::unique_ptr<Run> run_;
-  uint32_t born_;  ///< forks that this process and its ancestors had done when the team was made
+  std::unique_ptr<Job> job_;
+  uint32_t forks_before_;  ///< the number of forks that led to the process in which the team was made
 };
 
 }  // namespace tessera

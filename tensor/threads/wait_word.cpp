@@ -10,11 +10,11 @@
 namespace tessera {
 namespace {
 
-/// Twice what falling asleep and being woken takes (100 us on a virtual machine, less on bare metal), so that
-/// the gaps between the loops of a training step are waited out.
+/// Twice the time to fall asleep and be woken (100 us on a virtual machine, less on bare metal), so that
+/// workers still spin after the gaps between the loops of a training step.
 constexpr std::chrono::microseconds longest_spin{200};
-/// Looks at the number between two looks at the clock.
-constexpr int looks = 32;
+/// Reads of the value between two reads of the clock.
+constexpr int reads_per_clock = 32;
 
 void pause_briefly() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -35,9 +35,9 @@ void WaitWord::wake() {
   if (asleep_.load()) futex(value_, FUTEX_WAKE_PRIVATE, 1);
 }
 
-// The waiter announces its sleep and then looks at the number once more; whoever changes the number does so
-// and then looks for a sleeper. In the one order of all sequentially consistent operations at least one of
-// them sees the other, so no wake-up is lost.
+// The waiter sets `asleep_` and then reads the value; a change writes the value and then reads `asleep_`. In
+// the one order of all sequentially consistent operations at least one of them sees the other's write, so no
+// wake-up is lost.
 
 void WaitWord::set(uint32_t value) {
   changed_on_.store(sched_getcpu(), std::memory_order_relaxed);
@@ -54,7 +54,7 @@ template <class Done>
 bool WaitWord::spin_until(Done done) const {
   const auto deadline = std::chrono::steady_clock::now() + longest_spin;
   do {
-    for (int look = 0; look < looks; ++look) {
+    for (int i = 0; i < reads_per_clock; ++i) {
       if (done(value())) return true;
       pause_briefly();
     }

@@ -70,7 +70,7 @@ struct Accumulator<float16> {
 };
 }  // namespace detail
 
-/// The type in which numbers of type T are added up: f32 for the half types, i64 for integers and bool.
+/// The type in which values of type T are added up: f32 for the half types, i64 for integers and bool.
 template <class T>
 using accumulator_of = typename detail::Accumulator<T>::type;
 

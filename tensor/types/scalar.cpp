@@ -23,8 +23,8 @@ void put_integer(void* element, int64_t value, DType dtype, const char* where) {
 
 void Scalar::write(DType dtype, void* element, const char* where) const {
   if (dtype == boolean)
-    require<DTypeError>(is_boolean(), where, ": expected a bool beside a bool tensor, got the number ", *this,
-                        "; cast the tensor to a number's dtype first");
+    require<DTypeError>(is_boolean(), where, ": expected a bool with a bool tensor, got the number ", *this,
+                        "; cast the tensor to a numeric dtype first");
   else
     require<DTypeError>(!is_floating() || tessera::is_floating(dtype), where, ": the number ", *this,
                         " is floating and the tensor is ", dtype, "; cast the tensor to f32 first");

@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-/// A C++ number as an operand: it takes the dtype of the tensor beside it. Knows whether it was written as a
-/// bool, an integer or a floating number.
+/// A C++ number as an operand: it takes the dtype of the other operand, a tensor. Keeps whether it was
+/// written as a bool, an integer or a floating number.
 class Scalar {
  public:
   template <std::integral T>

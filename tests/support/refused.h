@@ -15,6 +15,6 @@ std::string refused(const Body& body) {
   return "";
 }
 
-inline bool contains(const std::string& message, const std::string& part) {
-  return message.find(part) != std::string::npos;
+inline bool contains(const std::string& message, const std::string& text) {
+  return message.find(text) != std::string::npos;
 }

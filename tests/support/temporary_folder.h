@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-/// A folder of its own for one test, removed at the end.
+/// A new folder for one test, removed by the destructor.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

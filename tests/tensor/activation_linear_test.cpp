@@ -32,7 +32,7 @@ struct ThreadsScope {
   ~ThreadsScope() { set_num_threads(previous); }
 };
 
-/// Sizes that cross the blocks of rows, the slices of columns and the vectors, and a width above one slice.
+/// Sizes that are no multiple of the blocks of rows, of columns and of vectors, and a width above one block.
 struct Size {
   int64_t rows, in, out;
 };
@@ -44,7 +44,7 @@ double tolerance(DType dtype, int64_t terms) {
 
 }  // namespace
 
-TEST_CASE("activation: the function of that name") {
+TEST_CASE("activation: each value names the function of that name") {
   const Tensor x = random_tensor({7, 9}, f64, 1);
   CHECK(largest_difference(ops::activation(Activation::gelu, x), ops::gelu(x)) == 0);
   CHECK(largest_difference(ops::activation(Activation::gelu_tanh, x), ops::gelu_tanh(x)) == 0);
@@ -52,7 +52,7 @@ TEST_CASE("activation: the function of that name") {
   CHECK(largest_difference(ops::activation(Activation::silu, x), ops::silu(x)) == 0);
 }
 
-TEST_CASE("gelu: value and gradient in one pass have the bits of each alone, on every instruction set") {
+TEST_CASE("gelu: value and gradient in one pass have the same bits as separately, on every instruction set") {
   for (kernels::cpu::Isa isa :
        {kernels::cpu::Isa::baseline, kernels::cpu::Isa::avx2, kernels::cpu::Isa::avx512}) {
     if (!kernels::cpu::isa_available(isa)) continue;
@@ -84,7 +84,7 @@ TEST_CASE("activation_linear: the linear layer of the activated input, on any nu
       }
 }
 
-TEST_CASE("activation_linear: dx and dW are those of the parts, written or added") {
+TEST_CASE("activation_linear: dx and dW are those of the separate operations, written or added") {
   for (const int threads : {1, 2, 3})
     for (DType dtype : {f64, f32})
       for (const Size& s : sizes) {
@@ -115,7 +115,7 @@ TEST_CASE("activation_linear: bf16 adds into an f32 gradient") {
   CHECK(largest_difference(dw, ops::add(expected, ops::ones({16, 24}, f64))) <= 40 * 0x1p-20);
 }
 
-TEST_CASE("activation_linear: counts its products, on meta too, and names what does not fit") {
+TEST_CASE("activation_linear: counts its products, on meta too, and names sizes that do not match") {
   const Tensor x = Tensor::empty({3, 5, 4}, f32, meta()), w = Tensor::empty({6, 4}, f32, meta());
   Cost cost;
   {

@@ -61,12 +61,12 @@ Reference reference(const Tensor& q_any, const Tensor& k_any, const Tensor& v_an
   return r;
 }
 
-/// log(sum(exp)) from the two numbers of it that attention keeps.
+/// log(sum(exp)) from the two values that attention keeps.
 Tensor joined(const Tensor& log_sum_exp) {
   return ops::add(to_f64(log_sum_exp.select(0, 0)), to_f64(log_sum_exp.select(0, 1)));
 }
 
-/// Heads as a projection leaves them: (B, T, H, D) in memory, and every row part of a longer one.
+/// Heads as a projection computes them: (B, T, H, D) in memory, and every row the first half of a longer one.
 Tensor heads(int64_t batch, int64_t count, int64_t time, int64_t width, DType dtype, uint64_t seed) {
   return random_tensor({batch, time, count, 2 * width}, dtype, seed).narrow(3, 0, width).transpose(1, 2);
 }
@@ -79,7 +79,7 @@ struct Gradients {
         dv(Tensor::empty(k.shape(), q.dtype())) {}
 };
 
-/// Sums of at most a hundred products of numbers below 2, rounded at most at each of five stages.
+/// Sums of at most a hundred products of values below 2, rounded at most at each of five stages.
 double tolerance(DType dtype) {
   return dtype == f64 ? 1e-13 : dtype == f32 ? 1e-5 : dtype == f16 ? 16 * 0x1p-11 : 16 * 0x1p-8;
 }
@@ -126,7 +126,7 @@ TEST_CASE("attention: forward and backward by the definition, for every dtype an
   set_matmul_backend(MatmulBackend::automatic);
 }
 
-TEST_CASE("attention: the same bits run after run and on any number of threads") {
+TEST_CASE("attention: the same bits in every run and on any number of threads") {
   const Tensor q = heads(2, 3, 70, 16, f32, 5), k = heads(2, 3, 70, 16, f32, 6),
                v = heads(2, 3, 70, 16, f32, 7);
   const AttentionOptions options{.causal = true, .dropout = 0.2, .key = 3};
@@ -147,17 +147,17 @@ TEST_CASE("attention: the same bits run after run and on any number of threads")
   set_num_threads(before);
 }
 
-TEST_CASE("attention: decoding one position against the cache sees what the whole sequence saw") {
+TEST_CASE("attention: decoding one position with the cache gives the output of the full sequence") {
   const Tensor q = heads(1, 2, 9, 8, f64, 8), k = heads(1, 2, 9, 8, f64, 9), v = heads(1, 2, 9, 8, f64, 10);
-  const Tensor whole = ops::attention(q, k, v, {.causal = true}).out;
+  const Tensor full = ops::attention(q, k, v, {.causal = true}).out;
   for (int64_t t = 0; t < 9; ++t) {
     const Tensor step =
         ops::attention(q.narrow(2, t, 1), k.narrow(2, 0, t + 1), v.narrow(2, 0, t + 1), {.causal = true}).out;
-    CHECK(largest_difference(step, whole.narrow(2, t, 1)) <= 1e-14);
+    CHECK(largest_difference(step, full.narrow(2, t, 1)) <= 1e-14);
   }
 }
 
-TEST_CASE("attention: dropout belongs to the sample, not to its place in the batch") {
+TEST_CASE("attention: dropout depends on the sample, not on its position in the batch") {
   const AttentionOptions options{.dropout = 0.5, .key = 9};
   const int64_t both[] = {4, 7}, second[] = {7};
   begin_random_step(1, 2, both);
@@ -175,7 +175,7 @@ TEST_CASE("attention: dropout belongs to the sample, not to its place in the bat
   CHECK(std::abs(static_cast<double>(zeros) - 90) <= 34);
 }
 
-TEST_CASE("attention: meta gives shapes, what does not fit is refused") {
+TEST_CASE("attention: meta gives shapes, and wrong arguments are refused") {
   const Tensor q = Tensor::empty({2, 3, 4, 8}, f32, meta()), k = Tensor::empty({2, 3, 6, 8}, f32, meta());
   const ops::Attention planned = ops::attention(q, k, k, {.causal = true});
   CHECK(planned.out.shape() == Shape{2, 3, 4, 8});
@@ -187,7 +187,7 @@ TEST_CASE("attention: meta gives shapes, what does not fit is refused") {
   CHECK_THROWS_AS(ops::attention(x, x, x, {.dropout = 1.0}), ValueError);
 }
 
-TEST_CASE("attention: hiding keys by a mask is leaving them out, forward and backward") {
+TEST_CASE("attention: masked keys have the same effect as missing ones, forward and backward") {
   const int64_t kept = 133, all = 150;
   const Tensor seen = Tensor::zeros({1, 1, 1, all}, boolean);
   const Tensor added = Tensor::zeros({1, 1, 1, all}, f32);
@@ -200,7 +200,7 @@ TEST_CASE("attention: hiding keys by a mask is leaving them out, forward and bac
       const Tensor q = heads(2, 2, 21, 8, dtype, 1), k = heads(2, 2, all, 8, dtype, 2),
                    v = heads(2, 2, all, 8, dtype, 3), dout = heads(2, 2, 21, 8, dtype, 4);
       const AttentionOptions options{.dropout = dropout, .key = 5};
-      // The same random numbers for the kept keys: a row of the mask of dropout is as long as the keys.
+      // A row of the dropout mask is as long as the keys: the kept keys have the first factors of each row.
       const Tensor factors =
           dropout > 0
               ? ops::attention_dropout({2, 2, 21, all}, options, f64, cpu()).narrow(3, 0, kept).contiguous()
@@ -224,7 +224,7 @@ TEST_CASE("attention: hiding keys by a mask is leaving them out, forward and bac
     }
 }
 
-TEST_CASE("attention: a query that a mask leaves nothing to see gives and takes zeros") {
+TEST_CASE("attention: a query with all keys masked has a zero output and a zero gradient") {
   const Tensor q = heads(1, 1, 3, 4, f32, 1), k = heads(1, 1, 5, 4, f32, 2), v = heads(1, 1, 5, 4, f32, 3);
   const Tensor mask = Tensor::zeros({3, 5}, boolean);
   for (int64_t j = 0; j < 5; ++j) mask.data<bool>()[j] = mask.data<bool>()[10 + j] = true;
@@ -236,7 +236,7 @@ TEST_CASE("attention: a query that a mask leaves nothing to see gives and takes 
   CHECK(largest_difference(g.dq.narrow(2, 1, 1), zeros) == 0);
   const Reference others = reference(q.narrow(2, 0, 1), k, v, v.narrow(2, 0, 1), {}, {});
   CHECK(largest_difference(result.out.narrow(2, 0, 1), others.out) <= 1e-6);
-  // More queries than keys: causality leaves the first ones nothing, whatever the sign of the scale.
+  // More queries than keys: causality masks all keys of the first queries, for either sign of the scale.
   for (const double scale : {0.5, -0.5}) {
     const AttentionOptions options{.causal = true, .scale = scale};
     const Tensor few_keys = k.narrow(2, 0, 2), few_values = v.narrow(2, 0, 2);
@@ -253,7 +253,7 @@ TEST_CASE("attention: a query that a mask leaves nothing to see gives and takes 
   CHECK_THROWS_AS(ops::attention(q, k, v, {}, Tensor::zeros({3, 5}, i64)), DTypeError);
 }
 
-TEST_CASE("attention: a negative scale makes the smallest product the likeliest, without overflow") {
+TEST_CASE("attention: a negative scale gives the smallest product the largest weight, without overflow") {
   for (DType dtype : {f64, f32}) {
     const Tensor q = heads(1, 2, 9, 16, dtype, 1), k = heads(1, 2, 9, 16, dtype, 2),
                  v = heads(1, 2, 9, 16, dtype, 3);

@@ -51,7 +51,7 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
          (a.nbytes() == 0 || std::memcmp(a.raw_data(), b.raw_data(), static_cast<size_t>(a.nbytes())) == 0);
 }
 
-/// One element at a time, from the left, as the header promises.
+/// One element, combined from the first source to the last, as the header promises.
 template <class T>
 T combined(Combination combination, const std::vector<Tensor>& sources, int64_t i) {
   using A = accumulator_of<T>;
@@ -82,7 +82,8 @@ Tensor expected_of(DType dtype, Combination combination, const std::vector<Tenso
 
 }  // namespace
 
-TEST_CASE("combine_sources: from the left, accumulated wide and rounded once, for any number of arrays") {
+TEST_CASE(
+    "combine_sources: in order, accumulated in a wider type and rounded once, for any number of arrays") {
   for (const DType dtype : dtypes)
     for (const Combination combination : combinations)
       for (const int count : {1, 2, 3, 4, 5, 8, 13})
@@ -98,7 +99,7 @@ TEST_CASE("combine_sources: from the left, accumulated wide and rounded once, fo
         }
 }
 
-TEST_CASE("combine_sources: as many arrays as there are ranks, more than a thousand too") {
+TEST_CASE("combine_sources: more than a thousand arrays") {
   for (const DType dtype : {f32, i64}) {
     const std::vector<Tensor> sources = sources_of(dtype, 1500, 3);
     const Tensor out = Tensor::empty({3}, dtype);
@@ -107,7 +108,7 @@ TEST_CASE("combine_sources: as many arrays as there are ranks, more than a thous
   }
 }
 
-TEST_CASE("combine_sources: every instruction set gives the same bits, wherever the arrays begin") {
+TEST_CASE("combine_sources: every instruction set gives the same bits, at any alignment of the arrays") {
   const std::vector<Tensor> sources = sources_of(bf16, 3, 3000);
   const Tensor expected = Tensor::empty({3000}, bf16), out = Tensor::empty({3000}, bf16);
   combine_sources(bf16, Combination::mean, addresses(sources), expected.raw_data(), 3000);
@@ -123,7 +124,7 @@ TEST_CASE("combine_sources: every instruction set gives the same bits, wherever 
   }
 }
 
-TEST_CASE("combine_sources: long arrays are cut among threads, and NaN is never lost") {
+TEST_CASE("combine_sources: long arrays are divided among threads, and a NaN stays a NaN") {
   const int64_t n = 1'000'003;
   const std::vector<Tensor> sources = sources_of(f32, 2, n);
   sources[1].data<float>()[n - 1] = std::numeric_limits<float>::quiet_NaN();

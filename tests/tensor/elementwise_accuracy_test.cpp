@@ -37,14 +37,14 @@ double error_in_ulps(T got, long double exact) {
   return static_cast<double>(std::fabs(static_cast<long double>(got) - exact) / ulp);
 }
 
-/// Told from the bits: in a computing thread, comparisons take subnormal numbers for 0.
+/// By the bits: in a computing thread, comparisons treat subnormal numbers as 0.
 template <class T>
 bool is_subnormal(T x) {
   const auto bits = ours::bits_of(x) << 1;
   return bits != 0 && bits < ours::bits_of(std::numeric_limits<T>::min()) << 1;
 }
 
-/// The worst error over floats whose bits are `step` apart, both signs, between low and high.
+/// The worst error over floats with bits `step` apart, both signs, between low and high.
 template <class Function, class Reference>
 double worst_f32(float low, float high, Function function, Reference reference, uint32_t step = 4099) {
   double worst = 0;
@@ -133,7 +133,7 @@ TEST_CASE_FIXTURE(ComputeThread, "elementwise accuracy: hyperbolic and error fun
 }
 
 TEST_CASE_FIXTURE(ComputeThread,
-                  "elementwise accuracy: GELU and its derivative, absolutely and in the tail") {
+                  "elementwise accuracy: GELU and its derivative, absolute errors and the tail") {
   double worst = 0, worst_slope = 0, worst_tail = 0;
   for (int i = -200000; i <= 200000; ++i) {
     const float x = static_cast<float>(i) * 1e-4f;
@@ -200,7 +200,7 @@ TEST_CASE_FIXTURE(ComputeThread, "elementwise accuracy: pow") {
   CHECK(worst_narrow < 0.51);
 }
 
-TEST_CASE_FIXTURE(ComputeThread, "elementwise: pow's special cases are those of IEEE 754") {
+TEST_CASE_FIXTURE(ComputeThread, "elementwise: pow has the special cases of IEEE 754") {
   const double values[] = {0.0, -0.0, 0.5, -0.5,  1.0,    -1.0, 2.0,  -2.0,
                            3.0, -3.0, 2.5, 1e300, -1e300, inf,  -inf, nan_d};
   for (const double x : values)
@@ -257,7 +257,7 @@ TEST_CASE_FIXTURE(ComputeThread, "elementwise: infinities, NaN, and arguments ou
   check(0.0);
 }
 
-TEST_CASE_FIXTURE(ComputeThread, "elementwise: log2 and log10 are exact at powers") {
+TEST_CASE_FIXTURE(ComputeThread, "elementwise: log2 and log10 are exact at powers of 2 and 10") {
   for (int k = -1000; k <= 1000; k += 7) CHECK(ours::log2(std::ldexp(1.0, k)) == k);
   for (int k = 0; k <= 22; ++k) CHECK(ours::log10(std::pow(10.0, k)) == k);
 }

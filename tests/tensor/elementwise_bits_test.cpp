@@ -1,5 +1,4 @@
-// An element's result does not depend on where it stands, how long the array is, how it is aligned, or which
-// instruction set computed it.
+// An element's result does not depend on position, length and alignment of the array, or instruction set.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -19,7 +18,7 @@ namespace kernels_cpu = tessera::kernels::cpu;
 
 namespace {
 
-/// Values over the whole range, the special ones among them.
+/// Values over the range of T, with special values among them.
 template <class T>
 std::vector<T> inputs(size_t n, uint64_t seed) {
   std::vector<T> values(n);
@@ -41,7 +40,7 @@ std::vector<T> inputs(size_t n, uint64_t seed) {
   return values;
 }
 
-/// The bits of one result, with all NaN alike.
+/// The bits of one result, the same for every NaN.
 template <class T>
 uint64_t bits(T value) {
   if (value != value) return ~0ull;
@@ -50,16 +49,16 @@ uint64_t bits(T value) {
   return out;
 }
 
-/// Runs `block(inputs at an offset, output, n)` over every offset 0..63 and compares each element with the
-/// first run.
-template <class In, class Out, class Run>
-int64_t differences_over_offsets(const std::vector<Out>& expected, Run run) {
+/// Calls `compute(offset, length, output)` for every offset 0..63 of the inputs, and counts the elements that
+/// differ from `expected`.
+template <class In, class Out, class Compute>
+int64_t differences_over_offsets(const std::vector<Out>& expected, Compute compute) {
   const int64_t n = static_cast<int64_t>(expected.size());
   int64_t wrong = 0;
   std::vector<Out> out(n + 64);
   for (int64_t offset = 0; offset < 64; ++offset)
     for (const int64_t length : {int64_t{1}, 5 + offset, n - offset}) {
-      run(offset, length, out.data() + offset / 2);
+      compute(offset, length, out.data() + offset / 2);
       for (int64_t i = 0; i < length; ++i) wrong += bits(out[offset / 2 + i]) != bits(expected[offset + i]);
     }
   return wrong;
@@ -72,7 +71,7 @@ std::vector<kernels_cpu::Isa> available() {
   return sets;
 }
 
-/// Under every instruction set with kernels that this processor has, one after another.
+/// Calls `f` under every instruction set of kernels that this processor has, one after another.
 template <class F>
 void for_each_isa(F f) {
   for (const auto isa : available()) {
@@ -119,7 +118,7 @@ void check_binary(BinaryOp op, DType type) {
     CHECK(differences_over_offsets<In, Out>(expected, [&](int64_t offset, int64_t n, Out* out) {
             blocks.arrays(a.data() + offset, b.data() + offset, out, n);
           }) == 0);
-    // A number standing for an array gives what the array of that number gives.
+    // A scalar operand gives the same result as an array of that value.
     std::vector<In> constant(count, b[11]);
     std::vector<Out> spread(count), scalar(count);
     blocks.arrays(a.data(), constant.data(), spread.data(), count);
@@ -192,11 +191,11 @@ TEST_CASE("elementwise bits: conversions at every offset, length and instruction
   }
 }
 
-TEST_CASE("elementwise bits: a slice, a strided view and the whole agree") {
-  const Tensor x = ops::linspace(-9, 9, 40000, f32), whole = ops::gelu(x);
-  const Tensor part = ops::gelu(x.slice(0, 12345, 33333)), every_third = ops::gelu(x.slice(0, 1, 40000, 3));
-  for (int64_t i = 0; i < part.numel(); ++i)
-    CHECK(bits(part.data<float>()[i]) == bits(whole.data<float>()[12345 + i]));
+TEST_CASE("elementwise bits: a slice, a strided view and the full tensor agree") {
+  const Tensor x = ops::linspace(-9, 9, 40000, f32), full = ops::gelu(x);
+  const Tensor slice = ops::gelu(x.slice(0, 12345, 33333)), every_third = ops::gelu(x.slice(0, 1, 40000, 3));
+  for (int64_t i = 0; i < slice.numel(); ++i)
+    CHECK(bits(slice.data<float>()[i]) == bits(full.data<float>()[12345 + i]));
   for (int64_t i = 0; i < every_third.numel(); ++i)
-    CHECK(bits(every_third.data<float>()[i]) == bits(whole.data<float>()[1 + 3 * i]));
+    CHECK(bits(every_third.data<float>()[i]) == bits(full.data<float>()[1 + 3 * i]));
 }

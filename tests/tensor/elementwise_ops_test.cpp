@@ -34,13 +34,13 @@ std::string message_of(F&& f) {
   return "nothing was thrown";
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+bool contains(const std::string& message, const std::string& text) {
+  return message.find(text) != std::string::npos;
 }
 
 }  // namespace
 
-TEST_CASE("binary: broadcasting as NumPy's, against a loop over indices") {
+TEST_CASE("binary: broadcasting as in NumPy, against a loop over indices") {
   const Tensor a = ops::arange(24, f32).view({2, 3, 4});
   for (const Shape& shape :
        {Shape{2, 3, 4}, Shape{4}, Shape{3, 1}, Shape{2, 1, 1}, Shape{1, 3, 4}, Shape{}, Shape{1}}) {
@@ -96,7 +96,7 @@ TEST_CASE("promotion: the table of the array API, kind by kind") {
                  "cast(b, i32)"));
 }
 
-TEST_CASE("binary: C++ numbers take the tensor's dtype") {
+TEST_CASE("binary: C++ scalars take the tensor's dtype") {
   CHECK(ops::add(ops::ones({2}, bf16), 0.5).dtype() == bf16);
   CHECK(at(ops::sub(3, ops::ones({2}, i32)), 0) == 2);
   CHECK(at(ops::div(1.0, ops::full({2}, 4, f32)), 1) == 0.25);
@@ -126,7 +126,7 @@ TEST_CASE("binary: integer arithmetic wraps and rounds down") {
   CHECK_THROWS_AS(ops::div(a, b), DTypeError);
 }
 
-TEST_CASE("binary: refusals name the operation and both sides") {
+TEST_CASE("binary: errors name the operation and both operands") {
   const std::string shapes = message_of<ShapeError>([] {
     ops::add(ops::ones({2, 3}, f32), ops::ones({4}, f32));
   });
@@ -139,7 +139,7 @@ TEST_CASE("binary: refusals name the operation and both sides") {
   CHECK_THROWS_AS(ops::add(Tensor(), ops::ones({2}, f32)), ValueError);
 }
 
-TEST_CASE("in place: overlapping operands read what was there before") {
+TEST_CASE("in place: overlapping operands are read as they were before") {
   const Tensor x = ops::arange(3000, f32);
   ops::add_(x.slice(0, 1, 3000), x.slice(0, 0, 2999));
   for (int64_t i = 1; i < 3000; ++i) CHECK(at(x, i) == static_cast<double>(2 * i - 1));
@@ -149,7 +149,7 @@ TEST_CASE("in place: overlapping operands read what was there before") {
     for (int j = 0; j < 3; ++j) CHECK(at(square, 3 * i + j) == 4 * (i + j));
 }
 
-TEST_CASE("in place: dtype stays, the version is counted, broadcast outputs are refused") {
+TEST_CASE("in place: the dtype stays, the version is raised, broadcast outputs are refused") {
   const Tensor x = ops::ones({4}, bf16);
   const uint64_t before = x.version();
   ops::add_(x, ops::full({4}, 0.5, f32));
@@ -200,7 +200,7 @@ TEST_CASE("cast: rounding, clamping, truth") {
   CHECK(ops::cast(x, f64).shares_storage(x));
 }
 
-TEST_CASE("cast: every 16-bit float goes to f32 and back, as tensor/types/float_types.h says") {
+TEST_CASE("cast: every 16-bit float converts to f32 and back, as in tensor/types/float_types.h") {
   const auto check = [](auto zero, DType dtype) {
     using Half = decltype(zero);
     const Tensor all = Tensor::empty({65536}, dtype);
@@ -209,15 +209,14 @@ TEST_CASE("cast: every 16-bit float goes to f32 and back, as tensor/types/float_
     int wrong = 0;
     for (int i = 0; i < 65536; ++i) {
       const float expected = static_cast<float>(all.data<Half>()[i]), got = wide.data<float>()[i];
-      // bf16's subnormals are f32's, and may be flushed where they are computed with, not where they are
-      // moved.
+      // bf16's subnormals are f32's: computing may flush them, moving may not.
       wrong += std::isnan(expected)
                    ? !std::isnan(got)
                    : __builtin_bit_cast(uint32_t, expected) != __builtin_bit_cast(uint32_t, got);
       wrong += !std::isnan(expected) && back.data<Half>()[i].bits != i;
     }
     CHECK(wrong == 0);
-    // Halfway cases, and everything else that rounds, against the scalar conversion.
+    // Halfway cases and other values that round, against the scalar conversion.
     const Tensor fine = Tensor::empty({200000}, f32);
     for (int i = 0; i < 200000; ++i)
       fine.data<float>()[i] =
@@ -257,7 +256,7 @@ TEST_CASE("creation: arange, linspace, full, one_hot") {
                  "id 3 at position 1"));
 }
 
-TEST_CASE("meta: shape and dtype, no numbers") {
+TEST_CASE("meta: shape and dtype, no values") {
   const Tensor m = Tensor::empty({2, 1}, bf16, meta());
   CHECK(ops::add(m, Tensor::empty({3}, f32, meta())).shape() == Shape{2, 3});
   CHECK(ops::add(m, Tensor::empty({3}, f32, meta())).dtype() == f32);

@@ -21,7 +21,7 @@ Tensor some_ids() {
 
 }  // namespace
 
-TEST_CASE("embedding_add: the numbers of the steps one by one, with and without dropout") {
+TEST_CASE("embedding_add: the values of the separate steps, with and without dropout") {
   const Tensor weight = filled({rows, width}, f32, scattered),
                addend = filled({positions, width}, f32, [](int64_t i) { return scattered(i + 77); });
   const Tensor steps = ops::add(ops::embedding(some_ids(), weight), addend);
@@ -30,7 +30,7 @@ TEST_CASE("embedding_add: the numbers of the steps one by one, with and without 
                   ops::dropout(steps, 0.3, 4)));
 }
 
-TEST_CASE("embedding_add: gradients are added to what is there, with the same bits for any threads") {
+TEST_CASE("embedding_add: gradients are added to the buffers, with the same bits for any number of threads") {
   const Tensor dy = filled({batch, positions, width}, f32, scattered), ids = some_ids();
   const auto table = [&] {
     const Tensor sums = Tensor::zeros({rows, width}, f32);
@@ -42,8 +42,8 @@ TEST_CASE("embedding_add: gradients are added to what is there, with the same bi
     ops::embedding_add_backward(dy, ids, {}, sums);
     return sums;
   };
-  CHECK(same_for_any_threads(table));
-  CHECK(same_for_any_threads(addend));
+  CHECK(same_for_any_number_of_threads(table));
+  CHECK(same_for_any_number_of_threads(addend));
   const Tensor to_rows = table(), to_positions = addend();
   for (int64_t c = 0; c < width; c += 23) {
     std::vector<double> row(rows), position(positions);
@@ -61,7 +61,7 @@ TEST_CASE("embedding_add: gradients are added to what is there, with the same bi
   }
 }
 
-TEST_CASE("embedding_add: what is refused") {
+TEST_CASE("embedding_add: refused arguments") {
   const Tensor weight = Tensor::zeros({3, 2}, f32), addend = Tensor::zeros({2, 2}, f32);
   CHECK_THROWS_WITH_AS(ops::embedding_add(Tensor::from<int64_t>({0, 3}, {1, 2}), weight, addend),
                        doctest::Contains("(0, 1)"), IndexError);

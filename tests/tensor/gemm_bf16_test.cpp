@@ -44,7 +44,7 @@ TEST_CASE("bf16 product: tiles, edges and long sums, in f32 to the accumulator's
         CAPTURE(size.k);
         CAPTURE(a_transposed);
         CAPTURE(b_transposed);
-        // k products of numbers up to 1, each sum off by a unit in the last place of at most sqrt(k) or so.
+        // k products of values up to 1, each sum off by a unit in the last place of at most sqrt(k) or so.
         const double k = static_cast<double>(size.k), bound = 4 * k * 0x1p-24;
         ops::matmul_out(out, a, b);
         CHECK(largest_difference(out, expected) <= bound);
@@ -74,31 +74,32 @@ TEST_CASE("bf16 product: the same bits at one number of threads, on every path")
     set_num_threads(threads);
     const Tensor product = ops::matmul(a, b);
     CHECK(same_bits(ops::matmul(a, b), product));
-    // 130 products of numbers up to 1 are rounded once, to half a unit in the last place of numbers up to 64.
+    // 130 products of values up to 1 are rounded once, to half a unit in the last place of values up to 64.
     CHECK(largest_difference(product, expected) <= 64 * 0x1p-8);
   }
   set_num_threads(before);
 }
 
-TEST_CASE("bf16 product: by our kernels an element's bits depend on no thread and not on where it stands") {
+TEST_CASE(
+    "bf16 product: with our kernels an element's bits depend neither on the threads nor on its position") {
   if (kernels::cpu::bf16_product() != kernels::cpu::Bf16Product::pairs)
     return;  // oneDNN and Eigen may differ
   const Tensor a = random_tensor({61, 130}, bf16, 3), b = random_tensor({130, 211}, bf16, 4);
   const int before = num_threads();
   set_num_threads(1);
-  const Tensor whole = ops::matmul(a, b);
+  const Tensor full = ops::matmul(a, b);
   for (int threads : {2, 3}) {
     set_num_threads(threads);
-    CHECK(same_bits(ops::matmul(a, b), whole));
+    CHECK(same_bits(ops::matmul(a, b), full));
   }
   set_num_threads(before);
   for (int64_t i : {1, 7, 8, 60})
     for (int64_t j : {0, 5, 47, 48, 200})
       CHECK(same_bits(ops::matmul(a.narrow(0, i, 1), b.narrow(1, j, 11)),
-                      whole.narrow(0, i, 1).narrow(1, j, 11).contiguous()));
+                      full.narrow(0, i, 1).narrow(1, j, 11).contiguous()));
 }
 
-TEST_CASE("bf16 product: processors without the instructions come to the same sums") {
+TEST_CASE("bf16 product: processors without the instructions compute the same sums, to rounding") {
   const Tensor a = random_tensor({33, 300}, bf16, 5), b = random_tensor({300, 70}, bf16, 6);
   const Tensor expected = reference(a, b);
   for (const auto isa : kernels::cpu::all_isas) {

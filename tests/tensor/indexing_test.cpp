@@ -37,7 +37,8 @@ TEST_CASE("embedding: an id outside the table is named with its position and the
 }
 
 TEST_CASE(
-    "embedding: the gradient adds the rows of each id to what is there, with the same bits on any threads") {
+    "embedding: the gradient adds the rows of each id to the buffer, the same bits on any number of "
+    "threads") {
   for (DType dtype : {f64, f32, bf16, f16}) {
     const int64_t rows = 300, width = 130;
     const Tensor ids = Tensor::empty({3, 100}, i64);
@@ -96,7 +97,7 @@ TEST_CASE("index_select and index_add: slices along any dimension, contiguous or
   CHECK_THROWS_AS(ops::index_add_out(x, 1, Tensor::from<int64_t>({0}), x), ShapeError);
 }
 
-TEST_CASE("gather, scatter, scatter_add: element by element, as their definitions say") {
+TEST_CASE("gather, scatter, scatter_add: element by element, by their definitions") {
   const Tensor x = random_tensor({3, 4, 5}, f32, 5);
   for (int64_t dim : {0, 1, 2}) {
     Shape shape{2, 3, 4};

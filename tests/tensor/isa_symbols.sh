@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: isa_symbols.sh NM ISA FILE, where FILE lists the object files compiled for ISA, one a line.
-# Every symbol that such an object offers to the linker must carry the name of its instruction set. Otherwise the
-# linker could take, say, the AVX-512 copy of a template for all callers, and an older processor would stop on it.
+# Every symbol that such an object exports must have the name of its instruction set in it. Otherwise the linker
+# could take, for example, the AVX-512 copy of a template for all callers, and an older processor would stop on it.
 set -euo pipefail
 nm=$1 isa=$2 list=$3
 

@@ -35,7 +35,7 @@ ProcessorFeatures sapphire_rapids() {
 
 }  // namespace
 
-TEST_CASE("isa: the best set is the last one of which nothing is missing, nor of those before it") {
+TEST_CASE("isa: the best set is the last one that is complete together with all sets before it") {
   CHECK(best_isa({}) == Isa::baseline);
   CHECK(best_isa(haswell()) == Isa::avx2);
   CHECK(best_isa(skylake_server()) == Isa::avx512);
@@ -64,7 +64,7 @@ TEST_CASE("isa: the best set is the last one of which nothing is missing, nor of
   }
 }
 
-TEST_CASE("isa: TESSERA_ISA_MAX takes the names of the sets, and an error names them") {
+TEST_CASE("isa: TESSERA_ISA_MAX accepts the names of the sets, and an error lists them") {
   CHECK(parse_isa_limit("") == Isa::amx);
   for (const Isa isa : all_isas) CHECK(parse_isa_limit(name(isa)) == isa);
   for (const char* value : {"avx", "AVX2", "avx512bf16", "amx ", "none"})
@@ -75,9 +75,9 @@ TEST_CASE("isa: TESSERA_ISA_MAX takes the names of the sets, and an error names 
                          ConfigError);
 }
 
-TEST_CASE("isa: tiles go to oneDNN, pairs to our kernels, and nothing runs above the limit") {
+TEST_CASE("isa: oneDNN computes with tiles, our kernels with pairs, and nothing runs above the limit") {
   using enum Bf16Product;
-  // Processor and oneDNN at each set.
+  // The processor and oneDNN at the same set.
   for (const Isa isa : all_isas) {
     CHECK(choose_bf16_product(MatmulBackend::eigen, isa, isa) == through_f32);
     const bool pairs = isa >= Isa::avx512_bf16;
@@ -85,7 +85,7 @@ TEST_CASE("isa: tiles go to oneDNN, pairs to our kernels, and nothing runs above
                                                                       : pairs         ? Bf16Product::pairs
                                                                                       : through_f32));
     CHECK(choose_bf16_product(MatmulBackend::onednn, isa, isa) == (pairs ? onednn : through_f32));
-    // Without oneDNN, or where it has no tiles though the processor does.
+    // Without oneDNN, or where oneDNN has no tiles and the processor does.
     CHECK(choose_bf16_product(MatmulBackend::automatic, isa, Isa::baseline) ==
           (pairs ? Bf16Product::pairs : through_f32));
     // oneDNN could do more than a scope allows.
@@ -97,7 +97,7 @@ TEST_CASE("isa: tiles go to oneDNN, pairs to our kernels, and nothing runs above
   CHECK(choose_bf16_product(MatmulBackend::onednn, Isa::amx, Isa::avx512) == Bf16Product::pairs);
 }
 
-TEST_CASE("isa: what is in use here is within the processor and TESSERA_ISA_MAX, oneDNN included") {
+TEST_CASE("isa: the set in use is within the processor's and TESSERA_ISA_MAX, oneDNN included") {
   CHECK(current_isa() <= processor_isa());
   CHECK(current_isa() <= isa_limit());
   CHECK(processor_isa() == best_isa(processor_features()));
@@ -108,7 +108,7 @@ TEST_CASE("isa: what is in use here is within the processor and TESSERA_ISA_MAX,
   CHECK((bf16_product() == Bf16Product::through_f32) == (current_isa() < Isa::avx512_bf16));
 }
 
-TEST_CASE("isa: a scope lowers the set in use and gives the one before back") {
+TEST_CASE("isa: a scope lowers the set in use and restores the previous one") {
   const Isa before = current_isa();
   {
     const IsaScope lower(Isa::avx2);

@@ -1,5 +1,5 @@
-// Logits far from 0: the largest and the logarithm of the sum are kept apart, so that a loss and its gradient
-// are those of the differences between logits.
+// Logits far from 0: the largest logit and the logarithm of the sum are separate values, so that a loss and
+// its gradient depend on the differences between logits alone.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ using namespace tessera;
 
 namespace {
 
-/// 0, 1/128, 2/128, ... modulo 4, in an order that mixes them: exact in f32 also beside 2^16.
+/// 0, 1/128, 2/128, ... modulo 4, in mixed order: exact in f32 also when 2^16 is added.
 Tensor small_logits(int64_t rows, int64_t classes, DType dtype) {
   const Tensor x = Tensor::empty({rows, classes}, f64);
   for (int64_t i = 0; i < x.numel(); ++i) x.data<double>()[i] = static_cast<double>(i * 389 % 512) / 128;
@@ -28,7 +28,7 @@ Tensor small_logits(int64_t rows, int64_t classes, DType dtype) {
 
 }  // namespace
 
-TEST_CASE("large logits: two equal ones of 1e7 have the loss log 2, and their gradient") {
+TEST_CASE("large logits: two equal logits of 1e7 have the loss log 2 and its gradient") {
   const Tensor logits = Tensor::from<float>({1e7f, 1e7f}, {1, 2}), target = Tensor::from<int64_t>({0});
   const auto forward = ops::cross_entropy(logits, target);
   CHECK(forward.loss.item() == doctest::Approx(std::log(2.0)).epsilon(1e-6));
@@ -61,7 +61,7 @@ TEST_CASE("large logits: an offset changes neither the losses nor the gradients,
         }
 }
 
-TEST_CASE("large logits: a row's loss is the one that log_softmax gives, to the bit") {
+TEST_CASE("large logits: a row's loss is that of log_softmax, to the bit") {
   for (double offset : {0.0, 2e4}) {
     const Tensor logits = ops::add(small_logits(5, 65, f32), offset);
     const Tensor targets = Tensor::from<int64_t>({3, 64, 0, 6, 31});
@@ -73,21 +73,21 @@ TEST_CASE("large logits: a row's loss is the one that log_softmax gives, to the 
   }
 }
 
-TEST_CASE("large products: attention's gradients are those of its weights") {
+TEST_CASE("large products: attention's output and gradients follow from its weights") {
   for (DType dtype : {f64, f32, bf16, f16}) {
     CAPTURE(to_string(dtype));
-    // Products of 2^24, in f64 of 2^52: equal for both keys, so each weighs a half.
+    // Products of 2^24, in f64 of 2^52: equal for both keys, so each has the weight 1/2.
     const double side = dtype == f64 ? 0x1p26 : 0x1p12;
-    const Tensor numbers = Tensor::empty({1, 1, 2, 1}, dtype), v = random_tensor({1, 1, 2, 1}, dtype, 3);
+    const Tensor large = Tensor::empty({1, 1, 2, 1}, dtype), v = random_tensor({1, 1, 2, 1}, dtype, 3);
     const Tensor values = to_f64(v);
     for (int i = 0; i < 2; ++i) {
-      if (dtype == f64) numbers.data<double>()[i] = side;
-      if (dtype == f32) numbers.data<float>()[i] = static_cast<float>(side);
-      if (dtype == bf16) numbers.data<bfloat16>()[i] = bfloat16(static_cast<float>(side));
-      if (dtype == f16) numbers.data<float16>()[i] = float16(static_cast<float>(side));
+      if (dtype == f64) large.data<double>()[i] = side;
+      if (dtype == f32) large.data<float>()[i] = static_cast<float>(side);
+      if (dtype == bf16) large.data<bfloat16>()[i] = bfloat16(static_cast<float>(side));
+      if (dtype == f16) large.data<float16>()[i] = float16(static_cast<float>(side));
     }
     const AttentionOptions options{.scale = 1.0};
-    const auto forward = ops::attention(numbers, numbers, v, options);
+    const auto forward = ops::attention(large, large, v, options);
     const double mean = (values.data<double>()[0] + values.data<double>()[1]) / 2;
     const Tensor ones = Tensor::empty(v.shape(), f64), dq = Tensor::empty(v.shape(), dtype),
                  dk = Tensor::empty(v.shape(), dtype), dv = Tensor::empty(v.shape(), dtype);
@@ -96,7 +96,7 @@ TEST_CASE("large products: attention's gradients are those of its weights") {
       CHECK(to_f64(forward.out).data<double>()[i] == doctest::Approx(mean).epsilon(1e-2));
     }
     const Tensor dout = ops::add(ops::mul(v, 0.0), 1.0);
-    ops::attention_backward(numbers, numbers, v, forward, dout, options, dq, dk, dv);
-    CHECK(largest_difference(dv, ones) <= 1e-2);  // a half from each of two queries
+    ops::attention_backward(large, large, v, forward, dout, options, dq, dk, dv);
+    CHECK(largest_difference(dv, ones) <= 1e-2);  // 1/2 from each of two queries
   }
 }

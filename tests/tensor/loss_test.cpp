@@ -82,7 +82,7 @@ TEST_CASE("cross entropy: the formula with every option") {
     }
 }
 
-TEST_CASE("cross entropy: the gradient is the slope of the loss") {
+TEST_CASE("cross entropy: the gradient matches finite differences of the loss") {
   const Tensor logits = filled({6, 7}, f64, scattered);
   const Tensor targets = filled({6}, i64, [](int64_t i) { return i % 5; });
   const Tensor weight = filled({7}, f64, [](int64_t i) { return 0.5 + 0.25 * static_cast<double>(i); });
@@ -108,7 +108,7 @@ TEST_CASE("cross entropy: the gradient is the slope of the loss") {
     }
 }
 
-TEST_CASE("cross entropy: logits of any size, no target, threads, layout") {
+TEST_CASE("cross entropy: logits of any magnitude, ignored targets, threads, layout") {
   const Tensor huge = Tensor::from<float>({3e38f, -3e38f, 0, 1e38f, 1e38f, -1e38f}, {2, 3});
   CHECK(
       element(ops::cross_entropy(huge, Tensor::from<int64_t>({0, 1}), {}, {.reduction = LossReduction::none})
@@ -119,8 +119,8 @@ TEST_CASE("cross entropy: logits of any size, no target, threads, layout") {
   CHECK(ops::cross_entropy(huge, ignored, {}, {.reduction = LossReduction::sum}).loss.item() == 0);
   const Tensor logits = filled({500, 65}, f32, scattered);
   const Tensor targets = filled({500}, i64, [](int64_t i) { return i % 65; });
-  CHECK(same_for_any_threads([&] { return ops::cross_entropy(logits, targets).loss; }));
-  CHECK(same_for_any_threads([&] {
+  CHECK(same_for_any_number_of_threads([&] { return ops::cross_entropy(logits, targets).loss; }));
+  CHECK(same_for_any_number_of_threads([&] {
     return ops::cross_entropy_backward(Tensor::scalar(1.f), logits, targets, {},
                                        ops::cross_entropy(logits, targets), {});
   }));
@@ -128,7 +128,7 @@ TEST_CASE("cross entropy: logits of any size, no target, threads, layout") {
   CHECK(same_bits(ops::cross_entropy(strided, targets).loss, ops::cross_entropy(logits, targets).loss));
 }
 
-TEST_CASE("cross entropy: an id that is no class is named with its position and the limit") {
+TEST_CASE("cross entropy: an id outside the classes is named with its position and the limit") {
   const Tensor logits = Tensor::zeros({2, 2, 5}, f32);
   const Tensor targets = Tensor::from<int64_t>({0, 1, 5, 2}, {2, 2});
   try {
@@ -149,7 +149,7 @@ TEST_CASE("cross entropy: an id that is no class is named with its position and 
   CHECK(ops::cross_entropy(logits.to(meta()), targets.to(meta())).loss.shape() == Shape{});
 }
 
-TEST_CASE("linear_cross_entropy: several chunks of rows give the loss and gradients of the whole") {
+TEST_CASE("linear_cross_entropy: several chunks of rows give the loss and gradients of all rows at once") {
   constexpr int64_t rows = 600, width = 8, classes = 1100;  // chunks of 256 rows
   for (DType dtype : {f64, f32, bf16}) {
     CAPTURE(to_string(dtype));
@@ -160,16 +160,16 @@ TEST_CASE("linear_cross_entropy: several chunks of rows give the loss and gradie
     for (int64_t i = 0; i < rows; ++i) targets.data<int64_t>()[i] = i % 7 == 0 ? -100 : i * 37 % classes;
     const Tensor wide_x = ops::cast(x, f64), wide_weight = ops::cast(weight, f64);
     const Tensor logits = ops::linear(wide_x, wide_weight);
-    const auto whole = ops::cross_entropy(logits, targets);
-    const Tensor dlogits = ops::cross_entropy_backward(Tensor::scalar(1.0), logits, targets, {}, whole, {});
+    const auto at_once = ops::cross_entropy(logits, targets);
+    const Tensor dlogits = ops::cross_entropy_backward(Tensor::scalar(1.0), logits, targets, {}, at_once, {});
     const auto chunked = [&] {
       return ops::linear_cross_entropy(x, weight, {}, targets, {}, {}, {.x = true, .weight = true});
     };
     const auto got = chunked();
     CHECK(got.loss.dtype() == (dtype == f64 ? f64 : f32));
-    CHECK(element(got.loss, 0) == doctest::Approx(element(whole.loss, 0)).epsilon(1e-6));
+    CHECK(element(got.loss, 0) == doctest::Approx(element(at_once.loss, 0)).epsilon(1e-6));
     const Tensor dx = ops::matmul(dlogits, wide_weight), dw = ops::matmul(dlogits.transpose(0, 1), wide_x);
-    const auto furthest = [](const Tensor& a, const Tensor& b) {
+    const auto relative_difference = [](const Tensor& a, const Tensor& b) {
       double worst = 0, largest = 0;
       for (int64_t i = 0; i < a.numel(); ++i) {
         worst = std::max(worst, std::abs(element(a, i) - element(b, i)));
@@ -177,12 +177,12 @@ TEST_CASE("linear_cross_entropy: several chunks of rows give the loss and gradie
       }
       return worst / largest;
     };
-    CHECK(furthest(got.x, dx) < tolerance);
-    CHECK(furthest(got.weight, dw) < tolerance);
+    CHECK(relative_difference(got.x, dx) < tolerance);
+    CHECK(relative_difference(got.weight, dw) < tolerance);
     CHECK(!got.bias.defined());
-    CHECK(same_at_each_number_of_threads(
+    CHECK(repeats_at_each_number_of_threads(
         [&] { return chunked().weight; },
-        [&](const Tensor& dweight) { return furthest(dweight, dw) < tolerance; }));
+        [&](const Tensor& dweight) { return relative_difference(dweight, dw) < tolerance; }));
     // Without gradients: the same loss.
     CHECK(same_bits(ops::linear_cross_entropy(x, weight, {}, targets, {}, {}).loss, got.loss));
   }

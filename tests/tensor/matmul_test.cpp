@@ -55,7 +55,7 @@ struct BackendScope {
   ~BackendScope() { set_matmul_backend(MatmulBackend::automatic); }
 };
 
-/// Sums of k products of numbers in [-1, 1] are off by at most about k units in the last place of the
+/// Sums of k products of values in [-1, 1] are off by at most about k units in the last place of the
 /// accumulator, and, rounded once, by half a unit of the result's type.
 double tolerance(DType dtype, int64_t k) {
   const double n = static_cast<double>(k) + 1;
@@ -89,12 +89,12 @@ const Shapes every_shape[] = {{{3, 4}, {4, 5}},
                               {{0, 4}, {4, 3}},
                               {{0, 2, 3}, {0, 3, 2}}};
 
-/// The same numbers laid out column by column.
+/// The same values in column-major order.
 Tensor column_major(const Tensor& x) {
   return x.rank() < 2 ? x : x.transpose(-1, -2).clone().transpose(-1, -2);
 }
 
-/// The same numbers with gaps between rows and between elements.
+/// The same values with gaps between rows and between elements.
 Tensor with_gaps(const Tensor& x) {
   Shape wide = x.shape();
   wide[x.rank() - 1] *= 2;
@@ -103,7 +103,7 @@ Tensor with_gaps(const Tensor& x) {
   return gaps;
 }
 
-/// The same numbers in rows that are further apart than they are long.
+/// The same values in rows with a stride larger than their length.
 Tensor with_long_rows(const Tensor& x) {
   Shape wide = x.shape();
   wide[x.rank() - 1] += 5;
@@ -166,7 +166,7 @@ TEST_CASE("matmul: out and accumulate write any layout, in f32 for narrow operan
       }
 }
 
-TEST_CASE("matmul: the same bits run after run at one number of threads, and close at another") {
+TEST_CASE("matmul: the same bits in every run at one number of threads, and close at another") {
   const Tensor a = random_tensor({130, 257}, f32, 6), b = random_tensor({257, 190}, f32, 7);
   const Tensor heads = random_tensor({9, 64, 32}, f32, 8), keys = random_tensor({9, 64, 32}, f32, 9);
   const int before = num_threads();
@@ -178,7 +178,7 @@ TEST_CASE("matmul: the same bits run after run at one number of threads, and clo
       CHECK(same_bits(ops::matmul(a, b), first));
       CHECK(same_bits(ops::matmul(heads, keys.transpose(1, 2)), scores));
     }
-    // A product alone may be cut otherwise than in a batch.
+    // A single product may be cut in another way than in a batch.
     for (int64_t i = 0; i < 9; ++i)
       CHECK(largest_difference(ops::matmul(heads.select(0, i), keys.select(0, i).transpose(0, 1)),
                                to_f64(scores.select(0, i))) <= tolerance(f32, 32));
@@ -191,8 +191,8 @@ TEST_CASE("matmul: the same bits run after run at one number of threads, and clo
 }
 
 TEST_CASE("matmul: a slice and its copy give the same product, to rounding") {
-  // (2, 5, 12) cut into three lies in memory as rows 12 apart: one product without a copy. Which kernel a
-  // backend takes may depend on how far rows are apart.
+  // The rows of a third of (2, 5, 12) have stride 12: one product without a copy. The kernel that a backend
+  // chooses may depend on the stride.
   const Tensor x = random_tensor({2, 5, 12}, f32, 10), w = random_tensor({4, 6}, f32, 11);
   const Tensor slice = x.narrow(-1, 4, 4);
   CHECK(largest_difference(ops::matmul(slice, w), to_f64(ops::matmul(slice.clone(), w))) <=
@@ -219,7 +219,7 @@ TEST_CASE("linear: x W^T + b for any leading dimensions") {
   CHECK(same_bits(nothing, Tensor::from<float>({1, 2, 3, 1, 2, 3}, {2, 3})));
 }
 
-TEST_CASE("matmul: meta gives shapes and every device counts two operations a multiply-add") {
+TEST_CASE("matmul: meta gives shapes, and every device counts two operations per multiply-add") {
   Cost cost;
   {
     CostScope scope(cost);
@@ -237,7 +237,7 @@ TEST_CASE("matmul: meta gives shapes and every device counts two operations a mu
   CHECK(cost.flops == 2 * 2 * 3 * 4 * 5);
 }
 
-TEST_CASE("matmul: what does not fit is named") {
+TEST_CASE("matmul: errors name the operands that do not match") {
   const Tensor x = Tensor::zeros({2, 3}, f32);
   CHECK_THROWS_WITH_AS(
       ops::matmul(x, x),

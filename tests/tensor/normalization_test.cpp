@@ -24,7 +24,7 @@ Problem problem(const Shape& shape, DType dtype) {
           filled(shape, dtype, [](int64_t i) { return scattered(i + 1000); }), shape.back()};
 }
 
-/// The formulas of the header, in f64, from the numbers that the kernel sees.
+/// Checks against the formulas of the header, computed in f64 from the values that the kernel reads.
 void check(const Problem& p, bool centered, bool with_weight, bool with_bias) {
   const double tolerance = p.x.dtype() == f64   ? 1e-13
                            : p.x.dtype() == f32 ? 4e-6
@@ -75,7 +75,7 @@ void check(const Problem& p, bool centered, bool with_weight, bool with_bias) {
 
 }  // namespace
 
-TEST_CASE("normalization: layer norm, RMS norm and their gradients are their formulas") {
+TEST_CASE("normalization: layer norm, RMS norm and their gradients match their formulas") {
   for (DType dtype : {f64, f32, bf16, f16})
     for (const Shape& shape : {Shape{3, 5}, Shape{2, 3, 64}, Shape{70, 33}, Shape{4, 130}}) {
       CAPTURE(to_string(dtype));
@@ -98,7 +98,7 @@ TEST_CASE("normalization: inputs of other layouts, several axes at once") {
   CHECK(same_bits(folded.view({6, 40}), ops::layer_norm(p.x, p.weight, {}).y));
 }
 
-TEST_CASE("normalization: a mean of 1e5 leaves the spread its digits") {
+TEST_CASE("normalization: a mean of 1e5 does not cost digits of the differences") {
   const Tensor x = Tensor::from<float>({100000, 100001, 100002, 100003}, {1, 4});
   const double rstd = 1 / std::sqrt(1.25 + 1e-5);
   const Tensor y = ops::layer_norm(x, {}, {}).y;
@@ -106,16 +106,16 @@ TEST_CASE("normalization: a mean of 1e5 leaves the spread its digits") {
     CHECK(element(y, i) == doctest::Approx((static_cast<double>(i) - 1.5) * rstd).epsilon(1e-6));
 }
 
-TEST_CASE("normalization: the same bits for any threads and instruction set") {
+TEST_CASE("normalization: the same bits for any number of threads and instruction set") {
   const Problem p = problem({1000, 96}, f32);
   const auto backward = [&] {
     const auto forward = ops::layer_norm(p.x, p.weight, p.bias);
     return ops::normalization_backward(p.dy, p.x, p.weight, forward.mean, forward.rstd, 1);
   };
-  CHECK(same_for_any_threads([&] { return ops::layer_norm(p.x, p.weight, p.bias).y; }));
-  CHECK(same_for_any_threads([&] { return backward().x; }));
-  CHECK(same_for_any_threads([&] { return backward().weight; }));
-  CHECK(same_for_any_threads([&] { return backward().bias; }));
+  CHECK(same_for_any_number_of_threads([&] { return ops::layer_norm(p.x, p.weight, p.bias).y; }));
+  CHECK(same_for_any_number_of_threads([&] { return backward().x; }));
+  CHECK(same_for_any_number_of_threads([&] { return backward().weight; }));
+  CHECK(same_for_any_number_of_threads([&] { return backward().bias; }));
   using namespace kernels::cpu;
   const auto fast = backward();
   const IsaScope scope(Isa::baseline);
@@ -124,7 +124,7 @@ TEST_CASE("normalization: the same bits for any threads and instruction set") {
   CHECK(same_bits(fast.weight, slow.weight));
 }
 
-TEST_CASE("normalization: no rows, meta, and what is refused") {
+TEST_CASE("normalization: no rows, meta, and refused arguments") {
   const Tensor weight = Tensor::from<float>({1, 2});
   const auto none = ops::layer_norm(Tensor::empty({0, 2}, f32), weight, {});
   CHECK(none.y.shape() == Shape{0, 2});
@@ -142,7 +142,7 @@ TEST_CASE("normalization: no rows, meta, and what is refused") {
   CHECK_THROWS_AS(ops::rms_norm(Tensor::empty({2, 2}, i64), {}), DTypeError);
 }
 
-TEST_CASE("normalization: with an addition and dropout in front, the numbers of the steps one by one") {
+TEST_CASE("normalization: fused with an addition and dropout, the values of the separate steps") {
   for (DType dtype : {f64, f32, bf16}) {
     CAPTURE(to_string(dtype));
     const Problem p = problem({3, 50, 96}, dtype);

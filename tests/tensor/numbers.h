@@ -5,7 +5,7 @@
 
 #include "tensor/tensor.h"
 
-// Numbers for tests: made without the library's own generators, compared without its own arithmetic.
+// Tensors for tests: values made without the library's generators and compared without its arithmetic.
 
 /// Multiples of 1/128 in [-1, 1), which every floating type holds exactly; the same for the same seed.
 inline tessera::Tensor random_tensor(const tessera::Shape& shape, tessera::DType dtype, uint64_t seed) {

@@ -28,7 +28,7 @@ Tensor counting(const Shape& shape, DType dtype = f32) {
   return filled(shape, dtype, [](int64_t i) { return static_cast<double>(i % 251); });
 }
 
-/// The addresses of all elements; fewer than elements where some lie on each other.
+/// The addresses of all elements; fewer than elements where some overlap each other.
 std::set<const void*> addresses(const Tensor& x) {
   std::set<const void*> all;
   for (int64_t i = 0; i < x.numel(); ++i) {
@@ -42,14 +42,14 @@ std::set<const void*> addresses(const Tensor& x) {
   return all;
 }
 
-bool share_an_element(const Tensor& a, const Tensor& b) {
+bool share_address(const Tensor& a, const Tensor& b) {
   const auto of_b = addresses(b);
   for (const void* address : addresses(a))
     if (of_b.contains(address)) return true;
   return false;
 }
 
-/// Windows of three dimensions onto 64 elements, the same on every machine.
+/// A window of three dimensions onto 64 elements, the same on every machine.
 Tensor scattered_window(const Tensor& storage, uint64_t seed, const Strides* strides = nullptr) {
   const auto draw = [&seed](int64_t limit) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -62,34 +62,34 @@ Tensor scattered_window(const Tensor& storage, uint64_t seed, const Strides* str
   return storage.as_strided(shape, given, draw(64 - std::min<int64_t>(span, 63)));
 }
 
-/// What both an operation's result through `alias` and its result through a copy are to be.
-void check_as_from_a_copy(const Tensor& target, const Tensor& alias,
-                          const std::function<void(const Tensor& target, const Tensor& operand)>& op) {
-  const Tensor apart = target.clone();
-  op(apart, alias.clone());
+/// Checks that an operation gives the same result with `alias`, which overlaps the target, as with copies.
+void check_overlap(const Tensor& target, const Tensor& alias,
+                   const std::function<void(const Tensor& target, const Tensor& operand)>& op) {
+  const Tensor expected = target.clone();
+  op(expected, alias.clone());
   op(target, alias);
-  CHECK(elements(target) == elements(apart));
+  CHECK(elements(target) == elements(expected));
 }
 
 }  // namespace
 
-TEST_CASE("overlap: found as by comparing all addresses") {
+TEST_CASE("overlap: the same answer as from a comparison of all addresses") {
   const Tensor storage = Tensor::zeros({64}, f32);
-  int touching = 0, apart = 0;
+  int overlapping = 0, apart = 0;
   for (uint64_t seed = 0; seed < 2000; ++seed) {
     const Tensor a = scattered_window(storage, 2 * seed), b = scattered_window(storage, 2 * seed + 1);
     CHECK(overlaps_itself(a) == (static_cast<int64_t>(addresses(a).size()) < a.numel()));
-    if (overlap_of(a, b) == Overlap::none) CHECK_FALSE(share_an_element(a, b));
+    if (overlap_of(a, b) == Overlap::none) CHECK_FALSE(share_address(a, b));
     const Tensor like_a = scattered_window(storage, 2 * seed + 1, &a.strides());
-    const bool share = share_an_element(a, like_a);
+    const bool share = share_address(a, like_a);
     CHECK((overlap_of(a, like_a) != Overlap::none) == share);
-    (share ? touching : apart)++;
+    (share ? overlapping : apart)++;
   }
-  CHECK(touching > 100);
+  CHECK(overlapping > 100);
   CHECK(apart > 100);
 }
 
-TEST_CASE("overlap: the same elements, a shift of them, columns side by side, two storages over one memory") {
+TEST_CASE("overlap: the same elements, shifted ones, columns side by side, two storages over one memory") {
   const Tensor x = counting({6, 6});
   CHECK(overlap_of(x, x) == Overlap::same);
   CHECK(overlap_of(x, x.view({6, 1, 6}).squeeze(1)) == Overlap::same);
@@ -107,17 +107,17 @@ TEST_CASE("overlap: the same elements, a shift of them, columns side by side, tw
   CHECK(overlap_of(x, Tensor::over(again, bf16, {6, 6}, {6, 1})) == Overlap::partial);
 }
 
-TEST_CASE("copy_from: overlapping memory is copied as it was") {
+TEST_CASE("copy_from: overlapping values are copied as they were before") {
   for (int threads : {1, 3}) {
     const int before = num_threads();
     set_num_threads(threads);
     for (int64_t n : {3, 64, 700}) {
       const Tensor square = counting({n, n});
-      const Tensor turned = square.transpose(0, 1).clone();
+      const Tensor transposed = square.transpose(0, 1).clone();
       square.copy_from(square.transpose(0, 1));
-      CHECK(same_bits(square, turned));
+      CHECK(same_bits(square, transposed));
     }
-    // A shift by one element, up and down: parts of a contiguous copy would meet between threads.
+    // A shift by one element, up and down: the ranges of two threads would overlap in a contiguous copy.
     const int64_t n = 1 << 21;
     for (int64_t to : {0, 1}) {
       const Tensor line = counting({n + 1});
@@ -128,13 +128,13 @@ TEST_CASE("copy_from: overlapping memory is copied as it was") {
     set_num_threads(before);
   }
   const Tensor x = counting({4, 4});
-  const Tensor as_it_was = x.clone();
+  const Tensor before = x.clone();
   x.copy_from(x);
-  CHECK(same_bits(x, as_it_was));
+  CHECK(same_bits(x, before));
   CHECK(x.version() == 1);
 }
 
-TEST_CASE("a target whose elements lie on each other is refused, by the operation's name") {
+TEST_CASE("a target with elements that overlap each other is refused with the operation's name") {
   const Tensor wide = counting({1, 4}).expand({3, 4}), window = counting({8}).as_strided({3, 3}, {2, 1}, 0);
   const Tensor kept = wide.clone();
   for (const Tensor& out : {wide, window}) {
@@ -166,53 +166,50 @@ TEST_CASE("a target whose elements lie on each other is refused, by the operatio
   CHECK(elements(wide) == elements(kept));
 }
 
-TEST_CASE("elementwise: an operand that overlaps the target is read as it was") {
+TEST_CASE("elementwise: an operand that overlaps the target is read as it was before") {
   const auto target = [] { return counting({40, 40}); };
   const Tensor x = target(), y = target(), z = target(), u = target(), c = target();
-  check_as_from_a_copy(x, x.transpose(0, 1), [](const Tensor& a, const Tensor& b) { ops::sub_(a, b); });
-  check_as_from_a_copy(y, y.select(0, 3), [](const Tensor& a, const Tensor& b) { ops::mul_(a, b); });
-  check_as_from_a_copy(z, z.transpose(0, 1),
-                       [](const Tensor& a, const Tensor& b) { ops::addcmul_(a, b, b, 0.5); });
-  check_as_from_a_copy(u, u.transpose(0, 1),
-                       [](const Tensor& a, const Tensor& b) { ops::unary_out(UnaryOp::neg, b, a); });
-  check_as_from_a_copy(c, c.transpose(0, 1), [](const Tensor& a, const Tensor& b) { ops::cast_out(b, a); });
+  check_overlap(x, x.transpose(0, 1), [](const Tensor& a, const Tensor& b) { ops::sub_(a, b); });
+  check_overlap(y, y.select(0, 3), [](const Tensor& a, const Tensor& b) { ops::mul_(a, b); });
+  check_overlap(z, z.transpose(0, 1), [](const Tensor& a, const Tensor& b) { ops::addcmul_(a, b, b, 0.5); });
+  check_overlap(u, u.transpose(0, 1),
+                [](const Tensor& a, const Tensor& b) { ops::unary_out(UnaryOp::neg, b, a); });
+  check_overlap(c, c.transpose(0, 1), [](const Tensor& a, const Tensor& b) { ops::cast_out(b, a); });
   // Two storages over one memory, and half-wide elements over wide ones.
   const Tensor line = counting({100});
   const auto again = Storage::wrap(line.raw_data(), line.nbytes(), cpu(), {});
   const Tensor behind = Tensor::over(again, f32, {99}, {1}, 0), ahead = line.narrow(0, 1, 99);
-  check_as_from_a_copy(ahead, behind, [](const Tensor& a, const Tensor& b) { ops::add_(a, b); });
-  const Tensor numbers = counting({100}), narrow = Tensor::over(numbers.storage(), bf16, {100}, {1});
-  check_as_from_a_copy(numbers, narrow, [](const Tensor& a, const Tensor& b) { ops::cast_out(b, a); });
+  check_overlap(ahead, behind, [](const Tensor& a, const Tensor& b) { ops::add_(a, b); });
+  const Tensor wide = counting({100}), narrow = Tensor::over(wide.storage(), bf16, {100}, {1});
+  check_overlap(wide, narrow, [](const Tensor& a, const Tensor& b) { ops::cast_out(b, a); });
 }
 
-TEST_CASE("products: an output that overlaps an operand is the product of what the operands were") {
+TEST_CASE("products: an output that overlaps an operand is the product of the operands as they were before") {
   for (MatmulBackend backend : {MatmulBackend::automatic, MatmulBackend::eigen}) {
     set_matmul_backend(backend);
     const Tensor other = filled({48, 48}, f32, scattered);
     for (const auto product : {ops::matmul_out, ops::matmul_accumulate}) {
-      const Tensor first = filled({48, 48}, f32, scattered), second = first.clone(), turned = first.clone();
-      check_as_from_a_copy(first, first, [&](const Tensor& out, const Tensor& a) { product(out, a, other); });
-      check_as_from_a_copy(second, second,
-                           [&](const Tensor& out, const Tensor& b) { product(out, other, b); });
-      check_as_from_a_copy(turned, turned.transpose(0, 1),
-                           [&](const Tensor& out, const Tensor& b) { product(out, other, b); });
+      const Tensor first = filled({48, 48}, f32, scattered), second = first.clone(), third = first.clone();
+      check_overlap(first, first, [&](const Tensor& out, const Tensor& a) { product(out, a, other); });
+      check_overlap(second, second, [&](const Tensor& out, const Tensor& b) { product(out, other, b); });
+      check_overlap(third, third.transpose(0, 1),
+                    [&](const Tensor& out, const Tensor& b) { product(out, other, b); });
     }
   }
   set_matmul_backend(MatmulBackend::automatic);
 }
 
-TEST_CASE("indexing: rows that are added to their own table, and an index inside its target") {
+TEST_CASE("indexing: rows that are added to the table that contains them, and an index inside its target") {
   const Tensor rows = Tensor::from<int64_t>({1, 2, 0, 2});
   const Tensor table = counting({4, 300}), line = counting({4, 300}), grid = counting({4, 4});
   const auto add = [&](const Tensor& a, const Tensor& b) { ops::index_add_out(a, 0, rows, b); };
-  check_as_from_a_copy(table, table, add);
-  check_as_from_a_copy(line, line,
-                       [&](const Tensor& a, const Tensor& b) { ops::embedding_accumulate(a, b, rows); });
+  check_overlap(table, table, add);
+  check_overlap(line, line, [&](const Tensor& a, const Tensor& b) { ops::embedding_accumulate(a, b, rows); });
   const Tensor ids = filled({4, 4}, i64, [](int64_t i) { return static_cast<double>(i * 7 % 4); });
-  check_as_from_a_copy(grid, grid.transpose(0, 1),
-                       [&](const Tensor& a, const Tensor& b) { ops::scatter_add_out(a, 1, ids, b); });
-  const Tensor numbers = Tensor::from<int64_t>({1, 1, 0, 0});
-  check_as_from_a_copy(numbers, numbers, [](const Tensor& a, const Tensor& index) {
+  check_overlap(grid, grid.transpose(0, 1),
+                [&](const Tensor& a, const Tensor& b) { ops::scatter_add_out(a, 1, ids, b); });
+  const Tensor indices = Tensor::from<int64_t>({1, 1, 0, 0});
+  check_overlap(indices, indices, [](const Tensor& a, const Tensor& index) {
     ops::index_add_out(a, 0, index, Tensor::from<int64_t>({5, 6, 7, 8}));
   });
 }
@@ -246,12 +243,12 @@ TEST_CASE("several outputs at once: memory of an operand or of each other is ref
   CHECK_THROWS_AS(ops::embedding_add_backward(gradient, ids, table, table.narrow(0, 0, 1)), ValueError);
 }
 
-TEST_CASE("lists: a tensor that stands twice, or meets its neighbour, is refused") {
+TEST_CASE("lists: a tensor that is listed twice, or overlaps another, is refused") {
   const Tensor all = counting({12}), factor = Tensor::scalar(2.0);
-  const auto part = [&](int64_t start, int64_t length) { return all.narrow(0, start, length); };
-  const std::vector<Tensor> twice{part(8, 4), part(0, 4), part(8, 4)}, meeting{part(3, 4), part(0, 4)},
-      side_by_side{part(8, 4), Tensor(), part(4, 0), part(0, 8)};
-  for (const auto& list : {twice, meeting}) {
+  const auto range = [&](int64_t start, int64_t length) { return all.narrow(0, start, length); };
+  const std::vector<Tensor> twice{range(8, 4), range(0, 4), range(8, 4)},
+      overlapping{range(3, 4), range(0, 4)}, side_by_side{range(8, 4), Tensor(), range(4, 0), range(0, 8)};
+  for (const auto& list : {twice, overlapping}) {
     CHECK_THROWS_WITH_AS(ops::scale_in_place(list, factor), doctest::Contains("scale_in_place"), ValueError);
     CHECK_THROWS_WITH_AS(ops::clamp_in_place(list, 1), doctest::Contains("clamp_in_place"), ValueError);
   }
@@ -260,7 +257,7 @@ TEST_CASE("lists: a tensor that stands twice, or meets its neighbour, is refused
   CHECK(elements(all) == elements(ops::mul(counting({12}), 2)));
 }
 
-TEST_CASE("optimizer updates: a state on the parameter's memory is refused by the parameter's name") {
+TEST_CASE("optimizer updates: a state that overlaps the parameter is refused with the operation's name") {
   const Tensor lr = Tensor::scalar(0.1), all = Tensor::zeros({12}, f32);
   const ops::SgdGroup group{.lr = lr, .momentum = 0.9, .dampening = 0, .weight_decay = 0, .nesterov = false};
   const auto update = [&](const Tensor& parameter, const Tensor& gradient, const Tensor& momentum) {

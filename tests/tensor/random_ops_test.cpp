@@ -48,23 +48,24 @@ Moments moments(const std::vector<double>& x) {
 
 }  // namespace
 
-TEST_CASE("random fills: any slice has the numbers of the whole, in every dtype") {
+TEST_CASE("random fills: any range has the values of the full tensor, in every dtype") {
   for (const DType dtype : {f64, f32, bf16})
     for (const Fill fill : fills) {
-      const Tensor whole = Tensor::empty({5000}, dtype);
-      fill(whole, 42, 0);
-      const std::vector<double> expected = values(whole);
+      const Tensor full = Tensor::empty({5000}, dtype);
+      fill(full, 42, 0);
+      const std::vector<double> expected = values(full);
       for (const int64_t first : {0, 1, 2, 3, 511, 777, 4096})
         for (const int64_t n : {1, 2, 5, 600}) {
-          const Tensor part = Tensor::empty({n}, dtype);
-          fill(part, 42, first);
-          const std::vector<double> got = values(part);
+          const Tensor range = Tensor::empty({n}, dtype);
+          fill(range, 42, first);
+          const std::vector<double> got = values(range);
           for (int64_t i = 0; i < n && first + i < 5000; ++i) CHECK(got[i] == expected[first + i]);
         }
     }
 }
 
-TEST_CASE("random fills: the same bits on every instruction set and thread count, and into strided tensors") {
+TEST_CASE(
+    "random fills: the same bits on every instruction set and number of threads, and into strided tensors") {
   for (const Fill fill : fills) {
     const Tensor one = Tensor::empty({40000}, f64);
     fill(one, 7, 3);
@@ -93,7 +94,7 @@ TEST_CASE("random fills: element 4b + l is word l of block b") {
   }
 }
 
-TEST_CASE("random fills: committed vectors") {
+TEST_CASE("random fills: test vectors") {
   const Tensor u = Tensor::empty({4}, f32), z = Tensor::empty({4}, f64);
   ops::fill_uniform(u, 0);
   // Random123's block for counter 0 and key 0: 6627e8d5 e169c58d bc57ac4c 9b00dbd8.
@@ -109,7 +110,7 @@ TEST_CASE("random fills: committed vectors") {
   }
 }
 
-TEST_CASE("random fills: mean and variance are the distribution's, within five standard errors") {
+TEST_CASE("random fills: mean and variance match the distribution within five standard errors") {
   const int64_t n = 1 << 18;
   const double root = std::sqrt(static_cast<double>(n));
   const Tensor x = Tensor::empty({n}, f32);
@@ -143,7 +144,7 @@ TEST_CASE("random fills: an f32 normal is the f64 one, rounded; uniforms share t
     CHECK(narrow.data<float>()[i] == std::floor(wide.data<double>()[i] * 0x1p24) * 0x1p-24);
 }
 
-TEST_CASE("random fills: refusals") {
+TEST_CASE("random fills: refused arguments") {
   CHECK_THROWS_AS(ops::fill_uniform(Tensor::empty({2}, i64), 0), DTypeError);
   CHECK_THROWS_AS(ops::fill_uniform(Tensor::empty({2}, f32), 0, -1), ValueError);
   CHECK_THROWS_AS(ops::fill_uniform(Tensor::empty({2}, f32), 0, 0, 1, 0), ValueError);
@@ -175,7 +176,7 @@ TEST_CASE("multinomial: frequencies follow the weights") {
   CHECK_THROWS_AS(ops::multinomial(Tensor::from<float>({0, 0}), 1, 1), ValueError);
 }
 
-TEST_CASE("dropout: the mask belongs to (key, sample, step, index in the sample)") {
+TEST_CASE("dropout: the mask depends on (key, sample, step, index in the sample)") {
   RandomContextScope scope({.seed = 1, .step = 5, .samples = {7, 3, 9, 12}});
   const Tensor x = ops::ones({4, 10, 77}, f32), y = ops::dropout(x, 0.25, 1234);
   int64_t kept = 0;
@@ -189,7 +190,7 @@ TEST_CASE("dropout: the mask belongs to (key, sample, step, index in the sample)
     }
   CHECK(std::fabs(static_cast<double>(kept) / 3080 - 0.75) < 5 * std::sqrt(0.1875 / 3080));
   // A micro-batch of two of the samples, in another order, has their rows.
-  RandomContextScope part({.seed = 1, .step = 5, .samples = {9, 7}});
+  RandomContextScope micro_batch({.seed = 1, .step = 5, .samples = {9, 7}});
   const std::vector<double> rows = values(ops::dropout(x.slice(0, 0, 2), 0.25, 1234)), all = values(y);
   for (int64_t i = 0; i < 770; ++i) {
     CHECK(rows[i] == all[2 * 770 + i]);
@@ -197,7 +198,7 @@ TEST_CASE("dropout: the mask belongs to (key, sample, step, index in the sample)
   }
 }
 
-TEST_CASE("dropout: other dtypes, offsets, ends and refusals") {
+TEST_CASE("dropout: other dtypes, offsets, probabilities 0 and 1, and refused arguments") {
   RandomContextScope scope({.seed = 1, .step = 0, .samples = {}});
   const Tensor x = ops::ones({2, 900}, f32);
   const std::vector<double> single = values(ops::dropout(x, 0.5, 9));

@@ -52,8 +52,8 @@ double variance(const std::vector<double>& v, double correction) {
   return s / (static_cast<double>(v.size()) - correction);
 }
 
-/// What additions in the accumulator's type may leave, per unit of what is added; in f64 also by the
-/// reference.
+/// The rounding error of additions in the accumulator's type, relative to the magnitudes added; in f64 that
+/// of the reference too.
 double rounding_of(DType dtype) {
   return dtype == f64 ? 0x1p-50 : 0x1p-24;
 }
@@ -68,7 +68,7 @@ void check_formula(const Tensor& result, const Tensor& x, const Shape& axes, con
       CHECK(got == inf);
       continue;
     }
-    // Half a rounding of every partial sum may remain where terms cancel.
+    // Half a rounding error of every partial sum may remain where terms cancel.
     double magnitudes = 0;
     for (double e : lists[i]) magnitudes += std::abs(e);
     CAPTURE(i);
@@ -77,7 +77,7 @@ void check_formula(const Tensor& result, const Tensor& x, const Shape& axes, con
   }
 }
 
-/// Results rounded to the dtype once; the rest is far below.
+/// For one rounding to the dtype; other errors are far smaller.
 double tolerance_of(DType dtype) {
   return dtype == f64 ? 1e-14 : dtype == f32 ? 1e-6 : dtype == f16 ? 0x1p-10 : 0x1p-7;
 }
@@ -87,7 +87,7 @@ struct Case {
   Shape axes;
 };
 
-/// Contiguous, transposed, sliced and broadcast inputs; rows and columns longer than a run.
+/// Contiguous, transposed, sliced and broadcast inputs; rows and columns longer than the kernels' blocks.
 std::vector<Case> cases(DType dtype) {
   const Tensor a = filled({3, 4, 5}, dtype, scattered);
   const Tensor wide = filled({2, 9001}, dtype, scattered);
@@ -107,7 +107,7 @@ std::vector<Case> cases(DType dtype) {
 
 }  // namespace
 
-TEST_CASE("reduction: sum, mean, var, norm and logsumexp are their formulas, for any axes and strides") {
+TEST_CASE("reduction: sum, mean, var, norm and logsumexp match their formulas, for any axes and strides") {
   for (DType dtype : {f64, f32, bf16, f16}) {
     CAPTURE(to_string(dtype));
     for (const Case& c : cases(dtype)) {
@@ -198,15 +198,15 @@ TEST_CASE("reduction: results do not depend on the number of threads") {
     const Tensor x = filled({1500, 130}, dtype, scattered);
     for (const Shape& axes : {Shape{0}, Shape{1}, Shape{}})
       for (const Tensor& y : {x, x.transpose(0, 1)}) {
-        CHECK(same_for_any_threads([&] { return ops::sum(y, axes); }));
-        CHECK(same_for_any_threads([&] { return ops::var(y, axes); }));
-        CHECK(same_for_any_threads([&] { return ops::logsumexp(y, axes); }));
-        CHECK(same_for_any_threads([&] { return ops::max(y, axes); }));
+        CHECK(same_for_any_number_of_threads([&] { return ops::sum(y, axes); }));
+        CHECK(same_for_any_number_of_threads([&] { return ops::var(y, axes); }));
+        CHECK(same_for_any_number_of_threads([&] { return ops::logsumexp(y, axes); }));
+        CHECK(same_for_any_number_of_threads([&] { return ops::max(y, axes); }));
       }
   }
 }
 
-TEST_CASE("reduction: a NaN is the result, infinities follow IEEE 754") {
+TEST_CASE("reduction: a NaN makes the result NaN, infinities follow IEEE 754") {
   for (int64_t at : {0, 5, 40, 99}) {
     Tensor x = filled({100}, f32, scattered);
     x.data<float>()[at] = NAN;
@@ -230,11 +230,11 @@ TEST_CASE("reduction: a NaN is the result, infinities follow IEEE 754") {
 TEST_CASE("reduction: a long f32 sum keeps its digits") {
   const int64_t n = 3'000'000;
   const Tensor x = filled({n}, f32, [](int64_t) { return 0.1; });
-  // Adding one after another would be off by 1e-3 of the sum.
+  // Sequential addition would be off by 1e-3 of the sum.
   CHECK(std::abs(ops::sum(x).item() / (static_cast<double>(0.1f) * static_cast<double>(n)) - 1) < 1e-6);
 }
 
-TEST_CASE("reduction: over nothing as NumPy") {
+TEST_CASE("reduction: over no elements as in NumPy") {
   const Tensor none = Tensor::empty({0, 3}, f32);
   CHECK(elements(ops::sum(none, {0})) == std::vector<double>{0, 0, 0});
   CHECK(elements(ops::prod(none, {0})) == std::vector<double>{1, 1, 1});
@@ -252,7 +252,7 @@ TEST_CASE("reduction: over nothing as NumPy") {
   CHECK(std::isnan(ops::var(Tensor::from<float>({1})).item()));
 }
 
-TEST_CASE("reduction: shapes, keepdim, meta, and what is refused") {
+TEST_CASE("reduction: shapes, keepdim, meta, and refused arguments") {
   const Tensor x = Tensor::empty({2, 3, 4}, f32, meta());
   CHECK(ops::sum(x, {0, -1}).shape() == Shape{3});
   CHECK(ops::sum(x, {0, -1}, true).shape() == Shape{1, 3, 1});
@@ -268,7 +268,7 @@ TEST_CASE("reduction: shapes, keepdim, meta, and what is refused") {
   CHECK_THROWS_AS(ops::norm(x, nan_value), ValueError);
 }
 
-TEST_CASE("var, std: of equal numbers 0, however many there are and along whichever axis") {
+TEST_CASE("var, std: 0 for equal values, for any number of them and along any axis") {
   for (DType dtype : {f64, f32, bf16, f16})
     for (double value : {0.1, 1.7, 3.3, -1e4})
       for (int64_t n : {2, 3, 7, 100, 1000, 5001}) {

@@ -10,7 +10,7 @@
 #include "tensor/threads/parallel.h"
 #include "tensor/types/dtype_switch.h"
 
-/// What tests of kernels need of tensors without using the kernels under test.
+/// Reads, fills and compares tensors for tests of kernels, without the kernels under test.
 namespace tessera::reference {
 
 /// Element `index` (row-major) of any dtype and strides.
@@ -49,7 +49,7 @@ inline Tensor filled(const Shape& shape, DType dtype, const std::function<double
   return x;
 }
 
-/// Irregular numbers in (-4, 4), the same on every machine.
+/// Irregular values in (-4, 4), the same on every machine.
 inline double scattered(int64_t i) {
   const uint64_t mixed = (static_cast<uint64_t>(i) + 12345) * 0x9e3779b97f4a7c15ull;
   return static_cast<double>(mixed >> 40) / static_cast<double>(1 << 21) - 4.0;
@@ -60,10 +60,10 @@ inline bool same_bits(const Tensor& a, const Tensor& b) {
          (a.numel() == 0 || std::memcmp(a.raw_data(), b.raw_data(), static_cast<size_t>(a.nbytes())) == 0);
 }
 
-/// Calls `make` with 1, 2 and 3 threads, twice each; whether the two of each number have the same bits, which
-/// is what a matrix product promises, and `close` holds for all.
-inline bool same_at_each_number_of_threads(const std::function<Tensor()>& make,
-                                           const std::function<bool(const Tensor&)>& close) {
+/// Calls `make` with 1, 2 and 3 threads, twice each: whether the two results at one number of threads have
+/// the same bits, as matrix products promise, and `close` holds for all.
+inline bool repeats_at_each_number_of_threads(const std::function<Tensor()>& make,
+                                              const std::function<bool(const Tensor&)>& close) {
   const int before = num_threads();
   bool same = true;
   for (int threads : {1, 2, 3}) {
@@ -75,8 +75,8 @@ inline bool same_at_each_number_of_threads(const std::function<Tensor()>& make,
   return same;
 }
 
-/// Calls `make` with 1, 2 and 3 threads; whether all three tensors have the same bits.
-inline bool same_for_any_threads(const std::function<Tensor()>& make) {
+/// Calls `make` with 1, 2 and 3 threads: whether all three tensors have the same bits.
+inline bool same_for_any_number_of_threads(const std::function<Tensor()>& make) {
   const int before = num_threads();
   set_num_threads(1);
   const Tensor one = make();

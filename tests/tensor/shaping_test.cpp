@@ -6,7 +6,7 @@
 
 using namespace tessera;
 
-TEST_CASE("cat and stack: parts come back by slicing, whatever their strides and dtype") {
+TEST_CASE("cat and stack: slices of the result are the inputs, for any strides and dtype") {
   for (DType dtype : {f64, f32, bf16}) {
     const Tensor a = random_tensor({2, 3, 4}, dtype, 1), b = random_tensor({2, 1, 4}, dtype, 2),
                  c = random_tensor({4, 5, 2}, dtype, 3).transpose(0, 2),
@@ -46,7 +46,7 @@ TEST_CASE("split and chunk: views that cover the dimension in order") {
   CHECK_THROWS_AS(ops::chunk(x, 0, 1), ValueError);
 }
 
-TEST_CASE("pad: the numbers inside, the value around them") {
+TEST_CASE("pad: the tensor inside, the padding value around it") {
   const Tensor x = random_tensor({2, 3}, f32, 8);
   const Tensor padded = ops::pad(x, {1, 0}, {2, 2}, -1.5);
   CHECK(padded.shape() == Shape{5, 5});
@@ -58,7 +58,7 @@ TEST_CASE("pad: the numbers inside, the value around them") {
   CHECK_THROWS_AS(ops::pad(x, {-1, 0}, {0, 0}), ValueError);
 }
 
-TEST_CASE("repeat: the tile at every place") {
+TEST_CASE("repeat: the tensor at every position") {
   const Tensor x = random_tensor({2, 3}, f64, 9);
   const Tensor tiles = ops::repeat(x, {2, 3, 2});
   CHECK(tiles.shape() == Shape{2, 6, 6});
@@ -70,7 +70,7 @@ TEST_CASE("repeat: the tile at every place") {
   CHECK_THROWS_AS(ops::repeat(x, {2}), ShapeError);
 }
 
-TEST_CASE("flip and roll: where each element goes") {
+TEST_CASE("flip and roll: the new position of each element") {
   const Tensor x = random_tensor({3, 4, 2}, f32, 10);
   const Tensor flipped = ops::flip(x.transpose(1, 2), {0, -1});  // (3, 2, 4)
   const Tensor rolled = ops::roll(x, -5, 1);
@@ -84,7 +84,7 @@ TEST_CASE("flip and roll: where each element goes") {
   CHECK_THROWS_AS(ops::flip(x, {0, 0}), ValueError);
 }
 
-TEST_CASE("tril and triu: a triangle each, and their sum the whole with the diagonal twice") {
+TEST_CASE("tril and triu: the elements of the triangle, and 0 elsewhere") {
   const Tensor x = random_tensor({2, 3, 5}, f32, 11);
   for (int64_t diagonal : {-4, -1, 0, 2, 7}) {
     const Tensor low = ops::tril(x, diagonal),

@@ -1,4 +1,4 @@
-// Sizes beyond what 64 bits count, and no sizes at all.
+// Sizes that 64 bits do not hold, and extents of 0.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -26,7 +26,7 @@ Tensor line(int64_t n) {
 
 }  // namespace
 
-TEST_CASE("sizes: a tensor of more elements or bytes than 64 bits count is refused, also on meta") {
+TEST_CASE("sizes: a tensor of more elements or bytes than 64 bits hold is refused, also on meta") {
   for (Device device : {cpu(), meta()}) {
     CHECK_THROWS_AS(Tensor::empty({two_32, two_32}, u8, device), ShapeError);
     CHECK_THROWS_AS(Tensor::zeros({two_32, two_32}, f32, device), ShapeError);
@@ -48,7 +48,7 @@ TEST_CASE("sizes: a tensor of more elements or bytes than 64 bits count is refus
 TEST_CASE("sizes: views of huge extents, bounds and steps") {
   const Tensor x = line(6), one = line(1);
   CHECK_THROWS_AS(one.expand({two_32, two_32}), ShapeError);
-  CHECK_THROWS_AS(one.expand({two_62}), ShapeError);  // more bytes than can be counted
+  CHECK_THROWS_AS(one.expand({two_62}), ShapeError);  // more bytes than 64 bits hold
   CHECK(one.expand({two_40}).numel() == two_40);
   CHECK_THROWS_AS(x.view({two_32, two_32}), ShapeError);
   CHECK_THROWS_AS(x.view({two_32, two_32, -1}), ShapeError);
@@ -76,7 +76,7 @@ TEST_CASE("sizes: views of huge extents, bounds and steps") {
       ShapeError);
 }
 
-TEST_CASE("sizes: as_strided counts what it needs without overflow") {
+TEST_CASE("sizes: as_strided computes its size without overflow") {
   const Tensor x = line(12);
   CHECK_THROWS_AS(x.as_strided({2}, {most}, 0), ShapeError);
   CHECK_THROWS_AS(x.as_strided({two_32, 2}, {two_32, 1}, 0), ShapeError);
@@ -93,7 +93,7 @@ TEST_CASE("sizes: as_strided counts what it needs without overflow") {
   CHECK_THROWS_AS(Tensor::over(x.storage(), f32, {2}, {most}), ShapeError);
 }
 
-TEST_CASE("sizes: operations that make shapes") {
+TEST_CASE("sizes: operations that compute a shape") {
   const Tensor x = filled({2, 3}, f32, scattered), wide = line(1).expand({two_40 << 20});
   CHECK_THROWS_AS(ops::pad(x, {most, 0}, {most, 0}), ShapeError);
   CHECK_THROWS_AS(ops::pad(x, {two_40, two_40}, {0, 0}), ShapeError);
@@ -113,7 +113,7 @@ TEST_CASE("sizes: operations that make shapes") {
   CHECK(elements(ops::roll(x, least, 1)) == elements(ops::roll(x, least % 3, 1)));
 }
 
-TEST_CASE("no classes: losses refuse them, and what divides by an extent of 0 does not") {
+TEST_CASE("no classes: losses refuse them, and other operations accept an extent of 0") {
   const Tensor logits = Tensor::zeros({2, 0}, f32), targets = Tensor::from<int64_t>({0, 0});
   CHECK_THROWS_WITH_AS(ops::cross_entropy(logits, targets), doctest::Contains("at least one class"),
                        ShapeError);

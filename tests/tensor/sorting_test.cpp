@@ -9,7 +9,8 @@ using namespace tessera::reference;
 
 namespace {
 
-/// In order along `dim` with equals by index, each value where its index says, no index twice.
+/// Checks that values are ordered along `dim`, equal ones by index, that each is the value at its index, and
+/// that no index repeats.
 void check_order(const Tensor& x, const ops::Sorted& sorted, int64_t dim, bool descending) {
   const Tensor from = x.transpose(dim, x.rank() - 1), values = sorted.values.transpose(dim, x.rank() - 1),
                indices = sorted.indices.transpose(dim, x.rank() - 1);
@@ -37,7 +38,7 @@ void check_order(const Tensor& x, const ops::Sorted& sorted, int64_t dim, bool d
 
 }  // namespace
 
-TEST_CASE("sorting: sort and topk, any dimension, strides and dtype, equals in their order") {
+TEST_CASE("sorting: sort and topk, any dimension, strides and dtype, equal values in their order") {
   for (DType dtype : {f64, f32, bf16, f16, i64, i32, u8, boolean}) {
     CAPTURE(to_string(dtype));
     const Tensor x =
@@ -59,7 +60,7 @@ TEST_CASE("sorting: a NaN is larger than infinity") {
   CHECK(elements(ops::topk(x, 2, 0, false).values) == std::vector<double>{-INFINITY, 1});
 }
 
-TEST_CASE("sorting: running sums") {
+TEST_CASE("sorting: cumulative sums") {
   const Tensor x = Tensor::from<float>({1, 2, 3, 4, 5, 6}, {2, 3});
   CHECK(elements(ops::cumsum(x, 1)) == std::vector<double>{1, 3, 6, 4, 9, 15});
   CHECK(elements(ops::cumsum(x, 0)) == std::vector<double>{1, 2, 3, 5, 7, 9});
@@ -72,7 +73,7 @@ TEST_CASE("sorting: running sums") {
   CHECK(element(ops::cumsum(large), 2) == 16777218);
 }
 
-TEST_CASE("sorting: nothing, a number alone, meta, and what is refused") {
+TEST_CASE("sorting: empty and 0-dim tensors, meta, and refused arguments") {
   CHECK(ops::sort(Tensor::empty({0, 3}, f32), 0).values.shape() == Shape{0, 3});
   CHECK(ops::topk(Tensor::empty({2, 3}, f32), 0).indices.shape() == Shape{2, 0});
   CHECK(ops::sort(Tensor::scalar(2.f)).values.item() == 2);

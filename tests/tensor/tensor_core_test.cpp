@@ -40,7 +40,7 @@ TEST_CASE("view: strides follow NumPy's rules for every view") {
   CHECK(x.slice(0, 1, 2).shares_storage(x));
 }
 
-TEST_CASE("view: non-contiguous tensors are seen where strides allow it, copied by reshape where not") {
+TEST_CASE("view: non-contiguous tensors are viewed where strides allow it, else copied by reshape") {
   const Tensor x = counting({2, 3, 4});
   CHECK(x.transpose(0, 1).unsqueeze(0).view({3, 1, 2, 4}).shape() == Shape{3, 1, 2, 4});
   CHECK(x.slice(2, 0, 2).view({6, 2}).strides() == Strides{4, 1});
@@ -52,7 +52,7 @@ TEST_CASE("view: non-contiguous tensors are seen where strides allow it, copied 
   CHECK_FALSE(flat.shares_storage(x));
 }
 
-TEST_CASE("view: bad arguments are named") {
+TEST_CASE("view: wrong arguments are refused with their values") {
   const Tensor x = counting({2, 3});
   CHECK_THROWS_WITH_AS(x.view({4, 2}), "view: (2, 3) has 6 elements, (4, 2) takes 8", ShapeError);
   CHECK_THROWS_AS(x.view({-1, -1}), ShapeError);
@@ -70,7 +70,7 @@ TEST_CASE("view: bad arguments are named") {
   CHECK_THROWS_AS(x.item(), ShapeError);
 }
 
-TEST_CASE("storage: released bytes are an error that names them, refilled ones are seen by every view") {
+TEST_CASE("storage: released bytes are an error with their label, refilled ones are seen by every view") {
   Tensor x = counting({4});
   const Tensor view = x.slice(0, 2, 4);
   x.storage()->set_label("blocks.0.weight of unit blocks.0");
@@ -82,7 +82,7 @@ TEST_CASE("storage: released bytes are an error that names them, refilled ones a
   CHECK(view.data<float>()[1] == 13.0f);
 }
 
-TEST_CASE("storage: born released it takes no bytes before it is filled") {
+TEST_CASE("storage: a storage made released takes no bytes before its first refill") {
   const auto account = make_intrusive<MemoryAccount>();
   AccountScope scope(account);
   const auto storage = Storage::allocate(64, cpu(), Storage::Born::released);
@@ -94,7 +94,7 @@ TEST_CASE("storage: born released it takes no bytes before it is filled") {
   CHECK(account->total().current == 64);
 }
 
-TEST_CASE("storage: bytes from another source are taken and given back by it, and counted all the same") {
+TEST_CASE("storage: bytes of a MemorySource are taken from it and given back to it, and counted") {
   struct Source : MemorySource {
     void* take(int64_t nbytes) override {
       taken += nbytes;
@@ -122,7 +122,7 @@ TEST_CASE("storage: bytes from another source are taken and given back by it, an
   CHECK(account->total().current == 0);
 }
 
-TEST_CASE("memory account: counts by category, keeps the peak, honours the limit, follows a retag") {
+TEST_CASE("memory account: counts by category, keeps the peak, enforces the limit, follows a retag") {
   const auto account = make_intrusive<MemoryAccount>();
   AccountScope scope(account);
   {
@@ -147,7 +147,7 @@ TEST_CASE("memory account: counts by category, keeps the peak, honours the limit
   other.join();
 }
 
-TEST_CASE("cpu allocator: aligned, reuses blocks, and every size class holds its size") {
+TEST_CASE("cpu allocator: blocks are aligned, as large as requested, and used again") {
   for (int64_t n : {1, 63, 64, 65, 511, 513, 1000, 4096, 4097, 100000, 1 << 20, (5 << 20) + 1}) {
     void* block = cpu_allocate(n);
     CHECK(reinterpret_cast<uintptr_t>(block) % cpu_alignment == 0);
@@ -170,7 +170,7 @@ TEST_CASE("meta: shapes without bytes, counted in an account of their own") {
   CHECK(real->total().peak == 0);
 }
 
-TEST_CASE("version counter: shared by views, own where asked") {
+TEST_CASE("version counter: shared by views, separate after with_own_version") {
   const Tensor x = Tensor::zeros({4}, f32);
   const Tensor view = x.slice(0, 0, 2);
   const Tensor own = x.with_own_version();
@@ -180,7 +180,9 @@ TEST_CASE("version counter: shared by views, own where asked") {
   CHECK(own.with_version_of(x).version() == 1);
 }
 
-TEST_CASE("half types: every finite value survives, rounding is to nearest even, infinities and NaN stay") {
+TEST_CASE(
+    "half types: finite values convert to f32 and back, rounding is to nearest even, infinities and NaN "
+    "stay") {
   for (uint32_t h = 0; h < 0x10000u; ++h) {
     float16 half;
     half.bits = static_cast<uint16_t>(h);

@@ -1,4 +1,4 @@
-// An undefined tensor: every method and every operation refuses it by its own name.
+// An undefined tensor: every method and every operation refuses it with an error that has its name.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -32,7 +32,7 @@ using namespace tessera::reference;
 
 namespace {
 
-/// The call, without argument `at`, throws an Error that names it.
+/// Checks that the call, without argument `at`, throws an Error with `name` and "undefined".
 void check_refused(const std::string& name, const std::function<void()>& call, size_t at = 0) {
   std::string message = "no error";
   try {
@@ -45,7 +45,7 @@ void check_refused(const std::string& name, const std::function<void()>& call, s
   CHECK_MESSAGE(refused, name, ", argument ", at, ": ", message);
 }
 
-/// Calls `op` with each of the tensors among `arguments` undefined in turn; those that are so already may be.
+/// Calls `op` with each of the defined tensors among `arguments` made undefined in turn.
 template <class Op, class... Arguments>
 void check_refuses(const char* name, const Op& op, const Arguments&... arguments) {
   const std::tuple<Arguments...> complete(arguments...);
@@ -77,13 +77,14 @@ struct Operands {
 
 }  // namespace
 
-TEST_CASE_FIXTURE(Operands, "undefined tensor: whether it is can be asked, and what describes it says so") {
+TEST_CASE_FIXTURE(Operands,
+                  "undefined tensor: `defined` is false, and its description is `an undefined tensor`") {
   const Tensor none;
   CHECK_FALSE(none.defined());
   CHECK(to_string(describe(none)) == "an undefined tensor");
 }
 
-TEST_CASE_FIXTURE(Operands, "undefined tensor: every other method refuses by its name") {
+TEST_CASE_FIXTURE(Operands, "undefined tensor: every other method refuses it with its name") {
   const Tensor none;
 #define METHOD(call, name) check_refused(name, [&] { static_cast<void>(none.call); })
   METHOD(dtype(), "dtype");
@@ -183,7 +184,7 @@ TEST_CASE_FIXTURE(Operands, "undefined tensor: elementwise operations refuse it"
   REFUSES(add_dropout, matrix, matrix, ops::DropoutMask{0.5, 1});
 }
 
-TEST_CASE_FIXTURE(Operands, "undefined tensor: reductions, orders and shapes refuse it") {
+TEST_CASE_FIXTURE(Operands, "undefined tensor: reductions, sorting and shaping refuse it") {
   const Shape last{1};
   REFUSES(sum, matrix, last);
   REFUSES(sum, matrix);
@@ -217,8 +218,8 @@ TEST_CASE_FIXTURE(Operands, "undefined tensor: reductions, orders and shapes ref
   REFUSES(roll, matrix, 1, 0);
   REFUSES(tril, matrix);
   REFUSES(triu, matrix);
-  const std::vector<Tensor> parts{matrix, Tensor()}, first{Tensor(), matrix};
-  for (const auto& list : {parts, first}) {
+  const std::vector<Tensor> last_undefined{matrix, Tensor()}, first_undefined{Tensor(), matrix};
+  for (const auto& list : {last_undefined, first_undefined}) {
     check_refused("cat", [&] { ops::cat(list, 0); });
     check_refused("stack", [&] { ops::stack(list, 0); });
   }
@@ -255,7 +256,7 @@ TEST_CASE_FIXTURE(Operands, "undefined tensor: products, layers and losses refus
 }
 
 TEST_CASE_FIXTURE(Operands,
-                  "undefined tensor: operations by index, on lists and of random numbers refuse it") {
+                  "undefined tensor: operations with an index, on lists and with random numbers refuse it") {
   const Tensor none, ids = Tensor::zeros({3, 4}, i64), weight = filled({5, 4}, f32, scattered);
   REFUSES(embedding, rows, weight);
   REFUSES(embedding_accumulate, weight.clone(), matrix, rows);

@@ -11,26 +11,28 @@ namespace {
 
 constexpr const char* one_tensor = R"("a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]})";
 
-/// A file of four bytes of data below this header.
-std::string four_bytes(const TemporaryFolder& folder, const std::string& header) {
+/// Writes a file with this header and four bytes of data; returns its path.
+std::string write_four_bytes(const TemporaryFolder& folder, const std::string& header) {
   const uint64_t length = header.size();
   const std::string path = folder / "x.safetensors";
   write_bytes(path, std::string(reinterpret_cast<const char*>(&length), 8) + header + std::string(4, '\1'));
   return path;
 }
 
+/// The error for a file with this header; "" when it is accepted.
 std::string refusal(const std::string& header) {
   const TemporaryFolder folder;
-  const std::string path = four_bytes(folder, header);
+  const std::string path = write_four_bytes(folder, header);
   return refused([&] { const SafetensorsFile file(path); });
 }
 
-/// The refusal of a header whose metadata holds this text under "k".
+/// The error for a header with this metadata text under "k".
 std::string metadata_refusal(const std::string& value) {
   return refusal(std::string("{\"__metadata__\":{\"k\":\"") + value + "\"}," + one_tensor + "}");
 }
 
-std::string written_refusal(const std::string& name, const Metadata& metadata) {
+/// The error for writing a tensor of this name with this metadata; "" when it is written.
+std::string write_refusal(const std::string& name, const Metadata& metadata) {
   const TemporaryFolder folder;
   const NamedTensor tensors[] = {{name, Tensor::scalar(1.0f)}};
   const std::string message =
@@ -41,7 +43,7 @@ std::string written_refusal(const std::string& name, const Metadata& metadata) {
 
 }  // namespace
 
-TEST_CASE("safetensors: after the object there may be white space and nothing else") {
+TEST_CASE("safetensors: only white space may follow the object") {
   const std::string good = std::string("{") + one_tensor + "}";
   REQUIRE(refusal(good) == "");
   CHECK(refusal(good + "  \n\t\r ") == "");
@@ -51,7 +53,7 @@ TEST_CASE("safetensors: after the object there may be white space and nothing el
   CHECK(refusal(good + "{}") != "");
 }
 
-TEST_CASE("safetensors: strings are JSON's: no raw control characters, UTF-8, no lone surrogates") {
+TEST_CASE("safetensors: strings as in JSON: no raw control characters, UTF-8, no lone surrogates") {
   REQUIRE(metadata_refusal("\\u0007 \\t \xc3\xa9 \xf0\x9f\x98\x80 \\ud83d\\ude00 \\u0000") == "");
   for (const char* control : {"\n", "\t", "\x01", "\x1f"})
     CHECK(contains(metadata_refusal(control), "a control character inside a string"));
@@ -67,16 +69,16 @@ TEST_CASE("safetensors: strings are JSON's: no raw control characters, UTF-8, no
                  "expected UTF-8"));
 }
 
-TEST_CASE("safetensors: escapes mean what JSON says, in names and in metadata") {
+TEST_CASE("safetensors: escapes as in JSON, in names and in metadata") {
   const TemporaryFolder folder;
   const SafetensorsFile file(
-      four_bytes(folder, R"({"__metadata__":{"k":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00"},)"
-                         R"("\u0061\u20ac":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})"));
+      write_four_bytes(folder, R"({"__metadata__":{"k":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00"},)"
+                               R"("\u0061\u20ac":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})"));
   CHECK(file.metadata().at("k") == "\"\\/\b\f\n\r\t\xc3\xa9\xf0\x9f\x98\x80");
   CHECK(file.find("a\xe2\x82\xac") != nullptr);
 }
 
-TEST_CASE("safetensors: numbers are JSON's: no leading zero, no sign, digits on both sides of a point") {
+TEST_CASE("safetensors: numbers as in JSON: no leading zero, no sign, digits on both sides of a point") {
   const auto with_shape = [](const std::string& extent) {
     return refusal(R"({"a":{"dtype":"U8","shape":[)" + extent + R"(],"data_offsets":[0,4]}})");
   };
@@ -88,7 +90,7 @@ TEST_CASE("safetensors: numbers are JSON's: no leading zero, no sign, digits on 
     CHECK(contains(with_shape(extent), "expected integers from 0"));
 }
 
-TEST_CASE("safetensors: tensors of a dtype that Tensor lacks leave the rest readable") {
+TEST_CASE("safetensors: beside tensors of a dtype that Tensor lacks, the others can be read") {
   const TemporaryFolder folder;
   struct Case {
     const char* dtype;
@@ -131,7 +133,7 @@ TEST_CASE("safetensors: tensors of a dtype that Tensor lacks leave the rest read
                  "dtype 'F7' is none of the format's"));
 }
 
-TEST_CASE("safetensors: names keep the order of the file, and of the caller") {
+TEST_CASE("safetensors: names are read in the order of the file and written in the order given") {
   const TemporaryFolder folder;
   const std::vector<std::string> names{"z", "a", "m", "b"};
   std::vector<NamedTensor> tensors;
@@ -149,11 +151,11 @@ TEST_CASE("safetensors: names keep the order of the file, and of the caller") {
     CHECK(bytes.find("\"" + names[i] + "\":") < bytes.find("\"" + names[i + 1] + "\":"));
 }
 
-TEST_CASE("safetensors: what could not be read again is not written") {
-  REQUIRE(written_refusal("a \xc3\xa9 \n \"", {{"k", "v \x01 \\"}}) == "");
-  CHECK(contains(written_refusal("w\xff", {}), "the tensor name 'w\\xff' is not UTF-8"));
-  CHECK(contains(written_refusal("w", {{"k\xc0\xaf", ""}}), "the metadata key 'k\\xc0\\xaf' is not UTF-8"));
-  CHECK(contains(written_refusal("w", {{"k", "\xed\xa0\x80"}}), "the metadata under 'k' is not UTF-8"));
-  CHECK(contains(written_refusal("__metadata__", {}), "a name of its own was expected"));
-  CHECK(contains(written_refusal("w", {{"k", std::string(100'000'000, 'x')}}), "the limit is 100000000"));
+TEST_CASE("safetensors: a file that could not be read again is not written") {
+  REQUIRE(write_refusal("a \xc3\xa9 \n \"", {{"k", "v \x01 \\"}}) == "");
+  CHECK(contains(write_refusal("w\xff", {}), "the tensor name 'w\\xff' is not UTF-8"));
+  CHECK(contains(write_refusal("w", {{"k\xc0\xaf", ""}}), "the metadata key 'k\\xc0\\xaf' is not UTF-8"));
+  CHECK(contains(write_refusal("w", {{"k", "\xed\xa0\x80"}}), "the metadata under 'k' is not UTF-8"));
+  CHECK(contains(write_refusal("__metadata__", {}), "a name of its own was expected"));
+  CHECK(contains(write_refusal("w", {{"k", std::string(100'000'000, 'x')}}), "the limit is 100000000"));
 }

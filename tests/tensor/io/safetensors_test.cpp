@@ -14,14 +14,14 @@ namespace {
 
 const std::string fixture = TESSERA_TEST_DATA_DIR "/tensor/io/fixtures/every_dtype.safetensors";
 
-/// A file's bytes from its parts, as the format says them: length, header, data.
+/// A file's bytes in the order of the format: length, header, data.
 std::string assemble(const std::string& header, const std::string& data) {
   const uint64_t length = header.size();
   std::string bytes(reinterpret_cast<const char*>(&length), 8);
   return bytes + header + data;
 }
 
-/// The reason for which a file of these bytes is refused; empty when it is taken.
+/// The reason for which a file of these bytes is refused; empty when it is accepted.
 std::string refusal(const std::string& bytes) {
   const TemporaryFolder folder;
   const std::string path = folder / "x.safetensors";
@@ -40,18 +40,18 @@ std::string refusal(const std::string& header, const std::string& data) {
   return refusal(assemble(header, data));
 }
 
-bool contains(const std::string& message, const std::string& part) {
-  return message.find(part) != std::string::npos;
+bool contains(const std::string& message, const std::string& text) {
+  return message.find(text) != std::string::npos;
 }
 
 template <class T>
-double number(const Tensor& tensor, int64_t i) {
+double value_at(const Tensor& tensor, int64_t i) {
   return static_cast<double>(static_cast<float>(tensor.data<T>()[i]));
 }
 
 }  // namespace
 
-TEST_CASE("safetensors: a file of Python's library is read, every dtype") {
+TEST_CASE("safetensors: a file written by Python's library is read, with every dtype") {
   const SafetensorsFile file(fixture);
   CHECK(file.metadata() == Metadata{{"format", "pt"}, {"note", "line one\nline two"}});
   CHECK(file.entries().size() == 11);
@@ -61,9 +61,9 @@ TEST_CASE("safetensors: a file of Python's library is read, every dtype") {
   for (int64_t i = 0; i < 6; ++i) {
     CHECK(d.data<double>()[i] == values[i]);
     CHECK(std::signbit(d.data<double>()[i]) == std::signbit(values[i]));
-    CHECK(number<float>(f, i) == values[i]);
-    CHECK(number<bfloat16>(b, i) == values[i]);
-    CHECK(number<float16>(h, i) == values[i]);
+    CHECK(value_at<float>(f, i) == values[i]);
+    CHECK(value_at<bfloat16>(b, i) == values[i]);
+    CHECK(value_at<float16>(h, i) == values[i]);
   }
   CHECK(file.read("i64").shape() == Shape{3});
   const Tensor i64s = file.read("i64"), i32s = file.read("i32"), bytes = file.read("u8"),
@@ -81,7 +81,8 @@ TEST_CASE("safetensors: a file of Python's library is read, every dtype") {
   CHECK_THROWS_WITH_AS(file.read("absent"), (fixture + ": has no tensor 'absent'").c_str(), CheckpointError);
 }
 
-TEST_CASE("safetensors: written and read again, the same bits, shapes, metadata and names") {
+TEST_CASE(
+    "safetensors: a file that is written and read again has the same bits, shapes, metadata and names") {
   const TemporaryFolder folder;
   const std::string path = folder / "copy.safetensors";
   const SafetensorsFile source(fixture);
@@ -128,11 +129,11 @@ TEST_CASE("safetensors: a view is written in row-major order") {
 }
 
 TEST_CASE("safetensors: every truncation of a file is refused") {
-  const std::string whole = file_bytes(fixture);
-  CHECK(refusal(whole).empty());
-  for (size_t size = 0; size < whole.size(); size += size < 16 ? 1 : 13)
-    CHECK_FALSE(refusal(whole.substr(0, size)).empty());
-  CHECK_FALSE(refusal(whole.substr(0, whole.size() - 1)).empty());
+  const std::string full = file_bytes(fixture);
+  CHECK(refusal(full).empty());
+  for (size_t size = 0; size < full.size(); size += size < 16 ? 1 : 13)
+    CHECK_FALSE(refusal(full.substr(0, size)).empty());
+  CHECK_FALSE(refusal(full.substr(0, full.size() - 1)).empty());
   CHECK(contains(refusal("abc"), "expected at least 8 bytes, got 3"));
 }
 
@@ -142,7 +143,7 @@ TEST_CASE("safetensors: bytes after the last tensor are refused") {
                  "the tensors end at"));
 }
 
-TEST_CASE("safetensors: a length that is not a header's is refused before memory is taken") {
+TEST_CASE("safetensors: an impossible header length is refused before memory is allocated") {
   const uint64_t huge = uint64_t{1} << 40;
   CHECK(contains(refusal(std::string(reinterpret_cast<const char*>(&huge), 8) + "{}"), "the limit is"));
   CHECK(contains(refusal("PK\x03\x04 this is a zip file"), "not a safetensors file"));
@@ -171,7 +172,7 @@ TEST_CASE("safetensors: headers that are not strict JSON, or not of the format, 
   CHECK(refusal(deep, data) != "");
 }
 
-TEST_CASE("safetensors: dtypes, shapes and offsets that do not match are refused by name") {
+TEST_CASE("safetensors: dtypes, shapes and offsets that do not match are refused with the tensor's name") {
   const std::string data(8, '\0');
   auto one = [&](const std::string& dtype, const std::string& shape, const std::string& offsets) {
     return refusal(
@@ -192,7 +193,7 @@ TEST_CASE("safetensors: dtypes, shapes and offsets that do not match are refused
   CHECK(one("\"F32\"", "[18446744073709551615]", "[0,8]") != "");
 }
 
-TEST_CASE("safetensors: overlapping tensors are refused, whatever the header's order") {
+TEST_CASE("safetensors: overlapping tensors are refused, for any order in the header") {
   const std::string data(8, '\0');
   const std::string message = refusal(
       R"({"b":{"dtype":"U8","shape":[4],"data_offsets":[3,7]},"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
@@ -215,7 +216,7 @@ TEST_CASE("safetensors: a bool that is neither 0 nor 1 is refused when read") {
   CHECK_THROWS_AS(file.read("m"), CheckpointError);
 }
 
-TEST_CASE("safetensors: what is not a file, or cannot be written, is named with the system's reason") {
+TEST_CASE("safetensors: a path that is no file, or cannot be written, is an error with the system's reason") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH_AS(SafetensorsFile(folder / "none"),
                        ((folder / "none") + ": cannot open: No such file or directory").c_str(),
@@ -230,7 +231,7 @@ TEST_CASE("safetensors: what is not a file, or cannot be written, is named with 
       CheckpointError);
 }
 
-TEST_CASE("safetensors: a writer that does not finish leaves what was there") {
+TEST_CASE("safetensors: a writer that does not finish leaves the old file") {
   const TemporaryFolder folder;
   const std::string path = folder / "a.safetensors";
   write_bytes(path, "before");

@@ -20,7 +20,7 @@ std::string refusal(const std::string& json) {
 
 }  // namespace
 
-TEST_CASE("strict JSON: values of every kind are read, numbers by how they are written") {
+TEST_CASE("strict JSON: values of every kind are read, numbers with the type of their text") {
   Json::Value root;
   parse_strict_json(
       " { \"a\" : [ 1 , -2, 18446744073709551615, 0.1, 1e3, -0.0 ], \"b\":{}, \"c\":[],\n"
@@ -36,7 +36,7 @@ TEST_CASE("strict JSON: values of every kind are read, numbers by how they are w
   CHECK((root["f"].isNull() && root["g"].asString() == "x"));
 }
 
-TEST_CASE("strict JSON: what is not RFC 8259 is refused with its place") {
+TEST_CASE("strict JSON: text that is not RFC 8259 is refused with its position") {
   REQUIRE(refusal("{\"a\":1}") == "");
   for (const char* json : {"",
                            "{",

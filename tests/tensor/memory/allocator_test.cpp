@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t mebibyte = int64_t{1} << 20, range = int64_t{4} << 30;
 
-/// The same draws on every machine.
+/// Pseudorandom draws, the same on every machine.
 class Draws {
  public:
   explicit Draws(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
@@ -32,7 +32,7 @@ class Draws {
   uint64_t state_;
 };
 
-/// A block marked at its ends and in between by a value of its own.
+/// A block with a mark of its own written at its ends and in between.
 struct Marked {
   unsigned char* data;
   int64_t nbytes;
@@ -60,15 +60,15 @@ bool aligned(const void* block) {
   return reinterpret_cast<uintptr_t>(block) % cpu_alignment == 0;
 }
 
-/// What is held, as a multiple of the most that was used.
+/// The bytes held, as a multiple of the peak in use.
 double share(CachingAllocator& allocator) {
   const CpuAllocatorStatistics s = allocator.statistics();
-  return static_cast<double>(s.reserved) / static_cast<double>(s.most_used);
+  return static_cast<double>(s.reserved) / static_cast<double>(s.peak_used);
 }
 
 }  // namespace
 
-TEST_CASE("allocator: blocks of any size are aligned, apart, and keep what is written into them") {
+TEST_CASE("allocator: blocks of any size are aligned, do not overlap, and keep what is written into them") {
   CachingAllocator allocator(range);
   Draws draws(1);
   std::vector<Marked> live;
@@ -94,13 +94,13 @@ TEST_CASE("allocator: blocks of any size are aligned, apart, and keep what is wr
   const CpuAllocatorStatistics end = allocator.statistics();
   CHECK(end.cached == end.reserved);  // nothing is in use
   CHECK(share(allocator) <= 1.3);
-  // All free blocks are one again: a block of nearly everything that is held needs nothing of the system.
-  void* const whole = allocator.take(end.reserved - 2 * mebibyte);
+  // All free blocks are merged: a block of nearly all bytes held takes nothing from the system.
+  void* const merged = allocator.take(end.reserved - 2 * mebibyte);
   CHECK(allocator.statistics().system_allocations == end.system_allocations);
-  allocator.give(whole, end.reserved - 2 * mebibyte);
+  allocator.give(merged, end.reserved - 2 * mebibyte);
 }
 
-TEST_CASE("allocator: tensors that grow, each made from the one before, hold little more than the last two") {
+TEST_CASE("allocator: growing tensors, each made from the one before, hold little more than the last two") {
   CachingAllocator allocator(range);
   Marked last = take(allocator, 1, 1);
   for (int64_t i = 1; i <= 400; ++i) {
@@ -113,7 +113,7 @@ TEST_CASE("allocator: tensors that grow, each made from the one before, hold lit
   allocator.give(last.data, last.nbytes);
 }
 
-TEST_CASE("allocator: steps of random lengths hold at most 1.3 times the most that was used at once") {
+TEST_CASE("allocator: steps of random lengths hold at most 1.3 times the peak in use") {
   for (const bool in_order : {true, false})
     for (const int64_t width : {100, 333, 1024}) {
       CachingAllocator allocator(range);
@@ -136,7 +136,7 @@ TEST_CASE("allocator: steps of random lengths hold at most 1.3 times the most th
           allocator.give(live.back().first, live.back().second);
           live.pop_back();
         }
-        if (allocator.statistics().most_used > 8 * mebibyte) most = std::max(most, share(allocator));
+        if (allocator.statistics().peak_used > 8 * mebibyte) most = std::max(most, share(allocator));
       }
       CAPTURE(width);
       CHECK(most <= 1.3);
@@ -144,7 +144,7 @@ TEST_CASE("allocator: steps of random lengths hold at most 1.3 times the most th
     }
 }
 
-TEST_CASE("allocator: holes that no block fits give their pages back") {
+TEST_CASE("allocator: holes too small for any block give their pages back") {
   CachingAllocator allocator(range);
   std::vector<Marked> blocks, kept;
   for (int64_t i = 0; i < 128; ++i) blocks.push_back(take(allocator, mebibyte, i));
@@ -154,7 +154,7 @@ TEST_CASE("allocator: holes that no block fits give their pages back") {
     else
       kept.push_back(blocks[i]);
   for (int64_t i = 0; i < 42; ++i) kept.push_back(take(allocator, 3 * mebibyte / 2, 200 + i));
-  CHECK(allocator.statistics().most_used == 128 * mebibyte);
+  CHECK(allocator.statistics().peak_used == 128 * mebibyte);
   CHECK(share(allocator) <= 1.3);
   for (const Marked& block : kept) {
     CHECK(block.intact());
@@ -162,7 +162,7 @@ TEST_CASE("allocator: holes that no block fits give their pages back") {
   }
 }
 
-TEST_CASE("allocator: a step that is like the one before takes nothing from the system") {
+TEST_CASE("allocator: a repeated step takes nothing from the system") {
   CachingAllocator allocator(range);
   Draws draws(5);
   std::vector<int64_t> sizes;
@@ -204,7 +204,7 @@ TEST_CASE("allocator: blocks of gibibytes, and more than the system has") {
   CHECK(s.cached == s.reserved);
 }
 
-TEST_CASE("allocator: emptied, it holds what is in use, which stays as it is") {
+TEST_CASE("allocator: after `empty` it holds what is in use, with its values") {
   CachingAllocator allocator(range);
   const Marked kept = take(allocator, 10 * mebibyte, 7), given = take(allocator, 50 * mebibyte, 8),
                after = take(allocator, 1000, 9);
@@ -220,10 +220,10 @@ TEST_CASE("allocator: emptied, it holds what is in use, which stays as it is") {
   for (const Marked& block : {kept, after, again}) allocator.give(block.data, block.nbytes);
 }
 
-TEST_CASE("allocator: threads take and give, their own blocks and each other's") {
+TEST_CASE("allocator: threads take and give back their own blocks and each other's") {
   CachingAllocator allocator(range);
   std::mutex mutex;
-  std::deque<Marked> passed;  // taken by one thread, given by another
+  std::deque<Marked> passed;  // taken by one thread, given back by another
   std::atomic<int64_t> wrong{0};
   std::vector<std::thread> threads;
   for (uint64_t t = 0; t < 4; ++t)
@@ -258,7 +258,7 @@ TEST_CASE("allocator: threads take and give, their own blocks and each other's")
   CHECK(s.cached == s.reserved);
 }
 
-TEST_CASE("page range: pages are held where they were asked for, and come back as zeros once given back") {
+TEST_CASE("page range: pages are held after commit, and read as zeros when committed again after release") {
   PageRange pages(16 * mebibyte);
   REQUIRE(pages.bytes() == 16 * mebibyte);
   std::byte* const begin = pages.begin();
@@ -266,7 +266,7 @@ TEST_CASE("page range: pages are held where they were asked for, and come back a
   CHECK(pages.commit(begin, begin + 3 * mebibyte) == 4 * mebibyte);
   CHECK(pages.commit(begin, begin + 4 * mebibyte) == 0);
   std::memset(begin, 1, 4 * mebibyte);
-  // Whole granules alone: the first and the last are in use.
+  // The first and the last granule are partly in use and stay.
   CHECK(pages.release(begin + 1, begin + mebibyte - 1) == mebibyte - 2 * PageRange::granule);
   CHECK(pages.release(begin + 1, begin + mebibyte - 1) == 0);
   CHECK(begin[PageRange::granule - 1] == std::byte{1});
@@ -278,7 +278,7 @@ TEST_CASE("page range: pages are held where they were asked for, and come back a
 }
 
 #if defined(TESSERA_POISONS_MEMORY)
-TEST_CASE("allocator: the address sanitizer knows what is free and where a block ends") {
+TEST_CASE("allocator: the address sanitizer rejects free memory and what follows a block") {
   CachingAllocator allocator(range);
   for (const int64_t nbytes : {1, 64, 1000, 100'000, 3'000'000}) {
     char* const block = static_cast<char*>(allocator.take(nbytes));

@@ -16,11 +16,11 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-Tensor of(std::initializer_list<double> numbers, const Shape& shape, DType dtype = f32) {
-  return filled(shape, dtype, [&](int64_t i) { return numbers.begin()[i]; });
+Tensor of(std::initializer_list<double> values, const Shape& shape, DType dtype = f32) {
+  return filled(shape, dtype, [&](int64_t i) { return values.begin()[i]; });
 }
-Tensor of(std::initializer_list<double> numbers, DType dtype = f32) {
-  return of(numbers, {static_cast<int64_t>(numbers.size())}, dtype);
+Tensor of(std::initializer_list<double> values, DType dtype = f32) {
+  return of(values, {static_cast<int64_t>(values.size())}, dtype);
 }
 /// 0, step, 2 step, ...
 Tensor counted(const Shape& shape, double step, DType dtype = f32) {
@@ -29,57 +29,57 @@ Tensor counted(const Shape& shape, double step, DType dtype = f32) {
 
 }  // namespace
 
-TEST_CASE("format: columns are as wide as the widest number, shortest digits, at most 4 after the point") {
-  CHECK(format_numbers(of({1, 0.5, -2.25, 3, 100, 0.125}, {2, 3})) ==
+TEST_CASE("format: columns are as wide as the widest value, shortest digits, at most 4 after the point") {
+  CHECK(format_values(of({1, 0.5, -2.25, 3, 100, 0.125}, {2, 3})) ==
         R"([[  1.      0.5    -2.25 ]
  [  3.    100.      0.125]])");
-  CHECK(format_numbers(of({1.0 / 3, 2.0 / 3, 10})) == R"([ 0.3333  0.6667 10.    ])");
-  CHECK(format_numbers(counted({2, 2}, 0)) ==
+  CHECK(format_values(of({1.0 / 3, 2.0 / 3, 10})) == R"([ 0.3333  0.6667 10.    ])");
+  CHECK(format_values(counted({2, 2}, 0)) ==
         R"([[0. 0.]
  [0. 0.]])");
-  CHECK(format_numbers(counted({40}, 0.37)) ==
+  CHECK(format_values(counted({40}, 0.37)) ==
         R"([ 0.    0.37  0.74  1.11  1.48  1.85  2.22  2.59  2.96  3.33  3.7   4.07
   4.44  4.81  5.18  5.55  5.92  6.29  6.66  7.03  7.4   7.77  8.14  8.51
   8.88  9.25  9.62  9.99 10.36 10.73 11.1  11.47 11.84 12.21 12.58 12.95
  13.32 13.69 14.06 14.43])");
-  CHECK(format_numbers(counted({2, 2, 3}, 0.25)) ==
+  CHECK(format_values(counted({2, 2, 3}, 0.25)) ==
         R"([[[0.   0.25 0.5 ]
   [0.75 1.   1.25]]
 
  [[1.5  1.75 2.  ]
   [2.25 2.5  2.75]]])");
-  CHECK(format_numbers(Tensor::scalar(2.5f)) == R"(2.5)");
+  CHECK(format_values(Tensor::scalar(2.5f)) == R"(2.5)");
 }
 
-TEST_CASE("format: exponents for all when magnitudes are far apart, small or large") {
-  CHECK(format_numbers(of({98765432.0, 16777216.0})) == R"([9.8765e+07 1.6777e+07])");
-  CHECK(format_numbers(of({1e6, 2e6})) == "[1.e+06 2.e+06]");
-  CHECK(format_numbers(of({999999, 200000})) == "[999999. 200000.]");
-  CHECK(format_numbers(of({1000, 2000}, f16)) == "[1.e+03 2.e+03]");
-  CHECK(format_numbers(of({5e7, 2e7}, f64)) == "[50000000. 20000000.]");
-  CHECK(format_numbers(of({1e-5, 1, -250.5})) == R"([ 1.000e-05  1.000e+00 -2.505e+02])");
-  CHECK(format_numbers(of({1e8, 1, 123456.789})) == R"([1.0000e+08 1.0000e+00 1.2346e+05])");
-  CHECK(format_numbers(of({0.1, 2.7, -1000}, f16)) == R"([ 1.0e-01  2.7e+00 -1.0e+03])");
-  CHECK(format_numbers(of({0.1, 0.5e-4, 6e-5}, f16)) == R"([1.e-01 5.e-05 6.e-05])");
-  CHECK(format_numbers(of({3.141592653589793 * 1e5, 0.5}, f64)) == R"([3.1416e+05 5.0000e-01])");
-  CHECK(format_numbers(of({1e-6, 1.5}), {.suppress_small = true}) == R"([0.  1.5])");
+TEST_CASE("format: scientific notation for all values when magnitudes are far apart, small or large") {
+  CHECK(format_values(of({98765432.0, 16777216.0})) == R"([9.8765e+07 1.6777e+07])");
+  CHECK(format_values(of({1e6, 2e6})) == "[1.e+06 2.e+06]");
+  CHECK(format_values(of({999999, 200000})) == "[999999. 200000.]");
+  CHECK(format_values(of({1000, 2000}, f16)) == "[1.e+03 2.e+03]");
+  CHECK(format_values(of({5e7, 2e7}, f64)) == "[50000000. 20000000.]");
+  CHECK(format_values(of({1e-5, 1, -250.5})) == R"([ 1.000e-05  1.000e+00 -2.505e+02])");
+  CHECK(format_values(of({1e8, 1, 123456.789})) == R"([1.0000e+08 1.0000e+00 1.2346e+05])");
+  CHECK(format_values(of({0.1, 2.7, -1000}, f16)) == R"([ 1.0e-01  2.7e+00 -1.0e+03])");
+  CHECK(format_values(of({0.1, 0.5e-4, 6e-5}, f16)) == R"([1.e-01 5.e-05 6.e-05])");
+  CHECK(format_values(of({3.141592653589793 * 1e5, 0.5}, f64)) == R"([3.1416e+05 5.0000e-01])");
+  CHECK(format_values(of({1e-6, 1.5}), {.suppress_small = true}) == R"([0.  1.5])");
 }
 
 TEST_CASE("format: infinities and NaN, integers, bool") {
-  CHECK(format_numbers(of({std::nan(""), 1.5, -inf, inf})) == R"([ nan  1.5 -inf  inf])");
-  CHECK(format_numbers(of({std::nan(""), -inf}, f64)) == R"([ nan -inf])");
-  CHECK(format_numbers(of({1, -20, 300, 4}, {2, 2}, i64)) ==
+  CHECK(format_values(of({std::nan(""), 1.5, -inf, inf})) == R"([ nan  1.5 -inf  inf])");
+  CHECK(format_values(of({std::nan(""), -inf}, f64)) == R"([ nan -inf])");
+  CHECK(format_values(of({1, -20, 300, 4}, {2, 2}, i64)) ==
         R"([[  1 -20]
  [300   4]])");
-  CHECK(format_numbers(of({1, 0}, boolean)) == R"([ True False])");
-  CHECK(format_numbers(Tensor::from<int64_t>({INT64_MIN})) == "[-9223372036854775808]");
-  CHECK(format_numbers(of({0.1}, bf16)) == "[0.1]");
+  CHECK(format_values(of({1, 0}, boolean)) == R"([ True False])");
+  CHECK(format_values(Tensor::from<int64_t>({INT64_MIN})) == "[-9223372036854775808]");
+  CHECK(format_values(of({0.1}, bf16)) == "[0.1]");
 }
 
 TEST_CASE("format: more than 1000 elements are summarized in every dimension") {
-  CHECK(format_numbers(counted({2000}, 0.125)) ==
+  CHECK(format_values(counted({2000}, 0.125)) ==
         R"([0.0000e+00 1.2500e-01 2.5000e-01 ... 2.4962e+02 2.4975e+02 2.4988e+02])");
-  CHECK(format_numbers(counted({50, 80}, 1, i64)) ==
+  CHECK(format_values(counted({50, 80}, 1, i64)) ==
         R"([[   0    1    2 ...   77   78   79]
  [  80   81   82 ...  157  158  159]
  [ 160  161  162 ...  237  238  239]
@@ -87,7 +87,7 @@ TEST_CASE("format: more than 1000 elements are summarized in every dimension") {
  [3760 3761 3762 ... 3837 3838 3839]
  [3840 3841 3842 ... 3917 3918 3919]
  [3920 3921 3922 ... 3997 3998 3999]])");
-  CHECK(format_numbers(counted({2, 9, 8, 10}, 0.5)) ==
+  CHECK(format_values(counted({2, 9, 8, 10}, 0.5)) ==
         R"([[[[0.000e+00 5.000e-01 1.000e+00 ... 3.500e+00 4.000e+00 4.500e+00]
    [5.000e+00 5.500e+00 6.000e+00 ... 8.500e+00 9.000e+00 9.500e+00]
    [1.000e+01 1.050e+01 1.100e+01 ... 1.350e+01 1.400e+01 1.450e+01]
@@ -190,7 +190,7 @@ TEST_CASE("format: more than 1000 elements are summarized in every dimension") {
    [7.150e+02 7.155e+02 7.160e+02 ... 7.185e+02 7.190e+02 7.195e+02]]]])");
 }
 
-TEST_CASE("format: other layouts, dtype, shape and device, meta, nothing") {
+TEST_CASE("format: other layouts, dtype, shape and device, meta, empty and undefined tensors") {
   const Tensor x = of({1, 2, 3, 4, 5, 6}, {2, 3});
   CHECK(to_string(x.transpose(0, 1)) == "[[1. 4.]\n [2. 5.]\n [3. 6.]]\n(3, 2) f32 on cpu");
   std::ostringstream stream;

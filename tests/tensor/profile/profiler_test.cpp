@@ -30,7 +30,7 @@ bool is_inside(const Span& inner, const Span& outer) {
   return outer.begin <= inner.begin && inner.begin <= inner.end && inner.end <= outer.end;
 }
 
-Span made(const char* name, SpanKind kind, int64_t begin, int64_t end) {
+Span span_of(const char* name, SpanKind kind, int64_t begin, int64_t end) {
   return {.name = name,
           .module = nullptr,
           .phase = nullptr,
@@ -57,7 +57,7 @@ Json::Value parsed(const std::string& text) {
 }  // namespace
 
 TEST_CASE(
-    "profiler: a step holds its phase, a phase its module, a module its kernels, with bytes and FLOPs") {
+    "profiler: a step contains its phase, a phase its module, a module its kernels, with bytes and FLOPs") {
   const Tensor a = Tensor::zeros({3, 5}, f32), b = Tensor::zeros({5, 7}, f32);
   const std::string module = "blocks.0.fc";
   Profiler profiler;
@@ -91,7 +91,8 @@ TEST_CASE(
   CHECK(add.bytes == 4 * 3 * (3 * 5));
 }
 
-TEST_CASE("profiler: nothing is recorded while it is closed, and FLOPs from then are no later kernel's") {
+TEST_CASE(
+    "profiler: nothing is recorded while it is closed, and FLOPs counted then belong to no later kernel") {
   const Tensor a = Tensor::zeros({4, 4}, f32);
   Profiler profiler;
   ops::matmul(a, a);
@@ -108,7 +109,7 @@ TEST_CASE("profiler: nothing is recorded while it is closed, and FLOPs from then
   CHECK(rows[0].spans[0].flops == 0);
 }
 
-TEST_CASE("profiler: one records at a time; scopes on one add up, and clear forgets") {
+TEST_CASE("profiler: one records at a time; several scopes on one add up, and clear deletes the spans") {
   const Tensor a = Tensor::zeros({4}, f32);
   Profiler profiler, other;
   for (int i = 0; i < 2; ++i) {
@@ -123,9 +124,9 @@ TEST_CASE("profiler: one records at a time; scopes on one add up, and clear forg
   CHECK(profiler.rows().empty());
 }
 
-TEST_CASE("profiler: every thread has a row of its own, a stream too, and ranks are told apart") {
+TEST_CASE("profiler: every thread has a row of its own, a stream too, and rows name their rank") {
   Profiler profiler;
-  constexpr int threads = 4, spans = 3000;  // more than one block of a log
+  constexpr int threads = 4, spans = 3000;  // more than one chunk of a log
   {
     const ProfilerScope recording(profiler);
     std::vector<std::thread> workers;
@@ -135,7 +136,7 @@ TEST_CASE("profiler: every thread has a row of its own, a stream too, and ranks 
         for (int i = 0; i < spans; ++i) const SpanScope span(SpanKind::wait, "wait", i);
       });
     for (std::thread& worker : workers) worker.join();
-    Span gather = made("all_gather", SpanKind::collective, 10, 20);
+    Span gather = span_of("all_gather", SpanKind::collective, 10, 20);
     gather.stream = "communication";
     gather.bytes = 99;
     record_span(gather);
@@ -157,7 +158,7 @@ TEST_CASE("profiler: every thread has a row of its own, a stream too, and ranks 
   CHECK(streams == 1);
 }
 
-TEST_CASE("profiler: each thread of a parallel loop has its part in its own row, named by the kernel") {
+TEST_CASE("profiler: each thread of a parallel loop records its part in its own row, named by the kernel") {
   const int threads = num_threads();
   set_num_threads(3);
   const Tensor a = Tensor::zeros({1 << 20}, f32);
@@ -198,19 +199,19 @@ TEST_CASE(
   {
     const ProfilerScope recording(profiler);
     for (int64_t start : {int64_t{0}, int64_t{2'000'000}}) {
-      record_span(made("step", SpanKind::step, start, start + 1'000'000));
-      record_span(made("forward", SpanKind::phase, start, start + 600'000));
-      Span matmul = made("matmul", SpanKind::kernel, start + 100'000, start + 600'000);
+      record_span(span_of("step", SpanKind::step, start, start + 1'000'000));
+      record_span(span_of("forward", SpanKind::phase, start, start + 600'000));
+      Span matmul = span_of("matmul", SpanKind::kernel, start + 100'000, start + 600'000);
       matmul.phase = "forward";
       matmul.flops = 1'000'000;
       matmul.bytes = 250'000;
       record_span(matmul);
-      Span copy = made("copy", SpanKind::kernel, start + 200'000, start + 300'000);
+      Span copy = span_of("copy", SpanKind::kernel, start + 200'000, start + 300'000);
       copy.nested = true;
       record_span(copy);
-      record_span(made("matmul", SpanKind::kernel, start + 700'000, start + 800'000));
-      record_span(made("threads", SpanKind::wait, start + 550'000, start + 600'000));
-      record_span(made("evaluation", SpanKind::kernel, start + 1'100'000, start + 1'200'000));
+      record_span(span_of("matmul", SpanKind::kernel, start + 700'000, start + 800'000));
+      record_span(span_of("threads", SpanKind::wait, start + 550'000, start + 600'000));
+      record_span(span_of("evaluation", SpanKind::kernel, start + 1'100'000, start + 1'200'000));
     }
   }
   const OpTable table = top_ops(profiler);
@@ -239,15 +240,15 @@ TEST_CASE("write_chrome_trace: JSON with a named row per thread and stream and a
   Profiler profiler;
   {
     const ProfilerScope recording(profiler);
-    Span span = made("odd \"name\"\\\n", SpanKind::kernel, 5'000'001'500, 5'000'004'000);
+    Span span = span_of("odd \"name\"\\\n", SpanKind::kernel, 5'000'001'500, 5'000'004'000);
     span.bytes = 7;
     span.flops = 8;
     span.module = "wte";
     record_span(span);
-    Span step = made("step", SpanKind::step, 5'000'000'000, 5'000'009'000);
+    Span step = span_of("step", SpanKind::step, 5'000'000'000, 5'000'009'000);
     step.number = 3;
     record_span(step);
-    Span sent = made("all_reduce", SpanKind::collective, 5'000'002'000, 5'000'003'000);
+    Span sent = span_of("all_reduce", SpanKind::collective, 5'000'002'000, 5'000'003'000);
     sent.stream = "communication";
     record_span(sent);
   }

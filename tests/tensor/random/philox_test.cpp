@@ -1,4 +1,4 @@
-// Philox against Random123's known answers (kat_vectors), and the distributions made of it.
+// Philox against Random123's known answers (kat_vectors), and the distributions made from it.
 #include "tensor/random/philox.h"
 
 #include <doctest/doctest.h>

@@ -6,7 +6,8 @@
 
 using namespace tessera;
 
-TEST_CASE("random context: a key names the seed, the module and the call, and calls are counted per step") {
+TEST_CASE(
+    "random context: a key depends on the seed, the module and the call, and calls are counted per step") {
   const int64_t samples[] = {4, 5};
   begin_random_step(7, 3, samples);
   CHECK(random_context().sample(1) == 5);
@@ -20,14 +21,14 @@ TEST_CASE("random context: a key names the seed, the module and the call, and ca
   CHECK(random_context().sample(1) == 1);
 }
 
-TEST_CASE("random context: key derivation is pinned by test vectors") {
+TEST_CASE("random context: key derivation matches test vectors") {
   // xxh3_64 (Python's xxhash package) of 8 bytes of seed, the name, 4 bytes of call.
   CHECK(random_key(0, "", 0) == 0xc4998f9169c2a4f0ull);
   CHECK(random_key(1337, "blocks.3.attn", 0) == 0xaa8ad4035f33982eull);
   CHECK(random_key(1337, "blocks.3.attn", 2) == 0x8425f8db060161e2ull);
 }
 
-TEST_CASE("random context: a scope brings the earlier one back, threads have their own") {
+TEST_CASE("random context: a scope restores the previous context, threads have their own") {
   begin_random_step(1, 1, {});
   next_random_key("a");
   {

@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-/// A folder of files that the system would show, gone with the object.
+/// A folder with files like those of the system, removed by the destructor.
 class FakeSystem {
  public:
   FakeSystem() {
@@ -44,7 +44,7 @@ TEST_CASE("cores: at least one, no more than the affinity mask allows") {
   CHECK(available_cores() <= affinity_cores());
 }
 
-TEST_CASE("cores: no limit where there are no control groups, or none sets one") {
+TEST_CASE("cores: no limit without control groups, or where none sets one") {
   CHECK(FakeSystem().limit() == std::nullopt);
   CHECK(FakeSystem().write("membership", "0::/\n").limit() == std::nullopt);
   CHECK(FakeSystem().write("membership", "0::/\n").write("mount/cpu.max", "max 100000\n").limit() ==
@@ -58,7 +58,7 @@ TEST_CASE("cores: no limit where there are no control groups, or none sets one")
         std::nullopt);
 }
 
-TEST_CASE("cores: version 2, the smallest limit on the way up") {
+TEST_CASE("cores: version 2, the smallest limit from the group up to the root") {
   FakeSystem system;
   system.write("membership", "0::/slice/job\n").write("mount/slice/job/cpu.max", "300000 100000\n");
   CHECK(system.limit() == 3.0);
@@ -82,7 +82,7 @@ TEST_CASE("cores: a container that sees its own group as the root, under the hos
             .limit() == 2.5);
 }
 
-TEST_CASE("cores: version 1 beside version 2's unified hierarchy") {
+TEST_CASE("cores: version 1 together with version 2's unified hierarchy") {
   FakeSystem system;
   system.write("membership", "3:cpuset:/a\n1:cpu:/a/b\n0::/c\n")
       .write("mount/cpu/a/b/cpu.cfs_quota_us", "400000")
@@ -94,7 +94,7 @@ TEST_CASE("cores: version 1 beside version 2's unified hierarchy") {
   CHECK(system.limit() == 1.0);
 }
 
-TEST_CASE("cores: a number of threads is a whole one, from 1 to 4096") {
+TEST_CASE("cores: a number of threads is an integer from 1 to 4096") {
   CHECK(parse_thread_count("1") == 1);
   CHECK(parse_thread_count("17") == 17);
   CHECK(parse_thread_count("4096") == 4096);

@@ -1,4 +1,4 @@
-// Kernels flush denormals; the thread that calls them keeps its own.
+// Kernels flush denormals; the thread that calls them keeps its own setting.
 #include <doctest/doctest.h>
 
 #include <thread>
@@ -33,8 +33,8 @@ bool flushes_denormals() {
   return small * 0.5f == 0.0f && denormal * 2.0f == 0.0f;
 }
 
-/// Runs `check` in a thread that has called no kernel, with that many computing threads.
-void in_new_thread(int threads, const std::function<void()>& check) {
+/// Runs `check` in a thread that has called no kernel, with `threads` computing threads.
+void run_in_new_thread(int threads, const std::function<void()>& check) {
   std::thread([&] {
     set_num_threads(threads);
     check();
@@ -57,7 +57,7 @@ bool all_zero(const Tensor& x) {
 
 TEST_CASE("flush denormals: no operation changes the calling thread's arithmetic") {
   for (int threads : {1, 3})
-    in_new_thread(threads, [] {
+    run_in_new_thread(threads, [] {
       REQUIRE(keeps_denormals());
       const Tensor x = filled({64, 65}, f32, scattered), y = filled({64, 65}, f32, scattered);
       const Tensor targets = filled({64}, i64, [](int64_t i) { return static_cast<double>(i % 65); });
@@ -87,8 +87,8 @@ TEST_CASE("flush denormals: no operation changes the calling thread's arithmetic
     });
 }
 
-TEST_CASE("flush denormals: an operation that throws leaves the thread as it was") {
-  in_new_thread(2, [] {
+TEST_CASE("flush denormals: an operation that throws restores the thread's setting") {
+  run_in_new_thread(2, [] {
     CHECK_THROWS_AS(ops::cross_entropy(Tensor::zeros({2, 3}, f32), Tensor::from<int64_t>({0, 3})),
                     IndexError);
     CHECK(keeps_denormals());
@@ -97,8 +97,8 @@ TEST_CASE("flush denormals: an operation that throws leaves the thread as it was
   });
 }
 
-TEST_CASE("flush denormals: a thread that flushed before goes on flushing") {
-  in_new_thread(2, [] {
+TEST_CASE("flush denormals: a thread that flushed before flushes afterwards") {
+  run_in_new_thread(2, [] {
     const FlushDenormals mine;
     CHECK(flushes_denormals());
     {
@@ -110,14 +110,14 @@ TEST_CASE("flush denormals: a thread that flushed before goes on flushing") {
   });
 }
 
-TEST_CASE("flush denormals: the first kernel of a thread computes as all others do") {
+TEST_CASE("flush denormals: the first kernel of a thread flushes like all others") {
   for (int threads : {1, 3}) {
-    in_new_thread(threads, [] { CHECK(all_zero(ops::mul(denormals({1 << 16}), 4))); });
-    in_new_thread(threads, [] {
+    run_in_new_thread(threads, [] { CHECK(all_zero(ops::mul(denormals({1 << 16}), 4))); });
+    run_in_new_thread(threads, [] {
       CHECK(all_zero(ops::mul(filled({3}, f32, [](int64_t) { return 0x1p-100; }), 0x1p-40)));
     });
-    in_new_thread(threads, [] { CHECK(all_zero(ops::sum(denormals({64, 64})))); });
-    in_new_thread(threads, [] {
+    run_in_new_thread(threads, [] { CHECK(all_zero(ops::sum(denormals({64, 64})))); });
+    run_in_new_thread(threads, [] {
       const Tensor a = denormals({32, 32}), b = filled({32, 32}, f32, [](int64_t) { return 0x1p20; });
       for (MatmulBackend backend : {MatmulBackend::automatic, MatmulBackend::eigen}) {
         set_matmul_backend(backend);
@@ -125,7 +125,7 @@ TEST_CASE("flush denormals: the first kernel of a thread computes as all others 
       }
       set_matmul_backend(MatmulBackend::automatic);
     });
-    in_new_thread(threads, [] {
+    run_in_new_thread(threads, [] {
       const Tensor a = denormals({4}), b = denormals({4}), out = Tensor::zeros({4}, f32);
       const void* sources[] = {a.raw_data(), b.raw_data()};
       kernels::cpu::combine_sources(f32, kernels::cpu::Combination::sum, sources, out.raw_data(), 4);

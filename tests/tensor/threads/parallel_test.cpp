@@ -1,5 +1,4 @@
-// parallel_for and the threads behind it. A loop that loses a wake-up hangs, which the test's time limit
-// ends.
+// parallel_for and its threads. A loop that loses a wake-up hangs until the test's time limit.
 
 #include "tensor/threads/parallel.h"
 
@@ -31,7 +30,7 @@ bool is_child = false;  // of a fork
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-// The leak checker's question. In a child it would report what the C library kept for the parent's threads.
+// Turns the leak checker off in a child: it would report what the C library kept for the parent's threads.
 extern "C" int __lsan_is_turned_off() {
   return is_child;
 }
@@ -40,7 +39,7 @@ extern "C" int __lsan_is_turned_off() {
 namespace tessera {
 namespace {
 
-/// Computes with `threads` threads while it lives.
+/// Sets the number of computing threads while it lives.
 struct Threads {
   int before = num_threads();
   explicit Threads(int threads) { set_num_threads(threads); }
@@ -59,7 +58,7 @@ std::vector<Range> parts_of(int64_t n, int64_t grain) {
   return parts;
 }
 
-/// A sum whose rounding depends on where the range is cut.
+/// A sum with rounding errors that depend on where the range is cut.
 float sum_of_parts(int64_t n) {
   float sums[64] = {};
   parallel_for(n, 1, [&](int64_t begin, int64_t end) {
@@ -74,8 +73,8 @@ float sum_of_parts(int64_t n) {
 
 /// Runs `body` in a child process and returns its exit status; -1 when a signal ended it.
 template <class Body>
-int status_of_child(Body body) {
-  std::cout.flush();  // lest the child write it once more
+int exit_status_of_child(Body body) {
+  std::cout.flush();  // else the child would write the same text again
   const pid_t child = fork();
   if (child == 0) {
     is_child = true;
@@ -118,22 +117,22 @@ TEST_CASE("parallel_for: flushes denormals in every thread") {
   CHECK(flushed == 3);
 }
 
-TEST_CASE("parallel_for: a nested loop runs whole, in the thread that meets it") {
+TEST_CASE("parallel_for: a nested loop is not cut, and runs in the thread that calls it") {
   const Threads threads(3);
-  std::atomic<int> inner{0}, whole{0};
+  std::atomic<int> inner{0}, uncut{0};
   parallel_for(3, 1, [&](int64_t, int64_t) {
     const auto caller = std::this_thread::get_id();
     CHECK(num_threads() == 3);
     parallel_for(100, 1, [&](int64_t begin, int64_t end) {
       ++inner;
-      if (begin == 0 && end == 100 && std::this_thread::get_id() == caller) ++whole;
+      if (begin == 0 && end == 100 && std::this_thread::get_id() == caller) ++uncut;
     });
   });
   CHECK(inner == 3);
-  CHECK(whole == 3);
+  CHECK(uncut == 3);
 }
 
-TEST_CASE("parallel_for: rethrows the first failed part's exception, and serves the next loop") {
+TEST_CASE("parallel_for: rethrows the first failed part's exception, and runs the next loop") {
   const Threads threads(4);
   const auto fail_from = [](int64_t first) {
     parallel_for(4, 1, [&](int64_t begin, int64_t) {
@@ -203,7 +202,7 @@ TEST_CASE("parallel_for: more threads than cores, and changes of their number be
   }
 }
 
-TEST_CASE("thread team: part i is always the same thread, the caller for part 0") {
+TEST_CASE("thread team: part i always runs in the same thread, part 0 in the caller") {
   ThreadTeam team(3);
   std::thread::id first[3], now[3];
   team.run(3, [&](int part) { first[part] = std::this_thread::get_id(); });
@@ -220,7 +219,7 @@ TEST_CASE("thread team: wakes from sleep") {
   for (int i = 0; i < 5; ++i) {
     std::atomic<int> parts{0};
     team.run(2, [&](int part) {
-      // The caller goes to sleep waiting for the worker, and the worker before the next run.
+      // The caller falls asleep waiting for the worker, and the worker waiting for the next run.
       if (part == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5));
       ++parts;
     });
@@ -229,7 +228,7 @@ TEST_CASE("thread team: wakes from sleep") {
   }
 }
 
-TEST_CASE("thread team: workers leave signals to the program's own threads, but for their own faults") {
+TEST_CASE("thread team: workers block signals, except those of their own faults") {
   ThreadTeam team(2);
   sigset_t blocked;
   team.run(2, [&](int part) {
@@ -244,10 +243,10 @@ TEST_CASE("thread team: workers leave signals to the program's own threads, but 
 
 #if !defined(__SANITIZE_THREAD__)  // which does not follow threads that are made after a fork
 
-TEST_CASE("parallel_for: a forked child makes a team of its own; the parent keeps its") {
+TEST_CASE("parallel_for: a forked child makes a team of its own; the parent keeps its team") {
   const Threads threads(3);
   const float sum = sum_of_parts(1000);
-  CHECK(status_of_child([&] {
+  CHECK(exit_status_of_child([&] {
           for (int i = 0; i < 100; ++i)
             if (sum_of_parts(1000) != sum) return 1;
           set_num_threads(2);
@@ -257,13 +256,13 @@ TEST_CASE("parallel_for: a forked child makes a team of its own; the parent keep
   CHECK(sum_of_parts(1000) == sum);
 }
 
-TEST_CASE("cpu allocator: a child forked while another thread allocates is not locked out") {
+TEST_CASE("cpu allocator: a child forked while another thread allocates can allocate") {
   std::atomic<bool> stop{false};
   std::thread other([&stop] {
     while (!stop) cpu_free(cpu_allocate(100), 100);
   });
   for (int i = 0; i < 40; ++i)
-    CHECK(status_of_child([] {
+    CHECK(exit_status_of_child([] {
             cpu_free(cpu_allocate(100), 100);
             return 7;
           }) == 7);
@@ -292,10 +291,10 @@ TEST_CASE("parallel_for: a child forked inside a loop gets an error there, not a
 }
 
 TEST_CASE(
-    "parallel_for: a program may leave by exit(), from anywhere but inside a loop, and compute while it "
-    "ends") {
+    "parallel_for: a program may call exit() anywhere but inside a loop, and compute in its last "
+    "destructors") {
   const Threads threads(3);
-  CHECK(status_of_child([] {
+  CHECK(exit_status_of_child([] {
           static struct AtExit {
             float sum = sum_of_parts(1000);
             ~AtExit() {
