@@ -1,7 +1,7 @@
-// A linear layer of f(x). The activation is an elementwise pass over the widest tensor of a transformer
-// block: here it runs on pieces that the product before or after it has in the second-level cache, and its
-// result is not kept. Forward: blocks of rows. Backward: slices of columns of x, so that each thread owns its
-// part of dx and of dW, and both f(x) and f'(x) are made where they are used.
+// A linear layer of f(x), where x is the widest tensor of a transformer block. f(x) is computed in blocks
+// that the matrix product before or after has in the second-level cache, and is not kept. Forward: blocks of
+// rows. Backward: ranges of columns of x, so that each thread owns its columns of dx and of dW and computes
+// both f(x) and f'(x) there.
 
 #include "tensor/cpu/activation_linear.h"
 
@@ -20,10 +20,9 @@ namespace {
 /// Elements of scratch in a block: 384 KiB of f32, which leaves room for the operands of its product.
 constexpr int64_t block_elements = 96 * 1024;
 /// The most columns of f(x) that one product of the forward sums over.
-constexpr int64_t widest_slice = 1024;
+constexpr int64_t max_depth = 1024;
 
-/// The elementwise loops of an activation: y = f(x), dx = f'(x) dy, and both in one pass where there is such
-/// a loop.
+/// The elementwise loops of an activation: y = f(x), dx = f'(x) dy, and, where it exists, both in one pass.
 struct ActivationBlocks {
   UnaryBlock forward;
   BinaryBlock backward;
@@ -67,38 +66,38 @@ struct Extents {
   Extents(const Tensor& x, const Tensor& weight) : rows(x.size(0)), in(x.size(1)), out(weight.size(0)) {}
 };
 
-/// Into how many pieces of at most `largest` an extent is cut so that `num_threads()` threads get equally
-/// many.
-int64_t pieces_of(int64_t extent, int64_t largest) {
+/// The number of blocks of at most `largest` into which an extent is cut, so that each of `num_threads()`
+/// threads gets equally many.
+int64_t block_count(int64_t extent, int64_t largest) {
   const int64_t threads = num_threads(), least = (extent + largest - 1) / largest;
   return std::max<int64_t>(1, std::min(extent, (least + threads - 1) / threads * threads));
 }
 
-/// The weight as the forward's product reads it: (in, out) row by row where a transposed copy pays.
+/// The weight as the forward's product reads it: a transposed copy (in, out) where that is faster.
 template <class T>
 class ForwardWeight {
  public:
   ForwardWeight(const Tensor& weight, const Extents& e)
       : data_(static_cast<const T*>(weight.raw_data())),
-        turned_(std::is_same_v<T, float> && e.rows >= 48 ? e.in * e.out : 0),
+        transposed_(std::is_same_v<T, float> && e.rows >= 48 ? e.in * e.out : 0),
         in_(e.in),
         out_(e.out) {
     if constexpr (std::is_same_v<T, float>)
-      if (turned_.get()) transpose_in_parallel(data_, in_, out_, in_, turned_.get());
+      if (transposed_.get()) transpose_in_parallel(data_, in_, out_, in_, transposed_.get());
   }
 
-  /// `block` (rows, columns in..in+depth of f(x)) times the rows of W^T that belong to it.
+  /// `block` (columns first..first+depth of f(x)) times the same rows of W^T.
   Gemm<T> product(int64_t rows, const T* block, int64_t first, int64_t depth, T* y) const {
-    const bool turned = turned_.get() != nullptr;
+    const bool copied = transposed_.get() != nullptr;
     return {.m = rows,
             .n = out_,
             .k = depth,
             .a = block,
             .lda = depth,
             .a_transposed = false,
-            .b = turned ? turned_.get() + first * out_ : data_ + first,
-            .ldb = turned ? out_ : in_,
-            .b_transposed = !turned,
+            .b = copied ? transposed_.get() + first * out_ : data_ + first,
+            .ldb = copied ? out_ : in_,
+            .b_transposed = !copied,
             .c = y,
             .ldc = out_,
             .accumulate = first > 0};
@@ -106,7 +105,7 @@ class ForwardWeight {
 
  private:
   const T* data_;
-  Scratch<T> turned_;
+  Scratch<T> transposed_;
   int64_t in_, out_;
 };
 
@@ -117,14 +116,14 @@ void forward(Activation f, const Tensor& x, const Tensor& weight, const Tensor& 
   const ForwardWeight<T> w(weight, e);
   const T *from = x.data<T>(), *b = bias.defined() ? bias.data<T>() : nullptr;
   T* to = out.data<T>();
-  const int64_t slice = std::min(e.in, widest_slice);
-  const int64_t pieces = pieces_of(e.rows, std::max<int64_t>(16, block_elements / slice));
-  parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
-    const Scratch<T> scratch(((e.rows + pieces - 1) / pieces) * slice);
-    for (int64_t piece = begin; piece < end; ++piece) {
-      const int64_t r0 = e.rows * piece / pieces, rows = e.rows * (piece + 1) / pieces - r0;
-      for (int64_t k = 0; k < e.in; k += slice) {
-        const int64_t depth = std::min(slice, e.in - k);
+  const int64_t step = std::min(e.in, max_depth);
+  const int64_t blocks_of_rows = block_count(e.rows, std::max<int64_t>(16, block_elements / step));
+  parallel_for(blocks_of_rows, 1, [&](int64_t begin, int64_t end) {
+    const Scratch<T> scratch(((e.rows + blocks_of_rows - 1) / blocks_of_rows) * step);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t r0 = e.rows * i / blocks_of_rows, rows = e.rows * (i + 1) / blocks_of_rows - r0;
+      for (int64_t k = 0; k < e.in; k += step) {
+        const int64_t depth = std::min(step, e.in - k);
         for (int64_t r = 0; r < rows; ++r)
           blocks.forward(from + (r0 + r) * e.in + k, scratch.get() + r * depth, depth);
         multiply(w.product(rows, scratch.get(), k, depth, to + r0 * e.out));
@@ -135,7 +134,7 @@ void forward(Activation f, const Tensor& x, const Tensor& weight, const Tensor& 
   });
 }
 
-/// One call's backward; `slice` computes some columns of x.
+/// The backward of one call.
 template <class T>
 class Backward {
  public:
@@ -151,41 +150,41 @@ class Backward {
         accumulate_(out.add_to_weight) {}
 
   void run() const {
-    constexpr int64_t widest = 256;
-    const int64_t vectors = (e_.in + 15) / 16, slices = pieces_of(vectors, widest / 16);
-    parallel_for(slices, 1, [&](int64_t begin, int64_t end) {
-      const int64_t most = (vectors + slices - 1) / slices * 16;
-      const int64_t block = std::min(e_.rows, std::max<int64_t>(16, block_elements * 2 / 3 / most));
-      const Scratch<T> scratch(2 * block * most);
+    constexpr int64_t max_columns = 256;
+    const int64_t vectors = (e_.in + 15) / 16, ranges = block_count(vectors, max_columns / 16);
+    parallel_for(ranges, 1, [&](int64_t begin, int64_t end) {
+      const int64_t largest = (vectors + ranges - 1) / ranges * 16;
+      const int64_t block = std::min(e_.rows, std::max<int64_t>(16, block_elements * 2 / 3 / largest));
+      const Scratch<T> scratch(2 * block * largest);
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t first = vectors * i / slices * 16;
-        slice(first, std::min(e_.in, vectors * (i + 1) / slices * 16) - first, block, scratch.get());
+        const int64_t first = vectors * i / ranges * 16;
+        column_range(first, std::min(e_.in, vectors * (i + 1) / ranges * 16) - first, block, scratch.get());
       }
     });
   }
 
  private:
-  /// Columns first..first+columns, `block` rows at a time. `scratch` holds two blocks.
-  void slice(int64_t first, int64_t columns, int64_t block, T* scratch) const {
-    T *const arriving = scratch, *const activated = scratch + block * columns;
+  /// Computes columns first..first+columns of x, `block` rows at a time. `scratch` holds two blocks.
+  void column_range(int64_t first, int64_t columns, int64_t block, T* scratch) const {
+    T *const dactivated = scratch, *const activated = scratch + block * columns;
     for (int64_t r0 = 0; r0 < e_.rows; r0 += block) {
       const int64_t rows = std::min(block, e_.rows - r0);
-      if (dx_) multiply(arriving_gradient(r0, rows, first, columns, arriving));
+      if (dx_) multiply(activation_gradient(r0, rows, first, columns, dactivated));
       for (int64_t r = 0; r < rows; ++r) {
-        const int64_t at = (r0 + r) * e_.in + first, here = r * columns;
+        const int64_t at = (r0 + r) * e_.in + first, in_block = r * columns;
         if (!dweight_)
-          blocks_.backward(x_ + at, arriving + here, dx_ + at, columns);
+          blocks_.backward(x_ + at, dactivated + in_block, dx_ + at, columns);
         else if (!dx_)
-          blocks_.forward(x_ + at, activated + here, columns);
+          blocks_.forward(x_ + at, activated + in_block, columns);
         else
-          blocks_.run(x_ + at, arriving + here, activated + here, dx_ + at, columns);
+          blocks_.run(x_ + at, dactivated + in_block, activated + in_block, dx_ + at, columns);
       }
       if (dweight_) multiply(weight_gradient(r0, rows, first, columns, activated));
     }
   }
 
-  /// dy W: the gradient that arrives at f(x).
-  Gemm<T> arriving_gradient(int64_t r0, int64_t rows, int64_t first, int64_t columns, T* out) const {
+  /// dy W: the gradient at f(x).
+  Gemm<T> activation_gradient(int64_t r0, int64_t rows, int64_t first, int64_t columns, T* out) const {
     return {.m = rows,
             .n = columns,
             .k = e_.out,
@@ -200,7 +199,7 @@ class Backward {
             .accumulate = false};
   }
 
-  /// dy^T f(x), added to that of the rows before.
+  /// dy^T f(x), added to the product of the rows before.
   Gemm<T> weight_gradient(int64_t r0, int64_t rows, int64_t first, int64_t columns,
                           const T* activated) const {
     return {.m = e_.out,

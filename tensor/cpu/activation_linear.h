@@ -4,12 +4,12 @@
 
 namespace tessera::kernels::cpu {
 
-// Of f32 or f64 matrices: x (rows, in), weight (out, in), dy and out (rows, out), all contiguous.
+// Matrices are f32 or f64: x (rows, in), weight (out, in), dy and out (rows, out), all contiguous.
 
 /// out = f(x) weight^T + bias.
 void activation_linear(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias,
                        const Tensor& out);
-/// Fills the defined ones among `out`.
+/// Fills the tensors of `out` that are defined.
 void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
                                 const ops::ActivationLinearGradients& out);
 

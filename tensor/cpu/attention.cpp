@@ -1,6 +1,6 @@
-// Attention's forward, eight queries at a time: their products with every key they see, rows of softmax while
-// they are in the cache, and the product with v. A head's keys and values are packed once. Heads are shared
-// out among threads; within a head the order is fixed, so the bits depend on no thread count.
+// Attention's forward, eight queries at a time: their products with all visible keys, softmax while the rows
+// are in the cache, and the product with v. A head's keys and values are packed once. Threads share the
+// heads; within a head the order is fixed, so the bits do not depend on the number of threads.
 
 #include "tensor/cpu/attention.h"
 
@@ -11,17 +11,17 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-/// The forward of heads, one after another, in one thread's memory.
+/// The forward of one head after another, in one thread's memory.
 template <class Products>
 class HeadForward {
  public:
-  using Number = typename Products::Number;
+  using Element = typename Products::Element;
   using Sum = typename Products::Sum;
 
   HeadForward(const AttentionCall& call, const AttentionExtents& e)
       : call_(call),
         e_(e),
-        leading_(spread_rows<Sum>(e.keys)),
+        leading_(row_leading<Sum>(e.keys)),
         keys_(e.width, e.keys),
         values_(e.keys, e.width),
         s_(attention_tile * leading_),
@@ -29,46 +29,48 @@ class HeadForward {
         factors_(call.dropout > 0 ? attention_tile * leading_ : 0) {}
 
   void run(int64_t b, int64_t h) {
-    const auto k = head_of<const Number>(call_.k, b, h), v = head_of<const Number>(call_.v, b, h);
+    const auto k = head_of<const Element>(call_.k, b, h), v = head_of<const Element>(call_.v, b, h);
     keys_.pack(k.data, k.stride, true, e_.width, e_.keys);
     values_.pack(v.data, v.stride, false, e_.keys, e_.width);
-    for (int64_t i = 0; i < e_.queries; i += attention_tile) queries(b, h, i);
+    for (int64_t i = 0; i < e_.queries; i += attention_tile) query_tile(b, h, i);
   }
 
  private:
-  static constexpr bool in_place = std::is_same_v<Number, Sum>;
+  static constexpr bool in_place = std::is_same_v<Element, Sum>;
 
-  Number* weights() const {
+  Element* weights() const {
     if constexpr (in_place)
       return s_.get();
     else
       return p_.get();
   }
 
-  void queries(int64_t b, int64_t h, int64_t first) {
-    const int64_t rows = std::min(attention_tile, e_.queries - first), seen = e_.seen(first + rows - 1);
-    const auto q = head_of<const Number>(call_.q, b, h);
-    const auto out = head_of<Number>(call_.out, b, h);
+  void query_tile(int64_t b, int64_t h, int64_t first) {
+    const int64_t rows = std::min(attention_tile, e_.queries - first),
+                  visible = e_.visible_keys(first + rows - 1);
+    const auto q = head_of<const Element>(call_.q, b, h);
+    const auto out = head_of<Element>(call_.out, b, h);
     const auto lse = log_sum_exps_of<Sum>(call_, b * e_.heads + h, first);
-    if (seen == 0) {
-      for (int64_t r = 0; r < rows; ++r) std::fill_n(out.row(first + r), e_.width, Number(0.0f));
+    if (visible == 0) {
+      for (int64_t r = 0; r < rows; ++r) std::fill_n(out.row(first + r), e_.width, Element(0.0f));
       std::fill_n(lse.largest, rows, -infinity);
       std::fill_n(lse.log_sum, rows, Sum(0));
       return;
     }
-    Products::multiply(rows, seen, e_.width, q.row(first), q.stride, keys_, s_.get(), leading_, false);
+    Products::multiply(rows, visible, e_.width, q.row(first), q.stride, keys_, s_.get(), leading_, false);
     const auto& kernels = Products::rows();
     const AttentionQuery<Sum> query(call_, e_, b, h);
-    AttentionRow<Sum> parts[attention_tile];
+    AttentionRow<Sum> tile[attention_tile];
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t i = first + r, n = e_.seen(i);
-      const Sum scale = query.masked(kernels, i, 0, n, s_.get() + r * leading_);
-      if (call_.dropout > 0) query.factors(kernels, i, 0, n, factors_.get() + r * leading_);
-      parts[r] = {n, seen, scale, scale};
+      const int64_t i = first + r, n = e_.visible_keys(i);
+      const Sum scale = query.apply_mask(kernels, i, 0, n, s_.get() + r * leading_);
+      if (call_.dropout > 0) query.dropout_factors(kernels, i, 0, n, factors_.get() + r * leading_);
+      tile[r] = {n, visible, scale, scale};
     }
-    kernels.weights(parts, rows, leading_, s_.get(), call_.dropout > 0 ? factors_.get() : nullptr, weights(),
+    kernels.weights(tile, rows, leading_, s_.get(), call_.dropout > 0 ? factors_.get() : nullptr, weights(),
                     lse.largest, lse.log_sum);
-    Products::multiply(rows, e_.width, seen, weights(), leading_, values_, out.row(first), out.stride, false);
+    Products::multiply(rows, e_.width, visible, weights(), leading_, values_, out.row(first), out.stride,
+                       false);
   }
 
   static constexpr Sum infinity = static_cast<Sum>(__builtin_huge_val());
@@ -78,7 +80,7 @@ class HeadForward {
   int64_t leading_;
   typename Products::Right keys_, values_;
   Scratch<Sum> s_;
-  Scratch<Number> p_;
+  Scratch<Element> p_;
   Scratch<Sum> factors_;
 };
 
@@ -100,8 +102,8 @@ void dropout_factors(const Tensor& factors, double dropout, uint64_t key, int64_
   parallel_for(factors.size(0) * rows, 64, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t b = i / rows, sample = samples.empty() ? b : samples[b];
-      kernels.factors(AttentionQuery<A>::dropout_row(dropout, key, step, sample, i % rows * keys),
-                      all + i * keys, keys);
+      kernels.dropout_factors(AttentionQuery<A>::dropout_row(dropout, key, step, sample, i % rows * keys),
+                              all + i * keys, keys);
     }
   });
 }

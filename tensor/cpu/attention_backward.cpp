@@ -1,7 +1,7 @@
-// Attention's backward, in blocks of keys by blocks of queries. The weights are computed again from the
-// log-sum-exp: five products where the forward has two. A block of keys holds its gradients in the cache
-// while all queries that see it pass by; the queries' gradients are added up block by block. The order is
-// fixed within a head.
+// Attention's backward, in blocks of keys by blocks of queries. The weights are recomputed from the
+// log-sum-exp: five products where the forward has two. A block of keys keeps its gradients in the cache for
+// all queries that attend to it; the queries' gradients are added up block by block. The order is fixed
+// within a head.
 
 #include "tensor/cpu/attention.h"
 #include "tensor/cpu/attention_extents.h"
@@ -13,23 +13,23 @@ namespace {
 
 constexpr int64_t key_block = 128;
 constexpr int64_t query_block = 64;
-constexpr int64_t turned_rows = 16;  // keys whose gradients are computed together
+constexpr int64_t transposed_rows = 16;  // keys whose gradients are computed together
 
-/// The gradients' tensors.
+/// The gradients of a call.
 struct AttentionGradients {
   const Tensor &dout, &dq, &dk, &dv;
 };
 
-/// Where sums of up to `longest` rows are held: the rows of the result itself, or, where that is narrower,
-/// memory of our own from which they are rounded once.
-template <class Number, class Sum>
+/// Accumulators of up to `longest` rows: the rows of the result itself, or, where the result is narrower, a
+/// buffer that is rounded into it once.
+template <class Element, class Sum>
 class Sums {
  public:
-  static constexpr bool in_place = std::is_same_v<Number, Sum>;
+  static constexpr bool in_place = std::is_same_v<Element, Sum>;
 
   Sums(int64_t longest, int64_t width) : memory_(in_place ? 0 : longest * width), width_(width) {}
 
-  void begin(const HeadRows<Number>& result, int64_t first, int64_t rows, bool zero) {
+  void begin(const HeadRows<Element>& result, int64_t first, int64_t rows, bool zero) {
     result_ = {result.row(first), result.stride};
     if constexpr (in_place)
       sums_ = result_;
@@ -47,32 +47,32 @@ class Sums {
  private:
   Scratch<Sum> memory_;
   int64_t width_;
-  HeadRows<Number> result_{};
+  HeadRows<Element> result_{};
   HeadRows<Sum> sums_{};
 };
 
-/// The backward of heads, one after another, in one thread's memory.
+/// The backward of one head after another, in one thread's memory.
 template <class Products>
 class HeadBackward {
  public:
-  using Number = typename Products::Number;
+  using Element = typename Products::Element;
   using Sum = typename Products::Sum;
 
   HeadBackward(const AttentionCall& call, const AttentionGradients& gradients, const AttentionExtents& e)
       : call_(call),
         gradients_(gradients),
         e_(e),
-        keys_turned_(e.width, key_block),
-        values_turned_(e.width, key_block),
+        keys_transposed_(e.width, key_block),
+        values_transposed_(e.width, key_block),
         keys_(key_block, e.width),
         queries_(query_block, e.width),
         douts_(query_block, e.width),
-        p_turned_(query_block, key_block),
-        ds_turned_(query_block, key_block),
+        p_transposed_(query_block, key_block),
+        ds_transposed_(query_block, key_block),
         s_(query_block * leading),
         dp_(query_block * leading),
-        p_(Sums<Number, Sum>::in_place ? 0 : query_block * leading),
-        ds_(Sums<Number, Sum>::in_place ? 0 : query_block * leading),
+        p_(Sums<Element, Sum>::in_place ? 0 : query_block * leading),
+        ds_(Sums<Element, Sum>::in_place ? 0 : query_block * leading),
         factors_(leading),
         dots_(e.queries),
         dq_(e.queries, e.width),
@@ -82,92 +82,93 @@ class HeadBackward {
   void run(int64_t b, int64_t h) {
     b_ = b;
     h_ = h;
-    const auto out = head_of<const Number>(call_.out, b, h),
-               dout = head_of<const Number>(gradients_.dout, b, h);
+    const auto out = head_of<const Element>(call_.out, b, h),
+               dout = head_of<const Element>(gradients_.dout, b, h);
     for (int64_t i = 0; i < e_.queries; ++i)
       dots_.get()[i] = Products::rows().dot(out.row(i), dout.row(i), e_.width);
-    dq_.begin(head_of<Number>(gradients_.dq, b, h), 0, e_.queries, true);
-    for (int64_t j = 0; j < e_.keys; j += key_block) keys(j, std::min(key_block, e_.keys - j));
+    dq_.begin(head_of<Element>(gradients_.dq, b, h), 0, e_.queries, true);
+    for (int64_t j = 0; j < e_.keys; j += key_block) key_range(j, std::min(key_block, e_.keys - j));
     dq_.finish(e_.queries);
   }
 
  private:
-  static constexpr int64_t leading = spread_rows<Sum>(key_block);
+  static constexpr int64_t leading = row_leading<Sum>(key_block);
 
-  /// The gradients of keys j .. j + count, and what these give to the queries'.
-  void keys(int64_t j, int64_t count) {
-    const auto k = head_of<const Number>(call_.k, b_, h_), v = head_of<const Number>(call_.v, b_, h_);
-    keys_turned_.pack(k.row(j), k.stride, true, e_.width, count);
-    values_turned_.pack(v.row(j), v.stride, true, e_.width, count);
+  /// The gradients of keys j .. j + count, and their contribution to the queries' gradients.
+  void key_range(int64_t j, int64_t count) {
+    const auto k = head_of<const Element>(call_.k, b_, h_), v = head_of<const Element>(call_.v, b_, h_);
+    keys_transposed_.pack(k.row(j), k.stride, true, e_.width, count);
+    values_transposed_.pack(v.row(j), v.stride, true, e_.width, count);
     keys_.pack(k.row(j), k.stride, false, count, e_.width);
-    dk_.begin(head_of<Number>(gradients_.dk, b_, h_), j, count, true);
-    dv_.begin(head_of<Number>(gradients_.dv, b_, h_), j, count, true);
+    dk_.begin(head_of<Element>(gradients_.dk, b_, h_), j, count, true);
+    dv_.begin(head_of<Element>(gradients_.dv, b_, h_), j, count, true);
     for (int64_t i = e_.first_query(j); i < e_.queries; i += query_block)
-      block(j, count, i, std::min(query_block, e_.queries - i));
+      query_range(j, count, i, std::min(query_block, e_.queries - i));
     dk_.finish(count);
     dv_.finish(count);
   }
 
-  Number* weights() const {
-    if constexpr (Sums<Number, Sum>::in_place)
+  Element* weights() const {
+    if constexpr (Sums<Element, Sum>::in_place)
       return s_.get();
     else
       return p_.get();
   }
-  Number* slopes() const {
-    if constexpr (Sums<Number, Sum>::in_place)
+  Element* score_gradients() const {
+    if constexpr (Sums<Element, Sum>::in_place)
       return dp_.get();
     else
       return ds_.get();
   }
 
-  /// Of `keys` keys from j on, those that query i sees.
-  int64_t seen(int64_t i, int64_t j, int64_t keys) const {
-    return std::clamp<int64_t>(e_.seen(i) - j, 0, keys);
+  /// The number of visible keys of query i among the `keys` keys from j on.
+  int64_t visible_keys(int64_t i, int64_t j, int64_t keys) const {
+    return std::clamp<int64_t>(e_.visible_keys(i) - j, 0, keys);
   }
 
-  void block(int64_t j, int64_t keys, int64_t first, int64_t rows) {
-    const auto q = head_of<const Number>(call_.q, b_, h_),
-               dout = head_of<const Number>(gradients_.dout, b_, h_);
+  void query_range(int64_t j, int64_t keys, int64_t first, int64_t rows) {
+    const auto q = head_of<const Element>(call_.q, b_, h_),
+               dout = head_of<const Element>(gradients_.dout, b_, h_);
     for (int64_t r = 0; r < rows; r += attention_tile)
-      tile(j, keys, first, r, std::min(attention_tile, rows - r));
+      query_tile(j, keys, first, r, std::min(attention_tile, rows - r));
     queries_.pack(q.row(first), q.stride, false, rows, e_.width);
     douts_.pack(dout.row(first), dout.stride, false, rows, e_.width);
-    p_turned_.pack(weights(), leading, rows, keys);
-    ds_turned_.pack(slopes(), leading, rows, keys);
-    for (int64_t t = 0; t < keys; t += turned_rows) {
-      // The queries before the first one that sees key j + t have zeros here. Pairs begin at even ones.
+    p_transposed_.pack(weights(), leading, rows, keys);
+    ds_transposed_.pack(score_gradients(), leading, rows, keys);
+    for (int64_t t = 0; t < keys; t += transposed_rows) {
+      // Key j + t is hidden from the queries before `begin`: their weights are 0. bf16 pairs begin at even
+      // queries.
       const int64_t begin = std::max<int64_t>(e_.first_query(j + t) - first, 0) / 2 * 2;
       if (begin >= rows) break;
-      const int64_t count = std::min(turned_rows, keys - t);
-      Products::multiply_turned(count, e_.width, rows - begin, p_turned_, t, begin, douts_, dv_.row(t),
-                                dv_.stride());
-      Products::multiply_turned(count, e_.width, rows - begin, ds_turned_, t, begin, queries_, dk_.row(t),
-                                dk_.stride());
+      const int64_t count = std::min(transposed_rows, keys - t);
+      Products::multiply_transposed(count, e_.width, rows - begin, p_transposed_, t, begin, douts_,
+                                    dv_.row(t), dv_.stride());
+      Products::multiply_transposed(count, e_.width, rows - begin, ds_transposed_, t, begin, queries_,
+                                    dk_.row(t), dk_.stride());
     }
   }
 
-  /// Weights and slopes of up to eight queries, from row r of the block on, and their gradients.
-  void tile(int64_t j, int64_t keys, int64_t first, int64_t r, int64_t rows) {
-    const auto q = head_of<const Number>(call_.q, b_, h_),
-               dout = head_of<const Number>(gradients_.dout, b_, h_);
-    const int64_t query = first + r, width = seen(query + rows - 1, j, keys);
+  /// The weights and score gradients of up to eight queries, from row r of the block on, and dq.
+  void query_tile(int64_t j, int64_t keys, int64_t first, int64_t r, int64_t rows) {
+    const auto q = head_of<const Element>(call_.q, b_, h_),
+               dout = head_of<const Element>(gradients_.dout, b_, h_);
+    const int64_t query = first + r, width = visible_keys(query + rows - 1, j, keys);
     Sum *const s = s_.get() + r * leading, *const dp = dp_.get() + r * leading;
-    Products::multiply(rows, width, e_.width, q.row(query), q.stride, keys_turned_, s, leading, false);
-    Products::multiply(rows, width, e_.width, dout.row(query), dout.stride, values_turned_, dp, leading,
+    Products::multiply(rows, width, e_.width, q.row(query), q.stride, keys_transposed_, s, leading, false);
+    Products::multiply(rows, width, e_.width, dout.row(query), dout.stride, values_transposed_, dp, leading,
                        false);
     const auto& kernels = Products::rows();
-    const AttentionQuery<Sum> place(call_, e_, b_, h_);
+    const AttentionQuery<Sum> head(call_, e_, b_, h_);
     const auto lse = log_sum_exps_of<Sum>(call_, b_ * e_.heads + h_, query);
     for (int64_t t = 0; t < rows; ++t) {
-      const int64_t i = query + t, n = seen(i, j, keys), at = t * leading;
-      const Sum scale = place.masked(kernels, i, j, n, s + at);
-      const Sum* const factors = place.factors(kernels, i, j, n, factors_.get());
-      kernels.slopes({n, keys, scale, static_cast<Sum>(call_.scale)}, s + at, dp + at, lse.largest[t],
-                     lse.log_sum[t], dots_.get()[i], factors, weights() + r * leading + at,
-                     slopes() + r * leading + at);
+      const int64_t i = query + t, n = visible_keys(i, j, keys), at = t * leading;
+      const Sum scale = head.apply_mask(kernels, i, j, n, s + at);
+      const Sum* const factors = head.dropout_factors(kernels, i, j, n, factors_.get());
+      kernels.score_gradients({n, keys, scale, static_cast<Sum>(call_.scale)}, s + at, dp + at,
+                              lse.largest[t], lse.log_sum[t], dots_.get()[i], factors,
+                              weights() + r * leading + at, score_gradients() + r * leading + at);
     }
-    Products::multiply(rows, e_.width, width, slopes() + r * leading, leading, keys_, dq_.row(query),
+    Products::multiply(rows, e_.width, width, score_gradients() + r * leading, leading, keys_, dq_.row(query),
                        dq_.stride(), true);
   }
 
@@ -175,12 +176,12 @@ class HeadBackward {
   const AttentionGradients& gradients_;
   const AttentionExtents& e_;
   int64_t b_ = 0, h_ = 0;
-  typename Products::Right keys_turned_, values_turned_, keys_, queries_, douts_;
-  typename Products::Turned p_turned_, ds_turned_;
+  typename Products::Right keys_transposed_, values_transposed_, keys_, queries_, douts_;
+  typename Products::TransposedLeft p_transposed_, ds_transposed_;
   Scratch<Sum> s_, dp_;
-  Scratch<Number> p_, ds_;
+  Scratch<Element> p_, ds_;
   Scratch<Sum> factors_, dots_;
-  Sums<Number, Sum> dq_, dk_, dv_;
+  Sums<Element, Sum> dq_, dk_, dv_;
 };
 
 template <class Products>

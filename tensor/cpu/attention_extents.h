@@ -7,7 +7,7 @@
 
 namespace tessera::kernels::cpu {
 
-/// A head's matrix: rows `stride` elements apart.
+/// The matrix of a head, with rows `stride` elements apart.
 template <class T>
 struct HeadRows {
   T* data;
@@ -20,11 +20,12 @@ HeadRows<T> head_of(const Tensor& x, int64_t b, int64_t h) {
   return {static_cast<T*>(x.raw_data()) + b * x.strides()[0] + h * x.strides()[1], x.strides()[2]};
 }
 
-/// Of queries `first` and on of a head, counted over batch and heads: both numbers of their log-sum-exps.
+/// Both values of the log-sum-exps of a head's queries.
 template <class A>
 struct LogSumExps {
   A *largest, *log_sum;
 };
+/// From query `first` on; `head` counts over batch and heads.
 template <class A>
 LogSumExps<A> log_sum_exps_of(const AttentionCall& call, int64_t head, int64_t first) {
   const Tensor& both = call.log_sum_exp;
@@ -32,7 +33,7 @@ LogSumExps<A> log_sum_exps_of(const AttentionCall& call, int64_t head, int64_t f
   return {largest, largest + both.numel() / 2};
 }
 
-/// The sizes of a call, and what a query sees.
+/// The sizes of a call, and which keys are visible to a query.
 struct AttentionExtents {
   int64_t batch, heads, queries, keys, width;
   bool causal;
@@ -45,26 +46,27 @@ struct AttentionExtents {
         width(call.q.shape()[3]),
         causal(call.causal) {}
 
-  /// Keys that query i sees: the first so many.
-  int64_t seen(int64_t i) const {
+  /// The number of keys that are visible to query i: the first ones.
+  int64_t visible_keys(int64_t i) const {
     return causal ? std::clamp<int64_t>(i + 1 + keys - queries, 0, keys) : keys;
   }
-  /// The first query that sees key j.
+  /// The first query to which key j is visible.
   int64_t first_query(int64_t j) const {
     return causal ? std::clamp<int64_t>(j - (keys - queries), 0, queries) : 0;
   }
 };
 
-/// Query i of one head: its mask and the place of its random numbers.
+/// The mask and the dropout of one head.
 template <class A>
 class AttentionQuery {
  public:
   AttentionQuery(const AttentionCall& call, const AttentionExtents& e, int64_t b, int64_t h)
       : call_(call), e_(e), b_(b), h_(h), sample_(call.samples.empty() ? b : call.samples[b]) {}
 
-  /// Applies the mask's elements j .. j + n to products s of query i. Returns the scale that is left to do.
+  /// Applies the mask's elements j .. j + n to the products s of query i. Returns the scale that is not
+  /// applied yet.
   template <class Rows>
-  A masked(const Rows& rows, int64_t i, int64_t j, int64_t n, A* s) const {
+  A apply_mask(const Rows& rows, int64_t i, int64_t j, int64_t n, A* s) const {
     const A scale = static_cast<A>(call_.scale);
     if (!call_.mask.defined()) return scale;
     const Strides& strides = call_.mask.strides();
@@ -76,17 +78,17 @@ class AttentionQuery {
     return A(1);
   }
 
-  /// Dropout's factors of its weights j .. j + n, in `buffer`; null without dropout.
+  /// The dropout factors of weights j .. j + n of query i, in `buffer`; null without dropout.
   template <class Rows>
-  const A* factors(const Rows& rows, int64_t i, int64_t j, int64_t n, A* buffer) const {
+  const A* dropout_factors(const Rows& rows, int64_t i, int64_t j, int64_t n, A* buffer) const {
     if (call_.dropout == 0) return nullptr;
-    rows.factors(
+    rows.dropout_factors(
         dropout_row(call_.dropout, call_.key, call_.step, sample_, (h_ * e_.queries + i) * e_.keys + j),
         buffer, n);
     return buffer;
   }
 
-  /// The random words from element `first` of a sample's mask on.
+  /// Where to draw the mask of a sample from, beginning with element `first`.
   static MaskRow dropout_row(double dropout, uint64_t key, int64_t step, int64_t sample, int64_t first) {
     return {.key = key,
             .first = static_cast<uint64_t>(first),

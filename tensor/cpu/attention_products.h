@@ -11,14 +11,16 @@
 #include "tensor/cpu/scratch.h"
 #include "tensor/cpu/transpose.h"
 
-/// The matrix products inside attention, one set for numbers that are computed in their own type and one for
-/// bf16. Each names `Number` (what operands and weights are), `Sum` (what is added up in), `Right` (a second
-/// operand, packed once and used by many rows) and `Turned` (a first operand that lies transposed).
+/// The matrix products inside attention: one set for dtypes that are multiplied as they are, one for bf16.
+/// Each names `Element` (the type of operands and weights), `Sum` (the accumulator), `Right` (a second
+/// operand, packed once and used by many rows) and `TransposedLeft` (a first operand that is stored
+/// transposed).
 namespace tessera::kernels::cpu {
 
-/// Elements between rows of n, whole vectors and an odd number of them: rows then spread over a cache's sets.
+/// The distance between rows of n elements: an odd number of vectors, so that rows spread over the cache's
+/// sets.
 template <class A>
-constexpr int64_t spread_rows(int64_t n) {
+constexpr int64_t row_leading(int64_t n) {
   return ((n + vector_elements<A> - 1) / vector_elements<A> | 1) * vector_elements<A>;
 }
 
@@ -40,7 +42,7 @@ inline void transpose_rows(const double* from, int64_t leading, int64_t rows, in
 
 template <class A>
 struct WideProducts {
-  using Number = A;
+  using Element = A;
   using Sum = A;
 
   static const AttentionRows<A, A>& rows() {
@@ -50,12 +52,13 @@ struct WideProducts {
       return *TESSERA_PER_ISA(attention_rows_f64)();
   }
 
-  /// b (k, n); `pack` copies it from a matrix with rows `from_leading` apart, or, when `transposed`, columns.
+  /// b (k, n); `pack` copies it from a matrix whose rows (columns, when `transposed`) are `from_leading`
+  /// apart.
   class Right {
    public:
-    Right(int64_t longest_k, int64_t longest_n) : memory_(longest_k * spread_rows<A>(longest_n)) {}
+    Right(int64_t longest_k, int64_t longest_n) : memory_(longest_k * row_leading<A>(longest_n)) {}
     void pack(const A* from, int64_t from_leading, bool transposed, int64_t k, int64_t n) {
-      leading_ = spread_rows<A>(n);
+      leading_ = row_leading<A>(n);
       if (transposed) return transpose_rows(from, from_leading, n, k, memory_.get(), leading_);
       for (int64_t p = 0; p < k; ++p)
         std::memcpy(memory_.get() + p * leading_, from + p * from_leading,
@@ -69,10 +72,10 @@ struct WideProducts {
     int64_t leading_ = 0;
   };
 
-  /// a (m, k) from a matrix (k, m): read where it lies.
-  class Turned {
+  /// a (m, k) from a matrix (k, m), read in place.
+  class TransposedLeft {
    public:
-    Turned(int64_t, int64_t) {}
+    TransposedLeft(int64_t, int64_t) {}
     void pack(const A* from, int64_t leading, int64_t, int64_t) {
       data_ = from;
       leading_ = leading;
@@ -91,14 +94,14 @@ struct WideProducts {
     multiply_resident({m, n, k, a, row, 1, b.row(0), b.leading(), c, leading, accumulate});
   }
   /// c (m, n) += rows i .. i + m of a, from column p on, times b from its row p on.
-  static void multiply_turned(int64_t m, int64_t n, int64_t k, const Turned& a, int64_t i, int64_t p,
-                              const Right& b, A* c, int64_t leading) {
+  static void multiply_transposed(int64_t m, int64_t n, int64_t k, const TransposedLeft& a, int64_t i,
+                                  int64_t p, const Right& b, A* c, int64_t leading) {
     multiply_resident({m, n, k, a.at(i, p), 1, a.leading(), b.row(p), b.leading(), c, leading, true});
   }
 };
 
 struct Bf16Products {
-  using Number = bfloat16;
+  using Element = bfloat16;
   using Sum = float;
 
   static const AttentionRows<float, bfloat16>& rows() { return *TESSERA_PER_ISA(attention_rows_bf16)(); }
@@ -110,7 +113,7 @@ struct Bf16Products {
       panels_ = {memory_.get(), PairPanels::stride_for(k)};
       pack_pairs(from, from_leading, transposed, k, n, panels_);
     }
-    /// From row p on, which is even.
+    /// The panels from row p on; p is even.
     PairPanels from(int64_t p) const { return {panels_.data + p / 2 * panel_width, panels_.stride}; }
 
    private:
@@ -118,10 +121,11 @@ struct Bf16Products {
     PairPanels panels_{};
   };
 
-  /// In panels of 16 rows, whose elements lie two and two along k.
-  class Turned {
+  /// In panels of 16 rows, whose elements are stored in pairs along k.
+  class TransposedLeft {
    public:
-    Turned(int64_t longest_k, int64_t longest_m) : memory_(PairPanels::size_for(longest_k, longest_m)) {}
+    TransposedLeft(int64_t longest_k, int64_t longest_m)
+        : memory_(PairPanels::size_for(longest_k, longest_m)) {}
     void pack(const bfloat16* from, int64_t leading, int64_t k, int64_t m) {
       panels_ = {memory_.get(), PairPanels::stride_for(k)};
       pack_pairs(from, leading, false, k, m, panels_);
@@ -142,8 +146,8 @@ struct Bf16Products {
     multiply_pairs(m, n, k, {a, row, 2}, b.from(0),
                    {c, leading, std::is_same_v<C, float>, accumulate, nullptr});
   }
-  static void multiply_turned(int64_t m, int64_t n, int64_t k, const Turned& a, int64_t i, int64_t p,
-                              const Right& b, float* c, int64_t leading) {
+  static void multiply_transposed(int64_t m, int64_t n, int64_t k, const TransposedLeft& a, int64_t i,
+                                  int64_t p, const Right& b, float* c, int64_t leading) {
     multiply_pairs(m, n, k, a.at(i, p), b.from(p), {c, leading, true, true, nullptr});
   }
 };

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int max_operands = 4;            // the output, then up to three inputs
 constexpr int64_t buffered_block = 512;    // elements; buffers of a thread: 8 x 4 KiB at most
-constexpr int64_t direct_block = 8192;     // where no operand needs a buffer
-constexpr int64_t grain_elements = 16384;  // less than this is not worth a second thread
+constexpr int64_t direct_block = 8192;     // elements, where no operand needs a buffer
+constexpr int64_t grain_elements = 16384;  // below this a second thread costs more than it saves
 
 /// How one operand reaches the inner loop.
 struct Access {
@@ -57,7 +57,7 @@ void scatter(int64_t width, const char* from, int64_t stride, int64_t n, char* t
                : scatter<uint8_t>(from, stride, n, to);
 }
 
-/// n elements at `from`, in the form that the inner loop wants.
+/// n elements at `from`, as the inner loop takes them.
 const void* fetch(const Access& access, const char* from, int64_t n, Buffer& gathered, Buffer& converted) {
   if (access.direct) return from;
   if (access.scalar) n = 1;
@@ -71,7 +71,7 @@ const void* fetch(const Access& access, const char* from, int64_t n, Buffer& gat
   return converted.bytes;
 }
 
-/// Brings a block that the inner loop wrote to its place.
+/// Converts and scatters a block that the inner loop wrote.
 void store(const Access& access, const char* block, int64_t n, char* to, Buffer& converted) {
   if (access.convert) {
     char* target = access.stride == 1 ? to : converted.bytes;
@@ -100,7 +100,7 @@ Access access_of(const Operand& operand, int64_t stride, bool writes) {
           !convert && (stride == 1 || scalar)};
 }
 
-/// The offsets of one row after another, by counting up instead of dividing.
+/// The operands' offsets of one row after another, by additions instead of divisions.
 struct Walk {
   const StridedLoop<max_operands>& loop;
   int64_t index[Shape::max_rank] = {};
@@ -138,7 +138,7 @@ void walk_blocks(const Shape& shape, const Operand& out, std::initializer_list<O
   const int last = loop.rank - 1;
   bool direct = true;
   for (int k = 0; k <= count; ++k) {
-    // One element along the innermost dimension is contiguous whatever its stride.
+    // A single element is contiguous whatever its stride.
     const int64_t stride = loop.inner() == 1 ? 1 : loop.strides[k][last];
     access[k] = access_of(k == 0 ? out : inputs.begin()[k - 1], stride, k == 0);
     direct = direct && access[k].direct;
@@ -150,25 +150,25 @@ void walk_blocks(const Shape& shape, const Operand& out, std::initializer_list<O
   parallel_for(loop.rows() * per_row, grain, [&](int64_t begin, int64_t end) {
     Buffer gathered[max_operands], converted[max_operands];
     Walk walk(loop, begin / per_row);
-    int64_t part = begin % per_row;
-    for (int64_t i = begin; i < end; ++i, ++part) {
-      if (part == per_row) {
+    int64_t block_in_row = begin % per_row;
+    for (int64_t i = begin; i < end; ++i, ++block_in_row) {
+      if (block_in_row == per_row) {
         walk.advance();
-        part = 0;
+        block_in_row = 0;
       }
-      const int64_t start = part * size;
+      const int64_t start = block_in_row * size;
       Block block;
       block.n = std::min(size, length - start);
-      const auto place = [&](int k) {
+      const auto address = [&](int k) {
         return access[k].data + (walk.offsets[k] + start * access[k].stride) * access[k].width;
       };
       for (int k = 1; k <= count; ++k) {
-        block.in[k - 1] = fetch(access[k], place(k), block.n, gathered[k], converted[k]);
+        block.in[k - 1] = fetch(access[k], address(k), block.n, gathered[k], converted[k]);
         block.scalar[k - 1] = access[k].scalar;
       }
-      block.out = access[0].direct ? place(0) : gathered[0].bytes;
+      block.out = access[0].direct ? address(0) : gathered[0].bytes;
       inner(block);
-      if (!access[0].direct) store(access[0], gathered[0].bytes, block.n, place(0), converted[0]);
+      if (!access[0].direct) store(access[0], gathered[0].bytes, block.n, address(0), converted[0]);
     }
   });
 }

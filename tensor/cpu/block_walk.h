@@ -8,22 +8,22 @@
 
 namespace tessera::kernels::cpu {
 
-/// An operand of an elementwise operation: where its elements are, what they are, and what the inner loop
-/// wants them to be.
+/// An operand of an elementwise operation: its elements, their dtype, and the dtype that the inner loop
+/// takes.
 struct Operand {
   const void* data;
   DType dtype;
   Strides strides;             // to the output's shape; 0 where broadcast
   DType block_type;            // of the contiguous block that the inner loop gets
-  bool may_be_scalar = false;  // the inner loop takes one number for the whole block
+  bool may_be_scalar = false;  // the inner loop can take one value for the whole block
 
   static Operand of(const Tensor& tensor, DType block_type, bool may_be_scalar = false) {
     return {tensor.raw_data(), tensor.dtype(), tensor.strides(), block_type, may_be_scalar};
   }
 };
 
-/// What an inner loop gets: `in[k]` points to n elements of operand k's block type, or to one where
-/// `scalar[k]`.
+/// The arguments of an inner loop: `in[k]` points to n elements of operand k's block type, or to one where
+/// `scalar[k]` is true.
 struct Block {
   std::array<const void*, 3> in = {};
   std::array<bool, 3> scalar = {};
@@ -32,8 +32,8 @@ struct Block {
 };
 
 /// Cuts the output into blocks that are contiguous for the inner loop and runs `inner` on each, in parallel.
-/// What is contiguous and of the right type is passed as it is; the rest is gathered and converted in small
-/// buffers that stay in the first-level cache. `out.block_type` is what the inner loop writes.
+/// Operands that are contiguous and of the block type are passed in place; others are gathered and converted
+/// in small buffers that stay in the first-level cache. The inner loop writes `out.block_type`.
 void walk_blocks(const Shape& shape, const Operand& out, std::initializer_list<Operand> inputs,
                  FunctionRef<void(const Block&)> inner);
 

@@ -7,16 +7,17 @@
 
 namespace tessera::kernels::cpu {
 
-/// A list of arrays laid end to end, each cut from its own start into chunks of fixed size: what a chunk
-/// holds depends on no thread count.
+/// A list of arrays, each cut from its own start into chunks of fixed size, so that the chunks do not depend
+/// on the number of threads.
 struct ChunkedLoop {
   int64_t chunk;  ///< elements
-  int64_t grain;  ///< chunks for which a second thread pays
+  int64_t grain;  ///< the fewest chunks for which a second thread is worth its start
 
   int64_t chunks_of(int64_t numel) const { return (numel + chunk - 1) / chunk; }
 
-  /// Calls body(array, begin, end, index) for runs of whole chunks of one array, dealt to all threads in one
-  /// region; `index` numbers the run's first chunk over all arrays, `numel(array)` says how long an array is.
+  /// Calls body(array, begin, end, index) for ranges of whole chunks of one array, distributed over all
+  /// threads in one parallel region. `index` is the number of the range's first chunk, counted over all
+  /// arrays; `numel(array)` gives an array's length.
   template <class Numel, class Body>
   void run(int64_t arrays, const Numel& numel, const Body& body) const {
     int64_t total = 0;

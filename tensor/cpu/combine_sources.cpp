@@ -10,9 +10,9 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-/// Bytes for which a second thread pays.
+/// The fewest bytes for which a second thread is worth its start.
 constexpr int64_t grain_bytes = 256 << 10;
-/// Parts begin on whole cache lines, whatever the element.
+/// Elements: a thread's range begins on a cache line for every dtype.
 constexpr int64_t line = 64;
 
 }  // namespace

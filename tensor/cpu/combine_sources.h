@@ -7,18 +7,18 @@
 
 namespace tessera::kernels::cpu {
 
-/// How several numbers become one.
+/// How several values become one.
 enum class Combination : uint8_t { sum, mean, smallest, largest };
 
 /// out[i] = the combination of sources[0][i], sources[1][i], ..., taken in this order, for `n` elements of
-/// `dtype`. Accumulated in f32 (f64 for f64, i64 for integers and bool) and rounded once; a mean of integers
-/// is truncated, of smallest and largest a NaN wins; a sum of bools is true when one is. `out` may be one of
-/// the sources. Long arrays are cut among this thread's team. Throws
-/// ValueError without any array.
+/// `dtype`. Accumulated in f32 (f64 for f64, i64 for integers and bool) and rounded once. A mean of integers
+/// is truncated; smallest and largest of values with a NaN are NaN; a sum of bools is true when one of them
+/// is. `out` may be one of the sources. Long arrays are shared out to the team of the calling thread. Throws
+/// ValueError without sources.
 void combine_sources(DType dtype, Combination combination, std::span<const void* const> sources, void* out,
                      int64_t n);
 
-/// Copies bytes that do not overlap; many of them by all threads of this thread's team.
+/// Copies `nbytes` bytes between arrays that do not overlap; many bytes by the team of the calling thread.
 void copy_bytes(void* to, const void* from, int64_t nbytes);
 
 }  // namespace tessera::kernels::cpu

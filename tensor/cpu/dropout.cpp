@@ -10,7 +10,7 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-constexpr int64_t chunk = 512;  // elements: their random words stay in the first-level cache
+constexpr int64_t chunk = 512;  // elements whose random words stay in the first-level cache
 
 void drop(const float* x, const uint32_t* words, uint32_t threshold, double scale, int64_t n, float* y) {
   TESSERA_PER_ISA(dropout_f32)(x, words, threshold, static_cast<float>(scale), n, y);
@@ -20,16 +20,16 @@ void drop(const double* x, const uint32_t* words, uint32_t threshold, double sca
 }
 
 template <class A>
-void drop_any(const DropoutRows& rows, const A* x, int64_t first, int64_t n, A* y) {
+void drop_typed(const DropoutRows& rows, const A* x, int64_t first, int64_t n, A* y) {
   const uint64_t exact = elementwise::bernoulli_threshold(rows.probability);
   const auto threshold = static_cast<uint32_t>(std::min<uint64_t>(exact, 0xffffffffu));
   const double scale = 1.0 / (1.0 - rows.probability);
   const auto samples = static_cast<int64_t>(rows.samples.size());
   alignas(64) uint32_t words[chunk + 8];
   for (int64_t done = 0; done < n;) {
-    const int64_t row = (first + done) / rows.length, within = (first + done) % rows.length;
-    const int64_t count = std::min({n - done, chunk, rows.length - within});
-    const int64_t index = rows.first_index + row / samples * rows.length + within, block = index / 4;
+    const int64_t row = (first + done) / rows.length, offset = (first + done) % rows.length;
+    const int64_t count = std::min({n - done, chunk, rows.length - offset});
+    const int64_t index = rows.first_index + row / samples * rows.length + offset, block = index / 4;
     TESSERA_PER_ISA(random_words)
     ({rows.key, rows.samples[row % samples], rows.step}, static_cast<uint64_t>(block), false,
      (index + count + 3) / 4 - block, words);
@@ -41,10 +41,10 @@ void drop_any(const DropoutRows& rows, const A* x, int64_t first, int64_t n, A* 
 }  // namespace
 
 void drop_elements(const DropoutRows& rows, const float* x, int64_t first, int64_t n, float* y) {
-  drop_any(rows, x, first, n, y);
+  drop_typed(rows, x, first, n, y);
 }
 void drop_elements(const DropoutRows& rows, const double* x, int64_t first, int64_t n, double* y) {
-  drop_any(rows, x, first, n, y);
+  drop_typed(rows, x, first, n, y);
 }
 
 void dropout(const Tensor& base, const Tensor& x, const DropoutRows& rows, const Tensor& y) {
@@ -57,27 +57,27 @@ void dropout(const Tensor& base, const Tensor& x, const DropoutRows& rows, const
     return static_cast<char*>(tensor.raw_data()) + i * width;
   };
   parallel_for((total + chunk - 1) / chunk, 16, [&](int64_t begin, int64_t end) {
-    alignas(64) double numbers[chunk], onto[chunk];
+    alignas(64) double values[chunk], base_values[chunk];
     for (int64_t i = begin; i < end; ++i) {
       const int64_t first = i * chunk, n = std::min(chunk, total - first);
       const bool in_place = dtype == wide;
       const void* from = at(x, first);
       void* to = at(y, first);
       if (!in_place) {
-        widen(from, numbers, n);
-        from = to = numbers;
+        widen(from, values, n);
+        from = to = values;
       }
       if (wide == f64)
-        drop_any(rows, static_cast<const double*>(from), first, n, static_cast<double*>(to));
+        drop_typed(rows, static_cast<const double*>(from), first, n, static_cast<double*>(to));
       else
-        drop_any(rows, static_cast<const float*>(from), first, n, static_cast<float*>(to));
+        drop_typed(rows, static_cast<const float*>(from), first, n, static_cast<float*>(to));
       if (base.defined() && in_place) {
         add(at(base, first), to, to, n);
       } else if (base.defined()) {
-        widen(at(base, first), onto, n);
-        add(onto, to, to, n);
+        widen(at(base, first), base_values, n);
+        add(base_values, to, to, n);
       }
-      if (!in_place) round(numbers, at(y, first), n);
+      if (!in_place) round(values, at(y, first), n);
     }
   });
 }

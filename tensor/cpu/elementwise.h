@@ -13,8 +13,8 @@ namespace tessera::kernels::cpu {
 void unary(UnaryOp op, DType type, const Tensor& x, const Tensor& out);
 /// out = op(a, b).
 void binary(BinaryOp op, DType type, const Tensor& a, const Tensor& b, const Tensor& out);
-/// out = op(x, number), or op(number, x) when `number_first`.
-void binary_scalar(BinaryOp op, DType type, const Tensor& x, const Scalar& number, bool number_first,
+/// out = op(x, scalar), or op(scalar, x) when `scalar_first`.
+void binary_scalar(BinaryOp op, DType type, const Tensor& x, const Scalar& scalar, bool scalar_first,
                    const Tensor& out);
 /// out = op(a, b, c, factor).
 void ternary(TernaryOp op, DType type, const Tensor& a, const Tensor& b, const Tensor& c, double factor,
@@ -25,7 +25,7 @@ void gelu_gradient(const Tensor& x, const Tensor& dy, const Tensor& y, const Ten
 void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& out);
 /// out = x converted to out's dtype.
 void cast(const Tensor& x, const Tensor& out);
-/// Every element of out is the number.
-void fill(const Tensor& out, const Scalar& number);
+/// Sets every element of out to `value`.
+void fill(const Tensor& out, const Scalar& value);
 
 }  // namespace tessera::kernels::cpu

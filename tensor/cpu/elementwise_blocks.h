@@ -6,9 +6,9 @@
 #include "tensor/elementwise/op_lists.h"
 #include "tensor/types/dtype.h"
 
-/// The inner loops of elementwise operations: one contiguous block of elements, one type. Sources in
-/// tensor/cpu/isa, compiled once per instruction set; tensor/cpu/elementwise.cpp brings any tensor into this
-/// form.
+/// The inner loops of elementwise operations, on one contiguous block of elements of one type. Their sources
+/// are in tensor/cpu/isa, compiled once per instruction set; tensor/cpu/elementwise.cpp cuts tensors into
+/// such blocks.
 namespace tessera::kernels::cpu {
 
 /// y[i] = f(x[i]) for i < n. x and y may be the same.
@@ -17,14 +17,14 @@ using UnaryBlock = void (*)(const void* x, void* y, int64_t n);
 /// y[i] = f(a[i], b[i]); y may be a or b.
 using BinaryBlock = void (*)(const void* a, const void* b, void* y, int64_t n);
 
-/// The same operation for two arrays, and with one number standing for a whole operand.
+/// The same operation for two arrays, and for an array and one value that is broadcast.
 struct BinaryBlocks {
   BinaryBlock arrays = nullptr;
   BinaryBlock scalar_first = nullptr;
   BinaryBlock scalar_second = nullptr;
 };
 
-/// y[i] = f(a[i], b[i], c[i], factor); y may be any of them.
+/// y[i] = f(a[i], b[i], c[i], factor); y may be a, b or c.
 using TernaryBlock = void (*)(const void* a, const void* b, const void* c, double factor, void* y, int64_t n);
 
 /// y[i] = f(x[i]) and dx[i] = f'(x[i]) dy[i]; dx may be dy.
@@ -37,7 +37,7 @@ TESSERA_DECLARE_PER_ISA(
     UnaryBlock unary_block_f64(UnaryOp op); BinaryBlocks binary_blocks(BinaryOp op, DType type);
     BinaryBlocks binary_blocks_f32(BinaryOp op); BinaryBlocks binary_blocks_f64(BinaryOp op);
     TernaryBlock ternary_block(TernaryOp op, DType type); GradientBlock gelu_gradient_block(DType type);
-    // For bf16 and f16, of the functions that are worth a loop without conversions to f32 around it.
+    // For bf16 and f16: the functions that have a loop of their own, without buffers in f32.
     UnaryBlock half_unary_block(UnaryOp op, DType type);
     // gelu_gradient_block takes bf16 and f16 too.
     UnaryBlock convert_block(DType from, DType to); TernaryBlock where_block(int64_t element_size);)

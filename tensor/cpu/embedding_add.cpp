@@ -1,5 +1,6 @@
-// The sum of a row of a table and a row of positions. Backward reads what arrived once, for both gradients:
-// threads share the columns, and each goes through the rows in order, so that no sum depends on their number.
+// The sum of a row of the token table and a row of the position table. Backward reads dy once for both
+// gradients. Threads share the columns and each adds the rows in order, so that sums do not depend on the
+// number of threads.
 #include "tensor/cpu/embedding_add.h"
 
 #include <algorithm>
@@ -35,14 +36,14 @@ void forward(const Tensor& ids, const Tensor& weight, const Tensor& addend, cons
   const int64_t block = std::max<int64_t>(1, block_elements / width);
   const UnaryBlock round = TESSERA_PER_ISA(convert_block)(dtype_of<A>, dtype_of<T>);
   parallel_for(rows, 1 + grain_elements / width, [&](int64_t begin, int64_t end) {
-    const Scratch<A> room(std::is_same_v<T, A> ? 0 : block * width);
+    const Scratch<A> scratch(std::is_same_v<T, A> ? 0 : block * width);
     for (int64_t first = begin; first < end; first += block) {
       const int64_t count = std::min(block, end - first);
       A* sums;
       if constexpr (std::is_same_v<T, A>)
         sums = row_of<A>(y, first, width);
       else
-        sums = room.get();
+        sums = scratch.get();
       for (int64_t r = 0; r < count; ++r) {
         const T* a = row_of<T>(weight, id_at(ids, first + r), width);
         const T* b = row_of<T>(addend, (first + r) % time, width);

@@ -1,6 +1,6 @@
-// bf16 products with f32 sums. Each thread computes a block of c: it packs b a block of columns at a time,
-// small enough for its second cache, and runs all rows of a against it. a is read where it lies unless it is
-// transposed (a weight's gradient): then it is packed too, in stretches of k whose sums are added up in c.
+// bf16 products with f32 sums. Each thread computes a block of c: it packs b in blocks of columns that fit
+// its second-level cache, and multiplies all rows of a by each. a is read in place, unless it is transposed
+// (in a weight's gradient): then it is packed too, in ranges of k whose sums are added up in c.
 #include "tensor/cpu/gemm_bf16.h"
 
 #include <algorithm>
@@ -16,28 +16,29 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-// Multiply-adds that pay for waking a thread.
+// The fewest multiply-adds for which a second thread is worth its start.
 constexpr int64_t grain = 1 << 18;
-// Of packed b: what leaves room for a's rows in a second cache of 1 MiB.
+// The size of a packed block of b, which leaves space for a's rows in a second-level cache of 1 MiB.
 constexpr int64_t block_bytes = 400 << 10;
-// A stretch of k where c is f32 and can take sums in parts.
-constexpr int64_t longest_stretch = 2048;
-constexpr int64_t group = 3 * panel_width;  // columns of one tile
+// The longest range of k where c is f32 and holds the sums of several ranges.
+constexpr int64_t max_k_range = 2048;
+constexpr int64_t tile_columns = 3 * panel_width;  // columns of one tile
 
-/// Columns whose packed panels fill `block_bytes`, in whole tiles.
+/// The number of columns, a multiple of `tile_columns`, whose packed panels fill `block_bytes`.
 int64_t block_columns(int64_t k) {
-  return std::max(block_bytes / (4 * PairPanels::stride_for(k) / panel_width) / group * group, group);
+  return std::max(block_bytes / (4 * PairPanels::stride_for(k) / panel_width) / tile_columns * tile_columns,
+                  tile_columns);
 }
 
-/// A stretch of k: a's rows as the kernel reads them, packed when transposed.
+/// The product over one range of k. a is packed when it is transposed.
 template <class C>
-void multiply_stretch(const Gemm<bfloat16, C>& gemm, const float* bias) {
+void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias) {
   const int64_t width = std::min(block_columns(gemm.k), gemm.n);
   const Scratch<uint32_t> packed_b(PairPanels::size_for(gemm.k, width));
   const Scratch<uint32_t> packed_a(gemm.a_transposed ? PairPanels::size_for(gemm.k, gemm.m) : 0);
   const PairPanels panels_a{packed_a.get(), PairPanels::stride_for(gemm.k)};
   const PairPanels panels_b{packed_b.get(), PairPanels::stride_for(gemm.k)};
-  // a (m, k) transposed lies as a (k, m) matrix does.
+  // A transposed a (m, k) is stored as a (k, m) matrix.
   if (gemm.a_transposed) pack_pairs(gemm.a, gemm.lda, false, gemm.k, gemm.m, panels_a);
   for (int64_t j = 0; j < gemm.n; j += width) {
     const int64_t columns = std::min(width, gemm.n - j);
@@ -62,21 +63,21 @@ void multiply_stretch(const Gemm<bfloat16, C>& gemm, const float* bias) {
   }
 }
 
-/// How the product of one pair of matrices is shared among `threads`: by columns, each thread then packing
-/// its own part of b alone; by rows where there are few columns, or where a is packed and has more rows.
+/// How threads share the product of one pair of matrices: by columns, so that each thread packs only its
+/// columns of b; by rows where there are few columns, or where a is packed and has more rows.
 struct Cut {
   int64_t rows = 1, columns = 1;
 };
 
 Cut choose_cut(int64_t m, int64_t n, bool a_transposed, int64_t threads) {
-  const bool wide = n >= threads * group, tall = m >= threads * tile_rows;
+  const bool wide = n >= threads * tile_columns, tall = m >= threads * tile_rows;
   if (tall && (!wide || (a_transposed && m > n))) return {threads, 1};
   return n >= threads * panel_width ? Cut{1, threads} : Cut{};
 }
 
-/// Where block `i` of `blocks` begins, in whole units.
-int64_t block_begin(int64_t extent, int64_t i, int64_t blocks, int64_t unit) {
-  return i == blocks ? extent : std::min(extent, (extent * i / blocks + unit - 1) / unit * unit);
+/// The start of block `i` of `blocks`: a multiple of `step`.
+int64_t block_begin(int64_t extent, int64_t i, int64_t blocks, int64_t step) {
+  return i == blocks ? extent : std::min(extent, (extent * i / blocks + step - 1) / step * step);
 }
 
 Shape leading_dims(const Tensor& x) {
@@ -105,16 +106,16 @@ void run(const Tensor& a, const Tensor& b, const float* bias, const Tensor& out,
   const StridedLoop<3> loop(leading_dims(out), {&sa, &sb, &sc});
   const int64_t count = loop.rows() * loop.inner(), work = first.m * first.n * first.k;
   const int64_t threads = std::clamp<int64_t>(count * work / grain, 1, num_threads());
-  const bool whole = count % threads == 0 || count >= 4 * threads;
-  const Cut cut = whole ? Cut{} : choose_cut(first.m, first.n, first.a_transposed, threads);
+  const bool uncut = count % threads == 0 || count >= 4 * threads;
+  const Cut cut = uncut ? Cut{} : choose_cut(first.m, first.n, first.a_transposed, threads);
   const int64_t blocks = cut.rows * cut.columns;
   parallel_for(count * blocks, 1 + grain * blocks / (work + 1), [&](int64_t begin, int64_t end) {
     for (int64_t index = begin; index < end; ++index) {
       const int64_t row = index % blocks / cut.columns, column = index % cut.columns;
       const int64_t i0 = block_begin(first.m, row, cut.rows, tile_rows),
                     i1 = block_begin(first.m, row + 1, cut.rows, tile_rows);
-      const int64_t j0 = block_begin(first.n, column, cut.columns, group),
-                    j1 = block_begin(first.n, column + 1, cut.columns, group);
+      const int64_t j0 = block_begin(first.n, column, cut.columns, tile_columns),
+                    j1 = block_begin(first.n, column + 1, cut.columns, tile_columns);
       if (i0 == i1 || j0 == j1) continue;
       const int64_t matrix = index / blocks, inner = matrix % loop.inner(), last = loop.rank - 1;
       int64_t offsets[3];
@@ -132,15 +133,15 @@ void run(const Tensor& a, const Tensor& b, const float* bias, const Tensor& out,
 
 template <class C>
 void gemm_bf16(const Gemm<bfloat16, C>& gemm, const float* bias) {
-  // A bf16 c takes sums over all of k, rounded once.
-  const int64_t stretch = std::is_same_v<C, float> ? longest_stretch : gemm.k;
-  for (int64_t p = 0; p < gemm.k; p += stretch) {
-    Gemm<bfloat16, C> part = gemm;
-    part.k = std::min(stretch, gemm.k - p);
-    part.a = gemm.a_at(0, p);
-    part.b = gemm.b_at(p, 0);
-    part.accumulate = gemm.accumulate || p > 0;
-    multiply_stretch(part, p == 0 ? bias : nullptr);
+  // A bf16 c takes the sum over all of k at once, so that it is rounded once.
+  const int64_t step = std::is_same_v<C, float> ? max_k_range : gemm.k;
+  for (int64_t p = 0; p < gemm.k; p += step) {
+    Gemm<bfloat16, C> range = gemm;
+    range.k = std::min(step, gemm.k - p);
+    range.a = gemm.a_at(0, p);
+    range.b = gemm.b_at(p, 0);
+    range.accumulate = gemm.accumulate || p > 0;
+    multiply_k_range(range, p == 0 ? bias : nullptr);
   }
 }
 

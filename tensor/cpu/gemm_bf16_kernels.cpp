@@ -1,14 +1,15 @@
 // A tile of 8 rows by 48 columns of c stays in 24 registers over all of k: for each pair of k, three vectors
 // of b and eight broadcast pairs of a feed 24 instructions of 64 operations each. b's panels come from the
-// second cache, 192 bytes per 24 instructions; a's eight rows from the first.
+// second-level cache, 192 bytes per 24 instructions; a's eight rows from the first-level cache.
 //
-// The functions carry their instruction set themselves and share no inline function with other sources.
+// Each function declares its instruction set as an attribute; no inline function is shared with other
+// sources.
 #include "tensor/cpu/gemm_bf16_kernels.h"
 
 #include "tensor/cpu/isa.h"
 
 #if defined(__x86_64__)
-// The undefined registers of GCC 12's own header (its bug 105593).
+// GCC 12 warns of undefined registers in its own header (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
 
@@ -18,7 +19,7 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-/// The first `count` of 16 lanes, all of them for more.
+/// A mask of the first `count` of 16 lanes; all of them for a larger count.
 TESSERA_BF16_INLINE __mmask16 lanes(int64_t count) {
   return count >= 16 ? static_cast<__mmask16>(0xffff) : static_cast<__mmask16>((1u << count) - 1);
 }
@@ -58,7 +59,7 @@ TESSERA_BF16_INLINE void store(const PairTarget& target, int64_t row, int64_t co
   _mm256_mask_storeu_epi16(c, mask, (__m256i)_mm512_cvtneps_pbh(sum));
 }
 
-/// rows x (16 vectors) of c, from column `column` on, of which `left` exist.
+/// `rows` rows by 16 `vectors` columns of c, from column `column` on; `left` columns exist.
 template <int rows, int vectors>
 TESSERA_BF16 void tile(int64_t k, const PairRows& a, const uint32_t* b, int64_t step,
                        const PairTarget& target, int64_t row, int64_t column, int64_t left) {
@@ -67,7 +68,7 @@ TESSERA_BF16 void tile(int64_t k, const PairRows& a, const uint32_t* b, int64_t 
     for (int v = 0; v < vectors; ++v) sums[i][v] = _mm512_setzero_ps();
   const bfloat16* from = a.data + row * a.row;
   __m512i pairs[rows];
-  const bool odd = (k & 1) && a.pair == 2;  // the last element of a row that is no pair
+  const bool odd = (k & 1) && a.pair == 2;  // the last element of a row has no partner
   for (int64_t p = odd ? k / 2 : (k + 1) / 2; p > 0; --p) {
     for (int i = 0; i < rows; ++i) pairs[i] = load_pair(from + i * a.row);
     multiply_pair<rows, vectors>(pairs, b, step, sums);
@@ -93,7 +94,7 @@ constexpr Tile tiles[tile_rows][3] = {
     {&tile<5, 1>, &tile<5, 2>, &tile<5, 3>}, {&tile<6, 1>, &tile<6, 2>, &tile<6, 3>},
     {&tile<7, 1>, &tile<7, 2>, &tile<7, 3>}, {&tile<8, 1>, &tile<8, 2>, &tile<8, 3>}};
 
-/// Rows 2p and 2p + 1 of up to 16 columns, side by side; `two` says whether the second one exists.
+/// Rows 2p and 2p + 1 of up to 16 columns, interleaved; `two`: whether the second row exists.
 TESSERA_BF16_INLINE __m512i interleaved(const uint16_t* row, int64_t leading, bool two, __mmask16 mask) {
   const __m512i even = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, row));
   if (!two) return even;
@@ -138,7 +139,7 @@ TESSERA_BF16_INLINE void transpose(__m512i (&r)[16]) {
   }
 }
 
-/// Columns lie one after another: 16 of them by 16 pairs at a time.
+/// Packs columns that are contiguous, 16 columns by 16 pairs at a time.
 TESSERA_BF16 void pack_columns(const uint16_t* from, int64_t leading, int64_t k, int64_t n,
                                const PairPanels& to) {
   for (int64_t j = 0; j < n; j += panel_width) {
@@ -176,7 +177,7 @@ void multiply_pairs(int64_t m, int64_t n, int64_t k, const PairRows& a, const Pa
   for (int64_t i = 0; i < m; i += tile_rows) {
     const int64_t rows = m - i < tile_rows ? m - i : tile_rows;
     for (int64_t p = 0; p < panels;) {
-      // Four panels are two pairs of them, not three and one.
+      // Four panels are taken as two and two, not as three and one.
       const int64_t rest = panels - p, vectors = rest == 4 ? 2 : rest < 3 ? rest : 3;
       tiles[rows - 1][vectors - 1](k, a, b.data + p * b.stride, b.stride, target, i, p * panel_width,
                                    n - p * panel_width);

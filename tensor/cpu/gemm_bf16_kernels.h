@@ -4,8 +4,8 @@
 
 #include "tensor/types/float_types.h"
 
-/// The innermost parts of a bf16 product, for processors that multiply pairs of bf16 into f32 (vdpbf16ps, of
-/// AVX512-BF16): the second operand is packed in panels, the first is read where it lies.
+/// The inner kernels of a bf16 product, for processors that multiply pairs of bf16 into f32 (vdpbf16ps, of
+/// AVX512-BF16). The second operand is packed in panels, the first is read in place.
 namespace tessera::kernels::cpu {
 
 /// Columns of a panel, one vector of accumulators.
@@ -17,16 +17,16 @@ inline constexpr int64_t tile_rows = 8;
 /// them.
 bool multiplies_bf16_pairs();
 
-/// A matrix (k, n) in panels of 16 columns: a panel is ceil(k / 2) vectors, each with the elements of rows 2p
-/// and 2p + 1 side by side for every column. What is missing at the edges is 0.
+/// A matrix (k, n) in panels of 16 columns. A panel is ceil(k / 2) vectors, each with the elements of rows 2p
+/// and 2p + 1 side by side for every column. Edges are padded with 0.
 struct PairPanels {
   uint32_t* data;
   int64_t stride;  // between panels, in pairs
 
-  /// Pairs between panels: odd in vectors, so that panels do not all begin in the same set of a cache.
+  /// Pairs between panels: an odd number of vectors, so that panels begin in different sets of a cache.
   static int64_t stride_for(int64_t k) { return ((k + 1) / 2 | 1) * panel_width; }
   static int64_t count_for(int64_t n) { return (n + panel_width - 1) / panel_width; }
-  /// Elements (of 32 bits) that a (k, n) matrix takes.
+  /// Pairs (of 32 bits) that a (k, n) matrix occupies.
   static int64_t size_for(int64_t k, int64_t n) { return stride_for(k) * count_for(n); }
 };
 
@@ -34,15 +34,15 @@ struct PairPanels {
 void pack_pairs(const bfloat16* from, int64_t leading, bool transposed, int64_t k, int64_t n,
                 const PairPanels& to);
 
-/// The first operand: pair p of row i is at data + i * row + p * pair (in elements). Rows as they lie have
+/// The first operand: pair p of row i is at data + i * row + p * pair (in elements). Contiguous rows have
 /// pair = 2; a panel of `pack_pairs` has row = 2 and pair = 32.
 struct PairRows {
   const bfloat16* data;
   int64_t row, pair;
 };
 
-/// Where the sums go: f32 or bf16, rounded once, after `bias` (null: none) and what c held (`accumulate`)
-/// have been added in f32.
+/// The destination of the sums: f32 or bf16, rounded once, after `bias` (null: none) and, with `accumulate`,
+/// the value in c have been added in f32.
 struct PairTarget {
   void* c;
   int64_t leading;
@@ -50,7 +50,7 @@ struct PairTarget {
   const float* bias;
 };
 
-/// c (m, n) = a (m, k) b (k, n). Every element is summed over k in order, whatever m, n and its place.
+/// c (m, n) = a (m, k) b (k, n). Every element is summed over k in order, whatever m, n and its position.
 void multiply_pairs(int64_t m, int64_t n, int64_t k, const PairRows& a, const PairPanels& b,
                     const PairTarget& target);
 

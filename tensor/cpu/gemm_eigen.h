@@ -6,7 +6,7 @@
 
 namespace tessera::kernels::cpu {
 
-// Products by Eigen in the calling thread, and the conversions that narrow types need around them.
+// Eigen's products in the calling thread, and the conversions for bf16 and f16 operands.
 TESSERA_DECLARE_PER_ISA(void gemm_eigen_f32(const Gemm<float>& gemm);
                         void gemm_eigen_f64(const Gemm<double>& gemm);
                         void widen_bf16(const bfloat16* from, int64_t count, float* to);

@@ -9,8 +9,8 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-// Tiles of 256 x 256 widen each element of an operand once per 256 multiply-adds; the three of them take 0.75
-// MiB, which stays in a second-level cache.
+// With tiles of 256 x 256 an operand's element is widened once per 256 multiply-adds. The three tiles take
+// 0.75 MiB, which stays in a second-level cache.
 constexpr int64_t tile = 256;
 
 void widen(const bfloat16* from, int64_t count, float* to) {
@@ -32,8 +32,7 @@ void narrow(const float* from, int64_t count, float* to) {
   std::memcpy(to, from, count * sizeof(float));
 }
 
-/// Widens a rows x columns block, given as it is stored (a transposed operand's block arrives with its
-/// extents exchanged).
+/// Widens a rows x columns block, with the extents as stored (for a transposed operand they are exchanged).
 template <class T>
 void widen_block(const T* from, int64_t leading, int64_t rows, int64_t columns, float* to) {
   for (int64_t i = 0; i < rows; ++i) widen(from + i * leading, columns, to + i * columns);

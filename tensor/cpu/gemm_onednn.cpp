@@ -40,7 +40,7 @@ dnnl::cpu_isa onednn_name(Isa isa) {
   return names[static_cast<int>(isa)];
 }
 
-/// The highest of our sets within a set of oneDNN's, which are masks of bits.
+/// The highest of our instruction sets that is within `set`; oneDNN's sets are bit masks.
 Isa highest_within(dnnl::cpu_isa set) {
   Isa highest = Isa::baseline;
   for (const Isa isa : all_isas) {
@@ -54,7 +54,7 @@ Isa highest_within(dnnl::cpu_isa set) {
 
 Isa onednn_isa() {
   static const Isa isa = [] {
-    // A refusal shows in what oneDNN then says it uses.
+    // oneDNN may refuse the limit; its effective set shows that.
     if (isa_limit() < Isa::amx) dnnl::set_max_cpu_isa(onednn_name(isa_limit()));
     return highest_within(dnnl::get_effective_cpu_isa());
   }();
@@ -67,20 +67,20 @@ bool onednn_serves() {
 
 namespace {
 
-/// As in y = x W^T: a second operand that is transposed slows sgemm down, most of all in small products such
-/// as a head's q k^T. A copy that stays in the second-level cache pays from a few rows on.
-bool copy_pays(const Gemm<float>& gemm) {
+/// A transposed second operand, as in y = x W^T, slows sgemm down, most of all in small products such as a
+/// head's q k^T. From a few rows on, a copy that stays in the second-level cache is faster.
+bool copy_is_faster(const Gemm<float>& gemm) {
   return gemm.b_transposed && gemm.m >= 16 && gemm.k * gemm.n <= 1 << 17;
 }
 
 }  // namespace
 
 void gemm_onednn_f32(const Gemm<float>& gemm) {
-  if (copy_pays(gemm)) {
-    const Scratch<float> turned(gemm.k * gemm.n);
-    TESSERA_PER_ISA(transpose_f32)(gemm.b, gemm.ldb, gemm.n, gemm.k, turned.get(), gemm.n);
+  if (copy_is_faster(gemm)) {
+    const Scratch<float> transposed(gemm.k * gemm.n);
+    TESSERA_PER_ISA(transpose_f32)(gemm.b, gemm.ldb, gemm.n, gemm.k, transposed.get(), gemm.n);
     Gemm<float> product = gemm;
-    product.b = turned.get();
+    product.b = transposed.get();
     product.ldb = gemm.n;
     product.b_transposed = false;
     return gemm_onednn_f32(product);

@@ -1,7 +1,7 @@
-// bf16 products by oneDNN's primitives, each run by one thread on its share of the columns of c (of the rows,
-// where there are few columns). The second operand is brought into the layout that the primitive asks for
-// (pairs or tiles of bf16), each thread packing its own part: where one is a weight, that is once a step for
-// the forward and once for the backward.
+// bf16 products by oneDNN's primitives, each executed by one thread on its block of columns of c (of rows,
+// where there are few columns). The second operand is packed into the layout that the primitive asks for
+// (pairs or tiles of bf16), each thread packing its own block. A weight is thus packed once a step for the
+// forward and once for the backward.
 
 #include "tensor/cpu/gemm_onednn.h"
 
@@ -22,7 +22,7 @@ namespace {
 
 using Dims = dnnl::memory::dims;
 
-/// What a primitive is made for: extents, strides, dtypes and options, as plain numbers.
+/// What a primitive depends on: extents, strides, dtypes and options, as integers.
 using Key = std::vector<int64_t>;
 
 struct KeyHash {
@@ -33,7 +33,7 @@ struct KeyHash {
   }
 };
 
-/// A product, and what packs its second operand; that is empty where the operand is read as it lies.
+/// A product, and the reorder that packs its second operand; empty where the operand is read in place.
 struct Product {
   dnnl::matmul::primitive_desc description;
   dnnl::matmul primitive;
@@ -41,7 +41,7 @@ struct Product {
   uint64_t last_used = 0;
 };
 
-/// One per thread: primitives are made once and run without locks.
+/// One per thread: primitives are made once and used without locks.
 struct OneDnn {
   static constexpr size_t capacity = 256;
 
@@ -83,7 +83,7 @@ dnnl::memory::data_type type_of(const Tensor& x) {
   return x.dtype() == f32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
 }
 
-/// A broadcast dimension is one of extent 1 to oneDNN.
+/// oneDNN describes a broadcast dimension by an extent of 1.
 dnnl::memory::desc describe_operand(const Tensor& x) {
   Dims dims, strides;
   for (int i = 0; i < x.rank(); ++i) {
@@ -101,10 +101,10 @@ dnnl::memory::desc describe_bias(const Tensor& bias, int rank) {
   return {dims, type_of(bias), strides};
 }
 
-/// Fewer rows than this do not pay for packing the second operand.
-constexpr int64_t rows_that_pay = 64;
+/// The fewest rows for which packing the second operand is faster.
+constexpr int64_t min_rows_to_pack = 64;
 
-/// `b` in whatever layout suits the primitive best.
+/// `b` in the layout that the primitive chooses.
 dnnl::memory::desc describe_packed(const Tensor& b) {
   return {{b.size(0), b.size(1)}, type_of(b), dnnl::memory::format_tag::any};
 }
@@ -124,7 +124,7 @@ Product make_product(OneDnn& dnn, const Operands& o) {
     sum.append_sum(1.0f);
     attributes.set_post_ops(sum);
   }
-  const bool packs = o.b.rank() == 2 && o.a.size(0) >= rows_that_pay;
+  const bool packs = o.b.rank() == 2 && o.a.size(0) >= min_rows_to_pack;
   const dnnl::memory::desc b = describe_operand(o.b);
   const dnnl::matmul::desc operation(describe_operand(o.a), packs ? describe_packed(o.b) : b,
                                      describe_bias(o.bias, o.a.rank()), describe_operand(o.out));
@@ -170,34 +170,34 @@ void multiply(const Operands& o) {
   product.primitive.execute(dnn.stream, arguments);
 }
 
-// Multiply-adds that pay for waking a thread.
+// The fewest multiply-adds for which a second thread is worth its start.
 constexpr int64_t grain = 1 << 18;
-// Columns or rows of c that threads are given at least, and in multiples of which.
-constexpr int64_t unit = 32;
+// Threads get at least this many columns or rows of c, and multiples of it.
+constexpr int64_t granularity = 32;
 
-/// Which dimension of c is cut into how many parts.
+/// How many blocks c is cut into, and along which dimension.
 struct Cut {
-  int64_t parts = 1;
+  int64_t blocks = 1;
   bool by_columns = true;
 };
 
 Cut choose_cut(int64_t m, int64_t n, int64_t work) {
   const int64_t threads = std::clamp<int64_t>(work / grain, 1, num_threads());
-  if (n >= threads * unit) return {threads, true};
-  return {std::clamp<int64_t>(m / unit, 1, threads), false};
+  if (n >= threads * granularity) return {threads, true};
+  return {std::clamp<int64_t>(m / granularity, 1, threads), false};
 }
 
-/// A matrix product cut into parts.
+/// One matrix product, cut into blocks of c.
 void multiply_matrices(const Operands& o) {
   const int64_t m = o.out.size(0), n = o.out.size(1);
   const Cut cut = choose_cut(m, n, m * n * o.a.size(1));
   const int64_t extent = cut.by_columns ? n : m;
-  parallel_for(cut.parts, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t part = begin; part < end; ++part) {
+  parallel_for(cut.blocks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) {
       const auto edge = [&](int64_t i) {
-        return i == cut.parts ? extent : extent * i / cut.parts / unit * unit;
+        return i == cut.blocks ? extent : extent * i / cut.blocks / granularity * granularity;
       };
-      const int64_t first = edge(part), length = edge(part + 1) - first;
+      const int64_t first = edge(block), length = edge(block + 1) - first;
       Operands own = o;
       own.out = o.out.narrow(cut.by_columns ? 1 : 0, first, length);
       if (cut.by_columns) {
@@ -211,12 +211,12 @@ void multiply_matrices(const Operands& o) {
   });
 }
 
-/// The products of a batch, shared out along its first dimension.
+/// The products of a batch; threads share its first dimension.
 void multiply_batch(const Operands& o) {
   const int64_t count = o.out.size(0), work = o.out.numel() * o.a.size(-1);
   parallel_for(count, std::max<int64_t>(1, grain * count / (work + 1)), [&](int64_t begin, int64_t end) {
-    const auto part = [&](const Tensor& x) { return x.narrow(0, begin, end - begin); };
-    multiply({part(o.a), part(o.b), o.bias, part(o.out), o.accumulate});
+    const auto range = [&](const Tensor& x) { return x.narrow(0, begin, end - begin); };
+    multiply({range(o.a), range(o.b), o.bias, range(o.out), o.accumulate});
   });
 }
 

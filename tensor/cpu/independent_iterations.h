@@ -1,6 +1,6 @@
 #pragma once
 
-/// Before a loop whose iterations do not depend on one another: compilers then vectorize it without checking
+/// Placed before a loop whose iterations are independent: compilers then vectorize it without checking
 /// whether its pointers overlap.
 #if defined(__clang__)
 #define TESSERA_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")

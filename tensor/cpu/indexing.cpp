@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t grain_elements = 1 << 14;
 
-/// The numbers of an index of either dtype.
+/// The values of an i64 or i32 index.
 class Ids {
  public:
   explicit Ids(const Tensor& index)
@@ -24,10 +24,11 @@ class Ids {
   const int32_t* narrow_;
 };
 
-/// A contiguous tensor seen as (outer, count, inner) around a dimension.
-struct Around {
+/// The extents of a contiguous tensor seen as (outer, count, inner), where `count` is that of dimension
+/// `dim`.
+struct AroundDim {
   int64_t outer = 1, count, inner = 1;
-  Around(const Tensor& x, int64_t dim) : count(x.shape()[dim]) {
+  AroundDim(const Tensor& x, int64_t dim) : count(x.shape()[dim]) {
     for (int64_t i = 0; i < x.rank(); ++i) (i < dim ? outer : inner) *= i == dim ? 1 : x.shape()[i];
   }
 };
@@ -41,9 +42,9 @@ std::string position_of(int64_t element, const Shape& shape) {
   return to_string(position);
 }
 
-/// Calls `body(element, offset)` for the elements of a contiguous index in order; `offset` is where `strided`
-/// has the element's coordinates, its index standing in for the coordinate along `dim`. Rows of the last
-/// dimension go to threads.
+/// Calls `body(element, offset)` for the elements of a contiguous index in order. `offset` is that of the
+/// element's coordinates in `strided`, with the index in place of the coordinate along `dim`. Threads share
+/// the rows of the last dimension.
 template <class Body>
 void for_each_indexed(const Tensor& index, int64_t dim, const Tensor& strided, const Body& body) {
   const Ids ids(index);
@@ -94,7 +95,7 @@ struct Accumulator<float16> {
   using type = float;
 };
 
-/// The positions of each id in rising order, as chains: first[id], then next[position]; -1 ends.
+/// The positions of each id in rising order, as linked lists: first[id], then next[position]; -1 ends a list.
 struct Chains {
   std::vector<int64_t> first, next, present;  // present: ids that occur
   Chains(const Tensor& index, int64_t limit) : first(limit, -1), next(index.numel()) {
@@ -108,14 +109,14 @@ struct Chains {
   }
 };
 
-/// Blocks of 64 columns of each place that gets something; neighbouring blocks of one column range go to one
-/// thread.
+/// Adds in blocks of 64 columns of one row of `out`. Successive blocks are of one range of columns, so that a
+/// thread has many of them.
 template <class Source, class T>
 void add_rows(const Tensor& source, int64_t dim, const Tensor& index, const Tensor& out) {
   using Sum = typename Accumulator<T>::type;
   constexpr int64_t width = 64;
-  const Around rows(source, dim), places(out, dim);
-  const Chains chains(index, places.count);
+  const AroundDim rows(source, dim), targets(out, dim);
+  const Chains chains(index, targets.count);
   const int64_t present = static_cast<int64_t>(chains.present.size()), inner = rows.inner;
   const int64_t blocks = (inner + width - 1) / width;
   const Source* from = static_cast<const Source*>(source.raw_data());
@@ -130,8 +131,8 @@ void add_rows(const Tensor& source, int64_t dim, const Tensor& index, const Tens
         const Source* row = from + (o * rows.count + i) * inner + column;
         for (int64_t j = 0; j < columns; ++j) sum[j] += static_cast<Sum>(row[j]);
       }
-      T* place = to + (o * places.count + id) * inner + column;
-      for (int64_t j = 0; j < columns; ++j) place[j] = static_cast<T>(static_cast<Sum>(place[j]) + sum[j]);
+      T* target = to + (o * targets.count + id) * inner + column;
+      for (int64_t j = 0; j < columns; ++j) target[j] = static_cast<T>(static_cast<Sum>(target[j]) + sum[j]);
     }
   });
 }
@@ -158,7 +159,7 @@ void check_indices(const char* where, const Tensor& index, int64_t limit) {
 
 void index_select(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& out) {
   const Ids ids(index);
-  const Around table(x, dim), rows(out, dim);
+  const AroundDim table(x, dim), rows(out, dim);
   const int64_t bytes = rows.inner * size_of(x.dtype());
   const char* from = static_cast<const char*>(x.raw_data());
   char* to = static_cast<char*>(out.raw_data());

@@ -15,7 +15,7 @@ namespace {
 
 #if defined(__x86_64__)
 
-/// Bits 17 and 18 of XCR0: the configuration and the data of tiles are saved when threads take turns.
+/// Bits 17 and 18 of XCR0: the system saves the configuration and the data of tiles at a context switch.
 bool system_saves_tiles() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return false;

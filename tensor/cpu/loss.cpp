@@ -1,5 +1,5 @@
-// Cross entropy from logits. Forward reads a row of logits once and keeps two numbers of it, the largest and
-// log(sum(exp(x - largest))); backward reads the row again and writes its gradient. Neither stores the
+// Cross entropy from logits. Forward reads a row of logits once and keeps two values of it, the largest logit
+// and log(sum(exp(x - largest))); backward reads the row again and writes its gradient. Neither stores the
 // probabilities.
 #include "tensor/cpu/loss.h"
 
@@ -59,7 +59,7 @@ class Targets {
   int64_t ignored_;
 };
 
-/// What forward and backward share: the rows of logits and how a row's loss is made up.
+/// The operands of forward and backward: the rows of logits, the targets and the class weights.
 template <class T>
 class Rows {
  public:
@@ -111,25 +111,25 @@ double loss_of(const Rows<T>& rows, const SoftmaxRows<A>& kernels, int64_t i, co
   const double at_target =
       (1 - rows.smoothing) * rows.weight_of(id) * static_cast<double>(lse.log_sum - (x[id] - lse.largest));
   if (rows.smoothing == 0) return at_target;
-  const double spread = rows.smoothing / static_cast<double>(rows.classes);
+  const double per_class = rows.smoothing / static_cast<double>(rows.classes);
   return at_target +
-         spread * static_cast<double>(kernels.smoothing_loss(x, rows.weights(), rows.classes, lse));
+         per_class * static_cast<double>(kernels.smoothing_loss(x, rows.weights(), rows.classes, lse));
 }
 
-/// dx = the gradient at row i's logits x, which may be dx, when `arrived` came to its loss.
+/// dx = the gradient at row i's logits x, given the gradient `dloss` at the row's loss. dx may be x.
 template <class T, class A>
 void gradient_of(const Rows<T>& rows, const SoftmaxRows<A>& kernels, int64_t i, const A* x, LogSumExp<A> lse,
-                 double arrived, A* dx) {
-  const double spread = rows.smoothing / static_cast<double>(rows.classes);
+                 double dloss, A* dx) {
+  const double per_class = rows.smoothing / static_cast<double>(rows.classes);
   const int64_t id = rows.ids[i];
-  const double at_target = arrived * (1 - rows.smoothing) * rows.weight_of(id);
-  const double scale = at_target + arrived * spread * rows.total_weight;
+  const double at_target = dloss * (1 - rows.smoothing) * rows.weight_of(id);
+  const double scale = at_target + dloss * per_class * rows.total_weight;
   kernels.cross_entropy_backward(x, rows.weights(), rows.classes, lse, static_cast<A>(scale),
-                                 static_cast<A>(arrived * spread), dx);
+                                 static_cast<A>(dloss * per_class), dx);
   dx[id] -= static_cast<A>(at_target);
 }
 
-/// The rows' numbers in `log_sum_exp` (2, ...): all the largest, then all the log-sums.
+/// The rows' values in `log_sum_exp` (2, ...): first the largest logit of every row, then every log-sum.
 template <class A>
 class SavedLogSumExps {
  public:
@@ -174,12 +174,12 @@ void forward(const Rows<T>& rows, ops::LossReduction reduction, const ops::Cross
 }
 
 template <class T>
-void backward(const Rows<T>& rows, ops::LossReduction reduction, const Tensor& dloss,
+void backward(const Rows<T>& rows, ops::LossReduction reduction, const Tensor& dlosses,
               const ops::CrossEntropy& forward, const Tensor& dlogits) {
   using A = accumulator_of<T>;
   const SoftmaxRows<A>& kernels = softmax_rows<A>();
   const SavedLogSumExps<A> lse(forward.log_sum_exp);
-  const A* incoming = dloss.data<A>();
+  const A* in = dlosses.data<A>();
   T* out = dlogits.data<T>();
   const bool single = reduction != ops::LossReduction::none;
   const double divisor = reduction == ops::LossReduction::mean ? *forward.divisor.data<double>() : 1.0;
@@ -192,21 +192,22 @@ void backward(const Rows<T>& rows, ops::LossReduction reduction, const Tensor& d
         for (int64_t k = 0; k < n; ++k) row[k] = narrow<T>(A(0));
         continue;
       }
-      const double arrived = widen<double>(incoming[single ? 0 : i]) / divisor;
+      const double dloss = widen<double>(in[single ? 0 : i]) / divisor;
       A* dx;
       if constexpr (std::is_same_v<T, A>)
         dx = row;
       else
         dx = result.data();
-      gradient_of(rows, kernels, i, rows.row(i, buffer), lse[i], arrived, dx);
+      gradient_of(rows, kernels, i, rows.row(i, buffer), lse[i], dloss, dx);
       if constexpr (!std::is_same_v<T, A>) narrow_row(dx, 1, n, row);
     }
   });
 }
 
-/// Losses, and in place of the logits their gradient when each loss counts `arrived`.
+/// Writes the losses and, with `with_gradient`, replaces the logits by their gradient, given the gradient
+/// `dloss` at every loss.
 template <class A>
-void in_place(const Rows<A>& rows, A* logits, double arrived, bool with_gradient, double* losses) {
+void in_place(const Rows<A>& rows, A* logits, double dloss, bool with_gradient, double* losses) {
   const SoftmaxRows<A>& kernels = softmax_rows<A>();
   const int64_t n = rows.classes;
   parallel_for(rows.count, 1 + grain_elements / n, [&](int64_t begin, int64_t end) {
@@ -219,7 +220,7 @@ void in_place(const Rows<A>& rows, A* logits, double arrived, bool with_gradient
       }
       const LogSumExp<A> lse = kernels.log_sum_exp(x, n);
       losses[i] = loss_of(rows, kernels, i, x, lse);
-      if (with_gradient) gradient_of(rows, kernels, i, x, lse, arrived, x);
+      if (with_gradient) gradient_of(rows, kernels, i, x, lse, dloss, x);
     }
   });
 }
@@ -247,9 +248,9 @@ void cross_entropy_in_place(const Tensor& logits, const Tensor& targets, const T
                             const ops::CrossEntropyOptions& options, const Tensor& divisor,
                             bool with_gradient, const Tensor& sum) {
   const Scratch<double> losses(targets.numel());
-  const double arrived = 1.0 / *divisor.data<double>();
+  const double dloss = 1.0 / *divisor.data<double>();
   const auto run = [&]<class A>(TypeTag<A>) {
-    in_place<A>(Rows<A>(logits, targets, weight, options), logits.data<A>(), arrived, with_gradient,
+    in_place<A>(Rows<A>(logits, targets, weight, options), logits.data<A>(), dloss, with_gradient,
                 losses.get());
   };
   if (logits.dtype() == f64)

@@ -16,22 +16,23 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-// Multiply-adds that pay for waking a thread.
+// The fewest multiply-adds for which a second thread is worth its start.
 constexpr int64_t grain = 1 << 17;
 
-/// Into how many blocks of rows and of columns each product of a batch is cut, one block a thread.
+/// The number of blocks of rows and of columns that each product of a batch is cut into, one block per
+/// thread.
 struct Cut {
   int64_t rows = 1, columns = 1;
 };
 
-/// Every thread packs the rows and columns that its block needs, so among the ways to cut into `parts` the
-/// one with the smallest blocks' perimeter is taken.
-Cut choose_cut(int64_t m, int64_t n, int64_t parts) {
+/// Every thread packs the rows and columns of its block, so among the ways to cut into `blocks` blocks the
+/// one with the smallest perimeter of a block is chosen.
+Cut choose_cut(int64_t m, int64_t n, int64_t blocks) {
   Cut best;
   int64_t smallest = INT64_MAX;
-  for (int64_t rows = 1; rows <= parts; ++rows) {
-    if (parts % rows != 0) continue;
-    const int64_t columns = parts / rows;
+  for (int64_t rows = 1; rows <= blocks; ++rows) {
+    if (blocks % rows != 0) continue;
+    const int64_t columns = blocks / rows;
     if ((rows > 1 && rows * 16 > m) || (columns > 1 && columns * 16 > n)) continue;
     const int64_t perimeter = m / rows + n / columns;
     if (perimeter < smallest) {
@@ -42,12 +43,12 @@ Cut choose_cut(int64_t m, int64_t n, int64_t parts) {
   return best;
 }
 
-/// Where block `i` of `blocks` begins in an extent, in whole vectors of 16.
+/// The start of block `i` of `blocks`: a multiple of 16, the elements of a vector.
 int64_t block_begin(int64_t extent, int64_t i, int64_t blocks) {
   return i == blocks ? extent : std::min(extent, (extent * i / blocks + 15) / 16 * 16);
 }
 
-/// The matrices of a batch, and where each begins.
+/// The products of a batch: the first one, and the offsets of the others.
 template <class T, class C>
 struct Batch {
   Gemm<T, C> first;
@@ -105,15 +106,15 @@ void add_bias(const Gemm<T, C>& tile, const T* bias) {
   }
 }
 
-/// Runs `multiply` over the batch in `num_threads()` threads. Whole products go to threads where there are
-/// enough of them; otherwise each is cut. The same threads give the same bits.
+/// Runs `multiply` over the batch in `num_threads()` threads. Threads take whole products where there are
+/// enough of them; otherwise each product is cut. The same number of threads gives the same bits.
 template <class T, class C, class Multiply>
 void for_each_block(const Batch<T, C>& batch, const T* bias, const Multiply& multiply) {
   const Gemm<T, C>& first = batch.first;
   const int64_t work = first.m * first.n * first.k;
   const int64_t threads = std::clamp<int64_t>(batch.count * work / grain, 1, num_threads());
-  const bool whole = batch.count % threads == 0 || batch.count >= 4 * threads;
-  const Cut cut = whole ? Cut{} : choose_cut(first.m, first.n, threads);
+  const bool uncut = batch.count % threads == 0 || batch.count >= 4 * threads;
+  const Cut cut = uncut ? Cut{} : choose_cut(first.m, first.n, threads);
   const int64_t blocks = cut.rows * cut.columns;
   parallel_for(batch.count * blocks, 1 + grain * blocks / (work + 1), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -136,21 +137,21 @@ void run(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out
   for_each_block(batch, bias.defined() ? static_cast<const T*>(bias.raw_data()) : nullptr, multiply);
 }
 
-/// oneDNN's f32 product takes the second operand in place where its rows run element after element, and is
-/// about 7 % slower where its columns do (a weight in y = x W^T). From `rows_that_pay` rows on, one
-/// transposed copy, made by all threads together, costs less than that.
-constexpr int64_t rows_that_pay = 48;
+/// oneDNN's f32 product is about 7 % slower where the second operand is column-major (a weight in y = x W^T)
+/// than where it is row-major. From this many rows on, a transposed copy, made by all threads, costs less
+/// than that.
+constexpr int64_t min_rows_to_transpose = 48;
 
 void run_onednn_f32(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
                     bool accumulate) {
   Batch<float, float> batch = batch_of<float, float>(a, b, out, accumulate);
   const float* bias_data = bias.defined() ? static_cast<const float*>(bias.raw_data()) : nullptr;
   Gemm<float>& first = batch.first;
-  if (batch.count > 1 || !first.b_transposed || first.m < rows_that_pay)
+  if (batch.count > 1 || !first.b_transposed || first.m < min_rows_to_transpose)
     return for_each_block(batch, bias_data, &gemm_onednn_f32);
-  const Scratch<float> turned(first.k * first.n);
-  transpose_in_parallel(first.b, first.ldb, first.n, first.k, turned.get());
-  first.b = turned.get();
+  const Scratch<float> transposed(first.k * first.n);
+  transpose_in_parallel(first.b, first.ldb, first.n, first.k, transposed.get());
+  first.b = transposed.get();
   first.ldb = first.n;
   first.b_transposed = false;
   for_each_block(batch, bias_data, &gemm_onednn_f32);

@@ -1,7 +1,7 @@
-// Layer norm and RMS norm over rows, with a residual addition in front where there is one. Rows are taken in
-// blocks that fit the first-level cache: each step of a block (random words, widening, sums) finds it there.
-// The gradients of weight and bias are added up within fixed groups of rows, one buffer a group, and the
-// groups in order: at most 64 groups, whatever the number of threads.
+// Layer norm and RMS norm over rows, after a residual addition where there is one. Rows are taken in blocks
+// that stay in the first-level cache for all steps (random words, widening, sums). The gradients of weight
+// and bias are added up within fixed groups of rows, one buffer per group, and then over the groups in order:
+// at most 64 groups, for any number of threads.
 #include "tensor/cpu/normalization.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ const NormalizationRows<A>& normalization_rows() {
     return TESSERA_PER_ISA(normalization_rows_f64)();
 }
 
-/// Element i of a contiguous tensor of T; null where the tensor is undefined.
+/// Element i of a contiguous tensor of T; null for an undefined tensor.
 template <class T>
 T* at(const Tensor& tensor, int64_t i = 0) {
   return tensor.defined() ? static_cast<T*>(tensor.raw_data()) + i : nullptr;
@@ -43,7 +43,7 @@ void narrow(const A* from, int64_t n, T* to) {
   TESSERA_PER_ISA(convert_block)(dtype_of<A>, dtype_of<T>)(from, to, n);
 }
 
-/// A contiguous tensor in the type to compute with: itself, or a widened copy.
+/// A contiguous tensor in the type that is computed in: the tensor itself, or a widened copy.
 template <class T>
 class Operand {
  public:
@@ -78,13 +78,13 @@ class Forward {
 
   void run() const {
     parallel_for(out_.rstd.numel(), 1 + grain_elements / n_, [&](int64_t begin, int64_t end) {
-      const Scratch<A> room(in_place ? 0 : 3 * block_ * n_);
-      for (int64_t r = begin; r < end; r += block_) rows(r, std::min(block_, end - r), room.get());
+      const Scratch<A> scratch(in_place ? 0 : 3 * block_ * n_);
+      for (int64_t r = begin; r < end; r += block_) rows(r, std::min(block_, end - r), scratch.get());
     });
   }
 
  private:
-  void rows(int64_t first, int64_t count, A* room) const {
+  void rows(int64_t first, int64_t count, A* scratch) const {
     const int64_t from = first * n_, n = count * n_;
     const bool adds = call_.delta.defined();
     const A *x, *delta = nullptr;
@@ -97,17 +97,17 @@ class Forward {
         delta = sum;
       }
     } else {
-      sum = room + block_ * n_, y = sum + block_ * n_;
-      widen(at<T>(call_.x, from), n, room);
-      if (adds) add_rounded(from, n, room, sum);
-      x = adds ? sum : room;
+      sum = scratch + block_ * n_, y = sum + block_ * n_;
+      widen(at<T>(call_.x, from), n, scratch);
+      if (adds) add_rounded(from, n, scratch, sum);
+      x = adds ? sum : scratch;
     }
     kernel_(x, delta, count, n_, weight_.get(), bias_.get(), static_cast<A>(call_.eps), sum, y,
             at<A>(out_.mean, first), at<A>(out_.rstd, first));
     if constexpr (!in_place) narrow(y, n, at<T>(out_.y, from));
   }
 
-  /// Halves: sum = x + dropout(delta) as it is stored, so that backward normalizes the same numbers.
+  /// For half types: sum = x + dropout(delta) as stored, so that backward normalizes the same values.
   void add_rounded(int64_t from, int64_t n, const A* x, A* sum) const {
     widen(at<T>(call_.delta, from), n, sum);
     if (call_.mask) drop_elements(*call_.mask, sum, from, n, sum);
@@ -123,13 +123,13 @@ class Forward {
   Operand<T> weight_, bias_;
 };
 
-/// The sum over `groups` rows of n numbers, in order, in f64.
+/// The sum over `groups` rows of n values, in order, in f64.
 template <class A>
-void add_groups(const A* parts, int64_t stride, int64_t groups, int64_t n, A* out) {
+void add_groups(const A* partial, int64_t stride, int64_t groups, int64_t n, A* out) {
   parallel_for(n, 1 + grain_elements / groups, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       double sum = 0;
-      for (int64_t g = 0; g < groups; ++g) sum += static_cast<double>(parts[g * stride + i]);
+      for (int64_t g = 0; g < groups; ++g) sum += static_cast<double>(partial[g * stride + i]);
       out[i] = static_cast<A>(sum);
     }
   });
@@ -154,24 +154,24 @@ class Backward {
     const int64_t groups = (rows_ + per_group - 1) / per_group;
     A *const dweight = at<A>(out_.weight), *const dbias = at<A>(out_.bias);
     // Each group's dweight, then its dbias.
-    const Scratch<A> parts(dweight || dbias ? groups * 2 * n_ : 0);
+    const Scratch<A> partials(dweight || dbias ? groups * 2 * n_ : 0);
     parallel_for(groups, 1 + grain_elements / (per_group * n_), [&](int64_t begin, int64_t end) {
-      const Scratch<A> room(in_place ? 0 : 4 * block_ * n_);
+      const Scratch<A> scratch(in_place ? 0 : 4 * block_ * n_);
       for (int64_t g = begin; g < end; ++g) {
-        A* part = parts.get() ? parts.get() + g * 2 * n_ : nullptr;
-        if (part) std::fill_n(part, 2 * n_, A(0));
+        A* partial = partials.get() ? partials.get() + g * 2 * n_ : nullptr;
+        if (partial) std::fill_n(partial, 2 * n_, A(0));
         const int64_t last = std::min(rows_, (g + 1) * per_group);
         for (int64_t r = g * per_group; r < last; r += block_)
-          rows(r, std::min(block_, last - r), dweight ? part : nullptr, dbias ? part + n_ : nullptr,
-               room.get());
+          rows(r, std::min(block_, last - r), dweight ? partial : nullptr, dbias ? partial + n_ : nullptr,
+               scratch.get());
       }
     });
-    if (dweight) add_groups(parts.get(), 2 * n_, groups, n_, dweight);
-    if (dbias) add_groups(parts.get() + n_, 2 * n_, groups, n_, dbias);
+    if (dweight) add_groups(partials.get(), 2 * n_, groups, n_, dweight);
+    if (dbias) add_groups(partials.get() + n_, 2 * n_, groups, n_, dbias);
   }
 
  private:
-  void rows(int64_t first, int64_t count, A* dweight, A* dbias, A* room) const {
+  void rows(int64_t first, int64_t count, A* dweight, A* dbias, A* scratch) const {
     const int64_t from = first * n_, n = count * n_;
     const A *x, *dy, *dsum = nullptr;
     A *dx, *ddelta;
@@ -179,7 +179,7 @@ class Backward {
       x = at<A>(call_.x, from), dy = at<A>(call_.dy, from), dsum = at<A>(call_.dsum, from);
       dx = at<A>(out_.x, from), ddelta = at<A>(out_.delta, from);
     } else {
-      A *wide_x = room, *wide_dy = wide_x + block_ * n_, *wide_dsum = wide_dy + block_ * n_;
+      A *wide_x = scratch, *wide_dy = wide_x + block_ * n_, *wide_dsum = wide_dy + block_ * n_;
       widen(at<T>(call_.x, from), n, wide_x);
       widen(at<T>(call_.dy, from), n, wide_dy);
       if (call_.dsum.defined()) widen(at<T>(call_.dsum, from), n, wide_dsum);
@@ -205,13 +205,13 @@ class Backward {
 };
 
 template <class T>
-void scale_again(const Tensor& x, const Operand<T>& weight, const Operand<T>& bias, const Tensor& mean,
-                 const Tensor& rstd, const Tensor& y) {
+void normalize_again(const Tensor& x, const Operand<T>& weight, const Operand<T>& bias, const Tensor& mean,
+                     const Tensor& rstd, const Tensor& y) {
   using A = accumulator_of<T>;
   const auto kernel = normalization_rows<A>().scale;
   const int64_t n = x.numel() / rstd.numel(), block = std::max<int64_t>(1, block_elements / n);
   parallel_for(rstd.numel(), 1 + grain_elements / n, [&](int64_t begin, int64_t end) {
-    const Scratch<A> room(std::is_same_v<T, A> ? 0 : 2 * block * n);
+    const Scratch<A> scratch(std::is_same_v<T, A> ? 0 : 2 * block * n);
     for (int64_t r = begin; r < end; r += block) {
       const int64_t count = std::min(block, end - r), from = r * n;
       const auto run = [&](const A* source, A* target) {
@@ -220,7 +220,7 @@ void scale_again(const Tensor& x, const Operand<T>& weight, const Operand<T>& bi
       if constexpr (std::is_same_v<T, A>) {
         run(at<A>(x, from), at<A>(y, from));
       } else {
-        A* wide = room.get();
+        A* wide = scratch.get();
         widen(at<T>(x, from), count * n, wide);
         run(wide, wide + block * n);
         narrow(wide + block * n, count * n, at<T>(y, from));
@@ -244,7 +244,7 @@ void normalization_again(const Tensor& x, const Tensor& weight, const Tensor& bi
                          const Tensor& rstd, const Tensor& y) {
   if (x.numel() == 0) return;
   with_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
-    scale_again<T>(x, Operand<T>(weight), Operand<T>(bias), mean, rstd, y);
+    normalize_again<T>(x, Operand<T>(weight), Operand<T>(bias), mean, rstd, y);
   });
 }
 

@@ -4,8 +4,8 @@
 
 namespace tessera::kernels::cpu {
 
-/// What a normalization reads. All contiguous; a row is what one element of rstd stands for. An undefined
-/// mean asks for RMS norm; an undefined delta adds nothing, an undefined mask drops nothing.
+/// The operands of a normalization, all contiguous; each element of rstd belongs to one row. Without a mean
+/// the norm is RMS norm. An undefined delta adds nothing, a null mask drops nothing.
 struct NormalizationCall {
   Tensor x, delta;
   const DropoutRows* mask = nullptr;
@@ -16,14 +16,15 @@ inline int64_t operand_bytes(const NormalizationCall& c) {
   return bytes_of_operands(c.x, c.delta, c.weight, c.bias);
 }
 
-/// Writes out.y and the statistics, and out.sum where something is added.
+/// Writes out.y and the statistics, and out.sum where delta is defined.
 void normalization(const NormalizationCall& call, const ops::Normalized& out);
 
-/// y of the forward again, the same bits.
+/// Recomputes y of the forward, with the same bits.
 void normalization_again(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
                          const Tensor& rstd, const Tensor& y);
 
-/// What a normalization's backward reads. `dsum` is added to the gradient at the sum; undefined: nothing.
+/// The operands of a normalization's backward. `dsum` is added to the gradient at the sum; undefined:
+/// nothing.
 struct NormalizationBackwardCall {
   Tensor dy, dsum;
   const DropoutRows* mask = nullptr;
@@ -33,7 +34,7 @@ inline int64_t operand_bytes(const NormalizationBackwardCall& c) {
   return bytes_of_operands(c.dy, c.dsum, c.x, c.weight, c.mean, c.rstd);
 }
 
-/// Fills the gradients that are defined.
+/// Writes the gradients that are defined.
 void normalization_backward(const NormalizationBackwardCall& call, const ops::NormalizationGradients& out);
 
 }  // namespace tessera::kernels::cpu

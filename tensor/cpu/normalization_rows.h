@@ -6,8 +6,8 @@
 
 namespace tessera::kernels::cpu {
 
-/// Layer and root-mean-square normalization of contiguous rows of n numbers, A = float or double. Null
-/// weight: 1; null bias: 0; a null mean asks for RMS norm, which subtracts none.
+/// Layer norm and RMS norm of contiguous rows of n values, A = float or double. A null weight is 1, a null
+/// bias 0; a null mean means RMS norm, which subtracts none.
 template <class A>
 struct NormalizationRows {
   /// sum = x + delta, or x itself where delta is null (nothing is then written); y = (sum - mean) rstd weight
@@ -15,10 +15,10 @@ struct NormalizationRows {
   /// delta.
   void (*forward)(const A* x, const A* delta, int64_t rows, int64_t n, const A* weight, const A* bias, A eps,
                   A* sum, A* y, A* mean, A* rstd);
-  /// y again, the same bits, from what the forward kept.
+  /// Recomputes y from the forward's statistics, with the same bits.
   void (*scale)(const A* x, int64_t rows, int64_t n, const A* weight, const A* bias, const A* mean,
                 const A* rstd, A* y);
-  /// dx from dy, plus `base` where there is one; adds to dweight and dbias, of n numbers each. The last three
+  /// dx from dy, plus `base` unless it is null; adds to dweight and dbias, of n values each. The last three
   /// may be null; dx may be x.
   void (*backward)(const A* x, const A* dy, const A* base, int64_t rows, int64_t n, const A* weight,
                    const A* mean, const A* rstd, A* dx, A* dweight, A* dbias);

@@ -4,7 +4,8 @@
 
 namespace tessera::kernels::cpu {
 
-/// oneDNN asks OpenMP how many threads it may take: one while this lives, the calling one. Threads are ours.
+/// Limits oneDNN to the calling thread while it lives: oneDNN takes its number of threads from OpenMP, and
+/// products are shared among our own threads.
 class SingleThreadScope {
  public:
   SingleThreadScope() : previous_(omp_get_max_threads()) { omp_set_num_threads(1); }

@@ -25,15 +25,15 @@ UpdateSpan span_of(const UpdateItem& item, int64_t begin, int64_t end) {
   return span;
 }
 
-/// Writes the rounded copy of a piece that was just updated, and so is in the first-level cache.
+/// Writes the rounded copy of a chunk right after its update, while it is in the first-level cache.
 void round_copy(const UpdateItem& item, const UpdateSpan& span, int64_t begin) {
   if (!item.rounded.defined()) return;
   char* const copy = static_cast<char*>(item.rounded.raw_data()) + begin * size_of(item.rounded.dtype());
   TESSERA_PER_ISA(convert_block)(f32, item.rounded.dtype())(span.parameter, copy, span.n);
 }
 
-/// Counts up the steps, then calls body(item, step, clip, span) for pieces of the items, dealt to all threads
-/// in one region.
+/// Increments the steps, then calls body(item, step, clip, span) for chunks of the items, shared by all
+/// threads in one parallel region.
 template <class Body>
 void for_each_span(std::span<const UpdateItem> items, const Tensor& clip_tensor, const Body& body) {
   const double clip = clip_tensor.defined() ? *clip_tensor.data<double>() : 1.0;
@@ -49,7 +49,7 @@ void for_each_span(std::span<const UpdateItem> items, const Tensor& clip_tensor,
       });
 }
 
-double read(const Tensor& lr) {
+double value_of(const Tensor& lr) {
   return *lr.data<double>();
 }
 
@@ -57,41 +57,42 @@ double read(const Tensor& lr) {
 
 void adam_update(std::span<const UpdateItem> items, std::span<const ops::AdamGroup> groups,
                  const Tensor& clip) {
-  const auto run = TESSERA_PER_ISA(adam);
+  const auto kernel = TESSERA_PER_ISA(adam);
   for_each_span(items, clip, [&](const UpdateItem& item, int64_t step, double scale, const UpdateSpan& span) {
     const ops::AdamGroup& o = groups[item.group];
-    run(span,
-        elementwise::AdamStep::make(read(o.lr), o.beta1, o.beta2, o.eps, o.weight_decay, o.decoupled, step,
-                                    scale),
-        o.amsgrad);
+    kernel(span,
+           elementwise::AdamStep::make(value_of(o.lr), o.beta1, o.beta2, o.eps, o.weight_decay, o.decoupled,
+                                       step, scale),
+           o.amsgrad);
   });
 }
 
 void sgd_update(std::span<const UpdateItem> items, std::span<const ops::SgdGroup> groups,
                 const Tensor& clip) {
-  const auto run = TESSERA_PER_ISA(sgd);
+  const auto kernel = TESSERA_PER_ISA(sgd);
   for_each_span(items, clip, [&](const UpdateItem& item, int64_t step, double scale, const UpdateSpan& span) {
     const ops::SgdGroup& o = groups[item.group];
-    run(span, elementwise::SgdStep::make(read(o.lr), o.momentum, o.dampening, o.weight_decay, o.nesterov,
-                                         step, scale));
+    kernel(span, elementwise::SgdStep::make(value_of(o.lr), o.momentum, o.dampening, o.weight_decay,
+                                            o.nesterov, step, scale));
   });
 }
 
 void rmsprop_update(std::span<const UpdateItem> items, std::span<const ops::RmspropGroup> groups,
                     const Tensor& clip) {
-  const auto run = TESSERA_PER_ISA(rmsprop);
+  const auto kernel = TESSERA_PER_ISA(rmsprop);
   for_each_span(items, clip, [&](const UpdateItem& item, int64_t, double scale, const UpdateSpan& span) {
     const ops::RmspropGroup& o = groups[item.group];
-    run(span, {scale, o.weight_decay, read(o.lr), o.alpha, o.eps, o.momentum}, o.centered);
+    kernel(span, {scale, o.weight_decay, value_of(o.lr), o.alpha, o.eps, o.momentum}, o.centered);
   });
 }
 
 void adagrad_update(std::span<const UpdateItem> items, std::span<const ops::AdagradGroup> groups,
                     const Tensor& clip) {
-  const auto run = TESSERA_PER_ISA(adagrad);
+  const auto kernel = TESSERA_PER_ISA(adagrad);
   for_each_span(items, clip, [&](const UpdateItem& item, int64_t step, double scale, const UpdateSpan& span) {
     const ops::AdagradGroup& o = groups[item.group];
-    run(span, elementwise::AdagradStep::make(read(o.lr), o.lr_decay, o.eps, o.weight_decay, step, scale));
+    kernel(span,
+           elementwise::AdagradStep::make(value_of(o.lr), o.lr_decay, o.eps, o.weight_decay, step, scale));
   });
 }
 

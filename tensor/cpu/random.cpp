@@ -12,10 +12,10 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-constexpr int64_t chunk = 512;  // elements: their words and numbers stay in the first-level cache
+constexpr int64_t chunk = 512;  // elements whose words and random numbers stay in the first-level cache
 
-/// The words of elements first, ..., first + n - 1, from whole blocks: `words` has room for chunk + 8, and
-/// the first element's word is at the returned offset.
+/// The random words of elements first, ..., first + n - 1, drawn in whole blocks of 4. The first element's
+/// word is at `offset`.
 struct Words {
   alignas(64) uint32_t word[chunk + 8];
   int64_t offset = 0;
@@ -33,7 +33,7 @@ double normal_cumulative(double x) {
   return 0.5 * elementwise::erfc(-x * 0.70710678118654752440);
 }
 
-/// Numbers for every drawn word.
+/// A random number for every drawn word.
 void numbers_of(const Distribution& d, const Words& words, const Words& low_words, bool fine, double* out) {
   const int64_t n = words.count;
   switch (d.kind) {

@@ -5,10 +5,10 @@
 #include "tensor/tensor.h"
 
 /// Random numbers on the CPU. `out` is contiguous and holds elements first_index, first_index + 1, ... of the
-/// whole.
+/// full tensor.
 namespace tessera::kernels::cpu {
 
-/// A distribution and its parameters; which ones it uses is said in tensor/ops/random.h.
+/// A distribution and its parameters (see tensor/ops/random.h).
 struct Distribution {
   enum class Kind : uint8_t { uniform, normal, truncated_normal, bernoulli } kind;
   double location = 0,
@@ -16,7 +16,7 @@ struct Distribution {
   double low = 0, high = 0;  // the bounds of a truncated normal, in deviations from the mean
 };
 
-/// Fills `out`, whatever its dtype: numbers are made in f64 and rounded once.
+/// Fills `out`, of any dtype, with random numbers, which are computed in f64 and rounded once.
 void fill_random(const Distribution& distribution, uint64_t key, int64_t first_index, const Tensor& out);
 
 }  // namespace tessera::kernels::cpu

@@ -4,21 +4,21 @@
 
 #include "tensor/cpu/isa.h"
 
-/// The inner loops of random numbers; sources in tensor/cpu/isa. What the words and numbers are is said in
-/// tensor/random/philox.h.
+/// The inner loops of random numbers; their sources are in tensor/cpu/isa. Words and random numbers are
+/// defined in tensor/random/philox.h.
 namespace tessera::kernels::cpu {
 
-/// Which Philox words: see random_block.
+/// The key and the counters of Philox words (see `random_block`).
 struct WordSource {
   uint64_t key;
   uint32_t sample;
   uint32_t step;
 };
 
-// random_words writes the four words of each of `blocks` blocks, `first_block` the first; with `low`, those
-// of random_low_block. The others turn n words into n numbers; n is a multiple of 4 for normals, and words
-// come from whole blocks. dropout gives 0 where the word is below `threshold`, else x times `scale`; x and y
-// may be the same.
+// random_words writes the four words of each of `blocks` blocks from `first_block` on (with `low`, those of
+// random_low_block). The *_numbers turn n words into n random numbers; normals need an n that is a multiple
+// of 4 and words from whole blocks. dropout gives 0 where the word is below `threshold`, else x times
+// `scale`; x and y may be the same.
 TESSERA_DECLARE_PER_ISA(
     void random_words(const WordSource& source, uint64_t first_block, bool low, int64_t blocks,
                       uint32_t* words);

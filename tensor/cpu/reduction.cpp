@@ -1,6 +1,6 @@
-// Reductions over any dimensions of any strides. Runs of elements are reduced by the per-ISA row kernels,
-// straight from the tensor where the numbers lie next to one another in the accumulator's type, through a
-// buffer that stays in the first-level cache otherwise; the runs of a result are combined in order, in f64.
+// Reductions over any dimensions of any strides. The per-ISA row kernels reduce ranges of elements: in place
+// where these are contiguous and of the accumulator's type, otherwise through a buffer that stays in the
+// first-level cache. The ranges of a result are combined in order, in f64.
 #include "tensor/cpu/reduction.h"
 
 #include <cmath>
@@ -31,7 +31,7 @@ const RowReductions<A>& row_reductions() {
     return TESSERA_PER_ISA(row_reductions_i64)();
 }
 
-/// What a run starts from when there is none.
+/// The result of a reduction over no elements.
 template <class Partial>
 Partial identity_of(RowReduction kind) {
   return kind == RowReduction::product ? Partial(1) : Partial(0);
@@ -53,7 +53,7 @@ Partial combine(RowReduction kind, Partial a, Partial b) {
   }
 }
 
-/// Reduces numbers of type T in accumulators of type A.
+/// Reduces values of type T in accumulators of type A.
 template <class T, class A>
 class Reducer {
  public:
@@ -65,19 +65,19 @@ class Reducer {
       : x_(static_cast<const T*>(x.raw_data())), plan_(plan), rows_(row_reductions<A>()) {}
 
   /// `parameters`: one per result at the result's offset, or null for `parameter` everywhere. Deviations are
-  /// taken from the first number of each result.
+  /// taken from the first value of each result.
   void operator()(RowReduction kind, A parameter, const A* parameters, Emit emit) const {
     const int64_t grain = std::max<int64_t>(1, grain_elements / std::max<int64_t>(1, group_elements()));
-    if (plan_.groups() >= 2 * num_threads() || plan_.runs() <= 1) {
+    if (plan_.groups() >= 2 * num_threads() || plan_.ranges() <= 1) {
       parallel_for(plan_.groups(), grain, [&](int64_t begin, int64_t end) {
-        for (int64_t g = begin; g < end; ++g) one_group(kind, parameter, parameters, plan_.group(g), emit);
+        for (int64_t g = begin; g < end; ++g) reduce_group(kind, parameter, parameters, plan_.group(g), emit);
       });
     } else {
-      runs_in_parallel(kind, parameter, parameters, emit);
+      reduce_ranges_in_parallel(kind, parameter, parameters, emit);
     }
   }
 
-  /// The first of the numbers behind result c of a group.
+  /// The first value that is reduced to result c of a group.
   A first(const ReductionPlan::Group& group, int64_t c) const {
     return widen<A>(x_[group.x + c * group.x_step]);
   }
@@ -87,41 +87,42 @@ class Reducer {
 
   int64_t group_elements() const { return plan_.count() * (plan_.columns() ? column_group : 1); }
 
-  void one_group(RowReduction kind, A parameter, const A* parameters, const ReductionPlan::Group& group,
-                 Emit emit) const {
-    Partial total[column_group], part[column_group];
+  void reduce_group(RowReduction kind, A parameter, const A* parameters, const ReductionPlan::Group& group,
+                    Emit emit) const {
+    Partial total[column_group], partial[column_group];
     for (Partial& t : total) t = identity_of<Partial>(kind);
     A column_parameters[column_group];
     gather_parameters(kind, group, parameter, parameters, column_parameters);
-    for (int64_t r = 0; r < plan_.runs(); ++r) {
-      Partial* out = r == 0 ? total : part;
-      one_run(kind, group, plan_.run(r), column_parameters, out);
+    for (int64_t r = 0; r < plan_.ranges(); ++r) {
+      Partial* out = r == 0 ? total : partial;
+      reduce_range(kind, group, plan_.range(r), column_parameters, out);
       if (r > 0)
-        for (int64_t c = 0; c < group.columns; ++c) total[c] = combine(kind, total[c], part[c]);
+        for (int64_t c = 0; c < group.columns; ++c) total[c] = combine(kind, total[c], partial[c]);
     }
     emit(group, total);
   }
 
-  /// Few results of many runs: the runs are shared out, and their parts combined afterwards in the same
-  /// order.
-  void runs_in_parallel(RowReduction kind, A parameter, const A* parameters, Emit emit) const {
-    const int64_t runs = plan_.runs(), groups = plan_.groups();
+  /// Few results of many ranges: threads share the ranges, whose partial results are combined afterwards in
+  /// the same order.
+  void reduce_ranges_in_parallel(RowReduction kind, A parameter, const A* parameters, Emit emit) const {
+    const int64_t ranges = plan_.ranges(), groups = plan_.groups();
     const int64_t width = plan_.columns() ? column_group : 1;
-    std::vector<Partial> parts(static_cast<size_t>(groups * runs * width));
-    const int64_t run_elements = std::max<int64_t>(1, plan_.count() / runs * width);
-    parallel_for(groups * runs, std::max<int64_t>(1, grain_elements / run_elements),
+    std::vector<Partial> partials(static_cast<size_t>(groups * ranges * width));
+    const int64_t range_elements = std::max<int64_t>(1, plan_.count() / ranges * width);
+    parallel_for(groups * ranges, std::max<int64_t>(1, grain_elements / range_elements),
                  [&](int64_t begin, int64_t end) {
                    for (int64_t i = begin; i < end; ++i) {
-                     const ReductionPlan::Group group = plan_.group(i / runs);
+                     const ReductionPlan::Group group = plan_.group(i / ranges);
                      A column_parameters[column_group];
                      gather_parameters(kind, group, parameter, parameters, column_parameters);
-                     one_run(kind, group, plan_.run(i % runs), column_parameters, &parts[i * width]);
+                     reduce_range(kind, group, plan_.range(i % ranges), column_parameters,
+                                  &partials[i * width]);
                    }
                  });
     for (int64_t g = 0; g < groups; ++g) {
       const ReductionPlan::Group group = plan_.group(g);
-      Partial* total = &parts[g * runs * width];
-      for (int64_t r = 1; r < runs; ++r)
+      Partial* total = &partials[g * ranges * width];
+      for (int64_t r = 1; r < ranges; ++r)
         for (int64_t c = 0; c < group.columns; ++c) total[c] = combine(kind, total[c], total[r * width + c]);
       emit(group, total);
     }
@@ -136,24 +137,24 @@ class Reducer {
                             : parameter;
   }
 
-  void one_run(RowReduction kind, const ReductionPlan::Group& group, const ReductionPlan::Run& run,
-               const A* parameters, Partial* out) const {
-    const T* x = x_ + group.x + run.x;
-    A buffer[longest_run];
-    static_assert(longest_run >= longest_column_run * column_group);
+  void reduce_range(RowReduction kind, const ReductionPlan::Group& group, const ReductionPlan::Range& range,
+                    const A* parameters, Partial* out) const {
+    const T* x = x_ + group.x + range.x;
+    A buffer[longest_range];
+    static_assert(longest_range >= longest_column_range * column_group);
     if (!plan_.columns()) {
       if constexpr (std::is_same_v<T, A>)
-        if (run.step == 1) return void(*out = rows_.row(kind, x, run.length, parameters[0]));
-      widen_row(x, run.step, run.length, buffer);
-      *out = rows_.row(kind, buffer, run.length, parameters[0]);
+        if (range.step == 1) return void(*out = rows_.row(kind, x, range.length, parameters[0]));
+      widen_row(x, range.step, range.length, buffer);
+      *out = rows_.row(kind, buffer, range.length, parameters[0]);
       return;
     }
     if constexpr (std::is_same_v<T, A>)
       if (group.x_step == 1)
-        return rows_.columns(kind, x, run.step, run.length, group.columns, parameters, out);
-    for (int64_t r = 0; r < run.length; ++r)
-      widen_row(x + r * run.step, group.x_step, group.columns, buffer + r * column_group);
-    rows_.columns(kind, buffer, column_group, run.length, group.columns, parameters, out);
+        return rows_.columns(kind, x, range.step, range.length, group.columns, parameters, out);
+    for (int64_t r = 0; r < range.length; ++r)
+      widen_row(x + r * range.step, group.x_step, group.columns, buffer + r * column_group);
+    rows_.columns(kind, buffer, column_group, range.length, group.columns, parameters, out);
   }
 
   const T* x_;
@@ -188,7 +189,7 @@ void reduce_simple(Reduction kind, const Tensor& x, const Tensor& out) {
   const Reducer<T, A> reducer(x, plan);
   const auto as_is = [](auto result, int64_t) { return result; };
   if (kind == Reduction::sum) {
-    if constexpr (is_half<T>)  // a sum for an f32 accumulator
+    if constexpr (is_half<T>)  // half types may be summed into f32
       if (out.dtype() == f32)
         return reduce_to(RowReduction::sum, A(0), nullptr, reducer, typed<float>(out), as_is);
     return reduce_to(RowReduction::sum, A(0), nullptr, reducer, typed<Out>(out), as_is);
@@ -215,8 +216,8 @@ void reduce_truth(Reduction kind, const Tensor& x, const Tensor& out) {
             [enough](auto count, int64_t) { return static_cast<int64_t>(count) >= enough; });
 }
 
-/// The means of x at the offsets of the results, rounded to the accumulator's type: from each result's first
-/// number, so that the mean of equal numbers is that number.
+/// The means of x at the offsets of the results, rounded to the accumulator's type. Sums are of the
+/// deviations from each result's first value, so that the mean of equal values is exactly that value.
 template <class T, class A>
 std::vector<A> means_of(const Reducer<T, A>& reducer, const ReductionPlan& plan, const Tensor& out) {
   std::vector<A> means(static_cast<size_t>(out.numel()));
@@ -230,7 +231,7 @@ std::vector<A> means_of(const Reducer<T, A>& reducer, const ReductionPlan& plan,
   return means;
 }
 
-/// var, std: the means first.
+/// var, std: a pass for the means, then one for the deviations.
 template <class T>
 void reduce_variance(Reduction kind, double correction, const Tensor& x, const Tensor& out) {
   using A = accumulator_of<T>;
@@ -258,7 +259,7 @@ void reduce_logsumexp(const Tensor& x, const Tensor& out) {
             [&](double sum, int64_t at) { return elementwise::log(sum) + static_cast<double>(shifts[at]); });
 }
 
-/// In f64, so that the squares of the largest f32 do not overflow.
+/// Computed in f64, so that the squares of the largest f32 values do not overflow.
 template <class T>
 void reduce_norm(double p, const Tensor& x, const Tensor& out) {
   const ReductionPlan plan(x, out);
@@ -317,14 +318,14 @@ void arg_extreme(bool largest, int64_t dim, const Tensor& x, const Tensor& out) 
   const int64_t n = x.shape()[dim], step = x.strides()[dim];
   int64_t* positions = out.data<int64_t>();
   with_any(x.dtype(), [&]<class T>(TypeTag<T>) {
-    const T* numbers = typed<const T>(x);
+    const T* values = typed<const T>(x);
     parallel_for(loop.rows(), 1 + 16384 / (loop.inner() * n), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         int64_t offsets[2];
         loop.row_offsets(row, offsets);
         for (int64_t i = 0; i < loop.inner(); ++i)
           positions[offsets[1] + i * loop.strides[1][loop.rank - 1]] =
-              extreme_position(numbers + offsets[0] + i * loop.strides[0][loop.rank - 1], n, step, largest);
+              extreme_position(values + offsets[0] + i * loop.strides[0][loop.rank - 1], n, step, largest);
       }
     });
   });

@@ -4,11 +4,11 @@
 
 namespace tessera::kernels::cpu {
 
-/// out: of x's rank; its extent is 1 along a reduced dimension and x's along the others. `parameter`: see
-/// ops::Reduction. Any strides.
+/// Reduces x to `out`, which has x's rank, extent 1 along reduced dimensions and x's extents along the
+/// others. `parameter`: see ops::Reduction. Any strides.
 void reduce(ops::Reduction kind, double parameter, const Tensor& x, const Tensor& out);
 
-/// out: i64, of x's shape with extent 1 along `dim`: where the largest (or smallest) element stands, the
+/// out (i64, x's shape with extent 1 along `dim`) = the position of the largest (or smallest) element: the
 /// first of equals; a NaN counts as the most extreme.
 void arg_extreme(bool largest, int64_t dim, const Tensor& x, const Tensor& out);
 

@@ -17,7 +17,7 @@ ReductionPlan::ReductionPlan(const Tensor& x, const Tensor& out) {
     if (extent != 1) dims[n++] = {extent, x.strides()[i], reduced ? 0 : out.strides()[i], reduced};
   }
   std::stable_sort(dims, dims + n, [](const Dim& a, const Dim& b) {
-    // A broadcast dimension (step 0) stays outside.
+    // Broadcast dimensions (step 0) come first.
     if ((a.x_step == 0) != (b.x_step == 0)) return a.x_step == 0;
     return std::abs(a.x_step) > std::abs(b.x_step);
   });
@@ -40,23 +40,23 @@ ReductionPlan::ReductionPlan(const Tensor& x, const Tensor& out) {
 void ReductionPlan::split_kept_and_reduced(const Dim* dims, int n) {
   columns_ = n > 0 && !dims[n - 1].reduced;
   if (columns_) inner_ = dims[--n];
-  bool run_found = false;
+  bool range_dim_found = false;
   for (int i = n - 1; i >= 0; --i) {
     if (!dims[i].reduced) {
       kept_[kept_rank_++] = dims[i];
       groups_ *= dims[i].extent;
-    } else if (!run_found) {
-      run_ = dims[i];
-      run_found = true;
+    } else if (!range_dim_found) {
+      range_dim_ = dims[i];
+      range_dim_found = true;
     } else {
       reduced_[reduced_rank_++] = dims[i];
-      runs_ *= dims[i].extent;
+      ranges_ *= dims[i].extent;
     }
   }
-  run_length_ = columns_ ? longest_column_run : longest_run;
-  run_blocks_ = (run_.extent + run_length_ - 1) / run_length_;
+  range_length_ = columns_ ? longest_column_range : longest_range;
+  range_blocks_ = (range_dim_.extent + range_length_ - 1) / range_length_;
   column_blocks_ = (inner_.extent + column_group - 1) / column_group;
-  runs_ *= run_blocks_;
+  ranges_ *= range_blocks_;
   groups_ *= column_blocks_;
 }
 
@@ -74,15 +74,16 @@ ReductionPlan::Group ReductionPlan::group(int64_t index) const {
   return group;
 }
 
-ReductionPlan::Run ReductionPlan::run(int64_t index) const {
-  const int64_t first = index % run_blocks_ * run_length_;
-  index /= run_blocks_;
-  Run run{first * run_.x_step, std::min(run_.extent - first, run_length_), run_.x_step};
+ReductionPlan::Range ReductionPlan::range(int64_t index) const {
+  const int64_t first = index % range_blocks_ * range_length_;
+  index /= range_blocks_;
+  Range range{first * range_dim_.x_step, std::min(range_dim_.extent - first, range_length_),
+              range_dim_.x_step};
   for (int i = 0; i < reduced_rank_; ++i) {
-    run.x += index % reduced_[i].extent * reduced_[i].x_step;
+    range.x += index % reduced_[i].extent * reduced_[i].x_step;
     index /= reduced_[i].extent;
   }
-  return run;
+  return range;
 }
 
 }  // namespace tessera::kernels::cpu

@@ -6,22 +6,22 @@
 
 namespace tessera::kernels::cpu {
 
-/// How a tensor is walked to reduce some of its dimensions. Dimensions are sorted by how far apart their
-/// elements lie in memory, and joined where they lie evenly. The innermost is either reduced (then runs are
-/// cut from it, one result at a time) or kept (then groups of neighbouring columns are reduced together, and
-/// runs are cut from the nearest reduced dimension). Every result is made of the same runs in the same order,
-/// whoever computes them.
+/// The order in which a tensor is read to reduce some of its dimensions. Dimensions are sorted by the
+/// distance of their elements in memory, and joined where they are evenly spaced. The innermost one is either
+/// reduced or kept. If it is reduced, each result is computed alone, from ranges of that dimension. If it is
+/// kept, groups of neighbouring columns are reduced together, from ranges of the nearest reduced dimension.
+/// The ranges of a result, and their order, do not depend on the number of threads.
 class ReductionPlan {
  public:
-  /// out: of x's rank, extent 1 along what is reduced.
+  /// out has x's rank, and extent 1 along reduced dimensions.
   ReductionPlan(const Tensor& x, const Tensor& out);
 
   /// Whether results come in groups of columns.
   bool columns() const { return columns_; }
-  /// Groups of results, and runs that each is made of (0 when the reduced extents hold nothing).
+  /// The number of groups of results, and of ranges per group (0 when a reduced extent is 0).
   int64_t groups() const { return groups_; }
-  int64_t runs() const { return runs_; }
-  /// Elements per result.
+  int64_t ranges() const { return ranges_; }
+  /// The number of elements per result.
   int64_t count() const { return count_; }
 
   struct Group {
@@ -31,12 +31,12 @@ class ReductionPlan {
   };
   Group group(int64_t index) const;
 
-  struct Run {
+  struct Range {
     int64_t x;       // offset from the group's
-    int64_t length;  // elements of each result
-    int64_t step;    // between them
+    int64_t length;  // elements per result
+    int64_t step;    // between these elements
   };
-  Run run(int64_t index) const;
+  Range range(int64_t index) const;
 
  private:
   struct Dim {
@@ -46,10 +46,10 @@ class ReductionPlan {
   void split_kept_and_reduced(const Dim* dims, int n);
 
   bool columns_ = false;
-  int64_t groups_ = 1, runs_ = 1, count_ = 1;
-  int64_t column_blocks_ = 1, run_blocks_ = 1, run_length_ = 1;
-  Dim inner_;  // the kept innermost dimension, when columns_
-  Dim run_;    // what runs are cut from
+  int64_t groups_ = 1, ranges_ = 1, count_ = 1;
+  int64_t column_blocks_ = 1, range_blocks_ = 1, range_length_ = 1;
+  Dim inner_;      // the kept innermost dimension, when columns_
+  Dim range_dim_;  // the dimension that ranges are cut from
   int kept_rank_ = 0, reduced_rank_ = 0;
   Dim kept_[Shape::max_rank], reduced_[Shape::max_rank];  // the outer ones
 };

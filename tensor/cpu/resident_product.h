@@ -6,9 +6,9 @@
 
 namespace tessera::kernels::cpu {
 
-/// c (m, n) = a (m, k) b (k, n), of blocks that are in the cache already: nothing is packed. a(i, p) is at
-/// a + i * row + p * step, so a transposed one costs no more. The rows of b and c are `ldb` and `ldc`
-/// elements apart; b can be read up to whole vectors of 64 bytes. Every element is summed over k in order.
+/// c (m, n) = a (m, k) b (k, n), for blocks that are in the cache already: nothing is packed. a(i, p) is at a
+/// + i * row + p * step, so a transposed a costs no more. The rows of b and c are `ldb` and `ldc` elements
+/// apart; b must be readable up to whole vectors of 64 bytes. Every element is summed over k in order.
 template <class A>
 struct ResidentProduct {
   int64_t m, n, k;

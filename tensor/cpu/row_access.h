@@ -11,7 +11,7 @@ namespace tessera::kernels::cpu {
 template <class T>
 inline constexpr bool is_half = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
 
-/// A stored number in a type to compute with.
+/// A stored value, converted to the type that is computed in.
 template <class A, class T>
 inline A widen(T value) {
   if constexpr (is_half<T>)
@@ -20,7 +20,7 @@ inline A widen(T value) {
     return static_cast<A>(value);
 }
 
-/// A computed number in the type it is stored in.
+/// A computed value, rounded to the type that it is stored in.
 template <class T, class A>
 inline T narrow(A value) {
   if constexpr (is_half<T>)
@@ -29,7 +29,7 @@ inline T narrow(A value) {
     return static_cast<T>(value);
 }
 
-// Neighbouring halves by the conversions of this processor.
+// Contiguous half types, converted by the processor's instructions.
 inline void widen_neighbours(const bfloat16* x, int64_t n, float* row) {
   TESSERA_PER_ISA(widen_bf16)(x, n, row);
 }

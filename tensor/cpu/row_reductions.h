@@ -7,11 +7,11 @@
 
 namespace tessera::kernels::cpu {
 
-/// What a run of numbers is reduced to. `parameter` is the number that comes with the call.
+/// The result of reducing a range of values. `parameter` is an argument of the call.
 enum class RowReduction : uint8_t {
   sum,
   product,
-  largest,  ///< NaN if there is one, as for the other extremes
+  largest,  ///< NaN if a value is NaN, as for the other extremes
   smallest,
   count_of_nonzeros,
   sum_of_magnitudes,
@@ -24,25 +24,25 @@ enum class RowReduction : uint8_t {
   smallest_magnitude,
 };
 
-/// The longest run that is added up in the accumulator's own precision; longer ones are cut, and the parts
-/// added in order in f64. Fixed, so that a sum never depends on the number of threads.
-inline constexpr int64_t longest_run = 4096;
-/// The same down a column, where there are fewer lanes to spread the rounding over.
-inline constexpr int64_t longest_column_run = 64;
+/// The longest range that is added up in the accumulator's own type; longer ranges are cut, and the partial
+/// sums are added in order in f64. It is fixed, so that sums do not depend on the number of threads.
+inline constexpr int64_t longest_range = 4096;
+/// The same along a column, where fewer lanes share the rounding errors.
+inline constexpr int64_t longest_column_range = 64;
 /// Columns that are reduced together.
 inline constexpr int64_t column_group = 64;
 
-/// Reductions of contiguous numbers of type A = float, double or int64_t (which has the first five alone). A
-/// row is added up in a fixed number of lanes, element i in lane i modulo that number, and the lanes by
-/// halves: the bits are the same on every instruction set, at every alignment.
+/// Reductions of contiguous values of type A = float, double or int64_t (only the first five kinds). A row is
+/// added up in a fixed number of lanes, element i in lane i modulo that number, and the lanes by halves: the
+/// bits are the same on every instruction set and at every alignment.
 template <class A>
 struct RowReductions {
-  /// Partial results, to be combined across runs.
+  /// The type of partial results, which are combined across ranges.
   using Partial = std::conditional_t<std::is_floating_point_v<A>, double, int64_t>;
 
-  /// x: n numbers, at most longest_run.
+  /// x: n values, at most longest_range.
   Partial (*row)(RowReduction kind, const A* x, int64_t n, A parameter);
-  /// x: `rows` rows of `columns` numbers, `row_stride` apart, at most longest_column_run by column_group;
+  /// x: `rows` rows of `columns` values, `row_stride` apart, at most longest_column_range by column_group;
   /// parameters and out: one per column.
   void (*columns)(RowReduction kind, const A* x, int64_t row_stride, int64_t rows, int64_t columns,
                   const A* parameters, typename RowReductions<A>::Partial* out);

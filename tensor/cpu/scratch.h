@@ -6,8 +6,8 @@
 
 namespace tessera::kernels::cpu {
 
-/// Room for `count` numbers of type A while it lives, 64-byte aligned and uninitialised, from the caching
-/// allocator: a kernel's own working memory, entered in no account.
+/// A kernel's working memory: `count` values of type A, 64-byte aligned and uninitialised, from the caching
+/// allocator. It is freed with this object, and no memory account counts it.
 template <class A>
 class Scratch {
  public:

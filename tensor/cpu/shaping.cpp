@@ -30,7 +30,7 @@ void flip_elements(const T* from, const Strides& mirrored, const Tensor& out) {
 
 void flip(const Tensor& x, unsigned dims, const Tensor& out) {
   if (out.numel() == 0) return;
-  // Walking backwards is a negative stride from the last element.
+  // A reversed dimension has a negative stride and starts at its last element.
   Strides mirrored = x.strides();
   int64_t start = 0;
   for (int i = 0; i < x.rank(); ++i) {
@@ -58,7 +58,7 @@ void triangle(const Tensor& x, int64_t diagonal, bool lower, const Tensor& out) 
   char* to = static_cast<char*>(out.raw_data());
   parallel_for(x.numel() / columns, 1 + grain_elements / columns, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      // The row's elements before `cut` are in the lower triangle of tril, after it in the upper one of triu.
+      // tril keeps the row's elements before `cut`, triu those after it.
       const int64_t cut = std::clamp<int64_t>(row % rows + diagonal + (lower ? 1 : 0), 0, columns) * width;
       const int64_t start = row * columns * width, all = columns * width;
       const int64_t kept = lower ? 0 : cut, kept_end = lower ? cut : all;

@@ -1,5 +1,5 @@
-// Softmax along any dimension: the per-ISA row kernels, fed straight from the tensor where a row is
-// contiguous and of the type computed in, and through a row's buffer otherwise.
+// Softmax along any dimension, by the per-ISA row kernels: in place where a row is contiguous and of the type
+// that is computed in, through a buffer of one row otherwise.
 #include "tensor/cpu/softmax.h"
 
 #include <vector>
@@ -13,10 +13,10 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-/// Rows that make it worth waking a thread hold this many elements.
+/// The fewest elements for which a second thread is worth its start.
 constexpr int64_t grain_elements = 8192;
 
-/// A row as the kernels want it: in place, or in a buffer.
+/// A row as the kernels take it: in place, or converted into `buffer`.
 template <class T, class A>
 const A* read_row(const T* row, int64_t step, int64_t n, std::vector<A>& buffer) {
   if constexpr (std::is_same_v<T, A>)
@@ -25,8 +25,8 @@ const A* read_row(const T* row, int64_t step, int64_t n, std::vector<A>& buffer)
   return buffer.data();
 }
 
-/// Calls compute(rows of the inputs, n, row of the result) along `dim` of tensors of one shape; the result
-/// comes last.
+/// Calls compute(rows of the inputs, n, row of the result) for every row along `dim`. `tensors` are the
+/// inputs and then the result, all of one shape.
 template <class T, int inputs, class Compute>
 void for_each_row(const Tensor* const (&tensors)[inputs + 1], int64_t dim, const Compute& compute) {
   using A = accumulator_of<T>;
@@ -34,11 +34,11 @@ void for_each_row(const Tensor* const (&tensors)[inputs + 1], int64_t dim, const
   Shape outer = tensors[0]->shape();
   outer[dim] = 1;
   std::array<const Strides*, inputs + 1> strides;
-  T* numbers[inputs + 1];
+  T* data[inputs + 1];
   int64_t steps[inputs + 1];
   for (int k = 0; k <= inputs; ++k) {
     strides[k] = &tensors[k]->strides();
-    numbers[k] = static_cast<T*>(tensors[k]->raw_data());
+    data[k] = static_cast<T*>(tensors[k]->raw_data());
     steps[k] = n == 1 ? 1 : tensors[k]->strides()[dim];
   }
   const StridedLoop<inputs + 1> loop(outer, strides);
@@ -52,8 +52,8 @@ void for_each_row(const Tensor* const (&tensors)[inputs + 1], int64_t dim, const
       loop.row_offsets(row / inner, offsets);
       for (int k = 0; k <= inputs; ++k) offsets[k] += row % inner * loop.strides[k][loop.rank - 1];
       const A* rows[inputs];
-      for (int k = 0; k < inputs; ++k) rows[k] = read_row(numbers[k] + offsets[k], steps[k], n, buffers[k]);
-      T* out = numbers[inputs] + offsets[inputs];
+      for (int k = 0; k < inputs; ++k) rows[k] = read_row(data[k] + offsets[k], steps[k], n, buffers[k]);
+      T* out = data[inputs] + offsets[inputs];
       if constexpr (std::is_same_v<T, A>) {
         if (steps[inputs] == 1) {
           compute(rows, n, out);

@@ -4,7 +4,7 @@
 
 namespace tessera::kernels::cpu {
 
-/// y: of x's shape; any strides, at least one dimension.
+/// All tensors of a call have one shape of at least one dimension, and any strides.
 void softmax(const Tensor& x, const Tensor& y, int64_t dim);
 void log_softmax(const Tensor& x, const Tensor& y, int64_t dim);
 void softmax_backward(const Tensor& y, const Tensor& dy, const Tensor& dx, int64_t dim);

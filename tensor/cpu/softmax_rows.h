@@ -6,16 +6,15 @@
 
 namespace tessera::kernels::cpu {
 
-/// log(sum(exp(x))) of a row as two numbers: beside logits of 1e7 their sum would have no digits left for the
-/// second.
+/// log(sum(exp(x))) of a row as two values: with logits of 1e7 their sum in f32 would lose the second one.
 template <class A>
 struct LogSumExp {
   A largest;
   A log_sum;  ///< log(sum(exp(x - largest)))
 };
 
-/// Softmax and what is made of it, over one contiguous row of n numbers, A = float or double. Sums run in
-/// lanes of a fixed number, so that the bits are the same on every instruction set.
+/// Softmax and related functions of one contiguous row of n values, A = float or double. Sums use a fixed
+/// number of lanes, so that the bits are the same on every instruction set.
 template <class A>
 struct SoftmaxRows {
   /// y = exp(x - max) / sum.

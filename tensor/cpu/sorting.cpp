@@ -1,5 +1,4 @@
-// Orders and running sums along one dimension: each line of elements is brought into a buffer, worked on
-// there and written out.
+// Sorting and running sums along one dimension, line by line; a line is sorted in a buffer.
 #include "tensor/cpu/sorting.h"
 
 #include <algorithm>
@@ -38,7 +37,8 @@ struct Entry {
   int64_t index;
 };
 
-/// Whether a stands before b: by value, a NaN above all; equals by index, so that the order is stable.
+/// Whether a comes before b: by value, with NaN above all; equal values by index, so that the order is
+/// stable.
 template <class A>
 bool before(const Entry<A>& a, const Entry<A>& b, bool descending) {
   const bool a_nan = a.value != a.value, b_nan = b.value != b.value;
@@ -55,7 +55,7 @@ void sort_lines(const Tensor& x, const Tensor& values, const Tensor& indices, in
   const int64_t x_step = x.strides()[dim], out_step = values.strides()[dim];
   const T* from = static_cast<const T*>(x.raw_data());
   T* to = static_cast<T*>(values.raw_data());
-  int64_t* places = indices.data<int64_t>();
+  int64_t* positions = indices.data<int64_t>();
   for_each_line(x, values, dim, [&](int64_t at, int64_t out) {
     std::vector<Entry<A>> line(static_cast<size_t>(n));
     for (int64_t i = 0; i < n; ++i) line[i] = {widen<A>(from[at + i * x_step]), i};
@@ -63,9 +63,9 @@ void sort_lines(const Tensor& x, const Tensor& values, const Tensor& indices, in
         line.begin(), line.begin() + k, line.end(),
         [descending](const Entry<A>& a, const Entry<A>& b) { return before(a, b, descending); });
     for (int64_t i = 0; i < k; ++i) {
-      // The stored number itself, so that a NaN keeps its bits.
+      // The value as stored, so that a NaN keeps its bits.
       to[out + i * out_step] = from[at + line[i].index * x_step];
-      places[out + i * out_step] = line[i].index;
+      positions[out + i * out_step] = line[i].index;
     }
   });
 }

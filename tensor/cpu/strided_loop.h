@@ -7,8 +7,9 @@
 
 namespace tessera::kernels::cpu {
 
-/// The iteration space of N operands of one shape with their own strides: extents of 1 dropped, neighbouring
-/// dimensions that lie evenly in every operand joined, the innermost last. Strides in elements.
+/// The iteration space of N operands of one shape, each with its own strides (in elements). Extents of 1 are
+/// dropped, and neighbouring dimensions are joined where they are evenly spaced in every operand. The
+/// innermost dimension is the last one.
 template <int N>
 struct StridedLoop {
   int rank = 0;
@@ -30,13 +31,13 @@ struct StridedLoop {
   }
 
   int64_t inner() const { return extents[rank - 1]; }
-  /// Rows of the innermost dimension.
+  /// The number of rows along the innermost dimension.
   int64_t rows() const {
     int64_t n = 1;
     for (int i = 0; i + 1 < rank; ++i) n *= extents[i];
     return n;
   }
-  /// Offsets of row `row` in each operand.
+  /// The offset of row `row` in each operand.
   void row_offsets(int64_t row, int64_t (&offsets)[N]) const {
     for (int k = 0; k < N; ++k) offsets[k] = 0;
     for (int i = rank - 2; i >= 0; --i) {

@@ -11,7 +11,7 @@ namespace tessera::kernels::cpu {
 TESSERA_DECLARE_PER_ISA(void transpose_f32(const float* from, int64_t from_leading, int64_t rows,
                                            int64_t columns, float* to, int64_t to_leading);)
 
-/// The same by all threads, into a contiguous `to`.
+/// The same, by all threads, into a contiguous `to`.
 void transpose_in_parallel(const float* from, int64_t from_leading, int64_t rows, int64_t columns, float* to);
 
 }  // namespace tessera::kernels::cpu

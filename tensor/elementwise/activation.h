@@ -6,7 +6,7 @@
 #include "tensor/elementwise/hyperbolic.h"
 #include "tensor/elementwise/log.h"
 
-/// Activation functions of neural networks and their derivatives (times the incoming gradient dy).
+/// Activation functions of neural networks and their derivatives (times the gradient dy of the output).
 TESSERA_ELEMENTWISE_BEGIN
 
 /// log(1 + e^x), computed as max(x, 0) + log1p(e^-|x|), which cannot overflow.

@@ -3,7 +3,8 @@
 #include "tensor/elementwise/power.h"
 #include "tensor/elementwise/target.h"
 
-/// Arithmetic, comparisons and selections: which NaN wins, how quotients round. Integers wrap modulo 2^bits.
+/// Arithmetic, comparisons and selections, with their rules for NaN and rounding. Integers wrap modulo
+/// 2^bits.
 TESSERA_ELEMENTWISE_BEGIN
 
 template <class T>
@@ -84,7 +85,7 @@ TESSERA_ELEMENT T remainder(T a, T b) {
     return r != T(0) && (b < T(0)) != (r < T(0)) ? r + b : r;
   } else {
     if (b == T(0) || (T(0) > static_cast<T>(-1) && b == static_cast<T>(-1)))
-      return T(0);  // the op refuses 0; min % -1 would trap
+      return T(0);  // the op has thrown for a divisor of 0; min % -1 would trap
     const T r = static_cast<T>(a % b);
     return r != T(0) && (b < T(0)) != (r < T(0)) ? static_cast<T>(r + b) : r;
   }
@@ -98,8 +99,8 @@ TESSERA_ELEMENT T floor_divide(T a, T b) {
     const T r = fmod(a, b);
     T quotient = (a - r) / b;
     if (r != T(0) && (b < T(0)) != (r < T(0))) quotient -= T(1);
-    const T whole = floor(quotient);
-    return quotient - whole > T(0.5) ? whole + T(1) : whole;
+    const T floored = floor(quotient);
+    return quotient - floored > T(0.5) ? floored + T(1) : floored;
   } else {
     if (b == T(0)) return T(0);
     if (T(0) > static_cast<T>(-1) && b == static_cast<T>(-1)) return neg(a);

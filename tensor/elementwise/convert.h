@@ -54,7 +54,7 @@ TESSERA_ELEMENT Int to_integer(Float x) {
       static_cast<Int>(-1) < Int(0) ? -static_cast<Float>(uint64_t{1} << (8 * sizeof(Int) - 1)) : 0);
   constexpr Float limit =
       static_cast<Float>(static_cast<Int>(-1) < Int(0) ? uint64_t{1} << (8 * sizeof(Int) - 1) : 256);
-  // The largest Float below the limit: one less, or the limit's predecessor where Float is coarser than that.
+  // The largest Float below the limit: limit - 1, or the limit's predecessor where Float is coarser than 1.
   constexpr Float high = limit - Float(1) < limit
                              ? limit - Float(1)
                              : limit * (Float(1) - (sizeof(Float) == 4 ? Float(0x1p-24) : Float(0x1p-53)));

@@ -2,13 +2,12 @@
 
 #include "tensor/elementwise/exp.h"
 
-/// The error function and its complement. Errors: erf below 1.5 ulp; erfc below 5 ulp in f64 down to where it
-/// leaves the normal numbers, and below 0.51 ulp in f32, which goes through f64. Minimax polynomials from
-/// minimax.py.
+/// The error function and its complement. Errors: erf below 1.5 ulp; erfc below 5 ulp in f64 as long as it is
+/// a normal number, and below 0.51 ulp in f32, which is computed in f64. Minimax polynomials from minimax.py.
 TESSERA_ELEMENTWISE_BEGIN
 
-/// 1 - erf(x), accurate where erf(x) is nearly 1: exp(-a^2) P(q) / (1 + 2 a) with a = |x|, q = (a - 4) / (a +
-/// 4).
+/// 1 - erf(x), accurate where erf(x) is nearly 1: exp(-a^2) P(q) / (1 + 2 a) for a = |x|,
+/// q = (a - 4) / (a + 4).
 TESSERA_ELEMENT double erfc(double x) {
   double a = abs(x);
   a = a > 28.0 ? 28.0 : a;

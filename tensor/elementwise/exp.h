@@ -3,12 +3,11 @@
 #include "tensor/elementwise/target.h"
 
 /// exp, exp2 and expm1. x = n ln 2 + r with |r| <= ln(2)/2, so exp(x) = 2^n exp(r); exp(r) is a minimax
-/// polynomial (minimax.py) and 2^n is put together from its bits. Errors, measured by
-/// tests/tensor/elementwise_test.cpp: exp and exp2 below 1 ulp, expm1 below 1.6 ulp.
+/// polynomial (minimax.py) and 2^n is built from its bits. Errors, measured by
+/// tests/tensor/elementwise_accuracy_test.cpp: exp and exp2 below 1 ulp, expm1 below 1.6 ulp.
 TESSERA_ELEMENTWISE_BEGIN
 
-/// An argument reduced to n ln 2 + r; `n` as the float's bits keep it (offset `bias`), so that shifts stay
-/// unsigned.
+/// An argument reduced to n ln 2 + r. For double, 4096 is added to n, so that shifts are unsigned.
 template <class T>
 struct Reduced;
 template <>
@@ -22,7 +21,7 @@ struct Reduced<double> {
   double r;
 };
 
-/// Adding 1.5 * 2^23 pushes the fraction out of the float: its low bits then hold the nearest integer.
+/// Adding 1.5 * 2^23 shifts the fraction out of the float: its low bits then hold the nearest integer.
 TESSERA_ELEMENT Reduced<float> reduce_exp(float x) {
   constexpr float magic = 0x1.8p23f;
   const float shifted = fma(x, 0x1.715476p0f, magic);  // log2(e)
@@ -55,14 +54,14 @@ TESSERA_ELEMENT T expm1_core(T r) {
   return fma(exp_quadratic(r), r * r, r);
 }
 
-/// y * 2^n in two exact steps, so that n may leave the exponent's range: the result then is infinite, or
-/// flushed.
+/// y * 2^n in two exact steps, so that n may exceed the exponent's range: the result is then infinite or
+/// flushed to 0.
 TESSERA_ELEMENT float scale(float y, int32_t n) {
   const int32_t half = n >> 1;
   return y * from_bits(static_cast<uint32_t>(half + 127) << 23) *
          from_bits(static_cast<uint32_t>(n - half + 127) << 23);
 }
-/// Here n comes with 4096 added.
+/// 4096 is added to n.
 TESSERA_ELEMENT double scale(double y, uint64_t n) {
   const uint64_t half = n >> 1;
   return y * from_bits((half - 2048 + 1023) << 52) * from_bits((n - half - 2048 + 1023) << 52);
@@ -110,8 +109,8 @@ TESSERA_ELEMENT double exp2(double x) {
   return scale(1.0 + expm1_core(r), bits_of(shifted) - bits_of(magic) + 4096);
 }
 
-/// e^x - 1, without the cancellation near 0: 2^n (exp(r) - 1) + (2^n - 1). Half of it is computed, since 2^n
-/// alone may overflow.
+/// e^x - 1, without the cancellation near 0: 2^n (exp(r) - 1) + (2^n - 1). Half of it is computed and then
+/// doubled, since 2^n alone may overflow.
 TESSERA_ELEMENT float expm1(float x) {
   float bounded = x > 89.0f ? 89.0f : x;
   bounded = bounded < -30.0f ? -30.0f : bounded;

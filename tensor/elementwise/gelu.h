@@ -4,12 +4,12 @@
 #include "tensor/elementwise/erf.h"
 
 /// GELU, x Phi(x) (Hendrycks and Gimpel 2016), and its derivative; Phi is the normal distribution's
-/// cumulative function. In f32 both go through the upper tail Q(a) = 1 - Phi(a) = exp(-a^2/2) R(a) with a =
-/// |x|, so that small values keep their digits and one exponential serves both. Absolute errors in f32: 1e-7
-/// max(1, |x|) and 1.5e-7.
+/// cumulative function. In f32 both use the upper tail Q(a) = 1 - Phi(a) = exp(-a^2/2) R(a) with a = |x|:
+/// small values keep their precision, and both need one exponential. Absolute errors in f32: 1e-7 max(1, |x|)
+/// and 1.5e-7.
 TESSERA_ELEMENTWISE_BEGIN
 
-/// Where exp(-a^2/2) has become 2^-127, which counts as 0.
+/// The a where exp(-a^2/2) = 2^-127, which counts as 0.
 constexpr float gelu_reach = 13.268f;
 
 /// exp(-a^2/2) for 0 <= a <= gelu_reach.
@@ -22,7 +22,7 @@ TESSERA_ELEMENT float gaussian(float a) {
   return power * from_bits((bits_of(shifted) << 23) + 0x3f800000u);
 }
 
-/// R(a) = Q(a) exp(a^2/2) for 0 <= a; constant from 5 on, where Q(a) is below 3e-7.
+/// R(a) = Q(a) exp(a^2/2) for a >= 0; constant from 5 on, where Q(a) is below 3e-7.
 TESSERA_ELEMENT float normal_tail_ratio(float a) {
   const float t = a > 5.0f ? 5.0f : a;
   return polynomial(t, 4.99999970e-01f, -3.98939550e-01f, 2.49957874e-01f, -1.32727474e-01f, 6.17147908e-02f,
@@ -34,7 +34,7 @@ TESSERA_ELEMENT float normal_tail_ratio(float a) {
 TESSERA_ELEMENT float gelu(float x) {
   const float magnitude = abs(x);
   const float a = magnitude > gelu_reach ? gelu_reach : magnitude;  // a NaN passes
-  // max(x, 0), but NaN at minus infinity, as x Phi(x) has it; cheaper in vectors than a choice.
+  // max(x, 0), but NaN at minus infinity, as x Phi(x) is; cheaper in vectors than a select.
   const float positive = fma(0.5f, x, 0.5f * magnitude);
   return fma(-a * gaussian(a), normal_tail_ratio(a), positive);
 }
@@ -42,7 +42,7 @@ TESSERA_ELEMENT double gelu(double x) {
   return 0.5 * x * (1.0 + erf(x * 0.70710678118654752440));
 }
 
-/// dy (Phi(x) + x phi(x)): the slope is s = Q(a) - a phi(a) below 0 and 1 - s above.
+/// dy (Phi(x) + x phi(x)): with s = Q(a) - a phi(a), the derivative is s for x <= 0 and 1 - s for x > 0.
 TESSERA_ELEMENT float gelu_backward(float x, float dy) {
   float a = abs(x);
   a = a > gelu_reach ? gelu_reach : a;
@@ -55,13 +55,13 @@ TESSERA_ELEMENT double gelu_backward(double x, double dy) {
   return dy * fma(x, density, cumulative);
 }
 
-/// A function's value at x, and dy times its derivative there.
+/// A function's value at x, and dy times its derivative at x.
 template <class T>
 struct ValueAndGradient {
   T value, gradient;
 };
 
-/// gelu(x) and gelu_backward(x, dy), the same bits, for one exponential.
+/// gelu(x) and gelu_backward(x, dy), with the same bits, from one exponential.
 TESSERA_ELEMENT ValueAndGradient<float> gelu_with_gradient(float x, float dy) {
   const float magnitude = abs(x);
   const float a = magnitude > gelu_reach ? gelu_reach : magnitude;

@@ -5,7 +5,7 @@
 /// tanh and the logistic sigmoid. Errors: tanh below 1.5 ulp, sigmoid below 2.5 ulp.
 TESSERA_ELEMENTWISE_BEGIN
 
-/// tanh(x) = 1 - 2 / (exp(2 |x|) + 1) with x's sign, and a minimax polynomial where that would cancel.
+/// tanh(x) = 1 - 2 / (exp(2 |x|) + 1) with x's sign; near 0, where that cancels, a minimax polynomial.
 TESSERA_ELEMENT float tanh(float x) {
   const float a = abs(x), z = x * x;
   const float p =

@@ -2,9 +2,9 @@
 
 #include "tensor/elementwise/target.h"
 
-/// log, log1p, log2, log10. x = 2^k m with m near 1, so log(x) = k ln 2 + log(m); log(m) is a minimax
-/// polynomial (minimax.py), in f - f^2/2 + f^3 P(f) for f = m - 1 in f32, and in s = f / (2 + f) in f64 (as
-/// fdlibm's e_log.c). Errors: below 1 ulp, log2 and log10 in f64 below 2 ulp.
+/// log, log1p, log2, log10. x = 2^k m with m near 1, so log(x) = k ln 2 + log(m). log(m) is a minimax
+/// polynomial (minimax.py): f - f^2/2 + f^3 P(f) for f = m - 1 in f32; in s = f / (2 + f) in f64 (as fdlibm's
+/// e_log.c). Errors: below 1 ulp; log2 and log10 in f64 below 2 ulp.
 TESSERA_ELEMENTWISE_BEGIN
 
 /// log(1 + f) + k ln 2 for f in [-1/3, 1/3].
@@ -50,7 +50,7 @@ TESSERA_ELEMENT DoubleParts split(double x) {
   return {from_bits(bits - (biased << 52) + 0x3ff0000000000000ull) - 1.0, tiny ? k - 54.0 : k};
 }
 
-/// `value`, unless x is 0 (minus infinity), negative (NaN), infinite or NaN (itself).
+/// `value`, except where x is 0 (minus infinity), negative (NaN), or infinity or NaN (x itself).
 template <class T>
 TESSERA_ELEMENT T log_of_special(T x, T value) {
   T result = x <= Floating<T>::largest ? value : x + x;
@@ -89,7 +89,7 @@ TESSERA_ELEMENT float log10(float x) {
   return static_cast<float>(log10(static_cast<double>(x)));
 }
 
-/// log(1 + x), without the loss of small x in the sum.
+/// log(1 + x), accurate for small x.
 TESSERA_ELEMENT float log1p(float x) {
   // The exponent is taken from the rounded sum; f = 2^-k (1 + x) - 1 from x itself.
   const uint32_t exponent = (bits_of(1.0f + x) - 0x3f2aaaabu) & 0xff800000u;

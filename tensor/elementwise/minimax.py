@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the polynomial coefficients of tensor/elementwise by Remez exchange (needs mpmath).
 
-Each row: the function g that the polynomial stands for, the weight that turns its error into the error
+Each row: the function g that the polynomial approximates, the weight that turns its error into the error
 of the final result, the interval, the degree, and the precision that coefficients are rounded to.
 The printed bound is the largest weighted error after rounding; run it to check or to change a degree.
 """
@@ -42,17 +42,17 @@ def remez(g, weight, low, high, degree):
 
 
 def alternation(errors, n):
-    """The positions of n neighbouring extremes of alternating sign, the largest ones."""
-    runs = []
+    """The positions of the n largest neighbouring extremes of alternating sign."""
+    extremes = []
     for i, e in enumerate(errors):
-        if runs and (errors[runs[-1]] > 0) == (e > 0):
-            if abs(e) > abs(errors[runs[-1]]):
-                runs[-1] = i
+        if extremes and (errors[extremes[-1]] > 0) == (e > 0):
+            if abs(e) > abs(errors[extremes[-1]]):
+                extremes[-1] = i
         else:
-            runs.append(i)
-    while len(runs) > n:
-        runs.pop(0 if abs(errors[runs[0]]) < abs(errors[runs[-1]]) else -1)
-    return runs
+            extremes.append(i)
+    while len(extremes) > n:
+        extremes.pop(0 if abs(errors[extremes[0]]) < abs(errors[extremes[-1]]) else -1)
+    return extremes
 
 
 def rounded(c, precision):
@@ -60,14 +60,14 @@ def rounded(c, precision):
 
 
 ROWS = {
-    # exp(r) = 1 + r + r^2 P(r); the weight keeps expm1's relative error small too
+    # exp(r) = 1 + r + r^2 P(r); with this weight expm1's relative error is small too
     "exp f32": (lambda r: (expm1(r) - r) / r**2, lambda r: abs(r), -0.3467, 0.3467, 4, "f32"),
     "exp f64": (lambda r: (expm1(r) - r) / r**2, lambda r: abs(r), -0.3467, 0.3467, 10, "f64"),
     # log(1 + f) = f - f^2/2 + f^3 P(f)
     "log f32": (lambda f: (log1p(f) - f + f**2 / 2) / f**3, lambda f: abs(f**3 / log1p(f)), -1 / 3, 1 / 3, 7, "f32"),
     # log((1 + s) / (1 - s)) = 2 s + s z P(z), z = s^2
     "log f64": (lambda z: (2 * atanh(z**0.5) / z**0.5 - 2) / z, lambda z: z / 2, mpf("1e-12"), 0.02945, 7, "f64"),
-    # the same with 2/3 kept apart, for pow: 2 s + s z (2/3 + z P(z))
+    # the same with a separate term 2/3, for pow: 2 s + s z (2/3 + z P(z))
     "pow f64": (lambda z: ((2 * atanh(z**0.5) / z**0.5 - 2) / z - mpf(2) / 3) / z, lambda z: z**2 / 2, mpf("1e-12"), 0.02945, 8, "f64"),
     # tanh(x) = x + x z P(z), z = x^2
     "tanh f32": (lambda z: (tanh(z**0.5) / z**0.5 - 1) / z, lambda z: z, mpf("1e-12"), 0.55**2, 4, "f32"),
@@ -79,7 +79,7 @@ ROWS = {
     "erf tail f32": (lambda t: -log(erfc(t)) / t - 1, lambda t: erfc(t) * t / erf(t), 0.92, 4, 6, "f32"),
     # erfc(a) = exp(-a^2) P(q) / (1 + 2 a), q = (a - 4) / (a + 4)
     "erfc f64": (lambda q: (1 + 2 * a_of(q)) * exp(a_of(q) ** 2) * erfc(a_of(q)), lambda q: mpf(1), -1, 0.75, 25, "f64"),
-    # the normal distribution's upper tail is exp(-a^2/2) P(a); the second term keeps small tails' digits
+    # the normal distribution's upper tail is exp(-a^2/2) P(a); the weight's second term keeps small tails precise
     "normal tail f32": (lambda a: exp(a**2 / 2) * erfc(a / mpf(2) ** 0.5) / 2, lambda a: exp(-(a**2) / 2) + mpf("3e-4"), 0, 5, 11, "f32"),
     # 2^f, for exp(-a^2/2)
     "exp2 f32": (lambda f: mpf(2) ** f, lambda f: mpf(2) ** -f, -0.5, 0.5, 6, "f32"),

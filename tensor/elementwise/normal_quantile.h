@@ -6,7 +6,7 @@ TESSERA_ELEMENTWISE_BEGIN
 
 /// The x at which the normal distribution's cumulative function is p, for 0 < p < 1: M. J. Wichura,
 /// "Algorithm AS 241: the percentage points of the normal distribution", Applied Statistics 37 (1988),
-/// PPND16; relative error about 1e-16. All three of its ranges are computed and one is taken.
+/// PPND16; relative error about 1e-16. All three of its ranges are computed and one is selected.
 TESSERA_ELEMENT double normal_quantile(double p) {
   const double q = p - 0.5, central = 0.180625 - q * q;
   const double middle =

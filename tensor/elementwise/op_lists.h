@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-/// Every elementwise operation, by name. A name stands for the function of that name in tensor/elementwise
-/// and for the raw op `tessera::ops::name`; kernels on every device are generated from these lists, so adding
-/// an operation is: its function, its name here, its declaration in tensor/ops, its row in tests/ops.
+/// The names of all elementwise operations. A name is that of the function in tensor/elementwise and of the
+/// raw op `tessera::ops::name`. The kernels of every device are generated from these lists, so a new
+/// operation needs: its function, its name here, its declaration in tensor/ops, its row in tests/ops.
 
 // clang-format off
 
@@ -14,7 +14,7 @@
   X(sin) X(cos) X(tan) X(tanh) X(sigmoid) X(erf) X(erfc) X(floor) X(ceil) X(round) X(trunc)           \
   X(gelu) X(gelu_tanh) X(silu) X(softplus)
 
-/// Any number in, the same dtype out.
+/// Floating or integer in, the same dtype out.
 #define TESSERA_UNARY_NUMBER_OPS(X) X(neg) X(abs) X(sign) X(square) X(relu)
 
 /// Integers or bool in, the same dtype out.
@@ -23,7 +23,7 @@
 /// Floating in, bool out.
 #define TESSERA_UNARY_PREDICATES(X) X(isnan) X(isinf) X(isfinite)
 
-/// Two numbers of one dtype in, that dtype out.
+/// Two operands of one floating or integer dtype in, that dtype out.
 #define TESSERA_BINARY_NUMBER_OPS(X) \
   X(add) X(sub) X(mul) X(maximum) X(minimum) X(pow) X(floor_divide) X(remainder)
 
@@ -35,10 +35,10 @@
 /// Integers or bool in, the same dtype out.
 #define TESSERA_BINARY_INTEGER_OPS(X) X(bitwise_and) X(bitwise_or) X(bitwise_xor)
 
-/// Anything in, bool out. (greater is less with its operands exchanged.)
+/// Any dtype in, bool out. (greater is less with its operands exchanged.)
 #define TESSERA_BINARY_COMPARISONS(X) X(equal) X(not_equal) X(less) X(less_equal)
 
-/// Three operands and a factor, floating; `clamp` takes any number.
+/// Three operands and a factor, floating; `clamp` takes integers too.
 #define TESSERA_TERNARY_FLOAT_OPS(X) X(lerp) X(multiply_add) X(addcmul) X(addcdiv)
 #define TESSERA_TERNARY_NUMBER_OPS(X) X(clamp)
 

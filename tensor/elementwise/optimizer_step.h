@@ -4,13 +4,13 @@
 
 #include "tensor/types/host_device.h"
 
-/// The coefficients of one optimizer step, made in f64 once per parameter from the step's scalars. They are
-/// handed to kernels of every instruction set, so, unlike the rules (tensor/elementwise/optimizer_update.h),
-/// they are the same type in all.
+/// The coefficients of one optimizer step, computed in f64 once per parameter from the step's scalars. They
+/// are passed to kernels of every instruction set, so, unlike the rules
+/// (tensor/elementwise/optimizer_update.h), they have one type for all sets.
 namespace tessera::elementwise {
 
 /// base^exponent by repeated squaring: the same bits on every machine, which a library's pow does not
-/// promise.
+/// guarantee.
 TESSERA_HD inline double integer_power(double base, int64_t exponent) {
   double power = 1.0;
   for (; exponent > 0; exponent >>= 1, base *= base)
@@ -38,10 +38,10 @@ struct AdamStep {
 
 /// Stochastic gradient descent with momentum, dampening and Nesterov's look-ahead, as PyTorch defines them.
 struct SgdStep {
-  double clip, l2, rate, momentum, intake;
+  double clip, l2, rate, momentum, gradient_factor;
   bool nesterov;
 
-  /// The first gradient enters the momentum buffer (zero until then) undamped.
+  /// The first gradient is added to the momentum buffer (then zero) without dampening.
   TESSERA_HD static SgdStep make(double lr, double momentum, double dampening, double weight_decay,
                                  bool nesterov, int64_t step, double clip) {
     return {clip, weight_decay, lr, momentum, step == 1 ? 1.0 : 1.0 - dampening, nesterov};

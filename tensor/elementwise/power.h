@@ -3,7 +3,7 @@
 #include "tensor/elementwise/exp.h"
 #include "tensor/elementwise/log.h"
 
-/// pow, rsqrt and integer powers. Errors: pow below 1 ulp in f64 and 0.51 ulp in f32 (through f64), rsqrt
+/// pow, rsqrt and integer powers. Errors: pow below 1 ulp in f64 and 0.51 ulp in f32 (computed in f64), rsqrt
 /// below 1 ulp.
 TESSERA_ELEMENTWISE_BEGIN
 
@@ -13,12 +13,12 @@ TESSERA_ELEMENT T rsqrt(T x) {
   return T(1) / sqrt(x);
 }
 
-/// A number held as the unevaluated sum of two doubles.
+/// A value as the unevaluated sum of two doubles.
 struct DoublePair {
   double high, low;
 };
 
-/// log(x) to about 2^-66 relative, for finite x > 0: pow multiplies its error by up to 709.
+/// log(x) for finite x > 0, with a relative error of about 2^-66: pow multiplies the error by up to 709.
 TESSERA_ELEMENT DoublePair log_pair(double x) {
   const DoubleParts parts = split(x);
   const double f = parts.f, g = f + 2.0, g_low = f - (g - 2.0);
@@ -50,8 +50,8 @@ TESSERA_ELEMENT double pow(double x, double y) {
   const double tail = fma(y, high_log, -product) + y * ln.low;
   double value = exp_sum(product, (ordinary & (abs(product) < 800.0)) ? tail : 0.0);
 
-  // What depends on y alone becomes numbers and bit masks, not truth values: compilers vectorize those also
-  // where y is the same for all elements.
+  // Conditions on y alone become values and bit masks, not bools: compilers vectorize those also where y is
+  // the same for all elements.
   const bool integer = trunc(y) == y;
   const bool odd = integer & (trunc(0.5 * y) != 0.5 * y) & (abs(y) < inf);
   const uint64_t sign_mask = odd ? 0x8000000000000000ull : 0;

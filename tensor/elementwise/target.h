@@ -4,14 +4,14 @@
 
 #include "tensor/types/host_device.h"
 
-/// The ground that the elementwise functions stand on. The same source is compiled for the host, once per
-/// instruction set, and for the device; it gives the same bits everywhere because it only uses operations
-/// that IEEE 754 rounds exactly (+ - * / sqrt fma), integer arithmetic on the bits, and selects, and because
-/// nothing is contracted (`-ffp-contract=off`, nvcc's `-fmad=false`). It has no branches, so that compilers
-/// vectorize it.
+/// The basis of the elementwise functions. The same source is compiled for the host, once per instruction
+/// set, and for the device. It gives the same bits everywhere, because it uses only operations whose rounding
+/// IEEE 754 defines (+ - * / sqrt fma), integer arithmetic on the bits, and selects, and because nothing is
+/// contracted (`-ffp-contract=off`, nvcc's `-fmad=false`). It has no branches, so that compilers vectorize
+/// it.
 ///
-/// All of it is forced inline, in an inline namespace named after the instruction set: two copies of a
-/// function compiled for different processors never meet in the linker.
+/// All functions are forced inline, in an inline namespace named after the instruction set, so that the
+/// linker keeps copies for different processors apart.
 #if !defined(TESSERA_ISA)
 #define TESSERA_ELEMENTWISE_ISA portable
 #else
@@ -115,7 +115,7 @@ TESSERA_ELEMENT float round(float x) {
 TESSERA_ELEMENT double round(double x) {
   return __builtin_rint(x);
 }
-/// The remainder of x / y with x's sign; exact, and therefore the C library's own.
+/// The remainder of x / y with x's sign; exact, so the C library's is used.
 TESSERA_ELEMENT float fmod(float x, float y) {
   return __builtin_fmodf(x, y);
 }
@@ -154,7 +154,7 @@ TESSERA_ELEMENT double with_sign_of(double magnitude, double sign) {
   return from_bits(bits_of(magnitude) | (bits_of(sign) & 0x8000000000000000ull));
 }
 
-/// Limits and bounds of a floating type that constants are written against.
+/// The limits of a floating type.
 template <class T>
 struct Floating;
 template <>

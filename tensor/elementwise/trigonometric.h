@@ -3,8 +3,8 @@
 #include "tensor/elementwise/target.h"
 
 /// sin, cos, tan. x = n pi/2 + r with |r| <= pi/4, pi/2 in three parts and r in two doubles (Cody and Waite).
-/// That is right, to 1 ulp in f64 (tan 2 ulp), up to |x| = 2^44; f32 goes through f64 and is right to 0.51
-/// ulp over the same range. Beyond it results are numbers of [-1, 1] without further meaning; infinities give
+/// Up to |x| = 2^44 errors are at most 1 ulp in f64 (tan 2 ulp); f32 is computed in f64, with errors of at
+/// most 0.51 ulp over the same range. Beyond it, results are arbitrary values in [-1, 1]; infinities give
 /// NaN.
 TESSERA_ELEMENTWISE_BEGIN
 

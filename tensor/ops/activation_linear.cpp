@@ -65,7 +65,8 @@ BinaryOp derivative_of(Activation f) {
   }
 }
 
-/// The fused kernels take f32 and f64 on the CPU; everywhere else the parts are run one after the other.
+/// Whether the fused kernels take the operands (f32 or f64 on the CPU); otherwise activation and product are
+/// computed one after the other.
 bool fused(const Tensor& x, const Tensor& weight) {
   const bool wide = x.dtype() == f32 || x.dtype() == f64;
   return wide && !x.device().is_cuda() && x.numel() > 0 && weight.numel() > 0;
@@ -77,7 +78,8 @@ Tensor matrix_of(const Tensor& x) {
   return x.contiguous().view({n == 0 ? 0 : x.numel() / n, n});
 }
 
-/// Gradients are written while operands are still read: they lie apart from those, but for one over x.
+/// Gradients are written while operands are still read, so they may not overlap these; the gradient of x may
+/// be x itself.
 void check_gradients(const Tensor& dy, const Tensor& x, const Tensor& weight,
                      const ActivationLinearGradients& out) {
   const char* name = "activation_linear_backward";
@@ -96,9 +98,9 @@ void check_gradients(const Tensor& dy, const Tensor& x, const Tensor& weight,
 
 /// dW from f(x).
 void weight_gradient(const Tensor& dy, const Tensor& activated, const ActivationLinearGradients& out) {
-  const Tensor arriving = dy.transpose(0, 1);
-  out.add_to_weight ? matmul_accumulate(out.weight, arriving, activated)
-                    : matmul_out(out.weight, arriving, activated);
+  const Tensor transposed = dy.transpose(0, 1);
+  out.add_to_weight ? matmul_accumulate(out.weight, transposed, activated)
+                    : matmul_out(out.weight, transposed, activated);
 }
 
 }  // namespace
@@ -131,23 +133,23 @@ void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x,
                                 const ActivationLinearGradients& out) {
   check_gradients(dy, x, weight, out);
   if (!out.x.defined() && !out.weight.defined()) return;
-  const Tensor arriving = matrix_of(dy), from = matrix_of(x);
+  const Tensor dy_rows = matrix_of(dy), x_rows = matrix_of(x);
   if (activation_linear_overwrites(x, weight, out.weight)) {
     const Device device = common_device("activation_linear_backward", {&dy, &x, &weight});
     const Tensor w = weight.contiguous();
     ActivationLinearGradients matrices = out;
     if (out.x.defined()) matrices.x = matrix_of(out.x);
-    count_flops(2 * from.numel() * weight.size(0) * (out.x.defined() + out.weight.defined()));
-    backward_kernel(device, f, arriving, from, w, matrices);
+    count_flops(2 * x_rows.numel() * weight.size(0) * (out.x.defined() + out.weight.defined()));
+    backward_kernel(device, f, dy_rows, x_rows, w, matrices);
   } else if (f == Activation::gelu && !x.device().is_cuda() && out.x.defined() && out.weight.defined()) {
-    // f(x) and f'(x) dy beside each other; the activated input lives as long as this call.
-    const Tensor dx = matrix_of(out.x), activated = Tensor::empty(from.shape(), x.dtype(), x.device());
-    matmul_out(dx, arriving, weight);
-    if (x.numel() > 0) gelu_gradient_kernel(x.device(), from, dx, activated, dx);
-    weight_gradient(arriving, activated, out);
+    // One pass gives f(x), which lives for this call alone, and f'(x) dy.
+    const Tensor dx = matrix_of(out.x), activated = Tensor::empty(x_rows.shape(), x.dtype(), x.device());
+    matmul_out(dx, dy_rows, weight);
+    if (x.numel() > 0) gelu_gradient_kernel(x.device(), x_rows, dx, activated, dx);
+    weight_gradient(dy_rows, activated, out);
   } else {
-    if (out.x.defined()) binary_out(derivative_of(f), x, matmul(arriving, weight).view(x.shape()), out.x);
-    if (out.weight.defined()) weight_gradient(arriving, activation(f, from), out);
+    if (out.x.defined()) binary_out(derivative_of(f), x, matmul(dy_rows, weight).view(x.shape()), out.x);
+    if (out.weight.defined()) weight_gradient(dy_rows, activation(f, x_rows), out);
   }
   for (const Tensor* written : {&out.x, &out.weight})
     if (written->defined()) written->bump_version();

@@ -33,25 +33,26 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOpt
                       "attention: expected q (B, H, T_q, D) and k, v (B, H, T_k, D), got ", q.shape(), ", ",
                       k.shape(), " and ", v.shape());
   require<ValueError>(options.dropout >= 0 && options.dropout < 1,
-                      "attention: dropout is to be in [0, 1), got ", options.dropout);
+                      "attention: expected a dropout in [0, 1), got ", options.dropout);
 }
 
 bool is_half(DType dtype) {
   return dtype == bf16 || dtype == f16;
 }
 
-/// Whether the kernels take the dtype only by way of f32.
-bool goes_by_f32(DType dtype) {
+/// Whether operands of the dtype are converted to f32 for the kernels.
+bool converts_to_f32(DType dtype) {
   return is_half(dtype) && !(dtype == bf16 && kernels::cpu::attention_takes_bf16());
 }
 
-/// The operand as the kernels take it, its last dimension evenly one apart.
+/// The operand as the kernels take it: with a last stride of 1.
 Tensor prepared(const Tensor& x) {
-  const Tensor wide = goes_by_f32(x.dtype()) ? cast(x, f32) : x;
+  const Tensor wide = converts_to_f32(x.dtype()) ? cast(x, f32) : x;
   return wide.strides()[3] == 1 || wide.size(3) == 1 ? wide : wide.contiguous();
 }
 
-/// The mask broadcast to (B, H, T_q, T_k), bool or of the type that sums have. Throws ShapeError, DTypeError.
+/// The mask broadcast to (B, H, T_q, T_k), as bool or in the accumulator's dtype. Throws ShapeError,
+/// DTypeError.
 Tensor prepared_mask(const Tensor& mask, const Tensor& q, const Tensor& k) {
   if (!mask.defined()) return mask;
   const Shape all{q.size(0), q.size(1), q.size(2), k.size(2)};
@@ -83,7 +84,7 @@ AttentionCall make_call(const Tensor& q, const Tensor& k, const Tensor& v, const
                          : std::span<const int64_t>()};
 }
 
-/// Pairs of a query and a key that it sees, over all heads.
+/// The number of pairs of a query and a key that is visible to it, over all heads.
 int64_t visible_pairs(const Tensor& q, const Tensor& k, bool causal) {
   const int64_t queries = q.size(2), keys = k.size(2);
   int64_t pairs = queries * keys;
@@ -94,13 +95,13 @@ int64_t visible_pairs(const Tensor& q, const Tensor& k, bool causal) {
   return q.size(0) * q.size(1) * pairs;
 }
 
-/// (B, H, T, D) whose memory is (B, T, H, D).
+/// A tensor (B, H, T, D) whose memory layout is (B, T, H, D).
 Tensor heads_inside(const Tensor& like, DType dtype, Device device) {
   const Shape& s = like.shape();
   return Tensor::empty({s[0], s[2], s[1], s[3]}, dtype, device).transpose(1, 2);
 }
 
-/// Gradients are written while operands are still read: they lie apart from those and from each other.
+/// Gradients are written while operands are still read, so they may overlap neither these nor each other.
 void check_gradients(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& forward,
                      const Tensor& dout, const Tensor& dq, const Tensor& dk, const Tensor& dv,
                      const Tensor& mask) {
@@ -126,7 +127,7 @@ Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
   const Device device = common_device("attention", {&q, &k, &v});
   check(q, k, v, options);
   const DType type = q.dtype() == f64 ? f64 : f32;
-  Attention result{heads_inside(q, goes_by_f32(q.dtype()) ? f32 : q.dtype(), device),
+  Attention result{heads_inside(q, converts_to_f32(q.dtype()) ? f32 : q.dtype(), device),
                    Tensor::empty({2, q.size(0), q.size(1), q.size(2)}, type, device)};
   const int64_t flops = 4 * q.size(3) * visible_pairs(q, k, options.causal);
   if (q.numel() > 0) {
@@ -134,7 +135,7 @@ Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
     count_flops(flops);
     forward_kernel(device, call);
   }
-  if (goes_by_f32(q.dtype())) {
+  if (converts_to_f32(q.dtype())) {
     const Tensor narrow = heads_inside(q, q.dtype(), device);
     if (!device.is_meta()) narrow.copy_from(cast(result.out, q.dtype()));
     result.out = narrow;
@@ -155,12 +156,12 @@ void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const
   }
   const Attention wide{prepared(forward.out), forward.log_sum_exp};
   const AttentionCall call = make_call(q, k, v, wide, options, mask);
-  const Tensor arriving = prepared(dout);
+  const Tensor prepared_dout = prepared(dout);
   count_flops(flops);
-  if (!goes_by_f32(q.dtype())) return backward_kernel(device, call, arriving, dq, dk, dv);
+  if (!converts_to_f32(q.dtype())) return backward_kernel(device, call, prepared_dout, dq, dk, dv);
   const Tensor wq = Tensor::empty(q.shape(), f32, device), wk = Tensor::empty(k.shape(), f32, device),
                wv = Tensor::empty(v.shape(), f32, device);
-  backward_kernel(device, call, arriving, wq, wk, wv);
+  backward_kernel(device, call, prepared_dout, wq, wk, wv);
   dq.copy_from(cast(wq, q.dtype()));
   dk.copy_from(cast(wk, q.dtype()));
   dv.copy_from(cast(wv, q.dtype()));
@@ -171,9 +172,9 @@ Tensor attention_dropout(const Shape& shape, const AttentionOptions& options, DT
   const Tensor factors = Tensor::empty(shape, dtype == f64 ? f64 : f32, device);
   const RandomContext& random = random_context();
   resolve_samples("attention_dropout", samples_along(0), shape, std::ssize(random.samples));
-  const bool counted = random.samples.size() == static_cast<size_t>(shape[0]);
+  const bool has_samples = random.samples.size() == static_cast<size_t>(shape[0]);
   dropout_kernel(device, factors, options.dropout, options.key, random.step,
-                 counted ? std::span<const int64_t>(random.samples) : std::span<const int64_t>());
+                 has_samples ? std::span<const int64_t>(random.samples) : std::span<const int64_t>());
   return cast(factors, dtype);
 }
 

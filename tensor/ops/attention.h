@@ -6,45 +6,44 @@
 
 namespace tessera {
 
-/// How attention weighs positions. Legend: B batch, H heads, T time, D head width.
+/// Options of attention. Legend: B batch, H heads, T time, D head width.
 struct AttentionOptions {
-  bool causal = false;  ///< query i sees keys 0 .. i + (T_k - T_q): the last query sees all
-  double scale = 0;     ///< of the products of queries and keys; 0: 1/sqrt(D)
-  double dropout =
-      0;             ///< probability in [0, 1) of a weight becoming zero, the rest scaled by 1/(1 - dropout)
-  uint64_t key = 0;  ///< Philox key of the dropout mask; the samples and the step are the random context's
+  bool causal = false;  ///< query i attends to keys 0 .. i + (T_k - T_q): the last query to all
+  double scale = 0;     ///< factor of the products of queries and keys; 0: 1/sqrt(D)
+  double dropout = 0;   ///< probability in [0, 1) of a weight becoming 0; others are divided by 1 - dropout
+  uint64_t key = 0;     ///< Philox key of the dropout mask; samples and step are the random context's
 };
 
 namespace ops {
 
-/// What attention computes, and what its backward needs besides the operands.
+/// The result of attention, and the values that its backward needs besides the operands.
 struct Attention {
-  Tensor out;  ///< (B, H, T_q, D), lying in memory as (B, T_q, H, D): joining the heads is a view
-  /// (2, B, H, T_q): of a query's scaled products the largest, and log(sum(exp(products - largest))): beside
+  Tensor out;  ///< (B, H, T_q, D), stored as (B, T_q, H, D): joining the heads is a view
+  /// (2, B, H, T_q): the largest of a query's scaled products, and log(sum(exp(products - largest))). For
   /// large products the sum of the two would lose the second. f32, or f64 for f64.
   Tensor log_sum_exp;
 };
 
-/// softmax(scale q k^T + mask) v per head, some queries at a time: no T x T array is made, what causality
-/// hides is skipped, and memory grows with T (Dao et al., "FlashAttention", 2022; here whole rows of weights
-/// fit the cache). q (B, H, T_q, D), k and v (B, H, T_k, D) of one dtype and any strides with the last 1. f32
-/// and f64; bf16 is multiplied as it is where the processor can, softmax being f32, else it goes by f32, as
-/// f16 does. `mask` broadcasts to (B, H, T_q, T_k): bool, the positions that may be seen, or floating, added
-/// to the scaled products; read where it lies, so that key padding is (B, 1, 1, T_k). A query that sees
-/// nothing gets zeros. The mask of dropout is a function of (key, sample, step, index in (H, T_q, T_k)).
-/// Throws ShapeError, DTypeError; ValueError for a dropout outside [0, 1).
+/// softmax(scale q k^T + mask) v per head, some queries at a time: no T x T array is stored, keys that
+/// causality hides are skipped, and memory grows with T (Dao et al., "FlashAttention", 2022; here full rows
+/// of weights fit the cache). q (B, H, T_q, D), k and v (B, H, T_k, D) of one dtype and any strides with the
+/// last 1. f32 and f64; bf16 is multiplied as bf16 where the processor can, with softmax in f32; otherwise
+/// bf16, like f16, is converted to f32. `mask` broadcasts to (B, H, T_q, T_k): bool, true at the positions to
+/// attend to, or floating, added to the scaled products. It is read in place, so key padding is (B, 1, 1,
+/// T_k). A query without visible keys gets zeros. The mask of dropout is a function of (key, sample, step,
+/// index in (H, T_q, T_k)). Throws ShapeError, DTypeError; ValueError for a dropout outside [0, 1).
 Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                     const Tensor& mask = {});
 
 /// Writes the gradients of q, k and v into dq, dk and dv (same shapes, any strides with the last 1),
-/// recomputing the weights from the log-sum-exp. Throws as `attention`, and ValueError when a gradient lies
-/// on memory of an operand or of another gradient.
+/// recomputing the weights from the log-sum-exp. Throws as `attention`, and ValueError when a gradient
+/// overlaps an operand or another gradient.
 void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& forward,
                         const Tensor& dout, const AttentionOptions& options, const Tensor& dq,
                         const Tensor& dk, const Tensor& dv, const Tensor& mask = {});
 
-/// The factors of dropout for weights of shape (B, H, T_q, T_k): 0, or 1/(1 - dropout). What the kernels
-/// apply without storing it.
+/// The factors of dropout for weights of shape (B, H, T_q, T_k): 0, or 1/(1 - dropout). The kernels apply the
+/// same factors without storing them.
 Tensor attention_dropout(const Shape& shape, const AttentionOptions& options, DType dtype, Device device);
 
 }  // namespace ops

@@ -24,9 +24,10 @@ void check_dtype(const char* name, BinaryOp op, DType type) {
   switch (op) {
     case BinaryOp::div:
       return require<DTypeError>(is_floating(type), "div: ", type,
-                                 " numbers have no exact quotient; cast to f32, or use floor_divide");
+                                 " values have no exact quotient; cast to f32, or use floor_divide");
       TESSERA_BINARY_NUMBER_OPS(TESSERA_CASE)
-      return require<DTypeError>(type != boolean, name, ": expected numbers, got bool; cast to i64 first");
+      return require<DTypeError>(type != boolean, name,
+                                 ": expected a numeric dtype, got bool; cast to i64 first");
       TESSERA_BINARY_INTEGER_OPS(TESSERA_CASE)
       return require<DTypeError>(!is_floating(type), name, ": expected integers or bool, got ", type);
       TESSERA_BINARY_COMPARISONS(TESSERA_CASE)
@@ -40,7 +41,7 @@ bool divides(BinaryOp op) {
   return op == BinaryOp::floor_divide || op == BinaryOp::remainder;
 }
 
-/// Integer division by 0 has no result.
+/// Integer division by 0 is an error.
 void check_divisor(const char* name, BinaryOp op, DType type, const Tensor& b) {
   if (!divides(op) || is_floating(type) || b.is_meta()) return;
   const Tensor values = cast(b, i64).contiguous();
@@ -65,20 +66,20 @@ Tensor binary(const char* name, BinaryOp op, const Tensor& a, const Tensor& b) {
   return out;
 }
 
-void check_number(const char* name, BinaryOp op, const Tensor& x, const Scalar& number) {
+void check_scalar(const char* name, BinaryOp op, const Tensor& x, const Scalar& scalar) {
   check_dtype(name, op, x.dtype());
   alignas(8) char element[8];
-  number.write(x.dtype(), element, name);
-  require<ValueError>(!divides(op) || is_floating(x.dtype()) || number.integer() != 0, name,
+  scalar.write(x.dtype(), element, name);
+  require<ValueError>(!divides(op) || is_floating(x.dtype()) || scalar.integer() != 0, name,
                       ": the divisor is 0");
 }
 
-Tensor binary(const char* name, BinaryOp op, const Tensor& x, const Scalar& number,
-              bool number_first = false) {
+Tensor binary(const char* name, BinaryOp op, const Tensor& x, const Scalar& scalar,
+              bool scalar_first = false) {
   const Device device = common_device(name, {&x});
-  check_number(name, op, x, number);
+  check_scalar(name, op, x, scalar);
   Tensor out = Tensor::empty(x.shape(), is_comparison(op) ? boolean : x.dtype(), device);
-  scalar_kernel(device, op, x.dtype(), x, number, number_first, out);
+  scalar_kernel(device, op, x.dtype(), x, scalar, scalar_first, out);
   return out;
 }
 
@@ -88,7 +89,7 @@ Tensor binary(const char* name, BinaryOp op, const Tensor& x, const Scalar& numb
   Tensor name(const Tensor& a, const Tensor& b) { \
     return binary(#name, BinaryOp::name, a, b);   \
   }
-#define TESSERA_DEFINE_WITH_NUMBER(name)          \
+#define TESSERA_DEFINE_WITH_SCALAR(name)          \
   Tensor name(const Tensor& a, const Scalar& b) { \
     return binary(#name, BinaryOp::name, a, b);   \
   }
@@ -97,15 +98,15 @@ TESSERA_BINARY_NUMBER_OPS(TESSERA_DEFINE)
 TESSERA_BINARY_FLOAT_OPS(TESSERA_DEFINE)
 TESSERA_BINARY_INTEGER_OPS(TESSERA_DEFINE)
 TESSERA_BINARY_COMPARISONS(TESSERA_DEFINE)
-TESSERA_BINARY_COMPARISONS(TESSERA_DEFINE_WITH_NUMBER)
-TESSERA_DEFINE_WITH_NUMBER(add)
-TESSERA_DEFINE_WITH_NUMBER(sub)
-TESSERA_DEFINE_WITH_NUMBER(mul)
-TESSERA_DEFINE_WITH_NUMBER(div)
-TESSERA_DEFINE_WITH_NUMBER(maximum)
-TESSERA_DEFINE_WITH_NUMBER(minimum)
-TESSERA_DEFINE_WITH_NUMBER(floor_divide)
-TESSERA_DEFINE_WITH_NUMBER(remainder)
+TESSERA_BINARY_COMPARISONS(TESSERA_DEFINE_WITH_SCALAR)
+TESSERA_DEFINE_WITH_SCALAR(add)
+TESSERA_DEFINE_WITH_SCALAR(sub)
+TESSERA_DEFINE_WITH_SCALAR(mul)
+TESSERA_DEFINE_WITH_SCALAR(div)
+TESSERA_DEFINE_WITH_SCALAR(maximum)
+TESSERA_DEFINE_WITH_SCALAR(minimum)
+TESSERA_DEFINE_WITH_SCALAR(floor_divide)
+TESSERA_DEFINE_WITH_SCALAR(remainder)
 
 Tensor sub(const Scalar& a, const Tensor& b) {
   return binary("sub", BinaryOp::sub, b, a, true);
@@ -118,7 +119,7 @@ Tensor pow(const Scalar& a, const Tensor& b) {
 }
 
 Tensor pow(const Tensor& a, const Scalar& b) {
-  // The exponents that have an exactly rounded operation of their own.
+  // These exponents have operations of their own, which are rounded exactly.
   const bool floating = a.defined() && is_floating(a.dtype());
   if (b.real() == 2.0 && !b.is_boolean() && (floating || b.is_integer())) return square(a);
   if (floating && b.real() == 0.5) return sqrt(a);
@@ -165,7 +166,7 @@ void binary_out(BinaryOp op, const Tensor& a, const Tensor& b, const Tensor& out
 void binary_out(BinaryOp op, const Tensor& a, const Scalar& b, const Tensor& out) {
   const char* name = name_of(op);
   const Device device = common_device(name, {&a, &out});
-  check_number(name, op, a, b);
+  check_scalar(name, op, a, b);
   check_out(name, out, a.shape(), is_comparison(op) ? boolean : a.dtype());
   if (out.numel() > 0) scalar_kernel(device, op, a.dtype(), prepare_operand(a, out), b, false, out);
   out.bump_version();

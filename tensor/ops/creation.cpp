@@ -12,7 +12,7 @@ namespace {
 
 constexpr Kernel<void(const Tensor&, const Scalar&)> fill_kernel{"fill", &kernels::cpu::fill, nullptr};
 
-/// The 1-dim tensor of value(i), i < count, computed as T on the host.
+/// The 1-dim tensor of value(i) for i < count, computed as T on the host.
 template <class T, class Value>
 Tensor sequence(int64_t count, DType dtype, Device device, Value value) {
   if (device.is_meta()) return Tensor::empty({count}, dtype, device);
@@ -22,7 +22,7 @@ Tensor sequence(int64_t count, DType dtype, Device device, Value value) {
   return cast(out, dtype).to(device);
 }
 
-/// to - from, which 64 bits may not hold.
+/// to - from, which may not fit in 64 bits.
 double distance(int64_t from, int64_t to) {
   const uint64_t apart = static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
   return to >= from ? static_cast<double>(apart) : -static_cast<double>(-apart);
@@ -57,16 +57,16 @@ void fill_(const Tensor& x, const Scalar& value) {
 
 Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, DType dtype, Device device) {
   require<ValueError>(step.real() != 0.0, "arange: expected a step that is not 0");
-  require<DTypeError>(dtype != boolean, "arange: expected a dtype of numbers, got bool");
-  const bool whole = !start.is_floating() && !end.is_floating() && !step.is_floating();
-  require<DTypeError>(whole || is_floating(dtype), "arange: floating bounds (", start, ", ", end, ", ", step,
-                      ") need a floating dtype, got ", dtype);
-  const double span = whole ? distance(start.integer(), end.integer()) : end.real() - start.real();
-  const double numbers = std::max(0.0, std::ceil(span / step.real()));
-  require<ShapeError>(numbers < 0x1p63, "arange: from ", start, " to ", end, " by ", step,
-                      " there are more numbers than 64 bits count");
-  const auto count = static_cast<int64_t>(numbers);
-  if (whole && !is_floating(dtype))
+  require<DTypeError>(dtype != boolean, "arange: expected a numeric dtype, got bool");
+  const bool integral = !start.is_floating() && !end.is_floating() && !step.is_floating();
+  require<DTypeError>(integral || is_floating(dtype), "arange: floating bounds (", start, ", ", end, ", ",
+                      step, ") need a floating dtype, got ", dtype);
+  const double span = integral ? distance(start.integer(), end.integer()) : end.real() - start.real();
+  const double length = std::max(0.0, std::ceil(span / step.real()));
+  require<ShapeError>(length < 0x1p63, "arange: expected fewer than 2^63 elements, got ", length, " from ",
+                      start, " to ", end, " by ", step);
+  const auto count = static_cast<int64_t>(length);
+  if (integral && !is_floating(dtype))
     return sequence<int64_t>(count, dtype, device,
                              [&](int64_t i) { return start.integer() + i * step.integer(); });
   return sequence<double>(count, dtype, device,

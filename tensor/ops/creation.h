@@ -3,10 +3,11 @@
 #include "tensor/tensor.h"
 #include "tensor/types/scalar.h"
 
-/// New tensors from a rule. On meta they have a shape only.
+/// New tensors of computed values. On meta they have a shape only.
 namespace tessera::ops {
 
-/// Every element 0, 1 or `value`. `full` throws as Scalar::write where the value does not fit the dtype.
+/// Tensors of zeros, of ones, and of `value`. `full` throws as Scalar::write where the value does not fit the
+/// dtype.
 Tensor zeros(const Shape& shape, DType dtype, Device device = cpu());
 Tensor ones(const Shape& shape, DType dtype, Device device = cpu());
 Tensor full(const Shape& shape, const Scalar& value, DType dtype, Device device = cpu());
@@ -20,12 +21,12 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, DType 
 /// 0, 1, ..., end - 1.
 Tensor arange(int64_t end, DType dtype = i64, Device device = cpu());
 
-/// `count` evenly spaced numbers from `start` to `end`, both included: a floating dtype. Symmetric to the
-/// last bit: the second half is counted from the end.
+/// `count` evenly spaced values from `start` to `end`, both included, of a floating dtype. The second half is
+/// computed from the end, so the result is symmetric to the last bit.
 Tensor linspace(double start, double end, int64_t count, DType dtype = f32, Device device = cpu());
 
-/// A last dimension of `classes` appended: 1 at the id, else 0. `ids` is i64 or i32. Throws IndexError naming
-/// the id, its position and the limit.
+/// A tensor of the shape of `ids` with a last dimension of `classes` appended: 1 at the id, else 0. `ids` is
+/// i64 or i32. Throws IndexError naming the id, its position and the limit.
 Tensor one_hot(const Tensor& ids, int64_t classes, DType dtype = i64);
 
 }  // namespace tessera::ops

@@ -58,8 +58,8 @@ Tensor add_dropout(const Tensor& x, const Tensor& delta, const DropoutMask& mask
   const Device device = common_device("add_dropout", {&x, &delta});
   require_floating("add_dropout", x);
   require_same_dtype("add_dropout", {&x, &delta});
-  require<ShapeError>(x.shape() == delta.shape(), "add_dropout: x is ", x.shape(), ", what is added ",
-                      delta.shape());
+  require<ShapeError>(x.shape() == delta.shape(), "add_dropout: expected a delta of x's shape ", x.shape(),
+                      ", got ", delta.shape());
   const Tensor y = Tensor::empty(x.shape(), x.dtype(), device);
   if (device.is_meta() || x.numel() == 0) return y;
   dropout_kernel(device, x.contiguous(), delta.contiguous(), dropout_rows("add_dropout", delta, mask), y);

@@ -11,29 +11,29 @@ struct DropoutRows;  // tensor/cpu/dropout.h
 
 namespace tessera::ops {
 
-/// Which elements fall away: each with `probability`, drawn from `key` (tensor/random/random_context.h),
-/// where `samples` says which sample an element belongs to. The default drops none.
+/// The mask of dropout: each element is dropped with `probability`, drawn from `key`
+/// (tensor/random/random_context.h); `samples` maps elements to samples. The default drops none.
 struct DropoutMask {
   double probability = 0;
   uint64_t key = 0;
   SampleLayout samples = {};
 };
 
-/// x with elements zeroed at `probability`, the others divided by 1 - probability, in one pass. An element's
-/// fate depends on the key, its sample and the step (this thread's random context) and its index within the
-/// sample: row-major over the other dimensions, `first_index` that of a sample's first element. So a sample
-/// keeps its mask as (B, T, C), (T, B, C) and (B T, C). Applied to dy it is its own backward. Throws
-/// DTypeError for integers, ValueError for a probability outside [0, 1] or another number of samples than
-/// the context's, ShapeError for a layout that does not fit x.
+/// x with each element zeroed with `probability` and the others divided by 1 - probability, in one pass.
+/// Whether an element is dropped depends on the key, its sample, the step (this thread's random context) and
+/// its index within the sample: row-major over the other dimensions, where `first_index` is that of a
+/// sample's first element. So a sample keeps its mask as (B, T, C), (T, B, C) and (B T, C). Applied to dy,
+/// dropout is its own backward. Throws DTypeError for integers, ValueError for a probability outside [0, 1]
+/// or a number of samples that differs from the context's, ShapeError for a layout that does not fit x.
 Tensor dropout(const Tensor& x, const DropoutMask& mask, int64_t first_index = 0);
-/// The same of x (B, ...).
+/// The same for x (B, ...).
 Tensor dropout(const Tensor& x, double probability, uint64_t key, int64_t first_index = 0);
 
 /// x + dropout(delta) in one pass, rounded once; shapes and dtypes equal. Throws as `dropout`, and ValueError
 /// for a probability of 1, ShapeError, DTypeError.
 Tensor add_dropout(const Tensor& x, const Tensor& delta, const DropoutMask& mask);
 
-/// What the kernels need to draw `mask` for a tensor like x, from this thread's random context. Throws
+/// The kernels' description of `mask` for a tensor like x, from this thread's random context. Throws
 /// ValueError naming `where`, ShapeError.
 kernels::cpu::DropoutRows dropout_rows(const char* where, const Tensor& x, const DropoutMask& mask,
                                        int64_t first_index = 0);

@@ -31,7 +31,7 @@ Tensor embedding_add(const Tensor& ids, const Tensor& weight, const Tensor& adde
       describe(weight), " and ", describe(addend));
   const Tensor y = Tensor::empty({ids.size(0), ids.size(1), weight.size(1)}, weight.dtype(), device);
   if (device.is_meta() || y.numel() == 0) return y;
-  require<DTypeError>(ids.dtype() == i64 || ids.dtype() == i32, name, ": ids are i64 or i32, got ",
+  require<DTypeError>(ids.dtype() == i64 || ids.dtype() == i32, name, ": expected ids of i64 or i32, got ",
                       describe(ids));
   check_kernel(device, name, ids.contiguous(), weight.size(0));
   const bool drops = mask.probability != 0;
@@ -50,10 +50,10 @@ void embedding_add_backward(const Tensor& dy, const Tensor& ids, const Tensor& t
   const DType sums = dy.dtype() == f64 ? f64 : f32;
   for (const Tensor& out : {table, addend}) {
     if (!out.defined()) continue;
-    require<DTypeError>(out.dtype() == sums && out.is_contiguous(), name, ": a gradient ", dy.dtype(),
-                        " is summed in contiguous ", sums, ", got ", describe(out));
+    require<DTypeError>(out.dtype() == sums && out.is_contiguous(), name, ": expected contiguous ", sums,
+                        " for the sums of a gradient ", dy.dtype(), ", got ", describe(out));
     require<ShapeError>(out.rank() == 2 && out.size(1) == dy.size(2), name, ": a gradient ", dy.shape(),
-                        " does not go into ", describe(out));
+                        " does not fit into ", describe(out));
     require_apart(name, out, {&dy, &ids});
   }
   require_apart(name, table, {&addend});

@@ -10,10 +10,10 @@ namespace tessera::ops {
 Tensor embedding_add(const Tensor& ids, const Tensor& weight, const Tensor& addend,
                      const DropoutMask& mask = {});
 
-/// Adds dy (B, T, C), where the mask has been applied, to the rows `ids` (B, T) of `table` (V, C) and, summed
-/// over B, to `addend` (T, C), in one pass; either may be undefined. Both are of dy's dtype, f32 for the half
-/// types, and lie apart from each other, dy and ids (ValueError). Sums run in the order of (b, t): the bits
-/// do not depend on the number of threads.
+/// Adds dy (B, T, C), with the mask already applied, to the rows `ids` (B, T) of `table` (V, C) and, summed
+/// over B, to `addend` (T, C), in one pass; either may be undefined. Both have dy's dtype (f32 for the half
+/// types) and may not overlap each other, dy or ids (ValueError). Terms are added in the order of (b, t), so
+/// the bits do not depend on the number of threads.
 void embedding_add_backward(const Tensor& dy, const Tensor& ids, const Tensor& table, const Tensor& addend);
 
 }  // namespace tessera::ops

@@ -21,8 +21,8 @@ constexpr Kernel<void(const Tensor& source, const Tensor& index, const Tensor& o
     "scatter_add", &kernels::cpu::scatter_add, nullptr};
 
 void require_index(const char* where, const Tensor& index) {
-  require<DTypeError>(index.dtype() == i64 || index.dtype() == i32, where, ": an index is i64 or i32, got ",
-                      describe(index));
+  require<DTypeError>(index.dtype() == i64 || index.dtype() == i32, where,
+                      ": expected an index of i64 or i32, got ", describe(index));
 }
 
 /// Shape `x` with the extents of `index` in place of dimension `dim`.
@@ -37,7 +37,7 @@ Shape replace_dim(const Shape& x, int64_t dim, const Shape& index) {
   return shape;
 }
 
-/// Adds whole slices: `source` has index.numel() positions along `dim`.
+/// Adds slices of `source`, which has index.numel() positions along `dim`.
 void add_slices(const char* where, const Tensor& out, int64_t dim, const Tensor& index,
                 const Tensor& source) {
   const Device device = common_device(where, {&out, &index, &source});
@@ -59,8 +59,8 @@ void add_slices(const char* where, const Tensor& out, int64_t dim, const Tensor&
 /// Checks what gather and scatter share; returns `dim` counted from the front.
 int64_t check_along(const char* where, const Tensor& x, int64_t dim, const Tensor& index) {
   require_index(where, index);
-  require<ShapeError>(x.rank() >= 1 && index.rank() == x.rank(), where, ": x and index have one rank, got ",
-                      describe(x), " and ", describe(index));
+  require<ShapeError>(x.rank() >= 1 && index.rank() == x.rank(), where,
+                      ": expected x and index of one rank, got ", describe(x), " and ", describe(index));
   dim = normalize_dim(dim, x.rank(), where);
   for (int i = 0; i < x.rank(); ++i)
     require<ShapeError>(i == dim || index.shape()[i] <= x.shape()[i], where, ": the index ", index.shape(),
@@ -72,11 +72,11 @@ void scatter_into(const char* where, const Tensor& out, int64_t dim, const Tenso
                   const Tensor& source, bool add) {
   const Device device = common_device(where, {&out, &index, &source});
   require_same_dtype(where, {&out, &source});
-  require<DTypeError>(!add || (out.dtype() != u8 && out.dtype() != boolean), where, ": ", describe(out),
-                      " takes no sums");
+  require<DTypeError>(!add || (out.dtype() != u8 && out.dtype() != boolean), where,
+                      ": expected a dtype other than u8 and bool, got ", describe(out));
   dim = check_along(where, out, dim, index);
-  require<ShapeError>(source.rank() == index.rank(), where, ": the source ", source.shape(),
-                      " has another rank than the index ", index.shape());
+  require<ShapeError>(source.rank() == index.rank(), where, ": expected a source of the index's rank ",
+                      index.rank(), ", got ", source.shape());
   Tensor values = source;
   for (int i = 0; i < index.rank(); ++i) {
     require<ShapeError>(index.shape()[i] <= source.shape()[i], where, ": the index ", index.shape(),
@@ -85,7 +85,7 @@ void scatter_into(const char* where, const Tensor& out, int64_t dim, const Tenso
   }
   require_distinct_elements(where, out);
   if (device.is_meta()) return;
-  // Along the last dimension, what one row of the index writes no other row does.
+  // With `dim` last, different rows of the index write different elements.
   const Tensor ids = apart_from(out, index).transpose(dim, -1).contiguous();
   check_kernel(device, where, ids, out.size(dim));
   (add ? scatter_add_kernel : scatter_kernel)(device, apart_from(out, values).transpose(dim, -1).contiguous(),
@@ -175,11 +175,12 @@ void scatter_add_out(const Tensor& out, int64_t dim, const Tensor& index, const 
 Tensor take_along(const Tensor& x, const Tensor& index, int64_t dim) {
   common_device("take_along", {&x, &index});
   require<ShapeError>(x.rank() >= 1 && index.rank() == x.rank(),
-                      "take_along: x and index have one rank, got ", describe(x), " and ", describe(index));
+                      "take_along: expected x and index of one rank, got ", describe(x), " and ",
+                      describe(index));
   dim = normalize_dim(dim, x.rank(), "take_along");
-  Shape mine = x.shape(), theirs = index.shape();
-  mine[dim] = theirs[dim] = 1;
-  Shape shared = broadcast_shapes(mine, theirs, "take_along");
+  Shape x_shape = x.shape(), index_shape = index.shape();
+  x_shape[dim] = index_shape[dim] = 1;
+  Shape shared = broadcast_shapes(x_shape, index_shape, "take_along");
   shared[dim] = x.size(dim);
   const Tensor wide = x.expand(shared);
   shared[dim] = index.size(dim);

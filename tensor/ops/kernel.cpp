@@ -9,7 +9,7 @@ namespace {
 [[noreturn]] void throw_partly_on_meta(const char* where, std::initializer_list<const Tensor*> operands) {
   std::string list;
   for (const Tensor* operand : operands) list = text(list, list.empty() ? "" : ", ", describe(*operand));
-  throw DeviceError(text(where, ": operands with numbers and without, on meta: ", list,
+  throw DeviceError(text(where, ": operands with values and operands on meta, without values: ", list,
                          "; materialize the model first (nn::materialize), or give it inputs on meta"));
 }
 
@@ -18,7 +18,7 @@ namespace {
 Device common_device(const char* where, std::initializer_list<const Tensor*> operands) {
   const Tensor *on_meta = nullptr, *real = nullptr;
   for (const Tensor* operand : operands) {
-    require<ValueError>(operand->defined(), where, ": an operand is an undefined tensor");
+    require<ValueError>(operand->defined(), where, ": expected defined operands, got an undefined tensor");
     const Device device = operand->device();
     if (device.is_meta()) {
       on_meta = operand;

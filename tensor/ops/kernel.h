@@ -13,9 +13,9 @@ namespace tessera {
 template <class Signature>
 class Kernel;
 
-/// One operation's kernels, a plain function pointer per device. Calling it on meta does nothing: the raw op
-/// has already made the result's shape. A pointer is null where that backend was not built. The kernel runs
-/// with denormals flushed to zero (tensor/threads/parallel.h).
+/// The kernels of one operation, a plain function pointer per device. A call on meta does nothing: the raw op
+/// has made the result with its shape already. A pointer is null where that backend was not built. The kernel
+/// runs with denormals flushed to zero (tensor/threads/parallel.h).
 ///
 ///     constexpr Kernel<void(const Tensor& x, const Tensor& y)> tril{"tril", &kernels::cpu::tril, nullptr};
 ///     tril(common_device("tril", {&x}), x, y);
@@ -44,7 +44,7 @@ class Kernel<void(Args...)> {
     function(args...);
   }
 
-  /// A kernel of several operations is told which by its first argument.
+  /// The first argument names the operation where a kernel computes several.
   template <class First, class... Rest>
   const char* span_name(const First& first, const Rest&...) const {
     if constexpr (requires { name_of(first); })
@@ -58,8 +58,8 @@ class Kernel<void(Args...)> {
   Function cuda_;
 };
 
-/// The device that operands share. Throws DeviceError naming `where` and the devices when they differ (meta
-/// and a real one too, unless `making_a_plan()`), ValueError for an undefined operand.
+/// The device that operands share. Throws DeviceError naming `where` and the devices when they differ (also
+/// for meta with another device, unless `making_a_plan()`), ValueError for an undefined operand.
 Device common_device(const char* where, std::initializer_list<const Tensor*> operands);
 
 /// Throws DTypeError naming `where` unless all operands have the first one's dtype.

@@ -18,7 +18,7 @@ constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const CrossEn
                       bool, const Tensor&)>
     chunk_kernel{"cross_entropy_in_place", &kernels::cpu::cross_entropy_in_place, nullptr};
 
-/// A chunk of logits is to stay in the cache; below 256 rows the weight would be read too often.
+/// A chunk of logits fits the cache; with fewer than 256 rows the weight would be read too often.
 int64_t rows_per_chunk(int64_t classes) {
   constexpr int64_t elements = 1 << 18;
   return std::max<int64_t>(256, elements / std::max<int64_t>(classes, 1));
@@ -27,15 +27,15 @@ int64_t rows_per_chunk(int64_t classes) {
 void check(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& targets,
            const Tensor& class_weight, const CrossEntropyOptions& options) {
   check_linear("linear_cross_entropy", x, weight, bias);
-  require<ValueError>(
-      options.reduction != LossReduction::none,
-      "linear_cross_entropy: a loss per row needs no sum; take cross_entropy(linear(x), ...)");
+  require<ValueError>(options.reduction != LossReduction::none,
+                      "linear_cross_entropy: expected a reduction to mean or sum, got none; use "
+                      "cross_entropy(linear(x), ...)");
   Shape logits = x.shape();
   logits[logits.rank() - 1] = weight.shape()[0];
   check_cross_entropy(logits, x.dtype(), targets, class_weight, options);
 }
 
-/// The buffers of a call and what happens to a chunk of rows.
+/// The buffers of a call, and the computations on a chunk of rows.
 class Chunks {
  public:
   Chunks(const Tensor& x, const Tensor& weight, const Tensor& bias, LinearCrossEntropyWants wants)
@@ -55,20 +55,20 @@ class Chunks {
     return out;
   }
 
-  /// Adds what a chunk of the logits' gradient gives.
+  /// Adds a chunk's contribution to the gradients of x, weight and bias.
   void add(int64_t first, int64_t count, const Tensor& dlogits) {
-    const Tensor rounded = cast(dlogits, x_.dtype());  // itself but for half types
+    const Tensor rounded = cast(dlogits, x_.dtype());  // dlogits itself, except for half types
     if (wants_.x) matmul_out(gradient_.x.narrow(0, first, count), rounded, weight_);
     if (wants_.weight) {
       const auto product = first == 0 ? matmul_out : matmul_accumulate;
       product(gradient_.weight, rounded.transpose(0, 1), x_.narrow(0, first, count));
     }
     if (!wants_.bias) return;
-    const Tensor part = sum_to(dlogits, gradient_.bias.shape());
+    const Tensor sum = sum_to(dlogits, gradient_.bias.shape());
     if (first == 0)
-      gradient_.bias = part;
+      gradient_.bias = sum;
     else
-      add_(gradient_.bias, part);
+      add_(gradient_.bias, sum);
   }
 
   LinearCrossEntropy& gradient() { return gradient_; }
@@ -93,7 +93,7 @@ LinearCrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, c
   const Tensor input = x.contiguous().view({rows, weight.shape()[1]}),
                ids = targets.contiguous().view({rows});
   const Tensor class_weights = class_weight.defined() ? cast(class_weight, wide).contiguous() : class_weight;
-  // What the summed loss is divided by, and that sum so far.
+  // The sum of the losses so far, and its divisor.
   const Tensor divisor = Tensor::empty({}, f64, device), sum = Tensor::zeros({}, f64, device);
   divisor_kernel(device, targets.contiguous(), classes, class_weights, options, divisor);
 

@@ -30,17 +30,17 @@ void check_cross_entropy(const Shape& logits, DType dtype, const Tensor& targets
                       logits);
   Shape leading = logits;
   leading.erase(leading.rank() - 1);
-  require<ShapeError>(targets.shape() == leading, "cross_entropy: logits ", logits, " take targets ", leading,
-                      ", got ", targets.shape());
+  require<ShapeError>(targets.shape() == leading, "cross_entropy: expected targets ", leading, " for logits ",
+                      logits, ", got ", targets.shape());
   require<DTypeError>(targets.dtype() == i64 || targets.dtype() == i32,
-                      "cross_entropy: targets are class ids, i64 or i32; got ", describe(targets));
+                      "cross_entropy: expected targets of class ids, i64 or i32, got ", describe(targets));
   require<ValueError>(options.label_smoothing >= 0 && options.label_smoothing <= 1,
-                      "cross_entropy: label smoothing lies in [0, 1], got ", options.label_smoothing);
+                      "cross_entropy: expected a label smoothing in [0, 1], got ", options.label_smoothing);
   if (!weight.defined()) return;
-  require<ShapeError>(weight.shape() == Shape{logits.back()}, "cross_entropy: ", logits.back(),
-                      " classes take as many weights, got ", weight.shape());
-  require<DTypeError>(weight.dtype() == dtype, "cross_entropy: logits ", dtype,
-                      " take weights of their dtype, got ", describe(weight));
+  require<ShapeError>(weight.shape() == Shape{logits.back()}, "cross_entropy: expected ", logits.back(),
+                      " class weights, got ", weight.shape());
+  require<DTypeError>(weight.dtype() == dtype, "cross_entropy: expected class weights of the logits' dtype ",
+                      dtype, ", got ", describe(weight));
   common_device("cross_entropy", {&targets, &weight});
 }
 
@@ -65,10 +65,10 @@ Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const T
   const Device device = common_device("cross_entropy_backward", {&dloss, &logits, &targets});
   check_cross_entropy(logits.shape(), logits.dtype(), targets, weight, options);
   const Shape loss_shape = options.reduction == LossReduction::none ? targets.shape() : Shape{};
-  require<ShapeError>(dloss.shape() == loss_shape, "cross_entropy_backward: the loss is ", loss_shape,
-                      ", its gradient ", dloss.shape());
-  require<DTypeError>(dloss.dtype() == loss_dtype(logits), "cross_entropy_backward: the loss of logits ",
-                      logits.dtype(), " is ", loss_dtype(logits), ", its gradient ", describe(dloss));
+  require<ShapeError>(dloss.shape() == loss_shape, "cross_entropy_backward: expected a gradient of the loss ",
+                      loss_shape, ", got ", dloss.shape());
+  require<DTypeError>(dloss.dtype() == loss_dtype(logits), "cross_entropy_backward: expected a gradient ",
+                      loss_dtype(logits), " for logits ", logits.dtype(), ", got ", describe(dloss));
   Tensor dlogits = Tensor::empty(logits.shape(), logits.dtype(), device);
   backward_kernel(device, dloss.contiguous(), logits.contiguous(), targets.contiguous(), contiguous(weight),
                   forward, options, dlogits);

@@ -33,14 +33,13 @@ constexpr Kernel<void(const Tensor& a, const Tensor& b, const Tensor& bias, cons
                       bool accumulate)>
     matmul_kernel{"matmul", &kernels::cpu::matmul, nullptr};
 
-/// A product with its operands seen as matrices (vectors have become a row or a column) and the shapes that
-/// follow from them.
+/// A product whose operands are seen as matrices (a vector as a row or a column), with the resulting shapes.
 struct Product {
   const char* name;
   Tensor a, b;  // (..., m, k) and (..., k, n)
   Shape batch;  // broadcast leading dimensions
   int64_t m, n;
-  Shape result;  // NumPy's: a vector's dimension has gone
+  Shape result;  // without the dimensions that were added to vectors
   Device device;
 };
 
@@ -53,8 +52,9 @@ Product product_of(const char* name, const Tensor& a, const Tensor& b) {
   require<DTypeError>(is_floating(a.dtype()) && a.dtype() == b.dtype(), name,
                       ": expected two operands of one floating dtype, got ", describe(a), " and ",
                       describe(b));
-  require<ShapeError>(a.rank() >= 1 && b.rank() >= 1, name, ": operands have at least one dimension, got ",
-                      describe(a), " and ", describe(b));
+  require<ShapeError>(a.rank() >= 1 && b.rank() >= 1, name,
+                      ": expected operands of at least one dimension, got ", describe(a), " and ",
+                      describe(b));
   if (a.rank() == 1) p.a = a.unsqueeze(0);
   if (b.rank() == 1) p.b = b.unsqueeze(1);
   require<ShapeError>(p.a.size(-1) == p.b.size(-2), name, ": the first operand has ", p.a.size(-1),
@@ -80,7 +80,7 @@ Shape matrix_shape(const Shape& batch, int64_t rows, int64_t columns) {
   return shape;
 }
 
-/// Whether all dimensions but the last lie evenly spaced, so that they can be seen as one.
+/// Whether all dimensions except the last are evenly spaced, so that they can be seen as one.
 bool rows_are_even(const Tensor& x) {
   for (int i = 0; i + 2 < x.rank(); ++i)
     if (x.strides()[i] != x.strides()[i + 1] * x.shape()[i + 1]) return false;
@@ -96,10 +96,10 @@ bool join_rows(Tensor& a, const Tensor& b, Tensor& out) {
   return true;
 }
 
-/// Computes `p` into `out` (batch..., m, n), which a row-major GEMM can write.
+/// Computes `p` into `target` (batch..., m, n), which a row-major GEMM can write.
 void run(const Product& p, const Tensor& bias, const Tensor& target, bool accumulate) {
   const int64_t k = p.a.size(-1);
-  // Counted beside the kernel: a profile gives operations to the kernel that comes next.
+  // Called right before the kernel: a profile assigns operations to the next kernel.
   const auto count = [&] { count_flops(2 * target.numel() * k); };
   if (p.device.is_meta() || target.numel() == 0) return count();
   Tensor a = p.a, b = p.b, out = target;
@@ -120,10 +120,11 @@ void run(const Product& p, const Tensor& bias, const Tensor& target, bool accumu
 
 void check_out(const Product& p, const Tensor& out) {
   const DType dtype = p.a.dtype();
-  require<ShapeError>(out.shape() == p.result, p.name, ": the product has shape ", p.result, ", out is ",
-                      describe(out));
+  require<ShapeError>(out.shape() == p.result, p.name, ": expected an out of the product's shape ", p.result,
+                      ", got ", describe(out));
   require<DTypeError>(out.dtype() == dtype || (out.dtype() == f32 && size_of(dtype) == 2), p.name,
-                      ": a product of ", dtype, " does not go into ", describe(out));
+                      ": expected an out of ", dtype, size_of(dtype) == 2 ? " or f32" : "", ", got ",
+                      describe(out));
   common_device(p.name, {&p.a, &out});
   require_distinct_elements(p.name, out);
 }
@@ -136,7 +137,7 @@ void into(const char* name, const Tensor& out, const Tensor& a, const Tensor& b,
   if (a.rank() == 1) target = target.unsqueeze(b.rank() == 1 ? target.rank() : target.rank() - 1);
   if (b.rank() == 1) target = target.unsqueeze(target.rank());
   const auto layout = matrix_layout(target);
-  // An element of an operand is read more than once: none may be written before the last product.
+  // Elements of operands are read more than once, so `out` may not overlap them.
   const bool apart = overlap_of(out, a) == Overlap::none && overlap_of(out, b) == Overlap::none;
   if (apart && layout && !layout->transposed) {
     run(p, {}, target, accumulate);

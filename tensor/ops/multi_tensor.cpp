@@ -18,8 +18,8 @@ constexpr Kernel<void(std::span<const Tensor>, const Tensor&, const Tensor&)> sc
 constexpr Kernel<void(std::span<const Tensor>, double)> clamp_kernel{"clamp_in_place",
                                                                      &kernels::cpu::clamp_list, nullptr};
 
-/// Throws unless every tensor of a list that is to be written keeps its elements to itself. Contiguous ones
-/// are written by several threads at once, where they lie: those may not meet either.
+/// Throws when elements of a tensor overlap, or when two contiguous tensors overlap: these are written in
+/// place, by several threads at once.
 void require_distinct(const char* where, std::span<const Tensor> tensors) {
   std::vector<const Tensor*> in_place;
   for (const Tensor& tensor : tensors) {
@@ -32,7 +32,7 @@ void require_distinct(const char* where, std::span<const Tensor> tensors) {
   for (size_t i = 1; i < in_place.size(); ++i) require_apart(where, *in_place[i], {in_place[i - 1]});
 }
 
-/// The tensors as kernels want them: contiguous, on one device.
+/// The tensors as kernels take them: contiguous, on one device.
 class Contiguous {
  public:
   Contiguous(const char* where, std::span<const Tensor> tensors) : given_(tensors), list_(tensors) {
@@ -52,7 +52,7 @@ class Contiguous {
 
   Device device() const { return device_; }
   std::span<const Tensor> list() const { return list_; }
-  /// Takes changed copies back and counts the changes.
+  /// Copies changed copies back, and raises the versions.
   void write_back() const {
     for (size_t i = 0; i < given_.size(); ++i) {
       if (!given_[i].defined()) continue;

@@ -4,24 +4,24 @@
 
 #include "tensor/tensor.h"
 
-// Operations on a list of floating tensors at once, in one parallel region: what clipping and loss scaling do
-// to all gradients. Contiguous tensors are worked on where they are, others through a copy. Undefined ones
-// are passed over. What is written in place may overlap neither its own elements nor, where both are
-// contiguous, another tensor of the list (ValueError). Each throws DTypeError for a tensor that is not
-// floating, DeviceError for mixed devices.
+// Operations on a list of floating tensors at once, in one parallel region, as clipping and loss scaling of
+// all gradients need them. Contiguous tensors are processed in place, others through a copy; undefined ones
+// are skipped. A tensor that is written in place may overlap neither its own elements nor, where both are
+// contiguous, another tensor of the list (ValueError). Each function throws DTypeError for a tensor that is
+// not floating, DeviceError for mixed devices.
 namespace tessera::ops {
 
 /// For each tensor the sum of |x|^p in f64, or the largest |x| for p = infinity: f64 of shape (tensors), 0
-/// for an undefined or empty one. Sums run over blocks of fixed size from the tensor's start, the blocks in
-/// index order, so the bits depend on neither threads nor processor. NaN stays NaN. Throws ValueError unless
-/// p > 0.
+/// for an undefined or empty tensor. Sums are over blocks of fixed size from the tensor's start, the blocks
+/// in index order, so the bits depend on neither threads nor processor. NaN stays NaN. Throws ValueError
+/// unless p > 0.
 Tensor power_sums(std::span<const Tensor> tensors, double p);
 
 /// x *= factor, in place. `factor`: 0-dim f64, rounded to f32 first for tensors narrower than f64.
 void scale_in_place(std::span<const Tensor> tensors, const Tensor& factor);
 
-/// The same, and looks at each product: the index of the first tensor that has an infinity or NaN, -1 for
-/// none; 0-dim i64.
+/// The same, and returns the index of the first tensor with an infinity or NaN among its products, -1 for
+/// none (0-dim i64).
 Tensor scale_and_find_nonfinite(std::span<const Tensor> tensors, const Tensor& factor);
 
 /// x = min(max(x, -limit), limit), in place; NaN stays NaN. Throws ValueError for a negative limit.

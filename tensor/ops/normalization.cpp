@@ -16,21 +16,21 @@ constexpr Kernel<void(const NormalizationCall&, const Normalized&)> forward_kern
     "layer_norm", &kernels::cpu::normalization, nullptr};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                       const Tensor&)>
-    again_kernel{"normalization_again", &kernels::cpu::normalization_again, nullptr};
+    recompute_kernel{"normalization_again", &kernels::cpu::normalization_again, nullptr};
 constexpr Kernel<void(const NormalizationBackwardCall&, const NormalizationGradients&)> backward_kernel{
     "normalization_backward", &kernels::cpu::normalization_backward, nullptr};
 
-/// The first (leading) or the rest (normalized) of x's extents.
-Shape part_of(const Shape& shape, int64_t begin, int64_t end) {
+/// Extents begin..end of x: the leading ones or the normalized ones.
+Shape extents_of(const Shape& shape, int64_t begin, int64_t end) {
   return Shape(std::span<const int64_t>(shape.begin() + begin, shape.begin() + end));
 }
 
 void check_operand(const char* name, const char* operand, const Tensor& tensor, const Tensor& x,
                    int64_t axes) {
   if (!tensor.defined()) return;
-  const Shape normalized = part_of(x.shape(), x.rank() - axes, x.rank());
-  require<ShapeError>(tensor.shape() == normalized, name, ": x is ", x.shape(), ", so its ", operand, " is ",
-                      normalized, "; got ", tensor.shape());
+  const Shape normalized = extents_of(x.shape(), x.rank() - axes, x.rank());
+  require<ShapeError>(tensor.shape() == normalized, name, ": expected a ", operand, " of shape ", normalized,
+                      " for x ", x.shape(), ", got ", tensor.shape());
   require_same_dtype(name, {&x, &tensor});
   common_device(name, {&x, &tensor});
 }
@@ -39,14 +39,14 @@ Tensor contiguous(const Tensor& tensor) {
   return tensor.defined() ? tensor.contiguous() : tensor;
 }
 
-/// The rows to draw the mask for, where it drops anything.
+/// The kernels' description of the mask, null where it drops nothing.
 class MaskRows {
  public:
   MaskRows(const char* name, const DropoutMask& mask, const Tensor& x, int64_t axes)
       : drops_(mask.probability != 0) {
     if (!drops_) return;
-    require<ShapeError>(x.rank() > axes, name, ": dropout counts samples by the first dimension, and x ",
-                        x.shape(), " is normalized over all of its ", axes);
+    require<ShapeError>(x.rank() > axes, name, ": dropout needs a first dimension of samples, but x ",
+                        x.shape(), " is normalized over all of its ", axes, " dimensions");
     rows_ = dropout_rows(name, x, mask);
   }
   const DropoutRows* get() const { return drops_ ? &rows_ : nullptr; }
@@ -70,12 +70,12 @@ Normalized normalize(Norm norm, const Tensor& x, const Tensor& delta, const Drop
                       " dimensions of ", describe(x));
   if (delta.defined()) {
     require_same_dtype(name, {&x, &delta});
-    require<ShapeError>(delta.shape() == x.shape(), name, ": x is ", x.shape(), ", what is added ",
-                        delta.shape());
+    require<ShapeError>(delta.shape() == x.shape(), name, ": expected a delta of x's shape ", x.shape(),
+                        ", got ", delta.shape());
   }
   check_operand(name, "weight", weight, x, axes);
   check_operand(name, "bias", bias, x, axes);
-  const Shape leading = part_of(x.shape(), 0, x.rank() - axes);
+  const Shape leading = extents_of(x.shape(), 0, x.rank() - axes);
   const DType statistics = x.dtype() == f64 ? f64 : f32;
   Normalized result{Tensor::empty_like(x), {}, Tensor::empty(leading, statistics, device)};
   if (norm.centered) result.mean = Tensor::empty(leading, statistics, device);
@@ -113,7 +113,7 @@ Tensor normalization_again(const Tensor& x, const Tensor& weight, const Tensor& 
                            const Tensor& rstd) {
   const Device device = common_device("normalization_again", {&x, &rstd});
   Tensor y = Tensor::empty_like(x);
-  again_kernel(device, x.contiguous(), contiguous(weight), contiguous(bias), mean, rstd, y);
+  recompute_kernel(device, x.contiguous(), contiguous(weight), contiguous(bias), mean, rstd, y);
   return y;
 }
 
@@ -132,12 +132,12 @@ NormalizationGradients add_normalization_backward(const Tensor& dsum, const Tens
   for (const Tensor& gradient : {dy, dsum}) {
     if (!gradient.defined()) continue;
     require_same_dtype(name, {&sum, &gradient});
-    require<ShapeError>(gradient.shape() == sum.shape(), name, ": x is ", sum.shape(), ", the gradient ",
-                        gradient.shape());
+    require<ShapeError>(gradient.shape() == sum.shape(), name, ": expected a gradient of x's shape ",
+                        sum.shape(), ", got ", gradient.shape());
   }
   check_operand(name, "weight", weight, sum, axes);
   if (wants.overwrite_x) require_apart(name, sum, {&dy, &dsum, &weight, &mean, &rstd});
-  const Shape normalized = part_of(sum.shape(), sum.rank() - axes, sum.rank());
+  const Shape normalized = extents_of(sum.shape(), sum.rank() - axes, sum.rank());
   const bool drops = mask.probability != 0;
   NormalizationGradients gradients;
   if (wants.x || (wants.delta && !drops))

@@ -5,9 +5,9 @@
 
 namespace tessera::ops {
 
-/// What a normalization gives: the result, and per row the mean and 1 / sqrt(variance + eps) that backward
-/// needs, of the leading dimensions' shape, in f32 for the half types. RMS norm has no mean. `sum` is what
-/// was normalized, where something was added first; else undefined.
+/// The results of a normalization: y, and for backward the mean and 1 / sqrt(variance + eps) of each row,
+/// with the shape of the leading dimensions, in f32 for the half types. RMS norm has no mean. `sum` is the
+/// input of the norm where a delta was added first; else undefined.
 struct Normalized {
   Tensor y, mean, rstd;
   Tensor sum = {};
@@ -25,24 +25,24 @@ Normalized layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
 Normalized rms_norm(const Tensor& x, const Tensor& weight, double eps = 1e-5, int64_t axes = 1);
 
 /// A residual addition and the norm that follows, in one pass: sum = x + dropout(delta), rounded once, and y
-/// = layer_norm(sum). `delta` is of x's shape and dtype. A mask needs a dimension in front of the normalized
-/// ones, which counts samples. Throws as `layer_norm` and `add_dropout`.
+/// = layer_norm(sum). `delta` has x's shape and dtype. A mask needs a dimension of samples before the
+/// normalized ones. Throws as `layer_norm` and `add_dropout`.
 Normalized add_layer_norm(const Tensor& x, const Tensor& delta, const DropoutMask& mask, const Tensor& weight,
                           const Tensor& bias, double eps = 1e-5, int64_t axes = 1);
 /// The same with `rms_norm`.
 Normalized add_rms_norm(const Tensor& x, const Tensor& delta, const DropoutMask& mask, const Tensor& weight,
                         double eps = 1e-5, int64_t axes = 1);
 
-/// The y of a forward once more, the same bits, from what was normalized and the statistics: two reads a
-/// number are cheaper than to keep y.
+/// Recomputes y of a forward, with the same bits, from its input and statistics: reading two values per
+/// element is cheaper than keeping y.
 Tensor normalization_again(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
                            const Tensor& rstd);
 
-/// Which gradients a backward computes; the others stay undefined.
+/// The gradients that a backward computes; the others stay undefined.
 struct NormalizationWants {
   bool x = true, weight = true, bias = true;
   bool delta = false;
-  bool overwrite_x = false;  ///< the gradient at x goes where x is: contiguous, apart from the other operands
+  bool overwrite_x = false;  ///< the gradient replaces x, which is contiguous and overlaps no other operand
 };
 struct NormalizationGradients {
   Tensor x, weight, bias;
@@ -52,16 +52,16 @@ inline int64_t operand_bytes(const NormalizationGradients& g) {
   return bytes_of_operands(g.x, g.weight, g.bias, g.delta);
 }
 
-/// The gradients at x, weight and bias from the one at y and from what the forward gave; an undefined `mean`
-/// says RMS norm. Rows are added up in fixed groups, so that no bit depends on the number of threads; for the
-/// half types those sums, the gradients of weight and bias, are f32.
+/// The gradients at x, weight and bias, from the gradient at y and the forward's results; an undefined `mean`
+/// means RMS norm. Rows are added up in fixed groups, so that the bits do not depend on the number of
+/// threads. For the half types the gradients of weight and bias, which are these sums, are f32.
 NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                               const Tensor& mean, const Tensor& rstd, int64_t axes,
                                               NormalizationWants wants = {});
 
-/// The same for a sum that was normalized and used otherwise too: `dsum`, the gradient that arrived there
-/// (undefined: none), is added on the way, and the gradient at delta is the one at x under the mask. Without
-/// a mask the two are one tensor.
+/// The same for a sum that has other uses besides the norm: `dsum`, the gradient of those uses (undefined:
+/// none), is added. The gradient at delta is the gradient at x with the mask applied; without a mask the two
+/// are one tensor.
 NormalizationGradients add_normalization_backward(const Tensor& dsum, const Tensor& dy, const Tensor& sum,
                                                   const DropoutMask& mask, const Tensor& weight,
                                                   const Tensor& mean, const Tensor& rstd, int64_t axes,

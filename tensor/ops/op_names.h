@@ -8,7 +8,7 @@ enum class UnaryOp : uint8_t;
 enum class BinaryOp : uint8_t;
 enum class TernaryOp : uint8_t;
 
-/// "exp", "add", "lerp": in errors and profiles.
+/// The name of an operation in errors and profiles: "exp", "add", "lerp".
 const char* name_of(UnaryOp op);
 const char* name_of(BinaryOp op);
 const char* name_of(TernaryOp op);

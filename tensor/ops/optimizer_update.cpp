@@ -16,27 +16,27 @@ constexpr Kernel<void(std::span<const UpdateItem>, std::span<const RmspropGroup>
 constexpr Kernel<void(std::span<const UpdateItem>, std::span<const AdagradGroup>, const Tensor&)>
     adagrad_kernel{"adagrad_update", &kernels::cpu::adagrad_update, nullptr};
 
-/// Who an item is in errors: text only where there is one.
-struct Who {
+/// The beginning of an error message about an item; the text is made only when there is an error.
+struct Subject {
   const char* where;
   const UpdateItem& item;
 };
-std::string to_string(const Who& who) {
-  return text(who.where, ": parameter '", who.item.name, "'");
+std::string to_string(const Subject& subject) {
+  return text(subject.where, ": parameter '", subject.item.name, "'");
 }
 
 void require_like(const char* where, const UpdateItem& item, const char* role, const Tensor& tensor) {
-  require<ValueError>(tensor.defined(), Who{where, item}, ": its ", role, " is undefined");
-  require<ShapeError>(tensor.shape() == item.parameter.shape() && tensor.is_contiguous(), Who{where, item},
-                      ": expected a contiguous ", role, " of shape ", item.parameter.shape(), ", got ",
-                      describe(tensor), " with strides ", tensor.strides());
+  require<ValueError>(tensor.defined(), Subject{where, item}, ": its ", role, " is undefined");
+  require<ShapeError>(tensor.shape() == item.parameter.shape() && tensor.is_contiguous(),
+                      Subject{where, item}, ": expected a contiguous ", role, " of shape ",
+                      item.parameter.shape(), ", got ", describe(tensor), " with strides ", tensor.strides());
 }
 
 void check_gradient(const char* where, const UpdateItem& item) {
   require_like(where, item, "gradient", item.gradient);
   const DType wide = item.parameter.dtype(), dtype = item.gradient.dtype();
   const bool narrow = wide == f32 && (dtype == bf16 || dtype == f16);
-  require<DTypeError>(dtype == wide || narrow, Who{where, item}, ": expected a gradient of dtype ", wide,
+  require<DTypeError>(dtype == wide || narrow, Subject{where, item}, ": expected a gradient of dtype ", wide,
                       wide == f32 ? ", bf16 or f16" : "", ", got ", describe(item.gradient));
 }
 
@@ -44,18 +44,18 @@ void check_rounded(const char* where, const UpdateItem& item) {
   if (!item.rounded.defined()) return;
   require_like(where, item, "rounded copy", item.rounded);
   const DType dtype = item.rounded.dtype();
-  require<DTypeError>(item.parameter.dtype() == f32 && (dtype == bf16 || dtype == f16), Who{where, item},
+  require<DTypeError>(item.parameter.dtype() == f32 && (dtype == bf16 || dtype == f16), Subject{where, item},
                       ": expected a bf16 or f16 copy of an f32 parameter, got ", describe(item.rounded),
                       " of ", describe(item.parameter));
   common_device(where, {&item.parameter, &item.rounded});
 }
 
-/// What an update writes lies apart from all else that it reads or writes; the gradient is only read, element
-/// by element, and may be the parameter itself.
+/// Tensors that an update writes may not overlap the others. The gradient is read element by element, so it
+/// may be the parameter itself.
 void check_memory(const char* where, const UpdateItem& item) {
   const auto& [first, second, third] = item.state;
-  require<ValueError>(overlap_of(item.parameter, item.gradient) != Overlap::partial, Who{where, item},
-                      ": its gradient lies on a part of its memory");
+  require<ValueError>(overlap_of(item.parameter, item.gradient) != Overlap::partial, Subject{where, item},
+                      ": its gradient overlaps a part of its memory");
   require_apart(where, item.parameter, {&first, &second, &third, &item.rounded, &item.step});
   require_apart(where, first, {&second, &third, &item.rounded, &item.gradient, &item.step});
   require_apart(where, second, {&third, &item.rounded, &item.gradient, &item.step});
@@ -63,30 +63,30 @@ void check_memory(const char* where, const UpdateItem& item) {
   require_apart(where, item.rounded, {&item.gradient, &item.step});
 }
 
-/// Checks one item; `uses[k]` says whether the update reads state k.
+/// Checks one item; `uses[k]`: whether the update reads state k.
 Device check_item(const char* where, const UpdateItem& item, const std::array<bool, 3>& uses) {
   const Tensor& parameter = item.parameter;
   require_like(where, item, "value", parameter);
-  require<DTypeError>(parameter.dtype() == f32 || parameter.dtype() == f64, Who{where, item},
+  require<DTypeError>(parameter.dtype() == f32 || parameter.dtype() == f64, Subject{where, item},
                       ": expected f32 or f64, got ", describe(parameter));
   check_gradient(where, item);
   check_rounded(where, item);
   require<DTypeError>(item.step.defined() && item.step.dtype() == i64 && item.step.numel() == 1,
-                      Who{where, item}, ": expected a step of one i64, got ", describe(item.step));
+                      Subject{where, item}, ": expected a step of one i64, got ", describe(item.step));
   Device device = common_device(where, {&parameter, &item.gradient});
   for (size_t k = 0; k < uses.size(); ++k) {
     if (!uses[k]) continue;
     const Tensor& state = item.state[k];
     require_like(where, item, "state", state);
-    require<DTypeError>(state.dtype() == parameter.dtype(), Who{where, item}, ": expected state of dtype ",
-                        parameter.dtype(), ", got ", describe(state));
+    require<DTypeError>(state.dtype() == parameter.dtype(), Subject{where, item},
+                        ": expected state of dtype ", parameter.dtype(), ", got ", describe(state));
     device = common_device(where, {&parameter, &item.gradient, &state});
   }
   check_memory(where, item);
   return device;
 }
 
-/// Checks every item that has a gradient, runs the kernel, and counts the changes.
+/// Checks every item that has a gradient, runs the kernel, and raises the versions.
 template <class Group, class Uses>
 void update(const Kernel<void(std::span<const UpdateItem>, std::span<const Group>, const Tensor&)>& kernel,
             std::span<const UpdateItem> items, std::span<const Group> groups, const Tensor& clip,
@@ -103,11 +103,11 @@ void update(const Kernel<void(std::span<const UpdateItem>, std::span<const Group
     const Group& group = groups[item.group];
     require<DTypeError>(group.lr.defined() && group.lr.dtype() == f64 && group.lr.numel() == 1, where,
                         ": expected a learning rate of one f64, got ", describe(group.lr));
-    const Device its = check_item(where, item, uses(group));
-    require<DeviceError>(!first || its == device, where, ": expected all parameters on one device, got ",
-                         device, " and ", its);
+    const Device item_device = check_item(where, item, uses(group));
+    require<DeviceError>(!first || item_device == device, where,
+                         ": expected all parameters on one device, got ", device, " and ", item_device);
     first = &item;
-    device = its;
+    device = item_device;
   }
   if (!first) return;
   kernel(device, items, groups, clip);

@@ -9,23 +9,22 @@
 
 namespace tessera::ops {
 
-/// One parameter of a fused update, with what its optimizer keeps for it. All tensors are contiguous.
+/// One parameter of a fused update, with its optimizer state. All tensors are contiguous.
 struct UpdateItem {
   /// f32 or f64.
   Tensor parameter = {};
-  /// The parameter's shape; its dtype, or bf16 or f16 beside an f32 parameter. Undefined: the item is passed
-  /// over and its step stays.
+  /// The parameter's shape; its dtype, or bf16 or f16 for an f32 parameter. Undefined: the item is skipped
+  /// and its step stays.
   Tensor gradient = {};
-  /// 0-dim i64: the updates so far. The update counts it up before use.
+  /// 0-dim i64: the number of updates so far. The update increments it before use.
   Tensor step = {};
-  /// The parameter's shape and dtype, in the order that the update names; those it does not use are
-  /// undefined.
+  /// The parameter's shape and dtype, in the order given at the update; unused ones are undefined.
   std::array<Tensor, 3> state = {};
   /// bf16 or f16: receives the updated f32 parameter, rounded, in the same pass. May be undefined.
   Tensor rounded = {};
-  /// Which of the update's groups holds the options.
+  /// The index of the group with the options.
   int group = 0;
-  /// The parameter's, for error messages; outlives the call.
+  /// The parameter's name, for error messages; it must outlive the call.
   std::string_view name = {};
 };
 /// Parameter and state are read and written.
@@ -58,9 +57,9 @@ struct AdagradGroup {
   double lr_decay, eps, weight_decay;
 };
 
-// The updates run over all items at once: one pass over parameter, gradient and state, one parallel region.
+// An update processes all items at once: one pass over parameter, gradient and state, one parallel region.
 // `clip`: 0-dim f64, by which every gradient is multiplied as it is read; undefined for 1. An element's bits
-// depend on its own numbers only: not on threads, position or processor. Each throws, naming the parameter,
+// depend on its own values only: not on threads, position or processor. Each throws, naming the parameter,
 // ValueError for an undefined operand, ShapeError for a shape that differs from the parameter's or is not
 // contiguous, DTypeError for a dtype not named above, DeviceError for mixed devices; on meta nothing is
 // computed.

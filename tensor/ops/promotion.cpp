@@ -32,10 +32,10 @@ Tensor broadcast_result(const char* where, std::initializer_list<const Tensor*> 
 }
 
 void check_out(const char* where, const Tensor& out, const Shape& shape, DType dtype) {
-  require<ShapeError>(out.shape() == shape, where, ": the result has shape ", shape, ", the output is ",
+  require<ShapeError>(out.shape() == shape, where, ": expected an output of shape ", shape, ", got ",
                       describe(out));
   require<DTypeError>(out.dtype() == dtype || (is_floating(out.dtype()) && is_floating(dtype)), where,
-                      ": the result is ", dtype, ", the output is ", describe(out));
+                      ": expected an output of dtype ", dtype, ", got ", describe(out));
   require_distinct_elements(where, out);
 }
 

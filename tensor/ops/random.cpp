@@ -41,8 +41,8 @@ void draw_row(const std::vector<double>& given, int64_t row, const double* u, bo
   double total = 0;
   int64_t positive = 0;
   for (const double w : weights) {
-    require<ValueError>(w >= 0 && std::isfinite(w), "multinomial: weights are finite and at least 0, got ", w,
-                        " in row ", row);
+    require<ValueError>(w >= 0 && std::isfinite(w),
+                        "multinomial: expected finite weights of at least 0, got ", w, " in row ", row);
     total += w;
     positive += w > 0;
   }
@@ -89,7 +89,7 @@ void fill_truncated_normal(const Tensor& out, uint64_t key, int64_t first_index,
                       deviation);
   const double probability = 0.5 * (std::erf(high / std::sqrt(2.0)) - std::erf(low / std::sqrt(2.0)));
   require<ValueError>(low < high && probability > 1e-9, "fill_truncated_normal: the range [", low, ", ", high,
-                      "] of deviations has no probability to draw from");
+                      "] of deviations has a probability of at most 1e-9");
   fill("fill_truncated_normal", {Distribution::Kind::truncated_normal, mean, deviation, low, high}, key,
        first_index, out);
 }

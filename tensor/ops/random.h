@@ -5,16 +5,16 @@
 #include "tensor/tensor.h"
 
 /// Random numbers as a pure function of (key, index): `out` holds the elements first_index, first_index + 1,
-/// ... of some larger, row-major whole, and gets the numbers that the whole would have there. Numbers come
-/// from Philox 4x32-10 (tensor/random/philox.h); they are the same on every device, instruction set and
-/// thread count. Keys: see tensor/random/random_context.h.
+/// ... of a larger, row-major tensor, and gets the random numbers of these elements. They come from Philox
+/// 4x32-10 (tensor/random/philox.h), and are the same on every device and instruction set and for any number
+/// of threads. Keys: see tensor/random/random_context.h.
 namespace tessera::ops {
 
 /// Uniform in [low, high), in 2^24 steps (2^53 for f64). Rounding to a narrow dtype may reach `high`. Throws
-/// DTypeError for integers, ValueError for low > high or a negative index (as do those below).
+/// DTypeError for integers, ValueError for low > high or a negative index (as the functions below).
 void fill_uniform(const Tensor& out, uint64_t key, int64_t first_index = 0, double low = 0, double high = 1);
 
-/// Normal, by Box and Muller's method in f64, rounded once: an f32 tensor is the f64 one, rounded.
+/// Normal, by Box and Muller's method in f64, rounded once: an f32 tensor is the f64 tensor, rounded.
 void fill_normal(const Tensor& out, uint64_t key, int64_t first_index = 0, double mean = 0,
                  double deviation = 1);
 
@@ -28,9 +28,9 @@ void fill_bernoulli(const Tensor& out, uint64_t key, double probability, int64_t
 
 /// `count` indices into the last dimension of `weights` (floating, not negative), drawn with probabilities
 /// proportional to them; weights (..., K) give i64 (..., count). Without replacement no index is drawn twice
-/// in a row. Row r takes the numbers r count, r count + 1, ... of the key. Throws ValueError, naming the row,
-/// for a negative, infinite or NaN weight, or fewer than one (without replacement: `count`) positive weights;
-/// ShapeError for a 0-dim tensor.
+/// in a row. Row r takes the random numbers r count, r count + 1, ... of the key. Throws ValueError, naming
+/// the row, for a negative, infinite or NaN weight, or fewer than one (without replacement: `count`) positive
+/// weights; ShapeError for a 0-dim tensor.
 Tensor multinomial(const Tensor& weights, int64_t count, uint64_t key, bool replacement = true);
 
 }  // namespace tessera::ops

@@ -22,7 +22,8 @@ Shape kept_shape(const char* name, const Tensor& x, const Shape& axes) {
   unsigned seen = 0;
   for (int64_t axis : axes) {
     const int64_t dim = normalize_dim(axis, x.rank(), name);
-    require<ValueError>(!(seen >> dim & 1u), name, ": axis ", dim, " stands twice in ", axes);
+    require<ValueError>(!(seen >> dim & 1u), name, ": expected different axes, got ", dim, " twice in ",
+                        axes);
     seen |= 1u << dim;
     kept[dim] = 1;
   }
@@ -58,7 +59,7 @@ DType summed(const char* name, const Tensor& x) {
 
 void require_elements(const char* name, const Tensor& x, const Shape& axes) {
   const bool nothing = x.numel() == 0 && kept_shape(name, x, axes).numel() != 0;
-  require<ShapeError>(!nothing, name, ": there is no element to choose along axes ", axes, " of ",
+  require<ShapeError>(!nothing, name, ": expected at least one element along axes ", axes, ", got ",
                       describe(x));
 }
 
@@ -158,8 +159,9 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
 
 Tensor sum_to(const Tensor& x, const Shape& shape, DType dtype) {
   common_device("sum_to", {&x});
-  require<DTypeError>(dtype == x.dtype() || (dtype == f32 && size_of(x.dtype()) == 2), "sum_to: sums of ",
-                      describe(x), " do not go into ", dtype);
+  require<DTypeError>(dtype == x.dtype() || (dtype == f32 && size_of(x.dtype()) == 2),
+                      "sum_to: expected x's dtype, or f32 for a half type, got ", dtype, " for ",
+                      describe(x));
   if (x.shape() == shape) return cast(x, dtype);
   require<ShapeError>(broadcast_shapes(shape, x.shape(), "sum_to") == x.shape(), "sum_to: ", shape,
                       " does not broadcast to ", x.shape());
@@ -167,7 +169,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape, DType dtype) {
   const int added = x.rank() - shape.rank();
   for (int dim = 0; dim < x.rank(); ++dim)
     if (dim < added || (shape[dim - added] == 1 && x.shape()[dim] != 1)) axes.push_back(dim);
-  // Shapes that differ by leading extents of 1 alone have nothing to add up.
+  // Shapes that differ only by leading extents of 1 need no sum.
   if (axes.empty()) return cast(x.view(shape), dtype);
   return reduce("sum_to", Reduction::sum, x, axes, true, is_floating(dtype) ? dtype : i64).view(shape);
 }

@@ -4,11 +4,11 @@
 
 namespace tessera::ops {
 
-/// Reductions over any axes of x. `axes` counts from the end when negative and is empty for all of them; with
-/// `keepdim` a reduced axis stays with extent 1. All throw IndexError for an axis outside x, ValueError for
-/// one given twice. Half types are added up in f32, f32 in f32 lanes whose parts are added in f64; the order
-/// is fixed by the shape and strides alone, never by the number of threads. A NaN among the numbers is the
-/// result.
+/// Reductions over any axes of x. Negative `axes` count from the end; empty `axes` are all axes; with
+/// `keepdim` a reduced axis stays, with extent 1. All throw IndexError for an axis outside x, ValueError for
+/// an axis given twice. Half types are added up in f32; f32 is added up in f32 lanes, whose partial sums are
+/// added in f64. The order depends on shape and strides alone, not on the number of threads. If a value is
+/// NaN, so is the result.
 
 /// Integers and bool add up to i64; over nothing: 0.
 Tensor sum(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
@@ -19,38 +19,39 @@ Tensor prod(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
 /// Throws ShapeError over nothing, as `min`.
 Tensor max(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
 Tensor min(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
-/// bool: whether an element, or all of them, are not 0 (a NaN is not). Over nothing: false and true.
+/// bool: whether any element, or all elements, are not 0 (NaN is not 0). Over nothing: false and true.
 Tensor any(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
 Tensor all(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
-/// Sum of squared deviations from the mean over max(n - correction, 0): by that 0 infinity, or NaN where all
-/// values are equal (as of one alone). Throws DTypeError for integers. Two passes over x: the mean, then the
-/// deviations.
+/// The sum of squared deviations from the mean, divided by max(n - correction, 0). A divisor of 0 gives
+/// infinity, or NaN where all values are equal (or n is 1). Throws DTypeError for integers. Two passes over
+/// x: the mean, then the deviations.
 Tensor var(const Tensor& x, const Shape& axes = {}, bool keepdim = false, int64_t correction = 1);
 /// The square root of `var`.
 Tensor std(const Tensor& x, const Shape& axes = {}, bool keepdim = false, int64_t correction = 1);
-/// (sum |x|^p)^(1/p), added up in f64; p of infinity: the largest magnitude, minus infinity: the smallest, 0:
-/// how many are not 0. Throws DTypeError for integers, ValueError for a NaN p, ShapeError for an infinite p
-/// over nothing.
+/// (sum |x|^p)^(1/p), added up in f64. p = infinity: the largest magnitude; minus infinity: the smallest; 0:
+/// the number of values that are not 0. Throws DTypeError for integers, ValueError for a NaN p, ShapeError
+/// for an infinite p over nothing.
 Tensor norm(const Tensor& x, double p = 2, const Shape& axes = {}, bool keepdim = false);
-/// log(sum(exp(x))) without overflow; minus infinity where all are, or over nothing.
+/// log(sum(exp(x))) without overflow; minus infinity where all values are, or over nothing.
 Tensor logsumexp(const Tensor& x, const Shape& axes = {}, bool keepdim = false);
 
-/// i64: where along `axis` the largest stands: the first of equals, the first NaN if there is one. Throws
-/// ShapeError over nothing.
+/// i64: the position of the largest value along `axis`: the first of equals, the first NaN if there is one.
+/// Throws ShapeError over nothing.
 Tensor argmax(const Tensor& x, int64_t axis, bool keepdim = false);
 Tensor argmin(const Tensor& x, int64_t axis, bool keepdim = false);
 /// The same over all elements in row-major order.
 Tensor argmax(const Tensor& x);
 Tensor argmin(const Tensor& x);
 
-/// The sum over the axes along which `shape` was broadcast to x's shape: the gradient of broadcasting. x
-/// itself when the shapes are equal. Throws ShapeError when `shape` does not broadcast to x's.
+/// The sum over the axes along which `shape` broadcasts to x's shape: the gradient of broadcasting. x itself
+/// when the shapes are equal. Throws ShapeError when `shape` does not broadcast to x's.
 Tensor sum_to(const Tensor& x, const Shape& shape);
-/// The same with the sums in `dtype`: x's, or f32 for an x of a half type, whose sums are then not rounded.
-/// Throws DTypeError for another one.
+/// The same with the sums in `dtype`: x's dtype, or f32 for an x of a half type, whose sums are then not
+/// rounded. Throws DTypeError for another dtype.
 Tensor sum_to(const Tensor& x, const Shape& shape, DType dtype);
 
-/// What a kernel is asked for. The number that comes with it: `var` and `std` take the correction, `norm` p.
+/// The kind of a reduction. The kernel's `parameter` is the correction of `var` and `std`, or the p of
+/// `norm`.
 enum class Reduction : uint8_t { sum, mean, prod, max, min, any, all, var, std, norm, logsumexp };
 
 }  // namespace tessera::ops

@@ -9,10 +9,10 @@
 /// ...) are members of Tensor. Shapes that do not fit throw ShapeError.
 namespace tessera::ops {
 
-/// The parts one after another along `dim`; they agree in all other extents and in dtype.
-Tensor cat(std::span<const Tensor> parts, int64_t dim);
-/// The parts side by side along a new dimension `dim`; they have one shape.
-Tensor stack(std::span<const Tensor> parts, int64_t dim);
+/// The tensors one after another along `dim`; they agree in all other extents and in dtype.
+Tensor cat(std::span<const Tensor> tensors, int64_t dim);
+/// The tensors side by side along a new dimension `dim`; they have one shape.
+Tensor stack(std::span<const Tensor> tensors, int64_t dim);
 
 /// Consecutive views along `dim` of the given sizes, which add up to its extent.
 std::vector<Tensor> split(const Tensor& x, std::span<const int64_t> sizes, int64_t dim);
@@ -25,12 +25,12 @@ Tensor pad(const Tensor& x, const Shape& before, const Shape& after, double valu
 Tensor repeat(const Tensor& x, const Shape& repeats);
 /// The elements of `dims` in reverse order.
 Tensor flip(const Tensor& x, const Shape& dims);
-/// Elements moved by `shift` along `dim`; those that leave at the end enter at the front.
+/// The elements moved by `shift` along `dim`; those moved past the end continue at the front.
 Tensor roll(const Tensor& x, int64_t shift, int64_t dim);
 
-/// The last two dimensions' elements with column - row <= diagonal; zeros elsewhere.
+/// `x` with zeros where column - row > diagonal, over the last two dimensions.
 Tensor tril(const Tensor& x, int64_t diagonal = 0);
-/// Those with column - row >= diagonal; zeros elsewhere.
+/// `x` with zeros where column - row < diagonal, over the last two dimensions.
 Tensor triu(const Tensor& x, int64_t diagonal = 0);
 
 }  // namespace tessera::ops

@@ -14,7 +14,7 @@ constexpr Backward softmax_backward_kernel{"softmax_backward", &kernels::cpu::so
 constexpr Backward log_softmax_backward_kernel{"log_softmax_backward", &kernels::cpu::log_softmax_backward,
                                                nullptr};
 
-/// A number alone is a row of one.
+/// A 0-dim tensor as a row of one element.
 Tensor with_a_dimension(const Tensor& x) {
   return x.rank() == 0 ? x.view({1}) : x;
 }
@@ -32,8 +32,8 @@ Tensor backward(const Backward& kernel, const Tensor& y, const Tensor& dy, int64
   const Device device = common_device(kernel.name(), {&y, &dy});
   require_floating(kernel.name(), y);
   require_same_dtype(kernel.name(), {&y, &dy});
-  require<ShapeError>(y.shape() == dy.shape(), kernel.name(), ": the output is ", y.shape(),
-                      ", its gradient ", dy.shape());
+  require<ShapeError>(y.shape() == dy.shape(), kernel.name(), ": expected a gradient of the output's shape ",
+                      y.shape(), ", got ", dy.shape());
   dim = normalize_dim(dim, y.rank(), kernel.name());
   Tensor dx = Tensor::empty(y.shape(), y.dtype(), device);
   if (dx.numel() > 0) kernel(device, with_a_dimension(y), with_a_dimension(dy), with_a_dimension(dx), dim);

@@ -22,10 +22,10 @@ Sorted first_of_order(const char* name, const Tensor& x, int64_t k, int64_t dim,
   Shape shape = x.shape();
   const int64_t extent = shape.empty() ? 1 : shape[dim];
   if (k < 0) k = extent;
-  require<ValueError>(k <= extent, name, ": there are ", extent, " elements along dimension ", dim, " of ",
-                      shape, ", not ", k);
+  require<ValueError>(k <= extent, name, ": expected k of at most ", extent, " along dimension ", dim, " of ",
+                      shape, ", got ", k);
   if (!shape.empty()) shape[dim] = k;
-  require<ValueError>(!shape.empty() || k == 1, name, ": a number alone has no dimension to leave out");
+  require<ValueError>(!shape.empty() || k == 1, name, ": expected k = 1 for a 0-dim tensor, got ", k);
   Sorted result{Tensor::empty(shape, x.dtype(), device), Tensor::empty(shape, i64, device)};
   sort_kernel(device, with_a_dimension(x), with_a_dimension(result.values), with_a_dimension(result.indices),
               dim, descending);

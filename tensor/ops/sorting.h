@@ -4,13 +4,13 @@
 
 namespace tessera::ops {
 
-/// Values, and where along the dimension each of them stood (i64).
+/// Values, and the position of each along the dimension before sorting (i64).
 struct Sorted {
   Tensor values, indices;
 };
 
-/// Along dimension `dim` of a tensor of any dtype. All throw IndexError for a dimension outside x. A NaN
-/// counts as larger than every number; equal elements keep their order.
+/// Sorting along dimension `dim` of a tensor of any dtype. All throw IndexError for a dimension outside x.
+/// NaN counts as larger than every other value; equal elements keep their order.
 
 /// All elements in rising order, or falling.
 Sorted sort(const Tensor& x, int64_t dim = -1, bool descending = false);

@@ -36,9 +36,9 @@ Tensor floating(const char* name, TernaryOp op, const Tensor& a, const Tensor& b
   return out;
 }
 
-/// The number as a 0-dim tensor beside `x`.
-Tensor number_like(const Tensor& x, const Scalar& number) {
-  return full({}, number, x.dtype(), x.device());
+/// The scalar as a 0-dim tensor of x's dtype and device.
+Tensor scalar_like(const Tensor& x, const Scalar& scalar) {
+  return full({}, scalar, x.dtype(), x.device());
 }
 
 }  // namespace
@@ -55,11 +55,11 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 }
 Tensor where(const Tensor& condition, const Tensor& a, const Scalar& b) {
   common_device("where", {&a});
-  return where(condition, a, number_like(a, b));
+  return where(condition, a, scalar_like(a, b));
 }
 Tensor where(const Tensor& condition, const Scalar& a, const Tensor& b) {
   common_device("where", {&b});
-  return where(condition, number_like(b, a), b);
+  return where(condition, scalar_like(b, a), b);
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Scalar& value) {
@@ -74,11 +74,11 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> h
   if (!low) return minimum(x, *high);
   if (!high) return maximum(x, *low);
   common_device("clamp", {&x});
-  return clamp(x, number_like(x, *low), number_like(x, *high));
+  return clamp(x, scalar_like(x, *low), scalar_like(x, *high));
 }
 Tensor clamp(const Tensor& x, const Tensor& low, const Tensor& high) {
   const DType type = promote_three("clamp", x, low, high);
-  require<DTypeError>(type != boolean, "clamp: expected numbers, got bool");
+  require<DTypeError>(type != boolean, "clamp: expected a numeric dtype, got bool");
   Tensor out = broadcast_result("clamp", {&x, &low, &high}, type);
   run(TernaryOp::clamp, type, x, low, high, 0.0, out);
   return out;
@@ -89,7 +89,7 @@ Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
 }
 Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
   common_device("lerp", {&a, &b});
-  return lerp(a, b, number_like(a, weight));
+  return lerp(a, b, scalar_like(a, weight));
 }
 
 Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, double factor) {

@@ -19,14 +19,15 @@ void check_dtype(UnaryOp op, const Tensor& x) {
     TESSERA_UNARY_PREDICATES(TESSERA_CASE)
     return require_floating(name_of(op), x);
     TESSERA_UNARY_NUMBER_OPS(TESSERA_CASE)
-    return require<DTypeError>(x.dtype() != boolean, name_of(op), ": expected numbers, got ", describe(x));
+    return require<DTypeError>(x.dtype() != boolean, name_of(op), ": expected a numeric dtype, got ",
+                               describe(x));
     TESSERA_UNARY_INTEGER_OPS(TESSERA_CASE)
     return require<DTypeError>(!is_floating(x.dtype()), name_of(op), ": expected integers or bool, got ",
                                describe(x));
   }
 }
 
-/// Of x's dtype, unless a predicate.
+/// The result has x's dtype, or bool for a predicate.
 Tensor unary(UnaryOp op, const Tensor& x, bool is_predicate = false) {
   const Device device = common_device(name_of(op), {&x});
   check_dtype(op, x);

@@ -3,19 +3,19 @@
 #include "tensor/elementwise/op_lists.h"
 #include "tensor/tensor.h"
 
-/// Elementwise functions of one tensor. Results are new, contiguous tensors of x's shape and dtype unless
-/// said otherwise; bf16 and f16 are computed in f32 and rounded once. Each throws DTypeError for a dtype that
+/// Elementwise functions of one tensor. Results are new, contiguous tensors of x's shape and, unless noted,
+/// of x's dtype; bf16 and f16 are computed in f32 and rounded once. Each throws DTypeError for a dtype that
 /// it does not take. Accuracy: see tensor/elementwise.
 namespace tessera::ops {
 
-// Numbers of any kind.
+// Floating dtypes and integers.
 Tensor neg(const Tensor& x);     ///< -x
 Tensor abs(const Tensor& x);     ///< |x|
 Tensor sign(const Tensor& x);    ///< -1, 0 or 1; 0 for NaN
 Tensor square(const Tensor& x);  ///< x^2
 Tensor relu(const Tensor& x);    ///< max(x, 0)
 
-// Floating numbers.
+// Floating dtypes.
 Tensor exp(const Tensor& x);         ///< e^x
 Tensor exp2(const Tensor& x);        ///< 2^x
 Tensor expm1(const Tensor& x);       ///< e^x - 1, accurate near 0
@@ -26,9 +26,9 @@ Tensor log1p(const Tensor& x);       ///< log(1 + x), accurate near 0
 Tensor sqrt(const Tensor& x);        ///< square root
 Tensor rsqrt(const Tensor& x);       ///< 1 / sqrt(x)
 Tensor reciprocal(const Tensor& x);  ///< 1 / x
-Tensor sin(const Tensor& x);         ///< sine; right up to |x| = 2^44
-Tensor cos(const Tensor& x);         ///< cosine; right up to |x| = 2^44
-Tensor tan(const Tensor& x);         ///< tangent; right up to |x| = 2^44
+Tensor sin(const Tensor& x);         ///< sine; accurate up to |x| = 2^44
+Tensor cos(const Tensor& x);         ///< cosine; accurate up to |x| = 2^44
+Tensor tan(const Tensor& x);         ///< tangent; accurate up to |x| = 2^44
 Tensor tanh(const Tensor& x);        ///< hyperbolic tangent
 Tensor sigmoid(const Tensor& x);     ///< 1 / (1 + e^-x)
 Tensor erf(const Tensor& x);         ///< error function
@@ -48,10 +48,11 @@ Tensor isinf(const Tensor& x);     ///< is plus or minus infinity
 Tensor isfinite(const Tensor& x);  ///< is neither
 
 // Integers and bool.
-Tensor bitwise_not(const Tensor& x);  ///< every bit flipped; for bool the other truth value
+Tensor bitwise_not(const Tensor& x);  ///< every bit flipped; for bool the logical not
 Tensor logical_not(const Tensor& x);  ///< x == 0, as bool; takes any dtype
 
-/// out = op(x) into a tensor of x's shape and any floating dtype (x's own, unless floating). `out` may be x.
+/// out = op(x). `out` has x's shape and dtype (any floating dtype for a floating x; bool for predicates), and
+/// may be x.
 void unary_out(UnaryOp op, const Tensor& x, const Tensor& out);
 
 /// x = op(x).

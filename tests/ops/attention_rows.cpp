@@ -5,13 +5,13 @@
 namespace tessera::test {
 namespace {
 
-AttentionOptions options_of(const Given& g) {
+AttentionOptions options_of(const CaseInputs& g) {
   return {.causal = g.flag("causal"), .scale = g.has("scale") ? g.real("scale") : 0.0};
 }
 
-/// Queries, keys and values with weights dropped. Drawn from a key, the mask is the same in every run, so
-/// differences hold the kernels, which draw it as they go, against the composed second derivative, which asks
-/// for it whole.
+/// Attention with dropped weights. The mask is drawn from a key, so it is the same in every call: differences
+/// compare the kernels, which draw it block by block, with the composed second derivative, which draws it at
+/// once.
 std::vector<OpCase> dropout_cases() {
   OpCase dropped;
   dropped.name = "dropped";
@@ -28,18 +28,18 @@ std::vector<OpRow> attention_rows() {
       {.name = "scaled_dot_product_attention",
        .family = "attention",
        .call =
-           [](const Given& g) {
+           [](const CaseInputs& g) {
              return scaled_dot_product_attention(g[0], g[1], g[2], options_of(g), g.optional(3));
            }},
       {.name = "self_attention",
        .family = "attention",
        .call =
-           [](const Given& g) {
+           [](const CaseInputs& g) {
              return self_attention(g[0], g.integer("heads"), {.causal = g.flag("causal")});
            }},
       {.name = "attention_dropout",
        .call =
-           [](const Given& g) {
+           [](const CaseInputs& g) {
              return scaled_dot_product_attention(g[0], g[1], g[2],
                                                  {.causal = true, .dropout = 0.25, .key = 3});
            },

@@ -6,21 +6,22 @@ namespace tessera::test {
 namespace {
 
 OpRow row(const char* name, Variable (*function)(const Variable&, const Variable&)) {
-  return {.name = name, .family = "binary", .call = [=](const Given& g) { return function(g[0], g[1]); }};
+  return {
+      .name = name, .family = "binary", .call = [=](const CaseInputs& g) { return function(g[0], g[1]); }};
 }
 
 /// An op without a gradient.
 OpRow raw_row(const char* name, Tensor (*function)(const Tensor&, const Tensor&)) {
-  return {.name = name, .family = "binary", .call = [=](const Given& g) {
+  return {.name = name, .family = "binary", .call = [=](const CaseInputs& g) {
             return function(g.tensor(0), g.tensor(1));
           }};
 }
 
-/// A row of cases where finite differences tell no slope.
+/// A row of cases where finite differences do not give the derivative.
 OpRow edge_row(const char* name, Variable (*function)(const Variable&, const Variable&)) {
   return {.name = name,
           .family = "edges",
-          .call = [=](const Given& g) { return function(g[0], g[1]); },
+          .call = [=](const CaseInputs& g) { return function(g[0], g[1]); },
           .twice_differentiable = false,
           .differences = false};
 }
@@ -35,7 +36,7 @@ std::vector<OpRow> binary_rows() {
       row("div", div),
       {.name = "pow",
        .family = "binary",
-       .call = [](const Given& g) { return pow(g[0], g[1]); },
+       .call = [](const CaseInputs& g) { return pow(g[0], g[1]); },
        .tolerance = {.bf16 = 0x1p-4,
                      .f16 = 0x1p-7,
                      .reason = "the exponent's gradient sums products that cancel"}},

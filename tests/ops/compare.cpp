@@ -45,7 +45,7 @@ T narrow(double value) {
     return T(static_cast<float>(value));
 }
 
-/// Elements from the storage's first element of this tensor to that of row-major index `i`.
+/// The distance in elements from the tensor's first element to the one of row-major index `i`.
 int64_t position_of(int64_t i, const Tensor& tensor) {
   int64_t position = 0;
   for (int d = tensor.rank() - 1; d >= 0; --d) {
@@ -57,7 +57,7 @@ int64_t position_of(int64_t i, const Tensor& tensor) {
 
 }  // namespace
 
-std::vector<double> numbers(const Tensor& tensor) {
+std::vector<double> f64_values(const Tensor& tensor) {
   std::vector<double> values(static_cast<size_t>(tensor.numel()));
   with_type(tensor.dtype(), [&]<class T>(T*) {
     const T* data = tensor.data<T>();
@@ -68,7 +68,7 @@ std::vector<double> numbers(const Tensor& tensor) {
 }
 
 Tensor as_dtype(const Tensor& tensor, DType dtype) {
-  const std::vector<double> values = numbers(tensor);
+  const std::vector<double> values = f64_values(tensor);
   Tensor result = Tensor::empty(tensor.shape(), dtype);
   with_type(dtype,
             [&]<class T>(T*) { std::transform(values.begin(), values.end(), result.data<T>(), narrow<T>); });
@@ -76,7 +76,7 @@ Tensor as_dtype(const Tensor& tensor, DType dtype) {
 }
 
 bool holds_exactly(const Tensor& tensor, DType dtype) {
-  const std::vector<double> wide = numbers(tensor), rounded = numbers(as_dtype(tensor, dtype));
+  const std::vector<double> wide = f64_values(tensor), rounded = f64_values(as_dtype(tensor, dtype));
   for (size_t i = 0; i < wide.size(); ++i)
     if (!std::isnan(wide[i]) && wide[i] != rounded[i]) return false;
   return true;
@@ -86,8 +86,8 @@ Tensor strided_copy(const Tensor& tensor) {
   Strides strides = Strides::filled(tensor.rank(), 2);
   for (int d = 1; d < tensor.rank(); ++d)
     strides[d] = strides[d - 1] * std::max<int64_t>(1, tensor.shape()[d - 1]);
-  const Tensor room = Tensor::zeros({2 * tensor.numel() + 3}, tensor.dtype());
-  const Tensor copy = Tensor::over(room.storage(), tensor.dtype(), tensor.shape(), strides, 3);
+  const Tensor base = Tensor::zeros({2 * tensor.numel() + 3}, tensor.dtype());
+  const Tensor copy = Tensor::over(base.storage(), tensor.dtype(), tensor.shape(), strides, 3);
   with_type(tensor.dtype(), [&]<class T>(T*) {
     const T* from = tensor.data<T>();
     T* to = copy.data<T>();
@@ -101,8 +101,8 @@ std::string difference(const Tensor& got, const Tensor& expected, double toleran
   const bool both_floating = is_floating(got.dtype()) && is_floating(expected.dtype());
   if (got.shape() != expected.shape() || (got.dtype() != expected.dtype() && !both_floating))
     return text("got ", describe(got), ", expected ", describe(expected));
-  const std::vector<double> a = numbers(got);
-  const std::vector<double> b = numbers(both_floating ? as_dtype(expected, got.dtype()) : expected);
+  const std::vector<double> a = f64_values(got);
+  const std::vector<double> b = f64_values(both_floating ? as_dtype(expected, got.dtype()) : expected);
   double largest = 0;
   for (double value : b)
     if (std::isfinite(value)) largest = std::max(largest, std::abs(value));

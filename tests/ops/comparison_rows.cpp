@@ -9,17 +9,18 @@ namespace tessera::test {
 namespace {
 
 OpRow compare_row(const char* name, Tensor (*function)(const Tensor&, const Tensor&)) {
-  return {.name = name, .family = "comparison", .call = [=](const Given& g) {
+  return {.name = name, .family = "comparison", .call = [=](const CaseInputs& g) {
             return function(g.tensor(0), g.tensor(1));
           }};
 }
 
 OpRow test_row(const char* name, Tensor (*function)(const Tensor&)) {
-  return {
-      .name = name, .family = "comparison", .call = [=](const Given& g) { return function(g.tensor(0)); }};
+  return {.name = name, .family = "comparison", .call = [=](const CaseInputs& g) {
+            return function(g.tensor(0));
+          }};
 }
 
-Variable clamp_as_given(const Given& g) {
+Variable clamp_as_given(const CaseInputs& g) {
   constexpr double unbounded = std::numeric_limits<double>::infinity();
   return clamp(g[0], g.has("min") ? g.real("min") : -unbounded, g.has("max") ? g.real("max") : unbounded);
 }
@@ -44,20 +45,20 @@ std::vector<OpRow> comparison_rows() {
       test_row("isfinite", ops::isfinite),
       {.name = "where",
        .family = "comparison",
-       .call = [](const Given& g) { return where(g.tensor(0), g[1], g[2]); }},
+       .call = [](const CaseInputs& g) { return where(g.tensor(0), g[1], g[2]); }},
       {.name = "masked_fill",
        .family = "comparison",
-       .call = [](const Given& g) { return masked_fill(g[0], g.tensor(1), g.real("value")); }},
+       .call = [](const CaseInputs& g) { return masked_fill(g[0], g.tensor(1), g.real("value")); }},
       {.name = "clamp", .family = "comparison", .call = clamp_as_given},
       {.name = "lerp",
        .family = "comparison",
-       .call = [](const Given& g) { return lerp(g[0], g[1], g.real("weight")); }},
+       .call = [](const CaseInputs& g) { return lerp(g[0], g[1], g.real("weight")); }},
       {.name = "addcmul",
        .family = "comparison",
-       .call = [](const Given& g) { return addcmul(g[0], g[1], g[2], g.real("factor")); }},
+       .call = [](const CaseInputs& g) { return addcmul(g[0], g[1], g[2], g.real("factor")); }},
       {.name = "addcdiv",
        .family = "comparison",
-       .call = [](const Given& g) { return addcdiv(g[0], g[1], g[2], g.real("factor")); }},
+       .call = [](const CaseInputs& g) { return addcdiv(g[0], g[1], g[2], g.real("factor")); }},
   };
 }
 

@@ -34,7 +34,7 @@ std::set<std::string> declared(const std::string& folder, const std::string& typ
 }
 
 std::string without_a_row(const std::set<std::string>& names) {
-  // What ops are made of, and no op.
+  // Helpers that are not ops.
   std::set<std::string> rows = {"broadcast_result", "prepare_operand"};
   for (const OpRow& row : op_table()) rows.insert(row.name);
   std::string missing;
@@ -53,13 +53,13 @@ TEST_CASE("op table: every differentiable function has a row") {
 
 TEST_CASE("op table: every raw op has a row") {
   std::set<std::string> names = declared("tensor/ops", "Tensor|std::vector<Tensor>");
-  // The derivative of a function with a row is checked by that row.
+  // A derivative is checked by the row of its function.
   std::erase_if(names, [](const std::string& name) { return name.ends_with("_backward"); });
   CHECK(names.size() > 50);
   CHECK(without_a_row(names) == "");
 }
 
-TEST_CASE("op table: a row has something to check, and says why where it does not") {
+TEST_CASE("op table: a row has cases, or names the test that covers the op") {
   for (const OpRow& row : op_table()) {
     INFO(row.name);
     CHECK((row.call != nullptr) != !row.tested_in.empty());

@@ -11,7 +11,7 @@
 namespace tessera::test {
 namespace {
 
-/// Files are read once: many rows share a family.
+/// The golden file of a family, which is read once.
 const io::SafetensorsFile& family_file(const std::string& family) {
   static std::map<std::string, io::SafetensorsFile> files;
   auto found = files.find(family);
@@ -40,11 +40,11 @@ OpCase read_case(const io::SafetensorsFile& file, const std::string& key, const 
     const Tensor output = single && i > 0 ? Tensor() : read_if_there(file, key + "/out" + suffix);
     if (!output.defined()) break;
     c.outputs.push_back(output);
-    c.incoming.push_back(read_if_there(file, key + "/dout" + suffix));
+    c.grad_outputs.push_back(read_if_there(file, key + "/dout" + suffix));
   }
   bool differentiated = false;
-  for (const Tensor& gradient : c.incoming) differentiated = differentiated || gradient.defined();
-  if (!differentiated) c.incoming.clear();
+  for (const Tensor& gradient : c.grad_outputs) differentiated = differentiated || gradient.defined();
+  if (!differentiated) c.grad_outputs.clear();
   return c;
 }
 

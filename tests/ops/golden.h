@@ -15,7 +15,7 @@ namespace tessera::test {
 /// The arguments of a golden case that are not tensors, by name.
 class Arguments {
  public:
-  /// From a JSON object. Throws ValueError when it is none.
+  /// From a JSON object. Throws ValueError for other text.
   explicit Arguments(const std::string& json = "{}");
 
   /// Whether the argument is there and not null.
@@ -23,7 +23,7 @@ class Arguments {
   // Each throws ValueError naming the argument when it is missing or of another type.
   int64_t integer(const std::string& name) const;
   bool flag(const std::string& name) const;
-  /// A number; the text "inf" stands for infinity, which JSON cannot write.
+  /// A number; the text "inf" stands for infinity, which JSON does not have.
   double real(const std::string& name) const;
   std::string text(const std::string& name) const;
   std::vector<int64_t> integers(const std::string& name) const;
@@ -36,18 +36,18 @@ class Arguments {
   std::shared_ptr<const Json::Value> object_;
 };
 
-/// One case of an op: its inputs, what PyTorch answers, and the gradients. See make_goldens.py.
+/// One case of an op: its inputs, PyTorch's outputs and the gradients. See make_goldens.py.
 struct OpCase {
   std::string name = "";
   Arguments arguments = Arguments();
   std::vector<Tensor> inputs = {};
-  /// Empty where no reference is known: only what needs none is then checked.
+  /// Empty where there is no reference: only the checks that need none are then made.
   std::vector<Tensor> outputs = {};
-  /// The gradient that arrives at each output; undefined for outputs without one. Empty: not differentiated.
-  std::vector<Tensor> incoming = {};
+  /// The gradient of each output; undefined for outputs without one. Empty: not differentiated.
+  std::vector<Tensor> grad_outputs = {};
   /// The gradient of each input; undefined for inputs without one.
   std::vector<Tensor> gradients = {};
-  /// Where no gradients are given: derivatives in all floating inputs are held against differences.
+  /// For a case without gradients: derivatives by all floating inputs are compared with finite differences.
   bool differentiable = false;
 };
 

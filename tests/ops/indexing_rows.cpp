@@ -8,8 +8,8 @@
 namespace tessera::test {
 namespace {
 
-/// Along dimension 0, with an index that repeats: index_add has no golden; its gradients are checked by
-/// differences.
+/// index_add along dimension 0, with an index that repeats. It has no golden; its gradients are compared with
+/// finite differences.
 std::vector<OpCase> index_add_cases() {
   OpCase repeated;
   repeated.name = "repeated";
@@ -25,7 +25,7 @@ Results both(SortedVariable sorted) {
   return std::vector<Variable>{sorted.values, sorted.indices};
 }
 
-/// The golden's inputs with a mask that is the same in every run: held by differences.
+/// The golden's inputs with a mask, which is the same in every call; compared with finite differences.
 std::vector<OpCase> masked_embedding_cases() {
   OpCase masked;
   masked.name = "masked";
@@ -40,44 +40,44 @@ std::vector<OpRow> indexing_rows() {
   return {
       {.name = "embedding",
        .family = "indexing",
-       .call = [](const Given& g) { return embedding(g.tensor(1), g[0]); }},
+       .call = [](const CaseInputs& g) { return embedding(g.tensor(1), g[0]); }},
       {.name = "embedding_add",
        .family = "indexing",
-       .call = [](const Given& g) { return embedding_add(g.tensor(2), g[0], g[1]); }},
+       .call = [](const CaseInputs& g) { return embedding_add(g.tensor(2), g[0], g[1]); }},
       {.name = "embedding_add_masked",
        .call =
-           [](const Given& g) {
+           [](const CaseInputs& g) {
              return embedding_add(g.tensor(2), g[0], g[1], {.probability = 0.25, .key = 5});
            },
        .cases = masked_embedding_cases},
       {.name = "index_select",
        .family = "indexing",
-       .call = [](const Given& g) { return index_select(g[0], g.integer("axis"), g.tensor(1)); }},
+       .call = [](const CaseInputs& g) { return index_select(g[0], g.integer("axis"), g.tensor(1)); }},
       {.name = "index_add",
-       .call = [](const Given& g) { return index_add(g[0], 0, g.tensor(1), g[2]); },
+       .call = [](const CaseInputs& g) { return index_add(g[0], 0, g.tensor(1), g[2]); },
        .cases = index_add_cases},
       {.name = "gather",
        .family = "indexing",
-       .call = [](const Given& g) { return gather(g[0], g.integer("axis"), g.tensor(1)); }},
+       .call = [](const CaseInputs& g) { return gather(g[0], g.integer("axis"), g.tensor(1)); }},
       {.name = "scatter",
        .family = "indexing",
-       .call = [](const Given& g) { return scatter(g[0], g.integer("axis"), g.tensor(1), g[2]); }},
+       .call = [](const CaseInputs& g) { return scatter(g[0], g.integer("axis"), g.tensor(1), g[2]); }},
       {.name = "scatter_add",
        .family = "indexing",
-       .call = [](const Given& g) { return scatter_add(g[0], g.integer("axis"), g.tensor(1), g[2]); }},
+       .call = [](const CaseInputs& g) { return scatter_add(g[0], g.integer("axis"), g.tensor(1), g[2]); }},
       {.name = "take_along",
        .family = "indexing",
-       .call = [](const Given& g) { return take_along(g[0], g.tensor(1), g.integer("axis")); }},
+       .call = [](const CaseInputs& g) { return take_along(g[0], g.tensor(1), g.integer("axis")); }},
       {.name = "one_hot",
        .family = "indexing",
-       .call = [](const Given& g) { return ops::one_hot(g.tensor(0), g.integer("classes")); }},
+       .call = [](const CaseInputs& g) { return ops::one_hot(g.tensor(0), g.integer("classes")); }},
       {.name = "sort",
        .family = "indexing",
-       .call = [](const Given& g) { return both(sort(g[0], g.integer("axis"), g.flag("descending"))); }},
+       .call = [](const CaseInputs& g) { return both(sort(g[0], g.integer("axis"), g.flag("descending"))); }},
       {.name = "topk",
        .family = "indexing",
        .call =
-           [](const Given& g) {
+           [](const CaseInputs& g) {
              return both(topk(g[0], g.integer("k"), g.integer("axis"), g.flag("largest")));
            }},
       {.name = "argsort", .tested_in = "tests/tensor/sorting_test.cpp"},

@@ -5,19 +5,19 @@
 namespace tessera::test {
 namespace {
 
-LossReduction reduction_of(const Given& g) {
+LossReduction reduction_of(const CaseInputs& g) {
   const std::string name = g.text("reduction");
   return name == "mean" ? LossReduction::mean : name == "sum" ? LossReduction::sum : LossReduction::none;
 }
 
-Variable cross_entropy_as_given(const Given& g) {
+Variable cross_entropy_as_given(const CaseInputs& g) {
   const CrossEntropyOptions options{.ignore_index = g.integer("ignore_index"),
                                     .label_smoothing = g.real("label_smoothing"),
                                     .reduction = reduction_of(g)};
   return cross_entropy(g[0], g.tensor(1), options, g.optional_tensor(2));
 }
 
-Variable linear_cross_entropy_as_given(const Given& g) {
+Variable linear_cross_entropy_as_given(const CaseInputs& g) {
   const CrossEntropyOptions options{.ignore_index = g.integer("ignore_index"),
                                     .label_smoothing = g.real("label_smoothing"),
                                     .reduction = reduction_of(g)};
@@ -44,10 +44,10 @@ std::vector<OpRow> loss_rows() {
        .differences = false},
       {.name = "mse_loss",
        .family = "loss",
-       .call = [](const Given& g) { return mse_loss(g[0], g[1], reduction_of(g)); }},
+       .call = [](const CaseInputs& g) { return mse_loss(g[0], g[1], reduction_of(g)); }},
       {.name = "bce_with_logits",
        .family = "loss",
-       .call = [](const Given& g) { return bce_with_logits(g[0], g[1], reduction_of(g)); }},
+       .call = [](const CaseInputs& g) { return bce_with_logits(g[0], g[1], reduction_of(g)); }},
   };
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tests/ops/goldens/<family>.safetensors: what PyTorch says each op and its gradient should be.
+"""Writes tests/ops/goldens/<family>.safetensors: PyTorch's results and gradients of each op.
 
 The files are committed, so neither the build nor the tests need Python. Run this again only after adding
 a case, where `torch` and `safetensors` are installed:
@@ -11,13 +11,13 @@ Layout of a file, for a case `layer_norm/no_bias`:
 
     layer_norm/no_bias/in0, in1, ...   inputs; floating ones in f64
     layer_norm/no_bias/out             the output (out0, out1, ... where there are several)
-    layer_norm/no_bias/dout            the gradient that arrives at the output (dout0, dout1, ...)
+    layer_norm/no_bias/dout            the gradient of the output (dout0, dout1, ...)
     layer_norm/no_bias/grad0, ...      the gradient of input i; absent where an input has none
 
-Arguments that are not tensors stand in the file's metadata, as JSON under the key `layer_norm/no_bias`.
+Arguments that are not tensors are in the file's metadata, as JSON under the key `layer_norm/no_bias`.
 
-Inputs and incoming gradients are rounded to eight significant bits, so bf16, f16 and f32 hold them exactly:
-a test in a narrow type then measures the op's own error and not that of its input.
+Inputs and output gradients are rounded to eight significant bits, so bf16, f16 and f32 hold them exactly:
+a test in a narrow type then measures the error of the op alone, without that of its input.
 """
 
 import argparse
@@ -49,7 +49,7 @@ FAMILIES = [
 
 
 def round_to_bf16(values):
-    """The nearest numbers that bf16 holds, still stored in f64."""
+    """The nearest values that bf16 holds, stored in f64."""
     return values.to(torch.bfloat16).to(torch.float64)
 
 
@@ -61,7 +61,7 @@ class Family:
         self.tensors = {}
         self.metadata = {}
 
-    # Inputs. Each is drawn from this family's own generator, so families do not disturb one another.
+    # Inputs. Each family has its own generator, so a change of one family does not change the others.
 
     def normal(self, *shape):
         return round_to_bf16(torch.randn(shape, generator=self.generator, dtype=torch.float64))
@@ -71,7 +71,7 @@ class Family:
         return round_to_bf16(low + (high - low) * unit)
 
     def distinct(self, *shape):
-        """Numbers of which no two are equal: for ops that choose or order elements."""
+        """Values of which no two are equal: for ops that choose or sort elements."""
         count = torch.Size(shape).numel()
         order = torch.randperm(count, generator=self.generator).to(torch.float64)
         return ((order - count // 2) / 8 + 0.0625).reshape(shape)
@@ -84,8 +84,8 @@ class Family:
     def case(self, op, name, function, inputs, constant=(), forward_only=False, **arguments):
         """Records `function(*inputs, **arguments)` and its gradients.
 
-        `constant` lists inputs that take no gradient; `forward_only` skips gradients where the op has none
-        worth pinning (at a kink, for example).
+        `constant` lists inputs that take no gradient; `forward_only` skips gradients where they are not well
+        defined (at a kink, for example).
         """
         key = f"{op}/{name}"
         assert key not in self.metadata, f"{key} is recorded twice"
@@ -94,8 +94,8 @@ class Family:
         for index, value in enumerate(inputs):
             value = value.detach().clone().contiguous()
             self.tensors[f"{key}/in{index}"] = value
-            wants = value.is_floating_point() and index not in constant and not forward_only
-            leaves.append(value.clone().requires_grad_(wants))
+            needs_gradient = value.is_floating_point() and index not in constant and not forward_only
+            leaves.append(value.clone().requires_grad_(needs_gradient))
 
         outputs = function(*leaves, **arguments)
         if isinstance(outputs, torch.Tensor):
@@ -103,25 +103,25 @@ class Family:
         else:
             outputs = list(outputs)
             suffixes = [str(index) for index in range(len(outputs))]
-        differentiable, incoming = [], []
+        differentiable, grad_outputs = [], []
         for output, suffix in zip(outputs, suffixes):
             self.tensors[f"{key}/out{suffix}"] = output.detach().clone().contiguous()
             if output.requires_grad:
                 gradient = self.normal(*output.shape)
                 self.tensors[f"{key}/dout{suffix}"] = gradient
                 differentiable.append(output)
-                incoming.append(gradient)
+                grad_outputs.append(gradient)
         if not differentiable:
             return
-        wanted = [(i, leaf) for i, leaf in enumerate(leaves) if leaf.requires_grad]
-        gradients = torch.autograd.grad(differentiable, [leaf for _, leaf in wanted], incoming, allow_unused=True)
-        for (index, _), gradient in zip(wanted, gradients):
+        sources = [(i, leaf) for i, leaf in enumerate(leaves) if leaf.requires_grad]
+        gradients = torch.autograd.grad(differentiable, [leaf for _, leaf in sources], grad_outputs, allow_unused=True)
+        for (index, _), gradient in zip(sources, gradients):
             if gradient is not None:
                 self.tensors[f"{key}/grad{index}"] = gradient.detach().clone().contiguous()
 
 
 def differences(path, family):
-    """Lines that say how the committed file differs from what this script makes; empty when it does not."""
+    """One line per difference between the committed file and the cases that this script makes."""
     if not path.exists():
         return [f"{path.name} is missing"]
     found = []

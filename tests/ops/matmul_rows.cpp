@@ -20,7 +20,7 @@ std::vector<OpRow> matmul_rows() {
       {.name = "matmul",
        .family = "matmul",
        .call =
-           [](const Given& g) {
+           [](const CaseInputs& g) {
              const auto operand = [&](size_t i, const char* flag) {
                return g.flag(flag) ? transpose(g[i], -1, -2) : g[i];
              };
@@ -28,11 +28,11 @@ std::vector<OpRow> matmul_rows() {
            }},
       {.name = "linear",
        .family = "matmul",
-       .call = [](const Given& g) { return linear(g[0], g[1], g.optional(2)); }},
+       .call = [](const CaseInputs& g) { return linear(g[0], g[1], g.optional(2)); }},
       {.name = "activation_linear",
        .family = "matmul",
        .call =
-           [](const Given& g) {
+           [](const CaseInputs& g) {
              return activation_linear(activation_named(g.text("activation")), g[0], g[1], g.optional(2));
            }},
       {.name = "activation", .tested_in = "tests/tensor/activation_linear_test.cpp"},

@@ -5,14 +5,14 @@
 namespace tessera::test {
 namespace {
 
-using Call = std::function<Results(const Given&)>;
+using Call = std::function<Results(const CaseInputs&)>;
 
 OpRow row(const char* name, Call call) {
   return {.name = name, .family = "movement", .call = std::move(call)};
 }
 
-/// For what PyTorch's goldens do not name: a (2, 3, 4) tensor, checked by its shape and by differences.
-OpRow own_row(const char* name, Call call) {
+/// An op without a golden: its case is a (2, 3, 4) tensor, checked by its shape and by finite differences.
+OpRow row_without_golden(const char* name, Call call) {
   return {.name = name, .call = std::move(call), .cases = [] {
             OpCase counted;
             counted.name = "counted";
@@ -26,40 +26,42 @@ OpRow own_row(const char* name, Call call) {
 
 std::vector<OpRow> view_rows() {
   return {
-      row("reshape", [](const Given& g) { return reshape(g[0], g.shape("shape")); }),
-      row("permute", [](const Given& g) { return permute(g[0], g.shape("axes")); }),
+      row("reshape", [](const CaseInputs& g) { return reshape(g[0], g.shape("shape")); }),
+      row("permute", [](const CaseInputs& g) { return permute(g[0], g.shape("axes")); }),
       row("transpose",
-          [](const Given& g) { return transpose(g[0], g.integer("axis0"), g.integer("axis1")); }),
-      row("expand", [](const Given& g) { return expand(g[0], g.shape("shape")); }),
-      row("squeeze", [](const Given& g) { return squeeze(g[0], g.integer("axis")); }),
-      row("unsqueeze", [](const Given& g) { return unsqueeze(g[0], g.integer("axis")); }),
+          [](const CaseInputs& g) { return transpose(g[0], g.integer("axis0"), g.integer("axis1")); }),
+      row("expand", [](const CaseInputs& g) { return expand(g[0], g.shape("shape")); }),
+      row("squeeze", [](const CaseInputs& g) { return squeeze(g[0], g.integer("axis")); }),
+      row("unsqueeze", [](const CaseInputs& g) { return unsqueeze(g[0], g.integer("axis")); }),
       row("slice",
-          [](const Given& g) {
+          [](const CaseInputs& g) {
             return slice(g[0], g.integer("axis"), g.integer("start"), g.integer("stop"), g.integer("step"));
           }),
-      own_row("view",
-              [](const Given& g) {
-                return view(reshape(g[0], {24}), {4, 6});
-              }),
-      own_row("flatten", [](const Given& g) { return flatten(transpose(g[0], 0, 1), 0, 1); }),
-      own_row("narrow", [](const Given& g) { return narrow(g[0], 1, 1, 2); }),
-      own_row("select", [](const Given& g) { return select(g[0], -1, -2); }),
+      row_without_golden("view",
+                         [](const CaseInputs& g) {
+                           return view(reshape(g[0], {24}), {4, 6});
+                         }),
+      row_without_golden("flatten", [](const CaseInputs& g) { return flatten(transpose(g[0], 0, 1), 0, 1); }),
+      row_without_golden("narrow", [](const CaseInputs& g) { return narrow(g[0], 1, 1, 2); }),
+      row_without_golden("select", [](const CaseInputs& g) { return select(g[0], -1, -2); }),
   };
 }
 
 std::vector<OpRow> shaping_rows() {
   return {
-      row("flip", [](const Given& g) { return flip(g[0], g.shape("axes")); }),
-      row("repeat", [](const Given& g) { return repeat(g[0], g.shape("repeats")); }),
-      row("cat", [](const Given& g) { return cat(g.inputs, g.integer("axis")); }),
-      row("stack", [](const Given& g) { return stack(g.inputs, g.integer("axis")); }),
-      row("split", [](const Given& g) { return split(g[0], g.integers("sizes"), g.integer("axis")); }),
-      row("chunk", [](const Given& g) { return chunk(g[0], g.integer("chunks"), g.integer("axis")); }),
+      row("flip", [](const CaseInputs& g) { return flip(g[0], g.shape("axes")); }),
+      row("repeat", [](const CaseInputs& g) { return repeat(g[0], g.shape("repeats")); }),
+      row("cat", [](const CaseInputs& g) { return cat(g.inputs, g.integer("axis")); }),
+      row("stack", [](const CaseInputs& g) { return stack(g.inputs, g.integer("axis")); }),
+      row("split", [](const CaseInputs& g) { return split(g[0], g.integers("sizes"), g.integer("axis")); }),
+      row("chunk", [](const CaseInputs& g) { return chunk(g[0], g.integer("chunks"), g.integer("axis")); }),
       row("pad",
-          [](const Given& g) { return pad(g[0], g.shape("before"), g.shape("after"), g.real("value")); }),
-      row("tril", [](const Given& g) { return tril(g[0], g.integer("diagonal")); }),
-      row("triu", [](const Given& g) { return triu(g[0], g.integer("diagonal")); }),
-      row("roll", [](const Given& g) { return roll(g[0], g.integer("shift"), g.integer("axis")); }),
+          [](const CaseInputs& g) {
+            return pad(g[0], g.shape("before"), g.shape("after"), g.real("value"));
+          }),
+      row("tril", [](const CaseInputs& g) { return tril(g[0], g.integer("diagonal")); }),
+      row("triu", [](const CaseInputs& g) { return triu(g[0], g.integer("diagonal")); }),
+      row("roll", [](const CaseInputs& g) { return roll(g[0], g.integer("shift"), g.integer("axis")); }),
   };
 }
 

@@ -9,8 +9,8 @@ Results both(const SumAndNorm& pair) {
   return std::vector<Variable>{pair.sum, pair.normal};
 }
 
-/// The inputs of a golden case with a mask: differences hold the fused backward, which draws the mask again,
-/// against the same forward, and the composed second derivative too.
+/// The inputs of a golden case with a mask: finite differences of the forward are compared with the fused
+/// backward, which draws the mask again, and with the composed second derivative.
 std::vector<OpCase> masked_cases() {
   OpCase masked;
   masked.name = "masked";
@@ -20,44 +20,45 @@ std::vector<OpCase> masked_cases() {
   return {masked};
 }
 
-constexpr DropoutMask a_quarter{.probability = 0.25, .key = 5};
+constexpr DropoutMask quarter_dropped{.probability = 0.25, .key = 5};
 
 }  // namespace
 
 std::vector<OpRow> normalization_rows() {
   const std::map<std::string, std::string> last_axis_only = {
-      {"two_axes_plain", "without a weight, whose shape says how many, the last axis alone is normalised"}};
+      {"two_axes_plain", "without a weight, whose shape gives the axes, only the last axis is normalized"}};
   return {
       {.name = "layer_norm",
        .family = "normalization",
-       .call = [](const Given& g) { return layer_norm(g[0], g.optional(1), g.optional(2), g.real("eps")); },
+       .call =
+           [](const CaseInputs& g) { return layer_norm(g[0], g.optional(1), g.optional(2), g.real("eps")); },
        .except = last_axis_only},
       {.name = "rms_norm",
        .family = "normalization",
-       .call = [](const Given& g) { return rms_norm(g[0], g.optional(1), g.real("eps")); },
+       .call = [](const CaseInputs& g) { return rms_norm(g[0], g.optional(1), g.real("eps")); },
        .except = last_axis_only},
       {.name = "add_layer_norm",
        .family = "normalization",
        .call =
-           [](const Given& g) {
+           [](const CaseInputs& g) {
              return both(add_layer_norm(g[0], g[1], {}, g[2], g.optional(3), g.real("eps")));
            },
        .tolerance = {.bf16 = 0x1p-5, .reason = "the norm is that of the rounded sum"}},
       {.name = "stream_layer_norm",
        .family = "normalization",
        .call =
-           [](const Given& g) {
+           [](const CaseInputs& g) {
              return both(add_layer_norm(g[0], {}, {}, g[1], g.optional(2), g.real("eps")));
            }},
       {.name = "add_rms_norm",
        .family = "normalization",
-       .call = [](const Given& g) { return both(add_rms_norm(g[0], g[1], {}, g[2], g.real("eps"))); },
+       .call = [](const CaseInputs& g) { return both(add_rms_norm(g[0], g[1], {}, g[2], g.real("eps"))); },
        .tolerance = {.bf16 = 0x1p-5, .reason = "the norm is that of the rounded sum"}},
       {.name = "add_layer_norm_masked",
-       .call = [](const Given& g) { return both(add_layer_norm(g[0], g[1], a_quarter, g[2])); },
+       .call = [](const CaseInputs& g) { return both(add_layer_norm(g[0], g[1], quarter_dropped, g[2])); },
        .cases = masked_cases},
       {.name = "add_dropout",
-       .call = [](const Given& g) { return add_dropout(g[0], g[1], a_quarter); },
+       .call = [](const CaseInputs& g) { return add_dropout(g[0], g[1], quarter_dropped); },
        .cases = masked_cases},
       {.name = "normalization_again", .tested_in = "tests/tensor/normalization_test.cpp"},
   };

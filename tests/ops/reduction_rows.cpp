@@ -14,29 +14,29 @@ using Find = Tensor (*)(const Tensor&, int64_t, bool);
 OpRow row(const char* name, Reduce function, Tolerance tolerance = {}) {
   return {.name = name,
           .family = "reduction",
-          .call = [=](const Given& g) { return function(g[0], g.shape("axes"), g.flag("keepdim")); },
+          .call = [=](const CaseInputs& g) { return function(g[0], g.shape("axes"), g.flag("keepdim")); },
           .tolerance = tolerance};
 }
 
 OpRow raw_row(const char* name, RawReduce function) {
-  return {.name = name, .family = "reduction", .call = [=](const Given& g) {
+  return {.name = name, .family = "reduction", .call = [=](const CaseInputs& g) {
             return function(g.tensor(0), g.shape("axes"), g.flag("keepdim"));
           }};
 }
 
 OpRow find_row(const char* name, Find function) {
-  return {.name = name, .family = "reduction", .call = [=](const Given& g) {
+  return {.name = name, .family = "reduction", .call = [=](const CaseInputs& g) {
             return function(g.tensor(0), g.integer("axis"), g.flag("keepdim"));
           }};
 }
 
 OpRow deviation_row(const char* name, Variable (*function)(const Variable&, const Shape&, bool, int64_t)) {
-  return {.name = name, .family = "reduction", .call = [=](const Given& g) {
+  return {.name = name, .family = "reduction", .call = [=](const CaseInputs& g) {
             return function(g[0], g.shape("axes"), g.flag("keepdim"), g.integer("correction"));
           }};
 }
 
-/// Cases where finite differences tell no slope.
+/// Cases where finite differences do not give the derivative.
 OpRow edge_row(OpRow row) {
   row.family = "edges";
   row.twice_differentiable = false;
@@ -54,13 +54,13 @@ std::vector<OpCase> infinite_norms() {
   return cases;
 }
 
-std::map<std::string, std::string> infinite_norms_apart() {
+std::map<std::string, std::string> without_infinite_norms() {
   std::map<std::string, std::string> except;
-  for (const OpCase& c : infinite_norms()) except[c.name] = "in a row of its own";
+  for (const OpCase& c : infinite_norms()) except[c.name] = "checked in a row of its own";
   return except;
 }
 
-Results norm_as_given(const Given& g) {
+Results norm_as_given(const CaseInputs& g) {
   return norm(g[0], g.real("p"), g.shape("axes"), g.flag("keepdim"));
 }
 
@@ -83,12 +83,12 @@ std::vector<OpRow> reduction_rows() {
       find_row("argmin", ops::argmin),
       deviation_row("var", var),
       deviation_row("std", std),
-      {.name = "norm", .family = "reduction", .call = norm_as_given, .except = infinite_norms_apart()},
+      {.name = "norm", .family = "reduction", .call = norm_as_given, .except = without_infinite_norms()},
       // The goldens' largest magnitudes come in pairs, x and -x: a kink, where there is no second derivative.
       {.name = "norm", .call = norm_as_given, .cases = infinite_norms, .twice_differentiable = false},
       {.name = "cumsum",
        .family = "reduction",
-       .call = [](const Given& g) { return cumsum(g[0], g.integer("axis")); }},
+       .call = [](const CaseInputs& g) { return cumsum(g[0], g.integer("axis")); }},
   };
 }
 

@@ -24,16 +24,16 @@ void for_each_case(const std::function<std::string(const OpRow&, const OpCase&)>
   }
 }
 
-Given given(const OpCase& c, DType dtype, Tensor (*layout)(const Tensor&)) {
+CaseInputs case_inputs(const OpCase& c, DType dtype, Tensor (*layout)(const Tensor&)) {
   std::vector<Variable> inputs;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     Tensor value = is_floating(c.inputs[i].dtype()) ? as_dtype(c.inputs[i], dtype) : c.inputs[i];
     if (layout) value = layout(value);
-    const bool wanted =
+    const bool is_leaf =
         c.differentiable ? is_floating(value.dtype()) : i < c.gradients.size() && c.gradients[i].defined();
-    inputs.push_back(wanted ? Variable::leaf(value) : Variable(value));
+    inputs.push_back(is_leaf ? Variable::leaf(value) : Variable(value));
   }
-  return Given(std::move(inputs), c.arguments);
+  return CaseInputs(std::move(inputs), c.arguments);
 }
 
 }  // namespace tessera::test

@@ -8,17 +8,17 @@
 #include "autograd/variable.h"
 #include "tests/ops/golden.h"
 
-/// The op table: a row says how an op is called, and everything else is checked from that. See README.md.
+/// The op table: a row holds the call of an op, from which all checks are made. See README.md.
 namespace tessera::test {
 
-/// What a row's call is given: the case's inputs, ready to differentiate, and its arguments.
-class Given : public Arguments {
+/// The argument of a row's call: the case's inputs, as leaves where they need a gradient, and its arguments.
+class CaseInputs : public Arguments {
  public:
-  Given(std::vector<Variable> inputs, const Arguments& arguments)
+  CaseInputs(std::vector<Variable> inputs, const Arguments& arguments)
       : Arguments(arguments), inputs(std::move(inputs)) {}
 
   const Variable& operator[](size_t i) const { return inputs.at(i); }
-  /// The numbers of input i: ids, masks, targets.
+  /// The value of input i: ids, masks, targets.
   const Tensor& tensor(size_t i) const { return inputs.at(i).value(); }
   /// Input i, or an undefined Variable or Tensor where the case has none.
   Variable optional(size_t i) const { return i < inputs.size() ? inputs[i] : Variable(); }
@@ -27,7 +27,7 @@ class Given : public Arguments {
   std::vector<Variable> inputs;
 };
 
-/// One result or several; both convert by themselves.
+/// One result or several, with implicit conversions from both.
 struct Results : std::vector<Variable> {
   Results(Variable result) : std::vector<Variable>{std::move(result)} {}
   Results(Tensor result) : std::vector<Variable>{Variable(std::move(result))} {}
@@ -35,41 +35,41 @@ struct Results : std::vector<Variable> {
   Results(const std::vector<Tensor>& results) : std::vector<Variable>(results.begin(), results.end()) {}
 };
 
-/// How far a result may be from the reference, relative (see `difference`). The defaults: f64, a few hundred
-/// rounding steps of 2^-53 in either library; f32, 32 steps of 2^-24; bf16 and f16, 8 steps of 2^-9 and
-/// 2^-12, as a gradient of several ops rounds after each.
+/// The allowed distance of a result from the reference, relative (see `difference`). The defaults: f64, a few
+/// hundred rounding steps of 2^-53 in either library; f32, 32 steps of 2^-24; bf16 and f16, 8 steps of 2^-9
+/// and 2^-12, since a gradient through several ops is rounded after each.
 struct Tolerance {
   double f64 = 1e-13;
   double f32 = 2e-6;
   double bf16 = 0x1p-6;
   double f16 = 0x1p-9;
-  /// Why it is not the default.
+  /// Why the tolerance is not the default.
   const char* reason = "";
 };
 
 /// One op.
 struct OpRow {
-  /// As declared in autograd/functions/ or tensor/ops/.
+  /// The name as declared in autograd/functions/ or tensor/ops/.
   std::string name = "";
-  /// The file of goldens: "unary" for goldens/unary.safetensors. Empty: `cases` alone.
+  /// The file of goldens: "unary" for goldens/unary.safetensors. Empty: only `cases`.
   std::string family = "";
   /// Calls the op on a case.
-  std::function<Results(const Given&)> call = nullptr;
+  std::function<Results(const CaseInputs&)> call = nullptr;
   /// The op's name in the goldens, where it differs.
   std::string golden = "";
-  /// Cases beside the goldens (inputs in f64; outputs may be left out).
+  /// Cases besides the goldens (inputs in f64; outputs are optional).
   std::function<std::vector<OpCase>()> cases = nullptr;
   Tolerance tolerance = {};
-  /// Types beside f64 that the op takes.
+  /// Floating types besides f64 that the op takes.
   std::vector<DType> narrow = {f32, bf16, f16};
   /// Whether its backward can be differentiated again.
   bool twice_differentiable = true;
-  /// Whether finite differences tell its slopes: not at a kink, a NaN, an infinity or numbers far from 0.
+  /// Whether finite differences give its derivatives: not at a kink, a NaN, an infinity or values far from 0.
   bool differences = true;
   /// Golden cases that are not checked, each with the reason.
   std::map<std::string, std::string> except = {};
-  /// For an op that fits no row (it draws random numbers, writes in place, ...): where it is tested. Then no
-  /// `call`.
+  /// For an op that fits no row (it draws random numbers, writes in place, ...): the file that tests it. Such
+  /// a row has no `call`.
   std::string tested_in = "";
 };
 

@@ -21,17 +21,17 @@ double tolerance_of(const OpRow& row, DType dtype) {
   }
 }
 
-/// The gradients of the leaves among `given`, undefined for the rest.
-std::vector<Tensor> gradients_of(const Given& in, const Results& results, const OpCase& c) {
-  std::vector<Variable> roots, incoming, leaves;
-  for (size_t i = 0; i < c.incoming.size(); ++i) {
-    if (!c.incoming[i].defined()) continue;
+/// The gradient of each input, undefined for inputs that are not leaves.
+std::vector<Tensor> gradients_of(const CaseInputs& in, const Results& results, const OpCase& c) {
+  std::vector<Variable> roots, grad_outputs, leaves;
+  for (size_t i = 0; i < c.grad_outputs.size(); ++i) {
+    if (!c.grad_outputs[i].defined()) continue;
     roots.push_back(results.at(i));
-    incoming.push_back(as_dtype(c.incoming[i], results[i].dtype()));
+    grad_outputs.push_back(as_dtype(c.grad_outputs[i], results[i].dtype()));
   }
   for (const Variable& input : in.inputs)
     if (input.requires_grad()) leaves.push_back(input);
-  const std::vector<Variable> found = grad(roots, leaves, incoming);
+  const std::vector<Variable> found = grad(roots, leaves, grad_outputs);
   std::vector<Tensor> gradients;
   for (size_t i = 0, next = 0; i < in.inputs.size(); ++i)
     gradients.push_back(in.inputs[i].requires_grad() ? found[next++].value() : Tensor());
@@ -57,12 +57,12 @@ std::vector<Tensor> values_of(const Results& results) {
 /// Forward and gradients in `dtype` against the reference.
 std::string check_reference(const OpRow& row, const OpCase& c, DType dtype,
                             Tensor (*layout)(const Tensor&) = nullptr) {
-  const Given in = given(c, dtype, layout);
+  const CaseInputs in = case_inputs(c, dtype, layout);
   const Results results = row.call(in);
   if (!c.outputs.empty() && results.size() != c.outputs.size())
     return text("got ", results.size(), " results, expected ", c.outputs.size());
   const std::string problem = compare_all("result", values_of(results), c.outputs, tolerance_of(row, dtype));
-  if (!problem.empty() || c.incoming.empty()) return problem;
+  if (!problem.empty() || c.grad_outputs.empty()) return problem;
   return compare_all("gradient", gradients_of(in, results, c), c.gradients, tolerance_of(row, dtype));
 }
 
@@ -96,22 +96,22 @@ TEST_CASE("op table: results and gradients are PyTorch's, in the narrower types"
   });
 }
 
-TEST_CASE("op table: inputs that are not contiguous give the same") {
+TEST_CASE("op table: inputs that are not contiguous give the same results") {
   for_each_case([](const OpRow& row, const OpCase& c) { return check_reference(row, c, f64, strided_copy); });
 }
 
-TEST_CASE("op table: a run on meta gives the shapes and dtypes of a real one") {
+TEST_CASE("op table: a call on meta gives the shapes and dtypes of a call with values") {
   for_each_case([](const OpRow& row, const OpCase& c) -> std::string {
-    const Results real = row.call(given(c, f32));
-    const Given on_meta = given(c, f32, [](const Tensor& value) { return value.to(meta()); });
+    const Results real = row.call(case_inputs(c, f32));
+    const CaseInputs on_meta = case_inputs(c, f32, [](const Tensor& value) { return value.to(meta()); });
     const Results shapes = row.call(on_meta);
     if (shapes.size() != real.size())
-      return text("got ", shapes.size(), " results, a real run ", real.size());
+      return text("got ", shapes.size(), " results on meta, expected ", real.size());
     for (size_t i = 0; i < real.size(); ++i) {
-      // An op that makes numbers from none (arange) has no meta input to follow.
+      // An op without inputs (arange) gets no tensor on meta.
       if (!c.inputs.empty() && !shapes[i].device().is_meta()) return text("result ", i, " is not on meta");
       if (shapes[i].shape() != real[i].shape() || shapes[i].dtype() != real[i].dtype())
-        return text("result ", i, " is ", to_string(shapes[i]), ", a real run's ", to_string(real[i]));
+        return text("result ", i, " is ", to_string(shapes[i]), ", expected ", to_string(real[i]));
     }
     return "";
   });

@@ -12,14 +12,14 @@ using Derivative = Variable (*)(const Variable&, const Variable&);
 OpRow row(const char* name, Function function, Tolerance tolerance = {}) {
   return {.name = name,
           .family = "unary",
-          .call = [=](const Given& g) { return function(g[0]); },
+          .call = [=](const CaseInputs& g) { return function(g[0]); },
           .tolerance = tolerance};
 }
 
 OpRow derivative_row(const char* name, Derivative function, Tolerance tolerance = {}) {
   return {.name = name,
           .family = "unary",
-          .call = [=](const Given& g) { return function(g[0], g[1]); },
+          .call = [=](const CaseInputs& g) { return function(g[0], g[1]); },
           .tolerance = tolerance};
 }
 

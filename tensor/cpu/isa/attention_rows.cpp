@@ -1,5 +1,5 @@
-// Rows of attention weights: softmax with what causality hides left out, its recomputation and derivative,
-// masks and dropout. A row stays in the cache between the products on either side of it.
+// Rows of attention weights: softmax over the visible keys, its recomputation and derivative, masks and
+// dropout. A row stays in the cache between the products before and after it.
 
 #include "tensor/cpu/attention_rows.h"
 
@@ -13,18 +13,18 @@
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
 
-/// n up to whole vectors of 64 bytes: rows have room for that, and loops without a tail.
+/// n rounded up to whole vectors of 64 bytes. Rows have space for that, so loops need no tail.
 template <class A>
-constexpr int64_t whole(int64_t n) {
+constexpr int64_t padded_length(int64_t n) {
   return (n + lane_count<A> - 1) / lane_count<A> * lane_count<A>;
 }
 
 template <class A>
 [[gnu::always_inline]] inline void pad(A* s, int64_t n, A value) {
-  for (int64_t i = n; i < whole<A>(n); ++i) s[i] = value;
+  for (int64_t i = n; i < padded_length<A>(n); ++i) s[i] = value;
 }
 
-/// All lanes of whole vectors combined, two vectors side by side.
+/// All lanes of n elements combined, with two vectors of accumulators; n is a multiple of the lanes.
 template <class A, class Combine>
 [[gnu::always_inline]] inline A combined(const A* s, int64_t n, A identity, const Combine& combine) {
   constexpr int lanes = lane_count<A>;
@@ -43,74 +43,77 @@ template <class Out>
   for (int64_t i = begin; i < end; ++i) out[i] = Out{};
 }
 
-/// Step by step over all rows, so that one row's chain of dependent operations runs beside the others'.
+/// Each step goes over all rows, so that the dependent operations of one row overlap with those of the
+/// others.
 template <class A, class Out>
 void weights(const AttentionRow<A>* rows, int64_t count, int64_t leading, A* s, const A* factors, Out* out,
              A* largest, A* log_sum) {
   constexpr A infinity = elementwise::Floating<A>::infinity;
-  A most[attention_tile], sum[attention_tile], factor[attention_tile];
-  for (int64_t r = 0; r < attention_tile; ++r) most[r] = 0, sum[r] = 1;
+  A largest_product[attention_tile], sums[attention_tile], inverse[attention_tile];
+  for (int64_t r = 0; r < attention_tile; ++r) largest_product[r] = 0, sums[r] = 1;
   for (int64_t r = 0; r < count; ++r) {
     A* const row = s + r * leading;
-    most[r] = -infinity;
-    if (rows[r].seen == 0) continue;
-    pad(row, rows[r].seen, row[0]);
-    const int64_t padded = whole<A>(rows[r].seen);
-    most[r] = rows[r].scale * (rows[r].scale < 0 ? combined(row, padded, infinity, Smaller())
-                                                 : combined(row, padded, -infinity, Larger()));
+    largest_product[r] = -infinity;
+    if (rows[r].visible == 0) continue;
+    pad(row, rows[r].visible, row[0]);
+    const int64_t padded = padded_length<A>(rows[r].visible);
+    largest_product[r] = rows[r].scale * (rows[r].scale < 0 ? combined(row, padded, infinity, Smaller())
+                                                            : combined(row, padded, -infinity, Larger()));
   }
   for (int64_t r = 0; r < count; ++r) {
     A* const row = s + r * leading;
-    const int64_t padded = whole<A>(rows[r].seen);
-    const A scale = rows[r].scale, shift = most[r];
+    const int64_t padded = padded_length<A>(rows[r].visible);
+    const A scale = rows[r].scale, shift = largest_product[r];
     if (shift == -infinity) {  // a mask hides every key
       zeros(row, 0, padded);
       continue;
     }
     for (int64_t i = 0; i < padded; ++i) row[i] = elementwise::exp(elementwise::fma(row[i], scale, -shift));
-    pad(row, rows[r].seen, A(0));
+    pad(row, rows[r].visible, A(0));
   }
   for (int64_t r = 0; r < count; ++r)
-    if (most[r] != -infinity) sum[r] = combined(s + r * leading, whole<A>(rows[r].seen), A(0), Add());
-  for (int64_t r = 0; r < attention_tile; ++r) factor[r] = A(1) / sum[r];
-  for (int64_t r = 0; r < attention_tile; ++r) sum[r] = elementwise::log(sum[r]);
+    if (largest_product[r] != -infinity)
+      sums[r] = combined(s + r * leading, padded_length<A>(rows[r].visible), A(0), Add());
+  for (int64_t r = 0; r < attention_tile; ++r) inverse[r] = A(1) / sums[r];
+  for (int64_t r = 0; r < attention_tile; ++r) sums[r] = elementwise::log(sums[r]);
   for (int64_t r = 0; r < count; ++r) {
     const A* const row = s + r * leading;
     const A* const drop = factors ? factors + r * leading : nullptr;
     Out* const to = out + r * leading;
-    const int64_t padded = whole<A>(rows[r].seen);
-    const A share = factor[r];
+    const int64_t padded = padded_length<A>(rows[r].visible);
+    const A scale = inverse[r];
     if (drop) {
       TESSERA_INDEPENDENT_ITERATIONS
-      for (int64_t i = 0; i < padded; ++i) narrow(row[i] * share * drop[i], to[i]);
+      for (int64_t i = 0; i < padded; ++i) narrow(row[i] * scale * drop[i], to[i]);
     } else {
       TESSERA_INDEPENDENT_ITERATIONS
-      for (int64_t i = 0; i < padded; ++i) narrow(row[i] * share, to[i]);
+      for (int64_t i = 0; i < padded; ++i) narrow(row[i] * scale, to[i]);
     }
-    zeros(to, rows[r].seen, rows[r].width);
-    largest[r] = most[r];
-    log_sum[r] = sum[r];
+    zeros(to, rows[r].visible, rows[r].width);
+    largest[r] = largest_product[r];
+    log_sum[r] = sums[r];
   }
 }
 
 template <class A, class Out>
-void slopes(const AttentionRow<A>& row, const A* s, const A* dp, A largest, A log_sum, A dot,
-            const A* factors, Out* p, Out* ds) {
-  const int64_t n = largest == -elementwise::Floating<A>::infinity ? 0 : row.seen, padded = whole<A>(n);
-  const A scale = row.scale, outer = row.slope;
+void score_gradients(const AttentionRow<A>& row, const A* s, const A* dp, A largest, A log_sum, A dot,
+                     const A* factors, Out* p, Out* ds) {
+  const int64_t n = largest == -elementwise::Floating<A>::infinity ? 0 : row.visible,
+                padded = padded_length<A>(n);
+  const A scale = row.scale, gradient_scale = row.gradient_scale;
   if (factors) {
     TESSERA_INDEPENDENT_ITERATIONS
     for (int64_t i = 0; i < padded; ++i) {
       const A weight = elementwise::exp(elementwise::fma(s[i], scale, -largest) - log_sum),
               factor = factors[i];
-      narrow(weight * (dp[i] * factor - dot) * outer, ds[i]);
+      narrow(weight * (dp[i] * factor - dot) * gradient_scale, ds[i]);
       narrow(weight * factor, p[i]);
     }
   } else {
     TESSERA_INDEPENDENT_ITERATIONS
     for (int64_t i = 0; i < padded; ++i) {
       const A weight = elementwise::exp(elementwise::fma(s[i], scale, -largest) - log_sum);
-      narrow(weight * (dp[i] - dot) * outer, ds[i]);
+      narrow(weight * (dp[i] - dot) * gradient_scale, ds[i]);
       narrow(weight, p[i]);
     }
   }
@@ -124,11 +127,11 @@ A dot(const T* a, const T* b, int64_t n) {
 }
 
 template <class A>
-void factors(const MaskRow& row, A* out, int64_t n) {
+void dropout_factors(const MaskRow& row, A* out, int64_t n) {
   constexpr int64_t group = 4 * philox_lanes;
   uint32_t words[group];
   const int64_t lead =
-      static_cast<int64_t>(row.first % 4);  // words of the first block that belong to the row before
+      static_cast<int64_t>(row.first % 4);  // words of the first block before element `first`
   const A scale = static_cast<A>(row.scale);
   const uint32_t threshold = row.threshold > 0xffffffffu ? 0xffffffffu : static_cast<uint32_t>(row.threshold);
   uint64_t block = row.first / 4;
@@ -149,8 +152,9 @@ void add_mask(const A* mask, int64_t step, int64_t n, A scale, A* s) {
 }
 
 template <class A>
-void hide(const bool* seen, int64_t step, int64_t n, A scale, A* s) {
-  for (int64_t i = 0; i < n; ++i) s[i] = seen[i * step] ? s[i] * scale : -elementwise::Floating<A>::infinity;
+void hide(const bool* visible, int64_t step, int64_t n, A scale, A* s) {
+  for (int64_t i = 0; i < n; ++i)
+    s[i] = visible[i * step] ? s[i] * scale : -elementwise::Floating<A>::infinity;
 }
 
 using elementwise::Bf16;
@@ -166,16 +170,17 @@ auto* bits(Stored* p) {
 }  // namespace
 
 const AttentionRows<float, float>* attention_rows_f32() {
-  static constexpr AttentionRows<float, float> rows{&weights<float, float>, &slopes<float, float>,
-                                                    &dot<float, float>,     &factors<float>,
+  static constexpr AttentionRows<float, float> rows{&weights<float, float>, &score_gradients<float, float>,
+                                                    &dot<float, float>,     &dropout_factors<float>,
                                                     &add_mask<float>,       &hide<float>};
   return &rows;
 }
 
 const AttentionRows<double, double>* attention_rows_f64() {
-  static constexpr AttentionRows<double, double> rows{&weights<double, double>, &slopes<double, double>,
-                                                      &dot<double, double>,     &factors<double>,
-                                                      &add_mask<double>,        &hide<double>};
+  static constexpr AttentionRows<double, double> rows{
+      &weights<double, double>, &score_gradients<double, double>,
+      &dot<double, double>,     &dropout_factors<double>,
+      &add_mask<double>,        &hide<double>};
   return &rows;
 }
 
@@ -186,9 +191,9 @@ const AttentionRows<float, bfloat16>* attention_rows_bf16() {
          float* log_sum) { weights(row, count, leading, s, drop, bits(out), largest, log_sum); },
       [](const AttentionRow<float>& row, const float* s, const float* dp, float largest, float log_sum,
          float d, const float* drop, bfloat16* p,
-         bfloat16* ds) { slopes(row, s, dp, largest, log_sum, d, drop, bits(p), bits(ds)); },
+         bfloat16* ds) { score_gradients(row, s, dp, largest, log_sum, d, drop, bits(p), bits(ds)); },
       [](const bfloat16* a, const bfloat16* b, int64_t n) { return dot<float>(bits(a), bits(b), n); },
-      &factors<float>,
+      &dropout_factors<float>,
       &add_mask<float>,
       &hide<float>};
   return &rows;

@@ -7,7 +7,7 @@
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
 
-/// y = Function(a, b) over a block; an operand with its Scalar flag is one number.
+/// y = Function(a, b) over a block; with ScalarA (ScalarB) the operand a (b) is one value.
 template <class Function, class In, class Out, bool ScalarA, bool ScalarB>
 void binary_loop(const void* a_bytes, const void* b_bytes, void* y_bytes, int64_t n) {
   const In* a = static_cast<const In*>(a_bytes);

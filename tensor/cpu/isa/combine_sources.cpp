@@ -1,5 +1,5 @@
-// Arrays of several ranks made one, in rank order: every source is read once, the result written once. Bound
-// by memory.
+// Combines the arrays of several ranks in rank order. Every source is read once, the result is written once:
+// bound by memory.
 #include "tensor/cpu/isa/combine_sources.h"
 
 #include <type_traits>
@@ -10,7 +10,7 @@
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
 
-/// Elements whose sums stay in the first-level cache while source after source is added.
+/// Elements whose sums stay in the first-level cache while one source after another is added.
 constexpr int64_t block = 1024;
 
 /// A bool as it is stored.
@@ -82,7 +82,7 @@ template <class Join, int count, class T>
   return a;
 }
 
-// `ivdep`: the result may lie where one of the sources does, but then element for element.
+// The result may be one of the sources, element on element, so iterations are independent.
 
 /// The elements of a source from `first` on.
 template <class T>
@@ -120,7 +120,7 @@ void combine_many(const void* const* sources, int count, int64_t first, T* out, 
 }
 
 template <class Join, bool divides, class T>
-void combine_by(const void* const* sources, int count, int64_t first, T* out, int64_t n) {
+void combine_by_count(const void* const* sources, int count, int64_t first, T* out, int64_t n) {
   switch (count) {
     case 1:
       return combine_few<Join, divides, 1>(sources, first, out, n);
@@ -141,13 +141,13 @@ void combine(Combination combination, const void* const* sources, int count, int
   T* out = static_cast<T*>(untyped);
   switch (combination) {
     case Combination::sum:
-      return combine_by<Add, false>(sources, count, first, out, n);
+      return combine_by_count<Add, false>(sources, count, first, out, n);
     case Combination::mean:
-      return combine_by<Add, true>(sources, count, first, out, n);
+      return combine_by_count<Add, true>(sources, count, first, out, n);
     case Combination::smallest:
-      return combine_by<Smaller, false>(sources, count, first, out, n);
+      return combine_by_count<Smaller, false>(sources, count, first, out, n);
     case Combination::largest:
-      return combine_by<Larger, false>(sources, count, first, out, n);
+      return combine_by_count<Larger, false>(sources, count, first, out, n);
   }
 }
 

@@ -14,7 +14,7 @@ struct Boolean {
   uint8_t byte;
 };
 
-// What an element is worth in arithmetic: 16-bit floats in f32, bool as an integer.
+// The value of an element in arithmetic: 16-bit floats in f32, bool as an integer.
 TESSERA_ELEMENT double load(double x) {
   return x;
 }
@@ -40,7 +40,7 @@ TESSERA_ELEMENT uint8_t load(Boolean x) {
   return x.byte;
 }
 
-/// How a value of type From becomes an element of type To.
+/// Converts a value of type From to an element of type To.
 template <class To, class From>
 struct Store {
   static TESSERA_ELEMENT To call(From x) {

@@ -1,9 +1,9 @@
 #include "tensor/cpu/gemm_eigen.h"
 
-// Eigen is compiled here once per instruction set. Under a namespace named after it, the linker cannot take
-// one copy of a template for another.
+// Eigen is compiled here once per instruction set, in a namespace named after the set, so that the linker
+// keeps the copies of a template apart.
 #pragma GCC diagnostic ignored \
-    "-Wmaybe-uninitialized"  // GCC 12 reports its own AVX-512 intrinsics (PR105593)
+    "-Wmaybe-uninitialized"  // GCC 12 warns of its own AVX-512 intrinsics (PR105593)
 #define TESSERA_JOIN_(a, b) a##b
 #define TESSERA_JOIN(a, b) TESSERA_JOIN_(a, b)
 #define Eigen TESSERA_JOIN(eigen_, TESSERA_ISA)

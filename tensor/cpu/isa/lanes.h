@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-// Vectors of 64 bytes never cross from one object file to another, so how they would be passed is no matter.
+// Vectors of 64 bytes are never passed between object files, so their calling convention does not matter.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
@@ -15,8 +15,8 @@ struct LanesOf {
   typedef A type __attribute__((vector_size(64)));
 };
 
-/// 64 bytes of numbers that are computed side by side, in registers of whatever width the instruction set
-/// has. The arithmetic, and its bits, are the same on all where no product is contracted with a sum.
+/// 64 bytes of values that are computed in parallel, in registers of the instruction set's width. The bits
+/// are the same on every set, as long as no product is contracted with a sum.
 template <class A>
 using Lanes = typename LanesOf<A>::type;
 template <class A>
@@ -36,7 +36,7 @@ template <class A>
 
 template <class A>
 [[gnu::always_inline]] inline Lanes<A> fill(A value) {
-  return value - Lanes<A>{};  // which the compiler knows to be the value, unlike a sum with 0
+  return value - Lanes<A>{};  // compilers reduce this to `value`; they cannot for value + 0
 }
 
 template <class V, int... i>
@@ -73,7 +73,7 @@ struct Multiply {
   }
 };
 
-/// The larger; a NaN wins.
+/// The larger value; NaN if either is.
 struct Larger {
   template <class V>
   [[gnu::always_inline]] V operator()(const V& a, const V& b) const {
@@ -81,7 +81,7 @@ struct Larger {
   }
 };
 
-/// The smaller; a NaN wins.
+/// The smaller value; NaN if either is.
 struct Smaller {
   template <class V>
   [[gnu::always_inline]] V operator()(const V& a, const V& b) const {
@@ -89,12 +89,12 @@ struct Smaller {
   }
 };
 
-/// at(i), ..., at(i + lane_count - 1), each computed by itself. `at` is scalar and free of branches, so that
-/// the loop becomes vector instructions.
+/// at(i), ..., at(i + lane_count - 1). `at` is scalar and has no branches, so that the loop becomes vector
+/// instructions.
 template <class A, class At>
 [[gnu::always_inline]] inline Lanes<A> lanes_of(int64_t i, const At& at) {
   A lane[lane_count<A>];
-#pragma GCC unroll 1  // unrolled first, it would be vectorized less well
+#pragma GCC unroll 1  // unrolling before vectorization gives worse code
   for (int j = 0; j < lane_count<A>; ++j) lane[j] = at(i + j);
   return load(lane);
 }

@@ -1,4 +1,4 @@
-// One pass over a gradient: sums of powers (reads), scaling with a look for non-finite numbers, and clamping
+// One pass over a gradient: sums of powers (read), scaling with a check for non-finite values, and clamping
 // (read and write). Bound by memory.
 #include "tensor/cpu/isa/multi_tensor.h"
 
@@ -11,7 +11,7 @@
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
 
-/// T, const where Void is.
+/// T, const if Void is.
 template <class Void, class T>
 using As = std::conditional_t<std::is_const_v<Void>, const T, T>;
 
@@ -24,16 +24,16 @@ template <class Void, class Body>
   return body(static_cast<As<Void, elementwise::F16>*>(x));
 }
 
-/// Element i goes to lane i % 16 whatever the vector width is; then the lanes are folded in halves.
+/// Element i goes to lane i % 16 for every vector width; then the lanes are folded by halves.
 template <class T, class Join, class Term>
 [[gnu::always_inline]] inline double reduce(const T* x, int64_t n, const Join& join, const Term& term) {
   constexpr int64_t width = 16;
   double lanes[width] = {};
   const auto value = [&](int64_t i) { return term(static_cast<double>(widen(x[i]))); };
-  const int64_t whole = n - n % width;
-  for (int64_t i = 0; i < whole; i += width)
+  const int64_t full = n - n % width;
+  for (int64_t i = 0; i < full; i += width)
     for (int64_t k = 0; k < width; ++k) lanes[k] = join(lanes[k], value(i + k));
-  for (int64_t k = 0; k < n - whole; ++k) lanes[k] = join(lanes[k], value(whole + k));
+  for (int64_t k = 0; k < n - full; ++k) lanes[k] = join(lanes[k], value(full + k));
   for (int64_t half = width / 2; half > 0; half /= 2)
     for (int64_t k = 0; k < half; ++k) lanes[k] = join(lanes[k], lanes[k + half]);
   return lanes[0];
@@ -52,13 +52,13 @@ double power_sum_of(const T* x, int64_t n, double p) {
 
 template <class T>
 bool scale_all(T* x, int64_t n, Wide<T> factor) {
-  int32_t bad = 0;
+  int32_t nonfinite = 0;
   for (int64_t i = 0; i < n; ++i) {
     const Wide<T> product = widen(x[i]) * factor;
-    bad |= static_cast<int32_t>(product - product != 0);  // infinity - infinity is NaN
+    nonfinite |= static_cast<int32_t>(product - product != 0);  // infinity - infinity is NaN
     narrow(product, x[i]);
   }
-  return bad == 0;
+  return nonfinite == 0;
 }
 
 template <class T>

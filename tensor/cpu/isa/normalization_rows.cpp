@@ -1,6 +1,6 @@
-// Rows of layer norm and RMS norm. Forward: x read once from memory, twice more from the first-level cache;
-// backward: x and dy likewise. The variance is that of the deviations, which keeps its digits when the mean
-// is large.
+// Rows of layer norm and RMS norm. Forward: x is read once from memory and twice more from the first-level
+// cache; backward: x and dy likewise. The variance is computed from the deviations, which keeps its precision
+// when the mean is large.
 #include "tensor/cpu/normalization_rows.h"
 
 #include "tensor/cpu/independent_iterations.h"
@@ -57,21 +57,21 @@ void backward_row(const A* x, const A* dy, const A* base, int64_t n, const A* we
   A mean_g = 0, mean_gh = 0;
   const auto g = [=](int64_t i) { return weight ? dy[i] * weight[i] : dy[i]; };
   if constexpr (with_dx) {
-    const A share = A(1) / static_cast<A>(n);
+    const A inverse_n = A(1) / static_cast<A>(n);
     if (weight) {
-      if (centered) mean_g = sum_lanes<A>(n, [=](int64_t i) { return dy[i] * weight[i]; }) * share;
+      if (centered) mean_g = sum_lanes<A>(n, [=](int64_t i) { return dy[i] * weight[i]; }) * inverse_n;
       mean_gh =
-          sum_lanes<A>(n, [=](int64_t i) { return dy[i] * weight[i] * ((x[i] - mean) * rstd); }) * share;
+          sum_lanes<A>(n, [=](int64_t i) { return dy[i] * weight[i] * ((x[i] - mean) * rstd); }) * inverse_n;
     } else {
-      if (centered) mean_g = sum_lanes<A>(n, [=](int64_t i) { return dy[i]; }) * share;
-      mean_gh = sum_lanes<A>(n, [=](int64_t i) { return dy[i] * ((x[i] - mean) * rstd); }) * share;
+      if (centered) mean_g = sum_lanes<A>(n, [=](int64_t i) { return dy[i]; }) * inverse_n;
+      mean_gh = sum_lanes<A>(n, [=](int64_t i) { return dy[i] * ((x[i] - mean) * rstd); }) * inverse_n;
     }
   }
-  const auto slope = [=](int64_t i, A h) { return rstd * ((g(i) - mean_g) - h * mean_gh); };
+  const auto gradient = [=](int64_t i, A h) { return rstd * ((g(i) - mean_g) - h * mean_gh); };
   TESSERA_INDEPENDENT_ITERATIONS
   for (int64_t i = 0; i < n; ++i) {
     const A h = (x[i] - mean) * rstd;
-    if constexpr (with_dx) dx[i] = base ? base[i] + slope(i, h) : slope(i, h);
+    if constexpr (with_dx) dx[i] = base ? base[i] + gradient(i, h) : gradient(i, h);
     if constexpr (with_dweight) dweight[i] += dy[i] * h;
   }
   if (dbias)

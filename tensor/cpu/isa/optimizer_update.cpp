@@ -1,5 +1,5 @@
 // Fused optimizer updates: one pass that reads parameter, gradient and state and writes parameter and state
-// (Adam in f32: 16 bytes read and 12 written an element). Bound by memory.
+// (Adam in f32: per element 16 bytes read and 12 written). Bound by memory.
 #include "tensor/cpu/isa/optimizer_update.h"
 
 #include "tensor/cpu/isa/stored.h"

@@ -7,9 +7,9 @@
 #include <immintrin.h>
 #endif
 
-/// Philox blocks side by side, one in every 64-bit lane. The multiplier takes the lower half of a lane and
-/// gives all 64 bits of the product, so upper halves may hold anything: a round is two products, two shifts
-/// and two exclusive ors.
+/// Philox blocks in parallel, one in every 64-bit lane. The vector multiplication reads the lower half of a
+/// lane and gives all 64 bits of the product, so upper halves are ignored: a round is two products, two
+/// shifts and two exclusive ors.
 namespace tessera::kernels::cpu::TESSERA_ISA {
 
 /// Blocks that `philox_words` computes together.
@@ -19,10 +19,10 @@ inline constexpr int philox_lanes = 8;
 
 typedef uint64_t PhiloxLanes __attribute__((vector_size(64)));
 
-/// Lower half times lower half.
+/// The lower half of every lane times `factor`, which has 32 bits.
 [[gnu::always_inline]] inline PhiloxLanes multiply_halves(const PhiloxLanes& a, uint64_t factor) {
 #if defined(__AVX512F__)
-  // With a mask of all lanes: GCC 12 warns of the other form's undefined register (its bug 105593).
+  // The form with a mask: GCC 12 warns of an undefined register in the other one (GCC bug 105593).
   return (PhiloxLanes)_mm512_maskz_mul_epu32(0xff, (__m512i)a,
                                              _mm512_set1_epi64(static_cast<int64_t>(factor)));
 #elif defined(__AVX2__)

@@ -1,5 +1,5 @@
 // A tile of rows by vectors of c stays in registers over all of k; a's elements are broadcast from the cache.
-// This file alone is compiled with contraction: a product and its sum are one instruction.
+// Only this file is compiled with contraction: a product and its sum become one instruction.
 #include "tensor/cpu/resident_product.h"
 
 #include "tensor/cpu/isa/lanes.h"
@@ -7,7 +7,7 @@
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
 
-// What fits the registers beside a row of b and one broadcast element. (Lanes are 64 bytes on every
+// The tile fits the registers beside a row of b and one broadcast element. (Lanes are 64 bytes on every
 // processor.)
 #if defined(__AVX512F__)
 constexpr int tile_rows = 8, tile_vectors = 3;
@@ -18,7 +18,7 @@ constexpr int tile_rows = 2, tile_vectors = 1;
 #endif
 
 template <class A>
-[[gnu::always_inline]] inline void put(A* c, const Lanes<A>& sum, int64_t left, bool accumulate) {
+[[gnu::always_inline]] inline void store_columns(A* c, const Lanes<A>& sum, int64_t left, bool accumulate) {
   if (left >= lane_count<A>) return store(c, accumulate ? load(c) + sum : sum);
   for (int64_t j = 0; j < left; ++j) c[j] = accumulate ? c[j] + sum[j] : sum[j];
 }
@@ -48,7 +48,7 @@ void tile(const ResidentProduct<A>& g, int64_t i, int64_t j) {
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v)
-      put(g.c + (i + r) * g.ldc + j + v * lanes, sums[r][v], g.n - j - v * lanes, g.accumulate);
+      store_columns(g.c + (i + r) * g.ldc + j + v * lanes, sums[r][v], g.n - j - v * lanes, g.accumulate);
 }
 
 /// All columns of rows i .. i + rows.

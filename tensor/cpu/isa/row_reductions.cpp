@@ -1,5 +1,5 @@
-// Sums, extremes and products of rows and columns: 2 vectors of 64 bytes in flight along a row, 4 across
-// columns; every number is read once.
+// Sums, extremes and products of rows and columns, with 2 accumulators of 64 bytes along a row and 4 across
+// columns. Every value is read once.
 #include "tensor/cpu/row_reductions.h"
 
 #include "tensor/cpu/isa/lanes.h"
@@ -9,10 +9,10 @@
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
 
-// What becomes of a number before it is combined. Scalar and without branches, so that loops over it
-// vectorize.
+// The maps that are applied to a value before it is combined. They are scalar and have no branches, so that
+// loops over them vectorize.
 
-struct Itself {
+struct Identity {
   template <class A>
   [[gnu::always_inline]] A operator()(A x, A) const {
     return x;
@@ -73,10 +73,10 @@ template <class A, class Map>
   return lanes_of<A>(0, [&](int64_t j) { return map(x[j], parameters[j]); });
 }
 
-/// One vector of columns; `count` of them are there.
+/// One vector of columns, of which `count` exist.
 template <class A, class Combine, class Map>
-void reduce_some_columns(const A* x, int64_t row_stride, int64_t rows, int64_t count, const A* parameters,
-                         Lanes<A>& result, const Combine& combine, const Map& map) {
+void combine_some_columns(const A* x, int64_t row_stride, int64_t rows, int64_t count, const A* parameters,
+                          Lanes<A>& result, const Combine& combine, const Map& map) {
   A row[lane_count<A>] = {}, row_parameters[lane_count<A>] = {};
   for (int64_t j = 0; j < count; ++j) row_parameters[j] = parameters[j];
   for (int64_t r = 0; r < rows; ++r) {
@@ -86,8 +86,8 @@ void reduce_some_columns(const A* x, int64_t row_stride, int64_t rows, int64_t c
 }
 
 template <class A, class Partial, class Combine, class Map>
-void reduce_columns(const A* x, int64_t row_stride, int64_t rows, int64_t columns, const A* parameters,
-                    Partial* out, A identity, const Combine& combine, const Map& map) {
+void combine_columns(const A* x, int64_t row_stride, int64_t rows, int64_t columns, const A* parameters,
+                     Partial* out, A identity, const Combine& combine, const Map& map) {
   constexpr int width = lane_count<A>;
   int64_t c = 0;
   for (; c + 4 * width <= columns; c += 4 * width) {
@@ -110,7 +110,7 @@ void reduce_columns(const A* x, int64_t row_stride, int64_t rows, int64_t column
   for (; c < columns; c += width) {
     const int64_t count = columns - c < width ? columns - c : width;
     Lanes<A> r = fill(identity);
-    reduce_some_columns(x + c, row_stride, rows, count, parameters + c, r, combine, map);
+    combine_some_columns(x + c, row_stride, rows, count, parameters + c, r, combine, map);
     for (int64_t j = 0; j < count; ++j) out[c + j] = static_cast<Partial>(r[j]);
   }
 }
@@ -126,14 +126,14 @@ struct Bounds<int64_t> {
   static constexpr int64_t highest = INT64_MAX;
 };
 
-/// Calls `reduce(identity, combine, map)` with what makes up `kind`.
+/// Calls `reduce(identity, combine, map)` with the operations of `kind`.
 template <class A, class Reduce>
-void with_parts(RowReduction kind, const Reduce& reduce) {
+void with_operations(RowReduction kind, const Reduce& reduce) {
   using K = RowReduction;
-  if (kind == K::sum) return reduce(A(0), Add(), Itself());
-  if (kind == K::product) return reduce(A(1), Multiply(), Itself());
-  if (kind == K::largest) return reduce(Bounds<A>::lowest, Larger(), Itself());
-  if (kind == K::smallest) return reduce(Bounds<A>::highest, Smaller(), Itself());
+  if (kind == K::sum) return reduce(A(0), Add(), Identity());
+  if (kind == K::product) return reduce(A(1), Multiply(), Identity());
+  if (kind == K::largest) return reduce(Bounds<A>::lowest, Larger(), Identity());
+  if (kind == K::smallest) return reduce(Bounds<A>::highest, Smaller(), Identity());
   if (kind == K::count_of_nonzeros) return reduce(A(0), Add(), Nonzero());
   if constexpr (std::is_floating_point_v<A>) {
     if (kind == K::sum_of_magnitudes) return reduce(A(0), Add(), Magnitude());
@@ -148,24 +148,24 @@ void with_parts(RowReduction kind, const Reduce& reduce) {
 }
 
 template <class A>
-typename RowReductions<A>::Partial any_row(RowReduction kind, const A* x, int64_t n, A parameter) {
+typename RowReductions<A>::Partial reduce_row(RowReduction kind, const A* x, int64_t n, A parameter) {
   A result{};
-  with_parts<A>(kind, [&](A identity, const auto& combine, const auto& map) {
+  with_operations<A>(kind, [&](A identity, const auto& combine, const auto& map) {
     result = reduce_lanes<A>(n, identity, combine, [&](int64_t i) { return map(x[i], parameter); });
   });
   return static_cast<typename RowReductions<A>::Partial>(result);
 }
 
 template <class A>
-void any_columns(RowReduction kind, const A* x, int64_t row_stride, int64_t rows, int64_t columns,
-                 const A* parameters, typename RowReductions<A>::Partial* out) {
-  with_parts<A>(kind, [&](A identity, const auto& combine, const auto& map) {
-    reduce_columns(x, row_stride, rows, columns, parameters, out, identity, combine, map);
+void reduce_columns(RowReduction kind, const A* x, int64_t row_stride, int64_t rows, int64_t columns,
+                    const A* parameters, typename RowReductions<A>::Partial* out) {
+  with_operations<A>(kind, [&](A identity, const auto& combine, const auto& map) {
+    combine_columns(x, row_stride, rows, columns, parameters, out, identity, combine, map);
   });
 }
 
 template <class A>
-constexpr RowReductions<A> table{&any_row<A>, &any_columns<A>};
+constexpr RowReductions<A> table{&reduce_row<A>, &reduce_columns<A>};
 
 }  // namespace
 

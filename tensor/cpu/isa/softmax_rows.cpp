@@ -1,5 +1,5 @@
 // Rows of softmax, log-softmax and cross entropy. A row stays in the first-level cache from its first pass to
-// its last; memory sees one read of each input and one write of the output.
+// its last: one read of each input from memory and one write of the output.
 #include "tensor/cpu/softmax_rows.h"
 
 #include "tensor/cpu/independent_iterations.h"
@@ -10,8 +10,8 @@
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
 
-/// The largest; NaNs need no care, since exp brings them back.
-struct LargerNumber {
+/// The larger value. A NaN may be lost here, since exp of its row gives NaN again.
+struct LargerOrAny {
   template <class V>
   [[gnu::always_inline]] V operator()(const V& a, const V& b) const {
     return b > a ? b : a;
@@ -20,7 +20,7 @@ struct LargerNumber {
 
 template <class A>
 [[gnu::always_inline]] inline A largest_of(const A* x, int64_t n) {
-  return reduce_lanes<A>(n, -elementwise::Floating<A>::infinity, LargerNumber(),
+  return reduce_lanes<A>(n, -elementwise::Floating<A>::infinity, LargerOrAny(),
                          [x](int64_t i) { return x[i]; });
 }
 

@@ -4,7 +4,7 @@
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
 
-// Numbers as they are stored, and in the type in which they are worked on: f32 for the 16-bit formats.
+// Conversions between values as stored and values as computed: the 16-bit formats are computed in f32.
 
 TESSERA_ELEMENT double widen(double x) {
   return x;

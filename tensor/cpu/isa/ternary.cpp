@@ -49,7 +49,7 @@ TernaryBlock integer_block(TernaryOp op) {
   }
 }
 
-/// y = condition ? a : b, for elements of one size whatever they mean.
+/// y = condition ? a : b, for elements of any type that has the size of T.
 template <class T>
 void where_loop(const void* condition_bytes, const void* a_bytes, const void* b_bytes, double, void* y_bytes,
                 int64_t n) {

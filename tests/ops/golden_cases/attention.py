@@ -5,7 +5,7 @@ import torch.nn.functional as F
 
 
 def attention(q, k, v, mask=None, *, causal, scale):
-    # The mathematical kernel: the fused ones do not take every case and round otherwise.
+    # PyTorch's MATH kernel: the fused ones do not take every case and round differently.
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         return F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, scale=scale)
 
@@ -47,13 +47,13 @@ def record(family):
         causal=False,
         scale=0.5,
     )
-    blind = torch.ones(4, 4).bool()
-    blind[2] = False
+    hides_one_query = torch.ones(4, 4).bool()
+    hides_one_query[2] = False
     family.case(
         "scaled_dot_product_attention",
         "sees_nothing",
         attention,
-        heads(1, 1, 4, 3) + [blind],
+        heads(1, 1, 4, 3) + [hides_one_query],
         forward_only=True,
         causal=False,
         scale=None,
@@ -62,11 +62,11 @@ def record(family):
     large[0] = large[0] * 64
     family.case("scaled_dot_product_attention", "huge", attention, large, forward_only=True, causal=True, scale=None)
 
-    # From one product: qkv (B, T, 3 C), heads side by side in each third; the result is (B, T, C).
+    # q, k and v in one tensor: qkv (B, T, 3 C), heads side by side in each third; the result is (B, T, C).
     def self_attention(qkv, heads, causal):
         B, T, width = qkv.shape
         C = width // 3
-        q, k, v = (part.view(B, T, heads, C // heads).transpose(1, 2) for part in qkv.split(C, dim=2))
+        q, k, v = (third.view(B, T, heads, C // heads).transpose(1, 2) for third in qkv.split(C, dim=2))
         return attention(q, k, v, causal=causal, scale=None).transpose(1, 2).reshape(B, T, C)
 
     family.case("scaled_dot_product_attention", "blocks", attention, heads(1, 1, 140, 9), causal=True, scale=None)

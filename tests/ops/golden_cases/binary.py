@@ -60,7 +60,7 @@ def record(family):
             [base, torch.tensor(exponent, dtype=torch.float64)],
             constant=(1,),
         )
-    numbers = torch.tensor([0.0, 1.0, -1.0, 2.0**100, float("inf"), float("-inf"), float("nan")], dtype=torch.float64)
+    special = torch.tensor([0.0, 1.0, -1.0, 2.0**100, float("inf"), float("-inf"), float("nan")], dtype=torch.float64)
     for name, function in OPS:
         if name != "pow":
-            family.case(name, "special", function, [numbers[:, None], numbers[None, :]], forward_only=True)
+            family.case(name, "special", function, [special[:, None], special[None, :]], forward_only=True)

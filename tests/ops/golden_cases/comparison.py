@@ -1,4 +1,4 @@
-"""Ops that answer with booleans, and those that choose by them: where, masked_fill, clamp; others of three operands."""
+"""Ops with boolean results; ops that choose elements: where, masked_fill, clamp; other ops of three operands."""
 
 import torch
 
@@ -18,7 +18,7 @@ def clamp(x, min, max):
 
 
 def record(family):
-    numbers = torch.tensor([0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan")], dtype=torch.float64)
+    special = torch.tensor([0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan")], dtype=torch.float64)
     for name, function in COMPARISONS:
         family.case(
             name,
@@ -27,13 +27,13 @@ def record(family):
             [family.integers(-2, 3, 3, 4).double(), family.integers(-2, 3, 4).double()],
             forward_only=True,
         )
-        family.case(name, "special", function, [numbers[:, None], numbers[None, :]], forward_only=True)
+        family.case(name, "special", function, [special[:, None], special[None, :]], forward_only=True)
         family.case(name, "i64", function, [family.integers(-2, 3, 3, 4), family.integers(-2, 3, 3, 4)])
     for name, function in LOGICAL:
         family.case(name, "broadcast", function, [family.integers(0, 2, 3, 4).bool(), family.integers(0, 2, 4).bool()])
     family.case("logical_not", "values", torch.logical_not, [family.integers(0, 2, 3, 4).bool()])
     for name, function in (("isnan", torch.isnan), ("isinf", torch.isinf), ("isfinite", torch.isfinite)):
-        family.case(name, "special", function, [numbers], forward_only=True)
+        family.case(name, "special", function, [special], forward_only=True)
 
     family.case(
         "where", "same", torch.where, [family.integers(0, 2, 3, 4).bool(), family.normal(3, 4), family.normal(3, 4)]
@@ -74,4 +74,4 @@ def record(family):
     family.case("clamp", "both", clamp, [family.distinct(4, 5)], min=-0.5, max=0.75)
     family.case("clamp", "low", clamp, [family.distinct(4, 5)], min=0.0, max=None)
     family.case("clamp", "high", clamp, [family.distinct(4, 5)], min=None, max=0.5)
-    family.case("clamp", "special", clamp, [numbers], forward_only=True, min=-0.5, max=0.5)
+    family.case("clamp", "special", clamp, [special], forward_only=True, min=-0.5, max=0.5)

@@ -1,13 +1,13 @@
-"""Where formulas break: powers of 0, extremes among NaNs, deviations of equal values, logits of 2^24.
+"""Inputs at which formulas fail: powers of 0, extremes with NaNs, deviations of equal values, logits of 2^24.
 
-Finite differences do not tell the slope at these inputs, and the gradients are PyTorch's by convention.
+Finite differences do not give the derivative at these inputs; the gradients are PyTorch's by convention.
 """
 
 import torch
 from golden_cases.loss import cross_entropy
 
 NAN, INFINITY = float("nan"), float("inf")
-LARGE = 2.0**24  # f32 holds no digits behind the point here
+LARGE = 2.0**24  # f32 has no fractional digits here
 
 
 def row(*values):
@@ -19,12 +19,12 @@ def vector(*values):
 
 
 def by_rows(function):
-    """Each row reduced as a whole: over axes PyTorch differs from that where NaNs or no degrees of freedom are."""
+    """Reduces each row by itself: over axes PyTorch's results differ for NaNs and without degrees of freedom."""
     return lambda x, axes, keepdim, **options: torch.stack([function(values, **options) for values in x])
 
 
 def record(family):
-    # 0^y falls for y below 0; with y = 0 the power is 1 whatever the base.
+    # For y below 0 the derivative of 0^y by y is minus infinity; with y = 0 the power is 1 for every base.
     base = vector(0.0, 0.0, 0.0, -0.0, NAN, INFINITY, 4.0)
     family.case("pow", "zeros", torch.pow, [base, vector(0.0, 2.0, -1.0, 0.0, 0.0, 0.0, 0.0)])
 

@@ -1,4 +1,4 @@
-"""Ops that read or write by index, and those that order: embedding, gather, scatter, one_hot, topk, sort."""
+"""Ops that read or write by index, and ops that sort: embedding, gather, scatter, one_hot, topk, sort."""
 
 import torch
 import torch.nn.functional as F
@@ -65,13 +65,13 @@ def record(family):
         axis=1,
     )
 
-    # one_hot answers in i64, as PyTorch's.
+    # one_hot returns i64, as PyTorch's.
     family.case("one_hot", "vector", lambda ids, classes: F.one_hot(ids, classes), [torch.tensor([0, 3, 1])], classes=4)
     family.case(
         "one_hot", "matrix", lambda ids, classes: F.one_hot(ids, classes), [family.integers(0, 5, 2, 3)], classes=5
     )
 
-    # topk and sort answer with values and then indices; no two numbers are equal here.
+    # topk and sort return values and then indices; no two values are equal here.
     for case, shape, axis, k, largest in [
         ("last", (3, 6), 1, 2, True),
         ("first", (5, 3), 0, 3, True),
@@ -101,7 +101,7 @@ def record(family):
             axis=axis,
             descending=descending,
         )
-    # Equal numbers keep their order: the sort is stable.
+    # Equal values keep their order: the sort is stable.
     family.case(
         "sort",
         "ties_i64",
@@ -110,7 +110,7 @@ def record(family):
         axis=1,
         descending=False,
     )
-    # Token rows and position rows: an id that repeats, and one that is never looked up.
+    # Token rows and position rows, with an id that repeats and one that is never used.
     family.case(
         "embedding_add",
         "repeated",

@@ -1,4 +1,4 @@
-"""Losses. cross_entropy takes logits (..., classes), targets (...) and, third, class weights where there are."""
+"""Losses. cross_entropy takes logits (..., classes), targets (...) and optional class weights."""
 
 import torch
 import torch.nn.functional as F
@@ -79,7 +79,7 @@ def record(family):
         reduction="none",
     )
 
-    # A head and its loss: x, the head's weight, targets, then its bias and the class weights where there are.
+    # A head and its loss: x, the head's weight, targets, then optionally its bias and class weights.
     for case, bias, classes, smoothing, reduction in [
         ("plain", False, False, 0.0, "mean"),
         ("bias", True, False, 0.0, "sum"),

@@ -1,4 +1,4 @@
-"""Ops that move, join, cut or repeat elements and compute nothing."""
+"""Ops that move, join, split or repeat elements and compute nothing."""
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,7 @@ def cut(x, axis, start, stop, step):
 
 
 def pad(x, before, after, value):
-    """before[i] and after[i] elements on axis i; PyTorch wants pairs from the last axis to the first."""
+    """before[i] and after[i] elements on axis i; PyTorch takes pairs from the last axis to the first."""
     pairs = [n for pair in reversed(list(zip(before, after))) for n in pair]
     return F.pad(x, pairs, value=value)
 

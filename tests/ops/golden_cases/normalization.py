@@ -1,4 +1,4 @@
-"""layer_norm and rms_norm: inputs are x, then the weight and the bias where there are."""
+"""layer_norm and rms_norm: inputs are x, then optionally the weight and the bias."""
 
 import torch.nn.functional as F
 
@@ -12,7 +12,7 @@ def rms_norm(x, weight=None, *, axes, eps):
 
 
 def record(family):
-    # axes: how many trailing axes are normalised together
+    # axes: the number of trailing axes that are normalized together
     for case, shape, axes, eps in [
         ("last", (3, 5), 1, 1e-5),
         ("tokens", (2, 3, 8), 1, 1e-5),
@@ -40,7 +40,7 @@ def record(family):
         family.case("layer_norm", f"{case}_plain", layer_norm, [family.normal(*shape)], **settings)
         family.case("rms_norm", case, rms_norm, [family.normal(*shape), family.uniform(0.5, 1.5, *inner)], **settings)
         family.case("rms_norm", f"{case}_plain", rms_norm, [family.normal(*shape)], **settings)
-    # A mean that dwarfs the spread: a variance computed as E[x^2] - E[x]^2 would lose every digit in f32.
+    # A mean much larger than the deviations: a variance computed as E[x^2] - E[x]^2 would lose all digits in f32.
     offset = family.distinct(3, 8) + 1024.0
     family.case("layer_norm", "large_mean_plain", layer_norm, [offset], axes=1, eps=1e-5)
 

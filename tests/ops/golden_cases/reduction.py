@@ -90,7 +90,7 @@ def record(family):
             forward_only=True,
             **along,
         )
-    # A sum over nothing is zero and a product one; a mean over nothing is NaN.
+    # Over no elements a sum is 0, a product is 1 and a mean is NaN.
     empty = dict(axes=[0], keepdim=False)
     family.case("sum", "empty", lambda x, axes, keepdim: x.sum(axes, keepdim), [family.normal(0, 3)], **empty)
     family.case("prod", "empty", prod, [family.normal(0, 3)], **empty)
@@ -110,17 +110,17 @@ def record(family):
         axes=[1],
         keepdim=False,
     )
-    # A product with zeros: its gradient is the product of the others, which dividing by x would miss.
+    # A product with zeros: its gradient is the product of the other values, which the quotient by x would not be.
     zeros = torch.tensor([[1.5, 0.0, 2.0], [0.0, 0.0, 3.0], [1.0, 2.0, 3.0]], dtype=torch.float64)
     family.case("prod", "zeros", prod, [zeros], axes=[1], keepdim=False)
-    # A sum of numbers with infinities and NaN.
-    odd = torch.tensor([[1.0, float("inf")], [float("inf"), float("-inf")], [float("nan"), 1.0]], dtype=torch.float64)
+    # Values with infinities and NaN.
+    mixed = torch.tensor([[1.0, float("inf")], [float("inf"), float("-inf")], [float("nan"), 1.0]], dtype=torch.float64)
     for name, function in (
         ("sum", lambda x, axes, keepdim: x.sum(axes, keepdim)),
         ("max", lambda x, axes, keepdim: x.amax(axes, keepdim)),
         ("min", lambda x, axes, keepdim: x.amin(axes, keepdim)),
     ):
-        family.case(name, "special", function, [odd], forward_only=True, axes=[1], keepdim=False)
+        family.case(name, "special", function, [mixed], forward_only=True, axes=[1], keepdim=False)
     for case, shape, axis in [
         ("last", (3, 4), 1),
         ("first", (3, 4), 0),

@@ -15,7 +15,7 @@ def record(family):
         family.case(name, "long", function, [family.normal(2, 301)], axis=1)
         family.case(name, "one", function, [family.normal(3, 1)], axis=1)
         family.case(name, "empty", function, [family.normal(0, 3)], axis=1)
-        # Numbers whose exponentials would overflow every type.
+        # Values whose exponentials would overflow every dtype.
         family.case(name, "huge", function, [family.distinct(3, 5) * 4096], axis=1)
         masked = family.normal(3, 5)
         masked[0, 2:] = minus_infinity
@@ -42,12 +42,12 @@ def record(family):
         axes=[1],
         keepdim=False,
     )
-    nothing = torch.full((2, 3), minus_infinity, dtype=torch.float64)
+    all_masked = torch.full((2, 3), minus_infinity, dtype=torch.float64)
     family.case(
         "logsumexp",
         "all_masked",
         lambda x, axes, keepdim: torch.logsumexp(x, axes, keepdim),
-        [nothing],
+        [all_masked],
         forward_only=True,
         axes=[1],
         keepdim=False,

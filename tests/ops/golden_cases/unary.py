@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-# name, function, domain. Domains stay clear of kinks and poles: those are in the `special` cases.
+# name, function, domain. Domains contain no kinks or poles; those are in the `special` cases.
 SMOOTH = [
     ("neg", torch.neg, (-3, 3)),
     ("square", torch.square, (-3, 3)),
@@ -39,12 +39,12 @@ PIECEWISE = [
     ("round", torch.round),  # to the nearest, ties to even, as NumPy and IEEE 754
     ("trunc", torch.trunc),
 ]
-# Zeros of both signs, infinities, NaN, and powers of two that f32 and bf16 hold. sin, cos and tan of 2^100 are left out:
-# reducing such an argument needs hundreds of bits of pi, and no model asks for it.
+# Zeros of both signs, infinities, NaN, and powers of two that f32 and bf16 hold. sin, cos and tan of 2^100 are left
+# out: reducing such an argument needs hundreds of bits of pi, and no model needs it.
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 64.0, -64.0, 2.0**100, -(2.0**100), 2.0**-100, -(2.0**-100)]
 EXTREME = [float("inf"), float("-inf"), float("nan")]
 
-# Derivatives in one pass, as functions of the argument and the incoming gradient.
+# Derivatives in one pass, as functions of the argument and the gradient of the output.
 DERIVATIVES = {
     "gelu_backward": (lambda x: F.gelu(x, approximate="none"), -5, 5),
     "gelu_tanh_backward": (lambda x: F.gelu(x, approximate="tanh"), -5, 5),
