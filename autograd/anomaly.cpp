@@ -26,9 +26,9 @@ bool anomaly_mode() {
 int64_t first_nan(const Tensor& values) {
   if (!values.defined() || values.is_meta() || !is_floating(values.dtype())) return -1;
   const Tensor wide = ops::cast(values, f64).contiguous();
-  const double* numbers = wide.data<double>();
+  const double* elements = wide.data<double>();
   for (int64_t i = 0; i < wide.numel(); ++i)
-    if (std::isnan(numbers[i])) return i;
+    if (std::isnan(elements[i])) return i;
   return -1;
 }
 

@@ -4,9 +4,9 @@
 
 namespace tessera {
 
-/// While it lives, every recorded operation of this thread and every gradient is searched for NaN, and the
-/// first one throws NonFiniteError naming the operation, the module it ran in and the element. Slow; for
-/// finding bugs.
+/// While it lives, the results of this thread's recorded operations and all gradients are searched for NaN.
+/// The first one throws NonFiniteError naming the operation, the module in which it ran and the element.
+/// Slow; for finding bugs.
 class AnomalyMode {
  public:
   AnomalyMode();

@@ -6,7 +6,7 @@
 
 namespace tessera::detail {
 
-/// Row-major index of the first NaN; -1 when there is none (or no numbers: meta, integers, undefined).
+/// Row-major index of the first NaN; -1 when there is none, and for meta, integer and undefined tensors.
 int64_t first_nan(const Tensor& values);
 /// "(2, 0, 5)": the position of a row-major index.
 std::string element_name(int64_t index, const Shape& shape);

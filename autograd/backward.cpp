@@ -1,4 +1,4 @@
-// backward() and grad(): what users call, in terms of the engine.
+// backward(), grad() and SplitBackward, in terms of the engine.
 
 #include "autograd/engine.h"
 #include "autograd/split_backward.h"
@@ -7,12 +7,11 @@
 namespace tessera {
 namespace {
 
-/// The gradient that enters at `root`: given, or one for a scalar.
+/// The gradient with which a backward starts at `root`: `given`, or 1 for a scalar.
 Variable root_gradient(const Variable& root, const Variable& given, const char* where) {
   if (!given.defined()) {
-    require<AutogradError>(root.numel() == 1, where,
-                           ": a gradient can be implied only for a scalar, this is ", root,
-                           "; give one of that shape, or reduce it (sum, mean) first");
+    require<AutogradError>(root.numel() == 1, where, ": a gradient is implied only for a scalar, got ", root,
+                           "; pass a gradient of that shape, or reduce it (sum, mean) first");
     return ops::ones(root.shape(), root.dtype(), root.device());
   }
   require<ShapeError>(given.shape() == root.shape(), where, ": expected a gradient of shape ", root.shape(),
@@ -64,7 +63,7 @@ std::vector<Variable> grad(std::span<const Variable> roots, std::span<const Vari
   if (!options.allow_unused)
     for (size_t i = 0; i < inputs.size(); ++i)
       require<AutogradError>(results[i].defined(), "grad: no root depends on input ", i, ", ", inputs[i],
-                             "; say {.allow_unused = true} to get an undefined gradient for it");
+                             "; pass {.allow_unused = true} for an undefined gradient");
   return results;
 }
 
@@ -91,7 +90,7 @@ std::vector<Variable> SplitBackward::input_gradients(std::span<const Variable> i
   for (size_t i = 0; i < inputs.size(); ++i) engine.capture(inputs[i], i);
   engine.keep_pending(&pending_);
   engine.run(&results);
-  if (!engine.reaches_anything()) return results;
+  if (!engine.reaches_wanted()) return results;
   roots_.clear();
   gradients_.clear();
   return results;

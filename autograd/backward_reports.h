@@ -12,8 +12,8 @@ namespace tessera {
 /// Called when a backward of this thread starts, with the leaves that it will reach.
 using BackwardStartHook = std::function<void(std::span<const Variable> leaves)>;
 
-/// While it lives, `hook` is told of every backward that this thread starts. Sharding and pipelines stand on
-/// this, on `Variable::register_accumulated_hook`, and on `queue_backward_end`.
+/// While it lives, `hook` is called for every backward that this thread starts. Sharding and pipelines use
+/// this, `Variable::register_accumulated_hook` and `queue_backward_end`.
 class BackwardObserver {
  public:
   explicit BackwardObserver(BackwardStartHook hook);
@@ -27,30 +27,30 @@ class BackwardObserver {
   BackwardObserver* outer_;
 };
 
-/// Runs `callback` once, when the outermost backward of this thread has ended (also when it ended by an
-/// exception, then without being called). Throws AutogradError outside a backward.
+/// Calls `callback` once, when the outermost backward of this thread has ended; drops it without a call when
+/// an exception ends that backward. Throws AutogradError outside a backward.
 void queue_backward_end(std::function<void()> callback);
 
-/// Whether a backward of this thread is running: what runs forward then is a recomputation.
+/// Whether a backward of this thread is running: a forward is then a recomputation.
 bool backward_is_running();
-/// Whether one runs inside another.
+/// Whether a backward of this thread is running inside another.
 bool backward_is_nested();
 
-/// Which backward of this thread runs, the innermost one: no two of a process have the same; 0 outside.
+/// The id of the innermost running backward of this thread, unique in the process; 0 outside.
 uint64_t current_backward();
 
 bool backward_is_observed();
 void notify_backward_start(std::span<const Variable> leaves);
 
-/// Held by the engine while it runs: knows which backward is the outermost, and runs the queued callbacks at
-/// its end.
+/// Held by the engine while it runs: counts the nested backwards, and runs the queued callbacks at the end of
+/// the outermost.
 class BackwardInProgress {
  public:
   BackwardInProgress();
   ~BackwardInProgress();
   BackwardInProgress(const BackwardInProgress&) = delete;
   BackwardInProgress& operator=(const BackwardInProgress&) = delete;
-  /// The backward ended well: the outermost runs the callbacks, including those that they queue.
+  /// To call when the backward succeeded: the outermost runs the callbacks, including those that they queue.
   void finish();
 
  private:

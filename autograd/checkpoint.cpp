@@ -11,11 +11,10 @@
 namespace tessera {
 namespace {
 
-/// Leaves a rerun once everything that backward needs has been saved again.
+/// Thrown to end a rerun once all values that backward needs are saved again.
 struct RerunComplete {};
 
-/// One checkpointed call: what it takes to run it again, and, after that, the values its operations had
-/// saved.
+/// One checkpointed call: what a rerun needs and, after the rerun, the values that its operations saved.
 class Recomputation : public std::enable_shared_from_this<Recomputation> {
  public:
   Recomputation(std::string name, Segment segment, const std::vector<Variable>& inputs,
@@ -24,28 +23,28 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
         segment_(std::move(segment)),
         keeps_(!options.keep.empty()),
         kept_(options.keep) {
-    // Inputs are saved like any operation's: an enclosing segment's hook may pack them.
+    // Inputs are saved like those of an operation: the hook of an enclosing segment may pack them.
     for (const Variable& input : inputs) {
       inputs_.emplace_back("checkpoint", SavedItem(input), std::span<const Tensor>{});
       samples_.push_back(input.defined() ? input.impl()->samples : SampleLayout());
     }
   }
 
-  /// Notes in the first run what a saved value looks like; its place is its number.
+  /// Notes a saved value's shape and dtype in the first run; returns its index.
   size_t declare(const Tensor& value) {
     expected_.push_back({value.shape(), value.dtype()});
     return expected_.size() - 1;
   }
 
-  /// What the segment's operations ask for results that are kept.
+  /// For KeptOutputsScope: null when the segment keeps no results.
   KeptOutputs* kept() { return keeps_ ? &kept_ : nullptr; }
   const KeptOutputs& kept_outputs() const { return kept_; }
-  /// What its first run reads beside its inputs.
+  /// What the first run reads beside the inputs.
   SegmentState& state() { return state_; }
 
   Tensor value(size_t index) {
     if (index >= values_.size() || !values_[index].defined()) rerun();
-    require<AutogradError>(values_[index].defined(), "checkpoint '", name_, "': running it again saved ",
+    require<AutogradError>(values_[index].defined(), "checkpoint '", name_, "': the rerun saved ",
                            saved_again_, " values, the first run saved ", expected_.size());
     return values_[index];
   }
@@ -58,7 +57,7 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
     state_.release();
   }
 
-  /// The value was used; running again gives it once more.
+  /// Drops a value after its use; another rerun computes it again.
   void drop(size_t index) {
     if (index < values_.size()) values_[index] = Tensor();
     for (SavedValue& input : inputs_) input.drop_unpacked();
@@ -68,41 +67,41 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
   void rerun() {
     std::vector<Variable> inputs;
     GradMode record(true);
-    RandomContextScope same_numbers(context_);
+    RandomContextScope first_run_context(context_);
     for (const SavedValue& input : inputs_) {
       inputs.push_back(input.variable("checkpoint", nullptr));
       const SampleLayout& samples = samples_[inputs.size() - 1];
       if (inputs.back().defined() && inputs.back().impl()->samples != samples)
-        inputs.back().impl()->samples = samples;  // a parameter, which threads share, never carries a note
+        inputs.back().impl()->samples = samples;  // never a parameter's, which threads share
     }
     values_.assign(expected_.size(), Tensor());
     saved_again_ = 0;
-    SavedValueHooks hooks([this](const char* op, const Tensor& value) { return keep(op, value); });
+    SavedValueHooks hooks([this](const char* op, const Tensor& value) { return store_next(op, value); });
     kept_.begin_rerun();
     KeptOutputsScope kept_results(kept());
     state_.begin_rerun();
-    SegmentStateScope same_state(state_);
+    SegmentStateScope first_run_state(state_);
     try {
       segment_(inputs);
     } catch (const RerunComplete&) {
     }
   }
 
-  std::shared_ptr<Packed> keep(const char* op, const Tensor& value) {
+  std::shared_ptr<Packed> store_next(const char* op, const Tensor& value) {
     require<AutogradError>(saved_again_ < expected_.size(), "checkpoint '", name_,
-                           "': running it again saves more than the ", expected_.size(),
+                           "': the rerun saves more than the ", expected_.size(),
                            " values of the first run ('", op, "' saves ", describe(value), ")");
     const OutputInfo& first = expected_[saved_again_];
     require<AutogradError>(value.shape() == first.shape && value.dtype() == first.dtype, "checkpoint '",
-                           name_, "': running it again, '", op, "' saves ", describe(value),
+                           name_, "': in the rerun '", op, "' saves ", describe(value),
                            " where the first run saved ", first.shape, " ", first.dtype);
     values_[saved_again_++] = value;
     if (saved_again_ == expected_.size()) throw RerunComplete();
-    return std::make_shared<Nothing>();
+    return std::make_shared<EmptyValue>();
   }
 
-  /// Stands in for what a rerun's own graph would save: that graph is never run backward.
-  struct Nothing : Packed {
+  /// Saved in the graph of a rerun, through which no backward runs.
+  struct EmptyValue : Packed {
     Tensor unpack() override { return {}; }
   };
 
@@ -113,19 +112,19 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
   KeptOutputs kept_;
   SegmentState state_;
   std::vector<SavedValue> inputs_;
-  std::vector<SampleLayout> samples_;  // where the inputs hold the samples
+  std::vector<SampleLayout> samples_;  // of the inputs
   std::vector<OutputInfo> expected_;
   std::vector<Tensor> values_;
   size_t saved_again_ = 0;
   size_t released_ = 0;
 };
 
-/// What a saved value of a checkpointed call is packed into: its number.
+/// A packed saved value of a checkpointed call: its index in the Recomputation.
 struct Recomputed : Packed {
   std::shared_ptr<Recomputation> source;
   size_t index;
-  Recomputed(std::shared_ptr<Recomputation> recomputation, size_t number)
-      : source(std::move(recomputation)), index(number) {}
+  Recomputed(std::shared_ptr<Recomputation> recomputation, size_t value_index)
+      : source(std::move(recomputation)), index(value_index) {}
   Tensor unpack() override { return source->value(index); }
   void release() override { source->release(index); }
   void drop_unpacked() override { source->drop(index); }

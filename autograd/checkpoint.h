@@ -14,24 +14,23 @@ namespace tessera {
 using Segment = std::function<std::vector<Variable>(std::span<const Variable> inputs)>;
 
 struct CheckpointOptions {
-  /// Operations whose results are kept beside the inputs, by the name they are recorded under
-  /// ("self_attention": its output and log-sum-exp). Running the segment again does not compute them. Only
-  /// operations that give `record` a function to call can be kept (record.h): products and attention. A name
-  /// that is none of the library's, nor of an operation that the segment runs, is a ValueError.
+  /// Operations whose results are kept beside the inputs, by the name under which they are recorded
+  /// ("self_attention": its output and log-sum-exp). The rerun does not compute them. Only operations that
+  /// pass `record` a function to call can be kept (record.h): products and attention. A name that is neither
+  /// one of the library's nor of an operation that the segment runs is a ValueError.
   std::vector<std::string> keep = {};
 };
 
-/// Runs `segment` keeping only its inputs: what its operations save is dropped, and the first of it that
-/// backward unpacks runs the segment again (same random numbers, and modules in the mode, training or
-/// evaluation, that they had), stopping at the last value needed. After a backward with `retain_graph` what
-/// was computed again is dropped again. Losses and gradients have the same bits as without. Segments nest;
-/// each keeps what its own options name. Backward throws AutogradError naming `name` when the rerun saves
-/// other shapes, dtypes or numbers of values (Chen et al., "Training Deep Nets with Sublinear Memory Cost",
-/// 2016).
+/// Runs `segment` and keeps only its inputs: the values that its operations save are dropped. The first of
+/// them that backward unpacks runs the segment again (same random numbers, and modules in the mode, training
+/// or evaluation, that they had), up to the last value needed. After a backward with `retain_graph` the
+/// values are dropped again. Losses and gradients have the same bits as without. Segments nest; each keeps
+/// what its own options name. Backward throws AutogradError naming `name` when the rerun saves other shapes,
+/// dtypes or counts of values (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016).
 std::vector<Variable> checkpoint_segment(const std::string& name, Segment segment,
                                          std::vector<Variable> inputs, const CheckpointOptions& options = {});
 
-/// The same for a function of some Variables to one: `y = checkpoint([&](const Variable& x) { return
+/// The same for a function from Variables to one Variable: `y = checkpoint([&](const Variable& x) { return
 /// block(x); }, x)`.
 template <class Function, class... Inputs>
 requires std::invocable<Function&, const Inputs&...> &&(std::convertible_to<Inputs, Variable>&&...)Variable

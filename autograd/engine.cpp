@@ -1,6 +1,5 @@
-// The backward engine. One sentence: order the nodes that lead to a wanted leaf by dependency count; pop one;
-// sum what arrived; run its rule; pass on; free what it saved. No device code, no sharding, no threads of its
-// own.
+// The backward engine: order the nodes that lead to a wanted leaf by dependency count; pop one; sum what
+// arrived; run its rule; pass on; free what it saved. No device code, no sharding, no threads of its own.
 
 #include "autograd/engine.h"
 
@@ -19,21 +18,21 @@
 
 namespace tessera {
 namespace {
-std::atomic<uint64_t> next_run{1};
+std::atomic<uint64_t> next_engine_id{1};
 
-/// Errors and profiles name the module whose forward recorded the rule.
-Gradients run_named(Node& node, const Incoming& incoming, const Wanted& wanted) {
-  if (!node.origin && !profiling()) [[likely]]
+/// Runs the rule in the scope of the module whose forward recorded it, for errors and profiles.
+Gradients run_in_module_scope(Node& node, const Incoming& incoming, const Wanted& wanted) {
+  if (!node.module_name && !profiling()) [[likely]]
     return node.run(incoming, wanted);
   std::optional<NamedScope> module;
-  if (node.origin) module.emplace(*node.origin);
+  if (node.module_name) module.emplace(*node.module_name);
   const SpanScope span(SpanKind::rule, node.name());
   return node.run(incoming, wanted);
 }
 
-/// Whether no other input of the node leads where this one does: a rule that writes one gradient where it
-/// belongs must not write over another.
-bool is_only_edge_there(const Node& node, size_t input) {
+/// Whether no other input of the node leads to the same node: a rule that writes one gradient into the leaf
+/// must not overwrite another.
+bool is_only_edge_to_target(const Node& node, size_t input) {
   for (size_t i = 0; i < node.edges.size(); ++i)
     if (i != input && node.edges[i].node == node.edges[input].node) return false;
   return true;
@@ -41,93 +40,93 @@ bool is_only_edge_there(const Node& node, size_t input) {
 
 }  // namespace
 
-Engine::Engine(BackwardOptions options) : options_(options), id_(next_run.fetch_add(1)) {
+Engine::Engine(BackwardOptions options) : options_(options), id_(next_engine_id.fetch_add(1)) {
   options_.retain_graph |= options_.create_graph;
 }
 
 Engine::~Engine() {
   for (State& state : states_) {
     if (options_.retain_graph) state.node->drop_unpacked();  // also of nodes that did not run
-    if (state.noted) state.node->run_id.store(0, std::memory_order_release);
+    if (state.index_is_in_node) state.node->engine_id.store(0, std::memory_order_release);
   }
 }
 
-/// The node's place in `states_`, made on first sight. The node itself notes it, so that no hash table is
-/// needed, unless another backward has its note there: one around this, or one of another thread.
-uint32_t Engine::place_of(const intrusive_ptr<Node>& node) {
-  uint64_t noted_by = node->run_id.load(std::memory_order_relaxed);
-  if (noted_by == id_) return node->place;
-  if (!places_.empty())
-    if (const auto found = places_.find(node.get()); found != places_.end()) return found->second;
-  const auto place = static_cast<uint32_t>(states_.size());
+/// The index of the node's state, which is created at first use. The node itself stores the index, without a
+/// hash table, unless it stores that of another engine: an outer one, or one of another thread.
+uint32_t Engine::index_of(const intrusive_ptr<Node>& node) {
+  uint64_t stored_id = node->engine_id.load(std::memory_order_relaxed);
+  if (stored_id == id_) return node->state_index;
+  if (!indices_.empty())
+    if (const auto found = indices_.find(node.get()); found != indices_.end()) return found->second;
+  const auto index = static_cast<uint32_t>(states_.size());
   State state;
   state.node = node;
   state.incoming.resize(std::max<size_t>(node->outputs.size(), 1));
-  state.noted =
-      noted_by == 0 && node->run_id.compare_exchange_strong(noted_by, id_, std::memory_order_acquire);
-  if (state.noted)
-    node->place = place;
+  state.index_is_in_node =
+      stored_id == 0 && node->engine_id.compare_exchange_strong(stored_id, id_, std::memory_order_acquire);
+  if (state.index_is_in_node)
+    node->state_index = index;
   else
-    places_.emplace(node.get(), place);
+    indices_.emplace(node.get(), index);
   states_.push_back(std::move(state));
-  return place;
+  return index;
 }
 
 void Engine::accumulate_into(std::span<const Variable> leaves) {
   all_leaves_ = leaves.empty();
-  for (const Variable& leaf : leaves) states_[place_of(gradient_edge(leaf).node)].wanted_leaf = true;
+  for (const Variable& leaf : leaves) states_[index_of(gradient_edge(leaf).node)].wanted_leaf = true;
 }
 
 void Engine::capture(const Variable& x, size_t index) {
   const Edge edge = gradient_edge(x);
-  State& state = states_[place_of(edge.node)];
+  State& state = states_[index_of(edge.node)];
   if (!state.captures) state.captures = std::make_unique<std::vector<Capture>>();
   state.captures->push_back({edge.slot, index});
 }
 
 void Engine::seed(const Edge& edge, Variable gradient) {
-  const uint32_t place = place_of(edge.node);
-  sum_into(states_[place].incoming[edge.slot], std::move(gradient));
-  seeds_.push_back(place);
+  const uint32_t index = index_of(edge.node);
+  sum_into(states_[index].incoming[edge.slot], std::move(gradient));
+  seeds_.push_back(index);
 }
 
 void Engine::seed(PendingNode pending) {
-  const uint32_t place = place_of(pending.node);
-  State& state = states_[place];
+  const uint32_t index = index_of(pending.node);
+  State& state = states_[index];
   state.incoming = std::move(pending.incoming);
-  state.skip = std::make_unique<std::vector<bool>>(std::move(pending.done));
-  seeds_.push_back(place);
+  state.delivered = std::make_unique<std::vector<bool>>(std::move(pending.delivered));
+  seeds_.push_back(index);
 }
 
-/// Visits everything below `root` with a stack of our own, children before parents, so that each node learns
-/// whether it leads to something wanted, and how many wanted edges will deliver to it.
+/// Visits all nodes below `root` with an explicit stack, children before parents. Finds for each node whether
+/// it leads to something wanted, and how many wanted edges deliver to it.
 void Engine::discover(uint32_t root) {
   std::vector<std::pair<uint32_t, size_t>> stack{{root, 0}};  // a node and its next input to visit
   states_[root].visited = true;
   while (!stack.empty()) {
-    auto& [place, input] = stack.back();
-    const intrusive_ptr<Node> node = states_[place].node;
+    auto& [index, input] = stack.back();
+    const intrusive_ptr<Node> node = states_[index].node;
     if (input == node->edges.size()) {
-      finish_discovery(place);
+      finish_discovery(index);
       stack.pop_back();
       continue;
     }
     const size_t i = input++;
-    if (!follows(states_[place], i)) continue;
+    if (!follows_edge(states_[index], i)) continue;
     const intrusive_ptr<Node>& child = node->edges[i].node;
-    const uint32_t child_place = place_of(child);
-    if (std::exchange(states_[child_place].visited, true)) continue;
-    stack.emplace_back(child_place, 0);
+    const uint32_t child_index = index_of(child);
+    if (std::exchange(states_[child_index].visited, true)) continue;
+    stack.emplace_back(child_index, 0);
   }
 }
 
-void Engine::finish_discovery(uint32_t place) {
-  State& state = states_[place];
+void Engine::finish_discovery(uint32_t index) {
+  State& state = states_[index];
   if (LeafNode* leaf = state.node->as_leaf()) state.wanted_leaf |= all_leaves_ && leaf->leaf;
   state.needed = state.wanted_leaf || state.captures;
   for (size_t i = 0; i < state.node->edges.size(); ++i) {
-    if (!follows(state, i)) continue;
-    State& child = states_[known_place(*state.node->edges[i].node)];
+    if (!follows_edge(state, i)) continue;
+    State& child = states_[known_index(*state.node->edges[i].node)];
     if (!child.needed) continue;
     state.needed = true;
     ++child.dependencies;
@@ -136,10 +135,10 @@ void Engine::finish_discovery(uint32_t place) {
 
 void Engine::run(std::vector<Variable>* results) {
   results_ = results;
-  for (uint32_t place : seeds_)
-    if (!states_[place].visited) discover(place);
-  for (uint32_t place : seeds_) reaches_ |= states_[place].needed;
-  if (!reaches_) return;
+  for (uint32_t index : seeds_)
+    if (!states_[index].visited) discover(index);
+  for (uint32_t index : seeds_) reaches_wanted_ |= states_[index].needed;
+  if (!reaches_wanted_) return;
 
   const SpanScope span(SpanKind::phase, "backward");
   BackwardInProgress in_progress;
@@ -147,29 +146,29 @@ void Engine::run(std::vector<Variable>* results) {
   const auto earlier = [this](uint32_t a, uint32_t b) {
     return states_[a].node->sequence() < states_[b].node->sequence();
   };
-  const auto make_ready = [&](uint32_t place) {
-    ready_.push_back(place);
+  const auto make_ready = [&](uint32_t index) {
+    ready_.push_back(index);
     std::push_heap(ready_.begin(), ready_.end(), earlier);
   };
   std::sort(seeds_.begin(), seeds_.end());
   seeds_.erase(std::unique(seeds_.begin(), seeds_.end()), seeds_.end());
-  for (uint32_t place : seeds_)
-    if (states_[place].needed && states_[place].dependencies == 0) make_ready(place);
+  for (uint32_t index : seeds_)
+    if (states_[index].needed && states_[index].dependencies == 0) make_ready(index);
 
   GradMode mode(options_.create_graph);
   while (!ready_.empty()) {
     std::pop_heap(ready_.begin(), ready_.end(), earlier);
-    const uint32_t place = ready_.back();
+    const uint32_t index = ready_.back();
     ready_.pop_back();
-    process(place);
-    for (uint32_t next : released_) make_ready(next);
-    released_.clear();
+    process(index);
+    for (uint32_t next : newly_ready_) make_ready(next);
+    newly_ready_.clear();
   }
   in_progress.finish();
 }
 
-void Engine::process(uint32_t place) {
-  State& state = states_[place];
+void Engine::process(uint32_t index) {
+  State& state = states_[index];
   apply_hooks(state);
   if (state.node->as_leaf())
     finish_leaf(state);
@@ -178,13 +177,13 @@ void Engine::process(uint32_t place) {
   state.incoming.clear();
 }
 
-/// Hooks see, and may replace, the summed gradient of each output; then it is kept for whoever asked.
+/// Calls hooks with the summed gradient of each output, which they may replace; then retains and captures it.
 void Engine::apply_hooks(State& state) {
   Node& node = *state.node;
   if (node.has_hooks()) call_hooks(state);
   if (node.retained_variables)
     for (const Node::Retained& retained : *node.retained_variables)
-      retain(retained, state.incoming[retained.slot]);
+      accumulate_retained(retained, state.incoming[retained.slot]);
   if (state.captures)
     for (const Capture& capture : *state.captures) (*results_)[capture.index] = state.incoming[capture.slot];
 }
@@ -200,8 +199,9 @@ void Engine::call_hooks(State& state) {
   }
 }
 
-/// Adds what arrived to the gradient that a computed Variable retains, which others may hold.
-void Engine::retain(const Node::Retained& retained, const Variable& gradient) {
+/// Adds `gradient` to the one that a computed Variable retains: out of place, since it may have other
+/// holders.
+void Engine::accumulate_retained(const Node::Retained& retained, const Variable& gradient) {
   if (!gradient.defined()) return;
   intrusive_ptr<VariableImpl>& kept = retained.variable->gradient;
   if (!kept)
@@ -212,60 +212,60 @@ void Engine::retain(const Node::Retained& retained, const Variable& gradient) {
     kept = Variable(ops::add(kept->value, gradient.value())).impl();
 }
 
-/// Offers the rule the memory of a leaf's gradient, unless another thread adds to it at this moment.
-void Engine::offer_leaf(LeafNode& leaf, bool is_only_edge, Wanted::Entry& entry, HeldLeaves& held) {
-  std::unique_lock lock(leaf.accumulation, std::try_to_lock);
+/// Offers the rule the memory of a leaf's gradient, unless another thread holds the lock.
+void Engine::offer_leaf_gradient(LeafNode& leaf, bool is_only_edge, Wanted::Entry& entry, LeafLocks& locks) {
+  std::unique_lock lock(leaf.accumulation_mutex, std::try_to_lock);
   if (!lock) return;
   entry.leaf = gradient_to_add_to(*leaf.leaf);
   entry.add_to_leaf = entry.leaf != nullptr;
   if (!entry.leaf && is_only_edge) entry.leaf = empty_gradient_buffer(*leaf.leaf);
-  if (entry.leaf) held.push_back(std::move(lock));
+  if (entry.leaf) locks.push_back(std::move(lock));
 }
 
-/// Which inputs the rule is to give gradients for, and where it may write them.
-Engine::Reach Engine::reach_of(const State& state, InlineVector<Wanted::Entry, 3>& entries,
-                               HeldLeaves& held) {
+/// Finds the inputs that need a gradient, and the memory into which the rule may write it.
+Engine::WantedInputs Engine::find_wanted_inputs(const State& state, InlineVector<Wanted::Entry, 3>& entries,
+                                                LeafLocks& locks) {
   const Node& node = *state.node;
-  Reach reach;
+  WantedInputs found;
   for (size_t i = 0; i < node.edges.size(); ++i) {
-    if (!follows(state, i)) continue;
-    const State& target = states_[known_place(*node.edges[i].node)];
+    if (!follows_edge(state, i)) continue;
+    const State& target = states_[known_index(*node.edges[i].node)];
     entries[i].wanted = target.needed;
-    (target.needed ? reach.any : reach.leaves_some) = true;
+    (target.needed ? found.some_wanted : found.some_unwanted) = true;
     LeafNode* const leaf = target.node->as_leaf();
     if (!target.needed || !leaf || !leaf->leaf) continue;
     entries[i].leaf_dtype = leaf->leaf->grad_dtype;
-    if (direct(target) && !options_.create_graph)
-      offer_leaf(*leaf, is_only_edge_there(node, i), entries[i], held);
+    if (accumulates_directly(target) && !options_.create_graph)
+      offer_leaf_gradient(*leaf, is_only_edge_to_target(node, i), entries[i], locks);
   }
-  return reach;
+  return found;
 }
 
 void Engine::run_rule(State& state) {
   Node& node = *state.node;
   const size_t inputs = node.edges.size();
   InlineVector<Wanted::Entry, 3> entries(inputs);
-  HeldLeaves held;
-  const Reach reach = reach_of(state, entries, held);
-  if (!reach.any) return;
+  LeafLocks locks;
+  const WantedInputs found = find_wanted_inputs(state, entries, locks);
+  if (!found.some_wanted) return;
 
-  const bool rule_runs_again = pending_ && reach.leaves_some;
+  const bool rule_runs_again = pending_ && found.some_unwanted;
   const bool anything_arrived = std::any_of(state.incoming.begin(), state.incoming.end(),
                                             [](const Variable& gradient) { return gradient.defined(); });
   Gradients gradients(inputs);
   if (anything_arrived) {
     require_not_released(node);
-    gradients =
-        run_named(node, Incoming(state.incoming), Wanted(entries, options_.retain_graph || rule_runs_again));
+    gradients = run_in_module_scope(node, Incoming(state.incoming),
+                                    Wanted(entries, options_.retain_graph || rule_runs_again));
     check_gradients(node, gradients);
-    for (size_t i = 0; i < inputs; ++i)  // a first gradient; one that was added to is there already
+    for (size_t i = 0; i < inputs; ++i)  // first gradients; those that were added to are complete
       if (entries[i].written_to_leaf && !entries[i].add_to_leaf)
-        add_to(*node.edges[i].node->as_leaf(), std::move(gradients[i]));
+        accumulate(*node.edges[i].node->as_leaf(), std::move(gradients[i]));
   }
-  held.clear();
+  locks.clear();
   if (rule_runs_again) {
     PendingNode rest{state.node, state.incoming, std::vector<bool>(inputs)};
-    for (size_t i = 0; i < inputs; ++i) rest.done[i] = !follows(state, i) || entries[i].wanted;
+    for (size_t i = 0; i < inputs; ++i) rest.delivered[i] = !follows_edge(state, i) || entries[i].wanted;
     pending_->push_back(std::move(rest));
   } else if (!options_.retain_graph) {
     node.release_saved();
@@ -276,30 +276,30 @@ void Engine::run_rule(State& state) {
     if (entries[i].wanted) deliver(node.edges[i], std::move(gradients[i]), entries[i].written_to_leaf);
 }
 
-/// Passes a gradient (or the news that there is none) along an edge; the last one makes its target ready.
+/// Passes a gradient, which may be undefined, along an edge; the last one makes its target ready.
 void Engine::deliver(const Edge& edge, Variable gradient, bool written) {
-  const uint32_t place = known_place(*edge.node);
-  State& target = states_[place];
+  const uint32_t index = known_index(*edge.node);
+  State& target = states_[index];
   if (!written && gradient.defined()) {
-    if (direct(target))
-      add_to(*target.node->as_leaf(), std::move(gradient));
+    if (accumulates_directly(target))
+      accumulate(*target.node->as_leaf(), std::move(gradient));
     else
       sum_into(target.incoming[edge.slot], std::move(gradient));
   }
   if (--target.dependencies > 0) return;
   if (target.node->as_leaf())
-    process(place);  // at once: whoever shards or reduces gradients wants them early
+    process(index);  // at once: sharding reduces gradients early
   else
-    released_.push_back(place);
+    newly_ready_.push_back(index);
 }
 
-void Engine::add_to(LeafNode& leaf, Variable gradient) {
-  const std::lock_guard alone(leaf.accumulation);
+void Engine::accumulate(LeafNode& leaf, Variable gradient) {
+  const std::lock_guard lock(leaf.accumulation_mutex);
   add_to_leaf(*leaf.leaf, std::move(gradient), options_.create_graph);
 }
 
-/// Whether gradients may be added to the leaf as they arrive, without summing them first.
-bool Engine::direct(const State& state) const {
+/// Whether gradients may be added to the leaf as they arrive, without a sum first.
+bool Engine::accumulates_directly(const State& state) const {
   LeafNode* leaf = state.node->as_leaf();
   return leaf && leaf->leaf && state.wanted_leaf && !state.captures && !leaf->has_hooks();
 }
@@ -308,14 +308,14 @@ void Engine::finish_leaf(State& state) {
   LeafNode& node = *state.node->as_leaf();
   if (!state.wanted_leaf || !node.leaf) return;
   const intrusive_ptr<VariableImpl> leaf(node.leaf);
-  if (state.incoming[0].defined()) add_to(node, std::move(state.incoming[0]));
+  if (state.incoming[0].defined()) accumulate(node, std::move(state.incoming[0]));
   for (const auto& hook : std::vector<LeafNode::Accumulated>(node.accumulated_hooks))
     hook.call(Variable(leaf));
 }
 
-void Engine::sum_into(Variable& held, Variable gradient) {
-  held =
-      held.defined() ? sum_gradients(std::move(held), gradient, options_.create_graph) : std::move(gradient);
+void Engine::sum_into(Variable& total, Variable gradient) {
+  total = total.defined() ? sum_gradients(std::move(total), gradient, options_.create_graph)
+                          : std::move(gradient);
 }
 
 void Engine::report_start() {

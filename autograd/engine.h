@@ -10,17 +10,17 @@
 
 namespace tessera {
 
-/// A node that a backward ran for some of its inputs only, with what had arrived there: the other inputs are
-/// left for a second backward.
+/// A node whose rule ran for some of its inputs only, with its grad_outputs: the other inputs are left for a
+/// second backward.
 struct PendingNode {
   intrusive_ptr<Node> node;
   InlineVector<Variable, 1> incoming;
-  std::vector<bool> done;  // per input: already delivered
+  std::vector<bool> delivered;  // per input
 };
 
 /// One backward: order the nodes that lead to a wanted leaf by dependency count; pop one; sum what arrived;
-/// run its rule; pass on; free what it saved. Single-threaded; every thread may run its own at the same time,
-/// also towards leaves that they share. See engine.cpp.
+/// run its rule; pass on; free what it saved. Single-threaded; threads may each run one at the same time,
+/// also to leaves that they share. See engine.cpp.
 class Engine {
  public:
   explicit Engine(BackwardOptions options);
@@ -28,27 +28,27 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Gradients are added to the leaves that `wants` names, or to every leaf when it is empty.
+  /// Adds gradients to `leaves`, or to every leaf when that is empty.
   void accumulate_into(std::span<const Variable> leaves);
-  /// The gradient of `x` is kept as result `index` of `results` instead.
+  /// Makes the gradient of `x` entry `index` of the results instead.
   void capture(const Variable& x, size_t index);
-  /// Keeps, for every node that ran, the inputs that did not lead to anything wanted.
+  /// Adds to `pending` every node that ran and has inputs that lead to nothing wanted.
   void keep_pending(std::vector<PendingNode>* pending) { pending_ = pending; }
 
-  /// A gradient that enters the graph at an edge.
+  /// Adds a gradient with which the backward starts at `edge`.
   void seed(const Edge& edge, Variable gradient);
-  /// Goes on where an earlier backward left `pending`.
+  /// Continues at a node that an earlier backward left pending.
   void seed(PendingNode pending);
 
-  /// Runs the nodes, each after all those recorded later. `results` has one entry per captured index
-  /// afterwards.
+  /// Runs the nodes, those recorded later first. Writes the captured gradients to `results`, which has an
+  /// entry per captured index.
   void run(std::vector<Variable>* results = nullptr);
   /// Whether any seed leads to something wanted.
-  bool reaches_anything() const { return reaches_; }
+  bool reaches_wanted() const { return reaches_wanted_; }
 
  private:
-  /// Leaves whose gradients the rule that runs may write in place: no other thread adds to them meanwhile.
-  using HeldLeaves = InlineVector<std::unique_lock<std::recursive_mutex>, 2>;
+  /// Locks of the leaves whose gradients the running rule may write in place.
+  using LeafLocks = InlineVector<std::unique_lock<std::recursive_mutex>, 2>;
   struct Capture {
     int slot;
     size_t index;
@@ -57,50 +57,51 @@ class Engine {
     intrusive_ptr<Node> node;
     InlineVector<Variable, 1> incoming;
     std::unique_ptr<std::vector<Capture>> captures;
-    std::unique_ptr<std::vector<bool>> skip;  // inputs that an earlier backward has delivered
-    int dependencies = 0;                     // wanted edges that have not delivered here yet
-    bool needed = false;                      // is, or leads to, something wanted
+    std::unique_ptr<std::vector<bool>> delivered;  // inputs that an earlier backward served
+    int dependencies = 0;                          // wanted edges that have not delivered here yet
+    bool needed = false;                           // is wanted, or leads to something wanted
     bool wanted_leaf = false;
     bool visited = false;
-    bool noted = false;  // the node itself holds its place
+    bool index_is_in_node = false;  // else in `indices_`
   };
 
-  uint32_t place_of(const intrusive_ptr<Node>& node);
-  uint32_t known_place(const Node& node) const {
-    return node.run_id.load(std::memory_order_relaxed) == id_ ? node.place : places_.at(&node);
+  uint32_t index_of(const intrusive_ptr<Node>& node);
+  uint32_t known_index(const Node& node) const {
+    return node.engine_id.load(std::memory_order_relaxed) == id_ ? node.state_index : indices_.at(&node);
   }
   void discover(uint32_t root);
-  void finish_discovery(uint32_t place);
-  bool follows(const State& state, size_t input) const {
-    return state.node->edges[input].node && !(state.skip && (*state.skip)[input]);
+  void finish_discovery(uint32_t index);
+  bool follows_edge(const State& state, size_t input) const {
+    return state.node->edges[input].node && !(state.delivered && (*state.delivered)[input]);
   }
-  void process(uint32_t place);
+  void process(uint32_t index);
   void apply_hooks(State& state);
   void call_hooks(State& state);
-  void retain(const Node::Retained& retained, const Variable& gradient);
+  void accumulate_retained(const Node::Retained& retained, const Variable& gradient);
   void run_rule(State& state);
-  struct Reach {
-    bool any = false;          // some input leads to something wanted
-    bool leaves_some = false;  // some input does not
+  struct WantedInputs {
+    bool some_wanted = false;    // an input leads to something wanted
+    bool some_unwanted = false;  // an input does not
   };
-  Reach reach_of(const State& state, InlineVector<Wanted::Entry, 3>& entries, HeldLeaves& held);
-  void offer_leaf(LeafNode& leaf, bool is_only_edge, Wanted::Entry& entry, HeldLeaves& held);
-  void add_to(LeafNode& leaf, Variable gradient);
+  WantedInputs find_wanted_inputs(const State& state, InlineVector<Wanted::Entry, 3>& entries,
+                                  LeafLocks& locks);
+  void offer_leaf_gradient(LeafNode& leaf, bool is_only_edge, Wanted::Entry& entry, LeafLocks& locks);
+  void accumulate(LeafNode& leaf, Variable gradient);
   void deliver(const Edge& edge, Variable gradient, bool written);
-  void sum_into(Variable& held, Variable gradient);
+  void sum_into(Variable& total, Variable gradient);
   void finish_leaf(State& state);
-  bool direct(const State& state) const;
+  bool accumulates_directly(const State& state) const;
   void report_start();
 
   BackwardOptions options_;
   uint64_t id_;
   bool all_leaves_ = false;
-  bool reaches_ = false;
+  bool reaches_wanted_ = false;
   std::vector<State> states_;
-  std::unordered_map<const Node*, uint32_t> places_;  // of nodes that hold another backward's note
+  std::unordered_map<const Node*, uint32_t> indices_;  // of nodes that store another engine's index
   std::vector<uint32_t> seeds_;
-  std::vector<uint32_t> ready_;     // a heap by sequence: later operations first
-  std::vector<uint32_t> released_;  // became ready while the last node ran
+  std::vector<uint32_t> ready_;        // a heap by sequence: later operations first
+  std::vector<uint32_t> newly_ready_;  // became ready while the last node ran
   std::vector<PendingNode>* pending_ = nullptr;
   std::vector<Variable>* results_ = nullptr;
 };

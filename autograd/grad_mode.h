@@ -2,7 +2,7 @@
 
 namespace tessera {
 
-/// Whether this thread records how Variables are computed. True at first.
+/// Whether this thread records operations on Variables. Initially true.
 bool grad_mode();
 
 /// Sets this thread's grad mode while it lives.

@@ -9,8 +9,7 @@
 namespace tessera {
 namespace {
 
-/// Fixed numbers in [0.5, 1.5) that weigh the outputs: their weighted sum depends on every element
-/// differently.
+/// Fixed weights in [0.5, 1.5), different for neighbouring elements, for a weighted sum of the outputs.
 Tensor weights_like(const Tensor& output, int salt) {
   Tensor weights = Tensor::empty(output.shape(), f64);
   for (int64_t i = 0; i < weights.numel(); ++i)
@@ -30,7 +29,7 @@ double weighted_sum(std::span<const Variable> outputs) {
   return sum;
 }
 
-/// The inputs as fresh contiguous leaves, so that perturbing them touches nothing of the caller's.
+/// Contiguous copies of the inputs as leaves, which are perturbed instead of the caller's.
 std::vector<Variable> own_leaves(std::span<const Variable> inputs) {
   std::vector<Variable> leaves;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -45,7 +44,7 @@ std::vector<Variable> own_leaves(std::span<const Variable> inputs) {
   return leaves;
 }
 
-/// The gradients of the weighted sum of the outputs; zeros for an input on which nothing depends.
+/// The gradients of the weighted sum of the outputs; zeros for an input on which no output depends.
 std::vector<Variable> analytic_gradients(const CheckedFunction& function, std::span<const Variable> inputs,
                                          std::span<const Variable> wanted, bool create_graph) {
   std::vector<Variable> roots, weights;
@@ -107,7 +106,7 @@ GradcheckResult gradcheck(const CheckedFunction& function, std::span<const Varia
 
 GradcheckResult gradgradcheck(const CheckedFunction& function, std::span<const Variable> inputs,
                               GradcheckOptions options) {
-  // The function whose backward is checked now is the backward itself, recorded.
+  // The checked function is the recorded backward.
   const CheckedFunction backward = [&function](std::span<const Variable> list) {
     std::vector<Variable> wanted;
     for (const Variable& input : list)

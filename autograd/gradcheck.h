@@ -21,10 +21,10 @@ struct GradcheckOptions {
 struct GradcheckResult {
   bool passed = true;
   double largest_error = 0;  ///< largest |analytic - numeric|
-  std::string message;       ///< where it failed: output, input, element, both numbers
+  std::string message;       ///< where it failed: output, input, element, both values
 };
 
-/// Holds the backward of `function` against central differences, element by element of every f64 input that
+/// Compares the backward of `function` with central differences, for every element of every input that
 /// requires a gradient. Throws DTypeError when such an input is not f64.
 GradcheckResult gradcheck(const CheckedFunction& function, std::span<const Variable> inputs,
                           GradcheckOptions options = {});

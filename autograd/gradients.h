@@ -40,8 +40,8 @@ class Incoming {
 /// Memory for a gradient that a rule computes, contiguous.
 struct GradientTarget {
   Tensor tensor;
-  /// It holds the gradient so far, to which the rule adds (C += A B, beta = 1); else the rule writes every
-  /// element.
+  /// The tensor holds the gradient so far, to which the rule adds (C += A B, beta = 1); else the rule writes
+  /// every element.
   bool add = false;
 };
 
@@ -49,11 +49,11 @@ struct GradientTarget {
 /// directly.
 class Wanted {
  public:
-  /// Of one input.
+  /// One input of the operation.
   struct Entry {
     bool wanted = false;
-    const Tensor* leaf = nullptr;  ///< the gradient of its leaf, where a rule may write it
-    bool add_to_leaf = false;      ///< that is a gradient already; else memory for the first one
+    const Tensor* leaf = nullptr;  ///< its leaf's gradient tensor, if a rule may write it
+    bool add_to_leaf = false;      ///< that holds a gradient; else it is memory for the first one
     bool written_to_leaf = false;  ///< set by `target`
     std::optional<DType> leaf_dtype;
   };
@@ -62,13 +62,13 @@ class Wanted {
 
   bool operator[](size_t input) const { return (*entries_)[input].wanted; }
   /// Memory for the gradient of `input`, which the rule then returns: the leaf's own gradient where that can
-  /// be written, else a new tensor. For rules that compute in `dtype` and write it, or f32 beside a half
-  /// `dtype`: of these the one that the gradient is kept in. Sums of many terms (a weight's gradient) are
-  /// then not rounded on the way. Not for a rule that is recorded (grad_mode()).
+  /// be written, else a new tensor. It has `dtype`, or f32 where `dtype` is a half type and the gradient is
+  /// kept in f32: sums of many terms (a weight's gradient) are then not rounded in between. Not for a rule
+  /// that is recorded (grad_mode()).
   GradientTarget target(size_t input, const Shape& shape, DType dtype, Device device) const;
   /// The dtype that the gradient of `input` is kept in: its leaf's, or `own` where it is not a leaf.
   DType dtype(size_t input, DType own) const { return (*entries_)[input].leaf_dtype.value_or(own); }
-  /// Whether the rule may be asked again with what is saved and what arrived.
+  /// Whether the rule may run again on the same saved values and grad_outputs.
   bool retained() const { return retained_; }
 
  private:

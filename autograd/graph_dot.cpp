@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-/// Every node behind `root`, each once, the root's first.
+/// The nodes behind `root`, each once, the root's own first.
 std::vector<Node*> reachable_nodes(const Variable& root) {
   std::vector<Node*> nodes;
   if (!root.requires_grad()) return nodes;
@@ -34,7 +34,7 @@ std::string escaped(const std::string& label) {
 
 std::string describe_node(Node& node) {
   if (LeafNode* leaf = node.as_leaf()) {
-    if (!leaf->leaf) return "label=\"(gone)\", shape=ellipse";
+    if (!leaf->leaf) return "label=\"(deleted)\", shape=ellipse";
     return text("label=\"", escaped(leaf->leaf->name.empty() ? "leaf" : leaf->leaf->name), "\\n",
                 leaf->leaf->value.shape(), "\", shape=ellipse");
   }
@@ -50,13 +50,13 @@ std::string describe_node(Node& node) {
 
 std::string graph_dot(const Variable& root) {
   const std::vector<Node*> nodes = reachable_nodes(root);
-  std::unordered_map<Node*, size_t> number;
-  for (Node* node : nodes) number.emplace(node, number.size());
+  std::unordered_map<Node*, size_t> index;
+  for (Node* node : nodes) index.emplace(node, index.size());
   std::string dot = "digraph gradients {\n  rankdir=TB;\n";
-  for (Node* node : nodes) dot += text("  n", number[node], " [", describe_node(*node), "];\n");
+  for (Node* node : nodes) dot += text("  n", index[node], " [", describe_node(*node), "];\n");
   for (Node* node : nodes)
     for (const Edge& edge : node->edges)
-      if (edge.node) dot += text("  n", number[node], " -> n", number[edge.node.get()], ";\n");
+      if (edge.node) dot += text("  n", index[node], " -> n", index[edge.node.get()], ";\n");
   return dot + "}\n";
 }
 

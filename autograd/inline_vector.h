@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// A vector whose first N elements live in place: the short lists of a graph node then cost no allocation.
+/// A vector whose first N elements lie in the object: the short lists of a graph node need no allocation.
 template <class T, size_t N>
 class InlineVector {
  public:

@@ -7,9 +7,9 @@ namespace tessera {
 namespace {
 thread_local KeptOutputs* current = nullptr;
 
-/// The library's operations that give `record` a function to call.
-constexpr const char* known_names[] = {"activation_linear", "linear", "matmul",
-                                       "scaled_dot_product_attention", "self_attention"};
+/// The library's operations that pass `record` a function to call.
+constexpr const char* keepable_operations[] = {"activation_linear", "linear", "matmul",
+                                               "scaled_dot_product_attention", "self_attention"};
 }  // namespace
 
 KeptOutputs* current_kept_outputs() {
@@ -21,22 +21,24 @@ KeptOutputsScope::~KeptOutputsScope() {
   current = outer_;
 }
 
-bool KeptOutputs::wants(const char* name) const {
+bool KeptOutputs::keeps(const char* name) const {
   return std::find(names_.begin(), names_.end(), name) != names_.end();
 }
 
 void KeptOutputs::require_names_known(const std::string& segment) const {
   for (const std::string& name : names_) {
-    if (std::find(std::begin(known_names), std::end(known_names), name) != std::end(known_names)) continue;
-    const auto is_it = [&name](const Call& call) { return call.name == name; };
-    if (std::any_of(calls_.begin(), calls_.end(), is_it)) continue;
-    if (std::find(on_constants_.begin(), on_constants_.end(), name) != on_constants_.end()) continue;
+    if (std::find(std::begin(keepable_operations), std::end(keepable_operations), name) !=
+        std::end(keepable_operations))
+      continue;
+    const auto has_name = [&name](const Call& call) { return call.name == name; };
+    if (std::any_of(calls_.begin(), calls_.end(), has_name)) continue;
+    if (std::find(names_on_constants_.begin(), names_on_constants_.end(), name) != names_on_constants_.end())
+      continue;
     std::string known;
-    for (const char* other : known_names) known += (known.empty() ? "'" : ", '") + std::string(other) + "'";
-    throw ValueError(text("checkpoint '", segment, "': keep names '", name,
-                          "', which is no operation whose results can be kept, and the segment ran none of "
-                          "that name; known are ",
-                          known));
+    for (const char* other : keepable_operations)
+      known += (known.empty() ? "'" : ", '") + std::string(other) + "'";
+    throw ValueError(text("checkpoint '", segment, "': option keep: expected an operation among ", known,
+                          ", or one that the segment runs, got '", name, "'"));
   }
 }
 
@@ -47,16 +49,16 @@ std::vector<Tensor> KeptOutputs::outputs(const char* name, FunctionRef<std::vect
     calls_.push_back(call);
     return call.outputs;
   }
-  require<AutogradError>(next_ < calls_.size(), "checkpoint: running a segment again calls '", name,
-                         "', whose results it keeps, more often than the first run did (", calls_.size(),
-                         " times)");
+  require<AutogradError>(next_ < calls_.size(), "checkpoint: the rerun of a segment calls '", name,
+                         "', whose results are kept, after the ", calls_.size(),
+                         " calls with kept results of the first run");
   const Call& call = calls_[next_++];
-  require<AutogradError>(call.name == name, "checkpoint: running a segment again calls '", name,
-                         "' where the first run called '", call.name, "', whose results it keeps");
+  require<AutogradError>(call.name == name, "checkpoint: the rerun of a segment calls '", name,
+                         "' where the first run called '", call.name, "', whose results are kept");
   for (size_t i = 0; i < call.outputs.size(); ++i)
     require<AutogradError>(call.outputs[i].version() == call.versions[i], "checkpoint: the result of '", name,
                            "', ", describe(call.outputs[i]),
-                           ", that a segment keeps was changed in place after the first run");
+                           ", which a segment keeps, was changed in place after the first run");
   return call.outputs;
 }
 

@@ -9,23 +9,23 @@
 
 namespace tessera {
 
-/// Results that a checkpointed segment keeps, call by call, so that running it again does not compute them
-/// again. Operations reach it through `record`, when they give their result as a function to call.
+/// Results that a checkpointed segment keeps, call by call, so that a rerun does not compute them again.
+/// `record` uses it for operations that pass their result as a function to call.
 class KeptOutputs {
  public:
   /// Keeps the results of operations of these names.
   explicit KeptOutputs(std::vector<std::string> names) : names_(std::move(names)) {}
 
-  /// What `compute` returns; in a rerun, what it returned in the first run. Throws AutogradError when that
-  /// was changed in place since, or when the rerun calls the operations in another order or more often.
+  /// The result of `compute`; in a rerun, its result in the first run. Throws AutogradError when that was
+  /// changed in place since, or when the rerun calls the operations in another order or more often.
   std::vector<Tensor> outputs(const char* name, FunctionRef<std::vector<Tensor>()> compute);
-  bool wants(const char* name) const;
-  /// An operation ran on constants: there is nothing to keep, but the name is one.
+  bool keeps(const char* name) const;
+  /// Notes the name of an operation that ran on constants: its result is not kept.
   void note_constant(const char* name) {
-    if (!rerun_ && wants(name)) on_constants_.push_back(name);
+    if (!rerun_ && keeps(name)) names_on_constants_.push_back(name);
   }
-  /// Throws ValueError naming `segment` for a name that is no operation's, as far as is known after the first
-  /// run: none of the library's that can be kept, and none that the segment ran.
+  /// To call after the first run: throws ValueError naming `segment` for a name that belongs neither to an
+  /// operation of the library that can be kept nor to one that the segment ran.
   void require_names_known(const std::string& segment) const;
 
   void begin_rerun() {
@@ -34,7 +34,7 @@ class KeptOutputs {
   }
   void release() {
     calls_.clear();
-    on_constants_.clear();
+    names_on_constants_.clear();
   }
 
  private:
@@ -45,15 +45,15 @@ class KeptOutputs {
   };
   std::vector<std::string> names_;
   std::vector<Call> calls_;
-  std::vector<std::string> on_constants_;
+  std::vector<std::string> names_on_constants_;
   bool rerun_ = false;
   size_t next_ = 0;
 };
 
-/// The one that this thread's operations ask; null outside of segments that keep something.
+/// The one that applies to this thread's operations; null outside of segments that keep something.
 KeptOutputs* current_kept_outputs();
 
-/// Makes `kept` current in this thread while it lives; null for none.
+/// While it lives, `kept` applies to this thread's operations; null for none.
 class KeptOutputsScope {
  public:
   explicit KeptOutputsScope(KeptOutputs* kept);

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-bool is_same_place(const Tensor& a, const Tensor& b) {
+bool is_same_memory(const Tensor& a, const Tensor& b) {
   return a.shares_storage(b) && a.offset() == b.offset() && a.dtype() == b.dtype();
 }
 
@@ -37,13 +37,13 @@ void add_to_leaf(VariableImpl& leaf, Variable gradient, bool create_graph) {
     if (leaf.gradient)
       gradient = add(Variable(leaf.gradient), gradient);
     else if (!is_sole_owner(gradient))
-      gradient = mul(gradient, Scalar(1));  // another leaf may hold it, and scale its own in place
+      gradient = mul(gradient, Scalar(1));  // another leaf may hold it and scale it in place
     leaf.gradient = gradient.impl();
     return;
   }
   CategoryScope category(MemoryCategory::gradient);
   if (leaf.gradient) {
-    // A first gradient that still carries a graph (create_graph) is not written over: others may hold it.
+    // A first gradient that carries a graph (create_graph) may have other holders: it is not overwritten.
     if (leaf.gradient->requires_grad)
       leaf.gradient =
           Variable(ops::add(leaf.gradient->value, ops::cast(gradient.value(), leaf.grad_dtype))).impl();
@@ -54,8 +54,8 @@ void add_to_leaf(VariableImpl& leaf, Variable gradient, bool create_graph) {
     return;
   }
   if (const Tensor* buffer = empty_gradient_buffer(leaf)) {
-    // A rule that knew the buffer has written there already.
-    if (!is_same_place(gradient.value(), *buffer))
+    // A rule that took its target from `Wanted` has written to the buffer already.
+    if (!is_same_memory(gradient.value(), *buffer))
       buffer->copy_from(ops::cast(gradient.value(), leaf.grad_dtype));
     leaf.gradient = Variable(*buffer).impl();
     return;
@@ -66,12 +66,12 @@ void add_to_leaf(VariableImpl& leaf, Variable gradient, bool create_graph) {
   leaf.gradient = gradient.impl();
 }
 
-Variable sum_gradients(Variable held, const Variable& gradient, bool create_graph) {
-  if (create_graph) return add(held, gradient);
-  if (!is_sole_owner(held) || held.dtype() != gradient.dtype())
-    return Variable(ops::add(held.value(), gradient.value()));
-  ops::add_(held.value(), gradient.value());
-  return held;
+Variable sum_gradients(Variable total, const Variable& gradient, bool create_graph) {
+  if (create_graph) return add(total, gradient);
+  if (!is_sole_owner(total) || total.dtype() != gradient.dtype())
+    return Variable(ops::add(total.value(), gradient.value()));
+  ops::add_(total.value(), gradient.value());
+  return total;
 }
 
 }  // namespace tessera

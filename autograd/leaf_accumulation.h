@@ -4,20 +4,20 @@
 
 namespace tessera {
 
-/// The leaf's gradient, where a rule may add to it in place; else null.
+/// The leaf's gradient if a rule may add to it in place; else null.
 const Tensor* gradient_to_add_to(const VariableImpl& leaf);
 
 /// The leaf's gradient buffer while it holds no gradient yet; else null.
 const Tensor* empty_gradient_buffer(const VariableImpl& leaf);
 
-/// Whether the handle is the only way to these numbers.
+/// Whether `x` is the only handle to its values.
 bool is_sole_owner(const Variable& x);
 
 /// Adds `gradient` to the leaf's, in the leaf's gradient dtype: in place, or as a recorded sum with
-/// `create_graph`. A first gradient that nobody else holds becomes the buffer without a copy.
+/// `create_graph`. A first gradient without another handle becomes the leaf's gradient without a copy.
 void add_to_leaf(VariableImpl& leaf, Variable gradient, bool create_graph);
 
-/// `held + gradient`, into `held` itself when nobody else can see it.
-Variable sum_gradients(Variable held, const Variable& gradient, bool create_graph);
+/// `total + gradient`, in place if `total` has no other handle.
+Variable sum_gradients(Variable total, const Variable& gradient, bool create_graph);
 
 }  // namespace tessera

@@ -7,9 +7,8 @@ namespace {
 
 std::atomic<uint64_t> next_sequence{1};
 
-/// Nodes whose last reference is gone: a list on the stack of this thread's outermost release, null when none
-/// runs.
-thread_local std::vector<Node*>* dead_nodes = nullptr;
+/// Nodes without references: a list on the stack of this thread's outermost release, null when none runs.
+thread_local std::vector<Node*>* unreferenced_nodes = nullptr;
 
 }  // namespace
 
@@ -25,18 +24,18 @@ Node::Node(const char* name)
     : name_(name), sequence_(next_sequence.fetch_add(1, std::memory_order_relaxed)) {}
 
 void Node::destroy() {
-  if (dead_nodes) {
-    dead_nodes->push_back(this);
+  if (unreferenced_nodes) {
+    unreferenced_nodes->push_back(this);
     return;
   }
   std::vector<Node*> queue{this};
-  dead_nodes = &queue;
+  unreferenced_nodes = &queue;
   while (!queue.empty()) {
     Node* node = queue.back();
     queue.pop_back();
-    delete node;  // releases its inputs' nodes, which queue themselves here
+    delete node;  // releases the nodes of its inputs, which are queued here
   }
-  dead_nodes = nullptr;
+  unreferenced_nodes = nullptr;
 }
 
 void Node::release_saved() {
@@ -57,7 +56,7 @@ Edge gradient_edge(const Variable& x) {
 
 namespace {
 
-/// Hooks of output `slot` of `from` move to the one that `to` leads to.
+/// Moves the hooks of output `slot` of `from` to the output to which `to` leads.
 void move_hooks(Node& from, int slot, const Edge& to) {
   if (!from.has_hooks()) return;
   if (!to.node->hooks) to.node->hooks = std::make_shared<Node::Hooks>();
@@ -70,7 +69,7 @@ void move_hooks(Node& from, int slot, const Edge& to) {
   });
 }
 
-/// The gradient that `x` retains is kept where `to` leads.
+/// Moves the gradient that `x` retains to the output to which `to` leads.
 void move_retained(VariableImpl& x, Node& from, const Edge& to) {
   std::erase_if(*from.retained_variables, [&x](const Node::Retained& r) { return r.variable == &x; });
   if (!to.node->retained_variables)

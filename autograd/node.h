@@ -12,31 +12,31 @@
 
 namespace tessera {
 
-/// What an output looked like, to hold gradients against.
+/// Shape and dtype of an output, against which its gradient is checked.
 struct OutputInfo {
   Shape shape;
   DType dtype = f32;
 };
 
-/// One recorded operation: where its inputs came from, what it saved, and its backward rule.
-/// The last release of a node queues it on a list of this thread that the outermost release drains, so that
-/// freeing a graph of any depth never recurses.
+/// One recorded operation: the edges to the nodes of its inputs, its saved values and its backward rule.
+/// A node without references is put on a list of this thread, which the outermost release empties: freeing a
+/// graph of any depth does not recurse.
 class Node : public RefCounted<Node> {
  public:
   explicit Node(const char* name);
   virtual ~Node() = default;
 
-  /// Runs the rule on what arrived.
+  /// Runs the rule on the grad_outputs.
   virtual Gradients run(const Incoming& incoming, const Wanted& wanted) = 0;
-  /// The leaf behind this node, for LeafNode only.
+  /// This node if it is a LeafNode, else null.
   virtual LeafNode* as_leaf() { return nullptr; }
 
   const char* name() const { return name_; }
-  /// Grows with every node of the process: inputs always have smaller ones.
+  /// Grows with every node of the process: the nodes of the inputs have smaller ones.
   uint64_t sequence() const { return sequence_; }
-  /// Gives up what is saved; where that was anything, the rule cannot run again.
+  /// Releases the saved values. If there were any, the rule cannot run again.
   void release_saved();
-  /// What is saved stays, except what was computed from packed values and can be again.
+  /// Drops what was unpacked and can be unpacked again; other saved values stay.
   void drop_unpacked();
   void destroy();
 
@@ -44,16 +44,16 @@ class Node : public RefCounted<Node> {
   InlineVector<OutputInfo, 1> outputs;
   std::vector<SavedValue> saved;
   bool saved_released = false;
-  const std::string* origin = nullptr;  // where the forward ran; known in anomaly mode and when profiled
+  const std::string* module_name = nullptr;  // where the forward ran; set in anomaly mode and when profiled
 
-  /// Gradient hooks of the outputs, kept apart since few nodes have any. Handles find a hook, and the list
-  /// that it is in, by weak references: either may go before the handle, and hooks move to another node.
+  /// Gradient hooks of the outputs, allocated separately because few nodes have any. A handle refers to its
+  /// hook, and the hook to its list, weakly: both may be deleted earlier, and hooks move to another node.
   struct Hook;
   using Hooks = std::vector<std::shared_ptr<Hook>>;
   struct Hook {
     int slot;
     GradientHook call;
-    std::string variable;  // the name it was registered on
+    std::string variable_name;  // of the Variable that it was registered on
     std::weak_ptr<Hooks> list;
   };
   std::shared_ptr<Hooks> hooks;
@@ -64,18 +64,18 @@ class Node : public RefCounted<Node> {
   };
   std::unique_ptr<std::vector<Retained>> retained_variables;
 
-  // A note of one running backward: which one (0: none), and this node's place in it. Another that meets the
-  // node meanwhile, around the first or in another thread, keeps its place elsewhere.
-  std::atomic<uint64_t> run_id{0};
-  uint32_t place = 0;
+  // The engine that uses this node (0: none), and the index of the node's state there. Another engine that
+  // meets the node meanwhile (an outer one, or one of another thread) keeps its index in a hash table.
+  std::atomic<uint64_t> engine_id{0};
+  uint32_t state_index = 0;
 
  private:
   const char* name_;
   uint64_t sequence_;
 };
 
-/// The end of a path: adds what arrives to a leaf's gradient. Holds no reference to the leaf; a leaf that is
-/// gone receives nothing.
+/// The end of a path: what arrives is added to a leaf's gradient. Holds no reference to the leaf; once the
+/// leaf is deleted, nothing is added.
 class LeafNode final : public Node {
  public:
   explicit LeafNode(VariableImpl* leaf) : Node("leaf"), leaf(leaf) {}
@@ -83,9 +83,9 @@ class LeafNode final : public Node {
   LeafNode* as_leaf() override { return this; }
 
   VariableImpl* leaf;
-  /// Held while something is added to the leaf's gradient: threads may share a leaf. Recursive, for a rule
-  /// that runs a backward of its own.
-  std::recursive_mutex accumulation;
+  /// Locked while the leaf's gradient is changed: threads may share a leaf. Recursive, because a rule may run
+  /// a backward of its own.
+  std::recursive_mutex accumulation_mutex;
   struct Accumulated {
     int64_t id;
     AccumulatedHook call;
@@ -93,10 +93,10 @@ class LeafNode final : public Node {
   std::vector<Accumulated> accumulated_hooks;
 };
 
-/// The edge that leads to `x`: its node and slot, or its LeafNode; null when it needs no gradient.
+/// The edge that leads to `x`: its node and slot, or its LeafNode; null when `x` needs no gradient.
 Edge gradient_edge(const Variable& x);
 
-/// Makes `edge` what computed the numbers of `x`: hooks and retained gradients of `x` move there.
+/// Makes `edge` the history of `x`. Hooks and retained gradients of `x` move to its node.
 void set_history(VariableImpl& x, Edge edge);
 
 }  // namespace tessera

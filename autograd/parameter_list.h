@@ -9,50 +9,50 @@
 
 namespace tessera {
 
-/// Which part of a parameter a rank holds: elements first, first + 1, ... of its row-major order.
+/// The shard of a parameter that a rank holds: elements first, first + 1, ... of its row-major order.
 struct ShardOf {
-  Shape shape;  ///< of the whole parameter
+  Shape shape;  ///< of the full parameter
   int64_t first = 0;
 };
 
-/// A parameter and its full name in the whole model ("blocks.3.mlp.fc.weight").
+/// A parameter and its full name in the model ("blocks.3.mlp.fc.weight").
 struct NamedParameter {
   std::string name;
   Variable variable;
-  /// In mixed precision the numbers behind `variable`, which holds them rounded; undefined elsewhere.
+  /// In mixed precision the unrounded values of `variable`; undefined elsewhere.
   Tensor master = {};
-  /// Of a sharded parameter, whose `variable` is this rank's part alone, one-dimensional and perhaps of no
-  /// elements; nothing for a whole one.
+  /// Of a sharded parameter, whose `variable` is this rank's shard, one-dimensional and perhaps without
+  /// elements; nothing for a full parameter.
   std::optional<ShardOf> shard = {};
 
-  /// Of the whole parameter.
+  /// Of the full parameter.
   const Shape& full_shape() const { return shard ? shard->shape : variable.shape(); }
-  /// The numbers that an optimizer changes and a checkpoint holds.
+  /// The values that an optimizer changes and a checkpoint holds.
   const Tensor& values() const { return master.defined() ? master : variable.value(); }
 };
 
 class ParameterList;
 
-/// What sums over a list's gradients need beyond this rank. Every rank of the list calls the same, in the
+/// Reductions over the gradients of a list on all ranks. Every rank of the list makes the same calls in the
 /// same order.
 class ParameterReducer {
  public:
   virtual ~ParameterReducer() = default;
-  /// The sum of |g|^p over the gradients of all ranks' parts of `list`, in f64, in an order that depends on
-  /// the mesh alone; a missing gradient counts 0. For an infinite p the largest |g|. NaN where any gradient
+  /// The sum of |g|^p over the gradients of all ranks' shards of `list`, in f64, in an order that depends
+  /// only on the mesh; a missing gradient counts 0. For an infinite p the largest |g|. NaN where any gradient
   /// has one.
   virtual double power_sum(const ParameterList& list, double p) = 0;
-  /// The largest of one number per rank (a flag: whether any rank has it).
+  /// The largest of one value per rank (of a flag: whether any rank has it set).
   virtual double largest(double value) = 0;
-  /// The gradients of `list` are being cleared: also what this rank has of them and has not summed over the
+  /// Called when the gradients of `list` are cleared: clears also what this rank has not reduced over the
   /// others yet.
   virtual void clear(const ParameterList& list) { (void)list; }
-  /// This rank, as messages name it.
+  /// This rank's number in messages.
   virtual int rank() const { return 0; }
 };
 
 /// The parameters that a module, or this rank's shard of one, trains; in module order. Each Variable once, by
-/// identity. Optimizers and clipping take one, so that a training loop reads the same on one rank and on
+/// identity. Optimizers and clipping take a list, so that a training loop is the same on one rank and on
 /// many.
 class ParameterList {
  public:
@@ -76,7 +76,7 @@ class ParameterList {
     return chosen;
   }
 
-  /// The same list with every name behind `prefix` and a dot: for one optimizer over several models, whose
+  /// The same list with `prefix` and a dot before every name: for one optimizer over several models, in which
   /// names may be equal.
   ParameterList prefixed(const std::string& prefix) const {
     ParameterList renamed = *this;
@@ -84,7 +84,7 @@ class ParameterList {
     return renamed;
   }
 
-  /// Set by sharding; null where this rank's gradients are all there is.
+  /// Set by sharding; null where this rank holds all gradients.
   const std::shared_ptr<ParameterReducer>& reducer() const { return reducer_; }
   void set_reducer(std::shared_ptr<ParameterReducer> reducer) { reducer_ = std::move(reducer); }
 
@@ -94,7 +94,7 @@ class ParameterList {
     for (const NamedParameter& parameter : list_) total += parameter.variable.numel();
     return total;
   }
-  /// Forgets all gradients (`set_to_none`), or zeroes them in place.
+  /// Clears all gradients (`set_to_none`), or zeroes them in place.
   void zero_grad(bool set_to_none = true) const {
     if (reducer_) reducer_->clear(*this);
     for (const NamedParameter& parameter : list_) {

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// Computes an output again from what was kept; see `attach_recompute`.
+/// Computes an output again from kept inputs; see `attach_recompute`.
 template <class Make>
 class RecomputedValue final : public Packed {
  public:
@@ -30,11 +30,11 @@ class RecomputedValue final : public Packed {
   Make make_;
 };
 
-/// Says how to compute the result `y` of the operation `name` again, to the same bits, from `inputs`
-/// (declared by `saved`) that are kept for a backward anyway. An operation that saves y then saves the
-/// function in its place, and y goes as soon as the forward needs it no more; each unpacking runs `make`
-/// once. For results that cost a pass over memory, not for those of a product. Nothing happens where no graph
-/// is recorded, or where a hook takes what is saved (a checkpointed segment keeps less still).
+/// Attaches to `y`, the result of the operation `name`, the recompute function `make`. It returns y again, to
+/// the same bits, from `inputs` (declared by `saved`) that are kept for a backward anyway. An operation that
+/// saves y then saves the function instead, and y is freed after its last use in the forward; each unpacking
+/// calls `make` once. For results that cost a pass over memory, not for those of a product. Does nothing
+/// where no graph is recorded, or where a hook packs saved values (a checkpointed segment keeps still less).
 ///
 ///     attach_recompute(y, "layer_norm", saved(x, weight, mean, rstd),
 ///                   [](std::span<const Tensor> v) { return ops::normalization_again(v[0], v[1], v[2], v[3]);

@@ -17,7 +17,7 @@ void link(Node& node, const Inputs& inputs) {
   node.edges.reserve(inputs.list().size());
   for (const Variable& input : inputs.list()) node.edges.push_back(gradient_edge(input));
   if ((anomaly_mode() || profiling()) && !current_scope().empty()) [[unlikely]]
-    node.origin = &intern(current_scope());
+    node.module_name = &intern(current_scope());
 }
 
 void save_outputs(Node& node, std::span<const SavedItem> items, std::span<const Tensor> outputs) {
@@ -66,7 +66,7 @@ Variable attach_computed(intrusive_ptr<Node> node, Tensor output, const Inputs& 
   node->outputs.push_back({output.shape(), output.dtype()});
   save_outputs(*node, saved, {&output, 1});
   Variable result = computed(node, std::move(output), 0);
-  carry_samples(inputs.list(), {&result, 1});
+  propagate_layouts(inputs.list(), {&result, 1});
   return result;
 }
 
@@ -80,7 +80,7 @@ std::vector<Variable> attach_computed(intrusive_ptr<Node> node, std::span<const 
   for (size_t i = 0; i < outputs.size(); ++i)
     results.push_back(is_floating(outputs[i].dtype()) ? computed(node, outputs[i], static_cast<int>(i))
                                                       : Variable(outputs[i]));
-  carry_samples(inputs.list(), results);
+  propagate_layouts(inputs.list(), results);
   return results;
 }
 

@@ -38,7 +38,7 @@ class Inputs {
   Inputs(const std::vector<Variable>& inputs) : list_(inputs) {}
   Inputs(std::span<const Variable> inputs) : list_(inputs) {}
   std::span<const Variable> list() const { return list_; }
-  /// Whether an operation on them is to be recorded in this thread now.
+  /// Whether an operation on these inputs is recorded in this thread now.
   bool recorded() const;
 
  private:
@@ -46,27 +46,26 @@ class Inputs {
 };
 
 namespace detail {
-/// Links `node` to its inputs, takes what is saved and wraps the outputs.
+/// Links `node` to its inputs, stores the saved values and wraps the outputs.
 std::vector<Variable> attach(intrusive_ptr<Node> node, std::span<const Tensor> outputs, const Inputs& inputs,
                              std::span<const SavedItem> saved);
 Variable attach(intrusive_ptr<Node> node, Tensor output, const Inputs& inputs,
                 std::span<const SavedItem> saved);
-/// Takes those of `saved` that are inputs: in a rerun of a checkpointed segment that may be all that is
-/// wanted.
+/// Stores those of `saved` that are inputs. The rerun of a checkpointed segment may end there.
 void save_inputs(Node& node, std::span<const SavedItem> saved);
-/// `attach` of a node that has saved its inputs.
+/// `attach` for a node whose inputs are saved.
 Variable attach_computed(intrusive_ptr<Node> node, Tensor output, const Inputs& inputs,
                          std::span<const SavedItem> saved);
 std::vector<Variable> attach_computed(intrusive_ptr<Node> node, std::span<const Tensor> outputs,
                                       const Inputs& inputs, std::span<const SavedItem> saved);
-/// Says that `view` shares its storage with `base`, which it was computed from.
+/// Marks `view` as a view of `base`, from which it was computed.
 void mark_as_view(const Variable& view, const Variable& base, ViewKind kind = ViewKind::window);
 void check_in_place(const char* name, const Variable& x, bool recorded);
-/// What must be known before an in-place change: links `node` to its inputs as they are and takes what is
-/// saved of them. Returns the edges to what `x` is a view of, what that is one of, and so on.
-std::vector<Edge> before_in_place(Node& node, const Variable& x, const Inputs& inputs,
-                                  std::span<const SavedItem> saved);
-/// Makes `x`, which was changed, the result of `node`, and what it is a view of the result of writing it.
+/// Before an in-place change: links `node` to its inputs and saves them. Returns the edges to the base of
+/// `x`, to the base of that, and so on.
+std::vector<Edge> prepare_in_place(Node& node, const Variable& x, const Inputs& inputs,
+                                   std::span<const SavedItem> saved);
+/// After the change: makes `x` the result of `node`, and each of its `bases` the result of writing a view.
 void attach_in_place(intrusive_ptr<Node> node, const Variable& x, std::vector<Edge> bases,
                      std::span<const SavedItem> saved);
 void link(Node& node, const Inputs& inputs);
@@ -77,28 +76,28 @@ bool anomaly_mode();
 /// Results that are not recorded.
 inline Variable constants(Tensor output, const Inputs& inputs) {
   Variable result(std::move(output));
-  carry_samples(inputs.list(), {&result, 1});
+  propagate_layouts(inputs.list(), {&result, 1});
   return result;
 }
 inline std::vector<Variable> constants(const std::vector<Tensor>& outputs, const Inputs& inputs) {
   std::vector<Variable> results(outputs.begin(), outputs.end());
-  carry_samples(inputs.list(), results);
+  propagate_layouts(inputs.list(), results);
   return results;
 }
 
-inline void check_forward_if_asked(const char* name, const Tensor& output) {
+inline void check_forward_in_anomaly_mode(const char* name, const Tensor& output) {
   if (anomaly_mode()) [[unlikely]]
     check_forward(name, output);
 }
-inline void check_forward_if_asked(const char* name, const std::vector<Tensor>& outputs) {
-  for (const Tensor& output : outputs) check_forward_if_asked(name, output);
+inline void check_forward_in_anomaly_mode(const char* name, const std::vector<Tensor>& outputs) {
+  for (const Tensor& output : outputs) check_forward_in_anomaly_mode(name, output);
 }
 
-/// What `compute` returns, or what it returned in the first run of a segment that keeps `name`.
+/// The result of `compute`; in the rerun of a segment that keeps `name`, the result of the first run.
 template <class Compute>
 auto kept_or_computed(const char* name, Compute& compute) {
   KeptOutputs* const kept = current_kept_outputs();
-  if (!kept || !kept->wants(name)) [[likely]]
+  if (!kept || !kept->keeps(name)) [[likely]]
     return compute();
   if constexpr (std::is_same_v<std::invoke_result_t<Compute&>, Tensor>)
     return kept->outputs(name, [&]() -> std::vector<Tensor> { return {compute()}; })[0];
@@ -107,8 +106,8 @@ auto kept_or_computed(const char* name, Compute& compute) {
 }
 }  // namespace detail
 
-/// Wraps the result of a raw operation and remembers how to differentiate it, when one of `inputs` requires a
-/// gradient and grad mode is on. `rule` returns a gradient per input; what it reads of the forward is
+/// Wraps the result of a raw operation and records its backward rule if one of `inputs` requires a gradient
+/// and grad mode is on. `rule` returns a gradient per input; the values that it reads of the forward are
 /// declared by `saved`.
 ///
 ///     return record("gelu", ops::gelu(x.value()), {x}, saved(x), [](Saved& s, const Incoming& dy, const
@@ -116,8 +115,8 @@ auto kept_or_computed(const char* name, Compute& compute) {
 ///       return Gradients{gelu_backward(s[0], dy[0])};
 ///     });
 ///
-/// `name` is a string literal. An output of integers or bools is a constant. A rule may not capture Variables
-/// that it should have declared: captures are not checked for in-place changes and not offered to hooks.
+/// `name` is a string literal. An output of integers or bools is a constant. A rule must not capture a
+/// Variable instead of declaring it: captures are not checked for in-place changes and pass no hook.
 template <size_t N, class Rule>
 Variable record(const char* name, Tensor output, const Inputs& inputs, const std::array<SavedItem, N>& saved,
                 Rule rule) {
@@ -140,9 +139,9 @@ std::vector<Variable> record(const char* name, const std::vector<Tensor>& output
                         saved);
 }
 
-/// The same for an operation that is dear: `compute` makes its output (a Tensor) or outputs (a vector) after
-/// what it saves of its inputs was taken. Running a checkpointed segment again therefore stops before an
-/// operation whose inputs alone were needed, and does not compute one whose results the segment keeps.
+/// The same for an expensive operation: `compute` returns its output (a Tensor) or outputs (a vector) and is
+/// called after the inputs were saved. The rerun of a checkpointed segment therefore stops before an
+/// operation of which only inputs are needed, and does not compute one whose results the segment keeps.
 template <size_t N, std::invocable Compute, class Rule>
 auto record(const char* name, Compute compute, const Inputs& inputs, const std::array<SavedItem, N>& saved,
             Rule rule) {
@@ -154,12 +153,12 @@ auto record(const char* name, Compute compute, const Inputs& inputs, const std::
   intrusive_ptr<Node> node(new RuleNode<Rule>(name, std::move(rule)));
   detail::save_inputs(*node, saved);
   auto outputs = detail::kept_or_computed(name, compute);
-  detail::check_forward_if_asked(name, outputs);
+  detail::check_forward_in_anomaly_mode(name, outputs);
   return detail::attach_computed(std::move(node), std::move(outputs), inputs, saved);
 }
 
-/// A window onto the numbers of `base` (some of its elements, by strides), also of one that needs no
-/// gradient: an in-place change of either is then one of both.
+/// A view of `base` (some of its elements, by strides), also of a base that needs no gradient: an in-place
+/// change of one changes both.
 template <class Rule>
 Variable record_view(const char* name, Tensor output, const Variable& base, Rule rule) {
   const Inputs inputs(std::span<const Variable>(&base, 1));
@@ -171,13 +170,13 @@ Variable record_view(const char* name, Tensor output, const Variable& base, Rule
   return view;
 }
 
-/// An operation that writes into `x` (its first input): `change` performs it on plain Tensors, after which
-/// `x` is the result of this operation, and so is the part of its base that a view shows. While operations
+/// An operation that writes into `x` (its first input): `change` performs it on plain Tensors. Afterwards
+/// `x` is the result of this operation; if `x` is a view, so are its elements in the base. While operations
 /// are recorded it throws AutogradError for a leaf that requires a gradient, a view of one, a view that
 /// was made under NoGrad or is one of several results, and an expanded view; where no input requires a
-/// gradient, only for a view made under NoGrad of what requires one. `rule` returns a gradient per input.
-/// Inputs are saved as they were: one that the change reaches is found changed by backward, so what the rule
-/// needs of the old `x` is saved as a clone.
+/// gradient, only for a view made under NoGrad of a Variable that requires one. `rule` returns a gradient per
+/// input. Inputs are saved before the change, and backward throws for one that the change overwrote: what the
+/// rule needs of the old `x` is saved as a clone.
 template <size_t N, class Change, class Rule>
 void record_in_place(const char* name, const Variable& x, const Inputs& inputs,
                      const std::array<SavedItem, N>& saved, Change change, Rule rule) {
@@ -185,14 +184,14 @@ void record_in_place(const char* name, const Variable& x, const Inputs& inputs,
   detail::check_in_place(name, x, recorded);
   if (!recorded) {
     change();
-    detail::carry_written_samples(inputs.list(), x);
+    detail::propagate_written_layout(inputs.list(), x);
     return;
   }
   intrusive_ptr<Node> node(new RuleNode<Rule>(name, std::move(rule)));
-  std::vector<Edge> bases = detail::before_in_place(*node, x, inputs, saved);
+  std::vector<Edge> bases = detail::prepare_in_place(*node, x, inputs, saved);
   change();
   detail::attach_in_place(std::move(node), x, std::move(bases), saved);
-  detail::carry_written_samples(inputs.list(), x);
+  detail::propagate_written_layout(inputs.list(), x);
 }
 
 }  // namespace tessera

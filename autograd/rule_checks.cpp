@@ -10,7 +10,7 @@ void check_nan(const Node& node, size_t input, const Variable& gradient) {
   const int64_t at = detail::first_nan(gradient.value());
   if (at < 0) return;
   throw NonFiniteError(text("anomaly: the backward of '", node.name(), "' (operation #", node.sequence(),
-                            node.origin ? " in '" + *node.origin + "'" : "",
+                            node.module_name ? " in '" + *node.module_name + "'" : "",
                             ") produced NaN in the gradient of input ", input, " at element ",
                             detail::element_name(at, gradient.shape()), " of ", to_string(gradient)));
 }
@@ -20,7 +20,7 @@ void check_nan(const Node& node, size_t input, const Variable& gradient) {
 void require_not_released(const Node& node) {
   require<AutogradError>(
       !node.saved_released, "backward through '", node.name(),
-      "' a second time: its saved values were freed by the first; say {.retain_graph = true} there "
+      "' a second time: the first one freed its saved values; pass {.retain_graph = true} to the first "
       "to run a graph twice");
 }
 
@@ -45,13 +45,13 @@ void check_gradients(const Node& node, Gradients& gradients) {
 void check_replaced(const Node& node, const Node::Hook& hook, const Variable& gradient,
                     const Variable& replaced) {
   const auto problem = [&] {
-    const std::string variable =
-        !hook.variable.empty() ? "'" + hook.variable + "'" : text("the result of '", node.name(), "'");
+    const std::string& name = hook.variable_name;
+    const std::string variable = !name.empty() ? "'" + name + "'" : text("the result of '", node.name(), "'");
     return text("a gradient hook of ", variable, " was given ", gradient, " and returned ", replaced);
   };
-  if (replaced.shape() != gradient.shape()) throw ShapeError(problem() + ": the shape is to stay");
-  if (replaced.dtype() != gradient.dtype()) throw DTypeError(problem() + ": the dtype is to stay");
-  if (replaced.device() != gradient.device()) throw DeviceError(problem() + ": the device is to stay");
+  if (replaced.shape() != gradient.shape()) throw ShapeError(problem() + ": expected the same shape");
+  if (replaced.dtype() != gradient.dtype()) throw DTypeError(problem() + ": expected the same dtype");
+  if (replaced.device() != gradient.device()) throw DeviceError(problem() + ": expected the same device");
 }
 
 }  // namespace tessera

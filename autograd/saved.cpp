@@ -50,13 +50,13 @@ SavedValue::SavedValue(const char* op, const SavedItem& item, std::span<const Te
     }
     return;
   }
-  // A hook may run operations of its own: they are not offered to it again.
+  // Operations that the hook itself runs save without a hook.
   const PackHook& hook = *current_hook;
   SavedValueHooks none{PackHook{}};
   packed_ = hook(op, tensor_);
-  require<AutogradError>(tensor_.version() == version_, "saved-value hooks: the hook changed the ",
+  require<AutogradError>(tensor_.version() == version_, "saved-value hooks: the hook changed in place the ",
                          describe(tensor_), " that '", op,
-                         "' saves in place; others read it too: change a clone");
+                         "' saves; the value has other readers: change a clone");
   if (packed_) tensor_ = Tensor();
 }
 
@@ -64,8 +64,8 @@ Tensor SavedValue::tensor(const char* op) const {
   if (undefined_) return {};
   require<AutogradError>(
       !released_, "backward of '", op,
-      "': its saved values were already freed by an earlier backward; to run a graph twice, say "
-      "{.retain_graph = true} the first time");
+      "': an earlier backward freed its saved values; to run a graph twice, pass {.retain_graph = true} "
+      "to the first backward");
   if (packed_) return packed_->unpack();
   const Tensor& value = parameter_ ? parameter_->value : tensor_;
   bring_back(*value.storage());

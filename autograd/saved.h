@@ -9,11 +9,11 @@
 
 namespace tessera {
 
-/// A saved value in another form (on disk, compressed, to be recomputed); gives the numbers back on request.
+/// A saved value in another form: on disk, compressed, to be recomputed.
 class Packed {
  public:
   virtual ~Packed() = default;
-  /// Same shape and dtype as what was packed.
+  /// The value, in the shape and dtype that it had.
   virtual Tensor unpack() = 0;
   /// The node no longer needs it.
   virtual void release() {}
@@ -21,14 +21,14 @@ class Packed {
   virtual void drop_unpacked() {}
 };
 
-/// Whether this thread's saved values go through a hook now.
+/// Whether a hook packs this thread's saved values now.
 bool saved_values_are_hooked();
 
-/// Turns a value that is about to be saved into something else; null saves it as it is. Parameters are never
-/// offered. A hook that changes the value in place is an AutogradError: others read it too.
+/// Packs a value that is about to be saved; null saves the value itself. Not called for parameters. A hook
+/// that changes the value in place is an AutogradError: the value has other readers.
 using PackHook = std::function<std::shared_ptr<Packed>(const char* op, const Tensor& value)>;
 
-/// While it lives, this thread's saved values go through `hook` (the innermost scope's alone).
+/// While it lives, `hook` packs this thread's saved values. Of nested scopes only the innermost counts.
 class SavedValueHooks {
  public:
   explicit SavedValueHooks(PackHook hook);
@@ -41,7 +41,7 @@ class SavedValueHooks {
   const PackHook* outer_;
 };
 
-/// Says "output `slot` of this operation" among what is saved.
+/// Declares output `slot` of the operation itself as saved.
 struct SavedOutput {
   int slot;
 };
@@ -60,37 +60,36 @@ struct SavedItem {
   SavedItem(SavedOutput x) : output(x.slot) {}
 };
 
-/// Declares what a rule will need: `saved(x, saved_output(0), statistics)`. Taken only when a graph is
-/// recorded.
+/// Declares what a rule reads: `saved(x, saved_output(0), statistics)`. Stored only when a graph is recorded.
 template <class... Items>
 std::array<SavedItem, sizeof...(Items)> saved(const Items&... items) {
   return {SavedItem(items)...};
 }
 
-/// Declares `x` only where the rule will want it: `saved(saved_if(b.requires_grad(), a), ...)`; undefined
+/// Declares `x` only where the rule reads it: `saved(saved_if(b.requires_grad(), a), ...)`; undefined
 /// otherwise.
 inline SavedItem saved_if(bool needed, const Variable& x) {
   return needed ? SavedItem(x) : SavedItem();
 }
 
-/// One value kept for a rule, with its version at the time and its history.
+/// One value saved for a rule, with its version at that time and its history.
 class SavedValue {
  public:
   SavedValue() = default;
-  /// Takes `item`; `outputs` are the operation's results. Offers it to the thread's pack hook.
+  /// Saves `item`, packed if the thread has a hook; `outputs` are the operation's results.
   SavedValue(const char* op, const SavedItem& item, std::span<const Tensor> outputs);
 
-  /// The numbers now. Throws AutogradError naming `op` when they were changed in place or released.
+  /// The saved tensor. Throws AutogradError naming `op` when it was changed in place or released.
   Tensor tensor(const char* op) const;
-  /// The numbers and their history, `owner` being the node that computed the outputs.
+  /// The saved tensor with its history; `owner` is the node that computed the outputs.
   Variable variable(const char* op, const intrusive_ptr<Node>& owner) const;
   void release();
   void drop_unpacked() {
     if (packed_) packed_->drop_unpacked();
   }
-  /// Whether there was anything to save; also after its release.
+  /// Whether a defined value was saved; also after its release.
   bool holds_something() const { return !undefined_; }
-  /// Bytes that saving it holds: 0 for parameters and packed values.
+  /// Bytes of the saved tensor: 0 for parameters and packed values.
   int64_t nbytes() const { return tensor_.defined() ? tensor_.nbytes() : 0; }
   /// The storage that it keeps alive; null for parameters and packed values.
   const Storage* storage() const { return tensor_.defined() ? tensor_.storage().get() : nullptr; }
@@ -107,23 +106,23 @@ class SavedValue {
   uint64_t version_ = 0;
 };
 
-/// Whether `x` is all that is left of its contiguous numbers.
+/// Whether `x` is contiguous and the only tensor on its storage.
 bool is_only_handle(const Tensor& x);
 
-/// A rule's view of what its operation declared to `record`.
+/// What an operation declared to `record`, as its rule reads it.
 class Saved {
  public:
   Saved(Node& node, bool retained) : node_(&node), retained_(retained) {}
   /// Value `i` with its history, so that a rule written with differentiable functions can itself be
   /// differentiated.
   Variable operator[](size_t i) const;
-  /// Its numbers only.
+  /// Value `i` without its history.
   Tensor tensor(size_t i) const;
   bool defined(size_t i) const;
-  /// Gives value `i` up before the rule ends, unless the graph is retained.
+  /// Releases value `i` before the rule ends, unless the graph is retained.
   void release(size_t i) const;
-  /// The numbers of value `i`, given up as by `release`. Where `is_only_handle` then holds for them, nobody
-  /// will read them again, and a rule may write its result over them.
+  /// Value `i` without its history, released as by `release`. If `is_only_handle` then holds for it, nothing
+  /// reads it later, and the rule may write its result over it.
   Tensor take(size_t i) const;
 
  private:

@@ -10,11 +10,11 @@ namespace {
 thread_local SegmentStateScope* current = nullptr;
 }
 
-bool SegmentState::answer(const void* owner, bool now) {
-  Answers& answers = answers_[owner];
-  if (!rerun_) answers.given.push_back(now);
-  if (!rerun_ || answers.given.empty()) return now;
-  return answers.next < answers.given.size() ? answers.given[answers.next++] : answers.given.back();
+bool SegmentState::state_of(const void* owner, bool present) {
+  States& states = states_[owner];
+  if (!rerun_) states.stored.push_back(present);
+  if (!rerun_ || states.stored.empty()) return present;
+  return states.next < states.stored.size() ? states.stored[states.next++] : states.stored.back();
 }
 
 void SegmentState::note_parameter(const intrusive_ptr<Storage>& storage) {
@@ -24,12 +24,12 @@ void SegmentState::note_parameter(const intrusive_ptr<Storage>& storage) {
 
 void SegmentState::begin_rerun() {
   rerun_ = true;
-  for (auto& [owner, answers] : answers_) answers.next = 0;
+  for (auto& [owner, states] : states_) states.next = 0;
   for (const intrusive_ptr<Storage>& storage : storages_) bring_back(*storage);
 }
 
 void SegmentState::release() {
-  answers_.clear();
+  states_.clear();
   storages_.clear();
 }
 
@@ -46,15 +46,15 @@ SegmentStateScope::~SegmentStateScope() {
   current = outer_;
 }
 
-bool as_in_first_run(const void* owner, bool now) {
+bool as_in_first_run(const void* owner, bool present) {
   if (!current) [[likely]]
-    return now;
-  // From the outermost segment inwards: a segment inside one that runs again takes that one's answer.
-  const auto ask = [owner](const auto& self, SegmentStateScope* scope, bool present) -> bool {
-    if (scope->outer_) present = self(self, scope->outer_, present);
-    return scope->state_.answer(owner, present);
+    return present;
+  // From the outermost segment inwards: a nested segment takes the state that the outer one returns.
+  const auto read = [owner](const auto& self, SegmentStateScope* scope, bool state) -> bool {
+    if (scope->outer_) state = self(self, scope->outer_, state);
+    return scope->state_.state_of(owner, state);
   };
-  return ask(ask, current, now);
+  return read(read, current, present);
 }
 
 }  // namespace tessera

@@ -8,29 +8,28 @@
 namespace tessera {
 
 /// State that a checkpointed segment reads beside its inputs and that may change before backward runs the
-/// segment again: whether a module is in training, for one. The first run notes the answers, by whose they
-/// are and in their order (a segment may change a mode itself); running again gives the same. Also the
-/// storages of parameters, where these come and go (tensor/memory/storage_owner.h): they are brought back
-/// before the segment runs again.
+/// segment again, for example whether a module is in training. The first run stores the states per owner, in
+/// order (a segment may change a mode itself); the rerun reads the same ones. Also the storages of parameters
+/// that an owner may free (tensor/memory/storage_owner.h): they are brought back before the rerun.
 class SegmentState {
  public:
-  bool answer(const void* owner, bool now);
+  /// The first run stores `present`, the state of `owner`, and returns it; the rerun returns what was stored.
+  bool state_of(const void* owner, bool present);
   void note_parameter(const intrusive_ptr<Storage>& storage);
   void begin_rerun();
   void release();
 
  private:
-  struct Answers {
-    std::vector<bool> given;
+  struct States {
+    std::vector<bool> stored;
     size_t next = 0;
   };
-  std::unordered_map<const void*, Answers> answers_;
+  std::unordered_map<const void*, States> states_;
   std::vector<intrusive_ptr<Storage>> storages_;
   bool rerun_ = false;
 };
 
-/// Makes `state` this thread's while it lives. In a first run it may lie inside another segment's, which is
-/// then asked first.
+/// Makes `state` this thread's while it lives. Scopes nest; the state of the outer segment is read first.
 class SegmentStateScope {
  public:
   explicit SegmentStateScope(SegmentState& state);
@@ -39,16 +38,16 @@ class SegmentStateScope {
   SegmentStateScope& operator=(const SegmentStateScope&) = delete;
 
  private:
-  friend bool as_in_first_run(const void* owner, bool now);
+  friend bool as_in_first_run(const void* owner, bool present);
   friend void note_parameter_of_segment(const Tensor& parameter);
   SegmentState& state_;
   SegmentStateScope* outer_;
 };
 
-/// `now`, the present state of `owner`; while this thread runs a checkpointed segment again, the state that
-/// its first run was given.
-bool as_in_first_run(const void* owner, bool now);
-/// An operation saves `parameter` by reference: the segments that this thread runs, if any, read it.
+/// `present`, the present state of `owner`; in the rerun of a checkpointed segment, the state in the first
+/// run.
+bool as_in_first_run(const void* owner, bool present);
+/// Notes for the segments that this thread runs, if any, that an operation saves `parameter` by reference.
 void note_parameter_of_segment(const Tensor& parameter);
 
 }  // namespace tessera

@@ -7,14 +7,14 @@
 
 namespace tessera {
 
-/// One backward in two passes: first the gradients of chosen inputs, later everything else, each node's rule
-/// running twice with disjoint wants. Together they give the bits of a single backward. Zero-bubble pipelines
-/// stand on it (Qi et al., "Zero Bubble Pipeline Parallelism", 2023).
+/// One backward in two passes: first the gradients of chosen inputs, later all others. A node's rule runs
+/// twice, for disjoint inputs. The gradients have the bits of a single backward. For zero-bubble pipelines
+/// (Qi et al., "Zero Bubble Pipeline Parallelism", 2023).
 class SplitBackward {
  public:
   /// One gradient per root; empty for scalar roots.
   SplitBackward(std::span<const Variable> roots, std::span<const Variable> gradients = {});
-  /// The gradients of `inputs`; undefined for one on which no root depends.
+  /// The gradients of `inputs`; undefined for an input on which no root depends.
   std::vector<Variable> input_gradients(std::span<const Variable> inputs);
   /// Adds the gradients of all remaining leaves, and frees the graph.
   void weight_gradients();

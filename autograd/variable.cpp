@@ -16,15 +16,15 @@ void require_differentiable(const Tensor& value, const std::string& name) {
                       name.empty() ? "" : " for '" + name + "'");
 }
 
-/// Makes `x` a leaf that requires a gradient. Its node is made now, not when first needed: threads that share
-/// the leaf then only read it.
+/// Makes `x` a leaf that requires a gradient. Its node is created now: threads that share the leaf then only
+/// read it.
 void make_differentiable(VariableImpl& x) {
   x.requires_grad = true;
   if (!x.history.node) x.history = Edge(intrusive_ptr<Node>(new LeafNode(&x)), 0);
 }
 
-/// `x` is a view no longer.
-void forget_base(VariableImpl& x) {
+/// Separates `x` from its base.
+void clear_base(VariableImpl& x) {
   x.base = nullptr;
   x.view = ViewKind::none;
 }
@@ -75,13 +75,13 @@ Variable Variable::detach() const {
 
 void Variable::set_requires_grad(bool requires_grad) const {
   require<AutogradError>(is_leaf(), "set_requires_grad: ", *this, " was computed by '",
-                         is_leaf() ? "" : node()->name(), "'; only a leaf can be frozen: detach it");
+                         is_leaf() ? "" : node()->name(), "'; expected a leaf: detach it");
   if (!requires_grad) {
     impl_->requires_grad = false;
     return;
   }
   require_differentiable(value(), name());
-  forget_base(*impl_);
+  clear_base(*impl_);
   make_differentiable(*impl_);
 }
 
@@ -125,11 +125,11 @@ void Variable::retain_grad() const {
 
 void Variable::set_value(Tensor value) const {
   require<AutogradError>(is_leaf(), "set_value: ", *this,
-                         " was computed; only a leaf's numbers can be replaced");
+                         " was computed; expected a leaf, whose values can be replaced");
   const bool own_dtype = impl_->grad_dtype == impl_->value.dtype();
   if (own_dtype) impl_->grad_dtype = value.dtype();
   impl_->value = std::move(value);
-  forget_base(*impl_);
+  clear_base(*impl_);
 }
 
 HookHandle Variable::register_hook(GradientHook hook) const {

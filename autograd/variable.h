@@ -18,8 +18,7 @@ class LeafNode;
 class Packed;
 class Variable;
 
-/// One output of a node of the graph: where a gradient goes next. A null node means that none is wanted
-/// there.
+/// One output of a node of the graph, to which a gradient is passed on. A null node: no gradient is needed.
 struct Edge {
   intrusive_ptr<Node> node;
   int slot = 0;
@@ -38,7 +37,7 @@ using GradientHook = std::function<Variable(const Variable& gradient)>;
 /// Called with a leaf when the last gradient of a backward has been added to it.
 using AccumulatedHook = std::function<void(const Variable& leaf)>;
 
-/// Undoes the registration of a hook when asked to.
+/// Removes a registered hook when `remove` is called.
 class HookHandle {
  public:
   HookHandle() = default;
@@ -51,20 +50,20 @@ class HookHandle {
   std::function<void()> remove_;
 };
 
-/// How a Variable came to share the numbers of another (autograd/README.md, "Views").
+/// How a Variable came to share the storage of another (autograd/README.md, "Views and in-place changes").
 enum class ViewKind : uint8_t {
-  none,            ///< it does not
-  window,          ///< the one result of a recorded view
-  one_of_several,  ///< of an operation of several results: `split`
-  unrecorded,      ///< made under NoGrad, of a constant
-  severed,         ///< made under NoGrad, of what requires a gradient
-  same             ///< all of it, behind a rule of its own: what the hooks of a module stand on
+  none,                       ///< not a view
+  window,                     ///< the one result of a recorded view operation
+  one_of_several,             ///< one of the results of an operation: `split`
+  unrecorded_constant,        ///< made under NoGrad, of a constant
+  unrecorded_differentiable,  ///< made under NoGrad, of a Variable that requires a gradient
+  same                        ///< all elements, behind an identity operation of a module's hooks
 };
 
-/// What a Variable is behind its handle. Private to autograd/; users see Variable.
+/// The data of a Variable, to which handles refer. Private to autograd/; users see Variable.
 struct VariableImpl : RefCounted<VariableImpl> {
   Tensor value;
-  Edge history;  // the node that computed it; for a leaf, its LeafNode once one is needed
+  Edge history;  // the node that computed it; for a leaf, its LeafNode if it has one
   bool requires_grad = false;
   bool is_parameter = false;
   bool is_leaf = true;
@@ -72,33 +71,33 @@ struct VariableImpl : RefCounted<VariableImpl> {
   DType grad_dtype = f32;
   intrusive_ptr<VariableImpl> gradient;
   Tensor gradient_buffer;            // memory for the gradient; undefined: the tensor of the first one
-  intrusive_ptr<VariableImpl> base;  // what this is a view of; itself a view only where `same` has a part
-  uint64_t history_version = 0;      // of a view: the version that `history` was last held against
+  intrusive_ptr<VariableImpl> base;  // of a view; itself a view only where one of the two is `same`
+  uint64_t history_version = 0;      // of a view: the version for which `history` was last checked
   std::string name;
   SampleLayout samples;  // where it holds the samples of the batch (autograd/sample_layout.h)
   bool retains_grad = false;
-  std::shared_ptr<Packed> recompute;  // computes the values again (autograd/recompute.h), as of this version
-  uint64_t recompute_version = 0;
+  std::shared_ptr<Packed> recompute;  // computes the values again (autograd/recompute.h)
+  uint64_t recompute_version = 0;     // of the values that it computes
   struct Squares {
     double sum;
     uint64_t version;
   };
-  std::optional<Squares> squares;  // of a gradient: their sum as of this version (optim/gradient_squares.h)
-  uint64_t change_version = 0;     // of the last recorded change; of a view also of its making
+  std::optional<Squares> squares;  // of a gradient: their sum at a version (optim/gradient_squares.h)
+  uint64_t change_version = 0;     // of the last recorded change; of a view at first that of its creation
 
   explicit VariableImpl(Tensor tensor) : value(std::move(tensor)), grad_dtype(value.dtype()) {}
   ~VariableImpl();
 
-  /// Itself, with the history of its present numbers: a view takes it from its base when a recorded operation
-  /// changed either in place since.
+  /// This Variable with the history of its present values: a view takes a new one from its base if a recorded
+  /// operation changed either in place since.
   VariableImpl& current() {
     if (base && history_version != value.version()) [[unlikely]]
-      follow_base();
+      update_history();
     return *this;
   }
 
  private:
-  void follow_base();
+  void update_history();
 };
 
 struct BackwardOptions {
@@ -107,20 +106,20 @@ struct BackwardOptions {
 };
 
 /// A Tensor and how it was computed. A handle: copies are the same Variable. A Tensor converts to a constant
-/// Variable by itself; the way back is said: `x.value()`. An undefined Variable has neither: its methods
-/// throw ValueError, except `defined`, `requires_grad` (false), `detach`, `is_same` and `impl`.
+/// Variable implicitly; `x.value()` is the Tensor. An undefined Variable has neither: its methods throw
+/// ValueError, except `defined`, `requires_grad` (false), `detach`, `is_same` and `impl`.
 ///
-/// Threads may compute from, and run backward to, leaves that they share; everything else of a graph belongs
-/// to one thread at a time.
+/// Threads may compute from, and run backward to, leaves that they share. One thread at a time may use the
+/// rest of a graph.
 class Variable {
  public:
   Variable() = default;
-  /// A constant: nothing flows back to it.
+  /// A constant: it receives no gradient.
   Variable(Tensor value);
-  /// A leaf whose gradient accumulates in `grad()`. Throws DTypeError for integer or bool numbers.
+  /// A leaf whose gradient accumulates in `grad()`. Throws DTypeError for integer or bool values.
   static Variable leaf(Tensor value, std::string name = "");
-  /// A leaf that is a module's parameter: saved by reference and read late, never packed by saved-value
-  /// hooks.
+  /// A leaf that is a module's parameter: saved by reference, read when backward reaches it, never packed by
+  /// saved-value hooks.
   static Variable parameter(Tensor value, bool requires_grad = true, std::string name = "");
 
   bool defined() const { return static_cast<bool>(impl_); }
@@ -136,7 +135,7 @@ class Variable {
   bool requires_grad() const { return impl_ && impl_->current().requires_grad; }
   /// Freezes or unfreezes a leaf. Throws AutogradError for a computed Variable, DTypeError for integers.
   void set_requires_grad(bool requires_grad) const;
-  /// Not computed by a recorded operation.
+  /// Whether no recorded operation computed it.
   bool is_leaf() const { return at().current().is_leaf; }
   bool is_parameter() const { return at().is_parameter; }
   const std::string& name() const { return at().name; }
@@ -146,35 +145,35 @@ class Variable {
 
   /// The accumulated gradient; undefined before the first backward.
   Variable grad() const;
-  /// Sets it: a buffer into which gradients are added in place, or undefined to start afresh. Throws
-  /// ShapeError, or DTypeError when it is not `grad_dtype()`.
+  /// Sets the gradient, to which later ones are added in place; undefined clears it. Throws ShapeError, or
+  /// DTypeError when its dtype is not `grad_dtype()`.
   void set_grad(const Variable& gradient) const;
-  /// Memory for a leaf's gradient: the first one after `set_grad({})` is written there, over the values that
-  /// were there, later ones are added. So sharding lays the gradients of many leaves into one array.
-  /// Undefined: the gradient stays in the tensor that the first one was computed into. Throws as `set_grad`.
+  /// Memory for a leaf's gradient: the first gradient after `set_grad({})` overwrites it, later ones are
+  /// added. Sharding gives the gradients of many leaves one array this way. Undefined: the gradient stays in
+  /// the tensor that the first one was computed into. Throws as `set_grad`.
   void set_gradient_buffer(const Tensor& buffer) const;
-  /// The dtype in which a leaf's gradient is accumulated (its own by default; f32 under bf16 parameters).
+  /// The dtype in which a leaf's gradient is accumulated (the leaf's by default; f32 for bf16 parameters).
   DType grad_dtype() const { return at().grad_dtype; }
   void set_grad_dtype(DType dtype) const;
-  /// Keeps the gradient of a computed Variable in `grad()` too: that of its present numbers, also after an
+  /// Keeps the gradient of a computed Variable in `grad()` too: that of its present values, also after an
   /// in-place change; summed over backwards, as a leaf's.
   void retain_grad() const;
-  /// Replaces a leaf's numbers (another device or dtype, a view into sharded storage); identity and hooks
+  /// Replaces a leaf's values (another device or dtype, a view into sharded storage); identity and hooks
   /// stay.
   void set_value(Tensor value) const;
 
-  /// The same numbers as a constant.
+  /// A constant that shares the values.
   Variable detach() const;
 
-  /// Adds to every leaf that this scalar depends on its derivative. Throws AutogradError when it is not a
-  /// scalar, does not depend on a leaf, or its graph was already freed.
+  /// Adds the derivative of this scalar to every leaf on which it depends. Throws AutogradError when it is
+  /// not a scalar, does not depend on a leaf, or its graph was already freed.
   void backward(BackwardOptions options = {}) const;
-  /// The same from any shape, given the gradient of this Variable.
+  /// The same for any shape, given the gradient of this Variable.
   void backward(const Variable& gradient, BackwardOptions options = {}) const;
 
-  /// Called with the summed gradient of this Variable's present numbers in every backward, in order of
-  /// registration; an in-place change takes the hooks along. Backward throws ShapeError, DTypeError or
-  /// DeviceError naming this Variable when a hook returns a gradient unlike the one that it was given.
+  /// Called with the summed gradient of this Variable's present values in every backward, in order of
+  /// registration; hooks stay through in-place changes. Backward throws ShapeError, DTypeError or DeviceError
+  /// naming this Variable when a hook returns a gradient unlike the one that it was given.
   HookHandle register_hook(GradientHook hook) const;
   /// Called when a leaf's last gradient of a backward has been added. Throws AutogradError for a computed
   /// Variable.
@@ -200,7 +199,7 @@ inline std::string to_string(const Variable& x) {
 }
 
 /// Adds d(sum of roots)/d(leaf) to the leaves; `gradients` holds one per root (undefined: ones, for a scalar
-/// root). With `inputs`, only those leaves receive.
+/// root). With `inputs`, only to those leaves.
 void backward(std::span<const Variable> roots, std::span<const Variable> gradients,
               BackwardOptions options = {}, std::span<const Variable> inputs = {});
 
@@ -214,7 +213,7 @@ struct GradOptions {
 /// Throws ValueError for no inputs.
 std::vector<Variable> grad(std::span<const Variable> roots, std::span<const Variable> inputs,
                            std::span<const Variable> gradients = {}, GradOptions options = {});
-/// Of one scalar.
+/// The same for one scalar root.
 std::vector<Variable> grad(const Variable& root, std::initializer_list<Variable> inputs,
                            GradOptions options = {});
 

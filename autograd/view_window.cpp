@@ -6,7 +6,7 @@
 namespace tessera {
 namespace {
 
-/// Zeros with the base's strides, in memory that spans what it spans.
+/// Zeros with the base's shape and strides.
 Tensor zeros_like_base(const ViewWindow& window, DType dtype, Device device) {
   int64_t last = 0;
   for (int i = 0; i < window.base_shape.rank(); ++i)
@@ -15,9 +15,9 @@ Tensor zeros_like_base(const ViewWindow& window, DType dtype, Device device) {
   return Tensor::zeros({elements}, dtype, device).as_strided(window.base_shape, window.base_strides, 0);
 }
 
-/// The view of `whole`, which has the base's strides.
-Tensor window_of(const Tensor& whole, const ViewWindow& window, const Shape& shape) {
-  return whole.as_strided(shape, window.strides, whole.offset() + window.offset);
+/// The view's positions in `full`, which has the base's strides.
+Tensor window_of(const Tensor& full, const ViewWindow& window, const Shape& shape) {
+  return full.as_strided(shape, window.strides, full.offset() + window.offset);
 }
 
 /// A copy of `x` with the base's strides.
@@ -27,7 +27,7 @@ Tensor copy_like_base(const Tensor& x, const ViewWindow& window) {
   return copy;
 }
 
-/// The view's shape without the elements that it shows again.
+/// The view's shape, each position once.
 Shape distinct(const ViewWindow& window) {
   Shape shape = window.shape;
   for (int i = 0; i < shape.rank(); ++i)
@@ -45,28 +45,28 @@ ViewWindow::ViewWindow(const Tensor& base, const Tensor& view)
       offset(view.offset() - base.offset()) {}
 
 Variable take_window(const Variable& x, const ViewWindow& window) {
-  const Tensor& numbers = x.value();
-  const Tensor whole = numbers.strides() == window.base_strides ? numbers : copy_like_base(numbers, window);
-  return record("take_window", window_of(whole, window, window.shape).clone(), {x}, saved(),
+  const Tensor& values = x.value();
+  const Tensor full = values.strides() == window.base_strides ? values : copy_like_base(values, window);
+  return record("take_window", window_of(full, window, window.shape).clone(), {x}, saved(),
                 [window](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
                   return {place_window(dy[0], window)};
                 });
 }
 
 Variable place_window(const Variable& x, const ViewWindow& window) {
-  const Tensor whole = zeros_like_base(window, x.dtype(), x.device());
+  const Tensor full = zeros_like_base(window, x.dtype(), x.device());
   const Shape shape = distinct(window);
-  if (x.numel() > 0) window_of(whole, window, shape).copy_from(ops::sum_to(x.value(), shape));
-  return record("place_window", whole.contiguous(), {x}, saved(),
+  if (x.numel() > 0) window_of(full, window, shape).copy_from(ops::sum_to(x.value(), shape));
+  return record("place_window", full.contiguous(), {x}, saved(),
                 [window](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
                   return {take_window(dy[0], window)};
                 });
 }
 
 Variable clear_window(const Variable& x, const ViewWindow& window) {
-  const Tensor whole = copy_like_base(x.value(), window);
-  window_of(whole, window, distinct(window)).zero();
-  return record("clear_window", whole.contiguous(), {x}, saved(),
+  const Tensor full = copy_like_base(x.value(), window);
+  window_of(full, window, distinct(window)).zero();
+  return record("clear_window", full.contiguous(), {x}, saved(),
                 [window](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
                   return {clear_window(dy[0], window)};
                 });

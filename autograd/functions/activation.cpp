@@ -31,8 +31,8 @@ Variable from_result(const char* name, V x, Tensor result, Derivative derivative
                 });
 }
 
-/// dy f'(x): linear in dy, so dy's gradient is the function itself; x's takes curvature(x) = f''(x), composed
-/// of differentiable functions.
+/// dy f'(x), linear in dy: the gradient of dy is the function itself; that of x needs curvature(x) = f''(x),
+/// composed of differentiable functions.
 template <class Curvature>
 Variable derivative_of(const char* name, Raw raw, Derivative self, V x, V dy, Curvature curvature) {
   return record(name, raw(x.value(), dy.value()), {x, dy}, saved(x, saved_if(x.requires_grad(), dy)),

@@ -2,8 +2,8 @@
 
 #include "autograd/variable.h"
 
-/// Activation functions, each with its derivative fused in one pass. The derivatives (`gelu_backward(x, dy)`
-/// and so on) are differentiable themselves.
+/// Activation functions. Each derivative is fused in one pass (`gelu_backward(x, dy)` and so on) and is
+/// itself differentiable.
 namespace tessera {
 
 /// max(x, 0). Saves x.

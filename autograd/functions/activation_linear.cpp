@@ -41,7 +41,7 @@ Variable rows_of(const Variable& x) {
   return reshape(x, {width == 0 ? 0 : x.numel() / width, width});
 }
 
-/// The gradients of x and of the weight in differentiable functions: what create_graph differentiates again.
+/// The gradients of x and of the weight in differentiable functions, for create_graph.
 void composed_backward(Activation f, const Saved& s, const Variable& dy, const Wanted& wanted,
                        Gradients& gradients) {
   if (wanted[0]) gradients[0] = apply_backward(f, s[0], matmul(dy, s[1]));

@@ -50,21 +50,20 @@ Variable div(const Variable& a, const Variable& b) {
 
 namespace {
 
-/// y - 1, but 0 where y is 0 and x is 0 or NaN: x^0 is 1 for every x, so that its slope 0 x^-1 is 0 there
-/// too.
-Variable lowered(const Variable& x, const Variable& y) {
-  const Tensor still = ops::logical_and(ops::equal(y.value(), Scalar(0)),
-                                        ops::logical_not(ops::greater(ops::abs(x.value()), Scalar(0))));
+/// y - 1, but 0 where y is 0 and x is 0 or NaN: x^0 is 1 for every x, so its slope 0 x^-1 is 0 there too.
+Variable exponent_minus_one(const Variable& x, const Variable& y) {
+  const Tensor is_constant = ops::logical_and(ops::equal(y.value(), Scalar(0)),
+                                              ops::logical_not(ops::greater(ops::abs(x.value()), Scalar(0))));
   const Variable zero = ops::zeros({}, y.dtype(), y.device());
-  return where(still, zero, y - 1);
+  return where(is_constant, zero, y - 1);
 }
 
 /// log x, but 0 where x is 0 and y at least 0: 0^y is 0 for every y above 0.
 Variable log_of_base(const Variable& x, const Variable& y) {
-  const Tensor still =
+  const Tensor is_constant =
       ops::logical_and(ops::equal(x.value(), Scalar(0)), ops::greater_equal(y.value(), Scalar(0)));
   const Variable one = ops::ones({}, x.dtype(), x.device());
-  return log(where(still, one, x));
+  return log(where(is_constant, one, x));
 }
 
 }  // namespace
@@ -75,7 +74,7 @@ Variable pow(const Variable& a, const Variable& b) {
                                                            const Wanted& wanted) -> Gradients {
                   Gradients gradients(2);
                   const Variable x = s[0], y = s[1];
-                  if (wanted[0]) gradients[0] = oa.gradient(dy[0] * y * pow(x, lowered(x, y)));
+                  if (wanted[0]) gradients[0] = oa.gradient(dy[0] * y * pow(x, exponent_minus_one(x, y)));
                   if (wanted[1]) gradients[1] = ob.gradient(dy[0] * pow(x, y) * log_of_base(x, y));
                   return gradients;
                 });
@@ -83,11 +82,11 @@ Variable pow(const Variable& a, const Variable& b) {
 
 namespace {
 
-/// The gradient for an operand: none where it has `lost`, half where the operands are `equal`. Beside a NaN
-/// nothing is less, and both receive all of it, as PyTorch has it.
-Variable share(const Variable& dy, const Tensor& lost, const Tensor& equal) {
-  const Variable none = Tensor::zeros_like(dy.value());
-  return where(equal, dy * 0.5, where(lost, none, dy));
+/// The gradient of one operand: 0 where the `other` one is the result, half where they are `equal`. A NaN
+/// compares false, so both get all of it there, as in PyTorch.
+Variable gradient_share(const Variable& dy, const Tensor& other, const Tensor& equal) {
+  const Variable zeros = Tensor::zeros_like(dy.value());
+  return where(equal, dy * 0.5, where(other, zeros, dy));
 }
 
 Variable extremum(const char* name, const Variable& a, const Variable& b, Tensor result, bool largest) {
@@ -96,10 +95,10 @@ Variable extremum(const char* name, const Variable& a, const Variable& b, Tensor
                                                               const Wanted& wanted) -> Gradients {
                   const Tensor x = s.tensor(0), y = s.tensor(1);
                   const Tensor equal = ops::equal(x, y);
-                  const Tensor first = largest ? ops::less(x, y) : ops::greater(x, y);
-                  const Tensor second = largest ? ops::less(y, x) : ops::greater(y, x);
-                  return {wanted[0] ? oa.gradient(share(dy[0], first, equal)) : Variable(),
-                          wanted[1] ? ob.gradient(share(dy[0], second, equal)) : Variable()};
+                  const Tensor y_taken = largest ? ops::less(x, y) : ops::greater(x, y);
+                  const Tensor x_taken = largest ? ops::less(y, x) : ops::greater(y, x);
+                  return {wanted[0] ? oa.gradient(gradient_share(dy[0], y_taken, equal)) : Variable(),
+                          wanted[1] ? ob.gradient(gradient_share(dy[0], x_taken, equal)) : Variable()};
                 });
 }
 
@@ -118,33 +117,33 @@ Variable neg(const Variable& x) {
                 [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {neg(dy[0])}; });
 }
 
-Variable add(const Variable& x, const Scalar& number) {
-  return record("add", ops::add(x.value(), number), {x}, saved(),
+Variable add(const Variable& x, const Scalar& scalar) {
+  return record("add", ops::add(x.value(), scalar), {x}, saved(),
                 [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0]}; });
 }
 
-Variable mul(const Variable& x, const Scalar& number) {
+Variable mul(const Variable& x, const Scalar& scalar) {
   return record(
-      "mul", ops::mul(x.value(), number), {x}, saved(),
-      [number](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {mul(dy[0], number)}; });
+      "mul", ops::mul(x.value(), scalar), {x}, saved(),
+      [scalar](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {mul(dy[0], scalar)}; });
 }
 
-Variable pow(const Variable& x, const Scalar& number) {
-  return record("pow", ops::pow(x.value(), number), {x}, saved(x),
-                [n = number.real()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+Variable pow(const Variable& x, const Scalar& scalar) {
+  return record("pow", ops::pow(x.value(), scalar), {x}, saved(x),
+                [n = scalar.real()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
                   if (n == 0) return {Variable(Tensor::zeros_like(dy[0].value()))};
                   return {dy[0] * n * pow(s[0], n - 1)};
                 });
 }
 
-Variable sub(const Scalar& number, const Variable& x) {
-  return record("sub", ops::sub(number, x.value()), {x}, saved(),
+Variable sub(const Scalar& scalar, const Variable& x) {
+  return record("sub", ops::sub(scalar, x.value()), {x}, saved(),
                 [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {neg(dy[0])}; });
 }
 
-Variable div(const Scalar& number, const Variable& x) {
-  return record("div", ops::div(number, x.value()), {x}, saved(x),
-                [n = number.real()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+Variable div(const Scalar& scalar, const Variable& x) {
+  return record("div", ops::div(scalar, x.value()), {x}, saved(x),
+                [n = scalar.real()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
                   const Variable reciprocal = div(Scalar(1.0), s[0]);
                   return {dy[0] * (-n) * reciprocal * reciprocal};
                 });
@@ -162,7 +161,7 @@ Variable operator/(const Variable& x, const Scalar& n) {
 
 namespace {
 
-/// The numbers of x as they are now, with its history.
+/// A copy of x's present values, with their history.
 Variable clone(const Variable& x) {
   return record("clone", x.value().clone(), {x}, saved(),
                 [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0]}; });
@@ -188,7 +187,7 @@ void sub_(const Variable& x, const Variable& y) {
 
 void mul_(const Variable& x, const Variable& y) {
   const bool recorded = Inputs{x, y}.recorded();
-  // Clones of what the change overwrites: x, and y where they share memory.
+  // Clones of what the change overwrites: x, and y if they share memory.
   const Variable before = recorded && y.requires_grad() ? clone(x) : Variable();
   const bool y_changes = recorded && x.requires_grad() && y.value().shares_storage(x.value());
   const SavedItem factor = saved_if(x.requires_grad(), y_changes ? clone(y) : y);
@@ -201,10 +200,10 @@ void mul_(const Variable& x, const Variable& y) {
       });
 }
 
-void mul_(const Variable& x, const Scalar& number) {
+void mul_(const Variable& x, const Scalar& scalar) {
   record_in_place(
-      "mul_", x, {x}, saved(), [&] { ops::mul_(x.value(), number); },
-      [number](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {mul(dy[0], number)}; });
+      "mul_", x, {x}, saved(), [&] { ops::mul_(x.value(), scalar); },
+      [scalar](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {mul(dy[0], scalar)}; });
 }
 
 }  // namespace tessera

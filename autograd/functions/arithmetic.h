@@ -3,8 +3,8 @@
 #include "autograd/variable.h"
 #include "tensor/types/scalar.h"
 
-/// Arithmetic of two Variables, or of one and a number. Shapes broadcast as in NumPy; dtypes promote as in
-/// the array API (tensor/ops/binary.h), and each operand's gradient has its own shape and dtype.
+/// Arithmetic of two Variables, or of a Variable and a scalar. Shapes broadcast as in NumPy; dtypes promote
+/// as in the array API (tensor/ops/binary.h). An operand's gradient has the shape and dtype of the operand.
 namespace tessera {
 
 Variable add(const Variable& a, const Variable& b);
@@ -13,30 +13,30 @@ Variable sub(const Variable& a, const Variable& b);
 Variable mul(const Variable& a, const Variable& b);
 /// Saves b and, for b's gradient, the result.
 Variable div(const Variable& a, const Variable& b);
-/// a^b. The gradient of a is 0 where b is 0. The gradient of b takes log(a): NaN for negative a; 0 where a is
-/// 0, unless b is negative.
+/// a^b. The gradient of a is 0 where b is 0. The gradient of b has the factor log(a): NaN for negative a; 0
+/// where a is 0, unless b is negative.
 Variable pow(const Variable& a, const Variable& b);
-/// The gradient goes to the operand that was taken; equal operands share it half and half, and beside a NaN
-/// both receive it.
+/// The gradient goes to the operand that is the result; equal operands get half each; where one is NaN, both
+/// get all of it.
 Variable maximum(const Variable& a, const Variable& b);
 Variable minimum(const Variable& a, const Variable& b);
 Variable neg(const Variable& x);
 
-Variable add(const Variable& x, const Scalar& number);
-Variable mul(const Variable& x, const Scalar& number);
-/// x^number. Saves x.
-Variable pow(const Variable& x, const Scalar& number);
-/// number - x.
-Variable sub(const Scalar& number, const Variable& x);
-/// number / x. Saves x.
-Variable div(const Scalar& number, const Variable& x);
+Variable add(const Variable& x, const Scalar& scalar);
+Variable mul(const Variable& x, const Scalar& scalar);
+/// x^scalar. Saves x.
+Variable pow(const Variable& x, const Scalar& scalar);
+/// scalar - x.
+Variable sub(const Scalar& scalar, const Variable& x);
+/// scalar / x. Saves x.
+Variable div(const Scalar& scalar, const Variable& x);
 
-/// In place: x becomes x + y; refused where autograd/record.h says so. y broadcasts to x's shape.
+/// In place: x becomes x + y. Throws as `record_in_place` (autograd/record.h). y broadcasts to x's shape.
 void add_(const Variable& x, const Variable& y);
 void sub_(const Variable& x, const Variable& y);
-/// Saves x as it was (a copy) only where y's gradient is wanted.
+/// Saves a copy of the old x only where y's gradient is wanted.
 void mul_(const Variable& x, const Variable& y);
-void mul_(const Variable& x, const Scalar& number);
+void mul_(const Variable& x, const Scalar& scalar);
 
 inline Variable operator+(const Variable& a, const Variable& b) {
   return add(a, b);

@@ -23,27 +23,27 @@ double scale_of(const AttentionOptions& options, int64_t width) {
   return options.scale != 0 ? options.scale : 1.0 / std::sqrt(static_cast<double>(width));
 }
 
-/// The context in which a forward drew its mask, for a backward that may run in another.
-struct Draw {
+/// The options of a forward and the random context in which it drew its mask, for the backward.
+struct ForwardContext {
   AttentionOptions options;
   RandomContext context;
-  explicit Draw(const AttentionOptions& o)
+  explicit ForwardContext(const AttentionOptions& o)
       : options(o), context(o.dropout > 0 ? random_context() : RandomContext()) {}
 };
 
-/// Dropout counts the samples along the first dimension of x, where a note may not say otherwise.
+/// Dropout needs the samples along the first dimension of x: throws where x has another layout.
 void require_samples_first(const char* where, const Variable& x, const AttentionOptions& options) {
   if (options.dropout == 0) return;
-  const Shape& shape = x.shape();  // throws for an undefined x, which has no note to read
+  const Shape& shape = x.shape();  // throws for an undefined x, which has no layout
   require<ValueError>(
-      x.impl()->samples.kind == SampleLayout::Kind::first, where, ": dropout takes ", shape,
-      " to count the samples along its first dimension, and they lie elsewhere; transpose it, or say "
-      "where they lie by set_sample_layout(x, samples_along(0))");
+      x.impl()->samples.kind == SampleLayout::Kind::first, where,
+      ": dropout expects the samples along the first dimension of ", shape,
+      ", and they lie elsewhere; transpose it, or set the layout by set_sample_layout(x, samples_along(0))");
 }
 
-/// The composed weights (B, H, T_q, T_k), before and after dropout.
+/// The composed weights (B, H, T_q, T_k).
 struct Weights {
-  Variable all, kept;
+  Variable before_dropout, after_dropout;
 };
 
 Weights weights_of(const Variable& q, const Variable& k, const AttentionOptions& o, const Variable& mask) {
@@ -62,24 +62,26 @@ Weights weights_of(const Variable& q, const Variable& k, const AttentionOptions&
   return {weights, weights * Variable(ops::attention_dropout(weights.shape(), o, q.dtype(), q.device()))};
 }
 
-/// The backward in differentiable functions: what create_graph differentiates again.
+/// The backward in differentiable functions, for create_graph.
 Gradients composed_backward(const Variable& q, const Variable& k, const Variable& v, const Variable& dout,
                             const AttentionOptions& o, const Tensor& mask) {
   const Weights w = weights_of(q, k, o, mask);
   Variable dw = matmul(dout, transpose(v, -1, -2));
   if (o.dropout > 0) dw = dw * Variable(ops::attention_dropout(dw.shape(), o, q.dtype(), q.device()));
-  const Variable ds = w.all * (dw - sum(dw * w.all, {-1}, true)) * scale_of(o, q.size(3));
-  return {matmul(ds, k), matmul(transpose(ds, -1, -2), q), matmul(transpose(w.kept, -1, -2), dout)};
+  const Variable p = w.before_dropout;
+  const Variable ds = p * (dw - sum(dw * p, {-1}, true)) * scale_of(o, q.size(3));
+  return {matmul(ds, k), matmul(transpose(ds, -1, -2), q), matmul(transpose(w.after_dropout, -1, -2), dout)};
 }
 
-Tensor heads_inside(const Tensor& like) {
+/// Shape (B, H, T, D) in memory (B, T, H, D).
+Tensor empty_time_major(const Tensor& like) {
   return Tensor::empty({like.size(0), like.size(2), like.size(1), like.size(3)}, like.dtype(), like.device())
       .transpose(1, 2);
 }
 
 /// A third of qkv (B, T, 3 C) as (B, H, T, D).
 template <class X>
-X third_of(const X& qkv, int64_t heads, int64_t which) {
+X qkv_third(const X& qkv, int64_t heads, int64_t which) {
   if constexpr (std::is_same_v<X, Tensor>) {
     const int64_t width = qkv.size(2) / 3;
     return qkv.narrow(2, which * width, width)
@@ -87,8 +89,8 @@ X third_of(const X& qkv, int64_t heads, int64_t which) {
         .transpose(1, 2);
   } else {
     const int64_t width = qkv.size(2) / 3;
-    const Variable part = narrow(qkv, 2, which * width, width);
-    return transpose(reshape(part, {qkv.size(0), qkv.size(1), heads, width / heads}), 1, 2);
+    const Variable third = narrow(qkv, 2, which * width, width);
+    return transpose(reshape(third, {qkv.size(0), qkv.size(1), heads, width / heads}), 1, 2);
   }
 }
 
@@ -97,24 +99,25 @@ X third_of(const X& qkv, int64_t heads, int64_t which) {
 Variable scaled_dot_product_attention(const Variable& q, const Variable& k, const Variable& v,
                                       const AttentionOptions& options, const Variable& mask) {
   require_samples_first("scaled_dot_product_attention", q, options);
-  if (mask.requires_grad()) return matmul(weights_of(q, k, options, mask).kept, v);
-  const Tensor hiding = mask.defined() ? mask.value() : Tensor();
+  if (mask.requires_grad()) return matmul(weights_of(q, k, options, mask).after_dropout, v);
+  const Tensor mask_value = mask.defined() ? mask.value() : Tensor();
   const auto compute = [&]() -> std::vector<Tensor> {
-    const ops::Attention result = ops::attention(q.value(), k.value(), v.value(), options, hiding);
+    const ops::Attention result = ops::attention(q.value(), k.value(), v.value(), options, mask_value);
     return {result.out, result.log_sum_exp};
   };
-  return record("scaled_dot_product_attention", compute, {q, k, v},
-                saved(q, k, v, saved_output(0), saved_output(1), hiding),
-                [draw = Draw(options)](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
-                  RandomContextScope same_mask(draw.context);
-                  if (grad_mode())
-                    return composed_backward(s[0], s[1], s[2], dy[0], draw.options, s.tensor(5));
-                  const Tensor x = s.tensor(0), y = s.tensor(1), z = s.tensor(2);
-                  const Tensor dq = heads_inside(x), dk = heads_inside(y), dv = heads_inside(z);
-                  ops::attention_backward(x, y, z, {s.tensor(3), s.tensor(4)}, dy[0].value(), draw.options,
-                                          dq, dk, dv, s.tensor(5));
-                  return {Variable(dq), Variable(dk), Variable(dv)};
-                })[0];
+  return record(
+      "scaled_dot_product_attention", compute, {q, k, v},
+      saved(q, k, v, saved_output(0), saved_output(1), mask_value),
+      [forward = ForwardContext(options)](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+        RandomContextScope forward_context(forward.context);
+        if (grad_mode()) return composed_backward(s[0], s[1], s[2], dy[0], forward.options, s.tensor(5));
+        const Tensor q_value = s.tensor(0), k_value = s.tensor(1), v_value = s.tensor(2);
+        const Tensor dq = empty_time_major(q_value), dk = empty_time_major(k_value),
+                     dv = empty_time_major(v_value);
+        ops::attention_backward(q_value, k_value, v_value, {s.tensor(3), s.tensor(4)}, dy[0].value(),
+                                forward.options, dq, dk, dv, s.tensor(5));
+        return {Variable(dq), Variable(dk), Variable(dv)};
+      })[0];
 }
 
 Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptions& options,
@@ -127,32 +130,35 @@ Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptio
   const auto compute = [&]() -> std::vector<Tensor> {
     const Tensor x = qkv.value();
     const ops::Attention result =
-        ops::attention(third_of(x, heads, 0), third_of(x, heads, 1), third_of(x, heads, 2), options, mask);
+        ops::attention(qkv_third(x, heads, 0), qkv_third(x, heads, 1), qkv_third(x, heads, 2), options, mask);
     return {result.out.transpose(1, 2).view({batch, time, width}), result.log_sum_exp};
   };
   return record(
       "self_attention", compute, {qkv}, saved(qkv, saved_output(0), saved_output(1), mask),
-      [draw = Draw(options), heads, width](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
-        RandomContextScope same_mask(draw.context);
-        const auto split = [&](const Tensor& t) {
+      [forward = ForwardContext(options), heads, width](Saved& s, const Incoming& dy,
+                                                        const Wanted&) -> Gradients {
+        RandomContextScope forward_context(forward.context);
+        const auto split_heads = [&](const Tensor& t) {
           return t.view({t.size(0), t.size(1), heads, width / heads}).transpose(1, 2);
         };
         if (grad_mode()) {
           const Variable all = s[0];
           const Variable dout =
               transpose(reshape(dy[0], {dy[0].size(0), dy[0].size(1), heads, width / heads}), 1, 2);
-          Gradients parts = composed_backward(third_of(all, heads, 0), third_of(all, heads, 1),
-                                              third_of(all, heads, 2), dout, draw.options, s.tensor(3));
-          std::vector<Variable> joined_parts;
+          Gradients gradients =
+              composed_backward(qkv_third(all, heads, 0), qkv_third(all, heads, 1), qkv_third(all, heads, 2),
+                                dout, forward.options, s.tensor(3));
+          std::vector<Variable> thirds;
           for (int i = 0; i < 3; ++i)
-            joined_parts.push_back(reshape(transpose(parts[i], 1, 2), {all.size(0), all.size(1), width}));
-          return {cat(joined_parts, 2)};
+            thirds.push_back(reshape(transpose(gradients[i], 1, 2), {all.size(0), all.size(1), width}));
+          return {cat(thirds, 2)};
         }
         const Tensor all = s.tensor(0), gradient = Tensor::empty_like(all);
-        ops::attention_backward(third_of(all, heads, 0), third_of(all, heads, 1), third_of(all, heads, 2),
-                                {split(s.tensor(1)), s.tensor(2)}, split(dy[0].value().contiguous()),
-                                draw.options, third_of(gradient, heads, 0), third_of(gradient, heads, 1),
-                                third_of(gradient, heads, 2), s.tensor(3));
+        ops::attention_backward(qkv_third(all, heads, 0), qkv_third(all, heads, 1), qkv_third(all, heads, 2),
+                                {split_heads(s.tensor(1)), s.tensor(2)},
+                                split_heads(dy[0].value().contiguous()), forward.options,
+                                qkv_third(gradient, heads, 0), qkv_third(gradient, heads, 1),
+                                qkv_third(gradient, heads, 2), s.tensor(3));
         return {Variable(gradient)};
       })[0];
 }

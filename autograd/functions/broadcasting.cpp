@@ -27,8 +27,8 @@ Variable broadcast_to(const Variable& x, const Shape& shape) {
                      });
 }
 
-Variable OperandForm::gradient(const Variable& full) const {
-  return cast(sum_to(full, shape_), dtype_);
+Variable OperandForm::gradient(const Variable& dy) const {
+  return cast(sum_to(dy, shape_), dtype_);
 }
 
 }  // namespace tessera

@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-/// The elements converted to `dtype` as ops::cast does; x itself when it already is. The gradient is
+/// The elements converted to `dtype` as by ops::cast; x itself if it has that dtype. The gradient is
 /// converted back.
 Variable cast(const Variable& x, DType dtype);
 

@@ -30,18 +30,18 @@ Variable embedding_gradient(const Variable& dy, const Tensor& ids, const Shape& 
                 });
 }
 
-/// Whether x was looked up in a table: that adds the gradient of x up in f32 anyway, so what arrives there
-/// need not be rounded to x's half type. (Other operations take gradients of their result's type.)
-bool is_looked_up(const Variable& x) {
+/// Whether `embedding` computed x: it accumulates in f32, so the gradient of x need not be rounded to x's
+/// half type. (Other operations take gradients of their result's type.)
+bool is_embedding_output(const Variable& x) {
   return x.node() && std::string_view(x.node()->name()) == "embedding";
 }
 
 /// The gradient of a scatter's source, which may be larger than the index.
 Variable source_gradient(const Variable& dy, int64_t dim, const Tensor& index, const Shape& source) {
-  const Variable picked = gather(dy, dim, index);
+  const Variable gathered = gather(dy, dim, index);
   Shape after = source;
   for (int i = 0; i < source.rank(); ++i) after[i] -= index.shape()[i];
-  return index.shape() == source ? picked : pad(picked, Shape::filled(source.rank(), 0), after);
+  return index.shape() == source ? gathered : pad(gathered, Shape::filled(source.rank(), 0), after);
 }
 
 }  // namespace
@@ -59,34 +59,34 @@ Variable embedding(const Tensor& ids, const Variable& weight) {
 }
 
 Variable embedding_add(const Tensor& ids, const Variable& weight, const Variable& addend,
-                       const DropoutMask& dropped) {
-  DropoutMask mask = dropped;
+                       const DropoutMask& given_mask) {
+  DropoutMask mask = given_mask;
   if (mask.samples.kind == SampleLayout::Kind::first) mask.samples = samples_along(0);  // ids (B, T)
-  const Variable y =
-      record("embedding_add", ops::embedding_add(ids, weight.value(), addend.value(), mask), {weight, addend},
-             saved(ids),
-             [mask, table = weight.shape(), looked_up = is_looked_up(addend),
-              context = mask.probability == 0 ? RandomContext() : random_context().without_calls()](
-                 Saved& s, const Incoming& arrived, const Wanted& wanted) -> Gradients {
-               RandomContextScope same_mask(context);
-               const Variable dy = mask.probability == 0 ? arrived[0] : dropout(arrived[0], mask);
-               const Tensor at = s.tensor(0);
-               const DType own = dy.dtype(), sums = own == f64 ? f64 : f32;
-               const Shape positions{dy.size(1), dy.size(2)};
-               if (grad_mode())
-                 return {wanted[0] ? embedding_gradient(dy, at, table, wanted.dtype(0, own)) : Variable(),
-                         wanted[1] ? sum_to(dy, positions, wanted.dtype(1, own)) : Variable()};
-               Tensor dweight, daddend;
-               if (wanted[0]) {
-                 const GradientTarget target = wanted.target(0, table, sums, dy.device());
-                 dweight = target.tensor;
-                 if (!target.add) dweight.zero();
-               }
-               if (wanted[1]) daddend = Tensor::zeros(positions, sums, dy.device());
-               ops::embedding_add_backward(dy.value(), at, dweight, daddend);
-               if (wanted[1]) daddend = ops::cast(daddend, wanted.dtype(1, looked_up ? sums : own));
-               return {Variable(dweight), Variable(daddend)};
-             });
+  const Variable y = record(
+      "embedding_add", ops::embedding_add(ids, weight.value(), addend.value(), mask), {weight, addend},
+      saved(ids),
+      [mask, table = weight.shape(), addend_is_embedding = is_embedding_output(addend),
+       context = mask.probability == 0 ? RandomContext() : random_context().without_calls()](
+          Saved& s, const Incoming& dout, const Wanted& wanted) -> Gradients {
+        RandomContextScope forward_context(context);
+        const Variable dy = mask.probability == 0 ? dout[0] : dropout(dout[0], mask);
+        const Tensor saved_index = s.tensor(0);
+        const DType own = dy.dtype(), sum_dtype = own == f64 ? f64 : f32;
+        const Shape addend_shape{dy.size(1), dy.size(2)};
+        if (grad_mode())
+          return {wanted[0] ? embedding_gradient(dy, saved_index, table, wanted.dtype(0, own)) : Variable(),
+                  wanted[1] ? sum_to(dy, addend_shape, wanted.dtype(1, own)) : Variable()};
+        Tensor dweight, daddend;
+        if (wanted[0]) {
+          const GradientTarget target = wanted.target(0, table, sum_dtype, dy.device());
+          dweight = target.tensor;
+          if (!target.add) dweight.zero();
+        }
+        if (wanted[1]) daddend = Tensor::zeros(addend_shape, sum_dtype, dy.device());
+        ops::embedding_add_backward(dy.value(), saved_index, dweight, daddend);
+        if (wanted[1]) daddend = ops::cast(daddend, wanted.dtype(1, addend_is_embedding ? sum_dtype : own));
+        return {Variable(dweight), Variable(daddend)};
+      });
   if (mask.probability != 0) set_sample_layout(y, mask.samples);
   return y;
 }
@@ -97,7 +97,7 @@ Variable index_select(const Variable& x, int64_t dim, const Tensor& index) {
              [dim, from = x.shape()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
                return {index_add(zeros_of(from, dy[0]), dim, s.tensor(0), dy[0])};
              });
-  detail::note_new_places(x, y, dim);
+  detail::set_layout_after_reordering(x, y, dim);
   return y;
 }
 
@@ -116,7 +116,7 @@ Variable gather(const Variable& x, int64_t dim, const Tensor& index) {
              [dim, from = x.shape()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
                return {scatter_add(zeros_of(from, dy[0]), dim, s.tensor(0), dy[0])};
              });
-  detail::note_new_places(x, y, dim);
+  detail::set_layout_after_reordering(x, y, dim);
   return y;
 }
 
@@ -124,9 +124,10 @@ Variable scatter(const Variable& x, int64_t dim, const Tensor& index, const Vari
   return record(
       "scatter", ops::scatter(x.value(), dim, index, source.value()), {x, source}, saved(index),
       [dim, from = source.shape()](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
-        const Tensor at = s.tensor(0);
-        return {wanted[0] ? scatter(dy[0], dim, at, zeros_of(at.shape(), dy[0])) : Variable(),
-                wanted[1] ? source_gradient(dy[0], dim, at, from) : Variable()};
+        const Tensor saved_index = s.tensor(0);
+        return {
+            wanted[0] ? scatter(dy[0], dim, saved_index, zeros_of(saved_index.shape(), dy[0])) : Variable(),
+            wanted[1] ? source_gradient(dy[0], dim, saved_index, from) : Variable()};
       });
 }
 
@@ -139,17 +140,17 @@ Variable scatter_add(const Variable& x, int64_t dim, const Tensor& index, const 
 }
 
 Variable take_along(const Variable& x, const Tensor& index, int64_t dim) {
-  const Variable y = record("take_along", ops::take_along(x.value(), index, dim), {x}, saved(index),
-                            [dim = normalize_dim(dim, x.rank(), "take_along"), from = x.shape()](
-                                Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
-                              // As a gather from x broadcast to the result's extents, summed back over what
-                              // was broadcast.
-                              Shape wide = dy[0].shape();
-                              wide[dim] = from[dim];
-                              const Tensor at = s.tensor(0).expand(dy[0].shape());
-                              return {sum_to(scatter_add(zeros_of(wide, dy[0]), dim, at, dy[0]), from)};
-                            });
-  detail::note_new_places(x, y, dim);
+  const Variable y =
+      record("take_along", ops::take_along(x.value(), index, dim), {x}, saved(index),
+             [dim = normalize_dim(dim, x.rank(), "take_along"), from = x.shape()](
+                 Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+               // The backward of a gather from x, broadcast to the result's extents.
+               Shape wide = dy[0].shape();
+               wide[dim] = from[dim];
+               const Tensor saved_index = s.tensor(0).expand(dy[0].shape());
+               return {sum_to(scatter_add(zeros_of(wide, dy[0]), dim, saved_index, dy[0]), from)};
+             });
+  detail::set_layout_after_reordering(x, y, dim);
   return y;
 }
 

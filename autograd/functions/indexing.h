@@ -5,13 +5,13 @@
 /// Reading and writing by index, as in tensor/ops/indexing.h. Only indices are saved.
 namespace tessera {
 
-/// Rows of a table: ids (...) and weight (V, C) give (..., C). The gradient adds the rows of each id in the
+/// Rows of a table: ids (...) and weight (V, C) give (..., C). The gradient sums the rows of each id in the
 /// order of their positions, in place where the weight's leaf has a buffer.
 Variable embedding(const Tensor& ids, const Variable& weight);
 
 /// dropout(weight[ids] + addend) in one pass, and both gradients in one: token and position embeddings. ids
 /// (B, T), weight (V, C), addend (T, C), result (B, T, C), which holds the samples along B unless
-/// `mask.samples` says otherwise; saves the ids.
+/// `mask.samples` gives another layout; saves the ids.
 Variable embedding_add(const Tensor& ids, const Variable& weight, const Variable& addend,
                        const DropoutMask& mask = {});
 
@@ -19,7 +19,7 @@ Variable index_select(const Variable& x, int64_t dim, const Tensor& index);
 /// A copy of x with source[..., i, ...] added at index[i] of `dim`.
 Variable index_add(const Variable& x, int64_t dim, const Tensor& index, const Variable& source);
 Variable gather(const Variable& x, int64_t dim, const Tensor& index);
-/// Where several elements go to one place, each of them receives the gradient of that place.
+/// Where several elements go to one position, each of them receives the gradient of that position.
 Variable scatter(const Variable& x, int64_t dim, const Tensor& index, const Variable& source);
 Variable scatter_add(const Variable& x, int64_t dim, const Tensor& index, const Variable& source);
 Variable take_along(const Variable& x, const Tensor& index, int64_t dim);

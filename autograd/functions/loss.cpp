@@ -24,24 +24,24 @@ Variable reduced(const Variable& losses, LossReduction reduction) {
   return reduction == LossReduction::sum ? sum(losses) : mean(losses);
 }
 
-/// The gradient at the logits in differentiable functions. A row's loss is linear in log softmax with
-/// coefficients -c[k] that do not depend on the logits, so it is sum(c) softmax - c, times what arrives.
+/// The gradient of the logits in differentiable functions. A row's loss is linear in log softmax with
+/// coefficients -c[k] that do not depend on the logits, so the gradient is (sum(c) softmax - c) dloss.
 Variable composed_backward(const Variable& logits, const Tensor& targets, const Tensor& weight,
                            const Variable& dloss, const Tensor& divisor, const CrossEntropyOptions& o) {
   const int64_t classes = logits.size(-1);
   const DType type = logits.dtype();
   const Tensor ids = ops::cast(targets, i64);
-  const Tensor counts = ops::not_equal(ids, Scalar(o.ignore_index));
-  const Tensor safe = ops::where(counts, ids, Scalar(int64_t{0}));
-  Tensor c = ops::mul(ops::one_hot(safe, classes, type), Scalar(1.0 - o.label_smoothing));
+  const Tensor counted = ops::not_equal(ids, Scalar(o.ignore_index));
+  const Tensor valid_ids = ops::where(counted, ids, Scalar(int64_t{0}));
+  Tensor c = ops::mul(ops::one_hot(valid_ids, classes, type), Scalar(1.0 - o.label_smoothing));
   c = ops::add(c, Scalar(o.label_smoothing / static_cast<double>(classes)));
   if (weight.defined()) c = ops::mul(c, weight);
-  c = ops::mul(c, ops::cast(counts.unsqueeze(-1), type));
-  Variable arriving = dloss;
-  if (o.reduction == LossReduction::mean) arriving = arriving / Variable(ops::cast(divisor, type));
-  if (o.reduction == LossReduction::none) arriving = unsqueeze(arriving, -1);
+  c = ops::mul(c, ops::cast(counted.unsqueeze(-1), type));
+  Variable scale = dloss;
+  if (o.reduction == LossReduction::mean) scale = scale / Variable(ops::cast(divisor, type));
+  if (o.reduction == LossReduction::none) scale = unsqueeze(scale, -1);
   const Variable total = ops::sum(c, {-1}, true);
-  return cast(arriving * (total * softmax(logits, -1) - Variable(c)), type);
+  return cast(scale * (total * softmax(logits, -1) - Variable(c)), type);
 }
 
 }  // namespace
@@ -62,12 +62,12 @@ Variable cross_entropy(const Variable& logits, const Tensor& targets, const Cros
 
 namespace {
 
-/// `gradient`, held as saved value `i`, times the number that arrived; itself, given away, when that is 1.
-Variable scaled(const Saved& s, size_t i, const Tensor& arrived) {
+/// The gradient in saved value `i` times `dloss`; without a copy where that is 1. Releases the saved value.
+Variable scaled(const Saved& s, size_t i, const Tensor& dloss) {
   const Tensor gradient = s.tensor(i);
   s.release(i);
-  if (arrived.is_meta() || arrived.item() == 1.0) return gradient;
-  return ops::cast(ops::mul(gradient, ops::cast(arrived, gradient.dtype())), gradient.dtype());
+  if (dloss.is_meta() || dloss.item() == 1.0) return gradient;
+  return ops::cast(ops::mul(gradient, ops::cast(dloss, gradient.dtype())), gradient.dtype());
 }
 
 }  // namespace

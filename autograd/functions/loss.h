@@ -10,25 +10,25 @@ using ops::LossReduction;
 
 /// -log softmax(logits)[target]: logits (..., classes), targets (...) i64 or i32, `weight` (classes) a
 /// constant weight of each class or undefined. Reductions, ignore_index and label smoothing as PyTorch's.
-/// The loss of half logits is f32. Saves the logits and one number per row. Throws IndexError for a target
+/// The loss of half logits is f32. Saves the logits and one value per row. Throws IndexError for a target
 /// outside [0, classes), naming it and its position.
 Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options = {},
                        const Tensor& weight = {});
 
-/// cross_entropy(linear(x, weight, bias), targets, options, class_weight) in chunks of rows, without ever
-/// holding the logits (tensor/ops/linear_cross_entropy.h): what a language model's head and loss are. The
-/// gradients are computed in the forward, where a chunk of logits is at hand; saved are they, as large as x,
-/// weight and bias, and what create_graph needs to go the long way: x and targets. A reduction to none goes
-/// the long way at once.
+/// cross_entropy(linear(x, weight, bias), targets, options, class_weight) in chunks of rows, so that the
+/// logits never exist at once (tensor/ops/linear_cross_entropy.h): head and loss of a language model. The
+/// forward computes the gradients too, chunk by chunk. Saves them, as large as x, weight and bias, and for
+/// create_graph, which uses the composed form, x and targets. Without a reduction, the composed form is used
+/// at once.
 Variable linear_cross_entropy(const Variable& x, const Variable& weight, const Tensor& targets,
                               const CrossEntropyOptions& options = {}, const Variable& bias = {},
                               const Tensor& class_weight = {});
 
-/// (x - target)^2, reduced. Shapes must be equal: broadcasting a loss is a mistake.
+/// (x - target)^2, reduced. Shapes must be equal: a broadcast loss is a mistake.
 Variable mse_loss(const Variable& x, const Variable& target, LossReduction reduction = LossReduction::mean);
 
 /// Binary cross entropy of sigmoid(x) and `target` (probabilities), without overflow: max(x, 0) - x t + log(1
-/// + exp(-|x|)), positive targets counting `positive_weight` times (undefined: once).
+/// + exp(-|x|)). Positive targets count `positive_weight` times (undefined: once).
 Variable bce_with_logits(const Variable& x, const Variable& target,
                          LossReduction reduction = LossReduction::mean, const Variable& positive_weight = {});
 

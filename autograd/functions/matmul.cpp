@@ -34,7 +34,7 @@ Gradients matmul_rule(const Variable& a, const Variable& b, const Variable& dy, 
   Gradients gradients(2);
   if (wanted[0]) gradients[0] = sum_to(matmul(dy, transposed(b)), sa);
   if (!wanted[1]) return gradients;
-  // One matrix for the whole batch: its gradient is one product over all rows.
+  // The batch shares one matrix: its gradient is one product over all rows.
   if (sb.rank() == 2 && dy.rank() == sa.rank())
     gradients[1] = weight_gradient(rows_of(a), rows_of(dy), 1, wanted);
   else
@@ -45,7 +45,7 @@ Gradients matmul_rule(const Variable& a, const Variable& b, const Variable& dy, 
 }  // namespace
 
 Variable matmul(const Variable& a, const Variable& b) {
-  // A vector is a row or a column, which goes away again.
+  // A vector becomes a row or a column; the result loses that dimension.
   if (a.rank() == 1) return squeeze(matmul(unsqueeze(a, 0), b), b.rank() == 1 ? 0 : -2);
   if (b.rank() == 1) return squeeze(matmul(a, unsqueeze(b, 1)), -1);
   return record(

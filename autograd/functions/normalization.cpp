@@ -28,7 +28,7 @@ Shape last_axes(int64_t axes) {
   return list;
 }
 
-/// A norm is cheap to compute again from what its own backward keeps.
+/// Attaches the recompute function of a norm, which reads what the norm's own backward keeps.
 void attach_norm_recompute(const Variable& y, const char* name, const SavedItem& x, const Variable& weight,
                            const Variable& bias, const ops::Normalized& normal) {
   attach_recompute(
@@ -40,7 +40,7 @@ struct NormGradients {
   Variable x, weight, bias;
 };
 
-/// The backward in differentiable functions, from x alone: what create_graph differentiates again.
+/// The backward in differentiable functions, from x only, for create_graph.
 NormGradients composed_backward(const Variable& x, const Variable& weight, const Variable& dy,
                                 const Shape& bias_shape, int64_t axes, double epsilon, bool centred,
                                 const ops::NormalizationWants& wants) {
@@ -59,13 +59,13 @@ NormGradients composed_backward(const Variable& x, const Variable& weight, const
   return gradients;
 }
 
-/// `wants`, with the gradient over the numbers that were normalized where nobody reads those again.
-ops::NormalizationWants overwriting(ops::NormalizationWants wants, const Tensor& normalized) {
+/// `wants`, with the gradient written over `normalized` if nothing reads that later.
+ops::NormalizationWants with_overwrite(ops::NormalizationWants wants, const Tensor& normalized) {
   wants.overwrite_x = is_only_handle(normalized);
   return wants;
 }
 
-/// A norm without an addition in front: x, weight and bias to y.
+/// A norm without a preceding addition: x, weight and bias to y.
 Variable norm(const char* name, const Variable& x, const Variable& weight, const Variable& bias,
               double epsilon, int64_t axes, const ops::Normalized& normal) {
   Variable y =
@@ -78,36 +78,36 @@ Variable norm(const char* name, const Variable& x, const Variable& weight, const
                      composed_backward(s[0], s[1], dy[0], bias_shape, axes, epsilon, s.defined(2), wants);
                  return {g.x, g.weight, g.bias};
                }
-               const Tensor w = s.tensor(1), mean = s.tensor(2), rstd = s.tensor(3), from = s.take(0);
+               const Tensor w = s.tensor(1), mean = s.tensor(2), rstd = s.tensor(3), x_value = s.take(0);
                const ops::NormalizationGradients g = ops::normalization_backward(
-                   dy[0].value(), from, w, mean, rstd, axes, overwriting(wants, from));
+                   dy[0].value(), x_value, w, mean, rstd, axes, with_overwrite(wants, x_value));
                return {Variable(g.x), Variable(g.weight), Variable(g.bias)};
              });
   attach_norm_recompute(y, name, x, weight, bias, normal);
   return y;
 }
 
-/// The rule of a norm with an addition in front: what arrived at the sum and at its norm, in one pass, to x,
-/// delta, weight and bias.
+/// The rule of a norm with a preceding addition: from the gradients of the sum and of its norm, in one pass,
+/// those of x, delta, weight and bias.
 struct AddNormRule {
   DropoutMask mask;
-  bool adds;
+  bool has_delta;
   Shape bias_shape;
   int64_t axes;
   double epsilon;
   RandomContext context;
 
   Gradients operator()(Saved& s, const Incoming& dy, const Wanted& wanted) const {
-    RandomContextScope same_mask(context);
+    RandomContextScope forward_context(context);
     const bool wants_sum = wanted[0] || wanted[1];
     if (!dy.defined(1)) return split(dy[0], wanted);
     const ops::NormalizationWants wants{
-        .x = wanted[0], .weight = wanted[2], .bias = wanted[3], .delta = adds && wanted[1]};
+        .x = wanted[0], .weight = wanted[2], .bias = wanted[3], .delta = has_delta && wanted[1]};
     if (grad_mode()) {
-      ops::NormalizationWants through_sum = wants;
-      through_sum.x = wants_sum;
+      ops::NormalizationWants sum_wants = wants;
+      sum_wants.x = wants_sum;
       const NormGradients g =
-          composed_backward(s[0], s[1], dy[1], bias_shape, axes, epsilon, s.defined(2), through_sum);
+          composed_backward(s[0], s[1], dy[1], bias_shape, axes, epsilon, s.defined(2), sum_wants);
       Gradients gradients = split(wants_sum && dy.defined(0) ? dy[0] + g.x : g.x, wanted);
       gradients[2] = g.weight, gradients[3] = g.bias;
       return gradients;
@@ -115,33 +115,34 @@ struct AddNormRule {
     const Tensor w = s.tensor(1), mean = s.tensor(2), rstd = s.tensor(3), sum = s.take(0);
     const ops::NormalizationGradients g =
         ops::add_normalization_backward(dy.defined(0) ? dy[0].value() : Tensor(), dy[1].value(), sum, mask, w,
-                                        mean, rstd, axes, overwriting(wants, sum));
+                                        mean, rstd, axes, with_overwrite(wants, sum));
     const Variable dx(g.x);
-    return {wanted[0] ? dx : Variable(), adds && mask.probability == 0 && wanted[1] ? dx : Variable(g.delta),
-            Variable(g.weight), Variable(g.bias)};
+    return {wanted[0] ? dx : Variable(),
+            has_delta && mask.probability == 0 && wanted[1] ? dx : Variable(g.delta), Variable(g.weight),
+            Variable(g.bias)};
   }
 
-  /// The gradient at the sum, as those of x and delta.
+  /// The gradients of x and delta from that of the sum.
   Gradients split(const Variable& dsum, const Wanted& wanted) const {
     Gradients gradients(4);
     if (wanted[0]) gradients[0] = dsum;
-    if (adds && wanted[1]) gradients[1] = mask.probability == 0 ? dsum : dropout(dsum, mask);
+    if (has_delta && wanted[1]) gradients[1] = mask.probability == 0 ? dsum : dropout(dsum, mask);
     return gradients;
   }
 };
 
-/// What is drawn for delta, if anything is.
-DropoutMask drawn_mask(const char* name, const DropoutMask& mask, const Variable& delta) {
+/// `mask` with the layout that it has for delta; none without dropout or delta.
+DropoutMask delta_mask(const char* name, const DropoutMask& mask, const Variable& delta) {
   return mask.probability == 0 || !delta.defined() ? DropoutMask() : resolved_mask(name, mask, delta);
 }
 
 SumAndNorm add_norm(const char* name, const Variable& x, const Variable& delta, const DropoutMask& mask,
                     const Variable& weight, const Variable& bias, double epsilon, int64_t axes,
                     const ops::Normalized& normal) {
-  const bool adds = delta.defined();
-  const std::vector<Tensor> outputs{adds ? normal.sum : x.value(), normal.y};
+  const bool has_delta = delta.defined();
+  const std::vector<Tensor> outputs{has_delta ? normal.sum : x.value(), normal.y};
   AddNormRule rule{.mask = mask,
-                   .adds = adds,
+                   .has_delta = has_delta,
                    .bias_shape = bias.defined() ? bias.shape() : Shape(),
                    .axes = axes,
                    .epsilon = epsilon,
@@ -149,7 +150,7 @@ SumAndNorm add_norm(const char* name, const Variable& x, const Variable& delta, 
   const std::vector<Variable> results =
       record(name, outputs, {x, delta, weight, bias},
              saved(saved_output(0), weight, normal.mean, normal.rstd), std::move(rule));
-  if (!adds) detail::mark_as_view(results[0], x, ViewKind::one_of_several);
+  if (!has_delta) detail::mark_as_view(results[0], x, ViewKind::one_of_several);
   attach_norm_recompute(results[1], name, outputs[0], weight, bias, normal);
   return {results[0], results[1]};
 }
@@ -172,19 +173,20 @@ SumAndNorm add_layer_norm(const Variable& x, const Variable& delta, const Dropou
                           const Variable& weight, const Variable& bias, double epsilon) {
   const int64_t axes = axes_of(weight, bias);
   const Tensor w = value_of(weight), b = value_of(bias);
-  const DropoutMask drawn = drawn_mask("add_layer_norm", mask, delta);
-  return add_norm("add_layer_norm", x, delta, drawn, weight, bias, epsilon, axes,
-                  delta.defined() ? ops::add_layer_norm(x.value(), delta.value(), drawn, w, b, epsilon, axes)
-                                  : ops::layer_norm(x.value(), w, b, epsilon, axes));
+  const DropoutMask resolved = delta_mask("add_layer_norm", mask, delta);
+  return add_norm("add_layer_norm", x, delta, resolved, weight, bias, epsilon, axes,
+                  delta.defined()
+                      ? ops::add_layer_norm(x.value(), delta.value(), resolved, w, b, epsilon, axes)
+                      : ops::layer_norm(x.value(), w, b, epsilon, axes));
 }
 
 SumAndNorm add_rms_norm(const Variable& x, const Variable& delta, const DropoutMask& mask,
                         const Variable& weight, double epsilon) {
   const int64_t axes = axes_of(weight, {});
   const Tensor w = value_of(weight);
-  const DropoutMask drawn = drawn_mask("add_rms_norm", mask, delta);
-  return add_norm("add_rms_norm", x, delta, drawn, weight, {}, epsilon, axes,
-                  delta.defined() ? ops::add_rms_norm(x.value(), delta.value(), drawn, w, epsilon, axes)
+  const DropoutMask resolved = delta_mask("add_rms_norm", mask, delta);
+  return add_norm("add_rms_norm", x, delta, resolved, weight, {}, epsilon, axes,
+                  delta.defined() ? ops::add_rms_norm(x.value(), delta.value(), resolved, w, epsilon, axes)
                                   : ops::rms_norm(x.value(), w, epsilon, axes));
 }
 

@@ -5,12 +5,12 @@
 namespace tessera {
 
 /// (x - mean) / sqrt(variance + epsilon) * weight + bias over the last dimensions, those of weight's shape
-/// (Ba et al. 2016); weight and bias may be undefined, the last dimension alone then counts. Saves x, weight,
-/// and per row the mean and the reciprocal deviation.
+/// (Ba et al. 2016); without weight and bias, over the last dimension only. Saves x, weight, and per row the
+/// mean and the reciprocal deviation.
 Variable layer_norm(const Variable& x, const Variable& weight = {}, const Variable& bias = {},
                     double epsilon = 1e-5);
 
-/// x / sqrt(mean(x^2) + epsilon) * weight (Zhang & Sennrich 2019). Saves x, weight, and a number per row.
+/// x / sqrt(mean(x^2) + epsilon) * weight (Zhang & Sennrich 2019). Saves x, weight, and a value per row.
 Variable rms_norm(const Variable& x, const Variable& weight = {}, double epsilon = 1e-6);
 
 /// A residual stream and its norm.
@@ -23,11 +23,10 @@ struct SumAndNorm {
   }
 };
 
-/// sum = x + dropout(delta) and its layer norm, in one pass; its backward takes the gradients of both and
-/// adds them in one pass. With an undefined delta the sum is x itself, not copied: what then goes on along
-/// the residual path is this `sum`, so that both gradients of x still meet in here. Saves the sum, weight,
-/// and two numbers per row; the mask is drawn again. delta has x's shape; a mask needs x (B, ...) with B not
-/// normalized.
+/// sum = x + dropout(delta) and its layer norm, in one pass; the backward adds the gradients of both in one
+/// pass. With an undefined delta the sum is x itself, not copied; a residual path then continues from `sum`,
+/// so that this backward adds both gradients of x. Saves the sum, weight, and two values per row; the mask is
+/// drawn again. delta has x's shape; a mask needs x (B, ...) with B not normalized.
 SumAndNorm add_layer_norm(const Variable& x, const Variable& delta, const DropoutMask& mask = {},
                           const Variable& weight = {}, const Variable& bias = {}, double epsilon = 1e-5);
 

@@ -20,11 +20,11 @@
 namespace tessera {
 namespace {
 
-/// What was reduced, so that a result can be laid beside x again.
+/// The axes of a reduction, to bring a result back to the rank and shape of x.
 struct Axes {
   Shape from;     // x's shape
   Shape kept;     // with reduced axes of extent 1
-  int64_t count;  // elements behind each result
+  int64_t count;  // elements per result
 
   Axes(const Shape& shape, const Shape& axes) : from(shape), kept(shape), count(1) {
     for (int i = 0; i < shape.rank(); ++i) {
@@ -35,48 +35,49 @@ struct Axes {
       kept[i] = 1;
     }
   }
-  Variable beside(const Variable& y) const { return reshape(y, kept); }
-  Variable spread(const Variable& y) const { return broadcast_to(beside(y), from); }
+  Variable with_reduced_axes(const Variable& y) const { return reshape(y, kept); }
+  Variable expanded(const Variable& y) const { return broadcast_to(with_reduced_axes(y), from); }
 };
 
 using V = const Variable&;
 
-/// `record`, and where the result holds x's samples.
+/// `record`, with the sample layout of the result.
 template <size_t N, class Rule>
 Variable reduction(const char* name, Tensor result, V x, const Shape& axes, bool keepdim,
                    const std::array<SavedItem, N>& saved, Rule rule) {
   const Variable y = record(name, std::move(result), {x}, saved, std::move(rule));
-  detail::note_reduction(x, y, axes, keepdim);
+  detail::set_layout_after_reduction(x, y, axes, keepdim);
   return y;
 }
 
-/// An operation that saves x and its result y: dx = slope(x, y, dy), y and dy laid beside x.
+/// An operation that saves x and its result y: dx = slope(x, y, dy), where y and dy have reduced axes of
+/// extent 1.
 template <class Slope>
 Variable from_both(const char* name, V x, Tensor result, const Shape& axes, bool keepdim, Slope slope) {
   return reduction(
       name, std::move(result), x, axes, keepdim, saved(x, saved_output(0)),
       [slope, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
-        return {broadcast_to(slope(s[0], a.beside(s[1]), a.beside(dy[0])), a.from)};
+        return {broadcast_to(slope(s[0], a.with_reduced_axes(s[1]), a.with_reduced_axes(dy[0])), a.from)};
       });
 }
 
-/// Where an element is its result: equal to it, or a NaN that made it one.
-Tensor chosen_of(const Tensor& elements, const Tensor& result) {
+/// Mask of the elements that are the result: equal to it, or NaN where it is NaN.
+Tensor extremum_mask(const Tensor& elements, const Tensor& result) {
   const Tensor equal = ops::equal(elements, result);
   const Tensor nan = ops::isnan(result);
   if (nan.is_meta() || !ops::any(nan).item_i64()) return equal;
   return ops::where(nan, ops::isnan(elements), equal);
 }
 
-/// The share of each element in its result: 1 / (elements that are the result) for those that are, else 0.
-Variable shares_of(const Tensor& elements, const Tensor& result, const Shape& axes) {
-  const Tensor hit = ops::cast(chosen_of(elements, result), elements.dtype());
-  return ops::div(hit, ops::sum(hit, axes, true));
+/// The share of each element in its result: 1 / (count of elements that are the result) for these, else 0.
+Variable extremum_shares(const Tensor& elements, const Tensor& result, const Shape& axes) {
+  const Tensor selected = ops::cast(extremum_mask(elements, result), elements.dtype());
+  return ops::div(selected, ops::sum(selected, axes, true));
 }
 
 Variable extremum(const char* name, V x, Tensor result, const Shape& axes, bool keepdim) {
   return from_both(name, x, std::move(result), axes, keepdim,
-                   [axes](V a, V y, V dy) { return dy * shares_of(a.value(), y.value(), axes); });
+                   [axes](V a, V y, V dy) { return dy * extremum_shares(a.value(), y.value(), axes); });
 }
 
 bool has_zero(const Tensor& x) {
@@ -90,17 +91,17 @@ Variable zero_like(V y) {
   return ops::zeros({}, y.dtype(), y.device());
 }
 
-/// The slope of a sum of squared deviations over nothing: infinite, but none at the mean and of equal values,
-/// whose `result` is NaN, as PyTorch has it.
-Tensor unbounded_slope(const Tensor& deviation, const Tensor& result) {
+/// The slope of a sum of squared deviations divided by 0: infinite, but NaN at the mean and for equal values,
+/// of which `result` is NaN, as in PyTorch.
+Tensor slope_for_zero_divisor(const Tensor& deviation, const Tensor& result) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  const Tensor all = ops::full(deviation.shape(), infinity, deviation.dtype(), deviation.device());
-  const Tensor none = ops::logical_or(ops::equal(deviation, Scalar(0)), ops::isnan(result));
-  return ops::masked_fill(all, none, std::numeric_limits<double>::quiet_NaN());
+  const Tensor slope = ops::full(deviation.shape(), infinity, deviation.dtype(), deviation.device());
+  const Tensor undefined = ops::logical_or(ops::equal(deviation, Scalar(0)), ops::isnan(result));
+  return ops::masked_fill(slope, undefined, std::numeric_limits<double>::quiet_NaN());
 }
 
-/// At each position the product of the other factors of its result, where dividing by a factor of 0 would not
-/// do. Lays the n factors of a result out n times, one left out each time.
+/// At each position the product of the other factors of its result, for results with a factor of 0, by which
+/// nothing can be divided. Repeats the n factors of a result n times, each time without one of them.
 Variable product_of_others(V x, const Shape& axes) {
   const Axes a(x.shape(), axes);
   Shape order, back = Shape::filled(x.rank(), 0);
@@ -111,9 +112,9 @@ Variable product_of_others(V x, const Shape& axes) {
   const Variable moved = permute(x, order);
   const int64_t n = a.count, rows = x.numel() / n;
   const Tensor position = ops::arange(n, i64, x.device());
-  const Tensor own = ops::equal(position.view({n, 1}), position.view({1, n}));
+  const Tensor diagonal = ops::equal(position.view({n, 1}), position.view({1, n}));
   const Variable factors = broadcast_to(reshape(moved, {rows, 1, n}), {rows, n, n});
-  const Variable others = prod(masked_fill(factors, own, 1.0), {2});
+  const Variable others = prod(masked_fill(factors, diagonal, 1.0), {2});
   return permute(reshape(others, moved.shape()), back);
 }
 
@@ -122,14 +123,14 @@ Variable product_of_others(V x, const Shape& axes) {
 Variable sum(V x, const Shape& axes, bool keepdim) {
   return reduction("sum", ops::sum(x.value(), axes, keepdim), x, axes, keepdim, saved(),
                    [a = Axes(x.shape(), axes)](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-                     return {a.spread(dy[0])};
+                     return {a.expanded(dy[0])};
                    });
 }
 
 Variable mean(V x, const Shape& axes, bool keepdim) {
   return reduction("mean", ops::mean(x.value(), axes, keepdim), x, axes, keepdim, saved(),
                    [a = Axes(x.shape(), axes)](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-                     return {a.spread(dy[0] / static_cast<double>(a.count))};
+                     return {a.expanded(dy[0] / static_cast<double>(a.count))};
                    });
 }
 
@@ -148,17 +149,18 @@ Variable min(V x, const Shape& axes, bool keepdim) {
 }
 
 Variable var(V x, const Shape& axes, bool keepdim, int64_t correction) {
-  return reduction("var", ops::var(x.value(), axes, keepdim, correction), x, axes, keepdim, saved(x),
-                   [axes, correction, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy,
-                                                                 const Wanted&) -> Gradients {
-                     const Variable deviation = s[0] - mean(s[0], axes, true);
-                     if (a.count <= correction) {
-                       const Tensor result = ops::var(s.tensor(0), axes, true, correction);
-                       return {a.beside(dy[0]) * Variable(unbounded_slope(deviation.value(), result))};
-                     }
-                     const double factor = 2.0 / static_cast<double>(a.count - correction);
-                     return {a.beside(dy[0]) * factor * deviation};
-                   });
+  return reduction(
+      "var", ops::var(x.value(), axes, keepdim, correction), x, axes, keepdim, saved(x),
+      [axes, correction, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy,
+                                                    const Wanted&) -> Gradients {
+        const Variable deviation = s[0] - mean(s[0], axes, true);
+        if (a.count <= correction) {
+          const Tensor result = ops::var(s.tensor(0), axes, true, correction);
+          return {a.with_reduced_axes(dy[0]) * Variable(slope_for_zero_divisor(deviation.value(), result))};
+        }
+        const double factor = 2.0 / static_cast<double>(a.count - correction);
+        return {a.with_reduced_axes(dy[0]) * factor * deviation};
+      });
 }
 
 Variable std(V x, const Shape& axes, bool keepdim, int64_t correction) {
@@ -167,11 +169,11 @@ Variable std(V x, const Shape& axes, bool keepdim, int64_t correction) {
                    [axes, n = static_cast<double>(count - correction)](V a, V y, V dy) {
                      const Variable deviation = a - mean(a, axes, true);
                      if (n <= 0)
-                       return dy / y * 0.5 * Variable(unbounded_slope(deviation.value(), y.value()));
-                     // Of equal values: 0, halfway between the slopes on either side.
-                     const Tensor still = ops::equal(y.value(), Scalar(0));
+                       return dy / y * 0.5 * Variable(slope_for_zero_divisor(deviation.value(), y.value()));
+                     // For equal values: 0, the mean of the slopes on both sides.
+                     const Tensor equal = ops::equal(y.value(), Scalar(0));
                      const Variable slope =
-                         where(still, zero_like(dy), dy) / (where(still, one_like(y), y) * n);
+                         where(equal, zero_like(dy), dy) / (where(equal, one_like(y), y) * n);
                      return slope * deviation;
                    });
 }
@@ -181,14 +183,16 @@ Variable norm(V x, double p, const Shape& axes, bool keepdim) {
                       "norm: the gradient needs a power above 0 or an infinite one, got ", p);
   return from_both("norm", x, ops::norm(x.value(), p, axes, keepdim), axes, keepdim,
                    [p, axes](V a, V y, V dy) {
-                     if (std::isinf(p)) return dy * sign(a) * shares_of(abs(a).value(), y.value(), axes);
+                     if (std::isinf(p))
+                       return dy * sign(a) * extremum_shares(abs(a).value(), y.value(), axes);
                      const Variable safe = where(ops::equal(y.value(), Scalar(0)), one_like(y), y);
                      return dy * sign(a) * pow(abs(a) / safe, p - 1);
                    });
 }
 
 Variable logsumexp(V x, const Shape& axes, bool keepdim) {
-  // The softmax, from the largest: beside large numbers the result has lost the logarithm's digits.
+  // The softmax from the largest element, not from the result, which for large values has lost the
+  // logarithm's digits.
   return reduction(
       "logsumexp", ops::logsumexp(x.value(), axes, keepdim), x, axes, keepdim, saved(x),
       [axes, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
@@ -196,7 +200,7 @@ Variable logsumexp(V x, const Shape& axes, bool keepdim) {
         const Tensor largest = ops::max(s.tensor(0), axes, true);
         const Tensor shift = ops::masked_fill(largest, ops::isinf(largest), 0.0);
         const Variable weights = exp(s[0] - Variable(shift));
-        return {a.beside(dy[0]) / sum(weights, axes, true) * weights};
+        return {a.with_reduced_axes(dy[0]) / sum(weights, axes, true) * weights};
       });
 }
 

@@ -2,23 +2,23 @@
 
 #include "autograd/variable.h"
 
-/// Reductions over any axes, counted from the end when negative; no axes: all of them. With `keepdim` a
+/// Reductions over any axes, counted from the end when negative; without axes, over all. With `keepdim` a
 /// reduced axis stays with extent 1.
 namespace tessera {
 
 Variable sum(const Variable& x, const Shape& axes = {}, bool keepdim = false);
 Variable mean(const Variable& x, const Shape& axes = {}, bool keepdim = false);
-/// Saves x and the result. Where a factor is 0 the gradient takes n times the memory of x, n factors to a
+/// Saves x and the result. If a factor is 0, the gradient needs n times the memory of x, with n factors per
 /// result.
 Variable prod(const Variable& x, const Shape& axes = {}, bool keepdim = false);
-/// Equal extremes share the gradient, and so do the NaNs where they are the result. Saves x and the result.
+/// Equal extremes share the gradient, and so do NaNs if the result is NaN. Saves x and the result.
 Variable max(const Variable& x, const Shape& axes = {}, bool keepdim = false);
 Variable min(const Variable& x, const Shape& axes = {}, bool keepdim = false);
-/// Squared deviations from the mean over max(n - correction, 0). By that 0 the result is infinity and so are
-/// the gradients; of equal values both are NaN. Saves x.
+/// Squared deviations from the mean over max(n - correction, 0). Divided by 0, the result and the gradients
+/// are infinite; for equal values both are NaN. Saves x.
 Variable var(const Variable& x, const Shape& axes = {}, bool keepdim = false, int64_t correction = 1);
-/// The square root of `var`; where it is 0, so is the gradient. By a divisor of 0 gradients are NaN. Saves x
-/// and the result.
+/// The square root of `var`; where it is 0, so is the gradient. With a divisor of 0 gradients are NaN. Saves
+/// x and the result.
 Variable std(const Variable& x, const Shape& axes = {}, bool keepdim = false, int64_t correction = 1);
 /// (sum |x|^p)^(1/p), p above 0 or infinite. Saves x and the result; the gradient at 0 is 0, and equal
 /// extremes share that of an infinite p.

@@ -16,12 +16,12 @@ std::vector<Tensor> values_of(std::span<const Variable> variables) {
 
 }  // namespace
 
-Variable cat(std::span<const Variable> parts, int64_t dim) {
-  const Tensor y = ops::cat(values_of(parts), dim);
+Variable cat(std::span<const Variable> inputs, int64_t dim) {
+  const Tensor y = ops::cat(values_of(inputs), dim);
   dim = normalize_dim(dim, y.rank(), "cat");
   std::vector<int64_t> sizes;
-  for (const Variable& part : parts) sizes.push_back(part.size(dim));
-  return record("cat", y, Inputs(parts), saved(),
+  for (const Variable& input : inputs) sizes.push_back(input.size(dim));
+  return record("cat", y, Inputs(inputs), saved(),
                 [dim, sizes](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
                   Gradients gradients(sizes.size());
                   int64_t start = 0;
@@ -33,41 +33,41 @@ Variable cat(std::span<const Variable> parts, int64_t dim) {
                 });
 }
 
-Variable stack(std::span<const Variable> parts, int64_t dim) {
-  const Tensor y = ops::stack(values_of(parts), dim);
+Variable stack(std::span<const Variable> inputs, int64_t dim) {
+  const Tensor y = ops::stack(values_of(inputs), dim);
   dim = normalize_dim(dim, y.rank(), "stack");
   const Variable result =
-      record("stack", y, Inputs(parts), saved(),
-             [dim, count = parts.size()](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
+      record("stack", y, Inputs(inputs), saved(),
+             [dim, count = inputs.size()](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
                Gradients gradients(count);
                for (size_t i = 0; i < count; ++i)
                  if (wanted[i]) gradients[i] = select(dy[0], dim, static_cast<int64_t>(i));
                return gradients;
              });
-  detail::note_stack(parts, result, dim);
+  detail::set_layout_after_stack(inputs, result, dim);
   return result;
 }
 
 std::vector<Variable> split(const Variable& x, std::span<const int64_t> sizes, int64_t dim) {
-  const std::vector<Tensor> windows = ops::split(x.value(), sizes, dim);
+  const std::vector<Tensor> slices = ops::split(x.value(), sizes, dim);
   std::vector<Shape> shapes;
-  for (const Tensor& window : windows) shapes.push_back(window.shape());
-  std::vector<Variable> parts =
-      record("split", windows, {x}, saved(),
-             [shapes, dim, dtype = x.dtype(), device = x.device()](Saved&, const Incoming& dy,
-                                                                   const Wanted&) -> Gradients {
-               std::vector<Variable> pieces;
-               for (size_t i = 0; i < shapes.size(); ++i)
-                 pieces.push_back(dy.defined(i) ? dy[i] : Variable(Tensor::zeros(shapes[i], dtype, device)));
-               return {cat(pieces, dim)};
-             });
-  for (const Variable& part : parts) detail::mark_as_view(part, x, ViewKind::one_of_several);
-  return parts;
+  for (const Tensor& slice : slices) shapes.push_back(slice.shape());
+  std::vector<Variable> views = record(
+      "split", slices, {x}, saved(),
+      [shapes, dim, dtype = x.dtype(), device = x.device()](Saved&, const Incoming& dy,
+                                                            const Wanted&) -> Gradients {
+        std::vector<Variable> gradients;
+        for (size_t i = 0; i < shapes.size(); ++i)
+          gradients.push_back(dy.defined(i) ? dy[i] : Variable(Tensor::zeros(shapes[i], dtype, device)));
+        return {cat(gradients, dim)};
+      });
+  for (const Variable& view : views) detail::mark_as_view(view, x, ViewKind::one_of_several);
+  return views;
 }
 
 std::vector<Variable> chunk(const Variable& x, int64_t chunks, int64_t dim) {
   std::vector<int64_t> sizes;
-  for (const Tensor& window : ops::chunk(x.value(), chunks, dim)) sizes.push_back(window.size(dim));
+  for (const Tensor& slice : ops::chunk(x.value(), chunks, dim)) sizes.push_back(slice.size(dim));
   return split(x, sizes, dim);
 }
 
@@ -83,7 +83,7 @@ Variable pad(const Variable& x, const Shape& before, const Shape& after, double 
 Variable repeat(const Variable& x, const Shape& repeats) {
   return record("repeat", ops::repeat(x.value(), repeats), {x}, saved(),
                 [repeats, from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-                  // Dimension by dimension: (outer, repeats, the rest) summed over the repeats.
+                  // Dimension by dimension: (outer, repeats, rest) summed over the repeats.
                   Variable dx = dy[0];
                   const int added = repeats.rank() - from.rank();
                   int64_t outer = 1, rest = dx.numel();
@@ -103,7 +103,7 @@ Variable flip(const Variable& x, const Shape& dims) {
   const Variable y =
       record("flip", ops::flip(x.value(), dims), {x}, saved(),
              [dims](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {flip(dy[0], dims)}; });
-  for (const int64_t dim : dims) detail::note_new_places(x, y, dim);
+  for (const int64_t dim : dims) detail::set_layout_after_reordering(x, y, dim);
   return y;
 }
 
@@ -111,7 +111,7 @@ Variable roll(const Variable& x, int64_t shift, int64_t dim) {
   const Variable y = record(
       "roll", ops::roll(x.value(), shift, dim), {x}, saved(),
       [=](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {roll(dy[0], -shift, dim)}; });
-  detail::note_new_places(x, y, dim);
+  detail::set_layout_after_reordering(x, y, dim);
   return y;
 }
 

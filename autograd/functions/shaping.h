@@ -5,16 +5,16 @@
 
 #include "autograd/variable.h"
 
-/// Joining, cutting, repeating and moving elements, as in tensor/ops/shaping.h. Nothing is saved.
+/// Concatenating, splitting, repeating and moving elements, as in tensor/ops/shaping.h. Nothing is saved.
 namespace tessera {
 
-Variable cat(std::span<const Variable> parts, int64_t dim);
-inline Variable cat(std::initializer_list<Variable> parts, int64_t dim) {
-  return cat(std::span<const Variable>(parts.begin(), parts.size()), dim);
+Variable cat(std::span<const Variable> inputs, int64_t dim);
+inline Variable cat(std::initializer_list<Variable> inputs, int64_t dim) {
+  return cat(std::span<const Variable>(inputs.begin(), inputs.size()), dim);
 }
-Variable stack(std::span<const Variable> parts, int64_t dim);
+Variable stack(std::span<const Variable> inputs, int64_t dim);
 
-/// Views; one operation of several results, so that the gradient is one `cat`.
+/// Views. One operation with several results: its gradient is one `cat`.
 std::vector<Variable> split(const Variable& x, std::span<const int64_t> sizes, int64_t dim);
 std::vector<Variable> chunk(const Variable& x, int64_t chunks, int64_t dim);
 

@@ -8,14 +8,14 @@
 namespace tessera {
 namespace {
 
-/// Each value's gradient goes back to where the value stood; the others receive 0.
+/// The gradient of each value goes to the value's index in x; the other elements get 0.
 SortedVariable record_order(const char* name, const Variable& x, int64_t dim, ops::Sorted sorted) {
   Variable values = record(name, std::move(sorted.values), {x}, saved(sorted.indices),
                            [dim, from = x.shape()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
                              const Variable zeros(Tensor::zeros(from, dy[0].dtype(), dy[0].device()));
                              return {from.empty() ? dy[0] : scatter(zeros, dim, s.tensor(0), dy[0])};
                            });
-  detail::note_new_places(x, values, dim);
+  detail::set_layout_after_reordering(x, values, dim);
   return {std::move(values), std::move(sorted.indices)};
 }
 

@@ -4,16 +4,16 @@
 
 namespace tessera {
 
-/// What an order gives: the values, and where along the dimension each of them stood (i64).
+/// The values in order, and the index of each along the dimension before (i64).
 struct SortedVariable {
   Variable values;
   Tensor indices;
 };
 
-/// All elements along `dim` in rising order, or falling; equals keep their order, a NaN counts as the
+/// All elements along `dim` in ascending order, or descending; equal ones keep their order, NaN counts as the
 /// largest. Saves the indices.
 SortedVariable sort(const Variable& x, int64_t dim = -1, bool descending = false);
-/// The k largest along `dim` in falling order, or the k smallest in rising order. Saves the indices.
+/// The k largest along `dim` in descending order, or the k smallest in ascending order. Saves the indices.
 SortedVariable topk(const Variable& x, int64_t k, int64_t dim = -1, bool largest = true);
 /// Element i is the sum of elements 0 to i along `dim`. Saves nothing.
 Variable cumsum(const Variable& x, int64_t dim = -1);

@@ -2,8 +2,8 @@
 
 #include "autograd/variable.h"
 
-/// Functions of one Variable, element by element. Each saves its argument, or its result where the derivative
-/// is cheaper from that (said beside it).
+/// Functions of one Variable, element by element. Each saves its argument, or, where noted, its result, from
+/// which the derivative is cheaper.
 namespace tessera {
 
 Variable abs(const Variable& x);  ///< derivative sign(x): 0 at 0
@@ -24,7 +24,7 @@ Variable tan(const Variable& x);  ///< saves the result
 Variable erf(const Variable& x);
 Variable erfc(const Variable& x);
 
-// Steps: their derivative is 0 wherever it exists. Nothing is saved.
+// Step functions: the derivative is 0 where it exists. Nothing is saved.
 Variable sign(const Variable& x);
 Variable floor(const Variable& x);
 Variable ceil(const Variable& x);

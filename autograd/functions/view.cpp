@@ -9,10 +9,10 @@ namespace {
 
 /// The gradient of a slice: zeros of `shape` with `x` at start, start + step, ... of `dim`.
 Variable place_slice(const Variable& x, const Shape& shape, int64_t dim, int64_t start, int64_t step) {
-  const Tensor whole = Tensor::zeros(shape, x.dtype(), x.device());
+  const Tensor full = Tensor::zeros(shape, x.dtype(), x.device());
   const int64_t end = start + (x.size(dim) - 1) * step + 1;
-  if (x.numel() > 0 && !whole.is_meta()) whole.slice(dim, start, end, step).copy_from(x.value());
-  return record("place_slice", whole, {x}, saved(),
+  if (x.numel() > 0 && !full.is_meta()) full.slice(dim, start, end, step).copy_from(x.value());
+  return record("place_slice", full, {x}, saved(),
                 [=](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
                   return {slice(dy[0], dim, start, end, step)};
                 });
@@ -27,7 +27,7 @@ Variable reshape(const Variable& x, const Shape& shape) {
   };
   const Variable result = y.shares_storage(x.value()) ? record_view("reshape", y, x, rule)
                                                       : record("reshape", y, {x}, saved(), rule);
-  detail::note_reshape(x, result);
+  detail::set_layout_after_reshape(x, result);
   return result;
 }
 
@@ -36,7 +36,7 @@ Variable view(const Variable& x, const Shape& shape) {
                                  [from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
                                    return {reshape(dy[0], from)};
                                  });
-  detail::note_reshape(x, y);
+  detail::set_layout_after_reshape(x, y);
   return y;
 }
 
@@ -66,7 +66,7 @@ Variable transpose(const Variable& x, int64_t dim0, int64_t dim1) {
   for (int i = 0; i < x.rank(); ++i) order.push_back(i);
   std::swap(order[normalize_dim(dim0, x.rank(), "transpose")],
             order[normalize_dim(dim1, x.rank(), "transpose")]);
-  detail::note_order(x, y, order);
+  detail::set_layout_after_permutation(x, y, order);
   return y;
 }
 
@@ -81,7 +81,7 @@ Variable permute(const Variable& x, const Shape& order) {
       record_view("permute", y, x, [inverse](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
         return {permute(dy[0], inverse)};
       });
-  detail::note_order(x, result, forward);
+  detail::set_layout_after_permutation(x, result, forward);
   return result;
 }
 
@@ -90,7 +90,7 @@ Variable expand(const Variable& x, const Shape& shape) {
                                  [from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
                                    return {sum_to(dy[0], from)};
                                  });
-  detail::note_expand(x, y);
+  detail::set_layout_after_expand(x, y);
   return y;
 }
 
@@ -122,7 +122,7 @@ Variable select(const Variable& x, int64_t dim, int64_t i) {
       "select", y, x, [=, from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
         return {place_slice(unsqueeze(dy[0], dim), from, dim, start, 1)};
       });
-  detail::note_select(x, result, dim);
+  detail::set_layout_after_select(x, result, dim);
   return result;
 }
 
@@ -131,7 +131,7 @@ Variable unsqueeze(const Variable& x, int64_t dim) {
       "unsqueeze", x.value().unsqueeze(dim), x,
       [dim = normalize_dim(dim, x.rank() + 1, "unsqueeze")](
           Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {squeeze(dy[0], dim)}; });
-  detail::note_reshape(x, y);
+  detail::set_layout_after_reshape(x, y);
   return y;
 }
 
@@ -140,7 +140,7 @@ Variable squeeze(const Variable& x, int64_t dim) {
       "squeeze", x.value().squeeze(dim), x,
       [dim = normalize_dim(dim, x.rank(), "squeeze")](
           Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {unsqueeze(dy[0], dim)}; });
-  detail::note_reshape(x, y);
+  detail::set_layout_after_reshape(x, y);
   return y;
 }
 

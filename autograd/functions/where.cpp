@@ -20,10 +20,10 @@ Variable where(const Tensor& condition, const Variable& a, const Variable& b) {
                 });
 }
 
-Variable masked_fill(const Variable& x, const Tensor& mask, const Scalar& number) {
+Variable masked_fill(const Variable& x, const Tensor& mask, const Scalar& scalar) {
   require<ShapeError>(broadcast_shapes(x.shape(), mask.shape(), "masked_fill") == x.shape(),
                       "masked_fill: the mask ", mask.shape(), " does not broadcast to ", x.shape());
-  return where(mask, Variable(ops::full({}, number, x.dtype(), x.device())), x);
+  return where(mask, Variable(ops::full({}, scalar, x.dtype(), x.device())), x);
 }
 
 Variable clamp(const Variable& x, const Scalar& low, const Scalar& high) {

@@ -8,10 +8,10 @@ namespace tessera {
 /// a where `condition` (bool) holds, else b; all three broadcast. Saves the condition.
 Variable where(const Tensor& condition, const Variable& a, const Variable& b);
 
-/// `number` where `mask` (bool, broadcast to x's shape) holds, else x. Saves the mask.
-Variable masked_fill(const Variable& x, const Tensor& mask, const Scalar& number);
+/// `scalar` where `mask` (bool, broadcast to x's shape) holds, else x. Saves the mask.
+Variable masked_fill(const Variable& x, const Tensor& mask, const Scalar& scalar);
 
-/// x, but at least `low` and at most `high`. Its gradient is 0 where x was outside. Saves x.
+/// x, limited to [`low`, `high`]. The gradient is 0 where x was outside. Saves x.
 Variable clamp(const Variable& x, const Scalar& low, const Scalar& high);
 
 /// a + weight (b - a).

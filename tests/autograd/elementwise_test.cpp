@@ -1,4 +1,4 @@
-// What the op table does not reach: numbers as operands, mixed dtypes, in-place forms, dropout.
+// Cases that the op table does not cover: scalars as operands, mixed dtypes, in-place forms, dropout.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -22,11 +22,11 @@ using namespace tessera;
 
 namespace {
 
-using One = std::function<Variable(const Variable&)>;
-using Two = std::function<Variable(const Variable&, const Variable&)>;
+using UnaryFunction = std::function<Variable(const Variable&)>;
+using BinaryFunction = std::function<Variable(const Variable&, const Variable&)>;
 
-/// First and second derivatives against differences, at positive numbers.
-void check_derivatives(const One& function) {
+/// First and second derivatives against finite differences, at positive values.
+void check_derivatives(const UnaryFunction& function) {
   const std::vector<Variable> x = {Variable::leaf(ops::linspace(0.3, 2.1, 6, f64).view({2, 3}))};
   const CheckedFunction checked = [&](std::span<const Variable> in) { return std::vector{function(in[0])}; };
   CHECK(gradcheck(checked, x).message == "");
@@ -35,7 +35,7 @@ void check_derivatives(const One& function) {
 
 }  // namespace
 
-TEST_CASE("arithmetic with a number: first and second derivatives") {
+TEST_CASE("arithmetic with a scalar: first and second derivatives") {
   check_derivatives([](const Variable& x) { return x * x + 2; });
   check_derivatives([](const Variable& x) { return 2.5 + x * x; });
   check_derivatives([](const Variable& x) { return x * x - 0.5; });
@@ -56,7 +56,7 @@ TEST_CASE("activations: second derivatives on both sides of 0") {
 }
 
 TEST_CASE("mixed dtypes: each operand's gradient has its own shape and dtype") {
-  const Two functions[] = {
+  const BinaryFunction functions[] = {
       [](const Variable& a, const Variable& b) { return a + b; },
       [](const Variable& a, const Variable& b) { return a - b; },
       [](const Variable& a, const Variable& b) { return a * b; },
@@ -70,7 +70,7 @@ TEST_CASE("mixed dtypes: each operand's gradient has its own shape and dtype") {
         return where(ops::full({2, 3}, true, boolean), a, b);
       },
   };
-  for (const Two& function : functions)
+  for (const BinaryFunction& function : functions)
     for (const DType narrow : {bf16, f16}) {
       const Variable a = Variable::leaf(ops::full({2, 3}, 1.5, narrow)),
                      b = Variable::leaf(ops::full({3}, 2, f32));
@@ -107,7 +107,7 @@ TEST_CASE("in place: add_, sub_ and mul_ have the gradients of their plain forms
   CHECK(largest_difference(a.grad().value(), ops::full({2, 3}, 3, f64)) == 0);
 }
 
-TEST_CASE("cast: the gradient comes back in the operand's dtype") {
+TEST_CASE("cast: the gradient has the operand's dtype") {
   const Variable x = Variable::leaf(ops::ones({3}, bf16));
   const Variable y = cast(x, f32);
   CHECK(y.dtype() == f32);
@@ -117,7 +117,7 @@ TEST_CASE("cast: the gradient comes back in the operand's dtype") {
   CHECK(cast(x, bf16).is_same(x));
 }
 
-TEST_CASE("dropout: the backward passes what the forward kept, whatever the context is by then") {
+TEST_CASE("dropout: the backward uses the forward's mask, also in another random context") {
   const Variable x = Variable::leaf(ops::ones({2, 50}, f64));
   Variable y;
   {

@@ -24,11 +24,11 @@ Variable leaf(std::initializer_list<double> values, std::string name = "") {
 Variable scalar_leaf(double value) {
   return Variable::leaf(Tensor::scalar(value));
 }
-std::vector<double> numbers(const Variable& x) {
+std::vector<double> values(const Variable& x) {
   const Tensor t = x.value().contiguous();
   return {t.data<double>(), t.data<double>() + t.numel()};
 }
-using Numbers = std::vector<double>;
+using Values = std::vector<double>;
 
 }  // namespace
 
@@ -36,11 +36,11 @@ TEST_CASE("backward: the derivative of a polynomial, summed over both uses of a 
   const Variable x = leaf({2.0, -3.0}), y = leaf({5.0, 7.0});
   const Variable z = x * x * y + x;  // dz/dx = 2xy + 1, dz/dy = x^2
   z.backward(Variable(Tensor::from({1.0, 1.0})));
-  CHECK(numbers(x.grad()) == Numbers{21.0, -41.0});
-  CHECK(numbers(y.grad()) == Numbers{4.0, 9.0});
+  CHECK(values(x.grad()) == Values{21.0, -41.0});
+  CHECK(values(y.grad()) == Values{4.0, 9.0});
 }
 
-TEST_CASE("backward: gradients accumulate over calls, and start afresh when forgotten") {
+TEST_CASE("backward: gradients accumulate over calls until set_grad({})") {
   const Variable x = scalar_leaf(3.0);
   (x * x).backward();
   (x * x).backward();
@@ -59,7 +59,7 @@ TEST_CASE("backward: two leaves that receive the same gradient own separate buff
   CHECK(y.grad().item() == 2.0);
 }
 
-TEST_CASE("backward: misuse is named") {
+TEST_CASE("backward: wrong use is an error") {
   const Variable x = leaf({1.0, 2.0});
   CHECK_THROWS_WITH_AS((x * x).backward(), doctest::Contains("implied only for a scalar"), AutogradError);
   const Variable s = scalar_leaf(2.0);
@@ -72,7 +72,7 @@ TEST_CASE("backward: misuse is named") {
   CHECK_THROWS_AS(Variable::leaf(Tensor::from<int64_t>({1, 2})), DTypeError);
 }
 
-TEST_CASE("backward: a failed run leaves no leaf half-written and the next one works") {
+TEST_CASE("backward: a backward that fails changes no leaf, and the next one works") {
   const Variable x = scalar_leaf(2.0);
   const Variable bad = record("bad", Tensor::scalar(1.0), {x}, saved(),
                               [](Saved&, const Incoming&, const Wanted&) -> Gradients {
@@ -124,7 +124,7 @@ TEST_CASE("create_graph: gradients that accumulate are themselves differentiable
   CHECK(grad(slope, {x})[0].item() == 18.0);
 }
 
-TEST_CASE("backward: only the leaves asked for receive, and only the rules that lead there run") {
+TEST_CASE("backward: only the given leaves receive gradients, and only rules that lead to them run") {
   const Variable x = scalar_leaf(2.0), w = scalar_leaf(5.0);
   int wanted_weight = 0;
   const Variable y =
@@ -163,7 +163,7 @@ TEST_CASE("a graph of a million operations runs backward and is freed without re
   y = Variable();
 }
 
-TEST_CASE("saved values: a change in place is caught and the operation named") {
+TEST_CASE("saved values: a change in place is an error that names the operation") {
   const Variable x = leaf({1.0, 2.0});
   const Variable h = x + x;
   const Variable y = h * h;
@@ -172,13 +172,13 @@ TEST_CASE("saved values: a change in place is caught and the operation named") {
                        AutogradError);
 }
 
-TEST_CASE("in-place operations: differentiable on computed values, refused on leaves") {
+TEST_CASE("in-place operations: differentiable on computed values, an error on leaves") {
   const Variable x = leaf({1.0, 2.0}), y = leaf({3.0, 4.0});
   Variable h = x * x;
   add_(h, y);  // h = x^2 + y
   (h * h).backward(Variable(Tensor::from({1.0, 1.0})));
-  CHECK(numbers(x.grad()) == Numbers{2 * 4.0 * 2, 2 * 8.0 * 4});
-  CHECK(numbers(y.grad()) == Numbers{8.0, 16.0});
+  CHECK(values(x.grad()) == Values{2 * 4.0 * 2, 2 * 8.0 * 4});
+  CHECK(values(y.grad()) == Values{8.0, 16.0});
 
   CHECK_THROWS_WITH_AS(add_(x, y), doctest::Contains("requires a gradient and cannot be changed in place"),
                        AutogradError);
@@ -186,7 +186,7 @@ TEST_CASE("in-place operations: differentiable on computed values, refused on le
   CHECK_NOTHROW(add_(x, y));
 }
 
-TEST_CASE("hooks: see and replace gradients of leaves and computed values, until removed") {
+TEST_CASE("hooks: receive and replace gradients of leaves and computed values, until removed") {
   const Variable x = scalar_leaf(2.0);
   const Variable h = x * x;
   double seen = 0;
@@ -217,7 +217,7 @@ TEST_CASE("retain_grad: gradients of several backwards add up") {
   CHECK(h.grad().item() == 4 * 2.0);
 }
 
-TEST_CASE("backward twice: only what was saved and freed stands in the way") {
+TEST_CASE("backward twice: an error only where saved values were freed") {
   const Variable x = scalar_leaf(2.0);
   const Variable y = x + 1.0;
   y.backward();
@@ -258,8 +258,7 @@ TEST_CASE("reports: which leaves a backward reaches, when each is complete, and 
     events.push_back("start " + std::to_string(leaves.size()));
     queue_backward_end([&] { events.push_back("end"); });
   });
-  // Complete only after both uses of `a` have arrived: the accumulated gradient is final when the hook sees
-  // it.
+  // The hook of `a` is called after the gradients of both its uses were added.
   HookHandle ha = a.register_accumulated_hook(
       [&](const Variable& leaf) { events.push_back(text("a ", leaf.grad().item())); });
   HookHandle hb = b.register_accumulated_hook(
@@ -304,28 +303,27 @@ TEST_CASE("split backward: input gradients, then weight gradients, have the bits
       const std::vector<Variable> dx = backward.input_gradients(inputs);
       CHECK_FALSE(w.grad().defined());
       backward.weight_gradients();
-      return std::vector<Numbers>{numbers(dx[0]), numbers(w.grad()), numbers(v.grad())};
+      return std::vector<Values>{values(dx[0]), values(w.grad()), values(v.grad())};
     }
     y.backward(seed);
-    return std::vector<Numbers>{numbers(x.grad()), numbers(w.grad()), numbers(v.grad())};
+    return std::vector<Values>{values(x.grad()), values(w.grad()), values(v.grad())};
   };
   CHECK(run(true) == run(false));
 }
 
-TEST_CASE("accumulation in place: a rule adds into the leaf's buffer when one is offered") {
+TEST_CASE("accumulation in place: a rule adds to the leaf's gradient if there is one") {
   const Variable w = leaf({1.0, 1.0});
   int in_place = 0;
   const auto forward = [&] {
     return record("scaled", w.value().clone(), {w}, saved(),
                   [&](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
-                    if (const Tensor* buffer = wanted.buffer(0)) {
-                      for (int i = 0; i < 2; ++i)
-                        buffer->data<double>()[i] += dy[0].value().data<double>()[i];
-                      wanted.mark_accumulated(0);
-                      ++in_place;
-                      return {Variable()};
+                    const auto [out, add] = wanted.target(0, {2}, f64, cpu());
+                    for (int i = 0; i < 2; ++i) {
+                      const double arrived = dy[0].value().data<double>()[i];
+                      out.data<double>()[i] = add ? out.data<double>()[i] + arrived : arrived;
                     }
-                    return {dy[0]};
+                    in_place += add;
+                    return {Variable(out)};
                   });
   };
   const Variable seed(Tensor::from({2.0, 3.0}));
@@ -333,11 +331,11 @@ TEST_CASE("accumulation in place: a rule adds into the leaf's buffer when one is
   const void* buffer = w.grad().value().raw_data();
   forward().backward(seed);
   CHECK(in_place == 1);
-  CHECK(numbers(w.grad()) == Numbers{4.0, 6.0});
+  CHECK(values(w.grad()) == Values{4.0, 6.0});
   CHECK(w.grad().value().raw_data() == buffer);
 }
 
-TEST_CASE("a leaf's own gradient dtype: bf16 numbers, f32 gradient") {
+TEST_CASE("a leaf's own gradient dtype: bf16 values, f32 gradient") {
   const Variable w = Variable::parameter(ops::cast(Tensor::from({1.5f, 2.0f}), bf16));
   w.set_grad_dtype(f32);
   (w * w).backward(ops::cast(Tensor::from({1.0f, 1.0f}), bf16));
@@ -346,7 +344,7 @@ TEST_CASE("a leaf's own gradient dtype: bf16 numbers, f32 gradient") {
   CHECK_THROWS_AS(w.set_grad(Variable(Tensor::from({1.0, 1.0}))), DTypeError);
 }
 
-TEST_CASE("threads: each runs its own backward and counts its memory in its own account") {
+TEST_CASE("threads: each runs a backward and counts its memory in its own account") {
   std::vector<std::thread> threads;
   std::vector<double> results(4);
   for (int t = 0; t < 4; ++t)
@@ -364,7 +362,7 @@ TEST_CASE("threads: each runs its own backward and counts its memory in its own 
   for (int t = 0; t < 4; ++t) CHECK(results[t] == 200.0 * 3 * t * t);
 }
 
-TEST_CASE("memory: saved values are freed as backward goes, gradients are counted as gradients") {
+TEST_CASE("memory: saved values are freed during backward, gradients are counted as gradients") {
   const auto account = make_intrusive<MemoryAccount>();
   AccountScope scope(account);
   const Variable x = Variable::leaf(Tensor::zeros({1000}, f64));
@@ -378,7 +376,7 @@ TEST_CASE("memory: saved values are freed as backward goes, gradients are counte
   CHECK(account->count(MemoryCategory::activation).current == 2 * 8000);  // x and y themselves
 }
 
-TEST_CASE("anomaly mode: names the operation, the module and the first NaN") {
+TEST_CASE("anomaly mode: the error names the operation, the module and the first NaN") {
   AnomalyMode anomaly;
   const std::string module = "blocks.3.mlp";
   NamedScope scope(module);
@@ -392,14 +390,14 @@ TEST_CASE("anomaly mode: names the operation, the module and the first NaN") {
                        doctest::Contains("backward of 'mul'"), NonFiniteError);
 }
 
-TEST_CASE("named scope: a temporary name is taken over") {
+TEST_CASE("named scope: a temporary name is moved into the scope") {
   AnomalyMode anomaly;
   NamedScope scope("a name that is too long to lie inside a string object, so that it has memory of its own");
   const std::vector<std::string> others(8, std::string(100, '?'));
   CHECK(current_scope().ends_with("memory of its own"));
 }
 
-TEST_CASE("gradcheck: passes what is right, shows where a rule is wrong") {
+TEST_CASE("gradcheck: passes a correct rule and locates the error of a wrong one") {
   const std::vector<Variable> inputs{leaf({0.3, -1.2}), leaf({2.0, 0.7})};
   const auto right = [](std::span<const Variable> v) { return std::vector<Variable>{v[0] * v[1] * v[0]}; };
   CHECK(gradcheck(right, inputs).passed);
@@ -418,6 +416,6 @@ TEST_CASE("graph_dot: a box per operation and the leaves by name") {
   const Variable x = leaf({1.0, 2.0}, "x"), w = leaf({3.0, 4.0}, "weight");
   const std::string dot = graph_dot(x * w + x);
   CHECK(dot.starts_with("digraph"));
-  for (const char* part : {"add\\n(2,) f64", "mul", "saves 32 B", "\"weight\\n(2,)\"", "n0 -> n1"})
-    CHECK(dot.find(part) != std::string::npos);
+  for (const char* expected : {"add\\n(2,) f64", "mul", "saves 32 B", "\"weight\\n(2,)\"", "n0 -> n1"})
+    CHECK(dot.find(expected) != std::string::npos);
 }

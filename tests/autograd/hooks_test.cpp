@@ -7,22 +7,22 @@
 
 using namespace tessera;
 
-TEST_CASE("hooks: a handle works on a leaf that was frozen since, and on one that is gone") {
+TEST_CASE("hooks: a handle works after its leaf was frozen, and after its leaf was deleted") {
   Variable x = Variable::leaf(Tensor::scalar(3.0));
-  int seen = 0;
-  const auto count = [&seen](const Variable&) -> Variable {
-    ++seen;
+  int calls = 0;
+  const auto count = [&calls](const Variable&) -> Variable {
+    ++calls;
     return {};
   };
   HookHandle gradient = x.register_hook(count), kept = x.register_hook(count), late = x.register_hook(count);
-  HookHandle accumulated = x.register_accumulated_hook([&seen](const Variable&) { ++seen; });
-  HookHandle late_accumulated = x.register_accumulated_hook([&seen](const Variable&) { ++seen; });
+  HookHandle accumulated = x.register_accumulated_hook([&calls](const Variable&) { ++calls; });
+  HookHandle late_accumulated = x.register_accumulated_hook([&calls](const Variable&) { ++calls; });
   x.set_requires_grad(false);
   gradient.remove();
   accumulated.remove();
   x.set_requires_grad(true);
   (x * x).backward();
-  CHECK(seen == 3);  // those that were not removed are still there
+  CHECK(calls == 3);  // the hooks that were not removed
   CHECK(x.grad().item() == 6.0);
 
   x = Variable();
@@ -30,7 +30,7 @@ TEST_CASE("hooks: a handle works on a leaf that was frozen since, and on one tha
   late_accumulated.remove();
 }
 
-TEST_CASE("hooks: a gradient of another shape, dtype or device is refused, naming the Variable") {
+TEST_CASE("hooks: a gradient of another shape, dtype or device is an error that names the Variable") {
   const Variable w = Variable::leaf(Tensor::from({1.0, 2.0}), "blocks.0.weight");
   const Variable dy = Tensor::from({1.0, 1.0});
   const auto run = [&](const Variable& hooked, const Variable& y, GradientHook hook) {
@@ -43,13 +43,13 @@ TEST_CASE("hooks: a gradient of another shape, dtype or device is refused, namin
     }
     handle.remove();
   };
-  const auto wider = [](const Variable& g) { return reshape(g, {2, 1}); };
-  const auto narrower = [](const Variable& g) { return cast(g, f32); };
-  const auto elsewhere = [](const Variable& g) { return Variable(g.value().to(meta())); };
-  CHECK_THROWS_WITH_AS(run(w, w * w, wider), doctest::Contains("'blocks.0.weight'"), ShapeError);
-  CHECK_THROWS_WITH_AS(run(w, w * w, narrower), doctest::Contains("'blocks.0.weight'"), DTypeError);
-  CHECK_THROWS_WITH_AS(run(w, w * w, elsewhere), doctest::Contains("'blocks.0.weight'"), DeviceError);
+  const auto other_shape = [](const Variable& g) { return reshape(g, {2, 1}); };
+  const auto other_dtype = [](const Variable& g) { return cast(g, f32); };
+  const auto other_device = [](const Variable& g) { return Variable(g.value().to(meta())); };
+  CHECK_THROWS_WITH_AS(run(w, w * w, other_shape), doctest::Contains("'blocks.0.weight'"), ShapeError);
+  CHECK_THROWS_WITH_AS(run(w, w * w, other_dtype), doctest::Contains("'blocks.0.weight'"), DTypeError);
+  CHECK_THROWS_WITH_AS(run(w, w * w, other_device), doctest::Contains("'blocks.0.weight'"), DeviceError);
   const Variable h = w * w;
-  CHECK_THROWS_WITH_AS(run(h, h + h, wider), doctest::Contains("the result of 'mul'"), ShapeError);
+  CHECK_THROWS_WITH_AS(run(h, h + h, other_shape), doctest::Contains("the result of 'mul'"), ShapeError);
   CHECK_FALSE(w.grad().defined());
 }

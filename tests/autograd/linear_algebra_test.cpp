@@ -15,8 +15,7 @@ using namespace tessera;
 
 namespace {
 
-/// Runs `forward` twice with a backward each, and again once from a fresh leaf: the second backward has added
-/// the same gradient to the same bytes.
+/// Runs `forward` and a backward twice: the second backward adds the same gradient in the same memory.
 template <class Forward>
 void check_accumulates_in_place(const Variable& leaf, const Variable& dy, const Forward& forward) {
   forward().backward(dy);
@@ -31,7 +30,7 @@ void check_accumulates_in_place(const Variable& leaf, const Variable& dy, const 
 
 }  // namespace
 
-TEST_CASE("linear and matmul: a second backward adds to the weight's gradient where it lies") {
+TEST_CASE("linear and matmul: a second backward adds to the weight's gradient in place") {
   const Variable x = random_tensor({3, 4, 6}, f32, 1), dy = random_tensor({3, 4, 5}, f32, 2);
   const Variable weight = Variable::leaf(random_tensor({5, 6}, f32, 3)),
                  bias = Variable::leaf(random_tensor({5}, f32, 4));
@@ -51,7 +50,7 @@ TEST_CASE("linear: bf16 products are added to an f32 gradient without rounding i
   CHECK(largest_difference(weight.grad().value(), exact) == 0.0);
 }
 
-TEST_CASE("embedding: a second backward adds to the table's gradient where it lies") {
+TEST_CASE("embedding: a second backward adds to the table's gradient in place") {
   const Variable table = Variable::leaf(random_tensor({7, 5}, f32, 9));
   const Tensor ids = Tensor::from<int64_t>({3, 3, 0, 6}, {2, 2});
   check_accumulates_in_place(table, Variable(random_tensor({2, 2, 5}, f32, 10)),
@@ -70,19 +69,19 @@ TEST_CASE("linear and matmul: an operand is saved only where the other's gradien
   CHECK(saved_bytes(matmul(leaf, constant)) == 64);
   CHECK(saved_bytes(linear(constant, leaf)) == 64);
   CHECK(saved_bytes(transpose(leaf, 0, 1)) == 0);
-  // A parameter is not held: its numbers are read when backward reaches them.
+  // A parameter is saved by reference: its values are read when backward reaches it.
   CHECK(saved_bytes(linear(leaf, Variable::parameter(random_tensor({4, 4}, f32, 13)))) == 64);
 }
 
 TEST_CASE(
-    "split: an unused part receives zeros, and in-place changes are refused of a part, not of the whole") {
+    "split: an unused result receives zeros; an in-place change of a result is an error, of the base not") {
   const Variable x = Variable::leaf(random_tensor({2, 6}, f32, 14));
   const Variable y = x * x;
   const std::vector<int64_t> sizes{1, 2, 3};
-  const std::vector<Variable> parts = split(y, sizes, 1);
-  CHECK_THROWS_AS(add_(parts[0], parts[0]), AutogradError);
-  add_(y, y);  // of the whole: the parts follow
-  parts[1].backward(Variable(Tensor::from<float>({1, 1, 1, 1}, {2, 2})));
+  const std::vector<Variable> results = split(y, sizes, 1);
+  CHECK_THROWS_AS(add_(results[0], results[0]), AutogradError);
+  add_(y, y);  // the views follow
+  results[1].backward(Variable(Tensor::from<float>({1, 1, 1, 1}, {2, 2})));
   for (int64_t i = 0; i < 2; ++i)
     for (int64_t j = 0; j < 6; ++j) {
       const float expected = j == 1 || j == 2 ? 4 * x.value().data<float>()[i * 6 + j] : 0.0f;
@@ -109,16 +108,16 @@ TEST_CASE("meta: a backward of products, views and lookups yields the gradients'
   CHECK(table.grad().shape() == Shape{9, 4});
 }
 
-TEST_CASE("activation_linear: the gradient is written over the saved input where nobody reads that again") {
+TEST_CASE("activation_linear: the gradient is written over the saved input if nothing reads that later") {
   const Variable x = Variable::leaf(random_tensor({40, 48}, f32, 21)), two = Tensor::scalar(2.0f);
   const Variable weight = Variable::leaf(random_tensor({24, 48}, f32, 22));
-  const void* hidden = nullptr;
-  const void* arrived = nullptr;
+  const void* input_address = nullptr;
+  const void* gradient_address = nullptr;
   const auto loss = [&](bool keep, Variable* kept) {
     const Variable h = x * two;
-    hidden = h.value().raw_data();
+    input_address = h.value().raw_data();
     h.register_hook([&](const Variable& gradient) {
-      arrived = gradient.value().raw_data();
+      gradient_address = gradient.value().raw_data();
       return Variable();
     });
     if (keep) *kept = h;
@@ -126,19 +125,19 @@ TEST_CASE("activation_linear: the gradient is written over the saved input where
   };
   Variable kept;
   const auto expected = grad(loss(true, &kept), {x, weight});
-  CHECK(arrived != hidden);
+  CHECK(gradient_address != input_address);
   const auto overwritten = grad(loss(false, nullptr), {x, weight});
-  CHECK(arrived == hidden);
+  CHECK(gradient_address == input_address);
   const Variable again = loss(false, nullptr);
   for (int pass = 0; pass < 2; ++pass) {
     const auto retained = grad(again, {x, weight}, {.retain_graph = true});
-    CHECK(arrived != hidden);
+    CHECK(gradient_address != input_address);
     for (size_t i = 0; i < 2; ++i) CHECK(same_bits(retained[i].value(), expected[i].value()));
   }
   for (size_t i = 0; i < 2; ++i) CHECK(same_bits(overwritten[i].value(), expected[i].value()));
 }
 
-TEST_CASE("linear and activation_linear: a weight's gradient in a dtype of its leaf's choice") {
+TEST_CASE("linear and activation_linear: a weight's gradient has the leaf's gradient dtype") {
   const Tensor x = random_tensor({6, 4}, f32, 1), dy = random_tensor({6, 3}, f32, 2),
                w = random_tensor({3, 4}, f32, 3);
   for (const bool activated : {false, true})
@@ -149,7 +148,7 @@ TEST_CASE("linear and activation_linear: a weight's gradient in a dtype of its l
         const Variable y = activated ? activation_linear(Activation::gelu, x, leaf) : linear(x, leaf);
         y.backward(Variable(dy));
       };
-      for (int i = 0; i < 2; ++i) run(weight), run(wide);  // the first makes the buffer, the second adds
+      for (int i = 0; i < 2; ++i) run(weight), run(wide);  // the second gradient is added
       CHECK(weight.grad().dtype() == kept);
       CHECK(largest_difference(weight.grad().value(), wide.grad().value()) <= (kept == f64 ? 1e-5 : 0.2));
     }

@@ -18,7 +18,7 @@ using namespace tessera;
 
 namespace {
 
-Variable waves(const Shape& shape, double phase) {
+Variable sine_leaf(const Shape& shape, double phase) {
   const Tensor t = Tensor::empty(shape, f32);
   for (int64_t i = 0; i < t.numel(); ++i)
     t.data<float>()[i] = static_cast<float>(std::sin(0.7 * static_cast<double>(i) + phase));
@@ -33,8 +33,8 @@ bool same_bits(const Variable& a, const Variable& b) {
 const Shape rows{4, 16};
 
 struct Layer {
-  Variable x = waves(rows, 0), gain = Variable::parameter(waves({16}, 1).value()),
-           weight = Variable::parameter(waves({8, 16}, 2).value());
+  Variable x = sine_leaf(rows, 0), gain = Variable::parameter(sine_leaf({16}, 1).value()),
+           weight = Variable::parameter(sine_leaf({8, 16}, 2).value());
   std::vector<Variable> leaves() const { return {x, gain, weight}; }
 };
 
@@ -55,7 +55,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("recompute: inside a checkpointed segment nothing but the segment's inputs is kept") {
+TEST_CASE("recompute: a norm inside a checkpointed segment has the same gradients") {
   const Layer l;
   const auto segment = [&](const Variable& x) { return linear(layer_norm(x, l.gain), l.weight); };
   const Variable plain = segment(l.x), y = checkpoint(segment, l.x);
@@ -69,7 +69,7 @@ TEST_CASE("recompute: a result changed in place is saved as it is, and a changed
   const Variable y = layer_norm(l.x, l.gain);
   ops::add_(y.value(), Scalar(1.0));
   const Variable gradient = grad(sum(linear(y, l.weight)), {l.weight})[0];
-  // Every row of the weight's gradient is the sum of the rows that went in.
+  // Every row of the weight's gradient is the sum of the input's rows.
   CHECK(static_cast<double>(gradient.value().data<float>()[0]) ==
         doctest::Approx(sum(y, {0}).value().data<float>()[0]).epsilon(1e-5));
 

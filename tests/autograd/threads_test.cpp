@@ -42,7 +42,7 @@ TEST_CASE("threads: separate graphs that share a leaf, grad()") {
 
 TEST_CASE("threads: gradients of separate graphs add up in a leaf that they share") {
   const Variable w = Variable::leaf(Tensor::scalar(3.0));
-  // Its product adds into the leaf's memory itself, where other threads add meanwhile.
+  // The product writes the leaf's gradient in place, to which other threads add meanwhile.
   const Variable weight = Variable::parameter(ops::full({8, 8}, Scalar(0.5), f64));
   constexpr int runs = 200;
   in_threads(4, [&](int t) {
@@ -58,7 +58,7 @@ TEST_CASE("threads: gradients of separate graphs add up in a leaf that they shar
     CHECK(gradient.data<double>()[i] == 4.0 * (1 + 2 + 3 + 4) * runs);
 }
 
-TEST_CASE("threads: a first gradient is put into its buffer, others are added") {
+TEST_CASE("threads: the first gradient is written to the buffer, others are added") {
   constexpr int rounds = 100;
   const Variable weight = Variable::parameter(ops::full({8, 8}, Scalar(0.5), f64));
   const Tensor buffer = ops::full({8, 8}, Scalar(-1.0), f64);
@@ -82,7 +82,7 @@ TEST_CASE("a backward inside a hook runs through the nodes of the outer one") {
   double inner = 0;
   shared.register_hook([&](const Variable&) -> Variable {
     if (inner == 0) {
-      inner = 1;  // the inner run calls this hook too
+      inner = 1;  // the inner backward calls this hook too
       inner = grad(shared, {x}, {.retain_graph = true})[0].item();
     }
     return {};

@@ -12,14 +12,14 @@
 #include "tensor/ops/creation.h"
 
 using namespace tessera;
-using Numbers = std::vector<double>;
+using Values = std::vector<double>;
 using Variables = std::vector<Variable>;
 
 namespace {
 
-Numbers numbers(const Variable& x) {
+Values values(const Variable& x) {
   const Tensor t = x.value().contiguous();
-  return Numbers(t.data<double>(), t.data<double>() + t.numel());
+  return Values(t.data<double>(), t.data<double>() + t.numel());
 }
 
 /// 0.1, -0.2, 0.3, ...
@@ -59,10 +59,10 @@ TEST_CASE("views: a recurrent network collects its outputs in a buffer") {
   const Variable buffer = collected(inputs, true), stacked = collected(inputs, false);
   CHECK(buffer.requires_grad());
   CHECK_FALSE(buffer.is_leaf());
-  CHECK(numbers(buffer) == numbers(stacked));
+  CHECK(values(buffer) == values(stacked));
   const auto gradients = grad(sum(buffer * buffer), {inputs[0], inputs[1], inputs[2]});
   const auto expected = grad(sum(stacked * stacked), {inputs[0], inputs[1], inputs[2]});
-  for (size_t i = 0; i < 3; ++i) CHECK(numbers(gradients[i]) == numbers(expected[i]));
+  for (size_t i = 0; i < 3; ++i) CHECK(values(gradients[i]) == values(expected[i]));
   check_derivatives(
       [&](std::span<const Variable> v) {
         const Variable y = collected(v, true);
@@ -108,7 +108,7 @@ TEST_CASE("views: gradients follow an in-place change through every kind of view
         const Variable base = differentiable_base ? v[0] * 2.0 : Variable(v[0].value().clone());
         const Variable window = kind.of(base), other = transpose(base, 0, 1);
         mul_(window, v[1]);
-        // The base, the view, and another view from before the change.
+        // The base, the view, and another view that is older than the change.
         return Variables{base * base, window * window, other * v[2]};
       };
       check_derivatives(written,
@@ -127,19 +127,19 @@ TEST_CASE("views: several views of one base, made before any was written") {
   CHECK(column.requires_grad());
   CHECK_FALSE(column.is_leaf());
   add_(second, x * 2.0);
-  CHECK(numbers(base) == Numbers{3, 5, 6, 10});
-  CHECK(numbers(grad(sum(column), {x}, {.retain_graph = true})[0]) == Numbers{3, 0});
-  CHECK(numbers(grad(sum(second), {x}, {.retain_graph = true})[0]) == Numbers{2, 2});
-  CHECK(numbers(grad(sum(wide), {x}, {.retain_graph = true})[0]) == Numbers{3, 3});
-  CHECK(numbers(grad(sum(base * base), {x})[0]) == Numbers{2 * 3 + 4 * 6, 2 * 5 + 4 * 10});
+  CHECK(values(base) == Values{3, 5, 6, 10});
+  CHECK(values(grad(sum(column), {x}, {.retain_graph = true})[0]) == Values{3, 0});
+  CHECK(values(grad(sum(second), {x}, {.retain_graph = true})[0]) == Values{2, 2});
+  CHECK(values(grad(sum(wide), {x}, {.retain_graph = true})[0]) == Values{3, 3});
+  CHECK(values(grad(sum(base * base), {x})[0]) == Values{2 * 3 + 4 * 6, 2 * 5 + 4 * 10});
 }
 
-TEST_CASE("views: an in-place change of the base reaches the views that live") {
+TEST_CASE("views: an in-place change of the base reaches its views") {
   const Variable x = Variable::leaf(Tensor::from({2.0, 3.0, 4.0})), y = Variable::leaf(ramp({3}));
   const Variable base = x * 1.0, tail = narrow(base, 0, 1, 2);
   mul_(base, y);
-  CHECK(numbers(grad(sum(tail), {x}, {.retain_graph = true})[0]) == Numbers{0, -0.2, 0.1 * 3});
-  CHECK(numbers(grad(sum(tail), {y})[0]) == Numbers{0, 3, 4});
+  CHECK(values(grad(sum(tail), {x}, {.retain_graph = true})[0]) == Values{0, -0.2, 0.1 * 3});
+  CHECK(values(grad(sum(tail), {y})[0]) == Values{0, 3, 4});
 }
 
 TEST_CASE("views: a base of any strides") {
@@ -155,17 +155,17 @@ TEST_CASE("views: a base of any strides") {
         {Variable::leaf(ramp({base_of.size(1)}, 0.3))});
 }
 
-TEST_CASE("views: what an in-place change overwrote is found by backward") {
+TEST_CASE("views: backward throws for a saved value that an in-place change overwrote") {
   const Variable x = Variable::leaf(Tensor::from({1.0, 2.0})), base = Tensor::zeros({2, 2}, f64);
   const Variable first = select(base, 0, 0);
   add_(first, x);
   const Variable square = first * first;
-  add_(select(base, 0, 1), x);  // one version for the whole memory
+  add_(select(base, 0, 1), x);  // base and views share one version
   CHECK_THROWS_WITH_AS(sum(square).backward(), doctest::Contains("was changed in place since"),
                        AutogradError);
 }
 
-TEST_CASE("views: in-place changes that are refused") {
+TEST_CASE("views: in-place changes that are errors") {
   const Variable x = Variable::leaf(Tensor::from({1.0, 2.0})), base = Tensor::zeros({2, 2}, f64);
   CHECK_THROWS_WITH_AS(add_(narrow(x, 0, 0, 1), narrow(x, 0, 1, 1)),
                        doctest::Contains("is a view of the leaf"), AutogradError);
@@ -180,16 +180,16 @@ TEST_CASE("views: in-place changes that are refused") {
                        AutogradError);
   CHECK_THROWS_AS(add_(expand(Variable(Tensor::zeros({1}, f64)), {2}), x), Error);
   CHECK_FALSE(base.requires_grad());
-  CHECK(numbers(base) == Numbers{0, 0, 0, 0});
+  CHECK(values(base) == Values{0, 0, 0, 0});
   // Constants, and anything while nothing is recorded.
   CHECK_NOTHROW(add_(unrecorded, Variable(Tensor::from({1.0, 1.0}))));
   NoGrad no_grad;
   CHECK_NOTHROW(add_(select(base, 0, 1), x));
   CHECK_FALSE(base.requires_grad());
-  CHECK(numbers(base) == Numbers{1, 1, 1, 2});
+  CHECK(values(base) == Values{1, 1, 1, 2});
 }
 
-TEST_CASE("views: one made under NoGrad of what requires a gradient is not changed while recording") {
+TEST_CASE("views: changing one made under NoGrad of a differentiable base is an error while recording") {
   const Variable leaf = Variable::leaf(Tensor::from({1.0, 2.0})), base = leaf * 1.0;
   const Variable factor(Tensor::from({3.0}));
   const auto unrecorded = [](const auto& made) {
@@ -217,18 +217,18 @@ TEST_CASE("views: one made under NoGrad of what requires a gradient is not chang
     CHECK_THROWS_WITH_AS(sub_(x, factor), message, AutogradError);
     CHECK_THROWS_WITH_AS(add_(x, window(leaf)), message, AutogradError);
   }
-  CHECK(base.impl()->use_count() == 1);  // no view keeps the graph
-  CHECK(numbers(base) == Numbers{1, 2});
+  CHECK(base.impl()->use_count() == 1);  // no view holds the graph
+  CHECK(values(base) == Values{1, 2});
 
   // Inside NoGrad, through a detached alias, and where the base is a constant.
   unrecorded([&] { mul_(of_computed, 3.0); });
   mul_(of_computed.detach(), 3.0);
   mul_(window(base.detach()), 3.0);
   mul_(unrecorded([&] { return window(base.detach()); }), 3.0);
-  CHECK(numbers(base) == Numbers{81, 2});
-  CHECK(numbers(grad(sum(base), {leaf})[0]) == Numbers{1, 1});
+  CHECK(values(base) == Values{81, 2});
+  CHECK(values(grad(sum(base), {leaf})[0]) == Values{1, 1});
 
-  // A view that a neighbour made differentiable since it was last asked.
+  // A view of a constant that another view made differentiable.
   const Variable buffer = Tensor::zeros({2, 2}, f64), row = select(buffer, 0, 0);
   add_(select(buffer, 0, 0), leaf);
   const Variable of_row = unrecorded([&] { return window(row); });
@@ -242,15 +242,15 @@ TEST_CASE("views: a base whose values were replaced has another storage") {
   add_(first, x);
   CHECK(base.is_leaf());
   CHECK_FALSE(base.requires_grad());
-  CHECK(numbers(grad(sum(first), {x})[0]) == Numbers{1, 1});
+  CHECK(values(grad(sum(first), {x})[0]) == Values{1, 1});
 }
 
-TEST_CASE("views: freezing and replacing a leaf's numbers ends its being a view") {
+TEST_CASE("views: set_requires_grad(true) makes a view an independent leaf") {
   const Variable x = Variable::leaf(Tensor::from({1.0, 2.0})), base = Tensor::zeros({2, 2}, f64);
   const Variable leaf = select(base, 0, 0);
   leaf.set_requires_grad(true);
   add_(select(base, 0, 1), x);
   CHECK(leaf.is_leaf());
   sum(leaf * x).backward();
-  CHECK(numbers(leaf.grad()) == Numbers{1, 2});
+  CHECK(values(leaf.grad()) == Values{1, 2});
 }
