@@ -7,13 +7,13 @@
 
 namespace tessera::data {
 
-int64_t Batch::real() const {
+int64_t Batch::unpadded_size() const {
   return size() - std::count(items.begin(), items.end(), -1);
 }
 
 double Batch::rank_weight() const {
-  if (real_of_all == 0) return 1.0;
-  return static_cast<double>(real() * world) / static_cast<double>(real_of_all);
+  if (total_unpadded_size == 0) return 1.0;
+  return static_cast<double>(unpadded_size() * world) / static_cast<double>(total_unpadded_size);
 }
 
 Tensor Batch::weights() const {
@@ -26,7 +26,7 @@ Tensor Batch::weights() const {
 
 Batch Batch::part(int64_t first, int64_t count) const {
   require<IndexError>(first >= 0 && count >= 0 && first <= size() - count, "batch of step ", step,
-                      ": samples ", first, " to ", first + count, " asked for, it has ", size());
+                      ": expected samples in [0, ", size(), "), got [", first, ", ", first + count, ")");
   const auto range = [&](const std::vector<int64_t>& all) {
     return std::vector<int64_t>(all.begin() + first, all.begin() + first + count);
   };
@@ -35,7 +35,7 @@ Batch Batch::part(int64_t first, int64_t count) const {
           range(samples),
           range(items),
           step,
-          real_of_all,
+          total_unpadded_size,
           world};
 }
 

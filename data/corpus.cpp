@@ -57,8 +57,8 @@ Corpus text_corpus(std::string_view utf8, std::string where,
   corpus.vocabulary_size = corpus.vocabulary->size();
   const Tokens all(corpus.vocabulary->encode(characters, where), where);
   const int64_t train = all.size() * 9 / 10;
-  corpus.train = all.part(0, train, where + " (first 90 %)");
-  corpus.validation = all.part(train, all.size() - train, where + " (last 10 %)");
+  corpus.train = all.range(0, train, where + " (first 90 %)");
+  corpus.validation = all.range(train, all.size() - train, where + " (last 10 %)");
   corpus.where = std::move(where);
   return corpus;
 }

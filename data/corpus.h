@@ -13,24 +13,24 @@
 
 namespace tessera::data {
 
-/// Tokens to train and to validate on, and what is known of them.
+/// Tokens for training and validation, and their properties.
 struct Corpus {
   /// "tiny-shakespeare", "builtin", "text" or "tokens".
   std::string dataset;
-  /// The file it came from.
+  /// The path of its file, or a description of its source.
   std::string where;
   Tokens train, validation;
-  /// Ids are below it.
+  /// Ids are in [0, vocabulary_size).
   int64_t vocabulary_size = 0;
-  /// What the ids stand for; a token file does not say.
+  /// The characters of the ids; nothing for a token file.
   std::optional<CharacterVocabulary> vocabulary;
-  /// Nats per character under which no model's loss can stay, where that is known.
+  /// The lower bound of any model's loss in nats per character, where it is known.
   std::optional<double> entropy;
 };
 
 /// Which corpus to open.
 struct CorpusOptions {
-  /// `tiny-shakespeare`: the file `data`, or wherever find_tiny_shakespeare looks;
+  /// `tiny-shakespeare`: the file `data`, or one that find_tiny_shakespeare finds;
   /// `builtin`: the embedded play;
   /// `text`: the UTF-8 file `data`;
   /// `tokens`: the folder `data` with nanoGPT's train.bin and val.bin.
@@ -46,8 +46,8 @@ struct CorpusOptions {
 };
 
 /// Opens a corpus; of a text, the first 90 % (rounded down) are for training and the rest for validation, as
-/// in nanoGPT. Throws ConfigError for an unknown dataset or a missing or needless `data`, DataError for data
-/// that is refused.
+/// in nanoGPT. Throws ConfigError for an unknown dataset or a missing or superfluous `data`, DataError for
+/// invalid data.
 Corpus open_corpus(const CorpusOptions& options);
 
 /// A corpus of characters from UTF-8 text. `where` names it in error messages. Throws DataError when it is

@@ -16,7 +16,7 @@ std::shared_ptr<const Sampler> make_order(int64_t size, const DatasetBatches::Op
   return std::make_shared<SequentialSampler>(size);
 }
 
-/// A row that counts for nothing: the numbers of `like`, and where y holds ids, ones that losses skip.
+/// A padded row: the values of `like`, and where y holds ids, ids that losses skip.
 Example padding(const Example& like) {
   if (!like.y.defined() || (like.y.dtype() != i64 && like.y.dtype() != i32)) return like;
   return {like.x, ops::full(like.y.shape(), ignored_target, like.y.dtype())};
@@ -43,27 +43,27 @@ DatasetBatches::DatasetBatches(std::shared_ptr<const Dataset> dataset, std::shar
       collate_(options.collate) {}
 
 Batch DatasetBatches::batch(int64_t step) const {
-  require<DataError>(step >= 0, name(), ": step ", step, " asked for, expected at least 0");
+  require<DataError>(step >= 0, name(), ": expected a step of at least 0, got ", step);
   const CategoryScope scope(MemoryCategory::other);
-  const int64_t epoch = step / sampler_.batches(), place = step % sampler_.batches();
-  const auto [first, count] = sampler_.share(place);
-  const int64_t before = place * sampler_.share(0).count;
+  const int64_t epoch = step / sampler_.batches(), index = step % sampler_.batches();  // of the batch
+  const auto [first, count] = sampler_.share(index);
+  const int64_t earlier = index * sampler_.share(0).count;  // this rank's examples in earlier batches
   Batch batch;
   batch.step = step;
   batch.world = sampler_.world();
-  batch.real_of_all = sampler_.examples(place);
+  batch.total_unpadded_size = sampler_.examples(index);
   std::vector<Example> examples;
   for (int64_t row = 0; row < count; ++row) {
     batch.samples.push_back(first + row);
-    batch.items.push_back(sampler_.at(epoch, before + row));
+    batch.items.push_back(sampler_.at(epoch, earlier + row));
     if (batch.items.back() >= 0)
       examples.push_back(dataset_->get(batch.items.back()));
     else
       examples.push_back(padding(examples.empty() ? dataset_->get(0) : examples.front()));
   }
-  Example whole = collate_(examples);
-  batch.x = std::move(whole.x);
-  batch.y = std::move(whole.y);
+  Example collated = collate_(examples);
+  batch.x = std::move(collated.x);
+  batch.y = std::move(collated.y);
   return batch;
 }
 

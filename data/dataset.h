@@ -12,37 +12,37 @@
 
 namespace tessera::data {
 
-/// One example: what a model reads, and what it should answer.
+/// One example: a model's input x, and its target y.
 struct Example {
   Tensor x;
   Tensor y;
 };
 
-/// Examples by number: what users derive their own data from.
+/// Examples by index: the base class for user-defined data.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
   /// Example `index`, 0 <= index < size(). Called from several threads at once. All examples of a batch have
-  /// the same shapes and dtypes, unless a `collate` of the user's own brings them together.
+  /// the same shapes and dtypes, unless a user-defined `collate` combines them.
   virtual Example get(int64_t index) const = 0;
-  /// What error messages call it.
+  /// Its name in error messages.
   virtual std::string name() const { return "dataset"; }
 };
 
-/// The numbers of a batch from its examples.
+/// Combines examples into x and y of a batch.
 using Collate = std::function<Example(std::span<const Example>)>;
-/// All x side by side along a new first dimension, and all y: n of (...) give (n, ...). Throws ShapeError or
+/// All x stacked along a new first dimension, and all y: n of (...) give (n, ...). Throws ShapeError or
 /// DTypeError for examples that differ.
 Example stack_examples(std::span<const Example> examples);
 
 /// Batches of a dataset, epoch after epoch without end: step s is batch s mod n of epoch s / n, n batches an
-/// epoch. With an incomplete last batch, the mean over an epoch weighs each batch by its examples:
+/// epoch. With an incomplete last batch, the mean over an epoch weights each batch by its examples:
 ///
-///     sum += loss.item() * batch.real(), count += batch.real();    // both then summed over the ranks
+///     sum += loss.item() * batch.unpadded_size(), count += batch.unpadded_size();    // then over the ranks
 ///
-/// and training on several ranks takes `loss * batch.rank_weight()`. Where all of a rank's part is padding
-/// the mean over its targets is that of nothing, NaN: take a sum there, or pass it over.
+/// and training on several ranks takes `loss * batch.rank_weight()`. Where a rank's share is padding only,
+/// the mean over its targets is NaN: take a sum there, or skip it.
 class DatasetBatches : public BatchSource {
  public:
   struct Options {
@@ -50,17 +50,18 @@ class DatasetBatches : public BatchSource {
     int64_t batch_size = 1;
     bool shuffle = true;
     uint64_t seed = 1337;
-    /// Whether an epoch's incomplete last batch is left out. Else it is smaller, and on several ranks padded
-    /// to as many rows on each: a padded row has item -1 and weight 0 (`Batch::weights`), the numbers of some
-    /// example as x, and as y, where ids are the targets, `ignored_target`, which losses skip.
+    /// Whether an epoch's incomplete last batch is left out. Otherwise it is smaller, and on several ranks
+    /// padded to the same number of rows on each. A padded row has item -1 and weight 0 (`Batch::weights`),
+    /// the values of some example as x, and as y, where ids are the targets, `ignored_target`, which losses
+    /// skip.
     bool drop_last = true;
-    /// This rank takes a contiguous part of every batch.
+    /// This rank takes a contiguous share of every batch.
     int rank = 0, world = 1;
     Collate collate = stack_examples;
   };
   /// Throws DataError for a dataset without a batch, ConfigError for options out of range.
   DatasetBatches(std::shared_ptr<const Dataset> dataset, const Options& options);
-  /// In the order of a sampler of one's own; `shuffle` and `seed` are not used.
+  /// In the order of the given sampler; `shuffle` and `seed` are not used.
   DatasetBatches(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Sampler> order,
                  const Options& options);
 

@@ -18,7 +18,7 @@ std::string reason(int error) {
   return std::generic_category().message(error);
 }
 
-/// A new file beside `target`; removed again unless it was renamed to it.
+/// A new file beside `target`; removed unless it was renamed to `target`.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::filesystem::path& target) : name_(target.string() + ".XXXXXX") {
@@ -37,7 +37,7 @@ class TemporaryFile {
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
-  /// Whether all of it could be written; errno says why not.
+  /// Whether all bytes were written; if not, errno has the reason.
   bool write(const char* bytes, size_t count) {
     while (count > 0) {
       const ssize_t n = ::write(descriptor_, bytes, count);
@@ -60,26 +60,26 @@ class TemporaryFile {
   int descriptor_ = -1;
 };
 
-/// What arrives: counted, hashed and written. Called by C code, so it throws nothing.
-struct Arrival {
+/// Counts, hashes and writes the bytes received. Called by C code, so it throws nothing.
+struct Receiver {
   TemporaryFile& file;
-  int64_t most;
+  int64_t expected_bytes;
   Sha256 hash{};
   int64_t bytes = 0;
   std::string problem{};
 
-  static size_t receive(char* bytes, size_t size, size_t count, void* self) noexcept {
-    auto& arrival = *static_cast<Arrival*>(self);
-    return arrival.take(bytes, size * count) ? size * count : 0;
+  static size_t write_callback(char* data, size_t size, size_t count, void* self) noexcept {
+    auto& receiver = *static_cast<Receiver*>(self);
+    return receiver.append(data, size * count) ? size * count : 0;
   }
-  bool take(const char* piece, size_t count) noexcept try {
+  bool append(const char* data, size_t count) noexcept try {
     bytes += static_cast<int64_t>(count);
-    if (bytes > most) {
-      problem = text("more than the expected ", most, " bytes arrived");
+    if (bytes > expected_bytes) {
+      problem = text("more than the expected ", expected_bytes, " bytes arrived");
       return false;
     }
-    hash.update(piece, count);
-    if (file.write(piece, count)) return true;
+    hash.update(data, count);
+    if (file.write(data, count)) return true;
     problem = text("cannot be written: ", reason(errno));
     return false;
   } catch (const std::exception& error) {
@@ -88,15 +88,15 @@ struct Arrival {
   }
 };
 
-/// Runs the transfer; the empty string, or what went wrong.
-std::string transfer(const Download& wanted, Arrival& arrival) {
+/// Runs the transfer. Returns the error, or an empty string.
+std::string transfer(const Download& request, Receiver& receiver) {
   static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
   const std::unique_ptr<CURL, void (*)(CURL*)> curl(ready == CURLE_OK ? curl_easy_init() : nullptr,
                                                     curl_easy_cleanup);
-  if (!curl) return "libcurl cannot be used here";
+  if (!curl) return "libcurl could not be initialised";
   char detail[CURL_ERROR_SIZE] = "";
   const auto set = [&curl](CURLoption option, auto value) { curl_easy_setopt(curl.get(), option, value); };
-  set(CURLOPT_URL, wanted.url.c_str());
+  set(CURLOPT_URL, request.url.c_str());
   set(CURLOPT_ERRORBUFFER, detail);
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_FAILONERROR, 1L);
@@ -104,30 +104,30 @@ std::string transfer(const Download& wanted, Arrival& arrival) {
   set(CURLOPT_MAXREDIRS, 5L);
   set(CURLOPT_PROTOCOLS_STR, "https,http,file");
   set(CURLOPT_REDIR_PROTOCOLS_STR, "https,http");
-  set(CURLOPT_CONNECTTIMEOUT, static_cast<long>(wanted.connect_timeout.count()));
+  set(CURLOPT_CONNECTTIMEOUT, static_cast<long>(request.connect_timeout.count()));
   set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-  set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(wanted.stall_timeout.count()));
-  set(CURLOPT_TIMEOUT, static_cast<long>(wanted.timeout.count()));
-  set(CURLOPT_WRITEFUNCTION, &Arrival::receive);
-  set(CURLOPT_WRITEDATA, static_cast<void*>(&arrival));
+  set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.stall_timeout.count()));
+  set(CURLOPT_TIMEOUT, static_cast<long>(request.timeout.count()));
+  set(CURLOPT_WRITEFUNCTION, &Receiver::write_callback);
+  set(CURLOPT_WRITEDATA, static_cast<void*>(&receiver));
   const CURLcode result = curl_easy_perform(curl.get());
   if (result == CURLE_OK) return "";
-  if (!arrival.problem.empty()) return arrival.problem;
+  if (!receiver.problem.empty()) return receiver.problem;
   return detail[0] != '\0' ? detail : curl_easy_strerror(result);
 }
 
 }  // namespace
 
-void download(const Download& wanted) {
-  TemporaryFile file(wanted.to);
-  Arrival arrival{file, wanted.bytes};
-  const std::string problem = transfer(wanted, arrival);
-  require<DataError>(problem.empty(), wanted.url, ": ", problem);
-  require<DataError>(arrival.bytes == wanted.bytes, wanted.url, ": ", arrival.bytes,
-                     " bytes arrived, expected ", wanted.bytes);
-  const std::string got = arrival.hash.hex();
-  require<DataError>(got == wanted.sha256, wanted.url, ": sha256 is ", got, ", expected ", wanted.sha256);
-  file.rename_to(wanted.to);
+void download(const Download& request) {
+  TemporaryFile file(request.to);
+  Receiver receiver{file, request.bytes};
+  const std::string problem = transfer(request, receiver);
+  require<DataError>(problem.empty(), request.url, ": ", problem);
+  require<DataError>(receiver.bytes == request.bytes, request.url, ": ", receiver.bytes,
+                     " bytes arrived, expected ", request.bytes);
+  const std::string got = receiver.hash.hex();
+  require<DataError>(got == request.sha256, request.url, ": sha256 is ", got, ", expected ", request.sha256);
+  file.rename_to(request.to);
 }
 
 }  // namespace tessera::data

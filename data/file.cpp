@@ -21,7 +21,7 @@ namespace {
   throw DataError(text(what, " ", path.string(), ": ", reason));
 }
 
-/// An open plain file, and its size.
+/// An open regular file, and its size.
 class OpenFile {
  public:
   OpenFile(const std::filesystem::path& path, std::string_view what)
@@ -30,7 +30,7 @@ class OpenFile {
     struct stat status {};
     const int error = ::fstat(descriptor_, &status) == 0 ? 0 : errno;
     const char* wrong = S_ISDIR(status.st_mode)    ? "is a directory, expected a file"
-                        : !S_ISREG(status.st_mode) ? "is not a plain file"
+                        : !S_ISREG(status.st_mode) ? "is not a regular file"
                                                    : nullptr;
     if (error == 0 && wrong == nullptr) {
       size_ = static_cast<size_t>(status.st_size);
@@ -62,7 +62,7 @@ std::string read_file(const std::filesystem::path& path, std::string_view what) 
     const ssize_t n = ::read(file.descriptor(), content.data() + done, content.size() - done);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail(what, path, errno);
-    if (n == 0) break;  // it became shorter meanwhile
+    if (n == 0) break;  // the file was truncated during reading
     done += static_cast<size_t>(n);
   }
   content.resize(done);
@@ -72,7 +72,7 @@ std::string read_file(const std::filesystem::path& path, std::string_view what) 
 MappedFile::MappedFile(const std::filesystem::path& path, std::string_view what) {
   const OpenFile file(path, what);
   size_ = file.size();
-  if (size_ == 0) return;  // an empty mapping is an error to mmap, not to us
+  if (size_ == 0) return;  // mmap refuses an empty mapping
   void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
   if (mapped == MAP_FAILED) fail(what, path, errno);
   data_ = static_cast<const std::byte*>(mapped);

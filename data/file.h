@@ -7,12 +7,12 @@
 
 namespace tessera::data {
 
-/// A whole file in memory. `what` names its part in error messages ("text file", "dataset").
-/// Throws DataError, with the path, when the file is missing, is a directory or another thing that is not a
-/// plain file, may not be read, or fails while being read. An empty file gives an empty string.
+/// The content of a file. `what` describes the file in error messages ("text file", "dataset"). Throws
+/// DataError, with the path, when the file is missing, is a directory or not a regular file, may not be read,
+/// or fails while being read. An empty file gives an empty string.
 std::string read_file(const std::filesystem::path& path, std::string_view what = "file");
 
-/// A file mapped read-only into memory: pages are read when they are touched, and shared between processes.
+/// A file mapped read-only into memory: pages are read at first access, and shared between processes.
 /// The file must not shrink while it is mapped.
 class MappedFile {
  public:

@@ -55,7 +55,7 @@ std::string Grammar::compile(const Symbol& owner, std::string_view body) const {
   return result;
 }
 
-/// Fills in expected length, entropy and first characters, children before their users.
+/// Computes expected length, entropy and first characters, children before the symbols that use them.
 void Grammar::measure(Symbol& owner) {
   if (owner.visit == Symbol::done) return;
   if (owner.visit == Symbol::open)
@@ -75,11 +75,11 @@ void Grammar::measure(Symbol& owner) {
       }
     }
     const char head = choice.text.front();
-    choice.first = is_symbol(head) ? symbol(head).first : std::string(1, head);
-    for (char c : choice.first)
-      if (owner.first.find(c) != std::string::npos)
+    choice.first_characters = is_symbol(head) ? symbol(head).first_characters : std::string(1, head);
+    for (char c : choice.first_characters)
+      if (owner.first_characters.find(c) != std::string::npos)
         throw DataError(text("grammar: two alternatives of '", owner.name, "' can begin with '", c, "'"));
-    owner.first += choice.first;
+    owner.first_characters += choice.first_characters;
     owner.characters += choice.probability * characters;
     owner.nats += choice.probability * nats;
   }
@@ -91,7 +91,7 @@ std::string Grammar::generate(uint64_t seed, int64_t characters) const {
   result.reserve(static_cast<size_t>(std::max<int64_t>(characters, 0)) + 1024);
   uint64_t draws = 0;
   while (static_cast<int64_t>(result.size()) < characters) {
-    // `pending` is kept reversed, so that what comes next is at its end.
+    // `pending` is stored in reverse: its last character is the next one to write.
     pending.assign(1, static_cast<char>(first_symbol));
     while (!pending.empty()) {
       const char c = pending.back();
@@ -101,7 +101,7 @@ std::string Grammar::generate(uint64_t seed, int64_t characters) const {
         continue;
       }
       const Symbol& owner = symbol(c);
-      uint64_t ticket = below(owner.weight, draw(seed, Purpose::grammar, draws++, 0));
+      uint64_t ticket = uniform_below(owner.weight, draw(seed, Purpose::grammar, draws++, 0));
       const Choice* choice = owner.choices.data();
       while (ticket >= choice->weight) ticket -= (choice++)->weight;
       pending.append(choice->text.rbegin(), choice->text.rend());
@@ -120,7 +120,7 @@ double Grammar::read(char next, std::string& pending) const {
   while (is_symbol(pending.front())) {
     const auto& choices = symbol(pending.front()).choices;
     const auto taken = std::find_if(choices.begin(), choices.end(), [next](const Choice& choice) {
-      return choice.first.find(next) != std::string::npos;
+      return choice.first_characters.find(next) != std::string::npos;
     });
     if (taken == choices.end()) return 0;
     probability *= taken->probability;
@@ -134,7 +134,7 @@ double Grammar::read(char next, std::string& pending) const {
 
 std::string Grammar::continuations(const std::string& pending) const {
   const char head = pending.empty() ? static_cast<char>(first_symbol) : pending.front();
-  std::string result = is_symbol(head) ? symbol(head).first : std::string(1, head);
+  std::string result = is_symbol(head) ? symbol(head).first_characters : std::string(1, head);
   std::sort(result.begin(), result.end());
   return result;
 }

@@ -8,7 +8,7 @@
 namespace tessera::data {
 
 /// One way to write a symbol, taken with probability weight / (sum of the weights of the symbol).
-/// In `text`, `{name}` stands for the symbol `name` and everything else for itself (ASCII).
+/// In `text`, `{name}` is the symbol `name`; all other characters are literal (ASCII).
 struct Alternative {
   int weight = 1;
   std::string text;
@@ -20,14 +20,14 @@ struct Rule {
   std::vector<Alternative> alternatives;
 };
 
-/// A probabilistic grammar whose text has an exactly known entropy.
+/// A probabilistic grammar that generates text of exactly known entropy.
 ///
-/// The text is an endless row of units, each written from the first rule's symbol, independently of the
-/// others. Two properties, checked by the constructor, make the entropy of the text elementary:
+/// The text is an infinite sequence of units, each generated from the first rule's symbol, independently of
+/// the others. Two properties, checked by the constructor, make the entropy of the text a finite sum:
 ///
-///  - every choice is decided by its first character: no two alternatives of a symbol can begin with the
-///    same one, and none is empty. So the text tells the choices, one by one, as it is read; no two
-///    derivations give the same text, and the text has the entropy of the choices;
+///  - every choice is identified by its first character: no two alternatives of a symbol can begin with the
+///    same one, and none is empty. So the text determines the choices: no two derivations give the same text,
+///    and the text has the entropy of the choices;
 ///  - no symbol contains itself, so that a symbol's expected length and entropy are finite sums.
 ///
 /// Hence the entropy rate is E[nats per unit] / E[characters per unit] (a renewal process).
@@ -41,35 +41,35 @@ class Grammar {
   double characters_per_unit() const { return symbols_.front().characters; }
   /// Entropy of a unit, in nats.
   double nats_per_unit() const { return symbols_.front().nats; }
-  /// Entropy of the text, in nats per character: the floor under the loss of any model of it.
+  /// Entropy of the text, in nats per character: the lower bound of the loss of any model.
   double entropy() const { return nats_per_unit() / characters_per_unit(); }
 
-  /// Whole units, one after the other, until at least `characters` are written. A pure function of
+  /// Complete units, one after the other, until at least `characters` are written. A pure function of
   /// (grammar, seed, characters).
   std::string generate(uint64_t seed, int64_t characters) const;
 
-  /// What remains to be written at the start of a unit; see read().
+  /// The pending text at the start of a unit; see read().
   std::string start() const;
-  /// The probability of `next` where `pending` remains to be written of the unit, and `pending` without
-  /// it. Returns 0, and leaves `pending` in no useful state, where `next` cannot follow. `pending` is
-  /// the whole state of the text: it holds plain characters, and a byte of 128 or more for each symbol.
+  /// The probability of the character `next` where `pending` remains of the unit; removes it from `pending`.
+  /// Returns 0, and leaves `pending` in an unspecified state, where `next` cannot follow. `pending` is the
+  /// complete state of the text: it holds plain characters, and a byte of 128 or more for each symbol.
   double read(char next, std::string& pending) const;
-  /// The characters that can follow where `pending` remains, in ascending order.
+  /// The characters that can come next where `pending` remains, in ascending order.
   std::string continuations(const std::string& pending) const;
 
  private:
   struct Choice {
     double probability;
     uint32_t weight;
-    std::string text;   // characters, and first_symbol + index for a symbol
-    std::string first;  // the characters that this choice can begin with
+    std::string text;              // characters, and first_symbol + index for a symbol
+    std::string first_characters;  // with which this choice can begin
   };
   struct Symbol {
     std::string name;
     std::vector<Choice> choices;
     uint32_t weight = 0;  // the sum over the choices
     double characters = 0, nats = 0;
-    std::string first;
+    std::string first_characters;
     enum { unseen, open, done } visit = unseen;
   };
 

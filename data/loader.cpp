@@ -17,8 +17,8 @@
 
 namespace tessera::data {
 
-/// What the workers and the loader share; kept alive by each of them. Batches lie in a ring, at step modulo
-/// its length, so that they are taken in order however they are finished.
+/// State shared by the loader and its workers; each keeps it alive. Batches are stored in a ring, at step
+/// modulo its length, so that they are taken in order whatever the order in which they are finished.
 struct Loader::Shared {
   struct Slot {
     bool full = false;
@@ -31,7 +31,7 @@ struct Loader::Shared {
   int64_t last = 0;
 
   std::mutex mutex;
-  std::condition_variable ready, room, ended;
+  std::condition_variable ready, slot_freed, ended;
   std::vector<Slot> ring;
   int64_t next_made = 0, next_taken = 0;
   int running = 0;
@@ -39,13 +39,13 @@ struct Loader::Shared {
 
   Slot& slot(int64_t step) { return ring[static_cast<size_t>(step) % ring.size()]; }
 
-  /// A worker's life.
+  /// The loop of a worker.
   void work() {
     const AccountScope scope(account);
     set_num_threads(1);
     std::unique_lock lock(mutex);
     while (true) {
-      room.wait(lock, [this] {
+      slot_freed.wait(lock, [this] {
         return stopping || next_made == last || next_made < next_taken + static_cast<int64_t>(ring.size());
       });
       if (stopping || next_made == last) break;
@@ -68,7 +68,7 @@ struct Loader::Shared {
 
 namespace {
 
-/// Waits until `condition` holds; false when `timeout` (zero: none) ran out first.
+/// Waits until `condition` holds; false when `timeout` (zero: none) expires first.
 template <class Condition>
 bool wait(std::condition_variable& variable, std::unique_lock<std::mutex>& lock,
           std::chrono::milliseconds timeout, Condition condition) {
@@ -112,20 +112,20 @@ Loader::~Loader() {
   stop();
 }
 
-bool Loader::lost_to_fork() const {
+bool Loader::in_forked_child() const {
   return !workers_.empty() && process_ != ::getpid();
 }
 
 void Loader::stop() noexcept {
-  if (lost_to_fork()) {
-    // Nothing of a thread that does not exist may be touched, nor what such a thread waits on destroyed.
-    static auto* const left = new std::vector<std::pair<std::shared_ptr<Shared>, std::vector<std::thread>>>;
-    left->emplace_back(std::move(shared_), std::move(workers_));
+  if (in_forked_child()) {
+    // The threads do not exist in this process: neither they nor what they wait on may be destroyed.
+    static auto* const leaked = new std::vector<std::pair<std::shared_ptr<Shared>, std::vector<std::thread>>>;
+    leaked->emplace_back(std::move(shared_), std::move(workers_));
     return;
   }
   std::unique_lock lock(shared_->mutex);
   shared_->stopping = true;
-  shared_->room.notify_all();
+  shared_->slot_freed.notify_all();
   const bool all_ended =
       wait(shared_->ended, lock, options_.timeout, [this] { return shared_->running == 0; });
   lock.unlock();
@@ -136,9 +136,9 @@ void Loader::stop() noexcept {
 std::optional<Batch> Loader::next() {
   const SpanScope span(SpanKind::phase, "data");
   if (step_ >= shared_->last) return std::nullopt;
-  require<DataError>(!lost_to_fork(), "loader of ", shared_->source->name(),
-                     ": its workers are threads of process ", process_, ", and this is a fork of it, ",
-                     ::getpid(), "; make a loader here, at first_step = ", step_);
+  require<DataError>(!in_forked_child(), "loader of ", shared_->source->name(),
+                     ": its workers are threads of process ", process_, ", and this is process ", ::getpid(),
+                     ", forked from it; make a new loader with first_step = ", step_);
   Batch batch = workers_.empty() ? shared_->source->batch(step_) : take();
   begin_random_step(options_.seed, step_, batch.samples);
   ++step_;
@@ -156,7 +156,7 @@ Batch Loader::take() {
   slot.full = false;
   Batch batch = std::move(slot.batch);
   ++shared_->next_taken;
-  shared_->room.notify_one();
+  shared_->slot_freed.notify_one();
   return batch;
 }
 

@@ -12,27 +12,27 @@
 
 namespace tessera::data {
 
-/// Hands out the batches of a source in order, made ahead by worker threads:
+/// Returns the batches of a source in order, prefetched by worker threads:
 ///
 ///     data::Loader loader(source, {.first_step = 0, .last_step = 2000});
 ///     for (const data::Batch& batch : loader) ...
 ///
-/// A batch depends on its step alone, so neither the number of workers nor their timing changes anything,
+/// A batch depends on its step only, so neither the number of workers nor their timing changes the result,
 /// and a loader that begins at step s continues one that stopped there. Taking a batch sets the calling
-/// thread's random context to (seed, step, samples): dropout is keyed by it. One thread takes. A child
-/// process made by `fork` has no workers of its parent: there, a loader with workers only throws, and a new
-/// one is to be made at `step()`.
+/// thread's random context to (seed, step, samples), which keys dropout. Batches are taken by one thread. A
+/// child process made by `fork` does not have its parent's workers: there, a loader with workers only throws;
+/// make a new one at `step()`.
 class Loader {
  public:
   struct Options {
     /// Steps first_step .. last_step - 1; -1 for the source's own end (or none).
     int64_t first_step = 0, last_step = -1;
-    /// Threads that make batches; 0: the thread that asks makes them, which is fastest for windows of text
+    /// Threads that make batches; 0: the calling thread makes them, which is fastest for windows of text
     /// (copying one takes less time than waking a thread).
     int workers = 1;
-    /// Batches made ahead at most.
+    /// The largest number of batches made ahead.
     int64_t prefetch = 2;
-    /// The longest wait for a batch, also for a worker's last one in the destructor; zero: no limit.
+    /// Time limit of a wait for a batch, also for a worker's last one in the destructor; zero: no limit.
     std::chrono::milliseconds timeout{60'000};
     /// The random context's seed.
     uint64_t seed = 1337;
@@ -40,17 +40,17 @@ class Loader {
   /// Throws ConfigError for options out of range.
   explicit Loader(std::shared_ptr<const BatchSource> source) : Loader(std::move(source), Options()) {}
   Loader(std::shared_ptr<const BatchSource> source, const Options& options);
-  /// Returns when the workers have ended. One that is still inside the source after the timeout is left
-  /// behind: it shares the source, touches nothing else, and ends when the source lets it.
+  /// Returns when the workers have ended. One that is still inside the source after the timeout is detached:
+  /// it shares the source, accesses nothing else, and ends when the source returns.
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
   /// The next batch; nothing after the last. Rethrows what the source threw while making it, at its step
   /// and at every further call. Throws DataError when it is not ready in time, or in a process forked from
-  /// the one whose workers make it.
+  /// that of the workers.
   std::optional<Batch> next();
-  /// The step of the batch that `next` returns: what a checkpoint keeps.
+  /// The step of the batch that `next` returns: a checkpoint saves it.
   int64_t step() const { return step_; }
 
   /// One pass of a range-for, from step() on.
@@ -83,11 +83,11 @@ class Loader {
   struct Shared;
   Batch take();
   void stop() noexcept;
-  bool lost_to_fork() const;
+  bool in_forked_child() const;
 
   std::shared_ptr<Shared> shared_;
   std::vector<std::thread> workers_;
-  int64_t process_;  // that the workers run in
+  int64_t process_;  // id of the process of the workers
   Options options_;
   int64_t step_;
 };

@@ -9,8 +9,8 @@
 
 namespace tessera::data {
 namespace {
-/// More than the four that make a Feistel network indistinguishable from random in the limit: short halves
-/// mix slowly.
+/// More than the four that make a Feistel network indistinguishable from random in the limit, because short
+/// halves mix slowly.
 constexpr uint64_t rounds = 8;
 }  // namespace
 
@@ -34,7 +34,7 @@ uint64_t Permutation::scramble(uint64_t value) const {
 }
 
 int64_t Permutation::operator[](int64_t i) const {
-  require<IndexError>(i >= 0 && i < size_, "permutation: entry ", i, " asked for, it has ", size_);
+  require<IndexError>(i >= 0 && i < size_, "permutation: expected an index in [0, ", size_, "), got ", i);
   uint64_t value = static_cast<uint64_t>(i);
   do value = scramble(value);
   while (value >= static_cast<uint64_t>(size_));

@@ -4,10 +4,10 @@
 
 namespace tessera::data {
 
-/// A random order of 0 .. size-1 that needs no memory: its i-th entry is computed on its own, so that any
-/// rank, or a resumed run, finds its place at once. A Feistel network over the next even power of two, walked
-/// until it lands inside (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002), with Philox as
-/// its round function. Entries are a pure function of (size, seed, epoch).
+/// A random order of 0 .. size-1 that needs no memory: its i-th entry is computed independently, so that any
+/// rank, or a resumed run, can start anywhere. A Feistel network over the next even power of two, repeated
+/// until the result is below `size` (cycle walking; Black and Rogaway, "Ciphers with Arbitrary Finite
+/// Domains", 2002), with Philox as its round function. Entries are a pure function of (size, seed, epoch).
 class Permutation {
  public:
   /// Throws ConfigError for a negative size.

@@ -7,14 +7,14 @@
 
 namespace tessera::data {
 
-/// The grammar of the builtin play: speeches and entrances in plain English words. The text is Tessera's
-/// own, needs no download, and its entropy, `play_grammar().entropy()` nats per character, is exact.
+/// The grammar of the builtin play: speeches and entrances in plain English. The text is part of
+/// Tessera, needs no download, and its entropy, `play_grammar().entropy()` nats per character, is exact.
 const Grammar& play_grammar();
 
-/// Which play, and how long.
+/// The play's seed and length.
 struct PlayOptions {
   uint64_t seed = 1;
-  /// At least so many characters: it ends with a whole scene.
+  /// The minimum length; the play ends with a complete scene.
   int64_t characters = 1'000'000;
 };
 

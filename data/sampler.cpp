@@ -15,8 +15,8 @@ int64_t checked_size(int64_t size) {
 }
 
 void check_index(int64_t index, int64_t size) {
-  require<IndexError>(index >= 0 && index < size, "sampler: place ", index, " asked for, an epoch has ",
-                      size);
+  require<IndexError>(index >= 0 && index < size, "sampler: expected an index in [0, ", size, "), got ",
+                      index);
 }
 
 }  // namespace
@@ -63,8 +63,8 @@ int64_t DistributedSampler::size() const {
 int64_t DistributedSampler::at(int64_t epoch, int64_t index) const {
   check_index(index, size());
   const int64_t batch = index / (batch_size_ / world_), row = index % (batch_size_ / world_);
-  const int64_t place = share(batch).first + row;
-  return place < examples(batch) ? order_->at(epoch, batch * batch_size_ + place) : -1;
+  const int64_t sample = share(batch).first + row;
+  return sample < examples(batch) ? order_->at(epoch, batch * batch_size_ + sample) : -1;
 }
 
 }  // namespace tessera::data

@@ -7,14 +7,14 @@
 
 namespace tessera::data {
 
-/// The order in which a dataset's examples are seen: a pure function of (epoch, index). `set_epoch` is a
-/// convenience for loops written by hand.
+/// The order of a dataset's examples: a pure function of (epoch, index). `set_epoch` is a convenience for
+/// hand-written loops.
 class Sampler {
  public:
   virtual ~Sampler() = default;
   /// Number of examples per epoch.
   virtual int64_t size() const = 0;
-  /// The example seen at place `index` of an epoch. Throws IndexError outside [0, size()).
+  /// The example at position `index` of an epoch. Throws IndexError outside [0, size()).
   virtual int64_t at(int64_t epoch, int64_t index) const = 0;
 
   void set_epoch(int64_t epoch) { epoch_ = epoch; }
@@ -37,7 +37,7 @@ class SequentialSampler : public Sampler {
   int64_t size_;
 };
 
-/// Every example once per epoch, in an order of its own for each (seed, epoch).
+/// Every example once per epoch, in a different order for each (seed, epoch).
 class RandomSampler : public Sampler {
  public:
   /// Throws ConfigError for a negative size.
@@ -50,9 +50,9 @@ class RandomSampler : public Sampler {
   uint64_t seed_;
 };
 
-/// One rank's part of another sampler's order. The order is cut into batches of all ranks together, and each
-/// rank takes a contiguous part of every batch: what a batch holds does not depend on the number of ranks. An
-/// incomplete last batch is smaller, its parts as long as each other: what does not come out even is padded.
+/// One rank's share of another sampler's order. The order is cut into batches of all ranks together, and each
+/// rank takes a contiguous share of every batch: the content of a batch does not depend on the number of
+/// ranks. An incomplete last batch is smaller and padded so that all shares have the same length.
 class DistributedSampler : public Sampler {
  public:
   struct Options {
@@ -67,14 +67,14 @@ class DistributedSampler : public Sampler {
   DistributedSampler(std::shared_ptr<const Sampler> order, const Options& options);
 
   int64_t size() const override;
-  /// The example at place `index`; -1 for padding.
+  /// The example at position `index`; -1 for padding.
   int64_t at(int64_t epoch, int64_t index) const override;
 
   /// Batches per epoch.
   int64_t batches() const { return batches_; }
-  /// Examples in one, of all ranks together: fewer in an incomplete last one.
+  /// Examples in a batch of all ranks together: fewer in an incomplete last one.
   int64_t examples(int64_t batch) const;
-  /// This rank's part of one, padding included.
+  /// This rank's share of a batch, padding included.
   Share share(int64_t batch) const;
   int world() const { return world_; }
 

@@ -14,7 +14,7 @@ struct Sha256::Context {
 Sha256::Sha256() : context_(std::make_unique<Context>()) {
   require<DataError>(
       context_->handle != nullptr && EVP_DigestInit_ex(context_->handle, EVP_sha256(), nullptr) == 1,
-      "sha256: OpenSSL offers no SHA-256 here");
+      "sha256: OpenSSL has no SHA-256");
 }
 
 Sha256::~Sha256() = default;

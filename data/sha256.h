@@ -7,7 +7,7 @@
 
 namespace tessera::data {
 
-/// SHA-256 (FIPS 180-4) of bytes that arrive in pieces, by OpenSSL.
+/// SHA-256 (FIPS 180-4) of data in consecutive chunks, by OpenSSL.
 class Sha256 {
  public:
   Sha256();
@@ -16,7 +16,7 @@ class Sha256 {
   Sha256& operator=(const Sha256&) = delete;
 
   void update(const void* bytes, size_t count);
-  /// The hash of everything so far in 64 hexadecimal digits; to be called once, at the end.
+  /// The hash of all data in 64 hexadecimal digits. Call it once, at the end.
   std::string hex();
 
  private:

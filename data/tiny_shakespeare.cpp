@@ -19,12 +19,12 @@ fs::path environment(const char* name) {
   return value == nullptr ? fs::path() : fs::path(value);
 }
 
-bool is_there(const fs::path& path) {
-  std::error_code error;  // a folder that may not be searched: reading the file will say so
+bool may_exist(const fs::path& path) {
+  std::error_code error;  // a folder without search permission: the read reports it
   return !path.empty() && (fs::exists(path, error) || error);
 }
 
-/// What is wrong with a copy; empty where nothing is.
+/// The mismatch of a copy, or an empty string.
 std::string problem_of(const std::string& content, const Download& expected) {
   if (static_cast<int64_t>(content.size()) != expected.bytes)
     return text(content.size(), " bytes, expected ", expected.bytes);
@@ -32,7 +32,7 @@ std::string problem_of(const std::string& content, const Download& expected) {
   return got == expected.sha256 ? "" : text("sha256 is ", got, ", expected ", expected.sha256);
 }
 
-/// The file's content; its problems come with advice.
+/// The file's content; errors get `advice` appended.
 FoundText read(const fs::path& path) try {
   return {read_file(path, subject), path.string()};
 } catch (const DataError& error) {
@@ -64,7 +64,7 @@ FoundText fetch(const fs::path& to, Download source) {
 
 fs::path cache_folder() {
   const fs::path xdg = environment("XDG_CACHE_HOME");
-  if (xdg.is_absolute()) return xdg / "tessera";  // the XDG specification: a relative one is to be ignored
+  if (xdg.is_absolute()) return xdg / "tessera";  // the XDG specification ignores a relative path
   const fs::path home = environment("HOME");
   return home.empty() ? fs::path() : home / ".cache" / "tessera";
 }
@@ -73,10 +73,10 @@ FoundText find_tiny_shakespeare(const TinyShakespeareOptions& options) {
   const fs::path inside = fs::path("tiny-shakespeare") / "input.txt";
   if (!options.file.empty()) return read_checked(options.file, options.source);
   const fs::path shared = environment("TESSERA_DATA");
-  if (!shared.empty() && is_there(shared / inside)) return read_checked(shared / inside, options.source);
+  if (!shared.empty() && may_exist(shared / inside)) return read_checked(shared / inside, options.source);
 
   const fs::path cached = options.cache.empty() ? fs::path() : options.cache / inside;
-  if (is_there(cached)) {
+  if (may_exist(cached)) {
     FoundText found = read(cached);
     if (problem_of(found.content, options.source).empty()) return found;
     if (!options.fetch) return read_checked(cached, options.source);  // throws

@@ -7,18 +7,18 @@
 
 namespace tessera::data {
 
-/// The user's cache: $XDG_CACHE_HOME/tessera, or ~/.cache/tessera; empty where neither is known.
+/// The user's cache: $XDG_CACHE_HOME/tessera, or ~/.cache/tessera; empty where neither variable is set.
 std::filesystem::path cache_folder();
 
-/// Where to look for tiny Shakespeare (A. Karpathy's char-rnn: 40,000 lines of the plays).
+/// Where to search for tiny Shakespeare (A. Karpathy's char-rnn: 40,000 lines of the plays).
 struct TinyShakespeareOptions {
-  /// Looked at alone when given.
+  /// When given, the only place that is searched.
   std::filesystem::path file;
   /// The user's cache.
   std::filesystem::path cache = cache_folder();
-  /// Whether to fetch it into the cache when it is nowhere else.
+  /// Whether to download it into the cache when it is not found.
   bool fetch = true;
-  /// What to fetch; `to` is set by the search. The length and the hash are those every copy is held to.
+  /// The download; the search sets `to`. Every copy must have this length and hash.
   Download source = {
       .url = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
       .to = {},
@@ -26,15 +26,15 @@ struct TinyShakespeareOptions {
       .sha256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"};
 };
 
-/// A text, and where it was found.
+/// A text, and its location.
 struct FoundText {
   std::string content;
   std::string where;
 };
 
 /// Finds tiny Shakespeare: the file given; else $TESSERA_DATA/tiny-shakespeare/input.txt; else the cache;
-/// else it is downloaded there. The first that exists counts, and is checked by length and hash; a wrong one
-/// in the cache, which is ours, is fetched anew. Throws DataError, which says where it looked and advises
+/// else it is downloaded there. The first that exists is taken, and checked by length and hash; a wrong one
+/// in the cache is downloaded again. Throws DataError that lists the places searched and advises
 /// `--dataset builtin`.
 FoundText find_tiny_shakespeare(const TinyShakespeareOptions& options = {});
 

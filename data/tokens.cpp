@@ -21,9 +21,9 @@ Tokens::Tokens(std::vector<uint16_t> ids, std::string name) : name_(std::move(na
 Tokens::Tokens(std::shared_ptr<const void> owner, const uint16_t* ids, int64_t size, std::string name)
     : owner_(std::move(owner)), ids_(ids), size_(size), name_(std::move(name)) {}
 
-Tokens Tokens::part(int64_t first, int64_t count, std::string name) const {
-  require<DataError>(first >= 0 && count >= 0 && first <= size_ - count, name_, ": tokens ", first, " to ",
-                     first + count, " asked for, it has ", size_);
+Tokens Tokens::range(int64_t first, int64_t count, std::string name) const {
+  require<DataError>(first >= 0 && count >= 0 && first <= size_ - count, name_, ": expected tokens in [0, ",
+                     size_, "), got [", first, ", ", first + count, ")");
   return Tokens(owner_, ids_ + first, count, std::move(name));
 }
 
@@ -35,7 +35,7 @@ Tokens map_token_file(const std::filesystem::path& path) {
   auto file = std::make_shared<const MappedFile>(path, "token file");
   require<DataError>(file->size() > 0, "token file ", path.string(), ": is empty");
   require<DataError>(file->size() % 2 == 0, "token file ", path.string(), ": ", file->size(),
-                     " bytes, expected an even number (16-bit ids); it is cut short or of another kind");
+                     " bytes, expected an even number (16-bit ids); it is truncated or of another kind");
   const auto* ids = reinterpret_cast<const uint16_t*>(file->data());
   const auto size = static_cast<int64_t>(file->size() / 2);
   return Tokens(std::move(file), ids, size, path.string());

@@ -8,12 +8,12 @@
 
 namespace tessera::data {
 
-/// A read-only row of token ids of 16 bits, in memory or in a mapped file. A handle: copies and parts share
+/// A read-only array of 16-bit token ids, in memory or in a mapped file. A handle: copies and ranges share
 /// the ids, and keep them alive.
 class Tokens {
  public:
   Tokens() = default;
-  /// Ids in memory. `name` says in error messages which these are.
+  /// Ids in memory. `name` identifies them in error messages.
   Tokens(std::vector<uint16_t> ids, std::string name);
   /// Ids that `owner` keeps alive.
   Tokens(std::shared_ptr<const void> owner, const uint16_t* ids, int64_t size, std::string name);
@@ -24,8 +24,8 @@ class Tokens {
   const uint16_t* end() const { return ids_ + size_; }
   const std::string& name() const { return name_; }
 
-  /// `count` ids from `first`, under a name of their own. Throws DataError when that is not inside.
-  Tokens part(int64_t first, int64_t count, std::string name) const;
+  /// `count` ids from `first`, with a new name. Throws DataError when they are not all inside.
+  Tokens range(int64_t first, int64_t count, std::string name) const;
   /// One more than the largest id; reads all of them. 0 when there are none.
   int64_t smallest_vocabulary() const;
 
@@ -36,9 +36,9 @@ class Tokens {
   std::string name_;
 };
 
-/// Maps a file of ids as nanoGPT writes them (`train.bin`, `val.bin`): 16-bit unsigned integers, the low
-/// byte first, nothing else. Throws DataError when the file cannot be read, is empty, or has an odd number of
-/// bytes (a file of another kind, or one cut short).
+/// Maps a file of ids as nanoGPT writes them (`train.bin`, `val.bin`): 16-bit unsigned integers, little-
+/// endian, without a header. Throws DataError when the file cannot be read, is empty, or has an odd number of
+/// bytes (a file of another kind, or a truncated one).
 Tokens map_token_file(const std::filesystem::path& path);
 
 }  // namespace tessera::data

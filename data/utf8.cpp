@@ -10,7 +10,7 @@ namespace {
 
 struct Decoded {
   char32_t character;
-  int length;  // bytes; 0 where they are not a character
+  int length;  // in bytes; 0 for an invalid sequence
 };
 
 /// The character at the start of `bytes` (not empty).
@@ -23,8 +23,8 @@ Decoded decode_one(std::string_view bytes) {
                      : lead >= 0xF0 && lead < 0xF5 ? 4
                                                    : 0;
   if (length == 0 || bytes.size() < static_cast<size_t>(length)) return {0, 0};
-  // The second byte's range depends on the first: this excludes overlong forms, surrogates and what is too
-  // large.
+  // The second byte's range depends on the first: this excludes overlong forms, surrogates and code points
+  // above U+10FFFF.
   const unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   const unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   if (byte(1) < low || byte(1) > high) return {0, 0};
@@ -73,13 +73,13 @@ void append_utf8(char32_t character, std::string& bytes) {
 }
 
 std::string describe_character(char32_t character) {
-  char number[16];
-  std::snprintf(number, sizeof number, "U+%04X", static_cast<unsigned>(character));
+  char code_point[16];
+  std::snprintf(code_point, sizeof code_point, "U+%04X", static_cast<unsigned>(character));
   const bool control = character < 0x20 || (character >= 0x7F && character < 0xA0);
-  if (control) return number;
+  if (control) return code_point;
   std::string result = "'";
   append_utf8(character, result);
-  return result + "' (" + number + ")";
+  return result + "' (" + code_point + ")";
 }
 
 }  // namespace tessera::data

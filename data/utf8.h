@@ -13,7 +13,7 @@ std::u32string decode_utf8(std::string_view bytes, std::string_view source);
 /// Appends the UTF-8 bytes of one character.
 void append_utf8(char32_t character, std::string& bytes);
 
-/// A character as error messages show it: 'a' (U+0061); control characters by number alone.
+/// A character as error messages show it: 'a' (U+0061); control characters by number only.
 std::string describe_character(char32_t character);
 
 }  // namespace tessera::data

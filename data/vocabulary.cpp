@@ -9,7 +9,7 @@
 
 namespace tessera::data {
 namespace {
-constexpr size_t most_characters = 65536;
+constexpr size_t max_characters = 65536;
 constexpr size_t code_points = 0x110000;
 }  // namespace
 
@@ -21,8 +21,8 @@ CharacterVocabulary::CharacterVocabulary(std::u32string characters) : characters
 CharacterVocabulary CharacterVocabulary::of(std::u32string_view content) {
   const auto present = std::make_unique<std::bitset<code_points>>();
   for (char32_t c : content) present->set(c);
-  require<DataError>(present->count() <= most_characters, "vocabulary: the text has ", present->count(),
-                     " different characters, at most 65536 are served");
+  require<DataError>(present->count() <= max_characters, "vocabulary: the text has ", present->count(),
+                     " different characters, at most 65536 are supported");
   std::u32string characters;
   for (size_t c = 0; c < code_points; ++c)
     if (present->test(c)) characters += static_cast<char32_t>(c);
@@ -31,8 +31,8 @@ CharacterVocabulary CharacterVocabulary::of(std::u32string_view content) {
 
 CharacterVocabulary CharacterVocabulary::from_characters(std::string_view utf8) {
   std::u32string characters = decode_utf8(utf8, "vocabulary");
-  require<DataError>(characters.size() <= most_characters, "vocabulary: ", characters.size(),
-                     " characters, at most 65536 are served");
+  require<DataError>(characters.size() <= max_characters, "vocabulary: ", characters.size(),
+                     " characters, at most 65536 are supported");
   const auto wrong = std::adjacent_find(characters.begin(), characters.end(), std::greater_equal<>());
   if (wrong != characters.end())
     throw DataError(text("vocabulary: characters must ascend, each once; ", describe_character(wrong[1]),

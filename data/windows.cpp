@@ -10,7 +10,7 @@
 namespace tessera::data {
 namespace {
 
-/// Row `row` of x and y (B, T): `count` tokens from `start`, and those that follow them.
+/// Row `row` of x and y (B, T): `count` tokens from `start`, and the same range shifted by one.
 void fill_row(const Tokens& tokens, int64_t start, int64_t count, int64_t row, const Batch& batch) {
   const int64_t block = batch.x.size(1);
   const uint16_t* from = tokens.begin() + start;
@@ -24,7 +24,7 @@ Batch empty_batch(int64_t step, int64_t rows, int64_t block) {
 }
 
 void check_step(int64_t step, const std::string& name) {
-  require<DataError>(step >= 0, name, ": step ", step, " asked for, expected at least 0");
+  require<DataError>(step >= 0, name, ": expected a step of at least 0, got ", step);
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ int64_t window_start(uint64_t seed, int64_t step, int64_t sample, int64_t starts
   const Purpose purpose =
       stream == WindowStream::training ? Purpose::training_window : Purpose::estimate_window;
   const uint64_t bits = draw(seed, purpose, static_cast<uint64_t>(step), static_cast<uint32_t>(sample));
-  return static_cast<int64_t>(below(static_cast<uint64_t>(starts), bits));
+  return static_cast<int64_t>(uniform_below(static_cast<uint64_t>(starts), bits));
 }
 
 RandomWindows::RandomWindows(Tokens tokens, const Options& options)
@@ -76,20 +76,20 @@ int64_t ConsecutiveWindows::steps() const {
   const auto batches = [this](int64_t windows) {
     return (windows + options_.batch_size - 1) / options_.batch_size;
   };
-  return options_.pad ? batches(whole_windows() + shorter) : batches(whole_windows()) + shorter;
+  return options_.pad ? batches(full_windows() + shorter) : batches(full_windows()) + shorter;
 }
 
 Batch ConsecutiveWindows::batch(int64_t step) const {
   check_step(step, tokens_.name());
-  require<DataError>(step < steps(), tokens_.name(), ": step ", step, " asked for, there are ", steps());
+  require<DataError>(step < steps(), tokens_.name(), ": expected a step below ", steps(), ", got ", step);
   if (options_.pad) return padded(step);
   const int64_t first = step * options_.batch_size;
-  const bool last = first >= whole_windows();  // the shorter window, alone
-  const int64_t rows = last ? 1 : std::min(options_.batch_size, whole_windows() - first);
+  const bool last = first >= full_windows();  // the batch of the shorter window
+  const int64_t rows = last ? 1 : std::min(options_.batch_size, full_windows() - first);
   const int64_t length = last ? targets() % options_.block : options_.block;
   Batch batch = empty_batch(step, rows, length);
   for (int64_t row = 0; row < rows; ++row) {
-    const int64_t start = (last ? whole_windows() : first + row) * options_.block;
+    const int64_t start = (last ? full_windows() : first + row) * options_.block;
     fill_row(tokens_, start, length, row, batch);
     batch.samples.push_back(row);
     batch.items.push_back(start);

@@ -8,16 +8,16 @@
 
 namespace tessera::data {
 
-/// Which draws of a seed: training's and the sampled estimate's never coincide.
+/// The stream of random numbers of a seed: training and the sampled estimate of a loss have separate ones.
 enum class WindowStream : uint32_t { training = 0, estimate = 1 };
 
-/// Where the window of a sample starts: uniform over [0, starts). A pure function of its arguments, by
+/// The start of a sample's window: uniform over [0, starts). A pure function of its arguments, by
 /// Philox; `sample` counts within the batch of all ranks.
 int64_t window_start(uint64_t seed, int64_t step, int64_t sample, int64_t starts,
                      WindowStream stream = WindowStream::training);
 
-/// Windows of tokens at random offsets: x is `block` tokens, y the same moved by one. Every window of
-/// block + 1 tokens is equally likely. Never ends. With the stream `estimate`, the steps 0, 1, ... are
+/// Windows of tokens at random offsets: x is `block` tokens, y the same shifted by one. Every window of
+/// block + 1 tokens is equally likely. No end. With the stream `estimate`, the steps 0, 1, ... are
 /// nanoGPT's sampled estimate of a loss.
 class RandomWindows : public BatchSource {
  public:
@@ -27,7 +27,7 @@ class RandomWindows : public BatchSource {
     int64_t batch_size = 12;
     uint64_t seed = 1337;
     WindowStream stream = WindowStream::training;
-    /// This rank takes a contiguous part of the windows.
+    /// This rank takes a contiguous share of the windows.
     int rank = 0, world = 1;
   };
   /// Throws DataError when there are fewer than block + 1 tokens, ConfigError for options out of range.
@@ -42,38 +42,38 @@ class RandomWindows : public BatchSource {
   Share share_;
 };
 
-/// A whole text once, in consecutive windows that do not overlap: every token but the first is a target
-/// exactly once, those of the last, shorter window included. The loss over the text is
+/// A complete text once, in consecutive windows that do not overlap: every token except the first is a target
+/// exactly once, also in the last, shorter window. The loss over the text is
 /// sum(batch loss * batch targets) / targets().
 class ConsecutiveWindows : public BatchSource {
  public:
-  /// The target of a padded place; losses skip it (PyTorch's default ignore_index).
+  /// The target of a padded position; losses skip it (PyTorch's default ignore_index).
   static constexpr int64_t ignored = ignored_target;
 
   struct Options {
     int64_t block = 64;
     /// Windows per step, of all ranks together.
     int64_t batch_size = 64;
-    /// Whether every batch has the full shape, filled up with tokens 0 and `ignored` targets; then all
-    /// ranks take the same number of steps. Otherwise the last batches are smaller. A must when world > 1.
+    /// Whether every batch has the full shape, padded with tokens 0 and `ignored` targets; then all ranks
+    /// take the same number of steps. Otherwise the last batches are smaller. Required when world > 1.
     bool pad = false;
     int rank = 0, world = 1;
   };
   /// Throws DataError when there are fewer than two tokens, ConfigError for options out of range.
   ConsecutiveWindows(Tokens tokens, const Options& options);
 
-  /// Unpadded: first the batches of whole windows, then the last, shorter window on its own.
+  /// Unpadded: first the batches of full windows, then the last, shorter window as a batch of one.
   Batch batch(int64_t step) const override;
   int64_t steps() const override;
   std::string name() const override { return tokens_.name(); }
 
-  /// Number of targets of the whole text: its tokens less one.
+  /// Number of targets of the text: its tokens less one.
   int64_t targets() const { return tokens_.size() - 1; }
-  /// Those of this rank in one batch.
+  /// Number of targets of this rank in one batch.
   int64_t targets(const Batch& batch) const;
 
  private:
-  int64_t whole_windows() const { return targets() / options_.block; }
+  int64_t full_windows() const { return targets() / options_.block; }
   Batch padded(int64_t step) const;
 
   Tokens tokens_;

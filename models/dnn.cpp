@@ -5,8 +5,8 @@
 namespace tessera::models {
 
 Dnn::Dnn(Options options) : o(options) {
-  require<ConfigError>(o.layers >= 1, "Dnn: layers is to be at least 1, got ", o.layers);
-  require<ConfigError>(o.width >= 1, "Dnn: width is to be at least 1, got ", o.width);
+  require<ConfigError>(o.layers >= 1, "Dnn: expected layers to be at least 1, got ", o.layers);
+  require<ConfigError>(o.width >= 1, "Dnn: expected width to be at least 1, got ", o.width);
   for (int64_t i = 0; i < o.layers; ++i)
     layers.push(
         {.in = o.width, .out = o.width, .weight_init = init::kaiming_normal(), .bias_init = init::zeros()});
@@ -18,7 +18,7 @@ std::string Dnn::describe_options() const {
 
 Variable Dnn::forward(const Variable& x) {
   Variable y = layers[0](x);
-  // The layer applies ReLU to its input as it reads it: no pass and no array of its own.
+  // The layer applies ReLU as it reads its input, without a pass or a tensor for it.
   for (size_t i = 1; i < layers.size(); ++i) y = layers[i](y, Activation::relu);
   return y;
 }

@@ -3,7 +3,7 @@
 #include "nn/containers.h"
 #include "nn/linear.h"
 
-/// A plain multilayer perceptron: nothing but matrix products and their parameters. Legend: B batch, C width.
+/// A plain multilayer perceptron: matrix products and their parameters. Legend: B batch, C width.
 namespace tessera::models {
 
 struct DnnOptions {
@@ -12,8 +12,8 @@ struct DnnOptions {
 };
 
 /// `layers` linear layers of (width, width) with a bias and a ReLU between each two, as He et al. 2015
-/// initialise them: (B, C) to (B, C). What distributed training costs shows here unhidden: a wide one has few
-/// large messages, a deep one many small.
+/// initialise them: (B, C) to (B, C). For measuring distributed training: a wide one has few large messages,
+/// a deep one many small ones.
 struct Dnn : nn::Layer<Dnn> {
   using Options = DnnOptions;
   Options o;
@@ -38,7 +38,7 @@ DnnOptions deep_dnn();
 /// Parameters of the model, by the formula: layers (width^2 + width).
 int64_t parameter_count(const DnnOptions& options);
 /// Floating-point operations of the matrix products that train on one sample: 6 layers width^2, less the
-/// first layer's gradient of its input, which nobody needs.
+/// first layer's gradient of its input, which is not computed.
 int64_t flops_per_sample(const DnnOptions& options);
 
 }  // namespace tessera::models

@@ -19,7 +19,7 @@ nn::Residual Mlp::forward(const Variable& x, const Variable& stream) {
 }
 
 Variable Block::forward(const Variable& x) {
-  // Each branch hands its sum to what comes next, which adds on the way.
+  // Each branch returns its result before it is added; the next operation adds it.
   const auto [stream_1, normal_1] = ln_1(nn::Residual{x});
   const auto [stream_2, normal_2] = ln_2(attn(normal_1, stream_1));
   return mlp(normal_2, stream_2).sum();
@@ -34,7 +34,7 @@ namespace {
 
 void check(const GptOptions& o) {
   const auto at_least_one = [](int64_t value, const char* name) {
-    require<ConfigError>(value >= 1, "Gpt: ", name, " is to be at least 1, got ", value);
+    require<ConfigError>(value >= 1, "Gpt: expected ", name, " to be at least 1, got ", value);
   };
   at_least_one(o.vocabulary, "vocabulary");
   at_least_one(o.block_size, "block_size");
@@ -48,7 +48,7 @@ void check(const GptOptions& o) {
 
 Gpt::Gpt(Options options) : o(options) {
   check(o);
-  // Residual paths add up over 2 L projections: GPT-2 shrinks their first numbers accordingly.
+  // The residual stream is the sum of 2 L projections: GPT-2 scales their initial values accordingly.
   const init::Program projection = init::normal(0.02 / std::sqrt(2.0 * static_cast<double>(o.layers)));
   for (int64_t i = 0; i < o.layers; ++i)
     blocks.push({.width = o.width,

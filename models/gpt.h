@@ -10,7 +10,7 @@
 #include "nn/linear.h"
 #include "nn/normalization.h"
 
-/// GPT-2's architecture and first numbers (weights normal(0.02), biases 0), as nanoGPT trains it. Legend: B
+/// GPT-2's architecture and initial values (weights normal(0.02), biases 0), as nanoGPT trains it. Legend: B
 /// batch, T time, C width, V vocabulary.
 namespace tessera::models {
 
@@ -52,7 +52,7 @@ struct Mlp : nn::Layer<Mlp> {
   explicit Mlp(Options options) : o(std::move(options)) {}
   std::string kind() const override { return "Mlp"; }
   Variable forward(const Variable& x);
-  /// stream + the result's dropout, left to be added by what takes it.
+  /// stream + the result's dropout, not yet added: the next operation adds it.
   nn::Residual forward(const Variable& x, const Variable& stream);
 };
 
@@ -87,7 +87,7 @@ struct Block : nn::Layer<Block> {
   Variable forward(const Variable& x, nn::KeyValueCache& cache);
 };
 
-/// What cached decoding keeps: a key/value cache per block. All have the same length.
+/// For cached decoding: a key/value cache per block. All have the same length.
 struct GptCache {
   std::vector<nn::KeyValueCache> blocks;
   int64_t length() const { return blocks.empty() ? 0 : blocks.front().length; }
@@ -115,7 +115,8 @@ struct Gpt : nn::Layer<Gpt> {
 
   /// Throws ShapeError when T passes the block size, IndexError for an id outside the vocabulary.
   Variable forward(const Tensor& ids);
-  /// The mean cross entropy of the logits against `targets` (B, T); the logits are never held whole.
+  /// The mean cross entropy of the logits against `targets` (B, T); the logits are computed in chunks and
+  /// never stored all at once.
   Variable forward(const Tensor& ids, const Tensor& targets);
   /// Cached decoding: `ids` are the positions after those in `cache`. Gradients are not recorded.
   Variable forward(const Tensor& ids, GptCache& cache);

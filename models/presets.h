@@ -7,7 +7,7 @@
 
 namespace tessera::models {
 
-/// A model and the recipe that trains it: what `gptlite train --preset NAME` starts from.
+/// A model and its training configuration: the defaults of `gptlite train --preset NAME`.
 struct Preset {
   std::string name;
   GptOptions model;
@@ -22,13 +22,14 @@ struct Preset {
   double gradient_clip = 1.0;
 };
 
-/// nanoGPT's recipe for a CPU: 4 layers, 4 heads, 128 wide, block 64; 804,096 parameters at 65 characters.
+/// nanoGPT's configuration for a CPU: 4 layers, 4 heads, 128 wide, block 64; 804,096 parameters at 65
+/// characters.
 GptOptions nano_cpu(int64_t vocabulary);
-/// nanoGPT's recipe for one GPU: 6, 6, 384, block 256, dropout 0.2; 10,745,088 parameters.
+/// nanoGPT's configuration for one GPU: 6, 6, 384, block 256, dropout 0.2; 10,745,088 parameters.
 GptOptions nano(int64_t vocabulary);
 /// 12, 12, 768, block 2048, untied head, no bias in queries, keys, values and head; 86,701,056 parameters.
 GptOptions gpt_lite(int64_t vocabulary);
-/// As gpt_lite with block 512 and without dropout: what matrix products of that width cost, for throughput.
+/// As gpt_lite with block 512 and without dropout: for the throughput of matrix products of that width.
 GptOptions width_768(int64_t vocabulary);
 /// GPT-2's 124M (Radford et al. 2019), its vocabulary padded to 50304: for throughput.
 GptOptions gpt2(int64_t vocabulary = 50304);

@@ -12,7 +12,7 @@ CausalSelfAttention::CausalSelfAttention(Options options) : o(std::move(options)
   require<ConfigError>(o.heads >= 1 && o.width % o.heads == 0, "nn::CausalSelfAttention: ", o.heads,
                        " heads do not divide the width ", o.width);
   require<ConfigError>(o.dropout >= 0 && o.dropout < 1,
-                       "nn::CausalSelfAttention: dropout is to be in [0, 1), got ", o.dropout);
+                       "nn::CausalSelfAttention: expected dropout in [0, 1), got ", o.dropout);
 }
 
 DropoutMask CausalSelfAttention::result_mask() const {
@@ -20,7 +20,7 @@ DropoutMask CausalSelfAttention::result_mask() const {
   return {.probability = o.dropout, .key = next_random_key(full_name())};
 }
 
-/// All but the result's dropout.
+/// The layer without the result's dropout.
 Variable CausalSelfAttention::attend(const Variable& x) {
   AttentionOptions options{.causal = true};
   if (is_training() && o.dropout > 0) {
@@ -30,13 +30,13 @@ Variable CausalSelfAttention::attend(const Variable& x) {
   return c_proj(self_attention(c_attn(x), o.heads, options));
 }
 
-Variable CausalSelfAttention::dropped(const Variable& y) const {
+Variable CausalSelfAttention::apply_dropout(const Variable& y) const {
   const DropoutMask mask = result_mask();
   return mask.probability == 0 ? y : dropout(y, mask);
 }
 
 Variable CausalSelfAttention::forward(const Variable& x) {
-  return dropped(attend(x));
+  return apply_dropout(attend(x));
 }
 
 Residual CausalSelfAttention::forward(const Variable& x, const Variable& stream) {
@@ -52,16 +52,16 @@ Variable CausalSelfAttention::forward(const Variable& x, KeyValueCache& cache) {
   require<ShapeError>(cache.length + time <= cache.keys.size(2), "nn::CausalSelfAttention '", full_name(),
                       "': ", time, " more positions after ", cache.length, " do not fit the cache of ",
                       cache.keys.size(2));
-  const auto third = [&](int64_t which) {
-    return qkv.narrow(2, which * o.width, o.width).view({batch, time, o.heads, head}).transpose(1, 2);
+  const auto heads_of = [&](int64_t third) {  // 0: queries, 1: keys, 2: values
+    return qkv.narrow(2, third * o.width, o.width).view({batch, time, o.heads, head}).transpose(1, 2);
   };
-  cache.keys.narrow(2, cache.length, time).copy_from(third(1));
-  cache.values.narrow(2, cache.length, time).copy_from(third(2));
+  cache.keys.narrow(2, cache.length, time).copy_from(heads_of(1));
+  cache.values.narrow(2, cache.length, time).copy_from(heads_of(2));
   cache.length += time;
   const Variable out =
-      scaled_dot_product_attention(third(0), cache.keys.narrow(2, 0, cache.length),
+      scaled_dot_product_attention(heads_of(0), cache.keys.narrow(2, 0, cache.length),
                                    cache.values.narrow(2, 0, cache.length), {.causal = true});
-  return dropped(c_proj(reshape(transpose(out, 1, 2), {batch, time, o.width})));
+  return apply_dropout(c_proj(reshape(transpose(out, 1, 2), {batch, time, o.width})));
 }
 
 }  // namespace tessera::nn

@@ -5,7 +5,7 @@
 
 namespace tessera::nn {
 
-/// The keys and values of the positions seen so far, of one attention layer: what cached decoding keeps.
+/// The keys and values of all earlier positions in one attention layer, for cached decoding.
 struct KeyValueCache {
   Tensor keys;    ///< (B, H, capacity, D)
   Tensor values;  ///< (B, H, capacity, D)
@@ -24,7 +24,7 @@ struct CausalSelfAttentionOptions {
 
 /// Multi-head self-attention in which position t sees positions 0..t (Vaswani et al. 2017): one product for
 /// queries, keys and values, softmax(q k^T / sqrt(D)) v per head, and a projection. x (B, T, C) to (B, T, C).
-/// Biases begin at 0.
+/// Biases start at 0.
 /// Throws ConfigError when `heads` does not divide `width`.
 struct CausalSelfAttention : Layer<CausalSelfAttention> {
   using Options = CausalSelfAttentionOptions;
@@ -44,16 +44,16 @@ struct CausalSelfAttention : Layer<CausalSelfAttention> {
   std::string kind() const override { return "CausalSelfAttention"; }
   std::string describe_options() const override { return text(o.heads, " heads of ", o.width / o.heads); }
   Variable forward(const Variable& x);
-  /// stream + the result's dropout, left to be added by what takes it.
+  /// stream + the result's dropout, not yet added: the next operation adds it.
   Residual forward(const Variable& x, const Variable& stream);
   /// Cached decoding: x holds the T positions after `cache.length`; they are appended. Throws ShapeError when
-  /// the cache's capacity is passed, AutogradError when a gradient would be needed.
+  /// they exceed the cache's capacity, AutogradError outside NoGrad.
   Variable forward(const Variable& x, KeyValueCache& cache);
 
  private:
   Variable attend(const Variable& x);
   DropoutMask result_mask() const;
-  Variable dropped(const Variable& y) const;
+  Variable apply_dropout(const Variable& y) const;
 };
 
 }  // namespace tessera::nn

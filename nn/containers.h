@@ -11,17 +11,17 @@
 
 namespace tessera::nn {
 
-/// Modules run one after another, each a call of one Variable to one. `seq.push<nn::Linear>({...})`; children
+/// Modules run one after another, each from one Variable to one. `seq.push<nn::Linear>({...})`; children
 /// are named "0", "1", ...
 class Sequential : public Layer<Sequential> {
  public:
   template <class M>
   M& push(typename M::Options options) {
-    return keep(add<M>(std::to_string(steps_.size()), std::move(options)));
+    return append(add<M>(std::to_string(steps_.size()), std::move(options)));
   }
   template <class M, class... Args>
   requires std::constructible_from<M, Args...> M& push(Args&&... args) {
-    return keep(add<M>(std::to_string(steps_.size()), std::forward<Args>(args)...));
+    return append(add<M>(std::to_string(steps_.size()), std::forward<Args>(args)...));
   }
   size_t size() const { return steps_.size(); }
   std::string kind() const override { return "Sequential"; }
@@ -33,22 +33,22 @@ class Sequential : public Layer<Sequential> {
 
  private:
   template <class M>
-  M& keep(M& module) {
+  M& append(M& module) {
     steps_.push_back([&module](const Variable& x) -> Variable { return module(x); });
     return module;
   }
   std::vector<std::function<Variable(const Variable&)>> steps_;
 };
 
-/// How a sequence of layers trades time for memory: of every `interval` layers in a row only the input is
-/// kept, and backward runs them again (autograd/checkpoint.h): the layers must live until then.
+/// How a sequence of layers trades time for memory: of every segment of `interval` layers only the input is
+/// kept, and backward runs the segment again (autograd/checkpoint.h). The layers must live until then.
 struct ActivationCheckpointing {
-  int64_t interval = 0;                ///< layers a segment; 0 for none
+  int64_t interval = 0;                ///< layers per segment; 0 for no checkpointing
   std::vector<std::string> keep = {};  ///< operations whose results are kept too: {"self_attention"}
 };
 
-/// Modules of one type, named "0", "1", ... Run one after another by calling the list, `y = blocks(x)`, or as
-/// their owner likes.
+/// Modules of one type, named "0", "1", ... A call of the list, `y = blocks(x)`, runs them one after another;
+/// the owner may also call them in any other order.
 template <class M>
 class ModuleList : public Layer<ModuleList<M>> {
  public:
@@ -66,7 +66,7 @@ class ModuleList : public Layer<ModuleList<M>> {
   /// Applies to calls of the list from now on. Throws ConfigError for a negative interval.
   void set_checkpointing(ActivationCheckpointing checkpointing) {
     require<ConfigError>(checkpointing.interval >= 0,
-                         "activation checkpointing: the interval is to be at least 0, got ",
+                         "activation checkpointing: expected an interval of at least 0, got ",
                          checkpointing.interval);
     checkpointing_ = std::move(checkpointing);
   }

@@ -7,7 +7,7 @@ namespace tessera::nn {
 
 Dropout::Dropout(Options options) : o(options) {
   require<ConfigError>(o.probability >= 0 && o.probability < 1,
-                       "nn::Dropout: the probability is to be in [0, 1), got ", o.probability);
+                       "nn::Dropout: expected a probability in [0, 1), got ", o.probability);
 }
 
 DropoutMask Dropout::mask() const {

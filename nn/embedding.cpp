@@ -6,9 +6,9 @@
 
 namespace tessera::nn {
 
-/// What `lookup` gives; its IndexError then names the layer.
+/// The result of `lookup`; its IndexError gets the layer's name.
 template <class Lookup>
-Variable Embedding::named(const Lookup& lookup) const {
+Variable Embedding::with_name_in_errors(const Lookup& lookup) const {
   try {
     return lookup();
   } catch (const IndexError& error) {
@@ -17,11 +17,11 @@ Variable Embedding::named(const Lookup& lookup) const {
 }
 
 Variable Embedding::forward(const Tensor& ids) {
-  return named([&] { return embedding(ids, weight); });
+  return with_name_in_errors([&] { return embedding(ids, weight); });
 }
 
 Variable Embedding::forward(const Tensor& ids, const Variable& addend, const DropoutMask& mask) {
-  return named([&] { return embedding_add(ids, weight, addend, mask); });
+  return with_name_in_errors([&] { return embedding_add(ids, weight, addend, mask); });
 }
 
 Variable Embedding::forward(const Variable& x, TiedHead) {

@@ -11,7 +11,7 @@ struct EmbeddingOptions {
   init::Program weight_init = init::normal(0.02);
 };
 
-/// Says that an embedding's table is to be used as an output layer: `wte(h, tied_head)`.
+/// Selects the use of an embedding's table as an output layer: `wte(h, tied_head)`.
 struct TiedHead {};
 inline constexpr TiedHead tied_head;
 
@@ -30,12 +30,13 @@ struct Embedding : Layer<Embedding> {
   Variable forward(const Tensor& ids, const Variable& addend, const DropoutMask& mask = {});
   /// The table as the weight of a layer without bias (Press and Wolf 2017): x (..., width) to (..., count).
   Variable forward(const Variable& x, TiedHead);
-  /// The cross entropy of these as logits, which are never held whole: `wte(h, tied_head, targets)`.
+  /// The cross entropy of that layer's results as logits, which are computed in chunks and never stored all
+  /// at once: `wte(h, tied_head, targets)`.
   Variable forward(const Variable& x, TiedHead, const Tensor& targets);
 
  private:
   template <class Lookup>
-  Variable named(const Lookup& lookup) const;
+  Variable with_name_in_errors(const Lookup& lookup) const;
 };
 
 }  // namespace tessera::nn

@@ -9,7 +9,7 @@
 #include "autograd/functions/softmax.h"
 #include "nn/loss.h"
 
-/// The functions behind the layers, for models written without modules.
+/// The functions that the layers call, for models written without modules.
 namespace tessera::nn {
 
 using tessera::dropout;

@@ -14,8 +14,8 @@
 namespace tessera::init {
 namespace {
 
-// These fills write every dtype that they have a meaning in, half types rounded.
-constexpr Program::Numbers own_dtype = Program::Numbers::own_dtype;
+// These fills write every dtype for which they are defined, half types rounded.
+constexpr Program::FillDType own_dtype = Program::FillDType::own_dtype;
 
 Program normal_of(std::string description, double mean, double deviation) {
   return {std::move(description),
@@ -49,7 +49,7 @@ double he_variance(Fans fans) {
   return 2 / fans.in;
 }
 
-/// A distribution whose scale depends on the full shape.
+/// A distribution with a scale that depends on the full shape.
 Program by_fans(const char* name, double (*variance)(Fans), double gain, bool uniform) {
   return {gain == 1 ? std::string(name) : text(name, "(gain ", gain, ")"),
           [=](const Tensor& out, uint64_t key, const Shape& full, int64_t first) {
@@ -92,16 +92,16 @@ void orthonormalize_rows(std::vector<double>& a, int64_t rows, int64_t columns) 
 void Program::fill(const Tensor& out, uint64_t key, const Shape& full_shape, int64_t first_index) const {
   require<ConfigError>(defined(), "init: the program is undefined");
   require<ShapeError>(first_index >= 0 && first_index + out.numel() <= full_shape.numel(),
-                      "init::", description_, ": elements ", first_index, " to ", first_index + out.numel(),
-                      " leave the shape ", full_shape);
+                      "init::", description_, ": elements [", first_index, ", ", first_index + out.numel(),
+                      ") are outside the shape ", full_shape);
   require<ShapeError>(!needs_whole_ || out.numel() == full_shape.numel(), "init::", description_,
-                      ": needs the whole of ", full_shape, ", got ", out.numel(), " elements");
+                      ": expected the full tensor of shape ", full_shape, ", got ", out.numel(), " elements");
   if (out.is_meta() || out.numel() == 0) return;
-  if (numbers_ == Numbers::own_dtype || (out.dtype() == f32 && out.is_contiguous()))
+  if (fill_dtype_ == FillDType::own_dtype || (out.dtype() == f32 && out.is_contiguous()))
     return fill_(out, key, full_shape, first_index);
-  const Tensor numbers = Tensor::empty(out.shape(), f32, out.device());
-  fill_(numbers, key, full_shape, first_index);
-  out.copy_from(ops::cast(numbers, out.dtype()));
+  const Tensor values = Tensor::empty(out.shape(), f32, out.device());
+  fill_(values, key, full_shape, first_index);
+  out.copy_from(ops::cast(values, out.dtype()));
 }
 
 uint64_t parameter_key(uint64_t seed, const std::string& full_name) {
@@ -157,10 +157,11 @@ namespace {
 
 /// `x` as element `index` of a tensor of an integer or bool dtype.
 template <class T>
-T whole_number(double x, int64_t index) {
+T exact_integer(double x, int64_t index) {
   const double limit = std::ldexp(1.0, std::numeric_limits<T>::digits);
   require<ValueError>(x == std::floor(x) && x < limit && x >= (std::is_signed_v<T> ? -limit : 0.0),
-                      "init::elementwise: element ", index, " is ", x, ", which ", dtype_of<T>, " has not");
+                      "init::elementwise: element ", index, " is ", x, ", which ", dtype_of<T>,
+                      " cannot represent");
   return static_cast<T>(x);
 }
 
@@ -170,7 +171,7 @@ void fill_elements(const Tensor& out, const Element& element, const Shape& full,
   for (int64_t i = 0; i < out.numel(); ++i) {
     const double x = element(first + i, full);
     if constexpr (std::is_integral_v<T>)
-      to[i] = whole_number<T>(x, first + i);
+      to[i] = exact_integer<T>(x, first + i);
     else
       to[i] = static_cast<T>(x);
   }
@@ -183,27 +184,27 @@ Program elementwise(Element element, std::string description) {
   return {std::move(description),
           [element = std::move(element)](const Tensor& out, uint64_t, const Shape& full, int64_t first) {
             const bool half = size_of(out.dtype()) == 2 && is_floating(out.dtype());
-            const Tensor numbers = Tensor::empty(out.shape(), half ? f32 : out.dtype());
-            switch (numbers.dtype()) {
+            const Tensor values = Tensor::empty(out.shape(), half ? f32 : out.dtype());
+            switch (values.dtype()) {
               case f64:
-                fill_elements<double>(numbers, element, full, first);
+                fill_elements<double>(values, element, full, first);
                 break;
               case i64:
-                fill_elements<int64_t>(numbers, element, full, first);
+                fill_elements<int64_t>(values, element, full, first);
                 break;
               case u8:
-                fill_elements<uint8_t>(numbers, element, full, first);
+                fill_elements<uint8_t>(values, element, full, first);
                 break;
               case i32:
-                fill_elements<int32_t>(numbers, element, full, first);
+                fill_elements<int32_t>(values, element, full, first);
                 break;
               case boolean:
-                fill_elements<bool>(numbers, element, full, first);
+                fill_elements<bool>(values, element, full, first);
                 break;
               default:
-                fill_elements<float>(numbers, element, full, first);
+                fill_elements<float>(values, element, full, first);
             }
-            out.copy_from(ops::cast(numbers, out.dtype()));
+            out.copy_from(ops::cast(values, out.dtype()));
           },
           false, own_dtype};
 }
@@ -214,17 +215,17 @@ Program orthogonal(double gain) {
             const Fans fans = fans_of(full, "orthogonal");
             const int64_t rows = static_cast<int64_t>(full[0]), columns = static_cast<int64_t>(fans.in);
             const bool tall = rows > columns;
-            const Tensor numbers = Tensor::empty({rows * columns}, f64);
-            ops::fill_normal(numbers, key);
-            const double* z = numbers.data<double>();
+            const Tensor values = Tensor::empty({rows * columns}, f64);
+            ops::fill_normal(values, key);
+            const double* z = values.data<double>();
             std::vector<double> a(static_cast<size_t>(rows * columns));
             for (int64_t i = 0; i < rows * columns; ++i)
               a[tall ? (i % columns) * rows + i / columns : i] = z[i];  // tall: the transpose has few rows
             orthonormalize_rows(a, tall ? columns : rows, tall ? rows : columns);
-            double* result = numbers.data<double>();
+            double* result = values.data<double>();
             for (int64_t i = 0; i < rows * columns; ++i)
               result[i] = gain * a[tall ? (i % columns) * rows + i / columns : i];
-            out.copy_from(ops::cast(numbers.view(full), out.dtype()));
+            out.copy_from(ops::cast(values.view(full), out.dtype()));
           },
           true, own_dtype};
 }

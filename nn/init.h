@@ -7,8 +7,8 @@
 #include "tensor/tensor.h"
 
 /// Initialisers as recorded programs: pure functions of (key, element's index, full shape). A module declares
-/// them; `nn::materialize` replays them. Any rank can fill any slice, in any order, with the numbers of the
-/// whole.
+/// them; `nn::materialize` runs them. Any rank can fill any range of elements, in any order, with the values
+/// of the full tensor.
 namespace tessera::init {
 
 class Program {
@@ -17,18 +17,18 @@ class Program {
   /// tensor of shape `full_shape`, under `key`.
   using Fill =
       std::function<void(const Tensor& out, uint64_t key, const Shape& full_shape, int64_t first_index)>;
-  /// What a Fill is given: a contiguous `out` in f32 whatever the dtype, converted afterwards, or the tensor
-  /// itself.
-  enum class Numbers : uint8_t { f32, own_dtype };
+  /// What a Fill writes: a contiguous f32 tensor that is converted afterwards, or the tensor itself in its
+  /// own dtype.
+  enum class FillDType : uint8_t { f32, own_dtype };
 
   Program() = default;
-  /// `needs_whole`: the elements cannot be had one by one (orthogonal); `first_index` is then 0 and `out` the
-  /// whole.
-  Program(std::string description, Fill fill, bool needs_whole = false, Numbers numbers = Numbers::f32)
+  /// `needs_whole`: the elements cannot be computed one by one (orthogonal); `first_index` is then 0 and
+  /// `out` the full tensor.
+  Program(std::string description, Fill fill, bool needs_whole = false, FillDType fill_dtype = FillDType::f32)
       : description_(std::move(description)),
         fill_(std::move(fill)),
         needs_whole_(needs_whole),
-        numbers_(numbers) {}
+        fill_dtype_(fill_dtype) {}
 
   bool defined() const { return static_cast<bool>(fill_); }
   /// "normal(0, 0.02)".
@@ -37,26 +37,26 @@ class Program {
 
   /// The elements [first_index, first_index + out.numel()) of the full tensor, in `out`'s dtype (floating,
   /// integer or bool; half types are rounded from f32). Does nothing on meta. Throws ShapeError when the
-  /// slice leaves the full shape.
+  /// range leaves the full shape.
   void fill(const Tensor& out, uint64_t key, const Shape& full_shape, int64_t first_index = 0) const;
 
  private:
   std::string description_;
   Fill fill_;
   bool needs_whole_ = false;
-  Numbers numbers_ = Numbers::f32;
+  FillDType fill_dtype_ = FillDType::f32;
 };
 
 /// Element `index` (row-major) of a tensor of shape `shape`.
 using Element = std::function<double(int64_t index, const Shape& shape)>;
-/// What `element` returns, as a number of the tensor's dtype: half types are rounded from f32, integers are
-/// exact up to 2^53. Throws ValueError, naming the element, for one that an integer dtype does not have.
+/// What `element` returns, as a value of the tensor's dtype: half types are rounded from f32, integers are
+/// exact up to 2^53. Throws ValueError, naming the element, for one that an integer dtype cannot represent.
 ///
 ///     buffer("slopes", {heads}, [](int64_t i, const Shape& shape) { return std::exp2(-8.0 * i / shape[0]);
 ///     });
 Program elementwise(Element element, std::string description = "elementwise");
 
-/// The key of a parameter's numbers: xxh3 of its first full name in the whole model, seeded.
+/// The key of a parameter's values: xxh3 of its first full name in the whole model, seeded.
 uint64_t parameter_key(uint64_t seed, const std::string& full_name);
 
 Program zeros();
@@ -64,7 +64,7 @@ Program ones();
 Program constant(double value);
 Program normal(double deviation, double mean = 0);
 Program uniform(double low, double high);
-/// Normal, cut at `cut` deviations on both sides, by inverse CDF.
+/// Normal, truncated at `cut` deviations on both sides, by inverse CDF.
 Program truncated_normal(double deviation, double mean = 0, double cut = 2);
 /// Glorot & Bengio 2010: variance 2/(fan_in + fan_out), times gain squared. For shapes of two dimensions and
 /// more; fan_in is shape[1] times the rest, fan_out shape[0] times the rest, as for a (out, in, ...) weight.
@@ -73,7 +73,7 @@ Program xavier_normal(double gain = 1);
 /// He et al. 2015, for a leaky ReLU of this slope (0: ReLU): variance 2/((1 + slope^2) fan_in).
 Program kaiming_uniform(double negative_slope = 0);
 Program kaiming_normal(double negative_slope = 0);
-/// Rows (or columns, if fewer) orthonormal, times gain (Saxe et al. 2013). Needs the whole tensor.
+/// Rows (or columns, if fewer) orthonormal, times gain (Saxe et al. 2013). Needs the full tensor.
 Program orthogonal(double gain = 1);
 
 }  // namespace tessera::init

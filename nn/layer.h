@@ -19,7 +19,7 @@ template <class T>
 concept VisitsVariables = requires(T& value) {
   value.for_each_variable([](Variable&) {});
 };
-/// Whether `collect_variables` can find Variables in a T, said by the type.
+/// Whether `collect_variables` can find Variables in a T, as far as the type decides it.
 template <class T>
 struct CarriesVariables : std::bool_constant<std::is_same_v<T, Variable> || VisitsVariables<T>> {};
 template <class T>
@@ -30,7 +30,7 @@ template <class... T>
 struct CarriesVariables<std::tuple<T...>> : std::disjunction<CarriesVariables<T>...> {};
 template <class A, class B>
 struct CarriesVariables<std::pair<A, B>> : std::disjunction<CarriesVariables<A>, CarriesVariables<B>> {};
-/// A container that gives references to its elements; not one of itself, as a path is.
+/// A container that gives references to its elements, and is not its own element type (as a path is).
 template <class T>
 concept HoldsElements =
     std::ranges::range<T> && !VisitsVariables<T> && !std::is_same_v<std::ranges::range_value_t<T>, T> &&
@@ -38,8 +38,8 @@ concept HoldsElements =
 template <HoldsElements T>
 struct CarriesVariables<T> : CarriesVariables<std::ranges::range_value_t<T>> {};
 
-/// Whether T declares or inherits anything named `forward`: looked up in a class that has two, it is
-/// ambiguous.
+/// Whether T declares or inherits a member named `forward`: with a second one from another base, the lookup
+/// is ambiguous.
 struct NamesForward {
   int forward;
 };
@@ -53,11 +53,11 @@ concept HasForward = std::is_final_v<T> || !requires {
 }  // namespace detail
 
 /// Finds the Variables in an argument or result: a Variable, or an optional, variant, pair, tuple or
-/// container (vector, array, map, ...) of such, nested at will. Others carry none; nor do constant elements,
-/// such as a map's keys. A struct of one's own joins by a member `for_each_variable(visit)`.
+/// container (vector, array, map, ...) of such, nested at will. Other types carry none, nor do constant
+/// elements, such as a map's keys. A user-defined struct takes part by a member `for_each_variable(visit)`.
 template <class T>
 void collect_variables(T& value, std::vector<Variable*>& found) {
-  const auto each = [&found](auto&... part) { (collect_variables(part, found), ...); };
+  const auto each = [&found](auto&... element) { (collect_variables(element, found), ...); };
   if constexpr (std::is_const_v<T> || !detail::CarriesVariables<T>::value)
     return;
   else if constexpr (std::is_same_v<T, Variable>)
@@ -74,9 +74,8 @@ void collect_variables(T& value, std::vector<Variable*>& found) {
     std::apply(each, value);
 }
 
-/// A Module whose call runs hooks around `Derived::forward`, of any signature: `y = layer(x)`. Never call
-/// `forward` itself: what reads parameters goes through the call, so that sharding, checkpointing and
-/// profiling see it.
+/// A Module with a call, `y = layer(x)`, that runs hooks around `Derived::forward`, of any signature. Do not
+/// call `forward` itself: sharding, checkpointing and profiling act in the call.
 ///
 ///     struct Doubler : nn::Layer<Doubler> {
 ///       Variable forward(const Variable& x) { return x + x; }
@@ -84,7 +83,7 @@ void collect_variables(T& value, std::vector<Variable*>& found) {
 template <class Derived>
 class Layer : public Module {
  public:
-  // Self is Derived, as a parameter: clang 14 would look into Derived before it is complete.
+  // Self is a template parameter because clang 14 would look into Derived before it is complete.
   template <class... Args, class Self = Derived>
   requires requires(Self& layer, Args&&... args) { layer.forward(std::forward<Args>(args)...); }
   auto operator()(Args&&... args) {
@@ -98,9 +97,9 @@ class Layer : public Module {
  private:
   Derived& self() { return static_cast<Derived&>(*this); }
 
-  /// Whether `forward` accepts these arguments with number `index` constant.
+  /// Whether `forward` accepts these arguments with argument `index` constant.
   template <size_t index, class... Args, size_t... I>
-  static constexpr bool takes_constant(std::index_sequence<I...>) {
+  static constexpr bool accepts_constant(std::index_sequence<I...>) {
     return requires(Derived & layer) {
       layer.forward(
           std::declval<std::conditional_t<I == index, const std::remove_reference_t<Args>&, Args>>()...);
@@ -118,12 +117,12 @@ class Layer : public Module {
     else if constexpr (!detail::CarriesVariables<Value>::value)
       return false;
     else
-      return takes_constant<index, Args...>(std::index_sequence_for<Args...>());
+      return accepts_constant<index, Args...>(std::index_sequence_for<Args...>());
   }
 
   template <class... Args>
   auto call_with_hooks(Args&&... args) {
-    // Copies of the arguments' handles: hooks may replace them without the caller noticing. What cannot be
+    // Copies of the arguments' handles, so that hooks replace the copies and not the caller's. What cannot be
     // copied, or `forward` may write to (caches, modules), is passed on as it is.
     const auto copy = [&]<size_t... I>(std::index_sequence<I...>) {
       return std::tuple<std::conditional_t<is_copied<I, Args...>(), std::remove_cvref_t<Args>, Args&&>...>(

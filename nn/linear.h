@@ -17,7 +17,7 @@ struct LinearOptions {
   init::Program bias_init = {};  ///< undefined: PyTorch's default, uniform within 1/sqrt(in)
 
   /// `bias_init`, or the default.
-  init::Program first_bias() const;
+  init::Program bias_program() const;
 };
 
 /// y = x W^T + b: x (..., in), weight (out, in), bias (out), y (..., out). Throws ShapeError naming the
@@ -26,15 +26,16 @@ struct Linear : Layer<Linear> {
   using Options = LinearOptions;
   Options o;
   Variable& weight = parameter("weight", {o.out, o.in}, o.weight_init);
-  Variable* bias = o.bias ? &parameter("bias", {o.out}, o.first_bias()) : nullptr;
+  Variable* bias = o.bias ? &parameter("bias", {o.out}, o.bias_program()) : nullptr;
 
   explicit Linear(Options options) : o(std::move(options)) {}
   std::string kind() const override { return "Linear"; }
   std::string describe_options() const override;
   Variable forward(const Variable& x);
-  /// Of activation(x), which is neither stored nor saved: `proj(fc(x), Activation::gelu)`.
+  /// The same for activation(x), which is neither stored nor saved: `proj(fc(x), Activation::gelu)`.
   Variable forward(const Variable& x, Activation activation);
-  /// The cross entropy of its results as logits, which are never held whole: `head(h, targets)`.
+  /// The cross entropy of its results as logits, which are computed in chunks and never stored all at once:
+  /// `head(h, targets)`.
   Variable forward(const Variable& x, const Tensor& targets, const CrossEntropyOptions& options = {});
 
  private:

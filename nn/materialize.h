@@ -6,9 +6,9 @@
 
 namespace tessera::nn {
 
-/// Gives every parameter and buffer of `module` that is still on meta its bytes on `device` and the numbers
-/// of its recorded program: keyed by (seed, first full name), the same on every device, whole or sharded.
-/// Entered in the account as parameters. Throws ConfigError for one without a program.
+/// Gives every parameter and buffer of `module` that is still on meta its memory on `device` and the values
+/// of its recorded program: keyed by (seed, first full name), the same on every device, sharded or not.
+/// The memory account counts them as parameters. Throws ConfigError for one without a program.
 void materialize(Module& module, Device device, uint64_t seed);
 
 }  // namespace tessera::nn

@@ -7,43 +7,43 @@
 namespace tessera::nn {
 namespace {
 
-/// Finds masters that were written without their rounded parameters. An optimizer's step changes the versions
-/// of both by one, so what one is ahead of the other stays as it is; a write into the master alone moves it.
-class MasterWatch {
+/// Finds masters that were written without their rounded parameters. An optimizer's step raises both versions
+/// by one, so their difference stays; a write into the master only changes it.
+class MasterVersions {
  public:
-  /// Of parameters that are rounded now.
-  explicit MasterWatch(const ParameterList& parameters) {
+  /// The parameters have just been rounded.
+  explicit MasterVersions(const ParameterList& parameters) {
     for (const NamedParameter& parameter : parameters)
       if (parameter.master.defined())
-        lead_[parameter.variable.impl().get()] = lead_of(parameter.master, parameter.variable);
+        differences_[parameter.variable.impl().get()] = difference(parameter.master, parameter.variable);
   }
-  /// Rounds the masters that were written since. Changes nothing of its own where none was: several threads
+  /// Rounds the masters that were written since. Without such a master it changes nothing: several threads
   /// may run one model.
-  void round(const Module& module) {
+  void round_changed(const Module& module) {
     for (const Module::Slot& slot : module.slots())
-      if (slot.master.defined() && !slot.master.is_meta()) round(slot);
-    for (const Module::Child& child : module.children()) round(*child.module);
+      if (slot.master.defined() && !slot.master.is_meta()) round_changed(slot);
+    for (const Module::Child& child : module.children()) round_changed(*child.module);
   }
 
  private:
-  void round(const Module::Slot& slot) {
-    const auto found = lead_.find(slot.variable.impl().get());
-    if (found == lead_.end() || found->second == lead_of(slot.master, slot.variable)) return;
+  void round_changed(const Module::Slot& slot) {
+    const auto found = differences_.find(slot.variable.impl().get());
+    if (found == differences_.end() || found->second == difference(slot.master, slot.variable)) return;
     ops::cast_out(slot.master, slot.variable.value());
-    found->second = lead_of(slot.master, slot.variable);
+    found->second = difference(slot.master, slot.variable);
   }
-  static uint64_t lead_of(const Tensor& master, const Variable& rounded) {
+  static uint64_t difference(const Tensor& master, const Variable& rounded) {
     return master.version() - rounded.value().version();
   }
 
-  std::unordered_map<const VariableImpl*, uint64_t> lead_;
+  std::unordered_map<const VariableImpl*, uint64_t> differences_;
 };
 
 }  // namespace
 
 void set_master(Module& module, const Variable& variable, const Tensor& master) {
-  module.for_each([&](Module& part) {
-    for (Module::Slot& slot : part.slots())
+  module.for_each([&](Module& submodule) {
+    for (Module::Slot& slot : submodule.slots())
       if (slot.variable.is_same(variable)) slot.master = master;
   });
 }
@@ -52,7 +52,7 @@ void use_mixed_precision(Module& module, DType compute) {
   require<DTypeError>(compute == bf16 || compute == f16, "use_mixed_precision: expected bf16 or f16, got ",
                       compute);
   require<ConfigError>(!module.store(), "use_mixed_precision: the parameters of ", module.kind(), " '",
-                       module.full_name(), "' are sharded; say the precision to the sharding instead");
+                       module.full_name(), "' are sharded; set the precision in dist::ShardOptions instead");
   const ParameterList parameters = module.parameters();
   for (const NamedParameter& parameter : parameters)
     require<DTypeError>(!parameter.master.defined() &&
@@ -69,8 +69,9 @@ void use_mixed_precision(Module& module, DType compute) {
     parameter.variable.set_grad_dtype(f32);
     set_master(module, parameter.variable, master);
   }
-  module.register_forward_pre_hook([watch = std::make_shared<MasterWatch>(module.parameters())](
-                                       Module& called, std::span<Variable* const>) { watch->round(called); });
+  module.register_forward_pre_hook(
+      [versions = std::make_shared<MasterVersions>(module.parameters())](
+          Module& called, std::span<Variable* const>) { versions->round_changed(called); });
 }
 
 void round_masters(Module& module) {

@@ -4,14 +4,14 @@
 
 namespace tessera::nn {
 
-/// From here on `module` computes in `compute` (bf16 or f16) and learns in f32 (Micikevicius et al. 2018).
-/// Every floating parameter's numbers become its f32 master, kept in its Slot; the Variable, the same one as
-/// before, holds them rounded, and its gradient is accumulated in f32. Optimizers made afterwards change the
-/// master and write the rounded numbers in the same pass; state_dict, and so a checkpoint, holds the masters.
-/// Bytes a parameter: 2 rounded, 4 master and 4 gradient. Masters count as optimizer state. Buffers stay as
-/// they are. Whatever writes into a master (a loaded checkpoint, weights averaged elsewhere) is seen by the
-/// next call of `module`, which rounds it. Works on meta too, for a plan; then it is too late to
-/// materialize.
+/// From here on `module` computes in `compute` (bf16 or f16) and is updated in f32 (Micikevicius et al.
+/// 2018). The values of every floating parameter become its f32 master, kept in its Slot. The Variable, the
+/// same one as before, holds them rounded, and its gradient is accumulated in f32. Optimizers made afterwards
+/// change the master and write the rounded values in the same pass; state_dict, and so a checkpoint, holds
+/// the masters. Bytes a parameter: 2 rounded, 4 master and 4 gradient. Masters count as optimizer state.
+/// Buffers stay as they are. After a write into a master (a loaded checkpoint, weights averaged elsewhere)
+/// the next call of `module` rounds it. Works on meta too, for a plan; such a module cannot be materialized
+/// afterwards.
 ///
 ///     nn::materialize(gpt, cpu(), seed);
 ///     nn::use_mixed_precision(gpt, bf16);
@@ -19,15 +19,15 @@ namespace tessera::nn {
 ///
 /// Throws DTypeError for another `compute` or for a parameter that is not f32, ConfigError for a sharded
 /// module (dist::ShardOptions has its precision). `module.to(f32)` ends it, and with it the use of optimizers
-/// made before: they still write rounded numbers.
+/// made before: they still write rounded values.
 void use_mixed_precision(Module& module, DType compute);
 
-/// Rounds every master into its parameter at once, where only a part of the model is called next, or where
-/// the write went through a raw pointer.
+/// Rounds every master into its parameter at once: needed where only a submodule is called next, or where the
+/// write went through a raw pointer.
 void round_masters(Module& module);
 
-/// Gives `master` to `variable` wherever `module` and what is below it name it (tied weights have several
-/// names); an undefined one takes it away.
+/// Sets the master of `variable` in every slot of `module` and its submodules that holds it (tied weights
+/// have several); an undefined `master` removes it.
 void set_master(Module& module, const Variable& variable, const Tensor& master);
 
 }  // namespace tessera::nn

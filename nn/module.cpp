@@ -13,20 +13,20 @@
 namespace tessera::nn {
 
 const std::string& Module::full_name() const {
-  if (full_name_known_.load(std::memory_order_acquire)) return full_name_;
-  // Made at first use, by whichever thread runs the module first.
+  if (full_name_valid_.load(std::memory_order_acquire)) return full_name_;
+  // Made at first use, by the first thread that runs the module.
   static std::recursive_mutex naming;
   const std::lock_guard lock(naming);
-  if (!full_name_known_.load(std::memory_order_relaxed)) {
+  if (!full_name_valid_.load(std::memory_order_relaxed)) {
     const std::string above = parent_ ? parent_->full_name() : "";
     full_name_ = above.empty() ? name_ : above + "." + name_;
-    full_name_known_.store(true, std::memory_order_release);
+    full_name_valid_.store(true, std::memory_order_release);
   }
   return full_name_;
 }
 
-void Module::forget_full_names() {
-  for_each([](Module& module) { module.full_name_known_ = false; });
+void Module::invalidate_full_names() {
+  for_each([](Module& module) { module.full_name_valid_ = false; });
 }
 
 Module& Module::at(const std::string& path) {
@@ -37,10 +37,10 @@ Module& Module::at(const std::string& path) {
     const auto child = std::find_if(module->children_.begin(), module->children_.end(),
                                     [&](const Child& c) { return c.name == step; });
     if (child == module->children_.end()) {
-      std::string there;
-      for (const Child& c : module->children_) there += (there.empty() ? "" : ", ") + c.name;
+      std::string names;
+      for (const Child& c : module->children_) names += (names.empty() ? "" : ", ") + c.name;
       throw ValueError(text("at: no module '", step, "' of '", path, "' in ", module->kind(), " '",
-                            module->full_name(), "': it has ", there.empty() ? "no children" : there));
+                            module->full_name(), "': it has ", names.empty() ? "no children" : names));
     }
     module = child->module.get();
     begin = end + 1;
@@ -69,11 +69,7 @@ void visit_slots(const Module& module, const std::string& prefix,
     visit_slots(*child.module, prefix + child.name + ".", visit);
 }
 
-}  // namespace
-
-namespace {
-
-/// Each once, by identity; whoever holds their numbers.
+/// The parameters below `module`, each once by identity, sharded or not.
 std::vector<NamedParameter> declared_parameters(const Module& module) {
   std::vector<NamedParameter> list;
   std::unordered_set<const VariableImpl*> seen;
@@ -90,19 +86,19 @@ const Module& root_of(const Module& module) {
   return *root;
 }
 
-void require_whole(const Module& module, const char* what) {
-  require<ConfigError>(!module.store(), what, ": the parameters of ", module.kind(), " '", module.full_name(),
-                       "' are sharded; do it before they are");
+void require_unsharded(const Module& module, const char* where) {
+  require<ConfigError>(!module.store(), where, ": the parameters of ", module.kind(), " '",
+                       module.full_name(), "' are sharded; call it before dist::shard");
 }
 
 }  // namespace
 
 ParameterList Module::parameters() const {
-  if (ParameterStore* holder = store()) return holder->parameters(*this);
+  if (ParameterStore* sharded = store()) return sharded->parameters(*this);
   std::vector<NamedParameter> list = declared_parameters(root_of(*this));
   if (parent_) {
-    const ParameterSet here = parameters_below(*this);
-    std::erase_if(list, [&](const NamedParameter& p) { return !here.contains(p.variable.impl().get()); });
+    const ParameterSet below = parameters_below(*this);
+    std::erase_if(list, [&](const NamedParameter& p) { return !below.contains(p.variable.impl().get()); });
   }
   return ParameterList(std::move(list));
 }
@@ -125,10 +121,10 @@ std::vector<NamedParameter> Module::buffers() const {
 
 StateDict Module::state_dict() const {
   StateDict state;
-  ParameterStore* holder = store();
+  ParameterStore* sharded = store();
   for (const NamedParameter& parameter : declared_parameters(*this)) {
-    if (holder)
-      state.push_back({parameter.name, holder->full_value(parameter.name, parameter.variable)});
+    if (sharded)
+      state.push_back({parameter.name, sharded->full_value(parameter.name, parameter.variable)});
     else if (parameter.master.defined())
       state.push_back({parameter.name, parameter.master, parameter.variable.value()});
     else
@@ -142,8 +138,8 @@ StateDict Module::state_dict() const {
 
 namespace {
 
-/// The other names of tied parameters, each with the first one, which state dicts use.
-std::unordered_map<std::string, std::string> names_of_tied(const Module& module) {
+/// For every further name of a tied parameter its first name, which state dicts use.
+std::unordered_map<std::string, std::string> first_names_of_tied(const Module& module) {
   std::unordered_map<const VariableImpl*, std::string> first;
   std::unordered_map<std::string, std::string> others;
   visit_slots(module, "", [&](const std::string& name, const Module::Slot& slot) {
@@ -161,8 +157,8 @@ bool same_values(const Tensor& a, const Tensor& b) {
 }
 
 /// `state` with tied parameters under their first names, each once.
-StateDict under_first_names(const Module& module, const StateDict& state) {
-  const std::unordered_map<std::string, std::string> tied = names_of_tied(module);
+StateDict with_first_names(const Module& module, const StateDict& state) {
+  const std::unordered_map<std::string, std::string> tied = first_names_of_tied(module);
   std::unordered_set<std::string> given;
   std::unordered_map<std::string, const NamedTensor*> by_first_name;
   StateDict result;
@@ -185,7 +181,7 @@ StateDict under_first_names(const Module& module, const StateDict& state) {
 void Module::load_state_dict(const StateDict& given_state, bool strict) {
   std::unordered_map<std::string, Tensor> own;
   for (const NamedTensor& entry : state_dict()) own.emplace(entry.name, entry.tensor);
-  const StateDict state = under_first_names(*this, given_state);
+  const StateDict state = with_first_names(*this, given_state);
   std::unordered_set<std::string> given;
   for (const NamedTensor& entry : state) {
     given.insert(entry.name);
@@ -240,7 +236,7 @@ void convert(const NamedParameter& parameter, Device device, DType dtype) {
 }  // namespace
 
 void Module::to(Device device) {
-  require_whole(*this, "to");
+  require_unsharded(*this, "to");
   for (const NamedParameter& parameter : parameters()) {
     convert(parameter, device, parameter.variable.dtype());
     if (parameter.master.defined()) set_master(*this, parameter.variable, parameter.master.to(device));
@@ -249,7 +245,7 @@ void Module::to(Device device) {
 }
 
 void Module::to(DType dtype) {
-  require_whole(*this, "to");
+  require_unsharded(*this, "to");
   require<DTypeError>(is_floating(dtype), "to: expected a floating dtype for ", kind(), ", got ", dtype);
   for (const NamedParameter& parameter : parameters())
     if (is_floating(parameter.variable.dtype())) {
@@ -263,7 +259,7 @@ void Module::to(DType dtype) {
 
 void Module::require_free_name(const std::string& name) const {
   require<ConfigError>(!name.empty() && name.find('.') == std::string::npos, kind(),
-                       ": a part's name is not empty and has no dot, got '", name, "'");
+                       ": expected a name that is not empty and has no dot, got '", name, "'");
   const bool taken =
       std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) { return slot.name == name; }) ||
       std::any_of(children_.begin(), children_.end(), [&](const Child& child) { return child.name == name; });
@@ -272,7 +268,7 @@ void Module::require_free_name(const std::string& name) const {
 
 Variable& Module::parameter(const std::string& name, const Shape& shape, init::Program program, DType dtype) {
   require_free_name(name);
-  const CategoryScope category(MemoryCategory::parameter);  // on meta, for a plan; materialize does as much
+  const CategoryScope category(MemoryCategory::parameter);  // for a plan on meta; materialize sets its own
   slots_.push_back({.name = name,
                     .variable = Variable::parameter(Tensor::empty(shape, dtype, meta()), true, name),
                     .program = std::move(program)});
@@ -308,7 +304,7 @@ void Module::adopt_child(const std::string& name, std::unique_ptr<Module> module
   require_free_name(name);
   module->name_ = name;
   module->parent_ = this;
-  module->forget_full_names();
+  module->invalidate_full_names();
   children_.push_back({name, std::move(module)});
 }
 

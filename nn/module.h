@@ -23,40 +23,39 @@ class Module;
 /// Parameters and buffers by their full names.
 using StateDict = std::vector<NamedTensor>;
 
-/// Sees the Variables among a call's arguments before it runs, and may replace them.
+/// Receives the Variables among a call's arguments before it runs, and may replace them.
 using ForwardPreHook = std::function<void(Module& module, std::span<Variable* const> inputs)>;
-/// Sees the Variables among a call's results, and may replace them.
+/// Receives the Variables among a call's results, and may replace them.
 using ForwardHook = std::function<void(Module& module, std::span<Variable* const> outputs)>;
 /// Called in the place of forward hooks when an exception ended the call.
 using ForwardFailureHook = std::function<void(Module& module)>;
-/// Sees gradients, one per Variable of the call's results, or arguments, undefined where this backward brings
-/// none, and may replace those that came.
+/// Receives gradients, one per Variable of the call's results, or arguments, undefined where this backward
+/// has none, and may replace the defined ones.
 using BackwardHook = std::function<void(Module& module, std::vector<Variable>& gradients)>;
 
-/// Holds the numbers of a module's parameters in the module's place, when they are cut over ranks. What a
-/// module says of its parameters it then asks here.
+/// Holds the values of a module's parameters in the module's place when they are sharded over ranks. The
+/// module's functions about parameters then call these.
 class ParameterStore {
  public:
   virtual ~ParameterStore() = default;
-  /// This rank's part of each parameter from `module` down, by full names.
+  /// This rank's shard of each parameter from `module` down, by full names.
   virtual ParameterList parameters(const Module& module) = 0;
-  /// Gives every parameter its bytes, and the numbers of its recorded program.
+  /// Gives every parameter its memory, and the values of its recorded program.
   virtual void materialize(Device device, uint64_t seed) = 0;
-  /// The whole numbers of a parameter, for state dicts. Throws ConfigError, naming it, unless they were
-  /// gathered.
+  /// The full value of a parameter, for state dicts. Throws ConfigError, naming it, unless it was gathered.
   virtual Tensor full_value(const std::string& name, const Variable& parameter) = 0;
 };
 
-/// A part of a model: named parameters, buffers and child modules, in order of declaration. Born on meta: a
-/// parameter is a shape and the program of its first numbers until `nn::materialize` replays it. Neither
-/// copied nor moved; children and parameters have stable addresses. Derive from nn::Layer to get a call that
-/// runs hooks.
+/// A part of a model: named parameters, buffers and child modules, in order of declaration. Constructed on
+/// meta: a parameter is a shape and the program of its initial values until `nn::materialize` runs it.
+/// Neither copied nor moved; children and parameters have stable addresses. Derive from nn::Layer to get a
+/// call that runs hooks.
 ///
-/// Several threads may call one module at once and ask for its names, parameters and mode; each has its own
-/// graph and random context. What backward may do to shared parameters from several threads is said in
-/// autograd/variable.h. Changing a module (train, to, set_requires_grad, materialize, load_state_dict, an
-/// optimizer's step) or its hooks is for one thread, while no other uses it; a hook that is registered is
-/// called from every thread that calls the module.
+/// Several threads may call one module at once and read its names, parameters and mode; each has its own
+/// graph and random context. autograd/variable.h states what backward may do to shared parameters from
+/// several threads. Changing a module (train, to, set_requires_grad, materialize, load_state_dict, an
+/// optimizer's step) or its hooks is for one thread, while no other uses it; a registered hook is called
+/// from every thread that calls the module.
 class Module {
  public:
   /// A parameter or buffer as it was declared.
@@ -65,7 +64,7 @@ class Module {
     Variable variable;
     init::Program program;
     bool is_buffer = false;
-    bool persistent = true;  ///< a buffer's: in state dicts
+    bool persistent = true;  ///< of a buffer: whether state dicts hold it
     Tensor master = {};      ///< f32, in mixed precision (nn/mixed_precision.h); else undefined
   };
   struct Child {
@@ -82,7 +81,7 @@ class Module {
   virtual std::string kind() const { return "Module"; }
   /// Options worth printing ("512 -> 2048, bias").
   virtual std::string describe_options() const { return ""; }
-  /// Whether it can be called: hooks run around calls alone.
+  /// Whether it can be called. Hooks run around calls only.
   virtual bool has_forward() const { return false; }
   /// Whether it holds modules that its owner may call one by one, without calling it (a list of layers).
   virtual bool is_container() const { return false; }
@@ -95,11 +94,11 @@ class Module {
   std::span<const Child> children() const { return children_; }
   std::deque<Slot>& slots() { return slots_; }
   const std::deque<Slot>& slots() const { return slots_; }
-  /// The module at a path such as "blocks.3.mlp". Throws ValueError naming what is there instead.
+  /// The module at a path such as "blocks.3.mlp". Throws ValueError naming the children that exist.
   Module& at(const std::string& path);
 
-  /// Who holds the parameters of this module and of what is below it; null: they do themselves. Found at the
-  /// module itself or the nearest one above it.
+  /// What holds the parameters of this module and its submodules; null where they hold their own. Found at
+  /// the module itself or at its nearest ancestor that has one.
   ParameterStore* store() const;
   void set_store(std::shared_ptr<ParameterStore> store) { store_ = std::move(store); }
 
@@ -107,7 +106,7 @@ class Module {
   void for_each(const std::function<void(Module&)>& visit);
 
   /// All parameters from here down, each once by identity under its first full name in the whole model, so
-  /// that lists of several submodules go into one optimizer; of a sharded module this rank's parts of them.
+  /// that lists of several submodules go into one optimizer; of a sharded module this rank's shards of them.
   ParameterList parameters() const;
   /// All buffers from here down.
   std::vector<NamedParameter> buffers() const;
@@ -116,8 +115,8 @@ class Module {
   StateDict state_dict() const;
   /// Copies values into parameters and buffers; tied weights are found under any of their names. All names,
   /// shapes and dtypes are checked before the first is written: throws ValueError for missing or unexpected
-  /// names (with `strict`) and for tied weights given with different values, ShapeError, DTypeError; all is
-  /// loaded or nothing.
+  /// names (with `strict`) and for tied weights given with different values, ShapeError, DTypeError, and then
+  /// loads nothing.
   void load_state_dict(const StateDict& state, bool strict = true);
 
   /// Training or evaluation, for this module and everything below (dropout).
@@ -135,19 +134,19 @@ class Module {
 
   HookHandle register_forward_pre_hook(ForwardPreHook hook);
   HookHandle register_forward_hook(ForwardHook hook);
-  /// What such a hook throws is dropped: the exception that ended the call goes on.
+  /// An exception from such a hook is dropped: the one that ended the call propagates.
   HookHandle register_forward_failure_hook(ForwardFailureHook hook);
 
   /// Called once for each call of the module and each backward that reaches one of its results, before that
-  /// backward runs anything inside the call: with the gradients of all results that it brings. As PyTorch's
-  /// full_backward_pre_hook, but that results stay apart: what is not in the loss is undefined, and what lies
-  /// behind it is not reached. A hook may replace a gradient that came, also by an undefined one;
-  /// AutogradError when it gives another shape or dtype, or one where none came. Called are hooks that were
-  /// registered before the call and not removed since; none once the module is gone.
+  /// backward runs anything inside the call, with the gradients of all its results. Unlike in PyTorch's
+  /// full_backward_pre_hook, results stay apart: the gradient of one that is not in the loss is undefined,
+  /// and nothing behind it is reached. A hook may replace a gradient that arrived, also by an undefined one;
+  /// AutogradError when it gives another shape or dtype, or a gradient where none arrived. A hook is called
+  /// if it was registered before the call and not removed since; none is called after the module's
+  /// destruction.
   HookHandle register_backward_pre_hook(BackwardHook hook);
-  /// Likewise for the Variables among the arguments, when all gradients that a backward brings them are
-  /// there. Not called where no argument requires one (PyTorch's full_backward_hook is, and sees the results'
-  /// too).
+  /// The same for the Variables among the arguments, when all their gradients of a backward have arrived. Not
+  /// called where no argument requires one (PyTorch's full_backward_hook is, and receives the results' too).
   HookHandle register_backward_hook(BackwardHook hook);
 
  protected:
@@ -156,7 +155,7 @@ class Module {
   Variable& parameter(const std::string& name, const Shape& shape, init::Program program, DType dtype = f32);
   /// Declares a parameter that another module owns too: one Variable under two names (tied weights).
   Variable& share_parameter(const std::string& name, const Variable& shared);
-  /// Declares numbers that are not trained.
+  /// Declares a tensor that is not trained.
   Variable& buffer(const std::string& name, const Shape& shape, init::Program program, DType dtype = f32,
                    bool persistent = true);
   /// The same, filled with what `element(index, shape)` returns, in any dtype (init::elementwise).
@@ -205,22 +204,22 @@ class Module {
   void adopt_child(const std::string& name, std::unique_ptr<Module> module);
   void require_free_name(const std::string& name) const;
   Hooks& hooks();
-  void forget_full_names();
+  void invalidate_full_names();
 
   std::string name_;
   mutable std::string full_name_;
-  mutable std::atomic<bool> full_name_known_{false};
+  mutable std::atomic<bool> full_name_valid_{false};
   Module* parent_ = nullptr;
   bool training_ = true;
   std::deque<Slot> slots_;  // a deque: `Variable&` members of layers point into it
   std::vector<Child> children_;
   std::shared_ptr<Hooks> hooks_;
-  std::shared_ptr<ParameterStore> store_;  // destroyed first: it refers to the module's parts
+  std::shared_ptr<ParameterStore> store_;  // destroyed first: it refers to the module's parameters
 };
 
 /// Parameters by identity.
 using ParameterSet = std::unordered_set<const VariableImpl*>;
-/// Those of `module` and of what is below it.
+/// Those of `module` and its submodules.
 ParameterSet parameters_below(const Module& module);
 
 }  // namespace tessera::nn

@@ -1,7 +1,6 @@
-// Hooks around a module's call. Backward hooks stand on identity operations around the arguments and around
-// the results. Each Variable passes two of its own, so that what the graph keeps apart stays apart: an
-// arrival, then a departure. Backward runs what was recorded later first, so all arrivals that it reaches run
-// before the first departure, which calls the hooks with what came and passes on what they leave.
+// Hooks around a module's call. Backward hooks use two identity operations around each Variable, recorded as
+// release, then collect, so that the graph's branches stay separate. Backward runs the later ones first: all
+// that collect run before the first that releases, which calls the hooks.
 
 #include <algorithm>
 #include <atomic>
@@ -39,7 +38,7 @@ HookHandle register_in(std::vector<HookEntry<Hook>>& list, std::weak_ptr<void> o
   });
 }
 
-/// Where the gradients of one call's arguments, or results, meet its hooks.
+/// Collects the gradients of one call's arguments, or results, and calls the hooks with them.
 class HookedGradients {
  public:
   using List = std::vector<HookEntry<BackwardHook>>;
@@ -47,13 +46,13 @@ class HookedGradients {
   /// `list` lives as long as `owner`.
   HookedGradients(Module& module, std::weak_ptr<void> owner, const List& list,
                   std::span<Variable* const> variables)
-      : module_(module), owner_(std::move(owner)), list_(list), first_later_hook_(next_hook.load()) {
+      : module_(module), owner_(std::move(owner)), list_(list), hook_id_end_(next_hook.load()) {
     for (const Variable* variable : variables)
       expected_.push_back(variable->defined() ? OutputInfo{variable->shape(), variable->dtype()}
                                               : OutputInfo{});
   }
 
-  void arrive(size_t i, const Variable& gradient) {
+  void collect(size_t i, const Variable& gradient) {
     if (std::exchange(backward_, current_backward()) != current_backward()) {
       gradients_.assign(expected_.size(), {});
       called_ = false;
@@ -61,7 +60,7 @@ class HookedGradients {
     gradients_[i] = gradient;
   }
 
-  Variable depart(size_t i) {
+  Variable release(size_t i) {
     if (!std::exchange(called_, true)) call_hooks();
     return std::exchange(gradients_[i], {});
   }
@@ -70,30 +69,30 @@ class HookedGradients {
   void call_hooks() {
     const auto alive = owner_.lock();
     if (!alive) return;
-    // Hooks may run a backward through here themselves: it finds this one's gradients put aside.
+    // A hook may run a backward through this call: the members are saved here and restored below.
     const uint64_t backward = backward_;
     std::vector<Variable> gradients = std::move(gradients_);
-    std::vector<bool> came;
-    for (const Variable& gradient : gradients) came.push_back(gradient.defined());
+    std::vector<bool> arrived;
+    for (const Variable& gradient : gradients) arrived.push_back(gradient.defined());
     for (const auto& hook : List(list_)) {
-      if (hook.id >= first_later_hook_) continue;
+      if (hook.id >= hook_id_end_) continue;
       hook.call(module_, gradients);
-      check(gradients, came);
+      check(gradients, arrived);
     }
     gradients_ = std::move(gradients);
     backward_ = backward;
     called_ = true;
   }
 
-  void check(const std::vector<Variable>& gradients, const std::vector<bool>& came) const {
+  void check(const std::vector<Variable>& gradients, const std::vector<bool>& arrived) const {
     const auto where = [&](size_t i) {
       return text("a backward hook of ", module_.kind(), " '", module_.full_name(), "', gradient ", i, ": ");
     };
-    require<AutogradError>(gradients.size() == expected_.size(), where(0), "the hook left ", gradients.size(),
-                           " gradients of ", expected_.size());
+    require<AutogradError>(gradients.size() == expected_.size(), where(0), "expected ", expected_.size(),
+                           " gradients, the hook left ", gradients.size());
     for (size_t i = 0; i < gradients.size(); ++i) {
       if (!gradients[i].defined()) continue;
-      require<AutogradError>(came[i], where(i), "none came that could be replaced");
+      require<AutogradError>(arrived[i], where(i), "expected none, since no gradient arrived here");
       require<AutogradError>(
           gradients[i].shape() == expected_[i].shape && gradients[i].dtype() == expected_[i].dtype, where(i),
           "expected ", expected_[i].shape, " ", expected_[i].dtype, ", the hook gave ", gradients[i]);
@@ -101,42 +100,43 @@ class HookedGradients {
   }
 
   Module& module_;
-  std::weak_ptr<void> owner_;  // gone with the module
+  std::weak_ptr<void> owner_;  // expires with the module
   const List& list_;
-  int64_t first_later_hook_;
+  int64_t hook_id_end_;  // hooks from this id on were registered after the call
   std::vector<OutputInfo> expected_;
-  std::vector<Variable> gradients_;  // of the backward that runs
+  std::vector<Variable> gradients_;  // of the running backward
   uint64_t backward_ = 0;
   bool called_ = false;
 };
 
-/// A view: what a module writes into an argument in place reaches the caller's `of`.
+/// A view, so that an in-place write of the module into an argument reaches the caller's `base`.
 template <class Rule>
-Variable identity(const char* name, const Variable& x, const Variable& of, const Rule& rule) {
+Variable identity(const char* name, const Variable& x, const Variable& base, const Rule& rule) {
   const Variable y = record(name, x.value(), {x}, saved(), rule);
-  detail::mark_as_view(y, of, ViewKind::same);
+  detail::mark_as_view(y, base, ViewKind::same);
   return y;
 }
 
-/// The same Variables behind operations whose rules show their gradients to the hooks in `list`.
+/// Replaces `variables` by the results of identity operations that pass their gradients to the hooks in
+/// `list`.
 void wrap(Module& module, std::weak_ptr<void> owner, const HookedGradients::List& list,
           std::span<Variable* const> variables, const char* name) {
-  const auto flows = [](const Variable* variable) { return variable->requires_grad(); };
-  if (list.empty() || !grad_mode() || std::none_of(variables.begin(), variables.end(), flows)) return;
-  const auto met = std::make_shared<HookedGradients>(module, std::move(owner), list, variables);
-  std::vector<Variable> given;
-  for (const Variable* variable : variables) given.push_back(*variable);
+  const auto requires_grad = [](const Variable* variable) { return variable->requires_grad(); };
+  if (list.empty() || !grad_mode() || std::none_of(variables.begin(), variables.end(), requires_grad)) return;
+  const auto hooked = std::make_shared<HookedGradients>(module, std::move(owner), list, variables);
+  std::vector<Variable> originals;
+  for (const Variable* variable : variables) originals.push_back(*variable);
   // The last one first: backward then passes gradients on in the order of the Variables.
   for (size_t i = variables.size(); i-- > 0;)
-    if (flows(variables[i]))
+    if (requires_grad(variables[i]))
       *variables[i] = identity(
-          name, *variables[i], given[i],
-          [met, i](Saved&, const Incoming&, const Wanted&) -> Gradients { return {met->depart(i)}; });
+          name, *variables[i], originals[i],
+          [hooked, i](Saved&, const Incoming&, const Wanted&) -> Gradients { return {hooked->release(i)}; });
   for (size_t i = variables.size(); i-- > 0;)
-    if (flows(variables[i]))
-      *variables[i] = identity(name, *variables[i], given[i],
-                               [met, i](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-                                 met->arrive(i, dy[0]);
+    if (requires_grad(variables[i]))
+      *variables[i] = identity(name, *variables[i], originals[i],
+                               [hooked, i](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                                 hooked->collect(i, dy[0]);
                                  return {dy[0]};
                                });
 }

@@ -6,7 +6,7 @@ void LayerNorm::check(const Variable& x) const {
   const int axes = o.normalized_shape.rank();
   bool fits = x.rank() >= axes;
   for (int i = 1; fits && i <= axes; ++i) fits = x.size(-i) == o.normalized_shape[axes - i];
-  require<ShapeError>(fits, "nn::LayerNorm '", full_name(), "': the input's last dimensions are to be ",
+  require<ShapeError>(fits, "nn::LayerNorm '", full_name(), "': expected the input's last dimensions to be ",
                       o.normalized_shape, "; x is ", x);
 }
 
@@ -22,7 +22,7 @@ SumAndNorm LayerNorm::forward(const Residual& stream) {
 
 void RMSNorm::check(const Variable& x) const {
   require<ShapeError>(x.rank() >= 1 && x.size(-1) == o.width, "nn::RMSNorm '", full_name(),
-                      "': the input's last dimension is to be ", o.width, "; x is ", x);
+                      "': expected the input's last dimension to be ", o.width, "; x is ", x);
 }
 
 Variable RMSNorm::forward(const Variable& x) {

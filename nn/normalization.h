@@ -27,8 +27,8 @@ struct LayerNorm : Layer<LayerNorm> {
     return text(o.normalized_shape, o.bias ? "" : ", no bias");
   }
   Variable forward(const Variable& x);
-  /// The sum and its norm, in one pass forward and one backward. Along the residual path goes the `sum` that
-  /// comes back, also where nothing was added.
+  /// The sum and its norm, in one pass forward and one backward. The returned `sum` continues the residual
+  /// stream, also where nothing was added.
   SumAndNorm forward(const Residual& stream);
 
  private:

@@ -4,9 +4,8 @@
 
 namespace tessera::nn {
 
-/// A residual stream and what a branch is about to add to it: x + dropout(delta), not yet added. Whoever
-/// takes it adds on the way: a norm in the pass that normalizes (`LayerNorm`), or `sum()`. With an undefined
-/// delta it is x alone.
+/// A residual stream and what a branch adds to it: x + dropout(delta), not yet added. The next operation adds
+/// it: a norm in the pass that normalizes (`LayerNorm`), or `sum()`. With an undefined delta the sum is x.
 struct Residual {
   Variable x;
   Variable delta = {};

@@ -17,7 +17,7 @@ struct SummaryRow {
   std::vector<Shape> outputs = {};
   int64_t parameters = 0;        ///< of this module and everything below, each once
   int64_t flops = 0;             ///< of matrix products and attention, forward
-  int64_t activation_bytes = 0;  ///< what its call left behind for backward
+  int64_t activation_bytes = 0;  ///< that its call saved for backward
 };
 
 struct Summary {
@@ -30,13 +30,13 @@ struct Summary {
 };
 
 /// Runs `call` once on meta, whatever device the module is on, and reports what every module below `module`
-/// did. Allocates no numbers.
+/// did. Allocates no memory for values.
 Summary summarize(Module& module, const std::function<void()>& call);
 
 /// The table as text: layers, shapes, parameters, FLOPs and activation bytes, and the totals.
 std::string to_string(const Summary& summary);
 
-/// `summary(model, {12, 64})`: of an input of that shape: ids for a module that takes a Tensor, f32 numbers
+/// `summary(model, {12, 64})`, for an input of that shape: ids for a module that takes a Tensor, f32 values
 /// for one that takes a Variable.
 template <class M>
 Summary summary(M& module, const Shape& input_shape) {

@@ -5,14 +5,14 @@ namespace {
 
 using Group = ops::AdagradGroup;
 
-constexpr OptionField<Group> fields[] = {{.name = "lr_decay", .number = &Group::lr_decay},
-                                         {.name = "eps", .number = &Group::eps},
-                                         {.name = "weight_decay", .number = &Group::weight_decay}};
+constexpr OptionField<Group> fields[] = {{.name = "lr_decay", .value = &Group::lr_decay},
+                                         {.name = "eps", .value = &Group::eps},
+                                         {.name = "weight_decay", .value = &Group::weight_decay}};
 
-void check(const std::string& who, const Group& group) {
-  require_not_negative(who, "lr_decay", group.lr_decay);
-  require_not_negative(who, "eps", group.eps);
-  require_not_negative(who, "weight_decay", group.weight_decay);
+void check(const std::string& optimizer, const Group& group) {
+  require_not_negative(optimizer, "lr_decay", group.lr_decay);
+  require_not_negative(optimizer, "eps", group.eps);
+  require_not_negative(optimizer, "weight_decay", group.weight_decay);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ class Adagrad : public FusedOptimizer<ops::AdagradGroup> {
   void update(std::span<const ops::UpdateItem> items, const Tensor& clip) override;
 
  private:
-  std::vector<double> initial_;  // accumulators, one value per group
+  std::vector<double> initial_;  // value of the accumulators, per group
 };
 
 }  // namespace tessera::optim

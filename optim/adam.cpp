@@ -5,17 +5,17 @@ namespace {
 
 using Group = ops::AdamGroup;
 
-constexpr OptionField<Group> fields[] = {{.name = "beta1", .number = &Group::beta1},
-                                         {.name = "beta2", .number = &Group::beta2},
-                                         {.name = "eps", .number = &Group::eps},
-                                         {.name = "weight_decay", .number = &Group::weight_decay},
+constexpr OptionField<Group> fields[] = {{.name = "beta1", .value = &Group::beta1},
+                                         {.name = "beta2", .value = &Group::beta2},
+                                         {.name = "eps", .value = &Group::eps},
+                                         {.name = "weight_decay", .value = &Group::weight_decay},
                                          {.name = "amsgrad", .flag = &Group::amsgrad}};
 
-void check(const std::string& who, const Group& group) {
-  require_share(who, "betas[0]", group.beta1);
-  require_share(who, "betas[1]", group.beta2);
-  require_not_negative(who, "eps", group.eps);
-  require_not_negative(who, "weight_decay", group.weight_decay);
+void check(const std::string& optimizer, const Group& group) {
+  require_fraction(optimizer, "betas[0]", group.beta1);
+  require_fraction(optimizer, "betas[1]", group.beta2);
+  require_not_negative(optimizer, "eps", group.eps);
+  require_not_negative(optimizer, "weight_decay", group.weight_decay);
 }
 
 }  // namespace
@@ -23,9 +23,9 @@ void check(const std::string& who, const Group& group) {
 AdamBase::AdamBase(std::string name) : FusedOptimizer(std::move(name), fields, &check) {}
 
 std::vector<Optimizer::Slot> AdamBase::slots(int group) const {
-  std::vector<Slot> kept = {{"exp_avg", 0}, {"exp_avg_sq", 1}};
-  if (groups_[group].amsgrad) kept.push_back({"max_exp_avg_sq", 2});
-  return kept;
+  std::vector<Slot> slots = {{"exp_avg", 0}, {"exp_avg_sq", 1}};
+  if (groups_[group].amsgrad) slots.push_back({"max_exp_avg_sq", 2});
+  return slots;
 }
 
 void AdamBase::update(std::span<const ops::UpdateItem> items, const Tensor& clip) {

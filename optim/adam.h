@@ -19,7 +19,7 @@ struct AdamWOptions {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};
   double eps = 1e-8;
-  double weight_decay = 1e-2;  ///< times lr, the part of the parameter taken away in each step
+  double weight_decay = 1e-2;  ///< times lr, the fraction of the parameter subtracted in each step
   bool amsgrad = false;
 };
 

@@ -28,38 +28,38 @@ std::vector<Tensor> gradients_of(const ParameterList& parameters) {
   return gradients;
 }
 
-/// Each gradient's sum of |g|^p. What a backward has summed already is not looked at again.
-std::vector<double> pieces_of(const ParameterList& parameters, double p) {
+/// Each gradient's sum of |g|^p. A gradient that backward has summed already is not read again.
+std::vector<double> power_sums_of(const ParameterList& parameters, double p) {
   std::vector<Tensor> gradients = gradients_of(parameters);
-  std::vector<double> pieces(gradients.size());
+  std::vector<double> power_sums(gradients.size());
   bool all_known = true;
   for (size_t i = 0; i < gradients.size(); ++i) {
     const std::optional<double> known = p == 2.0 ? gradient_squares(parameters[i].variable) : std::nullopt;
     if (known) {
-      pieces[i] = *known;
+      power_sums[i] = *known;
       gradients[i] = Tensor();
     }
     all_known &= !gradients[i].defined();
   }
-  if (all_known) return pieces;
+  if (all_known) return power_sums;
   const Tensor sums = ops::power_sums(gradients, p);
   for (size_t i = 0; i < gradients.size(); ++i)
-    if (gradients[i].defined()) pieces[i] = sums.data<double>()[i];
-  return pieces;
+    if (gradients[i].defined()) power_sums[i] = sums.data<double>()[i];
+  return power_sums;
 }
 
-double join(std::span<const double> pieces, double p) {
+double combine(std::span<const double> power_sums, double p) {
   double sum = 0.0, largest = 0.0;
-  for (const double piece : pieces) {
-    sum += piece;
-    if (!(largest >= piece) && largest == largest) largest = piece;
+  for (const double term : power_sums) {
+    sum += term;
+    if (!(largest >= term) && largest == largest) largest = term;
   }
   return p == infinity ? largest : sum;
 }
 
 double power_sum(const ParameterList& parameters, double p) {
   if (parameters.reducer()) return parameters.reducer()->power_sum(parameters, p);
-  return join(pieces_of(parameters, p), p);
+  return combine(power_sums_of(parameters, p), p);
 }
 
 bool on_meta(const ParameterList& parameters) {
@@ -76,11 +76,11 @@ double root(double sum, double p) {
 }
 
 [[noreturn]] void throw_nonfinite(const ParameterList& parameters, double norm) {
-  const std::vector<double> largest = pieces_of(parameters, infinity);
-  int64_t mine = -1;
+  const std::vector<double> largest = power_sums_of(parameters, infinity);
+  int64_t local = -1;
   for (size_t i = largest.size(); i-- > 0;)
-    if (!std::isfinite(largest[i])) mine = static_cast<int64_t>(i);
-  const std::optional<GradientFault> fault = first_fault(parameters, mine);
+    if (!std::isfinite(largest[i])) local = static_cast<int64_t>(i);
+  const std::optional<GradientFault> fault = first_fault(parameters, local);
   require<NonFiniteError>(fault.has_value(), "grad_norm: the norm is ", norm,
                           ", though every gradient is finite");
   throw NonFiniteError(

@@ -13,20 +13,20 @@ std::string to_string(const GradientFault& fault) {
   return where;
 }
 
-std::optional<GradientFault> first_fault(const ParameterList& parameters, int64_t mine) {
+std::optional<GradientFault> first_fault(const ParameterList& parameters, int64_t local) {
   if (!parameters.reducer()) {
-    if (mine < 0) return std::nullopt;
-    return GradientFault{parameters[static_cast<size_t>(mine)].name, std::nullopt, std::nullopt};
+    if (local < 0) return std::nullopt;
+    return GradientFault{parameters[static_cast<size_t>(local)].name, std::nullopt, std::nullopt};
   }
-  // The smallest index and the smallest rank, asked for as the largest of what decreases with them. Without a
-  // fault, which is nearly every step, one question is enough.
+  // The smallest index and the smallest rank, found as maxima of values that decrease with them. Without a
+  // fault, which is nearly every step, one maximum is enough.
   ParameterReducer& ranks = *parameters.reducer();
   const auto count = static_cast<double>(parameters.size());
-  const double closest = ranks.largest(mine < 0 ? 0.0 : count - static_cast<double>(mine));
-  if (closest == 0.0) return std::nullopt;
-  const auto first = static_cast<int64_t>(count - closest);
-  constexpr double nobody = std::numeric_limits<double>::lowest();
-  const double rank = -ranks.largest(mine == first ? -ranks.rank() : nobody);
+  const double from_end = ranks.largest(local < 0 ? 0.0 : count - static_cast<double>(local));
+  if (from_end == 0.0) return std::nullopt;
+  const auto first = static_cast<int64_t>(count - from_end);
+  constexpr double no_rank = std::numeric_limits<double>::lowest();
+  const double rank = -ranks.largest(local == first ? -ranks.rank() : no_rank);
   return GradientFault{parameters[static_cast<size_t>(first)].name, static_cast<int>(rank), std::nullopt};
 }
 

@@ -10,15 +10,16 @@ namespace tessera::optim {
 /// A gradient that is not finite.
 struct GradientFault {
   std::string parameter;
-  std::optional<int> rank;      ///< that found it; nothing where there is one process alone
-  std::optional<int64_t> step;  ///< of the loss scaler, from 0; nothing where there is none
+  std::optional<int> rank;      ///< the rank that found it; nothing without a reducer
+  std::optional<int64_t> step;  ///< of the loss scaler, from 0; nothing without one
 };
 
 /// "'blocks.0.ln_1.weight' on rank 2 in step 7".
 std::string to_string(const GradientFault& fault);
 
 /// The first one in the order of the list, over all ranks where the list carries a reducer (of the lowest
-/// rank that has it). `mine` is the index of this rank's first one, or -1. Every rank gets the same answer.
-std::optional<GradientFault> first_fault(const ParameterList& parameters, int64_t mine);
+/// rank that has it). `local` is the index of this rank's first one, or -1. The result is the same on every
+/// rank.
+std::optional<GradientFault> first_fault(const ParameterList& parameters, int64_t local);
 
 }  // namespace tessera::optim

@@ -4,13 +4,14 @@
 
 namespace tessera::optim {
 
-void require_not_negative(const std::string& who, const char* option, double value) {
-  require<ConfigError>(std::isfinite(value) && value >= 0.0, who, ": expected ", option,
+void require_not_negative(const std::string& optimizer, const char* option, double value) {
+  require<ConfigError>(std::isfinite(value) && value >= 0.0, optimizer, ": expected ", option,
                        " to be at least 0, got ", value);
 }
 
-void require_share(const std::string& who, const char* option, double value) {
-  require<ConfigError>(value >= 0.0 && value < 1.0, who, ": expected ", option, " in [0, 1), got ", value);
+void require_fraction(const std::string& optimizer, const char* option, double value) {
+  require<ConfigError>(value >= 0.0 && value < 1.0, optimizer, ": expected ", option, " in [0, 1), got ",
+                       value);
 }
 
 }  // namespace tessera::optim

@@ -9,10 +9,10 @@
 namespace tessera::optim {
 namespace {
 
-/// Whether it and its reciprocal are numbers above 0 that are kept: in f32 and in f64.
+/// Whether x, rounded to f32, is finite and above 0; its reciprocal in f64 then is too.
 bool is_scale(double x) {
-  const auto kept = static_cast<float>(x);
-  return std::isfinite(kept) && kept > 0.0f;
+  const auto rounded = static_cast<float>(x);
+  return std::isfinite(rounded) && rounded > 0.0f;
 }
 
 void check_dynamic(const GradScalerOptions& options) {
@@ -55,8 +55,9 @@ bool GradScaler::unscale(const ParameterList& parameters) {
   for (const NamedParameter& parameter : parameters) {
     const Variable gradient = parameter.variable.grad();
     gradients.push_back(gradient.defined() ? gradient.value() : Tensor());
-    require<DTypeError>(!gradient.defined() || gradient.dtype() != f16, "GradScaler: the gradient of '",
-                        parameter.name, "' is f16, where unscaled numbers vanish; let it accumulate in f32");
+    require<DTypeError>(
+        !gradient.defined() || gradient.dtype() != f16, "GradScaler: the gradient of '", parameter.name,
+        "' is f16, in which unscaled values underflow; accumulate it in f32 (Variable::set_grad_dtype)");
   }
   const Tensor first = ops::scale_and_find_nonfinite(gradients, inverse_);
   const int64_t index = first.is_meta() ? -1 : first.item_i64();
@@ -72,15 +73,15 @@ bool GradScaler::step(Optimizer& optimizer, const StepOptions& options) {
   unscaled_ = false;
   ++steps_;
   if (!finite_) {
-    note_overflow();
+    record_overflow();
     return false;
   }
   optimizer.step(options);
-  note_good_step();
+  record_good_step();
   return true;
 }
 
-void GradScaler::note_overflow() {
+void GradScaler::record_overflow() {
   if (!is_dynamic()) return;
   good_steps_ = 0;
   if (hysteresis_ > 1) {
@@ -93,12 +94,12 @@ void GradScaler::note_overflow() {
   set_scale(std::max(scale / 2.0, options_.min_loss_scale));
 }
 
-void GradScaler::note_good_step() {
+void GradScaler::record_good_step() {
   if (!is_dynamic()) return;
   ++good_steps_;
-  const bool full = good_steps_ % options_.loss_scale_window == 0;
-  if (full || options_.consecutive_hysteresis) hysteresis_ = options_.hysteresis;
-  if (full && is_scale(scale_.item() * 2.0)) set_scale(scale_.item() * 2.0);
+  const bool window_ends = good_steps_ % options_.loss_scale_window == 0;
+  if (window_ends || options_.consecutive_hysteresis) hysteresis_ = options_.hysteresis;
+  if (window_ends && is_scale(scale_.item() * 2.0)) set_scale(scale_.item() * 2.0);
 }
 
 GradScalerState GradScaler::state() const {

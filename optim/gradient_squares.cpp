@@ -8,9 +8,9 @@ namespace {
 void sum_squares(const Variable& parameter) {
   const Variable gradient = parameter.grad();
   if (!gradient.defined() || gradient.device().is_meta()) return;
-  const Tensor numbers = gradient.value();
-  const Tensor sum = ops::power_sums({&numbers, 1}, 2.0);
-  gradient.impl()->squares = VariableImpl::Squares{*sum.data<double>(), numbers.version()};
+  const Tensor values = gradient.value();
+  const Tensor sum = ops::power_sums({&values, 1}, 2.0);
+  gradient.impl()->squares = VariableImpl::Squares{*sum.data<double>(), values.version()};
 }
 
 }  // namespace

@@ -7,11 +7,11 @@
 
 namespace tessera::optim {
 
-/// While it lives, the squares of each parameter's gradient are summed as soon as a backward has added the
-/// last part of it, when its numbers are still in the cache. `grad_norm` and clipping then find the sums, the
-/// same bits that they would compute, and pass over no gradient again. With several backwards a step, make it
-/// for the last one. A list with a reducer is left alone: its norm is summed over other pieces than whole
-/// gradients, and these are complete only after their ranks have met.
+/// While it lives, the squares of each parameter's gradient are summed as soon as a backward has accumulated
+/// it completely, when its values are still in the cache. `grad_norm` and clipping then use the sums, which
+/// have the bits that they would compute, and do not read the gradients again. With several backwards a step,
+/// make it for the last one. For a list with a reducer it does nothing: that norm is summed over shards,
+/// which are complete only after the reduction over ranks.
 ///
 ///     const optim::GradientSquares squares(adam.parameters());
 ///     loss.backward();
@@ -27,8 +27,8 @@ class GradientSquares {
   std::vector<HookHandle> hooks_;
 };
 
-/// The sum that was taken of the gradient of `parameter`; nothing where there is none, or where its numbers
-/// have changed since.
+/// The sum of squares of the gradient of `parameter`; nothing where none was taken, or where the gradient has
+/// changed since.
 std::optional<double> gradient_squares(const Variable& parameter);
 
 }  // namespace tessera::optim

@@ -6,8 +6,7 @@ namespace tessera::optim {
 
 void require_current(const ParameterList& parameters, std::string_view where) {
   if (parameters.reducer()) return;
-  // Sharding gives a buffer to the gradient of every parameter that it trains, and a reducer to its own
-  // lists.
+  // Sharding gives a gradient buffer to every parameter that is trained, and a reducer to its own lists.
   for (const NamedParameter& parameter : parameters)
     require<ConfigError>(
         !parameter.variable.defined() || !parameter.variable.impl()->gradient_buffer.defined(), where,
@@ -20,8 +19,8 @@ void require_summable(const ParameterList& parameters, std::string_view where) {
   if (parameters.reducer()) return;
   require_current(parameters, where);
   for (const NamedParameter& parameter : parameters)
-    require<ConfigError>(!parameter.shard, where, ": the list holds a part of parameter '", parameter.name,
-                         "' and no reducer to sum over the other ranks' parts: choose from "
+    require<ConfigError>(!parameter.shard, where, ": the list holds a shard of parameter '", parameter.name,
+                         "' and no reducer to sum over the other ranks' shards: select from "
                          "module.parameters() by ParameterList::where, or copy its reducer");
 }
 

@@ -12,8 +12,7 @@
 namespace tessera::optim {
 namespace {
 
-/// State tensors start at multiples of this many elements of their arena, so that each is aligned as an
-/// allocation is.
+/// State tensors start at multiples of this many elements of their arena, aligned as allocations are.
 constexpr int64_t alignment = 16;
 
 int64_t padded(int64_t numel) {
@@ -21,9 +20,9 @@ int64_t padded(int64_t numel) {
 }
 
 void fill(const Tensor& tensor, double value) {
-  const Tensor number =
+  const Tensor scalar =
       tensor.dtype() == f64 ? Tensor::scalar(value) : Tensor::scalar(static_cast<float>(value));
-  if (!tensor.is_meta()) tensor.copy_from(number.expand(tensor.shape()));
+  if (!tensor.is_meta()) tensor.copy_from(scalar.expand(tensor.shape()));
 }
 
 void require_rate(const std::string& name, double lr) {
@@ -46,17 +45,17 @@ Tensor Optimizer::add_group(const ParameterList& list, double lr) {
   for (NamedParameter parameter : list) {
     const Variable& variable = parameter.variable;
     if (parameter.name.empty()) parameter.name = text("parameter_", parameters_.size());
-    const std::string who = text(name_, ": parameter '", parameter.name, "' of group ", group);
-    require<ValueError>(variable.defined(), who, " is undefined");
-    require<AutogradError>(variable.is_leaf(), who,
-                           " is not a leaf: an optimizer changes leaves, not what was computed from them");
-    require<DTypeError>(parameter.values().dtype() == f32 || parameter.values().dtype() == f64, who,
-                        ": expected f32 or f64 (narrow types want an f32 master: nn::use_mixed_precision), "
+    const std::string where = text(name_, ": parameter '", parameter.name, "' of group ", group);
+    require<ValueError>(variable.defined(), where, " is undefined");
+    require<AutogradError>(variable.is_leaf(), where,
+                           " is not a leaf: an optimizer updates leaves, not results of operations");
+    require<DTypeError>(parameter.values().dtype() == f32 || parameter.values().dtype() == f64, where,
+                        ": expected f32 or f64 (f16 and bf16 need an f32 master: nn::use_mixed_precision), "
                         "got ",
                         variable.dtype());
-    require<ValueError>(identities.insert(variable.impl().get()).second, who, " is listed twice");
-    require<ValueError>(!names.contains(parameter.name), who,
-                        ": another parameter has the same name; lists of several models can be told apart by "
+    require<ValueError>(identities.insert(variable.impl().get()).second, where, " is listed twice");
+    require<ValueError>(!names.contains(parameter.name), where,
+                        ": another parameter has the same name; for lists of several models use "
                         "ParameterList::prefixed");
     parameters_.push_back(parameter);
     names.insert(parameters_[parameters_.size() - 1].name);
@@ -103,8 +102,7 @@ void Optimizer::step(const StepOptions& options) {
   const SpanScope span(SpanKind::phase, "optimizer");
   require_current(parameters_, name_);
   make_state();
-  // Gradients are held for the length of the update only: whoever frees them afterwards must find no other
-  // owner.
+  // Gradients are held during the update only, so that freeing them afterwards frees their memory.
   struct Release {
     std::vector<ops::UpdateItem>& items;
     ~Release() {
@@ -130,7 +128,7 @@ void Optimizer::collect_gradients() {
 
 void Optimizer::make_state() {
   const Device device = parameters_[0].variable.device();
-  // State made while the parameters were on meta was a plan; now they have numbers.
+  // State made while the parameters were on meta was a plan; now they have values.
   if (steps_.defined() && !(steps_.is_meta() && !device.is_meta())) return;
   CategoryScope category(MemoryCategory::optimizer_state);
   steps_ = Tensor::zeros({std::ssize(items_)}, i64, device);
@@ -140,7 +138,7 @@ void Optimizer::make_state() {
 }
 
 void Optimizer::make_arena(int group, DType dtype) {
-  const std::vector<Slot> kept = slots(group);
+  const std::vector<Slot> group_slots = slots(group);
   std::vector<size_t> members;
   int64_t numel = 0;
   for (size_t i = 0; i < items_.size(); ++i) {
@@ -149,11 +147,11 @@ void Optimizer::make_arena(int group, DType dtype) {
     members.push_back(i);
     numel += padded(variable.numel());
   }
-  if (members.empty() || kept.empty()) return;
+  if (members.empty() || group_slots.empty()) return;
   const Tensor arena =
-      Tensor::zeros({numel * std::ssize(kept)}, dtype, parameters_[members.front()].variable.device());
+      Tensor::zeros({numel * std::ssize(group_slots)}, dtype, parameters_[members.front()].variable.device());
   int64_t offset = 0;
-  for (const Slot& slot : kept)
+  for (const Slot& slot : group_slots)
     for (const size_t i : members) {
       const Shape& shape = parameters_[i].variable.shape();
       const Tensor state = Tensor::over(arena.storage(), dtype, shape, contiguous_strides(shape), offset);
@@ -175,28 +173,28 @@ OptimizerState Optimizer::state() {
   }
   for (int group = 0; group < group_count(); ++group) {
     state.groups.push_back({{"lr", lr(group).item()}});
-    for (NamedNumber& option : options(group)) state.groups.back().push_back(std::move(option));
+    for (NamedOption& option : options(group)) state.groups.back().push_back(std::move(option));
   }
   return state;
 }
 
 void Optimizer::load_state(const OptimizerState& saved) {
-  const OptimizerState mine = state();
-  require_fits(saved, mine);
-  for (const bool keep : {false, true})  // all is looked at before anything is taken
+  const OptimizerState current = state();
+  require_fits(saved, current);
+  for (const bool apply : {false, true})  // everything is checked before the first is applied
     for (int group = 0; group < std::ssize(saved.groups); ++group)
-      load_group(group, saved.groups[group], keep);
+      load_group(group, saved.groups[group], apply);
   std::map<std::string_view, const Tensor*> given;
   for (const NamedTensor& entry : saved.tensors) given[entry.name] = &entry.tensor;
-  for (const NamedTensor& entry : mine.tensors) entry.tensor.copy_from(*given.at(entry.name));
+  for (const NamedTensor& entry : current.tensors) entry.tensor.copy_from(*given.at(entry.name));
 }
 
-void Optimizer::load_group(int group, std::span<const NamedNumber> saved, bool keep) {
+void Optimizer::load_group(int group, std::span<const NamedOption> saved, bool apply) {
   require<CheckpointError>(!saved.empty() && saved.front().name == "lr", name_,
                            ": the saved options of group ", group, " do not begin with 'lr'");
   require_rate(name_, saved.front().value);
-  load_options(group, saved.subspan(1), keep);
-  if (keep) set_lr(group, saved.front().value);
+  load_options(group, saved.subspan(1), apply);
+  if (apply) set_lr(group, saved.front().value);
 }
 
 }  // namespace tessera::optim

@@ -19,14 +19,14 @@ struct ParameterGroup {
 };
 
 struct StepOptions {
-  /// 0-dim f64: every gradient is multiplied by it as the update reads it, which spares the pass of scaling
-  /// in place. `clip_coefficient` (optim/clip.h) makes one. Undefined for 1.
+  /// 0-dim f64: the update multiplies every gradient by it as it reads the gradient, without a pass of its
+  /// own. `clip_coefficient` (optim/clip.h) computes it. Undefined for 1.
   Tensor clip;
 };
 
-/// Changes parameters by their gradients: all groups in one fused pass (tensor/ops/optimizer_update.h). In
-/// mixed precision it changes the f32 master and writes the rounded parameter in the same pass. Works
-/// on the numbers alone, so nothing it does is recorded. Its state, one arena per group and dtype in the
+/// Updates parameters from their gradients: all groups in one fused pass (tensor/ops/optimizer_update.h). In
+/// mixed precision it updates the f32 master and writes the rounded parameter in the same pass. It works on
+/// Tensors, so nothing is recorded. Its state, one arena per group and dtype in the
 /// memory category `optimizer_state`, is made at the first step; later steps allocate nothing.
 class Optimizer {
  public:
@@ -34,39 +34,38 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// One update. A parameter without a gradient is passed over: its numbers, state and step count stay.
+  /// One update. A parameter without a gradient is skipped: its value, state and step count stay.
   /// Throws ShapeError or DTypeError, naming the parameter, for a gradient that does not fit, and ConfigError
-  /// when the parameters were sharded after the optimizer was made; nothing is changed then.
+  /// when the parameters were sharded after the optimizer was made; then it changes nothing.
   void step(const StepOptions& options = {});
-  /// Forgets all gradients, or zeroes them in place.
+  /// Removes all gradients (`set_to_none`), or zeroes them in place.
   void zero_grad(bool set_to_none = true) const;
 
   /// "AdamW".
   const std::string& name() const { return name_; }
   int group_count() const { return static_cast<int>(rates_.size()); }
-  /// Of all groups, in order.
+  /// The parameters of all groups, in order.
   const ParameterList& parameters() const { return parameters_; }
-  /// A group's learning rate: 0-dim f64, read by each step; what writes into it is seen by the next one.
+  /// A group's learning rate: 0-dim f64, read by each step; a write into it takes effect in the next one.
   const Tensor& lr(int group = 0) const;
-  /// The rate that a group was made with: what a schedule scales.
+  /// The rate with which a group was made; a schedule scales it.
   double base_lr(int group = 0) const;
-  /// Whether all groups were made with the same one.
+  /// Whether all groups were made with the same rate.
   bool has_one_base_lr() const;
   /// Sets the learning rate of every group. Throws ConfigError unless it is finite and at least 0.
   void set_lr(double lr);
   void set_lr(int group, double lr);
 
-  /// What must be saved to go on as if never stopped; its Tensors are the live ones. Makes the state when
-  /// there was no step yet.
+  /// The state with which a resumed run continues with the same bits. Its Tensors share memory with the
+  /// optimizer's. Allocates the state when there was no step yet.
   OptimizerState state();
-  /// Takes numbers and options (these only when `groups` is not empty). Throws CheckpointError naming the
-  /// optimizer, entry or option that is missing, unexpected, doubled or of another shape or dtype; nothing is
-  /// loaded then.
+  /// Copies values and options (these only when `groups` is not empty). Throws CheckpointError naming the
+  /// optimizer, entry or option that is missing, unexpected, duplicate or of another shape or dtype; then it
+  /// loads nothing.
   void load_state(const OptimizerState& saved);
 
  protected:
-  /// One tensor that the update keeps per parameter: its name, its place in UpdateItem::state, its first
-  /// value.
+  /// One state tensor per parameter: its name, its index in UpdateItem::state, its initial value.
   struct Slot {
     const char* name;
     int index;
@@ -74,29 +73,29 @@ class Optimizer {
   };
 
   explicit Optimizer(std::string name) : name_(std::move(name)) {}
-  /// Adds a group and returns its learning rate. Throws ConfigError for a senseless rate; for a parameter
-  /// that is undefined or listed twice (by identity or by name) ValueError, for one that is not a leaf
-  /// AutogradError, for one that is neither f32 nor f64 and has no such master DTypeError, for a list made
-  /// before its parameters were sharded ConfigError, each naming it.
+  /// Adds a group and returns its learning rate. Throws ConfigError for a rate that is negative or not
+  /// finite; for a parameter that is undefined or listed twice (by identity or by name) ValueError, for one
+  /// that is not a leaf AutogradError, for one that is neither f32 nor f64 and has no such master DTypeError,
+  /// for a list made before its parameters were sharded ConfigError, each naming it.
   Tensor add_group(const ParameterList& parameters, double lr);
   /// Throws ValueError when the groups hold no parameter at all.
   void require_parameters() const;
 
-  /// What a group keeps per parameter.
+  /// The state tensors of each parameter of a group.
   virtual std::vector<Slot> slots(int group) const = 0;
   /// Runs the fused update.
   virtual void update(std::span<const ops::UpdateItem> items, const Tensor& clip) = 0;
-  /// A group's options but the learning rate.
-  virtual std::vector<NamedNumber> options(int group) const = 0;
-  /// Takes what `options` gave, or, for `keep = false`, only looks at it. Throws CheckpointError for an
+  /// A group's options except the learning rate.
+  virtual std::vector<NamedOption> options(int group) const = 0;
+  /// Sets what `options` returned; with `apply = false` only checks it. Throws CheckpointError for an
   /// unknown or missing option, ConfigError for a value out of range.
-  virtual void load_options(int group, std::span<const NamedNumber> options, bool keep) = 0;
+  virtual void load_options(int group, std::span<const NamedOption> options, bool apply) = 0;
 
  private:
   void make_state();
   void make_arena(int group, DType dtype);
   void collect_gradients();
-  void load_group(int group, std::span<const NamedNumber> saved, bool keep);
+  void load_group(int group, std::span<const NamedOption> saved, bool apply);
 
   std::string name_;
   ParameterList parameters_;

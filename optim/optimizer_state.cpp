@@ -26,7 +26,7 @@ Index index_of(const OptimizerState& state) {
   Index index;
   for (const NamedTensor& entry : state.tensors)
     require<CheckpointError>(index.emplace(entry.name, &entry.tensor).second, "optimizer state: entry '",
-                             entry.name, "' stands there twice");
+                             entry.name, "' occurs twice");
   return index;
 }
 
@@ -45,15 +45,16 @@ void require_names(const Index& saved, const Index& expected) {
 void require_fits(const OptimizerState& saved, const OptimizerState& expected) {
   require<CheckpointError>(saved.optimizer == expected.optimizer, "optimizer state: expected that of ",
                            expected.optimizer, ", got that of ", saved.optimizer);
-  const Index given = index_of(saved), wanted = index_of(expected);
-  require_names(given, wanted);
-  for (const auto& [name, want] : wanted) {
+  const Index given = index_of(saved), required = index_of(expected);
+  require_names(given, required);
+  for (const auto& [name, tensor] : required) {
     const Tensor& got = *given.at(name);
-    require<CheckpointError>(got.defined() && got.shape() == want->shape() && got.dtype() == want->dtype(),
-                             "optimizer state '", name, "': expected ", want->shape(), " ", want->dtype(),
-                             ", got ", describe(got));
-    require<CheckpointError>(got.device() == want->device(), "optimizer state '", name, "': expected it on ",
-                             want->device(), ", got ", describe(got));
+    require<CheckpointError>(
+        got.defined() && got.shape() == tensor->shape() && got.dtype() == tensor->dtype(),
+        "optimizer state '", name, "': expected ", tensor->shape(), " ", tensor->dtype(), ", got ",
+        describe(got));
+    require<CheckpointError>(got.device() == tensor->device(), "optimizer state '", name,
+                             "': expected it on ", tensor->device(), ", got ", describe(got));
   }
   require<CheckpointError>(saved.groups.empty() || saved.groups.size() == expected.groups.size(),
                            "optimizer state: expected the options of ", expected.groups.size(),

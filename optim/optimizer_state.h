@@ -7,12 +7,12 @@
 
 namespace tessera::optim {
 
-struct NamedNumber {
+struct NamedOption {
   std::string name;
   double value;  ///< flags are 0 or 1
 };
 
-/// What an optimizer carries from step to step, in a form that any file format can hold.
+/// The state of an optimizer between steps, in a form that any file format can hold.
 struct OptimizerState {
   /// "AdamW".
   std::string optimizer;
@@ -20,7 +20,7 @@ struct OptimizerState {
   /// i64.
   std::vector<NamedTensor> tensors;
   /// Each group's options, "lr" first.
-  std::vector<std::vector<NamedNumber>> groups;
+  std::vector<std::vector<NamedOption>> groups;
 };
 
 /// Throws CheckpointError, naming what is wrong, unless `saved` holds exactly the tensors of `expected`, with

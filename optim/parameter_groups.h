@@ -11,8 +11,8 @@ struct DecaySplit {
   ParameterList no_decay;  ///< biases and the weights of norms
 };
 
-/// Splits parameters by whether weight decay suits them, as nanoGPT does: by their number of dimensions,
-/// those of the whole parameter where a rank holds a part.
+/// Splits parameters into those with and without weight decay, as nanoGPT does: by their number of
+/// dimensions, for a shard those of the full parameter.
 DecaySplit split_by_decay(const ParameterList& parameters);
 
 /// Two groups with the same options, the second one without weight decay:

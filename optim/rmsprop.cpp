@@ -5,17 +5,17 @@ namespace {
 
 using Group = ops::RmspropGroup;
 
-constexpr OptionField<Group> fields[] = {{.name = "alpha", .number = &Group::alpha},
-                                         {.name = "eps", .number = &Group::eps},
-                                         {.name = "weight_decay", .number = &Group::weight_decay},
-                                         {.name = "momentum", .number = &Group::momentum},
+constexpr OptionField<Group> fields[] = {{.name = "alpha", .value = &Group::alpha},
+                                         {.name = "eps", .value = &Group::eps},
+                                         {.name = "weight_decay", .value = &Group::weight_decay},
+                                         {.name = "momentum", .value = &Group::momentum},
                                          {.name = "centered", .flag = &Group::centered}};
 
-void check(const std::string& who, const Group& group) {
-  require_share(who, "alpha", group.alpha);
-  require_not_negative(who, "eps", group.eps);
-  require_not_negative(who, "weight_decay", group.weight_decay);
-  require_not_negative(who, "momentum", group.momentum);
+void check(const std::string& optimizer, const Group& group) {
+  require_fraction(optimizer, "alpha", group.alpha);
+  require_not_negative(optimizer, "eps", group.eps);
+  require_not_negative(optimizer, "weight_decay", group.weight_decay);
+  require_not_negative(optimizer, "momentum", group.momentum);
 }
 
 }  // namespace
@@ -37,10 +37,10 @@ RMSprop::RMSprop(const std::vector<ParameterGroup<Options>>& groups)
 }
 
 std::vector<Optimizer::Slot> RMSprop::slots(int group) const {
-  std::vector<Slot> kept = {{"square_avg", 0}};
-  if (groups_[group].momentum != 0.0) kept.push_back({"momentum_buffer", 1});
-  if (groups_[group].centered) kept.push_back({"grad_avg", 2});
-  return kept;
+  std::vector<Slot> slots = {{"square_avg", 0}};
+  if (groups_[group].momentum != 0.0) slots.push_back({"momentum_buffer", 1});
+  if (groups_[group].centered) slots.push_back({"grad_avg", 2});
+  return slots;
 }
 
 void RMSprop::update(std::span<const ops::UpdateItem> items, const Tensor& clip) {

@@ -24,9 +24,9 @@ double warm_up(double lr, int64_t step, int64_t warmup_steps) {
   return lr * static_cast<double>(step + 1) / static_cast<double>(warmup_steps + 1);
 }
 
-/// 1 at `done` = 0, 0 at 1, half a cosine between.
-double half_cosine(double done) {
-  return 0.5 * (1.0 + std::cos(std::numbers::pi * done));
+/// 1 at `progress` = 0, 0 at 1, half a cosine between.
+double half_cosine(double progress) {
+  return 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
 }
 
 struct Phase {
@@ -43,9 +43,9 @@ double one_cycle_rate(const OneCycleOptions& o, int64_t step) {
   double start = 0.0;
   for (const Phase& phase : o.three_phase ? std::span<const Phase>(three) : std::span<const Phase>(two)) {
     if (s <= phase.end) {
-      const double done = phase.end > start ? (s - start) / (phase.end - start) : 1.0;
-      const double left = o.anneal == Anneal::cosine ? half_cosine(done) : 1.0 - done;
-      return phase.to + (phase.from - phase.to) * left;
+      const double progress = phase.end > start ? (s - start) / (phase.end - start) : 1.0;
+      const double remaining = o.anneal == Anneal::cosine ? half_cosine(progress) : 1.0 - progress;
+      return phase.to + (phase.from - phase.to) * remaining;
     }
     start = phase.end;
   }
@@ -62,9 +62,10 @@ double Schedule::at(int64_t step) const {
 void Schedule::apply(Optimizer& optimizer) const {
   const double rate = at(position_);
   if (optimizer.has_one_base_lr()) return optimizer.set_lr(rate);
-  require<ConfigError>(lr_ > 0.0, "schedule '", name_, "': the groups of ", optimizer.name(),
-                       " have rates of their own, and the schedule no lr above 0 to scale them by; give it "
-                       "one, or apply it group by group");
+  require<ConfigError>(
+      lr_ > 0.0, "schedule '", name_, "': the groups of ", optimizer.name(),
+      " have different rates, and the schedule has no lr above 0 to scale them by; set its lr, "
+      "or apply it to each group");
   for (int group = 0; group < optimizer.group_count(); ++group)
     optimizer.set_lr(group, rate * (optimizer.base_lr(group) / lr_));
 }
@@ -85,9 +86,9 @@ Schedule cosine(const CosineOptions& options) {
           [o = options](int64_t step) {
             if (step < o.warmup_steps) return warm_up(o.lr, step, o.warmup_steps);
             if (step >= o.steps) return o.min_lr;
-            const double done =
+            const double progress =
                 static_cast<double>(step - o.warmup_steps) / static_cast<double>(o.steps - o.warmup_steps);
-            return o.min_lr + half_cosine(done) * (o.lr - o.min_lr);
+            return o.min_lr + half_cosine(progress) * (o.lr - o.min_lr);
           },
           options.lr};
 }
@@ -109,9 +110,9 @@ Schedule linear(const LinearOptions& options) {
   require<ConfigError>(options.steps >= 1, "linear: expected at least 1 step, got ", options.steps);
   return {"linear",
           [o = options](int64_t step) {
-            const double done =
+            const double progress =
                 step >= o.steps ? 1.0 : static_cast<double>(step) / static_cast<double>(o.steps);
-            return o.lr * (o.start_factor + (o.end_factor - o.start_factor) * done);
+            return o.lr * (o.start_factor + (o.end_factor - o.start_factor) * progress);
           },
           options.lr};
 }
@@ -142,9 +143,9 @@ Schedule one_cycle(const OneCycleOptions& options) {
   require_above_zero("one_cycle", "div_factor", options.div_factor);
   require_above_zero("one_cycle", "final_div_factor", options.final_div_factor);
   require<ConfigError>(options.steps >= 1, "one_cycle: expected at least 1 step, got ", options.steps);
-  const double most = options.three_phase ? 0.5 : 1.0;
-  require<ConfigError>(options.rise >= 0.0 && options.rise <= most, "one_cycle: expected rise in [0, ", most,
-                       "], got ", options.rise);
+  const double limit = options.three_phase ? 0.5 : 1.0;
+  require<ConfigError>(options.rise >= 0.0 && options.rise <= limit, "one_cycle: expected rise in [0, ",
+                       limit, "], got ", options.rise);
   return {"one_cycle", [o = options](int64_t step) { return one_cycle_rate(o, step); }, options.max_lr};
 }
 

@@ -5,15 +5,15 @@ namespace {
 
 using Group = ops::SgdGroup;
 
-constexpr OptionField<Group> fields[] = {{.name = "momentum", .number = &Group::momentum},
-                                         {.name = "dampening", .number = &Group::dampening},
-                                         {.name = "weight_decay", .number = &Group::weight_decay},
+constexpr OptionField<Group> fields[] = {{.name = "momentum", .value = &Group::momentum},
+                                         {.name = "dampening", .value = &Group::dampening},
+                                         {.name = "weight_decay", .value = &Group::weight_decay},
                                          {.name = "nesterov", .flag = &Group::nesterov}};
 
-void check(const std::string& who, const Group& group) {
-  require_not_negative(who, "momentum", group.momentum);
-  require_not_negative(who, "weight_decay", group.weight_decay);
-  require<ConfigError>(!group.nesterov || (group.momentum > 0.0 && group.dampening == 0.0), who,
+void check(const std::string& optimizer, const Group& group) {
+  require_not_negative(optimizer, "momentum", group.momentum);
+  require_not_negative(optimizer, "weight_decay", group.weight_decay);
+  require<ConfigError>(!group.nesterov || (group.momentum > 0.0 && group.dampening == 0.0), optimizer,
                        ": nesterov needs momentum and no dampening, got momentum ", group.momentum,
                        " and dampening ", group.dampening);
 }

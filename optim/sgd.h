@@ -6,9 +6,9 @@ namespace tessera::optim {
 
 struct SGDOptions {
   double lr = 1e-3;
-  double momentum = 0.0;  ///< of the velocity that the last steps left
+  double momentum = 0.0;  ///< factor of the velocity of the last step
   double dampening =
-      0.0;  ///< the part of each gradient, the first one excepted, that does not enter the velocity
+      0.0;  ///< the fraction of each gradient, except the first, that does not enter the velocity
   double weight_decay = 0.0;  ///< times the parameter, added to the gradient
   bool nesterov = false;      ///< look ahead by one momentum; needs momentum and no dampening
 };

@@ -21,23 +21,23 @@ data::Corpus open(const std::string& dataset, const fs::path& path) {
   return data::open_corpus(options);
 }
 
-std::string refusal(const std::string& dataset, const fs::path& path) {
+std::string error_message(const std::string& dataset, const fs::path& path) {
   return message_of<DataError>([&] { open(dataset, path); });
 }
 
-/// Acts as a user without rights while it lives; the superuser may read everything.
-class WithoutRights {
+/// Runs as an unprivileged user in its scope: root could read every file.
+class UnprivilegedUser {
  public:
-  WithoutRights() {
-    if (was_ == 0) failed_ = ::seteuid(65534) != 0;
+  UnprivilegedUser() {
+    if (original_ == 0) failed_ = ::seteuid(65534) != 0;
   }
-  ~WithoutRights() {
-    if (was_ == 0) failed_ = ::seteuid(0) != 0;
+  ~UnprivilegedUser() {
+    if (original_ == 0) failed_ = ::seteuid(0) != 0;
   }
   bool failed() const { return failed_; }
 
  private:
-  uid_t was_ = ::geteuid();
+  uid_t original_ = ::geteuid();
   bool failed_ = false;
 };
 
@@ -46,13 +46,13 @@ class WithoutRights {
 TEST_CASE("sha256: the standard's examples") {
   CHECK(data::sha256_hex("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK(data::sha256_hex("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-  data::Sha256 pieces;
-  pieces.update("a", 1);
-  pieces.update("bc", 2);
-  CHECK(pieces.hex() == data::sha256_hex("abc"));
+  data::Sha256 chunks;
+  chunks.update("a", 1);
+  chunks.update("bc", 2);
+  CHECK(chunks.hex() == data::sha256_hex("abc"));
 }
 
-TEST_CASE("corpus: a text file is cut after the first 90 %, rounded down") {
+TEST_CASE("corpus: a text file is split after the first 90 %, rounded down") {
   const TemporaryFolder folder;
   const fs::path path = folder.write("play.txt", "zabcdefghijklmnopq\xC3\xA9");  // 19 characters
   const data::Corpus corpus = open("text", path);
@@ -71,7 +71,7 @@ TEST_CASE("corpus: the sizes of nanoGPT's split of tiny Shakespeare") {
   CHECK(corpus.validation.size() == 111540);
 }
 
-TEST_CASE("corpus: the builtin play says its entropy") {
+TEST_CASE("corpus: the builtin play has a known entropy") {
   data::CorpusOptions options;
   options.dataset = "builtin";
   const data::Corpus corpus = data::open_corpus(options);
@@ -80,7 +80,7 @@ TEST_CASE("corpus: the builtin play says its entropy") {
   CHECK(corpus.vocabulary_size == corpus.train.smallest_vocabulary());
 }
 
-TEST_CASE("corpus: a saved vocabulary numbers another text, or refuses it") {
+TEST_CASE("corpus: a saved vocabulary encodes another text, or refuses it") {
   const data::Corpus first = data::text_corpus("abcdefghij", "first");
   CHECK(data::text_corpus("jjjjjjjjja", "second", first.vocabulary).train[0] == 9);
   CHECK(contains(message_of<DataError>([&] { data::text_corpus("abcxyz", "second", first.vocabulary); }),
@@ -89,23 +89,23 @@ TEST_CASE("corpus: a saved vocabulary numbers another text, or refuses it") {
 
 TEST_CASE("corpus: files that are missing, folders, empty, not UTF-8 or not readable are refused") {
   const TemporaryFolder folder;
-  CHECK(refusal("text", folder.path() / "none.txt") ==
+  CHECK(error_message("text", folder.path() / "none.txt") ==
         "text file " + (folder.path() / "none.txt").string() + ": does not exist");
-  CHECK(contains(refusal("text", folder.path()), "is a directory, expected a file"));
-  CHECK(contains(refusal("text", folder.write("empty.txt", "")), "empty.txt: is empty"));
-  CHECK(contains(refusal("text", folder.write("latin1.txt", "caf\xE9 au lait")),
+  CHECK(contains(error_message("text", folder.path()), "is a directory, expected a file"));
+  CHECK(contains(error_message("text", folder.write("empty.txt", "")), "empty.txt: is empty"));
+  CHECK(contains(error_message("text", folder.write("latin1.txt", "caf\xE9 au lait")),
                  "latin1.txt: not UTF-8: byte 0xE9 at offset 3"));
-  CHECK(contains(refusal("text", "/dev/null"), "is not a plain file"));
+  CHECK(contains(error_message("text", "/dev/null"), "is not a regular file"));
 
   const fs::path secret = folder.write("secret.txt", "some text");
   fs::permissions(secret, fs::perms::none);
   fs::permissions(folder.path(), fs::perms::all);
-  const WithoutRights rights;
-  REQUIRE_FALSE(rights.failed());
-  CHECK(contains(refusal("text", secret), "permission denied"));
+  const UnprivilegedUser user;
+  REQUIRE_FALSE(user.failed());
+  CHECK(contains(error_message("text", secret), "permission denied"));
 }
 
-TEST_CASE("corpus: unknown datasets and a missing or needless --data are configuration errors") {
+TEST_CASE("corpus: unknown datasets and a missing or superfluous --data are configuration errors") {
   const auto problem = [](const std::string& dataset, const fs::path& path) {
     return message_of<ConfigError>([&] { open(dataset, path); });
   };
@@ -115,7 +115,7 @@ TEST_CASE("corpus: unknown datasets and a missing or needless --data are configu
   CHECK(contains(problem("builtin", "x.txt"), "takes no `--data`, got x.txt"));
 }
 
-TEST_CASE("tokens: nanoGPT's files, low byte first") {
+TEST_CASE("tokens: nanoGPT's files, little-endian") {
   const TemporaryFolder folder;
   folder.write("train.bin", std::string_view("\x01\x00\x00\x02\xFF\xC3", 6));
   folder.write("val.bin", std::string_view("\x07\x00\x02\x00", 4));
@@ -129,13 +129,13 @@ TEST_CASE("tokens: nanoGPT's files, low byte first") {
   CHECK_FALSE(corpus.vocabulary.has_value());
 }
 
-TEST_CASE("tokens: files that are missing, empty, cut short, or beyond the vocabulary are refused") {
+TEST_CASE("tokens: files that are missing, empty, truncated, or with ids beyond the vocabulary are refused") {
   const TemporaryFolder folder;
-  CHECK(contains(refusal("tokens", folder.path()), "train.bin: does not exist"));
+  CHECK(contains(error_message("tokens", folder.path()), "train.bin: does not exist"));
   folder.write("train.bin", "");
-  CHECK(contains(refusal("tokens", folder.path()), "train.bin: is empty"));
+  CHECK(contains(error_message("tokens", folder.path()), "train.bin: is empty"));
   folder.write("train.bin", "abcde");
-  CHECK(contains(refusal("tokens", folder.path()), "train.bin: 5 bytes, expected an even number"));
+  CHECK(contains(error_message("tokens", folder.path()), "train.bin: 5 bytes, expected an even number"));
   folder.write("train.bin", std::string_view("\x01\x00\x09\x00", 4));
   folder.write("val.bin", std::string_view("\x01\x00", 2));
   data::CorpusOptions options;
@@ -148,14 +148,14 @@ TEST_CASE("tokens: files that are missing, empty, cut short, or beyond the vocab
   CHECK(data::open_corpus(options).vocabulary_size == 10);
 }
 
-TEST_CASE("tokens: parts share the ids and keep them alive") {
-  data::Tokens part;
+TEST_CASE("tokens: ranges share the ids and keep them alive") {
+  data::Tokens range;
   {
     const data::Tokens all({5, 6, 7, 8}, "all");
-    part = all.part(1, 2, "middle");
-    CHECK(contains(message_of<DataError>([&] { all.part(3, 2, "beyond"); }),
-                   "all: tokens 3 to 5 asked for, it has 4"));
+    range = all.range(1, 2, "middle");
+    CHECK(contains(message_of<DataError>([&] { all.range(3, 2, "beyond"); }),
+                   "all: expected tokens in [0, 4), got [3, 5)"));
   }
-  CHECK(part.name() == "middle");
-  CHECK(std::equal(part.begin(), part.end(), std::begin({6, 7})));
+  CHECK(range.name() == "middle");
+  CHECK(std::equal(range.begin(), range.end(), std::begin({6, 7})));
 }

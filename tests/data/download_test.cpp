@@ -23,10 +23,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A web server in this process, at 127.0.0.1: gives everybody the same bytes.
+/// A web server in this process, at 127.0.0.1, with the same answer to every request.
 class Server {
  public:
-  /// `silent`: takes requests and never answers.
+  /// `silent`: accepts requests and never answers.
   explicit Server(std::string answer, bool silent = false) : answer_(std::move(answer)), silent_(silent) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -65,7 +65,7 @@ class Server {
       if (readable(client)) request[0] = ::recv(client, request, sizeof request, 0) > 0;
       ++requests_;
       if (silent_)
-        readable(client);  // until the client gives up
+        readable(client);  // until the client disconnects
       else
         for (size_t sent = 0; sent < answer_.size();) {
           const ssize_t n = ::send(client, answer_.data() + sent, answer_.size() - sent, MSG_NOSIGNAL);
@@ -84,9 +84,9 @@ class Server {
   std::thread thread_;
 };
 
-std::string page(const std::string& content, size_t announced) {
-  return "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: " + std::to_string(announced) + "\r\n\r\n" +
-         content;
+std::string page(const std::string& content, size_t content_length) {
+  return "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: " + std::to_string(content_length) +
+         "\r\n\r\n" + content;
 }
 std::string page(const std::string& content) {
   return page(content, content.size());
@@ -98,15 +98,15 @@ data::Download play_from(const std::string& url, const fs::path& to = {}) {
   return {.url = url, .to = to, .bytes = static_cast<int64_t>(play.size()), .sha256 = data::sha256_hex(play)};
 }
 
-/// What downloading gives: the error's message. Checks that nothing is left behind.
-std::string refusal(const data::Download& wanted) {
-  const std::string message = message_of<DataError>([&] { data::download(wanted); });
-  CHECK(fs::is_empty(wanted.to.parent_path()));
+/// The error message of a download. Checks that no file remains.
+std::string error_message(const data::Download& request) {
+  const std::string message = message_of<DataError>([&] { data::download(request); });
+  CHECK(fs::is_empty(request.to.parent_path()));
   return message;
 }
 
-/// No proxy, no set of data, and a cache of its own: what a search for tiny Shakespeare sees.
-struct Surroundings {
+/// The environment of a search for tiny Shakespeare: no proxy, no $TESSERA_DATA, and an empty cache.
+struct SearchEnvironment {
   TemporaryFolder folder;
   Environment proxy{"no_proxy", "127.0.0.1"}, cache{"XDG_CACHE_HOME", (folder.path() / "cache").c_str()},
       shared{"TESSERA_DATA", nullptr};
@@ -122,7 +122,7 @@ struct Surroundings {
 
 }  // namespace
 
-TEST_CASE("download: the file arrives whole, in folders that are made for it") {
+TEST_CASE("download: the file arrives complete, in folders that are created for it") {
   const TemporaryFolder folder;
   const Environment proxy("no_proxy", "127.0.0.1");
   const Server server(page(play));
@@ -132,7 +132,7 @@ TEST_CASE("download: the file arrives whole, in folders that are made for it") {
   CHECK(std::distance(fs::directory_iterator(to.parent_path()), fs::directory_iterator()) == 1);
 }
 
-TEST_CASE("download: other content, a cut connection, a refusal and silence leave nothing behind") {
+TEST_CASE("download: wrong content, a lost connection, a refusal and a timeout leave no file") {
   const TemporaryFolder folder;
   const Environment proxy("no_proxy", "127.0.0.1");
   const fs::path to = folder.path() / "input.txt";
@@ -140,36 +140,36 @@ TEST_CASE("download: other content, a cut connection, a refusal and silence leav
   other.back() = '!';
   {
     const Server server(page(other));
-    CHECK(refusal(play_from(server.url(), to)) ==
+    CHECK(error_message(play_from(server.url(), to)) ==
           server.url() + ": sha256 is " + data::sha256_hex(other) + ", expected " + data::sha256_hex(play));
   }
   {
     const Server server(page(play.substr(0, 20)));
-    CHECK(contains(refusal(play_from(server.url(), to)), ": 20 bytes arrived, expected 61"));
+    CHECK(contains(error_message(play_from(server.url(), to)), ": 20 bytes arrived, expected 61"));
   }
   {
     const Server server(page(play.substr(0, 20), play.size()));
-    CHECK(contains(refusal(play_from(server.url(), to)), "transfer closed with"));
+    CHECK(contains(error_message(play_from(server.url(), to)), "transfer closed with"));
   }
   {
     const Server server(page(play + play));
-    CHECK(contains(refusal(play_from(server.url(), to)), "more than the expected 61 bytes"));
+    CHECK(contains(error_message(play_from(server.url(), to)), "more than the expected 61 bytes"));
   }
   {
     const Server server("HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
-    CHECK(contains(refusal(play_from(server.url(), to)), "404"));
+    CHECK(contains(error_message(play_from(server.url(), to)), "404"));
   }
   {
     const Server server("", /*silent=*/true);
-    data::Download wanted = play_from(server.url(), to);
-    wanted.timeout = 1s;
-    CHECK(contains(refusal(wanted), "timed out"));
+    data::Download request = play_from(server.url(), to);
+    request.timeout = 1s;
+    CHECK(contains(error_message(request), "timed out"));
   }
-  CHECK(contains(refusal(play_from("http://127.0.0.1:1/input.txt", to)), "127.0.0.1"));
-  CHECK(contains(refusal(play_from("file://" + (folder.path() / "none").string(), to)), "none"));
+  CHECK(contains(error_message(play_from("http://127.0.0.1:1/input.txt", to)), "127.0.0.1"));
+  CHECK(contains(error_message(play_from("file://" + (folder.path() / "none").string(), to)), "none"));
 }
 
-TEST_CASE("download: what was there stays until the whole new file is") {
+TEST_CASE("download: an existing file stays until the new one is complete") {
   const TemporaryFolder folder;
   const fs::path source = folder.write("source.txt", "another text"),
                  to = folder.write("cache/input.txt", "old");
@@ -181,7 +181,7 @@ TEST_CASE("download: what was there stays until the whole new file is") {
   CHECK(data::read_file(to) == play);
 }
 
-TEST_CASE("download: a folder that cannot be made or written is said") {
+TEST_CASE("download: a folder that cannot be made or written is an error") {
   const TemporaryFolder folder;
   const fs::path file = folder.write("file", "x"), source = folder.write("source.txt", play);
   CHECK(contains(message_of<DataError>([&] {
@@ -193,79 +193,79 @@ TEST_CASE("download: a folder that cannot be made or written is said") {
                  "cannot be"));
 }
 
-TEST_CASE("tiny Shakespeare: what it is held to") {
+TEST_CASE("tiny Shakespeare: the expected length and hash") {
   const data::TinyShakespeareOptions options;
   CHECK(options.source.bytes == 1115394);
   CHECK(options.source.sha256 == "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed");
 }
 
 TEST_CASE("tiny Shakespeare: the file given, $TESSERA_DATA, the cache, the download, in that order") {
-  const Surroundings around;
+  const SearchEnvironment environment;
   const Server server(page(play));
-  auto search = around.search(server.url());
+  auto search = environment.search(server.url());
 
   const data::FoundText downloaded = data::find_tiny_shakespeare(search);
   CHECK(downloaded.content == play);
-  CHECK(downloaded.where == around.cached().string() + " (downloaded from " + server.url() + ")");
+  CHECK(downloaded.where == environment.cached().string() + " (downloaded from " + server.url() + ")");
   CHECK(server.requests() == 1);
 
-  CHECK(data::find_tiny_shakespeare(search).where == around.cached().string());
+  CHECK(data::find_tiny_shakespeare(search).where == environment.cached().string());
   CHECK(server.requests() == 1);
 
-  const Environment shared("TESSERA_DATA", (around.folder.path() / "shared").c_str());
-  CHECK(data::find_tiny_shakespeare(search).where == around.cached().string());
-  const fs::path in_shared = around.folder.write("shared/tiny-shakespeare/input.txt", play);
+  const Environment shared("TESSERA_DATA", (environment.folder.path() / "shared").c_str());
+  CHECK(data::find_tiny_shakespeare(search).where == environment.cached().string());
+  const fs::path in_shared = environment.folder.write("shared/tiny-shakespeare/input.txt", play);
   CHECK(data::find_tiny_shakespeare(search).where == in_shared.string());
 
-  search.file = around.folder.write("mine.txt", play);
+  search.file = environment.folder.write("mine.txt", play);
   CHECK(data::find_tiny_shakespeare(search).where == search.file.string());
 }
 
 TEST_CASE(
-    "tiny Shakespeare: a wrong copy is refused where it is the user's, and fetched anew where it is ours") {
-  const Surroundings around;
+    "tiny Shakespeare: a wrong copy of the user is refused, a wrong one in the cache is downloaded again") {
+  const SearchEnvironment environment;
   const Server server(page(play));
-  auto search = around.search(server.url());
-  around.folder.write("cache/tessera/tiny-shakespeare/input.txt", "cut sho");
+  auto search = environment.search(server.url());
+  environment.folder.write("cache/tessera/tiny-shakespeare/input.txt", "cut sho");
   CHECK(data::find_tiny_shakespeare(search).content == play);
-  CHECK(data::read_file(around.cached()) == play);
+  CHECK(data::read_file(environment.cached()) == play);
 
   std::string other = play;
   other[3] = 'X';
-  search.file = around.folder.write("mine.txt", other);
+  search.file = environment.folder.write("mine.txt", other);
   const std::string message = message_of<DataError>([&] { data::find_tiny_shakespeare(search); });
   CHECK(contains(message,
                  "mine.txt: sha256 is " + data::sha256_hex(other) + ", expected " + data::sha256_hex(play)));
   CHECK(contains(message, "--dataset builtin"));
   CHECK(data::read_file(search.file) == other);
 
-  search.file = around.folder.path() / "none.txt";
+  search.file = environment.folder.path() / "none.txt";
   CHECK(contains(message_of<DataError>([&] { data::find_tiny_shakespeare(search); }),
                  "none.txt: does not exist; `--dataset builtin` trains"));
   search.file.clear();
-  around.folder.write("shared/tiny-shakespeare/input.txt", "short");
-  const Environment shared("TESSERA_DATA", (around.folder.path() / "shared").c_str());
+  environment.folder.write("shared/tiny-shakespeare/input.txt", "short");
+  const Environment shared("TESSERA_DATA", (environment.folder.path() / "shared").c_str());
   CHECK(
       contains(message_of<DataError>([&] { data::find_tiny_shakespeare(search); }), "5 bytes, expected 61"));
   CHECK(server.requests() == 1);
 }
 
-TEST_CASE("tiny Shakespeare: where it cannot be had, the error advises the builtin play") {
-  const Surroundings around;
+TEST_CASE("tiny Shakespeare: where it is not available, the error advises the builtin play") {
+  const SearchEnvironment environment;
   const Server server("HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
-  auto search = around.search(server.url());
+  auto search = environment.search(server.url());
   const std::string message = message_of<DataError>([&] { data::find_tiny_shakespeare(search); });
   CHECK(contains(message, "could not be downloaded"));
   CHECK(contains(message, "503"));
   CHECK(contains(message, "--dataset builtin"));
   search.fetch = false;
   CHECK(contains(message_of<DataError>([&] { data::find_tiny_shakespeare(search); }), "--dataset builtin"));
-  around.folder.write("cache/tessera/tiny-shakespeare/input.txt", "cut sho");
+  environment.folder.write("cache/tessera/tiny-shakespeare/input.txt", "cut sho");
   CHECK(
       contains(message_of<DataError>([&] { data::find_tiny_shakespeare(search); }), "7 bytes, expected 61"));
 }
 
-TEST_CASE("cache folder: the XDG variable where it is absolute, else the home") {
+TEST_CASE("cache folder: the XDG variable where it is absolute, else the home folder") {
   const Environment home("HOME", "/base/of/caches");
   {
     const Environment xdg("XDG_CACHE_HOME", "/fast/cache");
@@ -275,6 +275,6 @@ TEST_CASE("cache folder: the XDG variable where it is absolute, else the home") 
     const Environment xdg("XDG_CACHE_HOME", "relative");
     CHECK(data::cache_folder() == "/base/of/caches/.cache/tessera");
   }
-  const Environment xdg("XDG_CACHE_HOME", nullptr), nowhere("HOME", nullptr);
+  const Environment xdg("XDG_CACHE_HOME", nullptr), no_home("HOME", nullptr);
   CHECK(data::cache_folder().empty());
 }

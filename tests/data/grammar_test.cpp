@@ -16,7 +16,7 @@ using data::Grammar;
 
 namespace {
 
-/// The grammar as a Markov source over characters: what may follow each state, and how likely.
+/// The grammar as a Markov source over characters: the successors of each state, with probabilities.
 struct Automaton {
   struct Edge {
     char character;
@@ -26,25 +26,25 @@ struct Automaton {
   std::vector<std::vector<Edge>> edges;  // state 0: between two units
 
   explicit Automaton(const Grammar& grammar) {
-    std::map<std::string, int> numbers;
+    std::map<std::string, int> indices;
     std::vector<std::string> states;
-    const auto number = [&](const std::string& pending) {
-      const auto [place, fresh] = numbers.try_emplace(pending, static_cast<int>(states.size()));
-      if (fresh) states.push_back(pending);
-      return place->second;
+    const auto index_of = [&](const std::string& pending) {
+      const auto [entry, is_new] = indices.try_emplace(pending, static_cast<int>(states.size()));
+      if (is_new) states.push_back(pending);
+      return entry->second;
     };
-    number(grammar.start());
+    index_of(grammar.start());
     for (size_t s = 0; s < states.size(); ++s) {
       edges.emplace_back();
       for (const char c : grammar.continuations(states[s])) {
         std::string pending = states[s];
         const double probability = grammar.read(c, pending);
-        edges[s].push_back({c, probability, number(pending)});
+        edges[s].push_back({c, probability, index_of(pending)});
       }
     }
   }
 
-  /// How often each state is visited per unit, by following the probability of a unit to its end.
+  /// The expected number of visits of each state per unit, by propagating probability to the unit's end.
   std::vector<double> visits() const {
     std::vector<double> sum(edges.size()), now(edges.size()), next(edges.size());
     now[0] = 1;
@@ -65,7 +65,7 @@ struct Automaton {
 
 }  // namespace
 
-TEST_CASE("grammar: length and entropy of a coin and a die, on paper") {
+TEST_CASE("grammar: length and entropy of a small grammar, computed by hand") {
   // Half the units are "a" (1 character), half "b" and one of "xy" or "zzz" at 3 : 1.
   const Grammar grammar({{"unit", {{1, "a"}, {1, "b{tail}"}}}, {"tail", {{3, "xy"}, {1, "zzz"}}}});
   CHECK(grammar.characters_per_unit() == doctest::Approx(0.5 * 1 + 0.5 * (1 + 0.75 * 2 + 0.25 * 3)));
@@ -74,24 +74,25 @@ TEST_CASE("grammar: length and entropy of a coin and a die, on paper") {
   CHECK(grammar.entropy() == doctest::Approx(grammar.nats_per_unit() / grammar.characters_per_unit()));
 }
 
-TEST_CASE("grammar: what cannot be read back, or has no finite length, is refused") {
-  const auto refusal = [](const std::vector<data::Rule>& rules) {
+TEST_CASE("grammar: ambiguous rules, and rules without a finite length, are refused") {
+  const auto error_message = [](const std::vector<data::Rule>& rules) {
     return message_of<DataError>([&] { Grammar grammar(rules); });
   };
-  CHECK(contains(refusal({{"a", {{1, "xy"}, {1, "xz"}}}}), "two alternatives of 'a' can begin with 'x'"));
-  CHECK(contains(refusal({{"a", {{1, "{b}"}, {1, "x"}}}, {"b", {{1, "y"}, {1, "x"}}}}),
+  CHECK(
+      contains(error_message({{"a", {{1, "xy"}, {1, "xz"}}}}), "two alternatives of 'a' can begin with 'x'"));
+  CHECK(contains(error_message({{"a", {{1, "{b}"}, {1, "x"}}}, {"b", {{1, "y"}, {1, "x"}}}}),
                  "'a' can begin with 'x'"));
-  CHECK(contains(refusal({{"a", {{1, "x{b}"}}}, {"b", {{1, "y{a}"}}}}), "contains itself"));
-  CHECK(contains(refusal({{"a", {{1, "x{c}"}}}}), "unknown symbol 'c'"));
-  CHECK(contains(refusal({{"a", {{1, "x{c"}}}}), "unknown symbol"));
-  CHECK(contains(refusal({{"a", {{0, "x"}}}}), "weight 0"));
-  CHECK(contains(refusal({{"a", {{1, ""}}}}), "empty alternative"));
-  CHECK(contains(refusal({{"a", {{1, "x"}}}, {"a", {{1, "y"}}}}), "two rules"));
-  CHECK(contains(refusal({{"a", {{1, "\xC3\xA9"}}}}), "not ASCII"));
-  CHECK(contains(refusal({}), "no rules"));
+  CHECK(contains(error_message({{"a", {{1, "x{b}"}}}, {"b", {{1, "y{a}"}}}}), "contains itself"));
+  CHECK(contains(error_message({{"a", {{1, "x{c}"}}}}), "unknown symbol 'c'"));
+  CHECK(contains(error_message({{"a", {{1, "x{c"}}}}), "unknown symbol"));
+  CHECK(contains(error_message({{"a", {{0, "x"}}}}), "weight 0"));
+  CHECK(contains(error_message({{"a", {{1, ""}}}}), "empty alternative"));
+  CHECK(contains(error_message({{"a", {{1, "x"}}}, {"a", {{1, "y"}}}}), "two rules"));
+  CHECK(contains(error_message({{"a", {{1, "\xC3\xA9"}}}}), "not ASCII"));
+  CHECK(contains(error_message({}), "no rules"));
 }
 
-TEST_CASE("play: a pure function of the seed, of whole scenes, of the length asked for") {
+TEST_CASE("play: a pure function of the seed, of complete scenes, at least as long as requested") {
   const std::string play = data::write_play();
   CHECK(play == data::write_play());
   CHECK(play != data::write_play({.seed = 2}));
@@ -102,11 +103,9 @@ TEST_CASE("play: a pure function of the seed, of whole scenes, of the length ask
         play.substr(0, data::write_play({.characters = 5000}).size()));
 }
 
-TEST_CASE("play: the entropy by the formula is what an ideal reader of the text alone pays") {
-  // The reader sees characters only: it keeps what the grammar says must follow, and pays -log of the
-  // probability of each character given all before it. Its average differs from the entropy by sampling
-  // error, which the spread over scenes gives: for a scene of n characters that cost s, the rate's error is
-  // that of s - h n.
+TEST_CASE("play: the entropy by the formula is the mean -log probability of a character in a text") {
+  // The probability of each character is given all before it. The mean differs from the entropy h by sampling
+  // error, estimated over scenes: for a scene of n characters and cost s, the error is that of s - h n.
   const Grammar& grammar = data::play_grammar();
   const std::string play = data::write_play({.seed = 3, .characters = 2'000'000});
   std::string pending = grammar.start();
@@ -114,7 +113,7 @@ TEST_CASE("play: the entropy by the formula is what an ideal reader of the text 
   int64_t scene_length = 0;
   for (const char c : play) {
     const double probability = grammar.read(c, pending);
-    if (probability == 0) FAIL("the grammar does not read its own text");
+    if (probability == 0) FAIL("the grammar gives its own text probability 0");
     scene_cost -= std::log(probability);
     ++scene_length;
     if (pending != grammar.start()) continue;
@@ -148,13 +147,13 @@ TEST_CASE("play: the entropy by the formula is that of the Markov source over ch
   CHECK(nats == doctest::Approx(data::play_grammar().nats_per_unit()).epsilon(1e-10));
 }
 
-TEST_CASE("play: the last 37 characters tell all that matters for the next one") {
-  // From "anywhere", every sequence of characters narrows the set of states in which the text can be. All
-  // sets that 37 characters can leave are single states: a window of 64 holds all there is to know.
+TEST_CASE("play: the last 37 characters determine the state") {
+  // Starting from all states, every sequence of characters reduces the set of possible states. After any 37
+  // characters a single state is left, so a window of 64 is long enough.
   const Automaton automaton(data::play_grammar());
-  std::set<int> anywhere;
-  for (size_t s = 0; s < automaton.edges.size(); ++s) anywhere.insert(static_cast<int>(s));
-  std::set<std::set<int>> open = {anywhere};
+  std::set<int> all_states;
+  for (size_t s = 0; s < automaton.edges.size(); ++s) all_states.insert(static_cast<int>(s));
+  std::set<std::set<int>> open = {all_states};
   int characters = 0;
   for (; !open.empty() && characters < 64; ++characters) {
     std::set<std::set<int>> next;
@@ -171,18 +170,18 @@ TEST_CASE("play: the last 37 characters tell all that matters for the next one")
   CHECK(characters == 37);
 }
 
-TEST_CASE("play: a window of 64 characters costs an ideal reader 0.03 nats per character more") {
-  // The reader of a window does not know where in the text it begins: its state is spread as the text's own,
-  // and narrows with every character (the filter of a hidden Markov model). A model with a block of 64,
-  // measured over windows, cannot do better.
+TEST_CASE("play: optimal prediction in windows of 64 characters costs 0.03 nats per character more") {
+  // The state at the start of a window is unknown: its distribution is the stationary one, updated with every
+  // character (the filter of a hidden Markov model). A model with a block of 64, measured over windows,
+  // cannot do better.
   const Automaton automaton(data::play_grammar());
   const std::string play = data::write_play({.seed = 5});
-  std::vector<double> anywhere = automaton.visits();
-  for (double& probability : anywhere) probability /= data::play_grammar().characters_per_unit();
+  std::vector<double> stationary = automaton.visits();
+  for (double& probability : stationary) probability /= data::play_grammar().characters_per_unit();
   double cost = 0;
   int64_t predicted = 0;
   for (size_t begin = 0; begin + 65 < play.size(); begin += 997) {
-    std::vector<double> belief = anywhere, next(belief.size());
+    std::vector<double> belief = stationary, next(belief.size());
     for (size_t t = 0; t <= 64; ++t) {
       double probability = 0;
       next.assign(belief.size(), 0);
@@ -194,7 +193,7 @@ TEST_CASE("play: a window of 64 characters costs an ideal reader 0.03 nats per c
           }
       for (double& p : next) p /= probability;
       belief.swap(next);
-      if (t == 0) continue;  // the first is given, as to the model
+      if (t == 0) continue;  // the first character is given
       cost -= std::log(probability);
       ++predicted;
     }

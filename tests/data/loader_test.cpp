@@ -23,7 +23,7 @@ using data::Loader;
 
 namespace {
 
-/// x is the step. May fail at one, may wait at one, and counts what it made.
+/// Batches with the step as x. Throws at step `failing`, blocks at step `waiting`, and counts its batches.
 struct Steps : data::BatchSource {
   int64_t count = -1, failing = -1, waiting = -1;
   std::shared_future<void> gate;
@@ -87,7 +87,7 @@ TEST_CASE("loader: begins and ends at any step, so that a second one continues t
   CHECK_FALSE(beyond.next().has_value());
 }
 
-TEST_CASE("loader: windows are the same numbers with and without workers") {
+TEST_CASE("loader: windows have the same values with and without workers") {
   std::vector<uint16_t> ids;
   for (int i = 0; i < 3000; ++i) ids.push_back(static_cast<uint16_t>(i * 7 % 65));
   const auto windows =
@@ -103,7 +103,7 @@ TEST_CASE("loader: windows are the same numbers with and without workers") {
   }
 }
 
-TEST_CASE("loader: never makes more batches ahead than asked for") {
+TEST_CASE("loader: prefetches at most the given number of batches") {
   auto source = steps(-1);
   Loader loader(source, {.workers = 3, .prefetch = 4});
   for (int64_t step = 0; step < 50; ++step) {
@@ -112,7 +112,7 @@ TEST_CASE("loader: never makes more batches ahead than asked for") {
   }
 }
 
-TEST_CASE("loader: an exception reaches who takes that batch, and only there") {
+TEST_CASE("loader: an exception of the source is rethrown when its batch is taken, and only then") {
   for (const int workers : {0, 2}) {
     auto source = steps(10);
     source->failing = 3;
@@ -124,13 +124,13 @@ TEST_CASE("loader: an exception reaches who takes that batch, and only there") {
   }
 }
 
-TEST_CASE("loader: a batch that does not come is an error, and comes when it is there") {
+TEST_CASE("loader: a batch that is late is an error, and can be taken when it is ready") {
   std::promise<void> gate;
   auto source = steps(3);
   source->waiting = 1;
   source->gate = gate.get_future().share();
   Loader loader(source, {.workers = 1, .timeout = 30ms});
-  source->waits.wait(false);  // so batch 0 is there
+  source->waits.wait(false);  // batch 0 is ready then
   CHECK(loader.next()->step == 0);
   CHECK(message_of<DataError>([&] { loader.next(); }) ==
         "loader of steps: the batch of step 1 was not ready after 30 ms");
@@ -145,7 +145,7 @@ TEST_CASE("loader: a batch that does not come is an error, and comes when it is 
   CHECK(batch->step == 1);
 }
 
-TEST_CASE("loader: goes away with batches untaken, with workers waiting, and with one that is stuck") {
+TEST_CASE("loader: is destroyed with batches left, with waiting workers, and with a blocked one") {
   { Loader untaken(steps(-1), {.workers = 4, .prefetch = 2}); }
   { Loader done(steps(1), {.workers = 4}); }
   std::promise<void> gate;
@@ -158,14 +158,15 @@ TEST_CASE("loader: goes away with batches untaken, with workers waiting, and wit
     Loader stuck(source, {.workers = 1, .timeout = 20ms});
     source->waits.wait(false);
   }
-  CHECK_FALSE(alive.expired());  // the worker that was left behind still holds it
+  CHECK_FALSE(alive.expired());  // the detached worker still holds it
   gate.set_value();
   const auto until = std::chrono::steady_clock::now() + 20s;
   while (!alive.expired() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   CHECK(alive.expired());
 }
 
-TEST_CASE("loader: what workers allocate is entered in the account of who made the loader") {
+TEST_CASE(
+    "loader: allocations of the workers are counted in the account of the thread that made the loader") {
   const auto account = make_intrusive<MemoryAccount>();
   const AccountScope scope(account);
   Loader loader(steps(-1), {.workers = 2});
@@ -195,7 +196,7 @@ TEST_CASE("loader: options out of range are refused") {
   CHECK(contains(problem({.prefetch = 0}), "prefetch 0"));
 }
 
-TEST_CASE("loader: in a forked process one with workers throws, and a new one goes on there") {
+TEST_CASE("loader: in a forked process one with workers throws, and a new one continues") {
 #ifdef __SANITIZE_THREAD__
   MESSAGE("skipped: the thread sanitizer starts no thread in a process forked from one with threads");
   return;
@@ -209,7 +210,7 @@ TEST_CASE("loader: in a forked process one with workers throws, and a new one go
     int wrong = 0;
     {
       wrong +=
-          !contains(message_of<DataError>([&] { loader.next(); }), "make a loader here, at first_step = 1");
+          !contains(message_of<DataError>([&] { loader.next(); }), "make a new loader with first_step = 1");
       wrong += without.next()->x.item_i64() != 1;
       Loader next(steps(8), {.first_step = loader.step(), .workers = 2});
       wrong += all_of(next) != std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7};

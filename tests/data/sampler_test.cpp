@@ -46,8 +46,8 @@ TEST_CASE("permutation: each entry once, at every size") {
   }
   const data::Permutation large(int64_t{1} << 40, 11, 0);
   CHECK(large[0] != large[1]);
-  CHECK(
-      contains(message_of<IndexError>([] { data::Permutation(3, 0, 0)[3]; }), "entry 3 asked for, it has 3"));
+  CHECK(contains(message_of<IndexError>([] { data::Permutation(3, 0, 0)[3]; }),
+                 "expected an index in [0, 3), got 3"));
 }
 
 TEST_CASE("permutation: all orders are equally likely") {
@@ -61,7 +61,8 @@ TEST_CASE("permutation: all orders are equally likely") {
 }
 
 TEST_CASE("permutation: entries of a large one are spread evenly") {
-  // Where the first quarter of 1,000 places goes, in 10 cells, over 100 epochs: 9 degrees of freedom (27.9).
+  // The entries of the first quarter of 1,000 indices, in 10 cells, over 100 epochs: 9 degrees of freedom
+  // (27.9).
   std::vector<double> cells(10);
   for (int64_t epoch = 0; epoch < 100; ++epoch) {
     const data::Permutation permutation(1000, 5, epoch);
@@ -81,25 +82,25 @@ TEST_CASE("samplers: sequential and random orders by seed and epoch") {
   data::RandomSampler by_hand(50, 1);
   by_hand.set_epoch(1);
   CHECK(by_hand[7] == random.at(1, 7));
-  CHECK(contains(message_of<IndexError>([&] { random.at(0, 50); }), "place 50 asked for, an epoch has 50"));
+  CHECK(contains(message_of<IndexError>([&] { random.at(0, 50); }), "expected an index in [0, 50), got 50"));
 }
 
-TEST_CASE("distributed sampler: the parts of all ranks make the same batches whatever the world") {
+TEST_CASE("distributed sampler: the shares of all ranks make the same batches for every world size") {
   const auto order = std::make_shared<data::RandomSampler>(31, 4);
   for (const int64_t batch : {6, 12})
     for (const int world : {1, 2, 3, 6}) {
       std::vector<std::vector<int64_t>> together(static_cast<size_t>((31 + batch - 1) / batch));
       int64_t padded = 0;
       for (int rank = 0; rank < world; ++rank) {
-        const DistributedSampler part(order, {.rank = rank, .world = world, .batch_size = batch});
-        CHECK(part.batches() == std::ssize(together));
-        for (int64_t b = 0, i = 0; b < part.batches(); ++b)
-          for (int64_t row = 0; row < part.share(b).count; ++row, ++i) {
-            const int64_t item = part.at(2, i);
+        const DistributedSampler sampler(order, {.rank = rank, .world = world, .batch_size = batch});
+        CHECK(sampler.batches() == std::ssize(together));
+        for (int64_t b = 0, i = 0; b < sampler.batches(); ++b)
+          for (int64_t row = 0; row < sampler.share(b).count; ++row, ++i) {
+            const int64_t item = sampler.at(2, i);
             padded += item < 0;
             if (item >= 0) together[static_cast<size_t>(b)].push_back(item);
           }
-        CHECK_THROWS_AS(part.at(2, part.size()), IndexError);
+        CHECK_THROWS_AS(sampler.at(2, sampler.size()), IndexError);
       }
       // Each example once, an incomplete last batch smaller.
       int64_t seen = 0;
@@ -110,7 +111,8 @@ TEST_CASE("distributed sampler: the parts of all ranks make the same batches wha
     }
 }
 
-TEST_CASE("distributed sampler: an incomplete last batch is dropped, or smaller and padded to the world") {
+TEST_CASE(
+    "distributed sampler: an incomplete last batch is dropped, or smaller and padded to the world size") {
   const auto order = std::make_shared<data::SequentialSampler>(10);
   const DistributedSampler dropped(order, {.rank = 1, .world = 2, .batch_size = 4, .drop_last = true});
   CHECK(epoch_of(dropped, 0) == std::vector<int64_t>{2, 3, 6, 7});
@@ -139,18 +141,18 @@ TEST_CASE("dataset: every example counts once in a mean over an epoch, on any nu
         const data::Batch batch = batches.batch(step);
         REQUIRE(batch.size() == batch.x.size(0));
         rows += batch.size();
-        double part = 0;
+        double batch_sum = 0;
         const Tensor weights = batch.weights();
         for (int64_t row = 0; row < batch.size(); ++row) {
           const bool padding = batch.items[row] < 0;
           CHECK(weights.data<float>()[row] == (padding ? 0.0f : 1.0f));
           if (padding) CHECK(batch.y.data<int64_t>()[row] == data::ignored_target);
-          if (!padding) part += static_cast<double>(batch.y.data<int64_t>()[row]);
+          if (!padding) batch_sum += static_cast<double>(batch.y.data<int64_t>()[row]);
         }
-        count += batch.real();
-        sum += part;
-        if (step == 5 && batch.real() > 0)
-          trained += batch.rank_weight() * part / static_cast<double>(batch.real()) / world;
+        count += batch.unpadded_size();
+        sum += batch_sum;
+        if (step == 5 && batch.unpadded_size() > 0)
+          trained += batch.rank_weight() * batch_sum / static_cast<double>(batch.unpadded_size()) / world;
         if (step == 5 && batch.size() == 2)
           CHECK(batch.part(0, 1).rank_weight() + batch.part(1, 1).rank_weight() == batch.rank_weight());
         if (step < 5) CHECK(batch.rank_weight() == 1.0);
@@ -188,7 +190,7 @@ TEST_CASE("dataset: shuffled batches of all ranks hold each example once an epoc
   CHECK(seen == std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
 }
 
-TEST_CASE("dataset: examples of different shapes or types need a collate of one's own") {
+TEST_CASE("dataset: examples of different shapes or types need a user-defined collate") {
   struct Uneven : data::Dataset {
     int64_t size() const override { return 2; }
     data::Example get(int64_t i) const override {

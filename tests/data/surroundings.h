@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-/// A folder that lives as long as the test.
+/// A temporary folder, removed at the end of its scope.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -35,7 +35,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// An environment variable with another value while it lives; null: not set.
+/// Sets an environment variable, and restores it at the end of its scope; null: unset.
 class Environment {
  public:
   Environment(const char* name, const char* value) : name_(name) {
@@ -54,7 +54,7 @@ class Environment {
   bool was_set_ = false;
 };
 
-/// The message of the exception of type E that `body` throws; says so where it throws none.
+/// The message of the exception of type E that `body` throws, or "(nothing was thrown)".
 template <class E, class Body>
 std::string message_of(Body&& body) {
   try {

@@ -9,30 +9,30 @@
 using namespace tessera;
 using data::CharacterVocabulary;
 
-TEST_CASE("utf8: characters of one to four bytes, there and back") {
+TEST_CASE("utf8: characters of one to four bytes, decoded and encoded") {
   const std::string bytes =
       "a\xC2\x80\xC3\xA9\xDF\xBF\xE0\xA0\x80\xE2\x82\xAC\xED\x9F\xBF\xEE\x80\x80\xF0\x9F\x98\x80\xF4\x8F\xBF"
       "\xBF";
   const std::u32string characters = U"a\u0080\u00E9\u07FF\u0800\u20AC\uD7FF\uE000\U0001F600\U0010FFFF";
   CHECK(data::decode_utf8(bytes, "here") == characters);
-  std::string again;
-  for (const char32_t c : characters) data::append_utf8(c, again);
-  CHECK(again == bytes);
+  std::string encoded;
+  for (const char32_t c : characters) data::append_utf8(c, encoded);
+  CHECK(encoded == bytes);
 }
 
-TEST_CASE("utf8: everything that is not a character is refused, with its place") {
-  const auto refusal = [](const std::string& bytes) {
+TEST_CASE("utf8: every invalid sequence is refused, with its position") {
+  const auto error_message = [](const std::string& bytes) {
     return message_of<DataError>([&] { data::decode_utf8(bytes, "play.txt"); });
   };
-  CHECK(refusal("ab\ncd\xFF") ==
+  CHECK(error_message("ab\ncd\xFF") ==
         "play.txt: not UTF-8: byte 0xFF at offset 5 (line 2) does not begin a character");
   for (const char* wrong :
        {"\x80", "\xC0\xAF", "\xC1\x81", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xED\xBF\xBF", "\xF0\x8F\xBF\xBF",
         "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xE2\x82", "\xE2\x28\xA1", "\xC3", "\xF0\x9F\x98 "})
-    CHECK(contains(refusal(std::string("x") + wrong), "at offset 1 (line 1)"));
+    CHECK(contains(error_message(std::string("x") + wrong), "at offset 1 (line 1)"));
 }
 
-TEST_CASE("vocabulary: sorted characters, ids there and back") {
+TEST_CASE("vocabulary: sorted characters, encoded and decoded") {
   const auto vocabulary = CharacterVocabulary::of(U"hello, w\u00F6rld\n");
   CHECK(vocabulary.characters() == "\n ,dehlorw\xC3\xB6");
   CHECK(vocabulary.size() == 11);
@@ -51,7 +51,7 @@ TEST_CASE("vocabulary: saved as its characters") {
   CHECK(contains(message_of<DataError>([] { CharacterVocabulary::from_characters("a\xFF"); }), "not UTF-8"));
 }
 
-TEST_CASE("vocabulary: what it does not have is named, with its place") {
+TEST_CASE("vocabulary: an unknown character is named, with its position") {
   const auto vocabulary = CharacterVocabulary::of(U"abc");
   CHECK(message_of<DataError>([&] {
           vocabulary.encode(
@@ -65,7 +65,7 @@ TEST_CASE("vocabulary: what it does not have is named, with its place") {
   CHECK(contains(message_of<DataError>([&] { vocabulary.decode(-1); }), "id -1"));
 }
 
-TEST_CASE("vocabulary: more characters than 16 bits can number are refused") {
+TEST_CASE("vocabulary: more characters than 16-bit ids are refused") {
   std::u32string many;
   for (char32_t c = 0x10000; c < 0x10000 + 65537; ++c) many += c;
   CHECK(

@@ -22,14 +22,14 @@ data::Tokens counting(int64_t size) {
   return {std::move(ids), "counting"};
 }
 
-std::vector<int64_t> numbers(const Tensor& tensor) {
+std::vector<int64_t> values(const Tensor& tensor) {
   const int64_t* first = tensor.data<int64_t>();
   return {first, first + tensor.numel()};
 }
 
 }  // namespace
 
-TEST_CASE("random windows: x is consecutive tokens from the offset, y the same moved by one") {
+TEST_CASE("random windows: x is consecutive tokens from the offset, y the same shifted by one") {
   const RandomWindows windows(counting(1000), {.block = 8, .batch_size = 5});
   const Batch batch = windows.batch(3);
   CHECK(batch.x.shape() == Shape{5, 8});
@@ -63,20 +63,20 @@ TEST_CASE("random windows: a function of seed, step, sample and stream") {
   CHECK(start != data::window_start(1, 2, 3, 1'000'000'007, data::WindowStream::estimate));
 }
 
-TEST_CASE("random windows: the batch of all ranks is the same however many there are") {
-  const RandomWindows whole(counting(5000), {.block = 16, .batch_size = 12, .seed = 7});
+TEST_CASE("random windows: the batch of all ranks is the same on any number of ranks") {
+  const RandomWindows all(counting(5000), {.block = 16, .batch_size = 12, .seed = 7});
   for (const int world : {1, 2, 3, 4, 12}) {
     std::vector<int64_t> x, samples;
     for (int rank = 0; rank < world; ++rank) {
-      const RandomWindows part(counting(5000),
-                               {.block = 16, .batch_size = 12, .seed = 7, .rank = rank, .world = world});
-      const Batch batch = part.batch(5);
+      const RandomWindows share(counting(5000),
+                                {.block = 16, .batch_size = 12, .seed = 7, .rank = rank, .world = world});
+      const Batch batch = share.batch(5);
       CHECK(batch.size() == 12 / world);
-      for (const int64_t n : numbers(batch.x)) x.push_back(n);
+      for (const int64_t n : values(batch.x)) x.push_back(n);
       samples.insert(samples.end(), batch.samples.begin(), batch.samples.end());
     }
-    CHECK(x == numbers(whole.batch(5).x));
-    CHECK(samples == whole.batch(5).samples);
+    CHECK(x == values(all.batch(5).x));
+    CHECK(samples == all.batch(5).samples);
   }
 }
 
@@ -101,17 +101,18 @@ TEST_CASE("windows: options out of range are refused") {
       "must be padded"));
 }
 
-TEST_CASE("batch: parts are views that know their samples") {
+TEST_CASE("batch: micro-batches are views with their samples") {
   const RandomWindows windows(counting(1000), {.block = 4, .batch_size = 6, .rank = 1, .world = 2});
-  const Batch batch = windows.batch(0), part = batch.part(1, 2);
-  CHECK(part.x.shares_storage(batch.x));
-  CHECK(part.x.shape() == Shape{2, 4});
-  CHECK(part.samples == std::vector<int64_t>{4, 5});
-  CHECK(part.y.data<int64_t>()[0] == 100 + batch.items[1] + 1);
-  CHECK(contains(message_of<IndexError>([&] { batch.part(2, 2); }), "samples 2 to 4 asked for, it has 3"));
+  const Batch batch = windows.batch(0), micro = batch.part(1, 2);
+  CHECK(micro.x.shares_storage(batch.x));
+  CHECK(micro.x.shape() == Shape{2, 4});
+  CHECK(micro.samples == std::vector<int64_t>{4, 5});
+  CHECK(micro.y.data<int64_t>()[0] == 100 + batch.items[1] + 1);
+  CHECK(
+      contains(message_of<IndexError>([&] { batch.part(2, 2); }), "expected samples in [0, 3), got [2, 4)"));
 }
 
-TEST_CASE("consecutive windows: every token but the first is a target once, whatever the sizes") {
+TEST_CASE("consecutive windows: every token except the first is a target once, for all sizes") {
   for (int64_t size = 2; size < 40; ++size)
     for (const int64_t block : {1, 3, 8, 50})
       for (const bool pad : {false, true}) {
@@ -122,7 +123,7 @@ TEST_CASE("consecutive windows: every token but the first is a target once, what
           const Batch batch = windows.batch(step);
           if (pad) CHECK(batch.y.shape() == Shape{2, block});
           counted += windows.targets(batch);
-          const std::vector<int64_t> x = numbers(batch.x), y = numbers(batch.y);
+          const std::vector<int64_t> x = values(batch.x), y = values(batch.y);
           for (size_t i = 0; i < y.size(); ++i) {
             if (y[i] == ConsecutiveWindows::ignored) continue;
             targets.push_back(y[i]);
@@ -136,7 +137,7 @@ TEST_CASE("consecutive windows: every token but the first is a target once, what
       }
 }
 
-TEST_CASE("consecutive windows: ranks take as many steps as each other and share the windows") {
+TEST_CASE("consecutive windows: all ranks take the same number of steps and share the windows") {
   // 21 targets in blocks of 4: windows 0, 4, 8, 12, 16 and a last one of 1 target; 4 a step.
   std::vector<int64_t> starts;
   for (int rank = 0; rank < 2; ++rank) {
@@ -149,10 +150,10 @@ TEST_CASE("consecutive windows: ranks take as many steps as each other and share
   CHECK(starts == std::vector<int64_t>{0, 4, 16, 20, 8, 12, -1, -1});
 }
 
-TEST_CASE("consecutive windows: nothing to predict is refused, and so is a step that is not there") {
+TEST_CASE("consecutive windows: a text without a target is refused, and so is a step out of range") {
   CHECK(contains(message_of<DataError>([] { ConsecutiveWindows(counting(1), {}); }), "1 tokens, at least 2"));
   const ConsecutiveWindows windows(counting(10), {.block = 4});
   CHECK(windows.steps() == 2);
-  CHECK(contains(message_of<DataError>([&] { windows.batch(2); }), "step 2 asked for, there are 2"));
-  CHECK(contains(message_of<DataError>([&] { windows.batch(-1); }), "step -1"));
+  CHECK(contains(message_of<DataError>([&] { windows.batch(2); }), "expected a step below 2, got 2"));
+  CHECK(contains(message_of<DataError>([&] { windows.batch(-1); }), "expected a step of at least 0, got -1"));
 }

@@ -23,12 +23,12 @@ struct Pass {
 };
 
 Tensor ids(int64_t first) {
-  const Tensor numbers = Tensor::empty({batch, block}, i64);
-  for (int64_t i = 0; i < numbers.numel(); ++i) numbers.data<int64_t>()[i] = (first + i * i) % 11;
-  return numbers;
+  const Tensor x = Tensor::empty({batch, block}, i64);
+  for (int64_t i = 0; i < x.numel(); ++i) x.data<int64_t>()[i] = (first + i * i) % 11;
+  return x;
 }
 
-/// A forward and backward with dropout, of the same weights each block.
+/// A forward and backward with dropout, from the same initial weights each time.
 Pass run(const nn::ActivationCheckpointing& checkpointing) {
   models::Gpt gpt({.vocabulary = 11,
                    .block_size = block,
@@ -82,7 +82,7 @@ TEST_CASE(
   const int64_t products = 2 * batch * block * width * width;
   const Pass plain = run({}), kept = run({1, {"self_attention"}});
   CHECK(kept.flops - plain.flops == layers * 8 * products);
-  // All blocks in one segment: only the very last product is spared.
+  // All blocks in one segment: only the last product is not computed again.
   CHECK(run({layers, {"self_attention"}}).flops - plain.flops == (layers * 12 - 4) * products);
   CHECK(run({1, {}}).flops > kept.flops);
 }
@@ -90,5 +90,5 @@ TEST_CASE(
 TEST_CASE("activation checkpointing: a negative interval is refused") {
   models::Gpt gpt(models::GptOptions{});
   CHECK_THROWS_WITH_AS(gpt.blocks.set_checkpointing({.interval = -1}),
-                       doctest::Contains("interval is to be at least 0, got -1"), ConfigError);
+                       doctest::Contains("expected an interval of at least 0, got -1"), ConfigError);
 }

@@ -28,8 +28,8 @@ double largest_difference(const Tensor& a, const Tensor& b) {
 
 TEST_CASE("dnn: result, gradients and ten steps of AdamW are PyTorch's") {
   const io::SafetensorsFile golden(TESSERA_TEST_DATA_DIR "/models/goldens/dnn.safetensors");
-  const test::Arguments recipe(golden.metadata().at("dnn"));
-  models::Dnn dnn({.layers = recipe.integer("layers"), .width = recipe.integer("width")});
+  const test::Arguments options(golden.metadata().at("dnn"));
+  models::Dnn dnn({.layers = options.integer("layers"), .width = options.integer("width")});
   dnn.to(f64);
   nn::materialize(dnn, cpu(), 0);
   for (const NamedParameter& p : dnn.parameters())
@@ -37,8 +37,9 @@ TEST_CASE("dnn: result, gradients and ten steps of AdamW are PyTorch's") {
 
   const Tensor x = golden.read("x"), target = golden.read("target"), losses = golden.read("losses");
   CHECK(largest_difference(dnn(x.select(0, 0)).value(), golden.read("output")) < 1e-12);
-  optim::AdamW adam(dnn.parameters(), {.lr = recipe.real("lr"), .weight_decay = recipe.real("weight_decay")});
-  for (int64_t step = 0; step < recipe.integer("steps"); ++step) {
+  optim::AdamW adam(dnn.parameters(),
+                    {.lr = options.real("lr"), .weight_decay = options.real("weight_decay")});
+  for (int64_t step = 0; step < options.integer("steps"); ++step) {
     CAPTURE(step);
     const Variable loss = dnn(x.select(0, step), target.select(0, step));
     CHECK(loss.item() == doctest::Approx(losses.select(0, step).item()).epsilon(1e-10));
@@ -65,7 +66,7 @@ TEST_CASE("dnn: parameters and FLOPs are the formulas', on meta") {
   CHECK(models::flops_per_sample({.layers = 2, .width = 3}) == 9 * (2 * 2 + 2 * 2 + 2));
 }
 
-TEST_CASE("dnn: He's initialisation keeps the size of what passes through many layers") {
+TEST_CASE("dnn: He's initialisation keeps the variance of activations through many layers") {
   models::Dnn dnn({.layers = 64, .width = 64});
   nn::materialize(dnn, cpu(), 3);
   Tensor x = Tensor::empty({32, 64}, f32);
@@ -73,15 +74,15 @@ TEST_CASE("dnn: He's initialisation keeps the size of what passes through many l
   const Tensor y = dnn(x).value();
   double squares = 0;
   for (int64_t i = 0; i < y.numel(); ++i) squares += std::pow(y.data<float>()[i], 2);
-  // The variance of a result without ReLU is 2, and each of 63 layers of 64 features may move it a little.
+  // The variance of a result without ReLU is 2, and each of 63 layers of 64 features may change it a little.
   CHECK(squares / static_cast<double>(y.numel()) > 0.05);
   CHECK(squares / static_cast<double>(y.numel()) < 80);
 }
 
 TEST_CASE("dnn: bad sizes are named") {
-  CHECK_THROWS_WITH_AS(models::Dnn({.layers = 0}), doctest::Contains("layers is to be at least 1"),
+  CHECK_THROWS_WITH_AS(models::Dnn({.layers = 0}), doctest::Contains("expected layers to be at least 1"),
                        ConfigError);
-  CHECK_THROWS_WITH_AS(models::Dnn({.width = 0}), doctest::Contains("width is to be at least 1"),
+  CHECK_THROWS_WITH_AS(models::Dnn({.width = 0}), doctest::Contains("expected width to be at least 1"),
                        ConfigError);
   models::Dnn dnn({.layers = 2, .width = 4});
   CHECK_THROWS_WITH_AS(dnn(Tensor::empty({1, 5}, f32, meta())), doctest::Contains("layers.0"), ShapeError);

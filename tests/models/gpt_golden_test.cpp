@@ -1,5 +1,4 @@
-// The model against PyTorch's, from the same weights and batches: logits, gradients, and ten steps of the
-// recipe.
+// The model against PyTorch's, from the same weights and batches: logits, gradients, and ten training steps.
 
 #include <doctest/doctest.h>
 
@@ -25,7 +24,7 @@ const io::SafetensorsFile& goldens() {
   return file;
 }
 
-/// Our name of a parameter in the golden file's terms: blocks.0.mlp.fc.weight is h.0.mlp.c_fc.weight there.
+/// A parameter's name in the golden file: h.0.mlp.c_fc.weight for blocks.0.mlp.fc.weight.
 std::string golden_name(std::string name) {
   const auto replace = [&name](const std::string& from, const std::string& to) {
     if (const size_t at = name.find(from); at != std::string::npos) name.replace(at, from.size(), to);
@@ -58,14 +57,14 @@ double largest_difference(const Tensor& a, const Tensor& b) {
   return largest;
 }
 
-/// One flavour of the model with PyTorch's first weights, in f64.
+/// One variant of the model with PyTorch's initial weights, in f64.
 struct Golden {
   std::string variant;
-  test::Arguments recipe;
+  test::Arguments arguments;
   models::Gpt gpt;
 
   explicit Golden(const std::string& name)
-      : variant(name), recipe(goldens().metadata().at(name)), gpt(options_of(recipe)) {
+      : variant(name), arguments(goldens().metadata().at(name)), gpt(options_of(arguments)) {
     gpt.to(f64);
     nn::materialize(gpt, cpu(), 0);
     for (const NamedParameter& p : gpt.parameters())
@@ -76,7 +75,7 @@ struct Golden {
 
 }  // namespace
 
-TEST_CASE("gpt: logits and gradients are PyTorch's, for every flavour") {
+TEST_CASE("gpt: logits and gradients are PyTorch's, for every variant") {
   for (const char* variant : {"nano", "gpt_lite", "gpt2"}) {
     CAPTURE(variant);
     Golden golden(variant);
@@ -95,7 +94,7 @@ TEST_CASE("gpt: ten steps of AdamW with clipping follow PyTorch's losses, norms 
   for (const char* variant : {"nano", "gpt_lite", "gpt2"}) {
     CAPTURE(variant);
     Golden golden(variant);
-    const test::Arguments& r = golden.recipe;
+    const test::Arguments& r = golden.arguments;
     const optim::AdamWOptions options{.lr = r.real("lr"),
                                       .betas = {r.real("beta1"), r.real("beta2")},
                                       .weight_decay = r.real("weight_decay")};

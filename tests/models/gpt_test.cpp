@@ -15,7 +15,7 @@
 
 using namespace tessera;
 
-TEST_CASE("gpt: presets have their published parameter counts, and cost nothing on meta") {
+TEST_CASE("gpt: presets have their published parameter counts, and allocate nothing on meta") {
   const auto account = make_intrusive<MemoryAccount>();
   AccountScope scope(account);
   struct Published {
@@ -45,22 +45,22 @@ TEST_CASE("gpt: a meta run counts the FLOPs of the formula's matrix products") {
   CHECK(s.flops == 2 * weights * tokens + 4 * 4 * 128 * pairs);
 }
 
-TEST_CASE("gpt: cached decoding gives the logits of the whole sequence") {
+TEST_CASE("gpt: cached decoding gives the logits of the full sequence") {
   models::Gpt gpt({.vocabulary = 11, .block_size = 8, .layers = 2, .heads = 2, .width = 16});
   gpt.to(f64);
   nn::materialize(gpt, cpu(), 4);
   gpt.eval();
   NoGrad no_grad;
   const Tensor ids = Tensor::from<int64_t>({1, 5, 9, 0, 10, 3, 3, 7}, {1, 8});
-  const Tensor whole = gpt(ids).value();
+  const Tensor full = gpt(ids).value();
   models::GptCache cache = gpt.make_cache(1);
   int64_t position = 0;
   for (int64_t step : {3, 1, 2, 1, 1}) {
-    const Tensor part = gpt(ids.narrow(1, position, step).contiguous(), cache).value();
+    const Tensor chunk = gpt(ids.narrow(1, position, step).contiguous(), cache).value();
     for (int64_t t = 0; t < step; ++t)
       for (int64_t v = 0; v < 11; ++v)
-        CHECK(part.select(0, 0).select(0, t).select(0, v).item() ==
-              doctest::Approx(whole.select(0, 0).select(0, position + t).select(0, v).item()).epsilon(1e-12));
+        CHECK(chunk.select(0, 0).select(0, t).select(0, v).item() ==
+              doctest::Approx(full.select(0, 0).select(0, position + t).select(0, v).item()).epsilon(1e-12));
     position += step;
   }
   CHECK_THROWS_WITH_AS(gpt(ids.narrow(1, 0, 1).contiguous(), cache), doctest::Contains("block size 8"),
@@ -78,7 +78,7 @@ TEST_CASE("gpt: bad sizes and ids are named") {
   CHECK_THROWS_AS(gpt(Tensor::zeros({1, 9}, i64)), ShapeError);
 }
 
-TEST_CASE("gpt: gradients with dropout are those of the batch, however it is cut into micro-batches") {
+TEST_CASE("gpt: gradients with dropout are those of the batch for any split into micro-batches") {
   models::Gpt gpt({.vocabulary = 11, .block_size = 8, .layers = 2, .heads = 2, .width = 16, .dropout = 0.3});
   gpt.to(f64);
   nn::materialize(gpt, cpu(), 3);
@@ -98,14 +98,14 @@ TEST_CASE("gpt: gradients with dropout are those of the batch, however it is cut
     }
     return gpt.wte.weight.grad().value();
   };
-  const Tensor whole = gradient(4), again = gradient(4), cut = gradient(1);
-  for (int64_t i = 0; i < whole.numel(); ++i) {
-    CHECK(whole.data<double>()[i] == again.data<double>()[i]);
-    CHECK(cut.data<double>()[i] == doctest::Approx(whole.data<double>()[i]).epsilon(1e-10));
+  const Tensor batch = gradient(4), repeated = gradient(4), split = gradient(1);
+  for (int64_t i = 0; i < batch.numel(); ++i) {
+    CHECK(batch.data<double>()[i] == repeated.data<double>()[i]);
+    CHECK(split.data<double>()[i] == doctest::Approx(batch.data<double>()[i]).epsilon(1e-10));
   }
 }
 
-TEST_CASE("gpt: recomputing every block, dropout included, gives the bits of keeping everything") {
+TEST_CASE("gpt: recomputing every block, dropout included, gives the bits of saving all activations") {
   models::Gpt gpt({.vocabulary = 11, .block_size = 8, .layers = 3, .heads = 2, .width = 16, .dropout = 0.2});
   nn::materialize(gpt, cpu(), 3);
   const Tensor ids = Tensor::zeros({2, 8}, i64);
@@ -115,15 +115,15 @@ TEST_CASE("gpt: recomputing every block, dropout included, gives the bits of kee
     Variable x = gpt.drop(gpt.wte(ids));
     for (models::Block* block : gpt.blocks)
       x = recompute ? checkpoint([block](const Variable& in) { return (*block)(in); }, x) : (*block)(x);
-    const int64_t held = saved_bytes(x);
+    const int64_t saved = saved_bytes(x);
     const Variable loss = cross_entropy(linear(gpt.ln_f(x), gpt.wte.weight), ids);
     loss.backward();
-    return std::tuple(loss.item(), held, gpt.blocks[0].attn.c_attn.weight.grad().value().clone());
+    return std::tuple(loss.item(), saved, gpt.blocks[0].attn.c_attn.weight.grad().value().clone());
   };
-  const auto [loss, held, gradient] = run(false);
-  const auto [loss_again, held_again, gradient_again] = run(true);
-  CHECK(loss == loss_again);
-  CHECK(held_again * 4 < held);
+  const auto [loss, saved, gradient] = run(false);
+  const auto [recomputed_loss, recomputed_saved, recomputed_gradient] = run(true);
+  CHECK(loss == recomputed_loss);
+  CHECK(recomputed_saved * 4 < saved);
   for (int64_t i = 0; i < gradient.numel(); ++i)
-    CHECK(gradient.data<float>()[i] == gradient_again.data<float>()[i]);
+    CHECK(gradient.data<float>()[i] == recomputed_gradient.data<float>()[i]);
 }

@@ -5,22 +5,22 @@ The files are committed; run this again only after changing it, where `torch` an
 
     python3 tests/models/make_goldens.py
 
-The models are those of tools/bench/peer_gpt.py and peer_dnn.py, whose speed and losses ours are held against. For each
-flavour of the GPT:
+The models are those of tools/bench/peer_gpt.py and peer_dnn.py, with which the benchmarks compare speed and losses. For
+each variant of the GPT:
 
-    <variant>/param/<name>   the weights before the first step, under peer_gpt's names; larger than an initialisation
-                             would draw them, so that every path matters
+    <variant>/param/<name>   the weights before the first step, under peer_gpt's names; larger than initial values,
+                             so that every path contributes
     <variant>/x, /y          ids and targets (steps, B, T)
     <variant>/logits         (B, T, V) of the first batch
     <variant>/grad/<name>    gradients of the first batch's loss
-    <variant>/losses         of the steps of AdamW, clipping at 1, with the recipe's schedule
+    <variant>/losses         of the steps of AdamW, clipping at 1, with the preset's schedule
     <variant>/norms          gradient norms before clipping
     <variant>/final/<name>   the weights after the last step
 
 Metadata `<variant>`: the options of the model and of its training, as JSON.
 
-For the perceptron: param/<name>, x and target (steps, B, C), output (B, C) of the first batch, grad/<name>, losses of the
-steps of AdamW, final/<name>; metadata `dnn`.
+For the perceptron: param/<name>, x and target (steps, B, C), output (B, C) of the first batch, grad/<name>, losses of
+the steps of AdamW, final/<name>; metadata `dnn`.
 """
 
 import argparse
@@ -92,16 +92,16 @@ def record(variant, preset, tensors):
 
 
 def record_dnn(tensors):
-    """A perceptron of four layers; answers with its recipe."""
-    recipe = dict(layers=4, width=6, batch_size=5, steps=10, lr=1e-2, weight_decay=0.1)
+    """A perceptron of four layers; returns its configuration."""
+    configuration = dict(layers=4, width=6, batch_size=5, steps=10, lr=1e-2, weight_decay=0.1)
     generator = torch.Generator().manual_seed(7)
-    model = peer_dnn.Dnn(peer_dnn.Preset(recipe["layers"], recipe["width"])).double()
+    model = peer_dnn.Dnn(peer_dnn.Preset(configuration["layers"], configuration["width"])).double()
     named = [(name.replace(".linear", ""), parameter) for name, parameter in model.named_parameters()]
     with torch.no_grad():
         for name, parameter in named:
             parameter.copy_(0.5 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
             tensors[f"param/{name}"] = parameter.detach().clone()
-    shape = (recipe["steps"], recipe["batch_size"], recipe["width"])
+    shape = (configuration["steps"], configuration["batch_size"], configuration["width"])
     x, target = torch.randn(2, *shape, generator=generator, dtype=torch.float64)
     tensors["x"], tensors["target"] = x.clone(), target.clone()
 
@@ -111,9 +111,10 @@ def record_dnn(tensors):
         tensors[f"grad/{name}"] = parameter.grad.clone()
         parameter.grad = None
 
-    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe["lr"], weight_decay=recipe["weight_decay"])
+    rate, decay = configuration["lr"], configuration["weight_decay"]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
     losses = []
-    for step in range(recipe["steps"]):
+    for step in range(configuration["steps"]):
         loss = peer_dnn.loss_of(model, x[step], target[step])
         losses.append(loss.detach())
         optimizer.zero_grad()
@@ -122,7 +123,7 @@ def record_dnn(tensors):
     tensors["losses"] = torch.stack(losses)
     for name, parameter in named:
         tensors[f"final/{name}"] = parameter.detach().clone()
-    return recipe
+    return configuration
 
 
 def save(path, tensors, metadata):

@@ -57,8 +57,8 @@ bool is_rounded(const NamedParameter& parameter) {
   return same_bits(parameter.variable.value(), ops::cast(parameter.master, bf16));
 }
 
-/// bf16 numbers of a few significant digits, rows x columns.
-Tensor numbers(int64_t rows, int64_t columns, int64_t factor) {
+/// bf16 values of a few significant digits, rows x columns.
+Tensor bf16_values(int64_t rows, int64_t columns, int64_t factor) {
   const Tensor x = Tensor::empty({rows, columns}, f32);
   for (int64_t i = 0; i < x.numel(); ++i)
     x.data<float>()[i] = static_cast<float>((i * factor) % 251 - 125) / 100;
@@ -102,14 +102,14 @@ TEST_CASE(
     CHECK(!parameter.master.defined());
     CHECK(parameter.variable.dtype() == f32);
   }
-  CHECK(same_bits(gpt.parameters()[0].variable.value(), first));  // nothing was lost on the way
+  CHECK(same_bits(gpt.parameters()[0].variable.value(), first));  // not rounded on the way
 }
 
 TEST_CASE("mixed precision: gradients of weights, biases and norms are f32 sums, not rounded to bf16") {
   nn::Linear linear({.in = 24, .out = 40});
   nn::materialize(linear, cpu(), 5);
   nn::use_mixed_precision(linear, bf16);
-  const Tensor x = numbers(96, 24, 7), dy = numbers(96, 40, 11);
+  const Tensor x = bf16_values(96, 24, 7), dy = bf16_values(96, 40, 11);
   const Tensor wide_x = ops::cast(x, f64), wide_dy = ops::cast(dy, f64);
   // The first backward makes the gradient, the second one adds to it in place.
   for (const double times : {1.0, 2.0}) {
@@ -127,24 +127,24 @@ TEST_CASE("mixed precision: gradients of weights, biases and norms are f32 sums,
 }
 
 TEST_CASE(
-    "mixed precision: a step changes the master and rounds it; a checkpoint goes on with the same bits") {
+    "mixed precision: a step updates the master and rounds it; a loaded state continues with the same bits") {
   models::Gpt gpt(small_options()), copy(small_options());
   nn::materialize(gpt, cpu(), 3);
   nn::materialize(copy, cpu(), 4);
   for (models::Gpt* model : {&gpt, &copy}) nn::use_mixed_precision(*model, bf16);
-  optim::AdamW adam(gpt.parameters(), {.lr = 1e-3}), copied(copy.parameters(), {.lr = 1e-3});
+  optim::AdamW adam(gpt.parameters(), {.lr = 1e-3}), copy_adam(copy.parameters(), {.lr = 1e-3});
   for (int64_t step = 0; step < 3; ++step) train_step(gpt, adam, step);
   for (const NamedParameter& parameter : gpt.parameters()) CHECK(is_rounded(parameter));
   for (const NamedTensor& entry : gpt.state_dict()) CHECK(entry.tensor.dtype() == f32);
   copy.load_state_dict(gpt.state_dict());
-  copied.load_state(adam.state());
+  copy_adam.load_state(adam.state());
   for (int64_t step = 3; step < 6; ++step)
-    CHECK(train_step(gpt, adam, step) == train_step(copy, copied, step));
+    CHECK(train_step(gpt, adam, step) == train_step(copy, copy_adam, step));
   const nn::StateDict one = gpt.state_dict(), other = copy.state_dict();
   for (size_t i = 0; i < one.size(); ++i) CHECK(same_bits(one[i].tensor, other[i].tensor));
 }
 
-TEST_CASE("mixed precision: no gradient of a whole model passes through bf16 on its way") {
+TEST_CASE("mixed precision: no parameter gradient of a model is rounded to bf16") {
   for (const bool tied : {false, true}) {
     models::GptOptions options = small_options(tied);
     options.dropout = 0.1;
@@ -155,18 +155,18 @@ TEST_CASE("mixed precision: no gradient of a whole model passes through bf16 on 
     for (const NamedParameter& parameter : gpt.parameters()) {
       const Tensor gradient = parameter.variable.grad().value();
       const Tensor rounded = ops::cast(ops::cast(gradient, bf16), f32);
-      const Tensor kept = ops::cast(ops::equal(gradient, rounded), f32);
+      const Tensor unchanged = ops::cast(ops::equal(gradient, rounded), f32);
       CAPTURE(parameter.name);
-      // Sums of many products are bf16 numbers by a chance of 2^-16 only. A position adds up four rows, which
-      // is more often one, and a token that no sequence holds adds up none.
+      // A sum of many products is a bf16 value with probability 2^-16 only. A position sums four rows, which
+      // is one more often, and a token that is in no sequence sums none.
       const bool looked_up = parameter.name == "wte.weight" || parameter.name == "wpe.weight";
-      CHECK(ops::mean(kept).item() < (looked_up ? 0.6 : 0.2));
+      CHECK(ops::mean(unchanged).item() < (looked_up ? 0.6 : 0.2));
     }
   }
 }
 
 TEST_CASE("mixed precision: updates too small for bf16 are not lost") {
-  // A step of 1e-4 on weights near 1 is far below half of bf16's last place there (2^-8).
+  // A step of 1e-4 on weights near 1 is far below half of bf16's unit in the last place there (2^-8).
   nn::LayerNorm norm(8);
   nn::materialize(norm, cpu(), 1);
   nn::use_mixed_precision(norm, bf16);
@@ -199,7 +199,7 @@ TEST_CASE("mixed precision: 18 bytes a parameter") {
   CHECK(static_cast<double>(state) <= 12.12 * static_cast<double>(p));  // alignment and step counts
 }
 
-TEST_CASE("mixed precision: learns as f32 does") {
+TEST_CASE("mixed precision: training reaches the loss of f32") {
   double last[2];
   for (const bool mixed : {false, true}) {
     models::Gpt gpt(small_options());

@@ -12,7 +12,7 @@ using namespace tessera;
 
 namespace {
 
-/// Dropout, and a factor that depends on the mode by the model's own code.
+/// Dropout, and a factor that depends on the training mode.
 struct Block : nn::Layer<Block> {
   nn::Dropout& drop = add<nn::Dropout>("drop", nn::Dropout::Options{.probability = 0.5});
   Variable forward(const Variable& x) {
@@ -35,7 +35,7 @@ struct Switching : nn::Layer<Switching> {
 
 std::vector<double> gradient(Block& block, bool checkpointed, bool forward_mode, bool backward_mode) {
   const Variable x = Variable::leaf(ops::full({4, 8}, Scalar(1.5), f64));
-  RandomContextScope same_numbers(RandomContext{});
+  RandomContextScope same_random_numbers(RandomContext{});
   block.train(forward_mode);
   const auto run = [&](const Variable& in) { return block(in); };
   const auto nested = [&](const Variable& in) { return checkpoint(run, in) + checkpoint(run, in); };
@@ -43,8 +43,8 @@ std::vector<double> gradient(Block& block, bool checkpointed, bool forward_mode,
   block.train(backward_mode);
   y.backward();
   CHECK(block.is_training() == backward_mode);
-  const double* numbers = x.grad().value().data<double>();
-  return {numbers, numbers + x.numel()};
+  const double* values = x.grad().value().data<double>();
+  return {values, values + x.numel()};
 }
 
 }  // namespace
@@ -56,23 +56,23 @@ TEST_CASE("checkpoint: a segment runs again in the mode of its forward") {
     CHECK(gradient(block, true, mode, mode) == expected);
     CHECK(gradient(block, true, mode, !mode) == expected);
   }
-  // A later forward in another mode is not that of the first.
+  // A forward in the other mode gives another gradient.
   CHECK(gradient(block, true, true, false) != gradient(block, true, false, true));
 }
 
-TEST_CASE("checkpoint: a segment that changes a mode itself runs again in each mode in turn") {
+TEST_CASE("checkpoint: a segment that changes the mode itself runs again with the same changes") {
   const auto gradient_of = [](bool checkpointed, bool backward_mode) {
     Switching block;
     const Variable x = Variable::leaf(ops::full({4, 8}, Scalar(1.5), f64));
-    RandomContextScope same_numbers(RandomContext{});
+    RandomContextScope same_random_numbers(RandomContext{});
     const auto run = [&](const Variable& in) { return block(in); };
     const auto nested = [&](const Variable& in) { return checkpoint(run, in) + checkpoint(run, in); };
     const Variable y = sum(checkpointed ? checkpoint(nested, x) : run(x) + run(x));
     block.train(backward_mode);
     y.backward({.retain_graph = true});
-    y.backward();  // the segments run once more
-    const double* numbers = x.grad().value().data<double>();
-    return std::vector<double>(numbers, numbers + x.numel());
+    y.backward();  // runs the segments again
+    const double* values = x.grad().value().data<double>();
+    return std::vector<double>(values, values + x.numel());
   };
   const auto expected = gradient_of(false, true);
   CHECK(gradient_of(true, true) == expected);

@@ -12,7 +12,7 @@ using namespace tessera;
 
 namespace {
 
-Tensor whole(const init::Program& program, const Shape& shape, uint64_t key = 11) {
+Tensor full_tensor(const init::Program& program, const Shape& shape, uint64_t key = 11) {
   const Tensor t = Tensor::empty(shape, f64);
   program.fill(t, key, shape);
   return t;
@@ -32,17 +32,17 @@ Moments moments(const Tensor& t) {
 
 }  // namespace
 
-TEST_CASE("init: any slice, in any order, has the numbers of the whole") {
-  const Shape full{7, 9};
+TEST_CASE("init: any range, in any order, has the values of the full tensor") {
+  const Shape shape{7, 9};
   for (const init::Program& program : {init::normal(0.02), init::uniform(-1, 1), init::truncated_normal(0.5),
                                        init::xavier_uniform(), init::kaiming_normal(), init::constant(3)}) {
     CAPTURE(program.description());
-    const Tensor all = whole(program, full);
+    const Tensor all = full_tensor(program, shape);
     for (const auto& [first, count] :
          {std::pair<int64_t, int64_t>{40, 23}, {0, 1}, {3, 17}, {61, 2}, {5, 0}}) {
-      const Tensor part = Tensor::empty({count}, f64);
-      program.fill(part, 11, full, first);
-      for (int64_t i = 0; i < count; ++i) CHECK(part.data<double>()[i] == all.data<double>()[first + i]);
+      const Tensor range = Tensor::empty({count}, f64);
+      program.fill(range, 11, shape, first);
+      for (int64_t i = 0; i < count; ++i) CHECK(range.data<double>()[i] == all.data<double>()[first + i]);
     }
   }
 }
@@ -52,20 +52,20 @@ TEST_CASE("init: distributions have the moments of their definitions") {
   const auto close = [](double value, double expected) {
     return std::abs(value - expected) < 0.02 * std::abs(expected);
   };
-  CHECK(close(moments(whole(init::normal(0.5, 3), shape)).mean, 3));
-  CHECK(close(moments(whole(init::normal(0.5, 3), shape)).deviation, 0.5));
-  CHECK(close(moments(whole(init::uniform(1, 3), shape)).deviation, 2 / std::sqrt(12.0)));
-  CHECK(close(moments(whole(init::xavier_normal(2), shape)).deviation, 2 * std::sqrt(2.0 / 500)));
-  CHECK(close(moments(whole(init::xavier_uniform(), shape)).deviation, std::sqrt(2.0 / 500)));
-  CHECK(close(moments(whole(init::kaiming_uniform(), shape)).deviation, std::sqrt(2.0 / 200)));
-  const Tensor cut = whole(init::truncated_normal(1, 0, 2), shape);
+  CHECK(close(moments(full_tensor(init::normal(0.5, 3), shape)).mean, 3));
+  CHECK(close(moments(full_tensor(init::normal(0.5, 3), shape)).deviation, 0.5));
+  CHECK(close(moments(full_tensor(init::uniform(1, 3), shape)).deviation, 2 / std::sqrt(12.0)));
+  CHECK(close(moments(full_tensor(init::xavier_normal(2), shape)).deviation, 2 * std::sqrt(2.0 / 500)));
+  CHECK(close(moments(full_tensor(init::xavier_uniform(), shape)).deviation, std::sqrt(2.0 / 500)));
+  CHECK(close(moments(full_tensor(init::kaiming_uniform(), shape)).deviation, std::sqrt(2.0 / 200)));
+  const Tensor cut = full_tensor(init::truncated_normal(1, 0, 2), shape);
   for (int64_t i = 0; i < cut.numel(); ++i) REQUIRE(std::abs(cut.data<double>()[i]) <= 2);
   CHECK(close(moments(cut).deviation, 0.8796));  // of a standard normal cut at 2
 }
 
 TEST_CASE("init: orthogonal rows (or columns, if fewer) are orthonormal") {
   for (const Shape& shape : {Shape{5, 8}, Shape{8, 5}}) {
-    const Tensor q = whole(init::orthogonal(), shape);
+    const Tensor q = full_tensor(init::orthogonal(), shape);
     const int64_t rows = shape[0], columns = shape[1], few = std::min(rows, columns);
     const bool by_row = rows <= columns;
     for (int64_t a = 0; a < few; ++a)
@@ -79,12 +79,12 @@ TEST_CASE("init: orthogonal rows (or columns, if fewer) are orthonormal") {
   }
 }
 
-TEST_CASE("init: bad slices are named") {
-  const Tensor part = Tensor::empty({5}, f64);
-  CHECK_THROWS_AS(init::normal(1).fill(part, 0, {2, 3}, 4), ShapeError);
-  CHECK_THROWS_WITH_AS(init::orthogonal().fill(part, 0, {2, 3}), doctest::Contains("needs the whole"),
-                       ShapeError);
-  CHECK_THROWS_AS(init::xavier_normal().fill(part, 0, {5}), ShapeError);
+TEST_CASE("init: ranges outside the shape are refused") {
+  const Tensor range = Tensor::empty({5}, f64);
+  CHECK_THROWS_AS(init::normal(1).fill(range, 0, {2, 3}, 4), ShapeError);
+  CHECK_THROWS_WITH_AS(init::orthogonal().fill(range, 0, {2, 3}),
+                       doctest::Contains("expected the full tensor"), ShapeError);
+  CHECK_THROWS_AS(init::xavier_normal().fill(range, 0, {5}), ShapeError);
   CHECK_THROWS_AS(init::uniform(1, 0), ValueError);
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("init: a filling function of (index, shape) fills every dtype, half ty
   CHECK_THROWS_AS(program.fill(Tensor::empty(shape, i64), 0, shape), ValueError);
 }
 
-TEST_CASE("init: a program of one's own writes f32, whatever the dtype") {
+TEST_CASE("init: a user-defined program writes f32, whatever the dtype") {
   const init::Program squares("squares", [](const Tensor& out, uint64_t, const Shape&, int64_t first) {
     for (int64_t i = 0; i < out.numel(); ++i)
       out.data<float>()[i] = static_cast<float>((first + i) * (first + i));
@@ -126,17 +126,17 @@ TEST_CASE("init: a program of one's own writes f32, whatever the dtype") {
   }
 }
 
-TEST_CASE("linear: the first weights are PyTorch's, uniform within 1 / sqrt(in), the bias too") {
+TEST_CASE("linear: the initial weights are PyTorch's, uniform within 1 / sqrt(in), the bias too") {
   nn::Linear layer({.in = 100, .out = 300});
   nn::materialize(layer, cpu(), 3);
   for (const Variable* x : {&layer.weight, layer.bias}) {
     const Tensor t = ops::cast(x->value(), f64);
-    double most = 0;
-    for (int64_t i = 0; i < t.numel(); ++i) most = std::max(most, std::abs(t.data<double>()[i]));
-    CHECK(most <= 0.1);
-    CHECK(most > 0.098);
+    double largest = 0;
+    for (int64_t i = 0; i < t.numel(); ++i) largest = std::max(largest, std::abs(t.data<double>()[i]));
+    CHECK(largest <= 0.1);
+    CHECK(largest > 0.098);
     CHECK(std::abs(moments(t).deviation - 0.1 / std::sqrt(3.0)) < 0.004);
   }
-  CHECK(std::abs(moments(whole(init::kaiming_uniform(std::sqrt(5.0)), {30, 100})).deviation -
+  CHECK(std::abs(moments(full_tensor(init::kaiming_uniform(std::sqrt(5.0)), {30, 100})).deviation -
                  0.1 / std::sqrt(3.0)) < 0.002);
 }

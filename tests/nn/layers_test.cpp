@@ -44,23 +44,22 @@ TEST_CASE("linear: x W^T + b by the formula") {
   }
 }
 
-TEST_CASE("causal self-attention: a position depends on no later one, and the cache gives the same numbers") {
+TEST_CASE("causal self-attention: a position depends on no later one, and the cache gives the same values") {
   nn::CausalSelfAttention layer({.width = 8, .heads = 2});
   layer.to(f64);
   nn::materialize(layer, cpu(), 5);
   NoGrad no_grad;
   const Tensor x = waves({2, 6, 8});
-  const Variable whole = layer(Variable(x));
+  const Variable full = layer(Variable(x));
   const Variable prefix = layer(Variable(x.narrow(1, 0, 4).contiguous()));
-  for (int64_t i = 0; i < 4 * 8; ++i) CHECK(at(prefix, i) == doctest::Approx(at(whole, i)).epsilon(1e-12));
+  for (int64_t i = 0; i < 4 * 8; ++i) CHECK(at(prefix, i) == doctest::Approx(at(full, i)).epsilon(1e-12));
 
   nn::KeyValueCache cache{.keys = Tensor::empty({2, 2, 6, 4}, f64),
                           .values = Tensor::empty({2, 2, 6, 4}, f64)};
   layer(Variable(x.narrow(1, 0, 3).contiguous()), cache);
   for (int64_t t = 3; t < 6; ++t) {
     const Variable step = layer(Variable(x.narrow(1, t, 1).contiguous()), cache);
-    for (int64_t c = 0; c < 8; ++c)
-      CHECK(at(step, c) == doctest::Approx(at(whole, t * 8 + c)).epsilon(1e-12));
+    for (int64_t c = 0; c < 8; ++c) CHECK(at(step, c) == doctest::Approx(at(full, t * 8 + c)).epsilon(1e-12));
   }
   CHECK_THROWS_WITH_AS(layer(Variable(x.narrow(1, 0, 1).contiguous()), cache),
                        doctest::Contains("do not fit the cache"), ShapeError);
@@ -68,8 +67,8 @@ TEST_CASE("causal self-attention: a position depends on no later one, and the ca
 }
 
 TEST_CASE(
-    "dropout: off in evaluation; in training keyed by seed, step, sample and name, not by how the batch is "
-    "cut") {
+    "dropout: off in evaluation; in training keyed by seed, step, sample and name, for any split of the "
+    "batch") {
   nn::Dropout layer(0.5);
   const Tensor ones = Tensor::empty({4, 50}, f64);
   for (int64_t i = 0; i < ones.numel(); ++i) ones.data<double>()[i] = 1;
@@ -78,21 +77,21 @@ TEST_CASE(
   layer.train();
   const std::vector<int64_t> samples{0, 1, 2, 3};
   begin_random_step(1, 0, samples);
-  const Variable whole = layer(Variable(ones));
+  const Variable full = layer(Variable(ones));
   begin_random_step(1, 0, std::span(samples).subspan(2));
   const Variable half = layer(Variable(ones.narrow(0, 2, 2).contiguous()));
   int64_t kept = 0;
-  for (int64_t i = 0; i < 100; ++i) CHECK(at(half, i) == at(whole, 100 + i));
+  for (int64_t i = 0; i < 100; ++i) CHECK(at(half, i) == at(full, 100 + i));
   for (int64_t i = 0; i < 200; ++i) {
-    CHECK((at(whole, i) == 0 || at(whole, i) == 2));
-    kept += at(whole, i) != 0;
+    CHECK((at(full, i) == 0 || at(full, i) == 2));
+    kept += at(full, i) != 0;
   }
   CHECK(kept > 60);
   CHECK(kept < 140);
   begin_random_step(1, 1, samples);
   const Variable next = layer(Variable(ones));
   bool differs = false;
-  for (int64_t i = 0; i < 200; ++i) differs |= at(next, i) != at(whole, i);
+  for (int64_t i = 0; i < 200; ++i) differs |= at(next, i) != at(full, i);
   CHECK(differs);
   CHECK_THROWS_AS(nn::Dropout(1.0), ConfigError);
 }
@@ -116,7 +115,7 @@ TEST_CASE("normalisation layers: rows of mean 0 and deviation 1, or of root mean
   CHECK(square_rms == doctest::Approx(1).epsilon(1e-4));
 }
 
-TEST_CASE("activation modules: the functions of their names at known points") {
+TEST_CASE("activation modules: known values of the functions of the same names") {
   const Variable x(Tensor::from({-1.0, 0.0, 2.0}));
   CHECK(at(nn::ReLU()(x), 0) == 0);
   CHECK(at(nn::GELU()(x), 2) == doctest::Approx(1.9544997361036416));
@@ -127,7 +126,7 @@ TEST_CASE("activation modules: the functions of their names at known points") {
   CHECK(at(nn::Softmax()(x), 2) == doctest::Approx(0.8437947344813395));
 }
 
-TEST_CASE("summary: shapes, parameters, FLOPs and activation bytes of a meta run, and no bytes") {
+TEST_CASE("summary: shapes, parameters, FLOPs and activation bytes of a meta run, without allocation") {
   nn::Linear layer({.in = 64, .out = 32});
   const auto account = make_intrusive<MemoryAccount>();
   AccountScope scope(account);

@@ -1,4 +1,4 @@
-// Backward hooks of modules leave the graph as it is: branches that it keeps apart stay apart.
+// Backward hooks of modules leave the graph as it is: its branches stay separate.
 
 #include <doctest/doctest.h>
 
@@ -18,15 +18,15 @@ using namespace tessera;
 
 namespace {
 
-/// Two results that have nothing together but the argument: x * left, x * right.
+/// Two results that share only the argument: x * left, x * right.
 struct Fork : nn::Layer<Fork> {
   Variable left = Variable::leaf(Tensor::from<float>({2, 3}, {2}), "left");
   Variable right = Variable::leaf(Tensor::from<float>({5, 7}, {2}), "right");
   std::pair<Variable, Variable> forward(const Variable& x) { return {x * left, x * right}; }
 };
 
-/// Two arguments that never meet.
-struct Rails : nn::Layer<Rails> {
+/// Two arguments, each with a result of its own.
+struct TwoBranches : nn::Layer<TwoBranches> {
   std::pair<Variable, Variable> forward(const Variable& a, const Variable& b) { return {a * a, b * b}; }
 };
 
@@ -34,19 +34,19 @@ Variable leaf(float a, float b) {
   return Variable::leaf(Tensor::from<float>({a, b}, {2}));
 }
 
-std::vector<float> numbers(const Variable& x) {
+std::vector<float> values(const Variable& x) {
   if (!x.defined()) return {};
   return {x.value().data<float>(), x.value().data<float>() + x.numel()};
 }
-using Numbers = std::vector<float>;
+using Values = std::vector<float>;
 
-/// What the hooks of one kind have seen, call by call: a gradient's first element, -1 where there was none.
-struct Seen {
+/// The calls of the hooks of one kind: each gradient's first element, or -1 where it is undefined.
+struct HookCalls {
   std::vector<std::vector<float>> calls;
   nn::BackwardHook hook() {
     return [this](nn::Module&, std::vector<Variable>& gradients) {
       calls.emplace_back();
-      for (const Variable& g : gradients) calls.back().push_back(g.defined() ? numbers(g)[0] : -1);
+      for (const Variable& g : gradients) calls.back().push_back(g.defined() ? values(g)[0] : -1);
     };
   }
 };
@@ -54,74 +54,75 @@ using Calls = std::vector<std::vector<float>>;
 
 }  // namespace
 
-TEST_CASE("module hooks: a result that no loss uses reaches nothing, in whatever order they are used") {
+TEST_CASE("module hooks: a result that no loss uses reaches nothing, in any order of use") {
   for (const bool retain : {false, true}) {
     CAPTURE(retain);
     Fork fork;
-    Seen results, arguments;
+    HookCalls results, arguments;
     fork.register_backward_pre_hook(results.hook());
     fork.register_backward_hook(arguments.hook());
     const Variable x = leaf(1, 10);
     const auto [a, b] = fork(x);
     sum(b).backward({.retain_graph = retain});
     CHECK(!fork.left.grad().defined());
-    CHECK(numbers(fork.right.grad()) == Numbers{1, 10});
+    CHECK(values(fork.right.grad()) == Values{1, 10});
     CHECK(results.calls == Calls{{-1, 1}});
     CHECK(arguments.calls == Calls{{5}});
     const auto [c, d] = fork(x);
     sum(c + d).backward({.retain_graph = retain});
-    CHECK(numbers(fork.left.grad()) == Numbers{1, 10});
-    CHECK(numbers(fork.right.grad()) == Numbers{2, 20});
-    CHECK(numbers(x.grad()) == Numbers{5 + 7, 7 + 10});
+    CHECK(values(fork.left.grad()) == Values{1, 10});
+    CHECK(values(fork.right.grad()) == Values{2, 20});
+    CHECK(values(x.grad()) == Values{5 + 7, 7 + 10});
     CHECK(results.calls == Calls{{-1, 1}, {1, 1}});
     CHECK(arguments.calls == Calls{{5}, {7}});
     if (!retain) continue;
     sum(a + b).backward();
     CHECK(results.calls.back() == std::vector<float>{1, 1});
-    CHECK(numbers(fork.left.grad()) == Numbers{2, 20});
+    CHECK(values(fork.left.grad()) == Values{2, 20});
   }
 }
 
-TEST_CASE("module hooks: two losses on branches that share only leaves run backward in turn") {
+TEST_CASE("module hooks: two losses on branches that share only leaves run backward one after the other") {
   for (const bool with_hooks : {false, true}) {
     CAPTURE(with_hooks);
     Fork fork;
-    Rails rails;
-    Seen results, arguments;
+    TwoBranches branches;
+    HookCalls results, arguments;
     if (with_hooks)
-      for (nn::Module* module : {static_cast<nn::Module*>(&fork), static_cast<nn::Module*>(&rails)}) {
+      for (nn::Module* module : {static_cast<nn::Module*>(&fork), static_cast<nn::Module*>(&branches)}) {
         module->register_backward_pre_hook(results.hook());
         module->register_backward_hook(arguments.hook());
       }
     const Variable x = leaf(1, 2), y = leaf(3, 4);
     const auto [a, b] = fork(x);
-    const auto [c, d] = rails(a, y * b);
+    const auto [c, d] = branches(a, y * b);
     sum(c).backward();
-    CHECK(numbers(fork.left.grad()) == Numbers{4, 24});
+    CHECK(values(fork.left.grad()) == Values{4, 24});
     CHECK(!fork.right.grad().defined());
     CHECK(!y.grad().defined());
     sum(d).backward();
-    CHECK(numbers(fork.left.grad()) == Numbers{4, 24});
-    CHECK(numbers(y.grad()) == Numbers{2 * 3 * 25, 2 * 4 * 14 * 14});
+    CHECK(values(fork.left.grad()) == Values{4, 24});
+    CHECK(values(y.grad()) == Values{2 * 3 * 25, 2 * 4 * 14 * 14});
     if (with_hooks) CHECK(results.calls == Calls{{1, -1}, {4, -1}, {-1, 1}, {-1, 90}});
     if (with_hooks) CHECK(arguments.calls == Calls{{4, -1}, {8}, {-1, 30}, {450}});
   }
 }
 
-TEST_CASE("module hooks: one branch's graph goes while another's is kept") {
+TEST_CASE("module hooks: one branch's graph is freed while another's is kept") {
   Fork fork;
-  Seen seen;
+  HookCalls seen;
   fork.register_backward_pre_hook(seen.hook());
   const intrusive_ptr<Storage> storage = Tensor::from<float>({1, 2}, {2}).storage();
   std::pair<Variable, Variable> results = fork(Variable(Tensor::over(storage, f32, {2}, {1})));
-  const int64_t held = storage->use_count();
+  const int64_t uses = storage->use_count();
   results.first = Variable();
-  CHECK(storage->use_count() == held - 1);  // saved by left's branch alone
+  CHECK(storage->use_count() == uses - 1);  // the left branch saved it
   sum(results.second).backward();
   CHECK(seen.calls == Calls{{-1, 1}});
 }
 
-TEST_CASE("module hooks: gradients are replaced one by one; what cannot be is refused, naming the module") {
+TEST_CASE(
+    "module hooks: gradients are replaced one by one; an invalid replacement is refused, naming the module") {
   struct Outer : nn::Layer<Outer> {
     Fork& fork = add<Fork>("fork");
     std::pair<Variable, Variable> forward(const Variable& x) { return fork(x); }
@@ -135,14 +136,14 @@ TEST_CASE("module hooks: gradients are replaced one by one; what cannot be is re
     outer.fork.right.set_grad({});
     const auto [a, b] = outer(Variable(ops::ones({2}, f32)));
     sum(both ? a + b : a).backward();
-    return std::pair(numbers(outer.fork.left.grad()), numbers(outer.fork.right.grad()));
+    return std::pair(values(outer.fork.left.grad()), values(outer.fork.right.grad()));
   };
   replace = [](nn::Module&, std::vector<Variable>& g) { g[1] = g[1] * 3.0; };
-  CHECK(gradients_of(true) == std::pair(Numbers{1, 1}, Numbers{3, 3}));
+  CHECK(gradients_of(true) == std::pair(Values{1, 1}, Values{3, 3}));
   replace = [](nn::Module&, std::vector<Variable>& g) { g[0] = Variable(); };
-  CHECK(gradients_of(true) == std::pair(Numbers{}, Numbers{1, 1}));
+  CHECK(gradients_of(true) == std::pair(Values{}, Values{1, 1}));
   replace = [](nn::Module&, std::vector<Variable>& g) { g[1] = g[0]; };
-  CHECK_THROWS_WITH_AS(gradients_of(false), doctest::Contains("'fork', gradient 1: none came"),
+  CHECK_THROWS_WITH_AS(gradients_of(false), doctest::Contains("'fork', gradient 1: expected none"),
                        AutogradError);
   replace = [](nn::Module&, std::vector<Variable>& g) { g[0] = Variable(ops::ones({3}, f32)); };
   CHECK_THROWS_WITH_AS(gradients_of(true), doctest::Contains("'fork', gradient 0: expected (2,)"),
@@ -150,7 +151,7 @@ TEST_CASE("module hooks: gradients are replaced one by one; what cannot be is re
   replace = [](nn::Module&, std::vector<Variable>& g) { g.pop_back(); };
   CHECK_THROWS_AS(gradients_of(true), AutogradError);
   replace = [](nn::Module&, std::vector<Variable>&) {};
-  CHECK(gradients_of(true) == std::pair(Numbers{1, 1}, Numbers{1, 1}));
+  CHECK(gradients_of(true) == std::pair(Values{1, 1}, Values{1, 1}));
 }
 
 TEST_CASE("module hooks: one that runs a backward through its own call") {
@@ -161,48 +162,48 @@ TEST_CASE("module hooks: one that runs a backward through its own call") {
     if (!inner.empty() || !gradients[0].defined()) return;
     inner = {0};
     const Variable dx = grad(inner_loss, {fork.right}, {.retain_graph = true})[0];
-    inner = numbers(dx);
+    inner = values(dx);
   });
   std::tie(a, b) = fork(leaf(1, 2));
   inner_loss = sum(b);
   sum(a + b).backward();
   CHECK(inner == std::vector<float>{1, 2});
-  CHECK(numbers(fork.left.grad()) == Numbers{1, 2});
-  CHECK(numbers(fork.right.grad()) == Numbers{1, 2});
+  CHECK(values(fork.left.grad()) == Values{1, 2});
+  CHECK(values(fork.right.grad()) == Values{1, 2});
 }
 
-TEST_CASE("module hooks: those of a module that is gone, or removed since, are not called") {
-  Seen seen;
+TEST_CASE("module hooks: those of a destroyed module, or removed since the call, are not called") {
+  HookCalls seen;
   Variable loss, x = leaf(1, 2);
   {
-    Rails rails;
-    rails.register_backward_pre_hook(seen.hook());
-    rails.register_backward_hook(seen.hook());
-    loss = sum(rails(x, leaf(3, 4)).first);
+    TwoBranches branches;
+    branches.register_backward_pre_hook(seen.hook());
+    branches.register_backward_hook(seen.hook());
+    loss = sum(branches(x, leaf(3, 4)).first);
   }
   loss.backward();
-  CHECK(numbers(x.grad()) == Numbers{2, 4});
+  CHECK(values(x.grad()) == Values{2, 4});
   CHECK(seen.calls.empty());
 
-  Rails rails;
-  HookHandle hook = rails.register_backward_pre_hook(seen.hook());
-  loss = sum(rails(x, x).second);
+  TwoBranches branches;
+  HookHandle hook = branches.register_backward_pre_hook(seen.hook());
+  loss = sum(branches(x, x).second);
   hook.remove();
-  rails.register_backward_pre_hook(seen.hook());
+  branches.register_backward_pre_hook(seen.hook());
   loss.backward();
   CHECK(seen.calls.empty());
 }
 
-TEST_CASE("module hooks: an exception in mid-backward leaves nothing for the next") {
+TEST_CASE("module hooks: an exception in a backward does not affect the next one") {
   Fork fork;
-  Seen seen;
+  HookCalls seen;
   fork.register_backward_pre_hook(seen.hook());
   const auto [a, b] = fork(leaf(1, 2));
   bool throws = true;
   const Variable c = a * 2.0;
   fork.register_backward_pre_hook([&](nn::Module&, std::vector<Variable>&) {});
   const HookHandle hook = b.register_hook([&](const Variable&) -> Variable {
-    if (throws) throw std::runtime_error("in the midst");
+    if (throws) throw std::runtime_error("from a hook");
     return {};
   });
   CHECK_THROWS_AS(sum(c + b).backward({.retain_graph = true}), std::runtime_error);
@@ -212,29 +213,29 @@ TEST_CASE("module hooks: an exception in mid-backward leaves nothing for the nex
 }
 
 TEST_CASE("module hooks: a call that an exception ends calls the failure hooks, and not the forward hooks") {
-  struct Picky : nn::Layer<Picky> {
+  struct Throwing : nn::Layer<Throwing> {
     Variable forward(const Variable& x, bool throws) {
-      if (throws) throw ValueError("not this one");
+      if (throws) throw ValueError("from forward");
       return x;
     }
   };
-  Picky picky;
+  Throwing layer;
   std::vector<std::string> seen;
-  picky.register_forward_hook([&](nn::Module&, std::span<Variable* const>) { seen.push_back("forward"); });
-  HookHandle failure = picky.register_forward_failure_hook([&](nn::Module&) {
+  layer.register_forward_hook([&](nn::Module&, std::span<Variable* const>) { seen.push_back("forward"); });
+  HookHandle failure = layer.register_forward_failure_hook([&](nn::Module&) {
     seen.push_back("failure");
     throw std::runtime_error("dropped");
   });
   const Variable x = leaf(1, 2);
-  picky(x, false);
-  CHECK_THROWS_AS(picky(x, true), ValueError);
+  layer(x, false);
+  CHECK_THROWS_AS(layer(x, true), ValueError);
   CHECK(seen == std::vector<std::string>{"forward", "failure"});
   failure.remove();
-  CHECK_THROWS_AS(picky(x, true), ValueError);
+  CHECK_THROWS_AS(layer(x, true), ValueError);
   CHECK(seen.size() == 2);
 }
 
-TEST_CASE("module hooks: see the Variables of every container, nested too") {
+TEST_CASE("module hooks: get the Variables of every container, nested too") {
   using Nested = std::map<std::string, std::vector<Variable>>;
   struct Containers : nn::Layer<Containers> {
     std::unordered_map<int, std::array<Variable, 2>> forward(const Nested& in,
@@ -260,21 +261,21 @@ TEST_CASE("module hooks: see the Variables of every container, nested too") {
   CHECK(outputs == 2);
   sum(result.at(7)[0] + result.at(7)[1]).backward();
   CHECK(gradients == 4);
-  CHECK(numbers(x.grad()) == Numbers{2, 2});
-  CHECK(numbers(y.grad()) == Numbers{6, 8});
+  CHECK(values(x.grad()) == Values{2, 2});
+  CHECK(values(y.grad()) == Values{6, 8});
 }
 
-TEST_CASE("modules: which can be called, and which hold others for their owner to call") {
-  struct Bag : nn::Layer<Bag> {
+TEST_CASE("modules: which can be called, and which are containers") {
+  struct WithoutForward : nn::Layer<WithoutForward> {
     nn::Linear& a = add<nn::Linear>("a", {.in = 2, .out = 2});
   };
-  Bag bag;
-  Rails rails;
+  WithoutForward parent;
+  TwoBranches branches;
   nn::ModuleList<nn::Linear> list;
   nn::Sequential sequential;
-  CHECK(!bag.has_forward());
-  CHECK(bag.a.has_forward());
-  CHECK(rails.has_forward());
+  CHECK(!parent.has_forward());
+  CHECK(parent.a.has_forward());
+  CHECK(branches.has_forward());
   CHECK(list.has_forward());
   CHECK(list.is_container());
   CHECK(!sequential.is_container());
@@ -291,7 +292,7 @@ TEST_CASE(
       ++calls;
     }
   };
-  Seen seen;
+  HookCalls seen;
   Total hooked, plain;
   hooked.register_backward_hook(seen.hook());
   const Variable a = leaf(1, 2), b = leaf(3, 4);
@@ -301,7 +302,7 @@ TEST_CASE(
   CHECK(terms[1].is_same(b));
   sum(first + second).backward();
   CHECK(seen.calls == Calls{{1, 1}});
-  CHECK(numbers(a.grad()) == Numbers{2, 2});
+  CHECK(values(a.grad()) == Values{2, 2});
 
   Doubled doubled;
   doubled.register_backward_hook(seen.hook());
@@ -309,6 +310,6 @@ TEST_CASE(
   int64_t calls = 0;
   doubled(terms, more, calls);
   CHECK(calls == 1);
-  CHECK(numbers(terms[0]) == Numbers{5, 8});
+  CHECK(values(terms[0]) == Values{5, 8});
   CHECK(more.at(1).is_same(b));
 }

@@ -21,7 +21,7 @@ using namespace tessera;
 
 namespace {
 
-/// Two linear layers and a buffer, the second's weight shared by a third name.
+/// Two linear layers and a buffer; the second layer's weight has a second name, "tied".
 struct Pair : nn::Layer<Pair> {
   nn::Linear& first = add<nn::Linear>("first", {.in = 3, .out = 4});
   nn::Linear& second = add<nn::Linear>("second", {.in = 4, .out = 3, .bias = false});
@@ -37,7 +37,7 @@ struct Outer : nn::Layer<Outer> {
   Variable forward(const Variable& x) { return norm(inner(x)); }
 };
 
-std::vector<float> numbers(const Tensor& t) {
+std::vector<float> values(const Tensor& t) {
   return {t.data<float>(), t.data<float>() + t.numel()};
 }
 Variable input() {
@@ -46,7 +46,7 @@ Variable input() {
 
 }  // namespace
 
-TEST_CASE("module: born on meta, named from the root, parameters once by identity and in order") {
+TEST_CASE("module: constructed on meta, named from the root, parameters once by identity and in order") {
   const auto account = make_intrusive<MemoryAccount>();
   AccountScope scope(account);
   Outer model;
@@ -64,7 +64,7 @@ TEST_CASE("module: born on meta, named from the root, parameters once by identit
   CHECK(account->count(MemoryCategory::parameter).current == (12 + 12 + 4 + 3 + 3 + 3) * 4);
 }
 
-TEST_CASE("materialize: numbers depend on the seed and the full name, not on the order of construction") {
+TEST_CASE("materialize: values depend on the seed and the full name, not on the order of construction") {
   struct Swapped : nn::Layer<Swapped> {
     nn::LayerNorm& norm = add<nn::LayerNorm>("norm", 3);
     Pair& inner = add<Pair>("inner");
@@ -76,9 +76,9 @@ TEST_CASE("materialize: numbers depend on the seed and the full name, not on the
   nn::materialize(a, cpu(), 7);
   nn::materialize(b, cpu(), 7);
   nn::materialize(other_seed, cpu(), 8);
-  CHECK(numbers(a.inner.first.weight.value()) == numbers(b.inner.first.weight.value()));
-  CHECK(numbers(a.inner.first.weight.value()) != numbers(other_seed.inner.first.weight.value()));
-  CHECK(numbers(a.inner.first.weight.value()) != numbers(a.inner.second.weight.value()));
+  CHECK(values(a.inner.first.weight.value()) == values(b.inner.first.weight.value()));
+  CHECK(values(a.inner.first.weight.value()) != values(other_seed.inner.first.weight.value()));
+  CHECK(values(a.inner.first.weight.value()) != values(a.inner.second.weight.value()));
 }
 
 TEST_CASE("module: identities survive materialising, converting and loading") {
@@ -95,14 +95,14 @@ TEST_CASE("module: identities survive materialising, converting and loading") {
   Outer copy;
   nn::materialize(copy, cpu(), 2);
   copy.load_state_dict(model.state_dict());
-  CHECK(numbers(copy.inner.second.weight.value()) == numbers(model.inner.second.weight.value()));
-  CHECK(numbers(copy(input()).value()) == numbers(model(input()).value()));
+  CHECK(values(copy.inner.second.weight.value()) == values(model.inner.second.weight.value()));
+  CHECK(values(copy(input()).value()) == values(model(input()).value()));
 }
 
-TEST_CASE("load_state_dict: what does not fit is named, and nothing is loaded by half") {
+TEST_CASE("load_state_dict: an entry that does not fit is named, and nothing is loaded") {
   Outer model;
   nn::materialize(model, cpu(), 1);
-  const auto before = numbers(model.inner.tied.value());
+  const auto before = values(model.inner.tied.value());
   nn::StateDict state = model.state_dict();
   for (NamedTensor& entry : state) entry.tensor = Tensor::zeros_like(entry.tensor);
   nn::StateDict missing(state.begin(), state.end() - 1);
@@ -118,15 +118,15 @@ TEST_CASE("load_state_dict: what does not fit is named, and nothing is loaded by
   nn::StateDict dtype = state;
   dtype.back().tensor = Tensor::zeros({3}, i64);
   CHECK_THROWS_AS(model.load_state_dict(dtype), DTypeError);
-  CHECK(numbers(model.inner.tied.value()) == before);
+  CHECK(values(model.inner.tied.value()) == before);
   model.load_state_dict(missing, /*strict=*/false);
-  CHECK(numbers(model.inner.tied.value()) == std::vector<float>(12, 0.0f));
+  CHECK(values(model.inner.tied.value()) == std::vector<float>(12, 0.0f));
 }
 
-TEST_CASE("module: hooks see and replace arguments, results and gradients, until removed") {
+TEST_CASE("module: hooks receive and replace arguments, results and gradients, until removed") {
   Pair model;
   nn::materialize(model, cpu(), 3);
-  const auto plain = numbers(model(input()).value());
+  const auto plain = values(model(input()).value());
   std::vector<std::string> seen;
   HookHandle pre = model.first.register_forward_pre_hook([&](nn::Module& m, std::span<Variable* const> in) {
     seen.push_back("pre " + m.full_name());
@@ -147,12 +147,12 @@ TEST_CASE("module: hooks see and replace arguments, results and gradients, until
   sum(model(x)).backward();
   CHECK(seen == std::vector<std::string>{"pre first", "post first (2, 4)", "gradient out (2, 4)",
                                          "gradient in (2, 3)"});
-  CHECK(numbers(x.grad().value()) == std::vector<float>(6, 0.0f));
+  CHECK(values(x.grad().value()) == std::vector<float>(6, 0.0f));
   for (HookHandle* handle : {&pre, &post, &backward_pre, &backward}) handle->remove();
-  CHECK(numbers(model(input()).value()) == plain);
+  CHECK(values(model(input()).value()) == plain);
 }
 
-TEST_CASE("module: training mode and freezing reach every part") {
+TEST_CASE("module: training mode and freezing apply to every submodule") {
   Outer model;
   nn::materialize(model, cpu(), 3);
   model.eval();
@@ -182,7 +182,7 @@ TEST_CASE("module: bad declarations and inputs are named") {
   CHECK_THROWS_WITH_AS(table(Tensor::from<int64_t>({0, 9}, {1, 2})), doctest::Contains("9"), IndexError);
 }
 
-TEST_CASE("module: changing a parameter in place before it has numbers points to its initialiser") {
+TEST_CASE("module: changing a parameter in place before it has values is an error that names init::") {
   Outer model;
   NoGrad no_grad;
   CHECK_THROWS_WITH_AS(mul_(model.norm.weight, 2.0), doctest::Contains("init::"), AutogradError);
@@ -215,7 +215,7 @@ TEST_CASE("module: a model that was never materialized does not run on real inpu
   CHECK_THROWS_WITH_AS(table(Tensor::zeros({2}, i64)), doctest::Contains("materialize"), DeviceError);
   nn::materialize(layer, cpu(), 1);
   CHECK_NOTHROW(layer(Variable(x)));
-  CHECK(nn::summary(layer, {4, 3}).flops == 2 * 4 * 3 * 2);  // a plan of a model with numbers
+  CHECK(nn::summary(layer, {4, 3}).flops == 2 * 4 * 3 * 2);  // a plan of a materialized model
 }
 
 TEST_CASE("buffer: filled by a function of (index, shape), whatever the dtype") {
@@ -233,7 +233,7 @@ TEST_CASE("buffer: filled by a function of (index, shape), whatever the dtype") 
   CHECK(module.ids.value().data<int64_t>()[5] == 5);
 }
 
-TEST_CASE("linear: five ReLU layers as they come learn under SGD") {
+TEST_CASE("linear: five ReLU layers with default options learn under SGD") {
   nn::Sequential net;
   for (int i = 0; i < 5; ++i) {
     net.push<nn::Linear>({.in = 16, .out = 16});

@@ -31,7 +31,7 @@ void check_close(const Variable& a, const Variable& b) {
 }  // namespace
 
 TEST_CASE(
-    "residual: added inside a norm or by sum(), with the mask and the gradients of the steps one by one") {
+    "residual: added inside a norm or by sum(), with the mask and the gradients of separate operations") {
   nn::Dropout drop(0.3);
   nn::LayerNorm norm(8);
   norm.to(f64);
@@ -43,47 +43,46 @@ TEST_CASE(
   };
 
   begin_random_step(1, 0, samples);
-  const Variable steps = x + drop(delta);
+  const Variable separate = x + drop(delta);
   begin_random_step(1, 0, samples);
   const auto [sum, normal] = norm(drop(x, delta));
   begin_random_step(1, 0, samples);
-  check_close(drop(x, delta).sum(), steps);
-  check_close(sum, steps);
-  check_close(normal, norm(steps));
-  const auto fused = gradients(sum, normal), expected = gradients(steps, norm(steps));
+  check_close(drop(x, delta).sum(), separate);
+  check_close(sum, separate);
+  check_close(normal, norm(separate));
+  const auto fused = gradients(sum, normal), expected = gradients(separate, norm(separate));
   for (size_t i = 0; i < fused.size(); ++i) check_close(fused[i], expected[i]);
 }
 
-TEST_CASE("residual: with nothing to add, the stream goes through uncopied and both of its gradients count") {
+TEST_CASE("residual: without an addend the stream is not copied, and both of its gradients are summed") {
   nn::RMSNorm norm(8);
   norm.to(f64);
   nn::materialize(norm, cpu(), 3);
   const Variable x = waves({3, 8}, 0);
   const auto [stream, normal] = norm(nn::Residual{x});
   CHECK(stream.value().raw_data() == x.value().raw_data());
-  const Variable fused = grad(sum(stream * normal), {x})[0], steps = grad(sum(x * norm(x)), {x})[0];
-  check_close(fused, steps);
-  // One of the two alone.
+  const Variable fused = grad(sum(stream * normal), {x})[0], separate = grad(sum(x * norm(x)), {x})[0];
+  check_close(fused, separate);
+  // Only one of the two gradients.
   check_close(grad(sum(norm(nn::Residual{x}).sum * 2.0), {x})[0], Variable(ops::full({3, 8}, 2.0, f64)));
   // It shares x's bytes, so it may not be changed in place.
   CHECK_THROWS_WITH_AS(add_(stream, normal), doctest::Contains("is a view of another Variable"),
                        AutogradError);
 }
 
-TEST_CASE("residual: attention leaves its dropout to the addition, with the same mask") {
+TEST_CASE("residual: attention's dropout is applied in the addition, with the same mask") {
   nn::CausalSelfAttention layer({.width = 8, .heads = 2, .dropout = 0.4});
   layer.to(f64);
   nn::materialize(layer, cpu(), 5);
   const Variable x = waves({2, 6, 8}, 0), stream = waves({2, 6, 8}, 1);
   const std::vector<int64_t> samples{0, 1};
   begin_random_step(1, 0, samples);
-  const Variable steps = stream + layer(x);
+  const Variable separate = stream + layer(x);
   begin_random_step(1, 0, samples);
-  check_close(layer(x, stream).sum(), steps);
+  check_close(layer(x, stream).sum(), separate);
 }
 
-TEST_CASE(
-    "residual: the stream's gradient is written over the sum that was saved, and has the same numbers") {
+TEST_CASE("residual: the stream's gradient overwrites the saved sum, and has the same values") {
   nn::LayerNorm norm(8);
   norm.to(f64);
   nn::materialize(norm, cpu(), 3);
@@ -92,8 +91,8 @@ TEST_CASE(
     const auto [sum, normal] = norm(nn::Residual{x * 1.0, delta});
     return tessera::sum(normal * normal * normal) + tessera::sum(sum * sum);
   };
-  const Variable kept = loss();
-  const auto expected = grad(kept, {x, delta, norm.weight}, {.retain_graph = true});
-  const auto overwritten = grad(kept, {x, delta, norm.weight});
+  const Variable total = loss();
+  const auto expected = grad(total, {x, delta, norm.weight}, {.retain_graph = true});
+  const auto overwritten = grad(total, {x, delta, norm.weight});
   for (size_t i = 0; i < expected.size(); ++i) check_close(overwritten[i], expected[i]);
 }

@@ -1,4 +1,4 @@
-// Dropout on tensors whose first dimension is not the batch: the mask of a sample stays its own.
+// Dropout on tensors in which the first dimension is not the batch: each sample keeps its mask.
 #include <doctest/doctest.h>
 
 #include <numeric>
@@ -28,7 +28,7 @@ namespace {
 constexpr uint64_t key = 99;
 constexpr int64_t T = 5, C = 6;
 
-/// A step whose samples are 3, 4, ... of the batch.
+/// A step with samples 3, 4, ... of the batch.
 class Step {
  public:
   explicit Step(int64_t samples) : scope_(RandomContext()) {
@@ -57,7 +57,7 @@ bool same(const Variable& y, const Tensor& expected) {
 }  // namespace
 
 TEST_CASE("sample layout: a sample has one mask, batch first, time first and joined, forward and backward") {
-  for (const int64_t batch : {4, 5, 1}) {  // 5: as many samples as times
+  for (const int64_t batch : {4, 5, 1}) {  // 5 is also T
     CAPTURE(batch);
     const Step step(batch);
     const Tensor mask = reference(batch);
@@ -76,31 +76,31 @@ TEST_CASE("sample layout: a sample has one mask, batch first, time first and joi
       CHECK(same(cases[i].first, cases[i].second));
       x.set_grad({});
       sum(cases[i].first).backward();
-      CHECK(same(x.grad(), mask));  // of ones, the mask itself
+      CHECK(same(x.grad(), mask));  // x is all ones
     }
   }
 }
 
-TEST_CASE("sample layout: operations hand it on") {
-  const int64_t batch = T;  // only the note can tell the two dimensions apart
+TEST_CASE("sample layout: operations propagate it") {
+  const int64_t batch = T;  // so only the recorded layout distinguishes the two dimensions
   const Step step(batch);
   const Tensor mask = reference(batch).transpose(0, 1);
   const Variable x = transpose(ones({batch, T, C}), 0, 1);
   const Variable one = Variable::leaf(ops::ones({C, C}, f32)), bias = Variable::leaf(ops::zeros({C}, f32));
-  const auto ratio = [&](const Variable& h) { return dropout(h, 0.5, key).value().contiguous(); };
-  CHECK(same_bits(ratio(x * 1.0), mask.contiguous()));
-  CHECK(same_bits(ratio(linear(x, one, bias) * (1.0 / C)), mask.contiguous()));
-  CHECK(same_bits(ratio(x + dropout(x * 0.0, 0.5, 3)), mask.contiguous()));
+  const auto dropped = [&](const Variable& h) { return dropout(h, 0.5, key).value().contiguous(); };
+  CHECK(same_bits(dropped(x * 1.0), mask.contiguous()));
+  CHECK(same_bits(dropped(linear(x, one, bias) * (1.0 / C)), mask.contiguous()));
+  CHECK(same_bits(dropped(x + dropout(x * 0.0, 0.5, 3)), mask.contiguous()));
   const Variable parts[] = {narrow(x, 2, 0, 2), narrow(x, 2, 2, C - 2)};
-  CHECK(same_bits(ratio(cat(parts, 2)), mask.contiguous()));
+  CHECK(same_bits(dropped(cat(parts, 2)), mask.contiguous()));
   std::vector<Variable> steps;
   for (int64_t t = 0; t < T; ++t) steps.push_back(select(x, 0, t));
-  CHECK(same_bits(ratio(stack(steps, 0)), mask.contiguous()));
+  CHECK(same_bits(dropped(stack(steps, 0)), mask.contiguous()));
   const NoGrad no_grad;
-  CHECK(same_bits(ratio(x.detach() * 1.0), mask.contiguous()));
+  CHECK(same_bits(dropped(x.detach() * 1.0), mask.contiguous()));
 }
 
-TEST_CASE("sample layout: reductions keep it where they keep the samples") {
+TEST_CASE("sample layout: reductions keep it where they keep the samples' dimension") {
   const int64_t batch = T;
   const Step step(batch);
   const Variable x = transpose(ones({batch, T, C}), 0, 1);
@@ -113,7 +113,7 @@ TEST_CASE("sample layout: reductions keep it where they keep the samples") {
   CHECK(same(dropout(x * mean(x, {2}, true), 0.5, key), reference(batch).transpose(0, 1)));
 }
 
-TEST_CASE("sample layout: what is written in place has the samples where what was written has them") {
+TEST_CASE("sample layout: an in-place write gives its target the layout of the source") {
   const auto collected = [](const Variable& buffer, const Variable& x) {
     for (int64_t t = 0; t < T; ++t) add_(select(buffer, 0, t), select(x, 1, t) * 1.0);
     return dropout(buffer, 0.5, key);
@@ -123,12 +123,11 @@ TEST_CASE("sample layout: what is written in place has the samples where what wa
     const Step step(batch);
     const Tensor mask = reference(batch).transpose(0, 1).contiguous();
     const Variable x = ones({batch, T, C});
-    const Variable buffer(ops::zeros({T, batch, C}, f32)), said(ops::zeros({T, batch, C}, f32));
-    set_sample_layout(said, samples_along(1));
-    CHECK(same(collected(said, x), mask));
-    if (batch == T)  // by the convention the buffer has them along its first dimension
-      CHECK_THROWS_WITH_AS(collected(buffer, x), doctest::Contains("lay along another dimension"),
-                           ValueError);
+    const Variable buffer(ops::zeros({T, batch, C}, f32)), declared(ops::zeros({T, batch, C}, f32));
+    set_sample_layout(declared, samples_along(1));
+    CHECK(same(collected(declared, x), mask));
+    if (batch == T)  // by default the buffer's samples are along its first dimension
+      CHECK_THROWS_WITH_AS(collected(buffer, x), doctest::Contains("along another dimension"), ValueError);
     else
       CHECK(same(collected(buffer, x), mask));
 
@@ -148,7 +147,7 @@ TEST_CASE("sample layout: what is written in place has the samples where what wa
   }
 }
 
-TEST_CASE("sample layout: said by the call or by nn::Dropout, it needs no note") {
+TEST_CASE("sample layout: declared in the call or in nn::Dropout") {
   const int64_t batch = 4;
   const Step step(batch);
   const Tensor mask = reference(batch), time_first = mask.transpose(0, 1).contiguous();
@@ -158,15 +157,15 @@ TEST_CASE("sample layout: said by the call or by nn::Dropout, it needs no note")
   CHECK(same(dropout(x.view({T * batch, C}), 0.5, key, samples_along(0, 1, T)),
              time_first.view({T * batch, C})));
   CHECK(same(dropout(x.view({batch * T, C}), 0.5, key, samples_along(0, T)), mask.view({batch * T, C})));
-  const Variable noted(x);
-  set_sample_layout(noted, samples_along(1));
-  CHECK(same(dropout(noted, 0.5, key), time_first));
+  const Variable declared(x);
+  set_sample_layout(declared, samples_along(1));
+  CHECK(same(dropout(declared, 0.5, key), time_first));
 
   nn::Dropout first(0.5), second({.probability = 0.5, .samples = samples_along(1)});
   const Variable a = first(Variable(ops::ones({batch, T, C}, f32)));
   begin_random_step(7, 2, random_context().samples);  // both are the first call of a module without a name
   CHECK(same(second(Variable(x)), a.value().transpose(0, 1)));
-  // What is computed of what all samples share is shared too.
+  // A result of operations on what all samples share is shared too.
   const Variable positions(ops::ones({batch, C}, f32));
   set_sample_layout(positions, no_samples());
   const Tensor of_positions = ops::dropout(positions.value(), {0.5, key, no_samples()});
@@ -175,13 +174,13 @@ TEST_CASE("sample layout: said by the call or by nn::Dropout, it needs no note")
              ops::dropout(ops::ones({C, batch}, f32), {0.5, key, no_samples()})));
   mul_(positions, Scalar(1.0));
   CHECK(same(dropout(positions, 0.5, key), of_positions));
-  // What all samples share has the same mask in every part of the batch.
+  // What all samples share has the same mask in every micro-batch.
   const Tensor shared = ops::dropout(ops::ones({T, C}, f32), {0.5, key, no_samples()});
   begin_random_step(7, 2, std::vector<int64_t>{3});
   CHECK(same_bits(ops::dropout(ops::ones({T, C}, f32), {0.5, key, no_samples()}), shared));
 }
 
-TEST_CASE("sample layout: the fused additions draw it too") {
+TEST_CASE("sample layout: the fused additions have the same mask") {
   const int64_t batch = T;
   const Step step(batch);
   const Tensor mask = reference(batch).transpose(0, 1).contiguous();
@@ -201,7 +200,7 @@ TEST_CASE("sample layout: the fused additions draw it too") {
   CHECK(same(leaf.grad(), mask.transpose(0, 1)));
 }
 
-TEST_CASE("sample layout: a checkpointed segment knows where its input holds the samples") {
+TEST_CASE("sample layout: a checkpointed segment keeps the layout of its input") {
   const int64_t batch = T;
   const Step step(batch);
   const Variable x = ones({batch, T, C});
@@ -215,21 +214,21 @@ TEST_CASE("sample layout: a checkpointed segment knows where its input holds the
   CHECK(same(x.grad(), plain));
 }
 
-TEST_CASE("sample layout: where it is not known, the error says what to write") {
+TEST_CASE("sample layout: where it is unknown, the error names the call that declares it") {
   const Step step(4);
   const Tensor joined = ops::ones({12, C}, f32);
   CHECK_THROWS_WITH_AS(dropout(joined, 0.5, key), doctest::Contains("samples_along(0, T) for (B T, C)"),
                        ValueError);
   CHECK_THROWS_WITH_AS(dropout(joined, 0.5, key), doctest::Contains("holds 12 samples along dimension 0"),
                        ValueError);
-  CHECK_THROWS_AS(dropout(ops::ones({2, C}, f32), 0.5, key), ValueError);  // a part of the batch
+  CHECK_THROWS_AS(dropout(ops::ones({2, C}, f32), 0.5, key), ValueError);  // not all samples of the batch
   CHECK_THROWS_AS(dropout(joined, 0.5, key, samples_along(0, 5)), ShapeError);
   CHECK_THROWS_AS(dropout(joined, 0.5, key, samples_along(2)), ShapeError);
   CHECK_THROWS_AS(set_sample_layout(joined, samples_along(0, 5)), ShapeError);
-  // Where the samples are cut in two, or change places, no dimension counts them, whatever its extent.
+  // Where the samples' dimension is split or permuted, no dimension counts the samples, whatever its extent.
   const Variable x = transpose(ones({4, 4, C}), 0, 1);
   CHECK_THROWS_WITH_AS(dropout(reshape(x, {4, 2, 2, C}), 0.5, key),
-                       doctest::Contains("lay along another dimension"), ValueError);
+                       doctest::Contains("along another dimension"), ValueError);
   const Variable rows = reshape(x, {16, C});
   CHECK_THROWS_AS(dropout(index_select(rows, 0, ops::flip(ops::arange(16, i64), {0})), 0.5, key), ValueError);
   CHECK_THROWS_AS(dropout(flip(rows, {0}), 0.5, key), ValueError);
@@ -240,7 +239,7 @@ TEST_CASE("sample layout: where it is not known, the error says what to write") 
   CHECK_THROWS_AS(set_sample_layout(Variable(), no_samples()), Error);
   const Tensor q = ops::ones({3, 1, 2, 4}, f32);
   CHECK_THROWS_AS(ops::attention(q, q, q, {.dropout = 0.5, .key = 1}), ValueError);
-  // Attention knows the first dimension alone: heads, or times, of the batch's number are not samples.
+  // Attention takes samples along the first dimension only: heads or times of the batch's length are refused.
   const AttentionOptions dropping{.dropout = 0.5, .key = 1};
   const Variable heads = transpose(ones({4, 4, 2, C}), 0, 1), times = transpose(ones({4, 4, 3 * C}), 0, 1);
   CHECK_THROWS_WITH_AS(scaled_dot_product_attention(heads, heads, heads, dropping),

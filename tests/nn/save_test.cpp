@@ -39,7 +39,7 @@ void materialize(Tied& module, uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("save: a module's values come back bit by bit, tied weights once") {
+TEST_CASE("save: a module is loaded with the same bits, tied weights once") {
   const TemporaryFolder folder;
   const std::string path = folder / "model.safetensors";
   Tied model, copy;
@@ -93,7 +93,7 @@ TEST_CASE("load: tied weights are found under either name, or under both with eq
   CHECK(values(model.in.weight.value()) == std::vector<float>(4, 0));
 }
 
-TEST_CASE("save and load: in mixed precision the f32 masters, and the rounded parameters follow") {
+TEST_CASE("save and load: in mixed precision the f32 masters; the rounded parameters are updated") {
   const TemporaryFolder folder;
   const std::string path = folder / "model.safetensors";
   nn::Linear model({.in = 3, .out = 2}), copy({.in = 3, .out = 2});
@@ -112,7 +112,7 @@ TEST_CASE("save and load: in mixed precision the f32 masters, and the rounded pa
   CHECK(values(copy.state_dict()[0].tensor) == values(model.state_dict()[0].tensor));
 }
 
-TEST_CASE("save and load: what cannot be is refused, and a file that was there stays") {
+TEST_CASE("save and load: errors name the parameter or path, and an existing file stays") {
   const TemporaryFolder folder;
   const std::string path = folder / "model.safetensors";
   write_bytes(path, "no tensors");

@@ -62,9 +62,9 @@ TEST_CASE("module: several threads call it at once, each with its own graph and 
   constexpr int threads = 4, rounds = 25;
   std::vector<std::vector<Variable>> expected;
   {
-    Net alone;  // so that names are first asked for by the threads
-    nn::materialize(alone, cpu(), 1);
-    for (int round = 0; round < rounds; ++round) expected.push_back(gradients(alone, round));
+    Net reference;  // another module, so that the threads are the first to compute the names of `net`
+    nn::materialize(reference, cpu(), 1);
+    for (int round = 0; round < rounds; ++round) expected.push_back(gradients(reference, round));
   }
   std::barrier start(threads);
   std::atomic<int> wrong{0};
@@ -75,9 +75,9 @@ TEST_CASE("module: several threads call it at once, each with its own graph and 
       start.arrive_and_wait();
       for (int i = 0; i < rounds; ++i) {
         const int round = (i + 7 * t) % rounds;
-        const std::vector<Variable> mine = gradients(net, round);
-        for (size_t p = 0; p < mine.size(); ++p)
-          if (!same_bits(mine[p].value().contiguous(), expected[round][p].value().contiguous())) ++wrong;
+        const std::vector<Variable> got = gradients(net, round);
+        for (size_t p = 0; p < got.size(); ++p)
+          if (!same_bits(got[p].value().contiguous(), expected[round][p].value().contiguous())) ++wrong;
       }
     });
   for (std::thread& worker : workers) worker.join();

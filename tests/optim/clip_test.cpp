@@ -33,7 +33,7 @@ ParameterList with_gradients(std::initializer_list<Tensor> gradients) {
   return list;
 }
 
-/// n numbers of both signs and many sizes.
+/// n values of both signs and many magnitudes.
 template <class T = float>
 Tensor scattered(int64_t n) {
   Tensor x = Tensor::empty({n}, dtype_of<T>);
@@ -45,9 +45,10 @@ Tensor scattered(int64_t n) {
   return x;
 }
 
-struct ThreadsRestored {
+/// Restores the number of threads at the end of its scope.
+struct ThreadCountScope {
   int threads = num_threads();
-  ~ThreadsRestored() { set_num_threads(threads); }
+  ~ThreadCountScope() { set_num_threads(threads); }
 };
 
 }  // namespace
@@ -73,7 +74,7 @@ TEST_CASE("clipping: norms and clipped gradients equal PyTorch's") {
   }
 }
 
-TEST_CASE("clipping: a small norm leaves gradients as they are, missing ones count nothing") {
+TEST_CASE("clipping: a small norm leaves gradients as they are, missing ones count 0") {
   const ParameterList list =
       with_gradients({Tensor::from({3.0f}), Tensor::from({4.0f}), Tensor::from({100.0f})});
   list[2].variable.set_grad({});
@@ -84,8 +85,8 @@ TEST_CASE("clipping: a small norm leaves gradients as they are, missing ones cou
   CHECK(optim::grad_norm(with_gradients({}), {}).item() == 0.0);
 }
 
-TEST_CASE("clipping: the bits of a norm depend on neither threads nor processor") {
-  const ThreadsRestored restored;
+TEST_CASE("clipping: the bits of a norm depend on neither threads nor instruction set") {
+  const ThreadCountScope scope;
   const ParameterList list =
       with_gradients({scattered(100003), scattered<double>(777), scattered(4096), scattered(1)});
   for (const double p : {1.0, 2.0, 3.0, infinity}) {
@@ -97,7 +98,7 @@ TEST_CASE("clipping: the bits of a norm depend on neither threads nor processor"
       CHECK(optim::grad_norm(list, {.p = p}).item() == expected);
     }
     for (const kernels::cpu::Isa isa : {kernels::cpu::Isa::baseline, kernels::cpu::Isa::avx2}) {
-      const kernels::cpu::IsaScope scope(isa);
+      const kernels::cpu::IsaScope isa_scope(isa);
       CHECK(optim::grad_norm(list, {.p = p}).item() == expected);
     }
   }
@@ -121,7 +122,7 @@ TEST_CASE("clipping: narrow and strided gradients") {
   CHECK(optim::grad_norm(list).item() == std::sqrt(25.0 + 91.0));
   optim::clip_grad_value(list, 3.5);
   CHECK(static_cast<float>(list[0].variable.grad().value().data<bfloat16>()[1]) == 3.5f);
-  CHECK(strided.data<float>()[5] == 3.5f);  // the storage is the gradient's own
+  CHECK(strided.data<float>()[5] == 3.5f);  // the same storage as the gradient's
   CHECK(strided.data<float>()[2] == 3.0f);
 }
 
@@ -141,7 +142,7 @@ TEST_CASE("clipping: a coefficient folded into the update has the bits of clippi
   CHECK(same_bits(in_place[0].variable.value(), folded[0].variable.value()));
 }
 
-TEST_CASE("clipping: what is not finite is never hidden") {
+TEST_CASE("clipping: a non-finite gradient gives a non-finite norm") {
   for (const double p : {1.0, 2.0, 3.0, infinity}) {
     CAPTURE(p);
     Tensor bad = scattered(10000);
@@ -159,7 +160,7 @@ TEST_CASE("clipping: what is not finite is never hidden") {
   }
 }
 
-TEST_CASE("clipping: senseless limits are refused") {
+TEST_CASE("clipping: limits out of range are refused") {
   const ParameterList list = with_gradients({Tensor::from({3.0f})});
   CHECK_THROWS_AS(optim::clip_grad_norm(list, -1.0), ValueError);
   CHECK_THROWS_AS(optim::clip_grad_norm(list, NAN), ValueError);

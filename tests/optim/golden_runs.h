@@ -16,7 +16,7 @@ class Goldens {
   explicit Goldens(const std::string& file);
   ~Goldens();
   std::vector<std::string> cases() const;
-  /// What a case's metadata says.
+  /// The metadata of a case.
   Json::Value options(const std::string& name) const;
   Tensor tensor(const std::string& name) const;
 
@@ -25,8 +25,8 @@ class Goldens {
   std::unique_ptr<Contents> contents_;
 };
 
-/// The problem that every golden run solves: two parameters, `a` (7) and `b` (3, 4), that minimise a
-/// quadratic whose strength changes with the step.
+/// The problem of all golden runs: two parameters, `a` (7) and `b` (3, 4), minimise a quadratic with a factor
+/// that changes with the step.
 struct GoldenProblem {
   explicit GoldenProblem(const Goldens& goldens, DType dtype = f64);
   /// Sets the gradients of step t, from 0, in `gradient_dtype`.

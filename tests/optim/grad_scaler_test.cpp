@@ -12,7 +12,7 @@ using namespace tessera;
 
 namespace {
 
-/// One parameter of one element under SGD with rate 1, and a scaler: each step brings a gradient of the loss.
+/// One parameter of one element under SGD with rate 1, and a scaler.
 struct Run {
   explicit Run(const optim::GradScalerOptions& options) : scaler(options), sgd(list(), {.lr = 1.0}) {}
 
@@ -21,15 +21,15 @@ struct Run {
     all.push_back({"w", w});
     return all;
   }
-  /// One step with this gradient of the unscaled loss; whether it was taken.
+  /// One step with this gradient of the unscaled loss. Returns whether it was taken.
   bool step(double gradient) {
     w.set_grad(Variable(Tensor::from({static_cast<float>(gradient * scaler.scale().item())})));
     return scaler.step(sgd);
   }
-  /// Steps by a row of '+' (good) and '!' (overflow), and gives log2 of the scale after each.
-  std::vector<int> play(std::string_view row) {
+  /// One step per character, '+' (good) or '!' (overflow). Returns log2 of the scale after each.
+  std::vector<int> run_steps(std::string_view kinds) {
     std::vector<int> powers;
-    for (const char kind : row) {
+    for (const char kind : kinds) {
       CHECK(step(kind == '+' ? 0.0 : INFINITY) == (kind == '+'));
       powers.push_back(std::ilogb(scaler.scale().item()));
     }
@@ -61,28 +61,28 @@ TEST_CASE("grad scaler: gradients are divided by the scale, overflowing steps ar
   CHECK_FALSE(run.scaler.first_nonfinite());
 }
 
-TEST_CASE("grad scaler: the window's last step doubles, an overflow starts the window again") {
+TEST_CASE("grad scaler: the window's last step doubles, an overflow restarts the window") {
   Run run({.initial_scale_power = 4, .loss_scale_window = 3, .hysteresis = 1});
-  CHECK(run.play("+++++++") == Powers{4, 4, 5, 5, 5, 6, 6});
-  CHECK(run.play("!++!+++") == Powers{5, 5, 5, 4, 4, 4, 5});
+  CHECK(run.run_steps("+++++++") == Powers{4, 4, 5, 5, 5, 6, 6});
+  CHECK(run.run_steps("!++!+++") == Powers{5, 5, 5, 4, 4, 4, 5});
 }
 
-TEST_CASE("grad scaler: hysteresis counts overflows until a doubling forgets them") {
+TEST_CASE("grad scaler: hysteresis counts overflows until a doubling resets the count") {
   Run run({.initial_scale_power = 8, .loss_scale_window = 3, .hysteresis = 3});
-  // Two overflows are only counted, also with good steps between; from the third on each one halves.
-  CHECK(run.play("!+!+!!") == Powers{8, 8, 8, 8, 7, 6});
-  CHECK(run.play("+++") == Powers{6, 6, 7});
-  CHECK(run.play("!!!") == Powers{7, 7, 6});
+  // Two overflows are only counted, also with good steps between them; from the third on each one halves.
+  CHECK(run.run_steps("!+!+!!") == Powers{8, 8, 8, 8, 7, 6});
+  CHECK(run.run_steps("+++") == Powers{6, 6, 7});
+  CHECK(run.run_steps("!!!") == Powers{7, 7, 6});
 }
 
-TEST_CASE("grad scaler: consecutive hysteresis forgets them in every good step") {
+TEST_CASE("grad scaler: consecutive hysteresis resets the count in every good step") {
   Run run({.initial_scale_power = 8, .hysteresis = 2, .consecutive_hysteresis = true});
-  CHECK(run.play("!+!+!!+!!") == Powers{8, 8, 8, 8, 8, 7, 7, 7, 6});
+  CHECK(run.run_steps("!+!+!!+!!") == Powers{8, 8, 8, 8, 8, 7, 7, 7, 6});
 }
 
-TEST_CASE("grad scaler: the minimum holds once, then is an error that names the gradient") {
+TEST_CASE("grad scaler: an overflow at the minimum scale is an error that names the gradient") {
   Run run({.initial_scale_power = 2, .hysteresis = 1, .min_loss_scale = 2.0});
-  CHECK(run.play("!") == Powers{1});
+  CHECK(run.run_steps("!") == Powers{1});
   CHECK_THROWS_WITH_AS(run.step(INFINITY),
                        doctest::Contains("'w' in step 1 is not finite and the loss scale is at its minimum"),
                        NonFiniteError);
@@ -91,9 +91,9 @@ TEST_CASE("grad scaler: the minimum holds once, then is an error that names the 
   CHECK(uneven.scaler.scale().item() == 3.0);
 }
 
-TEST_CASE("grad scaler: a static scale never moves, and still skips") {
+TEST_CASE("grad scaler: a static scale does not change, and overflowing steps are skipped") {
   Run run({.loss_scale = 64.0, .loss_scale_window = 1, .hysteresis = 1});
-  CHECK(run.play("+!!+++") == Powers{6, 6, 6, 6, 6, 6});
+  CHECK(run.run_steps("+!!+++") == Powers{6, 6, 6, 6, 6, 6});
 }
 
 TEST_CASE("grad scaler: defaults are DeepSpeed's") {
@@ -115,8 +115,7 @@ TEST_CASE("grad scaler: unscaling before clipping happens once") {
   CHECK(run.w.value().item() == 6.0);
 }
 
-TEST_CASE(
-    "grad scaler: a backward that starts with the scale, and leaves that share one gradient's numbers") {
+TEST_CASE("grad scaler: a backward that starts with the scale, and leaves with equal gradients") {
   const Variable a = Variable::parameter(Tensor::scalar(1.0f)), b = Variable::parameter(Tensor::scalar(2.0f));
   ParameterList list;
   list.push_back({"a", a});
@@ -127,14 +126,14 @@ TEST_CASE(
   (sum * sum).backward(scaler.scale());  // the derivative by each is 2 (a + b) = 6
   CHECK(a.grad().item() == 48.0);
   CHECK(scaler.unscale(list));
-  // Were both gradients one storage, it would be unscaled and clipped twice.
+  // If both gradients shared a storage, it would be unscaled and clipped twice.
   CHECK(optim::clip_grad_norm(list, 0.5 * std::sqrt(72.0)).item() == doctest::Approx(std::sqrt(72.0)));
   CHECK(scaler.step(sgd));
   CHECK(a.value().item() == doctest::Approx(-2.0));
   CHECK(b.value().item() == doctest::Approx(-1.0));
 }
 
-TEST_CASE("grad scaler: the first gradient at fault is named, in the order of the parameters") {
+TEST_CASE("grad scaler: the first non-finite gradient is named, in the order of the parameters") {
   ParameterList list;
   for (const char* name : {"a", "b", "c", "d"}) {
     const Variable p = Variable::parameter(Tensor::zeros({100000}, f32));
@@ -149,20 +148,20 @@ TEST_CASE("grad scaler: the first gradient at fault is named, in the order of th
   CHECK(to_string(*scaler.first_nonfinite()) == "'b' in step 0");
 }
 
-TEST_CASE("grad scaler: state goes on where it was") {
+TEST_CASE("grad scaler: a loaded state continues with the same scales") {
   const optim::GradScalerOptions options{.initial_scale_power = 8, .loss_scale_window = 5, .hysteresis = 2};
-  Run whole(options), first(options), second(options);
+  Run uninterrupted(options), first(options), second(options);
   const std::string_view before = "+++!++", after = "+++!!+++++";
-  whole.play(before);
-  first.play(before);
+  uninterrupted.run_steps(before);
+  first.run_steps(before);
   second.scaler.load_state(first.scaler.state());
   CHECK(second.scaler.scale().item() == first.scaler.scale().item());
-  CHECK(second.play(after) == whole.play(after));
+  CHECK(second.run_steps(after) == uninterrupted.run_steps(after));
 }
 
-TEST_CASE("grad scaler: the scale stays where doubling would leave f32") {
+TEST_CASE("grad scaler: the scale stays where doubling would overflow f32") {
   Run run({.initial_scale_power = 126, .loss_scale_window = 1, .hysteresis = 1});
-  CHECK(run.play("+++!+") == Powers{127, 127, 127, 126, 127});
+  CHECK(run.run_steps("+++!+") == Powers{127, 127, 127, 126, 127});
   CHECK(std::isfinite(run.scaler.scale().item()));
   optim::GradScaler scaler;
   CHECK_THROWS_AS(scaler.load_state({.scale = 1e39, .hysteresis = 1, .good_steps = 0}), CheckpointError);
@@ -172,7 +171,7 @@ TEST_CASE("grad scaler: the scale stays where doubling would leave f32") {
 TEST_CASE("grad scaler: options of a dynamic scale are not read for a static one") {
   for (const int64_t window : {0, -1}) {
     Run run({.loss_scale = 8.0, .loss_scale_window = window, .hysteresis = 0, .min_loss_scale = 0.0});
-    CHECK(run.play("++!+") == Powers{3, 3, 3, 3});
+    CHECK(run.run_steps("++!+") == Powers{3, 3, 3, 3});
     run.scaler.load_state(run.scaler.state());
     CHECK(run.scaler.scale().item() == 8.0);
   }

@@ -21,7 +21,7 @@ Variable waves(int64_t n, double phase) {
   return Variable::parameter(t);
 }
 
-/// What clipping computes by itself.
+/// The sum that clipping computes without GradientSquares.
 double computed(const Variable& parameter) {
   const Tensor gradient = parameter.grad().value();
   return ops::power_sums({&gradient, 1}, 2.0).data<double>()[0];
@@ -45,7 +45,7 @@ TEST_CASE("gradient squares: the bits of the sums that clipping computes, and th
   CHECK(optim::grad_norm(list).item() == norm);
 }
 
-TEST_CASE("gradient squares: forgotten as soon as the gradient is another one") {
+TEST_CASE("gradient squares: dropped as soon as the gradient changes") {
   const ParameterList list({{"a", waves(100, 0)}});
   const Variable& a = list[0].variable;
   const auto backward = [&] { sum(square(a)).backward(); };
@@ -54,7 +54,7 @@ TEST_CASE("gradient squares: forgotten as soon as the gradient is another one") 
     backward();
   }
   const double once = *optim::gradient_squares(a), norm = optim::grad_norm(list).item();
-  backward();  // adds to it, with nobody watching
+  backward();  // accumulates, without GradientSquares
   CHECK_FALSE(optim::gradient_squares(a).has_value());
   CHECK(optim::grad_norm(list).item() == doctest::Approx(2 * norm));
   {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tests/optim/goldens/*.safetensors: what PyTorch's optimizers, schedules and clipping do, in f64.
+"""Makes tests/optim/goldens/*.safetensors: results of PyTorch's optimizers, schedules and clipping, in f64.
 
 The files are committed; run this again only after adding a case, where `torch` and `safetensors` are installed:
 
@@ -7,7 +7,7 @@ The files are committed; run this again only after adding a case, where `torch` 
     python3 tests/optim/make_goldens.py --check    # compares with the committed files and writes nothing
 
 optimizers.safetensors
-    Two parameters, `a` (7) in group 0 and `b` (3, 4) in group 1, minimise a quadratic whose strength wobbles.
+    Two parameters, `a` (7) in group 0 and `b` (3, 4) in group 1, minimise a quadratic with a factor that changes.
     With t counting steps from 0, the gradients are, for every optimizer,
         grad_a = wobble[t] * (hessian_a @ (a - target_a))
         grad_b = wobble[t] * (curvature_b * (b - target_b))
@@ -37,7 +37,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 STEPS = 100
 STORED = (1, 2, 10, 50, 100)
 
-# case: optimizer, options of a's group, what b's group has different
+# case: optimizer, options of a's group, options in which b's group differs
 OPTIMIZERS = {
     "sgd": ("SGD", dict(lr=0.05), dict(lr=0.02)),
     "sgd_weight_decay": ("SGD", dict(lr=0.05, weight_decay=0.1), dict(weight_decay=0.0)),
@@ -82,7 +82,7 @@ def run(problem, kind, options, different):
     """The parameters after each stored step."""
     a, b = problem["start_a"].clone().requires_grad_(), problem["start_b"].clone().requires_grad_()
     groups = [dict(options), {**options, **different}]
-    # The plain loop over parameters, so that the golden is the textbook's order of operations.
+    # foreach=False: one parameter after the other, in the textbook's order of operations.
     optimizer = getattr(torch.optim, kind)(
         [{"params": [a], **groups[0]}, {"params": [b], **groups[1]}],
         foreach=False,
@@ -96,9 +96,9 @@ def run(problem, kind, options, different):
         optimizer.step()
         if t + 1 in STORED:
             stored[f"step{t + 1}/a"], stored[f"step{t + 1}/b"] = a.detach().clone(), b.detach().clone()
-    # What PyTorch took for every option, defaults included.
-    told = [{k: v for k, v in group.items() if k in KNOWN[kind]} for group in optimizer.param_groups]
-    return stored, {"optimizer": kind, "groups": told}
+    # The value of every option, defaults included.
+    used = [{k: v for k, v in group.items() if k in KNOWN[kind]} for group in optimizer.param_groups]
+    return stored, {"optimizer": kind, "groups": used}
 
 
 KNOWN = {
@@ -115,9 +115,9 @@ def optimizers():
     tensors = {f"problem/{name}": value for name, value in problem.items()}
     metadata = {}
     for case, (kind, options, different) in OPTIMIZERS.items():
-        stored, told = run(problem, kind, options, different)
+        stored, used = run(problem, kind, options, different)
         tensors |= {f"{case}/{name}": value for name, value in stored.items()}
-        metadata[case] = json.dumps(told)
+        metadata[case] = json.dumps(used)
     return tensors, metadata
 
 
@@ -146,8 +146,8 @@ def pytorch_schedule(kind, lr, count, **options):
 def schedules():
     tensors, metadata = {}, {}
 
-    def add(case, rates, **told):
-        tensors[case], metadata[case] = rates, json.dumps(told)
+    def add(case, rates, **options):
+        tensors[case], metadata[case] = rates, json.dumps(options)
 
     for case, options in [
         ("cosine_warmup", dict(lr=1e-3, min_lr=1e-4, warmup_steps=10, steps=100)),

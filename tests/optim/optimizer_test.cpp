@@ -46,7 +46,7 @@ TEST_CASE("optimizers: 100 steps equal PyTorch's, with two groups of different o
       const int64_t n = t + 1;
       if (n != 1 && n != 2 && n != 10 && n != 50 && n != 100) continue;
       CAPTURE(n);
-      // f64 rounds at 1e-16; the problem's condition and 100 steps leave far less than the 1e-6 asked for.
+      // f64 rounds at 1e-16; the problem's condition and 100 steps raise that to far less than 1e-6.
       CHECK(relative_difference(problem.a.value(), goldens.tensor(text(name, "/step", n, "/a"))) < 1e-9);
       CHECK(relative_difference(problem.b.value(), goldens.tensor(text(name, "/step", n, "/b"))) < 1e-9);
     }
@@ -70,7 +70,7 @@ TEST_CASE("optimizers: f32 follows the f64 goldens to f32's precision") {
   }
 }
 
-TEST_CASE("optimizers: the first step of AdamW as on paper") {
+TEST_CASE("optimizers: the first step of AdamW, computed by hand") {
   // m = 0.1 g, v = 0.001 g^2; corrected: g and g^2; so p falls by lr wd p + lr g / (|g| + eps).
   const Variable p = pair_of(2.0, -0.5);
   optim::AdamW adam(list({{"p", p}}), {.lr = 0.1, .weight_decay = 0.01});
@@ -94,7 +94,7 @@ TEST_CASE("optimizers: defaults are PyTorch's") {
   CHECK(optim::AdagradOptions{}.eps == 1e-10);
 }
 
-TEST_CASE("optimizers: a parameter without gradient is passed over, and its bias correction waits") {
+TEST_CASE("optimizers: a parameter without gradient is skipped, and its bias correction does not advance") {
   const Variable always = pair_of(1.0, 0.3), later = pair_of(1.0, 0.3), alone = pair_of(1.0, 0.3);
   optim::Adam both(list({{"always", always}, {"later", later}}));
   optim::Adam one(list({{"alone", alone}}));
@@ -109,21 +109,21 @@ TEST_CASE("optimizers: a parameter without gradient is passed over, and its bias
   CHECK(same_bits(later.value(), alone.value()));
   both.zero_grad();
   CHECK_FALSE(always.grad().defined());
-  both.step();  // nothing has a gradient now
+  both.step();  // no parameter has a gradient now
   CHECK(same_bits(later.value(), alone.value()));
 }
 
-TEST_CASE("optimizers: a gradient lives no longer for having been used") {
+TEST_CASE("optimizers: a step does not extend the lifetime of a gradient") {
   const Variable p = pair_of(1.0, 0.3);
   optim::Adam adam(list({{"p", p}}));
   const auto account = make_intrusive<MemoryAccount>();
   AccountScope scope(account);
   p.set_grad(Variable(Tensor::zeros({2}, f64)));
-  const int64_t held = account->total().current;
+  const int64_t with_gradient = account->total().current;
   adam.step();
   const int64_t state = account->count(MemoryCategory::optimizer_state).current;
   adam.zero_grad();
-  CHECK(account->total().current - state < held);
+  CHECK(account->total().current - state < with_gradient);
 }
 
 TEST_CASE("optimizers: state is one arena of optimizer_state, and later steps allocate nothing") {
@@ -158,7 +158,7 @@ TEST_CASE("optimizers: learning rates are 0-dim tensors that each step reads") {
   CHECK(q.value().data<double>()[0] == 0.875);
 }
 
-TEST_CASE("optimizers: a gradient that is not contiguous counts by its elements") {
+TEST_CASE("optimizers: a gradient that is not contiguous is read in element order") {
   const Variable p = Variable::parameter(Tensor::from({0.0, 0.0, 0.0, 0.0, 0.0, 0.0}, {3, 2}));
   p.set_grad(Variable(Tensor::from({1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, {2, 3}).transpose(0, 1)));
   optim::SGD sgd(list({{"p", p}}), {.lr = 1.0});
@@ -167,7 +167,7 @@ TEST_CASE("optimizers: a gradient that is not contiguous counts by its elements"
   CHECK(std::vector<double>(x, x + 6) == std::vector<double>{-1.0, -4.0, -2.0, -5.0, -3.0, -6.0});
 }
 
-TEST_CASE("optimizers: the step is seen by version counters") {
+TEST_CASE("optimizers: a step raises version counters") {
   const Variable p = pair_of(1.0, 1.0);
   optim::SGD sgd(list({{"p", p}}));
   const uint64_t before = p.value().version();
@@ -185,7 +185,7 @@ TEST_CASE("optimizers: on meta a step plans the state's bytes") {
   CHECK(plan->count(MemoryCategory::optimizer_state).current == 2 * 1008 * 4 + 8);
 }
 
-TEST_CASE("optimizers: state made for a plan on meta is made again when there are numbers") {
+TEST_CASE("optimizers: state made for a plan on meta is made again when there are values") {
   const Variable p = Variable::parameter(Tensor::empty({2}, f64, meta()));
   optim::SGD sgd(list({{"p", p}}), {.lr = 1.0, .momentum = 0.9});
   p.set_grad(Variable(Tensor::empty({2}, f64, meta())));
@@ -197,7 +197,7 @@ TEST_CASE("optimizers: state made for a plan on meta is made again when there ar
   CHECK(p.value().data<double>()[0] == 0.0);
 }
 
-TEST_CASE("parameter groups: decay goes to tensors of two dimensions and more, in a group of its own") {
+TEST_CASE("parameter groups: tensors of two dimensions and more decay, in a separate group") {
   const Variable weight = parameter({3, 2}), bias = parameter({3}), kernel = parameter({3, 2, 1, 1});
   const ParameterList all = list({{"weight", weight}, {"bias", bias}, {"kernel", kernel}});
   const optim::DecaySplit split = optim::split_by_decay(all);
@@ -213,7 +213,7 @@ TEST_CASE("parameter groups: decay goes to tensors of two dimensions and more, i
   CHECK(adam.parameters().size() == 3);
 }
 
-TEST_CASE("optimizers: what cannot be optimized is refused by name") {
+TEST_CASE("optimizers: an invalid parameter is refused by name") {
   const Variable p = parameter({2}), q = parameter({2});
   CHECK_THROWS_WITH_AS(optim::Adam(list({})), "Adam: expected at least one parameter, got an empty list",
                        ValueError);

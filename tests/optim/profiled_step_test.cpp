@@ -22,7 +22,7 @@ struct Layered : nn::Layer<Layered> {
   Variable forward(const Variable& x) { return second(norm(first(x))); }
 };
 
-/// One training step under a profiler; its spans by row.
+/// The rows of a profiler after one training step.
 std::vector<Profiler::Row> profiled_step(Cost& cost) {
   Layered model;
   nn::materialize(model, cpu(), 1);
@@ -41,7 +41,8 @@ std::vector<Profiler::Row> profiled_step(Cost& cost) {
 
 }  // namespace
 
-TEST_CASE("a profiled step: kernels know their phase and module, in backward too, and all FLOPs are theirs") {
+TEST_CASE(
+    "a profiled step: kernels have their phase and module, in backward too, and account for all FLOPs") {
   Cost cost;
   const auto rows = profiled_step(cost);
   REQUIRE(rows.size() == 1);

@@ -55,14 +55,14 @@ TEST_CASE("schedules: every step of every golden run has PyTorch's and nanoGPT's
     const Tensor rates = goldens.tensor(name);
     for (int64_t step = 0; step < rates.numel(); ++step) {
       CAPTURE(step);
-      // PyTorch reaches some of them by products from step to step, which round differently.
+      // PyTorch computes some rates by a product in each step, which rounds differently.
       CHECK(std::abs(schedule.at(step) - rates.data<double>()[step]) <=
             1e-12 * rates.data<double>()[0] + 1e-18);
     }
   }
 }
 
-TEST_CASE("schedules: corners on paper") {
+TEST_CASE("schedules: boundary steps, computed by hand") {
   const optim::Schedule cosine = optim::cosine({.lr = 1.0, .min_lr = 0.1, .warmup_steps = 3, .steps = 13});
   CHECK(cosine.at(0) == 0.25);
   CHECK(cosine.at(2) == 0.75);
@@ -85,7 +85,7 @@ TEST_CASE("schedules: corners on paper") {
 
 namespace {
 
-/// SGD of one group for each rate.
+/// SGD with one group for each rate.
 optim::SGD groups_of(std::initializer_list<double> rates) {
   std::vector<optim::ParameterGroup<optim::SGDOptions>> groups;
   for (const double lr : rates) {
@@ -98,7 +98,7 @@ optim::SGD groups_of(std::initializer_list<double> rates) {
 
 }  // namespace
 
-TEST_CASE("schedules: apply writes the rate of the position, which is all that need be saved") {
+TEST_CASE("schedules: apply writes the rate of the position, the only state to save") {
   optim::SGD sgd = groups_of({7.0, 7.0});
   optim::Schedule schedule = optim::exponential({.lr = 1.0, .gamma = 0.5});
   schedule.advance();
@@ -113,7 +113,7 @@ TEST_CASE("schedules: apply writes the rate of the position, which is all that n
   CHECK(sgd.lr(1).item() == 0.125);
 }
 
-TEST_CASE("schedules: groups with rates of their own keep their proportions") {
+TEST_CASE("schedules: groups with different rates keep their proportions") {
   optim::SGD sgd = groups_of({0.1, 0.01});
   optim::Schedule schedule = optim::cosine({.lr = 0.1, .warmup_steps = 1, .steps = 11});
   for (int step = 0; step < 12; ++step) {
@@ -135,14 +135,14 @@ TEST_CASE("schedules: groups with rates of their own keep their proportions") {
   }
   CHECK(optim::one_cycle({.max_lr = 0.5, .steps = 4}).lr() == 0.5);
   const optim::Schedule bare("bare", [](int64_t) { return 0.3; });
-  CHECK_THROWS_WITH_AS(bare.apply(sgd), doctest::Contains("rates of their own"), ConfigError);
+  CHECK_THROWS_WITH_AS(bare.apply(sgd), doctest::Contains("have different rates"), ConfigError);
   CHECK(sgd.lr(1).item() == 0.01);
   optim::SGD single = groups_of({0.1});
   bare.apply(single);
   CHECK(single.lr().item() == 0.3);
 }
 
-TEST_CASE("schedules: senseless options and steps are refused") {
+TEST_CASE("schedules: options and steps out of range are refused") {
   CHECK_THROWS_AS(optim::cosine({.lr = -1.0, .steps = 10}), ConfigError);
   CHECK_THROWS_AS(optim::cosine({.lr = 1.0, .warmup_steps = 11, .steps = 10}), ConfigError);
   CHECK_THROWS_AS(optim::cosine({.lr = 1.0, .warmup_steps = -1, .steps = 10}), ConfigError);

@@ -25,77 +25,78 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-Tensor part_of(const Tensor& whole, int64_t first, int64_t length) {
-  return whole.flatten().narrow(0, first, length);
+Tensor range_of(const Tensor& full, int64_t first, int64_t length) {
+  return full.flatten().narrow(0, first, length);
 }
 
-/// Elements [first, first + length) of `whole`, as the rank that holds them lists them: a view.
-NamedParameter shard_of(const NamedParameter& whole, int64_t first, int64_t length) {
-  return {whole.name,
-          Variable::parameter(part_of(whole.variable.value(), first, length)),
+/// Elements [first, first + length) of `full`, as in the list of the rank that holds them: a view.
+NamedParameter shard_of(const NamedParameter& full, int64_t first, int64_t length) {
+  return {full.name,
+          Variable::parameter(range_of(full.variable.value(), first, length)),
           {},
-          ShardOf{whole.variable.shape(), first}};
+          ShardOf{full.variable.shape(), first}};
 }
 
-/// What ranks tell each other, over threads: each call returns when all `size` ranks have made it.
-struct Table {
-  explicit Table(int size) : said(static_cast<size_t>(size)), barrier(size) {}
-  std::vector<double> said;
+/// One value per rank, exchanged between threads.
+struct SharedValues {
+  explicit SharedValues(int size) : values(static_cast<size_t>(size)), barrier(size) {}
+  std::vector<double> values;
   std::barrier<> barrier;
 };
 
-class Seat : public ParameterReducer {
+/// Reduces over ranks that are threads: each call returns when all ranks have made it.
+class ThreadReducer : public ParameterReducer {
  public:
-  Seat(Table& table, int rank) : table_(table), rank_(rank) {}
+  ThreadReducer(SharedValues& shared, int rank) : shared_(shared), rank_(rank) {}
   double power_sum(const ParameterList& list, double p) override {
-    double mine = 0.0;
+    double local = 0.0;
     for (const NamedParameter& parameter : list) {
       const Variable gradient = parameter.variable.grad();
       for (int64_t i = 0; gradient.defined() && i < gradient.numel(); ++i) {
         const double term = std::pow(std::abs(gradient.value().data<float>()[i]), p == infinity ? 1.0 : p);
-        mine = p == infinity ? std::max(mine, term) : mine + term;
+        local = p == infinity ? std::max(local, term) : local + term;
       }
     }
-    const std::vector<double> all = meet(mine);
+    const std::vector<double> all = all_gather(local);
     double sum = 0.0;
-    for (const double part : all) sum = p == infinity ? std::max(sum, part) : sum + part;
+    for (const double value : all) sum = p == infinity ? std::max(sum, value) : sum + value;
     return sum;
   }
   double largest(double value) override {
-    const std::vector<double> all = meet(value);
+    const std::vector<double> all = all_gather(value);
     return *std::max_element(all.begin(), all.end());
   }
   int rank() const override { return rank_; }
 
  private:
-  std::vector<double> meet(double value) {
-    table_.said[static_cast<size_t>(rank_)] = value;
-    table_.barrier.arrive_and_wait();
-    std::vector<double> all = table_.said;
-    table_.barrier.arrive_and_wait();
+  std::vector<double> all_gather(double value) {
+    shared_.values[static_cast<size_t>(rank_)] = value;
+    shared_.barrier.arrive_and_wait();
+    std::vector<double> all = shared_.values;
+    shared_.barrier.arrive_and_wait();
     return all;
   }
-  Table& table_;
+  SharedValues& shared_;
   int rank_;
 };
 
-/// A run of `size` ranks as threads; rank r has a parameter "a" and one "b" with the gradients given.
+/// Runs `body` on ranks that are threads; rank r has parameters "a" and "b" with the gradients given.
 using Gradients = std::vector<std::vector<float>>;
 template <class Body>
 void on_ranks(const std::vector<Gradients>& gradients, const Body& body) {
-  Table table(static_cast<int>(gradients.size()));
+  SharedValues shared(static_cast<int>(gradients.size()));
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < gradients.size(); ++rank)
     threads.emplace_back([&, rank] {
       ParameterList list;
-      for (const std::vector<float>& numbers : gradients[rank]) {
-        const Tensor gradient = Tensor::empty({std::ssize(numbers)}, f32);
-        std::copy(numbers.begin(), numbers.end(), gradient.data<float>());
+      for (const std::vector<float>& values : gradients[rank]) {
+        const Tensor gradient = Tensor::empty({std::ssize(values)}, f32);
+        std::copy(values.begin(), values.end(), gradient.data<float>());
         const Variable p = Variable::parameter(Tensor::zeros(gradient.shape(), f32));
         p.set_grad(Variable(gradient));
         list.push_back({list.empty() ? "a" : "b", p, {}, ShardOf{{100}, 0}});
       }
-      list.set_reducer(std::make_shared<Seat>(table, static_cast<int>(rank)));
+      list.set_reducer(std::make_shared<ThreadReducer>(shared, static_cast<int>(rank)));
       body(list, static_cast<int>(rank));
     });
   for (std::thread& thread : threads) thread.join();
@@ -103,60 +104,64 @@ void on_ranks(const std::vector<Gradients>& gradients, const Body& body) {
 
 }  // namespace
 
-TEST_CASE("shards: every optimizer gives a part of a parameter the bits of the whole") {
+TEST_CASE("shards: every optimizer gives a shard the bits of the full parameter") {
   const Goldens goldens("optimizers.safetensors");
-  // Of `a` (7) and `b` (3, 4): where ranks 0 to 3 begin and end. Rank 1 holds nothing of `b`, rank 3 of `a`.
-  const int64_t cuts_a[] = {0, 2, 3, 7, 7}, cuts_b[] = {0, 5, 5, 11, 12};
+  // The bounds of the shards of `a` (7) and `b` (3, 4) on ranks 0 to 3. Rank 1 has none of `b`, rank 3 none
+  // of `a`.
+  const int64_t bounds_a[] = {0, 2, 3, 7, 7}, bounds_b[] = {0, 5, 5, 11, 12};
   for (const std::string& name : goldens.cases()) {
     CAPTURE(name);
-    const GoldenProblem whole(goldens, f32), sharded(goldens, f32);
-    const auto expected = golden_optimizer(goldens.options(name), whole);
+    const GoldenProblem full(goldens, f32), sharded(goldens, f32);
+    const auto expected = golden_optimizer(goldens.options(name), full);
     std::vector<GoldenProblem> ranks;
     std::vector<std::unique_ptr<optim::Optimizer>> optimizers;
     for (int r = 0; r < 4; ++r) {
-      GoldenProblem& mine = ranks.emplace_back(sharded);
-      mine.list_a = ParameterList({shard_of(sharded.list_a[0], cuts_a[r], cuts_a[r + 1] - cuts_a[r])});
-      mine.list_b = ParameterList({shard_of(sharded.list_b[0], cuts_b[r], cuts_b[r + 1] - cuts_b[r])});
-      optimizers.push_back(golden_optimizer(goldens.options(name), mine));
+      GoldenProblem& problem = ranks.emplace_back(sharded);
+      problem.list_a =
+          ParameterList({shard_of(sharded.list_a[0], bounds_a[r], bounds_a[r + 1] - bounds_a[r])});
+      problem.list_b =
+          ParameterList({shard_of(sharded.list_b[0], bounds_b[r], bounds_b[r + 1] - bounds_b[r])});
+      optimizers.push_back(golden_optimizer(goldens.options(name), problem));
     }
     for (int64_t t = 0; t < 10; ++t) {
-      whole.set_gradients(t);
+      full.set_gradients(t);
       sharded.set_gradients(t);
       expected->step();
       for (size_t r = 0; r < 4; ++r) {
         for (const ParameterList* list : {&ranks[r].list_a, &ranks[r].list_b}) {
-          const NamedParameter& mine = (*list)[0];
-          const Variable& all = list == &ranks[r].list_a ? sharded.a : sharded.b;
-          mine.variable.set_grad(
-              Variable(part_of(all.grad().value(), mine.shard->first, mine.variable.numel())));
+          const NamedParameter& shard = (*list)[0];
+          const Variable& source = list == &ranks[r].list_a ? sharded.a : sharded.b;
+          shard.variable.set_grad(
+              Variable(range_of(source.grad().value(), shard.shard->first, shard.variable.numel())));
         }
         optimizers[r]->step();
       }
     }
-    CHECK(same_bits(whole.a.value(), sharded.a.value()));
-    CHECK(same_bits(whole.b.value(), sharded.b.value()));
-    for (const NamedTensor& all : expected->state().tensors)
+    CHECK(same_bits(full.a.value(), sharded.a.value()));
+    CHECK(same_bits(full.b.value(), sharded.b.value()));
+    for (const NamedTensor& entry : expected->state().tensors)
       for (size_t r = 0; r < 4; ++r)
-        for (const NamedTensor& mine : optimizers[r]->state().tensors) {
-          if (mine.name != all.name) continue;
-          CAPTURE(mine.name);
-          const bool is_step = mine.name.starts_with("step/");
-          const int64_t* const cuts = mine.name.ends_with("/a") ? cuts_a : cuts_b;
-          if (!is_step) CHECK(mine.tensor.shape() == Shape{cuts[r + 1] - cuts[r]});
-          CHECK(same_bits(mine.tensor,
-                          is_step ? all.tensor : part_of(all.tensor, cuts[r], cuts[r + 1] - cuts[r])));
+        for (const NamedTensor& shard : optimizers[r]->state().tensors) {
+          if (shard.name != entry.name) continue;
+          CAPTURE(shard.name);
+          const bool is_step = shard.name.starts_with("step/");
+          const int64_t* const bounds = shard.name.ends_with("/a") ? bounds_a : bounds_b;
+          if (!is_step) CHECK(shard.tensor.shape() == Shape{bounds[r + 1] - bounds[r]});
+          CHECK(same_bits(shard.tensor, is_step
+                                            ? entry.tensor
+                                            : range_of(entry.tensor, bounds[r], bounds[r + 1] - bounds[r])));
         }
   }
 }
 
-TEST_CASE("shards: a rank may hold nothing of any parameter, and state of nothing is saved and loaded") {
-  const NamedParameter whole{"w", Variable::parameter(Tensor::zeros({3, 2}, f32))};
-  ParameterList list({shard_of(whole, 6, 0)});
+TEST_CASE("shards: a rank may hold empty shards only, and their state is saved and loaded") {
+  const NamedParameter full{"w", Variable::parameter(Tensor::zeros({3, 2}, f32))};
+  ParameterList list({shard_of(full, 6, 0)});
   CHECK_THROWS_WITH_AS(optim::grad_norm(list), doctest::Contains("no reducer"), ConfigError);
-  Table alone(1);
-  list.set_reducer(std::make_shared<Seat>(alone, 0));
+  SharedValues shared(1);
+  list.set_reducer(std::make_shared<ThreadReducer>(shared, 0));
   optim::AdamW adam(list, {.lr = 0.1, .amsgrad = true});
-  adam.step();  // no gradient: passed over
+  adam.step();  // no gradient: skipped
   CHECK(adam.state().tensors.back().tensor.item_i64() == 0);
   list[0].variable.set_grad(Variable(Tensor::zeros({0}, f32)));
   adam.step();
@@ -169,7 +174,7 @@ TEST_CASE("shards: a rank may hold nothing of any parameter, and state of nothin
   CHECK(optim::clip_grad_norm(list, 1.0).item() == 0.0);
 }
 
-TEST_CASE("shards: decay goes by the shape of the whole parameter") {
+TEST_CASE("shards: decay is decided by the shape of the full parameter") {
   const NamedParameter matrix{"fc.weight", Variable::parameter(Tensor::zeros({3, 2}, f32))};
   const NamedParameter vector{"fc.bias", Variable::parameter(Tensor::zeros({3}, f32))};
   const optim::DecaySplit split =
@@ -188,7 +193,7 @@ TEST_CASE("shards: norms and clipping are those of all ranks' gradients, for eve
     CHECK(optim::grad_norm(list, {.p = infinity}).item() == 4.0);
     CHECK(optim::clip_grad_norm(list, 2.0, {.p = infinity}).item() == 4.0);
     if (rank == 1) CHECK(list[0].variable.grad().value().data<float>()[0] == doctest::Approx(-2.0));
-    // A part of the list keeps the reducer.
+    // A list selected by `where` keeps the reducer.
     const ParameterList b = list.where([](const NamedParameter& p) { return p.name == "b"; });
     CHECK(optim::grad_norm(b, {.p = 1.0}).item() == doctest::Approx(2.5));
   });
@@ -205,7 +210,7 @@ TEST_CASE("shards: a norm that is not finite names parameter and rank, on every 
   });
 }
 
-TEST_CASE("shards: ranks skip together and know whose gradient it was; then all step again") {
+TEST_CASE("shards: ranks skip together and name the same parameter and rank; then all step again") {
   const std::vector<Gradients> gradients{{{16}, {16}}, {{16}, {16, NAN}}, {{16}, {}}, {{16}, {NAN}}};
   on_ranks(gradients, [](const ParameterList& list, int rank) {
     optim::GradScaler scaler({.initial_scale_power = 4, .hysteresis = 1, .min_loss_scale = 8.0});
@@ -214,7 +219,7 @@ TEST_CASE("shards: ranks skip together and know whose gradient it was; then all 
     CHECK(to_string(scaler.first_nonfinite().value_or(optim::GradientFault{})) == "'b' on rank 1 in step 0");
     CHECK(scaler.scale().item() == 8.0);
     CHECK(list[0].variable.value().item() == 0.0);
-    // At the smallest scale every rank ends with the same words.
+    // At the minimum scale the error is the same on every rank.
     CHECK_THROWS_WITH_AS(
         scaler.step(sgd),
         doctest::Contains("'b' on rank 1 in step 1 is not finite and the loss scale is at its minimum"),
@@ -228,10 +233,10 @@ TEST_CASE("shards: ranks skip together and know whose gradient it was; then all 
   });
 }
 
-TEST_CASE("shards: squares summed in backward are not the norm's of a list with a reducer") {
-  Table table(1);
+TEST_CASE("shards: GradientSquares ignores a list with a reducer") {
+  SharedValues shared(1);
   ParameterList list({{"w", Variable::parameter(Tensor::from({3.0f, 4.0f}))}});
-  list.set_reducer(std::make_shared<Seat>(table, 0));
+  list.set_reducer(std::make_shared<ThreadReducer>(shared, 0));
   {
     const optim::GradientSquares squares(list);
     sum(square(list[0].variable)).backward();

@@ -11,7 +11,7 @@ using namespace tessera::test;
 
 namespace {
 
-/// The same numbers in Tensors of their own, as a file would give them back.
+/// A deep copy, as if loaded from a file.
 optim::OptimizerState copy_of(const optim::OptimizerState& state) {
   optim::OptimizerState copy = state;
   for (NamedTensor& entry : copy.tensors) entry.tensor = entry.tensor.clone();
@@ -32,37 +32,37 @@ Tensor& entry(optim::OptimizerState& state, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("optimizer state: a run that was saved and loaded goes on with the same bits") {
+TEST_CASE("optimizer state: a run that was saved and loaded continues with the same bits") {
   const Goldens goldens("optimizers.safetensors");
   for (const std::string& name : goldens.cases()) {
     for (const DType dtype : {f64, f32}) {
       CAPTURE(name);
       CAPTURE(to_string(dtype));
-      const GoldenProblem whole(goldens, dtype), resumed(goldens, dtype);
-      const auto first = golden_optimizer(goldens.options(name), whole);
+      const GoldenProblem uninterrupted(goldens, dtype), resumed(goldens, dtype);
+      const auto first = golden_optimizer(goldens.options(name), uninterrupted);
       for (int64_t t = 0; t < 7; ++t) {
-        whole.set_gradients(t);
+        uninterrupted.set_gradients(t);
         first->step();
       }
       const optim::OptimizerState saved = copy_of(first->state());
-      resumed.a.value().copy_from(whole.a.value());
-      resumed.b.value().copy_from(whole.b.value());
+      resumed.a.value().copy_from(uninterrupted.a.value());
+      resumed.b.value().copy_from(uninterrupted.b.value());
       const auto second = golden_optimizer(goldens.options(name), resumed);
-      second->set_lr(123.0);  // the saved rates must come back
+      second->set_lr(123.0);  // the saved rates must replace it
       second->load_state(saved);
       for (int64_t t = 7; t < 20; ++t) {
-        whole.set_gradients(t);
+        uninterrupted.set_gradients(t);
         first->step();
         resumed.set_gradients(t);
         second->step();
       }
-      CHECK(same_bits(whole.a.value(), resumed.a.value()));
-      CHECK(same_bits(whole.b.value(), resumed.b.value()));
+      CHECK(same_bits(uninterrupted.a.value(), resumed.a.value()));
+      CHECK(same_bits(uninterrupted.b.value(), resumed.b.value()));
     }
   }
 }
 
-TEST_CASE("optimizer state: what it lists") {
+TEST_CASE("optimizer state: names, shapes and options") {
   const Variable p = Variable::parameter(Tensor::zeros({2, 3}, f32));
   optim::AdamW adam(one("fc.weight", p),
                     {.lr = 0.5, .betas = {0.8, 0.9}, .weight_decay = 0.25, .amsgrad = true});
@@ -78,12 +78,12 @@ TEST_CASE("optimizer state: what it lists") {
   CHECK(entry(state, "step/fc.weight").item_i64() == 2);
   REQUIRE(state.groups.size() == 1);
   std::string options;
-  for (const optim::NamedNumber& option : state.groups[0])
+  for (const optim::NamedOption& option : state.groups[0])
     options += text(option.name, "=", option.value, " ");
   CHECK(options == "lr=0.5 beta1=0.8 beta2=0.9 eps=1e-08 weight_decay=0.25 amsgrad=1 ");
 }
 
-TEST_CASE("optimizer state: options come with it, or stay where none are given") {
+TEST_CASE("optimizer state: options are loaded with it, or kept where none are given") {
   const Variable p = Variable::parameter(Tensor::zeros({1}, f64));
   optim::SGD source(one("p", p), {.lr = 0.5, .momentum = 0.9});
   optim::SGD target(one("p", p), {.lr = 0.1, .momentum = 0.2});
@@ -99,7 +99,7 @@ TEST_CASE("optimizer state: options come with it, or stay where none are given")
   CHECK(target.state().groups[0][1].value == 0.9);
 }
 
-TEST_CASE("optimizer state: what does not fit is refused by name, and nothing is loaded") {
+TEST_CASE("optimizer state: an entry that does not fit is refused by name, and nothing is loaded") {
   const Variable p = Variable::parameter(Tensor::from({1.0f, 2.0f}));
   const Variable q = Variable::parameter(Tensor::from({1.0f}));
   ParameterList both = one("p", p);
@@ -108,31 +108,32 @@ TEST_CASE("optimizer state: what does not fit is refused by name, and nothing is
   p.set_grad(Variable(Tensor::from({1.0f, 2.0f})));
   adam.step();
   const optim::OptimizerState good = copy_of(adam.state());
-  const auto refuse = [&](const char* message, const auto& spoil) {
+  const auto check_refused = [&](const char* message, const auto& change) {
     optim::OptimizerState bad = copy_of(good);
     for (NamedTensor& tensor : bad.tensors) tensor.tensor.zero();
-    spoil(bad);
+    change(bad);
     CHECK_THROWS_WITH_AS(adam.load_state(bad), doctest::Contains(message), CheckpointError);
     const optim::OptimizerState now = adam.state();
     for (size_t i = 0; i < good.tensors.size(); ++i)
       CHECK(same_bits(now.tensors[i].tensor, good.tensors[i].tensor));
   };
-  refuse("expected that of Adam, got that of AdamW", [](auto& bad) { bad.optimizer = "AdamW"; });
-  refuse("missing 'step/q'", [](auto& bad) { bad.tensors.pop_back(); });
-  refuse("unexpected 'exp_avg/r'", [](auto& bad) {
+  check_refused("expected that of Adam, got that of AdamW", [](auto& bad) { bad.optimizer = "AdamW"; });
+  check_refused("missing 'step/q'", [](auto& bad) { bad.tensors.pop_back(); });
+  check_refused("unexpected 'exp_avg/r'", [](auto& bad) {
     bad.tensors.push_back({"exp_avg/r", Tensor::zeros({1}, f32)});
   });
-  refuse("entry 'exp_avg/p' stands there twice",
-         [](auto& bad) { bad.tensors.push_back(bad.tensors.front()); });
-  refuse("'exp_avg_sq/p': expected (2,) f32, got (3,) f32 on cpu",
-         [](auto& bad) { entry(bad, "exp_avg_sq/p") = Tensor::zeros({3}, f32); });
-  refuse("'exp_avg/p': expected (2,) f32, got (2,) f64 on cpu",
-         [](auto& bad) { entry(bad, "exp_avg/p") = Tensor::zeros({2}, f64); });
-  refuse("expected the options of 1 groups, got 2", [](auto& bad) { bad.groups.push_back(bad.groups[0]); });
-  refuse("expected the saved option 'beta1' of group 0, got 'beta'",
-         [](auto& bad) { bad.groups[0][1].name = "beta"; });
-  refuse("expected 5 saved options of group 0, got 4", [](auto& bad) { bad.groups[0].pop_back(); });
-  refuse("do not begin with 'lr'", [](auto& bad) { bad.groups[0].erase(bad.groups[0].begin()); });
+  check_refused("entry 'exp_avg/p' occurs twice",
+                [](auto& bad) { bad.tensors.push_back(bad.tensors.front()); });
+  check_refused("'exp_avg_sq/p': expected (2,) f32, got (3,) f32 on cpu",
+                [](auto& bad) { entry(bad, "exp_avg_sq/p") = Tensor::zeros({3}, f32); });
+  check_refused("'exp_avg/p': expected (2,) f32, got (2,) f64 on cpu",
+                [](auto& bad) { entry(bad, "exp_avg/p") = Tensor::zeros({2}, f64); });
+  check_refused("expected the options of 1 groups, got 2",
+                [](auto& bad) { bad.groups.push_back(bad.groups[0]); });
+  check_refused("expected the saved option 'beta1' of group 0, got 'beta'",
+                [](auto& bad) { bad.groups[0][1].name = "beta"; });
+  check_refused("expected 5 saved options of group 0, got 4", [](auto& bad) { bad.groups[0].pop_back(); });
+  check_refused("do not begin with 'lr'", [](auto& bad) { bad.groups[0].erase(bad.groups[0].begin()); });
   optim::OptimizerState bad = copy_of(good);
   bad.groups[0][1].value = 1.5;
   CHECK_THROWS_AS(adam.load_state(bad), ConfigError);

@@ -12,8 +12,8 @@ using namespace tessera;
 
 namespace {
 
-/// The decoder's last weight is the encoder's.
-struct Coder : nn::Layer<Coder> {
+/// A model in which encoder and decoder share a weight.
+struct Encoder : nn::Layer<Encoder> {
   nn::Linear& fc = add<nn::Linear>("fc", {.in = 3, .out = 3});
   Variable forward(const Variable& x) { return fc(x); }
 };
@@ -24,7 +24,7 @@ struct Decoder : nn::Layer<Decoder> {
   Variable forward(const Variable& x) { return fc(x); }
 };
 struct Model : nn::Layer<Model> {
-  Coder& encoder = add<Coder>("encoder");
+  Encoder& encoder = add<Encoder>("encoder");
   Decoder& decoder = add<Decoder>("decoder", encoder.fc.weight);
   Variable forward(const Variable& x) { return decoder(encoder(x)); }
 };
@@ -45,14 +45,15 @@ TEST_CASE("groups by submodule: lists have full names, state dicts relative ones
   CHECK(names(model.parameters()) == all);
   CHECK(names(model.encoder.parameters()) == Names{"encoder.fc.weight", "encoder.fc.bias"});
   CHECK(names(model.encoder.fc.parameters()) == Names{"encoder.fc.weight", "encoder.fc.bias"});
-  // A shared parameter has one name in the whole model, whichever of its owners is asked.
+  // A shared parameter has one name in the whole model, also in the lists of its other owners.
   CHECK(names(model.decoder.parameters()) ==
         Names{"encoder.fc.weight", "decoder.fc.weight", "decoder.fc.bias"});
   CHECK(model.encoder.state_dict()[0].name == "fc.weight");
   CHECK(model.decoder.state_dict()[0].name == "tied");
 }
 
-TEST_CASE("groups by submodule: an optimizer of several has the state of one over the whole model") {
+TEST_CASE(
+    "groups by submodule: an optimizer over submodules has the same state as one over the whole model") {
   Model model;
   nn::materialize(model, cpu(), 1);
   optim::AdamW whole(model.parameters(), {.lr = 0.1});
@@ -67,9 +68,9 @@ TEST_CASE("groups by submodule: an optimizer of several has the state of one ove
   CHECK(whole.state().tensors.size() == saved.tensors.size());
 }
 
-TEST_CASE("groups of two models: equal names are refused, saying how to tell them apart") {
-  Coder one, other;
-  for (Coder* coder : {&one, &other}) nn::materialize(*coder, cpu(), 1);
+TEST_CASE("groups of two models: equal names are refused, with a hint to ParameterList::prefixed") {
+  Encoder one, other;
+  for (Encoder* model : {&one, &other}) nn::materialize(*model, cpu(), 1);
   const auto both = [](const ParameterList& a, const ParameterList& b) {
     optim::AdamW adam({{a, {.lr = 0.1}}, {b, {.lr = 0.1}}});
     return names(adam.parameters());

@@ -17,13 +17,13 @@ using kernels::cpu::Isa;
 
 namespace {
 
-/// A number of either sign around 1, a function of its index alone.
+/// A value in [-1, 1), a function of its index only.
 float sample(int64_t i) {
   const uint32_t mixed = static_cast<uint32_t>(i) * 2654435761u;
   return std::ldexp(static_cast<float>(static_cast<int32_t>(mixed ^ (mixed >> 15))), -31);
 }
 
-/// Elements [begin, end) of one long parameter and of its gradients, trained for three steps.
+/// Elements [begin, end) of one long parameter after three steps with the same elements of its gradients.
 template <class Make>
 Tensor train(int64_t begin, int64_t end, DType gradient_dtype, const Make& make) {
   Tensor p = Tensor::empty({end - begin}, f32);
@@ -69,17 +69,18 @@ const std::vector<std::pair<const char*, Make>>& makers() {
   return all;
 }
 
-struct ThreadsRestored {
+/// Restores the number of threads at the end of its scope.
+struct ThreadCountScope {
   int threads = num_threads();
-  ~ThreadsRestored() { set_num_threads(threads); }
+  ~ThreadCountScope() { set_num_threads(threads); }
 };
 
 constexpr int64_t length = 50021;
 
 }  // namespace
 
-TEST_CASE("update kernels: the bits depend on neither threads nor processor") {
-  const ThreadsRestored restored;
+TEST_CASE("update kernels: the bits depend on neither threads nor instruction set") {
+  const ThreadCountScope thread_count;
   for (const auto& [kind, make] : makers())
     for (const DType dtype : {f32, bf16, f16}) {
       const char* name = kind;  // clang 14 captures no bindings, and CAPTURE is a lambda
@@ -98,21 +99,21 @@ TEST_CASE("update kernels: the bits depend on neither threads nor processor") {
     }
 }
 
-TEST_CASE("update kernels: a shard has the bits of the whole, wherever it is cut") {
+TEST_CASE("update kernels: a shard has the bits of the full parameter, for any bounds") {
   for (const auto& [kind, make] : makers()) {
     const char* name = kind;  // clang 14 captures no bindings, and CAPTURE is a lambda
     CAPTURE(name);
-    const Tensor whole = train(0, 200, f32, make);
+    const Tensor full = train(0, 200, f32, make);
     for (int64_t cut = 1; cut < 200; cut += 13) {
-      CHECK(same_bits(train(0, cut, f32, make), whole.slice(0, 0, cut)));
-      CHECK(same_bits(train(cut, 200, f32, make), whole.slice(0, cut, 200)));
+      CHECK(same_bits(train(0, cut, f32, make), full.slice(0, 0, cut)));
+      CHECK(same_bits(train(cut, 200, f32, make), full.slice(0, cut, 200)));
     }
   }
 }
 
-TEST_CASE("update kernels: many parameters in one update have the bits of each alone") {
+TEST_CASE("update kernels: many parameters in one update have the bits of separate updates") {
   ParameterList together;
-  std::vector<Tensor> alone;
+  std::vector<Tensor> separate;
   for (const int64_t n : {3, 5000, 1, 0, 2048, 4097}) {
     const Variable a = Variable::parameter(Tensor::zeros({n}, f32)),
                    b = Variable::parameter(Tensor::zeros({n}, f32));
@@ -124,13 +125,13 @@ TEST_CASE("update kernels: many parameters in one update have the bits of each a
     ParameterList single;
     single.push_back({"p", b});
     optim::AdamW(single).step();
-    alone.push_back(b.value());
+    separate.push_back(b.value());
   }
   optim::AdamW(together).step();
-  for (size_t i = 0; i < alone.size(); ++i) CHECK(same_bits(together[i].variable.value(), alone[i]));
+  for (size_t i = 0; i < separate.size(); ++i) CHECK(same_bits(together[i].variable.value(), separate[i]));
 }
 
-TEST_CASE("update kernels: a narrow gradient counts as the f32 number that it stands for") {
+TEST_CASE("update kernels: an f16 or bf16 gradient is converted to the f32 value that it represents") {
   for (const auto& [kind, make] : makers()) {
     const char* name = kind;  // clang 14 captures no bindings, and CAPTURE is a lambda
     CAPTURE(name);
@@ -150,13 +151,13 @@ TEST_CASE("update kernels: a narrow gradient counts as the f32 number that it st
   }
 }
 
-TEST_CASE("update kernels: numbers too small for a normal f32 are zero in every thread") {
-  const ThreadsRestored restored;
+TEST_CASE("update kernels: subnormal f32 values are flushed to zero in every thread") {
+  const ThreadCountScope thread_count;
   set_num_threads(2);
   const int64_t n = 100000;
   const Variable p = Variable::parameter(Tensor::zeros({n}, f32));
   Tensor g = Tensor::empty({n}, f32);
-  for (int64_t i = 0; i < n; ++i) g.data<float>()[i] = 1e-19f;  // 0.001 g^2 is 1e-41, a denormal
+  for (int64_t i = 0; i < n; ++i) g.data<float>()[i] = 1e-19f;  // 0.001 g^2 is 1e-41, subnormal
   p.set_grad(Variable(g));
   ParameterList list;
   list.push_back({"p", p});
@@ -170,27 +171,27 @@ TEST_CASE("update kernels: numbers too small for a normal f32 are zero in every 
   }
 }
 
-TEST_CASE("update kernels: a centered variance that rounding makes negative spoils nothing") {
+TEST_CASE("update kernels: a centered variance that rounding makes negative gives no NaN") {
   const Variable p = Variable::parameter(Tensor::from({1.0f}));
   ParameterList list;
   list.push_back({"p", p});
   optim::RMSprop rmsprop(list, {.lr = 1e-9, .alpha = 0.1, .centered = true});
-  for (int step = 0; step < 200; ++step) {  // the variance of a constant is zero, give or take a rounding
+  for (int step = 0; step < 200; ++step) {  // the variance of a constant is zero, up to rounding
     p.set_grad(Variable(Tensor::from({3.3333333f + 1e-7f * static_cast<float>(step % 3)})));
     rmsprop.step();
   }
   CHECK(std::isfinite(p.value().item()));
 }
 
-TEST_CASE("update kernels: raw updates check what they are given") {
+TEST_CASE("update kernels: raw updates check their arguments") {
   ops::UpdateItem item{.parameter = Tensor::zeros({2}, f32),
                        .gradient = Tensor::zeros({2}, f32),
                        .step = Tensor::zeros({}, i64),
                        .name = "w"};
   const ops::SgdGroup group{
       .lr = Tensor::scalar(0.1), .momentum = 0.0, .dampening = 0.0, .weight_decay = 0.0, .nesterov = false};
-  const auto run = [&](const ops::UpdateItem& what, const ops::SgdGroup& how, const Tensor& clip = {}) {
-    ops::sgd_update({&what, 1}, {&how, 1}, clip);
+  const auto run = [&](const ops::UpdateItem& update, const ops::SgdGroup& options, const Tensor& clip = {}) {
+    ops::sgd_update({&update, 1}, {&options, 1}, clip);
   };
   run(item, group);
   CHECK(item.step.item_i64() == 1);
