@@ -1,4 +1,4 @@
-// Every function of tensor/elementwise, called from a kernel: the file has to compile, and that is all.
+// Every function of tensor/elementwise, called from a kernel: the test is that this file compiles.
 #include "tensor/elementwise/activation.h"
 #include "tensor/elementwise/arithmetic.h"
 #include "tensor/elementwise/convert.h"

@@ -1,5 +1,5 @@
 // usage: mpirun -n RANKS nccl_ranks
-// The conformance tests against NCCL, each rank on a GPU of its own: by hand, where there are such.
+// The conformance tests over NCCL, each rank on a GPU of its own: run by hand where there are GPUs.
 #include <cstdio>
 #include <exception>
 

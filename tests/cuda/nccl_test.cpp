@@ -1,5 +1,5 @@
-// The conformance tests against NCCL, which tests/cuda/simulated_nccl.cpp stands for: ranks are threads,
-// their tensors lie in memory.
+// The conformance tests over NCCL, simulated by tests/cuda/simulated_nccl.cpp: ranks are threads, their
+// tensors lie in host memory.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
@@ -18,7 +18,7 @@ using namespace tessera;
 using namespace tessera::dist;
 using std::chrono::milliseconds;
 
-/// Runs `body` on `ranks` threads; what each threw, or "".
+/// Runs `body` on `ranks` threads; returns the message of what each threw, or "".
 std::vector<std::string> run(int ranks, const std::function<void(Communicator&)>& body,
                              milliseconds timeout = std::chrono::seconds(20)) {
   ThreadRanks world(ranks, {.timeout = timeout});
@@ -49,7 +49,7 @@ TEST_CASE("NCCL: every collective, dtype, reduction and size; tags; groups witho
     }
 }
 
-TEST_CASE("NCCL: a rank that calls something else, messages too, is an error naming both sides") {
+TEST_CASE("NCCL: a rank that makes another call, messages too, is an error naming both sides") {
   for (const int ranks : {2, 3})
     for (const conformance::Case& each : conformance::mismatches()) {
       CAPTURE(ranks);
@@ -58,7 +58,7 @@ TEST_CASE("NCCL: a rank that calls something else, messages too, is an error nam
     }
 }
 
-TEST_CASE("NCCL: a rank that does not come ends the start of the others within the timeout") {
+TEST_CASE("NCCL: a missing rank ends the start of the others within the timeout") {
   ThreadRanks world(2, {.timeout = milliseconds(500)});
   const auto absent = world.take(1);
   const auto first = world.take(0);
@@ -66,7 +66,7 @@ TEST_CASE("NCCL: a rank that does not come ends the start of the others within t
   CHECK_THROWS_AS(nccl::make_communicator(first, cpu(), milliseconds(200)), CommunicationError);
 }
 
-TEST_CASE("NCCL: a group whose calls the others never make goes within the timeout") {
+TEST_CASE("NCCL: a group with a call that the other rank never makes is closed within the timeout") {
   const auto errors = run(
       2,
       [](Communicator& c) {

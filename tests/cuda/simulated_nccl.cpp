@@ -1,8 +1,6 @@
-// NCCL and the part of CUDA's runtime that its communicator uses, between threads of one process and over
-// their own memory: stands for both where there is no GPU. It behaves as they do where it matters for the
-// caller. A handle comes together only when all its ranks have asked for it; a call is on its stream only
-// some time after NCCL has taken it; what a stream holds runs in order, and what waits for another rank holds
-// up all behind it.
+// A simulation of NCCL, and of what its communicator uses of CUDA's runtime, between threads of one process.
+// As in NCCL, a handle connects once all its ranks have asked for it, a call reaches its stream some time
+// after NCCL took it, and a stream runs in order: a kernel that waits for a rank delays all after it.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -23,7 +21,8 @@ namespace {
 
 enum class Kind { all_reduce, all_gather, reduce_scatter, broadcast, messages };
 
-struct Part {  ///< of messages
+/// A message, as one of its sides sees it.
+struct Side {
   bool sends;
   const void* in;
   void* out;
@@ -40,7 +39,7 @@ struct Kernel {
   DType dtype = f32;
   Combination combination = Combination::sum;
   int root = 0;
-  std::vector<Part> parts = {};
+  std::vector<Side> sides = {};
   bool is_over = false;
 };
 
@@ -70,10 +69,10 @@ struct ncclComm {
   int rank = 0;
   Stream* stream = nullptr;
   std::shared_ptr<Kernel> taken = nullptr;  ///< not on the stream yet
-  int looks = 0;                            ///< until it is
+  int polls_left = 0;                       ///< until it is
   bool in_group = false, is_aborted = false;
 
-  /// What this rank runs now.
+  /// The kernel that this rank runs now.
   Kernel* running() const {
     return !stream || stream->kernels.empty() ? nullptr : stream->kernels.front().get();
   }
@@ -81,7 +80,7 @@ struct ncclComm {
 
 namespace {
 
-thread_local std::vector<std::pair<ncclComm*, Part>>* open_group = nullptr;
+thread_local std::vector<std::pair<ncclComm*, Side>>* open_group = nullptr;
 
 DType dtype_from(ncclDataType_t type) {
   switch (type) {
@@ -108,16 +107,16 @@ Combination combination_of(ncclRedOp_t op) {
   return op == ncclMin ? Combination::smallest : Combination::largest;
 }
 
-/// The collective that every rank runs now, on their memory.
+/// Runs the collective that every rank has reached, on their memory.
 void run(const std::vector<Kernel*>& all) {
   const Kernel& first = *all.front();
   const size_t width = static_cast<size_t>(size_of(first.dtype)), ranks = all.size();
   std::vector<std::vector<char>> inputs;
   for (const Kernel* kernel : all) {
-    const bool is_whole = kernel->kind == Kind::reduce_scatter;
+    const bool is_full = kernel->kind == Kind::reduce_scatter;
     const auto* in = static_cast<const char*>(kernel->in);
     const bool has_input = kernel->kind != Kind::broadcast || in == all[static_cast<size_t>(first.root)]->in;
-    const size_t bytes = has_input ? kernel->count * width * (is_whole ? ranks : 1) : 0;
+    const size_t bytes = has_input ? kernel->count * width * (is_full ? ranks : 1) : 0;
     inputs.emplace_back(in, in + bytes);
   }
   for (size_t r = 0; r < ranks; ++r) {
@@ -139,16 +138,16 @@ void run(const std::vector<Kernel*>& all) {
 
 void match_messages(const Group& group, int rank, Kernel& kernel) {
   bool all_over = true;
-  for (Part& part : kernel.parts) {
-    const auto peer = group.members.find(part.peer);
+  for (Side& side : kernel.sides) {
+    const auto peer = group.members.find(side.peer);
     Kernel* const other = peer == group.members.end() ? nullptr : peer->second->running();
-    for (size_t i = 0; !part.is_over && part.sends && other && i < other->parts.size(); ++i) {
-      Part& receive = other->parts[i];
-      if (receive.sends || receive.is_over || receive.peer != rank || receive.bytes != part.bytes) continue;
-      if (part.bytes > 0) std::memcpy(receive.out, part.in, part.bytes);
-      receive.is_over = part.is_over = true;
+    for (size_t i = 0; !side.is_over && side.sends && other && i < other->sides.size(); ++i) {
+      Side& receive = other->sides[i];
+      if (receive.sends || receive.is_over || receive.peer != rank || receive.bytes != side.bytes) continue;
+      if (side.bytes > 0) std::memcpy(receive.out, side.in, side.bytes);
+      receive.is_over = side.is_over = true;
     }
-    all_over = all_over && part.is_over;
+    all_over = all_over && side.is_over;
   }
   kernel.is_over = all_over;
 }
@@ -182,7 +181,7 @@ ncclResult_t take(ncclComm* comm, Stream* stream, Kernel kernel) {
   if (comm->taken) return ncclInvalidUsage;  // the caller did not wait until NCCL was ready
   comm->stream = stream;
   comm->taken = std::make_shared<Kernel>(std::move(kernel));
-  comm->looks = 3;
+  comm->polls_left = 3;
   return ncclInProgress;
 }
 
@@ -190,13 +189,13 @@ Stream* as_stream(cudaStream_t stream) {
   return reinterpret_cast<Stream*>(stream);
 }
 
-ncclResult_t message(ncclComm* comm, cudaStream_t stream, const Part& part) {
+ncclResult_t message(ncclComm* comm, cudaStream_t stream, const Side& side) {
   if (open_group) {
     comm->stream = as_stream(stream);
-    open_group->emplace_back(comm, part);
+    open_group->emplace_back(comm, side);
     return ncclSuccess;
   }
-  return take(comm, as_stream(stream), {.kind = Kind::messages, .parts = {part}});
+  return take(comm, as_stream(stream), {.kind = Kind::messages, .sides = {side}});
 }
 
 size_t bytes_of(size_t count, ncclDataType_t type) {
@@ -208,7 +207,7 @@ size_t bytes_of(size_t count, ncclDataType_t type) {
 extern "C" {
 
 const char* cudaGetErrorString(cudaError_t) {
-  return "an error of CUDA's";
+  return "a CUDA error";
 }
 cudaError_t cudaSetDevice(int) {
   return cudaSuccess;
@@ -249,7 +248,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 
 const char* ncclGetErrorString(ncclResult_t) {
-  return "an error of NCCL's";
+  return "an NCCL error";
 }
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   const std::lock_guard lock(mutex);
@@ -276,7 +275,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   *state = ncclInProgress;
   if (static_cast<int>(comm->group->members.size()) < comm->group->size) return ncclSuccess;
   if (comm->taken) {
-    if (--comm->looks > 0) return ncclSuccess;
+    if (--comm->polls_left > 0) return ncclSuccess;
     comm->stream->kernels.push_back(std::exchange(comm->taken, nullptr));
     ++comm->stream->put;
   }
@@ -287,7 +286,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t) {
   return ncclInProgress;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t) {
-  return ncclSuccess;  // the others may still look at it
+  return ncclSuccess;  // the others may still read it
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const std::lock_guard lock(mutex);
@@ -341,13 +340,13 @@ ncclResult_t ncclRecv(void* out, size_t count, ncclDataType_t type, int peer, nc
                  {.sends = false, .in = nullptr, .out = out, .bytes = bytes_of(count, type), .peer = peer});
 }
 ncclResult_t ncclGroupStart() {
-  open_group = new std::vector<std::pair<ncclComm*, Part>>;
+  open_group = new std::vector<std::pair<ncclComm*, Side>>;
   return ncclSuccess;
 }
 ncclResult_t ncclGroupEnd() {
-  const std::unique_ptr<std::vector<std::pair<ncclComm*, Part>>> parts(std::exchange(open_group, nullptr));
+  const std::unique_ptr<std::vector<std::pair<ncclComm*, Side>>> sides(std::exchange(open_group, nullptr));
   Kernel kernel{.kind = Kind::messages};
-  for (const auto& [comm, part] : *parts) kernel.parts.push_back(part);
-  return take(parts->front().first, parts->front().first->stream, std::move(kernel));
+  for (const auto& [comm, side] : *sides) kernel.sides.push_back(side);
+  return take(sides->front().first, sides->front().first->stream, std::move(kernel));
 }
 }

@@ -1,4 +1,4 @@
-// Checkpoints where ranks are processes: what tests/dist/checkpoint holds threads to.
+// Checkpoints where ranks are processes: the requirements of tests/dist/checkpoint, which tests threads.
 
 #include <doctest/doctest.h>
 
@@ -34,10 +34,10 @@ class SharedFolder {
   std::string path_;
 };
 
-/// Calls `body(ranks)` on the first `size` ranks, as a world of their own.
+/// Calls `body(ranks)` on the first `size` ranks, as a group of their own.
 template <class Body>
 void on_first(Communicator& all, int size, const Body& body) {
-  const auto ranks = all.split(all.rank() < size ? 0 : -1, all.rank(), "some");
+  const auto ranks = all.split(all.rank() < size ? 0 : -1, all.rank(), "first");
   if (ranks) body(*ranks);
   all.barrier().wait();
 }
@@ -76,7 +76,7 @@ TEST_CASE("ranks as processes: any number of them loads a checkpoint of any othe
       {.timeout = std::chrono::seconds(60)});
 }
 
-TEST_CASE("ranks as processes: an error of one is an error of all, and the checkpoint before stays") {
+TEST_CASE("ranks as processes: an error of one is an error of all, and the previous checkpoint stays") {
   launch(
       [](World& world) {
         Communicator& all = world.communicator();
@@ -93,7 +93,7 @@ TEST_CASE("ranks as processes: an error of one is an error of all, and the check
       {.timeout = std::chrono::seconds(60)});
 }
 
-TEST_CASE("ranks as processes: every strategy's checkpoint is loaded by every other, to the bit") {
+TEST_CASE("ranks as processes: every strategy loads every other's checkpoint, with equal bits") {
   launch(
       [](World& world) {
         const SharedFolder folder(world.communicator());

@@ -25,13 +25,13 @@ TEST_CASE("ranks as processes: every collective, dtype, reduction and size") {
   }
 }
 
-TEST_CASE("ranks as processes: a rank that calls something else is an error naming both sides") {
+TEST_CASE("ranks as processes: a rank that makes another call is an error naming both sides") {
   if (dist::launcher_job().size == 1) return;
   for (const dist::conformance::Case& each : dist::conformance::mismatches()) {
     CAPTURE(std::string(each.name));
     const auto caught = [&](dist::World& world) {
       CHECK_NOTHROW(each.body(world.communicator()));
-      throw std::runtime_error("over");  // the communicators are good for nothing now
+      throw std::runtime_error("over");  // the communicators are unusable now
     };
     CHECK_THROWS(dist::launch(caught, patient()));
   }

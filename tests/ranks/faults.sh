@@ -1,94 +1,94 @@
 #!/usr/bin/env bash
 # usage: faults.sh PROGRAM
-# Three ranks, of which rank 1 is killed, stopped, blocked, fails, leaves or calls something else: every rank has to end by
+# Three ranks, of which rank 1 is killed, stopped, blocked, fails, leaves or makes another call: every rank must end by
 # itself within the deadlines that PROGRAM sets (a few seconds), with a status that is not 0 and a message that names
-# rank 1. Exits with 77, saying why, where no ranks can be started.
+# rank 1. Exits with 77 and the reason where no ranks can be started.
 set -euo pipefail
 
 program=$1
 here=$(cd "$(dirname "$0")" && pwd)
-said=$(mktemp)
-trap 'rm -f "$said"' EXIT
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
 wrong=0
 
-# run FAULT [OPTION OF MPIRUN...]: what the ranks said is in $said, the exit status in $status, the time in $took.
+# run FAULT [OPTION OF MPIRUN...]: sets $status and $took (seconds); the ranks' output is in the file $output.
 run() {
   local fault=$1 begin=$SECONDS
   shift
   status=0
-  MPIRUN_OPTIONS="$*" timeout -k 5 60 "$here/mpirun.sh" 3 "$program" "$fault" 1 >"$said" 2>&1 || status=$?
+  MPIRUN_OPTIONS="$*" timeout -k 5 60 "$here/mpirun.sh" 3 "$program" "$fault" 1 >"$output" 2>&1 || status=$?
   if ((status == 77)); then
-    cat "$said"
+    cat "$output"
     exit 77
   fi
   took=$((SECONDS - begin))
 }
 
-complain() {
-  echo "wrong: $*; status $status after $took s; what was said:"
-  sed 's/^/  | /' "$said"
+report_error() {
+  echo "wrong: $*; status $status after $took s; the output:"
+  sed 's/^/  | /' "$output"
   wrong=1
 }
 
-# says WORDS: one of the ranks has to have said so.
-says() { grep -qF -- "$1" "$said" || complain "nobody says '$1'"; }
-# ends STATUS...: the exit status has to be one of these, and in time.
-ends() {
-  [[ " $* " == *" $status "* ]] || complain "expected the exit status $*"
-  ((took <= 20)) || complain "it took too long"
+# expect_text TEXT: the output of the ranks has to contain it.
+expect_text() { grep -qF -- "$1" "$output" || report_error "no rank prints '$1'"; }
+# expect_status STATUS...: the exit status has to be one of these, within 20 s.
+expect_status() {
+  [[ " $* " == *" $status "* ]] || report_error "expected the exit status $*"
+  ((took <= 20)) || report_error "expected it to end within 20 s"
 }
 
 run none
-ends 0
+expect_status 0
 
-# By default mpirun ends all ranks when one is killed, and names it. Where it is told not to, the others have to see it.
+# By default mpirun ends all ranks when one is killed, and names it. With --enable-recovery the others must detect it.
 for fault in killed killed-inside killed-inside; do
   run $fault
-  ends 137
-  says "process rank 1 "
+  expect_status 137
+  expect_text "process rank 1 "
   run $fault --enable-recovery
-  ((took <= 20)) || complain "it took too long"
-  for rank in 0 2; do says "rank $rank ends: rank 1 on host $(hostname) is lost: its process has ended"; done
+  ((took <= 20)) || report_error "expected it to end within 20 s"
+  for rank in 0 2; do expect_text "rank $rank ends: rank 1 on host $(hostname) is lost: its process has ended"; done
 done
 
 for fault in stopped stopped-inside; do
   run $fault
-  ends 5
-  says "rank 1 on host $(hostname) is lost: no sign of life"
+  expect_status 5
+  expect_text "rank 1 on host $(hostname) is lost: no heartbeat"
 done
 
 run blocked
-ends 5
-says "rank 1 on host $(hostname) is lost: it is alive, but has begun no call"
+expect_status 5
+expect_text "rank 1 on host $(hostname) is lost: it is alive, but has begun no call"
 
 run exception
-ends 1 5 # that of the rank, or of one that heard of it, whichever is gone first
-says "the forward of rank 1 failed" # its own words, or those of one that heard them
+expect_status 1 5 # that of the rank, or of one that received its abort message, whichever ends first
+expect_text "the forward of rank 1 failed" # by that rank, or by one that received its abort message
 
 for call in branch:all_gather size:400004 dtype:i32; do
   run "${call%:*}"
-  ends 5
-  says "rank 1 calls"
-  says "${call#*:}"
+  expect_status 5
+  expect_text "rank 1 calls"
+  expect_text "${call#*:}"
 done
 
 # A rank may work on its own between two launches, and after the last, for longer than a heartbeat is waited for.
 for fault in works-between works-after; do
   run $fault
-  ends 0
+  expect_status 0
 done
 # Groups may be kept until after a launch.
 run keeps-groups
-ends 0
+expect_status 0
 run keeps-groups -x TESSERA_TRANSPORT=messages
-ends 0
-# What has gone between two launches is noticed when the next one begins, not after its deadline for heartbeats (40 s).
+expect_status 0
+# A rank that ended between two launches is lost when the next one begins, not after its deadline for heartbeats (40 s).
 run killed-between --enable-recovery
-((took <= 20)) || complain "it took too long"
-for rank in 0 2; do says "rank $rank ends: rank 1 is lost: its process has ended"; done
+((took <= 20)) || report_error "expected it to end within 20 s"
+for rank in 0 2; do expect_text "rank $rank ends: rank 1 is lost: its process has ended"; done
 run leaves-between
-ends 5
-says "rank 1 is lost: its program has ended without this launch"
+expect_status 5
+expect_text "rank 1 is lost: its program has ended without this launch"
 
 ((wrong == 0)) && echo "every fault ended all ranks in time, with its rank named"
 exit $wrong

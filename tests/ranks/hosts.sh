@@ -2,9 +2,9 @@
 # usage: hosts.sh CONFORMANCE FAULTS [GPTLITE]
 # Two hosts on one machine: network namespaces on a bridge, each with an address, a host name, processes and a /dev/shm of
 # its own. Four ranks, two on each, run CONFORMANCE over TCP and train with GPTLITE, with the losses of four threads; then
-# FAULTS, and the link between the hosts is cut while they are in their collectives: every rank has to leave by itself.
-# What one machine is, host names do not say: two hosts of one name stay two, ranks of one machine with many names share
-# its memory. The hosts are made and removed here. Exits with 77, saying why, where that is not possible.
+# FAULTS, and the link between the hosts is cut during its collectives: every rank must exit by itself. Also, two hosts
+# of one name stay two, and ranks of one machine share its memory under different host names. The hosts are made and
+# removed here. Exits with 77 and the reason where that is not possible.
 set -euo pipefail
 
 conformance=$1 faults=$2 gptlite=${3:-}
@@ -26,7 +26,7 @@ hosts=(a b)
 scratch=$(mktemp -d)
 namespace() { echo "tessera-$id-$1"; }
 
-# Ends what still runs on the hosts: processes that were started there, by this script.
+# Ends the processes that this script started on the hosts and that still run.
 end_all() {
   local host
   for host in "${hosts[@]}"; do
@@ -61,7 +61,7 @@ for host in "${hosts[@]}"; do
   last=$((last + 1))
 done
 
-# What mpirun starts its daemons with, as it would use ssh: HOST COMMAND...
+# The command with which mpirun starts its daemons, instead of ssh: HOST COMMAND...
 cat >"$scratch/agent" <<END
 #!/usr/bin/env bash
 host=\$1
@@ -86,18 +86,18 @@ echo "== four ranks on two hosts"
 # One device is compared with on one host (ranks/4); these compare with each other.
 "${on_both_hosts[@]}" "$conformance" --test-case-exclude='*follows one device*'
 
-# expect_places RANKS WORDS COMMAND...: what each rank says of where it is has to end with WORDS.
+# expect_places RANKS TRANSPORT COMMAND...: the line of each rank about its place must end with TRANSPORT.
 expect_places() {
-  local ranks=$1 words=$2
+  local ranks=$1 transport=$2
   shift 2
-  "$@" 2>&1 | tee "$scratch/said" | grep "^rank" | sort | tee "$scratch/places"
-  (($(grep -c "here; $words\$" "$scratch/places") == ranks)) || {
-    echo "expected of all $ranks: $words"
+  "$@" 2>&1 | tee "$scratch/output" | grep "^rank" | sort | tee "$scratch/places"
+  (($(grep -c "here; $transport\$" "$scratch/places") == ranks)) || {
+    echo "expected of all $ranks ranks: $transport"
     exit 1
   }
 }
 echo "== two hosts of one name, and one machine with a name for each rank"
-# place NAME PROGRAM: as a rank on a host of that name.
+# place NAME PROGRAM: PROGRAM as a rank on a host of that name.
 # shellcheck disable=SC2016 # expanded by each rank
 place=(unshare -u sh -c 'hostname "$(eval echo "$0")" && exec "$1" place 0')
 expect_places 4 "shared memory in a machine, messages (MPI) between machines" \
@@ -106,7 +106,7 @@ expect_places 4 "shared memory in a machine, messages (MPI) between machines" \
 expect_places 3 "shared memory" \
   "$(dirname "$0")/mpirun.sh" 3 "${place[@]}" 'tessera-name-$OMPI_COMM_WORLD_RANK' "$faults"
 
-# losses_of NAME COMMAND...: of a short training, step by step
+# losses_of NAME COMMAND...: prints the losses of a short training, step by step.
 losses_of() {
   local name=$1
   shift
@@ -129,11 +129,11 @@ if [[ -n $gptlite ]]; then
 fi
 
 echo "== the link is cut"
-# Ranks behind the cut can tell mpirun nothing: each writes what it says, and its status, into a file of its own.
+# Ranks behind the cut cannot reach mpirun: each writes its output, and its status, into files of its own.
 cat >"$scratch/rank" <<END
 #!/usr/bin/env bash
 status=0
-"$faults" none-ever 0 2>"$scratch/said.\$OMPI_COMM_WORLD_RANK" || status=\$?
+"$faults" none-ever 0 2>"$scratch/output.\$OMPI_COMM_WORLD_RANK" || status=\$?
 echo \$status >"$scratch/status.\$OMPI_COMM_WORLD_RANK"
 exit \$status
 END
@@ -142,7 +142,7 @@ chmod +x "$scratch/rank"
 mpirun=$!
 sleep 4
 ip link set "${bridge}b" down
-# Whether one of the ranks still runs.
+# Whether a rank still runs.
 ranks_run() {
   local host pid
   for host in "${hosts[@]}"; do
@@ -163,17 +163,17 @@ end_all
 kill $mpirun 2>/dev/null || true # its daemon behind the cut never answers
 { wait $mpirun || true; } 2>/dev/null
 
-# Of the ranks on host a, which mpirun reaches, one may have been ended by it after the other had left.
-left=0
+# mpirun still reaches host a: it may have ended one of the two ranks there after the other had exited.
+exited=0
 for rank in 0 1 2 3; do
   status=$(cat "$scratch/status.$rank" 2>/dev/null || echo unknown)
-  echo "rank $rank, status $status: $(cat "$scratch/said.$rank" 2>/dev/null || true)"
-  if [[ $status == 5 ]] && grep -q "is lost: no sign of life" "$scratch/said.$rank"; then
-    left=$((left + 1))
+  echo "rank $rank, status $status: $(cat "$scratch/output.$rank" 2>/dev/null || true)"
+  if [[ $status == 5 ]] && grep -q "is lost: no heartbeat" "$scratch/output.$rank"; then
+    exited=$((exited + 1))
   elif ((rank >= 2)) || [[ $status != unknown ]]; then
     wrong=1
   fi
 done
-((left >= 3)) || wrong=1
-((wrong == 0)) && echo "every rank left by itself within $second s of the cut"
+((exited >= 3)) || wrong=1
+((wrong == 0)) && echo "every rank exited by itself within $second s of the cut"
 exit $wrong

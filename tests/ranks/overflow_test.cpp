@@ -7,7 +7,7 @@
 
 using namespace tessera;
 
-TEST_CASE("ranks as processes: an overflow on another rank is skipped by all ranks, and all name it alike") {
+TEST_CASE("ranks as processes: all ranks skip a step with an overflow on one rank, with the same message") {
   dist::launch(
       [](dist::World& world) {
         const std::vector<std::string> problems = test::check_overflow_everywhere(world);

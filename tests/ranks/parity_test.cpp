@@ -29,11 +29,11 @@ TEST_CASE("ranks as processes: every strategy has the bits of no_shard on its me
   require_none([](dist::World& world) { return test::check_bits(world, bf16); });
 }
 
-TEST_CASE("ranks as processes: every strategy follows one device, in f64, f32 and bf16") {
+TEST_CASE("ranks as processes: every strategy agrees with one device, in f64, f32 and bf16") {
   for (const DType dtype : {f64, f32, bf16})
     require_none([dtype](dist::World& world) { return test::check_undistributed(world, dtype); });
 }
 
-TEST_CASE("ranks as processes: delays at every hook change no bit") {
+TEST_CASE("ranks as processes: delays at every hook do not change results") {
   require_none([](dist::World& world) { return test::check_delays(world, 36); });
 }

@@ -56,7 +56,7 @@ std::string describe_call(const CallHeader& header) {
 }
 
 bool same_call(const CallHeader& a, const CallHeader& b) {
-  const bool sizes_may_differ = a.kind == CallKind::all_to_all;  // its parts are compared one by one
+  const bool sizes_may_differ = a.kind == CallKind::all_to_all;  // its counts are compared one by one
   return a.kind == b.kind && a.sequence == b.sequence && (sizes_may_differ || a.bytes == b.bytes) &&
          a.dtype == b.dtype && a.reduction == b.reduction && a.root == b.root && a.unit == b.unit;
 }

@@ -6,7 +6,7 @@
 
 #include "tensor/types/dtype.h"
 
-/// What a rank says of a collective before any of its bytes move.
+/// The description of a call that ranks compare before any of its bytes move.
 namespace tessera::dist {
 
 enum class CallKind : uint8_t {
@@ -23,25 +23,25 @@ enum class CallKind : uint8_t {
 /// "all_reduce", "all_gather", ...
 const char* name_of(CallKind kind);
 
-/// How the numbers of several ranks become one. `avg` is the sum divided by the number of ranks. Sums run in
-/// rank order, accumulated in f32 (f64 for f64, i64 for integers) and rounded once.
+/// How the values of several ranks become one. `avg` is the sum divided by the number of ranks. Sums are
+/// taken in rank order, accumulated in f32 (f64 for f64, i64 for integers) and rounded once.
 enum class Reduction : uint8_t { sum, avg, min, max };
 const char* name_of(Reduction reduction);
 
-/// What a call's bytes are for: the ledger's columns. Scalars (norms, flags, losses) are `control`.
+/// The purpose of a call's bytes: the ledger's columns. Scalars (norms, flags, losses) are `control`.
 enum class Traffic : uint8_t { parameters, gradients, activations, state, control };
 const char* name_of(Traffic traffic);
 
-/// What a caller may say beside the numbers.
+/// Options of a call.
 struct CallOptions {
-  std::string_view unit = {};  ///< who it is for ("blocks.3"): in errors, the ledger and the trace
+  std::string_view unit = {};  ///< the unit that it serves ("blocks.3"): in errors, the ledger and the trace
   Traffic traffic = Traffic::control;
 };
 
 /// One call as all its ranks must make it. Compared field by field before data moves.
 struct CallHeader {
-  uint64_t sequence = 0;  ///< of this group, from 0
-  int64_t bytes = 0;      ///< of the whole: of an all_gather's output, of a reduce_scatter's input
+  uint64_t sequence = 0;  ///< the call's number in its group, from 0
+  int64_t bytes = 0;      ///< of the full tensor: of an all_gather's output, of a reduce_scatter's input
   CallKind kind = CallKind::barrier;
   Reduction reduction = Reduction::sum;
   DType dtype = f32;
@@ -51,7 +51,7 @@ struct CallHeader {
 
 /// "all_gather #812 of unit 'blocks.4' (2.4 MB)".
 std::string to_string(const CallHeader& header);
-/// The same with all that ranks must agree on: "all_reduce #3 (400 bytes of f32, sum)".
+/// The same with all fields that ranks must agree on: "all_reduce #3 (400 bytes of f32, sum)".
 std::string describe_call(const CallHeader& header);
 /// Whether two ranks make the same call. The bytes of an all_to_all may differ from rank to rank.
 bool same_call(const CallHeader& a, const CallHeader& b);

@@ -30,16 +30,16 @@ bool overlap(const Tensor& a, const Tensor& b) {
   return first < second + b.nbytes() && second < first + a.nbytes();
 }
 
-/// `part` may be the `index`th of `whole`'s equal parts, or lie elsewhere; nothing in between.
-void check_place(const char* call, const Tensor& whole, const Tensor& part, int index) {
-  require<ValueError>(!overlap(whole, part) ||
-                          part.raw_data() == static_cast<char*>(whole.raw_data()) + index * part.nbytes(),
-                      call, ": output and input overlap, but not as this rank's own part");
+/// `shard` may be the `index`th of the equal shards of `full`, or not overlap with it at all.
+void check_overlap(const char* call, const Tensor& full, const Tensor& shard, int index) {
+  require<ValueError>(!overlap(full, shard) ||
+                          shard.raw_data() == static_cast<char*>(full.raw_data()) + index * shard.nbytes(),
+                      call, ": output and input overlap, but not as this rank's own shard");
 }
 
-/// The bytes of `parts` minus one of as many equal parts.
-int64_t all_but_one(int64_t bytes, int parts) {
-  return bytes * (parts - 1) / parts;
+/// The bytes of all equal shards but one.
+int64_t all_but_one(int64_t bytes, int shards) {
+  return bytes * (shards - 1) / shards;
 }
 
 void copy_if_elsewhere(const Tensor& to, const Tensor& from) {
@@ -93,7 +93,7 @@ Work Communicator::all_gather(const Tensor& output, const Tensor& input, const C
   check_pair("all_gather", output, input, device());
   require<ShapeError>(output.numel() == size() * input.numel(), "all_gather: expected an output of ", size(),
                       " times the input ", describe(input), ", got ", describe(output));
-  check_place("all_gather", output, input, rank_);
+  check_overlap("all_gather", output, input, rank_);
   Call call;
   call.header = {.bytes = output.nbytes(), .kind = CallKind::all_gather, .dtype = input.dtype()};
   call.output = output;
@@ -106,7 +106,7 @@ Work Communicator::reduce_scatter(const Tensor& output, const Tensor& input, Red
   check_pair("reduce_scatter", output, input, device());
   require<ShapeError>(input.numel() == size() * output.numel(), "reduce_scatter: expected an input of ",
                       size(), " times the output ", describe(output), ", got ", describe(input));
-  check_place("reduce_scatter", input, output, rank_);
+  check_overlap("reduce_scatter", input, output, rank_);
   Call call;
   call.header = {.bytes = input.nbytes(),
                  .kind = CallKind::reduce_scatter,
@@ -189,7 +189,7 @@ Tensor Communicator::empty(const Shape& shape, DType dtype, Storage::Born born) 
                       contiguous_strides(shape));
 }
 
-void Communicator::gather_words(std::span<const int64_t> mine, std::span<int64_t> all) {
+void Communicator::gather_integers(std::span<const int64_t> mine, std::span<int64_t> all) {
   Call call;
   call.input = Tensor::from(mine, {std::ssize(mine)});
   call.output = Tensor::empty({std::ssize(all)}, i64);
@@ -201,14 +201,14 @@ void Communicator::gather_words(std::span<const int64_t> mine, std::span<int64_t
 
 std::shared_ptr<Communicator> Communicator::split(int color, int key, const std::string& name) {
   std::vector<int64_t> choices(2 * static_cast<size_t>(size())), tokens(static_cast<size_t>(size()));
-  gather_words(std::vector<int64_t>{color, key}, choices);
+  gather_integers(std::vector<int64_t>{color, key}, choices);
   std::vector<int> ranks;
   for (int r = 0; r < size(); ++r)
     if (color >= 0 && choices[2 * r] == color) ranks.push_back(r);
   std::stable_sort(ranks.begin(), ranks.end(),
                    [&](int a, int b) { return choices[2 * a + 1] < choices[2 * b + 1]; });
   const bool first = !ranks.empty() && ranks.front() == rank_;
-  gather_words(std::vector<int64_t>{first ? open_group(ranks) : 0}, tokens);
+  gather_integers(std::vector<int64_t>{first ? open_group(ranks) : 0}, tokens);
   if (color < 0) return nullptr;
   const auto index = std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin();
   return join_group(name, ranks, static_cast<int>(index), tokens[ranks.front()]);

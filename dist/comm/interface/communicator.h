@@ -15,27 +15,27 @@
 
 namespace tessera::dist {
 
-/// A call whose arguments were found right: what transports are given.
+/// A call whose arguments were checked: the input of a transport.
 struct CheckedCall {
   CallHeader header;
   Tensor output, input;                                  ///< undefined where the kind has none
-  std::span<const int64_t> output_counts, input_counts;  ///< of an all_to_all; they end with the start
-  int peer = 0, tag = 0;
-  /// Something else moves the bytes: ranks only compare what they call. There are no tensors then.
+  std::span<const int64_t> output_counts, input_counts;  ///< of an all_to_all; valid only during `start`
+  int peer = 0, tag = 0;                                 ///< of a send or recv
+  /// Another transport moves the bytes: ranks only compare headers. There are no tensors then.
   bool headers_only = false;
 };
 
 /// A group of ranks that call collectives together, as one of them sees it. Every rank of the group makes the
-/// same calls in the same order; each carries a header that is compared before data moves, so that a rank
-/// that takes another branch gets an error naming both sides. Calls return at once: `Work::wait` is where
-/// results are promised. Tensors are contiguous and on the group's device; they must keep their bytes until
-/// the call is waited for. Writing into them counts no change of their version: whether there is one is the
-/// caller's to say. A communicator belongs to one rank; its members, the destructor too, are called by that
-/// rank's thread alone.
+/// same calls in the same order. Each call carries a header that is compared before data moves, so that a
+/// rank that takes another branch gets an error naming both sides. Calls return at once; results are there
+/// after `Work::wait`. Tensors are contiguous and on the group's device; they must keep their bytes until the
+/// call is waited for. Writing into them does not raise their version; the caller does that where it is
+/// needed. A communicator belongs to one rank; its members, the destructor too, are called by that rank's
+/// thread alone.
 ///
-/// The transport below moves bytes; sums are ours, in rank order, so that results depend on no timing and on
-/// no library. Throws ShapeError, DTypeError or DeviceError, before anything is sent, for tensors that do not
-/// fit a call.
+/// The transport below moves bytes; sums are computed here, in rank order, so that results depend on no
+/// timing and on no library. Throws ShapeError, DTypeError or DeviceError, before anything is sent, for
+/// tensors that do not fit a call.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -56,15 +56,15 @@ class Communicator {
   /// Every rank gets the reduction over all, in place.
   Work all_reduce(const Tensor& tensor, Reduction reduction, const CallOptions& options = {});
   /// `output` gets the `input`s of all ranks one after another, in rank order; all of one size. `input` may
-  /// be this rank's own place in `output`: nothing is copied there then.
+  /// be this rank's own shard of `output`: then it is not copied.
   Work all_gather(const Tensor& output, const Tensor& input, const CallOptions& options = {});
-  /// `input` is cut into as many equal parts as there are ranks; `output` gets the reduction of this rank's
-  /// part over all ranks. It may be this rank's own part of `input`.
+  /// `input` is cut into as many equal shards as there are ranks; `output` gets the reduction of this rank's
+  /// shard over all ranks. It may be this rank's own shard of `input`.
   Work reduce_scatter(const Tensor& output, const Tensor& input, Reduction reduction,
                       const CallOptions& options = {});
-  /// Every rank gets the root's numbers.
+  /// Every rank gets the root's values.
   Work broadcast(const Tensor& tensor, int root, const CallOptions& options = {});
-  /// Part i of `input` goes to rank i; part j of `output` came from rank j. Equal parts.
+  /// Range i of `input` goes to rank i; range j of `output` comes from rank j. All ranges have one length.
   Work all_to_all(const Tensor& output, const Tensor& input, const CallOptions& options = {});
   /// The same with `input_counts[i]` elements for rank i and `output_counts[j]` from rank j.
   Work all_to_all(const Tensor& output, std::span<const int64_t> output_counts, const Tensor& input,
@@ -72,21 +72,21 @@ class Communicator {
   /// Messages between two ranks, matched in order by (from, to, tag). Size and dtype must agree.
   Work send(const Tensor& tensor, int to, int tag = 0, const CallOptions& options = {});
   Work recv(const Tensor& tensor, int from, int tag = 0, const CallOptions& options = {});
-  /// Returned work is over when every rank has called it.
+  /// The returned work is over when every rank has called it.
   Work barrier();
 
-  /// Groups of the ranks that gave the same `color`, ordered by (key, rank). Every rank of this group calls
+  /// Makes groups of the ranks with the same `color`, ordered by (key, rank). Every rank of this group calls
   /// it and waits for all. Null for a negative color.
   std::shared_ptr<Communicator> split(int color, int key, const std::string& name);
 
-  /// Uninitialised numbers from memory that the transport reaches without a copy (where it has such), in the
-  /// current category of this thread's account. Its storage can be released and refilled; `born` released it
-  /// takes no bytes before its first refill.
+  /// An uninitialised tensor in memory that the transport reads without a copy (where it has such memory), in
+  /// the current category of this thread's account. Its storage can be released and refilled; with `born` =
+  /// released it takes no bytes before its first refill.
   Tensor empty(const Shape& shape, DType dtype, Storage::Born born = Storage::Born::filled);
 
-  /// Makes what progress is possible on all calls of this rank, in every group, without waiting. Cheap enough
-  /// for every hook. It also says that the rank gets on: one that works for long while others wait for it
-  /// (reading, preparing data) is not called stuck as long as it polls.
+  /// Advances all calls of this rank, in every group, as far as possible without waiting. Cheap enough for
+  /// every hook. It also raises the rank's count of operations: a rank that works for long while others wait
+  /// for it (reading, preparing data) does not count as stuck as long as it polls.
   virtual void poll() = 0;
 
   /// What this rank has sent, in all groups of its world.
@@ -98,20 +98,19 @@ class Communicator {
   Communicator(std::string name, int rank, std::vector<int> members, std::shared_ptr<Ledger> ledger)
       : name_(std::move(name)), rank_(rank), members_(std::move(members)), ledger_(std::move(ledger)) {}
 
-  /// Starts it. Calls of one group come in order of their sequence numbers.
+  /// Starts the call. Calls of one group are started in order of their sequence numbers.
   virtual std::shared_ptr<PendingCall> start(Call call) = 0;
-  /// What `empty` lays its numbers in.
+  /// The storage of a tensor from `empty`.
   virtual intrusive_ptr<Storage> make_storage(int64_t bytes, Storage::Born born) {
     return Storage::allocate(bytes, device(), born);
   }
-  /// What a new group of these ranks of this one needs to come together: called on the first of them, told
-  /// to all.
+  /// Prepares a group of these ranks of this group. Called on the first of them; all get the returned token.
   virtual int64_t open_group(std::span<const int> ranks) = 0;
-  /// Joins it as its rank `index`. Called on each of `ranks`.
+  /// Joins that group as its rank `index`. Called on each of `ranks`.
   virtual std::shared_ptr<Communicator> join_group(const std::string& name, std::span<const int> ranks,
                                                    int index, int64_t token) = 0;
 
-  /// The same of another group, for a transport that stands on it: `call` has its sequence number.
+  /// These three call another group's, for a transport that is built on it. `call` has its sequence number.
   static std::shared_ptr<PendingCall> start_on(Communicator& group, Call call) {
     return group.start(std::move(call));
   }
@@ -126,7 +125,7 @@ class Communicator {
  private:
   Work begin(Call call, const CallOptions& options, int64_t bytes_sent);
   Work message(CallKind kind, const Tensor& tensor, int peer, int tag, const CallOptions& options);
-  void gather_words(std::span<const int64_t> mine, std::span<int64_t> all);
+  void gather_integers(std::span<const int64_t> mine, std::span<int64_t> all);
 
   std::string name_;
   int rank_;

@@ -7,25 +7,25 @@
 
 namespace tessera::dist {
 
-/// What ends a program whose ranks no longer work together: gptlite's exit status 5.
+/// Ranks no longer work together, which ends the program: gptlite's exit status 5.
 struct CommunicationError : Error {
   using Error::Error;
 };
 
-/// Ranks that called different collectives, or the same with other sizes, dtypes or units. The message names
-/// both sides.
+/// Ranks called different collectives, or one with other sizes, dtypes or units. The message names both
+/// sides.
 struct MismatchError : CommunicationError {
   using CommunicationError::CommunicationError;
 };
 
-/// A rank that is gone, silent, or stuck while others wait. The message names it and, where known, the
-/// collective that it was missed in.
+/// A rank has ended, sends no heartbeat, or is stuck while others wait. The message names it and, where
+/// known, the collective that waits for it.
 struct RankLostError : CommunicationError {
   RankLostError(const std::string& message, int lost) : CommunicationError(message), rank(lost) {}
   int rank;  ///< in the world
 };
 
-/// Another rank ended by an exception. The message holds that rank's own.
+/// Another rank ended by an exception. The message contains the message of that exception.
 struct PeerFailedError : CommunicationError {
   PeerFailedError(const std::string& message, int failed) : CommunicationError(message), rank(failed) {}
   int rank;  ///< in the world

@@ -5,18 +5,18 @@
 
 #include "dist/comm/interface/call.h"
 
-/// Delays and faults put into a rank's communication, for tests: of races, of deadlines, of who is told what.
+/// Delays and faults put into a rank's communication, to test races, deadlines and error messages.
 namespace tessera::dist {
 
 /// Where a rank is when its hook is called.
 enum class CommPoint : uint8_t {
   start,    ///< before a call is entered
   wait,     ///< before a wait
-  serve,    ///< before a call's part of the work is done: a copy or a sum
-  finished  ///< after it
+  serve,    ///< before this rank's work for a call: a copy or a sum
+  finished  ///< after that work
 };
 
-/// May sleep, throw, or end the process.
+/// It may sleep, throw, or end the process.
 using CommHook = std::function<void(CommPoint, const CallHeader&)>;
 
 /// Calls `hook` at every point of this thread's communication while it lives.

@@ -15,7 +15,7 @@ struct LedgerEntry {
   Traffic traffic = Traffic::control;
   std::string group;  ///< the communicator's name
   std::string unit;
-  int64_t bytes = 0;       ///< of the whole, as in CallHeader
+  int64_t bytes = 0;       ///< of the full tensor, as in CallHeader
   int64_t bytes_sent = 0;  ///< by this rank, as the algorithm of algorithms.md sends them
 };
 
@@ -25,12 +25,12 @@ struct TrafficCount {
   int64_t bytes = 0;
 };
 
-/// Every collective of one rank, over all its groups: what the traffic formulas are held against. For a
-/// group of W ranks and a whole of n bytes, a rank sends (W-1)/W n in an all_gather or a reduce_scatter,
+/// Every collective of one rank, over all its groups, to be compared with the traffic formulas. For a group
+/// of W ranks and a full tensor of n bytes, a rank sends (W-1)/W n in an all_gather or a reduce_scatter,
 /// twice that in an all_reduce, n in a send; the root n in a broadcast. Thread-safe.
 class Ledger {
  public:
-  /// Keeps the entries themselves too, not the sums alone; off at first.
+  /// Keeps the entries too, beside the sums; off at first.
   void keep_entries(bool keep);
   void enter(LedgerEntry entry);
 

@@ -5,21 +5,21 @@
 
 namespace tessera::dist {
 
-/// What a communicator keeps of a call in flight. Made by communicators only.
+/// A communicator's state of a call in flight. Made by communicators only.
 class PendingCall {
  public:
   virtual ~PendingCall() = default;
-  /// Makes what progress is possible without waiting; true once the outputs are there.
+  /// Advances the call as far as possible without waiting; true once the outputs are there.
   virtual bool poll() = 0;
   /// Returns when the outputs are there.
   virtual void wait_output() = 0;
-  /// Returns when, besides, no other rank reads the inputs any more.
+  /// Returns when the outputs are there and no other rank reads the inputs any more.
   virtual void wait() = 0;
 };
 
 /// A call in flight: a handle, cheap to copy. Waits may come in any order, and a handle may be dropped: the
-/// call is completed by later waits, by `Communicator::poll`, or when the communicator goes. While a rank
-/// waits for one call it serves all others that are in flight.
+/// call is completed by later waits, by `Communicator::poll`, or by the communicator's destructor. While a
+/// rank waits for one call it serves all others that are in flight.
 class Work {
  public:
   /// A call that is over.
@@ -31,12 +31,11 @@ class Work {
   void wait() {
     if (call_) std::exchange(call_, nullptr)->wait();
   }
-  /// Returns when the outputs are there. The inputs may still be read by other ranks, so they must stay as
-  /// they are until `wait`.
+  /// Returns when the outputs are there. The inputs must not change until `wait`: others may still read them.
   void wait_output() const {
     if (call_) call_->wait_output();
   }
-  /// Whether `wait_output` would return at once. Makes progress where that needs no waiting.
+  /// Whether `wait_output` would return at once. Advances the call where that needs no waiting.
   bool is_done() const { return !call_ || call_->poll(); }
 
  private:

@@ -30,7 +30,7 @@ ncclDataType_t type_of(DType dtype) {
   return ncclUint8;
 }
 
-/// Of bools, which are bytes of 0 and 1, a sum is true when one is, and a mean when all are.
+/// Bools are bytes of 0 and 1: a sum of them is true when one is true, a mean when all are.
 ncclRedOp_t operation_of(Reduction reduction, DType dtype) {
   const bool is_bool = dtype == boolean;
   switch (reduction) {
@@ -69,7 +69,7 @@ void check(ncclResult_t status, const char* what) {
                               ncclGetErrorString(status));
 }
 
-bool Event::is_over() const {
+bool CudaEvent::is_over() const {
   const cudaError_t status = cudaEventQuery(event_);
   if (status != cudaErrorNotReady) check(status, "cudaEventQuery");
   return status == cudaSuccess;
@@ -129,7 +129,7 @@ void Channel::advance() {
     }
     for (; !running_.empty() && running_.front()->done.is_over(); running_.pop_front()) {
       running_.front()->call.input = running_.front()->call.output =
-          Tensor();  // the handle may stay for long
+          Tensor();  // the handle may outlive the call
       running_.front()->is_over = true;
     }
     if (waiting_.empty()) return;
@@ -166,7 +166,7 @@ void Channel::issue(const Operation& operation) {
       return check(ncclRecv(out, count_of(call.output), type, 1 - rank_, comm_, stream_), "ncclRecv");
     case CallKind::barrier:
     case CallKind::split:
-      return;  // the host group's part is all of it
+      return;  // done by the host group alone
   }
 }
 

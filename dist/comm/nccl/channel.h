@@ -11,22 +11,22 @@
 
 #include "dist/comm/interface/communicator.h"
 
-/// What NCCL gives: a group's handle, which works in the background. Compiled where CUDA and NCCL were found.
+/// NCCL's handle of a group, which works in the background. Compiled where CUDA and NCCL were found.
 namespace tessera::dist::nccl {
 
 using Clock = std::chrono::steady_clock;
 
-/// Throw CommunicationError, with the words of CUDA or NCCL, unless the call worked or is being worked on.
+/// Throw CommunicationError with CUDA's or NCCL's message, unless the call succeeded or is in progress.
 void check(cudaError_t status, const char* what);
 void check(ncclResult_t status, const char* what);
 
-/// A CUDA event, which frees itself.
-class Event {
+/// A CUDA event, destroyed with its object.
+class CudaEvent {
  public:
-  Event() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
+  CudaEvent() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate"); }
+  ~CudaEvent() { cudaEventDestroy(event_); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
   void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "cudaEventRecord"); }
   bool is_over() const;
   cudaEvent_t get() const { return event_; }
@@ -35,47 +35,48 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// A call on its way through a channel. It keeps its tensors until NCCL's kernels have ended.
+/// A call in a channel. It keeps its tensors until NCCL's kernels have ended.
 struct Operation {
   explicit Operation(CheckedCall checked);
 
   CheckedCall call;
   std::vector<int64_t> output_counts, input_counts;  ///< of an all_to_all
-  Event computed;                                    ///< what the computing stream had to do before
-  Event done;
+  CudaEvent computed;                                ///< the work of the computing stream before the call
+  CudaEvent done;
   bool is_over = false;
 };
 
-/// The id that the ranks of a channel come together by: made by one of them, on its way to the others.
+/// The id by which the ranks of a channel find each other: made by one of them, sent to the others.
 struct ChannelId {
   Tensor bytes;
   Work arrival;
 };
-/// Room for an id; on the rank that `makes` it, a new one.
+/// A new id on the rank that `makes` it; memory for it on the others.
 ChannelId make_id(bool makes);
 
 /// A handle of NCCL's (an ncclComm_t that never blocks) and the stream that its kernels run on. Nothing here
-/// waits: the handle comes together, and calls go to NCCL one after another, while `advance` is called.
-/// Calls are over in the order in which they were added.
+/// waits: `advance` connects the handle and passes calls to NCCL one after another. Calls are over in the
+/// order in which they were added.
 class Channel {
  public:
   /// A channel of `size` ranks, of which this is number `rank`, on the thread's current GPU.
   Channel(int size, int rank, ChannelId id);
-  /// Aborts what was not closed.
+  /// Aborts the handle unless it was closed.
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
   void add(std::shared_ptr<Operation> operation) { waiting_.push_back(std::move(operation)); }
-  /// Does what can be done without waiting. Throws CommunicationError where NCCL has failed.
+  /// Does what is possible without waiting. Throws CommunicationError where NCCL has failed.
   void advance();
-  /// Whether the ranks have come together, and whether nothing is on its way.
+  /// Whether the ranks are connected and NCCL can take a call.
   bool is_ready();
   bool is_aborted() const { return is_aborted_; }
+  /// Whether no call is in flight.
   bool is_idle() const { return waiting_.empty() && !issued_ && running_.empty(); }
-  /// Ends it together with the other ranks; aborts it where that takes until `deadline`.
+  /// Ends the handle together with the other ranks; aborts it where that takes until `deadline`.
   void close(Clock::time_point deadline) noexcept;
-  /// Ends NCCL's kernels, whatever they wait for. Calls that were not over never are.
+  /// Ends NCCL's kernels, whatever they wait for. Calls in flight never complete.
   void abort() noexcept;
 
  private:
@@ -89,7 +90,7 @@ class Channel {
   cudaStream_t stream_ = nullptr;
   bool is_aborted_ = false;
   std::deque<std::shared_ptr<Operation>> waiting_, running_;
-  std::shared_ptr<Operation> issued_;  ///< NCCL has it, but may not have put it on the stream yet
+  std::shared_ptr<Operation> issued_;  ///< passed to NCCL, but perhaps not on the stream yet
 };
 
 }  // namespace tessera::dist::nccl

@@ -1,9 +1,6 @@
-// NCCL moves the bytes and sums them. A group of the hosts compares the headers of all calls first, messages
-// too, with the words that it has for its own calls; and it brings the ids that NCCL's groups come together
-// by. Nothing waits inside NCCL, whose calls have no deadlines: handles work in the background
-// (channel.h), and a wait looks at them in turn. A message has a channel of its own for its sender,
-// receiver and tag: NCCL knows no tags, and two messages that wait for each other's receiver on one stream
-// would never end.
+// NCCL moves and sums the bytes; a group of the hosts compares the headers of all calls and sends NCCL's ids.
+// NCCL's calls have no deadlines: handles never block (channel.h), and waits poll them. NCCL has no tags, and
+// messages on one stream could block each other: each sender, receiver and tag has a channel.
 #ifdef TESSERA_WITH_NCCL
 
 #include "dist/comm/nccl/communicator.h"
@@ -40,7 +37,7 @@ class ChannelList {
   std::vector<std::weak_ptr<Channel>> channels_;
 };
 
-/// What one rank has of a group: its channels, of the collectives and of messages.
+/// The channels of one rank in a group: one for the collectives, others for messages.
 class Channels {
  public:
   Channels(std::shared_ptr<Communicator> host, std::shared_ptr<ChannelList> all)
@@ -52,13 +49,12 @@ class Channels {
     while (!collectives_->is_ready()) {
       poll();
       require<CommunicationError>(Clock::now() < deadline, "group '", host_->name(),
-                                  "' over NCCL did not come together within ", all_->timeout().count(),
-                                  " ms");
+                                  "' over NCCL was not connected within ", all_->timeout().count(), " ms");
       std::this_thread::yield();
     }
   }
 
-  /// The channel that a call goes through.
+  /// The channel of a call.
   Channel& of(const CheckedCall& call) {
     if (!is_message(call.header.kind)) return *collectives_;
     const bool sends = call.header.kind == CallKind::send;
@@ -84,7 +80,7 @@ class Channels {
     collectives_->abort();
     for (const auto& [key, channel] : messages_) channel->abort();
   }
-  /// Waits for the calls that are on their way and ends the channels, within the timeout; aborts what fails.
+  /// Waits for the calls in flight and closes the channels, within the timeout; aborts what fails.
   void close() noexcept {
     const Clock::time_point deadline = Clock::now() + all_->timeout();
     try {
@@ -119,7 +115,7 @@ class Channels {
 
 class NcclCall final : public PendingCall {
  public:
-  /// `operation` is null where the agreement is all of it.
+  /// `operation` is null for a call that has only an agreement (barrier, split).
   NcclCall(std::shared_ptr<Channels> channels, CallHeader header, std::string group,
            std::shared_ptr<Operation> operation, Work agreement)
       : channels_(std::move(channels)),
@@ -132,7 +128,7 @@ class NcclCall final : public PendingCall {
     channels_->poll();
     const bool over = is_over();
     require<CommunicationError>(over || !channels_->is_aborted(), header_, ": group '", group_,
-                                "' has failed before, or is gone");
+                                "' has failed before, or is closed");
     return over;
   }
   void wait_output() override { wait(); }
@@ -151,7 +147,7 @@ class NcclCall final : public PendingCall {
   }
 
  private:
-  /// The headers come first: of a call that another rank makes otherwise the bytes are worth nothing.
+  /// The headers first: after a mismatch the bytes mean nothing.
   bool is_over() const { return agreement_.is_done() && (!operation_ || operation_->is_over); }
 
   std::shared_ptr<Channels> channels_;
@@ -163,7 +159,7 @@ class NcclCall final : public PendingCall {
 
 class NcclCommunicator final : public Communicator {
  public:
-  /// `host` brings ids, `headers` is another group of the same ranks, whose calls are those of this one.
+  /// `host` sends ids; `headers` is another group of the same ranks, with the same calls as this one.
   NcclCommunicator(std::shared_ptr<Communicator> host, std::shared_ptr<Communicator> headers, Device device,
                    std::shared_ptr<ChannelList> all)
       : Communicator(host->name(), host->rank(), {host->members().begin(), host->members().end()},
@@ -197,7 +193,7 @@ class NcclCommunicator final : public Communicator {
     return std::make_shared<NcclCall>(channels_, header, name(), std::move(operation), std::move(agreement));
   }
 
-  /// Two groups of the hosts, of which the numbers travel as one: they are opened one after the other.
+  /// Opens a group of the hosts; `join_group` splits the second one off it.
   int64_t open_group(std::span<const int> ranks) override { return open_group_on(*headers_, ranks); }
   std::shared_ptr<Communicator> join_group(const std::string& name, std::span<const int> ranks, int index,
                                            int64_t token) override {
@@ -207,7 +203,7 @@ class NcclCommunicator final : public Communicator {
   }
 
  private:
-  /// The hosts' part: of a split, whose words lie in their memory, the whole call; else the headers.
+  /// The hosts' work: compares headers; makes the full call for a split, whose values lie in host memory.
   Work agree(const Call& call) {
     if (size() == 1) {
       if (call.header.kind == CallKind::split && call.output.nbytes() > 0)

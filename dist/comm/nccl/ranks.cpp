@@ -22,7 +22,7 @@ std::shared_ptr<Communicator> make_nccl_communicator(std::shared_ptr<Communicato
 #else
   throw NotBuiltError(
       text("group '", host->name(),
-           "' over NCCL: this build has none; configure with the preset 'cuda' where NCCL is"));
+           "' over NCCL: this build has none; configure with the preset 'cuda' where NCCL is installed"));
 #endif
 }
 

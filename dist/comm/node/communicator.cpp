@@ -6,7 +6,7 @@
 namespace tessera::dist::node {
 namespace {
 
-// A token is the number of the rank whose memory it is and a reference there.
+// A token holds the index of the rank that owns the memory, and a reference into that memory.
 constexpr int reference_bits = 48;
 
 std::vector<int> world_ranks(const NodeShared& shared, const std::vector<int>& members) {

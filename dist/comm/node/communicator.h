@@ -12,7 +12,7 @@ namespace tessera::dist::node {
 /// A group whose ranks are all on one machine and read each other's memory.
 class NodeCommunicator final : public Communicator {
  public:
-  /// `members` are numbers of ranks on this machine; `token` is what `open_node_group` gave.
+  /// `members` are indices of ranks on this machine; `token` comes from `open_node_group`.
   NodeCommunicator(std::shared_ptr<NodeRank> self, std::string name, std::vector<int> members, int rank,
                    int64_t token, std::shared_ptr<Ledger> ledger);
 
@@ -30,8 +30,8 @@ class NodeCommunicator final : public Communicator {
   std::shared_ptr<NodeGroup> group_;
 };
 
-/// Control memory for a group of `size` ranks of this machine, out of `self`'s: the token by which they find
-/// it.
+/// Allocates control memory for a group of `size` ranks of this machine, out of `self`'s memory. Returns the
+/// token by which the ranks find it.
 int64_t open_node_group(NodeRank& self, int size);
 
 }  // namespace tessera::dist::node

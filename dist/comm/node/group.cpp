@@ -10,8 +10,8 @@ int64_t stride_of_slot(int size) {
   return (bytes + 63) / 64 * 64;
 }
 
-/// The last characters of a name, as many as a posted header has room for.
-std::string_view posted_part(const std::string& unit) {
+/// The last characters of a name, as many as fit into a posted header.
+std::string_view posted_suffix(const std::string& unit) {
   constexpr size_t room = sizeof(PostedHeader::unit) - 1;
   return std::string_view(unit).substr(unit.size() > room ? unit.size() - room : 0);
 }
@@ -43,9 +43,9 @@ Outbox& NodeGroup::outbox(int rank) const {
   return reinterpret_cast<Outbox*>(boxes)[rank];
 }
 
-void NodeGroup::ring_others() const {
+void NodeGroup::signal_others() const {
   for (int r = 0; r < size(); ++r)
-    if (r != rank_) ring(r);
+    if (r != rank_) signal(r);
 }
 
 bool NodeGroup::take_slot(uint64_t sequence) {
@@ -57,8 +57,8 @@ bool NodeGroup::take_slot(uint64_t sequence) {
 
 void NodeGroup::compare(const CallHeader& own, int peer, const PostedHeader& posted, bool is_message) const {
   CallHeader mine = own, other = read_header(posted);
-  mine.unit = posted_part(own.unit);
-  if (is_message) mine.kind = other.kind;  // a send meets a recv
+  mine.unit = posted_suffix(own.unit);
+  if (is_message) mine.kind = other.kind;  // a send matches a recv
   if (same_call(mine, other)) return;
   const bool first = rank_ < peer;
   const std::string ours = text("rank ", world_rank(rank_), " calls ", describe_call(own));
@@ -78,7 +78,7 @@ void write_header(const CallHeader& header, PostedHeader& posted) {
   posted.kind = static_cast<uint8_t>(header.kind);
   posted.reduction = static_cast<uint8_t>(header.reduction);
   posted.dtype = static_cast<uint8_t>(header.dtype);
-  const std::string_view unit = posted_part(header.unit);
+  const std::string_view unit = posted_suffix(header.unit);
   std::memcpy(posted.unit, unit.data(), unit.size());
   posted.unit[unit.size()] = '\0';
 }

@@ -11,7 +11,7 @@ namespace tessera::dist::node {
 NodeSend::NodeSend(std::shared_ptr<NodeGroup> group, CheckedCall call)
     : ActiveCall(group->self().progress(), call.header), group_(std::move(group)), call_(std::move(call)) {}
 
-/// Messages of one tag are posted in their order, whatever they wait for: a place, or a stage.
+/// Messages of one tag are posted in order, whether they wait for a place in the outbox or a staging buffer.
 bool NodeSend::post() {
   uint64_t& posted_before = group_->posted_messages(call_.peer, call_.tag);
   if (posted_before != header().sequence) return false;
@@ -20,8 +20,8 @@ bool NodeSend::post() {
     return posted.load(std::memory_order_relaxed) == 0;
   });
   if (free == std::end(outbox.posted)) return false;
-  place_ = static_cast<int>(free - std::begin(outbox.posted));
-  Message& message = outbox.messages[place_];
+  outbox_index_ = static_cast<int>(free - std::begin(outbox.posted));
+  Message& message = outbox.messages[outbox_index_];
   if (!place_input(message)) return false;
   ++posted_before;
   number_ = group_->next_message();
@@ -31,11 +31,11 @@ bool NodeSend::post() {
   message.ready.store(mark(number_, 1), std::memory_order_relaxed);
   ready_ = 1;
   free->store(number_ << 16 | static_cast<uint64_t>(call_.peer), std::memory_order_release);
-  group_->ring(call_.peer);
+  group_->signal(call_.peer);
   return true;
 }
 
-/// As of a NodeCall.
+/// As NodeCall::place_input.
 bool NodeSend::place_input(Message& message) {
   if (call_.headers_only) {
     source_ = Source::in_slot;
@@ -53,37 +53,37 @@ bool NodeSend::place_input(Message& message) {
     message.header.data = group_->shared().reference(data);
     return true;
   }
-  stage_ = group_->shared().take_stage(std::min(nbytes, stage_bytes));
-  if (!stage_) return false;
+  staging_ = group_->shared().take_staging_buffer(std::min(nbytes, staging_bytes));
+  if (!staging_) return false;
   source_ = Source::staged;
-  pieces_ = (nbytes + stage_bytes - 1) / stage_bytes;
-  message.header.data = group_->shared().reference(stage_.get());
-  fill_stage();
+  chunks_ = (nbytes + staging_bytes - 1) / staging_bytes;
+  message.header.data = group_->shared().reference(staging_.get());
+  fill_staging_buffer();
   return true;
 }
 
-void NodeSend::fill_stage() {
-  const int64_t first = ready_ * stage_bytes;
-  kernels::cpu::copy_bytes(stage_.get(), static_cast<const char*>(call_.input.raw_data()) + first,
-                           std::min(stage_bytes, call_.input.nbytes() - first));
+void NodeSend::fill_staging_buffer() {
+  const int64_t first = ready_ * staging_bytes;
+  kernels::cpu::copy_bytes(staging_.get(), static_cast<const char*>(call_.input.raw_data()) + first,
+                           std::min(staging_bytes, call_.input.nbytes() - first));
 }
 
 bool NodeSend::advance() {
   if (number_ == 0 && !post()) return false;
   if (taken_) return true;
   Outbox& outbox = group_->outbox(group_->rank());
-  Message& message = outbox.messages[place_];
+  Message& message = outbox.messages[outbox_index_];
   const uint64_t taken = message.taken.load(std::memory_order_acquire);
-  if (taken >= mark(number_, static_cast<uint64_t>(pieces_))) {
-    outbox.posted[place_].store(0, std::memory_order_relaxed);
-    stage_.reset();  // the handle may stay for long
+  if (taken >= mark(number_, static_cast<uint64_t>(chunks_))) {
+    outbox.posted[outbox_index_].store(0, std::memory_order_relaxed);
+    staging_.reset();  // the handle may outlive the message
     call_.input = Tensor();
     return taken_ = true;
   }
   if (taken >= mark(number_, static_cast<uint64_t>(ready_))) {
-    fill_stage();
+    fill_staging_buffer();
     message.ready.store(mark(number_, static_cast<uint64_t>(++ready_)), std::memory_order_release);
-    group_->ring(call_.peer);
+    group_->signal(call_.peer);
   }
   return false;
 }
@@ -98,7 +98,7 @@ Message* NodeRecv::find() {
     const uint64_t posted = outbox.posted[i].load(std::memory_order_acquire);
     const uint64_t number = posted >> 16;
     if (posted == 0 || static_cast<int>(posted & 0xffff) != group_->rank()) continue;
-    // A message to this rank stays as it is until this rank has taken it.
+    // A message to this rank is not changed until this rank has taken it.
     Message& message = outbox.messages[i];
     if (message.taken.load(std::memory_order_relaxed) >= mark(number, 0) || message.tag != call_.tag)
       continue;
@@ -116,15 +116,15 @@ bool NodeRecv::advance() {
     if (!message_) return false;
     group_->compare(header(), call_.peer, message_->header, true);
     run_comm_hook(CommPoint::serve, header());
-    message_->taken.store(mark(number_, 0), std::memory_order_relaxed);  // no other call's any more
+    message_->taken.store(mark(number_, 0), std::memory_order_relaxed);  // later receives pass over it
   }
-  return taken_ = take_pieces();
+  return taken_ = take_chunks();
 }
 
-bool NodeRecv::take_pieces() {
+bool NodeRecv::take_chunks() {
   if (call_.headers_only) {
     message_->taken.store(mark(number_, 1), std::memory_order_release);
-    group_->ring(call_.peer);
+    group_->signal(call_.peer);
     return true;
   }
   const PostedHeader& posted = message_->header;
@@ -132,16 +132,16 @@ bool NodeRecv::take_pieces() {
   const char* const source = posted.source == Source::in_slot
                                  ? message_->bytes
                                  : group_->shared().at(group_->member(call_.peer), posted.data);
-  const int64_t nbytes = call_.output.nbytes(), length = is_staged ? stage_bytes : nbytes;
+  const int64_t nbytes = call_.output.nbytes(), length = is_staged ? staging_bytes : nbytes;
   do {
-    if (message_->ready.load(std::memory_order_acquire) < mark(number_, static_cast<uint64_t>(piece_) + 1))
+    if (message_->ready.load(std::memory_order_acquire) < mark(number_, static_cast<uint64_t>(chunk_) + 1))
       return false;
-    const int64_t first = piece_ * length;
+    const int64_t first = chunk_ * length;
     kernels::cpu::copy_bytes(static_cast<char*>(call_.output.raw_data()) + first, source,
                              std::min(length, nbytes - first));
-    message_->taken.store(mark(number_, static_cast<uint64_t>(++piece_)), std::memory_order_release);
-    group_->ring(call_.peer);
-  } while (piece_ * length < nbytes);
+    message_->taken.store(mark(number_, static_cast<uint64_t>(++chunk_)), std::memory_order_release);
+    group_->signal(call_.peer);
+  } while (chunk_ * length < nbytes);
   return true;
 }
 

@@ -11,7 +11,7 @@ namespace {
 std::unique_ptr<RankProgress> make_progress(const NodeShared& shared, RankBlock& own) {
   const auto publish = [&own](int rank) { own.waits_for.store(rank, std::memory_order_relaxed); };
   return std::make_unique<RankProgress>(
-      own.bell, own.operations,
+      own.event, own.operations,
       RankProgress::Options{.spin = spin_among(shared.ranks()), .publish_waiting = publish});
 }
 
@@ -42,20 +42,20 @@ NodeRank::NodeRank(std::shared_ptr<NodeShared> shared, int index, RankProgress& 
 }
 
 NodeRank::~NodeRank() {
-  if (own_progress_) settle();
+  if (own_progress_) end_communication();
   shared_->block(index_).has_left.store(1);
-  for (int r = 0; r < shared_->ranks(); ++r) shared_->block(r).bell.ring();
+  for (int r = 0; r < shared_->ranks(); ++r) shared_->block(r).event.signal();
 }
 
-void NodeRank::settle() {
+void NodeRank::end_communication() {
   if (std::uncaught_exceptions() > 0)
     shared_->fail(FailureRecord::failed, world_rank(), "its communication was ended by an exception");
-  if (!shared_->has_failed() && !progress_.settle())
+  if (!shared_->has_failed() && !progress_.complete_calls())
     shared_->fail(FailureRecord::failed, world_rank(),
                   "it ended its communication while calls were in flight that the others did not complete");
-  std::vector<std::shared_ptr<void>> left_behind;
-  for (auto& call : progress_.take_calls()) left_behind.push_back(std::move(call));
-  shared_->keep(std::move(left_behind));
+  std::vector<std::shared_ptr<void>> kept;
+  for (auto& call : progress_.take_calls()) kept.push_back(std::move(call));
+  shared_->keep(std::move(kept));
 }
 
 }  // namespace tessera::dist::node

@@ -13,30 +13,30 @@ struct NodeRankOptions {
   std::chrono::milliseconds timeout{300'000};
 };
 
-/// How long a rank looks for what it waits for before it falls asleep, where `ranks` share this machine: who
-/// spins on a processor that a rank wants holds up the very rank it waits for.
+/// How long a waiting rank spins before it sleeps, where `ranks` share this machine. With more ranks than
+/// cores it is short: a rank that spins on a processor delays the rank that it waits for.
 std::chrono::microseconds spin_among(int ranks);
 
-/// One rank among those of its machine. Belongs to all communicators of the rank, and goes with the last of
-/// them: then it first serves what others need of it.
+/// One rank among those of its machine. Shared by all communicators of the rank, and destroyed with the last
+/// of them; the destructor first serves what the other ranks need of this one.
 class NodeRank {
  public:
   NodeRank(std::shared_ptr<NodeShared> shared, int index, const NodeRankOptions& options);
-  /// The same for a rank that has other transports too: they share `progress`, which listens to the bell of
-  /// this rank's block, is watched over, and is settled by whoever made it.
+  /// The same for a rank that has other transports too. They share `progress`, which waits for the event of
+  /// this rank's block. Its owner sets its watch and completes its calls.
   NodeRank(std::shared_ptr<NodeShared> shared, int index, RankProgress& progress);
   ~NodeRank();
   NodeRank(const NodeRank&) = delete;
   NodeRank& operator=(const NodeRank&) = delete;
 
   NodeShared& shared() const { return *shared_; }
-  /// Its number on this machine, and in the world.
+  /// Its index on this machine, and its rank in the world.
   int index() const { return index_; }
   int world_rank() const { return shared_->world_rank(index_); }
   RankProgress& progress() { return progress_; }
 
  private:
-  void settle();
+  void end_communication();
 
   std::shared_ptr<NodeShared> shared_;
   int index_;

@@ -18,7 +18,7 @@ void NodeShared::fail(FailureRecord::Kind kind, int rank, const std::string& mes
   std::memcpy(failure_->message, message.data(), length);
   failure_->message[length] = '\0';
   failure_->kind.store(kind);
-  for (RankBlock* block : blocks_) block->bell.ring();
+  for (RankBlock* block : blocks_) block->event.signal();
 }
 
 void NodeShared::throw_failure() const {
@@ -33,9 +33,9 @@ void NodeShared::throw_failure() const {
   }
 }
 
-void NodeShared::keep(std::vector<std::shared_ptr<void>> left_behind) {
+void NodeShared::keep(std::vector<std::shared_ptr<void>> objects) {
   const std::lock_guard lock(mutex_);
-  for (auto& object : left_behind) left_behind_.push_back(std::move(object));
+  for (auto& object : objects) kept_.push_back(std::move(object));
 }
 
 }  // namespace tessera::dist::node

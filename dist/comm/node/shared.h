@@ -11,9 +11,9 @@
 
 namespace tessera::dist::node {
 
-/// The memory that the ranks of one machine see of each other, as seen from one process: that of the process
-/// itself where they are its threads (then all of them share one NodeShared), or mapped segments. A reference
-/// is an address counted from its owner's base, which is 0 among threads.
+/// The memory that the ranks of one machine share, as one process sees it: that of the process itself where
+/// the ranks are its threads (then all of them share one NodeShared), or mapped segments. A reference is an
+/// offset from its owner's base address, which is 0 among threads.
 class NodeShared {
  public:
   virtual ~NodeShared() = default;
@@ -21,39 +21,39 @@ class NodeShared {
   NodeShared& operator=(const NodeShared&) = delete;
 
   int ranks() const { return static_cast<int>(world_ranks_.size()); }
-  /// The rank in the world of one of this machine.
+  /// The rank in the world of the rank with this index on the machine.
   int world_rank(int rank) const { return world_ranks_[rank]; }
   RankBlock& block(int rank) const { return *blocks_[rank]; }
   /// The block of a rank of the world; null for one of another machine.
   RankBlock* block_of_world_rank(int rank) const;
 
-  /// The memory that `rank` calls `reference`.
+  /// The address of a `reference` of `rank`, in this process.
   char* at(int rank, uint64_t reference) const { return reinterpret_cast<char*>(bases_[rank] + reference); }
-  /// How this process calls memory of its own.
+  /// The reference to memory of this process.
   uint64_t reference(const void* own) const { return reinterpret_cast<uintptr_t>(own) - own_base_; }
   /// Whether the other ranks can read these bytes of this process.
   virtual bool is_visible(const void* data, int64_t nbytes) const = 0;
-  /// Visible memory for inputs that are not, 64-byte aligned; null where there is none now. Not asked for
-  /// where everything is visible.
-  virtual std::shared_ptr<void> take_stage(int64_t nbytes) = 0;
+  /// A visible staging buffer for inputs that are not visible, aligned to 64 bytes; null where there is none
+  /// now. Not called where all memory is visible.
+  virtual std::shared_ptr<void> take_staging_buffer(int64_t nbytes) = 0;
   /// Whether inputs may have to be staged.
   virtual bool may_stage() const = 0;
   /// Where `Communicator::empty` takes its bytes from; null: the allocator.
   virtual std::shared_ptr<MemorySource> memory_source() const { return nullptr; }
-  /// Visible zeros for a group's slots, aligned to 64 bytes; kept as long as this object.
+  /// Visible zeros for a group's slots, aligned to 64 bytes; they live as long as this object.
   virtual void* allocate_control(int64_t nbytes) = 0;
 
-  /// Says that the run has failed, unless it already had, and wakes all.
+  /// Records that the run has failed, unless a failure is recorded already, and signals all ranks.
   void fail(FailureRecord::Kind kind, int rank, const std::string& message);
-  /// Throws what `fail` was told: MismatchError, RankLostError or PeerFailedError.
+  /// Throws the failure that `fail` recorded: MismatchError, RankLostError or PeerFailedError.
   void throw_if_failed() const {
     if (failure_->kind.load(std::memory_order_acquire) >= FailureRecord::mismatch) [[unlikely]]
       throw_failure();
   }
   bool has_failed() const { return failure_->kind.load(std::memory_order_acquire) != FailureRecord::none; }
 
-  /// Keeps what other ranks may still read until this object goes.
-  void keep(std::vector<std::shared_ptr<void>> left_behind);
+  /// Keeps what other ranks may still read until this object is destroyed.
+  void keep(std::vector<std::shared_ptr<void>> objects);
 
  protected:
   NodeShared(std::vector<int> world_ranks, std::vector<uintptr_t> bases, uintptr_t own_base)
@@ -68,7 +68,7 @@ class NodeShared {
   std::vector<uintptr_t> bases_;
   uintptr_t own_base_;
   std::mutex mutex_;
-  std::vector<std::shared_ptr<void>> left_behind_;
+  std::vector<std::shared_ptr<void>> kept_;
 };
 
 }  // namespace tessera::dist::node

@@ -9,19 +9,19 @@
 namespace tessera::dist {
 namespace {
 
-std::vector<int> count_up(int ranks) {
-  std::vector<int> numbers(static_cast<size_t>(ranks));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return numbers;
+std::vector<int> rank_indices(int ranks) {
+  std::vector<int> indices(static_cast<size_t>(ranks));
+  std::iota(indices.begin(), indices.end(), 0);
+  return indices;
 }
 
 }  // namespace
 
-/// All memory of the process is everybody's.
+/// All memory of the process is visible to all ranks.
 class ThreadRanks::Memory : public node::NodeShared {
  public:
   explicit Memory(int ranks)
-      : NodeShared(count_up(ranks), std::vector<uintptr_t>(static_cast<size_t>(ranks), 0), 0),
+      : NodeShared(rank_indices(ranks), std::vector<uintptr_t>(static_cast<size_t>(ranks), 0), 0),
         block_of_each_(static_cast<size_t>(ranks)) {
     failure_ = &record_;
     for (node::RankBlock& block : block_of_each_) blocks_.push_back(&block);
@@ -32,7 +32,7 @@ class ThreadRanks::Memory : public node::NodeShared {
 
   bool is_visible(const void*, int64_t) const override { return true; }
   bool may_stage() const override { return false; }
-  std::shared_ptr<void> take_stage(int64_t) override { return nullptr; }
+  std::shared_ptr<void> take_staging_buffer(int64_t) override { return nullptr; }
 
   void* allocate_control(int64_t nbytes) override {
     void* block = cpu_allocate(nbytes);
@@ -57,7 +57,7 @@ ThreadRanks::ThreadRanks(int ranks, const ThreadRankOptions& options) {
     auto self =
         std::make_shared<node::NodeRank>(memory_, r, node::NodeRankOptions{.timeout = options.timeout});
     if (r == 0) token = node::open_node_group(*self, ranks);
-    communicators_.push_back(std::make_shared<node::NodeCommunicator>(self, "world", count_up(ranks), r,
+    communicators_.push_back(std::make_shared<node::NodeCommunicator>(self, "world", rank_indices(ranks), r,
                                                                       token, std::make_shared<Ledger>()));
   }
 }

@@ -5,8 +5,8 @@
 
 namespace tessera::dist {
 
-/// Which parts of a memory are free. Gives out the smallest free range that is large enough, its beginning;
-/// neighbours that are given back grow together again. Sizes and offsets are multiples of 64.
+/// The free ranges of a memory. `take` uses the beginning of the smallest free range that is large enough;
+/// neighbouring free ranges are merged. Sizes and offsets are multiples of 64.
 class FreeRanges {
  public:
   static int64_t rounded(int64_t nbytes) { return (nbytes + 63) / 64 * 64; }
@@ -15,7 +15,7 @@ class FreeRanges {
   int64_t take(int64_t nbytes);
   /// Makes a range free: one that was taken, or new memory.
   void give(int64_t offset, int64_t nbytes);
-  /// Of the last range, where that ends at `end`; else 0.
+  /// The size of the last free range, if it ends at `end`; else 0.
   int64_t free_before(int64_t end) const;
 
  private:

@@ -20,8 +20,8 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-uint64_t hash_of(const std::string& words) {
-  return XXH3_64bits(words.data(), words.size());
+uint64_t hash_of(const std::string& content) {
+  return XXH3_64bits(content.data(), content.size());
 }
 
 uint64_t kernel_now() {
@@ -37,8 +37,7 @@ uint64_t pid_namespace_now() {
   return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
-/// Field 22 of /proc/PID/stat; 0 where there is none. The second field, a name in parentheses, may hold
-/// anything.
+/// Field 22 of /proc/PID/stat; 0 where there is none. Field 2, in parentheses, may contain any characters.
 uint64_t start_of(int64_t pid) {
   const std::string status = content_of(text("/proc/", pid, "/stat"));
   const size_t name_end = status.rfind(')');
@@ -67,7 +66,7 @@ int open_process(const ProcessPlace& place) {
   if (!is_running(place)) return -1;
   const int process = static_cast<int>(syscall(SYS_pidfd_open, place.pid, 0));
   if (process < 0 || is_running(place)) return process;
-  ::close(process);  // of another process, which came in between
+  ::close(process);  // of a later process that took the pid in between
   return -1;
 }
 

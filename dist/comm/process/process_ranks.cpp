@@ -9,13 +9,13 @@
 namespace tessera::dist {
 namespace {
 
-/// What a process tells the others of its arena.
+/// What a process sends the others about its arena.
 struct ArenaRecord {
-  bool is_there = false;
+  bool exists = false;
   ArenaPlace place;
 };
 
-/// What a process tells the others of its attempt to map theirs.
+/// What a process sends the others about its attempt to map their arenas.
 struct Outcome {
   char obstacle[256] = "";  ///< empty: none
 };
@@ -40,7 +40,7 @@ std::vector<uintptr_t> bases_of(const SharedArena& own, int rank, const std::vec
   return bases;
 }
 
-/// This process's arena and windows onto those of the others.
+/// This process's arena, and the mapped arenas of the others.
 class MappedArenas final : public node::NodeShared {
  public:
   MappedArenas(std::shared_ptr<SharedArena> own, int rank, std::vector<SharedMapping> others,
@@ -55,10 +55,10 @@ class MappedArenas final : public node::NodeShared {
 
   bool is_visible(const void* data, int64_t nbytes) const override { return own_->holds(data, nbytes); }
   bool may_stage() const override { return true; }
-  std::shared_ptr<void> take_stage(int64_t nbytes) override {
+  std::shared_ptr<void> take_staging_buffer(int64_t nbytes) override {
     void* const block = own_->take_shared(nbytes);
     if (!block) return nullptr;
-    return {block, [arena = own_, nbytes](void* stage) { arena->give(stage, nbytes); }};
+    return {block, [arena = own_, nbytes](void* buffer) { arena->give(buffer, nbytes); }};
   }
   std::shared_ptr<MemorySource> memory_source() const override { return own_; }
   void* allocate_control(int64_t nbytes) override {
@@ -78,14 +78,14 @@ class MappedArenas final : public node::NodeShared {
 JoinedProcesses join_processes(std::shared_ptr<SharedArena> arena, Bootstrap& bootstrap,
                                std::vector<int> world_ranks) {
   ArenaRecord own;
-  if (arena) own = {.is_there = true, .place = arena->place()};
+  if (arena) own = {.exists = true, .place = arena->place()};
   const std::vector<ArenaRecord> records = gather(bootstrap, own);
   std::vector<SharedMapping> others;
   Outcome outcome;
   for (int r = 0; r < bootstrap.size() && !*outcome.obstacle; ++r) {
     const ArenaRecord& record = records[static_cast<size_t>(r)];
     try {
-      require<OutOfMemoryError>(record.is_there, "rank ", world_ranks[static_cast<size_t>(r)],
+      require<OutOfMemoryError>(record.exists, "rank ", world_ranks[static_cast<size_t>(r)],
                                 " has no shared memory");
       if (r != bootstrap.rank()) others.push_back(SharedArena::open(record.place));
     } catch (const OutOfMemoryError& error) {

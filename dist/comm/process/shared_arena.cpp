@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t page = 4096;
 constexpr int64_t failure_offset = (sizeof(node::RankBlock) + 63) / 64 * 64;
-/// Where the blocks that are given out begin.
+/// Where the blocks that are allocated begin.
 constexpr int64_t first_block = 4 * page;
 constexpr int64_t token_offset = 3 * page;
 static_assert(failure_offset + static_cast<int64_t>(sizeof(node::FailureRecord)) <= token_offset);
@@ -38,7 +38,7 @@ uint64_t random_number() {
   return static_cast<uint64_t>(source()) << 32 | source();
 }
 
-/// A file in shared memory that has no name. Where /dev/shm knows no such files, one that loses its name at
+/// A file in shared memory without a name. Where /dev/shm has no such files, one whose name is removed at
 /// once.
 int open_nameless() {
   const int file = ::open("/dev/shm", O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
@@ -76,7 +76,7 @@ SharedMapping SharedMapping::create(int64_t capacity) {
 
 SharedMapping SharedMapping::open(const ArenaPlace& place) {
   const std::string what = text("the memory of process ", place.process.pid);
-  require<OutOfMemoryError>(is_running(place.process), "shared memory: ", what, " is not seen from here");
+  require<OutOfMemoryError>(is_running(place.process), "shared memory: ", what, " is not visible from here");
   const std::string path = text("/proc/", place.process.pid, "/fd/", place.file);
   const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) throw_failed(text("opening ", what, " (", path, ")"), errno);
@@ -162,7 +162,7 @@ bool SharedArena::grow(int64_t nbytes) {
   return false;
 }
 
-/// The offset of a block that is not kept back; -1 where there is no room.
+/// The offset of a block outside the range that is kept back; -1 where there is no room.
 int64_t SharedArena::take_range(int64_t nbytes) {
   const int64_t offset = free_.take(nbytes);
   return offset < 0 && grow(FreeRanges::rounded(nbytes)) ? free_.take(nbytes) : offset;

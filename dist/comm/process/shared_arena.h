@@ -12,22 +12,23 @@
 
 namespace tessera::dist {
 
-/// What another process needs to map an arena: plain bytes, which travel to it.
+/// What another process needs to map an arena. Plain bytes, which are sent to it.
 struct ArenaPlace {
   ProcessPlace process;  ///< the owner
   int64_t capacity = 0;
-  uint64_t token = 0;  ///< a random number that the arena holds, so that it is not taken for another
-  int file = -1;       ///< the owner's descriptor
+  uint64_t token =
+      0;          ///< a random number that the arena contains, so that another file is not mistaken for it
+  int file = -1;  ///< the owner's descriptor
 };
 
-/// A file in shared memory, mapped whole. Its size is that of the machine's memory, but only what was
-/// reserved has pages; the owner reserves, others just read. The file never has a name: others open it by the
-/// owner's descriptor, and it goes with the last process that maps it, however that ends.
+/// A file in shared memory, mapped in full. Its size is that of the machine's memory, but only reserved
+/// ranges have pages; the owner reserves, others only read. The file never has a name: others open it by the
+/// owner's descriptor, and the kernel removes it with the last process that maps it, however that ends.
 class SharedMapping {
  public:
-  /// Makes a new file of `capacity` bytes. Throws OutOfMemoryError saying what failed.
+  /// Makes a new file of `capacity` bytes. Throws OutOfMemoryError naming what failed.
   static SharedMapping create(int64_t capacity);
-  /// Maps another process's. Throws likewise.
+  /// Maps the file of another process. Throws likewise.
   static SharedMapping open(const ArenaPlace& place);
   SharedMapping(SharedMapping&& other) noexcept;
   SharedMapping& operator=(SharedMapping&&) = delete;
@@ -48,30 +49,30 @@ class SharedMapping {
 };
 
 struct ArenaOptions {
-  /// Bytes reserved from the start, and at least at a time later.
+  /// Bytes reserved at the start, and the least that is reserved at a time later.
   int64_t step = int64_t{32} << 20;
   /// The most that is reserved; 0: what there is.
   int64_t limit = 0;
 };
 
-/// Memory of this process that the other processes of the machine read: what a communicator gives out. Grows
-/// by steps that are really reserved, so that no later write can fail for want of memory. Blocks given back
-/// are used again. Where nothing more can be reserved, further blocks come from the allocator: others then
-/// get their numbers through a stage, for which a quarter of the first step is kept back.
+/// Memory of this process that the other processes of the machine read: the source of `Communicator::empty`.
+/// It grows by steps whose pages are reserved, so that no later write can fail for lack of memory. Blocks
+/// given back are used again. Where nothing more can be reserved, further blocks come from the allocator;
+/// others then read them through a staging buffer, for which a quarter of the first step is kept back.
 class SharedArena final : public MemorySource {
  public:
-  /// Throws OutOfMemoryError, saying why, where the machine gives no shared memory of the first step.
+  /// Throws OutOfMemoryError with the reason where the first step of shared memory cannot be reserved.
   static std::shared_ptr<SharedArena> create(const ArenaOptions& options = {});
-  /// What this process shows of itself: at the arena's beginning.
+  /// The state of this process's rank: at the arena's beginning.
   node::RankBlock& block() const { return *reinterpret_cast<node::RankBlock*>(memory_.data()); }
   /// The same in another process's memory.
   static node::RankBlock& block_in(char* memory) { return *reinterpret_cast<node::RankBlock*>(memory); }
   static node::FailureRecord& failure_in(char* memory);
 
-  /// By which others open it.
+  /// What other processes need to open it.
   ArenaPlace place() const;
-  /// Maps another process's arena. Throws OutOfMemoryError, saying why, where this process cannot, or finds
-  /// something else there.
+  /// Maps another process's arena. Throws OutOfMemoryError with the reason where this process cannot, or
+  /// where the file is not that arena.
   static SharedMapping open(const ArenaPlace& place);
   char* data() const { return memory_.data(); }
   int64_t capacity() const { return memory_.capacity(); }
@@ -79,11 +80,11 @@ class SharedArena final : public MemorySource {
 
   void* take(int64_t nbytes) override;
   void give(void* block, int64_t nbytes) noexcept override;
-  /// For what others must see, such as stages: out of what is kept back where the rest is given out; null
-  /// where that is used up too.
+  /// For memory that others must see, such as staging buffers. Where the rest is used up it comes from the
+  /// range that is kept back; null where that is used up too.
   void* take_shared(int64_t nbytes);
 
-  /// Bytes that are reserved, and bytes given out that did not fit.
+  /// Bytes that are reserved, and bytes that came from the allocator because they did not fit.
   int64_t reserved() const;
   int64_t outside() const;
 
@@ -97,7 +98,7 @@ class SharedArena final : public MemorySource {
   uint64_t token_;
   mutable std::mutex mutex_;
   FreeRanges free_, kept_back_;
-  int64_t kept_begin_ = 0, kept_end_ = 0;  ///< all that is kept back, in use or not
+  int64_t kept_begin_ = 0, kept_end_ = 0;  ///< the range that is kept back, in use or not
   int64_t reserved_ = 0, outside_ = 0;
 };
 

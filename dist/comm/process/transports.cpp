@@ -16,13 +16,13 @@ bool mpi_is_built() {
 }
 
 Transport asked_transport() {
-  const char* const asked = std::getenv("TESSERA_TRANSPORT");
-  const std::string_view word = asked ? asked : "";
-  if (word.empty()) return Transport::automatic;
-  if (word == "shared") return Transport::shared;
-  require<ConfigError>(word == "messages", "TESSERA_TRANSPORT: expected 'shared' or 'messages', got '", word,
-                       "'");
-  return Transport::messages;
+  const char* const variable = std::getenv("TESSERA_TRANSPORT");
+  const std::string_view value = variable ? variable : "";
+  if (value.empty()) return Transport::automatic;
+  if (value == "shared") return Transport::shared;
+  require<ConfigError>(value == "messages", "TESSERA_TRANSPORT: expected 'shared' or 'messages', got '",
+                       value, "'");
+  return Transport::remote;
 }
 
 }  // namespace tessera::dist

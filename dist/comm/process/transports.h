@@ -7,12 +7,12 @@ bool mpi_is_built();
 
 /// How processes of one machine move their bytes.
 enum class Transport {
-  automatic,  ///< through shared memory where the machine gives it, else by messages
+  automatic,  ///< through shared memory where the machine has it, else by the remote transport
   shared,     ///< through shared memory, or not at all
-  messages
+  remote
 };
-/// What the environment variable TESSERA_TRANSPORT says ("shared", "messages"), for tests. Throws ConfigError
-/// for anything else.
+/// The value of the environment variable TESSERA_TRANSPORT ("shared"; "messages" for `remote`), for tests.
+/// Throws ConfigError for anything else.
 Transport asked_transport();
 
 }  // namespace tessera::dist

@@ -22,15 +22,15 @@ bool is_message(CallKind kind) {
   return kind == CallKind::send || kind == CallKind::recv;
 }
 
-/// Slices of an all_reduce begin at multiples of this many elements.
-constexpr int64_t slice_unit = 64;
+/// The ranges of an all_reduce begin at multiples of this number of elements.
+constexpr int64_t range_alignment = 64;
 
 }  // namespace
 
-MessageCall::MessageCall(const MessageGroup& group, CheckedCall call)
+RemoteCall::RemoteCall(const RemoteGroup& group, CheckedCall call)
     : ActiveCall(group.self->progress(), call.header),
       thread_(&group.self->thread()),
-      bell_(group.self->bell()),
+      event_(group.self->event()),
       name_(group.name),
       group_(group.id),
       rank_(group.rank),
@@ -45,7 +45,7 @@ MessageCall::MessageCall(const MessageGroup& group, CheckedCall call)
   thread_->post(exchange_);
 }
 
-void MessageCall::prepare() {
+void RemoteCall::prepare() {
   switch (header().kind) {
     case CallKind::all_gather:
     case CallKind::split:
@@ -70,8 +70,8 @@ void MessageCall::prepare() {
   }
 }
 
-/// The headers of all, and of an all_to_all the counts; no bytes.
-void MessageCall::prepare_headers() {
+/// Exchanges the headers, and the counts of an all_to_all; no bytes.
+void RemoteCall::prepare_headers() {
   exchange_->headers_only = true;
   for (int r = 0; r < std::ssize(members_); ++r) {
     if (is_message(header().kind) && r != call_.peer) continue;
@@ -82,11 +82,11 @@ void MessageCall::prepare_headers() {
   }
 }
 
-MessageCall::~MessageCall() {
+RemoteCall::~RemoteCall() {
   if (!exchange_->over()) thread_->abandon(exchange_);
 }
 
-std::shared_ptr<Exchange> MessageCall::make_exchange(int phase) const {
+std::shared_ptr<Exchange> RemoteCall::make_exchange(int phase) const {
   FrameKey key{.group = group_, .sequence = header().sequence, .channel = phase, .tag = 0};
   if (is_message(header().kind)) {
     const bool sends = header().kind == CallKind::send;
@@ -94,14 +94,14 @@ std::shared_ptr<Exchange> MessageCall::make_exchange(int phase) const {
     key.channel = 2 + from * std::ssize(members_) + to;  // after the phases of collectives
     key.tag = call_.tag;
   }
-  const auto exchange = std::make_shared<Exchange>(name_, key, header(), bell_);
+  const auto exchange = std::make_shared<Exchange>(name_, key, header(), event_);
   if (call_.input.defined()) exchange->keep.push_back(call_.input);
   if (call_.output.defined()) exchange->keep.push_back(call_.output);
   return exchange;
 }
 
-void MessageCall::add_peer(int rank, const char* send, int64_t send_count, char* receive,
-                           int64_t receive_count) {
+void RemoteCall::add_peer(int rank, const char* send, int64_t send_count, char* receive,
+                          int64_t receive_count) {
   if (rank == rank_) return;
   const int64_t width = size_of(header().dtype);
   exchange_->peers.push_back({.rank = members_[static_cast<size_t>(rank)],
@@ -111,26 +111,26 @@ void MessageCall::add_peer(int rank, const char* send, int64_t send_count, char*
                               .receive_bytes = receive_count * width});
 }
 
-char* MessageCall::output_at(int64_t element) const {
+char* RemoteCall::output_at(int64_t element) const {
   return static_cast<char*>(call_.output.raw_data()) + element * size_of(header().dtype);
 }
 
-const char* MessageCall::input_at(int64_t element) const {
+const char* RemoteCall::input_at(int64_t element) const {
   return static_cast<const char*>(call_.input.raw_data()) + element * size_of(header().dtype);
 }
 
-void MessageCall::copy_own(int64_t to, int64_t from, int64_t count) const {
+void RemoteCall::copy_own(int64_t to, int64_t from, int64_t count) const {
   if (count > 0 && output_at(to) != input_at(from))
     kernels::cpu::copy_bytes(output_at(to), input_at(from), count * size_of(header().dtype));
 }
 
-void MessageCall::prepare_gather() {
+void RemoteCall::prepare_gather() {
   const int64_t count = call_.input.numel();
   copy_own(rank_ * count, 0, count);
   for (int r = 0; r < std::ssize(members_); ++r) add_peer(r, input_at(0), count, output_at(r * count), count);
 }
 
-void MessageCall::prepare_all_to_all() {
+void RemoteCall::prepare_all_to_all() {
   int64_t to = 0, from = 0;
   for (int r = 0; r < std::ssize(members_); ++r) {
     const int64_t sent = call_.input_counts[static_cast<size_t>(r)];
@@ -142,81 +142,81 @@ void MessageCall::prepare_all_to_all() {
   }
 }
 
-void MessageCall::prepare_broadcast() {
+void RemoteCall::prepare_broadcast() {
   const int64_t count = call_.output.numel();
   if (rank_ != header().root) return add_peer(header().root, nullptr, 0, output_at(0), count);
   for (int r = 0; r < std::ssize(members_); ++r) add_peer(r, input_at(0), count, nullptr, 0);
 }
 
-void MessageCall::prepare_message() {
+void RemoteCall::prepare_message() {
   if (header().kind == CallKind::send)
     add_peer(call_.peer, input_at(0), call_.input.numel(), nullptr, 0);
   else
     add_peer(call_.peer, nullptr, 0, output_at(0), call_.output.numel());
 }
 
-bool MessageCall::is_small() const {
+bool RemoteCall::is_small() const {
   return call_.input.nbytes() <= Frame::most_payload;
 }
 
-/// The part that `rank` sums: of an all_reduce a slice, of a reduce_scatter the part it gets.
-MessageCall::Part MessageCall::slice_of(int rank) const {
+/// The range that `rank` sums: of a reduce_scatter its shard, of a small all_reduce the full tensor.
+RemoteCall::Range RemoteCall::reduced_range(int rank) const {
   const int64_t n = call_.input.numel(), size = std::ssize(members_);
   if (header().kind == CallKind::reduce_scatter) return {.first = rank * (n / size), .count = n / size};
   if (is_small()) return {.first = 0, .count = n};
-  const int64_t length = (n + size * slice_unit - 1) / (size * slice_unit) * slice_unit;
+  const int64_t length = (n + size * range_alignment - 1) / (size * range_alignment) * range_alignment;
   const int64_t first = std::min(rank * length, n);
   return {.first = first, .count = std::min(length, n - first)};
 }
 
-void MessageCall::prepare_reduction() {
-  reduced_ = slice_of(rank_);
-  sum_due_ = true;
-  sums_travel_ = header().kind == CallKind::all_reduce && !is_small();
+void RemoteCall::prepare_reduction() {
+  own_range_ = reduced_range(rank_);
+  reduces_ = true;
+  sends_sums_ = header().kind == CallKind::all_reduce && !is_small();
   {
     const CategoryScope scope(MemoryCategory::communication);
-    parts_ = Tensor::empty({std::ssize(members_) - 1, reduced_.count}, header().dtype);
+    received_ranges_ = Tensor::empty({std::ssize(members_) - 1, own_range_.count}, header().dtype);
   }
-  exchange_->keep.push_back(parts_);
-  char* part = static_cast<char*>(parts_.raw_data());
+  exchange_->keep.push_back(received_ranges_);
+  char* received = static_cast<char*>(received_ranges_.raw_data());
   for (int r = 0; r < std::ssize(members_); ++r) {
     if (r == rank_) continue;
-    const Part slice = slice_of(r);
-    add_peer(r, input_at(slice.first), slice.count, part, reduced_.count);
-    part += reduced_.count * size_of(header().dtype);
+    const Range range = reduced_range(r);
+    add_peer(r, input_at(range.first), range.count, received, own_range_.count);
+    received += own_range_.count * size_of(header().dtype);
   }
 }
 
-void MessageCall::combine() {
+void RemoteCall::combine() {
   run_comm_hook(CommPoint::serve, header());
   std::vector<const void*> sources;
-  const char* part = static_cast<const char*>(parts_.raw_data());
+  const char* received = static_cast<const char*>(received_ranges_.raw_data());
   for (int r = 0; r < std::ssize(members_); ++r) {
-    sources.push_back(r == rank_ ? input_at(reduced_.first) : part);
-    if (r != rank_) part += reduced_.count * size_of(header().dtype);
+    sources.push_back(r == rank_ ? input_at(own_range_.first) : received);
+    if (r != rank_) received += own_range_.count * size_of(header().dtype);
   }
-  const bool whole = header().kind == CallKind::all_reduce;
+  const bool is_in_place = header().kind == CallKind::all_reduce;
   kernels::cpu::combine_sources(header().dtype, combination_of(header().reduction), sources,
-                                output_at(whole ? reduced_.first : 0), reduced_.count);
-  parts_ = {};
-  sum_due_ = false;
+                                output_at(is_in_place ? own_range_.first : 0), own_range_.count);
+  received_ranges_ = {};
+  reduces_ = false;
 }
 
-/// The second half of an all_reduce. It writes into what the first half sent, so that has left by now.
-void MessageCall::send_sums() {
+/// The second half of an all_reduce. It writes into the ranges that the first half sent, once they have left.
+void RemoteCall::send_sums() {
   exchange_ = make_exchange(1);
   for (int r = 0; r < std::ssize(members_); ++r) {
-    const Part slice = slice_of(r);
-    add_peer(r, output_at(reduced_.first), reduced_.count, output_at(slice.first), slice.count);
+    const Range range = reduced_range(r);
+    add_peer(r, output_at(own_range_.first), own_range_.count, output_at(range.first), range.count);
   }
-  sums_travel_ = false;
+  sends_sums_ = false;
   thread_->post(exchange_);
 }
 
-bool MessageCall::advance() {
+bool RemoteCall::advance() {
   if (!exchange_->received()) return false;
-  if (sum_due_) combine();
-  if (sums_travel_) {
+  if (reduces_) combine();
+  if (sends_sums_) {
     if (!exchange_->over()) return false;
     send_sums();
     return false;

@@ -10,8 +10,8 @@
 
 namespace tessera::dist {
 
-/// A group as its messages see it.
-struct MessageGroup {
+/// A group of the remote transport, as one of its ranks sees it.
+struct RemoteGroup {
   MessageRank* self;
   std::string name;
   uint64_t id;
@@ -19,25 +19,26 @@ struct MessageGroup {
   std::vector<int> members;  ///< by their ranks in the world
 };
 
-/// A call whose bytes travel as messages. The message thread moves them; sums are the rank's own, done when
-/// it waits or polls: a reduce_scatter gathers this rank's part of every input and sums them in rank order;
-/// an all_reduce does that and then sends the sums around. Of a few bytes each rank gathers all and sums all.
-class MessageCall final : public ActiveCall {
+/// A call over the remote transport. The remote thread moves its bytes; the rank's own thread computes the
+/// sums when it waits or polls. A reduce_scatter gathers this rank's shard of every input and sums them in
+/// rank order. An all_reduce does that with a range per rank, then sends the sums to all; if it is small,
+/// each rank gathers all inputs and sums them.
+class RemoteCall final : public ActiveCall {
  public:
-  MessageCall(const MessageGroup& group, CheckedCall call);
-  ~MessageCall() override;
+  RemoteCall(const RemoteGroup& group, CheckedCall call);
+  ~RemoteCall() override;
 
  private:
   bool advance() override;
   bool output_ready() const override { return output_ready_; }
   bool inputs_free() const override { return output_ready_ && exchange_->over(); }
-  bool duties_done() const override { return inputs_free(); }
+  bool own_work_done() const override { return inputs_free(); }
   int missing_rank() const override { return exchange_->missing(); }
 
-  struct Part {
+  struct Range {
     int64_t first, count;  ///< in elements
   };
-  Part slice_of(int rank) const;
+  Range reduced_range(int rank) const;
   bool is_small() const;
   char* output_at(int64_t element) const;
   const char* input_at(int64_t element) const;
@@ -56,16 +57,16 @@ class MessageCall final : public ActiveCall {
   void combine();
 
   MessageThread* thread_;
-  std::shared_ptr<Bell> bell_;
+  std::shared_ptr<Event> event_;
   std::string name_;
   uint64_t group_;
   int rank_;
   std::vector<int> members_;
   CheckedCall call_;
   std::shared_ptr<Exchange> exchange_;
-  Tensor parts_;    ///< of a reduction: what came from each other rank
-  Part reduced_{};  ///< of a reduction: what this rank sums
-  bool sum_due_ = false, sums_travel_ = false, output_ready_ = false;
+  Tensor received_ranges_;  ///< of a reduction: from each other rank
+  Range own_range_{};       ///< of a reduction: what this rank sums
+  bool reduces_ = false, sends_sums_ = false, output_ready_ = false;
 };
 
 }  // namespace tessera::dist

@@ -8,16 +8,16 @@
 namespace tessera::dist {
 namespace {
 
-/// The rank among those of its machine; it keeps all of the rank.
+/// The rank among those of its machine; it keeps `self` alive.
 std::shared_ptr<node::NodeRank> node_of(const std::shared_ptr<MessageRank>& self) {
   return {self, self->node()};
 }
 
 }  // namespace
 
-MessageCommunicator::MessageCommunicator(std::shared_ptr<MessageRank> self, std::string name,
-                                         std::vector<int> members, int rank, uint64_t group,
-                                         std::shared_ptr<Ledger> ledger)
+RemoteCommunicator::RemoteCommunicator(std::shared_ptr<MessageRank> self, std::string name,
+                                       std::vector<int> members, int rank, uint64_t group,
+                                       std::shared_ptr<Ledger> ledger)
     : Communicator(name, rank, members, std::move(ledger)),
       self_(std::move(self)),
       group_{.self = self_.get(),
@@ -26,36 +26,36 @@ MessageCommunicator::MessageCommunicator(std::shared_ptr<MessageRank> self, std:
              .rank = rank,
              .members = std::move(members)} {}
 
-void MessageCommunicator::poll() {
+void RemoteCommunicator::poll() {
   self_->progress().poll_at_work();
 }
 
-std::shared_ptr<PendingCall> MessageCommunicator::start(Call call) {
-  const auto active = std::make_shared<MessageCall>(group_, std::move(call));
+std::shared_ptr<PendingCall> RemoteCommunicator::start(Call call) {
+  const auto active = std::make_shared<RemoteCall>(group_, std::move(call));
   self_->progress().add(active);
   return active;
 }
 
-bool MessageCommunicator::shares_memory(std::span<const int> ranks) const {
+bool RemoteCommunicator::shares_memory(std::span<const int> ranks) const {
   const std::vector<int>& local = self_->local_ranks();
   return self_->node() && std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
            return std::binary_search(local.begin(), local.end(), group_.members[static_cast<size_t>(rank)]);
          });
 }
 
-int64_t MessageCommunicator::open_group(std::span<const int> ranks) {
+int64_t RemoteCommunicator::open_group(std::span<const int> ranks) {
   if (shares_memory(ranks)) return node::open_node_group(*self_->node(), static_cast<int>(ranks.size()));
   return static_cast<int64_t>(self_->open_group());
 }
 
-std::shared_ptr<Communicator> MessageCommunicator::join_group(const std::string& name,
-                                                              std::span<const int> ranks, int index,
-                                                              int64_t token) {
+std::shared_ptr<Communicator> RemoteCommunicator::join_group(const std::string& name,
+                                                             std::span<const int> ranks, int index,
+                                                             int64_t token) {
   std::vector<int> members;
   for (const int rank : ranks) members.push_back(group_.members[static_cast<size_t>(rank)]);
   if (!shares_memory(ranks))
-    return std::make_shared<MessageCommunicator>(self_, name, std::move(members), index,
-                                                 static_cast<uint64_t>(token), shared_ledger());
+    return std::make_shared<RemoteCommunicator>(self_, name, std::move(members), index,
+                                                static_cast<uint64_t>(token), shared_ledger());
   const std::vector<int>& local = self_->local_ranks();
   for (int& member : members)
     member = static_cast<int>(std::lower_bound(local.begin(), local.end(), member) - local.begin());
@@ -69,12 +69,12 @@ std::shared_ptr<Communicator> make_process_world(std::shared_ptr<MessageRank> se
     LocalBootstrap bootstrap(*self);
     return make_node_communicator(node_of(self), bootstrap, "world", std::move(ledger));
   }
-  std::vector<int> everybody(static_cast<size_t>(self->size()));
-  std::iota(everybody.begin(), everybody.end(), 0);
+  std::vector<int> all_ranks(static_cast<size_t>(self->size()));
+  std::iota(all_ranks.begin(), all_ranks.end(), 0);
   const int rank = self->rank();
   const uint64_t group = self->world_group();
-  return std::make_shared<MessageCommunicator>(std::move(self), "world", std::move(everybody), rank, group,
-                                               std::move(ledger));
+  return std::make_shared<RemoteCommunicator>(std::move(self), "world", std::move(all_ranks), rank, group,
+                                              std::move(ledger));
 }
 
 }  // namespace tessera::dist

@@ -8,12 +8,12 @@
 
 namespace tessera::dist {
 
-/// A group of processes, on whatever machines, whose bytes travel as messages.
-class MessageCommunicator final : public Communicator {
+/// A group of processes, on any machines, over the remote transport.
+class RemoteCommunicator final : public Communicator {
  public:
-  /// `members` are ranks of the world, of which this rank is number `rank`; `group` is of MessageRank's.
-  MessageCommunicator(std::shared_ptr<MessageRank> self, std::string name, std::vector<int> members, int rank,
-                      uint64_t group, std::shared_ptr<Ledger> ledger);
+  /// `members` are ranks of the world, of which this rank is number `rank`; `group` comes from MessageRank.
+  RemoteCommunicator(std::shared_ptr<MessageRank> self, std::string name, std::vector<int> members, int rank,
+                     uint64_t group, std::shared_ptr<Ledger> ledger);
 
   void poll() override;
 
@@ -27,11 +27,11 @@ class MessageCommunicator final : public Communicator {
   bool shares_memory(std::span<const int> ranks) const;
 
   std::shared_ptr<MessageRank> self_;
-  MessageGroup group_;
+  RemoteGroup group_;
 };
 
-/// The group of all ranks of a job: through shared memory where all are on one machine and have it, else by
-/// messages. Groups that are split off a group of messages use shared memory where their ranks have it.
+/// The group of all ranks of a job: through shared memory where all are on one machine and have it, else over
+/// the remote transport. Groups split off a remote group use shared memory where their ranks have it.
 std::shared_ptr<Communicator> make_process_world(std::shared_ptr<MessageRank> self);
 
 }  // namespace tessera::dist

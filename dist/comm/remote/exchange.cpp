@@ -7,10 +7,10 @@
 namespace tessera::dist {
 namespace {
 
-/// Messages under way from one rank to another in one call, in each direction.
-constexpr int64_t pieces_in_flight = 4;
+/// Chunks in flight from one rank to another in one call, in each direction.
+constexpr int64_t chunks_in_flight = 4;
 
-bool travels_in_frame(int64_t bytes) {
+bool fits_in_frame(int64_t bytes) {
   return bytes <= Frame::most_payload;
 }
 
@@ -30,16 +30,16 @@ bool is_message(CallKind kind) {
   return kind == CallKind::send || kind == CallKind::recv;
 }
 
-/// A unit's last characters tell it apart from others.
-std::string_view sent_part(const std::string& unit) {
+/// The last characters of a unit's name: these differ between units.
+std::string_view sent_suffix(const std::string& unit) {
   return std::string_view(unit).substr(unit.size() - std::min(unit.size(), sizeof Frame::unit));
 }
 
-/// The sides of a message agree when one sends what the other expects.
+/// Whether two ranks make the same call; in a message: whether one side sends what the other expects.
 bool agree(CallHeader mine, const CallHeader& other) {
   if (is_message(mine.kind) && is_message(other.kind))
     return mine.kind != other.kind && mine.bytes == other.bytes && mine.dtype == other.dtype;
-  mine.unit = sent_part(mine.unit);
+  mine.unit = sent_suffix(mine.unit);
   return same_call(mine, other);
 }
 
@@ -58,12 +58,12 @@ void send_frame(Wire& wire, int to, const Frame& frame, const void* payload, Wir
 }
 
 Exchange::Exchange(std::string group_name, const FrameKey& frame_key, CallHeader call,
-                   std::shared_ptr<Bell> bell)
-    : group(std::move(group_name)), key(frame_key), header(std::move(call)), bell_(std::move(bell)) {}
+                   std::shared_ptr<Event> event)
+    : group(std::move(group_name)), key(frame_key), header(std::move(call)), event_(std::move(event)) {}
 
 void Exchange::start(Wire& wire, int& next_data_tag) {
   for (Peer& peer : peers) {
-    if (!headers_only && !travels_in_frame(peer.send_bytes)) {
+    if (!headers_only && !fits_in_frame(peer.send_bytes)) {
       peer.data_tag_out = next_data_tag;
       next_data_tag = next_data_tag == wire.highest_tag() ? first_data_tag : next_data_tag + 1;
     }
@@ -83,9 +83,9 @@ void Exchange::send_frame(Wire& wire, Peer& peer) {
   frame.reduction = static_cast<uint8_t>(header.reduction);
   frame.dtype = static_cast<uint8_t>(header.dtype);
   frame.root = header.root;
-  const std::string_view unit = sent_part(header.unit);
+  const std::string_view unit = sent_suffix(header.unit);
   std::memcpy(frame.unit, unit.data(), unit.size());
-  if (headers_only || travels_in_frame(peer.send_bytes)) {
+  if (headers_only || fits_in_frame(peer.send_bytes)) {
     frame.payload_bytes = headers_only ? 0 : static_cast<int32_t>(peer.send_bytes);
     peer.sent = peer.send_posted = peer.send_bytes;  // copied out before this returns
   }
@@ -119,53 +119,53 @@ bool Exchange::compare(int own, int from, const Peer* peer, const Frame& frame) 
   return true;
 }
 
-void Exchange::take(Wire& wire, int from, const Frame& frame) {
+void Exchange::receive_frame(Wire& wire, int from, const Frame& frame) {
   const auto place = std::find_if(peers.begin(), peers.end(), [&](const Peer& p) { return p.rank == from; });
   Peer* const peer = place == peers.end() ? nullptr : &*place;
   if (abandoned_ || (peer && peer->agreed)) return;
   if (compare(wire.rank(), from, peer, frame)) {
     peer->agreed = true;
     peer->data_tag_in = frame.data_tag;
-    if (headers_only || travels_in_frame(peer->receive_bytes)) {
+    if (headers_only || fits_in_frame(peer->receive_bytes)) {
       if (!headers_only && peer->receive_bytes > 0)
         std::memcpy(peer->receive, frame.payload(), static_cast<size_t>(peer->receive_bytes));
       peer->received = peer->receive_posted = peer->receive_bytes;
     }
-    receive_pieces(wire, *peer);
-    send_pieces(wire, *peer);
+    receive_chunks(wire, *peer);
+    send_chunks(wire, *peer);
   }
   update();
 }
 
-void Exchange::send_pieces(Wire& wire, Peer& peer) {
+void Exchange::send_chunks(Wire& wire, Peer& peer) {
   while (!abandoned_ && peer.send_posted < peer.send_bytes &&
-         peer.send_posted - peer.sent < pieces_in_flight * Wire::most_bytes) {
-    const int64_t piece = std::min(peer.send_bytes - peer.send_posted, Wire::most_bytes);
+         peer.send_posted - peer.sent < chunks_in_flight * Wire::most_bytes) {
+    const int64_t chunk = std::min(peer.send_bytes - peer.send_posted, Wire::most_bytes);
     const char* const bytes = peer.send + peer.send_posted;
-    peer.send_posted += piece;
+    peer.send_posted += chunk;
     ++in_flight_;
-    wire.send(bytes, piece, peer.rank, peer.data_tag_out,
-              [self = shared_from_this(), &wire, &peer, piece](int, int64_t) {
+    wire.send(bytes, chunk, peer.rank, peer.data_tag_out,
+              [self = shared_from_this(), &wire, &peer, chunk](int, int64_t) {
                 --self->in_flight_;
-                peer.sent += piece;
-                self->send_pieces(wire, peer);
+                peer.sent += chunk;
+                self->send_chunks(wire, peer);
                 self->update();
               });
   }
 }
 
-void Exchange::receive_pieces(Wire& wire, Peer& peer) {
+void Exchange::receive_chunks(Wire& wire, Peer& peer) {
   while (!abandoned_ && peer.receive_posted < peer.receive_bytes &&
-         peer.receive_posted - peer.received < pieces_in_flight * Wire::most_bytes) {
-    const int64_t piece = std::min(peer.receive_bytes - peer.receive_posted, Wire::most_bytes);
+         peer.receive_posted - peer.received < chunks_in_flight * Wire::most_bytes) {
+    const int64_t chunk = std::min(peer.receive_bytes - peer.receive_posted, Wire::most_bytes);
     char* const bytes = peer.receive + peer.receive_posted;
-    peer.receive_posted += piece;
+    peer.receive_posted += chunk;
     ++in_flight_;
-    wire.receive(bytes, piece, peer.rank, peer.data_tag_in,
-                 [self = shared_from_this(), &wire, &peer, piece](int, int64_t) {
+    wire.receive(bytes, chunk, peer.rank, peer.data_tag_in,
+                 [self = shared_from_this(), &wire, &peer, chunk](int, int64_t) {
                    --self->in_flight_;
-                   peer.received += piece;
-                   self->receive_pieces(wire, peer);
+                   peer.received += chunk;
+                   self->receive_chunks(wire, peer);
                    self->update();
                  });
   }
@@ -181,7 +181,7 @@ void Exchange::update() {
   if (received == this->received() && !(received && sent)) return;
   received_.store(received, std::memory_order_release);
   over_.store(received && sent, std::memory_order_release);
-  bell_->ring();
+  event_->signal();
 }
 
 }  // namespace tessera::dist

@@ -13,13 +13,13 @@
 
 namespace tessera::dist {
 
-/// Bytes to and from each of several other ranks as one phase of a call: a state machine. First a frame with
-/// the call's header goes to each of them, with the bytes where they are few; the bytes otherwise move to and
-/// from a rank once its header has come and agrees, in messages of at most `Wire::most_bytes`. Exchanges do
-/// not wait for one another, in whatever order ranks start them.
+/// Bytes to and from each of several other ranks, as one phase of a call: a state machine. First a frame with
+/// the call's header goes to each of them, with the bytes where they are few. Otherwise the bytes move to and
+/// from a rank once its header has come and agrees, in chunks of at most `Wire::most_bytes`. Exchanges do not
+/// wait for one another, in whatever order ranks start them.
 ///
-/// The rank's thread fills it in and posts it (MessageThread::post); the message thread alone moves it on.
-/// The rank then only asks how far it is; its bell rings at each change.
+/// The rank's thread fills it in and posts it (MessageThread::post); the remote thread alone advances it. The
+/// rank then only reads its state; the rank's event is signaled at each change.
 class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
   struct Peer {
@@ -28,50 +28,50 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     int64_t send_bytes = 0;
     char* receive = nullptr;
     int64_t receive_bytes = 0;
-    // The message thread's:
+    // Of the remote thread:
     int64_t send_posted = 0, sent = 0, receive_posted = 0, received = 0;
     int data_tag_out = 0, data_tag_in = 0;
-    bool agreed = false;  ///< its header has come and is as ours
+    bool agreed = false;  ///< its header has come and agrees with ours
 
-    /// Whether nothing more has to come from it.
+    /// Whether all bytes from it have come.
     bool complete() const { return agreed && received == receive_bytes; }
   };
 
-  Exchange(std::string group, const FrameKey& key, CallHeader header, std::shared_ptr<Bell> bell);
+  Exchange(std::string group, const FrameKey& key, CallHeader header, std::shared_ptr<Event> event);
 
   std::string group;  ///< its name
   FrameKey key;
   CallHeader header;
   std::vector<Peer> peers;
-  std::vector<Tensor> keep;   ///< whose bytes are sent or written
-  bool headers_only = false;  ///< bytes are counted and compared, and move otherwise
+  std::vector<Tensor> keep;   ///< the tensors that are sent or written
+  bool headers_only = false;  ///< counts are compared, but another transport moves the bytes
 
-  /// All bytes have come, and the headers of all.
+  /// The headers and bytes of all peers have come.
   bool received() const { return received_.load(std::memory_order_acquire); }
-  /// Besides, all have left.
+  /// And all own bytes have left.
   bool over() const { return over_.load(std::memory_order_acquire); }
-  /// The rank whose part is missing; -1: none.
+  /// The rank that it waits for; -1: none.
   int missing() const { return missing_.load(std::memory_order_relaxed); }
 
-  // From here on for the message thread.
+  // From here on for the remote thread.
   void start(Wire& wire, int& next_data_tag);
-  /// What another rank says of its side of this call.
-  void take(Wire& wire, int from, const Frame& frame);
-  /// Starts no more messages; those under way keep the memory until they end.
+  /// Processes another rank's frame for this call.
+  void receive_frame(Wire& wire, int from, const Frame& frame);
+  /// Starts no more sends and receives; those in flight keep the memory until they end.
   void abandon() { abandoned_ = true; }
-  /// Whether messages of it are still under way.
+  /// Whether sends or receives of it are still in flight.
   bool in_flight() const { return in_flight_ > 0; }
-  /// In what a rank's call differs from this one's; empty where all agree.
+  /// How another rank's call differs from this one's; empty where all agree.
   const std::string& mismatch() const { return mismatch_; }
 
  private:
   void send_frame(Wire& wire, Peer& peer);
-  void send_pieces(Wire& wire, Peer& peer);
-  void receive_pieces(Wire& wire, Peer& peer);
+  void send_chunks(Wire& wire, Peer& peer);
+  void receive_chunks(Wire& wire, Peer& peer);
   bool compare(int own, int from, const Peer* peer, const Frame& frame);
   void update();
 
-  std::shared_ptr<Bell> bell_;
+  std::shared_ptr<Event> event_;
   std::atomic<bool> received_{false}, over_{false};
   std::atomic<int> missing_{-1};
   std::string mismatch_;
@@ -79,10 +79,10 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   bool abandoned_ = false;
 };
 
-/// Sends `frame` with its payload; `done`, where given, is called when it has left.
+/// Sends `frame` with its payload; calls `done`, where given, when it has left.
 void send_frame(Wire& wire, int to, const Frame& frame, const void* payload, Wire::Done done = {});
 
-/// The tag of all frames. Those of bytes come after it.
+/// The tag of all frames. The tags of data come after it.
 inline constexpr int frame_tag = 1;
 inline constexpr int first_data_tag = 2;
 

@@ -4,19 +4,18 @@
 
 #include "dist/comm/process/process_place.h"
 
-/// What the message threads of a job say to each other beside the numbers: one small message each, of a
-/// header and a short text or payload behind it.
+/// Frames, which the remote threads of a job send each other beside data: a header and a short payload.
 namespace tessera::dist {
 
-/// What may end the run of all ranks.
+/// Why the run of all ranks ends.
 enum class RunFailure : uint8_t {
-  exception,   ///< in one rank
-  lost,        ///< a rank
-  mismatched,  ///< calls
-  broken       ///< the message thread of this rank itself
+  exception,   ///< a rank threw it
+  lost,        ///< a rank is lost
+  mismatched,  ///< ranks made different calls
+  broken       ///< the remote thread of this rank failed
 };
 
-/// What a message belongs to. All ranks of a group give the same call the same key.
+/// The call that a frame belongs to. All ranks of a group give the same call the same key.
 struct FrameKey {
   uint64_t group = 0;     ///< `group_id`
   uint64_t sequence = 0;  ///< of the group's collectives, or of the messages from one rank to another by tag
@@ -25,8 +24,8 @@ struct FrameKey {
   auto operator<=>(const FrameKey&) const = default;
 };
 
-/// A number that no two groups share which have a rank in common: the launch (one process may launch several
-/// times), the group's first rank, and the number of groups that rank has opened.
+/// A number that is different for any two groups with a rank in common: the launch (one process may launch
+/// several times), the group's first rank, and the number of groups that this rank has opened.
 constexpr uint64_t group_id(uint64_t launch, int first_rank, uint64_t opened) {
   return launch << 44 | static_cast<uint64_t>(first_rank) << 24 | opened;
 }
@@ -37,23 +36,23 @@ constexpr uint64_t launch_of(uint64_t group) {
 /// A frame as it is sent, followed by `payload_bytes`.
 struct Frame {
   enum class Type : uint32_t {
-    call,      ///< what the sender is about to do, and its bytes where they are few
-    beat,      ///< a heartbeat; the payload says in words what the sender waits for
-    farewell,  ///< the sender failed: the payload says why
-    leave,     ///< the sender's program ends: nothing more comes from it
+    call,       ///< the sender's call, and its bytes where they are few
+    heartbeat,  ///< the payload is a text: what the sender waits for
+    abort,      ///< an abort message: the sender failed; the payload is the reason
+    leave,      ///< the sender's program ends: it sends nothing more
   };
   static constexpr int most_payload = 8192;
 
   Type type = Type::call;
-  int32_t data_tag = 0;  ///< of the messages that bring the bytes, where they are not the payload
+  int32_t data_tag = 0;  ///< the tag of the bytes, where they are not the payload
   FrameKey key;
-  // A call's header, and the bytes that go to the receiver and are expected from it.
+  // Of a call: its header, and the bytes that go to the receiver and are expected from it.
   int64_t bytes = 0, send_bytes = 0, receive_bytes = 0;
   uint8_t kind = 0, reduction = 0, dtype = 0;
   int32_t root = 0;
   char unit[64] = {};
-  // A heartbeat: where the sender runs, calls begun and waited for, and the rank that the sender waits for
-  // (-1: none). A farewell: what happened, and the rank that is to blame.
+  // Of a heartbeat: where the sender runs, its calls begun and waited for, and the rank that it waits for
+  // (-1: none). Of an abort message: what happened, and the rank that caused it.
   ProcessPlace process;
   uint64_t operations = 0;
   int32_t rank = -1;

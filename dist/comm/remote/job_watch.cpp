@@ -11,8 +11,8 @@
 namespace tessera::dist {
 namespace {
 
-/// How long a process may be gone before that is said: what it sent last may still be on its way.
-constexpr std::chrono::milliseconds last_words{500};
+/// The time between the end of a process and its report: frames that it sent before may still arrive.
+constexpr std::chrono::milliseconds last_frames_delay{500};
 
 std::string seconds(std::chrono::milliseconds time) {
   return text(static_cast<double>(time.count()) / 1000, " s");
@@ -29,9 +29,9 @@ JobWatch::JobWatch(int rank, int ranks, const Deadlines& deadlines)
     : rank_(rank),
       deadlines_(deadlines),
       peers_(static_cast<size_t>(ranks)),
-      last_look_(Clock::now()),
-      last_sign_(last_look_) {
-  for (Peer& peer : peers_) peer.heard = peer.moved = last_look_;
+      last_search_(Clock::now()),
+      thread_seen_(last_search_) {
+  for (Peer& peer : peers_) peer.last_frame = peer.last_progress = last_search_;
 }
 
 void JobWatch::set_places(const std::vector<RankPlace>& places) {
@@ -49,7 +49,7 @@ void JobWatch::set_process(int rank, const ProcessPlace& process) {
   open(peer);
 }
 
-/// From here on its end is noticed; or it has ended already.
+/// From here on the end of its process is detected, also where it has ended already.
 void JobWatch::open(Peer& peer) {
   if (peer.process >= 0 || peer.is_gone || !peer.place.process.sees(own_)) return;
   peer.process = open_process(peer.place.process);
@@ -60,17 +60,17 @@ void JobWatch::note_gone(Peer& peer, bool has_left) {
   if (peer.is_gone) return;
   peer.is_gone = true;
   peer.has_left = has_left;
-  peer.gone = Clock::now();
+  peer.gone_since = Clock::now();
 }
 
-void JobWatch::left(int rank) {
+void JobWatch::note_leave(int rank) {
   const std::lock_guard lock(mutex_);
   note_gone(peers_[static_cast<size_t>(rank)], true);
 }
 
-void JobWatch::excuse(int rank) {
+void JobWatch::stop_watching(int rank) {
   const std::lock_guard lock(mutex_);
-  peers_[static_cast<size_t>(rank)].is_excused = true;
+  peers_[static_cast<size_t>(rank)].is_unwatched = true;
 }
 
 JobWatch::~JobWatch() {
@@ -78,7 +78,7 @@ JobWatch::~JobWatch() {
     if (peer.process >= 0) ::close(peer.process);
 }
 
-std::string JobWatch::named(int rank) const {
+std::string JobWatch::rank_text(int rank) const {
   const std::string& host = peers_[static_cast<size_t>(rank)].place.host;
   return host.empty() ? text("rank ", rank) : text("rank ", rank, " on host ", host);
 }
@@ -109,7 +109,7 @@ void JobWatch::throw_failure() const {
   }
 }
 
-std::string JobWatch::missed() const {
+std::string JobWatch::missed_text() const {
   return waiting_in_.empty() ? "" : text("; rank ", rank_, " missed it in ", waiting_in_);
 }
 
@@ -124,12 +124,12 @@ void JobWatch::end_body() {
   failed_in_body_ = has_failed();
 }
 
-bool JobWatch::lost_one() const {
+bool JobWatch::lost_a_rank() const {
   const std::lock_guard lock(mutex_);
   return has_failed() && failure_.kind == RunFailure::lost && (failed_in_body_ || !body_has_ended_);
 }
 
-std::chrono::milliseconds JobWatch::failed_for() const {
+std::chrono::milliseconds JobWatch::time_since_failure() const {
   const std::lock_guard lock(mutex_);
   if (!has_failed() || body_has_ended_) return {};
   return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - failed_at_);
@@ -140,53 +140,53 @@ std::string JobWatch::waiting_in() const {
   return waiting_in_;
 }
 
-void JobWatch::heard(int rank) {
+void JobWatch::note_frame(int rank) {
   const std::lock_guard lock(mutex_);
-  peers_[static_cast<size_t>(rank)].heard = Clock::now();
+  peers_[static_cast<size_t>(rank)].last_frame = Clock::now();
 }
 
-void JobWatch::beat(int rank, uint64_t operations, int waits_for, std::string waiting_in) {
+void JobWatch::note_heartbeat(int rank, uint64_t operations, int waits_for, std::string waiting_in) {
   const std::lock_guard lock(mutex_);
   Peer& peer = peers_[static_cast<size_t>(rank)];
-  peer.heard = Clock::now();
-  if (operations != peer.operations) peer.moved = peer.heard;
+  peer.last_frame = Clock::now();
+  if (operations != peer.operations) peer.last_progress = peer.last_frame;
   peer.operations = operations;
   peer.waits_for = waits_for;
   peer.waiting_in = std::move(waiting_in);
 }
 
-bool JobWatch::look() {
+bool JobWatch::find_lost() {
   const std::lock_guard lock(mutex_);
   const auto now = Clock::now();
-  // A rank that was stopped itself has heard no other in that time.
-  const auto asleep = now - std::exchange(last_look_, now);
-  last_sign_ = now;
+  // While this rank was stopped it received no frames.
+  const auto asleep = now - std::exchange(last_search_, now);
+  thread_seen_ = now;
   const bool before = has_failed();
   for (int r = 0; r < static_cast<int>(peers_.size()); ++r) {
     Peer& peer = peers_[static_cast<size_t>(r)];
-    if (r == rank_ || peer.is_excused) continue;
-    if (asleep > deadlines_.silence / 4) peer.heard += asleep;
+    if (r == rank_ || peer.is_unwatched) continue;
+    if (asleep > deadlines_.silence / 4) peer.last_frame += asleep;
     if (has_ended(peer.process)) note_gone(peer, false);
-    look_at(r);
+    check_peer(r);
   }
   return !before && has_failed();
 }
 
-void JobWatch::look_at(int rank) {
+void JobWatch::check_peer(int rank) {
   const Peer& peer = peers_[static_cast<size_t>(rank)];
   const auto now = Clock::now();
-  if (peer.is_gone && now - peer.gone > last_words)
+  if (peer.is_gone && now - peer.gone_since > last_frames_delay)
     note_failure(RunFailure::lost, rank,
-                 text(named(rank), " is lost: ",
+                 text(rank_text(rank), " is lost: ",
                       peer.has_left ? "its program has ended without this launch" : "its process has ended",
-                      missed()));
-  else if (!peer.has_left && now - peer.heard > deadlines_.silence)
+                      missed_text()));
+  else if (!peer.has_left && now - peer.last_frame > deadlines_.silence)
     note_failure(RunFailure::lost, rank,
-                 text(named(rank), " is lost: no sign of life for ", seconds(deadlines_.silence),
-                      " (stopped, or its machine or network is down)", missed()));
+                 text(rank_text(rank), " is lost: no heartbeat for ", seconds(deadlines_.silence),
+                      " (stopped, or its machine or network is down)", missed_text()));
 }
 
-void JobWatch::relax() {
+void JobWatch::end_wait() {
   const std::lock_guard lock(mutex_);
   waiting_ = false;
   waiting_in_.clear();
@@ -198,11 +198,11 @@ void JobWatch::check(int rank, const CallHeader& call) {
     if (!std::exchange(waiting_, true)) wait_began_ = Clock::now();
     waiting_in_ = to_string(call);
     if (rank >= 0) check_progress(rank, call);
-    if (Clock::now() - last_sign_ > deadlines_.silence)
-      note_failure(RunFailure::broken, rank_,
-                   text("rank ", rank_,
-                        " can send no more messages: its message thread did not come back from MPI for ",
-                        seconds(deadlines_.silence), " (in ", waiting_in_, ")"));
+    if (Clock::now() - thread_seen_ > deadlines_.silence)
+      note_failure(
+          RunFailure::broken, rank_,
+          text("rank ", rank_, " can send nothing more: its remote thread did not return from MPI for ",
+               seconds(deadlines_.silence), " (in ", waiting_in_, ")"));
   }
   throw_if_failed();
 }
@@ -210,29 +210,29 @@ void JobWatch::check(int rank, const CallHeader& call) {
 void JobWatch::check_progress(int rank, const CallHeader& call) {
   const auto now = Clock::now();
   if (now - wait_began_ < deadlines_.timeout) return;
-  std::vector<bool> passed(peers_.size());
-  passed[static_cast<size_t>(rank_)] = true;
-  int blamed = rank;
-  for (int next = rank; next >= 0 && !passed[static_cast<size_t>(next)];) {
-    passed[static_cast<size_t>(next)] = true;
-    blamed = next;
-    if (now - peers_[static_cast<size_t>(next)].moved < deadlines_.timeout) return;
+  std::vector<bool> visited(peers_.size());
+  visited[static_cast<size_t>(rank_)] = true;
+  int stuck = rank;
+  for (int next = rank; next >= 0 && !visited[static_cast<size_t>(next)];) {
+    visited[static_cast<size_t>(next)] = true;
+    stuck = next;
+    if (now - peers_[static_cast<size_t>(next)].last_progress < deadlines_.timeout) return;
     next = peers_[static_cast<size_t>(next)].waits_for;
   }
-  const Peer& peer = peers_[static_cast<size_t>(blamed)];
+  const Peer& peer = peers_[static_cast<size_t>(stuck)];
   const std::string where =
-      peer.waiting_in.empty() ? "it waits for nobody" : "it waits in " + peer.waiting_in;
-  note_failure(RunFailure::lost, blamed,
-               text(named(blamed), " is lost: ", heartbeat_of(peer), " has begun no call for ",
+      peer.waiting_in.empty() ? "it waits for no rank" : "it waits in " + peer.waiting_in;
+  note_failure(RunFailure::lost, stuck,
+               text(rank_text(stuck), " is lost: ", heartbeat_text(peer), " has begun no call for ",
                     seconds(deadlines_.timeout), " (", where, ") while rank ", rank_, " waits for rank ",
                     rank, " in ", call));
 }
 
-/// Where the timeout is the shorter deadline, a rank that is stopped passes it first.
-std::string JobWatch::heartbeat_of(const Peer& peer) const {
-  const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - peer.heard);
+/// Where `timeout` is the shorter deadline, a stopped rank exceeds it before `silence`.
+std::string JobWatch::heartbeat_text(const Peer& peer) const {
+  const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - peer.last_frame);
   if (silent < 3 * between_heartbeats(deadlines_)) return "it is alive, but";
-  return text("it has given no sign of life for ", seconds(silent), " and");
+  return text("it has sent no heartbeat for ", seconds(silent), " and");
 }
 
 std::chrono::milliseconds between_heartbeats(const Deadlines& deadlines) {

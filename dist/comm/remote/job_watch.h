@@ -14,10 +14,10 @@ namespace tessera::dist {
 /// When a rank of a job counts as lost.
 struct Deadlines {
   std::chrono::milliseconds silence{30'000};   ///< no heartbeat from it
-  std::chrono::milliseconds timeout{300'000};  ///< alive, but its count of operations stands still
+  std::chrono::milliseconds timeout{300'000};  ///< alive, but its count of operations does not change
 };
 
-/// How often a rank that others watch with these deadlines gives a sign of life.
+/// The time between two heartbeats of a rank that others watch with these deadlines.
 std::chrono::milliseconds between_heartbeats(const Deadlines& deadlines);
 
 /// Where a rank of a job runs.
@@ -26,58 +26,57 @@ struct RankPlace {
   ProcessPlace process;
 };
 
-/// What one rank knows of how the others of its job are: processes that end are seen at once where they run
-/// on its host, all others by the signs of life that stay away. The message thread tells it what it hears,
-/// the rank asks it while it waits.
+/// The state of the other ranks of a job, as one rank sees it. The end of a process on the same host is
+/// detected at once, of any other by missing heartbeats. The remote thread reports the frames that arrive;
+/// the rank's thread calls `check` while it waits.
 ///
-/// A rank that waits for others is not to blame for standing still: the blame goes along to the one whom it
-/// waits for, and falls on who waits for nobody, or on all who wait in a circle.
+/// A rank that waits for another rank is not stuck itself. The lost rank is the last one of the chain of
+/// waiting ranks: one that waits for no other, or one of a circle.
 class JobWatch final : public PeerWatch {
  public:
   struct Failure {
     RunFailure kind = RunFailure::exception;
-    int rank = -1;  ///< to blame
+    int rank = -1;  ///< the one that caused it
     std::string message;
   };
 
   JobWatch(int rank, int ranks, const Deadlines& deadlines);
   ~JobWatch() override;
-  /// Once they are known.
+  /// Where all ranks run, once that is known.
   void set_places(const std::vector<RankPlace>& places);
-  /// Where a rank runs: from then on the end of its process is noticed, where this one sees it.
+  /// Where a rank runs. From then on the end of its process is detected, where it is visible from this one.
   void set_process(int rank, const ProcessPlace& process);
 
   void check(int rank, const CallHeader& call) override;
-  void relax() override;
+  void end_wait() override;
   /// Throws PeerFailedError, RankLostError, MismatchError or CommunicationError where the run has failed.
   void throw_if_failed() const {
     if (failed_.load(std::memory_order_acquire)) [[unlikely]]
       throw_failure();
   }
   bool has_failed() const { return failed_.load(std::memory_order_acquire); }
-  /// "all_gather #5 ..." while this rank waits for it; for signs of life.
+  /// "all_gather #5 ..." while this rank waits for it; for heartbeats.
   std::string waiting_in() const;
 
-  // For the message thread.
-  /// Anything came from `rank`.
-  void heard(int rank);
-  void beat(int rank, uint64_t operations, int waits_for, std::string waiting_in);
-  /// The program of `rank` ends without failing. It is lost if the run goes on for longer than what it sent
-  /// last may take.
-  void left(int rank);
-  /// `rank` is not watched any more.
-  void excuse(int rank);
+  // For the remote thread.
+  /// A frame came from `rank`.
+  void note_frame(int rank);
+  void note_heartbeat(int rank, uint64_t operations, int waits_for, std::string waiting_in);
+  /// The program of `rank` ends without failing. The rank is lost if the run continues for longer than its
+  /// last frames may take.
+  void note_leave(int rank);
+  /// `rank` is no longer watched.
+  void stop_watching(int rank);
   /// The run has failed. The first failure counts.
   void fail(const Failure& failure);
-  /// Looks for processes that are gone and ranks that are silent. True when it found one just now.
-  bool look();
-  /// The body of the launch has ended here: other ranks may leave, and this one may work for as long as it
-  /// likes.
+  /// Searches for processes that have ended and ranks that send no heartbeat. True when this call found one.
+  bool find_lost();
+  /// The body of the launch has ended here: other ranks may leave, and this one may work without a deadline.
   void end_body();
   /// Whether a rank was lost before that.
-  bool lost_one() const;
-  /// How long this rank has known of a failure and not come back from the body; 0 where there is none.
-  std::chrono::milliseconds failed_for() const;
+  bool lost_a_rank() const;
+  /// The time since a failure while this rank has not returned from the body; 0 without a failure.
+  std::chrono::milliseconds time_since_failure() const;
   /// The first failure, once there is one.
   Failure failure() const;
 
@@ -86,8 +85,8 @@ class JobWatch final : public PeerWatch {
   struct Peer {
     RankPlace place;
     int process = -1;  ///< a descriptor of it; -1: none
-    Clock::time_point heard, moved, gone;
-    bool is_gone = false, has_left = false, is_excused = false;
+    Clock::time_point last_frame, last_progress, gone_since;
+    bool is_gone = false, has_left = false, is_unwatched = false;
     uint64_t operations = 0;
     int waits_for = -1;
     std::string waiting_in;
@@ -97,17 +96,17 @@ class JobWatch final : public PeerWatch {
   void check_progress(int rank, const CallHeader& call);
   void note_gone(Peer& peer, bool has_left);
   void open(Peer& peer);
-  void look_at(int rank);
-  std::string heartbeat_of(const Peer& peer) const;
-  std::string named(int rank) const;
-  std::string missed() const;
+  void check_peer(int rank);
+  std::string heartbeat_text(const Peer& peer) const;
+  std::string rank_text(int rank) const;
+  std::string missed_text() const;
 
   int rank_;
   Deadlines deadlines_;
   const ProcessPlace own_ = this_process();
   mutable std::mutex mutex_;
   std::vector<Peer> peers_;
-  Clock::time_point last_look_, last_sign_, failed_at_, wait_began_;
+  Clock::time_point last_search_, thread_seen_, failed_at_, wait_began_;
   bool waiting_ = false, body_has_ended_ = false, failed_in_body_ = false;
   std::string waiting_in_;
   std::atomic<bool> failed_{false};

@@ -15,109 +15,109 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr int mailboxes = 16;
-/// Turns without news before the first sleep, and the longest sleep while bytes are under way.
+constexpr int frame_buffers = 16;
+/// Turns without events before the first sleep, and the longest sleep while bytes are in flight.
 constexpr int turns_awake = 20;
 constexpr microseconds longest_sleep{100};
-/// The longest without: how late news of a failure may come.
-constexpr milliseconds longest_idle{50};
-/// How long an abandoned launch's messages are waited for.
+/// The longest sleep otherwise: the delay with which a failure is noticed.
+constexpr milliseconds longest_idle_sleep{50};
+/// How long the sends and receives of an abandoned launch are waited for.
 constexpr milliseconds end_patience{500};
-constexpr milliseconds between_looks{100};
+constexpr milliseconds between_searches{100};
 
 }  // namespace
 
-struct MessageLoop::Mailbox {
+struct RemoteLoop::FrameBuffer {
   static constexpr size_t room = sizeof(Frame) + Frame::most_payload;
   alignas(Frame) char bytes[room];
 };
 
-MessageLoop::MessageLoop(std::unique_ptr<Wire> wire)
+RemoteLoop::RemoteLoop(std::unique_ptr<Wire> wire)
     : wire_(std::move(wire)), peers_(static_cast<size_t>(wire_->size())) {
-  for (int i = 0; i < mailboxes; ++i) listen(std::make_shared<Mailbox>());
+  for (int i = 0; i < frame_buffers; ++i) post_receive(std::make_shared<FrameBuffer>());
 }
 
-void MessageLoop::listen(const std::shared_ptr<Mailbox>& mailbox) {
-  wire_->receive(mailbox->bytes, Mailbox::room, Wire::any_rank, frame_tag,
-                 [this, mailbox](int from, int64_t) {
-                   take(from, *reinterpret_cast<const Frame*>(mailbox->bytes));
-                   listen(mailbox);
+void RemoteLoop::post_receive(const std::shared_ptr<FrameBuffer>& buffer) {
+  wire_->receive(buffer->bytes, FrameBuffer::room, Wire::any_rank, frame_tag,
+                 [this, buffer](int from, int64_t) {
+                   handle_frame(from, *reinterpret_cast<const Frame*>(buffer->bytes));
+                   post_receive(buffer);
                  });
 }
 
-void MessageLoop::take(int from, const Frame& frame) {
+void RemoteLoop::handle_frame(int from, const Frame& frame) {
   const uint64_t number = launch_of(frame.key.group);
   const bool is_of_launch = launch_ && number == launch_->number;
-  if (launch_) launch_->watch->heard(from);
-  if (leave_watch_) leave_watch_->heard(from);
-  if (frame.type == Frame::Type::leave) return take_leave(from);
-  if (frame.type == Frame::Type::beat) return take_sign(from, frame, is_of_launch);
+  if (launch_) launch_->watch->note_frame(from);
+  if (leave_watch_) leave_watch_->note_frame(from);
+  if (frame.type == Frame::Type::leave) return handle_leave(from);
+  if (frame.type == Frame::Type::heartbeat) return handle_heartbeat(from, frame, is_of_launch);
   if (!is_of_launch) {
-    // Of a launch that this rank has not reached; those of one that it has left are of no use.
+    // Frames of a launch that this rank has not reached are kept; those of earlier launches are dropped.
     if (number <= last_launch_) return;
   } else {
-    if (frame.type == Frame::Type::farewell) {
+    if (frame.type == Frame::Type::abort) {
       launch_->watch->fail(
           {.kind = frame.failure,
            .rank = frame.rank,
            .message = std::string(frame.payload(), static_cast<size_t>(frame.payload_bytes))});
-      launch_->bell->ring();
+      launch_->event->signal();
       return;
     }
     if (const auto found = exchanges_.find(frame.key); found != exchanges_.end())
-      return give(*found->second, from, frame);
+      return pass_frame(*found->second, from, frame);
   }
   const char* const bytes = reinterpret_cast<const char*>(&frame);
-  early_[frame.key].emplace_back(
+  early_frames_[frame.key].emplace_back(
       from, std::vector<char>(bytes, bytes + sizeof(Frame) + static_cast<size_t>(frame.payload_bytes)));
 }
 
-/// Heartbeats come between launches too, and of launches that this rank has not reached or has left.
-void MessageLoop::take_sign(int from, const Frame& frame, bool is_of_launch) {
-  ProcessPlace& known = peers_[static_cast<size_t>(from)].process;
-  if (known.pid == 0) {
-    known = frame.process;
-    if (launch_) launch_->watch->set_process(from, known);
-    if (leave_watch_) leave_watch_->set_process(from, known);
+/// Heartbeats also come between launches, and from launches that this rank has not reached or has left.
+void RemoteLoop::handle_heartbeat(int from, const Frame& frame, bool is_of_launch) {
+  ProcessPlace& process = peers_[static_cast<size_t>(from)].process;
+  if (process.pid == 0) {
+    process = frame.process;
+    if (launch_) launch_->watch->set_process(from, process);
+    if (leave_watch_) leave_watch_->set_process(from, process);
   }
   if (is_of_launch)
-    launch_->watch->beat(from, frame.operations, frame.rank,
-                         std::string(frame.payload(), static_cast<size_t>(frame.payload_bytes)));
+    launch_->watch->note_heartbeat(from, frame.operations, frame.rank,
+                                   std::string(frame.payload(), static_cast<size_t>(frame.payload_bytes)));
 }
 
-void MessageLoop::take_leave(int from) {
+void RemoteLoop::handle_leave(int from) {
   peers_[static_cast<size_t>(from)].has_left = true;
-  if (launch_) launch_->watch->left(from);
-  if (leave_watch_) leave_watch_->excuse(from);
+  if (launch_) launch_->watch->note_leave(from);
+  if (leave_watch_) leave_watch_->stop_watching(from);
 }
 
-void MessageLoop::start(const std::shared_ptr<Exchange>& exchange) {
+void RemoteLoop::start(const std::shared_ptr<Exchange>& exchange) {
   exchanges_[exchange->key] = exchange;
   exchange->start(*wire_, next_data_tag_);
-  const auto early = early_.extract(exchange->key);
+  const auto early = early_frames_.extract(exchange->key);
   if (early.empty()) return;
   for (const auto& [from, bytes] : early.mapped())
-    give(*exchange, from, *reinterpret_cast<const Frame*>(bytes.data()));
+    pass_frame(*exchange, from, *reinterpret_cast<const Frame*>(bytes.data()));
 }
 
-/// Ranks that call different things are told to all: others of the job may wait for them elsewhere.
-void MessageLoop::give(Exchange& exchange, int from, const Frame& frame) {
+/// A mismatch is reported to all ranks: others of the job may wait for these ranks in other calls.
+void RemoteLoop::pass_frame(Exchange& exchange, int from, const Frame& frame) {
   const bool before = !exchange.mismatch().empty();
-  exchange.take(*wire_, from, frame);
+  exchange.receive_frame(*wire_, from, frame);
   if (before || exchange.mismatch().empty()) return;
   const JobWatch::Failure failure{
       .kind = RunFailure::mismatched, .rank = from, .message = exchange.mismatch()};
   launch_->watch->fail(failure);
-  launch_->bell->ring();
-  say_farewell(failure, [] {});
+  launch_->event->signal();
+  send_abort_message(failure, [] {});
 }
 
-void MessageLoop::drop_finished() {
+void RemoteLoop::drop_finished() {
   std::erase_if(exchanges_, [](const auto& entry) { return entry.second->over(); });
   std::erase_if(leftover_, [](const auto& exchange) { return !exchange->in_flight(); });
 }
 
-void MessageLoop::abandon_all() {
+void RemoteLoop::abandon_all() {
   for (const auto& [key, exchange] : exchanges_) {
     exchange->abandon();
     leftover_.push_back(exchange);
@@ -125,60 +125,61 @@ void MessageLoop::abandon_all() {
   exchanges_.clear();
 }
 
-void MessageLoop::begin_launch(std::unique_ptr<MessageThread::Launch> launch) {
+void RemoteLoop::begin_launch(std::unique_ptr<MessageThread::Launch> launch) {
   abandon_all();  // exchanges of a launch that failed early, or whose communicators are kept
   if (end_launch_) std::exchange(end_launch_, nullptr)();
   launch_ = std::move(launch);
   last_launch_ = launch_->number;
   deadlines_ = launch_->deadlines;
-  sends_signs_ = true;
-  next_sign_ = next_look_ = Clock::now();
+  sends_heartbeats_ = true;
+  next_heartbeat_ = next_search_ = Clock::now();
   for (int r = 0; r < wire_->size(); ++r) {
     const Peer& peer = peers_[static_cast<size_t>(r)];
     if (peer.process.pid != 0) launch_->watch->set_process(r, peer.process);
-    if (peer.has_left) launch_->watch->left(r);
+    if (peer.has_left) launch_->watch->note_leave(r);
   }
-  // What other ranks said before this one came.
-  auto early = std::move(early_);
-  early_.clear();
+  // Frames that came before this rank's launch.
+  auto early = std::move(early_frames_);
+  early_frames_.clear();
   for (const auto& [key, frames] : early)
-    for (const auto& [from, bytes] : frames) take(from, *reinterpret_cast<const Frame*>(bytes.data()));
+    for (const auto& [from, bytes] : frames)
+      handle_frame(from, *reinterpret_cast<const Frame*>(bytes.data()));
 }
 
-Frame MessageLoop::own_sign() const {
+Frame RemoteLoop::own_heartbeat() const {
   Frame frame;
-  frame.type = Frame::Type::beat;
+  frame.type = Frame::Type::heartbeat;
   frame.key.group = group_id(last_launch_, 0, 0);
   frame.process = own_place_;
   if (!launch_) return frame;
-  const SignOfLife sign = launch_->sign();
-  frame.operations = sign.operations;
-  frame.rank = sign.waits_for;
+  const Heartbeat own = launch_->heartbeat();
+  frame.operations = own.operations;
+  frame.rank = own.waits_for;
   return frame;
 }
 
-void MessageLoop::send_signs() {
-  const std::string words = launch_ ? launch_->watch->waiting_in().substr(0, 256) : "";
-  Frame frame = own_sign();
-  frame.payload_bytes = static_cast<int32_t>(words.size());
+void RemoteLoop::send_heartbeats() {
+  const std::string waiting_in = launch_ ? launch_->watch->waiting_in().substr(0, 256) : "";
+  Frame frame = own_heartbeat();
+  frame.payload_bytes = static_cast<int32_t>(waiting_in.size());
   for (int to = 0; to < wire_->size(); ++to) {
-    std::shared_ptr<bool>& leaving = peers_[static_cast<size_t>(to)].sign_leaving;
+    std::shared_ptr<bool>& leaving = peers_[static_cast<size_t>(to)].heartbeat_is_leaving;
     if (to == wire_->rank() || (leaving && *leaving)) continue;
     leaving = std::make_shared<bool>(true);
-    send_frame(*wire_, to, frame, words.data(), [leaving = leaving](int, int64_t) { *leaving = false; });
+    send_frame(*wire_, to, frame, waiting_in.data(), [leaving = leaving](int, int64_t) { *leaving = false; });
   }
 }
 
-void MessageLoop::say_farewell(const JobWatch::Failure& failure, std::function<void()> said) {
-  if (!launch_ || wire_->size() == 1) return said();
+void RemoteLoop::send_abort_message(const JobWatch::Failure& failure, std::function<void()> sent) {
+  if (!launch_ || wire_->size() == 1) return sent();
   Frame frame;
-  frame.type = Frame::Type::farewell;
+  frame.type = Frame::Type::abort;
   frame.key.group = group_id(launch_->number, 0, 0);
   frame.failure = failure.kind;
   frame.rank = failure.rank;
   frame.payload_bytes = static_cast<int32_t>(std::min<size_t>(failure.message.size(), Frame::most_payload));
   const auto leaving = std::make_shared<int>(wire_->size() - 1);
-  const auto done = std::make_shared<std::function<void()>>(std::move(said));
+  const auto done = std::make_shared<std::function<void()>>(std::move(sent));
   for (int to = 0; to < wire_->size(); ++to) {
     if (to == wire_->rank()) continue;
     send_frame(*wire_, to, frame, failure.message.data(), [leaving, done](int, int64_t) {
@@ -187,56 +188,56 @@ void MessageLoop::say_farewell(const JobWatch::Failure& failure, std::function<v
   }
 }
 
-/// A rank that has known for long that the run is over and is still not gone does not come back from what it
-/// is in; nobody else can end it where the network is cut.
-void leave_alone(const JobWatch& watch) {
-  std::fprintf(stderr, "%s; leaving, since this rank does not come back from what it is doing\n",
+/// Ends a process whose rank does not return from the body long after the run has failed. Where the network
+/// is cut, only the process itself can do that.
+void exit_alone(const JobWatch& watch) {
+  std::fprintf(stderr, "%s; exiting, since the body of this rank does not return\n",
                watch.failure().message.c_str());
   std::fflush(stderr);
   std::_Exit(5);
 }
 
-void MessageLoop::look_around() {
+void RemoteLoop::run_periodic_work() {
   const auto now = Clock::now();
-  if (launch_ && now >= next_look_) {
-    next_look_ = now + between_looks;
-    if (launch_->watch->look()) launch_->bell->ring();
-    if (launch_->watch->failed_for() > std::max(launch_->deadlines.silence, launch_->deadlines.timeout))
-      leave_alone(*launch_->watch);
+  if (launch_ && now >= next_search_) {
+    next_search_ = now + between_searches;
+    if (launch_->watch->find_lost()) launch_->event->signal();
+    if (launch_->watch->time_since_failure() >
+        std::max(launch_->deadlines.silence, launch_->deadlines.timeout))
+      exit_alone(*launch_->watch);
   }
-  if (sends_signs_ && now >= next_sign_) {
-    next_sign_ = now + between_heartbeats(deadlines_);
-    send_signs();
+  if (sends_heartbeats_ && now >= next_heartbeat_) {
+    next_heartbeat_ = now + between_heartbeats(deadlines_);
+    send_heartbeats();
   }
 }
 
-void MessageLoop::settle_end() {
+void RemoteLoop::finish_end_launch() {
   if (!end_launch_ || (!leftover_.empty() && Clock::now() < end_by_)) return;
-  // MPI may end a process that writes to one that is gone.
-  if (launch_ && launch_->watch->lost_one()) sends_signs_ = false;
+  // MPI may end a process that sends to one that has ended.
+  if (launch_ && launch_->watch->lost_a_rank()) sends_heartbeats_ = false;
   launch_.reset();
   std::exchange(end_launch_, nullptr)();
 }
 
-/// Says that nothing more comes from this rank, and begins to wait for the same of all others: they may work
-/// for as long as they are alive.
-void MessageLoop::begin_leave(std::function<void()> done) {
+/// Sends a leave frame to all others, and begins to wait for theirs: as long as they send heartbeats.
+void RemoteLoop::begin_leave(std::function<void()> done) {
   leave_ = std::move(done);
-  sends_signs_ = false;
+  sends_heartbeats_ = false;
   leave_watch_ = std::make_unique<JobWatch>(wire_->rank(), wire_->size(), deadlines_);
   Frame frame;
   frame.type = Frame::Type::leave;
   for (int r = 0; r < wire_->size(); ++r) {
     if (r == wire_->rank()) continue;
     const Peer& peer = peers_[static_cast<size_t>(r)];
-    if (peer.has_left) leave_watch_->excuse(r);
+    if (peer.has_left) leave_watch_->stop_watching(r);
     if (peer.process.pid != 0) leave_watch_->set_process(r, peer.process);
     send_frame(*wire_, r, frame, nullptr);
   }
 }
 
-/// False when a rank is lost that has not left, or messages do not leave: there is no leaving together then.
-bool MessageLoop::settle_leave() {
+/// False when a rank is lost before it left, or frames cannot be sent: then ranks do not leave together.
+bool RemoteLoop::advance_leave() {
   if (!leave_) return true;
   const auto has_left = [&](const Peer& peer) {
     return peer.has_left || &peer == &peers_[static_cast<size_t>(wire_->rank())];
@@ -244,16 +245,16 @@ bool MessageLoop::settle_leave() {
   const auto now = Clock::now();
   if (!std::all_of(peers_.begin(), peers_.end(), has_left)) {
     leave_by_ = now + end_patience;
-    if (now < next_look_) return true;
-    next_look_ = now + between_looks;
-    return !leave_watch_->look();
+    if (now < next_search_) return true;
+    next_search_ = now + between_searches;
+    return !leave_watch_->find_lost();
   }
   if (wire_->is_sending()) return now < leave_by_;
   std::exchange(leave_, nullptr)();
   return true;
 }
 
-bool MessageLoop::turn(Orders orders) {
+bool RemoteLoop::turn(Orders orders) {
   if (orders.launch) begin_launch(std::move(orders.launch));
   for (const auto& exchange : orders.posted) start(exchange);
   for (const auto& exchange : orders.abandoned) {
@@ -261,7 +262,8 @@ bool MessageLoop::turn(Orders orders) {
     exchanges_.erase(exchange->key);
     leftover_.push_back(exchange);
   }
-  if (orders.farewell_said) say_farewell(orders.farewell, std::move(orders.farewell_said));
+  if (orders.abort_message_sent)
+    send_abort_message(orders.abort_message, std::move(orders.abort_message_sent));
   if (orders.end_launch && (!launch_ || launch_->number != orders.ended_launch)) {
     orders.end_launch();
   } else if (orders.end_launch) {
@@ -272,9 +274,9 @@ bool MessageLoop::turn(Orders orders) {
   if (orders.leave) begin_leave(std::move(orders.leave));
   quiet_turns_ = wire_->test() || !orders.empty() ? 0 : quiet_turns_ + 1;
   drop_finished();
-  settle_end();
-  look_around();
-  if (!settle_leave()) return false;
+  finish_end_launch();
+  run_periodic_work();
+  if (!advance_leave()) return false;
   if (orders.finish) {
     wire_->finish();
     orders.finish();
@@ -283,22 +285,22 @@ bool MessageLoop::turn(Orders orders) {
   return !orders.stop;
 }
 
-bool MessageLoop::is_idle() const {
+bool RemoteLoop::is_idle() const {
   return exchanges_.empty() && leftover_.empty() && !end_launch_;
 }
 
-microseconds MessageLoop::pause() const {
-  if (is_idle()) return std::min(between_heartbeats(deadlines_), longest_idle);
+microseconds RemoteLoop::pause() const {
+  if (is_idle()) return std::min(between_heartbeats(deadlines_), longest_idle_sleep);
   if (quiet_turns_ < turns_awake) return microseconds(0);
   return std::min(longest_sleep, microseconds(5) * (quiet_turns_ - turns_awake + 1));
 }
 
-void MessageLoop::tell_broken(const std::string& why) {
+void RemoteLoop::report_broken(const std::string& why) {
   if (!launch_) return;
   launch_->watch->fail({.kind = RunFailure::broken,
                         .rank = wire_->rank(),
-                        .message = text("rank ", wire_->rank(), " can send no more messages: ", why)});
-  launch_->bell->ring();
+                        .message = text("rank ", wire_->rank(), " can send nothing more: ", why)});
+  launch_->event->signal();
 }
 
 }  // namespace tessera::dist

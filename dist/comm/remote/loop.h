@@ -11,75 +11,75 @@
 
 namespace tessera::dist {
 
-/// What the message thread does, turn by turn.
-class MessageLoop {
+/// The work of the remote thread, in turns.
+class RemoteLoop {
  public:
-  /// What the rank's thread wants done.
+  /// What the rank's thread asks for.
   struct Orders {
     std::vector<std::shared_ptr<Exchange>> posted, abandoned;
     std::unique_ptr<MessageThread::Launch> launch;
-    JobWatch::Failure farewell;
-    uint64_t ended_launch = 0;                                       ///< the one that `end_launch` ends
-    std::function<void()> farewell_said, end_launch, leave, finish;  ///< called when done
+    JobWatch::Failure abort_message;
+    uint64_t ended_launch = 0;                                            ///< the one that `end_launch` ends
+    std::function<void()> abort_message_sent, end_launch, leave, finish;  ///< called when done
     bool stop = false;
     bool empty() const {
-      return posted.empty() && abandoned.empty() && !launch && !farewell_said && !end_launch && !leave &&
+      return posted.empty() && abandoned.empty() && !launch && !abort_message_sent && !end_launch && !leave &&
              !finish && !stop;
     }
   };
 
-  explicit MessageLoop(std::unique_ptr<Wire> wire);
+  explicit RemoteLoop(std::unique_ptr<Wire> wire);
 
   Wire& wire() const { return *wire_; }
   /// False when this was the last turn.
   bool turn(Orders orders);
   /// How long to sleep before the next turn, unless orders come.
   std::chrono::microseconds pause() const;
-  /// Whether nothing is under way that needs turns.
+  /// Whether nothing in flight needs turns.
   bool is_idle() const;
-  void tell_broken(const std::string& why);
+  void report_broken(const std::string& why);
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Mailbox;  ///< a frame being received
-  /// What is known of another process beside any launch.
+  struct FrameBuffer;  ///< a frame being received
+  /// The state of another process that does not depend on the launch.
   struct Peer {
     ProcessPlace process;
     bool has_left = false;
-    std::shared_ptr<bool> sign_leaving;  ///< the last heartbeat has not left
+    std::shared_ptr<bool> heartbeat_is_leaving;  ///< the last heartbeat has not left
   };
 
-  void listen(const std::shared_ptr<Mailbox>& mailbox);
-  void take(int from, const Frame& frame);
+  void post_receive(const std::shared_ptr<FrameBuffer>& buffer);
+  void handle_frame(int from, const Frame& frame);
   void start(const std::shared_ptr<Exchange>& exchange);
   void drop_finished();
   void abandon_all();
   void begin_launch(std::unique_ptr<MessageThread::Launch> launch);
-  void say_farewell(const JobWatch::Failure& failure, std::function<void()> said);
-  void give(Exchange& exchange, int from, const Frame& frame);
-  void take_sign(int from, const Frame& frame, bool is_of_launch);
-  void take_leave(int from);
-  Frame own_sign() const;
-  void send_signs();
-  void look_around();
-  void settle_end();
+  void send_abort_message(const JobWatch::Failure& failure, std::function<void()> sent);
+  void pass_frame(Exchange& exchange, int from, const Frame& frame);
+  void handle_heartbeat(int from, const Frame& frame, bool is_of_launch);
+  void handle_leave(int from);
+  Frame own_heartbeat() const;
+  void send_heartbeats();
+  void run_periodic_work();
+  void finish_end_launch();
   void begin_leave(std::function<void()> done);
-  bool settle_leave();
+  bool advance_leave();
 
   std::unique_ptr<Wire> wire_;
   std::map<FrameKey, std::shared_ptr<Exchange>> exchanges_;
-  /// Frames that came before this rank's own call, by what they belong to; and the senders.
-  std::map<FrameKey, std::vector<std::pair<int, std::vector<char>>>> early_;
-  std::vector<std::shared_ptr<Exchange>> leftover_;  ///< abandoned, with messages under way
+  /// Frames that came before this rank's own call, by the call, each with its sender.
+  std::map<FrameKey, std::vector<std::pair<int, std::vector<char>>>> early_frames_;
+  std::vector<std::shared_ptr<Exchange>> leftover_;  ///< abandoned, with sends or receives in flight
   std::unique_ptr<MessageThread::Launch> launch_;
   std::vector<Peer> peers_;  ///< by rank
   std::function<void()> end_launch_, leave_;
-  std::unique_ptr<JobWatch> leave_watch_;  ///< over those that this rank waits for when it leaves
-  Clock::time_point next_sign_{}, next_look_{}, end_by_{}, leave_by_{};
+  std::unique_ptr<JobWatch> leave_watch_;  ///< of the ranks that this one waits for when it leaves
+  Clock::time_point next_heartbeat_{}, next_search_{}, end_by_{}, leave_by_{};
   ProcessPlace own_place_ = this_process();
   Deadlines deadlines_;       ///< of the last launch
   uint64_t last_launch_ = 0;  ///< its number
-  bool sends_signs_ = true;
+  bool sends_heartbeats_ = true;
   int next_data_tag_ = first_data_tag;
   int quiet_turns_ = 0;
 };

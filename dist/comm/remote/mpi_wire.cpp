@@ -12,10 +12,10 @@ namespace {
 void check(int result, const char* call) {
   if (result == MPI_SUCCESS) [[likely]]
     return;
-  char words[MPI_MAX_ERROR_STRING] = "";
+  char reason[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
-  MPI_Error_string(result, words, &length);
-  throw CommunicationError(text(call, " failed: ", words));
+  MPI_Error_string(result, reason, &length);
+  throw CommunicationError(text(call, " failed: ", reason));
 }
 
 class MpiWire final : public Wire {
@@ -27,9 +27,10 @@ class MpiWire final : public Wire {
     check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
     check(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
-    require<ConfigError>(given >= MPI_THREAD_FUNNELED, "this MPI serves programs of one thread alone");
-    require<ConfigError>(rank_ == rank && size_ == size, "the launcher says rank ", rank, " of ", size,
-                         ", MPI says rank ", rank_, " of ", size_,
+    require<ConfigError>(given >= MPI_THREAD_FUNNELED,
+                         "this MPI supports only programs with one thread: expected MPI_THREAD_FUNNELED");
+    require<ConfigError>(rank_ == rank && size_ == size, "expected rank ", rank, " of ", size,
+                         " by the launcher, got rank ", rank_, " of ", size_, " from MPI",
                          ": start it with the mpirun of the MPI that Tessera was built with");
     const int* highest = nullptr;
     check(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &highest, &highest_set), "MPI_Comm_get_attr");
@@ -74,7 +75,7 @@ class MpiWire final : public Wire {
       if (!pending_[slot].is_receive) --sends_;
     }
     remove_ended();
-    for (const Ended& message : ended) message.done(message.from, message.bytes);  // these may add new ones
+    for (const Ended& one : ended) one.done(one.from, one.bytes);  // these may add new requests
     return true;
   }
 

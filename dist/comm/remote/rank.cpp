@@ -22,7 +22,7 @@ struct PlaceRecord {
   PlaceRecord() {
     ::gethostname(host, sizeof host - 1);
     CPU_ZERO(&cores);
-    // Where there are more of them than the set holds, it stays empty.
+    // With more cores than the set can hold it stays empty.
     ::sched_getaffinity(0, sizeof cores, &cores);
   }
   bool shares_cores_with(const PlaceRecord& other) const {
@@ -32,7 +32,7 @@ struct PlaceRecord {
   }
 };
 
-/// What ended the rank `own`; of no rank (-1) where the one to blame tells all by itself.
+/// What ended the rank `own`; without a rank (-1) where the rank that caused it sends its own abort message.
 JobWatch::Failure failure_of(const std::exception_ptr& reason, int own) {
   try {
     std::rethrow_exception(reason);
@@ -66,10 +66,10 @@ MessageRank::MessageRank(MessageThread& thread, uint64_t launch, const Deadlines
     thread_.end_launch(launch_);
     throw;
   }
-  // Where ranks look for news themselves, and where the message thread needs the processor for that.
+  // Without shared memory the remote thread needs the processor: no spinning.
   const auto spin = shared_ ? node::spin_among(ranks_on_cores_) : std::chrono::microseconds(0);
   progress_ = std::make_unique<RankProgress>(
-      *bell_, block_->operations,
+      *event_, block_->operations,
       RankProgress::Options{.spin = spin, .publish_waiting = [block = block_](int waits_for) {
                               block->waits_for.store(waits_for, std::memory_order_relaxed);
                             }});
@@ -79,16 +79,16 @@ MessageRank::MessageRank(MessageThread& thread, uint64_t launch, const Deadlines
 }
 
 MessageRank::~MessageRank() {
-  if (!failed_ && !watch_->has_failed()) progress_->settle();
-  std::vector<std::shared_ptr<void>> left_behind;
-  for (auto& call : progress_->take_calls()) left_behind.push_back(std::move(call));
-  if (shared_) shared_->keep(std::move(left_behind));
+  if (!failed_ && !watch_->has_failed()) progress_->complete_calls();
+  std::vector<std::shared_ptr<void>> kept;
+  for (auto& call : progress_->take_calls()) kept.push_back(std::move(call));
+  if (shared_) shared_->keep(std::move(kept));
   node_.reset();
   thread_.end_launch(launch_);
 }
 
 void MessageRank::make_block(Transport transport) {
-  if (transport != Transport::messages) {
+  if (transport != Transport::remote) {
     try {
       arena_ = SharedArena::create();
       block_ = std::shared_ptr<node::RankBlock>(arena_, &arena_->block());
@@ -97,23 +97,23 @@ void MessageRank::make_block(Transport transport) {
     }
   }
   if (!block_) block_ = std::make_shared<node::RankBlock>();
-  bell_ = std::shared_ptr<Bell>(block_, &block_->bell);
+  event_ = std::shared_ptr<Event>(block_, &block_->event);
 }
 
 void MessageRank::begin() {
-  const auto sign = [block = block_]() -> SignOfLife {
+  const auto heartbeat = [block = block_]() -> Heartbeat {
     return {.operations = block->operations.load(std::memory_order_relaxed),
             .waits_for = block->waits_for.load(std::memory_order_relaxed)};
   };
   thread_.begin_launch(
-      {.number = launch_, .watch = watch_, .bell = bell_, .sign = sign, .deadlines = deadlines_});
+      {.number = launch_, .watch = watch_, .event = event_, .heartbeat = heartbeat, .deadlines = deadlines_});
 }
 
 std::vector<RankPlace> MessageRank::gather_places() {
   const PlaceRecord own;
-  std::vector<int> everybody(static_cast<size_t>(size()));
-  std::iota(everybody.begin(), everybody.end(), 0);
-  const std::string all = all_gather(everybody, std::string(reinterpret_cast<const char*>(&own), sizeof own));
+  std::vector<int> all_ranks(static_cast<size_t>(size()));
+  std::iota(all_ranks.begin(), all_ranks.end(), 0);
+  const std::string all = all_gather(all_ranks, std::string(reinterpret_cast<const char*>(&own), sizeof own));
   std::vector<RankPlace> places;
   for (int r = 0; r < size(); ++r) {
     PlaceRecord record;
@@ -127,13 +127,14 @@ std::vector<RankPlace> MessageRank::gather_places() {
 }
 
 void MessageRank::join_machine(Transport transport) {
-  if (transport == Transport::messages || local_ranks_.size() == 1) return;
+  if (transport == Transport::remote || local_ranks_.size() == 1) return;
   LocalBootstrap bootstrap(*this);
   JoinedProcesses joined = join_processes(arena_, bootstrap, local_ranks_);
   shared_ = std::move(joined.shared);
   if (!shared_ && obstacle_.empty()) obstacle_ = joined.obstacle;
-  require<ConfigError>(shared_ || transport == Transport::automatic,
-                       "TESSERA_TRANSPORT asks for shared memory, which is not to be had: ", obstacle_);
+  require<ConfigError>(
+      shared_ || transport == Transport::automatic,
+      "TESSERA_TRANSPORT: expected shared memory, which these ranks do not have: ", obstacle_);
 }
 
 void MessageRank::fail(std::exception_ptr reason) {
@@ -141,7 +142,7 @@ void MessageRank::fail(std::exception_ptr reason) {
   try {
     if (shared_) shared_->throw_if_failed();
   } catch (...) {
-    reason = std::current_exception();  // the ranks of this machine were told before
+    reason = std::current_exception();  // a rank of this machine failed before
   }
   JobWatch::Failure failure = failure_of(reason, rank());
   if (failure.rank < 0) return;
@@ -154,11 +155,11 @@ void MessageRank::fail(std::exception_ptr reason) {
                                                                : Record::failed;
     shared_->fail(kind, failure.rank, failure.message);
   }
-  thread_.say_farewell(failure);
+  thread_.send_abort_message(failure);
 }
 
 std::string MessageRank::all_gather(std::span<const int> members, const std::string& bytes) {
-  constexpr int64_t own_channel = -1;  // beside the world's collectives
+  constexpr int64_t own_channel = -1;  // distinct from those of the world's collectives
   CallHeader header;
   header.sequence = gathered_++;
   header.kind = CallKind::split;
@@ -169,7 +170,7 @@ std::string MessageRank::all_gather(std::span<const int> members, const std::str
                                                             .sequence = header.sequence,
                                                             .channel = own_channel,
                                                             .tag = members.front()},
-                                                   header, bell_);
+                                                   header, event_);
   const Tensor input = Tensor::from<uint8_t>(
       std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()), {header.bytes});
   const Tensor output = Tensor::empty({header.bytes * std::ssize(members)}, u8);
@@ -189,14 +190,14 @@ std::string MessageRank::all_gather(std::span<const int> members, const std::str
   thread_.post(exchange);
   const auto deadline = std::chrono::steady_clock::now() + deadlines_.timeout;
   for (;;) {
-    const uint32_t seen = bell_->rings();
+    const uint32_t seen = event_->signals();
     if (exchange->over()) return std::string(out, static_cast<size_t>(output.nbytes()));
     watch_->throw_if_failed();
     if (std::chrono::steady_clock::now() > deadline)
-      throw RankLostError(text("rank ", exchange->missing(), " did not come to the launch within ",
+      throw RankLostError(text("rank ", exchange->missing(), " did not reach the launch within ",
                                static_cast<double>(deadlines_.timeout.count()) / 1000, " s"),
                           exchange->missing());
-    bell_->sleep(seen, std::chrono::milliseconds(50));
+    event_->sleep(seen, std::chrono::milliseconds(50));
   }
 }
 

@@ -14,12 +14,12 @@
 
 namespace tessera::dist {
 
-/// A process as a rank of its job, in one launch: what all its communicators share. Goes with the last of
-/// them, after what other ranks still need of it.
+/// A process as a rank of its job, in one launch: what all its communicators share. Destroyed with the last
+/// of them; the destructor first serves what other ranks still need of this one.
 class MessageRank {
  public:
-  /// All ranks of the job make it, in launches of the same number. Throws ConfigError where shared memory was
-  /// asked for and is not to be had.
+  /// All ranks of the job construct it, in launches of the same number. Throws ConfigError where shared
+  /// memory is required and there is none.
   MessageRank(MessageThread& thread, uint64_t launch, const Deadlines& deadlines, Transport transport);
   ~MessageRank();
   MessageRank(const MessageRank&) = delete;
@@ -27,34 +27,34 @@ class MessageRank {
 
   int rank() const { return thread_.rank(); }
   int size() const { return thread_.size(); }
-  /// The ranks of this machine, in order, and this one's place among them: those whose processes see each
+  /// The ranks of this machine, in order, and this one's index among them: those whose processes see each
   /// other (ProcessPlace), whatever their host names.
   const std::vector<int>& local_ranks() const { return local_ranks_; }
   int local_index() const { return local_index_; }
-  /// How many of them, with this one, may run on cores that this one may run on.
+  /// The number of ranks, with this one, that may run on cores on which this one may run.
   int ranks_on_cores() const { return ranks_on_cores_; }
 
   MessageThread& thread() const { return thread_; }
   RankProgress& progress() { return *progress_; }
-  const std::shared_ptr<Bell>& bell() const { return bell_; }
+  const std::shared_ptr<Event>& event() const { return event_; }
   /// This rank among those of its machine that share memory; null where they do not.
   node::NodeRank* node() const { return node_.get(); }
-  /// Why they do not; empty where they do, or where nobody wanted it.
+  /// Why they do not; empty where they do, or where it was not tried.
   const std::string& obstacle() const { return obstacle_; }
 
-  /// A number for a group that this rank is the first of.
+  /// A new id for a group whose first rank is this one.
   uint64_t open_group() { return group_id(launch_, rank(), ++opened_); }
-  /// The group of all.
+  /// The id of the group of all ranks.
   uint64_t world_group() const { return group_id(launch_, 0, 0); }
 
-  /// Tells all ranks the reason why this one ends, or what it was told before by another one. Calls in flight
-  /// are not waited for any more.
+  /// Sends all ranks the reason why this one ends, or the failure that it received from another one before.
+  /// Calls in flight are not waited for any more.
   void fail(std::exception_ptr reason);
   /// The body of the launch has ended, while communicators may still be kept.
   void end_body() { watch_->end_body(); }
 
-  /// Each of `members` gives as many bytes as the others and gets those of all, in the order of `members`.
-  /// For what comes before there are communicators; waits for all.
+  /// Each of `members` gives the same number of bytes and gets those of all, in the order of `members`. For
+  /// the time before there are communicators; waits for all.
   std::string all_gather(std::span<const int> members, const std::string& bytes);
 
  private:
@@ -68,7 +68,7 @@ class MessageRank {
   Deadlines deadlines_;
   std::shared_ptr<SharedArena> arena_;
   std::shared_ptr<node::RankBlock> block_;  ///< in the arena, where there is one
-  std::shared_ptr<Bell> bell_;              ///< of the block
+  std::shared_ptr<Event> event_;            ///< of the block
   std::string obstacle_;
   std::shared_ptr<JobWatch> watch_;
   std::vector<int> local_ranks_;
@@ -80,7 +80,7 @@ class MessageRank {
   bool failed_ = false;
 };
 
-/// The ranks of this machine, for what they need before there are communicators.
+/// The all_gather of the ranks of this machine, for the time before there are communicators.
 class LocalBootstrap final : public Bootstrap {
  public:
   explicit LocalBootstrap(MessageRank& self) : self_(self) {}

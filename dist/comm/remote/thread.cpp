@@ -18,11 +18,11 @@ namespace tessera::dist {
 
 using std::chrono::milliseconds;
 
-/// What the rank's thread and the message thread share.
+/// What the rank's thread and the remote thread share.
 struct MessageThread::State {
   std::mutex mutex;
   std::condition_variable changed;
-  MessageLoop::Orders orders;  ///< what the loop has not taken yet
+  RemoteLoop::Orders orders;  ///< what the loop has not taken yet
   std::exception_ptr start_failure;
   std::string broken;
   int rank = 0, size = 0;
@@ -37,11 +37,11 @@ struct MessageThread::State {
     changed.notify_all();
   }
 
-  /// Hands `done` to an order and waits until the loop has called it, or has ended.
+  /// Gives an order with a `done`, and waits until the loop has called it or has ended.
   template <class Change>
   bool order_and_wait(Change change, std::optional<milliseconds> patience = {}) {
     const auto done = std::make_shared<bool>(false);
-    order([&](MessageLoop::Orders& all) {
+    order([&](RemoteLoop::Orders& all) {
       change(all, [this, done] {
         const std::lock_guard lock(mutex);
         *done = true;
@@ -60,7 +60,7 @@ struct MessageThread::State {
 
 namespace {
 
-/// Handlers of signals run in the program's own threads.
+/// Signal handlers run in the program's own threads.
 void block_signals() {
   sigset_t all;
   sigfillset(&all);
@@ -74,9 +74,9 @@ void MessageThread::run(const std::shared_ptr<State>& state,
                         const std::function<std::unique_ptr<Wire>()>& make_wire) {
   block_signals();
   pthread_setname_np(pthread_self(), "tessera-message");
-  std::unique_ptr<MessageLoop> loop;
+  std::unique_ptr<RemoteLoop> loop;
   try {
-    loop = std::make_unique<MessageLoop>(make_wire());
+    loop = std::make_unique<RemoteLoop>(make_wire());
   } catch (...) {
     const std::lock_guard lock(state->mutex);
     state->start_failure = std::current_exception();
@@ -94,7 +94,7 @@ void MessageThread::run(const std::shared_ptr<State>& state,
   if (!loop) return;
   try {
     for (bool running = true; running;) {
-      MessageLoop::Orders orders;
+      RemoteLoop::Orders orders;
       {
         std::unique_lock lock(state->mutex);
         if (const auto pause = loop->pause(); pause.count() > 0 && state->orders.empty()) {
@@ -111,13 +111,13 @@ void MessageThread::run(const std::shared_ptr<State>& state,
       running = loop->turn(std::move(orders));
     }
   } catch (const std::exception& error) {
-    loop->tell_broken(error.what());
+    loop->report_broken(error.what());
     const std::lock_guard lock(state->mutex);
     state->broken = error.what();
   }
-  // Its messages may still be written to. What is reachable from here on is no leak.
-  static std::vector<MessageLoop*>& left_behind = *new std::vector<MessageLoop*>;
-  left_behind.push_back(loop.release());
+  // MPI may still write into its buffers, so it is kept; reachable from here it is no leak.
+  static std::vector<RemoteLoop*>& kept = *new std::vector<RemoteLoop*>;
+  kept.push_back(loop.release());
   {
     const std::lock_guard lock(state->mutex);
     state->ended = true;
@@ -131,9 +131,9 @@ MessageThread::MessageThread(std::function<std::unique_ptr<Wire>()> make_wire, m
   std::unique_lock lock(state_->mutex);
   const bool in_time = state_->changed.wait_for(lock, patience, [&] { return state_->started; });
   if (!in_time) thread_.detach();
-  require<CommunicationError>(in_time, "the job did not come together within ",
+  require<CommunicationError>(in_time, "expected all ranks of the job in their launch within ",
                               static_cast<double>(patience.count()) / 1000,
-                              " s: a rank that was started has not reached its launch");
+                              " s: at least one did not reach it");
   if (!state_->start_failure) return;
   lock.unlock();
   thread_.join();
@@ -141,7 +141,7 @@ MessageThread::MessageThread(std::function<std::unique_ptr<Wire>()> make_wire, m
 }
 
 MessageThread::~MessageThread() {
-  state_->order([](MessageLoop::Orders& orders) { orders.stop = true; });
+  state_->order([](RemoteLoop::Orders& orders) { orders.stop = true; });
   std::unique_lock lock(state_->mutex);
   const bool ended = state_->changed.wait_for(lock, std::chrono::seconds(1), [&] { return state_->ended; });
   lock.unlock();
@@ -160,44 +160,44 @@ int MessageThread::size() const {
 }
 
 void MessageThread::post(std::shared_ptr<Exchange> exchange) {
-  state_->order([&](MessageLoop::Orders& orders) { orders.posted.push_back(std::move(exchange)); });
+  state_->order([&](RemoteLoop::Orders& orders) { orders.posted.push_back(std::move(exchange)); });
 }
 
 void MessageThread::abandon(std::shared_ptr<Exchange> exchange) {
-  state_->order([&](MessageLoop::Orders& orders) { orders.abandoned.push_back(std::move(exchange)); });
+  state_->order([&](RemoteLoop::Orders& orders) { orders.abandoned.push_back(std::move(exchange)); });
 }
 
 void MessageThread::begin_launch(Launch launch) {
   state_->order(
-      [&](MessageLoop::Orders& orders) { orders.launch = std::make_unique<Launch>(std::move(launch)); });
+      [&](RemoteLoop::Orders& orders) { orders.launch = std::make_unique<Launch>(std::move(launch)); });
 }
 
 void MessageThread::end_launch(uint64_t number) {
   state_->order_and_wait(
-      [number](MessageLoop::Orders& orders, std::function<void()> done) {
+      [number](RemoteLoop::Orders& orders, std::function<void()> done) {
         orders.end_launch = std::move(done);
         orders.ended_launch = number;
       },
       std::chrono::seconds(1));
 }
 
-void MessageThread::say_farewell(const JobWatch::Failure& failure) {
+void MessageThread::send_abort_message(const JobWatch::Failure& failure) {
   state_->order_and_wait(
-      [&](MessageLoop::Orders& orders, std::function<void()> done) {
-        orders.farewell = failure;
-        orders.farewell_said = std::move(done);
+      [&](RemoteLoop::Orders& orders, std::function<void()> done) {
+        orders.abort_message = failure;
+        orders.abort_message_sent = std::move(done);
       },
       std::chrono::seconds(1));
 }
 
 bool MessageThread::leave() {
   return state_->order_and_wait(
-      [](MessageLoop::Orders& orders, std::function<void()> done) { orders.leave = std::move(done); });
+      [](RemoteLoop::Orders& orders, std::function<void()> done) { orders.leave = std::move(done); });
 }
 
 bool MessageThread::finish(milliseconds patience) {
   return state_->order_and_wait(
-      [](MessageLoop::Orders& orders, std::function<void()> done) { orders.finish = std::move(done); },
+      [](RemoteLoop::Orders& orders, std::function<void()> done) { orders.finish = std::move(done); },
       patience);
 }
 

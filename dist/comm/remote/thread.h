@@ -17,30 +17,30 @@
 
 namespace tessera::dist {
 
-/// What a rank shows of itself in its signs of life.
-struct SignOfLife {
+/// The state of a rank that its heartbeats carry.
+struct Heartbeat {
   uint64_t operations = 0;
   int waits_for = -1;  ///< rank in the world
 };
 
-/// The one thread of a process that calls MPI, from its initialisation on. It moves the exchanges that the
-/// rank's thread posts, sends signs of life and listens for those of others; it computes nothing. While bytes
-/// are under way it looks for them in steps that grow to 100 us; without, it sleeps.
+/// The remote thread: the one thread of a process that calls MPI, from its initialisation on. It advances the
+/// exchanges that the rank's thread posts, and sends and receives heartbeats; it computes nothing. While
+/// bytes are in flight it polls in intervals that grow to 100 us; otherwise it sleeps.
 class MessageThread {
  public:
-  /// A launch of the process: what concerns the job while one world lives.
+  /// A launch of the process: the state of the job while one world lives.
   struct Launch {
     uint64_t number = 0;
     std::shared_ptr<JobWatch> watch;
-    std::shared_ptr<Bell> bell;  ///< of the rank
-    std::function<SignOfLife()> sign;
+    std::shared_ptr<Event> event;  ///< of the rank
+    std::function<Heartbeat()> heartbeat;
     Deadlines deadlines;
   };
 
-  /// Starts the thread and waits until `make_wire`, called there, has made the connection, for `patience` at
-  /// longest. Rethrows what that threw; throws CommunicationError when it takes longer.
+  /// Starts the thread and waits, at most for `patience`, until `make_wire`, called there, has made the
+  /// connection. Rethrows what that threw; throws CommunicationError when it takes longer.
   MessageThread(std::function<std::unique_ptr<Wire>()> make_wire, std::chrono::milliseconds patience);
-  /// Leaves the thread behind if it does not end by itself within a second.
+  /// Detaches the thread if it does not end by itself within a second.
   ~MessageThread();
   MessageThread(const MessageThread&) = delete;
   MessageThread& operator=(const MessageThread&) = delete;
@@ -49,18 +49,18 @@ class MessageThread {
   int size() const;
 
   void post(std::shared_ptr<Exchange> exchange);
-  /// The exchange is not wanted any more. Its memory may still be written until its messages have ended.
+  /// Abandons an exchange. Its memory may still be written until its receives have ended.
   void abandon(std::shared_ptr<Exchange> exchange);
-  /// From here on signs of life are missed, until `end_launch`. They are sent from the thread's start on.
+  /// From here until `end_launch` missing heartbeats are detected. Own ones are sent from the start on.
   void begin_launch(Launch launch);
-  /// Ends the launch of that number, if there was no other since: what is left of its exchanges is abandoned,
-  /// their messages waited for, for a second at longest.
+  /// Ends the launch of that number, if there was no other since: abandons its remaining exchanges and waits,
+  /// at most for a second, until their sends and receives have ended.
   void end_launch(uint64_t number);
-  /// Tells all ranks why the run fails and which of them is to blame, and waits until that has left, for a
-  /// second at longest.
-  void say_farewell(const JobWatch::Failure& failure);
-  /// Says that this process wants nothing more of the others, and returns when all of them have said so:
-  /// true. They may work on for as long as they give signs of life; false when one of them is gone without.
+  /// Sends all ranks the reason why the run fails and which rank caused it, and waits, at most for a second,
+  /// until the message has left.
+  void send_abort_message(const JobWatch::Failure& failure);
+  /// Announces that this process leaves the job, and returns true when all others have done so too. They may
+  /// work for as long as they send heartbeats; false when one of them ended without leaving.
   bool leave();
   /// After `leave`: ends the connection together with all other processes. False when that took longer than
   /// `patience`.

@@ -6,24 +6,24 @@
 
 namespace tessera::dist {
 
-/// What a waiting rank listens to: whoever changes something that it may wait for, changes that first and
-/// then rings. One bell serves all calls of a rank. It may lie in memory that processes share. A ring costs a
-/// system call only when the listener sleeps.
-class alignas(64) Bell {
+/// The event that a waiting rank waits for. Whatever changes something that the rank may wait for makes the
+/// change first and signals the event then. One event serves all calls of a rank. It may lie in memory that
+/// processes share. A signal costs a system call only when the rank sleeps.
+class alignas(64) Event {
  public:
-  /// The number of rings so far. Read it, look at what is waited for, and then listen for the next.
-  uint32_t rings() const { return rings_.load(std::memory_order_acquire); }
-  void ring();
-  /// Looks for another number than `seen`, for `most` at longest, without sleeping; whether it came. Where
-  /// the last ring came from this very processor, others run there between two looks.
-  bool spin(uint32_t seen, std::chrono::microseconds most) const;
-  /// Sleeps until there is another number than `seen`, for `most` at longest.
-  void sleep(uint32_t seen, std::chrono::milliseconds most);
+  /// The number of signals so far. Read it, test the condition, then spin or sleep until the number changes.
+  uint32_t signals() const { return signals_.load(std::memory_order_acquire); }
+  void signal();
+  /// Waits, without sleeping and at most for `limit`, until the number differs from `seen`; returns whether
+  /// it does. Where the last signal came from this processor, it yields to other threads between two reads.
+  bool spin(uint32_t seen, std::chrono::microseconds limit) const;
+  /// Sleeps until the number differs from `seen`, at most for `limit`.
+  void sleep(uint32_t seen, std::chrono::milliseconds limit);
 
  private:
-  std::atomic<uint32_t> rings_{0};
+  std::atomic<uint32_t> signals_{0};
   std::atomic<uint32_t> asleep_{0};
-  std::atomic<int32_t> rung_on_{-1};  ///< the processor that the last ring came from
+  std::atomic<int32_t> last_signal_cpu_{-1};  ///< the processor that the last signal came from
 };
 
 }  // namespace tessera::dist

@@ -4,15 +4,16 @@
 
 namespace tessera::dist {
 
-/// Looks after the ranks that others wait for.
+/// Detects lost ranks during a wait.
 class PeerWatch {
  public:
   virtual ~PeerWatch() = default;
-  /// Called every 50 to 100 ms of a wait, by the waiting rank. `rank` (in the world) has not done its part of
-  /// `call` yet. Throws RankLostError, naming the rank and the call, once it is gone, silent or stuck.
+  /// Called by the waiting rank every 50 to 100 ms of a wait. `rank` (in the world) is the rank that `call`
+  /// waits for. Throws RankLostError, naming the rank and the call, once that rank has ended, sends no
+  /// heartbeat, or is stuck.
   virtual void check(int rank, const CallHeader& call) = 0;
   /// Called when a wait is over.
-  virtual void relax() {}
+  virtual void end_wait() {}
 };
 
 }  // namespace tessera::dist

@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long a rank sleeps at most before it looks whether those it waits for are alive.
+/// The longest sleep before a rank checks whether the ranks that it waits for are alive.
 constexpr std::chrono::milliseconds between_checks{50};
 
 }  // namespace
@@ -21,20 +21,20 @@ ActiveCall::ActiveCall(RankProgress& progress, CallHeader header)
 
 bool ActiveCall::poll() {
   if (output_ready()) return true;
-  require<CommunicationError>(progress_, header_, ": its communicator is gone");
+  require<CommunicationError>(progress_, header_, ": its communicator was destroyed");
   progress_->poll();
   return output_ready();
 }
 
 void ActiveCall::wait_output() {
   if (output_ready()) return;
-  require<CommunicationError>(progress_, header_, ": its communicator is gone");
+  require<CommunicationError>(progress_, header_, ": its communicator was destroyed");
   progress_->wait(*this, [this] { return output_ready(); });
 }
 
 void ActiveCall::wait() {
   if (output_ready() && inputs_free()) return;
-  require<CommunicationError>(progress_, header_, ": its communicator is gone");
+  require<CommunicationError>(progress_, header_, ": its communicator was destroyed");
   progress_->wait(*this, [this] { return output_ready() && inputs_free(); });
 }
 
@@ -91,13 +91,13 @@ void RankProgress::wait(ActiveCall& call, FunctionRef<bool()> reached) {
   auto last_check = Clock::now();
   bool asleep = false;
   for (;;) {
-    const uint32_t seen = bell_.rings();
+    const uint32_t seen = event_.signals();
     serve();
     if (reached()) break;
     throw_if_failed();
-    if (bell_.spin(seen, options_.spin)) continue;
+    if (event_.spin(seen, options_.spin)) continue;
     if (call.missing_has_left()) {
-      serve();  // what it did before it left
+      serve();  // what that rank did before it left
       if (reached()) break;
       if (call.missing_has_left())
         throw RankLostError(text("rank ", call.missing_rank(),
@@ -106,26 +106,26 @@ void RankProgress::wait(ActiveCall& call, FunctionRef<bool()> reached) {
     }
     if (options_.publish_waiting) options_.publish_waiting(call.missing_rank());
     asleep = true;
-    bell_.sleep(seen, between_checks);
+    event_.sleep(seen, between_checks);
     if (const auto now = Clock::now(); watch_ && now - last_check >= between_checks) {
       last_check = now;
       watch_->check(call.missing_rank(), call.header());
     }
   }
   if (asleep && options_.publish_waiting) options_.publish_waiting(-1);
-  if (watch_) watch_->relax();
+  if (watch_) watch_->end_wait();
   count_operation();
 }
 
-bool RankProgress::settle() noexcept {
+bool RankProgress::complete_calls() noexcept {
   try {
     for (;;) {
       serve();
       const auto call =
-          std::find_if(calls_.begin(), calls_.end(), [](const auto& c) { return !c->duties_done(); });
+          std::find_if(calls_.begin(), calls_.end(), [](const auto& c) { return !c->own_work_done(); });
       if (call == calls_.end()) return true;
       const std::shared_ptr<ActiveCall> held = *call;
-      wait(*held, [&] { return held->duties_done(); });
+      wait(*held, [&] { return held->own_work_done(); });
     }
   } catch (...) {
     return false;

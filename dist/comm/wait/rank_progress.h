@@ -13,12 +13,12 @@
 #include "dist/comm/wait/peer_watch.h"
 #include "tensor/function_ref.h"
 
-/// How one rank gets on with its calls: the base of every transport.
+/// How one rank advances its calls and waits for them: the base of every transport.
 namespace tessera::dist {
 
 class RankProgress;
 
-/// A call in flight as its rank serves it. Used by the rank's own thread alone.
+/// A call in flight, as its rank serves it. Used by the rank's own thread alone.
 class ActiveCall : public PendingCall {
  public:
   ActiveCall(RankProgress& progress, CallHeader header);
@@ -29,65 +29,65 @@ class ActiveCall : public PendingCall {
   void wait() final;
 
  protected:
-  /// Does what can be done now, without waiting. True once this rank's peers need nothing of it any more: it
-  /// is then dropped from the rank's list.
+  /// Does what is possible now, without waiting. True once the other ranks need nothing more of this call: it
+  /// is then removed from the rank's list.
   virtual bool advance() = 0;
   virtual bool output_ready() const = 0;
-  /// Whether no other rank reads the inputs any more. Asked once the output is ready.
+  /// Whether no other rank reads the inputs any more. Called once the output is ready.
   virtual bool inputs_free() const = 0;
-  /// Whether what remains is up to others, who only need the memory to stay.
-  virtual bool duties_done() const = 0;
-  /// The rank, in the world, whose part is missing.
+  /// Whether this rank has nothing more to do for the call; others may still read its memory.
+  virtual bool own_work_done() const = 0;
+  /// The rank, in the world, that the call waits for.
   virtual int missing_rank() const = 0;
-  /// Whether that rank has ended its communication, so that its part never comes.
+  /// Whether that rank has ended its communication, so that the call cannot complete.
   virtual bool missing_has_left() const { return false; }
 
  private:
   friend class RankProgress;
   void record();
 
-  RankProgress* progress_;  ///< null once the rank's communicators are gone
+  RankProgress* progress_;  ///< null once the rank's communicators are destroyed
   CallHeader header_;
   int64_t begin_;
   bool recorded_ = false;
 };
 
-/// All that one rank has in flight, in all its groups, and how it waits: while it waits for one call it
-/// serves all. Whoever may end a wait rings its bell: other ranks, or a thread that moves bytes for this one.
+/// All calls that one rank has in flight, in all its groups, and how it waits: while it waits for one call it
+/// serves all. Its event is signaled by what may end a wait: other ranks, or a thread that moves its bytes.
 class RankProgress {
  public:
   struct Options {
-    /// How long to look before falling asleep.
+    /// How long a wait spins before it sleeps.
     std::chrono::microseconds spin{100};
-    /// Told whom this rank waits for (in the world), from when it falls asleep; -1 after.
+    /// Called before each sleep with the rank (in the world) that this one waits for, and with -1 afterwards.
     std::function<void(int rank)> publish_waiting = {};
   };
-  /// `operations` counts calls begun and calls waited for, where others can see it: while it moves, the rank
+  /// `operations` counts calls begun and calls waited for, where others can read it: while it grows, the rank
   /// is not stuck.
-  RankProgress(Bell& bell, std::atomic<uint64_t>& operations, Options options)
-      : bell_(bell), operations_(operations), options_(std::move(options)) {}
-  /// Calls that are still there answer with an error from now on.
+  RankProgress(Event& event, std::atomic<uint64_t>& operations, Options options)
+      : event_(event), operations_(operations), options_(std::move(options)) {}
+  /// Calls that remain throw an error when they are waited for.
   ~RankProgress();
   RankProgress(const RankProgress&) = delete;
   RankProgress& operator=(const RankProgress&) = delete;
 
-  Bell& bell() const { return bell_; }
+  Event& event() const { return event_; }
   /// `check` throws when the run has failed elsewhere. Called in every wait, and in poll.
   void add_failure_check(std::function<void()> check) { failure_checks_.push_back(std::move(check)); }
   void set_watch(std::shared_ptr<PeerWatch> watch) { watch_ = std::move(watch); }
 
-  /// Serves the call from now on, at once too.
+  /// Adds a call to those that are served, and serves them once.
   void add(std::shared_ptr<ActiveCall> call);
-  /// Makes what progress is possible on all calls without waiting.
+  /// Advances all calls as far as possible without waiting.
   void poll();
-  /// The same for a caller that works meanwhile: a rank that polls is not stuck.
+  /// The same, and counts an operation: a rank that polls while it works is not stuck.
   void poll_at_work() {
     count_operation();
     poll();
   }
-  /// Waits until others need this rank no more. For ends of life: throws nothing; false where that failed.
-  bool settle() noexcept;
-  /// What is still in the list: peers may still read its memory.
+  /// Waits until this rank has nothing more to do for any call; false where that failed. Throws nothing.
+  bool complete_calls() noexcept;
+  /// Removes and returns the remaining calls: other ranks may still read their memory.
   std::vector<std::shared_ptr<ActiveCall>> take_calls();
 
  private:
@@ -99,7 +99,7 @@ class RankProgress {
   void wait(ActiveCall& call, FunctionRef<bool()> reached);
   void count_operation() { operations_.fetch_add(1, std::memory_order_relaxed); }
 
-  Bell& bell_;
+  Event& event_;
   std::atomic<uint64_t>& operations_;
   Options options_;
   std::vector<std::function<void()>> failure_checks_;

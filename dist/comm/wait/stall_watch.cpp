@@ -6,9 +6,9 @@
 
 namespace tessera::dist {
 
-/// `rank`, whom it waits for, and so on; ends before a rank that is in it already.
-std::vector<StallWatch::Standing> StallWatch::chain_from(int rank) const {
-  std::vector<Standing> chain;
+/// `rank`, the rank that it waits for, and so on; ends before a rank that is in the chain already.
+std::vector<StallWatch::RankCount> StallWatch::chain_from(int rank) const {
+  std::vector<RankCount> chain;
   for (std::set<int> seen; rank >= 0 && seen.insert(rank).second;) {
     const RankReport report = report_(rank);
     chain.emplace_back(rank, report.operations);
@@ -19,7 +19,7 @@ std::vector<StallWatch::Standing> StallWatch::chain_from(int rank) const {
 
 void StallWatch::check(int rank, const CallHeader& call) {
   const auto now = Clock::now();
-  std::vector<Standing> chain = chain_from(rank);
+  std::vector<RankCount> chain = chain_from(rank);
   if (chain != watched_) {
     watched_ = std::move(chain);
     since_ = now;

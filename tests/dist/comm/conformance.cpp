@@ -20,15 +20,15 @@ constexpr DType all_dtypes[] = {f64, f32, bf16, f16, i64, i32, u8, boolean};
 constexpr Reduction all_reductions[] = {Reduction::sum, Reduction::avg, Reduction::min, Reduction::max};
 constexpr int64_t sizes[] = {0, 1, 7, 64, 129, 1000, 4097, 100003};
 
-/// Element i of `rank`'s input. Small integers, which all dtypes hold; sums of fractions are rounded, so f32
-/// and f64 get some.
-double number(DType dtype, int rank, int64_t i) {
+/// Element i of `rank`'s input: small integers, which all dtypes represent exactly. f32 and f64 get
+/// fractions, whose sums are rounded.
+double value_at(DType dtype, int rank, int64_t i) {
   if (dtype == boolean) return static_cast<double>((i + rank) % 3 == 0);
-  const double whole = static_cast<double>((i * 7 + rank * 3) % 11 + 1);
-  return dtype == f32 || dtype == f64 ? whole / 10 : whole;
+  const double integer = static_cast<double>((i * 7 + rank * 3) % 11 + 1);
+  return dtype == f32 || dtype == f64 ? integer / 10 : integer;
 }
 
-/// Where the communicator's tensors are.
+/// Copies to the communicator's device.
 Tensor on_device(const Communicator& c, const Tensor& x) {
   return x.to(c.device());
 }
@@ -42,19 +42,19 @@ Tensor input_of(const Communicator& c, DType dtype, int rank, int64_t n, int64_t
     T* x = tensor.data<T>();
     for (int64_t i = 0; i < n; ++i) {
       if constexpr (std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>)
-        x[i] = T(static_cast<float>(number(dtype, rank, from + i)));
+        x[i] = T(static_cast<float>(value_at(dtype, rank, from + i)));
       else
-        x[i] = static_cast<T>(number(dtype, rank, from + i));
+        x[i] = static_cast<T>(value_at(dtype, rank, from + i));
     }
   });
   return on_device(c, tensor);
 }
 
-/// The reduction of element i over ranks 0, 1, ..., in this order, as the interface promises it.
+/// The reduction of element i over ranks 0, 1, ..., in this order, as the interface specifies.
 template <class T>
 T reduced(DType dtype, Reduction reduction, int ranks, int64_t i) {
   using A = accumulator_of<T>;
-  const auto stored = [&](int rank) { return static_cast<A>(number(dtype, rank, i)); };
+  const auto stored = [&](int rank) { return static_cast<A>(value_at(dtype, rank, i)); };
   A a = stored(0);
   for (int r = 1; r < ranks; ++r) {
     const A b = stored(r);
@@ -72,7 +72,7 @@ T reduced(DType dtype, Reduction reduction, int ranks, int64_t i) {
     return static_cast<T>(a);
 }
 
-/// What a sum in another order may be off, relative to it: GPUs have an order of their own.
+/// The relative difference of a sum in another order: GPUs have an order of their own.
 double tolerance_of(DType dtype) {
   switch (dtype) {
     case DType::f64:
@@ -98,8 +98,8 @@ bool is_reduced(const Communicator& c, const Tensor& reduced_there, Reduction re
       if (std::memcmp(&x[i], &expected, sizeof expected) == 0) continue;
       using A = accumulator_of<T>;
       const auto value = static_cast<double>(static_cast<A>(x[i]));
-      const auto wanted = static_cast<double>(static_cast<A>(expected));
-      if (!(std::abs(value - wanted) <= tolerance * std::abs(wanted))) return false;
+      const auto correct = static_cast<double>(static_cast<A>(expected));
+      if (!(std::abs(value - correct) <= tolerance * std::abs(correct))) return false;
     }
     return true;
   });
@@ -138,7 +138,7 @@ void reduce_scatters(Communicator& c) {
                "reduce_scatter changed its input");
         const Tensor own = x.narrow(0, c.rank() * n, n);
         c.reduce_scatter(own, x, reduction).wait();
-        expect(same_bytes(own, y), c, "reduce_scatter into its own part" + of(dtype, n));
+        expect(same_bytes(own, y), c, "reduce_scatter into its own shard" + of(dtype, n));
       }
 }
 
@@ -219,7 +219,7 @@ void messages(Communicator& c) {
     }
 }
 
-/// Tags tell messages apart; of one tag they come in order.
+/// Tags distinguish messages; those of one tag come in order.
 void tags(Communicator& c) {
   if (c.size() == 1) return;
   const int to = (c.rank() + 1) % c.size(), from = (c.rank() + c.size() - 1) % c.size();
@@ -244,7 +244,7 @@ void many_in_flight(Communicator& c) {
     const Tensor& x = tensors.emplace_back(input_of(c, f32, c.rank(), 100 + 37 * i));
     work.push_back(c.all_reduce(x, Reduction::sum));
   }
-  // Odd ranks wait from the back.
+  // Odd ranks wait in reverse order.
   for (int i = 0; i < calls; ++i) work[c.rank() % 2 ? calls - 1 - i : i].wait();
   for (const Tensor& x : tensors) expect(is_reduced(c, x, Reduction::sum), c, "one of many all_reduces");
 }
@@ -257,14 +257,14 @@ void dropped(Communicator& c) {
     c.all_reduce(kept, Reduction::sum);
   }
   c.barrier().wait();
-  // Nobody holds it, so nobody is told: it is completed by polls.
+  // Without a handle there is nothing to wait for: polls complete the call.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (!is_reduced(c, kept, Reduction::sum) && std::chrono::steady_clock::now() < deadline) c.poll();
   expect(is_reduced(c, kept, Reduction::sum), c, "a call whose handle was dropped");
   c.barrier().wait();
 }
 
-/// An output is there before the others have read this rank's input.
+/// An output is there before the others have finished reading this rank's input.
 void outputs_first(Communicator& c) {
   const Tensor x = input_of(c, f32, c.rank(), 9000), y = zeros(c, 9000 * c.size(), f32);
   Work work = c.all_gather(y, x);
@@ -277,10 +277,10 @@ void outputs_first(Communicator& c) {
 }
 
 void subgroups(Communicator& c) {
-  const auto parity = c.split(c.rank() % 2, -c.rank(), "parity");  // in falling order
-  const auto nobody = c.split(-1, 0, "nobody");
+  const auto parity = c.split(c.rank() % 2, -c.rank(), "parity");  // in descending order
+  const auto none = c.split(-1, 0, "none");
   const auto low = c.split(c.rank() < 2 ? 0 : -1, 0, "low");
-  expect(!nobody && (c.rank() < 2) == static_cast<bool>(low), c, "groups of a negative color");
+  expect(!none && (c.rank() < 2) == static_cast<bool>(low), c, "groups of a negative color");
   const int size = (c.size() + 1 - c.rank() % 2) / 2;
   expect(parity->size() == size && parity->rank() == size - 1 - c.rank() / 2, c, "ranks of a group");
   const int64_t mine = c.rank();
@@ -306,11 +306,11 @@ void large(Communicator& c) {
   const Tensor input = Tensor::empty({n}, f32);
   float* inputs = input.data<float>();
   for (int64_t i = 0; i < n; ++i) inputs[i] = static_cast<float>((i + c.rank()) % 1000);
-  const Tensor x = on_device(c, input), part = zeros(c, n / c.size(), f32);
-  c.reduce_scatter(part, x, Reduction::sum).wait();
+  const Tensor x = on_device(c, input), shard = zeros(c, n / c.size(), f32);
+  c.reduce_scatter(shard, x, Reduction::sum).wait();
   c.all_reduce(x, Reduction::sum).wait();
   const Tensor own = x.narrow(0, c.rank() * (n / c.size()), n / c.size());
-  expect(same_bytes(part, own), c, "a large reduce_scatter and all_reduce differ");
+  expect(same_bytes(shard, own), c, "a large reduce_scatter and all_reduce differ");
   const Tensor all = zeros(c, n, f32);
   c.all_gather(all, own).wait();
   expect(same_bytes(all, x), c, "a large all_gather");
@@ -325,18 +325,18 @@ void large(Communicator& c) {
   expect(same_bytes(copy, all), c, "a large broadcast");
 }
 
-/// The bytes that each rank sends, by the formulas.
+/// The bytes that each rank sends, against the formulas.
 void ledger(Communicator& c) {
   Ledger& ledger = c.ledger();
   ledger.reset();
   ledger.keep_entries(true);
   const int64_t w = c.size(), n = 60 * w;
-  const Tensor whole = input_of(c, f32, c.rank(), n), part = zeros(c, 60, f32);
-  c.all_reduce(whole, Reduction::sum, {.unit = "a", .traffic = Traffic::gradients}).wait();
-  c.reduce_scatter(part, whole, Reduction::sum, {.traffic = Traffic::gradients}).wait();
-  c.all_gather(whole, part, {.unit = "b", .traffic = Traffic::parameters}).wait();
-  c.broadcast(part, 0, {.traffic = Traffic::state}).wait();
-  c.all_to_all(zeros(c, n, f32), whole, {.traffic = Traffic::activations}).wait();
+  const Tensor full = input_of(c, f32, c.rank(), n), shard = zeros(c, 60, f32);
+  c.all_reduce(full, Reduction::sum, {.unit = "a", .traffic = Traffic::gradients}).wait();
+  c.reduce_scatter(shard, full, Reduction::sum, {.traffic = Traffic::gradients}).wait();
+  c.all_gather(full, shard, {.unit = "b", .traffic = Traffic::parameters}).wait();
+  c.broadcast(shard, 0, {.traffic = Traffic::state}).wait();
+  c.all_to_all(zeros(c, n, f32), full, {.traffic = Traffic::activations}).wait();
   c.barrier().wait();
   expect(ledger.total(Traffic::gradients).bytes == 3 * 4 * 60 * (w - 1), c, "ledger: gradients");
   expect(ledger.total(Traffic::parameters).bytes == 4 * 60 * (w - 1), c, "ledger: parameters");

@@ -15,38 +15,38 @@ namespace {
 
 constexpr int most_ranks = 8;
 
-/// What parent and children share.
-struct Board {
-  std::atomic<int> come[64] = {};
+/// Memory that the parent and its children share.
+struct SharedState {
+  std::atomic<int> arrived[64] = {};
   char bytes[64][most_ranks][512] = {};
   char errors[most_ranks][1024] = {};
 };
 
-/// Every exchange has a page of the board of its own.
-class BoardBootstrap final : public Bootstrap {
+/// Exchanges through SharedState: each all_gather has its own round.
+class ForkedBootstrap final : public Bootstrap {
  public:
-  BoardBootstrap(Board& board, int rank, int size) : board_(board), rank_(rank), size_(size) {}
+  ForkedBootstrap(SharedState& shared, int rank, int size) : shared_(shared), rank_(rank), size_(size) {}
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::string all_gather(const std::string& bytes) override {
     const int round = rounds_++;
-    std::memcpy(board_.bytes[round][rank_], bytes.data(), bytes.size());
-    ++board_.come[round];
-    while (board_.come[round] < size_) ::usleep(100);
+    std::memcpy(shared_.bytes[round][rank_], bytes.data(), bytes.size());
+    ++shared_.arrived[round];
+    while (shared_.arrived[round] < size_) ::usleep(100);
     std::string all;
-    for (int r = 0; r < size_; ++r) all.append(board_.bytes[round][r], bytes.size());
+    for (int r = 0; r < size_; ++r) all.append(shared_.bytes[round][r], bytes.size());
     return all;
   }
 
  private:
-  Board& board_;
+  SharedState& shared_;
   int rank_, size_, rounds_ = 0;
 };
 
-void run_rank(Board& board, int rank, int ranks, const std::function<void(Process&)>& body,
+void run_rank(SharedState& shared, int rank, int ranks, const std::function<void(Process&)>& body,
               const Options& options) {
   set_num_threads(1);
-  BoardBootstrap bootstrap(board, rank, ranks);
+  ForkedBootstrap bootstrap(shared, rank, ranks);
   const auto arena = rank == options.without_arena ? nullptr : SharedArena::create(options.arena);
   std::vector<int> world;
   for (int r = 0; r < ranks; ++r) world.push_back(r);
@@ -75,17 +75,17 @@ std::string ending_of(pid_t child, const char* error) {
 
 std::vector<std::string> run(int ranks, const std::function<void(Process&)>& body, const Options& options) {
   void* const memory =
-      ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+      ::mmap(nullptr, sizeof(SharedState), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::runtime_error("no memory to share with child processes");
-  Board& board = *new (memory) Board;
+  SharedState& shared = *new (memory) SharedState;
   std::vector<pid_t> children;
   for (int r = 0; r < ranks; ++r) {
     const pid_t child = ::fork();
     if (child == 0) {
       try {
-        run_rank(board, r, ranks, body, options);
+        run_rank(shared, r, ranks, body, options);
       } catch (const std::exception& error) {
-        std::strncpy(board.errors[r], error.what(), sizeof board.errors[r] - 1);
+        std::strncpy(shared.errors[r], error.what(), sizeof shared.errors[r] - 1);
       }
       ::_exit(0);
     }
@@ -93,8 +93,8 @@ std::vector<std::string> run(int ranks, const std::function<void(Process&)>& bod
   }
   std::vector<std::string> errors;
   for (int r = 0; r < ranks; ++r)
-    errors.push_back(ending_of(children[static_cast<size_t>(r)], board.errors[r]));
-  ::munmap(memory, sizeof(Board));
+    errors.push_back(ending_of(children[static_cast<size_t>(r)], shared.errors[r]));
+  ::munmap(memory, sizeof(SharedState));
   return errors;
 }
 

@@ -7,8 +7,8 @@
 #include "dist/comm/interface/communicator.h"
 #include "dist/comm/process/process_ranks.h"
 
-/// Ranks that are processes of this machine, without a launcher: children of the test, which exchange what
-/// they need at first through memory that they inherit.
+/// Ranks that are processes of this machine, without a launcher: children of the test. They join through
+/// memory that they inherit.
 namespace tessera::dist::forked {
 
 struct Options {
@@ -18,13 +18,13 @@ struct Options {
   std::chrono::milliseconds timeout{20'000};
 };
 
-/// What a body may look at beside its communicator.
+/// What a body can use.
 struct Process {
   Communicator& communicator;
   SharedArena& arena;
 };
 
-/// Runs `body` in `ranks` child processes; what each threw, or "", or how it died.
+/// Runs `body` in `ranks` child processes; returns what each threw, or "", or the signal that killed it.
 std::vector<std::string> run(int ranks, const std::function<void(Process&)>& body,
                              const Options& options = {});
 

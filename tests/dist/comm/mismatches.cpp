@@ -1,4 +1,4 @@
-// What ranks that call different things must get.
+// The errors of ranks that make different calls.
 #include <stdexcept>
 
 #include "tests/dist/comm/conformance.h"
@@ -10,7 +10,7 @@ Tensor zeros(const Communicator& c, int64_t n, DType dtype = f32) {
   return Tensor::zeros({n}, dtype, c.device());
 }
 
-/// Every rank gets a MismatchError that names both calls; the odd one is rank 1's.
+/// Every rank gets a MismatchError that names both calls. Rank 1 makes the odd one.
 template <class Body>
 std::function<void(Communicator&)> mismatched(Body body, std::string first, std::string second) {
   return [=](Communicator& c) {
@@ -21,8 +21,9 @@ std::function<void(Communicator&)> mismatched(Body body, std::string first, std:
     } catch (const MismatchError& error) {
       message = error.what();
     }
-    for (const std::string& part : {first, second, std::string("rank 1 ")})
-      expect(message.find(part) != std::string::npos, c, text("expected '", part, "' in '", message, "'"));
+    for (const std::string& phrase : {first, second, std::string("rank 1 ")})
+      expect(message.find(phrase) != std::string::npos, c,
+             text("expected '", phrase, "' in '", message, "'"));
   };
 }
 
@@ -63,14 +64,14 @@ std::vector<Case> mismatches() {
                               return c.all_reduce(zeros(c, 8), Reduction::sum);
                             },
                             "barrier #0", "all_reduce #0")},
-      {"part of an all_to_all", mismatched(
-                                    [](Communicator& c, bool odd) {
-                                      std::vector<int64_t> out(static_cast<size_t>(c.size()), 2), in = out;
-                                      if (odd) in[0] = 3;
-                                      const int64_t n = 2 * c.size();
-                                      return c.all_to_all(zeros(c, n), out, zeros(c, odd ? n + 1 : n), in);
-                                    },
-                                    "has 3 elements for rank 0", "which expects 2")},
+      {"count of an all_to_all", mismatched(
+                                     [](Communicator& c, bool odd) {
+                                       std::vector<int64_t> out(static_cast<size_t>(c.size()), 2), in = out;
+                                       if (odd) in[0] = 3;
+                                       const int64_t n = 2 * c.size();
+                                       return c.all_to_all(zeros(c, n), out, zeros(c, odd ? n + 1 : n), in);
+                                     },
+                                     "has 3 elements for rank 0", "which expects 2")},
       {"size of a message", mismatched(
                                 [](Communicator& c, bool odd) {
                                   if (odd) return c.send(zeros(c, 5), 0);

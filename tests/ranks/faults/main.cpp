@@ -1,7 +1,7 @@
 // usage: rank_faults FAULT RANK
-// Calls collectives without end; after a while the one rank does what FAULT says: in a launch, between two of
-// them, or after the last. What each rank then says goes to stderr, and its exit status is that of a program:
-// 5 for ranks lost or out of step, 1 for anything else.
+// Calls collectives without end. After a while rank RANK causes FAULT: in a launch, between two launches or
+// after the last. Each rank then prints its error to stderr and exits as a program would: with 5 for ranks
+// lost or out of step, with 1 for other errors.
 #include <unistd.h>
 
 #include <csignal>
@@ -27,12 +27,12 @@ struct Faults {
   dist::World& world;
   std::mt19937 random{std::random_device{}()};
 
-  void after_a_while() { std::this_thread::sleep_for(milliseconds(random() % 200)); }
+  void sleep_randomly() { std::this_thread::sleep_for(milliseconds(random() % 200)); }
 
-  /// From another thread, whatever the rank is doing then.
+  /// From another thread, at a random point of the rank's work.
   void signal_from_outside(int signal) {
     std::thread([this, signal] {
-      after_a_while();
+      sleep_randomly();
       ::kill(::getpid(), signal);
     }).detach();
   }
@@ -45,7 +45,7 @@ struct Faults {
         });
   }
   void fail() {
-    after_a_while();
+    sleep_randomly();
     throw std::runtime_error("the forward of rank " + std::to_string(world.rank()) + " failed");
   }
   void block() { std::this_thread::sleep_for(std::chrono::minutes(5)); }
@@ -99,12 +99,12 @@ void body(dist::World& world, const std::string& fault, int rank) {
   work(world, fault == "none" ? 20 : 1'000'000);
 }
 
-void say_place(dist::World& world) {
+void print_place(dist::World& world) {
   std::printf("rank %d is %d of %d here; %s\n", world.rank(), world.local_rank(), world.local_size(),
               world.transport().c_str());
 }
 
-/// What one rank does when a launch of all has ended; then there is another launch, unless it is the last.
+/// What one rank does after a launch of all; then there is another launch, unless that was the last.
 struct BetweenLaunches {
   std::function<void()> act;
   dist::LaunchOptions options;
@@ -127,7 +127,7 @@ std::map<std::string, BetweenLaunches> between_launches() {
 }
 
 /// Every rank keeps a group of the first launch until the second has made its own, and those of the second
-/// and third to the end; one rank works for longer than all deadlines after the last.
+/// and third to the end. After the last launch one rank works for longer than all deadlines.
 void keep_groups(int faulty_rank) {
   const dist::LaunchOptions options{.timeout = milliseconds(3000), .silence = milliseconds(1000)};
   std::shared_ptr<dist::Communicator> kept[2];
@@ -146,7 +146,7 @@ void keep_groups(int faulty_rank) {
 
 int run(const std::string& fault, int faulty_rank, int rank) {
   const auto short_work = [](dist::World& world) { work(world, 3); };
-  if (fault == "place") return dist::launch(say_place);
+  if (fault == "place") return dist::launch(print_place);
   if (fault == "keeps-groups") return keep_groups(faulty_rank), 0;
   const auto all = between_launches();
   if (const auto found = all.find(fault); found != all.end()) {

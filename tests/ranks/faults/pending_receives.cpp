@@ -1,5 +1,5 @@
-// Stands between the program and MPI: a process that calls MPI_Finalize while receives of its own are pending
-// says so and ends with status 3. MPI forbids it, and some implementations then never return.
+// Wraps MPI: a process that calls MPI_Finalize while receives of its own are pending prints that and exits
+// with status 3. MPI forbids it, and some implementations then never return.
 #include <mpi.h>
 
 #include <cstdio>
@@ -9,7 +9,7 @@
 
 namespace {
 
-/// Of the one thread that calls MPI.
+/// Used only by the one thread that calls MPI.
 std::set<MPI_Request>& pending() {
   static std::set<MPI_Request> receives;
   return receives;

@@ -6,7 +6,7 @@
 using namespace tessera;
 using namespace tessera::dist;
 
-TEST_CASE("NCCL: for GPUs alone, and a build without it says so") {
+TEST_CASE("NCCL: only for GPUs, and an error in a build without it") {
   const auto host = make_thread_communicators(1)[0];
   CHECK_THROWS_AS(make_nccl_communicator(host, cpu()), DeviceError);
   if (!nccl_is_built())

@@ -19,7 +19,7 @@ namespace {
 using namespace tessera;
 using namespace tessera::dist;
 
-/// Runs `body` on `ranks` threads; what each threw, or "".
+/// Runs `body` on `ranks` threads; returns the message of what each threw, or "".
 std::vector<std::string> run(int ranks, const std::function<void(Communicator&)>& body,
                              const ThreadRankOptions& options = {.timeout = std::chrono::seconds(20)}) {
   ThreadRanks world(ranks, options);
@@ -51,7 +51,7 @@ TEST_CASE("ranks as threads: every collective, dtype, reduction and size") {
     }
 }
 
-TEST_CASE("ranks as threads: a rank that calls something else is an error naming both sides") {
+TEST_CASE("ranks as threads: a rank that makes another call is an error naming both sides") {
   for (const int ranks : {2, 3})
     for (const conformance::Case& each : conformance::mismatches()) {
       CAPTURE(ranks);
@@ -76,7 +76,8 @@ TEST_CASE("ranks as threads: the exception of one rank ends the waits of the oth
   CHECK(errors[2] == "rank 1 failed: no milk today");
 }
 
-TEST_CASE("ranks as threads: who leaves without a call that others wait for is named, with the call") {
+TEST_CASE(
+    "ranks as threads: a rank that leaves without a call that others wait for is named, with the call") {
   const auto errors = run(2, [](Communicator& c) {
     c.barrier().wait();
     if (c.rank() == 1) return;
@@ -93,7 +94,7 @@ TEST_CASE("ranks as threads: who leaves without a call that others wait for is n
 }
 
 TEST_CASE("ranks as threads: a rank that is stuck ends the waits of all, and is named") {
-  // Rank 2 never comes; rank 1 waits for it, and rank 0 waits for rank 1.
+  // Rank 2 makes no call; rank 1 waits for it, and rank 0 waits for rank 1.
   std::atomic<int> ended{0};
   const auto stuck = [&ended](Communicator& c) {
     const auto pair = c.split(c.rank() == 0 ? -1 : 0, 0, "pair");
@@ -116,7 +117,7 @@ TEST_CASE("ranks as threads: a rank that is stuck ends the waits of all, and is 
   CHECK(ended == 2);
 }
 
-TEST_CASE("stall watch: a rank that moves is never lost; of a chain of waiting ranks the last one is") {
+TEST_CASE("stall watch: a rank that makes progress is never lost; of a chain of waiting ranks the last is") {
   std::vector<RankReport> reports(4);
   StallWatch watch(std::chrono::milliseconds(0),
                    [&](int rank) { return reports[static_cast<size_t>(rank)]; });
@@ -137,19 +138,18 @@ TEST_CASE("stall watch: a rank that moves is never lost; of a chain of waiting r
   CHECK(lost(1) == 1);
   reports[1].waits_for = 2;
   reports[2].waits_for = 3;
-  CHECK(lost(1) == -1);  // the chain has just grown
+  CHECK(lost(1) == -1);  // the chain is longer now
   CHECK(lost(1) == 3);
-  watch.relax();
-  CHECK(lost(1) == -1);      // the wait has begun anew
-  CHECK(lost(2) == -1);      // and this is for another one
-  reports[3].waits_for = 1;  // in a ring
+  watch.end_wait();
+  CHECK(lost(1) == -1);      // a new wait
+  CHECK(lost(2) == -1);      // a wait for another rank
+  reports[3].waits_for = 1;  // in a circle
   CHECK(lost(2) == -1);
   CHECK(lost(2) == 1);
 }
 
-TEST_CASE("ranks as threads: who waits for a rank that moves is not lost, nor is that rank") {
-  // Rank 0 waits for rank 1, which waits for rank 2 alone, which is busy with rank 3 for longer than the
-  // timeout.
+TEST_CASE("ranks as threads: a rank that waits for one that makes progress is not lost, nor is that one") {
+  // Rank 0 waits for rank 1, which waits for rank 2, which is busy with rank 3 for longer than the timeout.
   const auto busy = [](Communicator& c) {
     const Tensor x = Tensor::zeros({1}, f32);
     if (c.rank() == 0) c.recv(x, 1).wait();
@@ -183,7 +183,7 @@ TEST_CASE("ranks as threads: a rank that polls while it works is not stuck") {
     CHECK(error == "");
 }
 
-TEST_CASE("ranks as threads: delays at every point of communication change no bit") {
+TEST_CASE("ranks as threads: delays at every point of communication do not change results") {
   const auto work = [](Communicator& c, Tensor& result) {
     const auto pairs = c.split(c.rank() / 2, 0, "pairs");
     std::vector<Tensor> tensors;

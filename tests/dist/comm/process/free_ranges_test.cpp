@@ -10,7 +10,7 @@
 
 using tessera::dist::FreeRanges;
 
-TEST_CASE("free ranges: the smallest that is large enough is given, and neighbours grow together") {
+TEST_CASE("free ranges: the smallest that is large enough is taken, and neighbours are merged") {
   FreeRanges free;
   CHECK(free.take(1) == -1);
   free.give(0, 1024);
@@ -18,7 +18,7 @@ TEST_CASE("free ranges: the smallest that is large enough is given, and neighbou
   CHECK(free.take(256) == 128);
   CHECK(free.take(64) == 384);
   free.give(128, 256);
-  CHECK(free.take(200) == 128);  // not from the larger rest
+  CHECK(free.take(200) == 128);  // not from the larger range
   CHECK(free.take(1024) == -1);
   free.give(0, 100);
   free.give(384, 64);
@@ -28,7 +28,7 @@ TEST_CASE("free ranges: the smallest that is large enough is given, and neighbou
   CHECK(free.free_before(1024) == 0);
 }
 
-TEST_CASE("free ranges: whatever the order, no two blocks overlap and all comes back") {
+TEST_CASE("free ranges: in any order, no two blocks overlap and all memory is free again at the end") {
   FreeRanges free;
   constexpr int64_t end = 1 << 20;
   free.give(0, end);

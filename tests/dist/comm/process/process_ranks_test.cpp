@@ -36,7 +36,7 @@ std::set<std::string> names_in_shared_memory() {
   return names;
 }
 
-/// Throws where `condition` does not hold: doctest's own checks would stay in the child.
+/// Throws unless `condition` holds: the parent does not see doctest's checks of a child.
 void expect(bool condition, const char* what) {
   if (!condition) throw std::runtime_error(what);
 }
@@ -47,16 +47,16 @@ TEST_CASE("ranks as processes: every collective, dtype, reduction and size") {
   for (const int ranks : {1, 2, 3, 4, 8}) run_all(ranks, conformance::cases());
 }
 
-TEST_CASE("ranks as processes: a rank that calls something else is an error naming both sides") {
+TEST_CASE("ranks as processes: a rank that makes another call is an error naming both sides") {
   run_all(3, conformance::mismatches());
 }
 
-TEST_CASE("ranks as processes: an arena that is full sends what does not fit through stages") {
-  // 4 MiB hold the control memory and a few stages; the 64 MB of the largest case do not fit.
+TEST_CASE("ranks as processes: with a full arena, what does not fit goes through staging buffers") {
+  // 4 MiB hold the control memory and a few staging buffers; the 64 MB of the largest case do not fit.
   run_all(3, conformance::cases(), {.arena = {.step = int64_t{4} << 20, .limit = int64_t{4} << 20}});
 }
 
-TEST_CASE("ranks as processes: inputs in the arena of some ranks alone") {
+TEST_CASE("ranks as processes: inputs in the arena on some ranks only") {
   const auto body = [](forked::Process& process) {
     Communicator& c = process.communicator;
     constexpr int64_t n = 900'000;
@@ -64,10 +64,10 @@ TEST_CASE("ranks as processes: inputs in the arena of some ranks alone") {
     const Tensor x = outside ? Tensor::empty({3 * n}, f32) : c.empty({3 * n}, f32);
     expect(process.arena.holds(x.raw_data(), x.nbytes()) != outside, "where a tensor lies");
     for (int64_t i = 0; i < 3 * n; ++i) x.data<float>()[i] = static_cast<float>(i % 1000 + c.rank());
-    const Tensor part = Tensor::empty({n}, f32), all = Tensor::empty({9 * n}, f32);
-    c.reduce_scatter(part, x, Reduction::sum).wait();
+    const Tensor shard = Tensor::empty({n}, f32), all = Tensor::empty({9 * n}, f32);
+    c.reduce_scatter(shard, x, Reduction::sum).wait();
     for (int64_t i = 0; i < n; i += 501)
-      expect(part.data<float>()[i] == static_cast<float>(3 * ((c.rank() * n + i) % 1000) + 3),
+      expect(shard.data<float>()[i] == static_cast<float>(3 * ((c.rank() * n + i) % 1000) + 3),
              "reduce_scatter");
     c.all_gather(all, x).wait();
     for (int64_t i = 0; i < 9 * n; i += 501)
@@ -75,9 +75,9 @@ TEST_CASE("ranks as processes: inputs in the arena of some ranks alone") {
     c.all_reduce(x, Reduction::max).wait();
     for (int64_t i = 0; i < 3 * n; i += 501)
       expect(x.data<float>()[i] == static_cast<float>(i % 1000 + 2), "all_reduce");
-    c.broadcast(part, 1).wait();
+    c.broadcast(shard, 1).wait();
     for (int64_t i = 0; i < n; i += 501)
-      expect(part.data<float>()[i] == static_cast<float>(3 * ((n + i) % 1000) + 3), "broadcast");
+      expect(shard.data<float>()[i] == static_cast<float>(3 * ((n + i) % 1000) + 3), "broadcast");
   };
   for (const std::string& error : forked::run(3, body)) CHECK(error == "");
 }
@@ -104,7 +104,8 @@ TEST_CASE("ranks as processes: an arena uses again what is given back") {
 }
 
 TEST_CASE(
-    "ranks as processes: an arena that is given out to its last byte still has room for stages and groups") {
+    "ranks as processes: an arena that is used to its last byte still has room for staging buffers and "
+    "groups") {
   const auto body = [](forked::Process& process) {
     Communicator& c = process.communicator;
     std::vector<Tensor> filling;
@@ -126,7 +127,7 @@ TEST_CASE(
   for (const std::string& error : forked::run(2, body, options)) CHECK(error == "");
 }
 
-TEST_CASE("ranks as processes: bytes of the arena are counted like all others") {
+TEST_CASE("ranks as processes: the memory account counts bytes of the arena like all others") {
   const auto body = [](forked::Process& process) {
     const auto account = make_intrusive<MemoryAccount>();
     const AccountScope scope(account);
@@ -142,12 +143,12 @@ TEST_CASE("ranks as processes: bytes of the arena are counted like all others") 
   for (const std::string& error : forked::run(1, body)) CHECK(error == "");
 }
 
-TEST_CASE("ranks as processes: one without shared memory keeps all from joining, and is named") {
+TEST_CASE("ranks as processes: if one has no shared memory none joins, and it is named") {
   for (const std::string& error : forked::run(3, [](forked::Process&) {}, {.without_arena = 1}))
     CHECK(error == "not joined: rank 1 has no shared memory");
 }
 
-TEST_CASE("ranks as processes: the exception of one is told to the others") {
+TEST_CASE("ranks as processes: the exception of one ends the waits of the others with its message") {
   const auto body = [](forked::Process& process) {
     if (process.communicator.rank() == 2) throw std::runtime_error("no milk today");
     process.communicator.barrier().wait();
@@ -158,7 +159,7 @@ TEST_CASE("ranks as processes: the exception of one is told to the others") {
   CHECK(errors[2] == "no milk today");
 }
 
-TEST_CASE("ranks as processes: one that is killed at any moment leaves no file in shared memory") {
+TEST_CASE("ranks as processes: a process that is killed at any moment leaves no file in shared memory") {
   const std::set<std::string> before = names_in_shared_memory();
   for (int round = 0; round < 20; ++round) {
     const pid_t child = ::fork();
@@ -174,7 +175,7 @@ TEST_CASE("ranks as processes: one that is killed at any moment leaves no file i
   CHECK(names_in_shared_memory() == before);
 }
 
-TEST_CASE("ranks as processes: while they talk there is no file in shared memory") {
+TEST_CASE("ranks as processes: during communication there is no file in shared memory") {
   const std::set<std::string> before = names_in_shared_memory();
   const auto body = [&](forked::Process& process) {
     process.communicator.barrier().wait();
@@ -184,7 +185,7 @@ TEST_CASE("ranks as processes: while they talk there is no file in shared memory
   for (const std::string& error : forked::run(2, body)) CHECK(error == "");
 }
 
-TEST_CASE("shared arena: what is not the arena that was announced is refused, with the reason") {
+TEST_CASE("shared arena: a place that is not the announced arena is refused, with the reason") {
   const auto arena = SharedArena::create({.step = int64_t{1} << 20});
   const auto refused = [](const ArenaPlace& place, const char* reason) {
     CHECK_THROWS_WITH_AS(SharedArena::open(place), doctest::Contains(reason), OutOfMemoryError);
@@ -198,13 +199,13 @@ TEST_CASE("shared arena: what is not the arena that was announced is refused, wi
   refused(place, "is not the memory of process");
   place = arena->place();
   ++place.process.start;  // an earlier process of this pid
-  refused(place, "is not seen from here");
+  refused(place, "is not visible from here");
   place = arena->place();
   ++place.process.kernel;  // a process of this pid on another machine
-  refused(place, "is not seen from here");
+  refused(place, "is not visible from here");
 }
 
-TEST_CASE("ranks as processes: messages of one tag stay in order when there is no stage for some") {
+TEST_CASE("ranks as processes: messages of one tag stay in order when there is no staging buffer for some") {
   const auto body = [](forked::Process& process) {
     Communicator& c = process.communicator;
     constexpr int64_t large = 1'000'000;
@@ -212,7 +213,7 @@ TEST_CASE("ranks as processes: messages of one tag stay in order when there is n
     std::vector<Tensor> tensors;
     std::vector<Work> work;
     for (int i = 0; i < messages; ++i) {
-      const int64_t n = i % 4 == 3 ? 1 : large;  // of one element: they need no stage
+      const int64_t n = i % 4 == 3 ? 1 : large;  // one element needs no staging buffer
       const Tensor& x = tensors.emplace_back(Tensor::zeros({n}, f32));
       x.data<float>()[0] = static_cast<float>(c.rank() == 0 ? i : -1);
       if (c.rank() == 0) work.push_back(c.send(x, 1, 7));
@@ -228,7 +229,7 @@ TEST_CASE("ranks as processes: messages of one tag stay in order when there is n
   for (const std::string& error : forked::run(2, body, options)) CHECK(error == "");
 }
 
-TEST_CASE("ranks as processes: one that is killed inside a collective is missed and named") {
+TEST_CASE("ranks as processes: a rank that is killed inside a collective is named") {
   const auto body = [](forked::Process& process) {
     Communicator& c = process.communicator;
     c.barrier().wait();

@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds an_hour{3'600'000};
 
-/// A child process that only waits; ended with this object.
+/// A child process that only waits; it is killed with this object.
 class Child {
  public:
   Child() {
@@ -53,9 +53,9 @@ class Child {
   ProcessPlace place_;
 };
 
-/// What the watch says within two seconds; "" where nothing.
-std::string found(JobWatch& watch) {
-  for (int i = 0; i < 200 && !watch.look(); ++i) std::this_thread::sleep_for(milliseconds(10));
+/// The failure that the watch finds within two seconds; "" if none.
+std::string found_failure(JobWatch& watch) {
+  for (int i = 0; i < 200 && !watch.find_lost(); ++i) std::this_thread::sleep_for(milliseconds(10));
   return watch.failure().message;
 }
 
@@ -85,35 +85,35 @@ TEST_CASE("process place: a process differs from one of another start, kernel or
   CHECK(!is_running(child.place()));
 }
 
-TEST_CASE("job watch: a process that ends before all have said where they are is noticed at once") {
+TEST_CASE("job watch: the end of a process is detected at once, also before all places are known") {
   Child child;
   JobWatch watch(0, 3, {.silence = an_hour, .timeout = an_hour});
   watch.set_process(1, child.place());
-  CHECK(!watch.look());
+  CHECK(!watch.find_lost());
   child.end();
-  CHECK(found(watch) == "rank 1 is lost: its process has ended");
+  CHECK(found_failure(watch) == "rank 1 is lost: its process has ended");
   CHECK_THROWS_AS(watch.throw_if_failed(), RankLostError);
 }
 
-TEST_CASE("job watch: a process that has ended before it could be watched is noticed too") {
+TEST_CASE("job watch: a process that ended before it could be watched is detected too") {
   Child child;
   child.end();
   JobWatch watch(0, 2, {.silence = an_hour, .timeout = an_hour});
   watch.set_process(1, child.place());
-  CHECK(found(watch) == "rank 1 is lost: its process has ended");
+  CHECK(found_failure(watch) == "rank 1 is lost: its process has ended");
 }
 
-TEST_CASE("job watch: a rank that has left is missed in a launch, and not by ranks that leave too") {
+TEST_CASE("job watch: a rank that has left is lost in a launch, but not for ranks that leave too") {
   JobWatch watch(0, 3, {.silence = an_hour, .timeout = an_hour});
-  watch.left(2);
-  CHECK(found(watch) == "rank 2 is lost: its program has ended without this launch");
+  watch.note_leave(2);
+  CHECK(found_failure(watch) == "rank 2 is lost: its program has ended without this launch");
   JobWatch leaving(0, 2, {.silence = milliseconds(20), .timeout = an_hour});
-  leaving.excuse(1);
+  leaving.stop_watching(1);
   std::this_thread::sleep_for(milliseconds(50));
-  CHECK(!leaving.look());
+  CHECK(!leaving.find_lost());
 }
 
-TEST_CASE("job watch: a rank without progress is said to be alive only where it gives signs of life") {
+TEST_CASE("job watch: a rank without progress counts as alive only while it sends heartbeats") {
   const CallHeader call{.sequence = 3, .kind = CallKind::barrier};
   JobWatch watch(0, 2, {.silence = an_hour, .timeout = milliseconds(30)});
   const auto message = [&] {
@@ -128,6 +128,6 @@ TEST_CASE("job watch: a rank without progress is said to be alive only where it 
   try {
     for (;;) silent.check(1, call);
   } catch (const RankLostError& error) {
-    CHECK(std::string(error.what()).starts_with("rank 1 is lost: it has given no sign of life for "));
+    CHECK(std::string(error.what()).starts_with("rank 1 is lost: it has sent no heartbeat for "));
   }
 }
