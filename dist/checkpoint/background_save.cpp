@@ -16,77 +16,77 @@
 namespace tessera::dist {
 namespace {
 
-/// How often rank 0 looks whether the other ranks have written.
-constexpr std::chrono::milliseconds look_interval{10};
-/// The largest record of one rank that is read, in bytes.
-constexpr int64_t report_limit = meta_size_limit;
+/// How often rank 0 checks whether the other ranks have written.
+constexpr std::chrono::milliseconds poll_interval{10};
+/// The largest report of one rank that is read, in bytes.
+constexpr int64_t report_size_limit = meta_size_limit;
 
-/// Tensors start at multiples of this many bytes of the copy.
+/// Of the tensors in the copy, in bytes.
 constexpr int64_t alignment = 64;
 
 int64_t padded(int64_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-/// The pieces with numbers of their own, in one allocation.
-std::vector<PieceGroup> copy_of(std::vector<PieceGroup> groups) {
+/// Copies the tensors of all shards into one allocation on the CPU.
+std::vector<GroupShard> copy_shards(std::vector<GroupShard> groups) {
   CategoryScope category(MemoryCategory::other);
   int64_t bytes = 0;
-  for (const PieceGroup& group : groups)
-    for (const TensorPiece& piece : group.pieces) bytes += padded(piece.tensor.nbytes());
+  for (const GroupShard& group : groups)
+    for (const TensorShard& shard : group.shards) bytes += padded(shard.tensor.nbytes());
   const Tensor arena = Tensor::empty({bytes}, u8);
   int64_t offset = 0;
-  for (PieceGroup& group : groups)
-    for (TensorPiece& piece : group.pieces) {
-      const Shape& shape = piece.tensor.shape();
-      const Tensor copy = Tensor::over(arena.storage(), piece.tensor.dtype(), shape,
-                                       contiguous_strides(shape), offset / size_of(piece.tensor.dtype()));
-      copy.copy_from(piece.tensor.to(cpu()));
-      offset += padded(piece.tensor.nbytes());
-      piece.tensor = copy;
+  for (GroupShard& group : groups)
+    for (TensorShard& shard : group.shards) {
+      const Shape& shape = shard.tensor.shape();
+      const Tensor copy = Tensor::over(arena.storage(), shard.tensor.dtype(), shape,
+                                       contiguous_strides(shape), offset / size_of(shard.tensor.dtype()));
+      copy.copy_from(shard.tensor.to(cpu()));
+      offset += padded(shard.tensor.nbytes());
+      shard.tensor = copy;
     }
   return groups;
 }
 
-/// Where a rank says that its files are there, and what is in them.
+/// A rank's report: a file with its records, which exists when the rank's other files are complete.
 std::string report_path(const std::string& folder, int rank) {
   return text(folder, "/report-", rank);
 }
 
 }  // namespace
 
-/// One save in flight, as this rank has its part in it.
-struct BackgroundSave::Flight {
-  BegunSave save;
+/// The save in flight, on this rank.
+struct BackgroundSave::PendingSave {
+  StartedSave save;
   int rank = 0, size = 1;
   TrainingState state;
   SaveOptions options;
-  std::vector<PieceGroup> groups;
+  std::vector<GroupShard> groups;
 
   std::atomic<bool> abandoned{false};
   std::mutex mutex;
   std::condition_variable changed;
-  bool written = false;       // this rank's part is, or has failed
-  bool finished = false;      // besides, on rank 0: published, or has failed
-  std::string write_problem;  // why it has failed
-  std::string publish_problem, published;
+  bool written = false;     // this rank's files: written or failed
+  bool finished = false;    // on rank 0 also: published or failed
+  std::string write_error;  // "" when written
+  std::string publish_error, published;
   std::thread thread;
 
-  ~Flight() {
+  ~PendingSave() {
     abandoned = true;
     if (thread.joinable()) thread.join();
   }
 
   void run() {
-    const std::string problem = problem_in([&] { write(); });
-    groups.clear();  // the copy's memory, whatever happens next
+    const std::string error = error_text([&] { write(); });
+    groups.clear();  // frees the copy
     {
       const std::lock_guard lock(mutex);
       written = true;
-      write_problem = problem;
+      write_error = error;
     }
     changed.notify_all();
-    if (save.writer && problem.empty()) publish_problem = problem_in([&] { publish_all(); });
+    if (save.writer && error.empty()) publish_error = error_text([&] { publish_all(); });
     {
       const std::lock_guard lock(mutex);
       finished = true;
@@ -106,18 +106,18 @@ struct BackgroundSave::Flight {
       std::error_code ignored;
       while (!std::filesystem::exists(path, ignored)) {
         if (abandoned) return;
-        std::this_thread::sleep_for(look_interval);
+        std::this_thread::sleep_for(poll_interval);
       }
-      reports.push_back(io::read_text_file(path, report_limit));
+      reports.push_back(io::read_text_file(path, report_size_limit));
       std::filesystem::remove(path, ignored);
     }
     published = publish(*save.writer, reports, state, options);
   }
 
-  /// Whether `stage` is true, after waiting for it for that long at most.
-  bool wait_for(const bool& stage, std::chrono::milliseconds longest) {
+  /// Waits until `stage` is true, for at most `limit`; returns `stage`.
+  bool wait_for(const bool& stage, std::chrono::milliseconds limit) {
     std::unique_lock lock(mutex);
-    return changed.wait_for(lock, longest, [&] { return stage; });
+    return changed.wait_for(lock, limit, [&] { return stage; });
   }
 };
 
@@ -125,34 +125,34 @@ BackgroundSave::BackgroundSave(std::shared_ptr<Communicator> world) : world_(std
 BackgroundSave::~BackgroundSave() = default;
 
 void BackgroundSave::start(const std::string& root, const TrainingState& state,
-                           std::span<const PieceGroup> groups, const SaveOptions& options) {
+                           std::span<const GroupShard> groups, const SaveOptions& options) {
   wait();
-  auto flight = std::make_unique<Flight>();
-  flight->rank = world_->rank();
-  flight->size = world_->size();
-  flight->state = state;
-  flight->options = options;
-  flight->save = begin_save(*world_, root, state.step);
-  const std::vector<PieceGroup> named = name_own_pieces(*world_, groups);
-  run_together(*world_, [&] { flight->groups = copy_of(groups_to_write(named)); });
-  flight->thread = std::thread([work = flight.get()] { work->run(); });
-  flight_ = std::move(flight);
+  auto pending = std::make_unique<PendingSave>();
+  pending->rank = world_->rank();
+  pending->size = world_->size();
+  pending->state = state;
+  pending->options = options;
+  pending->save = start_save(*world_, root, state.step);
+  const std::vector<GroupShard> named = name_own_shards(*world_, groups);
+  run_together(*world_, [&] { pending->groups = copy_shards(groups_to_write(named)); });
+  pending->thread = std::thread([work = pending.get()] { work->run(); });
+  pending_ = std::move(pending);
 }
 
 std::string BackgroundSave::wait() {
-  if (!flight_) return "";
-  const std::unique_ptr<Flight> flight = std::move(flight_);
-  const auto reach = [&](const bool& stage) {
+  if (!pending_) return "";
+  const std::unique_ptr<PendingSave> pending = std::move(pending_);
+  const auto wait_for_stage = [&](const bool& stage) {
     wait_together(*world_,
-                  [&](std::chrono::milliseconds interval) { return flight->wait_for(stage, interval); });
+                  [&](std::chrono::milliseconds interval) { return pending->wait_for(stage, interval); });
   };
-  reach(flight->written);
-  // When every rank has written, rank 0's thread finds all reports and cannot wait for ever.
-  require_none(*world_, flight->write_problem);
-  reach(flight->finished);
-  flight->thread.join();
-  require_none(*world_, flight->publish_problem);
-  return broadcast_text(*world_, flight->published);
+  wait_for_stage(pending->written);
+  // When every rank has written, all reports exist, so that rank 0's thread does not wait for ever.
+  require_no_error(*world_, pending->write_error);
+  wait_for_stage(pending->finished);
+  pending->thread.join();
+  require_no_error(*world_, pending->publish_error);
+  return broadcast_text(*world_, pending->published);
 }
 
 }  // namespace tessera::dist

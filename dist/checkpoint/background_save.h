@@ -13,40 +13,40 @@
 
 namespace tessera::dist {
 
-/// Saves behind the next steps. `start` copies what this rank must write (counted in the category `other`)
-/// and returns; a thread writes the copy, and rank 0's publishes once all ranks' files are there. At most one
-/// save is in flight. Every rank calls the same members in the same order, from the thread that its
-/// communicator belongs to; the writing threads never touch it: they tell each other through files in the
-/// folder that is being written. A rank that cannot write says so at the next call, on all ranks.
+/// Saves while training continues. `start` copies what this rank writes (memory category `other`) and
+/// returns. A thread writes the copy; rank 0's thread publishes when the files of all ranks are complete. At
+/// most one save is in flight. Every rank calls the same members in the same order, from the thread of its
+/// communicator. The writing threads do not use the communicator: they send their file records through files
+/// in the folder that is being written. An error on one rank is thrown by the next call, on all ranks.
 ///
 ///     BackgroundSave background(world.shared_communicator());
-///     background.start("run", state, groups);   // while it is written, training goes on
+///     background.start("run", state, groups);   // training continues while it is written
 ///     ...
-///     background.wait();                        // before the end: throws what went wrong
+///     background.wait();                        // before the end: throws the error of a failed save
 class BackgroundSave {
  public:
   explicit BackgroundSave(std::shared_ptr<Communicator> world);
-  /// Abandons a save that is still in flight, without a word to the other ranks: what a rank does whose run
-  /// failed. What is half-written then, the next save of the run's folder removes.
+  /// Abandons a save in flight, without communication: for a rank whose run failed. The next save into the
+  /// run's folder removes the incomplete files.
   ~BackgroundSave();
   BackgroundSave(const BackgroundSave&) = delete;
   BackgroundSave& operator=(const BackgroundSave&) = delete;
 
-  /// Waits for the save before, then copies the pieces and begins to write. What changes in them afterwards
-  /// does not matter. Throws CheckpointError on all ranks when the save before failed (and begins none) or
-  /// when this one cannot begin.
-  void start(const std::string& root, const TrainingState& state, std::span<const PieceGroup> groups,
+  /// Waits for the previous save, copies the shards and starts to write the copy: later changes of the shards
+  /// have no effect. Throws CheckpointError on all ranks when the previous save failed (then it starts none)
+  /// or this one cannot start.
+  void start(const std::string& root, const TrainingState& state, std::span<const GroupShard> groups,
              const SaveOptions& options = {});
-  /// Returns when the save in flight is published: its folder, or "" when there was none. Throws
-  /// CheckpointError on all ranks when it failed on any; what was there before stays.
+  /// Waits until the save in flight is published. Returns its folder, or "" when there was none. Throws
+  /// CheckpointError on all ranks when it failed on any; then older checkpoints are unchanged.
   std::string wait();
-  /// Whether a save was started that was not waited for.
-  bool in_flight() const { return flight_ != nullptr; }
+  /// Whether a save was started and not yet waited for.
+  bool in_flight() const { return pending_ != nullptr; }
 
  private:
-  struct Flight;
+  struct PendingSave;
   std::shared_ptr<Communicator> world_;
-  std::unique_ptr<Flight> flight_;
+  std::unique_ptr<PendingSave> pending_;
 };
 
 }  // namespace tessera::dist

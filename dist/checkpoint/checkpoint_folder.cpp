@@ -25,13 +25,13 @@ bool is_checkpoint(const std::string& folder) {
   return fs::is_regular_file(folder + "/" + meta_file_name, ignored);
 }
 
-/// The complete checkpoint of the step that a pointer's folder is named after.
+/// The complete checkpoint of the step in the folder's name.
 std::optional<std::string> complete_at(const std::string& folder) {
   const fs::path path(folder);
   return complete_checkpoint(path.parent_path().string(), *parse_step_name(path.filename().string()));
 }
 
-/// What a killed save leaves: a name of ours with the mark of temporary ones.
+/// Whether a killed save left this file: one of our names with the mark of temporary files.
 bool is_leftover(const std::string& name) {
   const size_t mark = name.find(io::temporary_mark);
   if (mark == std::string::npos) return false;
@@ -39,28 +39,28 @@ bool is_leftover(const std::string& name) {
   return owner == latest_name || owner == best_name || parse_step_name(owner).has_value();
 }
 
-/// The step whose checkpoint is set aside under this name.
-std::optional<int64_t> parse_set_aside_name(const std::string& name) {
+/// The inverse of `replaced_name`.
+std::optional<int64_t> parse_replaced_name(const std::string& name) {
   const std::optional<int64_t> step = parse_step_name(name.substr(0, name.find(io::temporary_mark)));
-  return step && set_aside_name(*step) == name ? step : std::nullopt;
+  return step && replaced_name(*step) == name ? step : std::nullopt;
 }
 
-/// Gives the checkpoints that killed replacements had set aside their names back.
-void restore_set_aside(const std::string& root) {
+/// Renames checkpoints back whose replacement was killed.
+void restore_replaced(const std::string& root) {
   std::error_code error;
   std::vector<int64_t> steps;
   for (const fs::directory_entry& entry : fs::directory_iterator(root, error))
-    if (const auto step = parse_set_aside_name(entry.path().filename().string())) steps.push_back(*step);
+    if (const auto step = parse_replaced_name(entry.path().filename().string())) steps.push_back(*step);
   for (const int64_t step : steps) {
-    const std::string aside = root + "/" + set_aside_name(step), name = root + "/" + step_name(step);
-    if (!is_checkpoint(aside) || is_checkpoint(name)) continue;
-    fs::rename(aside, name, error);
-    require<CheckpointError>(!error, name, ": cannot give ", aside, " its name back: ", error.message());
+    const std::string replaced = root + "/" + replaced_name(step), name = root + "/" + step_name(step);
+    if (!is_checkpoint(replaced) || is_checkpoint(name)) continue;
+    fs::rename(replaced, name, error);
+    require<CheckpointError>(!error, name, ": cannot rename ", replaced, " to it: ", error.message());
   }
 }
 
 void remove_leftovers(const std::string& root) {
-  restore_set_aside(root);
+  restore_replaced(root);
   std::error_code ignored;
   std::vector<fs::path> leftovers;
   for (const fs::directory_entry& entry : fs::directory_iterator(root, ignored))
@@ -68,15 +68,15 @@ void remove_leftovers(const std::string& root) {
   for (const fs::path& path : leftovers) fs::remove_all(path, ignored);
 }
 
-/// Renames before deleting: half a folder never stands under a checkpoint's name.
+/// Renames before deleting, so that a partly deleted folder never has a checkpoint's name.
 void remove_checkpoint(const std::string& root, int64_t step) {
   const std::string folder = root + "/" + step_name(step);
-  const std::string condemned = folder + io::temporary_mark + "deleted";
+  const std::string to_delete = folder + io::temporary_mark + "deleted";
   std::error_code error;
-  fs::remove_all(condemned, error);
-  fs::rename(folder, condemned, error);
+  fs::remove_all(to_delete, error);
+  fs::rename(folder, to_delete, error);
   require<CheckpointError>(!error, folder, ": cannot delete: ", error.message());
-  fs::remove_all(condemned, error);
+  fs::remove_all(to_delete, error);
 }
 
 }  // namespace
@@ -96,12 +96,12 @@ std::optional<int64_t> parse_step_name(std::string_view name) {
   return step_name(step) == name ? std::optional(step) : std::nullopt;
 }
 
-std::string set_aside_name(int64_t step) {
+std::string replaced_name(int64_t step) {
   return step_name(step) + io::temporary_mark + "replaced";
 }
 
 std::optional<std::string> complete_checkpoint(const std::string& root, int64_t step) {
-  for (const std::string& name : {step_name(step), set_aside_name(step)})
+  for (const std::string& name : {step_name(step), replaced_name(step)})
     if (is_checkpoint(root + "/" + name)) return root + "/" + name;
   return std::nullopt;
 }
@@ -111,7 +111,8 @@ std::vector<int64_t> list_checkpoints(const std::string& root) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(root, ignored)) {
     const std::string name = entry.path().filename().string();
-    const std::optional<int64_t> own = parse_step_name(name), step = own ? own : parse_set_aside_name(name);
+    std::optional<int64_t> step = parse_step_name(name);
+    if (!step) step = parse_replaced_name(name);
     if (step && is_checkpoint(entry.path().string())) steps.push_back(*step);
   }
   std::sort(steps.begin(), steps.end());
@@ -185,7 +186,8 @@ FolderLock::FolderLock(const std::string& root) {
   require<CheckpointError>(!error, root, ": cannot make the folder: ", error.message());
   descriptor_ = ::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   require<CheckpointError>(descriptor_ >= 0, root, ": cannot open the folder: ", io::system_message(errno));
-  // A process that is killed loses its lock; file systems without locks say so and are used without.
+  // The kernel releases the lock of a killed process. Other errors: a file system without locks is used
+  // without.
   const bool busy = ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (busy) ::close(descriptor_);
   require<CheckpointError>(!busy, root, ": another process is saving a checkpoint into this folder");
@@ -205,7 +207,7 @@ void replace_checkpoint(const std::string& from, const std::string& root, int64_
     return;
   }
   require<CheckpointError>(is_checkpoint(to), to, ": expected a checkpoint to replace, found something else");
-  // One exchange, so that at every moment a complete checkpoint has the name.
+  // One system call, so that a complete checkpoint has the name at every moment.
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0)
     fs::remove_all(from, error);
   else
@@ -213,18 +215,18 @@ void replace_checkpoint(const std::string& from, const std::string& root, int64_
 }
 
 void replace_checkpoint_by_renames(const std::string& from, const std::string& root, int64_t step) {
-  const std::string to = root + "/" + step_name(step), aside = root + "/" + set_aside_name(step);
+  const std::string to = root + "/" + step_name(step), replaced = root + "/" + replaced_name(step);
   std::error_code error;
-  fs::remove_all(aside, error);
-  fs::rename(to, aside, error);
+  fs::remove_all(replaced, error);
+  fs::rename(to, replaced, error);
   if (!error) {
     fs::rename(from, to, error);
     std::error_code ignored;
-    if (error) fs::rename(aside, to, ignored);
+    if (error) fs::rename(replaced, to, ignored);
   }
   require<CheckpointError>(!error, to, ": cannot replace the checkpoint: ", error.message());
   io::sync_directory(root);
-  fs::remove_all(aside, error);
+  fs::remove_all(replaced, error);
 }
 
 }  // namespace tessera::dist

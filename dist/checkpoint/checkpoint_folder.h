@@ -7,8 +7,8 @@
 #include <vector>
 
 /// The folder of a run: `step-00001000/` for each checkpoint, and the text files `latest` and `best`, each
-/// with the name of one. Everything else that is found there is left alone, save what killed runs left
-/// half-written.
+/// with the name of a checkpoint. Nothing else in the folder is changed, except incomplete files that killed
+/// runs left.
 namespace tessera::dist {
 
 inline constexpr const char* latest_name = "latest";
@@ -16,53 +16,53 @@ inline constexpr const char* best_name = "best";
 
 /// "step-00001000".
 std::string step_name(int64_t step);
-/// The inverse; nothing for any other name.
+/// The inverse; nullopt for any other name.
 std::optional<int64_t> parse_step_name(std::string_view name);
 
-/// Where a replacement by two renames keeps the older checkpoint between them: "step-00001000.tmp-replaced".
-/// Killed there, it leaves the checkpoint under this name: readers take it for the step's, and the next save
-/// gives it its own name back.
-std::string set_aside_name(int64_t step);
+/// The name of the older checkpoint between the two renames of a replacement: "step-00001000.tmp-replaced". A
+/// run that is killed between them leaves the checkpoint under this name: readers accept it, and the next
+/// save renames it back.
+std::string replaced_name(int64_t step);
 
-/// The folder of a step's complete checkpoint, under either name; nothing when there is none.
+/// The folder of a step's complete checkpoint, under either name; nullopt when there is none.
 std::optional<std::string> complete_checkpoint(const std::string& root, int64_t step);
 
-/// The steps of the complete checkpoints in `root`, ascending; none when there is no such folder.
+/// The steps of the complete checkpoints in `root`, ascending; empty when there is no such folder.
 std::vector<int64_t> list_checkpoints(const std::string& root);
 
-/// The folder that `latest` or `best` names; nothing when there is no such file. Throws CheckpointError when
-/// it does not hold the name of a checkpoint.
+/// The folder that `latest` or `best` names; nullopt when there is no such file. Throws CheckpointError when
+/// the file does not hold the name of a checkpoint.
 std::optional<std::string> read_pointer(const std::string& root, const char* pointer);
-/// Makes `latest` or `best` name this step, atomically.
+/// Writes the name of this step's checkpoint to `latest` or `best`, atomically.
 void write_pointer(const std::string& root, const char* pointer, int64_t step);
 
-/// The complete checkpoint of the highest step in `root`; nothing when there is none.
+/// The complete checkpoint of the highest step in `root`; nullopt when there is none.
 std::optional<std::string> newest_checkpoint(const std::string& root);
 
-/// The checkpoint that a path means.
+/// The result of `locate_checkpoint`.
 struct FoundCheckpoint {
   std::string folder;
-  std::string note;  ///< "", or what the path named that is not there, and what is taken instead
+  std::string note;  ///< "", or which named checkpoint is missing and which one is used instead
 };
 
-/// The checkpoint folder meant by a path: itself, or the latest of a run's folder, or what its `latest` or
-/// `best` file names. Where there is no `latest`, as in a run killed after its first checkpoint and before
-/// that was written, or where it names a checkpoint that is gone, it is the newest complete one, and in the
-/// second case the note says so. Throws CheckpointError saying what was expected there.
+/// The checkpoint that `path` refers to: a checkpoint's folder, a run's folder (its latest checkpoint), or a
+/// run's file `latest` or `best`. Where `latest` is missing, as in a run killed after its first checkpoint
+/// and before `latest` was written, the newest complete checkpoint is used. The same where `latest` names a
+/// missing checkpoint, with a note. Throws CheckpointError naming what was expected there.
 FoundCheckpoint locate_checkpoint(const std::string& path);
-/// The folder alone.
+/// The folder of `locate_checkpoint`.
 std::string find_checkpoint(const std::string& path);
 
-/// Deletes complete checkpoints beyond the newest `keep`; never those that `latest` and `best` name. 0 keeps
+/// Deletes complete checkpoints beyond the newest `keep`, except those that `latest` and `best` name. 0 keeps
 /// all.
 void apply_retention(const std::string& root, int64_t keep);
 
-/// Holds a run's folder for one save: made if absent, locked against other processes (where the file system
-/// has locks), and cleaned of what killed runs left half-written. A checkpoint that one of them had set aside
-/// gets its name back.
+/// Locks a run's folder for one save, against other processes (where the file system has locks). Creates the
+/// folder if it is absent, removes incomplete files that killed runs left, and renames a checkpoint back that
+/// such a run had under its `replaced_name`.
 class FolderLock {
  public:
-  /// Throws CheckpointError when the folder cannot be made or another process is saving into it.
+  /// Throws CheckpointError when the folder cannot be created or another process is saving into it.
   explicit FolderLock(const std::string& root);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
@@ -72,11 +72,11 @@ class FolderLock {
   int descriptor_ = -1;
 };
 
-/// Puts the finished folder `from` under the name of a step's checkpoint, in place of an older one if there
-/// is one. Throws CheckpointError.
+/// Renames the finished folder `from` to a step's checkpoint, and deletes an older one of that name. Throws
+/// CheckpointError.
 void replace_checkpoint(const std::string& from, const std::string& root, int64_t step);
-/// The same for an older one that is there, on file systems that cannot exchange two names in one call: it is
-/// set aside, and either it or the new one is found whatever happens in between.
+/// The same where there is an older one, on file systems that cannot exchange two names in one call: the
+/// older one gets its `replaced_name`. At any moment readers find one of the two.
 void replace_checkpoint_by_renames(const std::string& from, const std::string& root, int64_t step);
 
 }  // namespace tessera::dist

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* format_name = "tessera-checkpoint";
 constexpr int64_t format_version = 1;
 
-/// A JSON object whose fields are read by name and type, and must all be read: an unknown one is refused.
+/// Reads the fields of a JSON object by name and type. `finish` refuses fields that were not read.
 class Fields {
  public:
   Fields(const Json::Value& object, std::string where) : object_(object), where_(std::move(where)) {
@@ -54,7 +54,7 @@ class Fields {
            "16 hexadecimal digits");
     return std::stoull(digits, nullptr, 16);
   }
-  /// Integers from 0, at most a shape's 8.
+  /// At most 8 integers from 0.
   Shape shape(const char* name) {
     const Json::Value& value = get(name);
     expect(value.isArray() && value.size() <= Shape::max_rank, name, "an array of at most 8 integers");
@@ -85,7 +85,7 @@ class Fields {
   const std::string& where() const { return where_; }
 
  private:
-  // Json::Value calls 1.0 an integer too.
+  // Json::Value::isInt accepts 1.0 too.
   static bool is_integer(const Json::Value& value) {
     return value.type() == Json::intValue || value.type() == Json::uintValue;
   }
@@ -120,20 +120,21 @@ Json::Value write_chunk(const Chunk& chunk) {
   value["name"] = chunk.tensor.name;
   value["dtype"] = to_string(chunk.dtype);
   value["shape"] = write_shape(chunk.shape);
-  value["box_start"] = write_shape(chunk.piece.start);
-  value["box_shape"] = write_shape(chunk.piece.extent);
-  value["begin"] = Json::Int64(chunk.piece.begin);
-  value["end"] = Json::Int64(chunk.piece.end);
+  value["box_start"] = write_shape(chunk.range.start);
+  value["box_shape"] = write_shape(chunk.range.extent);
+  value["begin"] = Json::Int64(chunk.range.begin);
+  value["end"] = Json::Int64(chunk.range.end);
   value["key"] = chunk.key;
   return value;
 }
 
-/// Throws when the tensor of this shape would have more bytes than 64 bits count.
-void require_countable(const Shape& shape, DType dtype, const std::string& where) {
+/// Throws when the number of bytes of such a tensor overflows 64 bits.
+void require_no_overflow(const Shape& shape, DType dtype, const std::string& where) {
   int64_t bytes = size_of(dtype);
   for (int64_t extent : shape)
     require<CheckpointError>(!__builtin_mul_overflow(bytes, extent, &bytes), where,
-                             ": its shape overflows 64 bits");
+                             ": expected a tensor of fewer than 2^63 bytes, got shape ", shape, " of ",
+                             dtype);
 }
 
 Chunk read_chunk(Fields fields) {
@@ -147,12 +148,12 @@ Chunk read_chunk(Fields fields) {
     throw CheckpointError(text(where, ": ", error.what()));
   }
   chunk.shape = fields.shape("shape");
-  require_countable(chunk.shape, chunk.dtype, where);
-  chunk.piece = {fields.shape("box_start"), fields.shape("box_shape"), fields.count("begin"),
+  require_no_overflow(chunk.shape, chunk.dtype, where);
+  chunk.range = {fields.shape("box_start"), fields.shape("box_shape"), fields.count("begin"),
                  fields.count("end")};
   chunk.key = fields.string("key");
   fields.finish();
-  const std::string problem = problem_of(chunk.piece, chunk.shape);
+  const std::string problem = problem_of(chunk.range, chunk.shape);
   require<CheckpointError>(problem.empty(), where, ": ", problem);
   return chunk;
 }
@@ -208,28 +209,28 @@ TrainingState read_state(Fields fields) {
   return state;
 }
 
-std::string canonical(const Json::Value& value, const char* indentation) {
+std::string canonical_text(const Json::Value& value, const char* indentation) {
   Json::StreamWriterBuilder builder;
   builder["indentation"] = indentation;
-  builder["commentStyle"] = "None";  // which also puts short arrays on one line
-  builder["precision"] = 17;         // every double comes back as it was
+  builder["commentStyle"] = "None";  // also puts short arrays on one line
+  builder["precision"] = 17;         // every double is read back unchanged
   return Json::writeString(builder, value);
 }
 
 uint64_t content_hash(const Json::Value& root) {
-  const std::string bytes = canonical(root, "");
+  const std::string bytes = canonical_text(root, "");
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
 }  // namespace
 
-PieceGroup whole_pieces(const TensorGroup& group) {
-  PieceGroup pieces{group.name, {}};
+GroupShard unsharded(const TensorGroup& group) {
+  GroupShard result{group.name, {}};
   for (const NamedTensor& item : group.tensors) {
-    pieces.pieces.push_back({item.name, item.tensor.shape(), whole(item.tensor.shape()), item.tensor});
-    pieces.pieces.back().rounded = item.rounded;
+    result.shards.push_back({item.name, item.tensor.shape(), full_range(item.tensor.shape()), item.tensor});
+    result.shards.back().rounded = item.rounded;
   }
-  return pieces;
+  return result;
 }
 
 std::string to_string(const TensorId& id) {
@@ -253,7 +254,7 @@ void require_file_name(const std::string& name, const std::string& where) {
 }
 
 std::string to_json(const FileRecord& record) {
-  return canonical(write_file(record), "");
+  return canonical_text(write_file(record), "");
 }
 
 FileRecord parse_file_record(const std::string& json, const std::string& where) {
@@ -272,7 +273,7 @@ std::string to_json(const CheckpointMeta& meta) {
   root["files"] = Json::Value(Json::arrayValue);
   for (const FileRecord& record : meta.files) root["files"].append(write_file(record));
   root["xxh3"] = hash_text(content_hash(root));
-  return canonical(root, " ") + "\n";
+  return canonical_text(root, " ") + "\n";
 }
 
 CheckpointMeta parse_checkpoint_meta(const std::string& json, const std::string& where) {
@@ -280,7 +281,7 @@ CheckpointMeta parse_checkpoint_meta(const std::string& json, const std::string&
   io::parse_strict_json(json, where, root);
   Fields fields(root, where);
   require<CheckpointError>(fields.string("format") == format_name, where,
-                           ": not a checkpoint of Tessera: 'format' is not '", format_name, "'");
+                           ": not a checkpoint of Tessera: expected 'format' to be '", format_name, "'");
   const int64_t version = fields.count("version");
   require<CheckpointError>(version == format_version, where, ": expected version ", format_version, ", got ",
                            version);

@@ -21,62 +21,61 @@ struct LossScaleState {
   friend bool operator==(const LossScaleState&, const LossScaleState&) = default;
 };
 
-/// What a run must know, beside its tensors, to go on as if never stopped. Random numbers are a function of
-/// (seed, step, sample), so the seed and the positions are all of their state.
+/// What a run needs, beside its tensors, to continue as if it had not stopped. Random numbers are a function
+/// of (seed, step, sample), so the seed and the positions are their full state.
 struct TrainingState {
   int64_t step = 0;           ///< steps done
   uint64_t seed = 0;          ///< key of every random number
   int64_t data_position = 0;  ///< samples drawn
-  int64_t schedule_step = 0;  ///< the schedule's own count: skipped steps do not advance it
+  int64_t schedule_step = 0;  ///< the step of the learning rate schedule: skipped steps do not advance it
   LossScaleState loss_scale = {};
-  /// Of the validation at this step, where there was one; `best` goes by it.
+  /// Of the validation at this step, where there was one; `best` names the checkpoint with the lowest.
   std::optional<double> validation_loss = {};
-  io::Metadata model = {};  ///< the caller's: what the model must be built with (options, vocabulary)
-  io::Metadata run = {};    ///< the caller's: everything else (optimizer options, dataset, ...)
+  io::Metadata model = {};  ///< set by the caller: what the model is built with (options, vocabulary)
+  io::Metadata run = {};    ///< set by the caller: everything else (optimizer options, dataset, ...)
   friend bool operator==(const TrainingState&, const TrainingState&) = default;
 };
 
-/// Tensors that are saved and loaded together, under a name of their own: "model" (parameters and buffers),
-/// "optimizer".
+/// Tensors that are saved and loaded together under one name: "model" (parameters and buffers), "optimizer".
 struct TensorGroup {
   std::string name;
   std::vector<NamedTensor> tensors;
 };
 
-/// Ranks that hold the same numbers.
+/// Ranks that hold the same values.
 struct Replicas {
-  int count = 1;  ///< 0 where another rank sees to it that they are saved
-  int index = 0;  ///< this rank among them
+  int count = 1;  ///< of the ranks that write the values together; 0 where another rank writes them
+  int index = 0;  ///< of this rank among them
 };
 
-/// A rank's place along a dimension of its mesh.
+/// A rank's position along a dimension of its mesh.
 struct MeshIndex {
   std::string dimension;
   int size = 1;
   int index = 0;
 };
 
-/// A piece of a tensor that this rank holds.
-struct TensorPiece {
+/// What this rank holds of a tensor: a shard, or all of it.
+struct TensorShard {
   std::string name;
-  Shape shape;  ///< of the whole tensor
-  Piece piece;
-  Tensor tensor;  ///< the piece's elements in row-major order, under any shape
+  Shape shape;  ///< of the full tensor
+  TensorRange range;
+  Tensor tensor;  ///< the elements of `range` in row-major order, under any shape
   Replicas replicas = {};
-  Tensor rounded = {};  ///< what is computed with, where `tensor` is a master: rounded anew after loading
-  /// Of a tensor that each rank has for itself: this rank's place (own_pieces.h).
-  std::vector<MeshIndex> own = {};
+  Tensor rounded = {};  ///< the parameter in bf16 or f16, where `tensor` is its master: rounded after loading
+  /// This rank's place on the mesh, for a tensor that each rank has for itself (own_pieces.h); else empty.
+  std::vector<MeshIndex> own_place = {};
 };
 
 /// What a rank holds of a group of tensors.
-struct PieceGroup {
+struct GroupShard {
   std::string name;
-  std::vector<TensorPiece> pieces;
+  std::vector<TensorShard> shards;
 };
-/// Whole tensors as pieces.
-PieceGroup whole_pieces(const TensorGroup& group);
+/// A group of which this process holds the full tensors.
+GroupShard unsharded(const TensorGroup& group);
 
-/// A tensor as a checkpoint knows it: by its group ("model", "optimizer", ...) and full name.
+/// The identity of a tensor in a checkpoint: its group ("model", "optimizer", ...) and full name.
 struct TensorId {
   std::string group;
   std::string name;
@@ -85,16 +84,16 @@ struct TensorId {
 /// "model/blocks.0.ln_1.weight".
 std::string to_string(const TensorId& id);
 
-/// Where a piece of a tensor is stored.
+/// A range of a tensor that is stored in one file.
 struct Chunk {
   TensorId tensor;
   DType dtype = f32;
-  Shape shape;      ///< of the whole tensor
-  Piece piece;      ///< the part that this chunk holds
-  std::string key;  ///< its name in the file
+  Shape shape;  ///< of the full tensor
+  TensorRange range;
+  std::string key;  ///< the chunk's name in the file
 };
 
-/// One safetensors file of a checkpoint: what the rank that wrote it tells the rank that publishes.
+/// One safetensors file of a checkpoint. The rank that wrote it sends this to rank 0, which publishes.
 struct FileRecord {
   std::string name;
   int64_t bytes = 0;
@@ -108,24 +107,24 @@ struct CheckpointMeta {
   std::vector<FileRecord> files;
 };
 
-/// The largest meta.json that is read, in bytes.
+/// The largest meta.json that is written or read, in bytes.
 inline constexpr int64_t meta_size_limit = int64_t{1} << 28;
-/// Throws CheckpointError naming `where` when a meta.json of so many bytes is larger than that.
+/// Throws CheckpointError naming `where` unless `bytes` is within `meta_size_limit`.
 void require_meta_size(int64_t bytes, const std::string& where);
-/// Throws CheckpointError naming `where` unless this can be a file of a checkpoint's folder: no path that
-/// leads out of it, and not hidden.
+/// Throws CheckpointError naming `where` unless `name` is a file directly in a checkpoint's folder, and not
+/// hidden.
 void require_file_name(const std::string& name, const std::string& where);
-/// A checkpoint folder's index of itself.
+/// The file that lists a checkpoint's state, files and chunks.
 inline constexpr const char* meta_file_name = "meta.json";
 
-/// meta.json's text. Its last field is the XXH3 of all others, so that the index too is checked. Throws
-/// CheckpointError for a text of the training state that is not UTF-8.
+/// The text of meta.json. Its field "xxh3" is the XXH3 of all others, so that meta.json is verified too.
+/// Throws CheckpointError for a string of the training state that is not UTF-8.
 std::string to_json(const CheckpointMeta& meta);
-/// Reads it back. Throws CheckpointError naming `where` and the field that is missing, mistyped or out of
+/// The inverse. Throws CheckpointError naming `where` and the field that is missing, mistyped or out of
 /// range.
 CheckpointMeta parse_checkpoint_meta(const std::string& json, const std::string& where);
 
-/// A file's record as text, for sending it to the rank that publishes.
+/// A file's record as one line of text, to be sent to rank 0.
 std::string to_json(const FileRecord& record);
 FileRecord parse_file_record(const std::string& json, const std::string& where);
 

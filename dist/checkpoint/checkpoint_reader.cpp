@@ -13,16 +13,16 @@
 namespace tessera::dist {
 namespace {
 
-/// A piece of a file that is hashed and looked through at a time: a multiple of every element's size.
+/// Bytes of a file that are hashed and checked at once: a multiple of every element size.
 constexpr int64_t block_bytes = int64_t{1} << 20;
 
-/// Hashes a file from front to back.
+/// Hashes a file from its first byte to its last.
 class FileHash {
  public:
   explicit FileHash(const io::InputFile& file) : file_(file), state_(XXH3_createState(), &XXH3_freeState) {
     XXH3_64bits_reset(state_.get());
   }
-  /// The next `size` bytes, at most a block's; they stay until the next call.
+  /// Reads and hashes the next `size` bytes, at most `block_bytes`. They are valid until the next call.
   const char* next(int64_t size) {
     file_.read(position_, buffer_.data(), size);
     XXH3_64bits_update(state_.get(), buffer_.data(), static_cast<size_t>(size));
@@ -48,7 +48,7 @@ int64_t hash_tensor(FileHash& hash, const io::SafetensorsEntry& entry) {
   for (int64_t begin = 0; begin < n; begin += block) {
     const int64_t length = std::min(block, n - begin);
     const char* bytes = hash.next(length * size);
-    const int64_t bad = found < 0 ? first_bad_number(entry.dtype, bytes, length) : -1;
+    const int64_t bad = found < 0 ? first_bad_value(entry.dtype, bytes, length) : -1;
     if (bad >= 0) found = begin + bad;
   }
   return found;
@@ -56,7 +56,7 @@ int64_t hash_tensor(FileHash& hash, const io::SafetensorsEntry& entry) {
 
 }  // namespace
 
-void require_recorded(const FileRecord& record, const io::SafetensorsFile& file) {
+void verify_header(const FileRecord& record, const io::SafetensorsFile& file) {
   require<CheckpointError>(file.file().size() == record.bytes, file.path(), ": expected ", record.bytes,
                            " bytes, got ", file.file().size());
   require<CheckpointError>(file.entries().size() == record.chunks.size(), file.path(), ": expected ",
@@ -64,8 +64,8 @@ void require_recorded(const FileRecord& record, const io::SafetensorsFile& file)
   for (const Chunk& chunk : record.chunks) {
     const io::SafetensorsEntry& entry = file.entry(chunk.key);
     require<CheckpointError>(entry.dtype_name() == io::safetensors_dtype_name(chunk.dtype) &&
-                                 entry.shape.numel() == chunk.piece.numel(),
-                             file.path(), ": tensor '", chunk.key, "': expected ", chunk.piece.numel(),
+                                 entry.shape.numel() == chunk.range.numel(),
+                             file.path(), ": tensor '", chunk.key, "': expected ", chunk.range.numel(),
                              " elements of ", chunk.dtype, ", got ", entry.shape, " ", entry.dtype_name());
   }
 }
@@ -82,10 +82,10 @@ void verify_content(const FileRecord& record, const io::SafetensorsFile& file) {
     hash.skip_to(entry->offset);
     const int64_t bad = hash_tensor(hash, *entry);
     if (bad >= 0 && problem.empty())
-      problem = text("tensor '", entry->name, "': element ", bad, " is ", bad_number_name(entry->dtype));
+      problem = text("tensor '", entry->name, "': element ", bad, " is ", bad_value_name(entry->dtype));
   }
   hash.skip_to(record.bytes);
-  // A damaged file is called that, whatever its damage looks like.
+  // First the hash: a damaged file may also appear to hold NaN.
   require<CheckpointError>(hash.digest() == record.xxh3, file.path(),
                            ": its content is not what was written: expected xxh3 ", hash_text(record.xxh3),
                            ", got ", hash_text(hash.digest()));
@@ -99,7 +99,7 @@ CheckpointReader::CheckpointReader(std::string folder) : folder_(std::move(folde
   meta_ = parse_checkpoint_meta(index, meta);
   for (const FileRecord& record : meta_.files) {
     opened_.emplace_back(folder_ + "/" + record.name);
-    require_recorded(record, opened_.back());
+    verify_header(record, opened_.back());
   }
   tensors_ = assemble_tensors(meta_.files, meta);
 }
@@ -107,10 +107,11 @@ CheckpointReader::CheckpointReader(std::string folder) : folder_(std::move(folde
 const StoredTensor& CheckpointReader::tensor(const TensorId& id) const {
   const auto found = tensors_.find(id);
   if (found == tensors_.end()) {
-    const std::vector<TensorId> own = own_tensors(tensors_, id);
-    require<CheckpointError>(own.empty(), folder_, ": has no tensor '", id, "' of all ranks, but '",
-                             own.empty() ? "" : own.front().name, "' and ", own.size() - 1,
-                             " more: each rank's own values, which ranks of the same mesh load");
+    const std::vector<TensorId> own = tensors_by_place(tensors_, id);
+    require<CheckpointError>(own.empty(), folder_, ": tensor '", id,
+                             "': expected values that all ranks share, got ", own.size(),
+                             " tensors of each rank's own values ('", own.empty() ? "" : own.front().name,
+                             "', ...), to be loaded on the same mesh");
     throw CheckpointError(text(folder_, ": has no tensor '", id, "'"));
   }
   return found->second;
@@ -131,78 +132,78 @@ void CheckpointReader::verify(const std::string& group) const {
     if (group.empty() || file_has(i, group)) verify_file(i);
 }
 
-void CheckpointReader::read(const TensorId& id, const Piece& piece, const Tensor& out) const {
+void CheckpointReader::read(const TensorId& id, const TensorRange& range, const Tensor& out) const {
   const StoredTensor& stored = tensor(id);
   const std::string where = text(folder_, ": tensor '", id, "'");
-  const std::string problem = problem_of(piece, stored.shape);
+  const std::string problem = problem_of(range, stored.shape);
   require<CheckpointError>(problem.empty(), where, ": ", problem);
-  require<CheckpointError>(out.dtype() == stored.dtype && out.numel() == piece.numel() && out.is_contiguous(),
-                           where, ": expected room for ", piece.numel(), " elements of ", stored.dtype,
-                           ", got ", describe(out));
+  require<CheckpointError>(out.dtype() == stored.dtype && out.numel() == range.numel() && out.is_contiguous(),
+                           where, ": expected a contiguous tensor of ", range.numel(), " elements of ",
+                           stored.dtype, ", got ", describe(out));
   char* bytes = static_cast<char*>(out.raw_data());
   for (const StoredChunk& source : stored.chunks) {
     const io::SafetensorsFile& file = opened_[source.file];
     const io::SafetensorsEntry& entry = file.entry(source.chunk->key);
-    // Both ascend: one walk finds every overlap.
-    RunCursor held(source.chunk->piece, stored.shape), wanted(piece, stored.shape);
-    while (!held.is_done() && !wanted.is_done()) {
-      const Run &from = held.run(), &to = wanted.run();
+    // Both are in ascending order: one pass finds every overlap.
+    RangeCursor stored_ranges(source.chunk->range, stored.shape), requested(range, stored.shape);
+    while (!stored_ranges.is_done() && !requested.is_done()) {
+      const ContiguousRange &from = stored_ranges.current(), &to = requested.current();
       const int64_t begin = std::max(from.position, to.position);
       const int64_t end = std::min(from.position + from.length, to.position + to.length);
       if (begin < end)
         file.read(entry, from.offset + begin - from.position, from.offset + end - from.position,
                   bytes + (to.offset + begin - to.position) * size_of(stored.dtype));
-      // Whichever ends first goes on to what is not before the other; both, where they end together.
+      // Skips ranges that end before the next possible overlap.
       const int64_t done = std::max(begin, end);
-      held.skip_to(done);
-      wanted.skip_to(done);
+      stored_ranges.skip_to(done);
+      requested.skip_to(done);
     }
   }
   out.bump_version();
 }
 
-void require_same_tensors(const CheckpointReader& reader, const PieceGroup& group) {
+void require_same_tensors(const CheckpointReader& reader, const GroupShard& group) {
   std::set<std::string> names, own;
-  for (const TensorPiece& item : group.pieces) {
-    require<CheckpointError>(item.tensor.defined() && !item.tensor.is_meta(), group.name, "/", item.name,
-                             ": expected a tensor to load into, got ", describe(item.tensor));
-    names.insert(item.name);
-    if (!item.own.empty()) own.insert(shared_name(item.name));
-    const StoredTensor& stored = reader.tensor({group.name, item.name});
-    require<CheckpointError>(stored.shape == item.shape && stored.dtype == item.tensor.dtype(),
-                             reader.folder(), ": tensor '", group.name, "/", item.name, "': expected ",
-                             item.shape, " ", item.tensor.dtype(), ", the checkpoint has ", stored.shape, " ",
-                             stored.dtype);
+  for (const TensorShard& shard : group.shards) {
+    require<CheckpointError>(shard.tensor.defined() && !shard.tensor.is_meta(), group.name, "/", shard.name,
+                             ": expected a tensor to load into, got ", describe(shard.tensor));
+    names.insert(shard.name);
+    if (!shard.own_place.empty()) own.insert(name_without_place(shard.name));
+    const StoredTensor& stored = reader.tensor({group.name, shard.name});
+    require<CheckpointError>(stored.shape == shard.shape && stored.dtype == shard.tensor.dtype(),
+                             reader.folder(), ": tensor '", group.name, "/", shard.name, "': expected ",
+                             shard.shape, " ", shard.tensor.dtype(), ", the checkpoint has ", stored.shape,
+                             " ", stored.dtype);
   }
   for (const auto& [id, stored] : reader.tensors())
     require<CheckpointError>(
-        id.group != group.name || names.contains(id.name) || own.contains(shared_name(id.name)),
+        id.group != group.name || names.contains(id.name) || own.contains(name_without_place(id.name)),
         reader.folder(), ": has an unexpected tensor '", id, "', ", stored.shape, " ", stored.dtype);
 }
 
-void read_pieces(const CheckpointReader& reader, const PieceGroup& group) {
-  fill_pieces(reader, group);
-  round_pieces(group);
+void read_shards(const CheckpointReader& reader, const GroupShard& group) {
+  fill_shards(reader, group);
+  round_shards(group);
 }
 
-void fill_pieces(const CheckpointReader& reader, const PieceGroup& group) {
-  for (const TensorPiece& item : group.pieces) {
-    const bool direct = item.tensor.device().is_cpu() && item.tensor.is_contiguous();
-    const Tensor numbers = direct ? item.tensor : Tensor::empty(item.tensor.shape(), item.tensor.dtype());
-    reader.read({group.name, item.name}, item.piece, numbers);
-    if (!direct) item.tensor.copy_from(numbers.to(item.tensor.device()));
+void fill_shards(const CheckpointReader& reader, const GroupShard& group) {
+  for (const TensorShard& shard : group.shards) {
+    const bool direct = shard.tensor.device().is_cpu() && shard.tensor.is_contiguous();
+    const Tensor values = direct ? shard.tensor : Tensor::empty(shard.tensor.shape(), shard.tensor.dtype());
+    reader.read({group.name, shard.name}, shard.range, values);
+    if (!direct) shard.tensor.copy_from(values.to(shard.tensor.device()));
   }
 }
 
-void round_pieces(const PieceGroup& group) {
-  for (const TensorPiece& item : group.pieces)
-    if (item.rounded.defined()) ops::cast_out(item.tensor, item.rounded);
+void round_shards(const GroupShard& group) {
+  for (const TensorShard& shard : group.shards)
+    if (shard.rounded.defined()) ops::cast_out(shard.tensor, shard.rounded);
 }
 
 void load_checkpoint(const CheckpointReader& reader, std::span<const TensorGroup> groups) {
-  for (const TensorGroup& group : groups) require_same_tensors(reader, whole_pieces(group));
+  for (const TensorGroup& group : groups) require_same_tensors(reader, unsharded(group));
   for (const TensorGroup& group : groups) reader.verify(group.name);
-  for (const TensorGroup& group : groups) read_pieces(reader, whole_pieces(group));
+  for (const TensorGroup& group : groups) read_shards(reader, unsharded(group));
 }
 
 }  // namespace tessera::dist

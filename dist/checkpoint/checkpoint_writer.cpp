@@ -11,26 +11,26 @@
 namespace tessera::dist {
 namespace {
 
-/// A whole tensor keeps its name and shape in the file, so that any reader of safetensors understands it.
-Chunk describe_chunk(const std::string& group, const TensorPiece& piece, size_t index) {
-  Chunk chunk{{group, piece.name}, piece.tensor.dtype(), piece.shape, piece.piece, piece.name};
-  if (piece.piece != whole(piece.shape)) chunk.key = text(piece.name, "#", index);
+/// A full tensor keeps its name and shape in the file, so that any reader of safetensors can load it.
+Chunk describe_chunk(const std::string& group, const TensorShard& shard, size_t index) {
+  Chunk chunk{{group, shard.name}, shard.tensor.dtype(), shard.shape, shard.range, shard.name};
+  if (shard.range != full_range(shard.shape)) chunk.key = text(shard.name, "#", index);
   return chunk;
 }
 
 Shape stored_shape(const Chunk& chunk) {
-  const bool whole_box = chunk.piece.numel() == chunk.piece.extent.numel();
-  return whole_box ? chunk.piece.extent : Shape{chunk.piece.numel()};
+  const bool is_box = chunk.range.numel() == chunk.range.extent.numel();
+  return is_box ? chunk.range.extent : Shape{chunk.range.numel()};
 }
 
-void require_fits(const TensorPiece& piece, const std::string& where) {
-  const std::string problem = problem_of(piece.piece, piece.shape);
+void require_fits(const TensorShard& shard, const std::string& where) {
+  const std::string problem = problem_of(shard.range, shard.shape);
   require<CheckpointError>(problem.empty(), where, ": ", problem);
-  require<CheckpointError>(piece.tensor.defined() && piece.tensor.numel() == piece.piece.numel(), where,
-                           ": expected ", piece.piece.numel(), " elements, got ", describe(piece.tensor));
+  require<CheckpointError>(shard.tensor.defined() && shard.tensor.numel() == shard.range.numel(), where,
+                           ": expected ", shard.range.numel(), " elements, got ", describe(shard.tensor));
 }
 
-/// The name of a step that is found again.
+/// The step's name, checked to be one that `parse_step_name` accepts.
 std::string checked_step_name(const std::string& root, int64_t step) {
   require<CheckpointError>(step >= 0, root, ": expected a step from 0, got ", step);
   std::string name = step_name(step);
@@ -47,18 +47,18 @@ int64_t bytes_of(const io::Metadata& strings) {
 
 void write_meta(const std::string& folder, const CheckpointMeta& meta) {
   const std::string path = folder + "/" + meta_file_name;
-  require_meta_size(bytes_of(meta.state.model) + bytes_of(meta.state.run), path);  // before it is all copied
+  require_meta_size(bytes_of(meta.state.model) + bytes_of(meta.state.run), path);  // before the text is built
   io::write_text_file(path, to_json(meta));
 }
 
-/// Opens the finished checkpoint as a load does, so that nothing is published that a load refuses.
+/// Opens the finished checkpoint as a load does, so that a load accepts what is published.
 void require_loadable(const std::string& folder, TrainingState expected) {
   if (expected.validation_loss && !std::isfinite(*expected.validation_loss)) expected.validation_loss.reset();
   require<CheckpointError>(CheckpointReader(folder).state() == expected, folder, "/", meta_file_name,
-                           ": the training state does not read back as it was given: not published");
+                           ": expected the training state that was given, read back another: not published");
 }
 
-void point_best(const std::string& root, const TrainingState& state) {
+void update_best(const std::string& root, const TrainingState& state) {
   if (!state.validation_loss || !std::isfinite(*state.validation_loss)) return;
   const std::optional<std::string> best = read_pointer(root, best_name);
   if (best && *best != root + "/" + step_name(state.step)) {
@@ -75,29 +75,29 @@ void point_best(const std::string& root, const TrainingState& state) {
 
 }  // namespace
 
-FileRecord write_pieces(const std::string& folder, const std::string& file_name, const std::string& group,
-                        std::span<const TensorPiece> pieces) {
-  require_file_name(file_name, folder);  // before it is written, perhaps over a file of another checkpoint
+FileRecord write_shards(const std::string& folder, const std::string& file_name, const std::string& group,
+                        std::span<const TensorShard> shards) {
+  require_file_name(file_name, folder);  // before writing: it might lead to a file of another checkpoint
   const std::string path = folder + "/" + file_name;
   FileRecord record;
   record.name = file_name;
   std::vector<io::SafetensorsEntry> layout;
-  std::map<std::string, const TensorPiece*> by_key;
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    require_fits(pieces[i], text(path, ": tensor '", pieces[i].name, "'"));
-    record.chunks.push_back(describe_chunk(group, pieces[i], i));
+  std::map<std::string, const TensorShard*> by_key;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    require_fits(shards[i], text(path, ": tensor '", shards[i].name, "'"));
+    record.chunks.push_back(describe_chunk(group, shards[i], i));
     const Chunk& chunk = record.chunks.back();
     layout.push_back({chunk.key, chunk.dtype, stored_shape(chunk)});
-    by_key[chunk.key] = &pieces[i];
+    by_key[chunk.key] = &shards[i];
   }
   io::SafetensorsWriter writer(path, std::move(layout), {{"format", "pt"}});
   for (const io::SafetensorsEntry& entry : writer.entries()) {
-    const TensorPiece& piece = *by_key.at(entry.name);
-    const Tensor numbers = piece.tensor.to(cpu()).contiguous();
-    const int64_t bad = first_bad_number(entry.dtype, numbers.raw_data(), numbers.numel());
-    require<CheckpointError>(bad < 0, path, ": tensor '", piece.name, "': element ", bad, " of ", piece.piece,
-                             " is ", bad_number_name(entry.dtype), ": not saved");
-    writer.append(numbers.view(entry.shape));
+    const TensorShard& shard = *by_key.at(entry.name);
+    const Tensor values = shard.tensor.to(cpu()).contiguous();
+    const int64_t bad = first_bad_value(entry.dtype, values.raw_data(), values.numel());
+    require<CheckpointError>(bad < 0, path, ": tensor '", shard.name, "': element ", bad, " of ", shard.range,
+                             " is ", bad_value_name(entry.dtype), ": not saved");
+    writer.append(values.view(entry.shape));
   }
   record.bytes = writer.size();
   record.xxh3 = writer.commit();
@@ -125,7 +125,7 @@ std::string CheckpointWriter::publish(const TrainingState& state, const SaveOpti
   published_ = true;
   io::sync_directory(root_);
   write_pointer(root_, latest_name, state.step);
-  point_best(root_, state);
+  update_best(root_, state);
   apply_retention(root_, options.keep);
   return root_ + "/" + name;
 }
@@ -135,7 +135,7 @@ std::string save_checkpoint(const std::string& root, const TrainingState& state,
   CheckpointWriter writer(root, state.step);
   for (const TensorGroup& group : groups)
     writer.add(
-        write_pieces(writer.folder(), group.name + ".safetensors", group.name, whole_pieces(group).pieces));
+        write_shards(writer.folder(), group.name + ".safetensors", group.name, unsharded(group).shards));
   return writer.publish(state, options);
 }
 

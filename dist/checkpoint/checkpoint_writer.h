@@ -11,37 +11,37 @@
 namespace tessera::dist {
 
 struct SaveOptions {
-  /// Complete checkpoints kept, beside those that `latest` and `best` name; 0 keeps all.
+  /// Number of newest complete checkpoints to keep, in addition to those that `latest` and `best` name; 0
+  /// keeps all.
   int64_t keep = 0;
 };
 
-/// Writes the pieces that this process holds into one file of the folder that a CheckpointWriter made. Ranks
-/// write theirs at the same time, under names of their own, and hand the record to the one that publishes.
-/// Throws CheckpointError for a piece that does not fit its tensor, a NaN (with the tensor's name), or a file
-/// that cannot be written.
-FileRecord write_pieces(const std::string& folder, const std::string& file_name, const std::string& group,
-                        std::span<const TensorPiece> pieces);
+/// Writes this process's shards into one file in the folder of a CheckpointWriter. Several ranks may write
+/// different files at the same time; the process with the CheckpointWriter adds their records. Throws
+/// CheckpointError for a shard that does not fit its tensor, a NaN (naming the tensor), or a file that cannot
+/// be written.
+FileRecord write_shards(const std::string& folder, const std::string& file_name, const std::string& group,
+                        std::span<const TensorShard> shards);
 
-/// One save, as the process that publishes it sees it. The checkpoint is written under a temporary name and
-/// appears under its own when it is whole; whatever happens before, what was there stays, and `latest` names
-/// it.
+/// One save, in the process that publishes it. The checkpoint is written under a temporary name, and renamed
+/// when it is complete. If the save fails before, the folder's checkpoints and `latest` are unchanged.
 class CheckpointWriter {
  public:
-  /// Locks and cleans the run's folder and makes the temporary one. Throws CheckpointError, as every member
-  /// does.
+  /// Locks the run's folder, removes incomplete files (see FolderLock) and creates the temporary folder.
+  /// All members throw CheckpointError.
   CheckpointWriter(std::string root, int64_t step);
   /// Removes the temporary folder unless it was published.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  /// Where `write_pieces` goes.
+  /// The temporary folder, into which `write_shards` writes.
   const std::string& folder() const { return folder_; }
   void add(FileRecord record) { files_.push_back(std::move(record)); }
-  /// Writes meta.json, opens the finished checkpoint as a load does (the pieces must make whole tensors, and
-  /// whatever a load would refuse is refused here, while all older checkpoints are there), renames, moves
-  /// `latest` (and `best`, when the validation loss is the lowest), deletes what is beyond `options.keep`.
-  /// Returns the checkpoint's folder.
+  /// Writes meta.json, and opens the finished checkpoint as a load does: what a load would refuse, such as
+  /// chunks that do not cover a tensor, is refused here, before older checkpoints are deleted. Then renames
+  /// the folder, updates `latest` (and `best`, when the validation loss is the lowest), and deletes
+  /// checkpoints beyond `options.keep`. Returns the checkpoint's folder.
   std::string publish(const TrainingState& state, const SaveOptions& options = {});
 
  private:
@@ -52,8 +52,9 @@ class CheckpointWriter {
   bool published_ = false;
 };
 
-/// Saves whole tensors from one process, a file per group, as the checkpoint of `state.step` in the run's
-/// folder `root`. Returns the checkpoint's folder. Throws CheckpointError, leaving what was there untouched.
+/// Saves full tensors from one process, a file per group, as the checkpoint of `state.step` in the run's
+/// folder `root`. Returns the checkpoint's folder. Throws CheckpointError, and leaves older checkpoints
+/// unchanged.
 std::string save_checkpoint(const std::string& root, const TrainingState& state,
                             std::span<const TensorGroup> groups, const SaveOptions& options = {});
 

@@ -7,8 +7,8 @@
 namespace tessera::dist {
 namespace {
 
-/// What of the model is in memory at a time: large enough that finding the chunks of a block costs nothing
-/// beside reading it.
+/// Bytes of values that are in memory at once. Large enough that reading a block takes far longer than
+/// finding its chunks.
 constexpr int64_t block_bytes = int64_t{8} << 20;
 
 std::vector<io::SafetensorsEntry> layout_of(const CheckpointReader& reader, const std::string& group) {
@@ -18,11 +18,11 @@ std::vector<io::SafetensorsEntry> layout_of(const CheckpointReader& reader, cons
   return layout;
 }
 
-/// What is wrong with a file; "" where nothing is.
+/// The first problem of a file; "" for a good one.
 std::string problem_of(const FileRecord& record, const std::string& folder) {
   try {
     const io::SafetensorsFile file(folder + "/" + record.name);
-    require_recorded(record, file);
+    verify_header(record, file);
     verify_content(record, file);
   } catch (const CheckpointError& error) {
     return error.what();
@@ -37,7 +37,7 @@ uint64_t consolidate(const CheckpointReader& reader, const std::string& path, co
   require<CheckpointError>(!layout.empty(), reader.folder(), ": has no tensors in group '", group, "'");
   std::error_code ignored;
   require<CheckpointError>(!std::filesystem::equivalent(io::parent_directory(path), reader.folder(), ignored),
-                           path, ": is in the checkpoint's own folder, whose files belong to it");
+                           path, ": is in the checkpoint's own folder: expected a file in another one");
   reader.verify(group);
   io::SafetensorsWriter writer(path, std::move(layout), {{"format", "pt"}});
   const Tensor buffer = Tensor::empty({block_bytes}, u8);
@@ -45,9 +45,9 @@ uint64_t consolidate(const CheckpointReader& reader, const std::string& path, co
     const int64_t n = entry.shape.numel(), size = size_of(entry.dtype);
     for (int64_t begin = 0; begin < n; begin += block_bytes / size) {
       const int64_t end = std::min(n, begin + block_bytes / size);
-      const Tensor numbers = Tensor::over(buffer.storage(), entry.dtype, {end - begin}, {1});
-      reader.read({group, entry.name}, flat_range(entry.shape, begin, end), numbers);
-      writer.append(numbers.raw_data(), numbers.nbytes());
+      const Tensor values = Tensor::over(buffer.storage(), entry.dtype, {end - begin}, {1});
+      reader.read({group, entry.name}, flat_range(entry.shape, begin, end), values);
+      writer.append(values.raw_data(), values.nbytes());
     }
   }
   return writer.commit();
@@ -94,13 +94,13 @@ std::vector<FileVerdict> verify_files(const std::string& folder) {
       parse_checkpoint_meta(io::read_text_file(meta_path, meta_size_limit), meta_path);
   std::vector<FileVerdict> verdicts;
   for (const FileRecord& record : meta.files) verdicts.push_back({record.name, problem_of(record, folder)});
-  FileVerdict whole{meta_file_name, ""};
+  FileVerdict coverage{meta_file_name, ""};
   try {
     assemble_tensors(meta.files, meta_path);
   } catch (const CheckpointError& error) {
-    whole.problem = error.what();
+    coverage.problem = error.what();
   }
-  verdicts.push_back(std::move(whole));
+  verdicts.push_back(std::move(coverage));
   return verdicts;
 }
 

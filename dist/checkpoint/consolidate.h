@@ -7,16 +7,16 @@
 
 namespace tessera::dist {
 
-/// Writes the tensors of `group`, whole and under their own names, into one safetensors file with the
-/// metadata {"format": "pt"}, which PyTorch's safetensors loads. The checkpoint's hashes are verified first;
-/// 8 MiB of the values are in memory at a time, whatever the sizes of model and tensors. A file at `path` is
-/// replaced. Returns the file's XXH3. Throws CheckpointError, leaving what was at `path` untouched; also for
-/// a path in the checkpoint's own folder.
+/// Writes the full tensors of `group` under their own names into one safetensors file with the metadata
+/// {"format": "pt"}, which PyTorch's safetensors loads. The checkpoint's hashes are verified first; at most
+/// 8 MiB of values are in memory at once, for models and tensors of any size. A file at `path` is replaced.
+/// Returns the file's XXH3. Throws CheckpointError, also for a path in the checkpoint's own folder, and then
+/// leaves a file at `path` unchanged.
 uint64_t consolidate(const CheckpointReader& reader, const std::string& path,
                      const std::string& group = "model");
 
-/// Whether the file at `path` is what `consolidate` writes, of this checkpoint or another of its model: a
-/// safetensors file with exactly these names, shapes and dtypes.
+/// Whether the file at `path` is one that `consolidate` writes for this checkpoint or another of its model: a
+/// safetensors file with exactly the group's names, shapes and dtypes.
 bool is_consolidated(const CheckpointReader& reader, const std::string& path,
                      const std::string& group = "model");
 
@@ -26,7 +26,7 @@ struct TensorSummary {
   Shape shape;
   DType dtype = f32;
   int64_t bytes = 0;
-  std::vector<std::string> files;  ///< that hold a part of it
+  std::vector<std::string> files;  ///< with chunks of this tensor
 };
 
 /// One file of a checkpoint, for a table.
@@ -37,7 +37,7 @@ struct FileSummary {
   size_t chunks = 0;
 };
 
-/// What a checkpoint says of itself, without its numbers being read.
+/// The content of a checkpoint, from meta.json and the headers of its files.
 struct CheckpointSummary {
   std::string folder;
   TrainingState state;
@@ -48,15 +48,15 @@ struct CheckpointSummary {
 };
 CheckpointSummary inspect(const CheckpointReader& reader);
 
-/// The outcome of reading one file whole.
+/// The outcome of verifying one file.
 struct FileVerdict {
   std::string name;
-  std::string problem;  ///< "" where there is none
+  std::string problem;  ///< "" for a good file
 };
-/// Reads every file that meta.json names, and says what is wrong with each: missing, cut, not safetensors,
-/// not the tensors or the hash that meta.json has, or the first NaN. The last verdict is of meta.json itself:
-/// that the tensors in those files are whole. Throws CheckpointError when meta.json cannot be read, without
-/// which nothing is known of the others.
+/// Reads every file that meta.json names. Problems of a file: missing, truncated, not safetensors, other
+/// tensors or another hash than in meta.json, or the first NaN. The last verdict is that of meta.json:
+/// whether the chunks cover each tensor. Throws CheckpointError when meta.json, which lists the other files,
+/// cannot be read.
 std::vector<FileVerdict> verify_files(const std::string& folder);
 
 }  // namespace tessera::dist

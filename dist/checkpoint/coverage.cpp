@@ -11,48 +11,48 @@ struct Box {
   size_t file = 0;
 };
 
-/// Adds the boxes that make up elements [begin, end) of the row-major order of `box` from dimension `d` on:
-/// the incomplete first and last row, and the rows between them. At most two for each dimension.
+/// Adds the boxes that cover elements [begin, end) of the row-major order of `box` from dimension `d` on: the
+/// incomplete first and last row, and the rows between them. At most two for each dimension.
 void add_boxes(const Box& box, int d, int64_t begin, int64_t end, std::vector<Box>& boxes) {
   if (begin == end) return;
   if (d == box.start.rank()) return boxes.push_back(box);
   int64_t row_size = 1;
   for (int inner = d + 1; inner < box.start.rank(); ++inner) row_size *= box.end[inner] - box.start[inner];
   const auto rows = [&](int64_t from, int64_t to) {
-    Box part = box;
-    part.start[d] = box.start[d] + from;
-    part.end[d] = box.start[d] + to;
-    return part;
+    Box result = box;
+    result.start[d] = box.start[d] + from;
+    result.end[d] = box.start[d] + to;
+    return result;
   };
   int64_t first = begin / row_size;
-  const int64_t last = end / row_size, into_first = begin % row_size, into_last = end % row_size;
-  if (first == last) return add_boxes(rows(first, first + 1), d + 1, into_first, into_last, boxes);
-  if (into_first != 0) {
-    add_boxes(rows(first, first + 1), d + 1, into_first, row_size, boxes);
+  const int64_t last = end / row_size, first_offset = begin % row_size, last_offset = end % row_size;
+  if (first == last) return add_boxes(rows(first, first + 1), d + 1, first_offset, last_offset, boxes);
+  if (first_offset != 0) {
+    add_boxes(rows(first, first + 1), d + 1, first_offset, row_size, boxes);
     ++first;
   }
   if (first < last) boxes.push_back(rows(first, last));
-  if (into_last != 0) add_boxes(rows(last, last + 1), d + 1, 0, into_last, boxes);
+  if (last_offset != 0) add_boxes(rows(last, last + 1), d + 1, 0, last_offset, boxes);
 }
 
-/// Whether boxes make up a tensor, each element once. What it takes depends on how many boxes there are and
-/// not on how many rows they have.
-class Cover {
+/// Checks that boxes cover each element of a tensor exactly once. Time and memory depend on the number of
+/// boxes and not on their numbers of rows.
+class CoverageCheck {
  public:
-  Cover(const StoredTensor& tensor, const std::vector<FileRecord>& files, std::string where)
+  CoverageCheck(const StoredTensor& tensor, const std::vector<FileRecord>& files, std::string where)
       : shape_(tensor.shape),
         files_(files),
         where_(std::move(where)),
-        at_(Shape::filled(tensor.shape.rank(), 0)) {
+        index_(Shape::filled(tensor.shape.rank(), 0)) {
     for (const StoredChunk& stored : tensor.chunks) {
-      const Piece& piece = stored.chunk->piece;
-      Box box{piece.start, piece.start, stored.file};
-      for (int d = 0; d < shape_.rank(); ++d) box.end[d] += piece.extent[d];
-      add_boxes(box, 0, piece.begin, piece.end, boxes_);
+      const TensorRange& range = stored.chunk->range;
+      Box box{range.start, range.start, stored.file};
+      for (int d = 0; d < shape_.rank(); ++d) box.end[d] += range.extent[d];
+      add_boxes(box, 0, range.begin, range.end, boxes_);
     }
   }
 
-  void require_exact() {
+  void require_exact_cover() {
     if (shape_.numel() == 0) return;
     std::vector<const Box*> all;
     for (const Box& box : boxes_) all.push_back(&box);
@@ -60,21 +60,21 @@ class Cover {
   }
 
  private:
-  /// Boxes that hold the index so far must make up the dimensions from `d` on.
+  /// `boxes` are those that contain `index_` in the dimensions before `d`. They must cover the others.
   void check(std::vector<const Box*> boxes, int d) {
     if (boxes.empty()) fail_missing(d);
     if (boxes.size() == 1 && spans(*boxes[0], d)) return;
-    if (d == shape_.rank()) fail_twice(boxes);
+    if (d == shape_.rank()) fail_overlap(boxes);
     std::sort(boxes.begin(), boxes.end(),
               [d](const Box* a, const Box* b) { return a->start[d] < b->start[d]; });
     std::vector<const Box*> active;
     size_t next = 0;
     for (int64_t at = 0; at < shape_[d];) {
       while (next < boxes.size() && boxes[next]->start[d] == at) active.push_back(boxes[next++]);
-      // Until the next box begins or an active one ends, all indices are in the same boxes.
+      // Up to the next start or end of a box, all indices are in the same boxes.
       int64_t end = next < boxes.size() ? boxes[next]->start[d] : shape_[d];
       for (const Box* box : active) end = std::min(end, box->end[d]);
-      at_[d] = at;
+      index_[d] = at;
       check(active, d + 1);
       std::erase_if(active, [&](const Box* box) { return box->end[d] == end; });
       at = end;
@@ -87,18 +87,18 @@ class Cover {
     return true;
   }
 
-  /// The first element of the tensor with the index so far, of `d` dimensions.
+  /// The first element of the tensor with `index_` in the first `d` dimensions.
   int64_t element(int d) const {
     const Strides strides = contiguous_strides(shape_);
     int64_t position = 0;
-    for (int i = 0; i < d; ++i) position += at_[i] * strides[i];
+    for (int i = 0; i < d; ++i) position += index_[i] * strides[i];
     return position;
   }
   [[noreturn]] void fail_missing(int d) const {
     throw CheckpointError(text(where_, ": expected all ", shape_.numel(), " elements of ", shape_,
                                ", element ", element(d), " is in no file"));
   }
-  [[noreturn]] void fail_twice(const std::vector<const Box*>& boxes) const {
+  [[noreturn]] void fail_overlap(const std::vector<const Box*>& boxes) const {
     const auto [first, last] = std::minmax(boxes[0]->file, boxes[1]->file);
     throw CheckpointError(text(where_, ": element ", element(shape_.rank()), " of ", shape_, " is in both ",
                                files_[first].name, " and ", files_[last].name));
@@ -108,7 +108,7 @@ class Cover {
   const std::vector<FileRecord>& files_;
   std::string where_;
   std::vector<Box> boxes_;
-  Shape at_;  // the index so far
+  Shape index_;  // the current index, in the dimensions before the one being checked
 };
 
 }  // namespace
@@ -129,7 +129,7 @@ StoredTensors assemble_tensors(const std::vector<FileRecord>& files, const std::
     }
   }
   for (const auto& [id, tensor] : tensors)
-    Cover(tensor, files, text(where, ": tensor '", id, "'")).require_exact();
+    CoverageCheck(tensor, files, text(where, ": tensor '", id, "'")).require_exact_cover();
   return tensors;
 }
 

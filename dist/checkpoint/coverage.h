@@ -13,7 +13,7 @@ struct StoredChunk {
   const Chunk* chunk = nullptr;
 };
 
-/// A tensor that a checkpoint's chunks make up.
+/// A tensor of a checkpoint, with the chunks that cover it.
 struct StoredTensor {
   DType dtype = f32;
   Shape shape;
@@ -24,8 +24,8 @@ struct StoredTensor {
 using StoredTensors = std::map<TensorId, StoredTensor>;
 
 /// Groups the chunks of all files by tensor; the result points into `files`. Throws CheckpointError naming
-/// `where`, the tensor and the files when chunks of a tensor disagree on its shape or dtype, overlap, or
-/// leave elements out.
+/// `where`, the tensor and the files when chunks of a tensor have different shapes or dtypes, overlap, or
+/// leave out elements.
 StoredTensors assemble_tensors(const std::vector<FileRecord>& files, const std::string& where);
 
 }  // namespace tessera::dist

@@ -9,27 +9,28 @@
 namespace tessera::dist {
 namespace {
 
-/// The files that this rank verifies: dealt out from the largest on, each to the rank with the least so far.
+/// The files that this rank verifies. They are assigned from the largest to the smallest, each to the rank
+/// with the fewest bytes so far.
 std::vector<size_t> files_to_verify(const Communicator& world, const CheckpointReader& reader,
-                                    std::span<const PieceGroup> groups) {
+                                    std::span<const GroupShard> groups) {
   std::vector<size_t> files;
   for (size_t i = 0; i < reader.files().size(); ++i)
     if (std::any_of(groups.begin(), groups.end(),
-                    [&](const PieceGroup& group) { return reader.file_has(i, group.name); }))
+                    [&](const GroupShard& group) { return reader.file_has(i, group.name); }))
       files.push_back(i);
   std::stable_sort(files.begin(), files.end(),
                    [&](size_t a, size_t b) { return reader.files()[a].bytes > reader.files()[b].bytes; });
-  std::vector<int64_t> loads(static_cast<size_t>(world.size()), 0);
-  std::vector<size_t> mine;
+  std::vector<int64_t> bytes(static_cast<size_t>(world.size()), 0);
+  std::vector<size_t> assigned;
   for (const size_t file : files) {
-    const auto least = std::min_element(loads.begin(), loads.end());
+    const auto least = std::min_element(bytes.begin(), bytes.end());
     *least += reader.files()[file].bytes;
-    if (least - loads.begin() == world.rank()) mine.push_back(file);
+    if (least - bytes.begin() == world.rank()) assigned.push_back(file);
   }
-  return mine;
+  return assigned;
 }
 
-/// Ranks of several machines may see other files under one name.
+/// On several machines one path may refer to different files.
 void require_same_checkpoint(Communicator& world, const CheckpointReader& reader) {
   const std::string expected = broadcast_text(world, hash_text(reader.hash()));
   run_together(world, [&] {
@@ -40,8 +41,8 @@ void require_same_checkpoint(Communicator& world, const CheckpointReader& reader
 
 }  // namespace
 
-BegunSave begin_save(Communicator& world, const std::string& root, int64_t step) {
-  BegunSave save;
+StartedSave start_save(Communicator& world, const std::string& root, int64_t step) {
+  StartedSave save;
   run_long_together(world, [&] {
     if (world.rank() == 0) save.writer = std::make_unique<CheckpointWriter>(root, step);
   });
@@ -50,13 +51,13 @@ BegunSave begin_save(Communicator& world, const std::string& root, int64_t step)
 }
 
 std::string save_checkpoint(Communicator& world, const std::string& root, const TrainingState& state,
-                            std::span<const PieceGroup> groups, const SaveOptions& options) {
-  const BegunSave save = begin_save(world, root, state.step);
-  const std::vector<PieceGroup> named = name_own_pieces(world, groups);
-  std::vector<FileRecord> mine;
+                            std::span<const GroupShard> groups, const SaveOptions& options) {
+  const StartedSave save = start_save(world, root, state.step);
+  const std::vector<GroupShard> named = name_own_shards(world, groups);
+  std::vector<FileRecord> records;
   run_long_together(
-      world, [&] { mine = write_files(save.folder, world.rank(), world.size(), groups_to_write(named)); });
-  const std::vector<std::string> texts = gather_texts(world, to_text(mine));
+      world, [&] { records = write_files(save.folder, world.rank(), world.size(), groups_to_write(named)); });
+  const std::vector<std::string> texts = gather_texts(world, to_text(records));
   std::string published;
   run_long_together(world, [&] {
     if (save.writer) published = publish(*save.writer, texts, state, options);
@@ -77,20 +78,20 @@ std::unique_ptr<CheckpointReader> open_checkpoint(Communicator& world, const std
 }
 
 void load_checkpoint(Communicator& world, const CheckpointReader& reader,
-                     std::span<const PieceGroup> groups) {
+                     std::span<const GroupShard> groups) {
   require_same_checkpoint(world, reader);
-  std::vector<PieceGroup> found;
+  std::vector<GroupShard> found;
   run_together(world, [&] {
-    found = find_own_pieces(reader, groups);
-    for (const PieceGroup& group : found) require_same_tensors(reader, group);
+    found = find_own_shards(reader, groups);
+    for (const GroupShard& group : found) require_same_tensors(reader, group);
   });
   run_long_together(world, [&] {
     for (const size_t file : files_to_verify(world, reader, found)) reader.verify_file(file);
   });
   run_long_together(world, [&] {
-    for (const PieceGroup& group : found) fill_pieces(reader, group);
+    for (const GroupShard& group : found) fill_shards(reader, group);
   });
-  for (const PieceGroup& group : found) round_pieces(group);
+  for (const GroupShard& group : found) round_shards(group);
 }
 
 }  // namespace tessera::dist

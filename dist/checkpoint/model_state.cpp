@@ -17,21 +17,21 @@ void collect_buffers(const nn::Module& module, const std::string& prefix, std::v
 Holding holding_of(const Sharding& sharding) {
   const Mesh& mesh = sharding.options().mesh;
   const World& world = mesh.world();
-  Holding holding{.shards = {sharding.replicas(), sharding.replica_index()},
-                  .wholes = {world.size(), world.rank()}};
+  Holding holding{.shard_replicas = {sharding.replicas(), sharding.replica_index()},
+                  .full_replicas = {world.size(), world.rank()}};
   for (const MeshDimension& dimension : mesh.dimensions())
     if (dimension.size > 1)
       holding.place.push_back({dimension.name, dimension.size, mesh.index(dimension.name)});
-  holding.own = sharding.ignored_names();
+  holding.own_names = sharding.ignored_names();
   return holding;
 }
 
-std::vector<PieceGroup> pieces_of(const nn::Module& model, optim::Optimizer* optimizer,
+std::vector<GroupShard> shards_of(const nn::Module& model, optim::Optimizer* optimizer,
                                   const Holding& holding) {
   std::vector<NamedTensor> buffers;
   collect_buffers(model, "", buffers);
-  std::vector<PieceGroup> groups{model_pieces(model.parameters(), buffers, holding)};
-  if (optimizer) groups.push_back(optimizer_pieces(optimizer->parameters(), optimizer->state(), holding));
+  std::vector<GroupShard> groups{model_shards(model.parameters(), buffers, holding)};
+  if (optimizer) groups.push_back(optimizer_shards(optimizer->parameters(), optimizer->state(), holding));
   return groups;
 }
 

@@ -8,11 +8,11 @@
 
 namespace tessera::dist {
 
-/// Where this rank stands among those of a sharded model.
+/// The position of this rank among the ranks of a sharded model.
 Holding holding_of(const Sharding& sharding);
 
-/// All that a run saves and loads: the model, and the optimizer unless it is null.
-std::vector<PieceGroup> pieces_of(const nn::Module& model, optim::Optimizer* optimizer,
+/// What this rank saves and loads: the model, and the optimizer unless it is null.
+std::vector<GroupShard> shards_of(const nn::Module& model, optim::Optimizer* optimizer,
                                   const Holding& holding);
 
 }  // namespace tessera::dist

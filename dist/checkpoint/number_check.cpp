@@ -5,8 +5,8 @@
 namespace tessera::dist {
 namespace {
 
-/// A NaN's magnitude bits are above infinity's. Blocks are scanned without a branch inside, so that they
-/// vectorise.
+/// The first element whose magnitude bits are above `limit`. Those of a NaN are above those of infinity.
+/// Blocks are scanned without a branch, so that the compiler vectorizes the loop.
 template <class Bits>
 int64_t first_above(const void* data, int64_t n, Bits magnitude, Bits limit) {
   constexpr int64_t block = 1024;
@@ -24,7 +24,7 @@ int64_t first_above(const void* data, int64_t n, Bits magnitude, Bits limit) {
 
 }  // namespace
 
-int64_t first_bad_number(DType dtype, const void* data, int64_t n) {
+int64_t first_bad_value(DType dtype, const void* data, int64_t n) {
   switch (dtype) {
     case DType::f64:
       return first_above<uint64_t>(data, n, ~uint64_t{0} >> 1, uint64_t{0x7ff} << 52);
@@ -41,7 +41,7 @@ int64_t first_bad_number(DType dtype, const void* data, int64_t n) {
   }
 }
 
-const char* bad_number_name(DType dtype) {
+const char* bad_value_name(DType dtype) {
   return dtype == boolean ? "a bool that is neither 0 nor 1" : "NaN";
 }
 

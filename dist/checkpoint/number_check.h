@@ -6,10 +6,10 @@
 
 namespace tessera::dist {
 
-/// The first of `n` elements that no tensor should hold: a NaN, or a bool that is neither 0 nor 1; -1 when
-/// all are good.
-int64_t first_bad_number(DType dtype, const void* data, int64_t n);
-/// "NaN", or what is wrong with a bool.
-const char* bad_number_name(DType dtype);
+/// The index of the first of `n` elements that is a NaN, or a bool that is neither 0 nor 1; -1 when there is
+/// none.
+int64_t first_bad_value(DType dtype, const void* data, int64_t n);
+/// "NaN", or "a bool that is neither 0 nor 1".
+const char* bad_value_name(DType dtype);
 
 }  // namespace tessera::dist

@@ -8,74 +8,75 @@
 namespace tessera::dist {
 namespace {
 
-constexpr char mark = '@';
+constexpr char place_mark = '@';
 
 /// "@shard=1,replica=0".
 std::string place_text(std::span<const MeshIndex> place) {
   std::string result;
   for (const MeshIndex& along : place)
-    result += text(result.empty() ? mark : ',', along.dimension, "=", along.index);
+    result += text(result.empty() ? place_mark : ',', along.dimension, "=", along.index);
   return result;
 }
 
-/// Every rank's place, and its hashes of the own pieces: one row a rank.
+/// The places of all ranks and the hashes of their own shards: one row per rank.
 struct Comparison {
   Tensor places, hashes;
 
   int64_t place(int64_t rank, int64_t dimension) const {
     return places.data<int64_t>()[rank * places.size(1) + dimension];
   }
-  int64_t hash(int64_t rank, int64_t piece) const {
-    return hashes.data<int64_t>()[rank * hashes.size(1) + piece];
+  int64_t hash(int64_t rank, int64_t shard) const {
+    return hashes.data<int64_t>()[rank * hashes.size(1) + shard];
   }
 
-  /// Whether ranks that are apart in this dimension alone hold other values of a piece.
-  bool differs_along(int64_t dimension, int64_t piece) const {
+  /// Whether ranks whose places differ in this dimension only hold different values of a shard.
+  bool differs_along(int64_t dimension, int64_t shard) const {
     std::map<std::vector<int64_t>, int64_t> lines;
     for (int64_t rank = 0; rank < places.size(0); ++rank) {
       std::vector<int64_t> line;
       for (int64_t d = 0; d < places.size(1); ++d)
         if (d != dimension) line.push_back(place(rank, d));
-      if (lines.try_emplace(line, hash(rank, piece)).first->second != hash(rank, piece)) return true;
+      if (lines.try_emplace(line, hash(rank, shard)).first->second != hash(rank, shard)) return true;
     }
     return false;
   }
 };
 
 Tensor gather_places(Communicator& world, const std::vector<MeshIndex>& place) {
-  std::vector<int64_t> mine;
-  for (const MeshIndex& along : place) mine.push_back(along.index);
-  const Tensor all = Tensor::empty({world.size(), std::ssize(mine)}, i64);
+  std::vector<int64_t> own_indices;
+  for (const MeshIndex& along : place) own_indices.push_back(along.index);
+  const Tensor all = Tensor::empty({world.size(), std::ssize(own_indices)}, i64);
   world
-      .all_gather(all, Tensor::from(std::span<const int64_t>(mine), {std::ssize(mine)}),
+      .all_gather(all, Tensor::from(std::span<const int64_t>(own_indices), {std::ssize(own_indices)}),
                   {.unit = "places on the mesh", .traffic = Traffic::state})
       .wait();
   return all;
 }
 
-/// The name of its place, and one writer for each.
-void store_apart(TensorPiece& piece, const Comparison& ranks, int64_t index) {
-  std::vector<MeshIndex> apart;
+/// Adds the place to the shard's name, along the dimensions in which values differ, and chooses one rank to
+/// write it for each such place.
+void store_by_place(TensorShard& shard, const Comparison& ranks, int64_t index) {
+  std::vector<MeshIndex> differing;
   bool is_writer = true;
-  for (size_t d = 0; d < piece.own.size(); ++d)
+  for (size_t d = 0; d < shard.own_place.size(); ++d)
     if (ranks.differs_along(static_cast<int64_t>(d), index))
-      apart.push_back(piece.own[d]);
+      differing.push_back(shard.own_place[d]);
     else
-      is_writer = is_writer && piece.own[d].index == 0;
-  if (apart.empty()) return;
-  piece.name += place_text(apart);
-  piece.replicas = {is_writer ? 1 : 0, 0};
+      is_writer = is_writer && shard.own_place[d].index == 0;
+  if (differing.empty()) return;
+  shard.name += place_text(differing);
+  shard.replicas = {is_writer ? 1 : 0, 0};
 }
 
-/// How many places a mesh has along the dimensions that a stored name has, if the name is of this one: 2 for
-/// "@shard=1" and {replica 0 of 3, shard 1 of 2}, 0 for "@shard=0".
-int64_t places_if_here(const std::string& stored, std::span<const MeshIndex> place) {
+/// The number of places on the mesh along the dimensions of a stored name, if the name is of this rank's
+/// place, else 0. At {replica 0 of 3, shard 1 of 2}: 2 for "@shard=1", 0 for "@shard=0".
+int64_t matching_places(const std::string& stored, std::span<const MeshIndex> place) {
   int64_t places = 1;
-  for (size_t begin = 1; begin < stored.size();) {  // behind the mark, and then behind each comma
+  for (size_t begin = 1; begin < stored.size();) {  // after the mark, then after each comma
     const size_t end = std::min(stored.find(',', begin), stored.size());
-    const std::string step = stored.substr(begin, end - begin);
+    const std::string index_text = stored.substr(begin, end - begin);
     const auto along = std::find_if(place.begin(), place.end(), [&](const MeshIndex& here) {
-      return text(here.dimension, "=", here.index) == step;
+      return text(here.dimension, "=", here.index) == index_text;
     });
     if (along == place.end()) return 0;
     places *= along->size;
@@ -84,58 +85,60 @@ int64_t places_if_here(const std::string& stored, std::span<const MeshIndex> pla
   return places;
 }
 
-void find_own(const CheckpointReader& reader, const std::string& group, TensorPiece& piece) {
-  const TensorId id{group, piece.name};
+void resolve_name(const CheckpointReader& reader, const std::string& group, TensorShard& shard) {
+  const TensorId id{group, shard.name};
   if (reader.tensors().contains(id)) return;
-  const std::vector<TensorId> stored = own_tensors(reader.tensors(), id);
-  if (stored.empty()) return;  // missing: said with all others
+  const std::vector<TensorId> stored = tensors_by_place(reader.tensors(), id);
+  if (stored.empty()) return;  // missing: require_same_tensors reports it
   for (const TensorId& candidate : stored) {
-    if (places_if_here(candidate.name.substr(piece.name.size()), piece.own) != std::ssize(stored)) continue;
-    piece.name = candidate.name;
+    if (matching_places(candidate.name.substr(shard.name.size()), shard.own_place) != std::ssize(stored))
+      continue;
+    shard.name = candidate.name;
     return;
   }
-  throw CheckpointError(text(reader.folder(), ": tensor '", id, "' is each rank's own, saved at ",
-                             stored.size(), " places (", stored.front().name, " ...); this rank's, ",
-                             place_text(piece.own).substr(1), ", is none of them: load it on the same mesh"));
+  throw CheckpointError(text(reader.folder(), ": tensor '", id,
+                             "', each rank's own: expected values at place ",
+                             place_text(shard.own_place).substr(1), ", got those of ", stored.size(),
+                             " places (", stored.front().name, ", ...): load it on the same mesh"));
 }
 
 }  // namespace
 
-std::vector<PieceGroup> name_own_pieces(Communicator& world, std::span<const PieceGroup> groups) {
-  std::vector<PieceGroup> named(groups.begin(), groups.end());
-  std::vector<TensorPiece*> own;
+std::vector<GroupShard> name_own_shards(Communicator& world, std::span<const GroupShard> groups) {
+  std::vector<GroupShard> named(groups.begin(), groups.end());
+  std::vector<TensorShard*> own;
   std::vector<Tensor> tensors;
-  for (PieceGroup& group : named)
-    for (TensorPiece& piece : group.pieces)
-      if (!piece.own.empty()) {
-        own.push_back(&piece);
-        tensors.push_back(piece.tensor);
+  for (GroupShard& group : named)
+    for (TensorShard& shard : group.shards)
+      if (!shard.own_place.empty()) {
+        own.push_back(&shard);
+        tensors.push_back(shard.tensor);
       }
   if (own.empty()) return named;
-  const Comparison ranks{gather_places(world, own.front()->own), gather_value_hashes(world, tensors)};
-  for (size_t i = 0; i < own.size(); ++i) store_apart(*own[i], ranks, static_cast<int64_t>(i));
+  const Comparison ranks{gather_places(world, own.front()->own_place), gather_value_hashes(world, tensors)};
+  for (size_t i = 0; i < own.size(); ++i) store_by_place(*own[i], ranks, static_cast<int64_t>(i));
   return named;
 }
 
-std::vector<PieceGroup> find_own_pieces(const CheckpointReader& reader, std::span<const PieceGroup> groups) {
-  std::vector<PieceGroup> found(groups.begin(), groups.end());
-  for (PieceGroup& group : found)
-    for (TensorPiece& piece : group.pieces)
-      if (!piece.own.empty()) find_own(reader, group.name, piece);
+std::vector<GroupShard> find_own_shards(const CheckpointReader& reader, std::span<const GroupShard> groups) {
+  std::vector<GroupShard> found(groups.begin(), groups.end());
+  for (GroupShard& group : found)
+    for (TensorShard& shard : group.shards)
+      if (!shard.own_place.empty()) resolve_name(reader, group.name, shard);
   return found;
 }
 
-std::vector<TensorId> own_tensors(const StoredTensors& tensors, const TensorId& id) {
+std::vector<TensorId> tensors_by_place(const StoredTensors& tensors, const TensorId& id) {
   std::vector<TensorId> found;
-  const std::string begin = id.name + mark;
+  const std::string begin = id.name + place_mark;
   for (auto next = tensors.lower_bound({id.group, begin});
        next != tensors.end() && next->first.group == id.group && next->first.name.starts_with(begin); ++next)
     found.push_back(next->first);
   return found;
 }
 
-std::string shared_name(const std::string& name) {
-  return name.substr(0, name.rfind(mark));
+std::string name_without_place(const std::string& name) {
+  return name.substr(0, name.rfind(place_mark));
 }
 
 }  // namespace tessera::dist

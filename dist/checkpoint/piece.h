@@ -7,59 +7,61 @@
 
 namespace tessera::dist {
 
-/// A part of a tensor: elements [begin, end) of the row-major order of a box inside it. Every way of cutting
-/// tensors is one: whole (the box is the tensor, the range all of it), by rows or columns (tensor parallel: a
-/// smaller box), by flat shards (a range), or a shard of a column block (both).
-struct Piece {
+/// Elements of a tensor: the range [begin, end) of the row-major order of a box inside it. It describes a
+/// full tensor (the box is the tensor, the range all of it), rows or columns (tensor parallel: a smaller
+/// box), a flat shard (a range), and a flat shard of a block of columns (both).
+struct TensorRange {
   Shape start;   ///< the box's first index, one per dimension
-  Shape extent;  ///< its size, one per dimension
+  Shape extent;  ///< the box's size, one per dimension
   int64_t begin = 0;
   int64_t end = 0;
 
   int64_t numel() const { return end - begin; }
-  friend bool operator==(const Piece&, const Piece&) = default;
+  friend bool operator==(const TensorRange&, const TensorRange&) = default;
 };
 
-/// All of a tensor of this shape.
-Piece whole(const Shape& shape);
-/// Elements [begin, end) of its row-major order.
-Piece flat_range(const Shape& shape, int64_t begin, int64_t end);
+/// All elements of a tensor of this shape.
+TensorRange full_range(const Shape& shape);
+/// Elements [begin, end) of the row-major order of a tensor of this shape.
+TensorRange flat_range(const Shape& shape, int64_t begin, int64_t end);
 
-/// Why the piece is none of a tensor of this shape: "" when it is one.
-std::string problem_of(const Piece& piece, const Shape& shape);
+/// Why the range does not fit a tensor of this shape; "" when it fits.
+std::string problem_of(const TensorRange& range, const Shape& shape);
 
-/// Neighbouring elements of a piece that are neighbours in the tensor too.
-struct Run {
-  int64_t position;  ///< of the first one, in the row-major order of the tensor
-  int64_t offset;    ///< of the first one, in the piece
+/// Elements that are contiguous in a TensorRange and in the tensor.
+struct ContiguousRange {
+  int64_t position;  ///< of the first element, in the row-major order of the tensor
+  int64_t offset;    ///< of the first element, in the TensorRange
   int64_t length;
 };
 
-/// Walks the runs of a piece in increasing position and offset, one at a time: there may be as many as rows.
-class RunCursor {
+/// Iterates over the contiguous ranges of a TensorRange in increasing position and offset. It computes one at
+/// a time, because there may be as many as rows.
+class RangeCursor {
  public:
-  /// `piece` must be one of `shape`.
-  RunCursor(const Piece& piece, const Shape& shape);
+  /// `range` must fit `shape`.
+  RangeCursor(const TensorRange& range, const Shape& shape);
 
   bool is_done() const { return row_ >= rows_; }
-  const Run& run() const { return run_; }
+  const ContiguousRange& current() const { return current_; }
   void next();
-  /// To the first run from here on that ends after `position`, without walking those before it.
+  /// Moves to the first contiguous range, from the current one on, that ends after `position`: by binary
+  /// search.
   void skip_to(int64_t position);
 
  private:
-  Run run_at(int64_t row) const;
+  ContiguousRange range_at(int64_t row) const;
 
-  Piece piece_;
+  TensorRange range_;
   Strides strides_;
-  int outer_;           // dimensions before it number the rows
+  int outer_;           // the dimensions before it number the rows
   int64_t length_ = 1;  // elements of a row of the box
   int64_t row_ = 0, rows_ = 0;
   int64_t origin_ = 0;  // of the box, in the tensor's row-major order
-  Run run_ = {};
+  ContiguousRange current_ = {};
 };
 
-/// "[0:384, 0:128]"; "[0:384, 0:128] elements 100 to 200" where the range is not the whole box.
-std::string to_string(const Piece& piece);
+/// "[0:384, 0:128]"; "[0:384, 0:128] elements 100 to 200" where the range is not the full box.
+std::string to_string(const TensorRange& range);
 
 }  // namespace tessera::dist

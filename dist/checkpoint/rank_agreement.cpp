@@ -39,7 +39,7 @@ std::vector<std::string> gather_texts(Communicator& ranks, const std::string& te
   const auto size = static_cast<size_t>(ranks.size());
   const Tensor lengths = Tensor::zeros({ranks.size()}, i64);
   ranks.all_gather(lengths, Tensor::from({static_cast<int64_t>(std::ssize(text))}), options).wait();
-  // Everything goes to rank 0; the others receive nothing.
+  // All texts go to rank 0; the other ranks receive none.
   std::vector<int64_t> sent(size, 0), received(size, 0);
   sent[0] = std::ssize(text);
   int64_t total = 0;
@@ -54,27 +54,27 @@ std::vector<std::string> gather_texts(Communicator& ranks, const std::string& te
   return texts;
 }
 
-void require_none(Communicator& ranks, const std::string& problem) {
+void require_no_error(Communicator& ranks, const std::string& error) {
   const int64_t size = ranks.size();
-  const Tensor first = Tensor::scalar<int64_t>(problem.empty() ? size : ranks.rank());
+  const Tensor first = Tensor::scalar<int64_t>(error.empty() ? size : ranks.rank());
   ranks.all_reduce(first, Reduction::min, options).wait();
   const int64_t rank = first.item_i64();
   if (rank == size) return;
-  const std::string message = broadcast_text(ranks, problem, static_cast<int>(rank));
+  const std::string message = broadcast_text(ranks, error, static_cast<int>(rank));
   throw CheckpointError(size == 1 ? message : text("rank ", rank, ": ", message));
 }
 
-std::string problem_in(FunctionRef<void()> body) {
+std::string error_text(FunctionRef<void()> body) {
   try {
     body();
     return "";
   } catch (const std::exception& error) {
-    return error.what()[0] == '\0' ? "an error without words" : error.what();
+    return error.what()[0] == '\0' ? "an error without a message" : error.what();
   }
 }
 
 void run_together(Communicator& ranks, FunctionRef<void()> body) {
-  require_none(ranks, problem_in(body));
+  require_no_error(ranks, error_text(body));
 }
 
 void wait_together(Communicator& ranks, FunctionRef<bool(std::chrono::milliseconds)> is_finished) {
@@ -89,16 +89,16 @@ void wait_together(Communicator& ranks, FunctionRef<bool(std::chrono::millisecon
 
 void run_long_together(Communicator& ranks, FunctionRef<void()> body) {
   std::promise<std::string> promise;
-  std::future<std::string> problem = promise.get_future();
+  std::future<std::string> error = promise.get_future();
   std::jthread thread([&, account = current_account(), threads = num_threads()] {
     const AccountScope scope(account);
     set_num_threads(threads);
-    promise.set_value(problem_in(body));
+    promise.set_value(error_text(body));
   });
   wait_together(ranks, [&](std::chrono::milliseconds interval) {
-    return problem.wait_for(interval) == std::future_status::ready;
+    return error.wait_for(interval) == std::future_status::ready;
   });
-  require_none(ranks, problem.get());
+  require_no_error(ranks, error.get());
 }
 
 }  // namespace tessera::dist

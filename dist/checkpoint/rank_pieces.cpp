@@ -9,68 +9,69 @@
 namespace tessera::dist {
 namespace {
 
-/// `tensor` has the elements that this rank holds of the parameter.
-TensorPiece piece_of(const std::string& name, const NamedParameter& parameter, const Tensor& tensor,
-                     const Holding& holding) {
+/// The shard of a parameter, or of optimizer state of its shape; `tensor` has this rank's elements.
+TensorShard parameter_shard(const std::string& name, const NamedParameter& parameter, const Tensor& tensor,
+                            const Holding& holding) {
   const Shape& shape = parameter.full_shape();
-  if (!parameter.shard) return {name, shape, whole(shape), tensor, holding.wholes};
-  // A rank may hold nothing, and then it does not matter where.
+  if (!parameter.shard) return {name, shape, full_range(shape), tensor, holding.full_replicas};
+  // Of an empty shard any position inside the tensor will do.
   const int64_t first = std::min(parameter.shard->first, shape.numel() - tensor.numel());
-  const Replicas replicas = shape.numel() == 0 ? holding.wholes : holding.shards;
+  const Replicas replicas = shape.numel() == 0 ? holding.full_replicas : holding.shard_replicas;
   return {name, shape, flat_range(shape, first, first + tensor.numel()), tensor, replicas};
 }
 
-/// Every rank counts the steps of every parameter, and a rank that holds nothing of one may count otherwise.
-TensorPiece counter_of(const std::string& name, const NamedParameter& parameter, const Tensor& tensor,
-                       const Holding& holding) {
-  Replicas replicas = holding.wholes;
+/// A step counter. Every rank counts the steps of every parameter; the count may be wrong where a rank holds
+/// no element of the parameter.
+TensorShard counter_shard(const std::string& name, const NamedParameter& parameter, const Tensor& tensor,
+                          const Holding& holding) {
+  Replicas replicas = holding.full_replicas;
   if (parameter.shard && parameter.full_shape().numel() > 0) {
     const bool has_first = parameter.shard->first == 0 && parameter.variable.numel() > 0;
-    replicas = has_first ? holding.shards : Replicas{0, 0};
+    replicas = has_first ? holding.shard_replicas : Replicas{0, 0};
   }
-  return {name, tensor.shape(), whole(tensor.shape()), tensor, replicas};
+  return {name, tensor.shape(), full_range(tensor.shape()), tensor, replicas};
 }
 
-void mark_own(TensorPiece& piece, const std::string& name, const Holding& holding) {
-  if (holding.own.contains(name)) piece.own = holding.place;
+void set_own_place(TensorShard& shard, const std::string& name, const Holding& holding) {
+  if (holding.own_names.contains(name)) shard.own_place = holding.place;
 }
 
-/// A range of a piece's own elements.
-TensorPiece part_of(const TensorPiece& piece, int64_t begin, int64_t end) {
-  if (begin == 0 && end == piece.piece.numel()) return piece;
-  TensorPiece part = piece;
-  part.piece.begin = piece.piece.begin + begin;
-  part.piece.end = piece.piece.begin + end;
-  part.tensor = piece.tensor.contiguous().view({piece.piece.numel()}).narrow(0, begin, end - begin);
-  return part;
+/// Elements [begin, end) of a shard.
+TensorShard narrow_shard(const TensorShard& shard, int64_t begin, int64_t end) {
+  if (begin == 0 && end == shard.range.numel()) return shard;
+  TensorShard result = shard;
+  result.range.begin = shard.range.begin + begin;
+  result.range.end = shard.range.begin + end;
+  result.tensor = shard.tensor.contiguous().view({shard.range.numel()}).narrow(0, begin, end - begin);
+  return result;
 }
 
 }  // namespace
 
-PieceGroup model_pieces(const ParameterList& parameters, std::span<const NamedTensor> buffers,
+GroupShard model_shards(const ParameterList& parameters, std::span<const NamedTensor> buffers,
                         const Holding& holding) {
-  PieceGroup group{"model", {}};
+  GroupShard group{"model", {}};
   for (const NamedParameter& parameter : parameters) {
-    group.pieces.push_back(piece_of(parameter.name, parameter, parameter.values(), holding));
-    if (parameter.master.defined()) group.pieces.back().rounded = parameter.variable.value();
-    mark_own(group.pieces.back(), parameter.name, holding);
+    group.shards.push_back(parameter_shard(parameter.name, parameter, parameter.values(), holding));
+    if (parameter.master.defined()) group.shards.back().rounded = parameter.variable.value();
+    set_own_place(group.shards.back(), parameter.name, holding);
   }
-  // Ranks need not agree on a buffer (statistics of their own batches), so it is not put together from many.
-  const Replicas writer{holding.wholes.index == 0 ? 1 : 0, 0};
+  // A buffer's values may differ between ranks (statistics of their batches), so one rank writes all of them.
+  const Replicas writer{holding.full_replicas.index == 0 ? 1 : 0, 0};
   for (const NamedTensor& buffer : buffers) {
-    const bool is_own = holding.own.contains(buffer.name);
-    group.pieces.push_back({buffer.name, buffer.tensor.shape(), whole(buffer.tensor.shape()), buffer.tensor,
-                            is_own ? holding.wholes : writer});
-    mark_own(group.pieces.back(), buffer.name, holding);
+    const bool is_own = holding.own_names.contains(buffer.name);
+    group.shards.push_back({buffer.name, buffer.tensor.shape(), full_range(buffer.tensor.shape()),
+                            buffer.tensor, is_own ? holding.full_replicas : writer});
+    set_own_place(group.shards.back(), buffer.name, holding);
   }
   return group;
 }
 
-PieceGroup optimizer_pieces(const ParameterList& parameters, const optim::OptimizerState& state,
+GroupShard optimizer_shards(const ParameterList& parameters, const optim::OptimizerState& state,
                             const Holding& holding) {
   std::map<std::string_view, const NamedParameter*> by_name;
   for (const NamedParameter& parameter : parameters) by_name[parameter.name] = &parameter;
-  PieceGroup group{"optimizer", {}};
+  GroupShard group{"optimizer", {}};
   for (const NamedTensor& entry : state.tensors) {
     const size_t slash = entry.name.find('/');
     const auto found = slash == std::string::npos
@@ -83,42 +84,42 @@ PieceGroup optimizer_pieces(const ParameterList& parameters, const optim::Optimi
     require<CheckpointError>(is_counter || entry.tensor.shape() == parameter.variable.shape(),
                              "optimizer state '", entry.name, "': expected shape ",
                              parameter.variable.shape(), ", got ", describe(entry.tensor));
-    group.pieces.push_back(is_counter ? counter_of(entry.name, parameter, entry.tensor, holding)
-                                      : piece_of(entry.name, parameter, entry.tensor, holding));
-    mark_own(group.pieces.back(), parameter.name, holding);
+    group.shards.push_back(is_counter ? counter_shard(entry.name, parameter, entry.tensor, holding)
+                                      : parameter_shard(entry.name, parameter, entry.tensor, holding));
+    set_own_place(group.shards.back(), parameter.name, holding);
   }
   return group;
 }
 
-std::vector<TensorPiece> pieces_to_write(const PieceGroup& group) {
-  using Key = std::pair<int, int>;  // pieces with the same replicas: their count and this rank's index
+std::vector<TensorShard> shards_to_write(const GroupShard& group) {
+  using Key = std::pair<int, int>;  // of shards with the same replicas: their count and this rank's index
   std::map<Key, int64_t> totals, positions;
-  for (const TensorPiece& piece : group.pieces)
-    totals[{piece.replicas.count, piece.replicas.index}] += piece.tensor.nbytes();
-  std::vector<TensorPiece> mine;
-  for (const TensorPiece& piece : group.pieces) {
-    const Replicas& replicas = piece.replicas;
+  for (const TensorShard& shard : group.shards)
+    totals[{shard.replicas.count, shard.replicas.index}] += shard.tensor.nbytes();
+  std::vector<TensorShard> result;
+  for (const TensorShard& shard : group.shards) {
+    const Replicas& replicas = shard.replicas;
     if (replicas.count == 0) continue;
-    const int64_t n = piece.piece.numel(), size = size_of(piece.tensor.dtype());
+    const int64_t n = shard.range.numel(), size = size_of(shard.tensor.dtype());
     if (n == 0) {
-      // A tensor without elements is one too, and must be found again; a part without elements is nothing.
-      if (piece.shape.numel() == 0 && replicas.index == 0) mine.push_back(piece);
+      // A tensor without elements is stored too; an empty shard of another tensor is not.
+      if (shard.shape.numel() == 0 && replicas.index == 0) result.push_back(shard);
       continue;
     }
-    // An element belongs to the stretch that its first byte is in.
+    // An element belongs to the range that contains its first byte.
     const Key key{replicas.count, replicas.index};
     const int64_t total = totals[key];
     int64_t& position = positions[key];
-    const auto boundary = [&](int64_t stretch) {
+    const auto boundary = [&](int64_t index) {
       const int64_t bytes =
-          total / replicas.count * stretch + total % replicas.count * stretch / replicas.count - position;
+          total / replicas.count * index + total % replicas.count * index / replicas.count - position;
       return std::clamp<int64_t>((bytes + size - 1) / size, 0, n);
     };
     const int64_t begin = boundary(replicas.index), end = boundary(replicas.index + 1);
     position += n * size;
-    if (begin < end) mine.push_back(part_of(piece, begin, end));
+    if (begin < end) result.push_back(narrow_shard(shard, begin, end));
   }
-  return mine;
+  return result;
 }
 
 }  // namespace tessera::dist

@@ -9,34 +9,34 @@
 #include "dist/checkpoint/checkpoint_meta.h"
 #include "optim/optimizer_state.h"
 
-/// What a rank holds of a model and its optimizer, in the terms of a checkpoint.
+/// What a rank holds of a model and its optimizer, as shards to save and load.
 namespace tessera::dist {
 
-/// Where a rank's parts of a sharded model stand among all ranks. Ranks that hold the same parameters must
-/// hold the same numbers of them, but for those that are the rank's own.
+/// The position of a rank among those of a sharded model. Ranks that hold the same parameters must hold the
+/// same values of them, except for own shards (own_pieces.h).
 struct Holding {
-  Replicas shards;  ///< ranks that hold the same parts: one in flat sharding, as many as replicas in hybrid
-  Replicas wholes;  ///< ranks that hold what is whole: the world
-  std::vector<MeshIndex> place = {};  ///< this rank's, along all dimensions of the mesh
-  /// Names of parameters and buffers that no rank keeps equal to the others': of modules that sharding
-  /// ignores.
-  std::set<std::string> own = {};
+  /// Ranks that hold the same shards: one in flat sharding, the number of replicas in hybrid sharding.
+  Replicas shard_replicas;
+  Replicas full_replicas;             ///< ranks that hold tensors that are not cut: the world
+  std::vector<MeshIndex> place = {};  ///< of this rank, along all dimensions of the mesh
+  /// Parameters and buffers that each rank has for itself: those of modules that sharding ignores.
+  std::set<std::string> own_names = {};
 };
 
-/// The group "model": the numbers of each parameter (its f32 master where it has one), and persistent
-/// buffers, which are saved as rank 0 has them unless they are the rank's own.
-PieceGroup model_pieces(const ParameterList& parameters, std::span<const NamedTensor> buffers,
+/// The group "model": the values of each parameter (its f32 master where it has one), and persistent buffers,
+/// of which rank 0's are saved unless they are own shards.
+GroupShard model_shards(const ParameterList& parameters, std::span<const NamedTensor> buffers,
                         const Holding& holding);
 
-/// The group "optimizer": entries of a parameter's shape are cut as it is; step counters, which every rank
-/// has, are those of the rank with the parameter's first element. `state` is that of an optimizer of these
-/// parameters, whose live tensors are saved from and loaded into.
-PieceGroup optimizer_pieces(const ParameterList& parameters, const optim::OptimizerState& state,
+/// The group "optimizer": entries of a parameter's shape are sharded as the parameter is. Every rank has step
+/// counters; those of the rank with the parameter's first element are saved. `state` is that of an optimizer
+/// of these parameters; its tensors are saved from and loaded into.
+GroupShard optimizer_shards(const ParameterList& parameters, const optim::OptimizerState& state,
                             const Holding& holding);
 
-/// What this rank must write so that all ranks together write each element once. Pieces held by the same
-/// replicas are laid end to end and cut into equal stretches of bytes, one a replica: most tensors stay
-/// whole, and all ranks have the same to do.
-std::vector<TensorPiece> pieces_to_write(const PieceGroup& group);
+/// What this rank writes, so that all ranks together write each element once. The shards with the same
+/// replicas are concatenated and cut into ranges of equal numbers of bytes, one for each replica. So most
+/// tensors are not cut, and all ranks write equally many bytes.
+std::vector<TensorShard> shards_to_write(const GroupShard& group);
 
 }  // namespace tessera::dist

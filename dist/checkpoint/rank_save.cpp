@@ -7,23 +7,23 @@
 
 namespace tessera::dist {
 
-std::vector<PieceGroup> groups_to_write(std::span<const PieceGroup> groups) {
-  std::vector<PieceGroup> mine;
-  for (const PieceGroup& group : groups) mine.push_back({group.name, pieces_to_write(group)});
-  return mine;
+std::vector<GroupShard> groups_to_write(std::span<const GroupShard> groups) {
+  std::vector<GroupShard> result;
+  for (const GroupShard& group : groups) result.push_back({group.name, shards_to_write(group)});
+  return result;
 }
 
 std::vector<FileRecord> write_files(const std::string& folder, int rank, int size,
-                                    std::span<const PieceGroup> groups) {
+                                    std::span<const GroupShard> groups) {
   std::error_code ignored;
   require<CheckpointError>(std::filesystem::is_directory(folder, ignored), folder,
-                           ": rank 0 made this folder, rank ", rank,
-                           " does not see it: checkpoints go to a file system that all ranks share");
+                           ": rank 0 created this folder, rank ", rank,
+                           " does not find it: expected a file system that all ranks share");
   std::vector<FileRecord> records;
-  for (const PieceGroup& group : groups) {
-    if (group.pieces.empty()) continue;
+  for (const GroupShard& group : groups) {
+    if (group.shards.empty()) continue;
     const std::string name = size == 1 ? group.name : text(group.name, "-rank-", rank);
-    records.push_back(write_pieces(folder, name + ".safetensors", group.name, group.pieces));
+    records.push_back(write_shards(folder, name + ".safetensors", group.name, group.shards));
   }
   return records;
 }

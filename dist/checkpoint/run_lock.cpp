@@ -17,8 +17,9 @@
 namespace tessera::dist {
 namespace {
 
-/// What the holder wrote: "process 1234 on host name". It writes just after it has locked.
-std::string holder_of(int descriptor) {
+/// The content of the file: "process 1234 on host name". The holder writes it just after locking: hence the
+/// retries.
+std::string read_holder(int descriptor) {
   char bytes[512];
   ssize_t n = 0;
   for (int i = 0; i < 20 && n <= 0; ++i) {
@@ -28,14 +29,14 @@ std::string holder_of(int descriptor) {
   return n > 0 ? std::string(bytes, static_cast<size_t>(n)) : "a process that has not written its name";
 }
 
-std::string own_name() {
+std::string process_name() {
   char host[256] = "";
   ::gethostname(host, sizeof host - 1);
   return text("process ", ::getpid(), " on host ", host);
 }
 
-/// Whether the open file still is the one of that name: the holder before may have removed it.
-bool is_file_of(int descriptor, const std::string& path) {
+/// Whether the open file still has this path: the previous holder may have removed it.
+bool is_file_at(int descriptor, const std::string& path) {
   struct stat held {
   }, named{};
   return ::fstat(descriptor, &held) == 0 && ::stat(path.c_str(), &named) == 0 &&
@@ -47,34 +48,34 @@ bool is_file_of(int descriptor, const std::string& path) {
 RunLock::RunLock(const std::string& root) : path_(root + "/" + run_lock_name) {
   while (!try_lock(root)) {
   }
-  const std::string name = own_name();
-  // Only other runs' messages want the name: that it cannot be written is no reason to stop.
+  const std::string name = process_name();
+  // The name is used in other runs' messages only: a failure to write it is ignored.
   if (::ftruncate(descriptor_, 0) == 0) std::ignore = ::pwrite(descriptor_, name.data(), name.size(), 0);
 }
 
-/// Whether the lock is held now; it is not where the file or the folder was removed meanwhile.
+/// Whether the lock was taken; false where the file or the folder was removed in between.
 bool RunLock::try_lock(const std::string& root) {
   std::error_code error;
-  made_folder_ = std::filesystem::create_directories(root, error) || made_folder_;
+  created_folder_ = std::filesystem::create_directories(root, error) || created_folder_;
   require<CheckpointError>(!error, root, ": cannot make the folder: ", error.message());
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
   if (descriptor_ < 0 && errno == ENOENT) return false;
   require<CheckpointError>(descriptor_ >= 0, path_,
                            ": cannot open the run's lock: ", io::system_message(errno));
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    const std::string holder = holder_of(descriptor_);
+    const std::string holder = read_holder(descriptor_);
     ::close(std::exchange(descriptor_, -1));
     throw ConfigError(text(root, ": another run saves into this folder: ", holder,
                            " holds it: wait for its end, or give another folder"));
   }
-  if (is_file_of(descriptor_, path_)) return true;
+  if (is_file_at(descriptor_, path_)) return true;
   ::close(std::exchange(descriptor_, -1));
   return false;
 }
 
 RunLock::~RunLock() {
   ::unlink(path_.c_str());
-  if (made_folder_) ::rmdir(io::parent_directory(path_).c_str());  // which fails unless it is empty
+  if (created_folder_) ::rmdir(io::parent_directory(path_).c_str());  // fails unless it is empty
   ::close(descriptor_);
 }
 

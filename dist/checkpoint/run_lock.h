@@ -4,18 +4,18 @@
 
 namespace tessera::dist {
 
-/// The lock's file in a run's folder; it holds the process and the host.
+/// The lock's file in a run's folder; it contains the process and the host of the holder.
 inline constexpr const char* run_lock_name = "run.lock";
 
-/// Holds a run's folder for one run from its beginning to its end, so that no other run saves into it. Of
-/// many ranks, the first one holds it. It is the kernel's lock on a file (flock), which goes with the process
-/// however that ends; the file goes when the lock is given up, and so does a folder that was made for it and
-/// is still empty. Over NFS it holds between hosts where the server has a lock manager, and only within a
-/// host under `nolock`; a file system without locks is used without.
+/// Locks a run's folder from the beginning of the run to its end, so that no other run saves into it. Of many
+/// ranks, only the first constructs it. It is the kernel's lock on a file (flock): the kernel releases it
+/// when the process ends in any way. The destructor removes the file, and the folder if the constructor
+/// created it and it is empty. Over NFS the lock holds between hosts where the server has a lock manager, and
+/// only within a host under `nolock`. A file system without locks is used without.
 class RunLock {
  public:
-  /// Makes the folder where it is absent. Throws ConfigError naming the folder and the process and host that
-  /// hold it; CheckpointError when the folder or the file cannot be made.
+  /// Creates the folder if it is absent. Throws ConfigError, naming the folder and the process and host that
+  /// hold the lock; CheckpointError when the folder or the file cannot be created.
   explicit RunLock(const std::string& root);
   ~RunLock();
   RunLock(const RunLock&) = delete;
@@ -26,7 +26,7 @@ class RunLock {
 
   std::string path_;
   int descriptor_ = -1;
-  bool made_folder_ = false;
+  bool created_folder_ = false;
 };
 
 }  // namespace tessera::dist

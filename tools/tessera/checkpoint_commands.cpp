@@ -12,7 +12,7 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-/// A value on one line: line breaks and other control characters as they are written in C.
+/// A value on one line: a line break as "\n", other control characters as '?'.
 std::string printable(const std::string& value) {
   std::string line;
   for (char c : value) {
@@ -44,7 +44,7 @@ void print_state(const dist::TrainingState& state, std::ostream& out) {
   out << text_table(rows);
 }
 
-/// The checkpoint's folder; says so where it is not the one that was named.
+/// The checkpoint's folder. Prints a note where it is not the one that was named.
 std::string locate(const std::string& path, std::ostream& out) {
   const dist::FoundCheckpoint found = dist::locate_checkpoint(path);
   if (!found.note.empty()) out << found.note << "\n";
@@ -95,8 +95,8 @@ void consolidate_checkpoint(const std::string& path, const std::string& output, 
                             std::ostream& out) {
   const dist::CheckpointReader reader(locate(path, out));
   std::error_code ignored;
-  const bool is_there = std::filesystem::exists(std::filesystem::symlink_status(output, ignored));
-  require<ConfigError>(!is_there || replaces || dist::is_consolidated(reader, output), "--out ", output,
+  const bool exists = std::filesystem::exists(std::filesystem::symlink_status(output, ignored));
+  require<ConfigError>(!exists || replaces || dist::is_consolidated(reader, output), "--out ", output,
                        ": a file is there that is not this model's: give another name, or --force to replace "
                        "it");
   const uint64_t hash = dist::consolidate(reader, output);

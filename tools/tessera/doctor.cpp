@@ -22,7 +22,7 @@
 namespace tessera::tools {
 namespace {
 
-/// The value on the first line "KEY : VALUE" of a file of the kernel's; "" when there is none.
+/// The value on the first line "KEY : VALUE" of a file under /proc; "" when there is none.
 std::string value_in(const char* path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -41,7 +41,7 @@ std::string first_line(const char* path) {
   return line;
 }
 
-/// A line "MemTotal: 123 kB", in bytes; 0 when there is none.
+/// The value of a line such as "MemTotal: 123 kB" of /proc/meminfo, in bytes; 0 when there is none.
 int64_t memory_in(const char* key) {
   std::istringstream value(value_in("/proc/meminfo", key));
   int64_t kibibytes = 0;
@@ -91,7 +91,7 @@ std::string product_of_bf16() {
   }
 }
 
-/// What the processor has, to what TESSERA_ISA_MAX lowers it, and what runs by that.
+/// The instruction set of the processor, the limit by TESSERA_ISA_MAX, and the resulting kernels.
 void add_instruction_sets(FindingGroup& group) {
   using namespace kernels::cpu;
   auto add = [&](auto... fields) { group.findings.push_back({fields...}); };

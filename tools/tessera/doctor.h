@@ -5,11 +5,11 @@
 
 namespace tessera::tools {
 
-/// One thing that was looked for.
+/// A property of the build or the machine.
 struct Finding {
   std::string what;
   std::string found;
-  /// What is lost by it and what to do; "" where all is well.
+  /// The consequence of a problem and what to do; "" where there is none.
   std::string advice;
 };
 
@@ -18,7 +18,7 @@ struct FindingGroup {
   std::vector<Finding> findings;
 };
 
-/// What this build was made with, and what it finds on this machine: processor, memory, data. Starts nothing,
+/// The components of this build, and the processor, memory and data of this machine. Starts no processes,
 /// downloads nothing.
 std::vector<FindingGroup> examine();
 

@@ -19,26 +19,26 @@ namespace {
 
 using dist::Strategy;
 
-/// Bytes that a strategy's formula is made of.
-struct Whole {
+/// The variables of a strategy's formula, in bytes.
+struct FormulaBytes {
   int64_t parameters = 0, root = 0, gradients = 0;
 };
 
-Whole whole_of(const dist::Sharding& sharding) {
-  Whole whole;
+FormulaBytes formula_bytes(const dist::Sharding& sharding) {
+  FormulaBytes totals;
   for (const auto& unit : sharding.units())
     for (const auto& flat : unit->flats()) {
       const int64_t bytes = 4 * flat->layout().numel();
-      whole.parameters += bytes;
-      if (unit == sharding.units().front()) whole.root += bytes;
-      if (flat->is_trainable()) whole.gradients += bytes;
+      totals.parameters += bytes;
+      if (unit == sharding.units().front()) totals.root += bytes;
+      if (flat->is_trainable()) totals.gradients += bytes;
     }
-  return whole;
+  return totals;
 }
 
-/// A step's calls but those of scalars.
+/// A step's calls, except those that exchange scalars for control.
 void print_calls(const std::vector<dist::LedgerEntry>& entries, std::ostream& out) {
-  std::vector<std::vector<std::string>> rows{{"call", "of", "for", "whole bytes", "sent by rank 0"}};
+  std::vector<std::vector<std::string>> rows{{"call", "of", "for", "full bytes", "sent by rank 0"}};
   int64_t control = 0;
   for (const dist::LedgerEntry& entry : entries) {
     if (entry.traffic == dist::Traffic::control) {
@@ -48,13 +48,12 @@ void print_calls(const std::vector<dist::LedgerEntry>& entries, std::ostream& ou
     rows.push_back({name_of(entry.kind), name_of(entry.traffic), entry.unit, with_commas(entry.bytes),
                     with_commas(entry.bytes_sent)});
   }
-  out << text_table(rows) << "Not listed, " << control
-      << " for words between ranks: which units backward reached.\n";
+  out << text_table(rows) << "Not listed: " << control << " control calls (which units backward reached).\n";
 }
 
-void print_sums(Strategy strategy, int ranks, const Whole& whole,
-                const std::vector<dist::LedgerEntry>& entries, std::ostream& out) {
-  const auto [G, G0, R] = whole;
+void print_totals(Strategy strategy, int ranks, const FormulaBytes& totals,
+                  const std::vector<dist::LedgerEntry>& entries, std::ostream& out) {
+  const auto [G, G0, R] = totals;
   const char* formula = "2R";
   int64_t bytes = 2 * R;
   if (strategy == Strategy::shard_optim || strategy == Strategy::shard_grad_op)
@@ -69,15 +68,15 @@ void print_sums(Strategy strategy, int ranks, const Whole& whole,
       << " bytes.\nThe ledger:  " << with_commas(sent) << " bytes.\n";
 }
 
-/// What rank 0 keeps of its last step.
-struct Kept {
+/// The last step on rank 0.
+struct StepRecord {
   std::vector<dist::LedgerEntry> entries;
-  Whole whole;
-  std::string picture;
+  FormulaBytes totals;
+  std::string timeline;
 };
 
 void train(const ShardedStepOptions& o, Strategy strategy, dist::World& world, Profiler& profiler,
-           Kept& kept) {
+           StepRecord& record) {
   constexpr int64_t T = 64, vocabulary = 65;
   models::Gpt gpt(
       {.vocabulary = vocabulary, .block_size = T, .layers = o.layers, .heads = 4, .width = o.width});
@@ -108,15 +107,15 @@ void train(const ShardedStepOptions& o, Strategy strategy, dist::World& world, P
   all.ledger().reset();
   all.ledger().keep_entries(true);
   step(3);
-  if (world.rank() == 0) kept.entries = all.ledger().entries();
+  if (world.rank() == 0) record.entries = all.ledger().entries();
   all.barrier().wait();
   recording.reset();
   if (world.rank() != 0) return;
   std::vector<std::string> units;
   for (const auto& unit : sharding.units()) units.push_back(unit->name());
-  kept.whole = whole_of(sharding);
-  kept.picture = step_timeline(profiler, 0, units,
-                               text("A step of ", strategy, " on ", o.ranks, " ranks, as rank 0 saw it"));
+  record.totals = formula_bytes(sharding);
+  record.timeline = step_timeline(profiler, 0, units,
+                                  text("A step of ", strategy, " on ", o.ranks, " ranks, as rank 0 saw it"));
 }
 
 }  // namespace
@@ -124,21 +123,21 @@ void train(const ShardedStepOptions& o, Strategy strategy, dist::World& world, P
 void show_sharded_step(const ShardedStepOptions& o, std::ostream& out) {
   const Strategy strategy = dist::parse_strategy(o.strategy);
   require<ConfigError>(!dist::traits_of(strategy).replicates,
-                       "sharded-step: one group of ranks alone is shown, not ", o.strategy);
+                       "sharded-step: expected a strategy with one group of ranks, got ", o.strategy);
   require<ConfigError>(o.ranks >= 2 && o.batch_size >= 1,
                        "sharded-step: expected at least 2 ranks and a batch of 1, got ", o.ranks, " and ",
                        o.batch_size);
   Profiler profiler;
-  Kept kept;
-  dist::launch([&](dist::World& world) { train(o, strategy, world, profiler, kept); },
+  StepRecord record;
+  dist::launch([&](dist::World& world) { train(o, strategy, world, profiler, record); },
                {.virtual_ranks = o.ranks});
-  print_calls(kept.entries, out);
-  print_sums(strategy, o.ranks, kept.whole, kept.entries, out);
+  print_calls(record.entries, out);
+  print_totals(strategy, o.ranks, record.totals, record.entries, out);
   if (o.svg.empty()) return;
   std::ofstream file(o.svg);
-  file << kept.picture;
+  file << record.timeline;
   require<ConfigError>(static_cast<bool>(file.flush()), "sharded-step: cannot write '", o.svg, "'");
-  out << "The picture: " << o.svg << "\n";
+  out << "The timeline: " << o.svg << "\n";
 }
 
 }  // namespace tessera::tools

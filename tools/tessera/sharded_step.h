@@ -11,13 +11,13 @@ struct ShardedStepOptions {
   int layers = 4;
   int width = 128;
   int batch_size = 4;    ///< sequences of 64 tokens, of each rank
-  std::string svg = "";  ///< file of the picture; empty: none
+  std::string svg = "";  ///< file for the timeline; empty: none
 };
 
-/// Trains a small GPT for a few steps on ranks that are threads, and shows the last one, as rank 0 saw it:
-/// its calls one by one as the ledger has them, their sums beside the strategy's formula, and, if asked for,
-/// a picture of it (tools/tessera/step_timeline.h). Throws ConfigError for options that do not fit, and when
-/// the picture cannot be written.
+/// Trains a small GPT for a few steps on ranks that are threads, and shows the last step on rank 0: its calls
+/// from the ledger, their sum beside the strategy's formula, and, if `svg` is set, a timeline
+/// (tools/tessera/step_timeline.h). Throws ConfigError for invalid options, and when the timeline cannot be
+/// written.
 void show_sharded_step(const ShardedStepOptions& options, std::ostream& out);
 
 }  // namespace tessera::tools

@@ -11,8 +11,8 @@
 namespace tessera::tools {
 namespace {
 
-// In the picture's own units.
-constexpr double left = 110, drawn = 1080, right = 60, line = 34, top = 58;
+// In SVG units.
+constexpr double left = 110, plot_width = 1080, right = 60, line = 34, top = 58;
 
 const char* color_of(std::string_view collective) {
   if (collective == "all_gather") return "#2f7ed8";
@@ -20,16 +20,16 @@ const char* color_of(std::string_view collective) {
   return collective == "all_reduce" ? "#8e5bb5" : "#999999";
 }
 
-std::string escaped(std::string_view words) {
+std::string escape_xml(std::string_view content) {
   std::string result;
-  for (const char c : words) result += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
+  for (const char c : content) result += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
   return result;
 }
 
 /// The drawing of one step.
-class Picture {
+class Timeline {
  public:
-  Picture(const Span& step, std::span<const std::string> units) : step_(step), units_(units) {
+  Timeline(const Span& step, std::span<const std::string> units) : step_(step), units_(units) {
     svg_ << std::fixed << std::setprecision(1);
   }
 
@@ -38,7 +38,7 @@ class Picture {
     const std::string_view module = span.module ? span.module : "";
     switch (span.kind) {
       case SpanKind::phase:
-        phase(span);
+        draw_phase(span);
         return;
       case SpanKind::kernel:
         box(span, y_of(unit_of(module)) + 16, 12, "#f0a830", 0.9);
@@ -58,15 +58,15 @@ class Picture {
   std::string finish(const std::string& title) {
     const double bottom = y_of(units_.size() + 1);
     std::ostringstream all;
-    all << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << left + drawn + right << " "
+    all << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << left + plot_width + right << " "
         << bottom + 62
         << "\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" "
            "fill=\"white\"/>\n"
-        << "<text x=\"10\" y=\"20\" font-size=\"15\">" << escaped(title) << "</text>\n";
+        << "<text x=\"10\" y=\"20\" font-size=\"15\">" << escape_xml(title) << "</text>\n";
     for (size_t i = 0; i <= units_.size(); ++i)
       all << "<text x=\"10\" y=\"" << y_of(i) + 20 << "\">"
-          << (i < units_.size() ? escaped(units_[i]) : "waits") << "</text>\n<line x1=\"" << left
-          << "\" x2=\"" << left + drawn << "\" y1=\"" << y_of(i) + line << "\" y2=\"" << y_of(i) + line
+          << (i < units_.size() ? escape_xml(units_[i]) : "waits") << "</text>\n<line x1=\"" << left
+          << "\" x2=\"" << left + plot_width << "\" y1=\"" << y_of(i) + line << "\" y2=\"" << y_of(i) + line
           << "\" stroke=\"#dddddd\"/>\n";
     all << svg_.str() << axis(bottom) << legend(bottom + 40) << "</svg>\n";
     return all.str();
@@ -74,8 +74,9 @@ class Picture {
 
  private:
   double x_of(int64_t time) const {
-    const double whole = static_cast<double>(std::max<int64_t>(1, step_.end - step_.begin));
-    return left + drawn * static_cast<double>(std::clamp(time, step_.begin, step_.end) - step_.begin) / whole;
+    const double duration = static_cast<double>(std::max<int64_t>(1, step_.end - step_.begin));
+    return left + plot_width * static_cast<double>(std::clamp(time, step_.begin, step_.end) - step_.begin) /
+                      duration;
   }
   static double y_of(size_t row) { return top + line * static_cast<double>(row); }
 
@@ -95,11 +96,11 @@ class Picture {
     svg_ << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"" << width << "\" height=\"" << height
          << "\" fill=\"" << color << "\" fill-opacity=\"" << opacity << "\"><title>"
          << (span.kind == SpanKind::wait ? "waiting in " : "") << span.name;
-    if (span.module) svg_ << " of " << escaped(span.module);
+    if (span.module) svg_ << " of " << escape_xml(span.module);
     svg_ << ", " << static_cast<double>(span.end - span.begin) / 1e3 << " us</title></rect>\n";
   }
 
-  void phase(const Span& span) {
+  void draw_phase(const Span& span) {
     const double x = x_of(span.begin);
     svg_ << "<line x1=\"" << x << "\" x2=\"" << x << "\" y1=\"32\" y2=\"" << y_of(units_.size() + 1)
          << "\" stroke=\"#888888\" stroke-dasharray=\"3 3\"/>\n<text x=\"" << x + 4
@@ -126,9 +127,9 @@ class Picture {
                                                            {"all_reduce", color_of("all_reduce")},
                                                            {"waiting for other ranks", "#d0402f"}};
     double x = left;
-    for (const auto& [words, color] : entries) {
+    for (const auto& [label, color] : entries) {
       out << "<rect x=\"" << x << "\" y=\"" << y << "\" width=\"12\" height=\"12\" fill=\"" << color
-          << "\"/><text x=\"" << x + 17 << "\" y=\"" << y + 11 << "\">" << words << "</text>\n";
+          << "\"/><text x=\"" << x + 17 << "\" y=\"" << y + 11 << "\">" << label << "</text>\n";
       x += 150;
     }
     return out.str();
@@ -149,11 +150,11 @@ std::string step_timeline(const Profiler& profiler, int rank, std::span<const st
     for (const Span& span : row.spans)
       if (row.rank == rank && span.kind == SpanKind::step && !step) step = &span;
   require<ValueError>(step, "step_timeline: rank ", rank, " has recorded no step");
-  Picture picture(*step, units);
+  Timeline timeline(*step, units);
   for (const Profiler::Row& row : rows)
     if (row.rank == rank)
-      for (const Span& span : row.spans) picture.draw(span);
-  return picture.finish(title);
+      for (const Span& span : row.spans) timeline.draw(span);
+  return timeline.finish(title);
 }
 
 }  // namespace tessera::tools

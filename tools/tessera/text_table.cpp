@@ -14,13 +14,13 @@ bool is_number(const std::string& cell) {
 
 std::string text_table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
-  std::vector<bool> numbers;
+  std::vector<bool> is_numeric;
   for (size_t r = 0; r < rows.size(); ++r) {
     widths.resize(std::max(widths.size(), rows[r].size()));
-    numbers.resize(widths.size(), true);
+    is_numeric.resize(widths.size(), true);
     for (size_t c = 0; c < rows[r].size(); ++c) {
       widths[c] = std::max(widths[c], rows[r][c].size());
-      if (r > 0 && !is_number(rows[r][c])) numbers[c] = false;
+      if (r > 0 && !is_number(rows[r][c])) is_numeric[c] = false;
     }
   }
   std::string table;
@@ -28,7 +28,7 @@ std::string text_table(const std::vector<std::vector<std::string>>& rows) {
     std::string line = " ";
     for (size_t c = 0; c < row.size(); ++c) {
       const std::string fill(widths[c] - row[c].size(), ' ');
-      line += " " + (numbers[c] ? fill + row[c] : row[c] + fill) + " ";
+      line += " " + (is_numeric[c] ? fill + row[c] : row[c] + fill) + " ";
     }
     line.erase(line.find_last_not_of(' ') + 1);
     table += line + "\n";

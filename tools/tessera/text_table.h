@@ -6,8 +6,8 @@
 
 namespace tessera::tools {
 
-/// Rows of cells, as lines of columns. A column that holds only numbers below its first row is set to the
-/// right.
+/// Rows of cells as lines of aligned columns. A column that has only numbers below its first row is aligned
+/// to the right.
 std::string text_table(const std::vector<std::vector<std::string>>& rows);
 
 /// "1,115,394".

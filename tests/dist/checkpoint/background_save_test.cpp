@@ -20,9 +20,9 @@ using namespace tessera::dist;
 namespace {
 
 template <class Body>
-void on_ranks(const Cut& cut, const Body& body) {
-  run_ranks(cut.size(), [&](World& world) {
-    RankState state(cut, world.rank());
+void on_ranks(const RankLayout& layout, const Body& body) {
+  run_ranks(layout.size(), [&](World& world) {
+    RankState state(layout, world.rank());
     BackgroundSave background(world.shared_communicator());
     body(world.communicator(), state, background);
   });
@@ -34,11 +34,11 @@ size_t entries_in(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("background save: what is saved are the numbers of the moment, whatever the next steps do") {
-  for (const Cut& cut : {Cut{1, 1}, Cut{3, 1}, Cut{2, 2}, Cut{0, 2}}) {
-    CAPTURE(to_string(cut));
+TEST_CASE("background save: saves the values at the call of start, not those of later steps") {
+  for (const RankLayout& layout : {RankLayout{1, 1}, RankLayout{3, 1}, RankLayout{2, 2}, RankLayout{0, 2}}) {
+    CAPTURE(to_string(layout));
     const TemporaryFolder folder;
-    on_ranks(cut, [&](Communicator& world, RankState& state, BackgroundSave& background) {
+    on_ranks(layout, [&](Communicator& world, RankState& state, BackgroundSave& background) {
       for (int64_t step = 0; step < 6; ++step) {
         state.train(step, 1);
         background.start(folder.path(), state_at(step + 1), state.groups());
@@ -49,7 +49,7 @@ TEST_CASE("background save: what is saved are the numbers of the moment, whateve
       CHECK(last == folder / "step-00000006");
       CHECK(background.wait() == "");
       for (const int64_t step : {1, 3, 6}) {
-        RankState expected({0, 1}, 0), loaded(cut, world.rank());
+        RankState expected({0, 1}, 0), loaded(layout, world.rank());
         expected.train(0, step);
         const auto reader = open_checkpoint(world, folder / step_name(step));
         CHECK(reader->state() == state_at(step));
@@ -58,11 +58,11 @@ TEST_CASE("background save: what is saved are the numbers of the moment, whateve
       }
     });
     CHECK(entries_in(folder.path()) == 7);  // six checkpoints and `latest`
-    CHECK(entries_in(folder / "step-00000006") == 1 + 2 * static_cast<size_t>(cut.size()));
+    CHECK(entries_in(folder / "step-00000006") == 1 + 2 * static_cast<size_t>(layout.size()));
   }
 }
 
-TEST_CASE("background save: the copy is counted, has the size of what the rank writes, and goes") {
+TEST_CASE("background save: the copy is counted, has the size of what the rank writes, and is freed") {
   const TemporaryFolder folder;
   on_ranks({0, 2}, [&](Communicator&, RankState& state, BackgroundSave& background) {
     MemoryAccount& account = *current_account();
@@ -72,25 +72,26 @@ TEST_CASE("background save: the copy is counted, has the size of what the rank w
     background.wait();
     const int64_t copied = account.count(MemoryCategory::other).peak - before;
     int64_t all = 0;
-    for (const PieceGroup& group : state.groups())
-      for (const TensorPiece& piece : group.pieces) all += piece.tensor.nbytes();
+    for (const GroupShard& group : state.groups())
+      for (const TensorShard& shard : group.shards) all += shard.tensor.nbytes();
     CHECK(copied >= all / 2);
     CHECK(copied <= all / 2 + 64 * 40);  // every tensor aligned
     CHECK(account.count(MemoryCategory::other).current == before);
   });
 }
 
-TEST_CASE("background save: an error surfaces at the next call, on every rank, and the one before stays") {
+TEST_CASE(
+    "background save: an error is thrown by the next call, on every rank, and the older checkpoint stays") {
   const TemporaryFolder folder;
   on_ranks({3, 1}, [&](Communicator& world, RankState& state, BackgroundSave& background) {
     state.train(0, 1);
     background.start(folder.path(), state_at(1), state.groups());
     background.wait();
-    const Tensor numbers = state.parameters()[4].variable.value();
-    const double good = world.rank() == 1 ? numbers.data<double>()[0] : 0.0;
-    if (world.rank() == 1) numbers.data<double>()[0] = NAN;
+    const Tensor values = state.parameters()[4].variable.value();
+    const double good = world.rank() == 1 ? values.data<double>()[0] : 0.0;
+    if (world.rank() == 1) values.data<double>()[0] = NAN;
     background.start(folder.path(), state_at(2), state.groups());
-    if (world.rank() == 1) numbers.data<double>()[0] = good;
+    if (world.rank() == 1) values.data<double>()[0] = good;
     const std::string message =
         refused([&] { background.start(folder.path(), state_at(3), state.groups()); });
     CHECK(contains(message, "rank 1: "));
@@ -105,14 +106,14 @@ TEST_CASE("background save: an error surfaces at the next call, on every rank, a
   });
 }
 
-TEST_CASE("background save: no room for one rank's copy is an error of all, and begins nothing") {
+TEST_CASE("background save: too little memory for one rank's copy is an error on all, and starts no save") {
   const TemporaryFolder folder;
   on_ranks({2, 1}, [&](Communicator& world, RankState& state, BackgroundSave& background) {
-    std::vector<PieceGroup> groups = state.groups();
+    std::vector<GroupShard> groups = state.groups();
     const Tensor large = Tensor::zeros({1 << 20}, f32);
     MemoryAccount& account = *current_account();
     if (world.rank() == 1) {
-      groups[0].pieces.push_back({"large", large.shape(), whole(large.shape()), large});
+      groups[0].shards.push_back({"large", large.shape(), full_range(large.shape()), large});
       account.set_limit(account.total().current + (1 << 16));
     }
     const std::string message = refused([&] { background.start(folder.path(), state_at(1), groups); });
@@ -124,8 +125,7 @@ TEST_CASE("background save: no room for one rank's copy is an error of all, and 
   });
 }
 
-TEST_CASE(
-    "background save: a run that fails abandons its save; what it leaves half-written goes with the next") {
+TEST_CASE("background save: a run that fails abandons its save; the next save removes the incomplete files") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH(run_ranks(2,
                               [&](World& world) {
@@ -142,18 +142,18 @@ TEST_CASE(
   CHECK(entries_in(folder.path()) == 2);  // the checkpoint and `latest`
 }
 
-TEST_CASE("background save: killed at any moment, the latest checkpoint is whole") {
+TEST_CASE("background save: killed at any moment, the latest checkpoint is complete") {
   const TemporaryFolder folder;
   const std::string root = folder / "run";
   std::mt19937 random(7);
   int64_t step = 0;
   for (int kill = 0; kill < 10; ++kill) {
-    // Each time on another number of ranks, from where the one before got to.
-    const Cut cut{1 + kill % 4, 1};
+    // Each time on a different number of ranks, from the latest checkpoint.
+    const RankLayout layout{1 + kill % 4, 1};
     const pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-      on_ranks(cut, [&](Communicator& world, RankState& state, BackgroundSave& background) {
+      on_ranks(layout, [&](Communicator& world, RankState& state, BackgroundSave& background) {
         if (step > 0) load_checkpoint(world, *open_checkpoint(world, root), state.groups());
         for (int64_t next = step;; ++next) {
           state.train(next, 1);
@@ -162,7 +162,7 @@ TEST_CASE("background save: killed at any moment, the latest checkpoint is whole
       });
       ::_exit(3);
     }
-    // The first checkpoint must be there; what happens after is left to chance.
+    // Waits for the first checkpoint; after that the time of the kill is random.
     for (int wait = 0; wait < 30000 && step == 0 && list_checkpoints(root).empty(); ++wait)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 60000));
@@ -176,7 +176,7 @@ TEST_CASE("background save: killed at any moment, the latest checkpoint is whole
     step = reader.state().step;
     RankState expected({0, 1}, 0), loaded({0, 1}, 0);
     expected.train(0, step);
-    for (const PieceGroup& group : loaded.groups()) read_pieces(reader, group);
+    for (const GroupShard& group : loaded.groups()) read_shards(reader, group);
     CHECK(agrees_with(loaded.groups(), expected));
   }
 }

@@ -9,14 +9,14 @@
 #include "tests/support/refused.h"
 #include "tests/support/temporary_folder.h"
 
-/// Numbers that say where they are: element i of tensor `id` is id * 1000 + i.
+/// Values that identify their element: element i of tensor `id` is id * 1000 + i.
 inline tessera::Tensor numbered(const tessera::Shape& shape, int id) {
   tessera::Tensor tensor = tessera::Tensor::empty(shape, tessera::f32);
   for (int64_t i = 0; i < tensor.numel(); ++i) tensor.data<float>()[i] = static_cast<float>(id * 1000 + i);
   return tensor;
 }
 
-/// A small model and its optimizer, with every kind of tensor that one saves.
+/// A small model and its optimizer, with every kind of tensor that checkpoints have.
 inline std::vector<tessera::dist::TensorGroup> small_run(int id) {
   using tessera::Tensor;
   return {{"model",

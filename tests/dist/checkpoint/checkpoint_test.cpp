@@ -9,7 +9,7 @@
 using namespace tessera;
 using namespace tessera::dist;
 
-TEST_CASE("checkpoint: tensors and training state come back, bit for bit") {
+TEST_CASE("checkpoint: tensors and training state are loaded as they were saved, bit for bit") {
   const TemporaryFolder folder;
   TrainingState state = state_at(1000);
   state.validation_loss = 0.1 + 0.2;  // a double of 17 digits
@@ -66,7 +66,7 @@ TEST_CASE("checkpoint: missing, unexpected and different tensors are refused bef
                "tensor 'optimizer/exp_avg/fc.weight': expected (4, 3) bf16, the checkpoint has (4, 3) f32"));
 }
 
-TEST_CASE("checkpoint: every changed byte of every file is noticed, and nothing is loaded") {
+TEST_CASE("checkpoint: every changed byte of every file is detected, and nothing is loaded") {
   const TemporaryFolder folder;
   const std::string saved = save_small(folder.path(), 1, 7);
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "meta.json"}) {
@@ -122,7 +122,7 @@ TEST_CASE("checkpoint: NaN is refused with the parameter's name, when saving and
   CHECK(find_checkpoint(folder.path()) == saved);
   CHECK(list_checkpoints(folder.path()) == std::vector<int64_t>{1});
 
-  // A checkpoint that holds NaN although its hashes are right, as another program might have written it.
+  // A checkpoint with NaN and right hashes, as another program might write it.
   CheckpointMeta meta = parse_checkpoint_meta(file_bytes(saved + "/meta.json"), "meta");
   std::vector<NamedTensor> tensors = groups[0].tensors;
   meta.files[0].xxh3 = io::write_safetensors(saved + "/model.safetensors", tensors, {{"format", "pt"}});
@@ -133,7 +133,7 @@ TEST_CASE("checkpoint: NaN is refused with the parameter's name, when saving and
   CHECK(same_bits(loaded, small_run(3)));
 }
 
-TEST_CASE("checkpoint: NaN is found in every floating type, infinity is not one") {
+TEST_CASE("checkpoint: NaN is found in every floating type, and infinity is accepted") {
   const TemporaryFolder folder;
   const float nan = std::numeric_limits<float>::quiet_NaN(),
               infinity = std::numeric_limits<float>::infinity();
@@ -152,7 +152,7 @@ TEST_CASE("checkpoint: NaN is found in every floating type, infinity is not one"
   CHECK(refusal(Tensor::from<int64_t>({-1})) == "");
 }
 
-TEST_CASE("consolidate: one file with the model's own names, metadata and bits") {
+TEST_CASE("consolidate: one file with the model's names, metadata and bits") {
   const TemporaryFolder folder;
   const CheckpointReader reader(save_small(folder.path(), 1, 7));
   consolidate(reader, folder / "model.safetensors");
@@ -164,7 +164,7 @@ TEST_CASE("consolidate: one file with the model's own names, metadata and bits")
       contains(refused([&] { consolidate(reader, folder / "x", "ema"); }), "has no tensors in group 'ema'"));
 }
 
-TEST_CASE("inspect and verify_files: what is there, and what is wrong with each file") {
+TEST_CASE("inspect and verify_files: the content of a checkpoint, and the problem of each file") {
   const TemporaryFolder folder;
   const std::string saved = save_small(folder.path(), 1, 7);
   const CheckpointReader reader(saved);

@@ -12,16 +12,16 @@ using namespace tessera::dist;
 
 namespace {
 
-/// Numbers that say where they are, in a tensor of 24 MiB: three blocks of what is copied at a time.
+/// A tensor of 24 MiB: three of the blocks that are copied at once.
 constexpr int64_t rows = 3000, columns = 2098;
 
-Tensor part_of(const Tensor& whole_tensor, int64_t begin, int64_t end) {
-  return whole_tensor.view({whole_tensor.numel()}).narrow(0, begin, end - begin);
+Tensor flat_values(const Tensor& full, int64_t begin, int64_t end) {
+  return full.view({full.numel()}).narrow(0, begin, end - begin);
 }
 
 }  // namespace
 
-TEST_CASE("consolidate: 8 MiB are in memory at a time, however large a tensor is and however it is cut") {
+TEST_CASE("consolidate: 8 MiB are in memory at once, for tensors of any size, cut in any way") {
   const TemporaryFolder folder;
   const Shape shape{rows, columns};
   Tensor flat = Tensor::empty(shape, f32), boxed = Tensor::empty(shape, i32);
@@ -35,10 +35,10 @@ TEST_CASE("consolidate: 8 MiB are in memory at a time, however large a tensor is
     for (int rank = 0; rank < 3; ++rank) {
       const int64_t begin = flat_cuts[rank], end = flat_cuts[rank + 1];
       const int64_t left = box_cuts[rank], width = box_cuts[rank + 1] - left;
-      const std::vector<TensorPiece> pieces{
-          {"flat", shape, flat_range(shape, begin, end), part_of(flat, begin, end)},
+      const std::vector<TensorShard> shards{
+          {"flat", shape, flat_range(shape, begin, end), flat_values(flat, begin, end)},
           {"boxed", shape, {{0, left}, {rows, width}, 0, rows * width}, boxed.narrow(1, left, width)}};
-      writer.add(write_pieces(writer.folder(), text("model-", rank, ".safetensors"), "model", pieces));
+      writer.add(write_shards(writer.folder(), text("model-", rank, ".safetensors"), "model", shards));
     }
     writer.publish(state_at(1));
   }

@@ -23,19 +23,19 @@ using namespace tessera::dist;
 
 namespace {
 
-const Cut cuts[] = {{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {8, 1}, {0, 3}, {2, 2}, {2, 4}};
+const RankLayout layouts[] = {{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {8, 1}, {0, 3}, {2, 2}, {2, 4}};
 
-/// Runs `body(world, state)` on every rank of a cut.
-void on_ranks(const Cut& cut, const std::function<void(Communicator&, RankState&)>& body) {
-  run_ranks(cut.size(), [&](World& world) {
-    RankState state(cut, world.rank());
+/// Runs `body(world, state)` on every rank of a layout.
+void on_ranks(const RankLayout& layout, const std::function<void(Communicator&, RankState&)>& body) {
+  run_ranks(layout.size(), [&](World& world) {
+    RankState state(layout, world.rank());
     body(world.communicator(), state);
   });
 }
 
-std::string save(const Cut& cut, const std::string& root, int64_t steps) {
+std::string save(const RankLayout& layout, const std::string& root, int64_t steps) {
   std::string folder;
-  on_ranks(cut, [&](Communicator& world, RankState& state) {
+  on_ranks(layout, [&](Communicator& world, RankState& state) {
     state.train(0, steps);
     const std::string name = save_checkpoint(world, root, state_at(steps), state.groups());
     if (world.rank() == 0) folder = name;
@@ -49,14 +49,15 @@ size_t entries_in(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("distributed checkpoint: every world loads every other's and goes on with the same bits") {
+TEST_CASE(
+    "distributed checkpoint: any number of ranks loads that of any other, and continues with the same bits") {
   RankState saved({0, 1}, 0), continued({0, 1}, 0);
   saved.train(0, 3);
   continued.train(0, 5);
-  for (const Cut& from : cuts) {
+  for (const RankLayout& from : layouts) {
     const TemporaryFolder folder;
     CHECK(save(from, folder.path(), 3) == folder / "step-00000003");
-    for (const Cut& to : cuts) {
+    for (const RankLayout& to : layouts) {
       CAPTURE(to_string(from));
       CAPTURE(to_string(to));
       on_ranks(to, [&](Communicator& world, RankState& state) {
@@ -73,38 +74,38 @@ TEST_CASE("distributed checkpoint: every world loads every other's and goes on w
 
 TEST_CASE("distributed checkpoint: one process and many write and read the same") {
   const TemporaryFolder folder;
-  RankState whole({0, 1}, 0), loaded({0, 1}, 0);
-  whole.train(0, 3);
+  RankState undistributed({0, 1}, 0), loaded({0, 1}, 0);
+  undistributed.train(0, 3);
   const auto tensors = [](const RankState& state) {
     std::vector<TensorGroup> groups;
-    for (const PieceGroup& group : state.groups()) {
+    for (const GroupShard& group : state.groups()) {
       groups.push_back({group.name, {}});
-      for (const TensorPiece& piece : group.pieces)
-        groups.back().tensors.push_back({piece.name, piece.tensor});
+      for (const TensorShard& shard : group.shards)
+        groups.back().tensors.push_back({shard.name, shard.tensor});
     }
     return groups;
   };
-  save_checkpoint(folder / "one", state_at(3), tensors(whole));
+  save_checkpoint(folder / "one", state_at(3), tensors(undistributed));
   on_ranks({3, 1}, [&](Communicator& world, RankState& state) {
     load_checkpoint(world, *open_checkpoint(world, folder / "one"), state.groups());
-    CHECK(agrees_with(state.groups(), whole));
+    CHECK(agrees_with(state.groups(), undistributed));
   });
   const CheckpointReader many(save({4, 1}, folder / "many", 3));
   load_checkpoint(many, tensors(loaded));
-  CHECK(agrees_with(loaded.groups(), whole));
-  // A world of one leaves the files that a process without a world leaves.
+  CHECK(agrees_with(loaded.groups(), undistributed));
+  // A world of one rank writes the same files as a process without a world.
   save({1, 1}, folder / "world", 3);
   CHECK(std::filesystem::exists(folder / "world/step-00000003/model.safetensors"));
 }
 
 TEST_CASE("distributed checkpoint: each element is written once, and all replicas write") {
-  for (const Cut& cut : {Cut{4, 1}, Cut{0, 4}, Cut{2, 2}}) {
-    CAPTURE(to_string(cut));
+  for (const RankLayout& layout : {RankLayout{4, 1}, RankLayout{0, 4}, RankLayout{2, 2}}) {
+    CAPTURE(to_string(layout));
     const TemporaryFolder folder;
-    const CheckpointReader reader(save(cut, folder.path(), 1));
+    const CheckpointReader reader(save(layout, folder.path(), 1));
     int64_t elements = 0;
     for (const FileRecord& file : reader.files())
-      for (const Chunk& chunk : file.chunks) elements += chunk.piece.numel();
+      for (const Chunk& chunk : file.chunks) elements += chunk.range.numel();
     int64_t expected = 0;
     for (const auto& [id, tensor] : reader.tensors()) expected += tensor.shape.numel();
     CHECK(elements == expected);
@@ -112,13 +113,13 @@ TEST_CASE("distributed checkpoint: each element is written once, and all replica
   }
 }
 
-TEST_CASE("distributed checkpoint: the model alone, and an optimizer that is not there") {
+TEST_CASE("distributed checkpoint: the model alone, and a missing optimizer") {
   const TemporaryFolder folder;
   RankState saved({0, 1}, 0);
   saved.train(0, 3);
   save({3, 1}, folder.path(), 3);
   on_ranks({2, 1}, [&](Communicator& world, RankState& state) {
-    const std::vector<PieceGroup> groups = state.groups();
+    const std::vector<GroupShard> groups = state.groups();
     const auto reader = open_checkpoint(world, folder.path());
     load_checkpoint(world, *reader, {groups.data(), 1});
     CHECK(agrees_with({groups[0]}, saved));
@@ -155,8 +156,7 @@ TEST_CASE("distributed checkpoint: damage in any rank's file is refused by all r
   });
 }
 
-TEST_CASE(
-    "distributed checkpoint: a number that is none on one rank ends the save on all; what was there stays") {
+TEST_CASE("distributed checkpoint: NaN on one rank ends the save on all; the older checkpoint stays") {
   const TemporaryFolder folder;
   const std::string saved = save({3, 1}, folder.path(), 3);
   on_ranks({3, 1}, [&](Communicator& world, RankState& state) {
@@ -172,8 +172,7 @@ TEST_CASE(
   CHECK(entries_in(folder.path()) == 2);  // the checkpoint and `latest`
 }
 
-TEST_CASE(
-    "distributed checkpoint: a rank that cannot write, or a folder that cannot be made, is told to all") {
+TEST_CASE("distributed checkpoint: a file or folder that one rank cannot write is an error on all") {
   const TemporaryFolder folder;
   const std::string saved = save({3, 1}, folder.path(), 3);
   write_bytes(folder / "plain", "x");
@@ -189,17 +188,18 @@ TEST_CASE(
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{1 << 16, RLIM_INFINITY};
     ::setrlimit(RLIMIT_FSIZE, &limit);
-    std::atomic<int> told{0};
+    std::atomic<int> refused_ranks{0};
     on_ranks({3, 1}, [&](Communicator& world, RankState& state) {
-      std::vector<PieceGroup> groups = state.groups();
+      std::vector<GroupShard> groups = state.groups();
       const Tensor large = Tensor::zeros({1 << 20}, f32);
       if (world.rank() == 2)
-        groups[0].pieces.push_back({"large", large.shape(), whole(large.shape()), large});
+        groups[0].shards.push_back({"large", large.shape(), full_range(large.shape()), large});
       const std::string message =
           refused([&] { save_checkpoint(world, folder.path(), state_at(4), groups); });
-      told += contains(message, "rank 2: ") && contains(message, "model-rank-2.safetensors: cannot write");
+      refused_ranks +=
+          contains(message, "rank 2: ") && contains(message, "model-rank-2.safetensors: cannot write");
     });
-    ::_exit(told == 3 ? 0 : 1);
+    ::_exit(refused_ranks == 3 ? 0 : 1);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
@@ -209,23 +209,23 @@ TEST_CASE(
   CHECK(entries_in(folder.path()) == 3);  // and `plain`
 }
 
-TEST_CASE("distributed checkpoint: saving and loading take no memory beside the pieces") {
+TEST_CASE("distributed checkpoint: saving and loading use no memory beside the shards") {
   const TemporaryFolder folder;
   const Shape shape{1024, 3000};  // 12 MB
   run_ranks(3, [&](World& world) {
     const int64_t n = shape.numel() / 3, first = n * world.rank();
-    const Tensor numbers = Tensor::empty({n}, f32);
-    for (int64_t i = 0; i < n; ++i) numbers.data<float>()[i] = static_cast<float>(first + i);
-    const std::vector<PieceGroup> groups{
-        {"model", {{"w", shape, flat_range(shape, first, first + n), numbers}}}};
+    const Tensor values = Tensor::empty({n}, f32);
+    for (int64_t i = 0; i < n; ++i) values.data<float>()[i] = static_cast<float>(first + i);
+    const std::vector<GroupShard> groups{
+        {"model", {{"w", shape, flat_range(shape, first, first + n), values}}}};
     MemoryAccount& account = *current_account();
     account.reset_peaks();
     const int64_t before = account.total().current;
     save_checkpoint(world.communicator(), folder.path(), state_at(1), groups);
-    numbers.zero();
+    values.zero();
     load_checkpoint(world.communicator(), *open_checkpoint(world.communicator(), folder.path()), groups);
-    CHECK(numbers.data<float>()[n - 1] == static_cast<float>(first + n - 1));
-    CHECK(account.total().peak <= before + 8192);  // what ranks tell each other
+    CHECK(values.data<float>()[n - 1] == static_cast<float>(first + n - 1));
+    CHECK(account.total().peak <= before + 8192);  // texts between ranks
   });
 }
 
@@ -245,11 +245,11 @@ TEST_CASE("distributed checkpoint: ranks that would load different checkpoints l
 }
 
 TEST_CASE("distributed checkpoint: rank 0 may take long to publish") {
-  // It reads the validation loss of the best one, and a lease on that file makes it wait.
+  // Publishing reads the validation loss of the best checkpoint; a lease on that file delays the read.
   const TemporaryFolder folder;
-  const auto before = std::signal(SIGIO, SIG_IGN);  // the holder's signal that another wants the file
-  for (const bool behind : {false, true}) {
-    const std::string best = folder / text("best-", behind), meta = best + "/step-00000001/meta.json";
+  const auto before = std::signal(SIGIO, SIG_IGN);  // sent to the lease's holder when the file is opened
+  for (const bool in_background : {false, true}) {
+    const std::string best = folder / text("best-", in_background), meta = best + "/step-00000001/meta.json";
     std::jthread holder;
     bool has_leases = true;
     const auto body = [&](World& world) {
@@ -268,7 +268,7 @@ TEST_CASE("distributed checkpoint: rank 0 may take long to publish") {
       }
       BackgroundSave background(world.shared_communicator());
       const auto begin = std::chrono::steady_clock::now();
-      if (behind) {
+      if (in_background) {
         background.start(best, second, state.groups());
         background.wait();
       } else {
@@ -283,33 +283,35 @@ TEST_CASE("distributed checkpoint: rank 0 may take long to publish") {
   std::signal(SIGIO, before);
 }
 
-TEST_CASE("distributed checkpoint: a rank that does not see the folder says so") {
+TEST_CASE("distributed checkpoint: a rank that does not find the folder is named") {
   const TemporaryFolder folder;
   const std::string message = refused([&] { write_files(folder / "elsewhere", 3, 4, {}); });
-  CHECK(contains(message, "elsewhere: rank 0 made this folder, rank 3 does not see it"));
+  CHECK(contains(message, "elsewhere: rank 0 created this folder, rank 3 does not find it"));
 }
 
-TEST_CASE("rank agreement: ranks that have finished meet those that have not, again and again") {
+TEST_CASE("rank agreement: all ranks call the collective until the slowest has finished") {
   run_ranks(3, [](World& world) {
     Communicator& ranks = world.communicator();
     const int64_t before = ranks.ledger().total(Traffic::state).calls;
-    int asked = 0;
-    wait_together(ranks, [&](std::chrono::milliseconds) { return ++asked > 4 * world.rank(); });
-    CHECK(asked == 4 * world.rank() + 1);
-    CHECK(ranks.ledger().total(Traffic::state).calls - before == 9);  // as often as the slowest is asked
+    int calls = 0;
+    wait_together(ranks, [&](std::chrono::milliseconds) { return ++calls > 4 * world.rank(); });
+    CHECK(calls == 4 * world.rank() + 1);
+    CHECK(ranks.ledger().total(Traffic::state).calls - before ==
+          9);  // the number of calls on the slowest rank
   });
 }
 
-TEST_CASE("rank agreement: texts of any length, in rank order; the lowest rank's words for all") {
+TEST_CASE("rank agreement: texts of any length, in rank order; the lowest rank's error on all") {
   run_ranks(4, [](World& world) {
     Communicator& ranks = world.communicator();
-    const std::string mine(static_cast<size_t>(1000 * world.rank()), static_cast<char>('a' + world.rank()));
-    const std::vector<std::string> texts = gather_texts(ranks, mine);
+    const std::string own_text(static_cast<size_t>(1000 * world.rank()),
+                               static_cast<char>('a' + world.rank()));
+    const std::vector<std::string> texts = gather_texts(ranks, own_text);
     CHECK(texts.size() == (world.rank() == 0 ? 4 : 0));
     for (size_t rank = 0; rank < texts.size(); ++rank)
       CHECK(texts[rank] == std::string(1000 * rank, static_cast<char>('a' + rank)));
-    CHECK(broadcast_text(ranks, mine, 2) == std::string(2000, 'c'));
-    CHECK(broadcast_text(ranks, mine) == "");
+    CHECK(broadcast_text(ranks, own_text, 2) == std::string(2000, 'c'));
+    CHECK(broadcast_text(ranks, own_text) == "");
     for (const auto run : {&run_together, &run_long_together}) {
       CHECK(refused([&] {
               run(ranks, [&] {

@@ -22,7 +22,7 @@ using namespace tessera::dist;
 
 namespace {
 
-/// `own` is ignored by sharding, and trained; its buffer is the rank's own too.
+/// `own` is ignored by sharding, and trained. Its parameters and buffer are own shards.
 struct Expert : nn::Layer<Expert> {
   nn::Linear& layer = add<nn::Linear>("layer", {.in = 4, .out = 5});
   Variable& seen = buffer("seen", {1}, init::constant(0.0));
@@ -34,7 +34,7 @@ struct Model : nn::Layer<Model> {
   Variable forward(const Variable& x) { return own(shared(x)); }
 };
 
-/// A rank's model after a few steps, in which ranks with different `sample`s see other data.
+/// A rank's model, trained for a few steps. Ranks with different `sample`s are trained with different data.
 class Trained {
  public:
   Trained(World& world, std::vector<MeshDimension> mesh, Strategy strategy, uint64_t seed)
@@ -57,24 +57,24 @@ class Trained {
     model_.own.seen.value().data<float>()[0] = static_cast<float>(sample);
   }
   int along(const std::string& dimension) const { return mesh_.index(dimension); }
-  std::vector<PieceGroup> pieces() { return pieces_of(model_, &*adam_, holding_of(sharding_)); }
-  void save(const std::string& root) { save_checkpoint(world_.communicator(), root, state_at(1), pieces()); }
-  void save_behind(const std::string& root) {
+  std::vector<GroupShard> groups() { return shards_of(model_, &*adam_, holding_of(sharding_)); }
+  void save(const std::string& root) { save_checkpoint(world_.communicator(), root, state_at(1), groups()); }
+  void save_in_background(const std::string& root) {
     BackgroundSave save(world_.shared_communicator());
-    save.start(root, state_at(1), pieces());
+    save.start(root, state_at(1), groups());
     train(1, 9);
     save.wait();
   }
   std::string load(const std::string& root) {
     return refused([&] {
-      load_checkpoint(world_.communicator(), *open_checkpoint(world_.communicator(), root), pieces());
+      load_checkpoint(world_.communicator(), *open_checkpoint(world_.communicator(), root), groups());
     });
   }
-  /// All that this rank holds.
+  /// All tensors that this rank holds.
   std::vector<Tensor> values() {
     std::vector<Tensor> all;
-    for (const PieceGroup& group : pieces())
-      for (const TensorPiece& piece : group.pieces) all.push_back(piece.tensor.clone());
+    for (const GroupShard& group : groups())
+      for (const TensorShard& shard : group.shards) all.push_back(shard.tensor.clone());
     return all;
   }
 
@@ -96,7 +96,7 @@ void on_ranks(int ranks, const std::function<void(World&)>& body) {
   launch(body, {.virtual_ranks = ranks, .timeout = std::chrono::seconds(60)});
 }
 
-/// The names that the checkpoint has of the ignored module's weight and of its first mean.
+/// The stored names of the ignored module's weight and of its Adam state except exp_avg_sq.
 std::set<std::string> stored_names(const std::string& root) {
   std::set<std::string> names;
   const CheckpointReader reader(find_checkpoint(root));
@@ -108,17 +108,17 @@ std::set<std::string> stored_names(const std::string& root) {
 
 }  // namespace
 
-TEST_CASE("ignored modules: each rank gets back what it had of a trained one, and no mixture of the ranks'") {
+TEST_CASE("ignored modules: each rank loads its own values of a trained one, and none of other ranks") {
   for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_optim, Strategy::full_shard})
-    for (const bool behind : {false, true}) {
+    for (const bool in_background : {false, true}) {
       CAPTURE(name_of(strategy));
-      CAPTURE(behind);
+      CAPTURE(in_background);
       const TemporaryFolder folder;
       on_ranks(3, [&](World& world) {
         Trained run(world, {{"shard", 3}}, strategy, 1);
         run.train(2, world.rank());
         const std::vector<Tensor> before = run.values();
-        behind ? run.save_behind(folder / "run") : run.save(folder / "run");
+        in_background ? run.save_in_background(folder / "run") : run.save(folder / "run");
         Trained other(world, {{"shard", 3}}, strategy, 2);
         other.train(1, 7);
         CHECK(other.load(folder / "run") == "");
@@ -127,8 +127,7 @@ TEST_CASE("ignored modules: each rank gets back what it had of a trained one, an
     }
 }
 
-TEST_CASE(
-    "ignored modules: where values differ they are stored by place, and loaded on the same mesh alone") {
+TEST_CASE("ignored modules: values that differ are stored by place, and loaded on the same mesh only") {
   const TemporaryFolder folder;
   on_ranks(2, [&](World& world) {
     Trained run(world, {{"shard", 2}}, Strategy::full_shard, 1);
@@ -147,11 +146,11 @@ TEST_CASE(
       const std::string message = run.load(folder / "run");
       CHECK(contains(message, "own.layer.weight"));
       CHECK(contains(message, "rank's own"));
-      CHECK(same_values(run.values(), before));  // nothing is loaded by half
+      CHECK(same_values(run.values(), before));  // unchanged
     });
 }
 
-TEST_CASE("ignored modules: while all ranks hold the same it is stored once, for any world") {
+TEST_CASE("ignored modules: values that are equal on all ranks are stored once, for any number of ranks") {
   const TemporaryFolder folder;
   on_ranks(2, [&](World& world) {
     Trained run(world, {{"shard", 2}}, Strategy::full_shard, 1);

@@ -15,8 +15,8 @@ using namespace tessera::dist;
 
 namespace {
 
-/// Runs `body` in a process of its own and returns its exit status: 0 after a CheckpointError-free body, 1
-/// after one (whose message went to `message_path`), 2 after any other error.
+/// Runs `body` in a child process and returns its exit status: 0 without an error, 1 after a CheckpointError
+/// (its message is written to `message_path`), 2 after any other error.
 template <class Body>
 int in_child(const std::string& message_path, const Body& body) {
   const pid_t child = ::fork();
@@ -43,7 +43,8 @@ size_t entries_in(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("save: killed at any moment, the latest checkpoint is whole and the next save cleans up") {
+TEST_CASE(
+    "save: killed at any moment, the latest checkpoint is complete and the next save removes the rest") {
   const TemporaryFolder folder;
   const std::string root = folder / "run";
   save_small(root, 1, 1);
@@ -53,7 +54,7 @@ TEST_CASE("save: killed at any moment, the latest checkpoint is whole and the ne
     const pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-      // Every other save replaces a checkpoint that is there: a resumed run passes the same steps again.
+      // The first save replaces an existing checkpoint, as in a resumed run that repeats a step.
       for (int64_t next = step;; ++next) save_small(root, next, static_cast<int>(next % 1000), {.keep = 3});
     }
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 30000));
@@ -75,10 +76,10 @@ TEST_CASE("save: killed at any moment, the latest checkpoint is whole and the ne
   }
   save_small(root, step + 1, 5, {.keep = 1});
   CHECK(list_checkpoints(root) == std::vector<int64_t>{step + 1});
-  CHECK(entries_in(root) == 2);  // the checkpoint and `latest`: nothing is left of the killed saves
+  CHECK(entries_in(root) == 2);  // the checkpoint and `latest`, and no files of the killed saves
 }
 
-TEST_CASE("save: a full disk is named, and what was there stays") {
+TEST_CASE("save: a full disk is reported, and the older checkpoint stays") {
   const TemporaryFolder folder;
   const std::string root = folder / "run", message = folder / "message";
   const std::string saved = save_small(root, 1, 1);
@@ -97,13 +98,13 @@ TEST_CASE("save: a full disk is named, and what was there stays") {
   CHECK(save_checkpoint(root, state_at(2), large) == root + "/step-00000002");
 }
 
-TEST_CASE("save: a folder that cannot be made or written is named") {
+TEST_CASE("save: a folder that cannot be created or written is named") {
   const TemporaryFolder folder;
   write_bytes(folder / "plain", "x");
   const std::string message = refused([&] { save_small(folder / "plain/run", 1, 1); });
   CHECK(contains(message, (folder / "plain/run") + ": cannot make the folder: Not a directory"));
   if (::geteuid() == 0) {
-    MESSAGE("not run as root, for whom permissions do not count: a folder without write permission");
+    MESSAGE("not run as root, for which permissions have no effect: a folder without write permission");
     return;
   }
   const std::string root = folder / "run", saved = save_small(root, 1, 1);
@@ -121,7 +122,7 @@ TEST_CASE("save: two processes do not save into one folder at once") {
   CHECK(contains(refused([&] { save_small(root, 3, 1); }), root + ": another process is saving"));
 }
 
-TEST_CASE("save: what is not ours is neither replaced nor removed") {
+TEST_CASE("save: files that no save wrote are neither replaced nor removed") {
   const TemporaryFolder folder;
   const std::string root = folder / "run";
   std::filesystem::create_directories(root + "/step-00000001");

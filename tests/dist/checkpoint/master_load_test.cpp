@@ -58,7 +58,7 @@ bool is_rounded(const nn::Module& model) {
 }  // namespace
 
 TEST_CASE(
-    "masters: load_checkpoint writes what is computed with too, and the run goes on with the same losses") {
+    "masters: load_checkpoint also writes rounded parameters, and the run continues with the same losses") {
   const TemporaryFolder folder;
   MixedRun first(1), second(2);
   for (int64_t step = 0; step < 4; ++step) first.step(step);
@@ -68,13 +68,13 @@ TEST_CASE(
   for (int64_t step = 4; step < 7; ++step) CHECK(second.step(step) == first.step(step));
 }
 
-TEST_CASE("masters: what is written into one is computed with from the next call on") {
+TEST_CASE("masters: values written into one are used by the next forward") {
   MixedRun run(1);
   const nn::StateDict state = run.gpt.state_dict();
   for (int64_t step = 0; step < 2; ++step) {
     run.step(step);
     state[2].tensor.copy_from(
-        ops::cast(ops::cast(state[2].tensor, f64), f32));  // the same values, written anew
+        ops::cast(ops::cast(state[2].tensor, f64), f32));  // the same values, written again
     fill(state[0].tensor, 0.25);
     const NoGrad no_grad;
     run.gpt(Tensor::zeros({1, 2}, i64));

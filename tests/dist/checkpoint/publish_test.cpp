@@ -10,7 +10,7 @@ using namespace tessera::dist;
 
 namespace {
 
-/// Saves a state that no load would take over a good checkpoint of `step`, keeping one; returns the error.
+/// Saves, with `keep` 1, a state that a load would refuse; returns the error.
 std::string refused_save(const std::string& root, const TrainingState& state) {
   return refused([&] { save_checkpoint(root, state, small_run(2), {.keep = 1}); });
 }
@@ -19,15 +19,15 @@ std::string refused_save(const std::string& root, const TrainingState& state) {
 FileRecord columns(const Shape& shape) {
   FileRecord record{"model.safetensors", 0, 0, {}};
   for (int64_t column = 0; column < shape[1]; ++column) {
-    Piece piece{{0, column}, {shape[0], 1}, 0, shape[0]};
-    record.chunks.push_back({{"model", "w"}, u8, shape, piece, "w#" + std::to_string(column)});
+    TensorRange range{{0, column}, {shape[0], 1}, 0, shape[0]};
+    record.chunks.push_back({{"model", "w"}, u8, shape, range, "w#" + std::to_string(column)});
   }
   return record;
 }
 
 }  // namespace
 
-TEST_CASE("save: a state that a load would refuse is refused before anything older goes") {
+TEST_CASE("save: a state that a load would refuse is refused before older checkpoints are deleted") {
   struct Case {
     std::string what;
     void (*change)(TrainingState&);
@@ -54,7 +54,7 @@ TEST_CASE("save: a state that a load would refuse is refused before anything old
     CHECK_MESSAGE(list_checkpoints(root) == std::vector<int64_t>{1}, c.what);
     CHECK(find_checkpoint(root) == before);
     CheckpointReader(before).verify();
-    CHECK(std::distance(std::filesystem::directory_iterator(root), {}) == 2);  // it and `latest`
+    CHECK(std::distance(std::filesystem::directory_iterator(root), {}) == 2);  // the checkpoint and `latest`
   }
 }
 
@@ -74,17 +74,16 @@ TEST_CASE("save: a group or tensor that a load would refuse is refused, the chec
   CHECK(same_bits(loaded, small_run(1)));
 }
 
-TEST_CASE("coverage: its memory goes by the boxes, not by their rows") {
-  const std::vector<FileRecord> tall{columns({int64_t{1} << 24, 2})},
-      far_taller{columns({int64_t{1} << 50, 3})};
+TEST_CASE("coverage: its memory depends on the number of boxes, not on that of their rows") {
+  const std::vector<FileRecord> tall{columns({int64_t{1} << 24, 2})}, tallest{columns({int64_t{1} << 50, 3})};
   rusage before{}, after{};
   ::getrusage(RUSAGE_SELF, &before);
   CHECK(assemble_tensors(tall, "x").size() == 1);
   ::getrusage(RUSAGE_SELF, &after);
   CHECK(after.ru_maxrss - before.ru_maxrss < 50'000);  // KiB; 24 bytes a row would be 800,000
   if (after.ru_maxrss - before.ru_maxrss > 50'000) return;
-  CHECK(assemble_tensors(far_taller, "x").size() == 1);
-  std::vector<FileRecord> incomplete = far_taller;
+  CHECK(assemble_tensors(tallest, "x").size() == 1);
+  std::vector<FileRecord> incomplete = tallest;
   incomplete[0].chunks.erase(incomplete[0].chunks.begin() + 1);
   CHECK(contains(refused([&] { assemble_tensors(incomplete, "x"); }), "element 1 is in no file"));
   incomplete[0].chunks.push_back(incomplete[0].chunks[0]);

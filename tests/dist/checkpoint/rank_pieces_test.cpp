@@ -11,28 +11,28 @@ using namespace tessera::dist;
 
 namespace {
 
-const Cut cuts[] = {{0, 1}, {0, 3}, {1, 1}, {2, 1}, {3, 1}, {4, 1},
-                    {5, 1}, {8, 1}, {2, 2}, {2, 4}, {4, 2}, {100, 1}};
+const RankLayout layouts[] = {{0, 1}, {0, 3}, {1, 1}, {2, 1}, {3, 1}, {4, 1},
+                              {5, 1}, {8, 1}, {2, 2}, {2, 4}, {4, 2}, {100, 1}};
 
 }  // namespace
 
-TEST_CASE("rank pieces: any world's checkpoint is loaded by any other, and goes on with the same bits") {
+TEST_CASE("rank shards: any number of ranks loads that of any other, and continues with the same bits") {
   RankState saved({0, 1}, 0), continued({0, 1}, 0);
   saved.train(0, 3);
   continued.train(0, 7);
-  for (const Cut& from : cuts) {
+  for (const RankLayout& from : layouts) {
     const TemporaryFolder folder;
     const CheckpointReader reader(save_in_turn(folder.path(), from, 3));
     reader.verify();
-    for (const Cut& to : cuts) {
+    for (const RankLayout& to : layouts) {
       CAPTURE(to_string(from));
       CAPTURE(to_string(to));
       bool loaded = true, same = true;
       for (int rank = 0; rank < to.size(); ++rank) {
         RankState state(to, rank);
-        for (const PieceGroup& group : state.groups()) {
+        for (const GroupShard& group : state.groups()) {
           require_same_tensors(reader, group);
-          read_pieces(reader, group);
+          read_shards(reader, group);
         }
         loaded &= agrees_with(state.groups(), saved);
         state.train(3, 4);
@@ -44,24 +44,24 @@ TEST_CASE("rank pieces: any world's checkpoint is loaded by any other, and goes 
   }
 }
 
-TEST_CASE("rank pieces: replicas write each element once, in equal shares") {
+TEST_CASE("rank shards: replicas write each element once, in ranges of equal size") {
   for (const int replicas : {2, 3, 7}) {
     CAPTURE(replicas);
     const Tensor large = numbered({1000, 3}, 1), small = numbered({5}, 2);
     int64_t total = 0;
     for (int index = 0; index < replicas; ++index) {
-      const Replicas mine{replicas, index};
-      PieceGroup group{"model", {}};
-      group.pieces.push_back({"large", large.shape(), whole(large.shape()), large, mine});
-      group.pieces.push_back({"small", small.shape(), whole(small.shape()), small, mine});
-      group.pieces.push_back({"other", small.shape(), whole(small.shape()), small, {0, 0}});
+      const Replicas replica{replicas, index};
+      GroupShard group{"model", {}};
+      group.shards.push_back({"large", large.shape(), full_range(large.shape()), large, replica});
+      group.shards.push_back({"small", small.shape(), full_range(small.shape()), small, replica});
+      group.shards.push_back({"other", small.shape(), full_range(small.shape()), small, {0, 0}});
       int64_t bytes = 0;
-      for (const TensorPiece& piece : pieces_to_write(group)) {
-        CHECK(piece.name != "other");
-        CHECK(piece.tensor.numel() == piece.piece.numel());
-        const float first = piece.name == "large" ? 1000.0f : 2000.0f;
-        CHECK(piece.tensor.data<float>()[0] == first + static_cast<float>(piece.piece.begin));
-        bytes += piece.tensor.nbytes();
+      for (const TensorShard& shard : shards_to_write(group)) {
+        CHECK(shard.name != "other");
+        CHECK(shard.tensor.numel() == shard.range.numel());
+        const float first = shard.name == "large" ? 1000.0f : 2000.0f;
+        CHECK(shard.tensor.data<float>()[0] == first + static_cast<float>(shard.range.begin));
+        bytes += shard.tensor.nbytes();
       }
       CHECK(std::abs(bytes - 3005 * 4 / replicas) <= 4);
       total += bytes;
@@ -70,62 +70,63 @@ TEST_CASE("rank pieces: replicas write each element once, in equal shares") {
   }
 }
 
-TEST_CASE("rank pieces: steps are those of the rank that holds something of the parameter") {
-  const Cut cut{3, 1};
+TEST_CASE("rank shards: step counters are those of the rank with the parameter's first element") {
+  const RankLayout layout{3, 1};
   const TemporaryFolder folder;
   CheckpointWriter writer(folder.path(), 2);
   std::vector<std::string> texts;
   for (int rank = 0; rank < 3; ++rank) {
-    RankState state(cut, rank);
+    RankState state(layout, rank);
     state.train(0, 2);
-    const std::vector<PieceGroup> groups = state.groups();
+    const std::vector<GroupShard> groups = state.groups();
     for (const NamedParameter& parameter : state.parameters()) {
-      // A rank without a part of a parameter may have been given no gradient, and counted no step.
+      // A rank with an empty shard of a parameter may have had no gradient, and counted no step.
       if (parameter.variable.numel() == 0 && parameter.full_shape().numel() > 0)
-        for (const TensorPiece& piece : groups[1].pieces)
-          if (piece.name == "step/" + parameter.name) piece.tensor.zero();
+        for (const TensorShard& shard : groups[1].shards)
+          if (shard.name == "step/" + parameter.name) shard.tensor.zero();
     }
     texts.push_back(to_text(write_files(writer.folder(), rank, 3, groups_to_write(state.groups()))));
   }
   const CheckpointReader reader(publish(writer, texts, state_at(2), {}));
   for (const char* name : {"fc.weight", "fc.bias", "none", "scale", "out.weight"}) {
     const Tensor step = Tensor::scalar<int64_t>(0);
-    reader.read({"optimizer", text("step/", name)}, whole({}), step);
+    reader.read({"optimizer", text("step/", name)}, full_range({}), step);
     CHECK(step.item_i64() == 2);
   }
 }
 
-TEST_CASE("rank pieces: state that belongs to no parameter is refused by name") {
+TEST_CASE("rank shards: state that belongs to no parameter is refused by name") {
   RankState rank({2, 1}, 1);
   optim::OptimizerState state{"AdamW", {{"exp_avg/unknown", Tensor::zeros({2}, f32)}}, {}};
-  CHECK(contains(refused([&] { optimizer_pieces(rank.parameters(), state, rank.holding()); }),
+  CHECK(contains(refused([&] { optimizer_shards(rank.parameters(), state, rank.holding()); }),
                  "optimizer state 'exp_avg/unknown': belongs to no parameter"));
   state.tensors = {{"exp_avg/fc.bias", Tensor::zeros({9}, f32)}};
-  CHECK(contains(refused([&] { optimizer_pieces(rank.parameters(), state, rank.holding()); }),
+  CHECK(contains(refused([&] { optimizer_shards(rank.parameters(), state, rank.holding()); }),
                  "optimizer state 'exp_avg/fc.bias': expected shape"));
 }
 
-TEST_CASE("rank pieces: masters are saved, and what is computed with is rounded from them after loading") {
+TEST_CASE("rank shards: masters are saved, and parameters are rounded from them after loading") {
   const TemporaryFolder folder;
   const Tensor master = numbered({4, 3}, 7), computed = Tensor::zeros({4, 3}, bf16);
   const ParameterList list({{"w", Variable::parameter(computed), master}});
-  const PieceGroup group = model_pieces(list, {}, {});
+  const GroupShard group = model_shards(list, {}, {});
   CheckpointWriter writer(folder.path(), 1);
   publish(writer,
           std::vector<std::string>{to_text(write_files(writer.folder(), 0, 1, groups_to_write({{group}})))},
           state_at(1), {});
   master.zero();
-  read_pieces(CheckpointReader(find_checkpoint(folder.path())), group);
+  read_shards(CheckpointReader(find_checkpoint(folder.path())), group);
   CHECK(same_bits(master, numbered({4, 3}, 7)));
   for (int64_t i = 0; i < 12; ++i)
     CHECK(computed.data<bfloat16>()[i].bits == bfloat16(static_cast<float>(7000 + i)).bits);
 }
 
-TEST_CASE("rank pieces: a buffer is saved as rank 0 has it") {
+TEST_CASE("rank shards: rank 0's buffers are saved") {
   for (int rank = 0; rank < 3; ++rank) {
     const std::vector<NamedTensor> buffers{{"mean", numbered({5}, rank)}};
-    const PieceGroup group = model_pieces({}, buffers, {.shards = {1, 0}, .wholes = {3, rank}});
-    CHECK(group.pieces.size() == 1);  // loaded by all
-    CHECK(pieces_to_write(group).size() == (rank == 0 ? 1 : 0));
+    const GroupShard group =
+        model_shards({}, buffers, {.shard_replicas = {1, 0}, .full_replicas = {3, rank}});
+    CHECK(group.shards.size() == 1);  // loaded by all
+    CHECK(shards_to_write(group).size() == (rank == 0 ? 1 : 0));
   }
 }

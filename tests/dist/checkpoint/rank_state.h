@@ -18,22 +18,23 @@ void run_ranks(int ranks, const Body& body) {
   tessera::dist::launch(body, {.virtual_ranks = ranks, .timeout = std::chrono::seconds(60)});
 }
 
-/// A world of shards times replicas: rank = replica * shards + shard. `shards` of 0: whole parameters on all
-/// `replicas` ranks.
-struct Cut {
+/// A world of shards times replicas: rank = replica * shards + shard. With `shards` 0, all `replicas` ranks
+/// have full parameters.
+struct RankLayout {
   int shards = 1, replicas = 1;
   int size() const { return std::max(shards, 1) * replicas; }
 };
-inline std::string to_string(const Cut& cut) {
-  return tessera::text(cut.shards, " shards x ", cut.replicas, " replicas");
+inline std::string to_string(const RankLayout& layout) {
+  return tessera::text(layout.shards, " shards x ", layout.replicas, " replicas");
 }
 
-/// What one rank of a small training run holds: its part of each parameter, Adam's state of it, and buffers.
-/// Element i of parameter p has a gradient that depends on p, i and the step alone, so every cut of the run
-/// has the same numbers.
+/// What one rank of a small training run holds: its shard of each parameter, Adam's state of it, and buffers.
+/// Element i of parameter p has a gradient that depends on p, i and the step alone, so the values are the
+/// same for every layout.
 class RankState {
  public:
-  RankState(const Cut& cut, int rank) : cut_(cut), rank_(rank), list_(parts(cut, rank)) {
+  RankState(const RankLayout& layout, int rank)
+      : layout_(layout), rank_(rank), list_(local_parameters(layout, rank)) {
     adam_ = std::make_unique<tessera::optim::AdamW>(
         list_, tessera::optim::AdamWOptions{.lr = 0.05, .weight_decay = 0.1});
     buffers_ = {{"count", tessera::Tensor::scalar<int64_t>(0)},
@@ -50,11 +51,12 @@ class RankState {
   }
 
   tessera::dist::Holding holding() const {
-    return {.shards = {cut_.replicas, rank_ / std::max(cut_.shards, 1)}, .wholes = {cut_.size(), rank_}};
+    return {.shard_replicas = {layout_.replicas, rank_ / std::max(layout_.shards, 1)},
+            .full_replicas = {layout_.size(), rank_}};
   }
-  std::vector<tessera::dist::PieceGroup> groups() const {
-    return {tessera::dist::model_pieces(list_, buffers_, holding()),
-            tessera::dist::optimizer_pieces(list_, adam_->state(), holding())};
+  std::vector<tessera::dist::GroupShard> groups() const {
+    return {tessera::dist::model_shards(list_, buffers_, holding()),
+            tessera::dist::optimizer_shards(list_, adam_->state(), holding())};
   }
   const tessera::ParameterList& parameters() const { return list_; }
 
@@ -73,12 +75,12 @@ class RankState {
                                         {"out.weight", {4, 11}, tessera::f64}};
     return all;
   }
-  /// All parameters end to end, cut into equal shards, the last ones short or empty.
-  static tessera::ParameterList parts(const Cut& cut, int rank) {
+  /// The shards of the concatenated parameters: of equal size, except for the last ones, which may be empty.
+  static tessera::ParameterList local_parameters(const RankLayout& layout, int rank) {
     using namespace tessera;
     int64_t total = 0, position = 0;
     for (const Named& p : model()) total += p.shape.numel();
-    const int shards = std::max(cut.shards, 1);
+    const int shards = std::max(layout.shards, 1);
     const int64_t length = (total + shards - 1) / shards, begin = rank % shards * length;
     ParameterList list;
     for (const Named& p : model()) {
@@ -86,7 +88,7 @@ class RankState {
       const int64_t first = std::clamp<int64_t>(begin - position, 0, n);
       const int64_t last = std::clamp<int64_t>(begin + length - position, 0, n);
       position += n;
-      if (cut.shards == 0)
+      if (layout.shards == 0)
         list.push_back({p.name, Variable::parameter(Tensor::zeros(p.shape, p.dtype))});
       else
         list.push_back({p.name,
@@ -112,37 +114,38 @@ class RankState {
     parameter.variable.set_grad(Variable(gradient));
   }
 
-  Cut cut_;
+  RankLayout layout_;
   int rank_;
   tessera::ParameterList list_;
   std::unique_ptr<tessera::optim::AdamW> adam_;
   std::vector<tessera::NamedTensor> buffers_;
 };
 
-/// Whether the pieces hold the numbers that the whole, undistributed run has at their places.
-inline bool agrees_with(const std::vector<tessera::dist::PieceGroup>& pieces, const RankState& whole) {
+/// Whether the shards have the values of the undistributed run in their ranges.
+inline bool agrees_with(const std::vector<tessera::dist::GroupShard>& groups,
+                        const RankState& undistributed) {
   using namespace tessera;
-  const std::vector<dist::PieceGroup> expected = whole.groups();
-  for (size_t g = 0; g < pieces.size(); ++g)
-    for (size_t i = 0; i < pieces[g].pieces.size(); ++i) {
-      const dist::TensorPiece& piece = pieces[g].pieces[i];
-      const Tensor numbers = expected[pieces[g].name == "model" ? 0 : 1].pieces[i].tensor;
-      const Tensor all = numbers.view({numbers.numel()});
-      const Tensor part = all.narrow(0, piece.piece.begin, piece.piece.numel());
-      if (!same_bits(piece.tensor.view({piece.tensor.numel()}), part)) return false;
+  const std::vector<dist::GroupShard> expected = undistributed.groups();
+  for (size_t g = 0; g < groups.size(); ++g)
+    for (size_t i = 0; i < groups[g].shards.size(); ++i) {
+      const dist::TensorShard& shard = groups[g].shards[i];
+      const Tensor full = expected[groups[g].name == "model" ? 0 : 1].shards[i].tensor;
+      const Tensor values = full.view({full.numel()}).narrow(0, shard.range.begin, shard.range.numel());
+      if (!same_bits(shard.tensor.view({shard.tensor.numel()}), values)) return false;
     }
   return true;
 }
 
-/// The checkpoint that the ranks of a cut write after `steps`, one after another.
-inline std::string save_in_turn(const std::string& root, const Cut& cut, int64_t steps) {
+/// The checkpoint that the ranks of a layout write after `steps` steps, one rank after another.
+inline std::string save_in_turn(const std::string& root, const RankLayout& layout, int64_t steps) {
   using namespace tessera::dist;
   CheckpointWriter writer(root, steps);
   std::vector<std::string> texts;
-  for (int rank = 0; rank < cut.size(); ++rank) {
-    RankState state(cut, rank);
+  for (int rank = 0; rank < layout.size(); ++rank) {
+    RankState state(layout, rank);
     state.train(0, steps);
-    texts.push_back(to_text(write_files(writer.folder(), rank, cut.size(), groups_to_write(state.groups()))));
+    texts.push_back(
+        to_text(write_files(writer.folder(), rank, layout.size(), groups_to_write(state.groups()))));
   }
   return publish(writer, texts, state_at(steps), {});
 }

@@ -28,7 +28,7 @@ TEST_CASE("replacement by renames: when it fails, the older checkpoint keeps its
   CheckpointReader(saved).verify();
 }
 
-TEST_CASE("find_checkpoint: `latest` that names a deleted checkpoint gives the newest, and says so") {
+TEST_CASE("find_checkpoint: where `latest` names a deleted checkpoint it is the newest, with a note") {
   const TemporaryFolder folder;
   const std::string root = folder / "run";
   TrainingState state = state_at(30);
@@ -41,6 +41,6 @@ TEST_CASE("find_checkpoint: `latest` that names a deleted checkpoint gives the n
                                             "/latest names step-00000030, where no complete checkpoint is: "
                                             "step-00000020, the newest, is taken");
   CHECK(locate_checkpoint(root + "/step-00000010").note == "");
-  // No other is the best.
+  // `best` has no substitute.
   CHECK(contains(refused([&] { find_checkpoint(root + "/best"); }), "where no complete checkpoint is"));
 }

@@ -23,7 +23,7 @@ std::string best_of(const std::string& root) {
 
 }  // namespace
 
-TEST_CASE("step_name: eight digits or more, and back") {
+TEST_CASE("step_name: eight digits or more, and its inverse") {
   CHECK(step_name(0) == "step-00000000");
   CHECK(step_name(1000) == "step-00001000");
   CHECK(step_name(123456789) == "step-123456789");
@@ -34,7 +34,7 @@ TEST_CASE("step_name: eight digits or more, and back") {
     CHECK_FALSE(parse_step_name(name).has_value());
 }
 
-TEST_CASE("retention: the newest are kept, and never less than latest and best") {
+TEST_CASE("retention: the newest are kept, and always latest and best") {
   const TemporaryFolder folder;
   const std::string root = folder / "run";
   save(root, 10, 2.0, 2);
@@ -56,7 +56,7 @@ TEST_CASE("retention: latest is kept when it is not the highest step; 0 keeps al
   const std::string root = folder / "run";
   for (int64_t step : {10, 20, 30}) save(root, step, std::nullopt, 0);
   CHECK(list_checkpoints(root) == Steps{10, 20, 30});
-  save(root, 5, std::nullopt, 1);  // a run resumed from before
+  save(root, 5, std::nullopt, 1);  // a run resumed from an earlier step
   CHECK(list_checkpoints(root) == Steps{5, 30});
   CHECK(find_checkpoint(root) == root + "/step-00000005");
 }
@@ -76,7 +76,7 @@ TEST_CASE("best: the lowest finite validation loss, replaced when its own checkp
   CHECK(best_of(root) == "step-00000020");
 }
 
-TEST_CASE("find_checkpoint: a run killed before its first `latest` was written has its newest checkpoint") {
+TEST_CASE("find_checkpoint: the newest checkpoint of a run killed before its first `latest` was written") {
   const TemporaryFolder folder;
   const std::string root = folder / "run";
   for (int64_t step : {10, 20}) save(root, step, std::nullopt, 0);
@@ -84,7 +84,7 @@ TEST_CASE("find_checkpoint: a run killed before its first `latest` was written h
   CHECK(find_checkpoint(root) == root + "/step-00000020");
 }
 
-TEST_CASE("find_checkpoint: what is not there, or not complete, is said") {
+TEST_CASE("find_checkpoint: errors name what is missing or incomplete") {
   const TemporaryFolder folder;
   const std::string root = folder / "run";
   CHECK(contains(refused([&] { find_checkpoint(root); }),

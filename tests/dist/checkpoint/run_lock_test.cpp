@@ -15,7 +15,7 @@ using namespace tessera::dist;
 
 namespace {
 
-/// What a second holder is refused with; "" when it is not.
+/// The message with which a second lock is refused; "" when it is not.
 std::string refusal(const std::string& root) {
   try {
     const RunLock lock(root);
@@ -31,9 +31,9 @@ bool contains(const std::string& message, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("RunLock: a second one is refused with the folder, the process and the host; then it is free") {
+TEST_CASE("RunLock: a second one is refused, naming folder, process and host, until the first is released") {
   const TemporaryFolder folder;
-  const std::string root = folder / "runs/one";  // made with those above it
+  const std::string root = folder / "runs/one";  // created with its parents
   {
     const RunLock lock(root);
     char host[256] = "";
@@ -43,13 +43,13 @@ TEST_CASE("RunLock: a second one is refused with the folder, the process and the
     CHECK(contains(message, "process " + std::to_string(::getpid()) + " on host " + host));
     CHECK(refusal(folder / "runs/two") == "");
   }
-  CHECK(!std::filesystem::exists(root));  // it was made for the lock, and nothing came into it
+  CHECK(!std::filesystem::exists(root));  // created for the lock, and empty
   std::filesystem::create_directory(root);
   CHECK(refusal(root) == "");
   CHECK(std::filesystem::is_empty(root));
 }
 
-TEST_CASE("RunLock: it goes with a process that is killed, whose name is not taken for the next one's") {
+TEST_CASE("RunLock: released when its process is killed; the next holder writes its own name") {
   const TemporaryFolder folder;
   const std::string root = folder / "run", ready = folder / "ready";
   const pid_t child = ::fork();
@@ -68,7 +68,7 @@ TEST_CASE("RunLock: it goes with a process that is killed, whose name is not tak
   CHECK(contains(refusal(root), "process " + std::to_string(::getpid()) + " "));
 }
 
-TEST_CASE("RunLock: of many processes that begin at once one holds it, again and again") {
+TEST_CASE("RunLock: only one of many concurrent processes holds it at any time") {
   const TemporaryFolder folder;
   const std::string root = folder / "run", held = folder / "held";
   std::vector<pid_t> children;
@@ -78,7 +78,7 @@ TEST_CASE("RunLock: of many processes that begin at once one holds it, again and
     int status = 0;
     for (int round = 0; round < 300; ++round) try {
         const RunLock lock(root);
-        if (!std::filesystem::create_directory(held)) status = 1;  // another is inside
+        if (!std::filesystem::create_directory(held)) status = 1;  // another process holds the lock too
         std::filesystem::remove(held);
       } catch (const ConfigError&) {
       }

@@ -32,7 +32,7 @@ const Setup setups[] = {{Strategy::no_shard, 1, 2},      {Strategy::no_shard, 1,
 
 }  // namespace
 
-TEST_CASE("sharded model: every strategy's checkpoint is loaded by every other, to the bit") {
+TEST_CASE("sharded model: every strategy's checkpoint is loaded by every other, with the same bits") {
   for (const Setup& from : setups) {
     const TemporaryFolder folder;
     on_ranks(from, 1, [&](ShardedRun& run, World&) {
@@ -51,26 +51,26 @@ TEST_CASE("sharded model: every strategy's checkpoint is loaded by every other, 
   }
 }
 
-TEST_CASE("sharded model: a run that was stopped goes on with the bits of one that was not") {
+TEST_CASE("sharded model: a run that was stopped continues with the bits of one that was not") {
   for (const Setup& setup : setups) {
     const TemporaryFolder folder;
     on_ranks(setup, 1, [&](ShardedRun& run, World& world) {
       BackgroundSave background(world.shared_communicator());
       run.train(0, 3);
-      background.start(folder / "stopped", state_at(1), run.pieces());
+      background.start(folder / "stopped", state_at(1), run.groups());
       run.train(3, 3);
       background.wait();
-      run.save(folder / "whole");
+      run.save(folder / "uninterrupted");
     });
     on_ranks(setup, 2, [&](ShardedRun& run, World&) {
-      run.train(0, 1);  // what was there before must not show
+      run.train(0, 1);  // loading must overwrite these values
       run.load(folder / "stopped");
       run.train(3, 3);
       run.save(folder / "resumed");
     });
     CAPTURE(to_string(setup));
-    CHECK(difference(folder / "whole", folder / "resumed") == "");
-    CHECK(difference(folder / "whole", folder / "stopped") != "");
+    CHECK(difference(folder / "uninterrupted", folder / "resumed") == "");
+    CHECK(difference(folder / "uninterrupted", folder / "stopped") != "");
   }
 }
 

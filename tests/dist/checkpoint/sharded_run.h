@@ -15,7 +15,7 @@
 
 namespace tessera::test {
 
-/// How a model is cut over replicas times shards ranks.
+/// How a model is sharded over replicas times shards ranks.
 struct Setup {
   dist::Strategy strategy = dist::Strategy::no_shard;
   int replicas = 1, shards = 1;
@@ -29,7 +29,7 @@ inline std::string to_string(const Setup& setup) {
 inline const models::GptOptions small_gpt{
     .vocabulary = 11, .block_size = 8, .layers = 2, .heads = 2, .width = 10, .bias = true};
 
-/// A model and its optimizer as one rank has them.
+/// The model and optimizer of one rank.
 class ShardedRun {
  public:
   ShardedRun(dist::World& world, const Setup& setup, uint64_t seed)
@@ -58,15 +58,15 @@ class ShardedRun {
       adam_->zero_grad();
     }
   }
-  std::vector<dist::PieceGroup> pieces() {
-    return dist::pieces_of(gpt_, &*adam_, dist::holding_of(sharding_));
+  std::vector<dist::GroupShard> groups() {
+    return dist::shards_of(gpt_, &*adam_, dist::holding_of(sharding_));
   }
   std::string save(const std::string& root) {
-    return dist::save_checkpoint(world_.communicator(), root, state_at(1), pieces());
+    return dist::save_checkpoint(world_.communicator(), root, state_at(1), groups());
   }
   void load(const std::string& path) {
     dist::load_checkpoint(world_.communicator(), *dist::open_checkpoint(world_.communicator(), path),
-                          pieces());
+                          groups());
   }
 
  private:
@@ -77,15 +77,15 @@ class ShardedRun {
   std::optional<optim::AdamW> adam_;
 };
 
-/// The first tensor that differs between two checkpoints, in numbers or at all; "" for none.
+/// The first tensor with different values in two checkpoints, or "other tensors"; "" where they are equal.
 inline std::string difference(const std::string& one, const std::string& other) {
   using namespace dist;
   const CheckpointReader a(find_checkpoint(one)), b(find_checkpoint(other));
   if (a.tensors().size() != b.tensors().size()) return "other tensors";
   for (const auto& [id, stored] : a.tensors()) {
     const Tensor x = Tensor::empty(stored.shape, stored.dtype), y = Tensor::empty(stored.shape, stored.dtype);
-    a.read(id, whole(stored.shape), x);
-    b.read(id, whole(stored.shape), y);
+    a.read(id, full_range(stored.shape), x);
+    b.read(id, full_range(stored.shape), y);
     if (!same_bits(x, y)) return to_string(id);
   }
   return "";

@@ -38,7 +38,7 @@ std::vector<optim::ParameterGroup<optim::AdamWOptions>> two_groups(Model& model)
 
 }  // namespace
 
-TEST_CASE("groups by submodule: a sharded run saves under full names, and one device loads and goes on") {
+TEST_CASE("groups by submodule: a sharded run saves under full names, and one device loads and continues") {
   const TemporaryFolder folder;
   launch(
       [&](World& world) {
@@ -48,10 +48,10 @@ TEST_CASE("groups by submodule: a sharded run saves under full names, and one de
         nn::materialize(model, cpu(), 3);
         optim::AdamW adam(two_groups(model));
         train(model, adam, 2);
-        const auto pieces = [&] { return pieces_of(model, &adam, holding_of(sharding)); };
-        save_checkpoint(world.communicator(), folder / "first", state_at(1), pieces());
+        const auto shards = [&] { return shards_of(model, &adam, holding_of(sharding)); };
+        save_checkpoint(world.communicator(), folder / "first", state_at(1), shards());
         train(model, adam, 2);
-        save_checkpoint(world.communicator(), folder / "second", state_at(2), pieces());
+        save_checkpoint(world.communicator(), folder / "second", state_at(2), shards());
       },
       {.virtual_ranks = 3, .timeout = std::chrono::seconds(60)});
 
@@ -66,7 +66,7 @@ TEST_CASE("groups by submodule: a sharded run saves under full names, and one de
   for (const TensorGroup& group : groups)
     for (const NamedTensor& entry : group.tensors) {
       const Tensor expected = Tensor::empty(entry.tensor.shape(), entry.tensor.dtype());
-      second.read({group.name, entry.name}, whole(expected.shape()), expected);
+      second.read({group.name, entry.name}, full_range(expected.shape()), expected);
       CAPTURE(entry.name);
       if (expected.dtype() == i64) {
         CHECK(expected.item_i64() == entry.tensor.item_i64());

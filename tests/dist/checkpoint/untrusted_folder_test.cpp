@@ -12,12 +12,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Whether `body` ends by itself within some seconds, in a process of its own.
+/// Whether `body` returns within 5 seconds, in a child process.
 template <class Body>
-bool ends(const Body& body) {
+bool returns_in_time(const Body& body) {
   const pid_t child = ::fork();
   if (child == 0) {
-    ::alarm(5);  // ends the process by its signal
+    ::alarm(5);  // its signal ends the process
     body();
     ::_exit(0);
   }
@@ -32,14 +32,14 @@ mode_t mode_of(const std::string& path) {
   return status.st_mode & 07777;
 }
 
-/// The one entry of a folder that has the mark of temporary names; "" when there is none.
+/// The first entry of a folder with the mark of temporary names; "" when there is none.
 std::string temporary_in(const std::string& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
     if (contains(entry.path().filename().string(), io::temporary_mark)) return entry.path().string();
   return "";
 }
 
-/// Sets the umask while it lives.
+/// Sets the umask; the destructor restores it.
 class Umask {
  public:
   explicit Umask(mode_t mask) : before_(::umask(mask)) {}
@@ -60,7 +60,7 @@ TEST_CASE("reader: a FIFO in a file's place is refused at once") {
     REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
     std::string message;
     const auto open = [&] { message = refused([&] { CheckpointReader reader(find_checkpoint(root)); }); };
-    REQUIRE(ends(open));
+    REQUIRE(returns_in_time(open));
     open();
     CHECK(message != "");
     if (!contains(path, "meta.json")) CHECK(contains(message, path + ": expected a regular file"));
@@ -70,7 +70,7 @@ TEST_CASE("reader: a FIFO in a file's place is refused at once") {
   CHECK(refused([&] { CheckpointReader reader(find_checkpoint(root)); }) == "");
 }
 
-TEST_CASE("save: what is being written is its owner's alone, what is published is as the umask says") {
+TEST_CASE("save: temporary files are accessible to their owner only, published files as by the umask") {
   const TemporaryFolder folder;
   const std::string root = folder / "run";
   for (const auto& [mask, file_mode, folder_mode] :
@@ -87,7 +87,7 @@ TEST_CASE("save: what is being written is its owner's alone, what is published i
   }
 }
 
-TEST_CASE("save: temporary names are not to be foreseen, and links are not followed") {
+TEST_CASE("save: temporary names are unpredictable, and links are not followed") {
   const TemporaryFolder folder;
   const std::string target = folder / "target";
   write_bytes(target, "mine");
@@ -97,7 +97,7 @@ TEST_CASE("save: temporary names are not to be foreseen, and links are not follo
     first = temporary_in(folder.path());
   }
   REQUIRE(first != "");
-  // The name that a process used before, or would use next by counting, now is a link to another's file.
+  // Links under the previous temporary name, and under the next ones if they were counted.
   const std::string stem = (folder / "out") + io::temporary_mark + std::to_string(::getpid()) + "-";
   fs::create_symlink(target, first);
   for (int i = 0; i < 2000; ++i)
@@ -111,7 +111,7 @@ TEST_CASE("save: temporary names are not to be foreseen, and links are not follo
   fs::create_directories(elsewhere);
   fs::create_directory_symlink(elsewhere,
                                root + "/step-00000001" + io::temporary_mark + std::to_string(::getpid()));
-  // What looks like a leftover of ours goes; what it points to stays.
+  // A link with a temporary name is removed; its target stays.
   write_bytes(elsewhere + "/notes.txt", "mine");
   CHECK(fs::is_directory(save_small(root, 1, 1)));
   CHECK(!fs::is_symlink(root + "/step-00000001"));
@@ -127,10 +127,10 @@ TEST_CASE(
     "save: killed between the two renames of a replacement, the older checkpoint is found and restored") {
   const TemporaryFolder folder;
   const std::string root = folder / "run", saved = save_small(root, 1, 7);
-  const std::string aside = saved + io::temporary_mark + "replaced";
-  // As it is between the renames: the older one set aside, the newer one, complete, under its temporary name.
+  const std::string replaced = saved + io::temporary_mark + "replaced";
+  // Between the renames: the older one has its `replaced_name`, the newer one, complete, its temporary name.
   fs::copy(saved, saved + io::temporary_mark + "0123", fs::copy_options::recursive);
-  fs::rename(saved, aside);
+  fs::rename(saved, replaced);
   CHECK(list_checkpoints(root) == std::vector<int64_t>{1});
   for (const std::string& path : {root, root + "/latest"}) {
     const CheckpointReader reader(find_checkpoint(path));
@@ -142,6 +142,6 @@ TEST_CASE(
   const auto loaded = small_run(0);
   load_checkpoint(CheckpointReader(saved), loaded);
   CHECK(same_bits(loaded, small_run(7)));
-  CHECK(!fs::exists(aside));
+  CHECK(!fs::exists(replaced));
   CHECK(temporary_in(root) == "");
 }
