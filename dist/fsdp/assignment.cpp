@@ -13,7 +13,7 @@ std::string join(const std::string& path, const std::string& name) {
   return path.empty() ? name : path + "." + name;
 }
 
-/// The walk through the modules that finds each parameter's users, and then its owner.
+/// Visits the modules and finds the units that use each parameter, and from them its unit.
 class Assignment {
  public:
   Assignment(nn::Module& root, const UnitPolicy& policy, std::span<nn::Module* const> ignored)
@@ -53,12 +53,13 @@ class Assignment {
       unit = static_cast<int>(units_.size()) - 1;
     }
     for (nn::Module::Slot& slot : module.slots())
-      if (!slot.is_buffer) note(slot, join(path, slot.name), join(module.full_name(), slot.name), unit);
+      if (!slot.is_buffer)
+        add_parameter(slot, join(path, slot.name), join(module.full_name(), slot.name), unit);
     for (const nn::Module::Child& child : module.children())
       visit(*child.module, join(path, child.name), unit);
   }
 
-  void note(nn::Module::Slot& slot, std::string name, std::string key_name, int unit) {
+  void add_parameter(nn::Module::Slot& slot, std::string name, std::string key_name, int unit) {
     const VariableImpl* variable = slot.variable.impl().get();
     const auto [place, is_new] = found_.try_emplace(
         variable, Found{{slot.variable, std::move(name), std::move(key_name), nullptr}, unit});
@@ -68,7 +69,7 @@ class Assignment {
     if (!found.parameter.program && slot.program.defined()) found.parameter.program = &slot.program;
   }
 
-  /// A unit's number is larger than those of the units above it.
+  /// A unit's index is larger than those of the units above it.
   int common_ancestor(int a, int b) const {
     while (a != b) (a > b ? a : b) = parents_[std::max(a, b)];
     return a;
@@ -89,7 +90,7 @@ std::vector<UnitPlan> assign_parameters(nn::Module& root, const UnitPolicy& poli
     const nn::Module* above = module;
     while (above && above != &root) above = above->parent();
     require<ValueError>(above && module != &root, "shard: the ignored module '",
-                        module ? module->full_name() : "null", "' is not below the one to shard");
+                        module ? module->full_name() : "null", "' is not below the module to shard");
   }
   return Assignment(root, policy, ignored).finish();
 }

@@ -9,12 +9,12 @@
 
 namespace tessera::dist {
 
-/// A parameter as its unit knows it.
+/// A parameter of a unit.
 struct UnitParameter {
   Variable variable;
   std::string name;                        ///< its first full name, relative to the root
-  std::string key_name;                    ///< the same in the whole model: the key of its first numbers
-  const init::Program* program = nullptr;  ///< null where none was declared
+  std::string key_name;                    ///< the same in the whole model: the key of its initial values
+  const init::Program* program = nullptr;  ///< null: none was declared
 };
 
 /// A unit before its parameters are laid out.
@@ -24,10 +24,10 @@ struct UnitPlan {
   std::vector<UnitParameter> parameters;
 };
 
-/// The units of `root`, itself first, the others in order of declaration, and which parameters each holds, in
-/// module order: those below its module and below no other unit's. A parameter that several units name
-/// belongs to their lowest common ancestor. Modules in `ignored`, and what is below them, keep theirs. Throws
-/// ValueError for an ignored module that is not below the root.
+/// The units of `root`, itself first, the others in order of declaration, with their parameters in module
+/// order: those below the unit's module and below no other unit's. A parameter that several units share
+/// belongs to their lowest common ancestor. Parameters of modules in `ignored`, and below them, belong to no
+/// unit. Throws ValueError for an ignored module that is not below the root.
 std::vector<UnitPlan> assign_parameters(nn::Module& root, const UnitPolicy& policy,
                                         std::span<nn::Module* const> ignored = {});
 

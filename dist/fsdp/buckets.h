@@ -9,25 +9,25 @@
 
 namespace tessera::dist {
 
-/// How no_shard averages gradients while backward still runs (Li et al. 2020, PyTorch's DDP): the gradients
-/// of all units lie in one array, cut at parameters into stretches of at least `bucket_bytes`. A stretch is
-/// all-reduced once backward has finished with every parameter in it, last layers first. The order of
-/// stretches is fixed, so all ranks call alike, whichever parameters they use.
+/// How no_shard averages gradients while backward still runs (Li et al. 2020, PyTorch's DDP). The gradients
+/// of all units lie in one array, divided between parameters into buckets of at least `bucket_bytes`. A
+/// bucket is all-reduced once backward has finished every parameter in it, last layers first. The order of
+/// buckets is fixed, so all ranks make the same calls, whichever parameters they use.
 class Buckets {
  public:
   /// `flats` in the order of the units, all of one gradient dtype.
   Buckets(std::vector<FlatParameter*> flats, std::shared_ptr<Communicator> group, int64_t bucket_bytes);
 
-  /// Makes the array, and the flats' gradients parts of it.
+  /// Allocates the array and makes the flats' gradients views of it.
   void allocate();
 
-  /// A backward begins that will reach `leaves`, and no others.
+  /// Begins a backward that reaches exactly `leaves`.
   void begin(std::span<const Variable> leaves);
-  /// Backward is done with a parameter.
+  /// Notes that the gradient of a parameter is complete.
   void finish_leaf(const VariableImpl* leaf);
-  /// Averages what is left and waits for all.
+  /// Averages the remaining buckets and waits for all.
   void finish();
-  /// Returns when nothing is in flight: after a backward that an exception ended.
+  /// Returns when nothing is in flight. For a backward that an exception ended.
   void abandon();
 
   size_t size() const { return buckets_.size(); }
@@ -48,7 +48,7 @@ class Buckets {
   std::vector<FlatParameter*> flats_;
   std::shared_ptr<Communicator> group_;
   Tensor gradients_;
-  std::vector<Bucket> buckets_;  // from the end of the array
+  std::vector<Bucket> buckets_;  // from the end of the array to its begin
   std::unordered_map<const VariableImpl*, size_t> bucket_of_;
   size_t started_ = 0;
 };

@@ -1,5 +1,5 @@
-// When each verb of a unit is called. Forward: gather, compute, free. Backward: gather, compute, free,
-// reduce, while the next unit is gathered ahead and the last one's gradients travel.
+// When the verbs of a unit are called. Forward: gather, compute, free. Backward: gather, compute, free,
+// reduce, while the next unit is gathered ahead and the last unit's gradients are reduced.
 
 #include "dist/fsdp/engine.h"
 
@@ -27,7 +27,7 @@ Sharding::Engine::Engine(nn::Module& root, ShardOptions options) : root_(root), 
   flat_.traits = traits_of(options_.strategy);
   flat_.shard_group = mesh.group("shard");
   if (replicated) flat_.replica_group = mesh.group("replica");
-  everyone_ = replicated ? mesh.group(std::vector<std::string>{"replica", "shard"}) : flat_.shard_group;
+  all_ranks_ = replicated ? mesh.group(std::vector<std::string>{"replica", "shard"}) : flat_.shard_group;
   flat_.alignment = options_.alignment;
   flat_.compute = options_.precision.compute;
   flat_.reduce = options_.precision.reduce;
@@ -41,9 +41,9 @@ Sharding::Engine::Engine(nn::Module& root, ShardOptions options) : root_(root), 
         places_[variable] = {flat.get(), k};
       }
   make_buckets();
-  require_calls();
-  leaves_.resize(units_.size());
-  pending_.resize(units_.size());
+  require_called_units();
+  reached_leaves_.resize(units_.size());
+  pending_leaves_.resize(units_.size());
   reduced_.resize(units_.size());
   take_initial_values();
   register_hooks();
@@ -60,8 +60,8 @@ void Sharding::Engine::check(const ShardOptions& options) {
   require<ConfigError>(mesh.has("shard"), "shard: ", strategy, " needs a mesh with a dimension 'shard'");
   require<ConfigError>(
       traits.replicates || mesh.size("replica") == 1 || options.strategy == Strategy::no_shard,
-      "shard: ", strategy, " cuts over all ranks, but the mesh has ", mesh.size("replica"),
-      " replicas: take hybrid_shard or hybrid_shard_zero2, or a mesh of 'shard' alone");
+      "shard: ", strategy, " shards over all ranks, but the mesh has ", mesh.size("replica"),
+      " replicas: use hybrid_shard or hybrid_shard_zero2, or a mesh with 'shard' as its only dimension");
   require<ConfigError>(options.alignment > 0, "shard: expected a positive alignment, got ",
                        options.alignment);
   require<ConfigError>(options.gathers_in_flight > 0, "shard: expected at least 1 gather in flight, got ",
@@ -70,13 +70,13 @@ void Sharding::Engine::check(const ShardOptions& options) {
                        options.bucket_bytes);
   require<ConfigError>(
       !root_.parent(), "shard: '", root_.full_name(),
-      "' is a part of a model; shard the whole, and name as ignored what is to stay as it is");
+      "' is a submodule: shard the root of the model, with the modules that stay unsharded as `ignored`");
   root_.for_each([](nn::Module& module) {
     require<ConfigError>(!module.store(), "shard: ", module.kind(), " '", module.full_name(),
                          "' is sharded already");
     for (const nn::Module::Slot& slot : module.slots())
       require<ConfigError>(!slot.master.defined(), "shard: '", slot.name, "' of '", module.full_name(),
-                           "' is in mixed precision already; say it in the sharding's options instead");
+                           "' is in mixed precision already: set ShardOptions::precision instead");
   });
   for (const std::optional<DType>& dtype : {options.precision.compute, options.precision.reduce,
                                             options.precision.buffer, options.precision.output})
@@ -84,11 +84,11 @@ void Sharding::Engine::check(const ShardOptions& options) {
                          "shard: expected a floating dtype in the precision, got ", dtype.value_or(f32));
 }
 
-/// Cuts the model at once if every parameter to be cut has values already. Where only some have, those are
-/// kept when the others get theirs.
+/// Shards the model at once if every parameter to be sharded has values already. If only some have, they keep
+/// them when `materialize` fills the others.
 void Sharding::Engine::take_initial_values() {
   static const std::vector<nn::Module*> none;
-  initial_.emplace(root_, options_.ignored_differ ? options_.ignored : none, *everyone_,
+  initial_.emplace(root_, options_.ignored_differ ? options_.ignored : none, *all_ranks_,
                    options_.sync_module_states);
   nn::ParameterSet sharded;
   bool all = true;
@@ -97,17 +97,17 @@ void Sharding::Engine::take_initial_values() {
     sharded.insert(variable);
     all = all && (initial_->comes_from_rank_0(parameter) || !parameter.value().is_meta());
   }
-  initial_->broadcast_all_but(sharded);
-  if (all) fill(cpu(), 0);
+  initial_->broadcast_except(sharded);
+  if (all) fill_units(cpu(), 0);
 }
 
 void Sharding::Engine::materialize(Device device, uint64_t seed) {
   if (materialized_) return;
-  require_same_seed(*everyone_, seed);
-  fill(device, seed);
+  require_same_seed(*all_ranks_, seed);
+  fill_units(device, seed);
 }
 
-void Sharding::Engine::fill(Device device, uint64_t seed) {
+void Sharding::Engine::fill_units(Device device, uint64_t seed) {
   if (buckets_) buckets_->allocate();
   for (const auto& unit : units_) {
     for (const auto& flat : unit->flats())
@@ -122,7 +122,7 @@ void Sharding::Engine::fill(Device device, uint64_t seed) {
   materialized_ = true;
 }
 
-/// Gradients that are averaged whole, in their own dtype and over one group, go by buckets.
+/// Buckets serve full gradients that are averaged in their own dtype and over one group.
 void Sharding::Engine::make_buckets() {
   buckets_.reset();
   if (options_.strategy != Strategy::no_shard || flat_.replica_group) return;
@@ -139,7 +139,8 @@ void Sharding::Engine::make_buckets() {
 }
 
 std::vector<Unit*> Sharding::Engine::units_of(const nn::Module* module, const char* what) const {
-  require<ConfigError>(materialized_, what, ": the parameters have no numbers yet");
+  require<ConfigError>(materialized_, what,
+                       ": the parameters have no values yet; call nn::materialize first");
   std::vector<Unit*> chosen;
   for (const auto& unit : units_)
     if (!module || &unit->module() == module) chosen.push_back(unit.get());
@@ -153,9 +154,9 @@ const Sharding::Engine::Place* Sharding::Engine::find(const VariableImpl* variab
   return found == places_.end() ? nullptr : &found->second;
 }
 
-void Sharding::Engine::set_full_value(const VariableImpl* variable, Tensor numbers) {
-  if (numbers.defined())
-    full_values_[variable] = std::move(numbers);
+void Sharding::Engine::set_full_value(const VariableImpl* variable, Tensor values) {
+  if (values.defined())
+    full_values_[variable] = std::move(values);
   else
     full_values_.erase(variable);
 }
@@ -165,8 +166,8 @@ const Tensor* Sharding::Engine::full_value(const VariableImpl* variable) const {
   return found == full_values_.end() ? nullptr : &found->second;
 }
 
-/// What is gathered for the calls of a module needs one that is called.
-void Sharding::Engine::require_calls() const {
+/// Parameters are gathered for calls of a unit's module, so that module must be called.
+void Sharding::Engine::require_called_units() const {
   if (!traits().shards_parameters) return;
   for (const auto& unit : units_) {
     if (unit->flats().empty()) continue;
@@ -175,12 +176,11 @@ void Sharding::Engine::require_calls() const {
                                   unit->flats().front()->parameters().front().key_name, "', ");
     require<ConfigError>(
         module.has_forward(), what,
-        "has no forward: nothing would gather it. Choose as units the modules that are called, "
-        "or give the parameters to one");
-    require<ConfigError>(
-        !module.is_container() || !module.parent(), what,
-        "is a list whose modules may be called one by one, which would not gather it. Choose "
-        "these instead (every_block(), every<M>()), or the module that the list belongs to");
+        "has no forward, so that no call gathers it. Choose as units modules that are called, "
+        "or move its parameters to one");
+    require<ConfigError>(!module.is_container() || !module.parent(), what,
+                         "is a list whose modules may be called one by one, which does not gather it. Choose "
+                         "these modules instead (every_block(), every<M>()), or the parent of the list");
   }
 }
 
@@ -193,43 +193,43 @@ void Sharding::Engine::register_hooks() {
     hooks_.push_back(module.register_forward_hook(
         [this, &unit](nn::Module&, std::span<Variable* const> outputs) { after_forward(unit, outputs); }));
     hooks_.push_back(
-        module.register_forward_failure_hook([this, &unit](nn::Module&) { forward_failed(unit); }));
+        module.register_forward_failure_hook([this, &unit](nn::Module&) { end_failed_forward(unit); }));
     hooks_.push_back(module.register_backward_pre_hook(
         [this, i](nn::Module&, std::vector<Variable>&) { before_backward(i); }));
-    hooks_.push_back(module.register_backward_hook(
-        [this, i](nn::Module&, std::vector<Variable>&) { inputs_have_gradients(i); }));
-    watch_leaves(i);
+    hooks_.push_back(
+        module.register_backward_hook([this, i](nn::Module&, std::vector<Variable>&) { after_backward(i); }));
+    register_leaf_hooks(i);
     for (const auto& flat : unit.flats())
-      flat->on_demand([this, i](FlatParameter::Demand demand) { provide(i, demand); });
+      flat->set_demand_handler([this, i](FlatParameter::Demand demand) { provide(i, demand); });
   }
-  observer_.emplace([this](std::span<const Variable> leaves) { backward_started(leaves); });
+  observer_.emplace([this](std::span<const Variable> leaves) { begin_backward(leaves); });
 }
 
-/// Every parameter of a unit that is trained is watched, once.
-void Sharding::Engine::watch_leaves(size_t index) {
+/// Hooks every trained parameter of a unit once.
+void Sharding::Engine::register_leaf_hooks(size_t index) {
   for (const auto& flat : units_[index]->flats())
     for (const UnitParameter& parameter : flat->parameters()) {
       const VariableImpl* variable = parameter.variable.impl().get();
       if (!parameter.variable.requires_grad() || unit_of_.contains(variable)) continue;
       unit_of_[variable] = index;
       hooks_.push_back(parameter.variable.register_accumulated_hook(
-          [this](const Variable& leaf) { leaf_finished(leaf.impl().get()); }));
+          [this](const Variable& leaf) { finish_leaf(leaf.impl().get()); }));
     }
 }
 
-void Sharding::Engine::follow_requires_grad() {
-  for (size_t i = 0; i < units_.size(); ++i) follow_requires_grad(i);
+void Sharding::Engine::sync_requires_grad() {
+  for (size_t i = 0; i < units_.size(); ++i) sync_requires_grad(i);
 }
 
-void Sharding::Engine::follow_requires_grad(size_t index) {
+void Sharding::Engine::sync_requires_grad(size_t index) {
   bool changed = false, unfrozen = false;
   for (const auto& flat : units_[index]->flats()) {
-    changed |= flat->follow_requires_grad();
+    changed |= flat->sync_requires_grad();
     if (!flat->is_unfrozen()) continue;
     flat->make_trainable();
     unfrozen = true;
   }
-  if (changed) watch_leaves(index);
+  if (changed) register_leaf_hooks(index);
   if (!unfrozen || !buckets_) return;
   make_buckets();
   if (buckets_) buckets_->allocate();
@@ -237,20 +237,20 @@ void Sharding::Engine::follow_requires_grad(size_t index) {
 
 // Forward.
 
-void Sharding::Engine::require_numbers(const Unit& unit) const {
+void Sharding::Engine::require_values(const Unit& unit) const {
   require<ConfigError>(materialized_, "unit '", unit.name(),
-                       "' has no numbers yet: call nn::materialize after sharding");
+                       "' has no values yet: call nn::materialize after sharding");
 }
 
 void Sharding::Engine::before_forward(size_t index, std::span<Variable* const> inputs) {
-  if (summoned_) return;
+  if (all_summoned_) return;
   Unit& unit = *units_[index];
-  require_numbers(unit);
-  if (!backward_is_running()) follow_requires_grad(index);
+  require_values(unit);
+  if (!backward_is_running()) sync_requires_grad(index);
   running_.push_back(&unit);
   unit.unshard();
   unit.reshard(Unit::Hold::ahead);
-  everyone_->poll();
+  all_ranks_->poll();
   const bool is_root = index == 0;
   if (is_root && options_.precision.compute) cast_floating(inputs, *options_.precision.compute);
   if (backward_is_running()) {
@@ -258,24 +258,24 @@ void Sharding::Engine::before_forward(size_t index, std::span<Variable* const> i
     return;
   }
   if (std::exchange(order_is_complete_, false) || is_root) {
-    std::vector<Unit*> last = std::exchange(order_, {});
+    std::vector<Unit*> last = std::exchange(entry_order_, {});
     position_ = 0;
-    if (options_.forward_prefetch) order_ = std::move(last);
-    left_.clear();
+    if (options_.forward_prefetch) entry_order_ = std::move(last);
+    exit_order_.clear();
     root_is_running_ = is_root;
   }
   unit.wait();
-  if (!options_.forward_prefetch || position_ >= order_.size() || order_[position_] != &unit) {
-    order_.resize(std::min(position_, order_.size()));
-    order_.push_back(&unit);
+  if (!options_.forward_prefetch || position_ >= entry_order_.size() || entry_order_[position_] != &unit) {
+    entry_order_.resize(std::min(position_, entry_order_.size()));
+    entry_order_.push_back(&unit);
   }
   ++position_;
   if (!options_.forward_prefetch) return;
-  for (size_t i = position_; i < std::min(position_ + units_ahead(), order_.size()); ++i)
-    order_[i]->unshard(Unit::Hold::ahead);
+  for (size_t i = position_; i < std::min(position_ + units_ahead(), entry_order_.size()); ++i)
+    entry_order_[i]->unshard(Unit::Hold::ahead);
 }
 
-/// Gives back what a call of the unit holds. After a recomputation its backward comes, and holds on.
+/// Ends the hold of a unit's call. The backward that follows a recomputation keeps its own.
 void Sharding::Engine::end_forward(Unit& unit) {
   running_.pop_back();
   if (backward_is_running()) {
@@ -285,25 +285,25 @@ void Sharding::Engine::end_forward(Unit& unit) {
   unit.reshard();
 }
 
-void Sharding::Engine::forward_failed(Unit& unit) {
+void Sharding::Engine::end_failed_forward(Unit& unit) {
   if (running_.empty() || running_.back() != &unit) return;
   if (&unit == units_.front().get()) root_is_running_ = false;
   end_forward(unit);
 }
 
 void Sharding::Engine::after_forward(Unit& unit, std::span<Variable* const> outputs) {
-  if (summoned_) return;
+  if (all_summoned_) return;
   const bool is_root = &unit == units_.front().get();
   if (is_root && options_.precision.output) cast_floating(outputs, *options_.precision.output);
   if (backward_is_running()) return end_forward(unit);
-  left_.push_back(&unit);
+  exit_order_.push_back(&unit);
   if (is_root || (!traits().frees_after_forward && grad_mode())) unit.unshard(Unit::Hold::kept);
   end_forward(unit);
-  // An optimizer or a loader may write the numbers next, without a backward: nobody reads them any more then.
+  // An optimizer or a loader may write the values next, without a backward.
   if (is_root)
-    settle();
+    wait_for_readers();
   else if (!root_is_running_)
-    unit.settle();
+    unit.wait_for_readers();
   if (is_root) root_is_running_ = false;
 }
 

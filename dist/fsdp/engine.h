@@ -15,8 +15,7 @@
 
 namespace tessera::dist {
 
-/// Calls the units' verbs at the right moments of forward and backward: the hooks' side of a Sharding. One
-/// rank's, used by that rank's thread.
+/// Calls the units' verbs from hooks in forward and backward. Each rank has one, used by that rank's thread.
 class Sharding::Engine {
  public:
   Engine(nn::Module& root, ShardOptions options);
@@ -28,92 +27,95 @@ class Sharding::Engine {
   const StrategyTraits& traits() const { return flat_.traits; }
   nn::Module& root() const { return root_; }
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
-  /// That of a module, or all for null. Throws ConfigError, naming `what`, for a module that is no unit, and
-  /// before the parameters have numbers.
+  /// The unit of a module, or all units for null. Throws ConfigError, naming `what`, for a module that is no
+  /// unit, and before the parameters have values.
   std::vector<Unit*> units_of(const nn::Module* module, const char* what) const;
   /// All ranks that gradients are averaged over.
-  Communicator& everyone() const { return *everyone_; }
+  Communicator& all_ranks() const { return *all_ranks_; }
   Communicator& shard_group() const { return *flat_.shard_group; }
   Communicator* replica_group() const { return flat_.replica_group.get(); }
   bool is_materialized() const { return materialized_; }
   void materialize(Device device, uint64_t seed);
 
-  /// Where a parameter of a module, or a local part of one, lies; null for one that is not sharded.
+  /// A parameter in its flat array.
   struct Place {
     FlatParameter* flat = nullptr;
     size_t index = 0;
   };
+  /// The place of a module's parameter or of its local shard; null for one that is not sharded.
   const Place* find(const VariableImpl* variable) const;
 
-  /// A SummonFullParams is open. If it shows `all` parameters, hooks do nothing.
+  /// Opens a SummonFullParams. While it shows `all` parameters, hooks do nothing.
   void open_summon(bool all) {
     is_summon_open_ = true;
-    summoned_ = all;
+    all_summoned_ = all;
   }
-  void close_summon() { is_summon_open_ = summoned_ = false; }
+  void close_summon() { is_summon_open_ = all_summoned_ = false; }
   bool is_summon_open() const { return is_summon_open_; }
-  void set_full_value(const VariableImpl* variable, Tensor numbers);
+  /// What `full_value` returns; an undefined tensor removes it.
+  void set_full_value(const VariableImpl* variable, Tensor values);
+  /// The full value of a parameter that a SummonFullParams shows; null elsewhere.
   const Tensor* full_value(const VariableImpl* variable) const;
 
-  /// What the backwards of now are: the last micro-batch of a step, or an earlier one.
-  struct Accumulating {
-    bool open = false;
-    bool communicate = false;
+  /// Whether the running backward is that of a step's last micro-batch or of an earlier one.
+  struct AccumulationState {
+    bool open = false;         // an earlier one
+    bool communicate = false;  // whose gradients are reduced at once
   };
-  Accumulating accumulating;
+  AccumulationState accumulation;
 
-  /// Waits for what is in flight.
-  void settle();
-  /// Whether a call of a unit, or a backward of this thread, runs.
+  /// Returns when no other rank reads this rank's values any more.
+  void wait_for_readers();
+  /// Whether a call of a unit or a backward runs in this thread.
   bool is_in_use() const { return !running_.empty() || backward_is_running(); }
-  /// Looks which parameters were frozen or unfrozen.
-  void follow_requires_grad();
+  /// Follows parameters that were frozen or unfrozen.
+  void sync_requires_grad();
 
  private:
   void check(const ShardOptions& options);
-  void require_calls() const;
-  void require_numbers(const Unit& unit) const;
+  void require_called_units() const;
+  void require_values(const Unit& unit) const;
   void take_initial_values();
-  void fill(Device device, uint64_t seed);
+  void fill_units(Device device, uint64_t seed);
   void register_hooks();
-  void watch_leaves(size_t index);
-  void follow_requires_grad(size_t index);
-  bool reduces_now() const { return !accumulating.open || accumulating.communicate; }
+  void register_leaf_hooks(size_t index);
+  void sync_requires_grad(size_t index);
+  bool reduces_now() const { return !accumulation.open || accumulation.communicate; }
   size_t units_ahead() const { return static_cast<size_t>(options_.gathers_in_flight) - 1; }
-  bool keeps_gathered() const { return accumulating.open && !traits().frees_after_forward; }
+  bool keeps_gathered() const { return accumulation.open && !traits().frees_after_forward; }
 
   void before_forward(size_t index, std::span<Variable* const> inputs);
   void after_forward(Unit& unit, std::span<Variable* const> outputs);
-  void forward_failed(Unit& unit);
+  void end_failed_forward(Unit& unit);
   void end_forward(Unit& unit);
   void before_backward(size_t index);
-  void inputs_have_gradients(size_t index);
+  void after_backward(size_t index);
   void prefetch_backward(const Unit& unit);
-  void backward_started(std::span<const Variable> leaves);
+  void begin_backward(std::span<const Variable> leaves);
   void refuse_summoned(std::span<const Variable> leaves) const;
-  void forget_last_backward();
+  void reset_backward();
   void queue_end();
   void start_agreement(std::span<const Variable> leaves);
   template <class Visit>
   void for_each_trained(const Visit& visit);
-  void leaf_finished(const VariableImpl* leaf);
-  void unit_finished(size_t index);
+  void finish_leaf(const VariableImpl* leaf);
+  void finish_unit(size_t index);
   void free_after_backward(Unit& unit);
   void hold_for_backward(Unit& unit);
   void provide(size_t index, FlatParameter::Demand demand);
-  void release(Unit& unit);
+  void release_holds(Unit& unit);
   void start_reduce(size_t index);
   void finish_reductions();
   void agree_on_reached();
   void make_buckets();
-  void reduce_rest();
-  void backward_ended();
+  void reduce_remaining();
+  void end_backward();
   void abandon_backward();
 
   nn::Module& root_;
   ShardOptions options_;
   FlatOptions flat_;
-  std::shared_ptr<Communicator> everyone_;
+  std::shared_ptr<Communicator> all_ranks_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::unordered_map<const VariableImpl*, Place> places_;
   std::unordered_map<const VariableImpl*, size_t> unit_of_;  // of trainable leaves
@@ -122,24 +124,24 @@ class Sharding::Engine {
   std::optional<BackwardObserver> observer_;
   std::optional<Buckets> buckets_;        // no_shard's
   std::optional<InitialValues> initial_;  // until they are taken
-  bool materialized_ = false, summoned_ = false, is_summon_open_ = false;
+  bool materialized_ = false, all_summoned_ = false, is_summon_open_ = false;
 
-  std::vector<Unit*> running_;  // whose calls run, the innermost last
-  std::vector<Unit*> order_;    // in which the last forward came to units, for prefetching
-  std::vector<Unit*> left_;     // in which it left them, the root last: backward goes the other way
+  std::vector<Unit*> running_;      // units with a call that runs, the innermost last
+  std::vector<Unit*> entry_order_;  // of units in the last forward, for prefetching
+  std::vector<Unit*> exit_order_;   // of the ends of their calls, the root last: backward goes in reverse
   bool order_is_complete_ = false, root_is_running_ = false;
-  size_t position_ = 0;  // in one of them, of the unit whose forward or backward runs
+  size_t position_ = 0;  // of the unit that runs: in entry_order_ in forward, in exit_order_ in backward
   std::vector<Unit*> reducing_;
-  std::vector<int64_t> leaves_;   // of each unit that this backward reaches
-  std::vector<int64_t> pending_;  // of those, what it has yet to finish
-  std::vector<bool> reduced_;     // in this backward
-  bool reaches_ = false;          // this backward: a leaf of ours
-  /// i32: on how many ranks this backward reaches each unit; on how many gradients wait there; and on how
-  /// many each trained parameter is reached, or waits.
-  Tensor reached_;
+  std::vector<int64_t> reached_leaves_;  // number by unit that this backward reaches
+  std::vector<int64_t> pending_leaves_;  // number by unit that it has not finished
+  std::vector<bool> reduced_;            // by unit, in this backward
+  bool reaches_parameters_ = false;      // this backward reaches a trained parameter of the model
+  /// i32, numbers of ranks: by unit, those whose backward reaches it; by unit, those with unreduced
+  /// gradients; by trained parameter, those whose backward reaches it or that have an unreduced gradient.
+  Tensor reach_counts_;
   Work agreement_;
   bool agreed_ = false;
-  bool backward_is_open_ = false;  // its end was queued and has not come: when the next begins, it threw
+  bool backward_is_open_ = false;  // end_backward is queued; still true when the next begins: it threw
 };
 
 }  // namespace tessera::dist

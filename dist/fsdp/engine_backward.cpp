@@ -1,5 +1,5 @@
-// What an engine does in backward: gather, compute, free, reduce, while the next unit is gathered ahead and
-// the last one's gradients travel.
+// The engine in backward: gather, compute, free, reduce, while the next unit is gathered ahead and the last
+// unit's gradients are reduced.
 
 #include <algorithm>
 #include <unordered_set>
@@ -8,74 +8,74 @@
 
 namespace tessera::dist {
 
-void Sharding::Engine::backward_started(std::span<const Variable> leaves) {
-  if (summoned_) refuse_summoned(leaves);
-  if (summoned_ || !materialized_) return;
-  if (!backward_is_nested()) forget_last_backward();
+void Sharding::Engine::begin_backward(std::span<const Variable> leaves) {
+  if (all_summoned_) refuse_summoned(leaves);
+  if (all_summoned_ || !materialized_) return;
+  if (!backward_is_nested()) reset_backward();
   bool reaches = false;
   for (const Variable& leaf : leaves)
     if (const auto found = unit_of_.find(leaf.impl().get()); found != unit_of_.end()) {
-      ++leaves_[found->second];
-      ++pending_[found->second];
+      ++reached_leaves_[found->second];
+      ++pending_leaves_[found->second];
       reaches = true;
     }
-  if (!reaches) return;  // another model's, or one for gradients of inputs: nothing is reduced
-  const bool is_first = !std::exchange(reaches_, true);
+  if (!reaches) return;  // of another model, or for gradients of inputs: nothing is reduced
+  const bool is_first = !std::exchange(reaches_parameters_, true);
   if (is_first) queue_end();
   if (buckets_ && is_first && reduces_now()) buckets_->begin(leaves);
   for (size_t i = 0; i < units_.size(); ++i)
-    if (pending_[i] > 0 && !traits().shards_gradients) units_[i]->prepare_gradients();
+    if (pending_leaves_[i] > 0 && !traits().shards_gradients) units_[i]->prepare_gradients();
   if (is_first && reduces_now()) start_agreement(leaves);
 }
 
-/// Hooks do nothing then: gradients would be the rank's own.
+/// While parameters are summoned, hooks do nothing and gradients would not be reduced.
 void Sharding::Engine::refuse_summoned(std::span<const Variable> leaves) const {
   for (const Variable& leaf : leaves)
     require<ConfigError>(
         !find(leaf.impl().get()),
-        "SummonFullParams: a backward that reaches the model's parameters runs while they are "
-        "whole; close it before the forward that is trained");
+        "SummonFullParams: a backward that reaches the model's parameters runs while it is open; "
+        "close it before the forward of a training step");
 }
 
-/// Also what it left if an exception ended it.
-void Sharding::Engine::forget_last_backward() {
-  if (std::exchange(backward_is_open_, false) && reaches_) abandon_backward();
-  std::fill(leaves_.begin(), leaves_.end(), 0);
-  std::fill(pending_.begin(), pending_.end(), 0);
+/// Also abandons the last backward if an exception ended it.
+void Sharding::Engine::reset_backward() {
+  if (std::exchange(backward_is_open_, false) && reaches_parameters_) abandon_backward();
+  std::fill(reached_leaves_.begin(), reached_leaves_.end(), 0);
+  std::fill(pending_leaves_.begin(), pending_leaves_.end(), 0);
   std::fill(reduced_.begin(), reduced_.end(), false);
-  reaches_ = agreed_ = root_is_running_ = false;
-  position_ = left_.size();
+  reaches_parameters_ = agreed_ = root_is_running_ = false;
+  position_ = exit_order_.size();
   order_is_complete_ = true;
   for (const auto& unit : units_) {
-    unit->forget_unfinished();
-    unit->reshard(Unit::Hold::backward);  // of one that an exception ended
+    unit->drop_unmarked();
+    unit->reshard(Unit::Hold::backward);  // of a backward that an exception ended
   }
 }
 
 void Sharding::Engine::queue_end() {
-  if (!std::exchange(backward_is_open_, true)) queue_backward_end([this] { backward_ended(); });
+  if (!std::exchange(backward_is_open_, true)) queue_backward_end([this] { end_backward(); });
 }
 
-/// Flags of this rank, to be summed: by unit, whether this backward reaches it, and whether gradients wait
-/// there; then by trained parameter, whether it does or one waits.
+/// Sums flags over the ranks: by unit, whether this backward reaches it; by unit, whether it has unreduced
+/// gradients; by trained parameter, whether either holds for it.
 void Sharding::Engine::start_agreement(std::span<const Variable> leaves) {
   std::unordered_set<const VariableImpl*> reached;
   for (const Variable& leaf : leaves) reached.insert(leaf.impl().get());
   std::vector<int32_t> flags;
-  for (const int64_t pending : pending_) flags.push_back(pending > 0);
+  for (const int64_t pending : pending_leaves_) flags.push_back(pending > 0);
   for (const auto& unit : units_) flags.push_back(unit->has_unreduced());
   for_each_trained([&](FlatParameter& flat, size_t i) {
-    flags.push_back(reached.contains(flat.parameters()[i].variable.impl().get()) || flat.waits(i));
+    flags.push_back(reached.contains(flat.parameters()[i].variable.impl().get()) || flat.has_unreduced(i));
   });
-  reached_ = Tensor::from(std::span<const int32_t>(flags), {std::ssize(flags)});
-  agreement_ = everyone_->all_reduce(reached_, Reduction::sum, {.unit = "units reached by backward"});
+  reach_counts_ = Tensor::from(std::span<const int32_t>(flags), {std::ssize(flags)});
+  agreement_ = all_ranks_->all_reduce(reach_counts_, Reduction::sum, {.unit = "units reached by backward"});
 }
 
 void Sharding::Engine::agree_on_reached() {
   if (agreed_) return;
   agreement_.wait();
   agreed_ = true;
-  const int32_t* ranks = reached_.data<int32_t>() + 2 * units_.size();
+  const int32_t* ranks = reach_counts_.data<int32_t>() + 2 * units_.size();
   for_each_trained([&](FlatParameter& flat, size_t i) {
     if (*ranks++ > 0) flat.set_reached(i);
   });
@@ -89,75 +89,76 @@ void Sharding::Engine::for_each_trained(const Visit& visit) {
 }
 
 void Sharding::Engine::before_backward(size_t index) {
-  if (summoned_) return;
+  if (all_summoned_) return;
   Unit& unit = *units_[index];
-  everyone_->poll();
+  all_ranks_->poll();
   hold_for_backward(unit);
-  if (pending_[index] > 0) unit.prepare_gradients();
+  if (pending_leaves_[index] > 0) unit.prepare_gradients();
   if (options_.backward_prefetch == BackwardPrefetch::pre) prefetch_backward(unit);
 }
 
-/// What stays gathered from forward on needs none: what is freed is done with, on this rank perhaps alone.
+/// Only where units are freed after forward. Elsewhere a freed unit is finished, perhaps on this rank only.
 void Sharding::Engine::prefetch_backward(const Unit& unit) {
   if (!traits().frees_after_forward) return;
-  for (size_t i = std::min(position_, left_.size()); i-- > 0;) {
-    if (left_[i] != &unit) continue;
+  for (size_t i = std::min(position_, exit_order_.size()); i-- > 0;) {
+    if (exit_order_[i] != &unit) continue;
     position_ = i;
     for (size_t ahead = 1; ahead <= std::min(i, units_ahead()); ++ahead)
-      left_[i - ahead]->unshard(Unit::Hold::ahead);
+      exit_order_[i - ahead]->unshard(Unit::Hold::ahead);
     return;
   }
 }
 
 void Sharding::Engine::hold_for_backward(Unit& unit) {
-  require_numbers(unit);
+  require_values(unit);
   queue_end();
   unit.unshard(Unit::Hold::backward);
   unit.reshard(Unit::Hold::ahead);
   unit.wait();
 }
 
-/// A backward needs what its hooks have not brought: it began inside a unit, or goes on where one ended.
+/// Serves a backward that needs memory which no hook has prepared: it began inside a unit, or continues where
+/// another backward ended.
 void Sharding::Engine::provide(size_t index, FlatParameter::Demand demand) {
-  if (summoned_ || !materialized_ || !backward_is_running()) return;
-  if (demand == FlatParameter::Demand::numbers)
+  if (all_summoned_ || !materialized_ || !backward_is_running()) return;
+  if (demand == FlatParameter::Demand::parameters)
     hold_for_backward(*units_[index]);
-  else if (leaves_[index] > 0)
+  else if (reached_leaves_[index] > 0)
     units_[index]->prepare_gradients();
 }
 
-void Sharding::Engine::leaf_finished(const VariableImpl* leaf) {
+void Sharding::Engine::finish_leaf(const VariableImpl* leaf) {
   const auto found = unit_of_.find(leaf);
-  if (summoned_ || found == unit_of_.end()) return;
+  if (all_summoned_ || found == unit_of_.end()) return;
   if (buckets_ && reduces_now()) buckets_->finish_leaf(leaf);
-  if (--pending_[found->second] > 0) return;
-  unit_finished(found->second);
+  if (--pending_leaves_[found->second] > 0) return;
+  finish_unit(found->second);
 }
 
-void Sharding::Engine::unit_finished(size_t index) {
+void Sharding::Engine::finish_unit(size_t index) {
   Unit& unit = *units_[index];
-  everyone_->poll();
+  all_ranks_->poll();
   unit.mark_unreduced();
-  // A unit whose leaves all have their gradients is not read again. What is frozen, or not a leaf of this
-  // backward, may be read until the unit's inputs have theirs.
-  if (leaves_[index] >= unit.parameter_count()) free_after_backward(unit);
+  // Backward reads a leaf's value until its gradient is complete; a parameter that is frozen, or no leaf of
+  // this backward, until the gradients of the unit's inputs are.
+  if (reached_leaves_[index] >= unit.parameter_count()) free_after_backward(unit);
   if (!reduces_now() || buckets_ || options_.strategy == Strategy::shard_optim) return;
   agree_on_reached();
-  // What some ranks alone reached is reduced at the end, in the order of the units: the same on all.
-  if (reached_.data<int32_t>()[index] == everyone_->size()) start_reduce(index);
+  // Units that only some ranks reach are reduced at the end, in an order that all ranks share.
+  if (reach_counts_.data<int32_t>()[index] == all_ranks_->size()) start_reduce(index);
 }
 
-void Sharding::Engine::inputs_have_gradients(size_t index) {
-  if (!summoned_ && pending_[index] <= 0) free_after_backward(*units_[index]);
+void Sharding::Engine::after_backward(size_t index) {
+  if (!all_summoned_ && pending_leaves_[index] <= 0) free_after_backward(*units_[index]);
 }
 
 void Sharding::Engine::free_after_backward(Unit& unit) {
-  release(unit);
+  release_holds(unit);
   if (options_.backward_prefetch == BackwardPrefetch::post) prefetch_backward(unit);
 }
 
-/// Backward is done with a unit: gives back all holds, but where it stays for the next micro-batch.
-void Sharding::Engine::release(Unit& unit) {
+/// Ends all holds of a unit that backward has finished, unless it stays gathered for the next micro-batch.
+void Sharding::Engine::release_holds(Unit& unit) {
   if (keeps_gathered() && unit.is_gathered()) unit.unshard(Unit::Hold::kept);
   if (!keeps_gathered()) unit.reshard(Unit::Hold::kept);
   unit.reshard(Unit::Hold::ahead);
@@ -168,7 +169,7 @@ void Sharding::Engine::start_reduce(size_t index) {
   Unit& unit = *units_[index];
   reduced_[index] = true;
 
-  // While one unit's gradients travel, another's are computed: no third one's are held.
+  // Memory holds the gradients of two units: one that is reduced, one that is computed.
   if (traits().shards_gradients) finish_reductions();
   unit.reduce();
   reducing_.push_back(&unit);
@@ -179,13 +180,13 @@ void Sharding::Engine::finish_reductions() {
   reducing_.clear();
 }
 
-/// Reduces what backward's own moments left: units that some ranks alone reached, gradients that wait from
-/// earlier micro-batches, all of shard_optim's.
-void Sharding::Engine::reduce_rest() {
+/// Reduces what was not reduced while backward ran: units that only some ranks reach, unreduced gradients of
+/// earlier micro-batches, under shard_optim all gradients.
+void Sharding::Engine::reduce_remaining() {
   if (buckets_) buckets_->finish();
   agree_on_reached();
   for (size_t i = 0; i < units_.size(); ++i) {
-    const int32_t* ranks = reached_.data<int32_t>();
+    const int32_t* ranks = reach_counts_.data<int32_t>();
     const bool anywhere = ranks[i] > 0 || ranks[units_.size() + i] > 0;
     if (buckets_) {
       for (const auto& flat : units_[i]->flats())
@@ -199,22 +200,22 @@ void Sharding::Engine::reduce_rest() {
   finish_reductions();
 }
 
-/// What a backward that did not end has left: no optimizer must get it.
+/// Drops what a backward that did not end has left, so that no optimizer receives it.
 void Sharding::Engine::abandon_backward() {
   if (buckets_) buckets_->abandon();
   for (const auto& unit : units_) unit->abandon();
   reducing_.clear();
 }
 
-void Sharding::Engine::backward_ended() {
-  if (reaches_ && reduces_now()) reduce_rest();
-  for (const auto& unit : units_) release(*unit);
-  settle();
+void Sharding::Engine::end_backward() {
+  if (reaches_parameters_ && reduces_now()) reduce_remaining();
+  for (const auto& unit : units_) release_holds(*unit);
+  wait_for_readers();
   backward_is_open_ = false;
 }
 
-void Sharding::Engine::settle() {
-  for (const auto& unit : units_) unit->settle();
+void Sharding::Engine::wait_for_readers() {
+  for (const auto& unit : units_) unit->wait_for_readers();
 }
 
 }  // namespace tessera::dist

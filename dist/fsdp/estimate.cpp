@@ -10,7 +10,7 @@
 namespace tessera::dist {
 namespace {
 
-/// Trainable and frozen parameters, and each dtype, are laid out apart.
+/// Trained and frozen parameters, and each dtype, have a flat array of their own.
 UnitEstimate measure(const UnitPlan& unit, const EstimateOptions& o) {
   std::map<std::pair<DType, bool>, std::vector<int64_t>> kinds;
   UnitEstimate result;
@@ -25,9 +25,9 @@ UnitEstimate measure(const UnitPlan& unit, const EstimateOptions& o) {
     result.padded += layout.numel();
     if (!kind.second) continue;
     result.padded_trained += layout.numel();
-    const bool is_cut = traits_of(o.strategy).shards_optimizer;
+    const bool is_sharded = traits_of(o.strategy).shards_optimizer;
     for (size_t i = 0; i < sizes.size(); ++i)
-      result.held_trained += is_cut ? layout.part(i, o.shard).numel() : sizes[i];
+      result.held_trained += is_sharded ? layout.range(i, o.shard).numel() : sizes[i];
   }
   return result;
 }
@@ -46,7 +46,7 @@ Sums sums_of(const std::vector<UnitEstimate>& units) {
   return sums;
 }
 
-/// The root's and the `count` largest others' elements.
+/// The elements of the root and of the `count` largest other units.
 int64_t root_and_largest(const std::vector<UnitEstimate>& units, size_t count,
                          int64_t UnitEstimate::*elements) {
   std::vector<int64_t> others;
@@ -84,14 +84,14 @@ StateBytes running_of(const std::vector<UnitEstimate>& units, const Sums& sums, 
         (traits.frees_after_forward ? root_and_largest(units, gathered, &UnitEstimate::padded) : sums.padded);
   }
   if (traits.shards_gradients) {
-    const bool whole = o.micro_batches > 1 && !o.accumulate_communication;
+    const bool is_full = o.micro_batches > 1 && !o.accumulate_communication;
     running.gradient =
-        gradient_bytes * (whole ? sums.trained : root_and_largest(units, 2, &UnitEstimate::padded_trained));
+        gradient_bytes * (is_full ? sums.trained : root_and_largest(units, 2, &UnitEstimate::padded_trained));
   }
   return running;
 }
 
-/// The part of n bytes that a rank of a group sends in an all_gather or a reduce_scatter.
+/// The bytes that a rank of a group sends in an all_gather or a reduce_scatter of `bytes`.
 int64_t sent(int64_t bytes, int ranks) {
   return bytes / ranks * (ranks - 1);
 }
@@ -114,11 +114,13 @@ StepTraffic traffic_of(const std::vector<UnitEstimate>& units, const Sums& sums,
 }  // namespace
 
 Estimate estimate(nn::Module& module, const UnitPolicy& units, const EstimateOptions& o) {
-  require<ConfigError>(o.shards >= 1 && o.replicas >= 1, "estimate: ", o.shards, " shards and ", o.replicas,
-                       " replicas, expected at least 1 of each");
-  require<ConfigError>(o.shard >= 0 && o.shard < o.shards, "estimate: shard ", o.shard, " of ", o.shards);
-  require<ConfigError>(o.micro_batches >= 1, "estimate: ", o.micro_batches,
-                       " micro-batches, expected at least 1");
+  require<ConfigError>(o.shards >= 1 && o.replicas >= 1,
+                       "estimate: expected at least 1 shard and 1 replica, got ", o.shards, " and ",
+                       o.replicas);
+  require<ConfigError>(o.shard >= 0 && o.shard < o.shards, "estimate: expected a shard from 0 to ",
+                       o.shards - 1, ", got ", o.shard);
+  require<ConfigError>(o.micro_batches >= 1, "estimate: expected at least 1 micro-batch, got ",
+                       o.micro_batches);
   Estimate result;
   for (const UnitPlan& unit : assign_parameters(module, units)) result.units.push_back(measure(unit, o));
   const Sums sums = sums_of(result.units);

@@ -8,41 +8,41 @@
 #include "dist/fsdp/shard.h"
 #include "dist/fsdp/strategy.h"
 
-/// What a strategy costs, by formula and before anything runs: the bytes that a rank holds, and those that it
-/// sends in a step.
+/// The cost of a strategy, by formula and before anything runs: the bytes that a rank holds, and those that
+/// it sends in a step.
 namespace tessera::dist {
 
 struct EstimateOptions {
   Strategy strategy = Strategy::full_shard;
   int shards = 1;    ///< ranks along the mesh's dimension "shard"
   int replicas = 1;  ///< along "replica"
-  int shard = 0;     ///< the index along "shard" of the rank that is asked about
+  int shard = 0;     ///< the rank's index along "shard"
   DType compute = f32, reduce = f32;
   BackwardPrefetch backward_prefetch = BackwardPrefetch::pre;
   int64_t alignment = 16;
   int64_t micro_batches = 1;
-  /// Gradients are reduced after each micro-batch, not once a step.
+  /// Gradients are reduced after each micro-batch, instead of once a step.
   bool accumulate_communication = false;
-  /// Of optimizer state for each element that is trained: Adam's two means in f32.
+  /// Optimizer state per trained element, in bytes: Adam's two means in f32.
   int64_t optimizer_bytes = 8;
 };
 
-/// A unit's elements.
+/// Numbers of elements of a unit.
 struct UnitEstimate {
   std::string name;
   int64_t parameters = 0;      ///< as declared, without padding
-  int64_t padded = 0;          ///< of all shards together
-  int64_t padded_trained = 0;  ///< those of parameters that are trained
-  int64_t held_trained = 0;    ///< of trained parameters, those that this rank's optimizer changes
+  int64_t padded = 0;          ///< all shards together
+  int64_t padded_trained = 0;  ///< the same of trained parameters
+  int64_t held_trained = 0;    ///< trained elements that this rank's optimizer changes
 };
 
-/// Bytes by what they are for, as MemoryCategory names them.
+/// Bytes by memory category.
 struct StateBytes {
   int64_t parameter = 0, gradient = 0, optimizer_state = 0, communication = 0;
   int64_t total() const { return parameter + gradient + optimizer_state + communication; }
 };
 
-/// Bytes that a rank sends in a step, by what they are for. Scalars (norms, losses) are not counted.
+/// Bytes that a rank sends in a step, by purpose. Scalars (norms, losses) are not counted.
 struct StepTraffic {
   int64_t parameters = 0, gradients = 0;
   int64_t total() const { return parameters + gradients; }
@@ -50,22 +50,22 @@ struct StepTraffic {
 
 struct Estimate {
   std::vector<UnitEstimate> units;  ///< the root first
-  /// Model state: what is there when a step's gradients are, before and after the optimizer used them. For P
+  /// Model state: memory held while a step's gradients exist, before and after the optimizer uses them. For P
   /// parameters, N shards, Adam and f32: no_shard 16P; shard_optim 8P + 8P/N; the others 16P/N. In mixed
-  /// precision no_shard has 18P and shard_optim 6P + 12P/N. These two keep what earlier micro-batches sent
-  /// apart, with `accumulate_communication`: another 4P, or 4P/N.
+  /// precision no_shard has 18P and shard_optim 6P + 12P/N. With `accumulate_communication` these two keep
+  /// the reduced gradients of earlier micro-batches in memory of their own: another 4P, or 4P/N.
   StateBytes state;
-  /// What comes and goes during a step at most, beside activations: gathered parameters, and gradients that
+  /// The most temporary memory during a step, besides activations: gathered parameters, and gradients that
   /// are not reduced yet.
   StateBytes running;
-  /// Of every step but the first, which may find its parameters gathered. For G bytes of gathered parameters,
-  /// G0 of the root's, R of gradients, f = (N - 1)/N and A micro-batches: no_shard 2R f; shard_optim and
-  /// shard_grad_op (G + R) f; full_shard (A (2G - G0) + R) f; the hybrid ones also 2 R/N (m - 1)/m for m
-  /// replicas. With `accumulate_communication` R counts A times.
+  /// Of every step except the first, which may begin with gathered parameters. For G bytes of gathered
+  /// parameters, G0 of the root's, R of gradients, f = (N - 1)/N and A micro-batches: no_shard 2R f;
+  /// shard_optim and shard_grad_op (G + R) f; full_shard (A (2G - G0) + R) f; the hybrid ones also 2 R/N (m -
+  /// 1)/m for m replicas. With `accumulate_communication` R counts A times.
   StepTraffic traffic;
 };
 
-/// Looks at the names, shapes and dtypes of a module's parameters alone: on meta it costs nothing. Throws
+/// Reads only the names, shapes and dtypes of a module's parameters: on meta it costs nothing. Throws
 /// ConfigError for options out of range.
 Estimate estimate(nn::Module& module, const UnitPolicy& units, const EstimateOptions& options);
 

@@ -1,5 +1,5 @@
-// What a flat parameter does besides its life in a step: it brings its memory back when a backward asks, says
-// what is missing when nothing can, and follows what is frozen and unfrozen.
+// A flat parameter outside of a step's usual order: memory that a backward demands, errors for memory that is
+// released, and parameters that are frozen or unfrozen.
 
 #include <algorithm>
 
@@ -9,31 +9,33 @@
 namespace tessera::dist {
 
 void FlatParameter::bring_back(Storage& storage) {
-  if (!bring_) return;
-  bring_(whole_.defined() && &storage == whole_.storage().get() ? Demand::numbers : Demand::gradient);
+  if (!demand_handler_) return;
+  demand_handler_(full_.defined() && &storage == full_.storage().get() ? Demand::parameters
+                                                                       : Demand::gradient);
 }
 
 std::string FlatParameter::describe_released(const Storage& storage) const {
   std::string names;
   for (const UnitParameter& parameter : parameters_)
     names += (names.empty() ? "'" : ", '") + parameter.key_name + "'";
-  if (!whole_.defined() || &storage != whole_.storage().get())
-    return text("a gradient of unit '", unit_, "' (", names,
-                ") was read outside of backward: read those of module.parameters(), this rank's parts");
+  if (!full_.defined() || &storage != full_.storage().get())
+    return text(
+        "a gradient of unit '", unit_, "' (", names,
+        ") was read outside of backward: read the gradients of module.parameters(), this rank's shards");
   return text("a parameter of unit '", unit_, "' (", names,
               ") was read outside of the unit's calls: it is gathered while a call of the unit's module, or "
-              "the backward of one, runs. Call that module, not its `forward` or a part of it alone, and "
-              "read the parameter inside its forward; or hold it by dist::Unsharded, look at it in a "
-              "dist::SummonFullParams, or choose units such that the module that reads it has it");
+              "the backward of one, runs. Call that module, not its `forward` or a child of it, and read the "
+              "parameter inside its forward; or keep it gathered by dist::Unsharded, read it in a "
+              "dist::SummonFullParams, or choose units such that the module that reads it holds it");
 }
 
-bool FlatParameter::follow_requires_grad() {
+bool FlatParameter::sync_requires_grad() {
   bool changed = false;
   for (size_t i = 0; i < locals_.size(); ++i) {
-    const Variable &whole = parameters_[i].variable, &local = locals_[i].variable;
-    if (whole.requires_grad() == trained_[i] && local.requires_grad() == trained_[i]) continue;
+    const Variable &full = parameters_[i].variable, &local = locals_[i].variable;
+    if (full.requires_grad() == trained_[i] && local.requires_grad() == trained_[i]) continue;
     trained_[i] = !trained_[i];
-    whole.set_requires_grad(trained_[i]);
+    full.set_requires_grad(trained_[i]);
     local.set_requires_grad(trained_[i]);
     changed = true;
   }
@@ -68,7 +70,7 @@ void FlatParameter::set_gradient_memory(const Tensor& memory) {
   make_gradient_views();
   if (!prepared_) return;
   gradient_.storage()->refill();
-  for (const FlatLayout::Part& gap : layout_.padding()) gradient_.narrow(0, gap.begin, gap.numel()).zero();
+  for (const FlatLayout::Range& gap : layout_.padding()) gradient_.narrow(0, gap.begin, gap.numel()).zero();
 }
 
 }  // namespace tessera::dist

@@ -8,8 +8,8 @@
 namespace tessera::dist {
 namespace {
 
-/// "rank 1", "ranks 1 and 3", by their numbers in the world.
-std::string name_ranks(const Communicator& ranks, const std::vector<int>& which) {
+/// "rank 1", "ranks 1 and 3": ranks in the world.
+std::string rank_names(const Communicator& ranks, const std::vector<int>& which) {
   std::string names = which.size() == 1 ? "rank" : "ranks";
   for (size_t i = 0; i < which.size(); ++i)
     names += text(i == 0                  ? " "
@@ -21,19 +21,19 @@ std::string name_ranks(const Communicator& ranks, const std::vector<int>& which)
 
 }  // namespace
 
-InitialValues::InitialValues(nn::Module& root, const std::vector<nn::Module*>& left_out, Communicator& ranks,
+InitialValues::InitialValues(nn::Module& root, const std::vector<nn::Module*>& excluded, Communicator& ranks,
                              bool from_rank_0)
     : ranks_(ranks), from_rank_0_(from_rank_0) {
-  collect(root, left_out, "");
+  collect(root, excluded, "");
   compare();
 }
 
-void InitialValues::collect(nn::Module& module, const std::vector<nn::Module*>& left_out,
+void InitialValues::collect(nn::Module& module, const std::vector<nn::Module*>& excluded,
                             const std::string& prefix) {
-  if (std::find(left_out.begin(), left_out.end(), &module) != left_out.end()) return;
+  if (std::find(excluded.begin(), excluded.end(), &module) != excluded.end()) return;
   for (const nn::Module::Slot& slot : module.slots()) entries_.push_back({prefix + slot.name, slot.variable});
   for (const nn::Module::Child& child : module.children())
-    collect(*child.module, left_out, prefix + child.name + ".");
+    collect(*child.module, excluded, prefix + child.name + ".");
 }
 
 void InitialValues::compare() {
@@ -44,20 +44,21 @@ void InitialValues::compare() {
   const int64_t* first = hashes.data<int64_t>();  // rank 0's
   for (int64_t i = 0; i < n; ++i) {
     if (from_rank_0_ && first[i] != 0) {
-      sent_.insert(entries_[static_cast<size_t>(i)].variable.impl().get());
+      on_rank_0_.insert(entries_[static_cast<size_t>(i)].variable.impl().get());
       continue;
     }
     std::vector<int> others;
     for (int rank = 1; rank < ranks_.size(); ++rank)
       if (first[rank * n + i] != first[i]) others.push_back(rank);
     if (others.empty()) continue;
-    refuse(entries_[static_cast<size_t>(i)].name, others, first[i] != 0, first[others.front() * n + i] != 0);
+    throw_mismatch(entries_[static_cast<size_t>(i)].name, others, first[i] != 0,
+                   first[others.front() * n + i] != 0);
   }
 }
 
-void InitialValues::refuse(const std::string& name, const std::vector<int>& others, bool has_first,
-                           bool has_other) const {
-  const std::string first = name_ranks(ranks_, {0}), other = name_ranks(ranks_, others);
+void InitialValues::throw_mismatch(const std::string& name, const std::vector<int>& others, bool has_first,
+                                   bool has_other) const {
+  const std::string first = rank_names(ranks_, {0}), other = rank_names(ranks_, others);
   std::string what = text("has other values on ", other, " than on ", first);
   if (!has_other) what = text("has values on ", first, " and none yet on ", other);
   if (!has_first) what = text("has values on ", other, " and none yet on ", first);
@@ -66,7 +67,7 @@ void InitialValues::refuse(const std::string& name, const std::vector<int>& othe
 }
 
 bool InitialValues::comes_from_rank_0(const Variable& variable) const {
-  return sent_.contains(variable.impl().get());
+  return on_rank_0_.contains(variable.impl().get());
 }
 
 void InitialValues::broadcast(const Variable& variable) const {
@@ -83,7 +84,7 @@ void InitialValues::broadcast(const Variable& variable) const {
     values.bump_version();
 }
 
-void InitialValues::broadcast_all_but(const nn::ParameterSet& sharded) const {
+void InitialValues::broadcast_except(const nn::ParameterSet& sharded) const {
   for (const Entry& entry : entries_)
     if (!sharded.contains(entry.variable.impl().get())) broadcast(entry.variable);
 }
@@ -94,8 +95,8 @@ void require_same_seed(Communicator& ranks, uint64_t seed) {
   const int64_t* seeds = all.data<int64_t>();
   for (int rank = 1; rank < ranks.size(); ++rank)
     require<ValueError>(seeds[rank] == seeds[0], "materialize: expected one seed on all ranks, got ",
-                        static_cast<uint64_t>(seeds[0]), " on ", name_ranks(ranks, {0}), " and ",
-                        static_cast<uint64_t>(seeds[rank]), " on ", name_ranks(ranks, {rank}));
+                        static_cast<uint64_t>(seeds[0]), " on ", rank_names(ranks, {0}), " and ",
+                        static_cast<uint64_t>(seeds[rank]), " on ", rank_names(ranks, {rank}));
 }
 
 }  // namespace tessera::dist

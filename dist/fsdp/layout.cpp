@@ -24,14 +24,15 @@ FlatLayout::FlatLayout(std::span<const int64_t> sizes, int shards, int64_t align
   if (end < numel()) padding_.push_back({end, numel()});
 }
 
-FlatLayout::Part FlatLayout::part(size_t i, int shard) const {
-  const int64_t first = shard * shard_numel_ - offsets_[i];  // the shard, counted in the parameter
+FlatLayout::Range FlatLayout::range(size_t i, int shard) const {
+  const int64_t first =
+      shard * shard_numel_ - offsets_[i];  // where the shard begins, counted in the parameter
   const int64_t begin = std::clamp<int64_t>(first, 0, sizes_[i]);
   return {begin, std::clamp<int64_t>(first + shard_numel_, begin, sizes_[i])};
 }
 
-int64_t FlatLayout::part_offset(size_t i, int shard) const {
-  const Part held = part(i, shard);
+int64_t FlatLayout::range_offset(size_t i, int shard) const {
+  const Range held = range(i, shard);
   return held.numel() == 0 ? 0 : offsets_[i] + held.begin - shard * shard_numel_;
 }
 

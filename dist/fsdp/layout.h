@@ -6,10 +6,10 @@
 
 namespace tessera::dist {
 
-/// How a unit's parameters lie in one flat array, and how that is cut into shards. Parameters are laid end to
-/// end, each starting at a multiple of `alignment` elements; all shards have one length, a multiple of it
-/// too; what is left over at the end, and between parameters, is padding. Offsets are in elements, the same
-/// in every dtype.
+/// How a unit's parameters lie in one flat array, and how the array is divided into shards. Parameters follow
+/// each other, each starting at a multiple of `alignment` elements. All shards have the same length, also a
+/// multiple of it. The elements between parameters and at the end are padding. Offsets are in elements, the
+/// same in every dtype.
 class FlatLayout {
  public:
   FlatLayout() = default;
@@ -20,28 +20,28 @@ class FlatLayout {
   /// Elements of all shards together, padding included.
   int64_t numel() const { return shard_numel_ * shards_; }
   int64_t shard_numel() const { return shard_numel_; }
-  /// Of parameter i: its first element in the flat array, and how many it has.
+  /// Of parameter i: its first element in the flat array, and its number of elements.
   int64_t offset(size_t i) const { return offsets_[i]; }
   int64_t size(size_t i) const { return sizes_[i]; }
 
-  /// Elements [begin, end) of a parameter, counted in the parameter; none when begin == end.
-  struct Part {
+  /// Elements [begin, end) of a parameter or of the flat array; empty when begin == end.
+  struct Range {
     int64_t begin = 0, end = 0;
     int64_t numel() const { return end - begin; }
   };
-  /// What shard `shard` holds of parameter i.
-  Part part(size_t i, int shard) const;
-  /// Where that part begins within the shard.
-  int64_t part_offset(size_t i, int shard) const;
+  /// The elements of parameter i that shard `shard` holds, counted in the parameter.
+  Range range(size_t i, int shard) const;
+  /// Where that range begins, counted in the shard.
+  int64_t range_offset(size_t i, int shard) const;
 
   /// Elements [begin, end) of the flat array that belong to no parameter, in order.
-  std::span<const Part> padding() const { return padding_; }
+  std::span<const Range> padding() const { return padding_; }
 
  private:
   int shards_ = 1;
   int64_t shard_numel_ = 0;
   std::vector<int64_t> sizes_, offsets_;
-  std::vector<Part> padding_;
+  std::vector<Range> padding_;
 };
 
 }  // namespace tessera::dist

@@ -8,8 +8,8 @@
 namespace tessera::dist {
 namespace {
 
-/// Elements below `module` that are in none of the units chosen there; chooses `module` when they are enough
-/// and a call of it gathers them.
+/// Number of elements below `module` outside of the units chosen there. Chooses `module` when it is at least
+/// `numel` and a call of the module gathers them.
 int64_t choose_by_size(nn::Module& module, bool is_root, int64_t numel,
                        std::unordered_set<const VariableImpl*>& seen,
                        std::unordered_set<const nn::Module*>& chosen) {

@@ -9,13 +9,13 @@
 
 namespace tessera::dist {
 
-/// Decides which modules below a root are units: what is gathered, freed and reduced as one. The root always
-/// is one, for what no other unit holds.
+/// Chooses the modules below a root that are units: whose parameters are gathered, freed and reduced
+/// together. The root is always a unit; it holds the parameters of no other unit.
 ///
 ///     dist::every<models::Block>()                       // by type
 ///     dist::min_num_params(1'000'000)                    // by size
 ///     dist::units_where([](const nn::Module& m) { ... }) // by predicate
-///     dist::units_named({"blocks.0", "blocks.1"})        // by hand
+///     dist::units_named({"blocks.0", "blocks.1"})        // by name
 class UnitPolicy {
  public:
   /// The chosen modules below `root`, parents first, in order of declaration; without `root` itself.
@@ -40,11 +40,11 @@ class UnitPolicy {
 /// Every module for which `predicate` holds.
 UnitPolicy units_where(std::function<bool(const nn::Module&)> predicate,
                        std::string description = "by a predicate");
-/// Modules at these paths below the root ("blocks.3"). Choosing throws ValueError for one that is not there.
+/// Modules at these paths below the root ("blocks.3"). Choosing throws ValueError for an unknown path.
 UnitPolicy units_named(std::vector<std::string> paths);
 /// The smallest modules of at least `numel` parameters, each counted without the units below it, as PyTorch's
-/// size_based_auto_wrap_policy does. Lists of modules and modules without a forward are passed over: what
-/// they hold counts for the module above them. Throws ConfigError unless numel is positive.
+/// size_based_auto_wrap_policy does. Lists of modules and modules without a forward are not chosen: their
+/// parameters count for the module above them. Throws ConfigError unless numel is positive.
 UnitPolicy min_num_params(int64_t numel);
 /// Every module of a type.
 template <class M>
@@ -52,7 +52,7 @@ UnitPolicy every() {
   return units_where([](const nn::Module& module) { return dynamic_cast<const M*>(&module) != nullptr; },
                      "every module of a type");
 }
-/// Every direct child of the lists of layers (ModuleList, Sequential): a model's blocks, whatever they are.
+/// Every direct child of a list of layers (ModuleList, Sequential): a model's blocks, of any type.
 UnitPolicy every_block();
 
 }  // namespace tessera::dist

@@ -5,9 +5,9 @@
 
 namespace tessera::dist {
 
-/// Norms over shards. Every strategy sums over the same pieces, each parameter's part in each shard of the
-/// mesh, and adds them in the same order: shard by shard, parameter by parameter. So the norm has the same
-/// bits under all of them.
+/// Norms over shards. Every strategy sums over the same ranges, those of each parameter in each shard of the
+/// mesh, and adds the sums in the same order: shard by shard, parameter by parameter. So the norm has the
+/// same bits under all strategies.
 class ShardReducer final : public ParameterReducer {
  public:
   explicit ShardReducer(const Sharding::Engine& engine) : engine_(engine) {}
@@ -17,7 +17,7 @@ class ShardReducer final : public ParameterReducer {
   int rank() const override;
 
  private:
-  std::vector<double> all_pieces(const ParameterList& list, double p) const;
+  std::vector<double> all_power_sums(const ParameterList& list, double p) const;
   const Sharding::Engine& engine_;
 };
 

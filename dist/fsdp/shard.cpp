@@ -17,7 +17,7 @@ void cast_buffers(nn::Module& root, const Precision& precision) {
       buffer.variable.set_value(ops::cast(buffer.variable.value(), *precision.buffer));
 }
 
-/// Those of `wanted` from `module` down in order of declaration; takes them away from there.
+/// Moves the parameters from `module` down, in order of declaration, from `wanted` to `list`.
 void collect(const nn::Module& module, const std::string& prefix, const Sharding::Engine& engine,
              nn::ParameterSet& wanted, ParameterList& list) {
   for (const nn::Module::Slot& slot : module.slots()) {
@@ -78,9 +78,9 @@ std::set<std::string> Sharding::ignored_names() const {
 }
 
 ParameterList Sharding::parameters(const nn::Module& module) {
-  require<ConfigError>(engine_->is_materialized(), "parameters: this rank's part of '", module.full_name(),
-                       "' has no numbers yet; call nn::materialize after sharding");
-  engine_->follow_requires_grad();
+  require<ConfigError>(engine_->is_materialized(), "parameters: this rank's shard of '", module.full_name(),
+                       "' has no values yet: call nn::materialize after sharding");
+  engine_->sync_requires_grad();
   ParameterList list;
   nn::ParameterSet wanted = nn::parameters_below(module);
   collect(engine_->root(), "", *engine_, wanted, list);
@@ -93,9 +93,9 @@ void Sharding::materialize(Device device, uint64_t seed) {
 }
 
 Tensor Sharding::full_value(const std::string& name, const Variable& parameter) {
-  if (const Tensor* numbers = engine_->full_value(parameter.impl().get())) return *numbers;
+  if (const Tensor* full = engine_->full_value(parameter.impl().get())) return *full;
   require<ConfigError>(!engine_->find(parameter.impl().get()), "state_dict: '", name,
-                       "' is sharded; open a dist::SummonFullParams, or save with dist::save_checkpoint");
+                       "' is sharded: open a dist::SummonFullParams, or save with dist::save_checkpoint");
   return parameter.value();
 }
 
@@ -107,13 +107,13 @@ Sharding& shard(nn::Module& module, ShardOptions options) {
 
 Accumulation::Accumulation(Sharding& sharding, bool communicate)
     : sharding_(sharding),
-      was_open_(sharding.engine().accumulating.open),
-      did_communicate_(sharding.engine().accumulating.communicate) {
-  sharding.engine().accumulating = {true, communicate};
+      was_open_(sharding.engine().accumulation.open),
+      did_communicate_(sharding.engine().accumulation.communicate) {
+  sharding.engine().accumulation = {true, communicate};
 }
 
 Accumulation::~Accumulation() {
-  sharding_.engine().accumulating = {was_open_, did_communicate_};
+  sharding_.engine().accumulation = {was_open_, did_communicate_};
 }
 
 }  // namespace tessera::dist

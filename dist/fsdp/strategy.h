@@ -5,13 +5,13 @@
 
 namespace tessera::dist {
 
-/// Where parameters, gradients and optimizer state live between and during steps: ZeRO's stages (Rajbhandari
-/// et al. 2020), FSDP's (Zhao et al. 2023).
+/// Which of parameters, gradients and optimizer state are sharded, between and during steps: the stages of
+/// ZeRO (Rajbhandari et al. 2020) and the strategies of FSDP (Zhao et al. 2023).
 enum class Strategy {
-  no_shard,       ///< DDP: everything whole, gradients all-reduced
-  shard_optim,    ///< ZeRO-1: the optimizer and its state by shard
-  shard_grad_op,  ///< ZeRO-2: all by shard between steps, parameters gathered once for forward and backward
-  full_shard,     ///< ZeRO-3: gathered for each forward and each backward of a unit
+  no_shard,       ///< DDP: nothing is sharded, gradients are all-reduced
+  shard_optim,    ///< ZeRO-1: the optimizer and its state are sharded
+  shard_grad_op,  ///< ZeRO-2: all sharded between steps, parameters gathered once for forward and backward
+  full_shard,     ///< ZeRO-3: all sharded, parameters gathered for each forward and each backward of a unit
   hybrid_shard,   ///< full_shard inside groups of ranks, replicated across them
   hybrid_shard_zero2  ///< shard_grad_op inside groups of ranks, replicated across them
 };
@@ -19,14 +19,13 @@ inline constexpr Strategy strategies[] = {Strategy::no_shard,      Strategy::sha
                                           Strategy::shard_grad_op, Strategy::full_shard,
                                           Strategy::hybrid_shard,  Strategy::hybrid_shard_zero2};
 
-/// A row of the table that every strategy is a point of.
+/// A row of the table that describes each strategy.
 struct StrategyTraits {
-  bool shards_parameters;  ///< between steps a rank holds its shard alone; else all of them
-  bool
-      frees_after_forward;  ///< gathered parameters go after a unit's forward and come again for its backward
-  bool shards_optimizer;    ///< a rank updates its shard alone, and keeps state for it alone
-  bool shards_gradients;    ///< a unit's gradient is reduced to a shard as soon as it is complete
-  bool replicates;          ///< across groups: takes a mesh with a "replica" dimension
+  bool shards_parameters;    ///< between steps a rank holds only its shard; else the full parameters
+  bool frees_after_forward;  ///< parameters are freed after a unit's forward and gathered for its backward
+  bool shards_optimizer;     ///< a rank updates only its shard and keeps optimizer state only for it
+  bool shards_gradients;     ///< a unit's gradient is reduced to a shard as soon as it is complete
+  bool replicates;           ///< several groups hold the shards: may use a mesh dimension "replica"
 };
 StrategyTraits traits_of(Strategy strategy);
 
@@ -35,7 +34,7 @@ const char* name_of(Strategy strategy);
 inline std::string to_string(Strategy strategy) {
   return name_of(strategy);
 }
-/// The inverse. Throws ConfigError listing the names.
+/// The inverse of `name_of`. Throws ConfigError listing the names.
 Strategy parse_strategy(std::string_view name);
 
 }  // namespace tessera::dist

@@ -2,9 +2,9 @@
 
 namespace tessera::dist {
 
-struct SummonFullParams::Whole {
+struct SummonFullParams::FullParameters {
   FlatParameter* flat;
-  Tensor numbers;
+  Tensor values;
 };
 
 SummonFullParams::SummonFullParams(Sharding& sharding, const SummonOptions& options)
@@ -14,15 +14,15 @@ SummonFullParams::SummonFullParams(Sharding& sharding, const SummonOptions& opti
   require<ConfigError>(
       !engine.is_in_use(),
       "SummonFullParams: a forward of the model, or a backward, is running and reads the "
-      "gathered parameters; open it before or after, not in a hook, a forward or a gradient's rule");
+      "gathered parameters; open it before or after, not in a hook, a forward or a backward rule");
   for (Unit* unit : engine.units_of(options.unit, "SummonFullParams")) {
-    unit->reshard_idle();
-    unit->settle();
-    for (const auto& flat : unit->flats()) wholes_.push_back({flat.get(), flat->gather_numbers()});
+    unit->release_holds();
+    unit->wait_for_readers();
+    for (const auto& flat : unit->flats()) full_.push_back({flat.get(), flat->gather_values()});
   }
-  for (const Whole& whole : wholes_) {
-    whole.flat->show(whole.numbers);
-    for (const UnitParameter& parameter : whole.flat->parameters())
+  for (const FullParameters& full : full_) {
+    full.flat->show_values(full.values);
+    for (const UnitParameter& parameter : full.flat->parameters())
       engine.set_full_value(parameter.variable.impl().get(), parameter.variable.value());
   }
   engine.open_summon(!options.unit);
@@ -30,11 +30,11 @@ SummonFullParams::SummonFullParams(Sharding& sharding, const SummonOptions& opti
 
 SummonFullParams::~SummonFullParams() {
   Sharding::Engine& engine = sharding_.engine();
-  for (const Whole& whole : wholes_) {
-    if (write_back_) whole.flat->set_numbers(whole.numbers);
-    for (const UnitParameter& parameter : whole.flat->parameters())
+  for (const FullParameters& full : full_) {
+    if (write_back_) full.flat->set_values(full.values);
+    for (const UnitParameter& parameter : full.flat->parameters())
       engine.set_full_value(parameter.variable.impl().get(), {});
-    whole.flat->show({});
+    full.flat->show_values({});
   }
   engine.close_summon();
 }

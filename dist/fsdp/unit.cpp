@@ -38,12 +38,12 @@ bool Unit::is_gathered() const {
 }
 
 void Unit::unshard() {
-  ++held_;
+  ++hold_count_;
   gather();
 }
 
 void Unit::unshard(Hold hold) {
-  if (!std::exchange(holds_[static_cast<size_t>(hold)], true)) ++held_;
+  if (!std::exchange(holds_[static_cast<size_t>(hold)], true)) ++hold_count_;
   gather();
 }
 
@@ -60,8 +60,8 @@ void Unit::wait() {
 }
 
 void Unit::reshard() {
-  if (--held_ > 0) return;
-  for (const auto& flat : flats_) flat->release_whole();
+  if (--hold_count_ > 0) return;
+  for (const auto& flat : flats_) flat->release_full();
   if (!is_gathered()) state_ = State::sharded;
 }
 
@@ -69,7 +69,7 @@ void Unit::reshard(Hold hold) {
   if (std::exchange(holds_[static_cast<size_t>(hold)], false)) reshard();
 }
 
-void Unit::reshard_idle() {
+void Unit::release_holds() {
   for (const Hold hold : {Hold::ahead, Hold::kept, Hold::backward}) reshard(hold);
 }
 
@@ -102,12 +102,12 @@ void Unit::abandon() {
   reducing_ = false;
 }
 
-void Unit::forget_unfinished() {
-  for (const auto& flat : flats_) flat->forget_unfinished();
+void Unit::drop_unmarked() {
+  for (const auto& flat : flats_) flat->drop_unmarked();
 }
 
-void Unit::settle() {
-  for (const auto& flat : flats_) flat->settle();
+void Unit::wait_for_readers() {
+  for (const auto& flat : flats_) flat->wait_for_readers();
 }
 
 const char* name_of(Unit::State state) {

@@ -9,25 +9,25 @@
 
 namespace tessera::dist {
 
-/// The life of one unit in a step: four verbs and a state.
+/// The modules whose parameters are gathered together: four verbs and a state.
 ///
 ///     sharded --unshard--> gathering --wait--> unsharded --reshard--> sharded
 ///                                                  \-----reduce-----> reducing --finish_reduce--> sharded
 ///
-/// Gradients are reduced while the next unit's are computed, so `reducing` says what its gradients do; its
-/// parameters are freed first. `unshard` is counted: every forward that runs, a schedule, and each `Hold` has
-/// one of its own, and the bytes go when the last gives its own back.
+/// Gradients are reduced while those of the next unit are computed: `reducing` is a state of the gradients,
+/// the parameters are freed before. Calls of `unshard` are counted: every forward that runs, a schedule and
+/// each `Hold` makes one. The last `reshard` frees the bytes.
 class Unit {
  public:
   enum class State { sharded, gathering, unsharded, reducing };
-  /// What holds a unit gathered beside the calls that run: taken and given back once, however often.
+  /// What keeps a unit gathered besides the calls that run. Each counts once, however often it is taken.
   enum class Hold {
-    ahead,     ///< gathered ahead of its use
-    kept,      ///< from forward on, for the backward to come
-    backward,  ///< a backward computes with it, or a recomputation that belongs to one
+    ahead,     ///< gathered before its use (prefetch)
+    kept,      ///< from forward on, for the coming backward
+    backward,  ///< a backward computes with it, or the recomputation of a segment does
   };
 
-  /// Lays out the plan's parameters: trainable and frozen ones, and each dtype, apart.
+  /// Lays out the plan's parameters, in one flat array for each dtype and for trained and frozen ones.
   Unit(UnitPlan plan, const FlatOptions& options);
   Unit(const Unit&) = delete;
   Unit& operator=(const Unit&) = delete;
@@ -37,39 +37,39 @@ class Unit {
   State state() const { return reducing_ ? State::reducing : state_; }
   const std::vector<std::unique_ptr<FlatParameter>>& flats() const { return flats_; }
   bool is_trainable() const;
-  /// How many parameters it has.
+  /// Number of parameters.
   int64_t parameter_count() const;
   void materialize(Device device, uint64_t seed);
 
-  /// Starts to gather the parameters, unless they are there as the shards have them now, and holds them until
-  /// the `reshard` that belongs to it.
+  /// Starts to gather the parameters, unless they are gathered with the shards' present values, and keeps
+  /// them until the matching `reshard`.
   void unshard();
   void unshard(Hold hold);
-  /// Returns when they are there.
+  /// Returns when they are gathered.
   void wait();
-  /// Gives one hold back; the last frees the parameters, where the strategy shards them.
+  /// Ends one hold. The last one frees the parameters, where the strategy shards them.
   void reshard();
   void reshard(Hold hold);
-  /// Gives back all of `Hold`.
-  void reshard_idle();
+  /// Ends all holds of the kinds in `Hold`.
+  void release_holds();
   /// Starts to average the gradients over the ranks.
   void reduce();
-  /// Returns when that is done and the optimizer's gradients are there.
+  /// Returns when that is done and the optimizer has its gradients.
   void finish_reduce();
 
-  /// Whether the parameters are there, as the shards have them now.
+  /// Whether the parameters are gathered with the shards' present values.
   bool is_gathered() const;
-  /// Readies the memory in which backward adds.
+  /// Prepares the memory in which backward accumulates.
   void prepare_gradients();
-  /// Gradients that nobody marked as unreduced are none.
-  void forget_unfinished();
-  /// After a backward that an exception ended: drops all gradients that the optimizer has not got yet.
+  /// Drops gradients that were not marked as unreduced.
+  void drop_unmarked();
+  /// After a backward that an exception ended: drops all gradients that the optimizer has not received yet.
   void abandon();
-  /// Gradients were added that no other rank has seen.
+  /// Marks gradients as accumulated on this rank and not reduced.
   void mark_unreduced();
   bool has_unreduced() const;
-  /// Returns when no other rank reads this one's numbers any more.
-  void settle();
+  /// Returns when no other rank reads this rank's values any more.
+  void wait_for_readers();
 
  private:
   void gather();
@@ -78,7 +78,7 @@ class Unit {
   nn::Module* module_;
   std::vector<std::unique_ptr<FlatParameter>> flats_;
   State state_ = State::sharded;  // of the parameters
-  int held_ = 0;
+  int hold_count_ = 0;
   std::array<bool, 3> holds_{};  // by Hold
   bool reducing_ = false;
 };

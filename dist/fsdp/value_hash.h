@@ -5,13 +5,13 @@
 
 #include "dist/comm/interface/communicator.h"
 
-/// Whether ranks hold the same values, without sending them.
+/// Hashes that compare values of ranks without sending them.
 namespace tessera::dist {
 
-/// XXH3 of a tensor's dtype, shape and elements; 0, which no other has, for one on meta.
+/// XXH3 of a tensor's dtype, shape and elements; 0 for a tensor on meta, and for no other.
 int64_t value_hash(const Tensor& values);
 
-/// Of every rank's tensors: i64, one row a rank. All ranks call it with as many tensors.
+/// The hashes of every rank's tensors, i64 (ranks, tensors). All ranks pass the same number of tensors.
 Tensor gather_value_hashes(Communicator& ranks, std::span<const Tensor> tensors);
 
 }  // namespace tessera::dist

@@ -18,9 +18,9 @@ int launch_body(const std::function<int(World&)>& body, const LaunchOptions& opt
                        options.virtual_ranks);
   const LauncherJob job = launcher_job();
   if (job.size == 1) return run_virtual_ranks(body, options);
-  require<ConfigError>(options.virtual_ranks == 1, "virtual ranks (", options.virtual_ranks,
-                       " asked for) are for programs started directly; this one is rank ", job.rank, " of ",
-                       job.size, " that ", job.launcher, " started");
+  require<ConfigError>(options.virtual_ranks == 1, "virtual_ranks: expected 1 under a launcher, got ",
+                       options.virtual_ranks, ": this process is rank ", job.rank, " of ", job.size,
+                       " started by ", job.launcher);
   return run_process_rank(body, options, job);
 }
 

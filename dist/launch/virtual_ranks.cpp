@@ -13,10 +13,10 @@
 namespace tessera::dist {
 namespace {
 
-/// The exception that came first, of all ranks.
+/// The first exception of all ranks.
 class FirstFailure {
  public:
-  void offer(std::exception_ptr failure) {
+  void add(std::exception_ptr failure) {
     const std::lock_guard lock(mutex_);
     if (!first_) first_ = std::move(failure);
   }
@@ -29,15 +29,15 @@ class FirstFailure {
   std::exception_ptr first_;
 };
 
-/// One rank's life, in its own thread. Its communicators go before this returns, and after the others have
-/// been told of a failure: they would be waited for.
+/// Runs one rank in its own thread. Its communicators are destroyed before this returns, and after a failure
+/// is reported to the others: destroying them waits for the other ranks.
 int run_rank(const std::function<int(World&)>& body, const LaunchOptions& options, ThreadRanks& ranks,
              int rank, FirstFailure& failure) {
   const AccountScope account(make_intrusive<MemoryAccount>());
   const ProfilerRankScope row(rank);
   World world(ranks.take(rank), host_name(), rank, options.virtual_ranks, options.device);
   const auto fail = [&](const char* message) {
-    failure.offer(std::current_exception());
+    failure.add(std::current_exception());
     ranks.fail(rank, message);
     return 1;
   };

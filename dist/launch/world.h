@@ -11,7 +11,7 @@
 
 namespace tessera::dist {
 
-/// All ranks of a run, as one of them sees them.
+/// All ranks of a run, from the view of one rank.
 class World {
  public:
   World(std::shared_ptr<Communicator> all, std::string host, int local_rank, int local_size, Device device,
@@ -25,12 +25,12 @@ class World {
 
   int rank() const { return all_->rank(); }
   int size() const { return all_->size(); }
-  /// Where this rank runs, its number among the ranks there, and how many they are.
+  /// The machine of this rank, the rank's index among the ranks there, and their number.
   const std::string& host() const { return host_; }
   int local_rank() const { return local_rank_; }
   int local_size() const { return local_size_; }
   Device device() const { return device_; }
-  /// What carries the bytes, in words: "shared memory", "messages (MPI)", ... and why it is not a faster one.
+  /// Names the transport: "shared memory", "messages (MPI)", ... with the reason where it is not the fastest.
   const std::string& transport() const { return transport_; }
   /// The group of all ranks.
   Communicator& communicator() const { return *all_; }

@@ -17,23 +17,24 @@ struct Mesh::Groups {
 
 namespace {
 
-/// Sizes with the open one (-1) filled in.
+/// The dimensions, with a size of -1 inferred from the others.
 std::vector<MeshDimension> resolve(std::vector<MeshDimension> dimensions, int world) {
   std::set<std::string> names;
-  int64_t known = 1;
-  MeshDimension* open = nullptr;
+  int64_t known_product = 1;
+  MeshDimension* inferred = nullptr;
   for (MeshDimension& dimension : dimensions) {
     require<ConfigError>(!dimension.name.empty() && names.insert(dimension.name).second, "Mesh: the name '",
                          dimension.name, "' is empty or given twice");
-    require<ConfigError>(dimension.size > 0 || (dimension.size == -1 && !open), "Mesh: dimension '",
-                         dimension.name, "' has size ", dimension.size,
-                         open ? "; only one can be -1" : "; expected a positive one, or -1 for the rest");
+    require<ConfigError>(
+        dimension.size > 0 || (dimension.size == -1 && !inferred), "Mesh: dimension '", dimension.name,
+        "' has size ", dimension.size,
+        inferred ? "; expected only one to be -1" : "; expected a positive one, or -1 for the rest");
     if (dimension.size == -1)
-      open = &dimension;
+      inferred = &dimension;
     else
-      known *= dimension.size;
+      known_product *= dimension.size;
   }
-  if (open) open->size = static_cast<int>(std::max<int64_t>(world / known, 1));
+  if (inferred) inferred->size = static_cast<int>(std::max<int64_t>(world / known_product, 1));
   int64_t product = 1;
   std::string sizes;
   for (const MeshDimension& dimension : dimensions) {
@@ -81,8 +82,7 @@ Mesh::Mesh(World& world, std::vector<MeshDimension> dimensions)
   int rest = world.rank();
   for (size_t i = dimensions_.size(); i-- > 0; rest /= dimensions_[i].size)
     groups_->index[i] = rest % dimensions_[i].size;
-  // Every subset of dimensions, in one order on all ranks: groups are made together, here and not at first
-  // use.
+  // Every subset of dimensions, in one order on all ranks: making a group is a collective.
   for (size_t chosen = 1; chosen < (size_t{1} << dimensions_.size()); ++chosen) {
     std::vector<std::string> names;
     int color = 0;
@@ -133,10 +133,10 @@ const std::shared_ptr<Communicator>& Mesh::group(const std::vector<std::string>&
   std::sort(names.begin(), names.end());
   const auto found = groups_->by_dimensions.find(names);
   if (found != groups_->by_dimensions.end()) return found->second;
-  std::string asked, known;
-  for (const std::string& name : dimensions) asked += (asked.empty() ? "" : ", ") + name;
+  std::string given, known;
+  for (const std::string& name : dimensions) given += (given.empty() ? "" : ", ") + name;
   for (const MeshDimension& d : dimensions_) known += (known.empty() ? "" : ", ") + d.name;
-  throw ConfigError(text("Mesh: no group along ", asked, "; the dimensions are ", known));
+  throw ConfigError(text("Mesh: no group along ", given, "; the dimensions are ", known));
 }
 
 const std::vector<std::string>& Mesh::hosts() const {
@@ -150,7 +150,7 @@ std::string to_string(const Mesh& mesh) {
   const size_t width = std::to_string(ranks - 1).size();
   std::string title;
   for (const MeshDimension& d : dimensions) title += text(title.empty() ? "" : " x ", d.name, " ", d.size);
-  std::string picture = text(title, "\n");
+  std::string table = text(title, "\n");
   size_t label_width = 0;
   std::vector<std::string> labels;
   for (int64_t first = 0; first < ranks; first += columns) {
@@ -167,10 +167,10 @@ std::string to_string(const Mesh& mesh) {
     for (int64_t rank = first + 1; rank < first + columns; ++rank)
       if (mesh.hosts()[rank] != mesh.hosts()[rank - 1]) where += ", " + mesh.hosts()[rank];
     const std::string& label = labels[row];
-    picture += text("  ", label, std::string(label_width - label.size(), ' '), row_of(first, columns, width),
-                    "    on ", where, "\n");
+    table += text("  ", label, std::string(label_width - label.size(), ' '), row_of(first, columns, width),
+                  "    on ", where, "\n");
   }
-  return picture;
+  return table;
 }
 
 }  // namespace tessera::dist

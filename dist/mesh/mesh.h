@@ -16,13 +16,13 @@ struct MeshDimension {
   int size = 1;
 };
 
-/// The ranks of a world as a box with named dimensions, the last one varying fastest: neighbours along it are
-/// neighbours in the world, and so on the same machine. A handle; all ranks make it together.
+/// The ranks of a world as an array with named dimensions. The last one varies fastest: neighbours along it
+/// are neighbours in the world, and so mostly on the same machine. A handle; all ranks construct it together.
 class Mesh {
  public:
   /// One dimension, "shard", of the whole world.
   explicit Mesh(World& world);
-  /// Throws ConfigError unless the sizes multiply to the world's; a size of -1 is what remains.
+  /// Throws ConfigError unless the product of the sizes is the world's; one size may be -1 and is inferred.
   Mesh(World& world, std::vector<MeshDimension> dimensions);
 
   /// The machine that each rank of the world runs on.
@@ -34,11 +34,11 @@ class Mesh {
   int size(const std::string& dimension) const;
   /// This rank's index along a dimension; 0 for one that the mesh does not have.
   int index(const std::string& dimension) const;
-  /// The ranks that differ from this one in this dimension alone. Throws ConfigError for an unknown name.
+  /// The ranks that differ from this one in this dimension only. Throws ConfigError for an unknown name.
   const std::shared_ptr<Communicator>& group(const std::string& dimension) const;
-  /// The ranks that differ from this one in these dimensions alone, in the order of the world.
+  /// The ranks that differ from this one in these dimensions only, in the order of the world.
   const std::shared_ptr<Communicator>& group(const std::vector<std::string>& dimensions) const;
-  /// `group({"replica", "shard"})`, which otherwise could be a string from two pointers.
+  /// For `group({"replica", "shard"})`, which could otherwise mean a string from two pointers.
   const std::shared_ptr<Communicator>& group(std::initializer_list<std::string_view> dimensions) const;
 
  private:
@@ -48,7 +48,7 @@ class Mesh {
   std::shared_ptr<Groups> groups_;
 };
 
-/// A picture: the rows and columns of the mesh with the ranks in them, and the machines they run on.
+/// A table of the mesh: rows and columns of ranks, and the machines they run on.
 std::string to_string(const Mesh& mesh);
 
 }  // namespace tessera::dist

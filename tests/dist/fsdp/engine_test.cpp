@@ -33,8 +33,8 @@ struct Outcome {
   nn::StateDict parameters;
 };
 
-/// Some steps of AdamW with clipping on this rank's share of the batch.
-Outcome train(models::Gpt& gpt, int rank, int world, Communicator* everyone, int steps) {
+/// Steps of AdamW with clipping on this rank's samples of the batch.
+Outcome train(models::Gpt& gpt, int rank, int world, Communicator* all_ranks, int steps) {
   optim::AdamW adam(gpt.parameters(), {.lr = 1e-2, .weight_decay = 0.1});
   Outcome outcome;
   const int64_t share = batch / world;
@@ -42,7 +42,7 @@ Outcome train(models::Gpt& gpt, int rank, int world, Communicator* everyone, int
     const Variable loss = gpt(tokens(rank * share + step, share, 0), tokens(rank * share + step, share, 1));
     loss.backward();
     const Tensor mean = Tensor::scalar(loss.item());
-    if (everyone) everyone->all_reduce(mean, Reduction::avg).wait();
+    if (all_ranks) all_ranks->all_reduce(mean, Reduction::avg).wait();
     outcome.losses.push_back(mean.item());
     outcome.norms.push_back(optim::clip_grad_norm(gpt.parameters(), 0.5).item());
     adam.step();
@@ -64,12 +64,12 @@ Outcome train_sharded(World& world, ShardOptions options, int steps, const model
   Sharding& sharding = dist::shard(gpt, std::move(options));
   nn::materialize(gpt, cpu(), 5);
   Outcome outcome = train(gpt, world.rank(), world.size(), &world.communicator(), steps);
-  const SummonFullParams whole(sharding);
+  const SummonFullParams full(sharding);
   outcome.parameters = copy_of(gpt.state_dict());
   return outcome;
 }
 
-Outcome train_alone(int steps) {
+Outcome train_on_one_device(int steps) {
   models::Gpt gpt(small);
   nn::materialize(gpt, cpu(), 5);
   Outcome outcome = train(gpt, 0, 1, nullptr, steps);
@@ -96,8 +96,8 @@ double largest_difference(const nn::StateDict& a, const nn::StateDict& b) {
 
 }  // namespace
 
-TEST_CASE("sharding: every strategy trains as one process does, and to the bit as no_shard does") {
-  const Outcome alone = train_alone(4);
+TEST_CASE("sharding: every strategy trains as one process does, with the bits of no_shard") {
+  const Outcome single = train_on_one_device(4);
   for (const int ranks : {1, 2, 3}) {
     Outcome reference;
     for (const Strategy strategy :
@@ -116,10 +116,10 @@ TEST_CASE("sharding: every strategy trains as one process does, and to the bit a
       CHECK(same_bits(outcomes[0].parameters, reference.parameters));
       CHECK(outcomes[0].losses == reference.losses);
       CHECK(outcomes[0].norms == reference.norms);
-      CHECK(largest_difference(outcomes[0].parameters, alone.parameters) < 2e-4);
-      for (size_t i = 0; i < alone.losses.size(); ++i) {
-        CHECK(outcomes[0].losses[i] == doctest::Approx(alone.losses[i]).epsilon(1e-5));
-        CHECK(outcomes[0].norms[i] == doctest::Approx(alone.norms[i]).epsilon(1e-4));
+      CHECK(largest_difference(outcomes[0].parameters, single.parameters) < 2e-4);
+      for (size_t i = 0; i < single.losses.size(); ++i) {
+        CHECK(outcomes[0].losses[i] == doctest::Approx(single.losses[i]).epsilon(1e-5));
+        CHECK(outcomes[0].norms[i] == doctest::Approx(single.norms[i]).epsilon(1e-4));
       }
     }
   }
@@ -138,7 +138,7 @@ TEST_CASE("sharding: hybrid strategies have the bits of no_shard on the same mes
   }
 }
 
-TEST_CASE("sharding: activation checkpoints, of one unit or across two, change no bit") {
+TEST_CASE("sharding: activation checkpointing of one unit or across two changes no bit") {
   models::GptOptions model = small;
   model.dropout = 0.1;
   for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard})
@@ -167,7 +167,9 @@ TEST_CASE("sharding: activation checkpoints, of one unit or across two, change n
     }
 }
 
-TEST_CASE("sharding: f16 with a dynamic loss scale: all ranks skip together and end alike") {
+TEST_CASE(
+    "sharding: f16 with a dynamic loss scale: all ranks skip the same steps and end with the same "
+    "parameters") {
   Outcome reference;
   for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_optim, Strategy::full_shard}) {
     CAPTURE(name_of(strategy));
@@ -189,7 +191,7 @@ TEST_CASE("sharding: f16 with a dynamic loss scale: all ranks skip together and 
         outcome.norms.push_back(scaler.step(adam) ? 1 : 0);
         adam.zero_grad();
       }
-      const SummonFullParams whole(sharding);
+      const SummonFullParams full(sharding);
       outcome.parameters = copy_of(gpt.state_dict());
       return outcome;
     });
@@ -200,6 +202,6 @@ TEST_CASE("sharding: f16 with a dynamic loss scale: all ranks skip together and 
       CHECK(same_bits(outcome.parameters, reference.parameters));
     }
   }
-  CHECK(reference.norms.front() == 0);  // 2^24 overflows,
-  CHECK(reference.norms.back() == 1);   // and the scale has fallen far enough
+  CHECK(reference.norms.front() == 0);  // 2^24 overflows
+  CHECK(reference.norms.back() == 1);   // the scale is small enough
 }

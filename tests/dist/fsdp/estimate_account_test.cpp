@@ -10,7 +10,7 @@
 #include "tensor/memory/account.h"
 #include "tensor/ops/creation.h"
 
-// The formulas of estimate.h against what ranks really hold and send.
+// The formulas of estimate.h against the bytes that ranks hold and send.
 
 namespace {
 
@@ -25,7 +25,7 @@ struct Case {
   dist::BackwardPrefetch prefetch = dist::BackwardPrefetch::pre;
 };
 
-/// What a rank measured: at the end of a step's backwards, and during the step.
+/// Bytes of a rank at the end of a step's backwards, at most during the step, and sent in it.
 struct Measured {
   std::array<int64_t, memory_categories> now{}, peak{};
   int64_t parameters_sent = 0, gradients_sent = 0;
@@ -103,18 +103,18 @@ const std::vector<Case> cases = {{Strategy::no_shard, 2, 1},
                                  {Strategy::no_shard, 2, 1, 2, true},
                                  {Strategy::full_shard, 2, 1, 1, false, dist::BackwardPrefetch::none}};
 
-/// The allocator's blocks are of 64 bytes, and an optimizer has a few per parameter, with counters.
+/// Up to 1% and the rounding of blocks: the allocator's have 64 bytes, an optimizer has a few per parameter.
 bool is_near(int64_t measured, int64_t predicted) {
   constexpr int64_t rounding = 3 * 32 * 64;
   return std::abs(measured - predicted) <= predicted / 100 + rounding;
 }
 
-/// The head's gradient of the tied embedding, while it is added to the embedding's own.
+/// The head's gradient of the tied embedding, before it is added to the embedding's own.
 constexpr int64_t tied_gradient = 64 * 64 * 4;
 
 }  // namespace
 
-TEST_CASE("estimate: model state, what comes and goes, and traffic are those of real steps, on every rank") {
+TEST_CASE("estimate: model state, temporary memory and traffic are those of real steps, on every rank") {
   for (const DType compute : {f32, bf16})
     for (const Case& c : cases) {
       std::mutex mutex;

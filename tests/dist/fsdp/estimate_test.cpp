@@ -11,7 +11,7 @@ using namespace tessera;
 using dist::Strategy;
 
 // nano-cpu at 65 characters: the root holds 16,640 parameters, each of four blocks 196,864. Both are
-// multiples of 16 x 4, so that nothing is padded on four ranks.
+// multiples of 16 x 4, so nothing is padded on four ranks.
 constexpr int64_t P = 804'096, root = 16'640, block = 196'864;
 
 dist::Estimate of(const dist::EstimateOptions& options) {
@@ -21,7 +21,7 @@ dist::Estimate of(const dist::EstimateOptions& options) {
 
 }  // namespace
 
-TEST_CASE("estimate: units by policy, the root first, with padding and this rank's part") {
+TEST_CASE("estimate: units by policy, the root first, with padding and this rank's shard") {
   const dist::Estimate e = of({.strategy = Strategy::full_shard, .shards = 4});
   REQUIRE(e.units.size() == 5);
   CHECK(e.units[0].name == "root");
@@ -65,7 +65,7 @@ TEST_CASE("estimate: model state in mixed precision is 18P, 6P + 12P/N and 16P/N
   }
 }
 
-TEST_CASE("estimate: what a step gathers: all of it, or the root and one or two units") {
+TEST_CASE("estimate: a step gathers the model, or the root and one or two units") {
   using dist::BackwardPrefetch;
   CHECK(of({.strategy = Strategy::shard_grad_op, .shards = 4}).running.communication == 4 * P);
   CHECK(of({.strategy = Strategy::shard_grad_op, .shards = 4, .compute = bf16}).running.communication ==
@@ -89,7 +89,7 @@ TEST_CASE("estimate: bytes sent in a step, by the table of strategies") {
   check({.strategy = Strategy::shard_optim, .shards = 4}, G * 3 / 4, R * 3 / 4);
   check({.strategy = Strategy::shard_grad_op, .shards = 4}, G * 3 / 4, R * 3 / 4);
   check({.strategy = Strategy::full_shard, .shards = 4}, (2 * G - G0) * 3 / 4, R * 3 / 4);
-  // Two groups of two: the same over 2, and the shard's all-reduce across.
+  // Two groups of two: the same over 2, and the shard's all-reduce across groups.
   check({.strategy = Strategy::hybrid_shard, .shards = 2, .replicas = 2}, (2 * G - G0) / 2, R / 2 + R / 2);
   check({.strategy = Strategy::hybrid_shard_zero2, .shards = 2, .replicas = 4}, G / 2, R / 2 + 3 * R / 4);
   // Gathered in bf16, gradients in f32.
@@ -103,7 +103,7 @@ TEST_CASE("estimate: bytes sent in a step, by the table of strategies") {
         G / 2, 3 * R / 2);
 }
 
-TEST_CASE("estimate: options out of range are refused") {
+TEST_CASE("estimate: options out of range are errors") {
   CHECK_THROWS_AS(of({.shards = 0}), ConfigError);
   CHECK_THROWS_AS(of({.shards = 2, .shard = 2}), ConfigError);
   CHECK_THROWS_AS(of({.micro_batches = 0}), ConfigError);

@@ -1,5 +1,5 @@
-// What goes wrong while a sharded model trains: ranks that take different paths, an exception in the midst of
-// a forward or a backward. Nobody hangs, everybody is told, and what can go on does.
+// Faults while a sharded model trains: ranks that take different branches, an exception within a forward or a
+// backward. No rank hangs, every rank has an error, and training continues where it can.
 
 #include <atomic>
 #include <stdexcept>
@@ -18,19 +18,19 @@ using dist::Strategy;
 
 namespace {
 
-/// Four linear layers, of which a rank may leave one out.
+/// Four linear layers, of which a rank may skip one.
 struct Path : nn::Layer<Path> {
   nn::Linear& a = add<nn::Linear>("a", {.in = 8, .out = 8});
   nn::Linear& b = add<nn::Linear>("b", {.in = 8, .out = 8});
   nn::Linear& c = add<nn::Linear>("c", {.in = 8, .out = 8});
   nn::Linear& d = add<nn::Linear>("d", {.in = 8, .out = 8});
-  Variable forward(const Variable& x, bool leaves_out) {
+  Variable forward(const Variable& x, bool skips_b) {
     const Variable h = a(x);
-    return d(c(leaves_out ? h : b(h)));
+    return d(c(skips_b ? h : b(h)));
   }
 };
 
-/// What each rank's `body` threw; empty where nothing.
+/// The error of each rank's `body`; empty for a rank without one.
 std::vector<std::string> errors_of(int ranks, const std::function<void(dist::World&)>& body) {
   std::vector<std::string> errors(static_cast<size_t>(ranks));
   try {
@@ -45,36 +45,36 @@ std::vector<std::string> errors_of(int ranks, const std::function<void(dist::Wor
         },
         {.virtual_ranks = ranks, .timeout = std::chrono::seconds(10)});
   } catch (const std::exception&) {
-    // one of those above
+    // the first of those above
   }
   return errors;
 }
 
-bool holds(const std::string& text, const std::string& words) {
+bool contains(const std::string& text, const std::string& words) {
   return text.find(words) != std::string::npos;
 }
 
 }  // namespace
 
-TEST_CASE("faults: a rank that leaves a unit out is told of, with both units, under full sharding") {
+TEST_CASE("faults: a rank that skips a unit is an error that names both units, under full sharding") {
   const auto errors = errors_of(3, [](dist::World& world) {
     Path path;
     dist::shard(path, {.mesh = dist::Mesh(world), .units = dist::every<nn::Linear>()});
     nn::materialize(path, cpu(), 1);
     sum(path(Variable(ops::full({1, 8}, 1.0, f32)), world.rank() == 2)).backward();
   });
-  // Whoever sees it first says it; the others hear of that rank.
-  int said = 0;
+  // The error of the first rank that detects it names both units; those of the others name a rank.
+  int mismatches = 0;
   for (const std::string& error : errors) {
     CAPTURE(error);
     CHECK(error != "");
-    CHECK((holds(error, "rank 2") || holds(error, "rank 0") || holds(error, "rank 1")));
-    said += holds(error, "unit 'b'") && holds(error, "unit 'c'");
+    CHECK((contains(error, "rank 2") || contains(error, "rank 0") || contains(error, "rank 1")));
+    mismatches += contains(error, "unit 'b'") && contains(error, "unit 'c'");
   }
-  CHECK(said >= 1);
+  CHECK(mismatches >= 1);
 }
 
-TEST_CASE("faults: ranks may leave out different units where nothing is gathered") {
+TEST_CASE("faults: ranks may skip different units where nothing is gathered") {
   const auto errors = errors_of(2, [](dist::World& world) {
     Path path;
     dist::shard(
@@ -92,7 +92,7 @@ TEST_CASE("faults: ranks may leave out different units where nothing is gathered
       require<ValueError>(lowest.data<float>()[i] == highest.data<float>()[i], "gradients differ");
     double squares = 0;
     for (int64_t i = 0; i < mine.numel(); ++i) squares += mine.data<float>()[i] * mine.data<float>()[i];
-    require<ValueError>(squares > 0, "no gradient came");
+    require<ValueError>(squares > 0, "no gradient");
   });
   for (const std::string& error : errors) CHECK(error == "");
 }
@@ -113,15 +113,15 @@ TEST_CASE("faults: an exception in one rank's forward ends all ranks with its me
     CHECK(errors[1] == "the third layer is broken");
     for (const int rank : {0, 2}) {
       CAPTURE(errors[static_cast<size_t>(rank)]);
-      CHECK(holds(errors[static_cast<size_t>(rank)], "rank 1 failed: the third layer is broken"));
+      CHECK(contains(errors[static_cast<size_t>(rank)], "rank 1 failed: the third layer is broken"));
     }
   }
 }
 
 namespace {
 
-/// Five steps of a perceptron, of which one ends by an exception at the hook that `break_at` registers, on
-/// all ranks; that step is given up, and the others go on. Answers with this rank's numbers.
+/// Four steps of a perceptron. Before the third one, a step ends on all ranks by an exception in the hook
+/// that `break_at` registers, and its gradients are dropped. Returns this rank's values.
 using BreakAt = std::function<void(models::Dnn&, const std::atomic<bool>& breaks)>;
 std::vector<Tensor> train_with_fault(dist::World& world, Strategy strategy, const BreakAt& break_at) {
   models::Dnn dnn({.layers = 4, .width = 8});
@@ -148,14 +148,14 @@ std::vector<Tensor> train_with_fault(dist::World& world, Strategy strategy, cons
     adam.step();
     adam.zero_grad();
   }
-  std::vector<Tensor> numbers;
-  for (const NamedParameter& p : dnn.parameters()) numbers.push_back(p.values().clone());
-  return numbers;
+  std::vector<Tensor> values;
+  for (const NamedParameter& p : dnn.parameters()) values.push_back(p.values().clone());
+  return values;
 }
 
 }  // namespace
 
-TEST_CASE("faults: a step that ends by an exception on all ranks leaves nothing behind") {
+TEST_CASE("faults: a step that ends by an exception on all ranks does not change later ones") {
   const BreakAt in_forward = [](models::Dnn& dnn, const std::atomic<bool>& breaks) {
     dnn.layers[2].register_forward_hook([&](nn::Module&, std::span<Variable* const>) {
       if (breaks) throw std::out_of_range("forward");
@@ -169,9 +169,9 @@ TEST_CASE("faults: a step that ends by an exception on all ranks leaves nothing 
   for (const BreakAt& place : {in_forward, in_backward})
     for (const Strategy strategy :
          {Strategy::no_shard, Strategy::shard_optim, Strategy::shard_grad_op, Strategy::full_shard})
-      test::require_none(2, [&](dist::World& world) {
+      test::require_no_problems(2, [&](dist::World& world) {
         std::vector<std::string> problems;
-        // The same hooks, which never break: they divide the graph alike.
+        // The same hooks, which never throw, because hooks divide the graph.
         const std::atomic<bool> never = false;
         const std::vector<Tensor> expected = train_with_fault(
             world, strategy, [&](models::Dnn& dnn, const std::atomic<bool>&) { place(dnn, never); });

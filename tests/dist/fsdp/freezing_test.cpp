@@ -1,4 +1,4 @@
-// Parameters frozen and unfrozen after sharding, by the module, by their Variables and by a rank's parts: as
+// Parameters frozen and unfrozen after sharding, through the module, their Variables and the local shards: as
 // on one device, under every strategy.
 
 #include <functional>
@@ -35,7 +35,7 @@ Variable input(int64_t sample) {
   return x;
 }
 
-/// Of `name` and what is below it.
+/// Freezes or unfreezes `name` and what is below it.
 using Set = void (*)(Net& net, const std::string& name, bool trained);
 
 void by_module(Net& net, const std::string& name, bool trained) {
@@ -44,60 +44,60 @@ void by_module(Net& net, const std::string& name, bool trained) {
 void by_variable(Net& net, const std::string& name, bool trained) {
   for (nn::Module::Slot& slot : net.at(name).slots()) slot.variable.set_requires_grad(trained);
 }
-void by_part(Net& net, const std::string& name, bool trained) {
+void by_local_shard(Net& net, const std::string& name, bool trained) {
   for (const NamedParameter& p : net.parameters())
     if (p.name.starts_with(name)) p.variable.set_requires_grad(trained);
 }
 
-/// What happens before micro-batch `part` of `step`: two of them to a step.
-using Change = std::function<void(Net&, int step, int part, Set)>;
+/// Called before each micro-batch; a step has two.
+using Change = std::function<void(Net&, int step, int micro_batch, Set)>;
 
 struct Script {
   std::string name;
   Change change;
-  bool frozen_at_first = false;  ///< c, before it is sharded
+  bool starts_frozen = false;  ///< c is frozen before sharding
 };
 
 const std::vector<Script> scripts{
     {"frozen",
-     [](Net& net, int step, int part, Set set) {
-       if (step == 1 && part == 0) set(net, "b", false);
+     [](Net& net, int step, int micro_batch, Set set) {
+       if (step == 1 && micro_batch == 0) set(net, "b", false);
      }},
     {"frozen between micro-batches, unfrozen later",
-     [](Net& net, int step, int part, Set set) {
-       if (step == 1 && part == 1) set(net, "b", false);
-       if (step == 3 && part == 0) set(net, "b", true);
+     [](Net& net, int step, int micro_batch, Set set) {
+       if (step == 1 && micro_batch == 1) set(net, "b", false);
+       if (step == 3 && micro_batch == 0) set(net, "b", true);
      }},
     {"all frozen but one",
-     [](Net& net, int step, int part, Set set) {
-       if (step == 1 && part == 0)
+     [](Net& net, int step, int micro_batch, Set set) {
+       if (step == 1 && micro_batch == 0)
          for (const char* name : {"a", "b", "c"}) set(net, name, false);
-       if (step == 3 && part == 0) set(net, "a", true);
+       if (step == 3 && micro_batch == 0) set(net, "a", true);
      }},
-    {"frozen when sharded, then not",
-     [](Net& net, int step, int part, Set set) {
-       if (step == 1 && part == 0) set(net, "c", true);
-       if (step == 3 && part == 1) set(net, "c", false);
+    {"frozen when sharded, unfrozen later",
+     [](Net& net, int step, int micro_batch, Set set) {
+       if (step == 1 && micro_batch == 0) set(net, "c", true);
+       if (step == 3 && micro_batch == 1) set(net, "c", false);
      },
      true},
     {"unfrozen between micro-batches",
-     [](Net& net, int step, int part, Set set) {
-       if (step == 1 && part == 1) set(net, "c", true);
+     [](Net& net, int step, int micro_batch, Set set) {
+       if (step == 1 && micro_batch == 1) set(net, "c", true);
      },
      true},
 };
 
 template <class MicroBatch>
-std::vector<test::Piece> train(Net& net, const Script& script, Set set, const MicroBatch& micro_batch) {
+std::vector<test::Shard> train(Net& net, const Script& script, Set set, const MicroBatch& run_micro_batch) {
   optim::AdamW adam(net.parameters(), {.lr = 0.05, .eps = 1e-2, .weight_decay = 0.1});
-  std::vector<test::Piece> all;
+  std::vector<test::Shard> all;
   for (int step = 0; step < 4; ++step) {
-    for (int part = 0; part < 2; ++part) {
-      script.change(net, step, part, set);
-      micro_batch(4 * (2 * step + part), part == 0);
+    for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+      script.change(net, step, micro_batch, set);
+      run_micro_batch(4 * (2 * step + micro_batch), micro_batch == 0);
     }
     optim::clip_grad_norm(net.parameters(), 0.5);
-    for (const test::Piece& piece : test::pieces_of(net)) all.push_back(piece);
+    for (const test::Shard& shard : test::shards_of(net)) all.push_back(shard);
     adam.step();
     adam.zero_grad();
   }
@@ -109,7 +109,7 @@ std::vector<std::string> compare(World& world, const Script& script, Set set, bo
       world,
       [&](const test::Setting& setting) {
         Net net;
-        if (script.frozen_at_first) net.c.set_requires_grad(false);
+        if (script.starts_frozen) net.c.set_requires_grad(false);
         Sharding& sharding = dist::shard(net, {.mesh = test::mesh_for(world, setting),
                                                .strategy = setting.strategy,
                                                .units = every<nn::Linear>(),
@@ -123,7 +123,7 @@ std::vector<std::string> compare(World& world, const Script& script, Set set, bo
       },
       [&] {
         Net net;
-        if (script.frozen_at_first) net.c.set_requires_grad(false);
+        if (script.starts_frozen) net.c.set_requires_grad(false);
         nn::materialize(net, cpu(), 3);
         return train(net, script, set, [&](int64_t sample, bool) {
           for (int rank = 0; rank < world.size(); ++rank)
@@ -134,25 +134,26 @@ std::vector<std::string> compare(World& world, const Script& script, Set set, bo
 
 }  // namespace
 
-TEST_CASE("freezing: what is frozen and unfrozen after sharding trains as on one device") {
+TEST_CASE("freezing: a model frozen and unfrozen after sharding trains as on one device") {
   const auto check = [](int ranks, const std::vector<Set>& sets, bool communicate) {
-    test::require_none(ranks, [&](World& world) {
+    test::require_no_problems(ranks, [&](World& world) {
       std::vector<std::string> problems;
       for (const Script& script : scripts)
         for (const Set set : sets)
           for (const std::string& problem : compare(world, script, set, communicate))
-            problems.push_back(text(script.name, set == by_module ? ", module" : ", Variables or parts",
+            problems.push_back(text(script.name,
+                                    set == by_module ? ", module" : ", Variables or local shards",
                                     communicate ? ", communicated: " : ": ", problem));
       return problems;
     });
   };
-  check(2, {by_module, by_variable, by_part}, false);
+  check(2, {by_module, by_variable, by_local_shard}, false);
   check(2, {by_variable}, true);
-  check(4, {by_part}, false);
+  check(4, {by_local_shard}, false);
 }
 
-TEST_CASE("freezing: a model with a parameter frozen since is destroyed like any other") {
-  test::require_none(2, [](World& world) {
+TEST_CASE("freezing: a model with a parameter frozen after sharding is destroyed without an error") {
+  test::require_no_problems(2, [](World& world) {
     for (const Strategy strategy : strategies) {
       Net net;
       dist::shard(net, {.mesh = Mesh(world), .strategy = strategy, .units = every<nn::Linear>()});

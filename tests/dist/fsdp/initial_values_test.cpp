@@ -52,9 +52,9 @@ std::vector<std::string> unless(bool holds, const std::string& problem) {
   return holds ? std::vector<std::string>() : std::vector{problem};
 }
 
-/// What a model with rank `rank`'s values says when it is sharded.
+/// The error of sharding a model that `prepare(model, options, rank)` gave its values; "" without one.
 template <class Prepare>
-std::string refusal(World& world, ShardOptions options, const Prepare& prepare) {
+std::string shard_error(World& world, ShardOptions options, const Prepare& prepare) {
   return message_of<ValueError>([&] {
     Model model;
     prepare(model, options, world.rank());
@@ -62,19 +62,19 @@ std::string refusal(World& world, ShardOptions options, const Prepare& prepare) 
   });
 }
 
-bool has_all(const std::string& message, std::initializer_list<const char*> parts) {
-  return std::all_of(parts.begin(), parts.end(),
-                     [&](const char* part) { return message.find(part) != std::string::npos; });
+bool has_all(const std::string& message, std::initializer_list<const char*> phrases) {
+  return std::all_of(phrases.begin(), phrases.end(),
+                     [&](const char* phrase) { return message.find(phrase) != std::string::npos; });
 }
 
 }  // namespace
 
-TEST_CASE("initial values: ranks that hold different ones are refused by name, and no mixture is made") {
+TEST_CASE("initial values: different values on ranks are an error that names parameter and ranks") {
   for (const Strategy strategy : flat) {
     CAPTURE(name_of(strategy));
-    test::require_none(3, [&](World& world) {
+    test::require_no_problems(3, [&](World& world) {
       const std::string message =
-          refusal(world, options_for(world, strategy), [](Model& model, ShardOptions&, int rank) {
+          shard_error(world, options_for(world, strategy), [](Model& model, ShardOptions&, int rank) {
             nn::materialize(model, cpu(), 3);
             if (rank == 2) model.b.weight.value().data<float>()[7] += 1;
           });
@@ -85,20 +85,21 @@ TEST_CASE("initial values: ranks that hold different ones are refused by name, a
   }
 }
 
-TEST_CASE("initial values: buffers and ignored modules are compared, ranks with none yet are named") {
-  test::require_none(3, [&](World& world) {
+TEST_CASE("initial values: buffers and ignored modules are compared, ranks without values are named") {
+  test::require_no_problems(3, [&](World& world) {
     const ShardOptions options = options_for(world, Strategy::full_shard);
-    const std::string of_buffer = refusal(world, options, [](Model& model, ShardOptions&, int rank) {
+    const std::string of_buffer = shard_error(world, options, [](Model& model, ShardOptions&, int rank) {
       nn::materialize(model, cpu(), 3);
       if (rank == 1) model.shift.value().data<float>()[0] = 4;
     });
-    const std::string of_ignored = refusal(world, options, [](Model& model, ShardOptions& mine, int rank) {
-      mine.ignored = {&model.a};
-      nn::materialize(model, cpu(), rank == 0 ? 3 : 4);
-      nn::Linear& same = model.b;
-      for (const Variable* x : {&same.weight, &*same.bias}) x->value().zero();
-    });
-    const std::string of_none = refusal(world, options, [](Model& model, ShardOptions&, int rank) {
+    const std::string of_ignored =
+        shard_error(world, options, [](Model& model, ShardOptions& mine, int rank) {
+          mine.ignored = {&model.a};
+          nn::materialize(model, cpu(), rank == 0 ? 3 : 4);
+          nn::Linear& same = model.b;
+          for (const Variable* x : {&same.weight, &*same.bias}) x->value().zero();
+        });
+    const std::string of_none = shard_error(world, options, [](Model& model, ShardOptions&, int rank) {
       if (rank == 1) nn::materialize(model, cpu(), 3);
     });
     std::vector<std::string> problems;
@@ -110,10 +111,10 @@ TEST_CASE("initial values: buffers and ignored modules are compared, ranks with 
   });
 }
 
-TEST_CASE("initial values: seeds that differ from rank to rank are refused") {
+TEST_CASE("initial values: different seeds on ranks are an error") {
   for (const Strategy strategy : flat) {
     CAPTURE(name_of(strategy));
-    test::require_none(2, [&](World& world) {
+    test::require_no_problems(2, [&](World& world) {
       Model model;
       dist::shard(model, options_for(world, strategy));
       const std::string message = message_of<ValueError>(
@@ -123,10 +124,10 @@ TEST_CASE("initial values: seeds that differ from rank to rank are refused") {
   }
 }
 
-TEST_CASE("optimizers: one made before shard is refused at its step, and no list of then is clipped") {
+TEST_CASE("optimizers: a list made before shard is an error in a step, in clipping and in unscaling") {
   for (const Strategy strategy : flat) {
     CAPTURE(name_of(strategy));
-    test::require_none(2, [&](World& world) {
+    test::require_no_problems(2, [&](World& world) {
       Model model;
       nn::materialize(model, cpu(), 3);
       const ParameterList before = model.parameters();
@@ -144,16 +145,16 @@ TEST_CASE("optimizers: one made before shard is refused at its step, and no list
       for (const std::string& message : messages)
         if (!has_all(message, {"'a.weight'", "sharded after", "after dist::shard"}))
           problems.push_back("'" + message + "'");
-      adam.step();  // the right one goes on
-      const SummonFullParams whole(sharding);
+      adam.step();  // made after shard
+      const SummonFullParams full(sharding);
       if (model.b.bias->value().data<float>()[0] == 0) problems.push_back("nothing was trained");
       return problems;
     });
   }
 }
 
-TEST_CASE("optimizers: sums over parts of parameters want the reducer") {
-  test::require_none(2, [](World& world) {
+TEST_CASE("optimizers: sums over shards need the list's reducer") {
+  test::require_no_problems(2, [](World& world) {
     Model model;
     dist::shard(model, options_for(world, Strategy::full_shard));
     nn::materialize(model, cpu(), 3);
@@ -164,20 +165,20 @@ TEST_CASE("optimizers: sums over parts of parameters want the reducer") {
     std::vector<std::string> problems = unless(has_all(message, {"'a.weight'", "reducer"}), message);
     copied.set_reducer(chosen.reducer());
     if (optim::grad_norm(copied).item() != optim::grad_norm(chosen).item())
-      problems.push_back("another norm");
+      problems.push_back("the norms differ");
     return problems;
   });
 }
 
-TEST_CASE("sync_module_states: all ranks train with rank 0's values, wherever the others are") {
-  Model alone;
-  nn::materialize(alone, cpu(), 9);
-  alone.shift.value().data<float>()[1] = 7;
+TEST_CASE("sync_module_states: all ranks take rank 0's values, from other values and from meta") {
+  Model single;
+  nn::materialize(single, cpu(), 9);
+  single.shift.value().data<float>()[1] = 7;
   for (const Strategy strategy : flat)
     for (const bool on_meta : {false, true}) {
       CAPTURE(name_of(strategy));
       CAPTURE(on_meta);
-      test::require_none(3, [&](World& world) {
+      test::require_no_problems(3, [&](World& world) {
         Model model;
         ShardOptions options = options_for(world, strategy);
         options.ignored = {&model.a};
@@ -189,8 +190,8 @@ TEST_CASE("sync_module_states: all ranks train with rank 0's values, wherever th
           nn::materialize(model, cpu(), static_cast<uint64_t>(world.rank()));
         }
         Sharding& sharding = dist::shard(model, options);
-        const SummonFullParams whole(sharding);
-        const nn::StateDict state = model.state_dict(), expected = alone.state_dict();
+        const SummonFullParams full(sharding);
+        const nn::StateDict state = model.state_dict(), expected = single.state_dict();
         std::vector<std::string> problems;
         for (size_t i = 0; i < expected.size(); ++i)
           for (int64_t k = 0; k < expected[i].tensor.numel(); ++k)
@@ -203,11 +204,12 @@ TEST_CASE("sync_module_states: all ranks train with rank 0's values, wherever th
     }
 }
 
-TEST_CASE("sync_module_states: what rank 0 lacks is refused; experts keep their own where that is said") {
-  test::require_none(2, [](World& world) {
+TEST_CASE(
+    "sync_module_states: values that rank 0 lacks are an error; with ignored_differ experts keep theirs") {
+  test::require_no_problems(2, [](World& world) {
     ShardOptions options = options_for(world, Strategy::full_shard);
     options.sync_module_states = true;
-    const std::string message = refusal(world, options, [](Model& model, ShardOptions&, int rank) {
+    const std::string message = shard_error(world, options, [](Model& model, ShardOptions&, int rank) {
       if (rank == 1) nn::materialize(model, cpu(), 3);
     });
     std::vector<std::string> problems =
@@ -219,7 +221,7 @@ TEST_CASE("sync_module_states: what rank 0 lacks is refused; experts keep their 
     options.ignored_differ = true;
     dist::shard(model, options);
     if (model.a.weight.value().data<float>()[0] != static_cast<float>(world.rank()))
-      problems.push_back("an expert was written over");
+      problems.push_back("an expert was overwritten");
     return problems;
   });
 }

@@ -11,7 +11,7 @@ using namespace tessera::dist;
 
 namespace {
 
-/// A model with a parameter that two of its layers share: the second's weight is the first's.
+/// A model with a weight that it shares with its layer `first`.
 struct Tied : nn::Layer<Tied> {
   nn::Linear& first = add<nn::Linear>("first", {.in = 3, .out = 3, .bias = false});
   Variable& second = share_parameter("second", first.weight);
@@ -27,7 +27,7 @@ struct Model : nn::Layer<Model> {
   Variable forward(const Variable& x) { return head(layers(x)); }
 };
 
-/// Two branches, each of which uses the same weight.
+/// Two branches that use the same weight.
 struct Branch : nn::Layer<Branch> {
   Variable& weight;
   explicit Branch(const Variable& shared) : weight(share_parameter("weight", shared)) {}
@@ -63,7 +63,7 @@ TEST_CASE("flat layout: five elements over four ranks are shards of 2, 2, 1 and 
   CHECK(layout.shard_numel() == 2);
   CHECK(layout.numel() == 8);
   std::vector<int64_t> held;
-  for (int shard = 0; shard < 4; ++shard) held.push_back(layout.part(0, shard).numel());
+  for (int shard = 0; shard < 4; ++shard) held.push_back(layout.range(0, shard).numel());
   CHECK(held == std::vector<int64_t>{2, 2, 1, 0});
   REQUIRE(layout.padding().size() == 1);
   CHECK(layout.padding()[0].begin == 5);
@@ -78,12 +78,12 @@ TEST_CASE("flat layout: parameters and shards begin at multiples of the alignmen
   CHECK(layout.offset(2) == 48);
   CHECK(layout.shard_numel() == 32);  // 49 over 3 is 17, rounded up
   CHECK(layout.numel() == 96);
-  CHECK(layout.part(1, 0).numel() == 16);
-  CHECK(layout.part(1, 1).begin == 16);
-  CHECK(layout.part(1, 1).end == 17);
-  CHECK(layout.part_offset(1, 1) == 0);
-  CHECK(layout.part_offset(2, 1) == 16);
-  CHECK(layout.part(2, 2).numel() == 0);
+  CHECK(layout.range(1, 0).numel() == 16);
+  CHECK(layout.range(1, 1).begin == 16);
+  CHECK(layout.range(1, 1).end == 17);
+  CHECK(layout.range_offset(1, 1) == 0);
+  CHECK(layout.range_offset(2, 1) == 16);
+  CHECK(layout.range(2, 2).numel() == 0);
 }
 
 TEST_CASE("flat layout: every element of every parameter is in exactly one shard, in order") {
@@ -97,18 +97,19 @@ TEST_CASE("flat layout: every element of every parameter is in exactly one shard
       for (size_t i = 0; i < sizes.size(); ++i) {
         int64_t next = 0;
         for (int shard = 0; shard < shards; ++shard) {
-          const FlatLayout::Part part = layout.part(i, shard);
-          if (part.numel() == 0) continue;
-          CHECK(part.begin == next);
-          CHECK(shard * layout.shard_numel() + layout.part_offset(i, shard) == layout.offset(i) + part.begin);
-          next = part.end;
+          const FlatLayout::Range range = layout.range(i, shard);
+          if (range.numel() == 0) continue;
+          CHECK(range.begin == next);
+          CHECK(shard * layout.shard_numel() + layout.range_offset(i, shard) ==
+                layout.offset(i) + range.begin);
+          next = range.end;
         }
         CHECK(next == sizes[i]);
       }
     }
 }
 
-TEST_CASE("units: each holds what is below it and below no other") {
+TEST_CASE("units: each holds the parameters below it and below no other unit") {
   Model model;
   CHECK(names_of(assign_parameters(model, every<nn::Linear>())) ==
         std::vector<std::string>{"root:", "layers.0: layers.0.weight layers.0.bias",
@@ -122,12 +123,12 @@ TEST_CASE("units: each holds what is below it and below no other") {
 TEST_CASE("units by size: the smallest modules that are large enough") {
   Model model;  // three layers of 20 parameters, a head of 10
   CHECK(names_of(assign_parameters(model, min_num_params(20))).size() == 4);
-  CHECK(names_of(assign_parameters(model, min_num_params(60))).size() == 1);  // a list is called by parts
+  CHECK(names_of(assign_parameters(model, min_num_params(60))).size() == 1);  // a list is not chosen
   CHECK(names_of(assign_parameters(model, min_num_params(1000))).size() == 1);
   CHECK_THROWS_AS(min_num_params(0), ConfigError);
 }
 
-TEST_CASE("units: a parameter that several use belongs to their lowest common ancestor") {
+TEST_CASE("units: a parameter that several units use belongs to their lowest common ancestor") {
   Forked model;
   const std::vector<std::string> names = names_of(
       assign_parameters(model, units_named({"pair", "pair.own", "pair.left", "pair.right", "other"})));
@@ -143,11 +144,11 @@ TEST_CASE("units: ignored modules keep their parameters, and must be below the r
   std::vector<nn::Module*> ignored{&model.head};
   CHECK(names_of(assign_parameters(model, every<nn::Linear>(), ignored)).size() == 4);
   Model other;
-  std::vector<nn::Module*> stranger{&other.head};
-  CHECK_THROWS_AS(assign_parameters(model, {}, stranger), ValueError);
+  std::vector<nn::Module*> of_other_model{&other.head};
+  CHECK_THROWS_AS(assign_parameters(model, {}, of_other_model), ValueError);
 }
 
-TEST_CASE("units by hand: an unknown path is an error that names it") {
+TEST_CASE("units by name: an unknown path is an error that names it") {
   Model model;
   CHECK_THROWS_WITH_AS(assign_parameters(model, units_named({"layers.7"})),
                        doctest::Contains("no module '7'"), ValueError);

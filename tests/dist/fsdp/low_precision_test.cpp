@@ -24,8 +24,8 @@ struct Model : nn::Layer<Model> {
   Variable forward(const Variable& x) { return b(a(x)); }
 };
 
-/// Parameters after three steps whose gradients stay in `reduce`, and were computed from numbers of all sizes
-/// down to f16's smallest.
+/// Parameters after three steps with gradients that stay in `reduce`, of inputs of all magnitudes down to
+/// f16's smallest.
 std::vector<float> trained(Strategy strategy, int replicas, DType reduce) {
   return on_ranks<std::vector<float>>(4, [&](World& world) {
     Model model;
@@ -45,7 +45,7 @@ std::vector<float> trained(Strategy strategy, int replicas, DType reduce) {
       sgd.step();
       sgd.zero_grad();
     }
-    const SummonFullParams whole(sharding);
+    const SummonFullParams full(sharding);
     std::vector<float> all;
     for (const NamedTensor& entry : model.state_dict())
       all.insert(all.end(), entry.tensor.data<float>(), entry.tensor.data<float>() + entry.tensor.numel());
@@ -72,7 +72,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("low precision: the average of f16 gradients passes no largest number that it is below") {
+TEST_CASE("low precision: the average of f16 gradients does not overflow if it is in the range of f16") {
   // Four gradients of 60000: their sum is beyond 65504, their average is not.
   for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_optim, Strategy::full_shard}) {
     CAPTURE(name_of(strategy));

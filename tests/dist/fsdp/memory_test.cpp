@@ -1,5 +1,5 @@
-// What each rank holds, from its memory account, against the formulas: between steps, and at the peaks of
-// initialisation, forward, backward and the optimizer's step.
+// The bytes that each rank holds, from its memory account, against the formulas: between steps, and at the
+// peaks of initialisation, forward, backward and the optimizer's step.
 
 #include <cmath>
 
@@ -24,13 +24,13 @@ constexpr int64_t C = 32;
 // head.
 constexpr int64_t block = 2 * C + 12 * C * C, root = (64 + 15 + 1 + 64) * C, P = root + 5 * block;
 
-/// Elements that no parameter has, of all units: shards are multiples of 16 elements.
+/// Elements of padding in all units: shards are multiples of 16 elements.
 int64_t padding(int ranks) {
   const auto left_over = [ranks](int64_t size) { return (16 * ranks - size % (16 * ranks)) % (16 * ranks); };
   return left_over(root) + 5 * left_over(block);
 }
 
-struct Way {
+struct Settings {
   Strategy strategy = Strategy::full_shard;
   DType compute = f32;
   dist::BackwardPrefetch backward_prefetch = dist::BackwardPrefetch::pre;
@@ -43,13 +43,13 @@ struct Rank {
   std::unique_ptr<optim::AdamW> adam;
   Tensor ids = Tensor::from<int64_t>({1, 4, 9, 0, 10, 63, 3, 7}, {2, 4});
 
-  Rank(dist::World& world, const Way& way) {
+  Rank(dist::World& world, const Settings& settings) {
     dist::ShardOptions options{.mesh = dist::Mesh(world),
-                               .strategy = way.strategy,
+                               .strategy = settings.strategy,
                                .units = dist::every<models::Block>(),
-                               .backward_prefetch = way.backward_prefetch,
-                               .forward_prefetch = way.forward_prefetch};
-    if (way.compute != f32) options.precision.compute = way.compute;
+                               .backward_prefetch = settings.backward_prefetch,
+                               .forward_prefetch = settings.forward_prefetch};
+    if (settings.compute != f32) options.precision.compute = settings.compute;
     dist::shard(gpt, options);
     nn::materialize(gpt, cpu(), 1);
     adam = std::make_unique<optim::AdamW>(gpt.parameters());
@@ -78,9 +78,9 @@ void expect(std::vector<std::string>& problems, const std::string& what, int64_t
     problems.push_back(text(what, ": ", found, " bytes, expected ", expected));
 }
 
-/// Bytes of model state for each parameter: of which there are `whole`, and `cut` over the ranks.
+/// Bytes of model state per parameter: `full` on every rank, `sharded` over the ranks.
 struct PerParameter {
-  double whole, cut;
+  double full, sharded;
 };
 PerParameter formula(Strategy strategy, DType compute) {
   const bool is_mixed = compute != f32;
@@ -91,9 +91,9 @@ PerParameter formula(Strategy strategy, DType compute) {
 
 }  // namespace
 
-TEST_CASE("memory: model state after backward is the formula's for every strategy") {
+TEST_CASE("memory: model state after backward is that of the formula for every strategy") {
   for (const int ranks : {2, 3, 4, 8})
-    test::require_none(ranks, [](dist::World& world) {
+    test::require_no_problems(ranks, [](dist::World& world) {
       std::vector<std::string> problems;
       for (const DType compute : {f32, bf16})
         for (const Strategy strategy :
@@ -101,8 +101,8 @@ TEST_CASE("memory: model state after backward is the formula's for every strateg
           Rank rank(world, {strategy, compute});
           rank.step();
           rank.gpt(rank.ids, rank.ids).backward();
-          const auto [whole, cut] = formula(strategy, compute);
-          const double bytes = (whole + cut / world.size()) * P;
+          const auto [full, sharded] = formula(strategy, compute);
+          const double bytes = (full + sharded / world.size()) * P;
           expect(problems, text(strategy, " in ", compute), model_state(), bytes,
                  0.01 * bytes + 18.0 * padding(world.size()));
         }
@@ -110,8 +110,8 @@ TEST_CASE("memory: model state after backward is the formula's for every strateg
     });
 }
 
-TEST_CASE("memory: hybrid strategies hold what their shard group's size says") {
-  test::require_none(4, [](dist::World& world) {
+TEST_CASE("memory: hybrid strategies hold model state by the size of their shard group") {
+  test::require_no_problems(4, [](dist::World& world) {
     std::vector<std::string> problems;
     for (const Strategy strategy : {Strategy::hybrid_shard, Strategy::hybrid_shard_zero2}) {
       models::Gpt gpt(gpt_options);
@@ -129,9 +129,9 @@ TEST_CASE("memory: hybrid strategies hold what their shard group's size says") {
   });
 }
 
-TEST_CASE("memory: a rank fills its shards, and holds nothing else while it does") {
+TEST_CASE("memory: a rank that fills its shards holds nothing else") {
   for (const int ranks : {2, 3, 4, 8})
-    test::require_none(ranks, [](dist::World& world) {
+    test::require_no_problems(ranks, [](dist::World& world) {
       std::vector<std::string> problems;
       current_account()->reset_peaks();
       const Rank rank(world, {});
@@ -144,7 +144,7 @@ TEST_CASE("memory: a rank fills its shards, and holds nothing else while it does
 TEST_CASE("memory: forward gathers the root and one unit, two with prefetch") {
   for (const DType compute : {f32, bf16})
     for (const bool prefetch : {false, true})
-      test::require_none(4, [&](dist::World& world) {
+      test::require_no_problems(4, [&](dist::World& world) {
         std::vector<std::string> problems;
         Rank rank(world, {.compute = compute, .forward_prefetch = prefetch});
         rank.step();
@@ -164,7 +164,7 @@ TEST_CASE("memory: forward gathers the root and one unit, two with prefetch") {
 
 TEST_CASE("memory: backward gathers the root and one unit, two with prefetch, and holds their gradients") {
   for (const bool prefetch : {false, true})
-    test::require_none(4, [&](dist::World& world) {
+    test::require_no_problems(4, [&](dist::World& world) {
       std::vector<std::string> problems;
       using enum dist::BackwardPrefetch;
       Rank rank(world, {.backward_prefetch = prefetch ? pre : none});
@@ -174,19 +174,20 @@ TEST_CASE("memory: backward gathers the root and one unit, two with prefetch, an
       loss.backward();
       const double gathered = 4.0 * (root + (prefetch ? 2 : 1) * block);
       expect(problems, "gathered", peak(MemoryCategory::communication), gathered, 0);
-      // Of the root, of the unit that is computed and of the one that is being reduced; and the shards' own.
-      const int64_t most = 4 * (root + 2 * block) + 4 * P / 4;
-      if (peak(MemoryCategory::gradient) > most)
-        problems.push_back(text("gradients: ", peak(MemoryCategory::gradient), " bytes, at most ", most));
+      // Of the root, of the unit that is computed, of the unit that is reduced, and of the shards.
+      const int64_t maximum = 4 * (root + 2 * block) + 4 * P / 4;
+      if (peak(MemoryCategory::gradient) > maximum)
+        problems.push_back(
+            text("gradients: ", peak(MemoryCategory::gradient), " bytes, expected at most ", maximum));
       expect(problems, "gathered after backward", now(MemoryCategory::communication), 0, 0);
       expect(problems, "gradients after backward", now(MemoryCategory::gradient), 4.0 * P / 4, 0);
       return problems;
     });
 }
 
-TEST_CASE("memory: the optimizer's step needs nothing beside the model state") {
+TEST_CASE("memory: the optimizer's step needs no memory besides the model state") {
   for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_optim, Strategy::full_shard})
-    test::require_none(2, [&](dist::World& world) {
+    test::require_no_problems(2, [&](dist::World& world) {
       std::vector<std::string> problems;
       Rank rank(world, {.strategy = strategy});
       rank.step();
@@ -201,7 +202,7 @@ TEST_CASE("memory: the optimizer's step needs nothing beside the model state") {
 
 namespace {
 
-/// Three steps of a deep perceptron on ranks that may hold `limit` bytes each; the last loss of rank 0's.
+/// Three steps of a deep perceptron on ranks that may hold `limit` bytes each; this rank's last loss.
 double train_within(dist::World& world, Strategy strategy, int64_t limit) {
   const intrusive_ptr<MemoryAccount> account = current_account();
   account->set_limit(limit);
@@ -224,17 +225,17 @@ double train_within(dist::World& world, Strategy strategy, int64_t limit) {
 
 }  // namespace
 
-TEST_CASE("memory: a model whose parameters alone are larger than a rank's limit trains under full_shard") {
+TEST_CASE("memory: full_shard trains a model with parameters larger than a rank's limit") {
   constexpr int64_t parameters = 24 * (64 * 64 + 64), limit = 4 * parameters * 7 / 8;
-  test::require_none(8, [](dist::World& world) {
+  test::require_no_problems(8, [](dist::World& world) {
     std::vector<std::string> problems;
     const double small = train_within(world, Strategy::full_shard, limit);
     const double large = train_within(world, Strategy::no_shard, 0);
     if (small != large) problems.push_back(text("loss ", small, ", without a limit ", large));
     return problems;
   });
-  // What cannot work says so: the whole model at initialisation; in a gather, which unit and how much: 4160
-  // elements of 4 bytes, padded to a multiple of 8 times 16.
+  // Errors of strategies that need more: at initialisation; in a gather, with its bytes: 4160 elements of 4
+  // bytes, padded to a multiple of 8 times 16.
   CHECK_THROWS_AS(dist::launch([](dist::World& world) { train_within(world, Strategy::no_shard, limit); },
                                {.virtual_ranks = 2}),
                   OutOfMemoryError);

@@ -11,8 +11,8 @@
 
 namespace tessera::test {
 
-/// Runs `check(world)`, which answers with what it found wrong, on ranks that are threads of this process;
-/// all that they found, each with its rank. doctest's own checks are for one thread.
+/// Runs `check(world)`, which returns the problems it found, on ranks that are threads of this process.
+/// Returns the problems of all ranks, each with its rank. doctest's own checks are for one thread.
 template <class Check>
 std::vector<std::string> on_threads(int ranks, const Check& check) {
   std::mutex mutex;
@@ -28,9 +28,9 @@ std::vector<std::string> on_threads(int ranks, const Check& check) {
   return problems;
 }
 
-/// The same as a test: fails with the first of what was found.
+/// `on_threads` as a check, which fails with the first 20 problems.
 template <class Check>
-void require_none(int ranks, const Check& check) {
+void require_no_problems(int ranks, const Check& check) {
   const std::vector<std::string> problems = on_threads(ranks, check);
   CHECK(problems.size() == 0);
   for (size_t i = 0; i < std::min<size_t>(problems.size(), 20); ++i) MESSAGE(problems[i]);

@@ -12,18 +12,17 @@
 #include "optim/adam.h"
 #include "optim/grad_scaler.h"
 
-/// A loss scale's overflow on one rank alone: the same for ranks that are threads and ranks that are
-/// processes.
+/// A loss scale's overflow on one rank only, for ranks that are threads and for ranks that are processes.
 namespace tessera::test {
 
-/// Two branches, so that gradients of one can overflow while the other's do not.
+/// Two branches, so that only the gradients of one overflow.
 struct TwoBranches : nn::Layer<TwoBranches> {
   nn::Linear& a = add<nn::Linear>("a", {.in = 3, .out = 5});
   nn::Linear& b = add<nn::Linear>("b", {.in = 3, .out = 5});
   Variable forward(const Variable& x, const Variable& y) { return a(x) + b(y); }
 };
 
-/// This rank's `sum |g|` of a parameter's part: not finite where it holds an overflow.
+/// Whether this rank's shard of a parameter's gradient has a value that is not finite.
 inline bool holds_overflow(const ParameterList& list, const std::string& name) {
   for (const NamedParameter& parameter : list)
     if (parameter.name == name && parameter.variable.grad().defined())
@@ -36,8 +35,8 @@ inline Variable constant(double value) {
   return Variable(Tensor::scalar(static_cast<float>(value)).expand({2, 3}).clone());
 }
 
-/// What this rank finds wrong when the last rank's gradient of 'b.weight' overflows in step 2 of 5: all skip
-/// that step and no other, all halve the scale, and all name parameter, rank and step alike.
+/// The problems of this rank when the last rank's gradient of 'b.weight' overflows in step 2 of 5: all ranks
+/// must skip that step and no other, halve the scale, and name the same parameter, rank and step.
 inline std::vector<std::string> check_overflow(dist::World& world, const dist::Mesh& mesh,
                                                dist::Strategy strategy) {
   TwoBranches model;
@@ -46,43 +45,43 @@ inline std::vector<std::string> check_overflow(dist::World& world, const dist::M
   optim::AdamW adam(model.parameters(), {.lr = 0.1});
   optim::GradScaler scaler({.initial_scale_power = 4, .hysteresis = 1, .min_loss_scale = 8});
   std::vector<std::string> problems;
-  const auto note = [&](bool holds, const std::string& problem) {
-    if (!holds) problems.push_back(text(strategy, ": ", problem));
+  const auto expect = [&](bool condition, const std::string& problem) {
+    if (!condition) problems.push_back(text(strategy, ": ", problem));
   };
   const auto backward = [&](bool overflows) {
-    const bool here = overflows && world.rank() == world.size() - 1;
+    const bool is_here = overflows && world.rank() == world.size() - 1;
     adam.zero_grad();
-    sum(model(constant(world.rank() + 1), constant(here ? 3e38 : 0.5))).backward(Variable(scaler.scale()));
+    sum(model(constant(world.rank() + 1), constant(is_here ? 3e38 : 0.5))).backward(Variable(scaler.scale()));
   };
   for (int step = 0; step < 5; ++step) {
     backward(step == 2);
-    const bool took = scaler.step(adam);
-    note(took == (step != 2), text("step ", step, " was ", took ? "taken" : "skipped"));
-    note(scaler.scale().item() == (step < 2 ? 16 : 8), text("the scale is ", scaler.scale().item()));
+    const bool is_taken = scaler.step(adam);
+    expect(is_taken == (step != 2), text("step ", step, " was ", is_taken ? "taken" : "skipped"));
+    expect(scaler.scale().item() == (step < 2 ? 16 : 8), text("the scale is ", scaler.scale().item()));
     if (step != 2) continue;
     const std::optional<optim::GradientFault>& fault = scaler.first_nonfinite();
-    note(fault && fault->parameter == "b.weight" && fault->step == 2,
-         "names " + (fault ? to_string(*fault) : "none"));
-    const bool is_here = holds_overflow(adam.parameters(), "b.weight");
-    if (fault && fault->rank == world.rank()) note(is_here, "names a rank that does not hold it");
-    if (fault && fault->rank > world.rank()) note(!is_here, "names a rank that is not the first");
+    expect(fault && fault->parameter == "b.weight" && fault->step == 2,
+           "names " + (fault ? to_string(*fault) : "none"));
+    const bool has_overflow = holds_overflow(adam.parameters(), "b.weight");
+    if (fault && fault->rank == world.rank()) expect(has_overflow, "names a rank without the overflow");
+    if (fault && fault->rank > world.rank()) expect(!has_overflow, "names a rank that is not the first");
   }
   for (const NamedTensor& entry : adam.state().tensors)
     if (entry.name.starts_with("step/"))
-      note(entry.tensor.item_i64() == 4, text(entry.name, " counts ", entry.tensor.item_i64(), " updates"));
+      expect(entry.tensor.item_i64() == 4, text(entry.name, " counts ", entry.tensor.item_i64(), " updates"));
   backward(true);
   try {
     scaler.step(adam);
-    note(false, "an overflow at the smallest scale is no error");
+    expect(false, "an overflow at the smallest scale is no error");
   } catch (const NonFiniteError& error) {
     const std::string message = error.what();
-    for (const char* part : {"'b.weight'", "on rank ", "in step 5", "minimum, 8"})
-      note(message.find(part) != std::string::npos, message);
+    for (const char* words : {"'b.weight'", "on rank ", "in step 5", "minimum, 8"})
+      expect(message.find(words) != std::string::npos, message);
   }
   return problems;
 }
 
-/// The same under every strategy that this number of ranks has.
+/// `check_overflow` under every strategy.
 inline std::vector<std::string> check_overflow_everywhere(dist::World& world) {
   std::vector<std::string> problems;
   const int halves = world.size() % 2 == 0 ? 2 : 1;

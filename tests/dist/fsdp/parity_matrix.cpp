@@ -9,15 +9,15 @@
 namespace tessera::test {
 namespace {
 
-std::string picture(const dist::Mesh& mesh) {
+std::string sizes_of(const dist::Mesh& mesh) {
   return text(mesh.size("replica"), "x", mesh.size("shard"));
 }
 
-void note(std::vector<std::string>& all, const std::string& where, const std::vector<std::string>& found) {
+void append(std::vector<std::string>& all, const std::string& where, const std::vector<std::string>& found) {
   for (const std::string& problem : found) all.push_back(text(where, ": ", problem));
 }
 
-/// The strategies that suit a mesh: hybrid ones any, flat ones a mesh of shards alone.
+/// The strategies that suit a mesh: hybrid ones any mesh, flat ones a mesh with shards only.
 std::vector<dist::Strategy> strategies_on(const dist::Mesh& mesh) {
   std::vector<dist::Strategy> suitable;
   for (const dist::Strategy strategy : dist::strategies)
@@ -25,11 +25,11 @@ std::vector<dist::Strategy> strategies_on(const dist::Mesh& mesh) {
   return suitable;
 }
 
-/// Sleeps, or more often does not, by a rank's own random numbers; one without a seed never does.
-class Sleeper {
+/// Sleeps in one of eight calls, by random numbers from a seed; without a seed never.
+class RandomDelay {
  public:
-  Sleeper() : sleeps_(false) {}
-  explicit Sleeper(uint32_t seed) : state_(seed * 2654435761u + 1) {}
+  RandomDelay() : sleeps_(false) {}
+  explicit RandomDelay(uint32_t seed) : state_(seed * 2654435761u + 1) {}
   void operator()() {
     if (!sleeps_) return;
     state_ = state_ * 1664525 + 1013904223;
@@ -41,16 +41,16 @@ class Sleeper {
   uint32_t state_ = 0;
 };
 
-/// Calls `sleep` at every hook that a module and a parameter have.
-void hook_everywhere(nn::Module& root, const std::shared_ptr<Sleeper>& sleep) {
+/// Calls `delay` in every hook of modules and parameters.
+void add_delays(nn::Module& root, const std::shared_ptr<RandomDelay>& delay) {
   root.for_each([&](nn::Module& module) {
-    module.register_forward_pre_hook([sleep](nn::Module&, std::span<Variable* const>) { (*sleep)(); });
-    module.register_forward_hook([sleep](nn::Module&, std::span<Variable* const>) { (*sleep)(); });
-    module.register_backward_pre_hook([sleep](nn::Module&, std::vector<Variable>&) { (*sleep)(); });
-    module.register_backward_hook([sleep](nn::Module&, std::vector<Variable>&) { (*sleep)(); });
+    module.register_forward_pre_hook([delay](nn::Module&, std::span<Variable* const>) { (*delay)(); });
+    module.register_forward_hook([delay](nn::Module&, std::span<Variable* const>) { (*delay)(); });
+    module.register_backward_pre_hook([delay](nn::Module&, std::vector<Variable>&) { (*delay)(); });
+    module.register_backward_hook([delay](nn::Module&, std::vector<Variable>&) { (*delay)(); });
     for (nn::Module::Slot& slot : module.slots())
       if (slot.variable.requires_grad())
-        slot.variable.register_accumulated_hook([sleep](const Variable&) { (*sleep)(); });
+        slot.variable.register_accumulated_hook([delay](const Variable&) { (*delay)(); });
   });
 }
 
@@ -99,12 +99,12 @@ std::vector<std::string> check_bits(dist::World& world, std::optional<DType> com
   for (const dist::Mesh& mesh : meshes(world))
     for (const ParityCase& c : parity_cases()) {
       ParitySetting setting{.compute = compute};
-      const ParityOutcome whole = run_sharded(c, setting, mesh);
+      const ParityOutcome reference = run_sharded(c, setting, mesh);
       for (const dist::Strategy strategy : strategies_on(mesh)) {
         if (strategy == dist::Strategy::no_shard) continue;
         setting.strategy = strategy;
-        note(problems, text(c.name, ", ", strategy, " on ", picture(mesh)),
-             bit_differences(run_sharded(c, setting, mesh), whole));
+        append(problems, text(c.name, ", ", strategy, " on ", sizes_of(mesh)),
+               bit_differences(run_sharded(c, setting, mesh), reference));
       }
     }
   return problems;
@@ -113,24 +113,24 @@ std::vector<std::string> check_bits(dist::World& world, std::optional<DType> com
 std::vector<std::string> check_delays(dist::World& world, int rounds) {
   std::vector<std::string> problems;
   const std::vector<dist::Mesh> all = meshes(world);
-  std::map<std::pair<size_t, size_t>, ParityOutcome> whole;  // by mesh and case
+  std::map<std::pair<size_t, size_t>, ParityOutcome> references;  // by mesh and case
   for (int round = 0; round < rounds; ++round) {
     const auto r = static_cast<size_t>(round);
     const size_t index = r / all.size() % parity_cases().size();
     const ParityCase& c = parity_cases()[index];
     const dist::Mesh& mesh = all[r % all.size()];
     ParitySetting setting{.steps = 3};
-    const auto [reference, is_new] = whole.try_emplace({r % all.size(), index});
-    // Hooks divide the graph at modules, and with it the sums of gradients: the reference has them too.
-    auto sleep = std::make_shared<Sleeper>();
-    setting.when_sharded = [&sleep](nn::Module& model) { hook_everywhere(model, sleep); };
+    const auto [reference, is_new] = references.try_emplace({r % all.size(), index});
+    // Hooks divide the graph at modules, which changes the sums of gradients: the reference has hooks too.
+    auto delay = std::make_shared<RandomDelay>();
+    setting.when_sharded = [&delay](nn::Module& model) { add_delays(model, delay); };
     if (is_new) reference->second = run_sharded(c, setting, mesh);
     const std::vector<dist::Strategy> suitable = strategies_on(mesh);
     setting.strategy = suitable[r / all.size() % suitable.size()];
-    sleep = std::make_shared<Sleeper>(static_cast<uint32_t>(round * world.size() + world.rank()));
-    const dist::CommHookScope scope([&](dist::CommPoint, const dist::CallHeader&) { (*sleep)(); });
-    note(problems, text("round ", round, ", ", c.name, ", ", setting.strategy, " on ", picture(mesh)),
-         bit_differences(run_sharded(c, setting, mesh), reference->second));
+    delay = std::make_shared<RandomDelay>(static_cast<uint32_t>(round * world.size() + world.rank()));
+    const dist::CommHookScope scope([&](dist::CommPoint, const dist::CallHeader&) { (*delay)(); });
+    append(problems, text("round ", round, ", ", c.name, ", ", setting.strategy, " on ", sizes_of(mesh)),
+           bit_differences(run_sharded(c, setting, mesh), reference->second));
   }
   return problems;
 }
@@ -138,26 +138,26 @@ std::vector<std::string> check_delays(dist::World& world, int rounds) {
 std::vector<std::string> check_undistributed(dist::World& world, DType dtype) {
   std::vector<std::string> problems;
   ParitySetting setting;
-  // The order of sums differs: one device adds samples in one product, ranks add their means.
+  // Sums have another order: one device adds samples in one product, ranks add their means.
   double tolerance = 2e-5;
   if (dtype == f64) {
     setting.declared = f64;
     tolerance = 1e-12;
   } else if (dtype == bf16) {
     setting.compute = bf16;
-    tolerance = 2e-2;  // which now and then rounds an activation the other way: 2^-8, and ten steps of it
+    tolerance = 2e-2;  // some activations are rounded to the other neighbour: 2^-8, over ten steps
   }
   for (const dist::Mesh& mesh : meshes(world))
     for (const ParityCase& c : parity_cases()) {
-      const ParityOutcome whole = run_undistributed(c, setting, world.size());
+      const ParityOutcome reference = run_undistributed(c, setting, world.size());
       for (const dist::Strategy strategy : strategies_on(mesh)) {
         setting.strategy = strategy;
         ParityOutcome outcome = run_sharded(c, setting, mesh);
         const Tensor losses = Tensor::from(std::span<const double>(outcome.losses), {setting.steps});
         world.communicator().all_reduce(losses, dist::Reduction::avg).wait();
-        outcome.pieces.push_back({"loss", 0, losses});
-        note(problems, text(c.name, ", ", strategy, " on ", picture(mesh)),
-             differences(outcome, whole, tolerance));
+        outcome.shards.push_back({"loss", 0, losses});
+        append(problems, text(c.name, ", ", strategy, " on ", sizes_of(mesh)),
+               differences(outcome, reference, tolerance));
       }
     }
   return problems;

@@ -32,7 +32,7 @@ struct Mixer : nn::Layer<Mixer> {
   Variable forward(const Variable& x) { return x + gelu(linear(x, weight, bias)); }
 };
 
-/// A number times x; a unit of one element, or of two.
+/// x times a factor, or the sum of two such products: a unit of one element, or of two.
 struct Scale : nn::Layer<Scale> {
   Variable& factor;
   Variable* second;
@@ -49,7 +49,7 @@ dist::UnitPolicy mixers() {
       [](const nn::Module& module) { return module.kind() == "Mixer" || module.kind() == "Scale"; });
 }
 
-/// in, three mixers, out: what most models below vary.
+/// in, three mixers, out: the base of most models below.
 struct Row : ParityModel {
   nn::Linear& in = add<nn::Linear>("in", {.in = C, .out = C, .weight_init = init::normal(0.4)});
   Mixer& first;
@@ -99,7 +99,7 @@ struct Branched : Row {
   }
 };
 
-/// Two results that have a factor together, before the weights that each has.
+/// Two results that share a factor and have a weight each.
 struct Fork : nn::Layer<Fork> {
   Variable& gain = parameter("gain", {C}, init::normal(0.1, 1));
   Variable& left = parameter("left", {C, C}, init::normal(0.4));
@@ -121,7 +121,7 @@ struct Partial : ParityModel {
   }
 };
 
-/// Two mixers and a factor of its own.
+/// Two mixers and a factor.
 struct Pair : nn::Layer<Pair> {
   Mixer& a = add<Mixer>("a", MixerOptions{});
   Variable& gain = parameter("gain", {C}, init::normal(0.1, 1));

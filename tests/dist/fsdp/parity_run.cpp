@@ -19,15 +19,15 @@ namespace {
 
 constexpr int64_t samples_per_rank = 2, C = parity_width, T = 2, vocabulary = 3;
 
-/// The samples of ranks [rank, rank + ranks) of micro-batch `index` of the run: the same for every sample,
-/// however the batch is cut.
+/// The samples of ranks [rank, rank + ranks) of micro-batch `index` of the run. A sample does not depend on
+/// how the batch is divided.
 ParityBatch make_batch(int64_t index, int rank, int ranks, DType dtype) {
   const int64_t first = rank * samples_per_rank, count = ranks * samples_per_rank;
   const Shape all{1024, C};
   const auto draw = [&](uint64_t key) {
-    const Tensor numbers = Tensor::empty({count, C}, f32);
-    init::normal(1).fill(numbers, key, all, first * C);
-    return numbers;
+    const Tensor values = Tensor::empty({count, C}, f32);
+    init::normal(1).fill(values, key, all, first * C);
+    return values;
   };
   const auto key = static_cast<uint64_t>(1000 + 3 * index);
   const Tensor ids = Tensor::empty({count, T}, i64);
@@ -42,28 +42,28 @@ int64_t micro_batches(const ParityCase& c) {
   return c.accumulate == Accumulate::none ? 1 : 3;
 }
 
-/// A sharded root casts what comes and goes by itself; without one it is done here.
+/// A sharded root casts its inputs and results itself; without sharding it is done here.
 Variable compute(ParityModel& model, const ParityBatch& batch, int64_t step, const ParitySetting& setting) {
   if (!setting.compute || model.store()) return model(Variable(batch.x), batch.ids, step);
   return cast(model(cast(Variable(batch.x), *setting.compute), batch.ids, step), f32);
 }
 
-/// What lives around a micro-batch, which others of its step follow or not.
+/// The scope of a micro-batch, which may be followed by others of the same step.
 using OpenScope = std::function<std::unique_ptr<dist::Accumulation>(bool is_followed)>;
 
-/// The loop that a user would write.
+/// The training loop of a user.
 ParityOutcome train(ParityModel& model, const ParityCase& c, const ParitySetting& setting, int rank,
                     int ranks, const OpenScope& open) {
   ParityOutcome outcome;
   optim::AdamW adam(model.parameters(), {.lr = 1e-2, .eps = 1e-2, .weight_decay = 0.1});
-  const int64_t parts = micro_batches(c);
+  const int64_t count = micro_batches(c);
   for (int64_t step = 0; step < setting.steps; ++step) {
     double loss_of_step = 0;
-    for (int64_t part = 0; part < parts; ++part) {
-      const auto scope = open(part + 1 < parts);
-      const ParityBatch batch = make_batch(step * parts + part, rank, ranks, setting.declared);
+    for (int64_t i = 0; i < count; ++i) {
+      const auto scope = open(i + 1 < count);
+      const ParityBatch batch = make_batch(step * count + i, rank, ranks, setting.declared);
       const Variable result = compute(model, batch, step, setting);
-      const Variable loss = mse_loss(result, batch.target) * (1.0 / static_cast<double>(parts));
+      const Variable loss = mse_loss(result, batch.target) * (1.0 / static_cast<double>(count));
       loss_of_step += loss.item();
       loss.backward();
     }
@@ -75,43 +75,43 @@ ParityOutcome train(ParityModel& model, const ParityCase& c, const ParitySetting
   std::map<std::string, int64_t> first;
   for (const NamedParameter& p : model.parameters()) {
     first[p.name] = p.shard ? p.shard->first : 0;
-    outcome.pieces.push_back({"parameter/" + p.name, first[p.name], p.values().clone().view({-1})});
+    outcome.shards.push_back({"parameter/" + p.name, first[p.name], p.values().clone().view({-1})});
   }
   for (const NamedTensor& t : adam.state().tensors) {
     const size_t slash = t.name.find('/');
     const bool is_count = t.name.substr(0, slash) == "step";
-    outcome.pieces.push_back(
+    outcome.shards.push_back(
         {t.name, is_count ? 0 : first.at(t.name.substr(slash + 1)), t.tensor.clone().view({-1})});
   }
   return outcome;
 }
 
-std::map<std::string, const ParityPiece*> by_name(const ParityOutcome& outcome) {
-  std::map<std::string, const ParityPiece*> found;
-  for (const ParityPiece& piece : outcome.pieces) found[piece.name] = &piece;
+std::map<std::string, const ParityShard*> by_name(const ParityOutcome& outcome) {
+  std::map<std::string, const ParityShard*> found;
+  for (const ParityShard& shard : outcome.shards) found[shard.name] = &shard;
   return found;
 }
 
-/// Calls `compare(piece, the same elements of whole)` for every piece that `whole` has.
+/// Calls `compare(shard, the same elements of reference)` for every shard that `reference` has.
 template <class Compare>
-void for_each_pair(const ParityOutcome& outcome, const ParityOutcome& whole,
+void for_each_pair(const ParityOutcome& outcome, const ParityOutcome& reference,
                    std::vector<std::string>& problems, const Compare& compare) {
-  const auto expected = by_name(whole);
-  if (expected.size() != outcome.pieces.size())
-    problems.push_back(text(outcome.pieces.size(), " tensors, expected ", expected.size()));
-  for (const ParityPiece& piece : outcome.pieces) {
-    const auto found = expected.find(piece.name);
+  const auto expected = by_name(reference);
+  if (expected.size() != outcome.shards.size())
+    problems.push_back(text(outcome.shards.size(), " tensors, expected ", expected.size()));
+  for (const ParityShard& shard : outcome.shards) {
+    const auto found = expected.find(shard.name);
     if (found == expected.end()) {
-      problems.push_back(text("'", piece.name, "' is not expected"));
+      problems.push_back(text("'", shard.name, "' is not expected"));
       continue;
     }
-    const Tensor& all = found->second->numbers;
-    if (piece.numbers.dtype() != all.dtype() || piece.first + piece.numbers.numel() > all.numel()) {
-      problems.push_back(text("'", piece.name, "': elements from ", piece.first, " on, ",
-                              describe(piece.numbers), ", are no part of ", describe(all)));
+    const Tensor& all = found->second->values;
+    if (shard.values.dtype() != all.dtype() || shard.first + shard.values.numel() > all.numel()) {
+      problems.push_back(text("'", shard.name, "': elements from ", shard.first, " on, ",
+                              describe(shard.values), ", are outside of ", describe(all)));
       continue;
     }
-    compare(piece, all.narrow(0, piece.first, piece.numbers.numel()));
+    compare(shard, all.narrow(0, shard.first, shard.values.numel()));
   }
 }
 
@@ -140,42 +140,42 @@ ParityOutcome run_undistributed(const ParityCase& c, const ParitySetting& settin
   nn::materialize(*model, cpu(), 1337);
   if (setting.compute) nn::use_mixed_precision(*model, *setting.compute);
   ParityOutcome outcome = train(*model, c, setting, 0, ranks, [](bool) { return nullptr; });
-  outcome.pieces.push_back(
+  outcome.shards.push_back(
       {"loss", 0, Tensor::from(std::span<const double>(outcome.losses), {setting.steps})});
   return outcome;
 }
 
-std::vector<std::string> bit_differences(const ParityOutcome& outcome, const ParityOutcome& whole) {
+std::vector<std::string> bit_differences(const ParityOutcome& outcome, const ParityOutcome& reference) {
   std::vector<std::string> problems;
-  for (size_t step = 0; step < whole.losses.size(); ++step)
-    if (outcome.losses.at(step) != whole.losses[step])
+  for (size_t step = 0; step < reference.losses.size(); ++step)
+    if (outcome.losses.at(step) != reference.losses[step])
       problems.push_back(text("the loss of step ", step, " is ", outcome.losses[step],
-                              ", expected the bits of ", whole.losses[step]));
-  for (size_t step = 0; step < whole.norms.size(); ++step)
-    if (outcome.norms.at(step) != whole.norms[step])
+                              ", expected the bits of ", reference.losses[step]));
+  for (size_t step = 0; step < reference.norms.size(); ++step)
+    if (outcome.norms.at(step) != reference.norms[step])
       problems.push_back(text("the norm of step ", step, " is ", outcome.norms[step],
-                              ", expected the bits of ", whole.norms[step]));
-  for_each_pair(outcome, whole, problems, [&](const ParityPiece& piece, const Tensor& expected) {
-    if (piece.numbers.numel() > 0 && std::memcmp(piece.numbers.raw_data(), expected.raw_data(),
-                                                 static_cast<size_t>(expected.nbytes())) != 0)
-      problems.push_back(text("'", piece.name, "' differs in elements from ", piece.first, " on"));
+                              ", expected the bits of ", reference.norms[step]));
+  for_each_pair(outcome, reference, problems, [&](const ParityShard& shard, const Tensor& expected) {
+    if (shard.values.numel() > 0 && std::memcmp(shard.values.raw_data(), expected.raw_data(),
+                                                static_cast<size_t>(expected.nbytes())) != 0)
+      problems.push_back(text("'", shard.name, "' differs in elements from ", shard.first, " on"));
   });
   return problems;
 }
 
-std::vector<std::string> differences(const ParityOutcome& outcome, const ParityOutcome& whole,
+std::vector<std::string> differences(const ParityOutcome& outcome, const ParityOutcome& reference,
                                      double tolerance) {
   std::vector<std::string> problems;
-  for_each_pair(outcome, whole, problems, [&](const ParityPiece& piece, const Tensor& expected) {
-    const Tensor a = ops::cast(piece.numbers, f64), b = ops::cast(expected, f64).contiguous();
+  for_each_pair(outcome, reference, problems, [&](const ParityShard& shard, const Tensor& expected) {
+    const Tensor a = ops::cast(shard.values, f64), b = ops::cast(expected, f64).contiguous();
     double worst = 0;
     for (int64_t i = 0; i < a.numel(); ++i) {
-      const double off = std::abs(a.data<double>()[i] - b.data<double>()[i]);
-      worst = std::max(worst, off / std::max(1.0, std::abs(b.data<double>()[i])));
-      if (std::isnan(off)) worst = off;
+      const double error = std::abs(a.data<double>()[i] - b.data<double>()[i]);
+      worst = std::max(worst, error / std::max(1.0, std::abs(b.data<double>()[i])));
+      if (std::isnan(error)) worst = error;
     }
     if (!(worst <= tolerance))
-      problems.push_back(text("'", piece.name, "' is off by ", worst, ", allowed ", tolerance));
+      problems.push_back(text("'", shard.name, "' is off by ", worst, ", allowed ", tolerance));
   });
   return problems;
 }

@@ -5,8 +5,8 @@
 
 #include "dist/launch/launch.h"
 
-/// Runs `body` once per rank, each in a thread of its own, and returns what each returned. Throws what the
-/// first one threw.
+/// Runs `body` once per rank, each in a thread of its own, and returns their results. Throws the first
+/// exception.
 template <class Result>
 std::vector<Result> on_ranks(int ranks, const std::function<Result(tessera::dist::World&)>& body) {
   std::vector<Result> results(static_cast<size_t>(ranks));

@@ -27,14 +27,14 @@ struct Model : nn::Layer<Model> {
   Variable forward(const Variable& x) { return layers(x) * scale + offset; }
 };
 
-std::vector<float> numbers_of(const Tensor& x) {
+std::vector<float> values_of(const Tensor& x) {
   const Tensor flat = x.contiguous();
   return {flat.data<float>(), flat.data<float>() + flat.numel()};
 }
 
-std::vector<std::vector<float>> whole_state(const nn::Module& model) {
+std::vector<std::vector<float>> full_state(const nn::Module& model) {
   std::vector<std::vector<float>> all;
-  for (const NamedTensor& entry : model.state_dict()) all.push_back(numbers_of(entry.tensor));
+  for (const NamedTensor& entry : model.state_dict()) all.push_back(values_of(entry.tensor));
   return all;
 }
 
@@ -59,9 +59,9 @@ void with_each_strategy(int ranks, Body body) {
 
 }  // namespace
 
-TEST_CASE("summon: whole parameters have the numbers of one device, and state_dict gives them") {
-  Model alone;
-  nn::materialize(alone, cpu(), 3);
+TEST_CASE("summon: full parameters have the values of one device, and state_dict returns them") {
+  Model single;
+  nn::materialize(single, cpu(), 3);
   with_each_strategy(3, [&](World&, ShardOptions options) {
     Model model;
     Sharding& sharding = dist::shard(model, options);
@@ -69,57 +69,57 @@ TEST_CASE("summon: whole parameters have the numbers of one device, and state_di
     if (options.strategy != Strategy::no_shard)
       CHECK_THROWS_WITH_AS(model.state_dict(), doctest::Contains("SummonFullParams"), ConfigError);
     {
-      const SummonFullParams whole(sharding);
-      CHECK(whole_state(model) == whole_state(alone));
-      CHECK(numbers_of(model(Variable(input())).value()) == numbers_of(alone(Variable(input())).value()));
+      const SummonFullParams full(sharding);
+      CHECK(full_state(model) == full_state(single));
+      CHECK(values_of(model(Variable(input())).value()) == values_of(single(Variable(input())).value()));
       CHECK_THROWS_AS(SummonFullParams(sharding, {}), ConfigError);
     }
     const NoGrad no_grad;
-    CHECK(numbers_of(model(Variable(input())).value()) == numbers_of(alone(Variable(input())).value()));
+    CHECK(values_of(model(Variable(input())).value()) == values_of(single(Variable(input())).value()));
   });
 }
 
-TEST_CASE("summon: what was changed is written back when asked, and forgotten when not") {
+TEST_CASE("summon: changed values are written back with write_back, and dropped without") {
   with_each_strategy(2, [](World&, ShardOptions options) {
     Model model;
     Sharding& sharding = dist::shard(model, options);
     nn::materialize(model, cpu(), 3);
     std::vector<float> before, doubled;
     {
-      const SummonFullParams whole(sharding, {.write_back = true});
+      const SummonFullParams full(sharding, {.write_back = true});
       const Tensor weight = model.layers[1].weight.value();
-      before = numbers_of(weight);
+      before = values_of(weight);
       for (int64_t i = 0; i < weight.numel(); ++i) weight.data<float>()[i] *= 2;
-      doubled = numbers_of(weight);
+      doubled = values_of(weight);
     }
     if (options.strategy != Strategy::no_shard) {
-      const SummonFullParams whole(sharding);
-      CHECK(numbers_of(model.layers[1].weight.value()) == doubled);
+      const SummonFullParams full(sharding);
+      CHECK(values_of(model.layers[1].weight.value()) == doubled);
       model.layers[1].weight.value().zero();
     }
-    const SummonFullParams whole(sharding);
-    CHECK(numbers_of(model.layers[1].weight.value()) == doubled);
+    const SummonFullParams full(sharding);
+    CHECK(values_of(model.layers[1].weight.value()) == doubled);
     CHECK(doubled[3] == 2 * before[3]);
   });
 }
 
-TEST_CASE("summon: one unit alone, by its module") {
+TEST_CASE("summon: one unit only, by its module") {
   with_each_strategy(2, [](World&, ShardOptions options) {
-    Model model, alone, stranger;
+    Model model, single, other;
     Sharding& sharding = dist::shard(model, options);
     nn::materialize(model, cpu(), 3);
-    nn::materialize(alone, cpu(), 3);
+    nn::materialize(single, cpu(), 3);
     {
-      const SummonFullParams whole(sharding, {.unit = &model.layers[2]});
-      CHECK(numbers_of(model.layers[2].weight.value()) == numbers_of(alone.layers[2].weight.value()));
+      const SummonFullParams full(sharding, {.unit = &model.layers[2]});
+      CHECK(values_of(model.layers[2].weight.value()) == values_of(single.layers[2].weight.value()));
       if (options.strategy == Strategy::full_shard)
         CHECK_THROWS_AS(model.layers[1].weight.value().raw_data(), StorageError);
     }
-    CHECK_THROWS_AS(SummonFullParams(sharding, {.unit = &stranger.layers[2]}), ConfigError);
+    CHECK_THROWS_AS(SummonFullParams(sharding, {.unit = &other.layers[2]}), ConfigError);
   });
 }
 
-TEST_CASE("summon: a checkpoint's whole tensors are loaded through load_state_dict") {
+TEST_CASE("summon: full tensors are written through state_dict") {
   Model source;
   nn::materialize(source, cpu(), 8);
   with_each_strategy(3, [&](World&, ShardOptions options) {
@@ -128,53 +128,53 @@ TEST_CASE("summon: a checkpoint's whole tensors are loaded through load_state_di
     Sharding& sharding = dist::shard(model, options);
     nn::materialize(model, cpu(), 3);
     {
-      const SummonFullParams whole(sharding, {.write_back = true});
+      const SummonFullParams full(sharding, {.write_back = true});
       nn::StateDict state = model.state_dict();
       for (size_t i = 0; i < state.size(); ++i)
         if (state[i].tensor.dtype() == f32) state[i].tensor.copy_from(source.state_dict()[i].tensor);
     }
-    const SummonFullParams whole(sharding);
-    CHECK(numbers_of(model.layers[0].weight.value()) == numbers_of(source.layers[0].weight.value()));
-    CHECK(numbers_of(model.scale.value()) == numbers_of(source.scale.value()));
+    const SummonFullParams full(sharding);
+    CHECK(values_of(model.layers[0].weight.value()) == values_of(source.layers[0].weight.value()));
+    CHECK(values_of(model.scale.value()) == values_of(source.scale.value()));
   });
 }
 
-TEST_CASE("sharding: a model that has numbers already keeps them") {
-  Model alone;
-  nn::materialize(alone, cpu(), 4);
+TEST_CASE("sharding: a model that has values already keeps them") {
+  Model single;
+  nn::materialize(single, cpu(), 4);
   with_each_strategy(2, [&](World&, const ShardOptions& options) {
     Model model;
     nn::materialize(model, cpu(), 4);
     Sharding& sharding = dist::shard(model, options);
-    const SummonFullParams whole(sharding);
-    CHECK(whole_state(model) == whole_state(alone));
+    const SummonFullParams full(sharding);
+    CHECK(full_state(model) == full_state(single));
   });
 }
 
-TEST_CASE("sharding: evaluation between steps sees the new numbers, on every rank, and changes nothing") {
+TEST_CASE("sharding: evaluation between steps reads the new values, on every rank, and changes nothing") {
   with_each_strategy(2, [](World& world, const ShardOptions& options) {
-    Model model, alone;
+    Model model, single;
     dist::shard(model, options);
     nn::materialize(model, cpu(), 3);
-    nn::materialize(alone, cpu(), 3);
-    optim::SGD sgd(model.parameters(), {.lr = 0.01}), sgd_alone(alone.parameters(), {.lr = 0.01});
+    nn::materialize(single, cpu(), 3);
+    optim::SGD sgd(model.parameters(), {.lr = 0.01}), sgd_single(single.parameters(), {.lr = 0.01});
     for (int step = 0; step < 3; ++step) {
       for (int repeat = 0; repeat < 2; ++repeat) {
         const NoGrad no_grad;
-        CHECK(numbers_of(model(Variable(input())).value()) == numbers_of(alone(Variable(input())).value()));
+        CHECK(values_of(model(Variable(input())).value()) == values_of(single(Variable(input())).value()));
       }
       sum(model(Variable(input()))).backward();
-      sum(alone(Variable(input()))).backward();
+      sum(single(Variable(input()))).backward();
       sgd.step();
-      sgd_alone.step();
+      sgd_single.step();
       sgd.zero_grad();
-      sgd_alone.zero_grad();
+      sgd_single.zero_grad();
     }
     CHECK(world.size() == 2);
   });
 }
 
-TEST_CASE("sharding: ignored modules stay whole, are not averaged, and are listed") {
+TEST_CASE("sharding: ignored modules are not sharded, not averaged, and are listed") {
   with_each_strategy(2, [](World& world, ShardOptions options) {
     Model model;
     options.ignored = {&model.layers[1]};
@@ -193,7 +193,7 @@ TEST_CASE("sharding: ignored modules stay whole, are not averaged, and are liste
   });
 }
 
-TEST_CASE("sharding: half precision casts what goes in and comes out, and keeps f32 numbers and buffers") {
+TEST_CASE("sharding: half precision casts inputs and results, and keeps f32 values and buffers") {
   with_each_strategy(2, [](World&, ShardOptions options) {
     options.precision = {.compute = bf16, .output = f32};
     Model model;
@@ -211,7 +211,7 @@ TEST_CASE("sharding: half precision casts what goes in and comes out, and keeps 
   });
 }
 
-TEST_CASE("sharding: buffers are turned into the dtype that is asked for, and into no other") {
+TEST_CASE("sharding: buffers are cast to Precision::buffer only") {
   with_each_strategy(2, [](World&, ShardOptions options) {
     options.precision = {.compute = bf16, .buffer = f16};
     Model model;
@@ -222,7 +222,7 @@ TEST_CASE("sharding: buffers are turned into the dtype that is asked for, and in
   });
 }
 
-TEST_CASE("sharding: options that do not suit are refused, saying why") {
+TEST_CASE("sharding: options that do not suit are errors that give the reason") {
   on_ranks<int>(4, [](World& world) {
     Mesh flat(world), grid(world, {{"replica", 2}, {"shard", 2}}), lines(world, {{"pipeline", 4}});
     const auto attempt = [](ShardOptions options) {

@@ -1,5 +1,5 @@
-// What each strategy sends in a step, from the ledger, against the table: exact, with micro-batches and
-// replicas. The formulas here are written out once more, from nothing but shapes.
+// The bytes that each strategy sends in a step, from the ledger, against the table of dist/fsdp/README.md:
+// exact, with micro-batches and replicas. The formulas are written again here, from shapes only.
 
 #include "dist/fsdp/estimate.h"
 #include "models/gpt.h"
@@ -16,7 +16,7 @@ namespace {
 constexpr models::GptOptions gpt_options{
     .vocabulary = 11, .block_size = 4, .layers = 3, .heads = 2, .width = 8, .bias = true};
 
-struct Way {
+struct Case {
   Strategy strategy = Strategy::full_shard;
   int replicas = 1, shards = 2;
   int64_t micro_batches = 1;
@@ -24,9 +24,9 @@ struct Way {
   DType compute = f32;
 };
 
-std::string name_of(const Way& way) {
-  return text(way.strategy, ", ", way.replicas, "x", way.shards, ", ", way.micro_batches, " micro-batches",
-              way.communicates ? " with communication, " : ", ", way.compute);
+std::string name_of(const Case& c) {
+  return text(c.strategy, ", ", c.replicas, "x", c.shards, ", ", c.micro_batches, " micro-batches",
+              c.communicates ? " with communication, " : ", ", c.compute);
 }
 
 /// Elements of a unit, each parameter and each shard padded to 16.
@@ -37,54 +37,54 @@ int64_t padded(std::span<const int64_t> sizes, int64_t shards) {
   return (total + step - 1) / step * step;
 }
 
-/// Bytes that a rank sends in a step, as the table has them.
+/// Bytes that a rank sends in a step.
 struct Sent {
   int64_t parameters = 0, gradients = 0;
 };
 
-Sent table(const Way& way) {
-  // A block: two norms, queries to values and their projection, two layers of the MLP. The root: the tables
-  // of tokens and positions, and the last norm.
+Sent expected_bytes(const Case& c) {
+  // A block: two norms, queries, keys and values and their projection, two layers of the MLP. The root: the
+  // embeddings of tokens and positions, and the last norm.
   constexpr int64_t C = gpt_options.width;
   const std::vector<int64_t> block{C, C, 3 * C * C, C * C, C, C, C, 4 * C * C, 4 * C, 4 * C * C, C};
   const std::vector<int64_t> root{gpt_options.vocabulary * C, gpt_options.block_size * C, C, C};
-  const int64_t n = way.shards, m = way.replicas, A = way.micro_batches;
+  const int64_t n = c.shards, m = c.replicas, A = c.micro_batches;
   const int64_t elements = gpt_options.layers * padded(block, n) + padded(root, n);
-  const int64_t bytes = way.compute == f32 ? 4 : 2;
+  const int64_t bytes = c.compute == f32 ? 4 : 2;
   const int64_t G = elements * bytes, G0 = padded(root, n) * bytes, R = elements * 4;
-  const int64_t reductions = way.communicates ? A : 1;
-  const auto part = [n](int64_t whole) { return whole / n * (n - 1); };
+  const int64_t reductions = c.communicates ? A : 1;
+  const auto sent = [n](int64_t total) { return total / n * (n - 1); };
   const int64_t across = 2 * (R / n) / m * (m - 1);
-  switch (way.strategy) {
+  switch (c.strategy) {
     case Strategy::no_shard:
-      return {0, reductions * 2 * part(R)};
+      return {0, reductions * 2 * sent(R)};
     case Strategy::shard_optim:
     case Strategy::shard_grad_op:
-      return {part(G), reductions * part(R)};
+      return {sent(G), reductions * sent(R)};
     case Strategy::full_shard:
-      return {A * part(2 * G - G0), reductions * part(R)};
+      return {A * sent(2 * G - G0), reductions * sent(R)};
     case Strategy::hybrid_shard:
-      return {A * part(2 * G - G0), reductions * (part(R) + across)};
+      return {A * sent(2 * G - G0), reductions * (sent(R) + across)};
     case Strategy::hybrid_shard_zero2:
-      return {part(G), reductions * (part(R) + across)};
+      return {sent(G), reductions * (sent(R) + across)};
   }
   return {};
 }
 
-/// What the ledger says of two steps that follow a first one.
-std::vector<std::string> check_traffic(dist::World& world, const Way& way) {
-  const dist::Mesh mesh(world, {{"replica", way.replicas}, {"shard", way.shards}});
+/// Compares the ledger of two steps after a first one with the table.
+std::vector<std::string> check_traffic(dist::World& world, const Case& c) {
+  const dist::Mesh mesh(world, {{"replica", c.replicas}, {"shard", c.shards}});
   models::Gpt gpt(gpt_options);
-  dist::ShardOptions options{.mesh = mesh, .strategy = way.strategy, .units = dist::every<models::Block>()};
-  if (way.compute != f32) options.precision.compute = way.compute;
+  dist::ShardOptions options{.mesh = mesh, .strategy = c.strategy, .units = dist::every<models::Block>()};
+  if (c.compute != f32) options.precision.compute = c.compute;
   dist::Sharding& sharding = dist::shard(gpt, options);
   nn::materialize(gpt, cpu(), 1);
   optim::AdamW adam(gpt.parameters());
   const Tensor ids = Tensor::from<int64_t>({1, 4, 9, 0, 10, 3, 3, 7}, {2, 4});
   const auto step = [&] {
-    for (int64_t part = 0; part < way.micro_batches; ++part) {
+    for (int64_t i = 0; i < c.micro_batches; ++i) {
       std::optional<dist::Accumulation> scope;
-      if (part + 1 < way.micro_batches) scope.emplace(sharding, way.communicates);
+      if (i + 1 < c.micro_batches) scope.emplace(sharding, c.communicates);
       gpt(ids, ids).backward();
     }
     optim::clip_grad_norm(gpt.parameters(), 1.0);
@@ -96,25 +96,25 @@ std::vector<std::string> check_traffic(dist::World& world, const Way& way) {
   ledger.reset();
   step();
   step();
-  const Sent expected = table(way);
+  const Sent expected = expected_bytes(c);
   const Sent found{ledger.total(dist::Traffic::parameters).bytes,
                    ledger.total(dist::Traffic::gradients).bytes};
   std::vector<std::string> problems;
   if (found.parameters != 2 * expected.parameters)
-    problems.push_back(text(name_of(way), ": ", found.parameters,
+    problems.push_back(text(name_of(c), ": ", found.parameters,
                             " bytes of parameters in two steps, the table has ", 2 * expected.parameters));
   if (found.gradients != 2 * expected.gradients)
-    problems.push_back(text(name_of(way), ": ", found.gradients,
+    problems.push_back(text(name_of(c), ": ", found.gradients,
                             " bytes of gradients in two steps, the table has ", 2 * expected.gradients));
   const dist::Estimate estimate = dist::estimate(gpt, options.units,
-                                                 {.strategy = way.strategy,
-                                                  .shards = way.shards,
-                                                  .replicas = way.replicas,
-                                                  .compute = way.compute,
-                                                  .micro_batches = way.micro_batches,
-                                                  .accumulate_communication = way.communicates});
+                                                 {.strategy = c.strategy,
+                                                  .shards = c.shards,
+                                                  .replicas = c.replicas,
+                                                  .compute = c.compute,
+                                                  .micro_batches = c.micro_batches,
+                                                  .accumulate_communication = c.communicates});
   if (estimate.traffic.parameters != expected.parameters || estimate.traffic.gradients != expected.gradients)
-    problems.push_back(text(name_of(way), ": the estimate is ", estimate.traffic.parameters, " and ",
+    problems.push_back(text(name_of(c), ": the estimate is ", estimate.traffic.parameters, " and ",
                             estimate.traffic.gradients, ", the table has ", expected.parameters, " and ",
                             expected.gradients));
   return problems;
@@ -136,9 +136,9 @@ std::vector<std::string> check_all(dist::World& world, Strategy strategy, int re
 
 }  // namespace
 
-TEST_CASE("traffic: flat strategies send what the table says, to the byte") {
+TEST_CASE("traffic: flat strategies send exactly the bytes of the table") {
   for (const int ranks : {2, 3, 4})
-    test::require_none(ranks, [](dist::World& world) {
+    test::require_no_problems(ranks, [](dist::World& world) {
       std::vector<std::string> problems;
       for (const Strategy strategy :
            {Strategy::no_shard, Strategy::shard_optim, Strategy::shard_grad_op, Strategy::full_shard})
@@ -148,9 +148,9 @@ TEST_CASE("traffic: flat strategies send what the table says, to the byte") {
     });
 }
 
-TEST_CASE("traffic: hybrid strategies on 2 x 2 and 2 x 4 send what the table says, to the byte") {
+TEST_CASE("traffic: hybrid strategies on 2 x 2 and 2 x 4 send exactly the bytes of the table") {
   for (const int shards : {2, 4})
-    test::require_none(2 * shards, [shards](dist::World& world) {
+    test::require_no_problems(2 * shards, [shards](dist::World& world) {
       std::vector<std::string> problems;
       for (const Strategy strategy : {Strategy::hybrid_shard, Strategy::hybrid_shard_zero2})
         for (const std::string& problem : check_all(world, strategy, 2, shards)) problems.push_back(problem);
@@ -159,7 +159,7 @@ TEST_CASE("traffic: hybrid strategies on 2 x 2 and 2 x 4 send what the table say
 }
 
 TEST_CASE("traffic: one rank sends nothing") {
-  test::require_none(1, [](dist::World& world) {
+  test::require_no_problems(1, [](dist::World& world) {
     std::vector<std::string> problems;
     for (const Strategy strategy : dist::strategies) check_traffic(world, {strategy, 1, 1});
     if (world.communicator().ledger().total().bytes != 0) problems.push_back("bytes were sent");

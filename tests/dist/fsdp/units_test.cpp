@@ -1,5 +1,5 @@
-// Which modules can be units, what a parameter read outside its unit's calls says, and when parameters may be
-// summoned.
+// Modules that can be units, the error of a parameter read outside its unit's calls, and SummonFullParams
+// during forward and backward.
 
 #include <map>
 
@@ -25,12 +25,12 @@ Variable input(int64_t sample = 0) {
   return x;
 }
 
-/// What `attempt` threw, as an Error of the wanted type; else why not.
-template <class Wanted, class Attempt>
+/// The message of the error of the expected type that `attempt` throws; else what happened instead.
+template <class Expected, class Attempt>
 std::string thrown(const Attempt& attempt) {
   try {
     attempt();
-  } catch (const Wanted& error) {
+  } catch (const Expected& error) {
     return error.what();
   } catch (const std::exception& error) {
     return text("another error: ", error.what());
@@ -39,15 +39,15 @@ std::string thrown(const Attempt& attempt) {
 }
 
 void expect(std::vector<std::string>& problems, const std::string& message,
-            std::initializer_list<std::string> words) {
-  for (const std::string& word : words)
-    if (message.find(word) == std::string::npos) {
-      problems.push_back(text("no \"", word, "\" in: ", message));
+            std::initializer_list<std::string> phrases) {
+  for (const std::string& phrase : phrases)
+    if (message.find(phrase) == std::string::npos) {
+      problems.push_back(text("no \"", phrase, "\" in: ", message));
       return;
     }
 }
 
-/// Logits of three tokens, one by one, and the loss and a gradient of a batch.
+/// The logits of three tokens, one by one, and the loss of a batch, with its backward.
 std::vector<float> decode_and_train(models::Gpt& gpt) {
   std::vector<float> seen;
   {
@@ -68,16 +68,16 @@ std::vector<float> decode_and_train(models::Gpt& gpt) {
 }  // namespace
 
 TEST_CASE(
-    "units: chosen by size, a model decodes with caches and trains, lists of layers and tied heads "
-    "included") {
+    "units: with units by size a model decodes with caches and trains, also with lists of layers and tied "
+    "heads") {
   for (const bool tied : {false, true}) {
     const models::GptOptions small{
         .vocabulary = 11, .block_size = 8, .layers = 2, .heads = 2, .width = 16, .tie_weights = tied};
-    models::Gpt alone(small);
-    nn::materialize(alone, cpu(), 3);
-    const std::vector<float> expected = decode_and_train(alone);
+    models::Gpt single(small);
+    nn::materialize(single, cpu(), 3);
+    const std::vector<float> expected = decode_and_train(single);
     for (const int64_t numel : {1, 100, 300, 1000, 3000, 1000000})
-      test::require_none(2, [&](World& world) {
+      test::require_no_problems(2, [&](World& world) {
         std::vector<std::string> problems;
         for (const Strategy strategy : {Strategy::no_shard, Strategy::shard_grad_op, Strategy::full_shard}) {
           models::Gpt gpt(small);
@@ -90,7 +90,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("units: modules that no call would gather are refused, or passed over by a policy of sizes") {
+TEST_CASE("units: modules that no call would gather are errors; min_num_params does not choose them") {
   struct Bag : nn::Layer<Bag> {
     Variable& weight = parameter("weight", {C, C}, init::normal(0.4));
   };
@@ -106,7 +106,7 @@ TEST_CASE("units: modules that no call would gather are refused, or passed over 
       return linear(linear(list[0](x), bag.weight, {}), plain.weight, {});
     }
   };
-  test::require_none(2, [](World& world) {
+  test::require_no_problems(2, [](World& world) {
     std::vector<std::string> problems;
     const auto attempt = [&](Strategy strategy, UnitPolicy units) {
       Model model;
@@ -134,7 +134,7 @@ TEST_CASE("units: modules that no call would gather are refused, or passed over 
 
 namespace {
 
-/// Results in a map, and in a struct that hooks do not know.
+/// Results in a map, and in a struct that hooks cannot look into.
 struct Named : nn::Layer<Named> {
   nn::Linear& a = add<nn::Linear>("a", {.in = C, .out = C, .weight_init = init::normal(0.4)});
   nn::Linear& b = add<nn::Linear>("b", {.in = C, .out = C, .weight_init = init::normal(0.4)});
@@ -159,7 +159,7 @@ struct Containers : nn::Layer<Containers> {
   }
 };
 
-/// `model` on this rank, its containers as units, with the same values on every rank.
+/// Shards `model` with its containers as units, and gives it the same values on every rank.
 Sharding& shard_containers(Containers& model, World& world, Strategy strategy) {
   Sharding& sharding = dist::shard(
       model, {.mesh = Mesh(world), .strategy = strategy, .units = units_named({"named", "hiding"})});
@@ -169,8 +169,8 @@ Sharding& shard_containers(Containers& model, World& world, Strategy strategy) {
 
 }  // namespace
 
-TEST_CASE("units: results in maps, and in structs that no hook sees") {
-  test::require_none(2, [](World& world) {
+TEST_CASE("units: results in maps, and in structs that no hook can look into") {
+  test::require_no_problems(2, [](World& world) {
     return test::compare_all(
         world,
         [&](const test::Setting& setting) {
@@ -180,20 +180,20 @@ TEST_CASE("units: results in maps, and in structs that no hook sees") {
                               .units = units_named({"named", "hiding"})});
           nn::materialize(model, cpu(), 3);
           sum(model(input(world.rank()))).backward();
-          return test::pieces_of(model);
+          return test::shards_of(model);
         },
         [&] {
           Containers model;
           nn::materialize(model, cpu(), 3);
           for (int rank = 0; rank < 2; ++rank)
             sum(model(input(rank))).backward(Variable(Tensor::scalar(0.5f)));
-          return test::pieces_of(model);
+          return test::shards_of(model);
         });
   });
 }
 
-TEST_CASE("units: a parameter read outside its unit's calls is named, with what to do") {
-  test::require_none(2, [](World& world) {
+TEST_CASE("units: the error of a parameter read outside its unit's calls names it and what to do") {
+  test::require_no_problems(2, [](World& world) {
     std::vector<std::string> problems;
     Containers model;
     dist::shard(model, {.mesh = Mesh(world), .units = units_named({"named", "hiding"})});
@@ -209,13 +209,13 @@ TEST_CASE("units: a parameter read outside its unit's calls is named, with what 
   });
 }
 
-TEST_CASE("summon: refused while a forward or a backward runs, and open to use after one that threw") {
-  test::require_none(2, [](World& world) {
+TEST_CASE("summon: an error while a forward or a backward runs, and usable after one that threw") {
+  test::require_no_problems(2, [](World& world) {
     std::vector<std::string> problems;
     for (const Strategy strategy : strategies) {
       Containers model;
       Sharding& sharding = shard_containers(model, world, strategy);
-      const auto open = [&] { const SummonFullParams whole(sharding); };
+      const auto open = [&] { const SummonFullParams full(sharding); };
       HookHandle hook;
       const auto in_forward = [&](nn::Module& module) {
         hook = module.register_forward_hook([&](nn::Module&, std::span<Variable* const>) { open(); });
@@ -242,8 +242,8 @@ TEST_CASE("summon: refused while a forward or a backward runs, and open to use a
   });
 }
 
-TEST_CASE("summon: a backward that trains the model is refused while it is open, one to an input is not") {
-  test::require_none(2, [](World& world) {
+TEST_CASE("summon: while it is open a backward that trains the model is an error, one to an input is not") {
+  test::require_no_problems(2, [](World& world) {
     std::vector<std::string> problems;
     for (const Strategy strategy : strategies) {
       Containers model;
@@ -251,7 +251,7 @@ TEST_CASE("summon: a backward that trains the model is refused while it is open,
       const Variable x = Variable::leaf(input().value());
       const Variable before = sum(model(x));
       {
-        const SummonFullParams whole(sharding);
+        const SummonFullParams full(sharding);
         const Variable loss = sum(model(x));
         for (const Variable& trained : {loss, before})
           expect(problems, thrown<ConfigError>([&] { trained.backward({.retain_graph = true}); }),
@@ -266,13 +266,13 @@ TEST_CASE("summon: a backward that trains the model is refused while it is open,
   });
 }
 
-TEST_CASE("summon: one between a forward and its backward changes nothing, also of rounded parameters") {
-  test::require_none(2, [](World& world) {
+TEST_CASE("summon: between a forward and its backward it changes no bit, also with rounded parameters") {
+  test::require_no_problems(2, [](World& world) {
     std::vector<std::string> problems;
     for (const Strategy strategy : strategies)
       for (const bool rounded : {false, true}) {
-        std::vector<std::vector<test::Piece>> ends;
-        for (const bool looks : {false, true}) {
+        std::vector<std::vector<test::Shard>> results;
+        for (const bool summons : {false, true}) {
           Containers model;
           ShardOptions options{
               .mesh = Mesh(world), .strategy = strategy, .units = units_named({"named", "hiding"})};
@@ -280,11 +280,11 @@ TEST_CASE("summon: one between a forward and its backward changes nothing, also 
           Sharding& sharding = dist::shard(model, options);
           nn::materialize(model, cpu(), 3);
           const Variable loss = sum(model(input(world.rank())));
-          if (looks) const SummonFullParams whole(sharding);
+          if (summons) const SummonFullParams full(sharding);
           loss.backward();
-          ends.push_back(test::pieces_of(model));
+          results.push_back(test::shards_of(model));
         }
-        for (const std::string& problem : test::differences(ends[1], ends[0], 0))
+        for (const std::string& problem : test::differences(results[1], results[0], 0))
           problems.push_back(text(strategy, rounded ? ", bf16: " : ": ", problem));
       }
     return problems;

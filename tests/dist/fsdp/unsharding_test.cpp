@@ -1,5 +1,5 @@
-// Backwards that do not begin at a unit's results: losses on what a unit computed inside, and a backward in
-// two halves. And what holds a unit gathered: each for itself, until the last gives it back.
+// Backwards that do not begin at a unit's results: losses on intermediate results of a unit, and split
+// backwards. And the holds that keep a unit gathered, until the last one ends.
 
 #include "autograd/checkpoint.h"
 #include "autograd/functions/activation.h"
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t C = 6;
 
-/// A layer that shows what it computes on the way.
+/// A layer that keeps its intermediate result.
 struct Stage : nn::Layer<Stage> {
   Variable& gain = parameter("gain", {C}, init::normal(0.3, 1));
   Variable& first = parameter("first", {C, C}, init::normal(0.4));
@@ -60,8 +60,8 @@ Variable square_sum(const Variable& x) {
   return sum(x * x);
 }
 
-enum class Way {
-  whole,
+enum class BackwardKind {
+  result,
   inside,
   inside_and_result,
   hidden,
@@ -70,8 +70,10 @@ enum class Way {
   split_inside,
   split_hidden
 };
-constexpr Way ways[] = {Way::inside, Way::inside_and_result, Way::hidden,      Way::hidden_then_result,
-                        Way::split,  Way::split_inside,      Way::split_hidden};
+constexpr BackwardKind backward_kinds[] = {BackwardKind::inside,      BackwardKind::inside_and_result,
+                                           BackwardKind::hidden,      BackwardKind::hidden_then_result,
+                                           BackwardKind::split,       BackwardKind::split_inside,
+                                           BackwardKind::split_hidden};
 
 void split(const Variable& loss, const Variable& at) {
   SplitBackward backward({&loss, 1});
@@ -79,27 +81,27 @@ void split(const Variable& loss, const Variable& at) {
   backward.weight_gradients();
 }
 
-void run(Stages& model, Way way, int64_t sample, float factor) {
+void run(Stages& model, BackwardKind kind, int64_t sample, float factor) {
   const Variable x = input(sample);
   const Variable result = square_sum(model(x)) * factor;
   const Variable inside = square_sum(model.b.inner) * factor, hidden = square_sum(model.hidden) * factor;
-  switch (way) {
-    case Way::whole:
+  switch (kind) {
+    case BackwardKind::result:
       return result.backward();
-    case Way::inside:
+    case BackwardKind::inside:
       return inside.backward();
-    case Way::inside_and_result:
+    case BackwardKind::inside_and_result:
       return (inside + result).backward();
-    case Way::hidden:
+    case BackwardKind::hidden:
       return hidden.backward();
-    case Way::hidden_then_result:
+    case BackwardKind::hidden_then_result:
       hidden.backward({.retain_graph = true});
       return result.backward();
-    case Way::split:
+    case BackwardKind::split:
       return split(result, x);
-    case Way::split_inside:
+    case BackwardKind::split_inside:
       return split(inside, x);
-    case Way::split_hidden:
+    case BackwardKind::split_hidden:
       return split(result, model.hidden);
   }
 }
@@ -108,8 +110,8 @@ ShardOptions options_for(World& world, const test::Setting& setting) {
   return {.mesh = test::mesh_for(world, setting), .strategy = setting.strategy, .units = every<Stage>()};
 }
 
-/// Two micro-batches of each way, the first without communication, and what was trained so.
-std::vector<std::string> compare(World& world, Way way, bool freeze, bool checkpoints) {
+/// Compares two micro-batches of a kind, the first without communication, with one device.
+std::vector<std::string> compare(World& world, BackwardKind kind, bool freeze, bool checkpoints) {
   const auto prepare = [&](Stages& model) {
     for (Stage* stage : {&model.a, &model.b, &model.c}) stage->checkpoints = checkpoints;
     if (!freeze) return;
@@ -124,19 +126,19 @@ std::vector<std::string> compare(World& world, Way way, bool freeze, bool checkp
         Sharding& sharding = dist::shard(model, options_for(world, setting));
         nn::materialize(model, cpu(), 3);
         {
-          const NoSync more(sharding);
-          run(model, way, world.rank(), 1);
+          const NoSync no_sync(sharding);
+          run(model, kind, world.rank(), 1);
         }
-        run(model, way, 4 + world.rank(), 1);
-        return test::pieces_of(model);
+        run(model, kind, 4 + world.rank(), 1);
+        return test::shards_of(model);
       },
       [&] {
         Stages model;
         prepare(model);
         nn::materialize(model, cpu(), 3);
         for (int sample = 0; sample < 8; ++sample)
-          if (sample % 4 < world.size()) run(model, way, sample, 1.0f / static_cast<float>(world.size()));
-        return test::pieces_of(model);
+          if (sample % 4 < world.size()) run(model, kind, sample, 1.0f / static_cast<float>(world.size()));
+        return test::shards_of(model);
       });
 }
 
@@ -146,31 +148,32 @@ int64_t gathered() {
 
 }  // namespace
 
-TEST_CASE("unsharding: losses on what units compute inside, and split backwards, are one device's") {
+TEST_CASE(
+    "unsharding: losses on intermediate results, and split backwards, have the gradients of one device") {
   for (const int ranks : {2, 4})
     for (const bool freeze : {false, true})
-      test::require_none(ranks, [&](World& world) {
+      test::require_no_problems(ranks, [&](World& world) {
         std::vector<std::string> problems;
-        for (const Way way : ways)
+        for (const BackwardKind kind : backward_kinds)
           for (const bool checkpoints : {false, true})
-            for (const std::string& problem : compare(world, way, freeze, checkpoints))
+            for (const std::string& problem : compare(world, kind, freeze, checkpoints))
               problems.push_back(
-                  text("way ", static_cast<int>(way), checkpoints ? ", checkpointed: " : ": ", problem));
+                  text("kind ", static_cast<int>(kind), checkpoints ? ", checkpointed: " : ": ", problem));
         return problems;
       });
 }
 
-TEST_CASE("unsharding: such backwards leave nothing gathered and no gradient of the whole") {
-  test::require_none(2, [](World& world) {
+TEST_CASE("unsharding: such backwards leave no full parameters and no full gradient") {
+  test::require_no_problems(2, [](World& world) {
     std::vector<std::string> problems;
     for (const Strategy strategy : {Strategy::shard_grad_op, Strategy::full_shard})
-      for (const Way way : ways) {
+      for (const BackwardKind kind : backward_kinds) {
         Stages model;
         dist::shard(model, options_for(world, {strategy}));
         nn::materialize(model, cpu(), 3);
-        run(model, way, world.rank(), 1);
+        run(model, kind, world.rank(), 1);
         if (gathered() != 0)
-          problems.push_back(text(strategy, ", ", static_cast<int>(way), ": ", gathered()));
+          problems.push_back(text(strategy, ", ", static_cast<int>(kind), ": ", gathered()));
         model.parameters().zero_grad();
         const Variable x = input(0);
         const Variable loss = square_sum(model(x));
@@ -186,8 +189,8 @@ TEST_CASE("unsharding: such backwards leave nothing gathered and no gradient of 
 }
 
 TEST_CASE(
-    "unsharding: a hold of a schedule, and forward's and backward's, are counted; bytes go with the last") {
-  test::require_none(2, [](World& world) {
+    "unsharding: holds of a schedule, of forward and of backward are counted; the last one frees the bytes") {
+  test::require_no_problems(2, [](World& world) {
     std::vector<std::string> problems;
     const auto expect = [&](const char* what, int64_t found, int64_t expected) {
       if (found != expected) problems.push_back(text(what, ": ", found, ", expected ", expected));
@@ -199,7 +202,7 @@ TEST_CASE(
     const auto sent = [&ledger] { return ledger.total(Traffic::parameters).bytes; };
     const int64_t stage = 4 * 128, root = 4 * 32;  // of 16 + 48 + 48 + 6 elements, and of 6
     int64_t before = sent();
-    run(model, Way::whole, 0, 1);
+    run(model, BackwardKind::result, 0, 1);
     const int64_t step = sent() - before;
     expect("a step", step, (2 * 3 * stage + root) / 2);
     before = sent();
@@ -211,25 +214,25 @@ TEST_CASE(
       expect("after forward", gathered(), stage + root);
       loss.backward();
       expect("after backward", gathered(), stage);
-      run(model, Way::inside, 2, 1);
-      run(model, Way::split, 2, 1);
+      run(model, BackwardKind::inside, 2, 1);
+      run(model, BackwardKind::split, 2, 1);
       expect("after others", gathered(), stage);
     }
-    expect("given back", gathered(), 0);
+    expect("released", gathered(), 0);
     before = sent();
     {
       const Unsharded held(sharding);
       expect("all held", gathered(), 3 * stage + root);
       expect("all gathered once", sent() - before, (3 * stage + root) / 2);
-      run(model, Way::whole, 0, 1);
+      run(model, BackwardKind::result, 0, 1);
       expect("and not again", sent() - before, (3 * stage + root) / 2);
     }
-    expect("all given back", gathered(), 0);
+    expect("all released", gathered(), 0);
     try {
       const Unsharded none(sharding, &model.at("a"));
-      Stage stranger;
-      const Unsharded other(sharding, &stranger);
-      problems.push_back("a stranger was held");
+      Stage other_model;
+      const Unsharded other(sharding, &other_model);
+      problems.push_back("a module of another model was held");
     } catch (const ConfigError&) {
     }
     expect("after an error", gathered(), 0);
@@ -237,9 +240,9 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("unsharding: held over an optimizer's step, the next forward computes with the new values") {
-  test::require_none(2, [](World& world) {
-    std::vector<std::vector<test::Piece>> ends;
+TEST_CASE("unsharding: after an optimizer's step under a hold, forward computes with the new values") {
+  test::require_no_problems(2, [](World& world) {
+    std::vector<std::vector<test::Shard>> results;
     for (const bool holds : {false, true}) {
       Stages model;
       Sharding& sharding = dist::shard(model, options_for(world, {}));
@@ -248,13 +251,13 @@ TEST_CASE("unsharding: held over an optimizer's step, the next forward computes 
       std::optional<Unsharded> held;
       if (holds) held.emplace(sharding);
       for (int step = 0; step < 3; ++step) {
-        run(model, Way::whole, world.rank() + 2 * step, 1);
+        run(model, BackwardKind::result, world.rank() + 2 * step, 1);
         sgd.step();
         sgd.zero_grad();
       }
-      ends.push_back(test::pieces_of(model));
+      results.push_back(test::shards_of(model));
     }
-    return test::differences(ends[1], ends[0], 0);
+    return test::differences(results[1], results[0], 0);
   });
 }
 
@@ -265,11 +268,11 @@ TEST_CASE("unsharding: a forward that throws holds nothing") {
     bool throws = false;
     Variable forward(const Variable& x) {
       const Variable h = a(x);
-      if (throws) throw ValueError("in the midst of the root");
+      if (throws) throw ValueError("in the root");
       return b(h);
     }
   };
-  test::require_none(2, [](World& world) {
+  test::require_no_problems(2, [](World& world) {
     std::vector<std::string> problems;
     Broken model;
     dist::shard(model, options_for(world, {}));

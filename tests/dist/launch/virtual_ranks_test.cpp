@@ -23,17 +23,17 @@ dist::LaunchOptions ranks(int count) {
 
 }  // namespace
 
-TEST_CASE("launch: the body runs once per rank, each with a world of its own; rank 0's result is returned") {
+TEST_CASE("launch: the body runs once per rank, each with its own World; rank 0's result is returned") {
   for (const int count : {1, 2, 5}) {
     std::mutex mutex;
-    std::set<int> seen;
+    std::set<int> ranks_run;
     std::set<std::thread::id> threads;
     const int result = dist::launch(
         [&](dist::World& world) {
           const Tensor sum = Tensor::from<int64_t>({world.rank() + 1});
           world.communicator().all_reduce(sum, dist::Reduction::sum).wait();
           const std::lock_guard lock(mutex);
-          seen.insert(world.rank());
+          ranks_run.insert(world.rank());
           threads.insert(std::this_thread::get_id());
           CHECK(world.size() == count);
           CHECK(world.local_rank() == world.rank());
@@ -44,16 +44,16 @@ TEST_CASE("launch: the body runs once per rank, each with a world of its own; ra
         },
         ranks(count));
     CHECK(result == 10);
-    CHECK(std::ssize(seen) == count);
+    CHECK(std::ssize(ranks_run) == count);
     CHECK(std::ssize(threads) == count);
   }
 }
 
-TEST_CASE("launch: a body without a result counts as 0") {
+TEST_CASE("launch: a body without a result returns 0") {
   CHECK(dist::launch([](dist::World&) {}) == 0);
 }
 
-TEST_CASE("launch: ranks share the threads, and each has an account of its own") {
+TEST_CASE("launch: ranks share the threads, and each has its own memory account") {
   const int before = num_threads();
   const intrusive_ptr<MemoryAccount> outside = current_account();
   set_num_threads(7);
@@ -70,8 +70,8 @@ TEST_CASE("launch: ranks share the threads, and each has an account of its own")
   set_num_threads(before);
 }
 
-TEST_CASE("launch: the exception that came first is thrown, the other ranks end by it") {
-  std::atomic<int> told = 0;
+TEST_CASE("launch: the first exception is thrown, and the other ranks end with PeerFailedError") {
+  std::atomic<int> ended = 0;
   const auto body = [&](dist::World& world) {
     if (world.rank() == 2) throw std::out_of_range("rank two cannot go on");
     try {
@@ -79,15 +79,15 @@ TEST_CASE("launch: the exception that came first is thrown, the other ranks end 
     } catch (const dist::PeerFailedError& error) {
       CHECK(error.rank == 2);
       CHECK(std::string(error.what()).find("rank two cannot go on") != std::string::npos);
-      ++told;
+      ++ended;
       throw;
     }
   };
   CHECK_THROWS_WITH_AS(dist::launch(body, ranks(4)), "rank two cannot go on", std::out_of_range);
-  CHECK(told == 3);
+  CHECK(ended == 3);
 }
 
-TEST_CASE("launch: what is no std::exception ends all ranks too") {
+TEST_CASE("launch: an exception that is no std::exception ends all ranks too") {
   const auto body = [](dist::World& world) {
     if (world.rank() == 0) throw 17;
     world.communicator().barrier().wait();
@@ -95,6 +95,6 @@ TEST_CASE("launch: what is no std::exception ends all ranks too") {
   CHECK_THROWS_AS(dist::launch(body, ranks(2)), int);
 }
 
-TEST_CASE("launch: fewer than one rank is refused") {
+TEST_CASE("launch: less than one rank is an error") {
   CHECK_THROWS_AS(dist::launch([](dist::World&) {}, ranks(0)), ConfigError);
 }

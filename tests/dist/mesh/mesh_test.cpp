@@ -7,36 +7,36 @@
 using namespace tessera;
 using namespace tessera::dist;
 
-TEST_CASE("mesh: coordinates and groups, the last dimension fastest") {
-  struct Seen {
+TEST_CASE("mesh: coordinates and groups, the last dimension varies fastest") {
+  struct Result {
     int replica, shard;
     std::vector<int> along_shard, along_replica, both;
-    std::string picture, host;
+    std::string table, host;
   };
   const auto members = [](const Communicator& group) {
     return std::vector<int>(group.members().begin(), group.members().end());
   };
-  const std::vector<Seen> seen = on_ranks<Seen>(6, [&](World& world) {
+  const std::vector<Result> results = on_ranks<Result>(6, [&](World& world) {
     const Mesh mesh(world, {{"replica", 2}, {"shard", -1}});
-    return Seen{mesh.index("replica"),
-                mesh.index("shard"),
-                members(*mesh.group("shard")),
-                members(*mesh.group("replica")),
-                members(*mesh.group(std::vector<std::string>{"shard", "replica"})),
-                to_string(mesh),
-                world.host()};
+    return Result{mesh.index("replica"),
+                  mesh.index("shard"),
+                  members(*mesh.group("shard")),
+                  members(*mesh.group("replica")),
+                  members(*mesh.group(std::vector<std::string>{"shard", "replica"})),
+                  to_string(mesh),
+                  world.host()};
   });
-  CHECK(seen[4].replica == 1);
-  CHECK(seen[4].shard == 1);
-  CHECK(seen[4].along_shard == std::vector<int>{3, 4, 5});
-  CHECK(seen[4].along_replica == std::vector<int>{1, 4});
-  CHECK(seen[4].both == std::vector<int>{0, 1, 2, 3, 4, 5});
-  const std::string where = "    on " + seen[0].host + "\n";
-  CHECK(seen[0].picture ==
+  CHECK(results[4].replica == 1);
+  CHECK(results[4].shard == 1);
+  CHECK(results[4].along_shard == std::vector<int>{3, 4, 5});
+  CHECK(results[4].along_replica == std::vector<int>{1, 4});
+  CHECK(results[4].both == std::vector<int>{0, 1, 2, 3, 4, 5});
+  const std::string where = "    on " + results[0].host + "\n";
+  CHECK(results[0].table ==
         "replica 2 x shard 3\n  replica 0  0  1  2" + where + "  replica 1  3  4  5" + where);
 }
 
-TEST_CASE("mesh: sizes that do not make the world are refused, naming both") {
+TEST_CASE("mesh: sizes with another product than the world's are an error that names both") {
   on_ranks<int>(4, [](World& world) {
     CHECK_THROWS_WITH_AS(Mesh(world, {{"replica", 3}, {"shard", 2}}), doctest::Contains("6 ranks"),
                          ConfigError);
