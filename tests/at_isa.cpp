@@ -1,5 +1,5 @@
-// at_isa SET COMMAND [ARGUMENT...]: runs COMMAND with the processor lowered to SET, an instruction set, or
-// ends with 77, CTest's sign of a skipped test, and the reason, where the processor has less.
+// at_isa SET COMMAND [ARGUMENT...]: runs COMMAND with kernels limited to SET, an instruction set. Where the
+// processor lacks SET it prints so and exits with 77, CTest's status of a skipped test.
 
 #include <unistd.h>
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: tools/include_graph.sh [--depth N] [--dot] [FOLDER...]
-# Draws the folders of the source tree and which includes which: for each folder its files and lines, for each arrow the
-# includes that make it. Text by default (a table, then the arrows); with --dot a graph for `dot -Tsvg`. --depth 2 shows
-# the folders inside folders. Without FOLDER, the libraries' own.
+# Draws the folders of the source tree and their includes: for each folder its files and lines, for each arrow the
+# number of includes. Text by default (a table, then the arrows); with --dot a graph for `dot -Tsvg`. --depth 2 shows
+# the folders inside folders. Without FOLDER, the libraries' folders.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: tools/lint.sh [--format] [FILE...]
-# Checks format (clang-format), that every header stands alone, clang-tidy's findings and shellcheck's: on the files
-# given, else on every source of the repository; with --format, format and scripts alone, which takes seconds. Changes
-# nothing; `clang-format -i FILE` repairs the format.
+# Checks the format (clang-format), that every header compiles alone, clang-tidy and shellcheck: on the files given,
+# else on every source of the repository; with --format, format and scripts alone, which takes seconds. Changes no
+# file; `clang-format -i FILE` repairs the format.
 set -euo pipefail
 # shellcheck source=setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -39,20 +39,20 @@ for file in "${files[@]}"; do
 done
 wrong=0
 
-say "clang-format on ${#formatted[@]} files"
+report "clang-format on ${#formatted[@]} files"
 ((${#formatted[@]} == 0)) || clang-format --dry-run --Werror "${formatted[@]}" || wrong=1
 
-say "shellcheck on ${#scripts[@]} scripts"
+report "shellcheck on ${#scripts[@]} scripts"
 ((${#scripts[@]} == 0)) || shellcheck "${scripts[@]}" || wrong=1
 
 if [[ $format_only == yes ]]; then
-  ((wrong == 0)) && say "nothing found"
+  ((wrong == 0)) && report "nothing found"
   exit $wrong
 fi
 
 configure debug >/dev/null # for build/debug/compile_commands.json and the generated headers
 
-say "${#headers[@]} headers, each alone"
+report "${#headers[@]} headers, each alone"
 if ((${#headers[@]})); then
   # shellcheck disable=SC2016
   printf '%s\0' "${headers[@]}" | xargs -0 -P "$(nproc)" -I{} sh -c \
@@ -61,11 +61,11 @@ if ((${#headers[@]})); then
        -DTESSERA_ISA=baseline -x c++ -' sh {} || wrong=1
 fi
 
-say "clang-tidy on ${#sources[@]} sources"
+report "clang-tidy on ${#sources[@]} sources"
 if ((${#sources[@]})); then
   printf '%s\0' "${sources[@]}" | xargs -0 -P "$(nproc)" -n 4 \
     clang-tidy --quiet -p build/debug --extra-arg=-Wno-unknown-warning-option 2>/dev/null || wrong=1
 fi
 
-((wrong == 0)) && say "nothing found"
+((wrong == 0)) && report "nothing found"
 exit $wrong

@@ -1,22 +1,22 @@
 # shellcheck shell=bash
-# Sourced by train.sh, test.sh and lint.sh: makes sure that what a build needs is on this machine, then configures.
-#   install_missing_packages           installs what is missing from Debian's packages, saying what
-#   install_optional_packages NAME...  the same for these, going on without those that cannot be had
+# Sourced by train.sh, test.sh and lint.sh: installs the packages that a build needs, then configures.
+#   install_missing_packages           installs the missing Debian packages, and prints their names
+#   install_optional_packages NAME...  the same for these; one that cannot be installed is left out
 #   configure PRESET [CMake options]   configures build/PRESET, prints what was found, leaves it in found_table
-# Nothing is asked for, and once the packages are there nothing touches the network.
+# No questions are asked. With all packages installed, nothing uses the network.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-say() { printf '== %s\n' "$*"; }
+report() { printf '== %s\n' "$*"; }
 fail() {
   printf '== error: %s\n' "$*" >&2
   exit 1
 }
 
-# A build stops without these.
+# Required by every build.
 required_packages=(g++ cmake ninja-build libeigen3-dev libxxhash-dev libjsoncpp-dev libcurl4-openssl-dev libssl-dev
   libcli11-dev doctest-dev ca-certificates)
-# A build does without these, slower or smaller.
+# Without these a build is slower or has fewer features.
 optional_packages=(libdnnl-dev libopenmpi-dev openmpi-bin iproute2 libbenchmark-dev ccache lld)
 
 # For tools/test.sh --all, and for tools/lint.sh.
@@ -25,7 +25,7 @@ compiler_packages=(clang-14 clang-16)
 # shellcheck disable=SC2034
 lint_packages=(clang-format clang-tidy shellcheck)
 
-# The packages among the arguments that are not here, one a line. Tools may come from elsewhere than a package.
+# The packages among the arguments that are not installed, one a line. A tool need not come from a package.
 missing_packages() {
   local package
   for package in "$@"; do
@@ -40,8 +40,8 @@ missing_packages() {
   done
 }
 
-# apt-get as root: as we are, or through sudo, which may ask for a password only where there is a terminal. Its words
-# are kept for when it fails.
+# Runs apt-get as root, directly or through sudo, which may ask for a password only on a terminal. Prints the end of
+# its output where it fails.
 apt() {
   local as_root=() log status=0
   if [[ $EUID != 0 ]]; then
@@ -50,7 +50,7 @@ apt() {
     elif [[ -t 0 ]] && command -v sudo >/dev/null; then
       as_root=(sudo)
     else
-      say "neither root nor sudo: apt-get $* is left to you"
+      report "not root, and no sudo: apt-get $* must be run by hand"
       return 1
     fi
   fi
@@ -64,7 +64,7 @@ apt() {
 
 install_missing_packages() {
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-    say "no apt-get here: going on with what there is; needed: ${required_packages[*]}"
+    report "no apt-get here: continuing with what is installed; needed: ${required_packages[*]}"
     return
   fi
   local required optional package
@@ -72,14 +72,14 @@ install_missing_packages() {
   mapfile -t optional < <(missing_packages "${optional_packages[@]}")
   ((${#required[@]} + ${#optional[@]})) || return 0
 
-  say "installing from the distribution's packages: ${required[*]} ${optional[*]}"
-  apt update || say "the package lists could not be brought up to date; trying with those at hand"
+  report "installing from the distribution's packages: ${required[*]} ${optional[*]}"
+  apt update || report "the package lists could not be updated; using the present ones"
   if ((${#required[@]})) && ! apt install --no-install-recommends "${required[@]}"; then
     fail "these packages are missing and could not be installed: ${required[*]}
    install them by hand:  sudo apt-get install ${required[*]}"
   fi
   for package in "${optional[@]}"; do
-    apt install --no-install-recommends "$package" || say "going on without $package, which is optional"
+    apt install --no-install-recommends "$package" || report "continuing without $package, which is optional"
   done
 }
 
@@ -88,17 +88,17 @@ install_optional_packages() {
   local missing package
   mapfile -t missing < <(missing_packages "$@")
   ((${#missing[@]})) || return 0
-  say "installing from the distribution's packages: ${missing[*]}"
-  apt update || say "the package lists could not be brought up to date; trying with those at hand"
+  report "installing from the distribution's packages: ${missing[*]}"
+  apt update || report "the package lists could not be updated; using the present ones"
   for package in "${missing[@]}"; do
-    apt install --no-install-recommends "$package" || say "going on without $package"
+    apt install --no-install-recommends "$package" || report "continuing without $package"
   done
 }
 
 configure() {
   local preset=$1 log
   shift
-  say "configuring build/$preset"
+  report "configuring build/$preset"
   local generator=()
   command -v ninja >/dev/null || generator=(-G "Unix Makefiles")
   log=$(mktemp)
@@ -107,7 +107,7 @@ configure() {
     rm -f "$log"
     fail "CMake could not configure build/$preset"
   fi
-  # The table of what was found; the rest of CMake's words are for when it fails.
+  # The table of what was found; the rest of CMake's output is printed only where it fails.
   found_table=$(sed -n '/^-- Tessera /,/^-- Configuring done/{/^-- Configuring done/!p}' "$log")
   rm -f "$log"
   printf '%s\n' "$found_table"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds Tessera and runs every test that this machine can run; sets the machine up first where something is missing.
+# Builds Tessera and runs every test that this machine can run; installs missing packages first.
 set -euo pipefail
 # shellcheck source=setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -17,7 +17,7 @@ usage: tools/test.sh [--preset NAME] [--fast] [ctest options]
 TEXT
 }
 
-# Folders whose tests take seconds: what every change is tried on under the address sanitizer.
+# Folders whose tests take seconds; continuous integration runs them under the address sanitizer.
 fast_folders=(tensor ops autograd nn optim data models)
 presets=(release debug asan tsan clang-14 clang-16 cuda)
 
@@ -39,19 +39,19 @@ done
 [[ " ${presets[*]} " == *" $preset "* ]] || fail "unknown preset '$preset': ${presets[*]}"
 [[ $preset != cuda ]] || command -v nvcc >/dev/null || fail "the preset cuda needs nvcc, which is not here"
 
-# What the tests below leave out on this machine, and why.
+# Prints what the tests below do not run on this machine, and why.
 print_left_out() {
-  left_out() { printf '==   %s\n' "$*"; }
-  say "not run here:"
-  [[ $preset == cuda ]] || left_out "device code: --preset cuda builds it (needs nvcc)"
-  grep -q 'oneDNN *found' <<<"$found_table" || left_out "matrix products on oneDNN: not in this build, Eigen serves alone"
-  grep -qw amx_bf16 /proc/cpuinfo 2>/dev/null || left_out "products of bf16 on tiles (amx): this processor has none"
-  grep -qw avx512_bf16 /proc/cpuinfo 2>/dev/null || left_out "products of bf16 on vectors (avx512_bf16): this processor has none"
-  grep -qw avx512f /proc/cpuinfo 2>/dev/null || left_out "AVX-512 kernels: this processor has none"
-  grep -qw avx2 /proc/cpuinfo 2>/dev/null || left_out "AVX2 kernels: this processor has none"
+  not_run() { printf '==   %s\n' "$*"; }
+  report "not run here:"
+  [[ $preset == cuda ]] || not_run "device code: --preset cuda builds it (needs nvcc)"
+  grep -q 'oneDNN *found' <<<"$found_table" || not_run "matrix products on oneDNN: this build has Eigen alone"
+  grep -qw amx_bf16 /proc/cpuinfo 2>/dev/null || not_run "products of bf16 on tiles (amx): this processor has none"
+  grep -qw avx512_bf16 /proc/cpuinfo 2>/dev/null || not_run "products of bf16 on vectors (avx512_bf16): this processor has none"
+  grep -qw avx512f /proc/cpuinfo 2>/dev/null || not_run "AVX-512 kernels: this processor has none"
+  grep -qw avx2 /proc/cpuinfo 2>/dev/null || not_run "AVX2 kernels: this processor has none"
   case $preset in
     asan | tsan) ;;
-    *) left_out "sanitizers: --preset asan, --preset tsan; everything: --all" ;;
+    *) not_run "sanitizers: --preset asan, --preset tsan; everything: --all" ;;
   esac
 }
 
@@ -65,10 +65,10 @@ build_and_test() {
     only=(-L "^($(IFS='|' && echo "${fast_folders[*]}"))\$" -E isa_symbols)
   fi
   configure "$preset"
-  say "building build/$preset"
+  report "building build/$preset"
   (cd "$root" && cmake --build --preset "$preset" "${targets[@]}")
   print_left_out
-  say "testing build/$preset"
+  report "testing build/$preset"
   (cd "$root" && ctest --preset "$preset" -j "$(nproc)" "${only[@]}" "$@")
 }
 
@@ -82,12 +82,12 @@ lowered_instruction_sets() {
   done
 }
 
-# try NAME COMMAND...: runs it and adds a line with its outcome and its time to the table.
-try() {
+# run_and_record NAME COMMAND...: runs COMMAND and adds a line with its outcome and time to the table.
+run_and_record() {
   local name=$1 started=$SECONDS outcome=passed
   shift
-  say "$name"
-  # In a process of its own, which stops at the first error: within a condition bash does not.
+  report "$name"
+  # COMMAND is a process of its own, which stops at its first error: a function in a condition would not.
   "$@" || outcome=FAILED
   table+=("$(printf '%-34s %-7s %5d s' "$name" "$outcome" $((SECONDS - started)))")
   [[ $outcome == passed ]] || everything=FAILED
@@ -98,15 +98,15 @@ test_all() {
   install_optional_packages "${compiler_packages[@]}" "${lint_packages[@]}"
   table=() everything=passed
   local self=${BASH_SOURCE[0]} isa
-  try "lint" "$root/tools/lint.sh"
-  try "release" "$self" --preset release
+  run_and_record "lint" "$root/tools/lint.sh"
+  run_and_record "release" "$self" --preset release
   for isa in $(lowered_instruction_sets); do
-    try "release, TESSERA_ISA_MAX=$isa" env TESSERA_ISA_MAX="$isa" "$self" --preset release
+    run_and_record "release, TESSERA_ISA_MAX=$isa" env TESSERA_ISA_MAX="$isa" "$self" --preset release
   done
   for preset in asan tsan clang-14 clang-16; do
-    try "$preset" "$self" --preset "$preset"
+    run_and_record "$preset" "$self" --preset "$preset"
   done
-  say "everything:"
+  report "everything:"
   printf '==   %s\n' "${table[@]}"
   [[ $everything == passed ]]
 }

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Trains GPT-lite on tiny Shakespeare for a few minutes and prints what it writes then; sets the machine up first
-# where something is missing. Options are those of `gptlite train` and come after the defaults chosen here.
+# Trains GPT-lite on tiny Shakespeare for a few minutes and prints a sample; installs missing packages first. Options
+# are those of `gptlite train`, and override the defaults chosen here.
 set -euo pipefail
 # shellcheck source=setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 # Whether one of the user's options is NAME or NAME=VALUE.
-given() {
+is_given() {
   local name=$1 option
   shift
   for option in "$@"; do
@@ -31,20 +31,20 @@ value_of() {
 directory=$PWD # relative paths among the options are the user's
 install_missing_packages
 configure release
-say "building gptlite"
+report "building gptlite"
 cmake --build "$root/build/release" --target gptlite
 gptlite=$root/build/release/bin/gptlite
 
-if given --help "$@" || given -h "$@"; then
+if is_given --help "$@" || is_given -h "$@"; then
   exec "$gptlite" train --help
 fi
 
-# nano-cpu takes about a minute on two cores and is what a CPU is for; an option of the user's replaces the default.
+# nano-cpu takes about a minute on two cores, a size for a CPU; the user's options replace the defaults.
 options=()
-given --preset "$@" || options+=(--preset nano-cpu)
-if given --out "$@"; then
+is_given --preset "$@" || options+=(--preset nano-cpu)
+if is_given --out "$@"; then
   out=$(value_of --out "$@")
-elif given --resume "$@"; then
+elif is_given --resume "$@"; then
   out=
 else
   out=$root/out/train-$(date +%Y%m%d-%H%M%S)-$$
@@ -52,16 +52,16 @@ else
 fi
 
 cd "$directory"
-say "training: gptlite train ${options[*]} $*"
+report "training: gptlite train ${options[*]} $*"
 status=0
 "$gptlite" train "${options[@]}" "$@" || status=$?
 
-# 3: data or checkpoint refused. With everything left to the defaults it can only be the text.
-if ((status == 3)) && ! given --dataset "$@" && ! given --data "$@" && ! given --resume "$@"; then
+# 3: data or checkpoint refused. Without these options the reason can only be the text.
+if ((status == 3)) && ! is_given --dataset "$@" && ! is_given --data "$@" && ! is_given --resume "$@"; then
   cat >&2 <<'TEXT'
 
  *********************************************************************************************************
- **  TINY SHAKESPEARE COULD NOT BE HAD (the reason is above). TRAINING ON THE BUILT-IN PLAY INSTEAD.     **
+ **  TINY SHAKESPEARE COULD NOT BE LOADED (the reason is above). TRAINING ON THE BUILT-IN PLAY INSTEAD.  **
  **  It is written by a small grammar; its losses do not compare with those of tiny Shakespeare.         **
  **  To use a copy of the text:  tools/train.sh --data FILE                                              **
  *********************************************************************************************************
@@ -73,6 +73,6 @@ fi
 ((status == 0)) || exit "$status"
 
 if [[ -n $out ]]; then
-  say "a sample: gptlite sample --checkpoint ${out@Q}"
+  report "a sample: gptlite sample --checkpoint ${out@Q}"
   "$gptlite" sample --checkpoint "$out"
 fi

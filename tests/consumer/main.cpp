@@ -1,4 +1,4 @@
-// A user's own project: a small classifier of its own, trained on the installed package.
+// A user's project: a small classifier, trained with the installed package.
 #include <tessera/tessera.h>
 
 #include <cstdio>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # usage: include_directions.sh ROOT
-# Checks that every folder below ROOT includes only what it may: the table is the design.
+# Checks that every folder below ROOT includes only the folders that the table below allows.
 set -euo pipefail
 
 declare -A may=(
@@ -14,7 +14,7 @@ declare -A may=(
   [tools]="tensor autograd nn optim data models dist tools"
   [tests]="tensor autograd nn optim data models dist tools tests"
 )
-# A library outside ours stays where it is wrapped: folders that may include its headers.
+# For each external library, the folders that may include its headers.
 declare -A library=(
   ["Eigen/"]="tensor tests"
   ["dnnl|oneapi/dnnl/"]="tensor"
@@ -58,16 +58,16 @@ check() {
   return $wrong
 }
 
-# The check has to catch what it is for: two wrong includes in a small project, and a right one.
+# A test of the check: a small project with two wrong includes and a right one.
 project=$(mktemp -d)
 trap 'rm -rf "$project"' EXIT
 mkdir "$project/tensor" "$project/nn"
 echo '#include "nn/module.h"' >"$project/tensor/shape.h"
 printf '#include "tensor/shape.h"\n#include <json/json.h>\n' >"$project/nn/module.h"
 if [[ $(check "$project" | wc -l) != 2 ]]; then
-  echo "the check itself is broken: it should have found two wrong includes, and found:"
+  echo "the check itself is broken: expected two wrong includes, found:"
   check "$project" || true
   exit 1
 fi
 
-check "$1" && echo "all includes point the right way"
+check "$1" && echo "every folder includes only what it may"

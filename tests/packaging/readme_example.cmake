@@ -1,4 +1,4 @@
-# Reads the program out of README.md into PROGRAM, so that it can be compiled as it stands there.
+# Writes the program in README.md to PROGRAM, so that it is compiled as it is there.
 file(READ "${PROJECT_SOURCE_DIR}/README.md" text)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/README.md")
 string(FIND "${text}" "```cpp\n" begin)

@@ -1,8 +1,8 @@
-# Puts the ```cpp blocks of the chapters into one source, so that they are compiled as they stand there.
+# Puts the ```cpp blocks of the chapters into one source, so that they are compiled as they are there.
 #
-# tests/packaging/snippets/<folder with _ for />.cpp.in holds what surrounds the blocks of a folder's README.md: a line
-# `@snippet N@` stands for its N-th one, and each stands there once. A chapter whose blocks are not so
-# wrapped, and C++ in an indented block, which this would not see, fail a test.
+# tests/packaging/snippets/<folder with _ for />.cpp.in is the code around the blocks of a folder's README.md: a line
+# `@snippet N@` stands for the N-th block, once for each. A block without such a line, and C++ in an indented block,
+# fail a test.
 # tessera_snippets(OUTPUT): writes that source; README.md's own program is built by readme_example.cmake.
 function(tessera_snippets output)
   set(chapters "")
@@ -12,7 +12,7 @@ function(tessera_snippets output)
   endforeach()
   set(problems "")
   set(source "#include \"tessera/tessera.h\"\n\n#include <doctest/doctest.h>\n\n")
-  # A chapter may name what it does not use again.
+  # A chapter may declare what it does not use.
   string(APPEND source "#pragma GCC diagnostic ignored \"-Wunused-variable\"\n")
   foreach(chapter IN LISTS chapters)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${chapter}")
@@ -29,8 +29,8 @@ function(tessera_snippets output)
   file(CONFIGURE OUTPUT "${output}" CONTENT "${source}" @ONLY)
 endfunction()
 
-# The wrapper's text with the chapter's blocks in it, nothing for a chapter without any; and C++ that fails for what is
-# wrong with the chapter.
+# RESULT: the wrapper's text with the chapter's blocks, empty for a chapter without any. PROBLEM: C++ that fails the
+# test for each error in the chapter.
 function(tessera_wrapped_chapter chapter wrapper result problem)
   set(failures "")
   file(READ "${chapter}" text)
@@ -59,7 +59,7 @@ function(tessera_wrapped_chapter chapter wrapper result problem)
     string(FIND "${around}" "@snippet ${number}@" place)
     if(place EQUAL -1)
       string(APPEND failures
-             "  FAIL_CHECK(\"${chapter}: its block ${number} is not in ${wrapper}, which says what surrounds it\");\n")
+             "  FAIL_CHECK(\"${chapter}: its block ${number} is not in ${wrapper}, which has the code around it\");\n")
       set(place 0)
     endif()
     string(SUBSTRING "${around}" 0 ${place} above)

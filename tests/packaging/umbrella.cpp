@@ -1,4 +1,4 @@
-// First, so that the header has to stand on its own.
+// First, so that the header has to compile alone.
 #include "tessera/tessera.h"
 
 #include <doctest/doctest.h>
@@ -7,15 +7,15 @@
 
 using namespace tessera;
 
-const char* version_seen_elsewhere();
+const char* version_in_other_source();
 
 // umbrella_again.cpp includes the header too: linking both fails if it defines anything that is not inline.
-TEST_CASE("umbrella header: stands alone, and in two sources of one program") {
-  const std::string numbers = std::to_string(TESSERA_VERSION_MAJOR) + "." +
+TEST_CASE("umbrella header: compiles alone, and in two sources of one program") {
+  const std::string version = std::to_string(TESSERA_VERSION_MAJOR) + "." +
                               std::to_string(TESSERA_VERSION_MINOR) + "." +
                               std::to_string(TESSERA_VERSION_PATCH);
-  CHECK(numbers == TESSERA_VERSION);
-  CHECK(numbers == version_seen_elsewhere());
+  CHECK(version == TESSERA_VERSION);
+  CHECK(version == version_in_other_source());
 }
 
 TEST_CASE("umbrella header: no call of an operation is ambiguous through it") {

@@ -1,6 +1,6 @@
 #include "tessera/tessera.h"
 
-const char* version_seen_elsewhere();
-const char* version_seen_elsewhere() {
+const char* version_in_other_source();
+const char* version_in_other_source() {
   return TESSERA_VERSION;
 }

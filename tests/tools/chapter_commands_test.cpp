@@ -8,13 +8,13 @@
 
 #include "tests/tools/gptlite_program.h"
 
-// The commands that the chapters tell: every program, subcommand and flag in them must be there.
+// The commands in the chapters: every program, subcommand and flag in them must exist.
 
 namespace {
 
 namespace fs = std::filesystem;
 
-using Words = std::vector<std::string>;
+using Tokens = std::vector<std::string>;
 
 const fs::path root = fs::path(TESSERA_TEST_DATA_DIR).parent_path();
 
@@ -26,7 +26,7 @@ std::vector<fs::path> chapters() {
   return found;
 }
 
-/// The lines of code blocks, without their comments, and what stands between backticks in other lines.
+/// The lines of code blocks, without their comments, and the texts between backticks in other lines.
 std::vector<std::string> code_of(const fs::path& chapter) {
   std::vector<std::string> code;
   std::ifstream file(chapter);
@@ -48,24 +48,24 @@ std::vector<std::string> code_of(const fs::path& chapter) {
   return code;
 }
 
-/// A call of a program of ours: the words from its name on.
-Words call_in(const std::string& line) {
-  std::istringstream words(line);
-  Words call;
-  for (std::string word; words >> word;) {
-    const std::string name = word.substr(word.rfind('/') + 1);
-    const bool is_ours = name == "gptlite" || name == "tessera" || word == "tools/train.sh";
+/// The call of one of our programs in a line: the tokens from its name on.
+Tokens call_in(const std::string& line) {
+  std::istringstream stream(line);
+  Tokens call;
+  for (std::string token; stream >> token;) {
+    const std::string name = token.substr(token.rfind('/') + 1);
+    const bool is_ours = name == "gptlite" || name == "tessera" || token == "tools/train.sh";
     if (call.empty() && !is_ours) continue;
     if (call.empty() && name == "train.sh")
-      call = {"gptlite", "train"};  // to which its options go
+      call = {"gptlite", "train"};  // it passes its options on
     else
-      call.push_back(call.empty() ? name : word);
+      call.push_back(call.empty() ? name : token);
   }
   return call;
 }
 
-/// The help of a program's subcommand; empty where it has none of that name.
-std::string help_of(const Words& command) {
+/// The help of a program's subcommand; empty where there is no such subcommand.
+std::string help_of(const Tokens& command) {
   const TemporaryFolder folder;
   std::string line = "'" TESSERA_PROGRAM_DIR "/" + command[0] + "'";
   for (size_t i = 1; i < command.size(); ++i) line += " '" + command[i] + "'";
@@ -73,19 +73,19 @@ std::string help_of(const Words& command) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? file_bytes(folder / "out") : "";
 }
 
-bool is_subcommand(const std::string& word) {
-  return !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == std::string::npos &&
-         word[0] != '-';
+bool may_be_subcommand(const std::string& token) {
+  return !token.empty() && token.find_first_not_of("abcdefghijklmnopqrstuvwxyz-") == std::string::npos &&
+         token[0] != '-';
 }
 
-/// What is wrong with a call; "" when nothing is.
-std::string problem_of(const Words& call) {
-  Words command{call[0]};
+/// The error in a call; "" for a correct one.
+std::string problem_of(const Tokens& call) {
+  Tokens command{call[0]};
   size_t next = 1;
-  for (; next < call.size() && command.size() < 3 && is_subcommand(call[next]); ++next) {
-    Words longer = command;
+  for (; next < call.size() && command.size() < 3 && may_be_subcommand(call[next]); ++next) {
+    Tokens longer = command;
     longer.push_back(call[next]);
-    // With a word that is no subcommand the help is that of what comes before.
+    // With a token that is no subcommand, the help is that of the command before it.
     const std::string help = help_of(longer);
     const bool is_known = !help.empty() && help != help_of(command);
     if (!is_known && command.size() == 1) return "there is no " + call[0] + " " + call[next];
@@ -94,24 +94,24 @@ std::string problem_of(const Words& call) {
   }
   const std::string help = help_of(command);
   for (; next < call.size(); ++next) {
-    const std::string& word = call[next];
-    if (word.rfind("--", 0) != 0) continue;
-    const std::string flag = word.substr(0, word.find_first_of("=`,.;:)"));
-    std::istringstream words(help);
-    bool is_there = flag == "--help";
-    for (std::string w; words >> w;) is_there = is_there || w.substr(0, w.find_first_of(",=[")) == flag;
-    if (!is_there) return "no flag " + flag;
+    const std::string& token = call[next];
+    if (token.rfind("--", 0) != 0) continue;
+    const std::string flag = token.substr(0, token.find_first_of("=`,.;:)"));
+    std::istringstream stream(help);
+    bool exists = flag == "--help";
+    for (std::string w; stream >> w;) exists = exists || w.substr(0, w.find_first_of(",=[")) == flag;
+    if (!exists) return "no flag " + flag;
   }
   return "";
 }
 
 }  // namespace
 
-TEST_CASE("chapters: the programs, subcommands and flags that they name are there") {
-  std::set<Words> seen;
+TEST_CASE("chapters: the programs, subcommands and flags in them exist") {
+  std::set<Tokens> seen;
   for (const fs::path& chapter : chapters())
     for (const std::string& line : code_of(chapter)) {
-      const Words call = call_in(line);
+      const Tokens call = call_in(line);
       if (call.size() < 2 || !seen.insert(call).second) continue;
       const std::string problem = problem_of(call);
       CHECK_MESSAGE(problem == "", chapter.string(), ": ", line, ": ", problem);

@@ -10,7 +10,7 @@
 
 namespace {
 
-/// In the child: what may be done between fork and exec.
+/// Runs in the child, with only calls that are allowed between fork and exec.
 [[noreturn]] void become(const char* program, char* const* argv, const char* output, int64_t largest_file) {
   const int file = ::open(output, O_WRONLY | O_CREAT | O_APPEND, 0644);
   ::dup2(file, STDOUT_FILENO);

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-/// A program of this build, or any other whose path is absolute, running in a process of its own; killed with
-/// this object if it still runs.
+/// A process that runs a program of this build, or any other by its absolute path. The destructor kills it if
+/// it still runs.
 class ChildProcess {
  public:
   struct Options {
-    std::string output;        ///< file for both of its outputs; empty: nowhere
+    std::string output;        ///< file for stdout and stderr; empty: discarded
     int64_t largest_file = 0;  ///< bytes after which a write fails, as on a full disk; 0: no limit
   };
   ChildProcess(const std::string& program, std::vector<std::string> arguments, const Options& options);

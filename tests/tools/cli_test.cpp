@@ -46,7 +46,7 @@ TEST_CASE("edit_distance: insertions, deletions, changes and swaps count one eac
   CHECK(edit_distance("ca", "abc") == 3);  // the restricted distance: no edit inside a swap
 }
 
-TEST_CASE("closest: a near word is found, a far one is not") {
+TEST_CASE("closest: a near name is found, a far one is not") {
   const std::vector<std::string> flags{"--batch-size", "--block-size", "--lr", "--steps"};
   CHECK(closest("--batchsize", flags) == "--batch-size");
   CHECK(closest("--blcok-size", flags) == "--block-size");
@@ -79,7 +79,7 @@ TEST_CASE("run_program: a value out of range or of another type ends with 2 and 
   CHECK(call({"train", "--steps"}).status == 2);
 }
 
-TEST_CASE("run_program: errors of the body end with their own status and one line") {
+TEST_CASE("run_program: errors of the body end with their exit status and one line") {
   auto status = [](auto error) { return call({"train"}, [&] { throw error; }); };
   CHECK(status(ConfigError("x")).status == 2);
   CHECK(status(DataError("x")).status == 3);

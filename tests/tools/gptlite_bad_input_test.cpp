@@ -6,20 +6,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Checks a call that must be refused: its status, one line, and the words that the line must have.
-void check_refused(const Outcome& outcome, int status, const std::vector<std::string>& words) {
+/// Checks a call that must be refused: its status, one line, and the texts that the line must contain.
+void check_refused(const Outcome& outcome, int status, const std::vector<std::string>& texts) {
   CAPTURE(outcome.err);
   CHECK(outcome.status == status);
   CHECK(is_one_error_line(outcome.err));
-  for (const std::string& word : words)
-    CHECK_MESSAGE(contains(outcome.err, word), "expected the word ", word);
+  for (const std::string& text : texts)
+    CHECK_MESSAGE(contains(outcome.err, text), "expected the text ", text);
 }
 
 /// A training run that must be refused before anything is written.
-void check_train_refused(int status, std::vector<std::string> flags, const std::vector<std::string>& words) {
+void check_train_refused(int status, std::vector<std::string> flags, const std::vector<std::string>& texts) {
   const TemporaryFolder folder;
   const std::string out = folder / "out";
-  check_refused(gptlite(tiny_training(out, std::move(flags))), status, words);
+  check_refused(gptlite(tiny_training(out, std::move(flags))), status, texts);
   CHECK(!fs::exists(out));
 }
 
@@ -35,9 +35,9 @@ struct TrainedFolder : TemporaryFolder {
 
 /// Calls that must be refused and leave the run's folder as it was.
 void check_untouched(const TrainedFolder& run, std::vector<std::string> arguments, int status,
-                     const std::vector<std::string>& words) {
+                     const std::vector<std::string>& texts) {
   const auto before = snapshot(run.out);
-  check_refused(gptlite(std::move(arguments)), status, words);
+  check_refused(gptlite(std::move(arguments)), status, texts);
   CHECK(snapshot(run.out) == before);
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("gptlite train: contradictory flags end with 2, naming both") {
   CHECK(!fs::exists(folder / "out"));
 }
 
-TEST_CASE("gptlite train: ranks that do not suit the batch, the groups or the strategy end with 2") {
+TEST_CASE("gptlite train: ranks that do not fit the batch, the groups or the strategy end with 2") {
   check_train_refused(2, {"--virtual-ranks", "3"},
                       {"--batch-size 4: expected a multiple of the number of ranks, 3"});
   check_train_refused(2, {"--virtual-ranks", "0"}, {"--virtual-ranks 0: expected 1 to 1024"});
@@ -126,11 +126,12 @@ TEST_CASE("gptlite train: ranks that do not suit the batch, the groups or the st
                       {"--parity-export", "one rank"});
 }
 
-TEST_CASE("gptlite train: a profile of steps that the run does not take, or nowhere to write, ends with 2") {
+TEST_CASE(
+    "gptlite train: a profile of steps that the run does not take, or that cannot be written, ends with 2") {
   const TemporaryFolder folder;
   const std::string trace = folder / "trace.json";
-  const auto refused = [&](const std::string& steps, const std::vector<std::string>& words) {
-    check_train_refused(2, {"--steps", "8", "--profile", trace, "--profile-steps", steps}, words);
+  const auto refused = [&](const std::string& steps, const std::vector<std::string>& texts) {
+    check_train_refused(2, {"--steps", "8", "--profile", trace, "--profile-steps", steps}, texts);
     CHECK(!fs::exists(trace));
   };
   for (const char* form : {"5", "1:", ":3", "1:2:3", "a:b", "1-3", " 1:3", "1:99999999999999999999"})
@@ -142,7 +143,7 @@ TEST_CASE("gptlite train: a profile of steps that the run does not take, or nowh
   check_train_refused(2, {"--profile", folder / "no/such/trace.json"}, {"--profile", "no/such/trace.json"});
 }
 
-TEST_CASE("gptlite: devices and types that this build does not serve end with 2") {
+TEST_CASE("gptlite: devices and types that this build does not support end with 2") {
   check_train_refused(2, {"--dtype", "fp16"}, {"--dtype fp16: expected fp32 or bf16; fp16 would need loss"});
   check_train_refused(2, {"--dtype", "int3"}, {"--dtype int3: expected fp32 or bf16"});
   check_train_refused(2, {"--device", "tpu"}, {"--device", "'tpu'", "cpu"});
@@ -164,7 +165,7 @@ TEST_CASE("gptlite train: data that is missing, empty, too short, not UTF-8 or o
   CHECK(!fs::exists(folder / "out"));
 }
 
-TEST_CASE("gptlite train: going on from nothing ends with 3 and says what was looked for") {
+TEST_CASE("gptlite train: resuming without a checkpoint ends with 3 and names what is missing") {
   const TemporaryFolder folder;
   check_refused(gptlite(resume(folder / "out")), 3, {"--resume latest", folder / "out/latest"});
   check_refused(gptlite({"train", "--resume", folder / "gone"}), 3, {folder / "gone"});
@@ -173,12 +174,12 @@ TEST_CASE("gptlite train: going on from nothing ends with 3 and says what was lo
   CHECK(!fs::exists(folder / "out"));
 }
 
-TEST_CASE("gptlite train: a run goes on only with the model, the recipe and the text it began with") {
+TEST_CASE("gptlite train: a run resumes only with the model, the configuration and the text it began with") {
   const TrainedFolder run;
-  const auto refused = [&](std::vector<std::string> flags, const std::vector<std::string>& words) {
-    check_untouched(run, resume(run.out, std::move(flags)), 3, words);
+  const auto refused = [&](std::vector<std::string> flags, const std::vector<std::string>& texts) {
+    check_untouched(run, resume(run.out, std::move(flags)), 3, texts);
   };
-  refused({"--n-layer", "2"}, {"began with n_layer 1, the flags ask for 2"});
+  refused({"--n-layer", "2"}, {"began with n_layer 1, the flags give 2"});
   refused({"--preset", "nano"}, {"step-00000004", "n_layer 1", "6"});
   refused({"--lr", "0.5"}, {"began with lr 0.001", "0.5"});
   refused({"--steps", "9"}, {"began with steps 4", "9"});
@@ -187,7 +188,7 @@ TEST_CASE("gptlite train: a run goes on only with the model, the recipe and the 
   refused({"--dataset", "text", "--data", run / "other.txt"}, {"dataset builtin", "text"});
 }
 
-TEST_CASE("gptlite train: a run does not go on with a text of another vocabulary or length") {
+TEST_CASE("gptlite train: a run does not resume with a text of another vocabulary or length") {
   const TemporaryFolder folder;
   const auto write_text = [&](const char* letters, int times) {
     std::string text;
@@ -224,7 +225,7 @@ TEST_CASE("gptlite train: a run does not go on with a text of another vocabulary
   check_refused(gptlite(resume(folder / "out")), 3, {"540 tokens", "648"});
 }
 
-TEST_CASE("gptlite train: a folder with a run's checkpoints is not trained over") {
+TEST_CASE("gptlite train: a folder with a run's checkpoints is refused for a new run") {
   const TrainedFolder run;
   check_untouched(run, tiny_training(run.out, {"--steps", "4"}), 2,
                   {"--out " + run.out, "step-00000004", "--resume latest"});
@@ -245,10 +246,10 @@ TEST_CASE("gptlite: a damaged checkpoint is refused by sample, eval and resume a
   const TrainedFolder run;
   const std::string model = run.out + "/step-00000004/model.safetensors";
   const std::string bytes = file_bytes(model);
-  const auto refused_by_all = [&](const std::vector<std::string>& words) {
-    check_untouched(run, resume(run.out), 3, words);
-    check_untouched(run, {"sample", "--checkpoint", run.out, "--length", "3"}, 3, words);
-    check_untouched(run, {"eval", "--checkpoint", run.out}, 3, words);
+  const auto refused_by_all = [&](const std::vector<std::string>& texts) {
+    check_untouched(run, resume(run.out), 3, texts);
+    check_untouched(run, {"sample", "--checkpoint", run.out, "--length", "3"}, 3, texts);
+    check_untouched(run, {"eval", "--checkpoint", run.out}, 3, texts);
   };
   write_bytes(model, bytes.substr(0, bytes.size() / 2));
   refused_by_all({"model.safetensors"});
@@ -265,11 +266,11 @@ TEST_CASE("gptlite: a damaged checkpoint is refused by sample, eval and resume a
   refused_by_all({"meta.json"});
 }
 
-TEST_CASE("gptlite sample: what it cannot write or draw from ends with 2 or 3") {
+TEST_CASE("gptlite sample: bad prompts, options and checkpoints end with 2 or 3") {
   const TrainedFolder run;
-  const auto sample = [&](std::vector<std::string> more, int status, const std::vector<std::string>& words) {
+  const auto sample = [&](std::vector<std::string> more, int status, const std::vector<std::string>& texts) {
     more.insert(more.begin(), {"sample", "--checkpoint", run.out});
-    check_untouched(run, more, status, words);
+    check_untouched(run, more, status, texts);
   };
   sample({"--prompt", "Enter \xc3\xa9mile"}, 2, {"--prompt", "\xc3\xa9"});
   sample({"--prompt", ""}, 2, {"--prompt is empty"});
@@ -286,6 +287,6 @@ TEST_CASE("gptlite train: a loss that is not finite ends with 4, keeping the las
   const Outcome outcome = gptlite(tiny_training(
       out, {"--steps", "50", "--lr", "1e30", "--warmup-steps", "0", "--checkpoint-interval", "1"}));
   check_refused(outcome, 4, {"step "});
-  CHECK(gptlite({"eval", "--checkpoint", out}).status != 3);  // whole: what is in it can be read
+  CHECK(gptlite({"eval", "--checkpoint", out}).status != 3);  // it can be read
   CHECK(fs::exists(out + "/latest"));
 }

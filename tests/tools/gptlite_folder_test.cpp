@@ -11,7 +11,7 @@
 #include "tests/tools/gptlite_program.h"
 #include "tests/tools/mpi_program.h"
 
-// What gptlite does with the folder of its checkpoints, beside saving into it.
+// The folder of gptlite's checkpoints: its lock, its pointer `latest`, and what a finished run prints.
 
 namespace {
 
@@ -20,14 +20,14 @@ using namespace tessera;
 
 using Flags = std::vector<std::string>;
 
-/// A run that only a signal ends; returns after its first steps.
+/// Waits for the first steps of a run.
 void wait_for_steps(ChildProcess& child, const std::string& metrics) {
   while (child.is_running() && losses_of(metrics).size() < 2)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
-// It saves nothing before it is stopped: a second run must be refused for the first's sake, not for its
-// checkpoints.
+/// A run that only a signal ends. It saves nothing before: a second run must be refused because the first one
+/// runs, not because of its checkpoints.
 Flags endless(const std::string& out, const std::string& metrics, Flags more = {}) {
   more.insert(more.end(), {"--steps", "1000000", "--checkpoint-interval", "0", "--metrics", metrics});
   return tiny_training(out, more);
@@ -35,11 +35,11 @@ Flags endless(const std::string& out, const std::string& metrics, Flags more = {
 
 }  // namespace
 
-TEST_CASE("gptlite train: a second run in the same --out ends with 2 and names the one that is there") {
+TEST_CASE("gptlite train: a second run in the same --out ends with 2 and names the first") {
   const TemporaryFolder folder;
   const std::string out = folder / "out", metrics = folder / "first.jsonl";
-  for (const Flags& ways : {Flags{}, Flags{"--virtual-ranks", "2"}}) {
-    ChildProcess first("gptlite", endless(out, metrics, ways), {});
+  for (const Flags& more : {Flags{}, Flags{"--virtual-ranks", "2"}}) {
+    ChildProcess first("gptlite", endless(out, metrics, more), {});
     wait_for_steps(first, metrics);
     REQUIRE(first.is_running());
     for (const Flags& others : {Flags{}, Flags{"--virtual-ranks", "2"}}) {
@@ -73,7 +73,7 @@ TEST_CASE("gptlite train: of two runs started together in one --out one ends wit
   }
 }
 
-TEST_CASE("gptlite train: under mpirun the first rank holds --out, and a second run ends with 2") {
+TEST_CASE("gptlite train: under mpirun rank 0 locks --out, and a second run ends with 2") {
   if (mpirun_or_message().empty()) return;
   const TemporaryFolder folder;
   const std::string out = folder / "out", metrics = folder / "first.jsonl", log = folder / "second.log";
@@ -89,7 +89,7 @@ TEST_CASE("gptlite train: under mpirun the first rank holds --out, and a second 
   CHECK(first.wait() == 0);
 }
 
-TEST_CASE("gptlite: `latest` that names a deleted checkpoint: the newest one is taken, and that is said") {
+TEST_CASE("gptlite: `latest` names a deleted checkpoint: the newest one is taken, and that is printed") {
   const TemporaryFolder folder;
   const std::string out = folder / "out";
   const Flags flags = tiny_training(out, {"--steps", "6", "--checkpoint-interval", "2"});
@@ -105,11 +105,11 @@ TEST_CASE("gptlite: `latest` that names a deleted checkpoint: the newest one is 
   const Outcome outcome = gptlite(resumed);
   CHECK_MESSAGE(outcome.status == 0, outcome.err);
   CHECK_MESSAGE(contains(outcome.out, note), outcome.out);
-  CHECK(contains(outcome.out, "going on from " + out + "/step-00000004"));
+  CHECK(contains(outcome.out, "resuming from " + out + "/step-00000004"));
   CHECK(dist::find_checkpoint(out) == out + "/step-00000006");
 }
 
-TEST_CASE("gptlite train: a finished run that is resumed does not say that it saved") {
+TEST_CASE("gptlite train: a finished run that is resumed does not print that it saved") {
   const TemporaryFolder folder;
   const std::string out = folder / "out", other = folder / "other";
   const Outcome first = gptlite(tiny_training(out, {"--steps", "4"}));

@@ -10,20 +10,20 @@
 #include "tests/tools/gptlite_program.h"
 #include "tests/tools/mpi_program.h"
 
-// gptlite as processes that mpirun started.
+// gptlite as processes that mpirun starts.
 
 namespace {
 
 using Flags = std::vector<std::string>;
 
 Flags training(const TemporaryFolder& folder, const std::string& name, Flags more) {
-  const Flags usual = {"--n-layer", "2",   "--batch-size", "12",
-                       "--dropout", "0.1", "--metrics",    folder / (name + ".jsonl")};
-  more.insert(more.end(), usual.begin(), usual.end());
+  const Flags defaults = {"--n-layer", "2",   "--batch-size", "12",
+                          "--dropout", "0.1", "--metrics",    folder / (name + ".jsonl")};
+  more.insert(more.end(), defaults.begin(), defaults.end());
   return tiny_training(folder / name, more);
 }
 
-/// Runs it on ranks and waits: the exit status.
+/// Runs gptlite on ranks and waits for its exit status.
 int run(const TemporaryFolder& folder, const std::string& name, int ranks, const Flags& flags) {
   ChildProcess child(mpirun_or_message(), on_ranks(ranks, flags), {.output = folder / (name + ".log")});
   return child.wait();
@@ -34,9 +34,9 @@ int run(const TemporaryFolder& folder, const std::string& name, int ranks, const
 TEST_CASE("gptlite under mpirun: every strategy has the losses of one process with the same batch") {
   if (mpirun_or_message().empty()) return;
   const TemporaryFolder folder;
-  REQUIRE(gptlite(training(folder, "alone", {"--steps", "20"})).status == 0);
-  const auto alone = losses_of(folder / "alone.jsonl");
-  const std::vector<std::pair<int, Flags>> ways = {
+  REQUIRE(gptlite(training(folder, "single", {"--steps", "20"})).status == 0);
+  const auto expected = losses_of(folder / "single.jsonl");
+  const std::vector<std::pair<int, Flags>> cases = {
       {2, {"--strategy", "no_shard"}},
       {2, {"--strategy", "shard_optim"}},
       {2, {"--strategy", "shard_grad_op"}},
@@ -44,15 +44,15 @@ TEST_CASE("gptlite under mpirun: every strategy has the losses of one process wi
       {4, {"--strategy", "full_shard"}},
       {4, {"--strategy", "hybrid_shard", "--shard-group-size", "2"}},
       {4, {"--strategy", "hybrid_shard_zero2", "--shard-group-size", "2"}}};
-  for (const auto& [ranks, flags] : ways) {
+  for (const auto& [ranks, flags] : cases) {
     const std::string name = flags[1] + std::to_string(ranks);
     Flags all = flags;
     all.insert(all.end(), {"--steps", "20"});
     REQUIRE_MESSAGE(run(folder, name, ranks, training(folder, name, all)) == 0,
                     file_bytes(folder / (name + ".log")));
     const auto losses = losses_of(folder / (name + ".jsonl"));
-    REQUIRE(losses.size() == alone.size());
-    for (size_t i = 0; i < losses.size(); ++i) CHECK(std::abs(losses[i].second - alone[i].second) < 1e-3);
+    REQUIRE(losses.size() == expected.size());
+    for (size_t i = 0; i < losses.size(); ++i) CHECK(std::abs(losses[i].second - expected[i].second) < 1e-3);
   }
 }
 
@@ -73,14 +73,14 @@ TEST_CASE("gptlite under mpirun: SIGUSR1 saves and stops all ranks at one step")
   CHECK(losses_of(folder / "run.rank1.jsonl") == losses);
 }
 
-TEST_CASE("gptlite under mpirun: bad arguments end with 2, and one rank says so") {
+TEST_CASE("gptlite under mpirun: bad arguments end with 2 and one message") {
   if (mpirun_or_message().empty()) return;
   const TemporaryFolder folder;
   CHECK(run(folder, "odd", 5, training(folder, "odd", {})) == 2);
-  const std::string words = "--batch-size 12: expected a multiple of the number of ranks, 5";
+  const std::string message = "--batch-size 12: expected a multiple of the number of ranks, 5";
   const std::string log = file_bytes(folder / "odd.log");
-  REQUIRE_MESSAGE(contains(log, words), log);
-  CHECK(log.find(words) == log.rfind(words));
+  REQUIRE_MESSAGE(contains(log, message), log);
+  CHECK(log.find(message) == log.rfind(message));
   CHECK(run(folder, "both", 2, training(folder, "both", {"--virtual-ranks", "2"})) == 2);
   CHECK_MESSAGE(contains(file_bytes(folder / "both.log"), "--virtual-ranks 2 under mpirun"),
                 file_bytes(folder / "both.log"));
@@ -91,7 +91,7 @@ TEST_CASE("gptlite under mpirun: bad arguments end with 2, and one rank says so"
   CHECK(!std::filesystem::exists(folder / "odd"));
 }
 
-TEST_CASE("gptlite under mpirun: ranks that call different things say so once") {
+TEST_CASE("gptlite under mpirun: ranks whose calls differ end with 5 and one message") {
   if (mpirun_or_message().empty()) return;
   const TemporaryFolder folder;
   const auto with_layers = [&](const char* layers) {
@@ -99,7 +99,7 @@ TEST_CASE("gptlite under mpirun: ranks that call different things say so once") 
   };
   Flags both = with_layers("1");
   const Flags second = with_layers("2");
-  both.push_back(":");  // what follows is for the second rank
+  both.push_back(":");  // the following arguments are the second rank's
   both.insert(both.end(), std::find(second.begin(), second.end(), "-n"), second.end());
   ChildProcess child(mpirun_or_message(), both, {.output = folder / "log"});
   CHECK(child.wait() == 5);
@@ -108,7 +108,7 @@ TEST_CASE("gptlite under mpirun: ranks that call different things say so once") 
   CHECK_MESSAGE(log.find("gptlite: ") == log.rfind("gptlite: "), log);
 }
 
-TEST_CASE("gptlite: ranks of a launcher that is not known end with 2, naming what it set") {
+TEST_CASE("gptlite: ranks of an unknown launcher end with 2, naming the variables that it set") {
   const TemporaryFolder folder;
   Flags arguments = {"PMI_RANK=1", "PMI_SIZE=2"};
   const Flags program = on_ranks(1, training(folder, "run", {"--steps", "2"}));
@@ -121,7 +121,7 @@ TEST_CASE("gptlite: ranks of a launcher that is not known end with 2, naming wha
   CHECK(!std::filesystem::exists(folder / "run"));
 }
 
-TEST_CASE("gptlite under mpirun: an error on one rank, or on all, is told once with its own status") {
+TEST_CASE("gptlite under mpirun: an error on one rank, or on all, gives one message and its exit status") {
   if (mpirun_or_message().empty()) return;
   const TemporaryFolder folder;
   const auto lines = [&](const std::string& name) {
@@ -141,7 +141,7 @@ TEST_CASE("gptlite under mpirun: an error on one rank, or on all, is told once w
 
 TEST_CASE("gptlite under mpirun: a rank that is killed or stopped ends all, and it is named") {
   if (mpirun_or_message().empty()) return;
-  // Of two that are stopped at once the second is the one which would tell of the first.
+  // Of two ranks that are stopped at once, the second would report the loss of the first.
   const std::vector<std::pair<int, std::vector<size_t>>> faults = {
       {SIGKILL, {1}}, {SIGSTOP, {1}}, {SIGSTOP, {0, 1}}};
   for (const auto& [signal, victims] : faults) {

@@ -16,7 +16,7 @@ Json::Value read_json(const std::string& path) {
   return value;
 }
 
-/// The numbers of the "step" spans in a trace.
+/// The step numbers of the "step" spans in a trace.
 std::set<int> steps_in(const Json::Value& trace) {
   std::set<int> steps;
   for (const Json::Value& event : trace["traceEvents"])
@@ -26,7 +26,7 @@ std::set<int> steps_in(const Json::Value& trace) {
 
 }  // namespace
 
-TEST_CASE("gptlite train --profile: the asked steps in the trace, phases inside steps, and a table") {
+TEST_CASE("gptlite train --profile: the requested steps in the trace, phases inside steps, and a table") {
   const TemporaryFolder folder;
   const std::string path = folder / "trace.json";
   const Outcome outcome =
@@ -54,7 +54,7 @@ TEST_CASE("gptlite train --profile: the asked steps in the trace, phases inside 
   CHECK(phases == expected);
 }
 
-TEST_CASE("gptlite train --profile: without --profile-steps ten steps, or those that there are") {
+TEST_CASE("gptlite train --profile: without --profile-steps ten steps, or all where there are fewer") {
   const TemporaryFolder folder;
   const auto profiled = [&](const std::string& steps) {
     const std::string path = folder / (steps + ".json");
@@ -68,7 +68,7 @@ TEST_CASE("gptlite train --profile: without --profile-steps ten steps, or those 
   CHECK(few == std::set<int>{1, 2, 3});
 }
 
-TEST_CASE("gptlite train: what is profiled computes the same losses") {
+TEST_CASE("gptlite train: a profiled run has the same losses") {
   const TemporaryFolder folder;
   const auto losses = [&](const std::string& name, std::vector<std::string> more) {
     const std::string metrics = folder / (name + ".jsonl");

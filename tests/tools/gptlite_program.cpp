@@ -17,12 +17,12 @@ Outcome gptlite(std::vector<std::string> arguments) {
 }
 
 std::vector<std::string> tiny_training(const std::string& out, std::vector<std::string> more) {
-  const std::vector<std::pair<std::string, std::string>> usual = {
+  const std::vector<std::pair<std::string, std::string>> defaults = {
       {"--dataset", "builtin"}, {"--n-layer", "1"},    {"--n-embd", "32"},      {"--n-head", "2"},
       {"--block-size", "16"},   {"--batch-size", "4"}, {"--warmup-steps", "2"}, {"--eval-interval", "0"},
       {"--threads", "1"},       {"--out", out}};
   std::vector<std::string> all{"train"};
-  for (const auto& [flag, value] : usual)
+  for (const auto& [flag, value] : defaults)
     if (std::find(more.begin(), more.end(), flag) == more.end()) all.insert(all.end(), {flag, value});
   all.insert(all.end(), more.begin(), more.end());
   return all;

@@ -10,20 +10,20 @@
 #include "tests/tools/gptlite_program.h"
 #include "tests/tools/mpi_program.h"
 
-// gptlite on many ranks, held against the run of one process with the same global batch.
+// gptlite on many ranks, compared with the run of one process with the same global batch.
 
 namespace {
 
 using Losses = std::vector<std::pair<int64_t, double>>;
 using Flags = std::vector<std::string>;
 
-struct Way {
+struct StrategyCase {
   std::string name;
   Flags flags;
 };
 
-/// Every strategy, on ranks that two groups of two can be made of.
-const std::vector<Way> ways = {
+/// Every strategy; the hybrid ones need groups of two ranks.
+const std::vector<StrategyCase> strategy_cases = {
     {"no_shard", {"--strategy", "no_shard", "--bucket-bytes", "4096"}},
     {"shard_optim", {"--strategy", "shard_optim"}},
     {"shard_grad_op", {"--strategy", "shard_grad_op"}},
@@ -31,7 +31,7 @@ const std::vector<Way> ways = {
     {"hybrid_shard", {"--strategy", "hybrid_shard", "--shard-group-size", "2"}},
     {"hybrid_shard_zero2", {"--strategy", "hybrid_shard_zero2", "--shard-group-size", "2"}}};
 
-/// A run of 30 steps with dropout and clipping. Its flags, for a name of its own.
+/// The flags of a run of 30 steps with dropout and clipping, which writes to files by its `name`.
 Flags training(const TemporaryFolder& folder, const std::string& name, const Flags& more,
                const std::string& steps = "30") {
   Flags flags = {
@@ -54,7 +54,7 @@ Flags joined(Flags a, const Flags& b) {
 }
 
 /// Gradients are summed in another order, in f32: after 30 steps of rate 0.01 that is some 1e-5 of a loss.
-void check_same_course(const Losses& losses, const Losses& expected, double tolerance = 1e-3) {
+void check_same_losses(const Losses& losses, const Losses& expected, double tolerance = 1e-3) {
   REQUIRE(losses.size() == expected.size());
   for (size_t i = 0; i < losses.size(); ++i) {
     CHECK(losses[i].first == expected[i].first);
@@ -78,21 +78,21 @@ std::vector<Json::Value> lines_of(const std::string& path) {
 
 TEST_CASE("gptlite on ranks as threads: every strategy has the losses of one process with the same batch") {
   const TemporaryFolder folder;
-  const Losses alone = train(folder, "alone", {});
-  REQUIRE(alone.size() == 30);
-  for (const Way& way : ways)
+  const Losses single = train(folder, "single", {});
+  REQUIRE(single.size() == 30);
+  for (const StrategyCase& strategy : strategy_cases)
     for (const std::string ranks : {"2", "4"}) {
-      CAPTURE(way.name);
+      CAPTURE(strategy.name);
       CAPTURE(ranks);
-      check_same_course(train(folder, way.name + ranks, joined(way.flags, {"--virtual-ranks", ranks})),
-                        alone);
+      check_same_losses(
+          train(folder, strategy.name + ranks, joined(strategy.flags, {"--virtual-ranks", ranks})), single);
     }
 }
 
 TEST_CASE(
     "gptlite on ranks: one rank with a strategy, micro-batches, wrapping and prefetching change no loss") {
   const TemporaryFolder folder;
-  const Losses alone = train(folder, "alone", {}, "12");
+  const Losses single = train(folder, "single", {}, "12");
   const std::vector<Flags> variants = {
       {"--strategy", "full_shard"},
       {"--strategy", "no_shard", "--virtual-ranks", "1"},
@@ -108,23 +108,23 @@ TEST_CASE(
       {"--virtual-ranks", "4", "--strategy", "hybrid_shard", "--shard-group-size", "4"}};
   for (size_t i = 0; i < variants.size(); ++i) {
     CAPTURE(i);
-    check_same_course(train(folder, std::to_string(i), variants[i], "12"), alone);
+    check_same_losses(train(folder, std::to_string(i), variants[i], "12"), single);
   }
 }
 
 TEST_CASE("gptlite on ranks: bf16 by the sharding's precision has the losses of one bf16 process, to bf16") {
   const TemporaryFolder folder;
-  const Losses alone = train(folder, "alone", {"--dtype", "bf16"}, "12");
-  for (const Way& way : ways) {
-    CAPTURE(way.name);
-    // A loss near 3 of numbers rounded to 8 bits, in sums of another order.
-    check_same_course(
-        train(folder, way.name, joined(way.flags, {"--dtype", "bf16", "--virtual-ranks", "4"}), "12"), alone,
-        0.02);
+  const Losses single = train(folder, "single", {"--dtype", "bf16"}, "12");
+  for (const StrategyCase& strategy : strategy_cases) {
+    CAPTURE(strategy.name);
+    // A loss near 3 of values rounded to 8 bits, with sums in another order.
+    check_same_losses(train(folder, strategy.name,
+                            joined(strategy.flags, {"--dtype", "bf16", "--virtual-ranks", "4"}), "12"),
+                      single, 0.02);
   }
 }
 
-TEST_CASE("gptlite on ranks: the validation loss of all ranks is that of one process, sampled too") {
+TEST_CASE("gptlite on ranks: the validation loss of all ranks is that of one process, also where sampled") {
   const TemporaryFolder folder;
   for (const std::string batches : {"0", "3"}) {
     const Flags flags = {"--eval-interval", "2", "--eval-steps", batches, "--block-size", "100"};
@@ -132,10 +132,10 @@ TEST_CASE("gptlite on ranks: the validation loss of all ranks is that of one pro
       train(folder, name + batches, joined(flags, more), "2");
       return lines_of(folder / (name + batches + ".jsonl")).at(2)["val_loss"].asDouble();
     };
-    const double alone = validation("alone", {});
-    CHECK(alone > 1);
-    CHECK(validation("two", {"--virtual-ranks", "2"}) == doctest::Approx(alone).epsilon(1e-5));
-    CHECK(validation("three", {"--virtual-ranks", "3"}) == doctest::Approx(alone).epsilon(1e-5));
+    const double single = validation("single", {});
+    CHECK(single > 1);
+    CHECK(validation("two", {"--virtual-ranks", "2"}) == doctest::Approx(single).epsilon(1e-5));
+    CHECK(validation("three", {"--virtual-ranks", "3"}) == doctest::Approx(single).epsilon(1e-5));
   }
 }
 
@@ -163,10 +163,10 @@ TEST_CASE("gptlite on ranks: a metrics file for each, with the common loss and t
   CHECK(!std::filesystem::exists(folder / "run.rank3.jsonl"));
 }
 
-TEST_CASE("gptlite on ranks: a run goes on with any number of ranks and any strategy") {
+TEST_CASE("gptlite on ranks: a run resumes with any number of ranks and any strategy") {
   const TemporaryFolder folder;
-  const Losses alone = train(folder, "alone", {}, "24");
-  const std::vector<Flags> parts = {
+  const Losses single = train(folder, "single", {}, "24");
+  const std::vector<Flags> segments = {
       {"--virtual-ranks", "2"},
       {"--virtual-ranks", "4", "--strategy", "hybrid_shard", "--shard-group-size", "2"},
       {},
@@ -174,23 +174,24 @@ TEST_CASE("gptlite on ranks: a run goes on with any number of ranks and any stra
       {"--virtual-ranks", "2", "--strategy", "no_shard"},
       {"--virtual-ranks", "4", "--strategy", "shard_grad_op"}};
   const std::string metrics = folder / "broken.jsonl", out = folder / "broken";
-  REQUIRE(gptlite(training(folder, "broken", joined({"--checkpoint-interval", "4", "--keep", "9"}, parts[0]),
-                           "24"))
+  REQUIRE(gptlite(training(folder, "broken",
+                           joined({"--checkpoint-interval", "4", "--keep", "9"}, segments[0]), "24"))
               .status == 0);
-  for (size_t i = 1; i < parts.size(); ++i) {
-    // Back to the step where this part begins: the later checkpoints go.
+  for (size_t i = 1; i < segments.size(); ++i) {
+    // Back to the step where this segment begins: later checkpoints are deleted.
     for (const auto& entry : std::filesystem::directory_iterator(out))
       if (const auto step = tessera::dist::parse_step_name(entry.path().filename().string());
           step && *step > static_cast<int64_t>(4 * i))
         std::filesystem::remove_all(entry.path());
     tessera::dist::write_pointer(out, tessera::dist::latest_name, static_cast<int64_t>(4 * i));
     std::filesystem::remove(metrics);
-    const Flags flags =
-        training(folder, "broken",
-                 joined({"--checkpoint-interval", "4", "--keep", "9", "--resume", "latest"}, parts[i]), "24");
+    const Flags flags = training(
+        folder, "broken",
+        joined({"--checkpoint-interval", "4", "--keep", "9", "--resume", "latest"}, segments[i]), "24");
     const Outcome outcome = gptlite(flags);
     REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
-    check_same_course(losses_of(metrics), {alone.begin() + static_cast<std::ptrdiff_t>(4 * i), alone.end()});
+    check_same_losses(losses_of(metrics),
+                      {single.begin() + static_cast<std::ptrdiff_t>(4 * i), single.end()});
   }
   CHECK(gptlite({"sample", "--checkpoint", out, "--length", "5"}).status == 0);
 }
@@ -215,7 +216,7 @@ TEST_CASE("gptlite on ranks: Ctrl-C, SIGTERM and SIGUSR1 stop all at one step, w
   }
 }
 
-TEST_CASE("gptlite on ranks: a world has the same bits twice, and when it goes on from its checkpoint") {
+TEST_CASE("gptlite on ranks: two runs of one world have the same bits, and so has a resumed one") {
   const TemporaryFolder folder;
   const Flags three = {"--virtual-ranks", "3", "--checkpoint-interval", "6"};
   const Losses first = train(folder, "first", three, "12");
@@ -226,18 +227,18 @@ TEST_CASE("gptlite on ranks: a world has the same bits twice, and when it goes o
   CHECK(resumed == Losses(first.begin() + 6, first.end()));
 }
 
-TEST_CASE("gptlite on ranks: checkpoints written behind the next steps are those that are waited for") {
+TEST_CASE("gptlite on ranks: checkpoints saved in the background equal those saved between steps") {
   const TemporaryFolder folder;
   const Flags two = {"--virtual-ranks", "2", "--checkpoint-interval", "3", "--keep", "9"};
-  train(folder, "waited", two, "12");
-  train(folder, "behind", joined(two, {"--async-save"}), "12");
-  const auto waited = snapshot(folder / "waited");
-  CHECK(waited.size() == 4 * 5 + 1);  // four checkpoints of two files a rank and meta.json, and `latest`
-  for (const auto& [path, bytes] : waited)
-    CHECK(file_bytes(folder / "behind" + path.substr((folder / "waited").size())) == bytes);
+  train(folder, "direct", two, "12");
+  train(folder, "background", joined(two, {"--async-save"}), "12");
+  const auto direct = snapshot(folder / "direct");
+  CHECK(direct.size() == 4 * 5 + 1);  // four checkpoints of two files a rank and meta.json, and `latest`
+  for (const auto& [path, bytes] : direct)
+    CHECK(file_bytes(folder / "background" + path.substr((folder / "direct").size())) == bytes);
 }
 
-TEST_CASE("gptlite on ranks: an error on one rank, or on all, is told once with its own status") {
+TEST_CASE("gptlite on ranks: an error on one rank, or on all, gives one message and its exit status") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "one.rank1.jsonl");  // which rank 1 cannot write to
   const Outcome one = gptlite(training(folder, "one", {"--virtual-ranks", "3"}));
@@ -245,26 +246,28 @@ TEST_CASE("gptlite on ranks: an error on one rank, or on all, is told once with 
   CHECK_MESSAGE(is_one_error_line(one.err), one.err);
   CHECK_MESSAGE(contains(one.err, "one.rank1.jsonl"), one.err);
   CHECK(!std::filesystem::exists(folder / "one/latest"));
-  for (const Way& way : ways) {
-    // After a step of that rate the loss is no number.
-    const Outcome all = gptlite(tiny_training(
-        folder / way.name, joined(way.flags, {"--steps", "9", "--virtual-ranks", "2", "--lr", "1e38"})));
-    CHECK_MESSAGE(all.status == 4, way.name, ": ", all.err);
+  for (const StrategyCase& strategy : strategy_cases) {
+    // After a step at that rate the loss is not finite.
+    const Outcome all = gptlite(
+        tiny_training(folder / strategy.name,
+                      joined(strategy.flags, {"--steps", "9", "--virtual-ranks", "2", "--lr", "1e38"})));
+    CHECK_MESSAGE(all.status == 4, strategy.name, ": ", all.err);
     CHECK_MESSAGE(is_one_error_line(all.err), all.err);
   }
 }
 
-TEST_CASE("gptlite on ranks: the memory plan of a rank is near what it takes") {
+TEST_CASE("gptlite on ranks: the memory plan of a rank is close to the measured peak") {
   const TemporaryFolder folder;
   const Flags larger = {"--n-embd", "64", "--block-size", "64", "--n-head", "4"};
-  for (const Way& way : ways)
+  for (const StrategyCase& strategy : strategy_cases)
     for (const std::string dtype : {"fp32", "bf16"}) {
-      const std::string name = way.name + dtype;
-      train(folder, name, joined(joined(way.flags, larger), {"--virtual-ranks", "4", "--dtype", dtype}), "3");
+      const std::string name = strategy.name + dtype;
+      train(folder, name, joined(joined(strategy.flags, larger), {"--virtual-ranks", "4", "--dtype", dtype}),
+            "3");
       const Json::Value end = lines_of(folder / (name + ".jsonl")).back();
       CAPTURE(name);
       const double measured = end["memory_peak"].asDouble(), planned = end["memory_planned"].asDouble();
-      // What comes and goes is planned as if all of it were there when activations are at their peak.
+      // The plan adds all temporary bytes to the peak of activations, though they need not coincide.
       CHECK(planned >= 0.98 * measured);
       CHECK(planned <= 1.2 * measured);
       CHECK(end["memory_planned_at_peak"]["parameter"] == end["memory_at_peak"]["parameter"]);
@@ -276,8 +279,8 @@ TEST_CASE("gptlite on ranks: a profile has the rows of all ranks") {
   const std::string trace = folder / "trace.json";
   train(folder, "run", {"--virtual-ranks", "2", "--profile", trace, "--profile-steps", "3:4"}, "5");
   const std::string bytes = file_bytes(trace);
-  for (const char* words : {"all_gather", "reduce_scatter", "\"pid\":0", "\"pid\":1"})
-    CHECK_MESSAGE(contains(bytes, words), words);
+  for (const char* text : {"all_gather", "reduce_scatter", "\"pid\":0", "\"pid\":1"})
+    CHECK_MESSAGE(contains(bytes, text), text);
   CHECK(!std::filesystem::exists(folder / "trace.rank1.json"));
 }
 
@@ -287,10 +290,10 @@ TEST_CASE("gptlite --explain on ranks: options, mesh, units, bytes and traffic; 
       folder, "out",
       {"--virtual-ranks", "4", "--strategy", "hybrid_shard", "--shard-group-size", "2", "--explain"}));
   REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
-  for (const char* words :
+  for (const char* text :
        {"--virtual-ranks", "--shard-group-size", "hybrid_shard", "replica", "blocks.0 to blocks.1",
         "model state", "sent by each rank in a step", "optimizer state"})
-    CHECK_MESSAGE(contains(outcome.out, words), words, " in ", outcome.out);
+    CHECK_MESSAGE(contains(outcome.out, text), text, " in ", outcome.out);
   CHECK(!std::filesystem::exists(folder / "out"));
   CHECK(!std::filesystem::exists(folder / "out.jsonl"));
 }

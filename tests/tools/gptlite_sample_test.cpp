@@ -9,7 +9,8 @@
 using namespace tessera;
 using namespace tessera::gptlite;
 
-TEST_CASE("gptlite sample: with and without the cache the likeliest text is the same, past the block too") {
+TEST_CASE(
+    "gptlite sample: with and without the cache the likeliest text is the same, also beyond the block") {
   const TemporaryFolder folder;
   const std::string out = folder / "out";
   REQUIRE(::gptlite(tiny_training(out, {"--steps", "60", "--lr", "0.01", "--quiet"})).status == 0);
@@ -27,7 +28,7 @@ TEST_CASE("gptlite sample: with and without the cache the likeliest text is the 
   const std::string drawn = sample({"--seed", "5"});
   CHECK(sample({"--seed", "5"}) == drawn);
   CHECK(sample({"--seed", "6"}) != drawn);
-  // A prompt longer than the block: its newest part counts.
+  // A prompt longer than the block: its last characters count.
   CHECK(sample({"--temperature", "0", "--prompt", std::string(40, 'e')}).size() == 40 + 60 + 1);
 }
 
@@ -53,7 +54,7 @@ TEST_CASE("draw: frequencies are those of softmax(logits / temperature) over the
   CHECK(draw(logits, {.temperature = 0}, 3) == 2);
 }
 
-TEST_CASE("gptlite info: the numbers of the design, and not a byte of the model") {
+TEST_CASE("gptlite info: parameters, FLOPs and bytes of the presets") {
   const auto info = [](const std::string& preset) {
     const Outcome outcome = ::gptlite({"info", "--preset", preset});
     REQUIRE(outcome.status == 0);

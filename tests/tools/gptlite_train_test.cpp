@@ -32,7 +32,8 @@ int stop_by(int signal, const std::string& out, const std::string& metrics) {
 
 }  // namespace
 
-TEST_CASE("gptlite train: Ctrl-C, SIGTERM and SIGUSR1 finish the step, save, and end with their own status") {
+TEST_CASE(
+    "gptlite train: Ctrl-C, SIGTERM and SIGUSR1 finish the step, save, and end with their exit status") {
   const TemporaryFolder folder;
   const std::pair<int, int> expected[] = {{SIGINT, 130}, {SIGTERM, 143}, {SIGUSR1, 0}};
   for (const auto& [signal, status] : expected) {
@@ -40,7 +41,7 @@ TEST_CASE("gptlite train: Ctrl-C, SIGTERM and SIGUSR1 finish the step, save, and
     CHECK(stop_by(signal, out, metrics) == status);
     const auto losses = losses_of(metrics);
     REQUIRE(!losses.empty());
-    CHECK(state_of(out).step == losses.back().first);  // nothing that was computed is lost
+    CHECK(state_of(out).step == losses.back().first);  // no finished step is lost
   }
 }
 
@@ -53,15 +54,15 @@ TEST_CASE("gptlite train: micro-batches give the losses of the whole batch") {
                 .status == 0);
     return losses_of(metrics);
   };
-  const auto whole = losses("4"), parts = losses("1");
+  const auto whole = losses("4"), split = losses("1");
   REQUIRE(whole.size() == 8);
-  REQUIRE(parts.size() == 8);
-  // Sums in another order, in f32, over 8 steps: dropout must draw the same numbers for this to hold at all.
+  REQUIRE(split.size() == 8);
+  // Sums in another order, in f32, over 8 steps. Without the same random numbers in dropout this would fail.
   for (size_t i = 0; i < whole.size(); ++i)
-    CHECK(parts[i].second == doctest::Approx(whole[i].second).epsilon(1e-5));
+    CHECK(split[i].second == doctest::Approx(whole[i].second).epsilon(1e-5));
 }
 
-TEST_CASE("gptlite train: a bf16 run resumes with the same bits, and may go on in fp32 and back") {
+TEST_CASE("gptlite train: a bf16 run resumes with the same bits, and may resume in fp32 and back") {
   const TemporaryFolder folder;
   const auto train = [&](const std::string& name, const std::string& dtype, const std::string& resumed) {
     const std::string metrics = folder / (name + ".jsonl"), out = folder / name;
@@ -99,7 +100,7 @@ TEST_CASE("gptlite train: the first loss is near ln(vocabulary), and a few hundr
   CHECK(losses.front().second == doctest::Approx(std::log(vocabulary)).epsilon(0.02));
   CHECK(losses.back().second < losses.front().second / 2);
   const double validation = state_of(out).validation_loss.value();
-  CHECK(validation > data::play_grammar().entropy());  // no model can pass under it
+  CHECK(validation > data::play_grammar().entropy());  // the lower bound of any model's loss
   CHECK(validation < losses.front().second / 2);
   const Outcome again = gptlite({"eval", "--checkpoint", out});
   CHECK(again.status == 0);
@@ -108,7 +109,7 @@ TEST_CASE("gptlite train: the first loss is near ln(vocabulary), and a few hundr
   CHECK_MESSAGE(contains(again.out, text), again.out);
 }
 
-TEST_CASE("gptlite train: latest, best and the newest checkpoints are kept, and the rest goes") {
+TEST_CASE("gptlite train: latest, best and the newest checkpoints are kept, the others are deleted") {
   const TemporaryFolder folder;
   const std::string out = folder / "out";
   REQUIRE(gptlite(tiny_training(out, {"--steps", "10", "--checkpoint-interval", "2", "--keep", "2",
@@ -124,7 +125,7 @@ TEST_CASE("gptlite train: latest, best and the newest checkpoints are kept, and 
   CHECK(kept.size() <= 3);
 }
 
-TEST_CASE("gptlite train: on a full disk it ends with 3, and the checkpoint before stays whole") {
+TEST_CASE("gptlite train: on a full disk it ends with 3, and the older checkpoint stays complete") {
   const TemporaryFolder folder;
   const std::string out = folder / "out";
   std::vector<std::string> flags =
@@ -140,10 +141,10 @@ TEST_CASE("gptlite train: on a full disk it ends with 3, and the checkpoint befo
   CHECK_MESSAGE(is_one_error_line(file_bytes(folder / "log")), file_bytes(folder / "log"));
   CHECK(contains(file_bytes(folder / "log"), "step-00000006"));
   CHECK(snapshot(out) == before);
-  CHECK(gptlite(flags).status == 0);  // with room, it goes on
+  CHECK(gptlite(flags).status == 0);  // with space, it resumes
 }
 
-TEST_CASE("gptlite train --explain: every option with where it came from; nothing is written") {
+TEST_CASE("gptlite train --explain: every option with its source; nothing is written") {
   const TemporaryFolder folder;
   const std::string out = folder / "out";
   const Outcome outcome = gptlite(tiny_training(out, {"--lr", "0.01", "--explain"}));
@@ -164,7 +165,7 @@ TEST_CASE("gptlite train --parity-export: the weights before the first step, and
   const Tensor x = batches.read("x"), y = batches.read("y");
   CHECK(x.shape() == Shape{3, 4, 16});
   CHECK(x.dtype() == i64);
-  // Targets are the inputs moved by one.
+  // Targets are the inputs shifted by one.
   CHECK(y.select(0, 2).select(0, 3).select(0, 0).item_i64() ==
         x.select(0, 2).select(0, 3).select(0, 1).item_i64());
   const io::SafetensorsFile model(folder / "export/model.safetensors");

@@ -13,7 +13,8 @@
 #include "tests/tools/gptlite_program.h"
 #include "tests/tools/mpi_program.h"
 
-// Ranks killed at random moments: no completed checkpoint is lost, and another number of ranks goes on.
+// Ranks killed at random moments: no complete checkpoint is lost, and another number of ranks resumes the
+// run.
 
 namespace {
 
@@ -38,7 +39,7 @@ Flags training(const std::string& out, const std::string& metrics, const Flags& 
   return tiny_training(out, flags);
 }
 
-/// Worlds and strategies in turn, so that each goes on from another's checkpoint.
+/// Worlds and strategies in turn, so that each resumes from another's checkpoint.
 struct World {
   int ranks;
   Flags flags;
@@ -54,23 +55,23 @@ World world(int turn) {
   return worlds[turn % 7];
 }
 
-/// The newest checkpoint's step, 0 for none; it must be whole.
-int64_t whole_checkpoint(const std::string& out) {
+/// The newest checkpoint's step, 0 for none. Throws where it is not complete.
+int64_t verified_checkpoint(const std::string& out) {
   if (!dist::newest_checkpoint(out)) return 0;
   const dist::CheckpointReader reader(dist::find_checkpoint(out));
   reader.verify();
   return reader.state().step;
 }
 
-/// Waits until the run has gone some steps further, and some microseconds: where it is then nobody knows.
-void wait_for_some_moment(ChildProcess& child, const std::string& metrics, std::mt19937& random) {
+/// Waits for some more steps of the run, and some microseconds: a random moment of a step or a save.
+void wait_for_random_moment(ChildProcess& child, const std::string& metrics, std::mt19937& random) {
   const size_t enough = losses_of(metrics).size() + 2 + random() % 6;
   while (child.is_running() && losses_of(metrics).size() < enough)
     std::this_thread::sleep_for(std::chrono::microseconds(500));
   std::this_thread::sleep_for(std::chrono::microseconds(random() % 5000));
 }
 
-/// Every loss that was ever written, of steps that were done twice too, is that of the unbroken run.
+/// Checks that every recorded loss, also of steps that were taken twice, is that of the uninterrupted run.
 void check_losses(const std::string& metrics, const std::vector<std::pair<int64_t, double>>& expected) {
   std::set<int64_t> seen;
   for (const auto& [step, loss] : losses_of(metrics)) {
@@ -80,13 +81,13 @@ void check_losses(const std::string& metrics, const std::vector<std::pair<int64_
   CHECK(seen.size() == steps);
 }
 
-/// Kills `kills` runs that `start(flags of this turn, turn)` begins, by `kill(child)`, and lets the last one
-/// end.
+/// Starts `kills` runs by `start(ranks, flags, log)`, each of which resumes the one before, kills them by
+/// `kill(child, random)`, and lets a last one end.
 template <class Start, class Kill>
 void kill_and_resume(int kills, Start start, Kill kill) {
   const TemporaryFolder folder;
   REQUIRE(gptlite(training(folder / "whole", folder / "whole.jsonl")).status == 0);
-  const std::string out = folder / "broken", metrics = folder / "broken.jsonl", log = folder / "broken.log";
+  const std::string out = folder / "killed", metrics = folder / "killed.jsonl", log = folder / "killed.log";
   std::mt19937 random(1);
   int64_t newest = 0;
   for (int turn = 0; turn <= kills; ++turn) {
@@ -97,21 +98,21 @@ void kill_and_resume(int kills, Start start, Kill kill) {
       REQUIRE_MESSAGE(child->wait() == 0, file_bytes(log));
       break;
     }
-    wait_for_some_moment(*child, metrics, random);
+    wait_for_random_moment(*child, metrics, random);
     kill(*child, random);
     REQUIRE_MESSAGE(child->wait() != 0, file_bytes(log));
-    const int64_t found = whole_checkpoint(out);
+    const int64_t found = verified_checkpoint(out);
     CHECK(found >= newest);
     newest = found;
   }
   CHECK(newest > kills);  // each turn saved something
-  CHECK(whole_checkpoint(out) == steps);
+  CHECK(verified_checkpoint(out) == steps);
   check_losses(metrics, losses_of(folder / "whole.jsonl"));
 }
 
 }  // namespace
 
-TEST_CASE("gptlite on ranks as threads: killed at random moments, another number of ranks goes on") {
+TEST_CASE("gptlite on ranks as threads: killed at random moments, another number of ranks resumes") {
   kill_and_resume(
       7,
       [](int ranks, Flags flags, const std::string& log) {
@@ -121,7 +122,7 @@ TEST_CASE("gptlite on ranks as threads: killed at random moments, another number
       [](ChildProcess& child, std::mt19937&) { child.send(SIGKILL); });
 }
 
-TEST_CASE("gptlite under mpirun: a rank killed at 20 random moments, another number of ranks goes on") {
+TEST_CASE("gptlite under mpirun: a rank killed at 20 random moments, another number of ranks resumes") {
   const std::string mpirun = mpirun_or_message();
   if (mpirun.empty()) return;
   kill_and_resume(

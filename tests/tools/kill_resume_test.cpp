@@ -38,8 +38,8 @@ int64_t lines_of(const std::string& path) {
   return std::count(bytes.begin(), bytes.end(), '\n');
 }
 
-/// Starts or goes on with the run, and kills it some steps later: anywhere, or inside a save. Returns whether
-/// it was killed inside one.
+/// Starts or resumes the run, and kills it some steps later: anywhere, or inside a save. Returns whether it
+/// was inside a save.
 bool run_and_kill(const std::string& out, const std::string& metrics, bool inside_save,
                   std::mt19937& random) {
   std::vector<std::string> arguments = training(out, metrics);
@@ -61,9 +61,9 @@ std::string tensors(const std::string& out, const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("gptlite train: killed at random moments, it resumes with the bits of an unbroken run") {
+TEST_CASE("gptlite train: killed at random moments, it resumes with the bits of an uninterrupted run") {
   const TemporaryFolder folder;
-  const std::string whole = folder / "whole", broken = folder / "broken";
+  const std::string whole = folder / "whole", killed = folder / "killed";
   REQUIRE(gptlite(training(whole, folder / "whole.jsonl")).status == 0);
   const auto expected = losses_of(folder / "whole.jsonl");
   REQUIRE(expected.size() == steps);
@@ -71,21 +71,21 @@ TEST_CASE("gptlite train: killed at random moments, it resumes with the bits of 
   std::mt19937 random(1);
   int inside_saves = 0;
   for (int i = 0; i < kills; ++i)
-    inside_saves += run_and_kill(broken, folder / "broken.jsonl", i % 2 == 1, random);
-  CHECK(inside_saves >= 1);  // a half-written checkpoint was left behind at least once
+    inside_saves += run_and_kill(killed, folder / "killed.jsonl", i % 2 == 1, random);
+  CHECK(inside_saves >= 1);  // at least one kill left an incomplete checkpoint
 
-  std::vector<std::string> last = training(broken, folder / "broken.jsonl");
+  std::vector<std::string> last = training(killed, folder / "killed.jsonl");
   last.insert(last.end(), {"--resume", "latest"});
   const Outcome outcome = gptlite(last);
   REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
   std::set<int64_t> seen;
-  for (const auto& [step, loss] : losses_of(folder / "broken.jsonl")) {
+  for (const auto& [step, loss] : losses_of(folder / "killed.jsonl")) {
     seen.insert(step);
-    CHECK(loss == expected[static_cast<size_t>(step - 1)].second);  // also of steps that were done twice
+    CHECK(loss == expected[static_cast<size_t>(step - 1)].second);  // also of steps that were taken twice
   }
   CHECK(seen.size() == steps);
-  CHECK(tensors(broken, "model.safetensors") == tensors(whole, "model.safetensors"));
-  CHECK(tensors(broken, "optimizer.safetensors") == tensors(whole, "optimizer.safetensors"));
+  CHECK(tensors(killed, "model.safetensors") == tensors(whole, "model.safetensors"));
+  CHECK(tensors(killed, "optimizer.safetensors") == tensors(whole, "optimizer.safetensors"));
 }
 
 TEST_CASE("gptlite train: two runs with one seed have the same bits, with another seed they do not") {

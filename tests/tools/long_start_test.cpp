@@ -11,7 +11,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// Two ranks, of which one takes longer than the other waits for a rank that does nothing.
+/// Runs `body` on two ranks with a timeout of 500 ms.
 void on_two_ranks(const std::function<void(const gptlite::Ranks&)>& body) {
   dist::launch([&](dist::World& world) { body(gptlite::Ranks(world, true)); },
                {.virtual_ranks = 2, .timeout = milliseconds(500)});
@@ -19,10 +19,10 @@ void on_two_ranks(const std::function<void(const gptlite::Ranks&)>& body) {
 
 }  // namespace
 
-TEST_CASE("gptlite's ranks: one that prepares for long is not called stuck") {
+TEST_CASE("run_long_together: a body that takes longer than the timeout does not count as lost") {
   on_two_ranks([](const gptlite::Ranks& ranks) {
     bool done = false;
-    ranks.together_for_long([&] {
+    ranks.run_long_together([&] {
       if (ranks.rank() == 1) std::this_thread::sleep_for(milliseconds(1500));
       done = true;
     });
@@ -30,9 +30,9 @@ TEST_CASE("gptlite's ranks: one that prepares for long is not called stuck") {
   });
 }
 
-TEST_CASE("gptlite's ranks: what fails after a long time fails on all") {
+TEST_CASE("run_long_together: an exception on one rank ends all") {
   const auto fails = [](const gptlite::Ranks& ranks) {
-    ranks.together_for_long([&] {
+    ranks.run_long_together([&] {
       if (ranks.rank() == 1) throw ConfigError("no such text");
     });
   };

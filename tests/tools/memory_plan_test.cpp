@@ -20,8 +20,8 @@ int64_t bytes(const PeakMemory& memory, MemoryCategory category) {
 
 Run run_of(const models::GptOptions& model, int64_t batch, int64_t micro_batch) {
   Run run;
-  run.recipe.model = model;
-  run.recipe.batch_size = batch;
+  run.preset.model = model;
+  run.preset.batch_size = batch;
   run.micro_batch_size = micro_batch;
   return run;
 }
@@ -79,11 +79,11 @@ TEST_CASE("memory plan: parameters and AdamW's state by the formula") {
   const int64_t P = models::parameter_count(model);
   const PeakMemory peak = tessera::gptlite::plan_memory(run_of(model, 12, 12)).peak;
   CHECK(bytes(peak, MemoryCategory::parameter) == 4 * P);
-  // Two means of 4 bytes, each tensor padded to 64; a count of 8 bytes a tensor.
+  // Two means of 4 bytes each, every tensor padded to 64 bytes; a step count of 8 bytes per tensor.
   CHECK(bytes(peak, MemoryCategory::optimizer_state) >= 8 * P);
   CHECK(bytes(peak, MemoryCategory::optimizer_state) <= 8 * P + 64 * 2 * 32 + 8 * 32);
   int64_t sum = 0;
-  for (const int64_t part : peak.by_category) sum += part;
+  for (const int64_t category : peak.by_category) sum += category;
   CHECK(peak.total == sum);
 }
 

@@ -13,7 +13,7 @@
 
 namespace {
 
-std::string found_in_path(const std::string& program) {
+std::string find_in_path(const std::string& program) {
   std::istringstream folders(std::getenv("PATH") ? std::getenv("PATH") : "");
   for (std::string folder; std::getline(folders, folder, ':');)
     if (const std::string path = folder + "/" + program; ::access(path.c_str(), X_OK) == 0) return path;
@@ -23,14 +23,14 @@ std::string found_in_path(const std::string& program) {
 }  // namespace
 
 std::string mpirun_or_message() {
-  const std::string path = tessera::dist::mpi_is_built() ? found_in_path("mpirun") : "";
+  const std::string path = tessera::dist::mpi_is_built() ? find_in_path("mpirun") : "";
   if (path.empty())
     MESSAGE("left out: ", tessera::dist::mpi_is_built() ? "there is no mpirun" : "this build is without MPI");
   return path;
 }
 
 std::vector<std::string> on_ranks(int ranks, const std::vector<std::string>& arguments) {
-  // What MPI's plugins keep cannot be suppressed by name: they are unloaded when leaks are looked for.
+  // Leaks of MPI's plugins cannot be suppressed by name: the plugins are unloaded before the leak check.
   std::vector<std::string> all{"-x",
                                "ASAN_OPTIONS=detect_leaks=0",
                                "--oversubscribe",
@@ -50,11 +50,11 @@ std::vector<pid_t> children_of(pid_t parent) {
     std::ifstream file(entry.path() / "stat");
     std::string line;
     if (!std::getline(file, line)) continue;
-    // "pid (name) state parent ...": the name may hold anything, but no later parenthesis.
+    // "pid (name) state parent ...": the name may contain parentheses, the later fields do not.
     std::istringstream rest(line.substr(line.rfind(')') + 1));
     char state = 0;
-    pid_t its_parent = 0;
-    if (rest >> state >> its_parent && its_parent == parent && state != 'Z')
+    pid_t process_parent = 0;
+    if (rest >> state >> process_parent && process_parent == parent && state != 'Z')
       children.push_back(static_cast<pid_t>(std::stol(line)));
   }
   std::sort(children.begin(), children.end());

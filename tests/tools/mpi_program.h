@@ -7,15 +7,15 @@
 
 #include "tests/tools/child_process.h"
 
-/// What the tests of gptlite as processes share.
+// Shared by the tests of gptlite as processes.
 
-/// Where mpirun is; empty where it is not, or this build is without MPI: then a message says that the test is
-/// left out, and why.
+/// The path of mpirun. Empty where there is none, or this build has no MPI: then a message gives the reason
+/// for which the test is left out.
 std::string mpirun_or_message();
 
-/// mpirun's arguments to run gptlite with `arguments` on `ranks` ranks of this machine, more than there are
-/// cores if need be.
+/// mpirun's arguments to run gptlite with `arguments` on `ranks` ranks of this machine, which may be more
+/// than its cores.
 std::vector<std::string> on_ranks(int ranks, const std::vector<std::string>& arguments);
 
-/// The processes that a process started and that still run, in the order of their ids: mpirun's ranks.
+/// The running children of a process, in the order of their ids: mpirun's ranks.
 std::vector<pid_t> children_of(pid_t parent);

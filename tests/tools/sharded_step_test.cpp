@@ -1,4 +1,4 @@
-// The lesson's step: the ledger that is printed adds up to the formula beside it, and the picture shows it.
+// tessera sharded-step: the printed ledger has the sum of the formula, and the picture has every call.
 
 #include <doctest/doctest.h>
 
@@ -15,17 +15,17 @@ using namespace tessera::tools;
 
 namespace {
 
-/// What stands behind `words` on its line.
-std::string after(const std::string& said, const std::string& words) {
-  const size_t at = said.find(words);
+/// The rest of the line after `label`.
+std::string rest_of_line(const std::string& output, const std::string& label) {
+  const size_t at = output.find(label);
   REQUIRE(at != std::string::npos);
-  const size_t begin = said.find_first_not_of(' ', at + words.size());
-  return said.substr(begin, said.find('\n', begin) - begin);
+  const size_t begin = output.find_first_not_of(' ', at + label.size());
+  return output.substr(begin, output.find('\n', begin) - begin);
 }
 
-int64_t count(const std::string& said, const std::string& words) {
+int64_t count(const std::string& output, const std::string& text) {
   int64_t found = 0;
-  for (size_t at = 0; (at = said.find(words, at)) != std::string::npos; ++at) ++found;
+  for (size_t at = 0; (at = output.find(text, at)) != std::string::npos; ++at) ++found;
   return found;
 }
 
@@ -48,12 +48,12 @@ TEST_CASE("tessera sharded-step: the ledger is the formula's, and every call is 
     show_sharded_step(
         {.strategy = formula.strategy, .ranks = 3, .layers = 2, .width = 16, .batch_size = 1, .svg = svg},
         out);
-    CHECK(after(out.str(), formula.sent) == after(out.str(), "The ledger:"));
+    CHECK(rest_of_line(out.str(), formula.sent) == rest_of_line(out.str(), "The ledger:"));
     const std::string picture = file_bytes(svg);
     CHECK(picture.starts_with("<svg "));
     CHECK(picture.ends_with("</svg>\n"));
-    for (const char* words : {">root<", ">blocks.0<", ">blocks.1<", ">forward<", ">backward<", ">optimizer<"})
-      CHECK(count(picture, words) == 1);
+    for (const char* text : {">root<", ">blocks.0<", ">blocks.1<", ">forward<", ">backward<", ">optimizer<"})
+      CHECK(count(picture, text) == 1);
     if (std::string(formula.strategy) != "full_shard") continue;
     CHECK(count(picture, "<title>all_gather of root") == 1);
     CHECK(count(picture, "<title>all_gather of blocks.1") == 2);
@@ -61,7 +61,7 @@ TEST_CASE("tessera sharded-step: the ledger is the formula's, and every call is 
   }
 }
 
-TEST_CASE("tessera sharded-step: what does not fit is refused") {
+TEST_CASE("tessera sharded-step: strategies and ranks that it cannot show are refused") {
   std::ostringstream out;
   CHECK_THROWS_AS(show_sharded_step({.strategy = "zero"}, out), ConfigError);
   CHECK_THROWS_AS(show_sharded_step({.strategy = "hybrid_shard"}, out), ConfigError);

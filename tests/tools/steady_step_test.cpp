@@ -1,5 +1,5 @@
-// A training step that follows others asks the system for nothing: its tensors come from the caching
-// allocator, and nothing large is allocated beside them.
+// After the first steps, a training step allocates no memory from the system: its tensors come from the
+// caching allocator, and nothing large is allocated besides them.
 
 #include <doctest/doctest.h>
 
@@ -16,7 +16,7 @@
 
 namespace {
 
-/// A sixteenth of an activation below.
+/// Bytes: a sixteenth of an activation of the model below.
 constexpr size_t large = size_t{16} << 10;
 std::atomic<int64_t> large_allocations{0};
 
@@ -31,10 +31,10 @@ std::atomic<int64_t> large_allocations{0};
 
 }  // namespace
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have their own
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers have their own
 
-// The others (arrays, without exceptions) are defined by the standard to call these. Not inlined: g++ would
-// take a deletion's free() for one of a block that comes from another function than malloc.
+// The other forms (arrays, without exceptions) call these, by the standard. Not inlined: g++ would warn of a
+// free() whose block comes from another function than malloc.
 [[gnu::noinline]] void* operator new(size_t size) {
   return allocate(size, 1);
 }
@@ -59,18 +59,18 @@ std::atomic<int64_t> large_allocations{0};
 namespace tessera::gptlite {
 namespace {
 
-/// What `steps` steps after some to warm up asked for.
-struct Asked {
-  int64_t of_the_system, large_blocks;
+/// The allocations of four steps after three of warm-up.
+struct Allocations {
+  int64_t from_system, large_blocks;
 };
 
-Asked asked_by_steady_steps(const Run& run) {
+Allocations allocations_of_steady_steps(const Run& run) {
   const data::Corpus corpus = open_data("builtin", "");
-  models::Gpt gpt(run.recipe.model);
+  models::Gpt gpt(run.preset.model);
   nn::materialize(gpt, cpu(), run.seed);
   if (const DType dtype = compute_dtype(run.dtype); dtype != f32) nn::use_mixed_precision(gpt, dtype);
   gpt.blocks.set_checkpointing(run.checkpointing);
-  const auto adam = make_optimizer(gpt, run.recipe);
+  const auto adam = make_optimizer(gpt, run.preset);
   data::Loader loader(make_batches(corpus, run), {.workers = 0, .seed = run.seed});
   const auto step = [&] { train_step(gpt, *adam, *loader.next(), run); };
   for (int i = 0; i < 3; ++i) step();
@@ -81,43 +81,43 @@ Asked asked_by_steady_steps(const Run& run) {
 
 Run small_run() {
   Run run;
-  run.recipe = models::preset("nano-cpu", 128);
-  run.recipe.model.layers = 2;
-  run.recipe.model.dropout = 0.1;
-  run.recipe.batch_size = run.micro_batch_size = 8;
+  run.preset = models::preset("nano-cpu", 128);
+  run.preset.model.layers = 2;
+  run.preset.model.dropout = 0.1;
+  run.preset.batch_size = run.micro_batch_size = 8;
   return run;
 }
 
 }  // namespace
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST_CASE("steady step: large blocks are seen by the count") {
+TEST_CASE("steady step: large blocks are counted") {
   const int64_t before = large_allocations;
   std::vector<char>* volatile block = new std::vector<char>(large);
   delete block;
   CHECK(large_allocations == before + 1);
 }
 #else
-TEST_CASE("steady step: large blocks are seen by the count") {
+TEST_CASE("steady step: large blocks are counted") {
   MESSAGE("skipped: a sanitizer's own operator new is in use, so large blocks are not counted");
 }
 #endif
 
-TEST_CASE("steady step: asks the system for nothing, and allocates nothing large beside its tensors") {
-  // One thread: when the scratch of several overlaps is a matter of time.
+TEST_CASE("steady step: allocates nothing from the system, and nothing large besides its tensors") {
+  // One thread: the overlap of several threads' scratch depends on timing.
   const int threads = num_threads();
   set_num_threads(1);
   std::vector<Run> runs(5, small_run());
   runs[1].micro_batch_size = 4;
   runs[2].dtype = "bf16";
   runs[3].checkpointing = {.interval = 1, .keep = {"self_attention"}};
-  runs[4].recipe.model.bias = runs[4].recipe.model.qkv_bias = true;
-  runs[4].recipe.model.tie_weights = false;
+  runs[4].preset.model.bias = runs[4].preset.model.qkv_bias = true;
+  runs[4].preset.model.tie_weights = false;
   for (size_t i = 0; i < runs.size(); ++i) {
     CAPTURE(i);
-    const Asked asked = asked_by_steady_steps(runs[i]);
-    CHECK(asked.of_the_system == 0);
-    CHECK(asked.large_blocks == 0);
+    const Allocations allocations = allocations_of_steady_steps(runs[i]);
+    CHECK(allocations.from_system == 0);
+    CHECK(allocations.large_blocks == 0);
   }
   set_num_threads(threads);
 }

@@ -34,7 +34,7 @@ size_t lines_in(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("text_table: columns line up, numbers to the right") {
+TEST_CASE("text_table: columns are aligned, numbers to the right") {
   CHECK(text_table({{"name", "bytes"}, {"a", "1,024"}, {"longer", "7"}}) ==
         "  name    bytes\n  a       1,024\n  longer      7\n");
   CHECK(with_commas(0) == "0");
@@ -78,8 +78,8 @@ TEST_CASE(
   RankState whole({0, 1}, 0);
   whole.train(0, 2);
   const io::SafetensorsFile file(output);
-  const std::vector<dist::PieceGroup> groups = whole.groups();  // which the loop is in
-  for (const dist::TensorPiece& tensor : groups[0].pieces)
+  const std::vector<dist::GroupShard> groups = whole.groups();  // the loop below refers to it
+  for (const dist::TensorShard& tensor : groups[0].shards)
     CHECK(same_bits(file.read(tensor.name), tensor.tensor));
   const std::string third = saved + "/optimizer-rank-2.safetensors";
   std::string bytes = file_bytes(third);
@@ -90,7 +90,7 @@ TEST_CASE(
   CHECK(contains(verified.out, third + ": damaged"));
 }
 
-TEST_CASE("tessera checkpoint: what is refused ends with 3, one line, and writes nothing") {
+TEST_CASE("tessera checkpoint: a refused checkpoint ends with 3, one line, and writes nothing") {
   const TemporaryFolder folder;
   const std::string saved = save_small(folder / "run", 1, 7), weights = saved + "/model.safetensors";
   std::string bytes = file_bytes(weights);
@@ -110,7 +110,7 @@ TEST_CASE("tessera checkpoint: what is refused ends with 3, one line, and writes
   CHECK(lines_in(absent.err) == 1);
 }
 
-TEST_CASE("tessera checkpoint verify: every bad file is named, whatever is wrong with it") {
+TEST_CASE("tessera checkpoint verify: every damaged file is named, for any kind of damage") {
   const TemporaryFolder folder;
   const std::string saved = save_in_turn(folder / "run", {5, 1}, 3);
   const auto path = [&](const char* name) { return saved + "/" + name; };
@@ -134,7 +134,7 @@ TEST_CASE("tessera checkpoint verify: every bad file is named, whatever is wrong
   CHECK(lines_in(verified.err) == 1);
 }
 
-TEST_CASE("tessera checkpoint consolidate: what is not its own is not replaced without --force") {
+TEST_CASE("tessera checkpoint consolidate: a file that is not its own is not replaced without --force") {
   const TemporaryFolder folder;
   const std::string saved = save_small(folder / "run", 1, 7), output = folder / "out";
   const auto consolidate = [&](const std::string& to, const std::string& more = "") {
@@ -161,7 +161,7 @@ TEST_CASE("tessera checkpoint consolidate: what is not its own is not replaced w
   CHECK(consolidate(folder / "folder").status == 2);
 }
 
-TEST_CASE("tessera checkpoint: `latest` that names a deleted checkpoint is named beside the one taken") {
+TEST_CASE("tessera checkpoint: `latest` names a deleted checkpoint: both it and the one taken are printed") {
   const TemporaryFolder folder;
   const std::string root = folder / "run", saved = save_small(root, 1, 7);
   std::filesystem::remove_all(save_small(root, 2, 7));
@@ -187,19 +187,19 @@ TEST_CASE("tessera: bad arguments end with 2 and a suggestion") {
     CHECK(call(help).status == 0);
 }
 
-TEST_CASE("tessera doctor: names what was built in and what the machine has") {
+TEST_CASE("tessera doctor: lists what was built in and what the machine has") {
   const std::string lines = report(examine());
-  for (const char* what :
+  for (const char* label :
        {"kernels for:", "oneDNN:", "MPI:", "CUDA:", "cores of this process:", "processor time allowed:",
         "instruction set of the processor:", "limit:", "instruction set in use:", "f32 matrix products:",
         "bf16 matrix products:", "transparent huge pages:", "total:", "/dev/shm:", "tiny Shakespeare:"})
-    CHECK(contains(lines, what));
+    CHECK(contains(lines, label));
   CHECK(report({{"a group", {{"thing", "absent", "install it"}}}}) ==
         "a group\n  thing:  absent\nto know\n  thing: install it\n");
   CHECK(report({{"a group", {{"thing", "there", ""}}}}) == "a group\n  thing:  there\nnothing is missing\n");
 }
 
-TEST_CASE("tessera doctor: threads as TESSERA_NUM_THREADS says, and what is wrong with it") {
+TEST_CASE("tessera doctor: threads by TESSERA_NUM_THREADS, and the errors in it") {
   const auto threads_with = [](const char* value) {
     setenv("TESSERA_NUM_THREADS", value, 1);
     const auto outcome = call("doctor");
@@ -214,7 +214,7 @@ TEST_CASE("tessera doctor: threads as TESSERA_NUM_THREADS says, and what is wron
   CHECK(contains(threads_with("two"), "threads: TESSERA_NUM_THREADS: expected a number of threads"));
 }
 
-TEST_CASE("tessera doctor: instruction sets up to TESSERA_ISA_MAX, and what is wrong with it") {
+TEST_CASE("tessera doctor: instruction sets up to TESSERA_ISA_MAX, and the errors in it") {
   const auto sets_with = [](const char* value) {
     setenv("TESSERA_ISA_MAX", value, 1);
     const auto outcome = call("doctor");

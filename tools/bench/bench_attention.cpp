@@ -1,5 +1,5 @@
-// Causal attention of a sequence to itself, forward and backward, at the sizes of the models. FLOP/s counts
-// the whole square of scores, as models' FLOPs are counted; causality skips up to half of it.
+// Causal self-attention, forward and backward, at the sizes of the models. FLOP/s counts all T x T scores, as
+// models' FLOPs are counted; causality skips up to half of them.
 //
 //     build/release/bin/bench/bench_attention
 
@@ -17,7 +17,7 @@ struct Size {
   int64_t batch, time, heads, width;
 };
 
-Tensor numbers(const Shape& shape, DType dtype) {
+Tensor values(const Shape& shape, DType dtype) {
   const Tensor x = Tensor::empty(shape, f32);
   for (int64_t i = 0; i < x.numel(); ++i)
     x.data<float>()[i] = static_cast<float>((i * 7919) % 257 - 128) / 128;
@@ -34,8 +34,7 @@ Tensor third_of(const Tensor& qkv, const Size& size, int64_t which) {
 
 void attention(benchmark::State& state, Size size, bool backward, DType dtype) {
   const int64_t channels = size.heads * size.width;
-  const Tensor qkv = numbers({size.batch, size.time, 3 * channels}, dtype),
-               gradient = Tensor::empty_like(qkv);
+  const Tensor qkv = values({size.batch, size.time, 3 * channels}, dtype), gradient = Tensor::empty_like(qkv);
   const Tensor q = third_of(qkv, size, 0), k = third_of(qkv, size, 1), v = third_of(qkv, size, 2);
   const AttentionOptions options{.causal = true};
   const ops::Attention forward = ops::attention(q, k, v, options);

@@ -1,6 +1,6 @@
-// Collectives between ranks of one machine, held against the memory they work in: bytes per second of the
-// whole, as the ledger counts it, and microseconds of the smallest calls. Ranks are threads of this process,
-// or the processes that a launcher started:
+// Collectives between ranks of one machine, beside the rate of copying memory: microseconds of a call, and
+// bytes of the full tensor per second, as the ledger counts them. Ranks are threads of this process, or the
+// processes that a launcher started:
 //
 //   build/release/bin/bench/bench_collectives [--ranks 2] [--bind] [--seconds 0.2]
 //   mpirun -n 2 build/release/bin/bench/bench_collectives
@@ -27,7 +27,7 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// As launchers bind their processes.
+/// Binds this thread to a core, as launchers bind their processes.
 void bind_to_core(int core) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -35,12 +35,12 @@ void bind_to_core(int core) {
   sched_setaffinity(0, sizeof cores, &cores);
 }
 
-struct Measured {
+struct Collective {
   const char* name;
   std::function<void()> call;
 };
 
-/// Seconds of one call: the best of several runs, as rank 0 sees them.
+/// Seconds of one call on rank 0: the least over several timed loops of calls.
 double seconds_of(Communicator& c, const std::function<void()>& call, double budget) {
   double best = 1e9;
   int repeats = 1;
@@ -48,31 +48,30 @@ double seconds_of(Communicator& c, const std::function<void()>& call, double bud
     c.barrier().wait();
     const double begin = now();
     for (int i = 0; i < repeats; ++i) call();
-    double run = now() - begin;
-    const Tensor agreed = Tensor::scalar(run);  // all ranks repeat alike
-    c.broadcast(agreed, 0).wait();
-    run = agreed.item();
-    spent += run;
-    best = std::min(best, run / repeats);
-    if (run < 0.02) repeats *= 2;
+    const Tensor elapsed = Tensor::scalar(now() - begin);
+    c.broadcast(elapsed, 0).wait();  // so that every rank repeats the call the same number of times
+    const double seconds = elapsed.item();
+    spent += seconds;
+    best = std::min(best, seconds / repeats);
+    if (seconds < 0.02) repeats *= 2;
   }
   return best;
 }
 
 void measure(Communicator& c, int64_t nbytes, double budget) {
-  const int64_t n = std::max<int64_t>(nbytes / 4 / c.size(), 1) * c.size(), part = n / c.size();
-  const Tensor whole = c.empty({n}, f32), other = c.empty({n}, f32), own = c.empty({part}, f32);
-  for (const Tensor& tensor : {whole, other, own}) tensor.zero();
-  const Measured all[] = {
-      {"all_reduce", [&] { c.all_reduce(whole, Reduction::sum).wait(); }},
-      {"reduce_scatter", [&] { c.reduce_scatter(own, whole, Reduction::sum).wait(); }},
-      {"all_gather", [&] { c.all_gather(whole, own).wait(); }},
-      {"broadcast", [&] { c.broadcast(whole, 0).wait(); }},
-      {"all_to_all", [&] { c.all_to_all(other, whole).wait(); }},
+  const int64_t n = std::max<int64_t>(nbytes / 4 / c.size(), 1) * c.size(), shard_size = n / c.size();
+  const Tensor full = c.empty({n}, f32), other = c.empty({n}, f32), shard = c.empty({shard_size}, f32);
+  for (const Tensor& tensor : {full, other, shard}) tensor.zero();
+  const Collective collectives[] = {
+      {"all_reduce", [&] { c.all_reduce(full, Reduction::sum).wait(); }},
+      {"reduce_scatter", [&] { c.reduce_scatter(shard, full, Reduction::sum).wait(); }},
+      {"all_gather", [&] { c.all_gather(full, shard).wait(); }},
+      {"broadcast", [&] { c.broadcast(full, 0).wait(); }},
+      {"all_to_all", [&] { c.all_to_all(other, full).wait(); }},
   };
   if (c.rank() == 0) std::printf("%10lld", static_cast<long long>(n * 4));
-  for (const Measured& measured : all) {
-    const double seconds = seconds_of(c, measured.call, budget);
+  for (const Collective& collective : collectives) {
+    const double seconds = seconds_of(c, collective.call, budget);
     if (c.rank() == 0)
       std::printf(" | %9.1f us %6.1f GB/s", seconds * 1e6, static_cast<double>(n * 4) / seconds * 1e-9);
   }
@@ -96,9 +95,9 @@ int main(int argc, char** argv) {
   double seconds = 0.2;
   bool bind = false;
   app.add_flag("--bind", bind, "bind each rank to a core, as launchers do with processes");
-  app.add_option("--ranks", ranks, "threads that are ranks; under a launcher, each process is one")
+  app.add_option("--ranks", ranks, "number of ranks, as threads; under a launcher each process is a rank")
       ->capture_default_str();
-  app.add_option("--seconds", seconds, "spent on each figure")->capture_default_str();
+  app.add_option("--seconds", seconds, "seconds spent on each measurement")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 
   launch(

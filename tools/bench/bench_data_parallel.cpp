@@ -1,6 +1,6 @@
 // Trains a model data-parallel and prints, as one JSON object, speed, the share of a step spent waiting for
 // other ranks, and the bytes sent: the counterpart of peer_data_parallel.py. Ranks are processes under
-// mpirun, else threads; `--strategy single` is one process without any of dist/, on the same global batch.
+// mpirun, else threads; `--strategy single` is one process without dist/, on the same global batch.
 //
 //     mpirun -n 2 build/release/bin/bench/bench_data_parallel --model nano-cpu --strategy full_shard
 //     build/release/bin/bench/bench_data_parallel --model wide --strategy no_shard --virtual-ranks 2
@@ -46,15 +46,15 @@ Options parse(CLI::App& app, int argc, char** argv) {
       ->check(CLI::IsMember({"nano-cpu", "width-768", "wide", "deep"}))
       ->capture_default_str();
   app.add_option("--strategy", o.strategy, "a strategy's name, or single")->capture_default_str();
-  app.add_option("--ranks", o.ranks, "of single: shares in its batch")->capture_default_str();
+  app.add_option("--ranks", o.ranks, "of single: number of ranks whose shares form its batch")
+      ->capture_default_str();
   app.add_option("--virtual-ranks", o.virtual_ranks, "ranks as threads")->capture_default_str();
   app.add_option("--threads", o.threads, "of single: computing threads (default: the cores of this process)");
   app.add_option("--steps", o.steps)->capture_default_str();
   app.add_option("--skip", o.skip, "steps before the clock starts")->capture_default_str();
-  app.add_option("--profile-steps", o.profiled,
-                 "further steps, after the clock, that tell what was waited for")
+  app.add_option("--profile-steps", o.profiled, "further steps, not timed, that measure the waiting")
       ->capture_default_str();
-  app.add_option("--trace", o.trace, "writes those steps of rank 0's process for Perfetto");
+  app.add_option("--trace", o.trace, "file: trace of these steps of rank 0's process, for Perfetto");
   app.add_option("--bucket-bytes", o.bucket_bytes, "of no_shard (default: the library's)");
   app.add_flag("--forward-prefetch", o.forward_prefetch);
   app.add_option("--backward-prefetch", o.backward_prefetch, "pre, post or none")
@@ -67,12 +67,12 @@ Options parse(CLI::App& app, int argc, char** argv) {
   return o;
 }
 
-/// A model, what its units are, and batches made before the clock starts.
+/// A model, its units, its loss, and batches made before the clock starts.
 struct Task {
   std::unique_ptr<nn::Module> model;
   dist::UnitPolicy units;
   std::function<Variable(int64_t step)> loss;
-  int64_t items = 0;  ///< of a batch
+  int64_t items = 0;  ///< tokens or samples of a batch
   const char* unit = "tokens";
   double lr = 1e-3;
 };
@@ -106,19 +106,19 @@ Task gpt_task(const Options& o, int64_t shares, int rank) {
 Task dnn_task(const Options& o, int64_t shares, int rank) {
   const models::DnnOptions options = o.model == "wide" ? models::wide_dnn() : models::deep_dnn();
   const int64_t samples = 64 * shares;
-  std::vector<Tensor> numbers;
+  std::vector<Tensor> values;
   for (int64_t i = 0; i < 2 * batches; ++i) {
-    numbers.push_back(Tensor::empty({samples, options.width}, f32));
-    init::normal(1).fill(numbers.back(), o.seed + static_cast<uint64_t>(100 * rank + i),
-                         numbers.back().shape());
+    values.push_back(Tensor::empty({samples, options.width}, f32));
+    init::normal(1).fill(values.back(), o.seed + static_cast<uint64_t>(100 * rank + i),
+                         values.back().shape());
   }
   auto dnn = std::make_unique<models::Dnn>(options);
   models::Dnn& model = *dnn;
   return {std::move(dnn),
           dist::every<nn::Linear>(),
-          [&model, numbers](int64_t step) {
+          [&model, values](int64_t step) {
             const auto i = static_cast<size_t>(2 * (step % batches));
-            return model(numbers[i], numbers[i + 1]);
+            return model(values[i], values[i + 1]);
           },
           samples,
           "samples",
@@ -142,14 +142,14 @@ dist::ShardOptions shard_options(const Options& o, dist::World& world, const Tas
   return options;
 }
 
-/// The steps of one rank, one after another.
+/// The training steps of one rank.
 class Steps {
  public:
   explicit Steps(Task& task)
       : task_(task),
         adam_(task.model->parameters(), {.lr = task.lr, .betas = {0.9, 0.95}, .weight_decay = 0.1}) {}
 
-  /// Takes one; answers with its seconds.
+  /// Takes one step; returns its seconds.
   double next() {
     const SpanScope span(SpanKind::step, "step", step_);
     const auto began = std::chrono::steady_clock::now();
@@ -176,7 +176,7 @@ class Steps {
   double loss_ = 0;
 };
 
-/// Of the steps in a rank's rows: nanoseconds in all, and in waits for other ranks.
+/// Nanoseconds of a rank's steps, and of the waits for other ranks inside them.
 struct Waiting {
   int64_t steps = 0, waits = 0;
 };
@@ -198,10 +198,10 @@ Waiting waiting_of(const Profiler& profiler, int rank) {
   return found;
 }
 
-/// Where the time of some more steps goes, and what they send.
+/// Measures the waiting and the bytes sent over `o.profiled` more steps.
 void profile(const Options& o, Steps& steps, dist::World& world, Json::Value& result) {
   dist::Communicator& all = world.communicator();
-  // Spans of all threads of a process go to one profiler, which its first rank opens.
+  // A process has one profiler for the spans of all its threads; its first rank opens it.
   const bool opens = world.rank() == 0 || o.virtual_ranks == 1;
   Profiler profiler;
   std::optional<ProfilerScope> recording;
@@ -247,7 +247,7 @@ Json::Value describe(const Options& o, const Task& task, int ranks) {
   v["ranks"] = ranks;
   v["threads"] = num_threads();
   v["unit"] = task.unit;
-  v["parameters"] = Json::Int64(task.model->parameters().numel());  // before they are cut
+  v["parameters"] = Json::Int64(task.model->parameters().numel());  // before sharding
   return v;
 }
 

@@ -1,4 +1,4 @@
-// What an operation costs besides its numbers: nanoseconds per operation, forward and backward together, in a
+// The cost of an operation besides its kernel: nanoseconds per operation, forward and backward together, in a
 // chain of 100 on tensors of 8 x 8. Their kernels take some tens of nanoseconds. One thread.
 //
 //     build/release/bin/bench/bench_dispatch [--benchmark_filter=gelu]
@@ -20,7 +20,7 @@ using namespace tessera;
 
 constexpr int chain = 100;
 
-/// Forward and backward of y = op(op(... op(x))), `w` being a constant of x's shape.
+/// Forward and backward of y = op(op(... op(x))); `w` is a constant of x's shape.
 template <class Op>
 void forward_and_backward(benchmark::State& state, Op op) {
   set_num_threads(1);

@@ -1,5 +1,5 @@
-// Trains some steps of a preset, as `gptlite train` does, and prints, as one JSON object, speed, memory and
-// loss: the counterpart of peer_pytorch.py. The learning rate is that of the preset's whole run, whatever the
+// Trains some steps of a preset, as `gptlite train` does, and prints speed, memory and loss as one JSON
+// object: the counterpart of peer_pytorch.py. The learning rates are those of the preset's whole run, for any
 // number of steps taken here.
 //
 //     build/release/bin/bench/bench_gptlite --preset nano-cpu --steps 200
@@ -48,17 +48,17 @@ Options parse(CLI::App& app, int argc, char** argv) {
   app.add_option("--block-size", f.model.block_size, "tokens a sequence (default: the preset's)");
   app.add_option("--dropout", f.model.dropout, "(default: the preset's)");
   app.add_option("--activation-checkpoint-interval", f.activation_checkpoint_interval,
-                 "layers a segment that is computed again; 0: none")
+                 "layers of a segment, which is run again in backward; 0: none")
       ->capture_default_str();
   app.add_option("--activation-checkpoint-keep", f.activation_checkpoint_keep,
-                 "what such a segment keeps beside its input: attention or none")
+                 "what such a segment keeps besides its input: attention or none")
       ->check(CLI::IsMember({"attention", "none"}))
       ->capture_default_str();
   app.add_option("--seed", f.seed, "(default: 1337)");
   app.add_option("--dataset", f.data.dataset, "(default: tiny-shakespeare)");
   app.add_option("--data", f.data.data, "its file");
   app.add_option("--profile-steps", o.profiled,
-                 "further steps, after the clock, that tell where the time goes")
+                 "further steps, not timed, that measure the time in each kernel")
       ->capture_default_str();
   app.add_flag("--plan-only", o.plan_only, "the memory plan alone: nothing is trained");
   app.parse(argc, argv);
@@ -79,13 +79,13 @@ Json::Value describe_memory(const PeakMemory& memory) {
 Json::Value describe_run(const Run& run) {
   Json::Value v;
   v["program"] = "bench_gptlite";
-  v["preset"] = run.recipe.name;
+  v["preset"] = run.preset.name;
   v["dtype"] = run.dtype;
   v["threads"] = num_threads();
   v["seed"] = Json::UInt64(run.seed);
-  v["batch_size"] = Json::Int64(run.recipe.batch_size);
-  v["block_size"] = Json::Int64(run.recipe.model.block_size);
-  v["parameters"] = Json::Int64(models::parameter_count(run.recipe.model));
+  v["batch_size"] = Json::Int64(run.preset.batch_size);
+  v["block_size"] = Json::Int64(run.preset.model.block_size);
+  v["parameters"] = Json::Int64(models::parameter_count(run.preset.model));
   const MemoryPlan plan = plan_memory(run);
   v["memory_planned"] = describe_memory(plan.peak);
   v["kept_by_forward"] = Json::Int64(plan.kept_by_forward);
@@ -109,21 +109,21 @@ Json::Value describe_profile(const OpTable& table) {
   return v;
 }
 
-/// The steps of a run, one after another.
+/// The training steps of a run.
 class Steps {
  public:
   Steps(const Run& run, const data::Corpus& corpus, int64_t count)
       : run_(run),
-        gpt_(run.recipe.model),
-        schedule_(make_schedule(run.recipe)),
+        gpt_(run.preset.model),
+        schedule_(make_schedule(run.preset)),
         loader_(make_batches(corpus, run),
                 {.first_step = 0, .last_step = count, .workers = 0, .seed = run.seed}) {
     nn::materialize(gpt_, cpu(), run.seed);
     prepare(gpt_, run);
-    adam_ = make_optimizer(gpt_, run.recipe);
+    adam_ = make_optimizer(gpt_, run.preset);
   }
 
-  /// Takes one; answers with its seconds.
+  /// Takes one step; returns its seconds.
   double next() {
     const SpanScope span(SpanKind::step, "step", loader_.step() + 1);
     const double began = seconds_now();
@@ -161,14 +161,14 @@ void measure(const Options& options, const Run& run, const data::Corpus& corpus,
 
   std::vector<double> timed(seconds.begin() + options.skip, seconds.end());
   const double sum = std::accumulate(timed.begin(), timed.end(), 0.0);
-  const auto tokens = static_cast<double>(run.recipe.batch_size * run.recipe.model.block_size);
+  const auto tokens = static_cast<double>(run.preset.batch_size * run.preset.model.block_size);
   const double rate = tokens * static_cast<double>(timed.size()) / sum;
   std::nth_element(timed.begin(), timed.begin() + std::ssize(timed) / 2, timed.end());
   result["steps"] = Json::Int64(options.steps);
   result["timed_steps"] = Json::Int64(std::ssize(timed));
   result["tokens_per_second"] = rate;
   result["median_step_ms"] = 1e3 * timed[timed.size() / 2];
-  result["gflops"] = rate * static_cast<double>(models::flops_per_token(run.recipe.model)) / 1e9;
+  result["gflops"] = rate * static_cast<double>(models::flops_per_token(run.preset.model)) / 1e9;
   result["training_seconds"] = std::accumulate(seconds.begin(), seconds.end(), 0.0);
 
   if (options.profiled == 0) return;

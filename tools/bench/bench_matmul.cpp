@@ -1,5 +1,4 @@
-// Matrix products at the sizes of the models, in GFLOP/s: oneDNN and Eigen, forward, gradient of x, gradient
-// of W.
+// Matrix products at the sizes of the models, in GFLOP/s: oneDNN and Eigen, forward, gradients of x and of W.
 //
 //     build/release/bin/bench/bench_matmul [--benchmark_filter=nano_cpu]
 
@@ -12,7 +11,7 @@ namespace {
 
 using namespace tessera;
 
-Tensor numbers(const Shape& shape, DType dtype) {
+Tensor values(const Shape& shape, DType dtype) {
   const Tensor x = Tensor::empty(shape, dtype);
   for (int64_t i = 0; i < x.numel(); ++i) {
     const float value = static_cast<float>((i * 7919) % 257 - 128) / 128;
@@ -34,8 +33,8 @@ struct Size {
 /// A linear layer's products: y = x W^T, dx = dy W, dW += dy^T x.
 void linear_layer(benchmark::State& state, Size size, Product product, MatmulBackend backend, DType dtype) {
   set_matmul_backend(backend);
-  const Tensor x = numbers({size.rows, size.in}, dtype), weight = numbers({size.out, size.in}, dtype),
-               dy = numbers({size.rows, size.out}, dtype), dw = Tensor::zeros({size.out, size.in}, f32);
+  const Tensor x = values({size.rows, size.in}, dtype), weight = values({size.out, size.in}, dtype),
+               dy = values({size.rows, size.out}, dtype), dw = Tensor::zeros({size.out, size.in}, f32);
   for (auto _ : state) {
     if (product == Product::forward)
       benchmark::DoNotOptimize(ops::linear(x, weight).raw_data());
@@ -52,7 +51,7 @@ void linear_layer(benchmark::State& state, Size size, Product product, MatmulBac
 /// A batch of attention heads: scores = q k^T.
 void heads(benchmark::State& state, MatmulBackend backend) {
   set_matmul_backend(backend);
-  const Tensor q = numbers({48, 64, 32}, f32), k = numbers({48, 64, 32}, f32);
+  const Tensor q = values({48, 64, 32}, f32), k = values({48, 64, 32}, f32);
   for (auto _ : state) benchmark::DoNotOptimize(ops::matmul(q, k.transpose(1, 2)).raw_data());
   state.counters["FLOP/s"] =
       benchmark::Counter(2.0 * 48 * 64 * 64 * 32, benchmark::Counter::kIsIterationInvariantRate);

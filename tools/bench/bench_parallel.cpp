@@ -1,5 +1,5 @@
-// What a parallel loop costs besides its work: from the call to the return of an empty loop of one part per
-// thread, while the team is hot and after it went to sleep.
+// The cost of a parallel loop besides its work: from the call to the return of an empty loop of one iteration
+// per thread, while the team's threads spin and after they went to sleep.
 //
 //     build/release/bin/bench/bench_parallel
 

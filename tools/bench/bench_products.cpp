@@ -1,5 +1,5 @@
-// The floor under a training step: the rate of matrix products over one block's linear layers, each as
-// forward (y = x W^T), gradient of the input (dx = dy W) and gradient of the weight (dW += dy^T x). Prints
+// The lower bound of a training step's time: the rate of matrix products over one block's linear layers, each
+// as forward (y = x W^T), gradient of the input (dx = dy W) and gradient of the weight (dW += dy^T x). Prints
 // one JSON object.
 //
 //     build/release/bin/bench/bench_products --preset width-768 --dtype bf16
@@ -23,7 +23,7 @@ namespace {
 
 using namespace tessera;
 
-Tensor numbers(const Shape& shape, DType dtype) {
+Tensor values(const Shape& shape, DType dtype) {
   const Tensor x = Tensor::empty(shape, dtype);
   ops::fill_uniform(x, 1);
   return x;
@@ -52,8 +52,8 @@ struct Sum {
 };
 
 Json::Value measure(const Layer& layer, int64_t rows, DType dtype, Sum& sum) {
-  const Tensor x = numbers({rows, layer.in}, dtype), weight = numbers({layer.out, layer.in}, dtype),
-               dy = numbers({rows, layer.out}, dtype), y = Tensor::empty({rows, layer.out}, dtype),
+  const Tensor x = values({rows, layer.in}, dtype), weight = values({layer.out, layer.in}, dtype),
+               dy = values({rows, layer.out}, dtype), y = Tensor::empty({rows, layer.out}, dtype),
                dx = Tensor::empty({rows, layer.in}, dtype), dw = Tensor::zeros({layer.out, layer.in}, f32);
   const double flops = 2.0 * static_cast<double>(rows * layer.in * layer.out);
   Json::Value v;
@@ -74,19 +74,19 @@ Json::Value measure(const Layer& layer, int64_t rows, DType dtype, Sum& sum) {
 
 int main(int argc, char** argv) {
   CLI::App app("The rate of a block's matrix products, as one JSON object", "bench_products");
-  std::string preset = "nano-cpu", dtype = "fp32";
+  std::string name = "nano-cpu", dtype = "fp32";
   int threads = 0;
-  app.add_option("--preset", preset, "whose block")->capture_default_str();
+  app.add_option("--preset", name, "the block's preset")->capture_default_str();
   app.add_option("--dtype", dtype, "fp32 or bf16")->capture_default_str();
   app.add_option("--threads", threads, "(default: the cores of this process)");
   CLI11_PARSE(app, argc, argv);
   try {
     if (threads != 0) set_num_threads(threads);
-    const models::Preset recipe = models::preset(preset, 65);
-    const int64_t c = recipe.model.width, rows = recipe.batch_size * recipe.model.block_size;
+    const models::Preset preset = models::preset(name, 65);
+    const int64_t c = preset.model.width, rows = preset.batch_size * preset.model.block_size;
     Json::Value result;
     result["program"] = "bench_products";
-    result["preset"] = preset;
+    result["preset"] = name;
     result["dtype"] = dtype;
     result["threads"] = num_threads();
     Sum sum;
@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
       result["products"].append(measure(layer, rows, gptlite::compute_dtype(dtype), sum));
     result["gflops"] = sum.flops / sum.seconds / 1e9;
     result["tokens_per_second"] =
-        sum.flops / sum.seconds / static_cast<double>(models::flops_per_token(recipe.model));
+        sum.flops / sum.seconds / static_cast<double>(models::flops_per_token(preset.model));
     Json::StreamWriterBuilder builder;
     builder["indentation"] = "";
     std::cout << Json::writeString(builder, result) << std::endl;

@@ -1,8 +1,8 @@
-// Kernels against what this machine could do: its copy bandwidth and its rate of matrix products are measured
-// first and printed; then every kernel with the bytes it must move (each operand once), its FLOPs, and its
-// share of the roofline: the longer of bytes / copy rate and FLOPs / product rate, over the time it took. The
-// copy rate is that of a copy with the kernel's footprint, so that what fits a cache is held against that
-// cache. FLOPs are those of products alone: exponentials and square roots count as nothing.
+// Kernels beside this machine's limits. First its copy bandwidth and its rate of matrix products are measured
+// and printed. Then every kernel has the bytes it must move (each operand once), its FLOPs, and its share of
+// the roofline: the longer of bytes / copy rate and FLOPs / product rate, over its time. The copy rate is
+// that of a copy with the kernel's footprint, so that what fits a cache is compared with that cache. FLOPs
+// are those of products alone: exponentials and square roots are not counted.
 //
 //     build/release/bin/bench/bench_roofline [--benchmark_filter=layer_norm]
 
@@ -33,7 +33,7 @@ namespace {
 
 using namespace tessera;
 
-Tensor numbers(const Shape& shape, DType dtype) {
+Tensor values(const Shape& shape, DType dtype) {
   const Tensor x = Tensor::empty(shape, dtype);
   ops::fill_uniform(x, 1, 0, -1, 1);
   return x;
@@ -45,7 +45,7 @@ Tensor ids_below(int64_t classes, int64_t count) {
   return ids;
 }
 
-/// What one call moves and computes, as its kernels say it.
+/// The bytes and FLOPs of one call, as its kernels report them.
 struct Amount {
   int64_t bytes = 0, flops = 0;
 };
@@ -95,8 +95,8 @@ void run(benchmark::State& state, DType dtype, int64_t bytes,
   state.counters["roofline_%"] = 100 * ideal / seconds;
 }
 
-/// Registers a kernel: `make` builds its operands, and answers with one call. `bytes` where the kernel does
-/// not touch all of its operands.
+/// Registers a kernel. `make` builds its operands and returns the call. `bytes` is given where the kernel
+/// does not use all of its operands.
 void add(const std::string& name, DType dtype, std::function<std::function<void()>()> make,
          int64_t bytes = 0) {
   benchmark::RegisterBenchmark(text(name, "/", dtype).c_str(),
@@ -105,7 +105,7 @@ void add(const std::string& name, DType dtype, std::function<std::function<void(
       ->Unit(benchmark::kMicrosecond);
 }
 
-/// Rows of activations: what fits the caches as in nano-cpu, and what does not.
+/// Rows of activations: of a size that fits the caches, as in nano-cpu, and of one that does not.
 struct Rows {
   const char* name;
   int64_t rows, width;
@@ -115,27 +115,26 @@ void add_row_kernels(const Rows& r, DType dtype) {
   const Shape shape{r.rows, r.width}, width{r.width};
   const std::string at = text("/", r.name);
   add("copy" + at, dtype,
-      [=] { return [x = numbers(shape, dtype), y = Tensor::empty(shape, dtype)] { y.copy_from(x); }; });
+      [=] { return [x = values(shape, dtype), y = Tensor::empty(shape, dtype)] { y.copy_from(x); }; });
   add("add" + at, dtype,
-      [=] { return [x = numbers(shape, dtype), y = numbers(shape, dtype)] { ops::add(x, y); }; });
-  add("gelu" + at, dtype, [=] { return [x = numbers(shape, dtype)] { ops::gelu(x); }; });
+      [=] { return [x = values(shape, dtype), y = values(shape, dtype)] { ops::add(x, y); }; });
+  add("gelu" + at, dtype, [=] { return [x = values(shape, dtype)] { ops::gelu(x); }; });
   add("gelu_backward" + at, dtype,
-      [=] { return [x = numbers(shape, dtype), dy = numbers(shape, dtype)] { ops::gelu_backward(x, dy); }; });
-  add("dropout" + at, dtype, [=] { return [x = numbers(shape, dtype)] { ops::dropout(x, 0.1, 7); }; });
-  add("softmax" + at, dtype, [=] { return [x = numbers(shape, dtype)] { ops::softmax(x); }; });
+      [=] { return [x = values(shape, dtype), dy = values(shape, dtype)] { ops::gelu_backward(x, dy); }; });
+  add("dropout" + at, dtype, [=] { return [x = values(shape, dtype)] { ops::dropout(x, 0.1, 7); }; });
+  add("softmax" + at, dtype, [=] { return [x = values(shape, dtype)] { ops::softmax(x); }; });
   add("softmax_backward" + at, dtype, [=] {
-    return [y = ops::softmax(numbers(shape, dtype)), dy = numbers(shape, dtype)] {
-      ops::softmax_backward(y, dy);
-    };
+    return
+        [y = ops::softmax(values(shape, dtype)), dy = values(shape, dtype)] { ops::softmax_backward(y, dy); };
   });
   add("layer_norm" + at, dtype, [=] {
-    return [x = numbers(shape, dtype), weight = numbers(width, dtype), bias = numbers(width, dtype)] {
+    return [x = values(shape, dtype), weight = values(width, dtype), bias = values(width, dtype)] {
       ops::layer_norm(x, weight, bias);
     };
   });
   add("layer_norm_backward" + at, dtype, [=] {
-    const Tensor x = numbers(shape, dtype), weight = numbers(width, dtype);
-    return [=, dy = numbers(shape, dtype), kept = ops::layer_norm(x, weight, {})] {
+    const Tensor x = values(shape, dtype), weight = values(width, dtype);
+    return [=, dy = values(shape, dtype), kept = ops::layer_norm(x, weight, {})] {
       ops::normalization_backward(dy, x, weight, kept.mean, kept.rstd, 1, {.bias = false});
     };
   });
@@ -145,13 +144,13 @@ void add_attention(const char* name, int64_t batch, int64_t heads, int64_t time,
   const Shape shape{batch, heads, time, 64};
   const AttentionOptions options{.causal = true};
   add(text("attention/", name), dtype, [=] {
-    return [=, q = numbers(shape, dtype), k = numbers(shape, dtype), v = numbers(shape, dtype)] {
+    return [=, q = values(shape, dtype), k = values(shape, dtype), v = values(shape, dtype)] {
       ops::attention(q, k, v, options);
     };
   });
   add(text("attention_backward/", name), dtype, [=] {
-    const Tensor q = numbers(shape, dtype), k = numbers(shape, dtype), v = numbers(shape, dtype);
-    return [=, kept = ops::attention(q, k, v, options), dout = numbers(shape, dtype),
+    const Tensor q = values(shape, dtype), k = values(shape, dtype), v = values(shape, dtype);
+    return [=, kept = ops::attention(q, k, v, options), dout = values(shape, dtype),
             dq = Tensor::empty(shape, dtype), dk = Tensor::empty(shape, dtype),
             dv = Tensor::empty(shape, dtype)] {
       ops::attention_backward(q, k, v, kept, dout, options, dq, dk, dv);
@@ -163,10 +162,10 @@ void add_losses(DType dtype) {
   constexpr int64_t rows = 1024, classes = 50304;
   add("cross_entropy/1024x50304", dtype, [=] {
     return
-        [x = numbers({rows, classes}, dtype), ids = ids_below(classes, rows)] { ops::cross_entropy(x, ids); };
+        [x = values({rows, classes}, dtype), ids = ids_below(classes, rows)] { ops::cross_entropy(x, ids); };
   });
   add("cross_entropy_backward/1024x50304", dtype, [=] {
-    const Tensor x = numbers({rows, classes}, dtype), ids = ids_below(classes, rows);
+    const Tensor x = values({rows, classes}, dtype), ids = ids_below(classes, rows);
     const ops::CrossEntropy kept = ops::cross_entropy(x, ids);
     return [=] { ops::cross_entropy_backward(kept.loss, x, ids, {}, kept, {}); };
   });
@@ -178,13 +177,13 @@ void add_embedding(DType dtype) {
   add(
       "embedding/16384x768", dtype,
       [=] {
-        return [weight = numbers({classes, width}, dtype), ids = ids_below(classes, rows)] {
+        return [weight = values({classes, width}, dtype), ids = ids_below(classes, rows)] {
           ops::embedding(ids, weight);
         };
       },
       moved);
   add("embedding_backward/16384x768", dtype, [=] {
-    return [out = Tensor::zeros({classes, width}, f32), dy = numbers({rows, width}, dtype),
+    return [out = Tensor::zeros({classes, width}, f32), dy = values({rows, width}, dtype),
             ids = ids_below(classes, rows)] { ops::embedding_accumulate(out, dy, ids); };
   });
 }
@@ -192,19 +191,19 @@ void add_embedding(DType dtype) {
 void add_optimizer() {
   constexpr int64_t n = int64_t{1} << 24;
   add("adam_update/16M", f32, [] {
-    const ops::UpdateItem item{.parameter = numbers({n}, f32),
-                               .gradient = numbers({n}, f32),
+    const ops::UpdateItem item{.parameter = values({n}, f32),
+                               .gradient = values({n}, f32),
                                .step = Tensor::zeros({}, i64),
                                .state = {Tensor::zeros({n}, f32), Tensor::zeros({n}, f32), Tensor()}};
     const ops::AdamGroup group{Tensor::scalar(1e-3), 0.9, 0.99, 1e-8, 0.1, true, false};
     return [=] { ops::adam_update({&item, 1}, {&group, 1}, Tensor::scalar(0.5)); };
   });
-  add("power_sums/16M", f32, [] { return [x = numbers({n}, f32)] { ops::power_sums({&x, 1}, 2); }; });
+  add("power_sums/16M", f32, [] { return [x = values({n}, f32)] { ops::power_sums({&x, 1}, 2); }; });
 }
 
 void add_product(DType dtype) {
   add("matmul/1024x768x3072", dtype, [=] {
-    return [a = numbers({1024, 768}, dtype), b = numbers({768, 3072}, dtype)] { ops::matmul(a, b); };
+    return [a = values({1024, 768}, dtype), b = values({768, 3072}, dtype)] { ops::matmul(a, b); };
   });
 }
 

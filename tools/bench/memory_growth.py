@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Memory of a training step against the block size: it grows in proportion, since no T x T array is ever kept.
+"""Memory of a training step against the block size: it grows in proportion, since no T x T array is kept.
 
     memory_growth.py                             # gpt-lite at 512, 1024, 2048 and 4096: real steps each
-    memory_growth.py --plan-only                 # the plan alone: nothing is computed, at once
+    memory_growth.py --plan-only                 # the plan alone: no step is computed
 
-Prints for each block size the activations that a forward keeps for its backward, planned, in all and per token; the peak of
-the second step (the first to find the optimizer's state there) as planned and as measured by the memory account; and the
-process's resident peak. `growth` is that of the kept activations over the row before: 2.00 when they grow with the block
-size, 4.00 were they to grow with its square.
+Prints for each block size the planned activations that a forward keeps for its backward, in all and per token; the peak
+of the second step (the first that starts with optimizer state) as planned and as measured by the memory account; and the
+process's resident peak. `growth` is the ratio of the kept activations to the row before: 2.00 for growth with the block
+size, 4.00 for growth with its square.
 """
 
 import argparse
@@ -27,8 +27,8 @@ def measure(options, block):
     return json.loads(run.stdout.splitlines()[-1])
 
 
-def gib(number):
-    return f"{number / 2**30:.3f}"
+def gib(count):
+    return f"{count / 2**30:.3f}"
 
 
 def main():

@@ -1,4 +1,4 @@
-"""The goals that are no race against PyTorch's tokens per second. Each function measures one and answers with
+"""The goals that are not tokens per second over PyTorch's. Each function measures one and returns
 {"name", "figures" (text), "goal" (text), "met", ...}; run_goals.py prints them after its table.
 """
 
@@ -20,7 +20,7 @@ def bench(tools, *options):
 
 
 def time_in_kernels(tools, _rounds):
-    """nano-cpu: how much of a step is inside kernels, over 200 steps."""
+    """nano-cpu: the share of a step inside kernels, over 200 steps."""
     result = bench(tools, "--preset", "nano-cpu", "--steps", "50", "--skip", "5", "--profile-steps", "200")
     share = result["profile"]["in_kernels"]
     return {
@@ -33,7 +33,7 @@ def time_in_kernels(tools, _rounds):
 
 
 def train_ours(tools, seed):
-    """A whole run of gptlite: its validation loss over all of the text, and the seconds that it took."""
+    """A whole run of gptlite: its loss over the whole validation text, and its seconds."""
     gptlite = pathlib.Path(tools.bench).parent / "gptlite"
     with tempfile.TemporaryDirectory() as folder:
         metrics = pathlib.Path(folder) / "metrics.jsonl"
@@ -47,14 +47,14 @@ def train_ours(tools, seed):
 
 
 def validation_loss(tools, _rounds):
-    """nano-cpu, 2,000 steps, three seeds: the whole validation text's loss, ours and PyTorch's."""
+    """nano-cpu, 2,000 steps, three seeds: the loss over the whole validation text, ours and PyTorch's."""
     ours, seconds, peer = [], [], []
     for seed in (1, 2, 3):
-        loss, took = train_ours(tools, seed)
-        ours.append(loss), seconds.append(took)
+        loss, elapsed = train_ours(tools, seed)
+        ours.append(loss), seconds.append(elapsed)
         command = [tools.python, str(run_pair.HERE / "peer_pytorch.py"), "--preset", "nano-cpu", "--seed", str(seed)]
         peer.append(run_pair.run_measured([*command, "--threads", str(tools.threads)])["val_loss"])
-        print(f"nano-cpu, seed {seed}: {ours[-1]:.5f} in {took:.0f} s, PyTorch {peer[-1]:.5f}", file=sys.stderr)
+        print(f"nano-cpu, seed {seed}: {ours[-1]:.5f} in {elapsed:.0f} s, PyTorch {peer[-1]:.5f}", file=sys.stderr)
     mean, other = statistics.mean(ours), statistics.mean(peer)
     return {
         "name": "nano-cpu: validation loss after 2,000 steps, mean of three seeds",
@@ -68,23 +68,23 @@ def validation_loss(tools, _rounds):
 
 
 def recomputation(tools, rounds):
-    """gpt-lite with a checkpoint at every block, keeping attention's output; the whole block's rerun beside it."""
-    ways = {
+    """gpt-lite with a checkpoint at every block, keeping attention's output; and the same with the whole block run again."""
+    variants = {
         "all kept": [],
         "attention kept": ["--activation-checkpoint-interval", "1", "--activation-checkpoint-keep", "attention"],
         "nothing kept": ["--activation-checkpoint-interval", "1", "--activation-checkpoint-keep", "none"],
     }
-    runs = {name: [] for name in ways}
+    runs = {name: [] for name in variants}
     for _ in range(rounds):
-        for name, options in ways.items():
+        for name, options in variants.items():
             runs[name].append(bench(tools, "--preset", "gpt-lite", "--steps", "4", "--skip", "1", *options))
     base = runs["all kept"]
 
-    def against(name):
+    def compared(name):
         slower = [r["median_step_ms"] / b["median_step_ms"] for r, b in zip(runs[name], base)]
         return runs[name][0]["kept_by_forward"] / base[0]["kept_by_forward"], statistics.median(slower) - 1
 
-    (kept, slower), (kept_whole, slower_whole) = against("attention kept"), against("nothing kept")
+    (kept, slower), (kept_whole, slower_whole) = compared("attention kept"), compared("nothing kept")
     return {
         "name": "gpt-lite with a checkpoint at every block",
         "figures": f"{kept:.3f} of the activation bytes, {100 * slower:+.0f} %; "

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Holds a training run of ours against PyTorch, loss by loss, from the same weights and the same batches.
+"""Compares the losses of a training run of ours with PyTorch's, from the same weights and the same batches.
 
     parity_pytorch.py --gptlite build/release/bin/gptlite             # runs ours, then PyTorch, then compares
-    parity_pytorch.py --export DIR --metrics FILE.jsonl               # compares a run that was made before
+    parity_pytorch.py --export DIR --metrics FILE.jsonl               # compares an earlier run
 
 Ours writes, through `gptlite train --parity-export DIR --metrics FILE.jsonl`:
     DIR/model.safetensors     the weights before the first step, under the model's names
@@ -10,8 +10,8 @@ Ours writes, through `gptlite train --parity-export DIR --metrics FILE.jsonl`:
     FILE.jsonl                a line per step with its `loss` (and, where there are, `lr` and `grad_norm`)
 
 Exit status 0 when every loss agrees to `--tolerance`, relative; 1 when one does not. The largest difference is printed
-either way. PyTorch runs in f32 with its own fused kernels: the two runs share weights, batches and recipe, nothing else.
-With --f64, PyTorch repeats the run in f64, which tells how far each of the two is from the exact losses.
+in both cases. PyTorch runs in f32 with its own fused kernels: the two runs share weights, batches and preset, nothing
+else. With --f64, PyTorch repeats the run in f64, which gives the distance of both from the exact losses.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from safetensors.torch import load_file
 
 import peer_gpt
 
-# Our names to those of peer_gpt.Gpt, applied in order; a name that no pattern matches is already the same.
+# From our names to those of peer_gpt.Gpt, applied in order; a name that no pattern matches is the same on both sides.
 NAMES = [
     (r"^blocks\.", "h."),
     (r"\.mlp\.fc\.", ".mlp.c_fc."),
@@ -45,7 +45,7 @@ def peer_name(name):
 
 
 def load_weights(model, path):
-    """Fills the model and insists that both sides have the same parameters of the same shapes."""
+    """Fills the model; exits unless both sides have the same parameters of the same shapes."""
     ours = {peer_name(name): value for name, value in load_file(path).items()}
     if model.p.tie_weights:
         ours.setdefault("lm_head.weight", ours.get("wte.weight"))
@@ -64,12 +64,12 @@ def read_steps(path, steps):
     lines = [json.loads(line) for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines() if line.strip()]
     found = [line for line in lines if line.get("loss") is not None and "event" not in line]
     if len(found) < steps:
-        raise SystemExit(f"{path}: {len(found)} steps with a loss, expected {steps}: was there a line for every step?")
+        raise SystemExit(f"{path}: {len(found)} steps with a loss, expected {steps}: one line for every step")
     return found[:steps]
 
 
 def run_ours(options, folder):
-    """Trains ours; answers with the export folder and the metrics file."""
+    """Trains ours; returns the export folder and the metrics file."""
     export, metrics = folder / "export", folder / "metrics.jsonl"
     command = [
         options.gptlite,
@@ -113,7 +113,7 @@ def run_peer(preset, export, dtype):
 
 
 def largest_difference(ours, theirs, key):
-    """The largest relative difference, and the step (from 0) where it is; None where ours has no such number."""
+    """The largest relative difference, and the step (from 0) where it is; None where ours has no such value."""
     pairs = [(a.get(key), b[key]) for a, b in zip(ours, theirs)]
     if any(a is None for a, _ in pairs):
         return None
@@ -125,8 +125,8 @@ def largest_difference(ours, theirs, key):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--gptlite", help="our binary: trains and exports first")
-    source.add_argument("--export", type=pathlib.Path, help="folder that --parity-export wrote before")
+    source.add_argument("--gptlite", help="our program: trains and exports first")
+    source.add_argument("--export", type=pathlib.Path, help="folder of an earlier run's --parity-export")
     parser.add_argument("--metrics", type=pathlib.Path, help="the metrics of that run, with --export")
     parser.add_argument("--preset", choices=sorted(peer_gpt.PRESETS), default="nano-cpu")
     parser.add_argument("--steps", type=int, default=100, help="(default: %(default)s)")
@@ -140,7 +140,7 @@ def main():
     if options.export and not options.metrics:
         parser.error("--export needs --metrics")
 
-    torch.set_num_threads(1)  # enough for a hundred steps, and undisturbed by what else runs
+    torch.set_num_threads(1)  # enough for a hundred steps, and independent of other programs
     preset = dataclasses.replace(
         peer_gpt.PRESETS[options.preset], steps=options.steps, warmup_steps=options.warmup_steps, dropout=0.0
     )  # masks are each framework's own

@@ -5,9 +5,9 @@
     peer_data_parallel.py --model wide --strategy zero-3
     peer_data_parallel.py --model deep --strategy single            # one process, both threads, the same global batch
 
-Processes, threads: `--ranks` processes (2) of one thread each; `single` is one process of as many threads. f32, fused AdamW,
-no clipping, denormals flushed. Settings are the fastest found for each on a machine of two cores; those that only cost
-memory are left alone: full sharding shards every parameter.
+`--ranks` processes (2) of one thread each; `single` is one process of as many threads. f32, fused AdamW, no clipping,
+denormals flushed. Settings are the fastest found for each on a machine of two cores, without those that only cost memory:
+full sharding shards every parameter.
 """
 
 import argparse
@@ -34,7 +34,7 @@ STRATEGIES = ["single", "ddp", "fsdp2", "zero-0", "zero-1", "zero-2", "zero-3"]
 
 @dataclasses.dataclass
 class Task:
-    """A model, what its blocks are, its loss, and batches made before the clock starts."""
+    """A model, its blocks, its loss, and batches made before the clock starts."""
 
     model: torch.nn.Module
     blocks: list
@@ -75,7 +75,7 @@ def adamw(model, lr):
 
 
 def plain_step(task, model):
-    """A step of whatever is trained as a single device would be: one process, DDP, FSDP2."""
+    """A step as on one device: for one process, DDP and FSDP2."""
     optimizer = adamw(model, task.lr)
 
     def step(batch):
@@ -171,7 +171,7 @@ def version(options):
 
 
 def train(options, rank):
-    """What one rank does; answers with its result."""
+    """Trains as one rank; returns its result."""
     task = make_task(options, rank)
     parameters = sum(q.numel() for q in task.model.parameters())
     step = make_step(task, options)
@@ -224,7 +224,7 @@ def rank_main(rank, options, port):
     dist.barrier()
     if rank == 0:
         print(json.dumps(result), flush=True)
-    # Every rank is through: what is left is taking down threads that have nothing to do.
+    # All ranks have finished: the normal exit would only wait for idle threads.
     os._exit(0)
 
 

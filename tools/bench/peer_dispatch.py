@@ -1,4 +1,4 @@
-"""What an operation of PyTorch costs besides its numbers: the chains of bench_dispatch.cpp, nanoseconds per operation,
+"""The cost of an operation of PyTorch besides its kernel: the chains of bench_dispatch.cpp, nanoseconds per operation,
 forward and backward together, one thread.
 
     python3 tools/bench/peer_dispatch.py

@@ -1,5 +1,5 @@
 """The PyTorch perceptron that models/dnn is measured against: linear layers of one width, ReLU between, mean
-squared error. Shared by peer_data_parallel.py (speed) and tests/models/make_goldens.py (the same numbers).
+squared error. Shared by peer_data_parallel.py (speed) and tests/models/make_goldens.py (the same values).
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
-"""The PyTorch GPT that ours is measured against: nanoGPT's model and recipe, in as little code as it takes.
+"""The PyTorch GPT that ours is compared with: nanoGPT's model and configuration, in little code.
 
-Written to be fast in eager PyTorch (fused attention, fused AdamW, one product for q, k and v), since a slow
-peer would prove nothing. Shared by peer_pytorch.py (speed and final loss) and parity_pytorch.py (same weights,
+Written to be fast in eager PyTorch (fused attention, fused AdamW, one product for q, k and v), since a comparison with
+a slow peer would mean nothing. Shared by peer_pytorch.py (speed and final loss) and parity_pytorch.py (same weights,
 same batches, same losses).
 """
 
@@ -20,7 +20,7 @@ TINY_SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca
 
 @dataclasses.dataclass
 class Preset:
-    """A model and how it is trained. The names and numbers are those of `gptlite train --preset`."""
+    """A model and how it is trained. The names and values are those of `gptlite train --preset`."""
 
     n_layer: int
     n_head: int
@@ -90,7 +90,7 @@ class CausalSelfAttention(nn.Module):
         B, T, C = x.shape
         # (B, T, 3C) -> three times (B, H, T, D)
         q, k, v = (
-            part.view(B, T, self.heads, C // self.heads).transpose(1, 2) for part in self.c_attn(x).split(C, dim=2)
+            third.view(B, T, self.heads, C // self.heads).transpose(1, 2) for third in self.c_attn(x).split(C, dim=2)
         )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=self.dropout if self.training else 0.0)
         y = self.c_proj(y.transpose(1, 2).reshape(B, T, C))
@@ -163,7 +163,7 @@ def make_optimizer(model, p):
 
 
 def learning_rate(step, p):
-    """Of step 0, 1, ...: linear warm-up, then half a cosine from lr to min_lr."""
+    """The learning rate of step 0, 1, ...: linear warm-up, then half a cosine from lr to min_lr."""
     if step < p.warmup_steps:
         return p.lr * (step + 1) / (p.warmup_steps + 1)
     if step >= p.steps:
@@ -173,7 +173,7 @@ def learning_rate(step, p):
 
 
 def train_step(model, optimizer, x, y, rate, p, autocast):
-    """One whole step; answers with the loss and the gradient's norm before clipping, as tensors."""
+    """One whole step; returns the loss and the gradient's norm before clipping, as tensors."""
     for group in optimizer.param_groups:
         group["lr"] = rate
     with autocast():
@@ -190,7 +190,7 @@ def parameter_count(model):
 
 
 def flops_per_token(model, p):
-    """nanoGPT's estimate (PaLM, appendix B): 6 per parameter but the positions', and 12 L C T for attention."""
+    """nanoGPT's estimate (PaLM, appendix B): 6 per parameter except the positions', and 12 L C T for attention."""
     return 6 * (parameter_count(model) - model.wpe.weight.numel()) + 12 * p.n_layer * p.n_embd * p.block_size
 
 

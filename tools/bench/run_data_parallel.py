@@ -5,10 +5,10 @@
     run_data_parallel.py --models deep --rounds 5 --peers fsdp2,zero-3
 
 Two processes of one thread each (ours under mpirun, the peers over gloo), f32, fused AdamW, no clipping, denormals flushed;
-`single` is one process of two threads with the same global batch. A round runs every side once, in an order that is turned
-by one from round to round; rates are medians over the rounds. `goal` columns are the ratios that are asked for: full_shard
-over the better of FSDP2 and ZeRO-3, no_shard over the better of DDP and ZeRO-0, and both over our own single process.
-Before the rounds each peer runs once under every setting that could suit it; the fastest one races.
+`single` is one process of two threads with the same global batch. A round runs every side once, in an order that
+rotates by one from round to round; rates are medians over the rounds. `goal` is the required ratio: full_shard over the
+better of FSDP2 and ZeRO-3, no_shard over the better of DDP and ZeRO-0, and both over our own single process.
+Before the rounds each peer runs once under each of its settings; the fastest setting is used.
 Run it on an idle machine.
 """
 
@@ -26,8 +26,8 @@ import run_pair
 
 OURS = ["single", "no_shard", "shard_optim", "shard_grad_op", "full_shard"]
 PEERS = ["single", "ddp", "fsdp2", "zero-0", "zero-1", "zero-2", "zero-3"]
-# What a peer may be faster with than by its first settings. Of its own accord DeepSpeed leaves parameters of up to
-# 100,000 elements whole under ZeRO-3, which costs memory; ours shards them all.
+# Settings that a peer may be faster with than with its first ones. By default DeepSpeed leaves parameters of up to
+# 100,000 elements unsharded under ZeRO-3, which costs memory; ours shards them all.
 SETTINGS = {
     "ddp": [[], ["--pin"], ["--bucket-mb", "5"]],
     "fsdp2": [[], ["--pin"]],
@@ -40,7 +40,7 @@ SETTINGS = {
 
 @dataclasses.dataclass
 class Goal:
-    """What is wanted of a model: ratios to peers and to our one process, and rates (None: nothing said)."""
+    """The goals of a model: ratios to peers and to our one process, and rates (None: no goal)."""
 
     steps: int
     skip: int
@@ -54,11 +54,11 @@ class Goal:
     no_rate: float | None = None
 
 
-BEST_SHARDED, BEST_WHOLE = ("fsdp2", "zero-3"), ("ddp", "zero-0")
+BEST_SHARDED, BEST_UNSHARDED = ("fsdp2", "zero-3"), ("ddp", "zero-0")
 GOALS = {
-    "nano-cpu": Goal(150, 20, BEST_SHARDED, 2.8, BEST_WHOLE, 1.8),
+    "nano-cpu": Goal(150, 20, BEST_SHARDED, 2.8, BEST_UNSHARDED, 1.8),
     "width-768": Goal(6, 2, BEST_SHARDED, 1.5, (), 0.0, full_of_single=0.85, no_of_single=0.92),
-    "wide": Goal(20, 4, BEST_SHARDED, 2.5, BEST_WHOLE, 1.5),
+    "wide": Goal(20, 4, BEST_SHARDED, 2.5, BEST_UNSHARDED, 1.5),
     "deep": Goal(20, 4, ("zero-3",), 3.0, ("ddp",), 1.6, full_rate=450, no_rate=800),
 }
 
@@ -88,7 +88,7 @@ def command_of(tools, side, strategy, model, goal):
 
 
 def best_settings(tools, strategy, model, goal):
-    """Of a peer's settings those of the highest rate, in one run each."""
+    """The settings of a peer with the highest rate, in one run each."""
     choices = SETTINGS.get(strategy, [[]])
     if len(choices) == 1 or tools.no_tuning:
         return choices[0]
@@ -111,37 +111,37 @@ def measure(tools, model, ours, peers, rounds):
     if len(sizes) != 1:
         sys.exit(f"{model}: the sides train different models, of {sorted(sizes)} parameters")
     table = {}
-    for (who, strategy), results in runs.items():
+    for (side, strategy), results in runs.items():
         rates = [r["rate"] for r in results]
         entry = {"rate": statistics.median(rates), "rates": rates}
         entry["peak_rss_bytes"] = max(r["peak_rss_bytes"] for r in results)
-        if who == "peer":
-            entry |= {"settings": settings[who, strategy], "version": results[0]["version"]}
+        if side == "peer":
+            entry |= {"settings": settings[side, strategy], "version": results[0]["version"]}
         if "waiting_share" in results[0]:
             entry["waiting_share"] = statistics.median(r["waiting_share"] for r in results)
-        table[f"{who}/{strategy}"] = entry
+        table[f"{side}/{strategy}"] = entry
     return table
 
 
 def ratio_to(table, ours, names):
-    """Ours over the best of some, and which it is; nothing where one was not run."""
-    known = {name: table[name]["rate"] for name in names if name in table}
-    if ours not in table or len(known) < len(names) or not known:
+    """Ours over the best of `names`, and its name; None where one of them was not run."""
+    rates = {name: table[name]["rate"] for name in names if name in table}
+    if ours not in table or len(rates) < len(names) or not rates:
         return None
-    best = max(known, key=known.get)
-    return {"ratio": table[ours]["rate"] / known[best], "over": best}
+    best = max(rates, key=rates.get)
+    return {"ratio": table[ours]["rate"] / rates[best], "over": best}
 
 
 def goals_of(model, table):
-    """Lines (what, measured, goal, over)."""
+    """Lines (text, measured, goal)."""
     goal, lines = GOALS[model], []
-    for ours, over, wanted, of_single, rate in (
+    for ours, over, ratio, of_single, rate in (
         ("ours/full_shard", goal.full_over, goal.full_ratio, goal.full_of_single, goal.full_rate),
         ("ours/no_shard", goal.no_over, goal.no_ratio, goal.no_of_single, goal.no_rate),
     ):
         found = ratio_to(table, ours, [f"peer/{name}" for name in over])
         if found:
-            lines.append((f"{ours[5:]} over {found['over'][5:]}", found["ratio"], wanted))
+            lines.append((f"{ours[5:]} over {found['over'][5:]}", found["ratio"], ratio))
         found = ratio_to(table, ours, ["ours/single"])
         if found:
             lines.append((f"{ours[5:]} over our one process", found["ratio"], of_single))
@@ -158,9 +158,9 @@ def print_model(model, table, lines):
         memory = entry["peak_rss_bytes"] / 2**30
         more = "   " + " ".join(entry["settings"]) if entry.get("settings") else ""
         print(f"  {name:22} {entry['rate']:10,.0f}  ({low:,.0f} to {high:,.0f})  {memory:5.2f} GiB{waiting}{more}")
-    for what, measured, wanted in lines:
-        verdict = "" if wanted is None else f"   goal {wanted:g}{'' if measured >= wanted else '   MISSED'}"
-        print(f"  {what:40} {measured:10,.2f}{verdict}")
+    for text, measured, goal in lines:
+        outcome = "" if goal is None else f"   goal {goal:g}{'' if measured >= goal else '   MISSED'}"
+        print(f"  {text:40} {measured:10,.2f}{outcome}")
 
 
 def main():
@@ -172,7 +172,7 @@ def main():
     parser.add_argument("--peers", default=",".join(PEERS), help="(default: %(default)s)")
     parser.add_argument("--no-tuning", action="store_true", help="every peer under its first settings")
     parser.add_argument("--rounds", type=int, default=3, help="(default: %(default)s)")
-    parser.add_argument("--json", type=pathlib.Path, help="writes everything there")
+    parser.add_argument("--json", type=pathlib.Path, help="file: all figures")
     tools = parser.parse_args()
     root = pathlib.Path(__file__).resolve().parents[2]
     tools.program = tools.program or root / "build/release/bin/bench/bench_data_parallel"

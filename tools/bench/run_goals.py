@@ -7,8 +7,8 @@
 Each row is run_pair.py's measurement: same preset, batch, learning rates, threads and steps on both sides, in alternating
 processes, and the rate of our matrix products in the same round. `ratio` is tokens per second over PyTorch's, the median of
 the rounds with the lowest and the highest; `memory` is peak RSS over PyTorch's; `of products` is the whole step's FLOP/s
-over that of a block's matrix products. The last step's losses stand beside each other: same recipe, other random numbers.
-After the table come the goals of another kind (own_goals.py): time in kernels, validation loss, recomputation.
+over that of a block's matrix products. The last step's losses are side by side: same configuration, other random
+numbers. After the table come the other goals (own_goals.py): time in kernels, validation loss, recomputation.
 Run it on an idle machine.
 """
 
@@ -25,7 +25,7 @@ import run_pair
 
 @dataclasses.dataclass
 class Goal:
-    """A row: what is run, and what is wanted of it (None: nothing said)."""
+    """A row: the measurement, and its goals (None: no goal)."""
 
     preset: str
     dtype: str
@@ -53,7 +53,7 @@ GOALS = [
 
 
 def misses(goal, result):
-    """What the row lacks, in words; empty when it has all."""
+    """The goals that the row misses, as texts."""
     missing = []
     if result["ratio"]["median"] < goal.ratio:
         missing.append(f"ratio {result['ratio']['median']:.2f} of {goal.ratio:g}")
@@ -72,15 +72,15 @@ def side(s):
     return f"{s['tokens_per_second']:,.0f}; {s['gflops']:.0f}; {s['peak_rss_bytes'] / 2**30:.2f} GiB"
 
 
-def wanted(goal):
-    words = [f"{goal.ratio:g}"]
+def goal_text(goal):
+    texts = [f"{goal.ratio:g}"]
     if goal.memory_ratio is not None:
-        words.append(f"memory {goal.memory_ratio:g}")
+        texts.append(f"memory {goal.memory_ratio:g}")
     if goal.memory_gib is not None:
-        words.append(f"{goal.memory_gib:g} GiB")
+        texts.append(f"{goal.memory_gib:g} GiB")
     if goal.of_products is not None:
-        words.append(f"products {goal.of_products:g}")
-    return ", ".join(words)
+        texts.append(f"products {goal.of_products:g}")
+    return ", ".join(texts)
 
 
 def row(goal, result):
@@ -93,14 +93,14 @@ def row(goal, result):
         f"{result['memory_ratio']:.2f}",
         f"{100 * f['median']:.0f} % of {result['products_gflops']:.0f}",
         f"{result['ours']['loss']:.3f}, {result['pytorch']['loss']:.3f}",
-        wanted(goal),
+        goal_text(goal),
         "missing: " + ", ".join(missing) if missing else "met",
     ]
     return "| " + " | ".join(cells) + " |"
 
 
 def save(report, path):
-    """After every row, so that none is lost."""
+    """Writes the report; called after every row, so that an interrupted run keeps its rows."""
     if path:
         pathlib.Path(path).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Measures ours and PyTorch in turn, A B A B, on this machine, and prints both and their ratio.
+"""Measures ours and PyTorch in turn (A B A B) on this machine, and prints both and their ratio.
 
     run_pair.py --preset nano-cpu
     run_pair.py --preset nano --dtype bf16 --steps 4 --skip 1 --rounds 2 --json nano.json
 
 A machine's speed drifts: only runs that alternate can be compared. Each round is one process of each side with the same
-preset, batch, learning rates, threads and number of steps, without evaluation; then the floor: the rate of our matrix
-products over the linear layers of a block. Rates are those of whole steps, the first `--skip` left out; peak RSS is the
-kernel's figure for the whole process. The ratio is given per round, and its median with the lowest and the highest.
+preset, batch, learning rates, threads and number of steps, without evaluation; then the rate of our matrix products over
+the linear layers of a block, a bound of a step's rate. Rates are those of whole steps, the first `--skip` left out; peak
+RSS is the kernel's figure for the whole process. The ratio is given per round, and its median with the lowest and the
+highest.
 Run it on an idle machine. run_goals.py runs every row of the project's goals.
 """
 
@@ -25,7 +26,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def run_measured(command):
-    """Runs to the end and answers with its last line as JSON, and its peak RSS; stops the whole run on a failure."""
+    """Runs a command; returns its last line as JSON, with its peak RSS. Exits where the command fails."""
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(command, stdout=output)
         _, status, usage = os.wait4(process.pid, 0)
@@ -39,7 +40,7 @@ def run_measured(command):
 
 
 def summary(rounds):
-    """One side's rounds in one."""
+    """One side's figures over all rounds."""
     return {
         "tokens_per_second": statistics.median(r["tokens_per_second"] for r in rounds),
         "gflops": statistics.median(r["gflops"] for r in rounds),
@@ -54,20 +55,20 @@ def spread(ratios):
 
 
 def measure(preset, dtype, steps, skip, rounds, tools, ours_more=(), peer_more=()):
-    """Interleaved rounds of ours, PyTorch and the floor; `tools`: bench (folder), python, threads."""
+    """Interleaved rounds of ours, PyTorch and our matrix products; `tools`: bench (folder), python, threads."""
     common = ["--preset", preset, "--dtype", dtype, "--threads", str(tools.threads)]
     timing = ["--steps", str(steps), "--skip", str(skip), "--seed", "1"]
     bench = pathlib.Path(tools.bench)
     peer_script = str(HERE / "peer_pytorch.py")
-    ours, peer, floor = [], [], []
+    ours, peer, products = [], [], []
     for turn in range(rounds):
         ours.append(run_measured([str(bench / "bench_gptlite"), *common, *timing, *ours_more]))
         peer.append(run_measured([tools.python, peer_script, *common, *timing, "--no-eval", *peer_more]))
-        floor.append(run_measured([str(bench / "bench_products"), *common])["gflops"])
+        products.append(run_measured([str(bench / "bench_products"), *common])["gflops"])
         print(
             f"{preset} {dtype}, round {turn + 1}: ours {ours[-1]['median_step_ms']:.2f} ms a step "
             f"(loss {ours[-1]['loss']:.4f}), PyTorch {peer[-1]['median_step_ms']:.2f} (loss {peer[-1]['loss']:.4f}), "
-            f"ratio {ours[-1]['tokens_per_second'] / peer[-1]['tokens_per_second']:.2f}; products {floor[-1]:.0f} GFLOP/s",
+            f"ratio {ours[-1]['tokens_per_second'] / peer[-1]['tokens_per_second']:.2f}; products {products[-1]:.0f} GFLOP/s",
             file=sys.stderr,
         )
     return {
@@ -82,13 +83,13 @@ def measure(preset, dtype, steps, skip, rounds, tools, ours_more=(), peer_more=(
         "pytorch": summary(peer),
         "ratio": spread([o["tokens_per_second"] / p["tokens_per_second"] for o, p in zip(ours, peer)]),
         "memory_ratio": max(o["peak_rss_bytes"] for o in ours) / max(p["peak_rss_bytes"] for p in peer),
-        "products_gflops": statistics.median(floor),
-        "share_of_products": spread([o["gflops"] / f for o, f in zip(ours, floor)]),
+        "products_gflops": statistics.median(products),
+        "share_of_products": spread([o["gflops"] / p for o, p in zip(ours, products)]),
     }
 
 
 def machine(tools):
-    """Where and with what this is measured."""
+    """The processor, its load, the number of threads and PyTorch's version."""
     load = os.getloadavg()[0]
     if load > 0.5:
         print(f"the machine is not idle (load average {load:.2f}): figures will be those of a busy one", file=sys.stderr)
@@ -124,7 +125,7 @@ def print_pair(result):
     r, f = result["ratio"], result["share_of_products"]
     print(f"   ratio: {r['median']:.2f} ({r['lowest']:.2f} to {r['highest']:.2f}); memory {result['memory_ratio']:.2f}")
     print(
-        f"   floor: {100 * f['median']:.0f} % ({100 * f['lowest']:.0f} to {100 * f['highest']:.0f}) of our products' "
+        f"products: {100 * f['median']:.0f} % ({100 * f['lowest']:.0f} to {100 * f['highest']:.0f}) of our products' "
         f"{result['products_gflops']:.0f} GFLOP/s"
     )
 

@@ -12,8 +12,8 @@
 namespace tessera::tools {
 namespace {
 
-/// The program and the subcommands that were chosen, outermost first.
-std::vector<CLI::App*> chosen(CLI::App& app) {
+/// The program and the chosen subcommands, outermost first.
+std::vector<CLI::App*> chosen_commands(CLI::App& app) {
   std::vector<CLI::App*> chain{&app};
   while (!chain.back()->get_subcommands().empty()) chain.push_back(chain.back()->get_subcommands().front());
   return chain;
@@ -34,19 +34,19 @@ std::vector<std::string> known_subcommands(const CLI::App& app) {
   return names;
 }
 
-/// One line on an argument that `app` does not know.
+/// The message for an argument that `app` does not have, with the nearest one that it has.
 std::string explain_unknown(CLI::App& app, const std::string& argument) {
-  const std::string word = argument.substr(0, argument.find('='));
-  const bool flag = word.rfind('-', 0) == 0;
+  const std::string name = argument.substr(0, argument.find('='));
+  const bool flag = name.rfind('-', 0) == 0;
   const std::vector<std::string> known = flag ? known_flags(app) : known_subcommands(app);
-  const std::string near = closest(word, known);
-  std::string line = (flag ? "unknown flag '" : "unexpected argument '") + word + "'";
+  const std::string near = closest(name, known);
+  std::string line = (flag ? "unknown flag '" : "unexpected argument '") + name + "'";
   if (!near.empty()) line += "; did you mean '" + near + "'?";
   return line;
 }
 
 std::string explain(CLI::App& app, const CLI::ParseError& error) {
-  for (CLI::App* command : chosen(app)) {
+  for (CLI::App* command : chosen_commands(app)) {
     const std::vector<std::string> unknown = command->remaining();
     if (!unknown.empty()) return explain_unknown(*command, unknown.front());
   }
@@ -74,7 +74,7 @@ int run_program(CLI::App& app, int argc, const char* const* argv, std::ostream& 
     return app.exit(help, out, err);
   } catch (const CLI::ParseError& error) {
     std::string help = app.get_name();
-    for (CLI::App* command : chosen(app))
+    for (CLI::App* command : chosen_commands(app))
       if (command != &app) help += " " + command->get_name();
     report(explain(app, error) + " (see " + help + " --help)");
     return exit_bad_arguments;

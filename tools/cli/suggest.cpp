@@ -6,7 +6,7 @@
 namespace tessera::tools {
 
 int edit_distance(std::string_view a, std::string_view b) {
-  // Rows of the table for the last two letters of `a` and the present one.
+  // Rows of the table for the current character of `a` and the two before it.
   std::vector<int> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -23,12 +23,12 @@ int edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-std::string closest(std::string_view word, std::span<const std::string> candidates) {
-  const auto letters = std::count_if(word.begin(), word.end(), [](char c) { return c != '-'; });
+std::string closest(std::string_view name, std::span<const std::string> candidates) {
+  const auto letters = std::count_if(name.begin(), name.end(), [](char c) { return c != '-'; });
   int best = static_cast<int>(letters + 2) / 3;
   const std::string* found = nullptr;
   for (const std::string& candidate : candidates) {
-    const int distance = edit_distance(word, candidate);
+    const int distance = edit_distance(name, candidate);
     if (distance < best || (found == nullptr && distance == best)) {
       best = distance;
       found = &candidate;

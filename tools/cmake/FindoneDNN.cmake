@@ -1,6 +1,6 @@
-# oneDNN by its header and library: the package that Debian ships asks for OpenCL's headers, which we do not use.
-# Its threads come from OpenMP, which has to be told not to make any: so OpenMP's library is linked too, though no
-# source is compiled with it. Defines oneDNN::oneDNN and oneDNN_FOUND.
+# Finds oneDNN by its header and library: Debian's CMake package needs OpenCL's headers, which Tessera does not
+# use. oneDNN's threads come from OpenMP, which Tessera sets to one thread: so OpenMP is linked too, though no source is
+# compiled with it. Defines oneDNN::oneDNN and oneDNN_FOUND.
 find_path(oneDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
 find_library(oneDNN_LIBRARY dnnl)
 if(oneDNN_INCLUDE_DIR)

@@ -1,4 +1,4 @@
-# xxHash ships no CMake package in Debian. Defines xxHash::xxHash and xxHash_FOUND.
+# xxHash has no CMake package in Debian. Defines xxHash::xxHash and xxHash_FOUND.
 find_path(xxHash_INCLUDE_DIR xxhash.h)
 find_library(xxHash_LIBRARY xxhash)
 if(xxHash_INCLUDE_DIR)

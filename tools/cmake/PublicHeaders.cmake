@@ -1,7 +1,7 @@
 # cmake -DSOURCE=DIR -DGENERATED=DIR -DOUTPUT=DIR -DFOLDERS=a:b -P PublicHeaders.cmake
 # Writes to OUTPUT/tessera the headers that users of the library include. Inside the project an include is written
-# from the project's root ("tensor/shape.h"); here it becomes "tessera/tensor/shape.h", so that a user's own folder
-# tensor/ and this one never meet. Files that did not change keep their time.
+# from the project's root ("tensor/shape.h"); here it becomes "tessera/tensor/shape.h", so that it never finds a
+# user's own folder tensor/. Files that did not change keep their time.
 string(REPLACE ":" ";" folders "${FOLDERS}")
 string(REPLACE ":" "|" any_folder "${FOLDERS}")
 
@@ -34,7 +34,7 @@ foreach(folder IN LISTS folders)
   list(APPEND names ${headers})
 endforeach()
 
-# A header that is gone from the project is gone here.
+# Deletes the headers that the project no longer has.
 file(GLOB_RECURSE written RELATIVE "${OUTPUT}/tessera" "${OUTPUT}/tessera/*.h")
 list(REMOVE_ITEM written ${names})
 foreach(name IN LISTS written)

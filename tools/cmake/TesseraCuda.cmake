@@ -1,4 +1,4 @@
-# Included where -DTESSERA_CUDA=ON: enables the language for the architectures we tune for, unless others are asked for.
+# Included with -DTESSERA_CUDA=ON: enables the language, by default for the architecture that the kernels are tuned for.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES 90)
 endif()

@@ -1,18 +1,18 @@
-# Finds what Tessera stands on. Each find is noted in a table that is printed at the end of configuring.
+# Finds the libraries that Tessera uses. Each is a row of a table that is printed at the end of configuring.
 
 set_property(GLOBAL PROPERTY TESSERA_DEPENDENCY_TABLE "")
 
-# Adds a row: NAME, whether found, and what it is (version or place) or what is lost without it.
+# Adds a row: NAME, whether it was found, and its version or place, or else what the build lacks without it.
 function(tessera_note name found detail)
   if(found)
-    set(word found)
+    set(state found)
   else()
-    set(word absent)
+    set(state absent)
   endif()
   string(LENGTH "${name}" length)
   math(EXPR pad "18 - ${length}")
   string(REPEAT " " ${pad} spaces)
-  set_property(GLOBAL APPEND_STRING PROPERTY TESSERA_DEPENDENCY_TABLE "\n--   ${name}${spaces}${word} ${detail}")
+  set_property(GLOBAL APPEND_STRING PROPERTY TESSERA_DEPENDENCY_TABLE "\n--   ${name}${spaces}${state} ${detail}")
 endfunction()
 
 function(tessera_print_dependencies)
@@ -20,7 +20,7 @@ function(tessera_print_dependencies)
   message(STATUS "Tessera ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, kernels for: ${TESSERA_ISAS_BUILT}${table}")
 endfunction()
 
-# Required: a missing one stops here, with CMake's own message naming the package.
+# Required: where one is missing, CMake stops here with a message naming the package.
 find_package(Threads REQUIRED)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 tessera_note(Eigen TRUE "${Eigen3_VERSION}")
@@ -48,7 +48,7 @@ endif()
 
 set(TESSERA_WITH_MPI OFF)
 if(TESSERA_MPI)
-  set(MPI_CXX_SKIP_MPICXX TRUE) # its C interface is what we call
+  set(MPI_CXX_SKIP_MPICXX TRUE) # only its C interface is used
   find_package(MPI QUIET COMPONENTS CXX)
   if(MPI_CXX_FOUND)
     set(TESSERA_WITH_MPI ON)
@@ -60,7 +60,7 @@ else()
   tessera_note(MPI OFF "switched off: ranks are threads of one process")
 endif()
 
-# Between GPUs.
+# Communication between GPUs.
 set(TESSERA_WITH_NCCL OFF)
 if(TESSERA_CUDA)
   find_path(TESSERA_NCCL_HEADER nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
@@ -70,7 +70,7 @@ if(TESSERA_CUDA)
   endif()
 endif()
 
-# All as words that C++ and CMake read alike.
+# As literals that C++ and CMake both accept.
 foreach(library IN ITEMS ONEDNN MPI CUDA)
   if(TESSERA_WITH_${library})
     set(TESSERA_WITH_${library}_BOOL true)
@@ -100,7 +100,7 @@ if(PROJECT_IS_TOP_LEVEL)
     find_program(TESSERA_CCACHE ccache)
     mark_as_advanced(TESSERA_CCACHE)
     if(TESSERA_CCACHE)
-      # Without these two it caches nothing that includes a precompiled header.
+      # Without these two, ccache stores nothing that includes a precompiled header.
       set(TESSERA_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_SLOPPINESS=pch_defines,time_macros "${TESSERA_CCACHE}")
     endif()
   endif()
@@ -110,7 +110,7 @@ if(PROJECT_IS_TOP_LEVEL)
     set(TESSERA_LINKER lld)
   endif()
 
-  # What a GPU and several machines need, so that the table tells the whole of what this machine has.
+  # For GPUs and several machines: only rows of the table.
   find_package(CUDAToolkit QUIET)
   tessera_note(CUDA "${CUDAToolkit_FOUND}" "${CUDAToolkit_VERSION}")
   find_path(TESSERA_CUBLASLT_HEADER cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS})

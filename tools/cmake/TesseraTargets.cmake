@@ -1,13 +1,13 @@
-# How the libraries, the tests and the programs of Tessera are compiled. Everything is said target by target, so
-# that a project which fetches Tessera keeps its own flags.
+# How the libraries, the tests and the programs of Tessera are compiled. All options are set by target, so that a
+# project that fetches Tessera keeps its own flags.
 
-# tessera_compile_options(TARGET): language level, warnings and optimisation; none of it reaches who links TARGET.
+# tessera_compile_options(TARGET): language level, warnings and optimisation. Targets that link TARGET inherit only
+# the language level.
 function(tessera_compile_options target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
-  # No contraction: a product and a sum are fused where the source says fma, and nowhere else, so that every
-  # processor and every loop tail gives the same bits.
-  # CMake 3.25 does not know C++20 in nvcc, hence its flag by hand.
+  # No contraction: a product and a sum are fused only where the source calls fma, so that every processor and
+  # every loop tail gives the same bits. CMake 3.25 does not support C++20 in nvcc, hence -std=c++20.
   target_compile_options(
     ${target}
     PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off
@@ -22,8 +22,8 @@ function(tessera_compile_options target)
             -Wformat=2
             -Wundef
             $<$<BOOL:${TESSERA_WARNINGS_AS_ERRORS}>:-Werror>
-            # Warnings that only g++ knows are switched off by name in places; & of truth values is meant (no branches);
-            # a loop that could be vectorized and was not is no fault.
+            # Sources disable some warnings by names that only g++ has; & of truth values is intended (no branches);
+            # a loop that was not vectorized is no error.
             $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-warning-option;-Wno-bitwise-instead-of-logical;-Wno-pass-failed>
             $<$<CONFIG:Release>:-O2>
             $<$<CONFIG:Debug>:-Og>>
@@ -42,7 +42,7 @@ function(tessera_compile_options target)
 endfunction()
 
 # tessera_library(FOLDER [DEPENDS FOLDER...]): the static library tessera::FOLDER from every .cpp below the
-# current folder, save those that match EXCLUDE. DEPENDS names the folders whose headers it may include.
+# current folder, except those that match EXCLUDE. DEPENDS names the folders whose headers it may include.
 function(tessera_library folder)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXCLUDE" "DEPENDS")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
@@ -51,7 +51,7 @@ function(tessera_library folder)
     list(FILTER sources EXCLUDE REGEX "${arg_EXCLUDE}")
   endif()
   if(NOT sources)
-    # A folder of headers alone is still a library that others can name.
+    # A folder of headers alone is a library too, so that others can link it.
     set(sources "${CMAKE_CURRENT_BINARY_DIR}/headers_only.cpp")
     file(CONFIGURE OUTPUT "${sources}" CONTENT "")
   endif()
@@ -59,7 +59,7 @@ function(tessera_library folder)
   add_library(tessera::${folder} ALIAS tessera_${folder})
   set_target_properties(tessera_${folder} PROPERTIES EXPORT_NAME ${folder})
   tessera_compile_options(tessera_${folder})
-  # The root of the project is on the include path of its own targets alone; who uses the library sees <tessera/...>.
+  # The project's root is on the include path of its own targets alone; users of the library see <tessera/...>.
   if(PROJECT_IS_TOP_LEVEL)
     target_include_directories(tessera_${folder} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR};${PROJECT_BINARY_DIR}/include>")
   else()
@@ -74,14 +74,14 @@ function(tessera_library folder)
 endfunction()
 
 # tessera_generate_headers(): <tessera/tessera.h>, <tessera/version.h> and <tessera/build.h> in the build tree; the
-# headers as users see them (PublicHeaders.cmake), now in a project that fetches Tessera, else when it is installed.
+# headers for users (PublicHeaders.cmake), now in a project that fetches Tessera, else when it is installed.
 function(tessera_generate_headers)
   set(includes "")
   foreach(folder IN LISTS TESSERA_FOLDERS)
     file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/${folder}/*.h")
-    # Kernels are called through tensor/ops; their headers would only cost compile time.
+    # Kernels are called through tensor/ops; their headers would only add compile time.
     list(FILTER headers EXCLUDE REGEX "^tensor/(cpu|cuda|elementwise)/")
-    # Of communicators the interface: dist::launch makes them.
+    # Of communicators only the interface: dist::launch makes them.
     list(FILTER headers EXCLUDE REGEX "^dist/comm/(wait|node|process|remote|nccl)/")
     list(SORT headers)
     foreach(header IN LISTS headers)

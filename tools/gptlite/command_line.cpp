@@ -14,7 +14,7 @@
 namespace tessera::gptlite {
 namespace {
 
-/// This process's rank in its launcher's job; 0 where that cannot be known, which `train` will complain of.
+/// This process's rank in its launcher's job; 0 where the job cannot be read, an error that `train` reports.
 int rank_in_job() {
   try {
     return dist::launcher_job().rank;
@@ -26,18 +26,19 @@ int rank_in_job() {
 }  // namespace
 
 int run_command_line(int argc, const char* const* argv, Console console, std::ostream& err) {
-  CLI::App app("Trains GPT-lite on characters, and writes with it", "gptlite");
+  CLI::App app("Trains GPT-lite on characters, and samples from it", "gptlite");
   app.require_subcommand(1);
   TrainFlags train_flags;
   SampleFlags sample_flags;
   EvalFlags eval_flags;
   InfoFlags info_flags;
 
-  CLI::App& train_command = *app.add_subcommand("train", "train a model, or go on with one");
+  CLI::App& train_command = *app.add_subcommand("train", "train a model, or resume a run");
   add_train_flags(train_command, train_flags);
-  std::ostream told(rank_in_job() == 0 ? err.rdbuf() : nullptr);  // of arguments, which all ranks have alike
+  // All ranks have the same arguments: rank 0 prints their errors. After parsing, every rank prints its own.
+  std::ostream rank_err(rank_in_job() == 0 ? err.rdbuf() : nullptr);
   train_command.callback([&] {
-    told.rdbuf(err.rdbuf());
+    rank_err.rdbuf(err.rdbuf());
     train_flags.given = given_flags(train_command);
     train_flags.parallel.job = dist::launcher_job();
     if (const int status = train(train_flags, console)) throw CLI::RuntimeError(status);
@@ -51,8 +52,8 @@ int run_command_line(int argc, const char* const* argv, Console console, std::os
   CLI::App& info_command = *app.add_subcommand("info", "a model's size and cost, without allocating it");
   add_info_flags(info_command, info_flags);
   info_command.callback([&] { run_info(info_flags, console); });
-  const int status = tools::run_program(app, argc, argv, console.out, told);
-  // What a rank wrote just before it fails, mpirun may drop.
+  const int status = tools::run_program(app, argc, argv, console.out, rank_err);
+  // mpirun may drop what a rank prints just before it ends with an error.
   if (status != tools::exit_done && !train_flags.parallel.job.launcher.empty())
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
   return status;

@@ -4,7 +4,7 @@
 
 namespace tessera::gptlite {
 
-/// The whole program: arguments to exit status. Results go to `console`, errors, one line each, to `err`.
+/// The whole program, from arguments to exit status. Results go to `console`, errors (a line each) to `err`.
 int run_command_line(int argc, const char* const* argv, Console console, std::ostream& err);
 
 }  // namespace tessera::gptlite

@@ -13,22 +13,22 @@
 namespace tessera::gptlite {
 namespace {
 
-/// The ids of a prompt that is a list of ids.
+/// The ids in a prompt such as "12 7 301".
 std::vector<int64_t> parse_ids(const std::string& prompt, int64_t vocabulary) {
   std::vector<int64_t> ids;
-  std::istringstream words(prompt);
-  for (int64_t id; words >> id;) {
+  std::istringstream stream(prompt);
+  for (int64_t id; stream >> id;) {
     require<ConfigError>(id >= 0 && id < vocabulary, "--prompt: id ", id, " is outside the vocabulary of ",
                          vocabulary);
     ids.push_back(id);
   }
-  require<ConfigError>(words.eof() && !ids.empty(), "--prompt '", prompt,
-                       "': this model was trained on ids, expected some with spaces between");
+  require<ConfigError>(stream.eof() && !ids.empty(), "--prompt '", prompt,
+                       "': this model was trained on ids: expected ids with spaces between them");
   return ids;
 }
 
 std::vector<int64_t> prompt_ids(const SampleFlags& flags, const SavedRun& saved) {
-  if (!saved.vocabulary()) return parse_ids(flags.prompt.value_or("0"), saved.run().recipe.model.vocabulary);
+  if (!saved.vocabulary()) return parse_ids(flags.prompt.value_or("0"), saved.run().preset.model.vocabulary);
   const data::CharacterVocabulary& vocabulary = *saved.vocabulary();
   if (!flags.prompt && !vocabulary.contains(U'\n')) return {0};
   const std::string prompt = flags.prompt.value_or("\n");
@@ -59,7 +59,7 @@ void run_sample(const SampleFlags& flags, Console console) {
                                 .vocabulary = vocabulary ? vocabulary->size() : 0,
                                 .seed = flags.seed,
                                 .use_cache = !flags.no_cache};
-  check(options, saved.run().recipe.model.vocabulary);
+  check(options, saved.run().preset.model.vocabulary);
   const std::unique_ptr<models::Gpt> gpt = saved.model(device, flags.device.dtype);
   if (flags.prompt) console.out << *flags.prompt << (vocabulary ? "" : " ") << std::flush;
   sample(*gpt, prompt, options, [&](int64_t id) {
@@ -79,15 +79,15 @@ void run_eval(const EvalFlags& flags, Console console) {
   const std::string dataset = flags.data.dataset.value_or(run.dataset);
   const bool same = dataset == run.dataset && flags.data.data.empty();
   const data::Corpus corpus =
-      open_data(dataset, same ? run.data : flags.data.data, saved.vocabulary(), run.recipe.model.vocabulary);
+      open_data(dataset, same ? run.data : flags.data.data, saved.vocabulary(), run.preset.model.vocabulary);
   const std::unique_ptr<models::Gpt> gpt = saved.model(device, flags.device.dtype);
   const std::optional<double> loss = evaluate(*gpt, corpus.validation,
                                               {.batch_size = flags.batch_size.value_or(run.micro_batch_size),
                                                .batches = flags.steps,
                                                .seed = run.seed});
-  console.out << saved.where() << ": validation loss " << fixed(loss.value(), 6) << " over "
+  console.out << saved.folder() << ": validation loss " << fixed(loss.value(), 6) << " over "
               << (flags.steps > 0 ? text(flags.steps, " random batches of ")
-                                  : text("all ", grouped(corpus.validation.size() - 1), " targets of "))
+                                  : text("all ", with_commas(corpus.validation.size() - 1), " targets of "))
               << corpus.where << "\n";
   if (corpus.entropy)
     console.out << "the text's entropy is " << fixed(*corpus.entropy, 6) << ", "
@@ -98,12 +98,12 @@ void run_eval(const EvalFlags& flags, Console console) {
 void run_info(const InfoFlags& flags, Console console) {
   const std::string name = flags.model.preset.value_or("nano-cpu");
   const int64_t vocabulary = flags.vocabulary.value_or(model_vocabulary(name, 65));
-  const models::Preset recipe = resolve_model(flags.model, models::preset(name, vocabulary));
-  const int64_t batch = flags.batch_size.value_or(recipe.batch_size);
-  const models::GptOptions& m = recipe.model;
+  const models::Preset preset = resolve_model(flags.model, models::preset(name, vocabulary));
+  const int64_t batch = flags.batch_size.value_or(preset.batch_size);
+  const models::GptOptions& m = preset.model;
   Run run;
-  run.recipe = recipe;
-  run.recipe.batch_size = batch;
+  run.preset = preset;
+  run.preset.batch_size = batch;
   run.micro_batch_size = flags.micro_batch_size.value_or(batch);
   run.dtype = flags.dtype;
   check(run);

@@ -3,14 +3,14 @@
 #include "tools/gptlite/console.h"
 #include "tools/gptlite/options.h"
 
-/// What gptlite does besides training. Each throws what tools::exit_status turns into the exit status.
+/// The commands of gptlite besides `train`. Each throws errors of the types that tools::exit_status maps.
 namespace tessera::gptlite {
 
-/// Writes text from a checkpoint, each character as it comes.
+/// Samples text from a checkpoint; prints each character as it is drawn.
 void run_sample(const SampleFlags& flags, Console console);
 /// Prints a checkpoint's validation loss.
 void run_eval(const EvalFlags& flags, Console console);
-/// Prints what a model is and what a training step of it costs, without allocating it.
+/// Prints a model's layers and size, and the cost of a training step, without allocating it.
 void run_info(const InfoFlags& flags, Console console);
 
 }  // namespace tessera::gptlite

@@ -4,7 +4,7 @@
 
 namespace tessera::gptlite {
 
-/// Where a command prints what it was asked for. Errors are thrown, not printed.
+/// Where a command prints its results. Errors are thrown, not printed.
 struct Console {
   std::ostream& out;
   bool is_terminal = false;

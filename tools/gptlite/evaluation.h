@@ -10,19 +10,19 @@
 
 namespace tessera::gptlite {
 
-/// How a text's loss is found. The same options and threads give the same bits each time.
+/// How the loss of a text is computed. The same options and number of threads give the same bits.
 struct EvaluationOptions {
   int64_t batch_size = 12;  ///< sequences at once, on each rank
   int64_t batches = 0;      ///< 0: the whole text; else nanoGPT's estimate, the mean over random batches
-  uint64_t seed = 1337;     ///< of these
-  /// Asked before each batch, with the same answer on all ranks: true gives up, and the result is empty.
+  uint64_t seed = 1337;     ///< of the random batches
+  /// Called before each batch; returns the same on all ranks. True ends the evaluation with an empty result.
   std::function<bool()> stop = nullptr;
-  Ranks ranks = {};  ///< which share the text
+  Ranks ranks = {};  ///< each computes its share of the batches
 };
 
-/// Mean loss per target, in evaluation mode; the model's mode is restored. The whole text is cut into
-/// consecutive windows that do not overlap: every token but the first is a target once, the last window being
-/// shorter. Ranks compute contiguous parts of each batch, and their sums are added in rank order.
+/// Mean loss per target, in evaluation mode; the model's mode is restored. Windows of the whole text follow
+/// one another without overlap, the last one is shorter, and every token but the first is a target once.
+/// Each rank computes a contiguous share of each batch; the ranks' sums are added in rank order.
 std::optional<double> evaluate(models::Gpt& gpt, const data::Tokens& text, const EvaluationOptions& options);
 
 }  // namespace tessera::gptlite

@@ -8,13 +8,13 @@
 namespace tessera::gptlite {
 namespace {
 
-constexpr int watched[] = {SIGINT, SIGTERM, SIGUSR1};
-std::atomic<int> received = 0;  // ranks that are threads read it, too
+constexpr int handled[] = {SIGINT, SIGTERM, SIGUSR1};
+std::atomic<int> received = 0;  // also read by ranks that are other threads
 static_assert(std::atomic<int>::is_always_lock_free);
 struct sigaction previous[3];
 stack_t previous_stack;
-// Kernels compiled at run time (oneDNN's) keep numbers below the stack pointer, where a handler's frame would
-// be put: it gets a stack of its own, with room for the widest registers.
+// Kernels compiled at run time (oneDNN's) keep values below the stack pointer, where a handler's frame would
+// be: the handler has a stack of its own, with room for the widest registers.
 alignas(64) char handler_stack[1 << 16];
 
 extern "C" void note_signal(int signal) {
@@ -36,11 +36,11 @@ InterruptWatch::InterruptWatch() {
   action.sa_flags = SA_RESTART | SA_ONSTACK;
   const stack_t stack{.ss_sp = handler_stack, .ss_flags = 0, .ss_size = sizeof handler_stack};
   sigaltstack(&stack, &previous_stack);
-  for (int i = 0; i < 3; ++i) sigaction(watched[i], &action, &previous[i]);
+  for (int i = 0; i < 3; ++i) sigaction(handled[i], &action, &previous[i]);
 }
 
 InterruptWatch::~InterruptWatch() {
-  for (int i = 0; i < 3; ++i) sigaction(watched[i], &previous[i], nullptr);
+  for (int i = 0; i < 3; ++i) sigaction(handled[i], &previous[i], nullptr);
   sigaltstack(&previous_stack, nullptr);
 }
 
@@ -58,20 +58,20 @@ const char* name_of_signal(int signal) {
   return signal == SIGTERM ? "SIGTERM" : "SIGUSR1";
 }
 
-SignalShield::SignalShield() {
-  sigset_t wanted, before;
-  sigemptyset(&wanted);
-  for (const int signal : watched) sigaddset(&wanted, signal);
-  pthread_sigmask(SIG_BLOCK, &wanted, &before);
-  for (int i = 0; i < 3; ++i) blocked_[i] = sigismember(&before, watched[i]) == 1;
+SignalBlockScope::SignalBlockScope() {
+  sigset_t signals, before;
+  sigemptyset(&signals);
+  for (const int signal : handled) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, &before);
+  for (int i = 0; i < 3; ++i) was_blocked_[i] = sigismember(&before, handled[i]) == 1;
 }
 
-SignalShield::~SignalShield() {
-  sigset_t ours;
-  sigemptyset(&ours);
+SignalBlockScope::~SignalBlockScope() {
+  sigset_t signals;
+  sigemptyset(&signals);
   for (int i = 0; i < 3; ++i)
-    if (!blocked_[i]) sigaddset(&ours, watched[i]);
-  pthread_sigmask(SIG_UNBLOCK, &ours, nullptr);
+    if (!was_blocked_[i]) sigaddset(&signals, handled[i]);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
 }  // namespace tessera::gptlite

@@ -2,8 +2,8 @@
 
 namespace tessera::gptlite {
 
-/// While it lives, Ctrl-C, SIGTERM and SIGUSR1 are noted instead of ending the process, so that the step is
-/// finished and saved. A second Ctrl-C ends it at once.
+/// While it exists, Ctrl-C, SIGTERM and SIGUSR1 are recorded instead of ending the process, so that the step
+/// is finished and saved. A second Ctrl-C ends the process at once.
 class InterruptWatch {
  public:
   InterruptWatch();
@@ -12,23 +12,24 @@ class InterruptWatch {
   InterruptWatch& operator=(const InterruptWatch&) = delete;
 };
 
-/// The signal that came last while an InterruptWatch lived; 0 for none.
+/// The last signal that an InterruptWatch recorded; 0 for none.
 int received_signal();
-/// The exit status that a signal calls for: 130 for Ctrl-C, 143 for SIGTERM, 0 for SIGUSR1.
+/// The exit status after a signal: 130 for Ctrl-C, 143 for SIGTERM, 0 for SIGUSR1.
 int exit_status_of(int signal);
 /// "Ctrl-C", "SIGTERM", "SIGUSR1".
 const char* name_of_signal(int signal);
 
-/// While it lives, those signals go to other threads than this one: to the first, which has a stack for them.
-class SignalShield {
+/// While it exists, these signals are blocked in this thread: the first thread, which has a stack for their
+/// handler, receives them.
+class SignalBlockScope {
  public:
-  SignalShield();
-  ~SignalShield();
-  SignalShield(const SignalShield&) = delete;
-  SignalShield& operator=(const SignalShield&) = delete;
+  SignalBlockScope();
+  ~SignalBlockScope();
+  SignalBlockScope(const SignalBlockScope&) = delete;
+  SignalBlockScope& operator=(const SignalBlockScope&) = delete;
 
  private:
-  bool blocked_[3] = {};
+  bool was_blocked_[3] = {};
 };
 
 }  // namespace tessera::gptlite

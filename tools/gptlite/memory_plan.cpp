@@ -12,11 +12,11 @@
 namespace tessera::gptlite {
 namespace {
 
-/// A batch as the loader makes it, without numbers.
+/// A batch on meta with the shapes of the loader's.
 data::Batch meta_batch(const Run& run) {
   const CategoryScope category(MemoryCategory::other);
   const int64_t samples = samples_per_rank(run);
-  const Shape shape{samples, run.recipe.model.block_size};
+  const Shape shape{samples, run.preset.model.block_size};
   data::Batch batch{Tensor::empty(shape, i64, meta()), Tensor::empty(shape, i64, meta()), {}, {}, 0};
   batch.samples.resize(static_cast<size_t>(samples));
   std::iota(batch.samples.begin(), batch.samples.end(), 0);
@@ -34,8 +34,8 @@ std::string row(const std::string& name, int64_t planned, const int64_t* measure
   return line + "\n";
 }
 
-/// "optimizer_state" as people read it.
-std::string spoken(MemoryCategory category) {
+/// "optimizer state" for "optimizer_state".
+std::string display_name(MemoryCategory category) {
   std::string name = to_string(category);
   for (char& c : name)
     if (c == '_') c = ' ';
@@ -55,12 +55,12 @@ int64_t peak_resident_bytes() {
 }
 
 MemoryPlan plan_memory(const Run& run) {
-  const RandomContextScope fresh{RandomContext()};
+  const RandomContextScope context{RandomContext()};
   const auto account = make_intrusive<MemoryAccount>();
-  const MetaAccountScope counting(account);
-  models::Gpt gpt(run.recipe.model);
+  const MetaAccountScope scope(account);
+  models::Gpt gpt(run.preset.model);
   prepare(gpt, run);
-  const std::unique_ptr<optim::AdamW> adam = make_optimizer(gpt, run.recipe);
+  const std::unique_ptr<optim::AdamW> adam = make_optimizer(gpt, run.preset);
   MemoryPlan plan;
   for (int step = 0; step < 2; ++step) train_step(gpt, *adam, meta_batch(run), run);
   plan.peak = peak_of(*account);
@@ -77,10 +77,10 @@ std::string describe(const PeakMemory& planned, const PeakMemory* measured) {
   std::string text;
   for (int c = 0; c < memory_categories; ++c) {
     if (planned.by_category[c] == 0 && !(measured && measured->by_category[c] != 0)) continue;
-    text += row(spoken(static_cast<MemoryCategory>(c)), planned.by_category[c],
+    text += row(display_name(static_cast<MemoryCategory>(c)), planned.by_category[c],
                 measured ? &measured->by_category[c] : nullptr);
   }
-  return text + row("together", planned.total, measured ? &measured->total : nullptr);
+  return text + row("total", planned.total, measured ? &measured->total : nullptr);
 }
 
 }  // namespace tessera::gptlite

@@ -26,7 +26,7 @@ Json::Value by_category(const std::array<int64_t, memory_categories>& bytes) {
   return v;
 }
 
-/// The peak of each, which need not be those of one moment.
+/// The peak of each category; peaks of different categories may be at different times.
 Json::Value memory_by_category() {
   std::array<int64_t, memory_categories> bytes{};
   for (int c = 0; c < memory_categories; ++c)
@@ -60,21 +60,21 @@ Json::Value describe_build() {
   return v;
 }
 
-Json::Value describe_recipe(const Run& run) {
-  const models::Preset& r = run.recipe;
+Json::Value describe_configuration(const Run& run) {
+  const models::Preset& p = run.preset;
   Json::Value v;
-  v["preset"] = r.name;
-  v["model"] = describe_model(r.model);
-  v["steps"] = Json::Int64(r.steps);
-  v["batch_size"] = Json::Int64(r.batch_size);
+  v["preset"] = p.name;
+  v["model"] = describe_model(p.model);
+  v["steps"] = Json::Int64(p.steps);
+  v["batch_size"] = Json::Int64(p.batch_size);
   v["micro_batch_size"] = Json::Int64(run.micro_batch_size);
-  v["lr"] = r.learning_rate;
-  v["min_lr"] = r.min_learning_rate;
-  v["warmup_steps"] = Json::Int64(r.warmup_steps);
-  v["weight_decay"] = r.weight_decay;
-  v["beta1"] = r.beta1;
-  v["beta2"] = r.beta2;
-  v["grad_clip"] = r.gradient_clip;
+  v["lr"] = p.learning_rate;
+  v["min_lr"] = p.min_learning_rate;
+  v["warmup_steps"] = Json::Int64(p.warmup_steps);
+  v["weight_decay"] = p.weight_decay;
+  v["beta1"] = p.beta1;
+  v["beta2"] = p.beta2;
+  v["grad_clip"] = p.gradient_clip;
   v["seed"] = Json::UInt64(run.seed);
   return v;
 }
@@ -91,12 +91,12 @@ Json::Value describe_parallel(const Parallel& p) {
   return v;
 }
 
-Json::Value or_null(std::optional<double> number) {
-  return number ? Json::Value(*number) : Json::Value();
+Json::Value or_null(std::optional<double> value) {
+  return value ? Json::Value(*value) : Json::Value();
 }
 
-/// Whether a file has bytes and the last of them ends no line.
-bool is_cut(const std::string& path) {
+/// Whether a file ends inside a line.
+bool ends_inside_line(const std::string& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file || file.tellg() <= 0) return false;
   file.seekg(-1, std::ios::end);
@@ -108,21 +108,21 @@ bool is_cut(const std::string& path) {
 MetricsFile::MetricsFile(const std::string& path, int rank, int world_size)
     : path_(path), rank_(rank), world_size_(world_size) {
   if (path.empty()) return;
-  const bool cut = is_cut(path);
+  const bool is_cut = ends_inside_line(path);
   file_.open(path, std::ios::app);
   require<ConfigError>(file_.good(), "--metrics: cannot open '", path, "' for appending");
-  if (cut) file_ << '\n';
+  if (is_cut) file_ << '\n';
 }
 
 void MetricsFile::write(const Json::Value& object) {
-  file_ << one_line(object) << std::endl;  // a line is there whole, also for who follows the file
+  file_ << one_line(object) << std::endl;  // flushed, so that a reader sees whole lines
   require<ConfigError>(file_.good(), "--metrics: cannot write to '", path_, "'");
 }
 
 void MetricsFile::start(const Run& run, const data::Corpus& corpus, Device device, int64_t first_step,
                         std::optional<double> product_rate) {
   if (path_.empty()) return;
-  Json::Value v = describe_recipe(run);
+  Json::Value v = describe_configuration(run);
   v["event"] = "start";
   v["step"] = Json::Int64(first_step);
   v["dataset"] = corpus.dataset;

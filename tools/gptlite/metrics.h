@@ -17,7 +17,7 @@ class Value;
 
 namespace tessera::gptlite {
 
-/// One finished step, as the metrics file has it.
+/// The metrics of one finished step.
 struct StepMetrics {
   int64_t step = 0;
   double loss = 0;
@@ -27,11 +27,11 @@ struct StepMetrics {
   double step_ms = 0;
   double tokens_per_second = 0;
   double flops_per_second = 0;
-  std::optional<double> mfu;  ///< of the machine's rate of matrix products, as `start` was told it
-  dist::TrafficCount sent;    ///< by this rank, since the step before
+  std::optional<double> mfu;  ///< over the rate of matrix products given to `start`
+  dist::TrafficCount sent;    ///< by this rank since the step before
 };
 
-/// What closes a run.
+/// The metrics of a run, for its last line.
 struct RunMetrics {
   int64_t step = 0;
   std::optional<double> validation_loss;
@@ -41,12 +41,12 @@ struct RunMetrics {
 };
 
 /// A rank's metrics file: one JSON object a line, the first {"event":"start", ...}, the last
-/// {"event":"end", ...}. Losses and speeds are those of all ranks together, times, memory and traffic the
-/// rank's own.
+/// {"event":"end", ...}. Losses and speeds are those of all ranks together; times, memory and traffic are
+/// this rank's.
 class MetricsFile {
  public:
-  /// Appends to `path`, after a line that a killed run left unfinished; an empty path writes nothing. Throws
-  /// ConfigError when it cannot be opened.
+  /// Appends to `path`; a line that a killed run left unfinished is ended first. An empty path writes
+  /// nothing. Throws ConfigError when the file cannot be opened.
   MetricsFile(const std::string& path, int rank, int world_size);
   void start(const Run& run, const data::Corpus& corpus, Device device, int64_t first_step,
              std::optional<double> product_rate);

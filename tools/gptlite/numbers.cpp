@@ -4,8 +4,8 @@
 
 namespace tessera::gptlite {
 
-std::string grouped(int64_t number) {
-  const std::string digits = std::to_string(number);
+std::string with_commas(int64_t value) {
+  const std::string digits = std::to_string(value);
   std::string out;
   for (size_t i = 0; i < digits.size(); ++i) {
     if (i > 0 && digits[i - 1] != '-' && (digits.size() - i) % 3 == 0) out.push_back(',');
@@ -14,21 +14,21 @@ std::string grouped(int64_t number) {
   return out;
 }
 
-std::string scaled(double number, const std::string& unit) {
+std::string scaled(double value, const std::string& unit) {
   constexpr const char* prefixes[] = {"", "k", "M", "G", "T", "P"};
   int p = 0;
-  while (number >= 999.95 && p < 5) {
-    number /= 1000;
+  while (value >= 999.95 && p < 5) {
+    value /= 1000;
     ++p;
   }
   char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%.4g %s", number, prefixes[p]);
+  std::snprintf(buffer, sizeof buffer, "%.4g %s", value, prefixes[p]);
   return buffer + unit;
 }
 
-std::string fixed(double number, int digits) {
+std::string fixed(double value, int digits) {
   char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%.*f", digits, number);
+  std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
   return buffer;
 }
 

@@ -3,14 +3,14 @@
 #include <cstdint>
 #include <string>
 
-/// Numbers as people read them.
+/// Numbers as printed text.
 namespace tessera::gptlite {
 
 /// "86,701,056".
-std::string grouped(int64_t number);
-/// With four digits and a prefix: "346.8 MB", "1.24 TFLOP".
-std::string scaled(double number, const std::string& unit);
-/// With that many digits after the point.
-std::string fixed(double number, int digits);
+std::string with_commas(int64_t value);
+/// With four digits and a prefix of the unit: "346.8 MB", "1.24 TFLOP".
+std::string scaled(double value, const std::string& unit);
+/// With `digits` digits after the point.
+std::string fixed(double value, int digits);
 
 }  // namespace tessera::gptlite

@@ -16,29 +16,29 @@ void add_model_flags(CLI::App& command, ModelFlags& m) {
   command.add_option("--tie-weights", m.tie_weights, "the head is the token embedding: true or false");
 }
 
-void add_data_flags(CLI::App& command, DataFlags& d, const char* otherwise) {
+void add_data_flags(CLI::App& command, DataFlags& d, const char* default_text) {
   command.add_option("--dataset", d.dataset,
                      std::string("tiny-shakespeare; builtin (a play written by a small grammar, with a known "
                                  "entropy); text (the UTF-8 file --data); tokens (the folder --data with "
                                  "train.bin and val.bin); default: ") +
-                         otherwise);
+                         default_text);
   command.add_option("--data", d.data, "file or folder of the dataset");
 }
 
-void add_device_flags(CLI::App& command, DeviceFlags& d, const char* otherwise) {
+void add_device_flags(CLI::App& command, DeviceFlags& d, const char* default_text) {
   command.add_option("--device", d.device, "cpu or cuda[:i]")->capture_default_str();
   command.add_option(
       "--dtype", d.dtype,
-      std::string("fp32, or bf16 for mixed precision: computing in bf16, weights learnt and kept "
+      std::string("fp32, or bf16 for mixed precision: computing in bf16, weights updated and kept "
                   "in fp32; default: ") +
-          otherwise);
+          default_text);
   command.add_option("--threads", d.threads,
                      "computing threads (default: TESSERA_NUM_THREADS, or the cores this process may use)");
 }
 
-void add_recipe_flags(CLI::App& command, TrainFlags& f) {
+void add_configuration_flags(CLI::App& command, TrainFlags& f) {
   command.add_option("--steps", f.steps,
-                     "optimizer steps in all (default: the preset's, as for the recipe below)");
+                     "optimizer steps in all (default: the preset's, as for the training options below)");
   command.add_option("--batch-size", f.batch_size, "sequences per step, of all ranks together");
   command.add_option(
       "--micro-batch-size", f.micro_batch_size,
@@ -59,9 +59,9 @@ void add_parallel_flags(CLI::App& command, ParallelFlags& f) {
                      "ranks as threads of this process; under mpirun or srun its processes are the ranks");
   command.add_option(
       "--strategy", f.strategy,
-      "what each rank holds a part of: no_shard (nothing: DDP), shard_optim (optimizer state: ZeRO-1), "
+      "what is sharded over ranks: no_shard (nothing: DDP), shard_optim (optimizer state: ZeRO-1), "
       "shard_grad_op (and gradients: ZeRO-2), full_shard (and parameters: ZeRO-3, FSDP), hybrid_shard, "
-      "hybrid_shard_zero2 (the last two within groups of ranks); default: full_shard with several ranks");
+      "hybrid_shard_zero2 (these two within groups of ranks); default: full_shard with several ranks");
   command.add_option(
       "--shard-group-size", f.shard_group_size,
       "ranks that hold one copy of the model together, for the hybrid strategies; divides the ranks");
@@ -92,7 +92,7 @@ void add_train_flags(CLI::App& command, TrainFlags& f) {
   add_model_flags(command, f.model);
   add_data_flags(command, f.data, "tiny-shakespeare");
   add_device_flags(command, f.device, "fp32, or the resumed run's");
-  add_recipe_flags(command, f);
+  add_configuration_flags(command, f);
   add_parallel_flags(command, f.parallel);
   command
       .add_option("--activation-checkpoint-interval", f.activation_checkpoint_interval,
@@ -113,7 +113,7 @@ void add_train_flags(CLI::App& command, TrainFlags& f) {
                      "folder of the checkpoints (default: out, or the run's that is resumed)");
   command.add_option(
       "--resume", f.resume,
-      "go on from this checkpoint's or run's folder, or from the 'latest' in --out; the recipe "
+      "resume from this checkpoint's or run's folder, or from the 'latest' in --out; the configuration "
       "is the checkpoint's");
   command
       .add_option("--checkpoint-interval", f.checkpoint_interval,
@@ -122,7 +122,7 @@ void add_train_flags(CLI::App& command, TrainFlags& f) {
   command.add_option("--keep", f.keep, "newest checkpoints kept, besides the best one")
       ->capture_default_str();
   command.add_flag("--async-save", f.async_save,
-                   "on ranks: copy what a checkpoint needs, and write it while the next steps are taken");
+                   "on ranks: copy what a checkpoint needs, and write it during the next steps");
   command.add_option("--metrics", f.metrics,
                      "append a JSON object per step to this file; 'step' counts finished steps, from 1");
   command.add_option("--profile", f.profile,
@@ -130,7 +130,7 @@ void add_train_flags(CLI::App& command, TrainFlags& f) {
                      "ui.perfetto.dev), and print what took their time");
   command.add_option("--profile-steps", f.profile_steps,
                      "which steps, as A:B, both included and counted from 1 (default: ten, after five "
-                     "that warm up)");
+                     "of warm-up)");
   command.add_option(
       "--parity-export", f.parity_export,
       "write the first weights and every batch to this folder, for tools/bench/parity_pytorch.py");
@@ -143,7 +143,7 @@ void add_sample_flags(CLI::App& command, SampleFlags& f) {
   command.add_option("--checkpoint", f.checkpoint, "a checkpoint's folder, or a run's (its latest)")
       ->capture_default_str();
   command.add_option("--prompt", f.prompt,
-                     "text to go on from (default: a line break); ids where the data was ids");
+                     "text to continue (default: a line break); ids where the data was ids");
   command.add_option("--length", f.length, "characters to write")->capture_default_str();
   command.add_option("--temperature", f.temperature, "below 1: likelier characters; 0: the likeliest")
       ->capture_default_str();
@@ -151,7 +151,7 @@ void add_sample_flags(CLI::App& command, SampleFlags& f) {
       ->capture_default_str();
   command.add_option("--seed", f.seed, "of the draws")->check(CLI::NonNegativeNumber)->capture_default_str();
   command.add_flag("--no-cache", f.no_cache,
-                   "compute every position anew instead of keeping keys and values");
+                   "compute every position again instead of keeping keys and values");
 }
 
 void add_eval_flags(CLI::App& command, EvalFlags& f) {

@@ -11,11 +11,11 @@ namespace CLI {
 class App;
 }
 
-/// What can be said on gptlite's command line. A flag that was not given is empty where its value is then
-/// taken from a preset or a checkpoint.
+/// The flags of gptlite's command line. A flag that was not given is empty where its value then comes from a
+/// preset or a checkpoint.
 namespace tessera::gptlite {
 
-/// Which model: a preset, and what was said to change in it.
+/// The model: a preset, and changes to it.
 struct ModelFlags {
   std::optional<std::string> preset;
   std::optional<int64_t> n_layer, n_head, n_embd, block_size;
@@ -23,20 +23,20 @@ struct ModelFlags {
   std::optional<bool> bias, tie_weights;
 };
 
-/// Which text, and where it is.
+/// The dataset, and its file or folder.
 struct DataFlags {
   std::optional<std::string> dataset;
   std::string data;
 };
 
-/// Where the numbers are, and of what kind.
+/// Device, dtype and threads.
 struct DeviceFlags {
   std::string device = "cpu";
   std::optional<std::string> dtype;
-  std::optional<int> threads;  ///< otherwise the library's default (tensor/threads/parallel.h)
+  std::optional<int> threads;  ///< empty: the library's default (tensor/threads/parallel.h)
 };
 
-/// How many ranks there are, and how a model is spread over them.
+/// The number of ranks, and how a model is sharded over them.
 struct ParallelFlags {
   dist::LauncherJob job = {};  ///< not a flag: what started this process
   std::optional<int> virtual_ranks;
@@ -69,10 +69,10 @@ struct TrainFlags {
   std::string metrics;
   std::string parity_export;
   std::string profile;        ///< file of the trace; empty: no profile
-  std::string profile_steps;  ///< "A:B"; empty: some after the first few
+  std::string profile_steps;  ///< "A:B"; empty: the default of `profiled_steps`
   bool explain = false;
   bool quiet = false;
-  std::set<std::string> given;  ///< the names of all flags that were said, without dashes
+  std::set<std::string> given;  ///< the names of all flags that were given, without dashes
 };
 
 struct SampleFlags {
@@ -105,7 +105,7 @@ void add_sample_flags(CLI::App& command, SampleFlags& flags);
 void add_eval_flags(CLI::App& command, EvalFlags& flags);
 void add_info_flags(CLI::App& command, InfoFlags& flags);
 
-/// The names of the flags that were said.
+/// The names of the flags that were given, without dashes.
 std::set<std::string> given_flags(const CLI::App& command);
 
 }  // namespace tessera::gptlite

@@ -30,7 +30,7 @@ AutoWrap parse_auto_wrap(const std::string& policy) {
       std::from_chars(policy.data() + (has_prefix ? prefix.size() : policy.size()), end, by_size.elements);
   require<ConfigError>(has_prefix && error == std::errc() && rest == end && by_size.elements >= 1,
                        "--auto-wrap '", policy,
-                       "': expected block, none, or size:N with N parameters a unit at least");
+                       "': expected block, none, or size:N with at least N parameters a unit");
   return by_size;
 }
 
@@ -56,7 +56,7 @@ int shard_group_of(const ParallelFlags& flags, Strategy strategy, int world) {
   const char* name = name_of(strategy);
   if (!dist::traits_of(strategy).replicates) {
     require<ConfigError>(!flags.shard_group_size, "--shard-group-size ", flags.shard_group_size.value_or(0),
-                         " with --strategy ", name, ": groups are hybrid_shard's and hybrid_shard_zero2's");
+                         " with --strategy ", name, ": only hybrid_shard and hybrid_shard_zero2 have groups");
     return world;
   }
   require<ConfigError>(flags.shard_group_size.has_value(), "--strategy ", name,

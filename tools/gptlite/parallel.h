@@ -10,18 +10,19 @@
 
 namespace tessera::gptlite {
 
-/// Where the units of sharding begin: at every block, at subtrees of some size, or nowhere below the root.
+/// What the units of sharding are: every block, subtrees of a smallest size, or the root alone.
 struct AutoWrap {
   enum class Kind : uint8_t { block, size, none };
   Kind kind = Kind::block;
-  int64_t elements = 0;  ///< of a subtree, at least; for `size`
+  int64_t elements = 0;  ///< for `size`: fewest elements of a subtree
 };
 
-/// How a run is spread over ranks. Changes its numbers by rounding alone, so it is no part of a checkpoint.
+/// How a run is distributed over ranks. It changes values by rounding alone, so checkpoints do not contain
+/// it.
 struct Parallel {
   int world_size = 1;
   std::string launcher;  ///< "mpirun", ...; empty: ranks are threads of this process
-  /// Whether the model is sharded: with several ranks, or when a strategy was asked for.
+  /// Whether the model is sharded: with several ranks, or with a strategy given.
   bool is_sharded = false;
   dist::Strategy strategy = dist::Strategy::full_shard;
   int shard_group_size = 1;  ///< ranks along the mesh's dimension "shard"; the others along "replica"
@@ -34,8 +35,8 @@ struct Parallel {
   int replicas() const { return world_size / shard_group_size; }
 };
 
-/// Flags and the launcher's job brought together. Throws ConfigError for values out of range and
-/// contradictions, naming what was expected and what came.
+/// Combines flags and the launcher's job. Throws ConfigError for values out of range and contradictions,
+/// naming what was expected and what was given.
 Parallel resolve_parallel(const ParallelFlags& flags, const std::set<std::string>& given);
 
 /// "block", "size:100000" or "none".

@@ -13,19 +13,19 @@ std::string cell(std::string text, size_t width) {
   return text;
 }
 
-std::string line(const std::string& name, const std::string& value, const std::string& beside = "") {
-  std::string text = "  " + cell(name, 26) + (beside.empty() ? value : cell(value, 20) + beside);
+std::string line(const std::string& name, const std::string& value, const std::string& third = "") {
+  std::string text = "  " + cell(name, 26) + (third.empty() ? value : cell(value, 20) + third);
   return text + "\n";
 }
 
-std::string bytes(int64_t number) {
-  return number == 0 ? "-" : scaled(static_cast<double>(number), "B");
+std::string bytes(int64_t count) {
+  return count == 0 ? "-" : scaled(static_cast<double>(count), "B");
 }
 
 std::string explain_options(const TrainFlags& flags, const Run& run) {
   const Parallel& p = run.parallel;
-  const auto source = [&](const std::string& flag, const std::string& otherwise = "default") {
-    return flags.given.contains(flag) ? "--" + flag : otherwise;
+  const auto source = [&](const std::string& flag, const std::string& fallback = "default") {
+    return flags.given.contains(flag) ? "--" + flag : fallback;
   };
   const bool is_hybrid = dist::traits_of(p.strategy).replicates;
   std::string text = "ranks\n";
@@ -46,35 +46,35 @@ std::string explain_options(const TrainFlags& flags, const Run& run) {
   return text;
 }
 
-/// A line per unit; neighbours of one size share one.
+/// A line per unit; consecutive units of one size share a line.
 std::string describe_units(const std::vector<dist::UnitEstimate>& units) {
-  std::string text = "  " + cell("unit", 26) + cell("parameters", 20) + "cut and sent with padding\n";
+  std::string text = "  " + cell("unit", 26) + cell("parameters", 20) + "with padding, as sharded and sent\n";
   for (size_t i = 0, end; i < units.size(); i = end) {
     for (end = i + 1; end < units.size() && units[end].padded == units[i].padded &&
                       units[end].parameters == units[i].parameters;)
       ++end;
     const std::string name = end == i + 1 ? units[i].name : units[i].name + " to " + units[end - 1].name;
-    text +=
-        line(name, grouped(units[i].parameters) + (end == i + 1 ? "" : " each"), grouped(units[i].padded));
+    text += line(name, with_commas(units[i].parameters) + (end == i + 1 ? "" : " each"),
+                 with_commas(units[i].padded));
   }
   return text;
 }
 
 std::string describe_bytes(const dist::Estimate& e) {
   std::string text =
-      "  " + cell("bytes of rank 0", 26) + cell("model state", 20) + "at most beside it in a step\n";
+      "  " + cell("bytes of rank 0", 26) + cell("model state", 20) + "at most in addition, in a step\n";
   text += line("parameter", bytes(e.state.parameter), bytes(e.running.parameter));
   text += line("gradient", bytes(e.state.gradient), bytes(e.running.gradient));
   text += line("optimizer state", bytes(e.state.optimizer_state), bytes(e.running.optimizer_state));
   text += line("communication", bytes(e.state.communication), bytes(e.running.communication));
-  return text + line("together", bytes(e.state.total()), bytes(e.running.total()));
+  return text + line("total", bytes(e.state.total()), bytes(e.running.total()));
 }
 
 }  // namespace
 
 dist::Estimate estimate_run(const Run& run, int shard) {
   const Parallel& p = run.parallel;
-  models::Gpt gpt(run.recipe.model);
+  models::Gpt gpt(run.preset.model);
   return dist::estimate(gpt, unit_policy(p.auto_wrap),
                         {.strategy = p.strategy,
                          .shards = p.shard_group_size,

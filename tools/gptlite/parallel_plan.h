@@ -9,15 +9,16 @@
 
 namespace tessera::gptlite {
 
-/// What a sharded run's strategy costs the rank whose index along the mesh's dimension "shard" is `shard`.
+/// The memory and traffic of a sharded run's strategy, for the rank with index `shard` along the mesh's
+/// dimension "shard".
 dist::Estimate estimate_run(const Run& run, int shard = 0);
 
-/// What the formulas add to what one rank's own share of a step takes: model state by shard, and what is
-/// gathered and reduced.
+/// The plan `alone` of one rank's share of a step, with model state and communication replaced by the
+/// estimate: shards, and what is gathered and reduced.
 PeakMemory with_estimate(PeakMemory alone, const dist::Estimate& estimate);
 
-/// `--explain` of a sharded run: its ranks' options with where each came from, the mesh, the units, the bytes
-/// of each rank and the traffic of a step. All ranks call it.
+/// `--explain` of a sharded run: the parallel options with their sources, the mesh, the units, the bytes of
+/// each rank and the traffic of a step. All ranks call it.
 std::string explain_ranks(const TrainFlags& flags, const Run& run, const Ranks& ranks);
 
 }  // namespace tessera::gptlite

@@ -6,7 +6,7 @@
 namespace tessera::gptlite {
 namespace {
 
-/// A tied embedding is read at both ends of the model: it stays with the root, which is gathered once.
+/// A tied embedding is used at both ends of the model: it stays in the root's unit, which is gathered once.
 dist::UnitPolicy by_size(int64_t elements) {
   const dist::UnitPolicy policy = dist::min_num_params(elements);
   return {policy.description(), [policy](nn::Module& root) {
@@ -36,7 +36,7 @@ dist::Mesh make_mesh(const Parallel& parallel, dist::World& world) {
   return {world, {{"replica", parallel.replicas()}, {"shard", parallel.shard_group_size}}};
 }
 
-ParallelModel::ParallelModel(const Run& run, const Ranks& ranks, Device device) : gpt_(run.recipe.model) {
+ParallelModel::ParallelModel(const Run& run, const Ranks& ranks, Device device) : gpt_(run.preset.model) {
   const Parallel& p = run.parallel;
   const DType compute = compute_dtype(run.dtype);
   if (ranks.world()) {

@@ -7,15 +7,15 @@
 
 namespace tessera::gptlite {
 
-/// The units that `--auto-wrap` asks for.
+/// The units of `--auto-wrap`.
 dist::UnitPolicy unit_policy(const AutoWrap& policy);
 
-/// The ranks as a box: shard groups of neighbours, side by side for the hybrid strategies. Ranks call it
-/// together.
+/// The mesh of all ranks: one shard group, or for the hybrid strategies several groups of consecutive ranks.
+/// Ranks call it together.
 dist::Mesh make_mesh(const Parallel& parallel, dist::World& world);
 
-/// A model as one rank holds it: whole, or what its strategy leaves to the rank. Its first numbers are made
-/// in place, so no rank ever holds more.
+/// A model as one rank holds it: all of it, or the rank's shards. Initial values are computed in place, so no
+/// rank ever holds more.
 class ParallelModel {
  public:
   /// Ranks construct together.
@@ -24,7 +24,7 @@ class ParallelModel {
   ParallelModel& operator=(const ParallelModel&) = delete;
 
   models::Gpt& gpt() { return gpt_; }
-  /// Null for a model that is whole.
+  /// Null for a model that is not sharded.
   dist::Sharding* sharding() const { return sharding_; }
 
  private:

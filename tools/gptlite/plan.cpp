@@ -16,7 +16,7 @@ std::string line(std::string name, const std::string& value) {
   return "  " + name + value + "\n";
 }
 
-/// Where the value of a field came from.
+/// The source of a field's value: a flag, the checkpoint, the data or a default.
 std::string source_of(const std::string& field, const TrainFlags& flags, const Start& start) {
   std::string flag = field == "qkv_bias" ? "bias" : field;
   std::replace(flag.begin(), flag.end(), '_', '-');
@@ -27,10 +27,10 @@ std::string source_of(const std::string& field, const TrainFlags& flags, const S
   if (field == "micro_batch_size") return start.run.parallel.is_sharded ? "a rank's share" : "the batch size";
   if (field == "preset" || field == "dataset" || field == "data" || field == "seed" || field == "dtype")
     return "default";
-  return "preset " + start.run.recipe.name;
+  return "preset " + start.run.preset.name;
 }
 
-std::string recomputation(const nn::ActivationCheckpointing& checkpointing) {
+std::string describe_checkpointing(const nn::ActivationCheckpointing& checkpointing) {
   if (checkpointing.interval == 0) return "all kept for backward";
   return text("kept at every ",
               checkpointing.interval == 1 ? std::string() : text(checkpointing.interval, " "),
@@ -38,27 +38,27 @@ std::string recomputation(const nn::ActivationCheckpointing& checkpointing) {
               checkpointing.keep.empty() ? "" : " and from attention", ", the rest computed again");
 }
 
-std::string course(const TrainFlags& flags, const Start& start) {
+std::string describe_run(const TrainFlags& flags, const Start& start) {
   const auto every = [](int64_t interval) {
     return interval == 0 ? std::string("never before the end") : text("every ", interval, " steps");
   };
   const std::string first = start.saved ? " from step " + std::to_string(start.first_step()) : "";
-  return line("steps", text(start.run.recipe.steps - start.first_step(), first)) +
+  return line("steps", text(start.run.preset.steps - start.first_step(), first)) +
          line("evaluation", flags.eval_interval == 0 ? "none"
                             : flags.eval_steps == 0  ? every(flags.eval_interval) + ", whole validation set"
                                                     : text(every(flags.eval_interval), ", ", flags.eval_steps,
                                                            " random batches")) +
          line("checkpoints",
               text(start.out, ", ", every(flags.checkpoint_interval), ", newest ", flags.keep, " kept")) +
-         line("activations", recomputation(start.run.checkpointing)) +
+         line("activations", describe_checkpointing(start.run.checkpointing)) +
          line("device", text(flags.device.device, ", ", start.run.dtype));
 }
 
 }  // namespace
 
 Plan plan_step(const Run& run) {
-  const RandomContextScope fresh{RandomContext()};  // samples that this thread drew for are not the plan's
-  const models::GptOptions& model = run.recipe.model;
+  const RandomContextScope context{RandomContext()};  // the caller's samples are not the plan's
+  const models::GptOptions& model = run.preset.model;
   models::Gpt gpt(model);
   if (const DType dtype = compute_dtype(run.dtype); dtype != f32) nn::use_mixed_precision(gpt, dtype);
   Plan plan;
@@ -73,12 +73,12 @@ Plan plan_step(const Run& run) {
 }
 
 std::string describe(const Plan& p) {
-  return line("parameters",
-              text(grouped(p.parameters), ", of which ", grouped(p.parameters_per_block), " a block")) +
+  return line("parameters", text(with_commas(p.parameters), ", of which ",
+                                 with_commas(p.parameters_per_block), " a block")) +
          line("FLOPs per token",
-              text(grouped(p.flops_per_token), " to train: 6 (P - positions) + 12 layers width block")) +
+              text(with_commas(p.flops_per_token), " to train: 6 (P - positions) + 12 layers width block")) +
          line("FLOPs forward",
-              text(grouped(p.forward_flops), " for ", grouped(p.tokens), " tokens, counted")) +
+              text(with_commas(p.forward_flops), " for ", with_commas(p.tokens), " tokens, counted")) +
          line("kept by a forward",
               scaled(static_cast<double>(p.memory.kept_by_forward), "B") + " for its backward") +
          "bytes at the peak of a training step\n" + describe(p.memory.peak);
@@ -94,9 +94,9 @@ std::string explain(const TrainFlags& flags, const Start& start, const Ranks& ra
     }
   };
   add(model_fields(start.run));
-  out += "recipe\n";
-  add(recipe_fields(start.run));
-  out += "course\n" + course(flags, start);
+  out += "configuration\n";
+  add(configuration_fields(start.run));
+  out += "run\n" + describe_run(flags, start);
   if (ranks.world()) out += explain_ranks(flags, start.run, ranks);
   out += ranks.world() ? "plan of a rank\n" : "plan\n";
   return out + describe(plan_step(start.run));

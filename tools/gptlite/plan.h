@@ -9,7 +9,7 @@
 
 namespace tessera::gptlite {
 
-/// What a training step costs, from a run of the model on meta: no numbers are allocated.
+/// The cost of a training step, from a run of the model on meta: no values are allocated.
 struct Plan {
   int64_t parameters = 0;
   int64_t parameters_per_block = 0;
@@ -22,10 +22,10 @@ struct Plan {
 
 Plan plan_step(const Run& run);
 
-/// The plan's numbers, a line each.
+/// The plan's figures, a line each.
 std::string describe(const Plan& plan);
 
-/// `gptlite train --explain`: every option with where it came from, and the plan. All ranks call it.
+/// `gptlite train --explain`: every option with its source, and the plan. All ranks call it.
 std::string explain(const TrainFlags& flags, const Start& start, const Ranks& ranks);
 
 }  // namespace tessera::gptlite

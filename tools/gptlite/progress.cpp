@@ -21,17 +21,17 @@ void Progress::step(int64_t done, double loss, double learning_rate, double toke
   last_draw_ = now;
   next_line_ = done + std::max<int64_t>(1, (steps_ - first_) / 20);
 
-  char numbers[160];
-  std::snprintf(numbers, sizeof numbers, "step %lld/%lld  loss %.4f  lr %.2e  %.0f tokens/s",
+  char status[160];
+  std::snprintf(status, sizeof status, "step %lld/%lld  loss %.4f  lr %.2e  %.0f tokens/s",
                 static_cast<long long>(done), static_cast<long long>(steps_), loss, learning_rate,
                 tokens_per_second);
   if (!is_terminal_) {
-    out_ << numbers << std::endl;
+    out_ << status << std::endl;
     return;
   }
   constexpr size_t width = 24;
   const size_t filled = width * static_cast<size_t>(done) / static_cast<size_t>(std::max<int64_t>(steps_, 1));
-  draw("[" + std::string(filled, '=') + std::string(width - filled, ' ') + "] " + numbers);
+  draw("[" + std::string(filled, '=') + std::string(width - filled, ' ') + "] " + status);
 }
 
 void Progress::draw(const std::string& text) {

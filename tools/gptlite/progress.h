@@ -6,16 +6,16 @@
 
 namespace tessera::gptlite {
 
-/// What a run prints while it goes: a bar that is drawn over on a terminal, a line now and then elsewhere.
+/// The progress of a run: a bar that is redrawn on a terminal, elsewhere about 20 lines a run.
 class Progress {
  public:
   Progress(std::ostream& out, bool is_terminal, int64_t first_step, int64_t steps);
 
   /// A step has ended. `tokens_per_second` is smoothed by the caller.
   void step(int64_t done, double loss, double learning_rate, double tokens_per_second);
-  /// A line of its own, the bar being drawn again below it.
+  /// A line of its own; the bar is drawn again below it.
   void line(const std::string& text);
-  /// The bar is left as it stands.
+  /// Ends the bar's line; the bar stays visible.
   void finish();
 
  private:
@@ -29,7 +29,7 @@ class Progress {
   double last_draw_ = 0;
 };
 
-/// Seconds on a clock that only goes forward.
+/// Seconds of a monotonic clock.
 double seconds_now();
 
 }  // namespace tessera::gptlite

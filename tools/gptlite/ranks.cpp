@@ -16,16 +16,16 @@ std::vector<double> Ranks::gather(const std::vector<double>& own) const {
   if (!world_) return own;
   const CategoryScope scope(MemoryCategory::communication);
   const auto n = static_cast<int64_t>(own.size());
-  const Tensor all = Tensor::empty({size() * n}, f64), part = all.narrow(0, rank() * n, n);
-  std::copy(own.begin(), own.end(), part.data<double>());
-  world_->communicator().all_gather(all, part).wait();
-  const double* numbers = all.data<double>();
-  return {numbers, numbers + all.numel()};
+  const Tensor all = Tensor::empty({size() * n}, f64), shard = all.narrow(0, rank() * n, n);
+  std::copy(own.begin(), own.end(), shard.data<double>());
+  world_->communicator().all_gather(all, shard).wait();
+  const double* values = all.data<double>();
+  return {values, values + all.numel()};
 }
 
 double Ranks::sum(double own) const {
   double total = 0;
-  for (const double number : gather({own})) total += number;
+  for (const double value : gather({own})) total += value;
   return total;
 }
 
@@ -38,7 +38,7 @@ dist::TrafficCount Ranks::traffic() const {
   return world_ ? world_->communicator().ledger().total() : dist::TrafficCount();
 }
 
-void Ranks::together(const std::function<void()>& body) const {
+void Ranks::run_together(const std::function<void()>& body) const {
   std::exception_ptr error;
   try {
     body();
@@ -49,14 +49,14 @@ void Ranks::together(const std::function<void()>& body) const {
     if (error) std::rethrow_exception(error);
     return;
   }
-  constexpr double nobody = std::numeric_limits<double>::infinity();
-  const double first = -largest(-(error ? rank() : nobody));
-  if (first == nobody) return;
-  if (first == rank()) std::rethrow_exception(error);
-  world_->communicator().barrier().wait();  // which that rank never reaches
+  constexpr double no_rank = std::numeric_limits<double>::infinity();
+  const double first_failed = -largest(-(error ? rank() : no_rank));
+  if (first_failed == no_rank) return;
+  if (first_failed == rank()) std::rethrow_exception(error);
+  world_->communicator().barrier().wait();  // throws PeerFailedError: that rank never reaches it
 }
 
-void Ranks::together_for_long(const std::function<void()>& body) const {
+void Ranks::run_long_together(const std::function<void()>& body) const {
   if (!world_) return body();
   std::promise<void> promise;
   std::future<void> ended = promise.get_future();
@@ -73,7 +73,7 @@ void Ranks::together_for_long(const std::function<void()>& body) const {
   dist::wait_together(world_->communicator(), [&](std::chrono::milliseconds interval) {
     return ended.wait_for(interval) == std::future_status::ready;
   });
-  together([&] { ended.get(); });
+  run_together([&] { ended.get(); });
 }
 
 std::string file_of_rank(const std::string& path, int rank) {

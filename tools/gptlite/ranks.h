@@ -9,8 +9,7 @@
 
 namespace tessera::gptlite {
 
-/// This rank among those of a run, and the numbers that they tell one another. A run without ranks is the
-/// first of one.
+/// This rank among those of a run, and what they exchange. A run without ranks is rank 0 of 1.
 class Ranks {
  public:
   Ranks() = default;
@@ -21,33 +20,34 @@ class Ranks {
   dist::World* world() const { return world_; }
   int rank() const { return world_ ? world_->rank() : 0; }
   int size() const { return world_ ? world_->size() : 1; }
-  /// Whether this is the one that prints.
+  /// Whether this is rank 0, which prints.
   bool is_first() const { return rank() == 0; }
   bool shares_process() const { return shares_process_; }
 
-  /// The numbers of all ranks, as many of each, one rank after another. Every rank calls it.
+  /// The values of all ranks, in rank order, the same number of each. Every rank calls it.
   std::vector<double> gather(const std::vector<double>& own) const;
-  /// The sum of one number per rank, in rank order.
+  /// The sum of one value per rank, in rank order.
   double sum(double own) const;
-  /// The largest of one number per rank.
+  /// The largest of one value per rank.
   double largest(double own) const;
   /// Calls and bytes that this rank has sent so far.
   dist::TrafficCount traffic() const;
 
-  /// Runs `body`, which must not communicate, on every rank. When it throws on some, this throws on all: on
-  /// the lowest of these its own exception, on the others PeerFailedError, so that one message tells of it.
-  void together(const std::function<void()>& body) const;
-  /// The same for a body that may take longer than a rank is waited for, such as a download: it runs in a
-  /// thread of its own while the ranks meet now and then, so that none is called stuck.
-  void together_for_long(const std::function<void()>& body) const;
+  /// Runs `body`, which must not communicate, on every rank. Where it throws on any, this throws on all: on
+  /// the lowest of the ranks that failed its own exception, on the others PeerFailedError: one message
+  /// reports it.
+  void run_together(const std::function<void()>& body) const;
+  /// The same for a body that may take longer than the timeout, such as a download: it runs in a thread of
+  /// its own, and the ranks' collectives at intervals keep any rank from counting as lost.
+  void run_long_together(const std::function<void()>& body) const;
 
  private:
   dist::World* world_ = nullptr;
   bool shares_process_ = false;
 };
 
-/// A file of this rank's own, by the name that was given: the name itself for rank 0, for others "run.jsonl"
-/// becomes "run.rank3.jsonl". Empty stays empty.
+/// The name of this rank's file: for rank 0 `path` itself, for rank 3 "run.rank3.jsonl" where `path` is
+/// "run.jsonl". Empty stays empty.
 std::string file_of_rank(const std::string& path, int rank);
 
 }  // namespace tessera::gptlite

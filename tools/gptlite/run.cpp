@@ -12,8 +12,8 @@
 namespace tessera::gptlite {
 namespace {
 
-constexpr int64_t any = std::numeric_limits<int64_t>::max();
-constexpr double huge = std::numeric_limits<double>::max();
+constexpr int64_t no_limit = std::numeric_limits<int64_t>::max();
+constexpr double largest_double = std::numeric_limits<double>::max();
 
 /// Throws ConfigError unless low <= value <= high.
 template <class T>
@@ -36,13 +36,13 @@ void check_model(const models::GptOptions& m) {
   require<ConfigError>(m.width % m.heads == 0, "--n-head ", m.heads, " does not divide --n-embd ", m.width);
 }
 
-/// The flags that are no part of a run, but of how it is watched and kept.
-void check_course(const TrainFlags& f) {
-  require_range<int64_t>("--activation-checkpoint-interval", f.activation_checkpoint_interval, 0, any);
-  require_range<int64_t>("--eval-interval", f.eval_interval, 0, any);
-  require_range<int64_t>("--eval-steps", f.eval_steps, 0, any);
-  require_range<int64_t>("--checkpoint-interval", f.checkpoint_interval, 0, any);
-  require_range<int64_t>("--keep", f.keep, 1, any);
+/// Checks the flags that checkpoints do not contain.
+void check_unsaved_flags(const TrainFlags& f) {
+  require_range<int64_t>("--activation-checkpoint-interval", f.activation_checkpoint_interval, 0, no_limit);
+  require_range<int64_t>("--eval-interval", f.eval_interval, 0, no_limit);
+  require_range<int64_t>("--eval-steps", f.eval_steps, 0, no_limit);
+  require_range<int64_t>("--checkpoint-interval", f.checkpoint_interval, 0, no_limit);
+  require_range<int64_t>("--keep", f.keep, 1, no_limit);
 }
 
 /// The largest divisor of `number` that is not above `limit`.
@@ -52,25 +52,25 @@ int64_t largest_divisor(int64_t number, int64_t limit) {
   return 1;
 }
 
-/// The micro-batch of a run that goes on, which the number of its ranks may have outgrown; 0 for a rank's
-/// whole share, and for a new run.
+/// The micro-batch size of a resumed run, which need not divide the share of another number of ranks; 0 where
+/// it was a rank's whole share, and for a new run.
 int64_t kept_micro_batch(const Run& run) {
   const bool is_whole = run.micro_batch_size == 0 || run.micro_batch_size == samples_per_rank(run);
   return is_whole ? 0 : run.micro_batch_size;
 }
 
 Run with_flags(Run run, const TrainFlags& f) {
-  models::Preset& r = run.recipe;
-  r = resolve_model(f.model, std::move(r));
-  r.steps = f.steps.value_or(r.steps);
-  r.batch_size = f.batch_size.value_or(r.batch_size);
-  r.learning_rate = f.lr.value_or(r.learning_rate);
-  r.min_learning_rate = f.min_lr.value_or(f.lr ? *f.lr / 10 : r.min_learning_rate);
-  r.warmup_steps = f.warmup_steps.value_or(std::min(r.warmup_steps, r.steps));
-  r.weight_decay = f.weight_decay.value_or(r.weight_decay);
-  r.beta1 = f.beta1.value_or(r.beta1);
-  r.beta2 = f.beta2.value_or(r.beta2);
-  r.gradient_clip = f.grad_clip.value_or(r.gradient_clip);
+  models::Preset& p = run.preset;
+  p = resolve_model(f.model, std::move(p));
+  p.steps = f.steps.value_or(p.steps);
+  p.batch_size = f.batch_size.value_or(p.batch_size);
+  p.learning_rate = f.lr.value_or(p.learning_rate);
+  p.min_learning_rate = f.min_lr.value_or(f.lr ? *f.lr / 10 : p.min_learning_rate);
+  p.warmup_steps = f.warmup_steps.value_or(std::min(p.warmup_steps, p.steps));
+  p.weight_decay = f.weight_decay.value_or(p.weight_decay);
+  p.beta1 = f.beta1.value_or(p.beta1);
+  p.beta2 = f.beta2.value_or(p.beta2);
+  p.gradient_clip = f.grad_clip.value_or(p.gradient_clip);
   const int64_t kept = kept_micro_batch(run);
   run.parallel = resolve_parallel(f.parallel, f.given);
   run.micro_batch_size = f.micro_batch_size.value_or(
@@ -82,13 +82,13 @@ Run with_flags(Run run, const TrainFlags& f) {
   run.dataset = f.data.dataset.value_or(run.dataset);
   if (!f.data.data.empty()) run.data = std::filesystem::absolute(f.data.data).string();
   check(run);
-  check_course(f);
+  check_unsaved_flags(f);
   return run;
 }
 
 template <class RunType, class Visit>
 void visit_model(RunType& run, Visit visit) {
-  auto& m = run.recipe.model;
+  auto& m = run.preset.model;
   visit("vocabulary", m.vocabulary);
   visit("n_layer", m.layers);
   visit("n_head", m.heads);
@@ -101,21 +101,21 @@ void visit_model(RunType& run, Visit visit) {
 }
 
 template <class RunType, class Visit>
-void visit_recipe(RunType& run, Visit visit) {
-  auto& r = run.recipe;
-  visit("preset", r.name);
+void visit_configuration(RunType& run, Visit visit) {
+  auto& p = run.preset;
+  visit("preset", p.name);
   visit("dataset", run.dataset);
   visit("data", run.data);
-  visit("steps", r.steps);
-  visit("batch_size", r.batch_size);
+  visit("steps", p.steps);
+  visit("batch_size", p.batch_size);
   visit("micro_batch_size", run.micro_batch_size);
-  visit("lr", r.learning_rate);
-  visit("min_lr", r.min_learning_rate);
-  visit("warmup_steps", r.warmup_steps);
-  visit("weight_decay", r.weight_decay);
-  visit("beta1", r.beta1);
-  visit("beta2", r.beta2);
-  visit("grad_clip", r.gradient_clip);
+  visit("lr", p.learning_rate);
+  visit("min_lr", p.min_learning_rate);
+  visit("warmup_steps", p.warmup_steps);
+  visit("weight_decay", p.weight_decay);
+  visit("beta1", p.beta1);
+  visit("beta2", p.beta2);
+  visit("grad_clip", p.gradient_clip);
   visit("seed", run.seed);
   visit("dtype", run.dtype);
 }
@@ -126,7 +126,7 @@ std::string write(const std::string& value) {
 std::string write(bool value) {
   return value ? "true" : "false";
 }
-/// The shortest text that reads back as the same number.
+/// The shortest text that reads back as the same value.
 template <class Number>
 std::string write(Number value) {
   char buffer[64];
@@ -147,13 +147,13 @@ bool read(const std::string& from, Number& value) {
   return error == std::errc() && end == from.data() + from.size();
 }
 
-/// Fills the visited field from what a checkpoint keeps.
-auto reader_of(const io::Metadata& saved, const std::string& where) {
-  return [&saved, where](const char* name, auto& value) {
+/// Fills the visited field from a checkpoint's metadata.
+auto reader_of(const io::Metadata& saved, const std::string& folder) {
+  return [&saved, folder](const char* name, auto& value) {
     const auto found = saved.find(name);
-    require<CheckpointError>(found != saved.end(), where, ": does not say '", name,
-                             "': it is not gptlite's, or of another version");
-    require<CheckpointError>(read(found->second, value), where, ": '", name, "' is '", found->second,
+    require<CheckpointError>(found != saved.end(), folder, ": has no field '", name,
+                             "': not a checkpoint of gptlite, or of another version");
+    require<CheckpointError>(read(found->second, value), folder, ": '", name, "' is '", found->second,
                              "', which cannot be read");
   };
 }
@@ -164,41 +164,41 @@ auto collector_of(std::vector<RunField>& fields) {
 
 std::vector<RunField> all_fields(const Run& run) {
   std::vector<RunField> fields = model_fields(run);
-  visit_recipe(run, collector_of(fields));
+  visit_configuration(run, collector_of(fields));
   return fields;
 }
 
 }  // namespace
 
 void check(const Run& run) {
-  const models::Preset& r = run.recipe;
-  check_model(r.model);
-  require_range<int64_t>("--steps", r.steps, 1, 99'999'999);
-  require_range<int64_t>("--batch-size", r.batch_size, 1, 1 << 24);
+  const models::Preset& p = run.preset;
+  check_model(p.model);
+  require_range<int64_t>("--steps", p.steps, 1, 99'999'999);
+  require_range<int64_t>("--batch-size", p.batch_size, 1, 1 << 24);
   require_range("world_size", run.parallel.world_size, 1, 1 << 20);
   const int64_t share = samples_per_rank(run);
   require_range<int64_t>("--micro-batch-size", run.micro_batch_size, 1, share);
   require<ConfigError>(
       share % run.micro_batch_size == 0, "--micro-batch-size ", run.micro_batch_size, " does not divide ",
       run.parallel.world_size == 1 ? text("--batch-size ")
-                                   : text("a rank's share of --batch-size ", r.batch_size, ", "),
+                                   : text("a rank's share of --batch-size ", p.batch_size, ", "),
       share);
-  require_range<double>("--lr", r.learning_rate, 0, huge);
-  require_range<double>("--min-lr", r.min_learning_rate, 0, r.learning_rate);
-  require_range<int64_t>("--warmup-steps", r.warmup_steps, 0, r.steps);
-  require_range<double>("--weight-decay", r.weight_decay, 0, huge);
-  require_fraction("--beta1", r.beta1);
-  require_fraction("--beta2", r.beta2);
-  require_range<double>("--grad-clip", r.gradient_clip, 0, huge);
+  require_range<double>("--lr", p.learning_rate, 0, largest_double);
+  require_range<double>("--min-lr", p.min_learning_rate, 0, p.learning_rate);
+  require_range<int64_t>("--warmup-steps", p.warmup_steps, 0, p.steps);
+  require_range<double>("--weight-decay", p.weight_decay, 0, largest_double);
+  require_fraction("--beta1", p.beta1);
+  require_fraction("--beta2", p.beta2);
+  require_range<double>("--grad-clip", p.gradient_clip, 0, largest_double);
   compute_dtype(run.dtype);
 }
 
 int64_t samples_per_rank(const Run& run) {
-  const int64_t batch = run.recipe.batch_size;
+  const int64_t batch = run.preset.batch_size;
   const int world = run.parallel.world_size;
   require<ConfigError>(batch % world == 0, "--batch-size ", batch,
                        ": expected a multiple of the number of ranks, ", world,
-                       ", so that each computes as many sequences");
+                       ", so that each computes the same number of sequences");
   return batch / world;
 }
 
@@ -222,21 +222,21 @@ models::Preset resolve_model(const ModelFlags& f, models::Preset base) {
 Run resolve_run(const TrainFlags& flags, int64_t data_vocabulary) {
   const std::string preset = flags.model.preset.value_or("nano-cpu");
   Run base;
-  base.recipe = models::preset(preset, model_vocabulary(preset, data_vocabulary));
+  base.preset = models::preset(preset, model_vocabulary(preset, data_vocabulary));
   return with_flags(std::move(base), flags);
 }
 
-Run resolve_resumed(const TrainFlags& flags, const Run& saved, const std::string& where) {
+Run resolve_resumed(const TrainFlags& flags, const Run& saved, const std::string& folder) {
   Run base = saved;
-  if (flags.model.preset) base.recipe = models::preset(*flags.model.preset, saved.recipe.model.vocabulary);
+  if (flags.model.preset) base.preset = models::preset(*flags.model.preset, saved.preset.model.vocabulary);
   Run run = with_flags(std::move(base), flags);
   const std::vector<RunField> before = all_fields(saved), now = all_fields(run);
   for (size_t i = 0; i < now.size(); ++i) {
     const std::string& name = now[i].name;
     if (name == "micro_batch_size" || name == "data" || name == "dtype") continue;
-    require<CheckpointError>(now[i].value == before[i].value, where, ": this run began with ", name, " ",
-                             before[i].value, ", the flags ask for ", now[i].value,
-                             ": leave them out to go on with it, or begin another run in another --out");
+    require<CheckpointError>(now[i].value == before[i].value, folder, ": this run began with ", name, " ",
+                             before[i].value, ", the flags give ", now[i].value,
+                             ": leave them out to resume it, or begin another run in another --out");
   }
   return run;
 }
@@ -247,22 +247,22 @@ std::vector<RunField> model_fields(const Run& run) {
   return fields;
 }
 
-std::vector<RunField> recipe_fields(const Run& run) {
+std::vector<RunField> configuration_fields(const Run& run) {
   std::vector<RunField> fields;
-  visit_recipe(run, collector_of(fields));
+  visit_configuration(run, collector_of(fields));
   return fields;
 }
 
-Run read_run(const dist::TrainingState& state, const std::string& where) {
+Run read_run(const dist::TrainingState& state, const std::string& folder) {
   Run run;
-  visit_model(run, reader_of(state.model, where));
-  visit_recipe(run, reader_of(state.run, where));
+  visit_model(run, reader_of(state.model, folder));
+  visit_configuration(run, reader_of(state.run, folder));
   if (state.run.contains(world_size_key))
-    reader_of(state.run, where)(world_size_key, run.parallel.world_size);
+    reader_of(state.run, folder)(world_size_key, run.parallel.world_size);
   try {
     check(run);
   } catch (const ConfigError& error) {
-    throw CheckpointError(text(where, ": ", error.what()));
+    throw CheckpointError(text(folder, ": ", error.what()));
   }
   return run;
 }
@@ -279,13 +279,12 @@ Device apply_device(const DeviceFlags& flags) {
     require_range("--threads", *flags.threads, 1, 4096);
     set_num_threads(*flags.threads);
   }
-  // A bad TESSERA_NUM_THREADS or TESSERA_ISA_MAX is an error before anything starts.
+  // Both throw for a bad TESSERA_NUM_THREADS or TESSERA_ISA_MAX, before anything starts.
   num_threads();
   kernels::cpu::current_isa();
   try {
     const Device device = parse_device(flags.device);
-    require<ConfigError>(!device.is_meta(),
-                         "--device meta: there are no numbers to train on; see gptlite info");
+    require<ConfigError>(!device.is_meta(), "--device meta: it has no values to train; see gptlite info");
     return device;
   } catch (const ValueError& error) {
     throw ConfigError(text("--device: ", error.what()));

@@ -17,7 +17,7 @@ Tensor ids_tensor(std::span<const int64_t> ids) {
   return Tensor::from(ids, {1, std::ssize(ids)});
 }
 
-/// The last position's logits of the first `vocabulary` ids, in f64.
+/// The logits (V) f64 of the last position, for the first `vocabulary` ids.
 Tensor last_logits(const Variable& logits, int64_t vocabulary) {
   const Tensor last = logits.value().select(1, -1).select(0, 0).to(cpu());
   return ops::cast(last.narrow(0, 0, vocabulary), f64).contiguous();

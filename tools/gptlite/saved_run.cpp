@@ -20,12 +20,12 @@ Run run_of(const dist::CheckpointReader& reader) {
   const auto found = model.find(kind_key);
   require<CheckpointError>(found != model.end() && found->second == kind, reader.folder(),
                            ": expected a model of kind '", kind, "', got ",
-                           found == model.end() ? "none named" : "'" + found->second + "'");
+                           found == model.end() ? "none" : "'" + found->second + "'");
   Run run = read_run(reader.state(), reader.folder());
   int64_t elements = 0;
   for (const auto& [id, tensor] : reader.tensors())
     if (id.group == "model") elements += tensor.shape.numel();
-  const int64_t expected = models::parameter_count(run.recipe.model);
+  const int64_t expected = models::parameter_count(run.preset.model);
   require<CheckpointError>(elements == expected, reader.folder(), ": a model of these options has ", expected,
                            " parameters, the checkpoint holds ", elements);
   return run;
@@ -42,13 +42,13 @@ std::optional<data::CharacterVocabulary> vocabulary_of(const dist::CheckpointRea
   }
 }
 
-std::vector<dist::TensorGroup> whole_tensors(models::Gpt& gpt, optim::Optimizer& optimizer) {
+std::vector<dist::TensorGroup> full_tensors(models::Gpt& gpt, optim::Optimizer& optimizer) {
   return {{"model", gpt.state_dict()}, {"optimizer", optimizer.state().tensors}};
 }
 
-/// What this rank holds of the same two groups.
-std::vector<dist::PieceGroup> parts(ParallelModel& model, optim::Optimizer& optimizer) {
-  return dist::pieces_of(model.gpt(), &optimizer, dist::holding_of(*model.sharding()));
+/// This rank's shards of the same two groups.
+std::vector<dist::GroupShard> shards_of(ParallelModel& model, optim::Optimizer& optimizer) {
+  return dist::shards_of(model.gpt(), &optimizer, dist::holding_of(*model.sharding()));
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ SavedRun::SavedRun(const std::string& path)
       vocabulary_(vocabulary_of(reader_)) {}
 
 std::unique_ptr<models::Gpt> SavedRun::model(Device device, const std::optional<std::string>& dtype) const {
-  auto gpt = std::make_unique<models::Gpt>(run_.recipe.model);
+  auto gpt = std::make_unique<models::Gpt>(run_.preset.model);
   nn::materialize(*gpt, device, run_.seed);
   const std::vector<dist::TensorGroup> groups{{"model", gpt->state_dict()}};
   dist::load_checkpoint(reader_, groups);
@@ -70,22 +70,22 @@ std::unique_ptr<models::Gpt> SavedRun::model(Device device, const std::optional<
 
 void SavedRun::load(ParallelModel& model, optim::Optimizer& optimizer, const Ranks& ranks) const {
   if (!model.sharding()) {
-    dist::load_checkpoint(reader_, whole_tensors(model.gpt(), optimizer));
+    dist::load_checkpoint(reader_, full_tensors(model.gpt(), optimizer));
     nn::round_masters(model.gpt());
     return;
   }
-  dist::load_checkpoint(ranks.world()->communicator(), reader_, parts(model, optimizer));
+  dist::load_checkpoint(ranks.world()->communicator(), reader_, shards_of(model, optimizer));
 }
 
 void SavedRun::require_same_data(const data::Corpus& corpus) const {
-  require<CheckpointError>(corpus.vocabulary == vocabulary_, where(), ": its vocabulary of ",
-                           vocabulary_ ? vocabulary_->size() : run_.recipe.model.vocabulary,
+  require<CheckpointError>(corpus.vocabulary == vocabulary_, folder(), ": its vocabulary of ",
+                           vocabulary_ ? vocabulary_->size() : run_.preset.model.vocabulary,
                            " is not that of ", corpus.where, ", which has ", corpus.vocabulary_size,
-                           ": the run must go on with the text that it began with");
+                           ": a run is resumed with the text that it began with");
   const io::Metadata& saved = reader_.state().run;
   const auto found = saved.find(train_tokens_key);
   const std::string expected = found == saved.end() ? "an unknown number of" : found->second;
-  require<CheckpointError>(expected == std::to_string(corpus.train.size()), where(), ": the run began with ",
+  require<CheckpointError>(expected == std::to_string(corpus.train.size()), folder(), ": the run began with ",
                            expected, " tokens to train on, ", corpus.where, " has ", corpus.train.size());
 }
 
@@ -94,11 +94,11 @@ dist::TrainingState training_state(const Run& run, const data::Corpus& corpus, i
   dist::TrainingState state;
   state.step = step;
   state.seed = run.seed;
-  state.data_position = step * run.recipe.batch_size;
+  state.data_position = step * run.preset.batch_size;
   state.schedule_step = step;
   state.validation_loss = validation_loss;
   for (const RunField& field : model_fields(run)) state.model[field.name] = field.value;
-  for (const RunField& field : recipe_fields(run)) state.run[field.name] = field.value;
+  for (const RunField& field : configuration_fields(run)) state.run[field.name] = field.value;
   state.run[world_size_key] = std::to_string(run.parallel.world_size);
   state.model[kind_key] = kind;
   if (corpus.vocabulary) state.model[characters_key] = corpus.vocabulary->characters();
@@ -108,13 +108,13 @@ dist::TrainingState training_state(const Run& run, const data::Corpus& corpus, i
 
 void save_run(const std::string& out, const dist::TrainingState& state, ParallelModel& model,
               optim::Optimizer& optimizer, const Ranks& ranks, const dist::SaveOptions& options,
-              dist::BackgroundSave* behind) {
+              dist::BackgroundSave* background) {
   if (!model.sharding())
-    dist::save_checkpoint(out, state, whole_tensors(model.gpt(), optimizer), options);
-  else if (behind)
-    behind->start(out, state, parts(model, optimizer), options);
+    dist::save_checkpoint(out, state, full_tensors(model.gpt(), optimizer), options);
+  else if (background)
+    background->start(out, state, shards_of(model, optimizer), options);
   else
-    dist::save_checkpoint(ranks.world()->communicator(), out, state, parts(model, optimizer), options);
+    dist::save_checkpoint(ranks.world()->communicator(), out, state, shards_of(model, optimizer), options);
 }
 
 }  // namespace tessera::gptlite

@@ -4,8 +4,8 @@
 
 namespace tessera::gptlite {
 
-/// Tokens a second of a run's steps: of each, smoothed for the eye, and over all but the first few of a
-/// process, in which caches fill.
+/// Tokens a second of a run's steps: smoothed for display, and the mean over all but a process's first steps,
+/// in which caches fill.
 class Speed {
  public:
   /// A step has ended. The last one counts even where it is among the first few.
@@ -14,7 +14,7 @@ class Speed {
   double smoothed() const { return smoothed_; }
   /// 0 before the first step that counts.
   double mean() const { return seconds_ > 0 ? tokens_ / seconds_ : 0; }
-  /// Of the steps in the mean.
+  /// Seconds of the steps in the mean.
   double seconds() const { return seconds_; }
 
  private:

@@ -8,25 +8,24 @@
 
 namespace tessera::gptlite {
 
-/// What a training run begins from, all flags and data having been accepted.
+/// The start of a training run: its checked flags, checkpoint and data.
 struct Start {
   Run run;
   data::Corpus corpus;
   std::string out;                  ///< folder of its checkpoints
-  std::unique_ptr<SavedRun> saved;  ///< where it goes on from; null for a new run
+  std::unique_ptr<SavedRun> saved;  ///< the checkpoint that is resumed; null for a new run
 
   int64_t first_step() const { return saved ? saved->step() : 0; }
 };
 
-/// Refuses what can be refused before anything is opened. Throws ConfigError.
+/// Checks the flags before anything is opened. Throws ConfigError.
 void check_flags(const TrainFlags& flags);
 
-/// Throws ConfigError where a new run's folder already has checkpoints, which it would replace.
+/// Throws ConfigError where a new run's folder has checkpoints, which the run would replace.
 void require_new_folder(const std::string& out);
 
-/// Brings flags, the checkpoint of `--resume` and the data together. Flags are checked before any data is
-/// touched. Throws ConfigError, DataError and CheckpointError; also ConfigError for a new run in a folder
-/// that already has checkpoints, which it would replace.
+/// Combines flags, the checkpoint of `--resume` and the data. Flags are checked before any data is opened.
+/// Throws ConfigError, DataError and CheckpointError; ConfigError also as `require_new_folder`.
 Start make_start(const TrainFlags& flags);
 
 }  // namespace tessera::gptlite

@@ -11,9 +11,9 @@
 namespace tessera::gptlite {
 namespace {
 
-constexpr int64_t warming_steps = 5, usual_steps = 10;
+constexpr int64_t warmup_steps = 5, default_steps = 10;
 
-/// "A:B", two numbers and nothing else.
+/// Parses "A:B"; empty for any other text.
 std::optional<StepRange> read_range(const std::string& text) {
   StepRange range;
   const char *at = text.data(), *end = at + text.size();
@@ -28,8 +28,8 @@ std::optional<StepRange> read_range(const std::string& text) {
 
 StepRange profiled_steps(const TrainFlags& flags, int64_t done, int64_t steps) {
   if (flags.profile_steps.empty()) {
-    const int64_t first = std::max(done + 1, std::min(done + 1 + warming_steps, steps - usual_steps + 1));
-    return {first, std::min(first + usual_steps - 1, steps)};
+    const int64_t first = std::max(done + 1, std::min(done + 1 + warmup_steps, steps - default_steps + 1));
+    return {first, std::min(first + default_steps - 1, steps)};
   }
   const std::optional<StepRange> range = read_range(flags.profile_steps);
   require<ConfigError>(range.has_value(), "--profile-steps '", flags.profile_steps,

@@ -5,8 +5,8 @@
 
 namespace tessera::gptlite {
 
-/// `gptlite train`, from flags to the last checkpoint. Returns the exit status: that of the signal which
-/// ended it early, else 0. Throws what tools::exit_status turns into the others.
+/// `gptlite train`, from flags to the last checkpoint. Returns the exit status: that of the signal that ended
+/// it early, else 0. Throws errors of the types that tools::exit_status maps.
 int train(const TrainFlags& flags, Console console);
 
 }  // namespace tessera::gptlite

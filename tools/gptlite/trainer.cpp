@@ -15,19 +15,20 @@
 namespace tessera::gptlite {
 namespace {
 
-/// 0 for what has none.
-double number_of(const Tensor& scalar) {
+/// The value of a scalar; 0 on meta.
+double value_or_zero(const Tensor& scalar) {
   return scalar.is_meta() ? 0.0 : scalar.item();
 }
 
-/// Forward and backward of one micro-batch, whose mean counts as `share` of the batch's. Returns its mean.
-/// Where this rank is not `alone`, all learn together from the gradients' norm that a loss is not finite.
-double accumulate(models::Gpt& gpt, const data::Batch& part, double share, uint64_t seed, bool alone) {
-  begin_random_step(seed, part.step, part.samples);
-  const Variable loss = forward_loss(gpt, part);
-  const double value = number_of(loss.value());
-  require<NonFiniteError>(!alone || std::isfinite(value), "step ", part.step + 1, ": the loss is ", value,
-                          "; no parameter was changed by this step");
+/// Forward and backward of one micro-batch, a `share` of the batch. Returns its mean loss. With `checks_loss`
+/// a loss that is not finite throws here; ranks of a sharded model throw together, by the gradients' norm.
+double accumulate(models::Gpt& gpt, const data::Batch& micro_batch, double share, uint64_t seed,
+                  bool checks_loss) {
+  begin_random_step(seed, micro_batch.step, micro_batch.samples);
+  const Variable loss = forward_loss(gpt, micro_batch);
+  const double value = value_or_zero(loss.value());
+  require<NonFiniteError>(!checks_loss || std::isfinite(value), "step ", micro_batch.step + 1,
+                          ": the loss is ", value, "; no parameter was changed by this step");
   if (share == 1.0)
     loss.backward();
   else
@@ -49,11 +50,11 @@ optim::ClipCoefficient clipping(const ParameterList& parameters, double largest,
 
 }  // namespace
 
-std::unique_ptr<optim::AdamW> make_optimizer(const models::Gpt& gpt, const models::Preset& recipe) {
+std::unique_ptr<optim::AdamW> make_optimizer(const models::Gpt& gpt, const models::Preset& preset) {
   return std::make_unique<optim::AdamW>(
-      optim::decay_groups(gpt.parameters(), optim::AdamWOptions{.lr = recipe.learning_rate,
-                                                                .betas = {recipe.beta1, recipe.beta2},
-                                                                .weight_decay = recipe.weight_decay}));
+      optim::decay_groups(gpt.parameters(), optim::AdamWOptions{.lr = preset.learning_rate,
+                                                                .betas = {preset.beta1, preset.beta2},
+                                                                .weight_decay = preset.weight_decay}));
 }
 
 void prepare(models::Gpt& gpt, const Run& run) {
@@ -61,26 +62,26 @@ void prepare(models::Gpt& gpt, const Run& run) {
   gpt.blocks.set_checkpointing(run.checkpointing);
 }
 
-optim::Schedule make_schedule(const models::Preset& recipe) {
-  return optim::cosine({.lr = recipe.learning_rate,
-                        .min_lr = recipe.min_learning_rate,
-                        .warmup_steps = recipe.warmup_steps,
-                        .steps = recipe.steps});
+optim::Schedule make_schedule(const models::Preset& preset) {
+  return optim::cosine({.lr = preset.learning_rate,
+                        .min_lr = preset.min_learning_rate,
+                        .warmup_steps = preset.warmup_steps,
+                        .steps = preset.steps});
 }
 
 std::shared_ptr<const data::BatchSource> make_batches(const data::Corpus& corpus, const Run& run, int rank) {
   return std::make_shared<data::RandomWindows>(
-      corpus.train, data::RandomWindows::Options{.block = run.recipe.model.block_size,
-                                                 .batch_size = run.recipe.batch_size,
+      corpus.train, data::RandomWindows::Options{.block = run.preset.model.block_size,
+                                                 .batch_size = run.preset.batch_size,
                                                  .seed = run.seed,
                                                  .rank = rank,
                                                  .world = run.parallel.world_size});
 }
 
-Variable forward_loss(models::Gpt& gpt, const data::Batch& part) {
+Variable forward_loss(models::Gpt& gpt, const data::Batch& micro_batch) {
   const SpanScope span(SpanKind::phase, "forward");
   const Device device = gpt.wte.weight.device();
-  return gpt(part.x.to(device), part.y.to(device));
+  return gpt(micro_batch.x.to(device), micro_batch.y.to(device));
 }
 
 StepResult train_step(models::Gpt& gpt, optim::AdamW& adam, const data::Batch& batch, const Run& run,
@@ -89,16 +90,16 @@ StepResult train_step(models::Gpt& gpt, optim::AdamW& adam, const data::Batch& b
   const int64_t size = std::min(run.micro_batch_size, batch.size());
   const double share = static_cast<double>(size) / static_cast<double>(batch.size());
   for (int64_t first = 0; first < batch.size(); first += size) {
-    const bool whole = size == batch.size(), last = first + size >= batch.size();
+    const bool is_whole = size == batch.size(), is_last = first + size >= batch.size();
     std::optional<optim::GradientSquares> squares;  // summed as the last micro-batch finishes each gradient
-    if (last && !sharding) squares.emplace(adam.parameters());
+    if (is_last && !sharding) squares.emplace(adam.parameters());
     std::optional<dist::Accumulation> accumulation;
-    if (sharding && !last) accumulation.emplace(*sharding, run.parallel.accumulate_communication);
+    if (sharding && !is_last) accumulation.emplace(*sharding, run.parallel.accumulate_communication);
     result.loss +=
-        share * accumulate(gpt, whole ? batch : batch.part(first, size), share, run.seed, !sharding);
+        share * accumulate(gpt, is_whole ? batch : batch.part(first, size), share, run.seed, !sharding);
   }
-  const optim::ClipCoefficient clip = clipping(adam.parameters(), run.recipe.gradient_clip, batch.step);
-  result.gradient_norm = number_of(clip.norm);
+  const optim::ClipCoefficient clip = clipping(adam.parameters(), run.preset.gradient_clip, batch.step);
+  result.gradient_norm = value_or_zero(clip.norm);
   adam.step({.clip = clip.coefficient});
   adam.zero_grad();
   return result;

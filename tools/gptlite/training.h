@@ -17,35 +17,35 @@
 
 namespace tessera::gptlite {
 
-/// The files that a rank writes while it trains.
+/// The files that a rank writes during training.
 struct RankFiles {
-  /// Throws ConfigError where one cannot be written.
+  /// Throws ConfigError where one cannot be opened for writing.
   RankFiles(const TrainFlags& flags, const Start& start, const Ranks& ranks);
   MetricsFile metrics;
   StepProfile profile;
 };
 
-/// One rank's part of a run: from a start to the last step or a signal. All ranks take the same steps, and
-/// the first one prints.
+/// A run on one rank, from its start to the last step or a signal. All ranks take the same steps; rank 0
+/// prints.
 class Training {
  public:
-  /// `start` and `files` stay with the caller. All ranks construct together.
+  /// `start` and `files` must outlive this. All ranks construct together.
   Training(const TrainFlags& flags, const Start& start, Ranks ranks, RankFiles& files, Device device,
            Console console);
-  /// Returns the exit status: that of the signal which ended it early, else 0.
+  /// Returns the exit status: that of the signal that ended the run early, else 0.
   int run();
 
  private:
-  void announce();
+  void print_header();
   void step(data::Loader& loader);
-  void share_step(double& loss);
+  void exchange_step(double& loss);
   void evaluate_if_due();
   void save_if_due();
   void save();
   int finish();
 
-  const models::Preset& recipe() const { return start_.run.recipe; }
-  bool is_last() const { return done_ == recipe().steps; }
+  const models::Preset& preset() const { return start_.run.preset; }
+  bool is_last() const { return done_ == preset().steps; }
   bool is_due(int64_t interval) const { return interval > 0 && (done_ % interval == 0 || is_last()); }
 
   const TrainFlags& flags_;
@@ -60,15 +60,15 @@ class Training {
   Progress progress_;
   Speed speed_;
 
-  std::unique_ptr<dist::BackgroundSave> behind_;  // null: saves are waited for
-  int64_t done_;                                  // steps
-  int64_t saved_ = -1;                            // the step of the newest checkpoint
-  bool has_saved_ = false;                        // that one, here
-  int signal_ = 0;                                // that all ranks stop for
-  dist::TrafficCount sent_;                       // until the newest step
-  StepMetrics last_;                    // the newest step; its validation loss is there when it was evaluated
-  std::optional<double> best_;          // the lowest validation loss so far
-  std::optional<double> newest_;        // the newest one
+  std::unique_ptr<dist::BackgroundSave> background_save_;  // null: each save ends before the next step
+  int64_t done_;                                           // number of steps
+  int64_t saved_ = -1;                                     // the step of the newest checkpoint
+  bool has_saved_ = false;                                 // whether this process wrote it
+  int signal_ = 0;                                         // the signal that all ranks stop for; 0: none
+  dist::TrafficCount sent_;                                // up to the newest step
+  StepMetrics last_;                    // of the newest step; with a validation loss where it was evaluated
+  std::optional<double> best_loss_;     // the lowest validation loss so far
+  std::optional<double> newest_loss_;   // the newest validation loss
   std::optional<double> product_rate_;  // FLOP/s of all ranks' matrix products; measured for the metrics
 };
 

@@ -1,4 +1,4 @@
-// A user's own header, on the include path under a name that the library has too.
+// A user's header, on the include path, with a name that the library has too.
 #pragma once
 
 inline const char* name_of_this_project() {
