@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "dist/checkpoint/distributed_checkpoint.h"
-#include "dist/checkpoint/own_pieces.h"
+#include "dist/checkpoint/own_shards.h"
 #include "dist/checkpoint/rank_agreement.h"
 #include "dist/checkpoint/rank_save.h"
 #include "tensor/io/file.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/checkpoint/piece.h"
+#include "dist/checkpoint/tensor_range.h"
 #include "tensor/io/safetensors.h"
 #include "tensor/named_tensor.h"
 #include "tensor/types/dtype.h"
@@ -63,7 +63,7 @@ struct TensorShard {
   Tensor tensor;  ///< the elements of `range` in row-major order, under any shape
   Replicas replicas = {};
   Tensor rounded = {};  ///< the parameter in bf16 or f16, where `tensor` is its master: rounded after loading
-  /// This rank's place on the mesh, for a tensor that each rank has for itself (own_pieces.h); else empty.
+  /// This rank's place on the mesh, for a tensor that each rank has for itself (own_shards.h); else empty.
   std::vector<MeshIndex> own_place = {};
 };
 

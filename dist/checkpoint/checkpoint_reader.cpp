@@ -6,8 +6,8 @@
 #include <memory>
 #include <set>
 
-#include "dist/checkpoint/number_check.h"
-#include "dist/checkpoint/own_pieces.h"
+#include "dist/checkpoint/own_shards.h"
+#include "dist/checkpoint/value_check.h"
 #include "tensor/ops/cast.h"
 
 namespace tessera::dist {

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "dist/checkpoint/checkpoint_reader.h"
-#include "dist/checkpoint/number_check.h"
+#include "dist/checkpoint/value_check.h"
 #include "tensor/io/safetensors.h"
 
 namespace tessera::dist {

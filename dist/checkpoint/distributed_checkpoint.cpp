@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dist/checkpoint/own_pieces.h"
+#include "dist/checkpoint/own_shards.h"
 #include "dist/checkpoint/rank_agreement.h"
 #include "dist/checkpoint/rank_save.h"
 

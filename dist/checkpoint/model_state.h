@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "dist/checkpoint/rank_pieces.h"
+#include "dist/checkpoint/rank_shards.h"
 #include "dist/fsdp/shard.h"
 #include "optim/optimizer.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "dist/checkpoint/rank_pieces.h"
+#include "dist/checkpoint/rank_shards.h"
 
 namespace tessera::dist {
 

@@ -31,7 +31,7 @@ class Membership {
     if (ended_well_ && ::getpid() == process_ && thread_.leave()) thread_.finish(std::chrono::seconds(10));
   }
 
-  MessageThread& thread() { return thread_; }
+  RemoteThread& thread() { return thread_; }
   uint64_t next_launch() { return ++launches_; }
   void set_ended_well(bool well) { ended_well_ = well; }
 
@@ -39,7 +39,7 @@ class Membership {
   Membership(const LauncherJob& job, milliseconds patience)
       : thread_([job] { return make_mpi_wire(job.rank, job.size); }, patience), process_(::getpid()) {}
 
-  MessageThread thread_;
+  RemoteThread thread_;
   pid_t process_;
   uint64_t launches_ = 0;
   bool ended_well_ = false;
@@ -77,7 +77,7 @@ class ThreadShare {
   int before_;
 };
 
-std::string transport_of(const MessageRank& self) {
+std::string transport_of(const RemoteRank& self) {
   const std::string messages = "messages (MPI)";
   if (!self.obstacle().empty()) return text(messages, ", without shared memory: ", self.obstacle());
   if (!self.node()) return messages;
@@ -95,8 +95,8 @@ int run_process_rank(const std::function<int(World&)>& body, const LaunchOptions
   const AccountScope account(make_intrusive<MemoryAccount>());
   const ProfilerRankScope row(job.rank);
   const auto self =
-      std::make_shared<MessageRank>(membership.thread(), membership.next_launch(),
-                                    Deadlines{options.silence, options.timeout}, asked_transport());
+      std::make_shared<RemoteRank>(membership.thread(), membership.next_launch(),
+                                   Deadlines{options.silence, options.timeout}, asked_transport());
   const ThreadShare threads(options.threads, self->ranks_on_cores());
   std::unique_ptr<World> world;  // destroyed after the other ranks have the failure
   try {

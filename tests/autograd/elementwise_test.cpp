@@ -16,7 +16,7 @@
 #include "autograd/gradcheck.h"
 #include "tensor/ops/creation.h"
 #include "tensor/random/random_context.h"
-#include "tests/tensor/numbers.h"
+#include "tests/tensor/test_values.h"
 
 using namespace tessera;
 

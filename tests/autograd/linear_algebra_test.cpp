@@ -9,7 +9,7 @@
 #include "autograd/functions/unary.h"
 #include "autograd/functions/view.h"
 #include "autograd/node.h"
-#include "tests/tensor/numbers.h"
+#include "tests/tensor/test_values.h"
 
 using namespace tessera;
 

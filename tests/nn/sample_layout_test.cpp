@@ -19,7 +19,7 @@
 #include "tensor/ops/creation.h"
 #include "tensor/ops/shaping.h"
 #include "tensor/random/random_context.h"
-#include "tests/tensor/numbers.h"
+#include "tests/tensor/test_values.h"
 
 using namespace tessera;
 

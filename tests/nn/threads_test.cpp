@@ -15,7 +15,7 @@
 #include "tensor/ops/random.h"
 #include "tensor/random/random_context.h"
 #include "tensor/threads/parallel.h"
-#include "tests/tensor/numbers.h"
+#include "tests/tensor/test_values.h"
 
 using namespace tessera;
 

@@ -9,7 +9,7 @@
 #include "tensor/ops/unary.h"
 #include "tensor/profile/cost.h"
 #include "tensor/threads/parallel.h"
-#include "tests/tensor/numbers.h"
+#include "tests/tensor/test_values.h"
 
 namespace tessera::kernels::cpu {
 namespace {

@@ -8,7 +8,7 @@
 #include "tensor/ops/matmul.h"
 #include "tensor/random/random_context.h"
 #include "tensor/threads/parallel.h"
-#include "tests/tensor/numbers.h"
+#include "tests/tensor/test_values.h"
 
 using namespace tessera;
 

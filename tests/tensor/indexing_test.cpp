@@ -4,7 +4,7 @@
 
 #include "tensor/ops/creation.h"
 #include "tensor/threads/parallel.h"
-#include "tests/tensor/numbers.h"
+#include "tests/tensor/test_values.h"
 
 using namespace tessera;
 

@@ -8,7 +8,7 @@
 #include "tensor/ops/binary.h"
 #include "tensor/ops/linear_cross_entropy.h"
 #include "tensor/ops/softmax.h"
-#include "tests/tensor/numbers.h"
+#include "tests/tensor/test_values.h"
 
 using namespace tessera;
 

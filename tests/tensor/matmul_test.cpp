@@ -9,7 +9,7 @@
 #include "tensor/cpu/gemm_onednn.h"
 #include "tensor/profile/cost.h"
 #include "tensor/threads/parallel.h"
-#include "tests/tensor/numbers.h"
+#include "tests/tensor/test_values.h"
 
 using namespace tessera;
 

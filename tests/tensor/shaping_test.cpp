@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/tensor/numbers.h"
+#include "tests/tensor/test_values.h"
 
 using namespace tessera;
 

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "dist/comm/wait/bell.h"
+#include "dist/comm/wait/event.h"
 
 /// What the ranks of one machine write for each other to read. All of it may lie in memory that processes
 /// share: no pointers, no owners, atomics without locks. Each writer has cache lines of its own.

@@ -12,7 +12,7 @@ namespace tessera::dist {
 
 /// A group of the remote transport, as one of its ranks sees it.
 struct RemoteGroup {
-  MessageRank* self;
+  RemoteRank* self;
   std::string name;
   uint64_t id;
   int rank;
@@ -56,7 +56,7 @@ class RemoteCall final : public ActiveCall {
   void add_peer(int rank, const char* send, int64_t send_count, char* receive, int64_t receive_count);
   void combine();
 
-  MessageThread* thread_;
+  RemoteThread* thread_;
   std::shared_ptr<Event> event_;
   std::string name_;
   uint64_t group_;

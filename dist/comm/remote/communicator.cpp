@@ -9,13 +9,13 @@ namespace tessera::dist {
 namespace {
 
 /// The rank among those of its machine; it keeps `self` alive.
-std::shared_ptr<node::NodeRank> node_of(const std::shared_ptr<MessageRank>& self) {
+std::shared_ptr<node::NodeRank> node_of(const std::shared_ptr<RemoteRank>& self) {
   return {self, self->node()};
 }
 
 }  // namespace
 
-RemoteCommunicator::RemoteCommunicator(std::shared_ptr<MessageRank> self, std::string name,
+RemoteCommunicator::RemoteCommunicator(std::shared_ptr<RemoteRank> self, std::string name,
                                        std::vector<int> members, int rank, uint64_t group,
                                        std::shared_ptr<Ledger> ledger)
     : Communicator(name, rank, members, std::move(ledger)),
@@ -63,7 +63,7 @@ std::shared_ptr<Communicator> RemoteCommunicator::join_group(const std::string& 
                                                   shared_ledger());
 }
 
-std::shared_ptr<Communicator> make_process_world(std::shared_ptr<MessageRank> self) {
+std::shared_ptr<Communicator> make_process_world(std::shared_ptr<RemoteRank> self) {
   auto ledger = std::make_shared<Ledger>();
   if (self->node() && std::ssize(self->local_ranks()) == self->size()) {
     LocalBootstrap bootstrap(*self);

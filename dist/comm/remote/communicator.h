@@ -11,8 +11,8 @@ namespace tessera::dist {
 /// A group of processes, on any machines, over the remote transport.
 class RemoteCommunicator final : public Communicator {
  public:
-  /// `members` are ranks of the world, of which this rank is number `rank`; `group` comes from MessageRank.
-  RemoteCommunicator(std::shared_ptr<MessageRank> self, std::string name, std::vector<int> members, int rank,
+  /// `members` are ranks of the world, of which this rank is number `rank`; `group` comes from RemoteRank.
+  RemoteCommunicator(std::shared_ptr<RemoteRank> self, std::string name, std::vector<int> members, int rank,
                      uint64_t group, std::shared_ptr<Ledger> ledger);
 
   void poll() override;
@@ -26,12 +26,12 @@ class RemoteCommunicator final : public Communicator {
  private:
   bool shares_memory(std::span<const int> ranks) const;
 
-  std::shared_ptr<MessageRank> self_;
+  std::shared_ptr<RemoteRank> self_;
   RemoteGroup group_;
 };
 
 /// The group of all ranks of a job: through shared memory where all are on one machine and have it, else over
 /// the remote transport. Groups split off a remote group use shared memory where their ranks have it.
-std::shared_ptr<Communicator> make_process_world(std::shared_ptr<MessageRank> self);
+std::shared_ptr<Communicator> make_process_world(std::shared_ptr<RemoteRank> self);
 
 }  // namespace tessera::dist

@@ -8,7 +8,7 @@
 #include "dist/comm/interface/call.h"
 #include "dist/comm/remote/frame.h"
 #include "dist/comm/remote/wire.h"
-#include "dist/comm/wait/bell.h"
+#include "dist/comm/wait/event.h"
 #include "tensor/tensor.h"
 
 namespace tessera::dist {
@@ -18,7 +18,7 @@ namespace tessera::dist {
 /// from a rank once its header has come and agrees, in chunks of at most `Wire::most_bytes`. Exchanges do not
 /// wait for one another, in whatever order ranks start them.
 ///
-/// The rank's thread fills it in and posts it (MessageThread::post); the remote thread alone advances it. The
+/// The rank's thread fills it in and posts it (RemoteThread::post); the remote thread alone advances it. The
 /// rank then only reads its state; the rank's event is signaled at each change.
 class Exchange : public std::enable_shared_from_this<Exchange> {
  public:

@@ -125,7 +125,7 @@ void RemoteLoop::abandon_all() {
   exchanges_.clear();
 }
 
-void RemoteLoop::begin_launch(std::unique_ptr<MessageThread::Launch> launch) {
+void RemoteLoop::begin_launch(std::unique_ptr<RemoteThread::Launch> launch) {
   abandon_all();  // exchanges of a launch that failed early, or whose communicators are kept
   if (end_launch_) std::exchange(end_launch_, nullptr)();
   launch_ = std::move(launch);

@@ -51,8 +51,7 @@ JobWatch::Failure failure_of(const std::exception_ptr& reason, int own) {
 
 }  // namespace
 
-MessageRank::MessageRank(MessageThread& thread, uint64_t launch, const Deadlines& deadlines,
-                         Transport transport)
+RemoteRank::RemoteRank(RemoteThread& thread, uint64_t launch, const Deadlines& deadlines, Transport transport)
     : thread_(thread),
       launch_(launch),
       deadlines_(deadlines),
@@ -78,7 +77,7 @@ MessageRank::MessageRank(MessageThread& thread, uint64_t launch, const Deadlines
   if (shared_) node_ = std::make_unique<node::NodeRank>(shared_, local_index_, *progress_);
 }
 
-MessageRank::~MessageRank() {
+RemoteRank::~RemoteRank() {
   if (!failed_ && !watch_->has_failed()) progress_->complete_calls();
   std::vector<std::shared_ptr<void>> kept;
   for (auto& call : progress_->take_calls()) kept.push_back(std::move(call));
@@ -87,7 +86,7 @@ MessageRank::~MessageRank() {
   thread_.end_launch(launch_);
 }
 
-void MessageRank::make_block(Transport transport) {
+void RemoteRank::make_block(Transport transport) {
   if (transport != Transport::remote) {
     try {
       arena_ = SharedArena::create();
@@ -100,7 +99,7 @@ void MessageRank::make_block(Transport transport) {
   event_ = std::shared_ptr<Event>(block_, &block_->event);
 }
 
-void MessageRank::begin() {
+void RemoteRank::begin() {
   const auto heartbeat = [block = block_]() -> Heartbeat {
     return {.operations = block->operations.load(std::memory_order_relaxed),
             .waits_for = block->waits_for.load(std::memory_order_relaxed)};
@@ -109,7 +108,7 @@ void MessageRank::begin() {
       {.number = launch_, .watch = watch_, .event = event_, .heartbeat = heartbeat, .deadlines = deadlines_});
 }
 
-std::vector<RankPlace> MessageRank::gather_places() {
+std::vector<RankPlace> RemoteRank::gather_places() {
   const PlaceRecord own;
   std::vector<int> all_ranks(static_cast<size_t>(size()));
   std::iota(all_ranks.begin(), all_ranks.end(), 0);
@@ -126,7 +125,7 @@ std::vector<RankPlace> MessageRank::gather_places() {
   return places;
 }
 
-void MessageRank::join_machine(Transport transport) {
+void RemoteRank::join_machine(Transport transport) {
   if (transport == Transport::remote || local_ranks_.size() == 1) return;
   LocalBootstrap bootstrap(*this);
   JoinedProcesses joined = join_processes(arena_, bootstrap, local_ranks_);
@@ -137,7 +136,7 @@ void MessageRank::join_machine(Transport transport) {
       "TESSERA_TRANSPORT: expected shared memory, which these ranks do not have: ", obstacle_);
 }
 
-void MessageRank::fail(std::exception_ptr reason) {
+void RemoteRank::fail(std::exception_ptr reason) {
   failed_ = true;
   try {
     if (shared_) shared_->throw_if_failed();
@@ -158,7 +157,7 @@ void MessageRank::fail(std::exception_ptr reason) {
   thread_.send_abort_message(failure);
 }
 
-std::string MessageRank::all_gather(std::span<const int> members, const std::string& bytes) {
+std::string RemoteRank::all_gather(std::span<const int> members, const std::string& bytes) {
   constexpr int64_t own_channel = -1;  // distinct from those of the world's collectives
   CallHeader header;
   header.sequence = gathered_++;

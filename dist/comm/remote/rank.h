@@ -16,14 +16,14 @@ namespace tessera::dist {
 
 /// A process as a rank of its job, in one launch: what all its communicators share. Destroyed with the last
 /// of them; the destructor first serves what other ranks still need of this one.
-class MessageRank {
+class RemoteRank {
  public:
   /// All ranks of the job construct it, in launches of the same number. Throws ConfigError where shared
   /// memory is required and there is none.
-  MessageRank(MessageThread& thread, uint64_t launch, const Deadlines& deadlines, Transport transport);
-  ~MessageRank();
-  MessageRank(const MessageRank&) = delete;
-  MessageRank& operator=(const MessageRank&) = delete;
+  RemoteRank(RemoteThread& thread, uint64_t launch, const Deadlines& deadlines, Transport transport);
+  ~RemoteRank();
+  RemoteRank(const RemoteRank&) = delete;
+  RemoteRank& operator=(const RemoteRank&) = delete;
 
   int rank() const { return thread_.rank(); }
   int size() const { return thread_.size(); }
@@ -34,7 +34,7 @@ class MessageRank {
   /// The number of ranks, with this one, that may run on cores on which this one may run.
   int ranks_on_cores() const { return ranks_on_cores_; }
 
-  MessageThread& thread() const { return thread_; }
+  RemoteThread& thread() const { return thread_; }
   RankProgress& progress() { return *progress_; }
   const std::shared_ptr<Event>& event() const { return event_; }
   /// This rank among those of its machine that share memory; null where they do not.
@@ -63,7 +63,7 @@ class MessageRank {
   std::vector<RankPlace> gather_places();
   void join_machine(Transport transport);
 
-  MessageThread& thread_;
+  RemoteThread& thread_;
   uint64_t launch_;
   Deadlines deadlines_;
   std::shared_ptr<SharedArena> arena_;
@@ -83,7 +83,7 @@ class MessageRank {
 /// The all_gather of the ranks of this machine, for the time before there are communicators.
 class LocalBootstrap final : public Bootstrap {
  public:
-  explicit LocalBootstrap(MessageRank& self) : self_(self) {}
+  explicit LocalBootstrap(RemoteRank& self) : self_(self) {}
   int rank() const override { return self_.local_index(); }
   int size() const override { return static_cast<int>(self_.local_ranks().size()); }
   std::string all_gather(const std::string& bytes) override {
@@ -91,7 +91,7 @@ class LocalBootstrap final : public Bootstrap {
   }
 
  private:
-  MessageRank& self_;
+  RemoteRank& self_;
 };
 
 }  // namespace tessera::dist

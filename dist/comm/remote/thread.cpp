@@ -19,7 +19,7 @@ namespace tessera::dist {
 using std::chrono::milliseconds;
 
 /// What the rank's thread and the remote thread share.
-struct MessageThread::State {
+struct RemoteThread::State {
   std::mutex mutex;
   std::condition_variable changed;
   RemoteLoop::Orders orders;  ///< what the loop has not taken yet
@@ -70,8 +70,8 @@ void block_signals() {
 
 }  // namespace
 
-void MessageThread::run(const std::shared_ptr<State>& state,
-                        const std::function<std::unique_ptr<Wire>()>& make_wire) {
+void RemoteThread::run(const std::shared_ptr<State>& state,
+                       const std::function<std::unique_ptr<Wire>()>& make_wire) {
   block_signals();
   pthread_setname_np(pthread_self(), "tessera-message");
   std::unique_ptr<RemoteLoop> loop;
@@ -125,7 +125,7 @@ void MessageThread::run(const std::shared_ptr<State>& state,
   state->changed.notify_all();
 }
 
-MessageThread::MessageThread(std::function<std::unique_ptr<Wire>()> make_wire, milliseconds patience)
+RemoteThread::RemoteThread(std::function<std::unique_ptr<Wire>()> make_wire, milliseconds patience)
     : state_(std::make_shared<State>()) {
   thread_ = std::thread([state = state_, make = std::move(make_wire)] { run(state, make); });
   std::unique_lock lock(state_->mutex);
@@ -140,7 +140,7 @@ MessageThread::MessageThread(std::function<std::unique_ptr<Wire>()> make_wire, m
   std::rethrow_exception(state_->start_failure);
 }
 
-MessageThread::~MessageThread() {
+RemoteThread::~RemoteThread() {
   state_->order([](RemoteLoop::Orders& orders) { orders.stop = true; });
   std::unique_lock lock(state_->mutex);
   const bool ended = state_->changed.wait_for(lock, std::chrono::seconds(1), [&] { return state_->ended; });
@@ -151,28 +151,28 @@ MessageThread::~MessageThread() {
     thread_.detach();
 }
 
-int MessageThread::rank() const {
+int RemoteThread::rank() const {
   return state_->rank;
 }
 
-int MessageThread::size() const {
+int RemoteThread::size() const {
   return state_->size;
 }
 
-void MessageThread::post(std::shared_ptr<Exchange> exchange) {
+void RemoteThread::post(std::shared_ptr<Exchange> exchange) {
   state_->order([&](RemoteLoop::Orders& orders) { orders.posted.push_back(std::move(exchange)); });
 }
 
-void MessageThread::abandon(std::shared_ptr<Exchange> exchange) {
+void RemoteThread::abandon(std::shared_ptr<Exchange> exchange) {
   state_->order([&](RemoteLoop::Orders& orders) { orders.abandoned.push_back(std::move(exchange)); });
 }
 
-void MessageThread::begin_launch(Launch launch) {
+void RemoteThread::begin_launch(Launch launch) {
   state_->order(
       [&](RemoteLoop::Orders& orders) { orders.launch = std::make_unique<Launch>(std::move(launch)); });
 }
 
-void MessageThread::end_launch(uint64_t number) {
+void RemoteThread::end_launch(uint64_t number) {
   state_->order_and_wait(
       [number](RemoteLoop::Orders& orders, std::function<void()> done) {
         orders.end_launch = std::move(done);
@@ -181,7 +181,7 @@ void MessageThread::end_launch(uint64_t number) {
       std::chrono::seconds(1));
 }
 
-void MessageThread::send_abort_message(const JobWatch::Failure& failure) {
+void RemoteThread::send_abort_message(const JobWatch::Failure& failure) {
   state_->order_and_wait(
       [&](RemoteLoop::Orders& orders, std::function<void()> done) {
         orders.abort_message = failure;
@@ -190,18 +190,18 @@ void MessageThread::send_abort_message(const JobWatch::Failure& failure) {
       std::chrono::seconds(1));
 }
 
-bool MessageThread::leave() {
+bool RemoteThread::leave() {
   return state_->order_and_wait(
       [](RemoteLoop::Orders& orders, std::function<void()> done) { orders.leave = std::move(done); });
 }
 
-bool MessageThread::finish(milliseconds patience) {
+bool RemoteThread::finish(milliseconds patience) {
   return state_->order_and_wait(
       [](RemoteLoop::Orders& orders, std::function<void()> done) { orders.finish = std::move(done); },
       patience);
 }
 
-std::string MessageThread::broken() const {
+std::string RemoteThread::broken() const {
   const std::lock_guard lock(state_->mutex);
   return state_->broken;
 }

@@ -26,7 +26,7 @@ struct Heartbeat {
 /// The remote thread: the one thread of a process that calls MPI, from its initialisation on. It advances the
 /// exchanges that the rank's thread posts, and sends and receives heartbeats; it computes nothing. While
 /// bytes are in flight it polls in intervals that grow to 100 us; otherwise it sleeps.
-class MessageThread {
+class RemoteThread {
  public:
   /// A launch of the process: the state of the job while one world lives.
   struct Launch {
@@ -39,11 +39,11 @@ class MessageThread {
 
   /// Starts the thread and waits, at most for `patience`, until `make_wire`, called there, has made the
   /// connection. Rethrows what that threw; throws CommunicationError when it takes longer.
-  MessageThread(std::function<std::unique_ptr<Wire>()> make_wire, std::chrono::milliseconds patience);
+  RemoteThread(std::function<std::unique_ptr<Wire>()> make_wire, std::chrono::milliseconds patience);
   /// Detaches the thread if it does not end by itself within a second.
-  ~MessageThread();
-  MessageThread(const MessageThread&) = delete;
-  MessageThread& operator=(const MessageThread&) = delete;
+  ~RemoteThread();
+  RemoteThread(const RemoteThread&) = delete;
+  RemoteThread& operator=(const RemoteThread&) = delete;
 
   int rank() const;
   int size() const;

@@ -9,7 +9,7 @@
 
 #include "dist/comm/interface/call.h"
 #include "dist/comm/interface/work.h"
-#include "dist/comm/wait/bell.h"
+#include "dist/comm/wait/event.h"
 #include "dist/comm/wait/peer_watch.h"
 #include "tensor/function_ref.h"
 

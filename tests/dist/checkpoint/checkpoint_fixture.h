@@ -6,7 +6,7 @@
 
 #include "dist/checkpoint/checkpoint_reader.h"
 #include "dist/checkpoint/checkpoint_writer.h"
-#include "tests/support/refused.h"
+#include "tests/support/checkpoint_error.h"
 #include "tests/support/temporary_folder.h"
 
 /// Values that identify their element: element i of tensor `id` is id * 1000 + i.

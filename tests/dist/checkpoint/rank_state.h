@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "dist/checkpoint/rank_pieces.h"
 #include "dist/checkpoint/rank_save.h"
+#include "dist/checkpoint/rank_shards.h"
 #include "dist/launch/launch.h"
 #include "optim/adam.h"
 #include "tests/dist/checkpoint/checkpoint_fixture.h"

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "tensor/io/safetensors.h"
-#include "tests/support/refused.h"
+#include "tests/support/checkpoint_error.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace tessera;

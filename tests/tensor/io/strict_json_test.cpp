@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "tests/support/refused.h"
+#include "tests/support/checkpoint_error.h"
 
 using namespace tessera::io;
 

@@ -13,7 +13,7 @@
 namespace tessera::dist {
 
 /// The position of a rank among those of a sharded model. Ranks that hold the same parameters must hold the
-/// same values of them, except for own shards (own_pieces.h).
+/// same values of them, except for own shards (own_shards.h).
 struct Holding {
   /// Ranks that hold the same shards: one in flat sharding, the number of replicas in hybrid sharding.
   Replicas shard_replicas;

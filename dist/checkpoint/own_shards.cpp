@@ -1,4 +1,4 @@
-#include "dist/checkpoint/own_pieces.h"
+#include "dist/checkpoint/own_shards.h"
 
 #include <algorithm>
 #include <map>

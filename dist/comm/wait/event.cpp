@@ -1,4 +1,4 @@
-#include "dist/comm/wait/bell.h"
+#include "dist/comm/wait/event.h"
 
 #include <linux/futex.h>
 #include <sched.h>

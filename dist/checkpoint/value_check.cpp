@@ -1,4 +1,4 @@
-#include "dist/checkpoint/number_check.h"
+#include "dist/checkpoint/value_check.h"
 
 #include <algorithm>
 

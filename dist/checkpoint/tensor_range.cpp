@@ -1,4 +1,4 @@
-#include "dist/checkpoint/piece.h"
+#include "dist/checkpoint/tensor_range.h"
 
 #include <algorithm>
 

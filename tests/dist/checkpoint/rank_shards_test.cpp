@@ -1,4 +1,4 @@
-#include "dist/checkpoint/rank_pieces.h"
+#include "dist/checkpoint/rank_shards.h"
 
 #include <doctest/doctest.h>
 
