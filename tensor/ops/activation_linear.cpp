@@ -106,7 +106,8 @@ void weight_gradient(const Tensor& dy, const Tensor& activated, const Activation
 }  // namespace
 
 Tensor activation(Activation f, const Tensor& x) {
-  const Tensor y = Tensor::empty(x.shape(), x.dtype(), common_device("activation", {&x}));
+  const Device device = common_device("activation", {&x});
+  const Tensor y = Tensor::empty(x.shape(), x.dtype(), device);
   unary_out(op_of(f), x, y);
   return y;
 }

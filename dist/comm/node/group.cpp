@@ -33,8 +33,8 @@ NodeGroup::NodeGroup(NodeRank& self, std::string name, std::vector<int> members,
       sources_(members_.size()) {}
 
 Slot& NodeGroup::slot(int rank, uint64_t sequence) const {
-  const auto index =
-      static_cast<int64_t>(rank * slots_in_flight + static_cast<int>(sequence % slots_in_flight));
+  const int64_t index =
+      static_cast<int64_t>(rank) * slots_in_flight + static_cast<int64_t>(sequence % slots_in_flight);
   return *reinterpret_cast<Slot*>(control_ + index * slot_stride_);
 }
 

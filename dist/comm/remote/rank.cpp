@@ -177,7 +177,7 @@ std::string RemoteRank::all_gather(std::span<const int> members, const std::stri
   for (size_t i = 0; i < members.size(); ++i) {
     char* const place = out + static_cast<int64_t>(i) * header.bytes;
     if (members[i] == rank())
-      std::memcpy(place, bytes.data(), bytes.size());
+      std::copy(bytes.begin(), bytes.end(), place);
     else
       exchange->peers.push_back({.rank = members[i],
                                  .send = static_cast<const char*>(input.raw_data()),
