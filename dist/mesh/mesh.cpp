@@ -19,16 +19,17 @@ namespace {
 
 /// The dimensions, with a size of -1 inferred from the others.
 std::vector<MeshDimension> resolve(std::vector<MeshDimension> dimensions, int world) {
+  require<ConfigError>(!dimensions.empty(), "Mesh: expected at least one dimension, got none");
   std::set<std::string> names;
   int64_t known_product = 1;
   MeshDimension* inferred = nullptr;
   for (MeshDimension& dimension : dimensions) {
     require<ConfigError>(!dimension.name.empty() && names.insert(dimension.name).second, "Mesh: the name '",
                          dimension.name, "' is empty or given twice");
-    require<ConfigError>(
-        dimension.size > 0 || (dimension.size == -1 && !inferred), "Mesh: dimension '", dimension.name,
-        "' has size ", dimension.size,
-        inferred ? "; expected only one to be -1" : "; expected a positive one, or -1 for the rest");
+    require<ConfigError>(dimension.size > 0 || dimension.size == -1, "Mesh: dimension '", dimension.name,
+                         "' has size ", dimension.size, "; expected a positive one, or -1 for the rest");
+    require<ConfigError>(dimension.size > 0 || !inferred, "Mesh: dimension '", dimension.name,
+                         "' has size -1; expected only one to be -1");
     if (dimension.size == -1)
       inferred = &dimension;
     else

@@ -16,7 +16,7 @@ struct LedgerEntry {
   std::string group;  ///< the communicator's name
   std::string unit;
   int64_t bytes = 0;       ///< of the full tensor, as in CallHeader
-  int64_t bytes_sent = 0;  ///< by this rank, as the algorithm of algorithms.md sends them
+  int64_t bytes_sent = 0;  ///< by this rank, by the formulas of dist/comm/README.md
 };
 
 /// Calls and the bytes that this rank sent in them.

@@ -21,7 +21,6 @@ struct FailureRecord {
 struct RankBlock {
   Event event;
   alignas(64) std::atomic<uint64_t> operations{0};  ///< begun and waited for
-  std::atomic<uint64_t> heartbeat{0};               ///< of its process, where that has one
   std::atomic<int32_t> waits_for{-1};               ///< rank in the world; -1: none
   std::atomic<uint32_t> has_left{0};
 };

@@ -41,7 +41,12 @@ TEST_CASE("mesh: sizes with another product than the world's are an error that n
     CHECK_THROWS_WITH_AS(Mesh(world, {{"replica", 3}, {"shard", 2}}), doctest::Contains("6 ranks"),
                          ConfigError);
     CHECK_THROWS_AS(Mesh(world, {{"shard", 0}}), ConfigError);
-    CHECK_THROWS_AS(Mesh(world, {{"shard", -1}, {"replica", -1}}), ConfigError);
+    CHECK_THROWS_WITH_AS(Mesh(world, {{"shard", -1}, {"replica", -1}}),
+                         doctest::Contains("only one to be -1"), ConfigError);
+    CHECK_THROWS_WITH_AS(Mesh(world, {{"shard", -1}, {"replica", 0}}),
+                         doctest::Contains("'replica' has size 0; expected a positive one"), ConfigError);
+    CHECK_THROWS_WITH_AS(Mesh(world, std::vector<MeshDimension>{}),
+                         doctest::Contains("at least one dimension"), ConfigError);
     CHECK_THROWS_AS(Mesh(world, {{"shard", 2}, {"shard", 2}}), ConfigError);
     CHECK_THROWS_AS(Mesh(world, {{"replica", 3}, {"shard", -1}}), ConfigError);
     const Mesh mesh(world);
