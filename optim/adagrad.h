@@ -1,6 +1,7 @@
 #pragma once
 
 #include "optim/fused_optimizer.h"
+#include "tensor/elementwise/update_rules/adagrad.h"
 
 namespace tessera::optim {
 
@@ -14,17 +15,40 @@ struct AdagradOptions {
 
 /// Adagrad (Duchi, Hazan and Singer 2011). State: sum, of all squared gradients. Throws ConfigError for
 /// options out of range, and as `Optimizer` does.
-class Adagrad : public FusedOptimizer<ops::AdagradGroup> {
+class Adagrad : public FusedOptimizer<elementwise::AdagradRule> {
  public:
   using Options = AdagradOptions;
-  explicit Adagrad(const ParameterList& parameters, const Options& options = {});
-  explicit Adagrad(const std::vector<ParameterGroup<Options>>& groups);
+  explicit Adagrad(const ParameterList& parameters, const Options& options = {})
+      : Adagrad({{parameters, options}}) {}
+  explicit Adagrad(const std::vector<ParameterGroup<Options>>& groups)
+      : FusedOptimizer("Adagrad", {{{.name = "lr_decay", .value = &Rule::lr_decay},
+                                    {.name = "eps", .value = &Rule::eps},
+                                    {.name = "weight_decay", .value = &Rule::weight_decay}},
+                                   &check}) {
+    for (const auto& [parameters, options] : groups) {
+      require_not_negative(name(), "initial_accumulator_value", options.initial_accumulator_value);
+      initial_.push_back(options.initial_accumulator_value);
+      add_group(parameters, options.lr,
+                {.lr_decay = options.lr_decay, .eps = options.eps, .weight_decay = options.weight_decay});
+    }
+    require_parameters();
+  }
 
  protected:
-  std::vector<Slot> slots(int group) const override;
-  void update(std::span<const ops::UpdateItem> items, const Tensor& clip) override;
+  std::vector<Slot> slots(int group) const override {
+    std::vector<Slot> slots = FusedOptimizer::slots(group);
+    slots[0].initial = initial_[group];
+    return slots;
+  }
 
  private:
+  using Rule = elementwise::AdagradRule;
+  static void check(const std::string& optimizer, const Rule& rule) {
+    require_not_negative(optimizer, "lr_decay", rule.lr_decay);
+    require_not_negative(optimizer, "eps", rule.eps);
+    require_not_negative(optimizer, "weight_decay", rule.weight_decay);
+  }
+
   std::vector<double> initial_;  // value of the accumulators, per group
 };
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "optim/fused_optimizer.h"
+#include "tensor/elementwise/update_rules/adam.h"
 
 namespace tessera::optim {
 
@@ -24,22 +25,36 @@ struct AdamWOptions {
 };
 
 /// What Adam and AdamW share: the state exp_avg, exp_avg_sq and, for amsgrad, max_exp_avg_sq.
-class AdamBase : public FusedOptimizer<ops::AdamGroup> {
+class AdamBase : public FusedOptimizer<elementwise::AdamRule> {
  protected:
-  explicit AdamBase(std::string name);
+  /// `decoupled`: AdamW's decay.
   template <class Options>
-  void add(const ParameterList& parameters, const Options& options, bool decoupled) {
-    add_group(parameters, options.lr,
-              {.lr = {},
-               .beta1 = options.betas[0],
-               .beta2 = options.betas[1],
-               .eps = options.eps,
-               .weight_decay = options.weight_decay,
-               .decoupled = decoupled,
-               .amsgrad = options.amsgrad});
+  AdamBase(std::string name, bool decoupled, const std::vector<ParameterGroup<Options>>& groups)
+      : FusedOptimizer(std::move(name), {{{.name = "beta1", .value = &Rule::beta1},
+                                          {.name = "beta2", .value = &Rule::beta2},
+                                          {.name = "eps", .value = &Rule::eps},
+                                          {.name = "weight_decay", .value = &Rule::weight_decay},
+                                          {.name = "amsgrad", .flag = &Rule::amsgrad}},
+                                         &check}) {
+    for (const auto& [parameters, options] : groups)
+      add_group(parameters, options.lr,
+                {.beta1 = options.betas[0],
+                 .beta2 = options.betas[1],
+                 .eps = options.eps,
+                 .weight_decay = options.weight_decay,
+                 .decoupled = decoupled,
+                 .amsgrad = options.amsgrad});
+    require_parameters();
   }
-  std::vector<Slot> slots(int group) const override;
-  void update(std::span<const ops::UpdateItem> items, const Tensor& clip) override;
+
+ private:
+  using Rule = elementwise::AdamRule;
+  static void check(const std::string& optimizer, const Rule& rule) {
+    require_fraction(optimizer, "betas[0]", rule.beta1);
+    require_fraction(optimizer, "betas[1]", rule.beta2);
+    require_not_negative(optimizer, "eps", rule.eps);
+    require_not_negative(optimizer, "weight_decay", rule.weight_decay);
+  }
 };
 
 /// Adam: A Method for Stochastic Optimization (Kingma and Ba 2015). Throws ConfigError for options out of
@@ -47,16 +62,20 @@ class AdamBase : public FusedOptimizer<ops::AdamGroup> {
 class Adam : public AdamBase {
  public:
   using Options = AdamOptions;
-  explicit Adam(const ParameterList& parameters, const Options& options = {});
-  explicit Adam(const std::vector<ParameterGroup<Options>>& groups);
+  explicit Adam(const ParameterList& parameters, const Options& options = {})
+      : Adam({{parameters, options}}) {}
+  explicit Adam(const std::vector<ParameterGroup<Options>>& groups)
+      : AdamBase("Adam", /*decoupled=*/false, groups) {}
 };
 
 /// Adam with decoupled weight decay (Loshchilov and Hutter 2019).
 class AdamW : public AdamBase {
  public:
   using Options = AdamWOptions;
-  explicit AdamW(const ParameterList& parameters, const Options& options = {});
-  explicit AdamW(const std::vector<ParameterGroup<Options>>& groups);
+  explicit AdamW(const ParameterList& parameters, const Options& options = {})
+      : AdamW({{parameters, options}}) {}
+  explicit AdamW(const std::vector<ParameterGroup<Options>>& groups)
+      : AdamBase("AdamW", /*decoupled=*/true, groups) {}
 };
 
 }  // namespace tessera::optim

@@ -139,6 +139,9 @@ void Optimizer::make_state() {
 
 void Optimizer::make_arena(int group, DType dtype) {
   const std::vector<Slot> group_slots = slots(group);
+  for (const Slot& slot : group_slots)
+    require<IndexError>(slot.index >= 0 && slot.index < elementwise::max_update_states, name_, ": state '",
+                        slot.name, "' has index ", slot.index, " of ", elementwise::max_update_states);
   std::vector<size_t> members;
   int64_t numel = 0;
   for (size_t i = 0; i < items_.size(); ++i) {

@@ -24,10 +24,10 @@ struct StepOptions {
   Tensor clip;
 };
 
-/// Updates parameters from their gradients: all groups in one fused pass (tensor/ops/optimizer_update.h). In
-/// mixed precision it updates the f32 master and writes the rounded parameter in the same pass. It works on
-/// Tensors, so nothing is recorded. Its state, one arena per group and dtype in the
-/// memory category `optimizer_state`, is made at the first step; later steps allocate nothing.
+/// Updates parameters from their gradients; a FusedOptimizer or a PlainOptimizer computes the step. In mixed
+/// precision it updates the f32 master and writes the rounded parameter. It works on Tensors, so nothing is
+/// recorded. Its state, one arena per group and dtype in the memory category `optimizer_state`, is made at
+/// the first step.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -83,7 +83,7 @@ class Optimizer {
 
   /// The state tensors of each parameter of a group.
   virtual std::vector<Slot> slots(int group) const = 0;
-  /// Runs the fused update.
+  /// Updates the items that have a gradient, each gradient times `clip` (0-dim f64, undefined for 1).
   virtual void update(std::span<const ops::UpdateItem> items, const Tensor& clip) = 0;
   /// A group's options except the learning rate.
   virtual std::vector<NamedOption> options(int group) const = 0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "optim/fused_optimizer.h"
+#include "tensor/elementwise/update_rules/rmsprop.h"
 
 namespace tessera::optim {
 
@@ -15,15 +16,36 @@ struct RMSpropOptions {
 
 /// RMSprop (Tieleman and Hinton 2012; centered: Graves 2013). State: square_avg, with momentum
 /// momentum_buffer, centered grad_avg. Throws ConfigError for options out of range, and as `Optimizer` does.
-class RMSprop : public FusedOptimizer<ops::RmspropGroup> {
+class RMSprop : public FusedOptimizer<elementwise::RmspropRule> {
  public:
   using Options = RMSpropOptions;
-  explicit RMSprop(const ParameterList& parameters, const Options& options = {});
-  explicit RMSprop(const std::vector<ParameterGroup<Options>>& groups);
+  explicit RMSprop(const ParameterList& parameters, const Options& options = {})
+      : RMSprop({{parameters, options}}) {}
+  explicit RMSprop(const std::vector<ParameterGroup<Options>>& groups)
+      : FusedOptimizer("RMSprop", {{{.name = "alpha", .value = &Rule::alpha},
+                                    {.name = "eps", .value = &Rule::eps},
+                                    {.name = "weight_decay", .value = &Rule::weight_decay},
+                                    {.name = "momentum", .value = &Rule::momentum},
+                                    {.name = "centered", .flag = &Rule::centered}},
+                                   &check}) {
+    for (const auto& [parameters, options] : groups)
+      add_group(parameters, options.lr,
+                {.alpha = options.alpha,
+                 .eps = options.eps,
+                 .weight_decay = options.weight_decay,
+                 .momentum = options.momentum,
+                 .centered = options.centered});
+    require_parameters();
+  }
 
- protected:
-  std::vector<Slot> slots(int group) const override;
-  void update(std::span<const ops::UpdateItem> items, const Tensor& clip) override;
+ private:
+  using Rule = elementwise::RmspropRule;
+  static void check(const std::string& optimizer, const Rule& rule) {
+    require_fraction(optimizer, "alpha", rule.alpha);
+    require_not_negative(optimizer, "eps", rule.eps);
+    require_not_negative(optimizer, "weight_decay", rule.weight_decay);
+    require_not_negative(optimizer, "momentum", rule.momentum);
+  }
 };
 
 }  // namespace tessera::optim

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "optim/fused_optimizer.h"
+#include "tensor/elementwise/update_rules/sgd.h"
 
 namespace tessera::optim {
 
@@ -15,15 +16,34 @@ struct SGDOptions {
 
 /// Stochastic gradient descent, with momentum (state momentum_buffer) and Nesterov's variant as in Sutskever
 /// et al. 2013. Throws ConfigError for options out of range, and as `Optimizer` does.
-class SGD : public FusedOptimizer<ops::SgdGroup> {
+class SGD : public FusedOptimizer<elementwise::SgdRule> {
  public:
   using Options = SGDOptions;
-  explicit SGD(const ParameterList& parameters, const Options& options = {});
-  explicit SGD(const std::vector<ParameterGroup<Options>>& groups);
+  explicit SGD(const ParameterList& parameters, const Options& options = {}) : SGD({{parameters, options}}) {}
+  explicit SGD(const std::vector<ParameterGroup<Options>>& groups)
+      : FusedOptimizer("SGD", {{{.name = "momentum", .value = &Rule::momentum},
+                                {.name = "dampening", .value = &Rule::dampening},
+                                {.name = "weight_decay", .value = &Rule::weight_decay},
+                                {.name = "nesterov", .flag = &Rule::nesterov}},
+                               &check}) {
+    for (const auto& [parameters, options] : groups)
+      add_group(parameters, options.lr,
+                {.momentum = options.momentum,
+                 .dampening = options.dampening,
+                 .weight_decay = options.weight_decay,
+                 .nesterov = options.nesterov});
+    require_parameters();
+  }
 
- protected:
-  std::vector<Slot> slots(int group) const override;
-  void update(std::span<const ops::UpdateItem> items, const Tensor& clip) override;
+ private:
+  using Rule = elementwise::SgdRule;
+  static void check(const std::string& optimizer, const Rule& rule) {
+    require_not_negative(optimizer, "momentum", rule.momentum);
+    require_not_negative(optimizer, "weight_decay", rule.weight_decay);
+    require<ConfigError>(!rule.nesterov || (rule.momentum > 0.0 && rule.dampening == 0.0), optimizer,
+                         ": nesterov needs momentum and no dampening, got momentum ", rule.momentum,
+                         " and dampening ", rule.dampening);
+  }
 };
 
 }  // namespace tessera::optim

@@ -32,10 +32,12 @@ void round_copy(const UpdateItem& item, const UpdateSpan& span, int64_t begin) {
   TESSERA_PER_ISA(convert_block)(f32, item.rounded.dtype())(span.parameter, copy, span.n);
 }
 
-/// Increments the steps, then calls body(item, step, clip, span) for chunks of the items, shared by all
-/// threads in one parallel region.
-template <class Body>
-void for_each_span(std::span<const UpdateItem> items, const Tensor& clip_tensor, const Body& body) {
+}  // namespace
+
+template <class Rule>
+void optimizer_update(std::span<const UpdateItem> items, std::span<const ops::UpdateGroup<Rule>> groups,
+                      const Tensor& clip_tensor) {
+  const auto kernel = TESSERA_PER_ISA(update<Rule>);
   const double clip = clip_tensor.defined() ? *clip_tensor.data<double>() : 1.0;
   for (const UpdateItem& item : items)
     if (item.gradient.defined()) ++*item.step.data<int64_t>();
@@ -43,57 +45,18 @@ void for_each_span(std::span<const UpdateItem> items, const Tensor& clip_tensor,
       static_cast<int64_t>(items.size()),
       [&](int64_t i) { return items[i].gradient.defined() ? items[i].parameter.numel() : 0; },
       [&](int64_t i, int64_t begin, int64_t end, int64_t) {
-        const UpdateSpan span = span_of(items[i], begin, end);
-        body(items[i], *items[i].step.data<int64_t>(), clip, span);
-        round_copy(items[i], span, begin);
+        const UpdateItem& item = items[i];
+        const auto& [lr, rule] = groups[item.group];
+        const UpdateSpan span = span_of(item, begin, end);
+        kernel(span, rule.at(*lr.template data<double>(), *item.step.data<int64_t>()), clip, rule.variant());
+        round_copy(item, span, begin);
       });
 }
 
-double value_of(const Tensor& lr) {
-  return *lr.data<double>();
-}
-
-}  // namespace
-
-void adam_update(std::span<const UpdateItem> items, std::span<const ops::AdamGroup> groups,
-                 const Tensor& clip) {
-  const auto kernel = TESSERA_PER_ISA(adam);
-  for_each_span(items, clip, [&](const UpdateItem& item, int64_t step, double scale, const UpdateSpan& span) {
-    const ops::AdamGroup& o = groups[item.group];
-    kernel(span,
-           elementwise::AdamStep::make(value_of(o.lr), o.beta1, o.beta2, o.eps, o.weight_decay, o.decoupled,
-                                       step, scale),
-           o.amsgrad);
-  });
-}
-
-void sgd_update(std::span<const UpdateItem> items, std::span<const ops::SgdGroup> groups,
-                const Tensor& clip) {
-  const auto kernel = TESSERA_PER_ISA(sgd);
-  for_each_span(items, clip, [&](const UpdateItem& item, int64_t step, double scale, const UpdateSpan& span) {
-    const ops::SgdGroup& o = groups[item.group];
-    kernel(span, elementwise::SgdStep::make(value_of(o.lr), o.momentum, o.dampening, o.weight_decay,
-                                            o.nesterov, step, scale));
-  });
-}
-
-void rmsprop_update(std::span<const UpdateItem> items, std::span<const ops::RmspropGroup> groups,
-                    const Tensor& clip) {
-  const auto kernel = TESSERA_PER_ISA(rmsprop);
-  for_each_span(items, clip, [&](const UpdateItem& item, int64_t, double scale, const UpdateSpan& span) {
-    const ops::RmspropGroup& o = groups[item.group];
-    kernel(span, {scale, o.weight_decay, value_of(o.lr), o.alpha, o.eps, o.momentum}, o.centered);
-  });
-}
-
-void adagrad_update(std::span<const UpdateItem> items, std::span<const ops::AdagradGroup> groups,
-                    const Tensor& clip) {
-  const auto kernel = TESSERA_PER_ISA(adagrad);
-  for_each_span(items, clip, [&](const UpdateItem& item, int64_t step, double scale, const UpdateSpan& span) {
-    const ops::AdagradGroup& o = groups[item.group];
-    kernel(span,
-           elementwise::AdagradStep::make(value_of(o.lr), o.lr_decay, o.eps, o.weight_decay, step, scale));
-  });
-}
+#define TESSERA_INSTANTIATE(Rule)                             \
+  template void optimizer_update(std::span<const UpdateItem>, \
+                                 std::span<const ops::UpdateGroup<elementwise::Rule>>, const Tensor&);
+TESSERA_UPDATE_RULES(TESSERA_INSTANTIATE)
+#undef TESSERA_INSTANTIATE
 
 }  // namespace tessera::kernels::cpu

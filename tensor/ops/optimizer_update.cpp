@@ -1,20 +1,12 @@
 #include "tensor/ops/optimizer_update.h"
 
 #include "tensor/cpu/optimizer_update.h"
+#include "tensor/elementwise/update_rules.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
 
 namespace tessera::ops {
 namespace {
-
-constexpr Kernel<void(std::span<const UpdateItem>, std::span<const AdamGroup>, const Tensor&)> adam_kernel{
-    "adam_update", &kernels::cpu::adam_update, nullptr};
-constexpr Kernel<void(std::span<const UpdateItem>, std::span<const SgdGroup>, const Tensor&)> sgd_kernel{
-    "sgd_update", &kernels::cpu::sgd_update, nullptr};
-constexpr Kernel<void(std::span<const UpdateItem>, std::span<const RmspropGroup>, const Tensor&)>
-    rmsprop_kernel{"rmsprop_update", &kernels::cpu::rmsprop_update, nullptr};
-constexpr Kernel<void(std::span<const UpdateItem>, std::span<const AdagradGroup>, const Tensor&)>
-    adagrad_kernel{"adagrad_update", &kernels::cpu::adagrad_update, nullptr};
 
 /// The beginning of an error message about an item; the text is made only when there is an error.
 struct Subject {
@@ -63,8 +55,10 @@ void check_memory(const char* where, const UpdateItem& item) {
   require_apart(where, item.rounded, {&item.gradient, &item.step});
 }
 
-/// Checks one item; `uses[k]`: whether the update reads state k.
-Device check_item(const char* where, const UpdateItem& item, const std::array<bool, 3>& uses) {
+/// Which states a variant of a rule has.
+using HasState = bool (*)(unsigned variant, int k);
+
+Device check_item(const char* where, const UpdateItem& item, HasState has_state, unsigned variant) {
   const Tensor& parameter = item.parameter;
   require_like(where, item, "value", parameter);
   require<DTypeError>(parameter.dtype() == f32 || parameter.dtype() == f64, Subject{where, item},
@@ -74,8 +68,8 @@ Device check_item(const char* where, const UpdateItem& item, const std::array<bo
   require<DTypeError>(item.step.defined() && item.step.dtype() == i64 && item.step.numel() == 1,
                       Subject{where, item}, ": expected a step of one i64, got ", describe(item.step));
   Device device = common_device(where, {&parameter, &item.gradient});
-  for (size_t k = 0; k < uses.size(); ++k) {
-    if (!uses[k]) continue;
+  for (int k = 0; k < elementwise::max_update_states; ++k) {
+    if (!has_state(variant, k)) continue;
     const Tensor& state = item.state[k];
     require_like(where, item, "state", state);
     require<DTypeError>(state.dtype() == parameter.dtype(), Subject{where, item},
@@ -86,11 +80,14 @@ Device check_item(const char* where, const UpdateItem& item, const std::array<bo
   return device;
 }
 
-/// Checks every item that has a gradient, runs the kernel, and raises the versions.
-template <class Group, class Uses>
-void update(const Kernel<void(std::span<const UpdateItem>, std::span<const Group>, const Tensor&)>& kernel,
-            std::span<const UpdateItem> items, std::span<const Group> groups, const Tensor& clip,
-            const Uses& uses) {
+}  // namespace
+
+template <class Rule>
+void optimizer_update(std::span<const UpdateItem> items, std::span<const UpdateGroup<Rule>> groups,
+                      const Tensor& clip) {
+  static constexpr Kernel<void(std::span<const UpdateItem>, std::span<const UpdateGroup<Rule>>,
+                               const Tensor&)>
+      kernel{Rule::name, &kernels::cpu::optimizer_update<Rule>, nullptr};
   const char* where = kernel.name();
   require<DTypeError>(!clip.defined() || (clip.dtype() == f64 && clip.numel() == 1), where,
                       ": expected a clip coefficient of one f64, got ", describe(clip));
@@ -100,10 +97,10 @@ void update(const Kernel<void(std::span<const UpdateItem>, std::span<const Group
     if (!item.gradient.defined()) continue;
     require<IndexError>(item.group >= 0 && item.group < static_cast<int>(groups.size()), where, ": group ",
                         item.group, " of ", groups.size());
-    const Group& group = groups[item.group];
-    require<DTypeError>(group.lr.defined() && group.lr.dtype() == f64 && group.lr.numel() == 1, where,
-                        ": expected a learning rate of one f64, got ", describe(group.lr));
-    const Device item_device = check_item(where, item, uses(group));
+    const auto& [lr, rule] = groups[item.group];
+    require<DTypeError>(lr.defined() && lr.dtype() == f64 && lr.numel() == 1, where,
+                        ": expected a learning rate of one f64, got ", describe(lr));
+    const Device item_device = check_item(where, item, &elementwise::has_state<Rule>, rule.variant());
     require<DeviceError>(!first || item_device == device, where,
                          ": expected all parameters on one device, got ", device, " and ", item_device);
     first = &item;
@@ -120,32 +117,10 @@ void update(const Kernel<void(std::span<const UpdateItem>, std::span<const Group
   }
 }
 
-}  // namespace
-
-void adam_update(std::span<const UpdateItem> items, std::span<const AdamGroup> groups, const Tensor& clip) {
-  update(adam_kernel, items, groups, clip, [](const AdamGroup& group) {
-    return std::array{true, true, group.amsgrad};
-  });
-}
-
-void sgd_update(std::span<const UpdateItem> items, std::span<const SgdGroup> groups, const Tensor& clip) {
-  update(sgd_kernel, items, groups, clip, [](const SgdGroup& group) {
-    return std::array{group.momentum != 0.0, false, false};
-  });
-}
-
-void rmsprop_update(std::span<const UpdateItem> items, std::span<const RmspropGroup> groups,
-                    const Tensor& clip) {
-  update(rmsprop_kernel, items, groups, clip, [](const RmspropGroup& group) {
-    return std::array{true, group.momentum != 0.0, group.centered};
-  });
-}
-
-void adagrad_update(std::span<const UpdateItem> items, std::span<const AdagradGroup> groups,
-                    const Tensor& clip) {
-  update(adagrad_kernel, items, groups, clip, [](const AdagradGroup&) {
-    return std::array{true, false, false};
-  });
-}
+#define TESSERA_INSTANTIATE(Rule)                             \
+  template void optimizer_update(std::span<const UpdateItem>, \
+                                 std::span<const UpdateGroup<elementwise::Rule>>, const Tensor&);
+TESSERA_UPDATE_RULES(TESSERA_INSTANTIATE)
+#undef TESSERA_INSTANTIATE
 
 }  // namespace tessera::ops

@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "tensor/elementwise/update_rule.h"
 #include "tensor/profile/operand_bytes.h"
 #include "tensor/tensor.h"
 
@@ -18,8 +19,8 @@ struct UpdateItem {
   Tensor gradient = {};
   /// 0-dim i64: the number of updates so far. The update increments it before use.
   Tensor step = {};
-  /// The parameter's shape and dtype, in the order given at the update; unused ones are undefined.
-  std::array<Tensor, 3> state = {};
+  /// The parameter's shape and dtype, in the order of the rule; unused ones are undefined.
+  std::array<Tensor, elementwise::max_update_states> state = {};
   /// bf16 or f16: receives the updated f32 parameter, rounded, in the same pass. May be undefined.
   Tensor rounded = {};
   /// The index of the group with the options.
@@ -34,45 +35,22 @@ inline int64_t operand_bytes(const UpdateItem& item) {
          2 * bytes_of_operands(item.parameter, item.state[0], item.state[1], item.state[2]);
 }
 
-/// Options of an Adam group. `lr` is a 0-dim f64 Tensor, here and below, read when the update runs.
-struct AdamGroup {
+/// Parameters that share options. `Rule`: one of tensor/elementwise/update_rules.h.
+template <class Rule>
+struct UpdateGroup {
+  /// 0-dim f64, read when the update runs.
   Tensor lr;
-  double beta1, beta2, eps, weight_decay;
-  /// AdamW's decay of the parameter instead of Adam's in the gradient.
-  bool decoupled;
-  bool amsgrad;
-};
-struct SgdGroup {
-  Tensor lr;
-  double momentum, dampening, weight_decay;
-  bool nesterov;
-};
-struct RmspropGroup {
-  Tensor lr;
-  double alpha, eps, weight_decay, momentum;
-  bool centered;
-};
-struct AdagradGroup {
-  Tensor lr;
-  double lr_decay, eps, weight_decay;
+  Rule rule;
 };
 
-// An update processes all items at once: one pass over parameter, gradient and state, one parallel region.
-// `clip`: 0-dim f64, by which every gradient is multiplied as it is read; undefined for 1. An element's bits
-// depend on its own values only: not on threads, position or processor. Each throws, naming the parameter,
-// ValueError for an undefined operand, ShapeError for a shape that differs from the parameter's or is not
-// contiguous, DTypeError for a dtype not named above, DeviceError for mixed devices; on meta nothing is
-// computed.
-
-/// state: exp_avg, exp_avg_sq, and max_exp_avg_sq in an amsgrad group.
-void adam_update(std::span<const UpdateItem> items, std::span<const AdamGroup> groups, const Tensor& clip);
-/// state: momentum_buffer in a group with momentum.
-void sgd_update(std::span<const UpdateItem> items, std::span<const SgdGroup> groups, const Tensor& clip);
-/// state: square_avg; momentum_buffer in a group with momentum; grad_avg in a centered group.
-void rmsprop_update(std::span<const UpdateItem> items, std::span<const RmspropGroup> groups,
-                    const Tensor& clip);
-/// state: sum.
-void adagrad_update(std::span<const UpdateItem> items, std::span<const AdagradGroup> groups,
-                    const Tensor& clip);
+/// Updates all items at once: one pass over parameter, gradient and state, one parallel region. Defined for
+/// every rule. `clip`: 0-dim f64, by which every gradient is multiplied as it is read; undefined for 1. An
+/// element's bits depend on its own values only: not on threads, position or processor. Throws, naming the
+/// parameter, ValueError for an undefined operand, ShapeError for a shape that differs from the parameter's
+/// or is not contiguous, DTypeError for a dtype not named above, DeviceError for mixed devices; on meta
+/// nothing is computed.
+template <class Rule>
+void optimizer_update(std::span<const UpdateItem> items, std::span<const UpdateGroup<Rule>> groups,
+                      const Tensor& clip);
 
 }  // namespace tessera::ops

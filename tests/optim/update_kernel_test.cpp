@@ -188,10 +188,11 @@ TEST_CASE("update kernels: raw updates check their arguments") {
                        .gradient = Tensor::zeros({2}, f32),
                        .step = Tensor::zeros({}, i64),
                        .name = "w"};
-  const ops::SgdGroup group{
-      .lr = Tensor::scalar(0.1), .momentum = 0.0, .dampening = 0.0, .weight_decay = 0.0, .nesterov = false};
-  const auto run = [&](const ops::UpdateItem& update, const ops::SgdGroup& options, const Tensor& clip = {}) {
-    ops::sgd_update({&update, 1}, {&options, 1}, clip);
+  using Group = ops::UpdateGroup<elementwise::SgdRule>;
+  const Group group{.lr = Tensor::scalar(0.1),
+                    .rule = {.momentum = 0.0, .dampening = 0.0, .weight_decay = 0.0, .nesterov = false}};
+  const auto run = [&](const ops::UpdateItem& update, const Group& options, const Tensor& clip = {}) {
+    ops::optimizer_update<elementwise::SgdRule>({&update, 1}, {&options, 1}, clip);
   };
   run(item, group);
   CHECK(item.step.item_i64() == 1);
@@ -211,8 +212,8 @@ TEST_CASE("update kernels: raw updates check their arguments") {
       ShapeError);
   CHECK_THROWS_AS(run(changed([](auto& i) { i.step = Tensor::zeros({}, f32); }), group), DTypeError);
   CHECK_THROWS_AS(run(changed([](auto& i) { i.group = 1; }), group), IndexError);
-  ops::SgdGroup with_momentum = group;
-  with_momentum.momentum = 0.9;
+  Group with_momentum = group;
+  with_momentum.rule.momentum = 0.9;
   CHECK_THROWS_WITH_AS(run(item, with_momentum), "sgd_update: parameter 'w': its state is undefined",
                        ValueError);
   CHECK_THROWS_AS(run(item, group, Tensor::scalar(1.0f)), DTypeError);

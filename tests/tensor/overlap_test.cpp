@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "tensor/elementwise/update_rules.h"
 #include "tensor/ops/activation_linear.h"
 #include "tensor/ops/attention.h"
 #include "tensor/ops/binary.h"
@@ -259,14 +260,15 @@ TEST_CASE("lists: a tensor that is listed twice, or overlaps another, is refused
 
 TEST_CASE("optimizer updates: a state that overlaps the parameter is refused with the operation's name") {
   const Tensor lr = Tensor::scalar(0.1), all = Tensor::zeros({12}, f32);
-  const ops::SgdGroup group{.lr = lr, .momentum = 0.9, .dampening = 0, .weight_decay = 0, .nesterov = false};
+  const ops::UpdateGroup<elementwise::SgdRule> group{
+      .lr = lr, .rule = {.momentum = 0.9, .dampening = 0, .weight_decay = 0, .nesterov = false}};
   const auto update = [&](const Tensor& parameter, const Tensor& gradient, const Tensor& momentum) {
     const ops::UpdateItem item{.parameter = parameter,
                                .gradient = gradient,
                                .step = Tensor::scalar<int64_t>(0),
                                .state = {momentum, Tensor(), Tensor()},
                                .name = "blocks.0.weight"};
-    ops::sgd_update(std::span(&item, 1), std::span(&group, 1), {});
+    ops::optimizer_update<elementwise::SgdRule>({&item, 1}, {&group, 1}, {});
   };
   const Tensor a = all.narrow(0, 0, 4), b = all.narrow(0, 4, 4), c = all.narrow(0, 8, 4);
   CHECK_NOTHROW(update(a, b, c));

@@ -13,6 +13,7 @@
 #include <map>
 #include <vector>
 
+#include "tensor/elementwise/update_rules.h"
 #include "tensor/ops/attention.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/dropout.h"
@@ -195,8 +196,11 @@ void add_optimizer() {
                                .gradient = values({n}, f32),
                                .step = Tensor::zeros({}, i64),
                                .state = {Tensor::zeros({n}, f32), Tensor::zeros({n}, f32), Tensor()}};
-    const ops::AdamGroup group{Tensor::scalar(1e-3), 0.9, 0.99, 1e-8, 0.1, true, false};
-    return [=] { ops::adam_update({&item, 1}, {&group, 1}, Tensor::scalar(0.5)); };
+    const ops::UpdateGroup<elementwise::AdamRule> group{Tensor::scalar(1e-3),
+                                                        {0.9, 0.99, 1e-8, 0.1, true, false}};
+    return [=] {
+      ops::optimizer_update<elementwise::AdamRule>({&item, 1}, {&group, 1}, Tensor::scalar(0.5));
+    };
   });
   add("power_sums/16M", f32, [] { return [x = values({n}, f32)] { ops::power_sums({&x, 1}, 2); }; });
 }

@@ -2,8 +2,9 @@
 // (Adam in f32: per element 16 bytes read and 12 written). Bound by memory.
 #include "tensor/cpu/isa/optimizer_update.h"
 
+#include <utility>
+
 #include "tensor/cpu/isa/stored.h"
-#include "tensor/elementwise/optimizer_update.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
@@ -21,78 +22,71 @@ template <class Body>
     body(static_cast<float*>(span.parameter), static_cast<const float*>(span.gradient));
 }
 
-template <bool amsgrad, class T, class G>
-void adam_loop(const elementwise::AdamRule<T> rule, int64_t n, T* __restrict p, const G* __restrict g,
-               T* __restrict m, T* __restrict v, T* __restrict largest) {
-  for (int64_t i = 0; i < n; ++i)
-    rule.template apply<amsgrad>(p[i], widen(g[i]), m[i], v[i], amsgrad ? largest + i : nullptr);
+/// A step's constants, computed in f64, in the parameter's type.
+template <class T, template <class> class Step>
+TESSERA_ELEMENT Step<T> rounded(const Step<double>& step) {
+  constexpr int count = sizeof(Step<double>) / sizeof(double);
+  static_assert(sizeof(Step<T>) == count * sizeof(T));
+  struct From {
+    double values[count];
+  };
+  struct To {
+    T values[count];
+  };
+  const From from = __builtin_bit_cast(From, step);
+  To to;
+  for (int i = 0; i < count; ++i) to.values[i] = static_cast<T>(from.values[i]);
+  return __builtin_bit_cast(Step<T>, to);
 }
 
-template <class T, class G>
-void sgd_loop(const elementwise::SgdRule<T> rule, int64_t n, T* __restrict p, const G* __restrict g,
-              T* __restrict buffer) {
-  if (rule.momentum != T(0))
-    for (int64_t i = 0; i < n; ++i) rule.with_momentum(p[i], widen(g[i]), buffer[i]);
+/// Element i of a state, or `unused` where the variant does not have the state.
+template <bool present, class T>
+TESSERA_ELEMENT T& state_element(T* state, int64_t i, T& unused) {
+  if constexpr (present)
+    return state[i];
   else
-    for (int64_t i = 0; i < n; ++i) rule.plain(p[i], widen(g[i]));
+    return unused;
 }
 
-template <bool momentum, bool centered, class T, class G>
-void rmsprop_loop(const elementwise::RmspropRule<T> rule, int64_t n, T* __restrict p, const G* __restrict g,
-                  T* __restrict v, T* __restrict buffer, T* __restrict mean) {
-  for (int64_t i = 0; i < n; ++i)
-    rule.template apply<momentum, centered>(p[i], widen(g[i]), v[i], momentum ? buffer + i : nullptr,
-                                            centered ? mean + i : nullptr);
+template <class Rule, unsigned variant, int... k, class T, class G, class... State>
+void update_loop(std::integer_sequence<int, k...>, const typename Rule::template Step<T> step, const T clip,
+                 int64_t n, T* __restrict p, const G* __restrict g, State* __restrict... state) {
+  for (int64_t i = 0; i < n; ++i) {
+    T unused;
+    elementwise::apply<variant>(step, p[i], widen(g[i]) * clip,
+                                state_element<elementwise::has_state<Rule>(variant, k)>(state, i, unused)...);
+  }
 }
 
-template <class T, class G>
-void adagrad_loop(const elementwise::AdagradRule<T> rule, int64_t n, T* __restrict p, const G* __restrict g,
-                  T* __restrict sum) {
-  for (int64_t i = 0; i < n; ++i) rule.apply(p[i], widen(g[i]), sum[i]);
+/// The loop of the variant that equals `chosen`, of all that the rule has.
+template <class Rule, class T, class G, unsigned... variant, int... k>
+[[gnu::always_inline]] inline void choose_loop(unsigned chosen, std::integer_sequence<unsigned, variant...>,
+                                               std::integer_sequence<int, k...> states,
+                                               const typename Rule::template Step<T>& step, T clip, T* p,
+                                               const G* g, const UpdateSpan& span) {
+  ((chosen == variant
+        ? update_loop<Rule, variant>(states, step, clip, span.n, p, g, static_cast<T*>(span.state[k])...)
+        : void()),
+   ...);
 }
 
 }  // namespace
 
-void adam(const UpdateSpan& span, const elementwise::AdamStep& step, bool amsgrad) {
+template <class Rule>
+void update(const UpdateSpan& span, const typename Rule::template Step<double>& step, double clip,
+            unsigned variant) {
+  constexpr int states = sizeof(Rule::states) / sizeof(elementwise::UpdateState);
   with_types(span, [&]<class T, class G>(T* p, const G* g) {
-    const elementwise::AdamRule<T> rule(step);
-    T* m = static_cast<T*>(span.state[0]);
-    T* v = static_cast<T*>(span.state[1]);
-    T* largest = static_cast<T*>(span.state[2]);
-    if (amsgrad)
-      adam_loop<true>(rule, span.n, p, g, m, v, largest);
-    else
-      adam_loop<false>(rule, span.n, p, g, m, v, largest);
+    choose_loop<Rule>(variant, std::make_integer_sequence<unsigned, Rule::variants>(),
+                      std::make_integer_sequence<int, states>(), rounded<T, Rule::template Step>(step),
+                      static_cast<T>(clip), p, g, span);
   });
 }
 
-void sgd(const UpdateSpan& span, const elementwise::SgdStep& step) {
-  with_types(span, [&]<class T, class G>(T* p, const G* g) {
-    sgd_loop(elementwise::SgdRule<T>(step), span.n, p, g, static_cast<T*>(span.state[0]));
-  });
-}
-
-void rmsprop(const UpdateSpan& span, const elementwise::RmspropStep& step, bool centered) {
-  with_types(span, [&]<class T, class G>(T* p, const G* g) {
-    const elementwise::RmspropRule<T> rule(step);
-    T* v = static_cast<T*>(span.state[0]);
-    T* buffer = static_cast<T*>(span.state[1]);
-    T* mean = static_cast<T*>(span.state[2]);
-    if (step.momentum != 0.0 && centered)
-      rmsprop_loop<true, true>(rule, span.n, p, g, v, buffer, mean);
-    else if (step.momentum != 0.0)
-      rmsprop_loop<true, false>(rule, span.n, p, g, v, buffer, mean);
-    else if (centered)
-      rmsprop_loop<false, true>(rule, span.n, p, g, v, buffer, mean);
-    else
-      rmsprop_loop<false, false>(rule, span.n, p, g, v, buffer, mean);
-  });
-}
-
-void adagrad(const UpdateSpan& span, const elementwise::AdagradStep& step) {
-  with_types(span, [&]<class T, class G>(T* p, const G* g) {
-    adagrad_loop(elementwise::AdagradRule<T>(step), span.n, p, g, static_cast<T*>(span.state[0]));
-  });
-}
+#define TESSERA_INSTANTIATE(Rule)                                                                            \
+  template void update<elementwise::Rule>(const UpdateSpan&, const elementwise::Rule::Step<double>&, double, \
+                                          unsigned);
+TESSERA_UPDATE_RULES(TESSERA_INSTANTIATE)
+#undef TESSERA_INSTANTIATE
 
 }  // namespace tessera::kernels::cpu::TESSERA_ISA

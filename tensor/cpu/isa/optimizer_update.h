@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "tensor/cpu/isa.h"
-#include "tensor/elementwise/optimizer_step.h"
+#include "tensor/elementwise/update_rules.h"
 #include "tensor/types/dtype.h"
 
 namespace tessera::kernels::cpu {
@@ -12,14 +12,14 @@ namespace tessera::kernels::cpu {
 struct UpdateSpan {
   void* parameter;
   const void* gradient;
-  void* state[3];
+  void* state[elementwise::max_update_states];
   int64_t n;
   DType dtype, gradient_dtype;
 };
 
-TESSERA_DECLARE_PER_ISA(void adam(const UpdateSpan&, const elementwise::AdamStep&, bool amsgrad);
-                        void sgd(const UpdateSpan&, const elementwise::SgdStep&);
-                        void rmsprop(const UpdateSpan&, const elementwise::RmspropStep&, bool centered);
-                        void adagrad(const UpdateSpan&, const elementwise::AdagradStep&);)
+/// Updates the elements by a variant of a rule, with gradients times `clip`. Defined for every rule.
+TESSERA_DECLARE_PER_ISA(template <class Rule> void update(const UpdateSpan& span,
+                                                          const typename Rule::template Step<double>& step,
+                                                          double clip, unsigned variant);)
 
 }  // namespace tessera::kernels::cpu

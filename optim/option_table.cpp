@@ -1,4 +1,4 @@
-#include "optim/fused_optimizer.h"
+#include "optim/option_table.h"
 
 #include <cmath>
 
