@@ -7,10 +7,6 @@
 #include <cstring>
 #include <sstream>
 
-#include "optim/adagrad.h"
-#include "optim/adam.h"
-#include "optim/rmsprop.h"
-#include "optim/sgd.h"
 #include "tensor/io/safetensors.h"
 
 namespace tessera::test {
@@ -57,22 +53,6 @@ void set_gradient(const Variable& variable, const Tensor& gradient) {
   variable.set_grad(Variable(cast(gradient, variable.dtype())));
 }
 
-template <class Optimizer, class Read>
-std::unique_ptr<optim::Optimizer> make(const Json::Value& groups, const GoldenProblem& problem,
-                                       const Read& read) {
-  return std::make_unique<Optimizer>(std::vector<optim::ParameterGroup<typename Optimizer::Options>>{
-      {problem.list_a, read(groups[0])}, {problem.list_b, read(groups[1])}});
-}
-
-template <class Options>
-Options read_adam(const Json::Value& o) {
-  return {.lr = o["lr"].asDouble(),
-          .betas = {o["betas"][0].asDouble(), o["betas"][1].asDouble()},
-          .eps = o["eps"].asDouble(),
-          .weight_decay = o["weight_decay"].asDouble(),
-          .amsgrad = o["amsgrad"].asBool()};
-}
-
 }  // namespace
 
 GoldenProblem::GoldenProblem(const Goldens& goldens, DType dtype)
@@ -99,38 +79,6 @@ void GoldenProblem::set_gradients(int64_t t) const {
         wobble * element(curvature_b_, i) * (element(b.value(), i) - element(target_b_, i));
   set_gradient(a, grad_a);
   set_gradient(b, grad_b);
-}
-
-std::unique_ptr<optim::Optimizer> golden_optimizer(const Json::Value& options, const GoldenProblem& problem) {
-  const std::string kind = options["optimizer"].asString();
-  const Json::Value& groups = options["groups"];
-  if (kind == "Adam") return make<optim::Adam>(groups, problem, &read_adam<optim::AdamOptions>);
-  if (kind == "AdamW") return make<optim::AdamW>(groups, problem, &read_adam<optim::AdamWOptions>);
-  if (kind == "SGD")
-    return make<optim::SGD>(groups, problem, [](const Json::Value& o) {
-      return optim::SGDOptions{.lr = o["lr"].asDouble(),
-                               .momentum = o["momentum"].asDouble(),
-                               .dampening = o["dampening"].asDouble(),
-                               .weight_decay = o["weight_decay"].asDouble(),
-                               .nesterov = o["nesterov"].asBool()};
-    });
-  if (kind == "RMSprop")
-    return make<optim::RMSprop>(groups, problem, [](const Json::Value& o) {
-      return optim::RMSpropOptions{.lr = o["lr"].asDouble(),
-                                   .alpha = o["alpha"].asDouble(),
-                                   .eps = o["eps"].asDouble(),
-                                   .weight_decay = o["weight_decay"].asDouble(),
-                                   .momentum = o["momentum"].asDouble(),
-                                   .centered = o["centered"].asBool()};
-    });
-  require<ValueError>(kind == "Adagrad", "golden case of an unknown optimizer '", kind, "'");
-  return make<optim::Adagrad>(groups, problem, [](const Json::Value& o) {
-    return optim::AdagradOptions{.lr = o["lr"].asDouble(),
-                                 .lr_decay = o["lr_decay"].asDouble(),
-                                 .eps = o["eps"].asDouble(),
-                                 .weight_decay = o["weight_decay"].asDouble(),
-                                 .initial_accumulator_value = o["initial_accumulator_value"].asDouble()};
-  });
 }
 
 double relative_difference(const Tensor& x, const Tensor& y) {

@@ -1,15 +1,13 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <functional>
 
-#include "optim/adagrad.h"
 #include "optim/adam.h"
 #include "optim/rmsprop.h"
 #include "optim/sgd.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/threads/parallel.h"
-#include "tests/optim/golden_runs.h"
+#include "tests/optim/optimizer_cases.h"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -24,8 +22,7 @@ float sample(int64_t i) {
 }
 
 /// Elements [begin, end) of one long parameter after three steps with the same elements of its gradients.
-template <class Make>
-Tensor train(int64_t begin, int64_t end, DType gradient_dtype, const Make& make) {
+Tensor train(int64_t begin, int64_t end, DType gradient_dtype, const MakeOptimizer& make) {
   Tensor p = Tensor::empty({end - begin}, f32);
   for (int64_t i = begin; i < end; ++i) p.data<float>()[i - begin] = sample(i + 1000003);
   const Variable parameter = Variable::parameter(p);
@@ -47,28 +44,6 @@ Tensor train(int64_t begin, int64_t end, DType gradient_dtype, const Make& make)
   return p;
 }
 
-using Make = std::function<std::unique_ptr<optim::Optimizer>(const ParameterList&)>;
-
-const std::vector<std::pair<const char*, Make>>& makers() {
-  static const std::vector<std::pair<const char*, Make>> all = {
-      {"sgd", [](const ParameterList& p) { return std::make_unique<optim::SGD>(p); }},
-      {"nesterov",
-       [](const ParameterList& p) {
-         return std::make_unique<optim::SGD>(p, optim::SGDOptions{.momentum = 0.9, .nesterov = true});
-       }},
-      {"adamw", [](const ParameterList& p) { return std::make_unique<optim::AdamW>(p); }},
-      {"amsgrad",
-       [](const ParameterList& p) {
-         return std::make_unique<optim::Adam>(p, optim::AdamOptions{.amsgrad = true});
-       }},
-      {"rmsprop",
-       [](const ParameterList& p) {
-         return std::make_unique<optim::RMSprop>(p, optim::RMSpropOptions{.momentum = 0.9, .centered = true});
-       }},
-      {"adagrad", [](const ParameterList& p) { return std::make_unique<optim::Adagrad>(p); }}};
-  return all;
-}
-
 /// Restores the number of threads at the end of its scope.
 struct ThreadCountScope {
   int threads = num_threads();
@@ -81,32 +56,30 @@ constexpr int64_t length = 50021;
 
 TEST_CASE("update kernels: the bits depend on neither threads nor instruction set") {
   const ThreadCountScope thread_count;
-  for (const auto& [kind, make] : makers())
+  for (const OptimizerCase& optimizer : optimizer_cases())
     for (const DType dtype : {f32, bf16, f16}) {
-      const char* name = kind;  // clang 14 captures no bindings, and CAPTURE is a lambda
-      CAPTURE(name);
+      CAPTURE(optimizer.name);
       CAPTURE(to_string(dtype));
       set_num_threads(1);
-      const Tensor expected = train(0, length, dtype, make);
+      const Tensor expected = train(0, length, dtype, optimizer.fused);
       for (const int threads : {2, 5}) {
         set_num_threads(threads);
-        CHECK(same_bits(train(0, length, dtype, make), expected));
+        CHECK(same_bits(train(0, length, dtype, optimizer.fused), expected));
       }
       for (const Isa isa : {Isa::baseline, Isa::avx2}) {
         const kernels::cpu::IsaScope scope(isa);
-        CHECK(same_bits(train(0, length, dtype, make), expected));
+        CHECK(same_bits(train(0, length, dtype, optimizer.fused), expected));
       }
     }
 }
 
 TEST_CASE("update kernels: a shard has the bits of the full parameter, for any bounds") {
-  for (const auto& [kind, make] : makers()) {
-    const char* name = kind;  // clang 14 captures no bindings, and CAPTURE is a lambda
-    CAPTURE(name);
-    const Tensor full = train(0, 200, f32, make);
+  for (const OptimizerCase& optimizer : optimizer_cases()) {
+    CAPTURE(optimizer.name);
+    const Tensor full = train(0, 200, f32, optimizer.fused);
     for (int64_t cut = 1; cut < 200; cut += 13) {
-      CHECK(same_bits(train(0, cut, f32, make), full.slice(0, 0, cut)));
-      CHECK(same_bits(train(cut, 200, f32, make), full.slice(0, cut, 200)));
+      CHECK(same_bits(train(0, cut, f32, optimizer.fused), full.slice(0, 0, cut)));
+      CHECK(same_bits(train(cut, 200, f32, optimizer.fused), full.slice(0, cut, 200)));
     }
   }
 }
@@ -132,9 +105,8 @@ TEST_CASE("update kernels: many parameters in one update have the bits of separa
 }
 
 TEST_CASE("update kernels: an f16 or bf16 gradient is converted to the f32 value that it represents") {
-  for (const auto& [kind, make] : makers()) {
-    const char* name = kind;  // clang 14 captures no bindings, and CAPTURE is a lambda
-    CAPTURE(name);
+  for (const OptimizerCase& optimizer : optimizer_cases()) {
+    CAPTURE(optimizer.name);
     ParameterList list;
     for (const DType dtype : {f32, bf16, f16}) {
       const Variable p = Variable::parameter(Tensor::from({0.5f, -2.0f, 3.0f}));
@@ -145,7 +117,7 @@ TEST_CASE("update kernels: an f16 or bf16 gradient is converted to the f32 value
       if (dtype == f16) p.set_grad(Variable(Tensor::from({float16(0.25f), float16(-1.5f), float16(8.0f)})));
       list.push_back({to_string(dtype), p});
     }
-    make(list)->step();
+    optimizer.fused(list)->step();
     CHECK(same_bits(list[1].variable.value(), list[0].variable.value()));
     CHECK(same_bits(list[2].variable.value(), list[0].variable.value()));
   }

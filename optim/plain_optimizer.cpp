@@ -1,0 +1,26 @@
+#include "optim/plain_optimizer.h"
+
+#include "tensor/ops/binary.h"
+#include "tensor/ops/cast.h"
+
+namespace tessera::optim {
+
+void for_each_parameter(const Optimizer& optimizer, std::span<const ops::UpdateItem> items,
+                        const Tensor& clip, FunctionRef<void(const PlainParameter&, int group)> step) {
+  for (const ops::UpdateItem& item : items) {
+    if (!item.gradient.defined()) continue;
+    require<ShapeError>(item.gradient.shape() == item.parameter.shape(), optimizer.name(), ": parameter '",
+                        item.name, "': expected a gradient of shape ", item.parameter.shape(), ", got ",
+                        item.gradient.shape());
+  }
+  for (const ops::UpdateItem& item : items) {
+    if (!item.gradient.defined() || item.parameter.is_meta()) continue;
+    Tensor gradient = ops::cast(item.gradient, item.parameter.dtype());
+    if (clip.defined()) gradient = ops::mul(gradient, clip.item());
+    const int64_t count = ++*item.step.data<int64_t>();
+    step({item.parameter, gradient, item.state, count, optimizer.lr(item.group).item()}, item.group);
+    if (item.rounded.defined()) ops::cast_out(item.parameter, item.rounded);
+  }
+}
+
+}  // namespace tessera::optim
