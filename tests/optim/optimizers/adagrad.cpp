@@ -1,5 +1,7 @@
 #include "optim/adagrad.h"
 
+#include <doctest/doctest.h>
+
 #include "optim/plain_optimizer.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/unary.h"
@@ -43,3 +45,12 @@ const bool added = test::add_optimizer<optim::Adagrad, PlainAdagrad>(
       {.lr = 0.1, .lr_decay = 0.2, .eps = 1e-3, .weight_decay = 0.1, .initial_accumulator_value = 0.5}}});
 
 }  // namespace
+
+TEST_CASE("adagrad: defaults are PyTorch's, and options out of range are refused") {
+  CHECK(AdagradOptions{}.lr == 1e-2);
+  CHECK(AdagradOptions{}.eps == 1e-10);
+  ParameterList p;
+  p.push_back({"p", Variable::parameter(Tensor::zeros({2}, f32))});
+  CHECK_THROWS_AS(optim::Adagrad(p, {.lr_decay = -1.0}), ConfigError);
+  CHECK_THROWS_AS(optim::Adagrad(p, {.initial_accumulator_value = -1.0}), ConfigError);
+}

@@ -1,5 +1,7 @@
 #include "optim/adam.h"
 
+#include <doctest/doctest.h>
+
 #include <cmath>
 
 #include "optim/plain_optimizer.h"
@@ -66,3 +68,19 @@ const bool added_adamw = test::add_optimizer<optim::AdamW, PlainAdam<AdamWOption
     {{"adamw", {}}, {"adamw, amsgrad", {.lr = 0.05, .weight_decay = 0.1, .amsgrad = true}}});
 
 }  // namespace
+
+TEST_CASE("adam: defaults are PyTorch's, and options out of range are refused by name") {
+  CHECK(AdamOptions{}.lr == 1e-3);
+  CHECK(AdamOptions{}.betas == std::array{0.9, 0.999});
+  CHECK(AdamOptions{}.eps == 1e-8);
+  CHECK(AdamOptions{}.weight_decay == 0.0);
+  CHECK(AdamWOptions{}.weight_decay == 1e-2);
+  ParameterList p;
+  p.push_back({"p", Variable::parameter(Tensor::zeros({2}, f32))});
+  CHECK_THROWS_WITH_AS(optim::AdamW(p, {.betas = {0.9, 1.0}}), "AdamW: expected betas[1] in [0, 1), got 1",
+                       ConfigError);
+  CHECK_THROWS_AS(optim::AdamW(p, {.betas = {-0.1, 0.9}}), ConfigError);
+  CHECK_THROWS_AS(optim::AdamW(p, {.betas = {NAN, 0.9}}), ConfigError);
+  CHECK_THROWS_AS(optim::AdamW(p, {.eps = -1e-8}), ConfigError);
+  CHECK_THROWS_AS(optim::AdamW(p, {.weight_decay = -0.1}), ConfigError);
+}

@@ -1,5 +1,7 @@
 #include "optim/rmsprop.h"
 
+#include <doctest/doctest.h>
+
 #include "optim/plain_optimizer.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/unary.h"
@@ -60,3 +62,11 @@ const bool added = test::add_optimizer<optim::RMSprop, PlainRmsprop>(
      {"rmsprop, centered, momentum", {.momentum = 0.9, .centered = true}}});
 
 }  // namespace
+
+TEST_CASE("rmsprop: defaults are PyTorch's, and options out of range are refused") {
+  CHECK(RMSpropOptions{}.lr == 1e-2);
+  CHECK(RMSpropOptions{}.alpha == 0.99);
+  ParameterList p;
+  p.push_back({"p", Variable::parameter(Tensor::zeros({2}, f32))});
+  CHECK_THROWS_AS(optim::RMSprop(p, {.alpha = 1.0}), ConfigError);
+}

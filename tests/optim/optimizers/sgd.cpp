@@ -1,5 +1,7 @@
 #include "optim/sgd.h"
 
+#include <doctest/doctest.h>
+
 #include "optim/plain_optimizer.h"
 #include "tensor/ops/binary.h"
 #include "tests/optim/optimizer_cases.h"
@@ -49,3 +51,12 @@ const bool added = test::add_optimizer<optim::SGD, PlainSgd>(
      {"nesterov", {.lr = 0.1, .momentum = 0.9, .nesterov = true}}});
 
 }  // namespace
+
+TEST_CASE("sgd: defaults are PyTorch's, and options out of range are refused") {
+  CHECK(SGDOptions{}.lr == 1e-3);
+  ParameterList p;
+  p.push_back({"p", Variable::parameter(Tensor::zeros({2}, f32))});
+  CHECK_THROWS_AS(optim::SGD(p, {.momentum = -0.9}), ConfigError);
+  CHECK_THROWS_AS(optim::SGD(p, {.nesterov = true}), ConfigError);
+  CHECK_THROWS_AS(optim::SGD(p, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), ConfigError);
+}
