@@ -7,6 +7,7 @@
 
 #include "tensor/cpu/elementwise_blocks.h"
 #include "tensor/cpu/independent_iterations.h"
+#include "tensor/cpu/index_values.h"
 #include "tensor/cpu/row_access.h"
 #include "tensor/cpu/scratch.h"
 #include "tensor/threads/parallel.h"
@@ -19,10 +20,6 @@ constexpr int64_t grain_elements = 8192;
 constexpr int64_t block_elements = 2048;
 constexpr int64_t column_block = 32;
 
-int64_t id_at(const Tensor& ids, int64_t i) {
-  return ids.dtype() == i64 ? ids.data<int64_t>()[i] : ids.data<int32_t>()[i];
-}
-
 template <class T>
 T* row_of(const Tensor& tensor, int64_t row, int64_t width) {
   return static_cast<T*>(tensor.raw_data()) + row * width;
@@ -32,6 +29,7 @@ template <class T>
 void forward(const Tensor& ids, const Tensor& weight, const Tensor& addend, const DropoutRows* mask,
              const Tensor& y) {
   using A = accumulator_of<T>;
+  const IndexValues id(ids);
   const int64_t rows = ids.numel(), width = weight.shape()[1], time = addend.shape()[0];
   const int64_t block = std::max<int64_t>(1, block_elements / width);
   const UnaryBlock round = TESSERA_PER_ISA(convert_block)(dtype_of<A>, dtype_of<T>);
@@ -45,7 +43,7 @@ void forward(const Tensor& ids, const Tensor& weight, const Tensor& addend, cons
       else
         sums = scratch.get();
       for (int64_t r = 0; r < count; ++r) {
-        const T* a = row_of<T>(weight, id_at(ids, first + r), width);
+        const T* a = row_of<T>(weight, id[first + r], width);
         const T* b = row_of<T>(addend, (first + r) % time, width);
         A* sum = sums + r * width;
         TESSERA_INDEPENDENT_ITERATIONS
@@ -61,6 +59,7 @@ template <class T>
 void backward(const Tensor& dy, const Tensor& ids, const Tensor& table, const Tensor& addend) {
   using A = accumulator_of<T>;
   const int64_t width = dy.shape().back(), time = dy.shape()[1], rows = dy.numel() / width;
+  const IndexValues id(ids);
   const int64_t blocks = (width + column_block - 1) / column_block;
   parallel_for(blocks, 1 + grain_elements / (rows * column_block), [&](int64_t begin, int64_t end) {
     const int64_t first = begin * column_block, count = std::min(end * column_block, width) - first;
@@ -70,7 +69,7 @@ void backward(const Tensor& dy, const Tensor& ids, const Tensor& table, const Te
     };
     for (int64_t r = 0; r < rows; ++r) {
       const T* from = row_of<T>(dy, r, width) + first;
-      if (table.defined()) add(from, row_of<A>(table, id_at(ids, r), width) + first);
+      if (table.defined()) add(from, row_of<A>(table, id[r], width) + first);
       if (addend.defined()) add(from, row_of<A>(addend, r % time, width) + first);
     }
   });

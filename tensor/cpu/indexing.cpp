@@ -4,25 +4,14 @@
 #include <cstring>
 #include <vector>
 
+#include "tensor/cpu/index_values.h"
 #include "tensor/threads/parallel.h"
+#include "tensor/types/dtype_switch.h"
 
 namespace tessera::kernels::cpu {
 namespace {
 
 constexpr int64_t grain_elements = 1 << 14;
-
-/// The values of an i64 or i32 index.
-class Ids {
- public:
-  explicit Ids(const Tensor& index)
-      : wide_(index.dtype() == i64 ? index.data<int64_t>() : nullptr),
-        narrow_(index.dtype() == i32 ? index.data<int32_t>() : nullptr) {}
-  int64_t operator[](int64_t i) const { return wide_ ? wide_[i] : narrow_[i]; }
-
- private:
-  const int64_t* wide_;
-  const int32_t* narrow_;
-};
 
 /// The extents of a contiguous tensor seen as (outer, count, inner), where `count` is that of dimension
 /// `dim`.
@@ -33,21 +22,12 @@ struct AroundDim {
   }
 };
 
-std::string position_of(int64_t element, const Shape& shape) {
-  Shape position = shape;
-  for (int i = shape.rank() - 1; i >= 0; --i) {
-    position[i] = element % shape[i];
-    element /= shape[i];
-  }
-  return to_string(position);
-}
-
 /// Calls `body(element, offset)` for the elements of a contiguous index in order. `offset` is that of the
 /// element's coordinates in `strided`, with the index in place of the coordinate along `dim`. Threads share
 /// the rows of the last dimension.
 template <class Body>
 void for_each_indexed(const Tensor& index, int64_t dim, const Tensor& strided, const Body& body) {
-  const Ids ids(index);
+  const IndexValues ids(index);
   const int last = index.rank() - 1;
   const int64_t columns = index.shape()[last], rows = columns == 0 ? 0 : index.numel() / columns;
   const int64_t step = strided.strides()[dim], column_step = dim == last ? 0 : strided.strides()[last];
@@ -82,24 +62,11 @@ void by_width(DType dtype, const Body& body) {
   }
 }
 
-template <class T>
-struct Accumulator {
-  using type = T;
-};
-template <>
-struct Accumulator<bfloat16> {
-  using type = float;
-};
-template <>
-struct Accumulator<float16> {
-  using type = float;
-};
-
 /// The positions of each id in rising order, as linked lists: first[id], then next[position]; -1 ends a list.
 struct Chains {
   std::vector<int64_t> first, next, present;  // present: ids that occur
   Chains(const Tensor& index, int64_t limit) : first(limit, -1), next(index.numel()) {
-    const Ids ids(index);
+    const IndexValues ids(index);
     for (int64_t i = index.numel() - 1; i >= 0; --i) {
       int64_t& head = first[ids[i]];
       if (head < 0) present.push_back(ids[i]);
@@ -113,7 +80,7 @@ struct Chains {
 /// thread has many of them.
 template <class Source, class T>
 void add_rows(const Tensor& source, int64_t dim, const Tensor& index, const Tensor& out) {
-  using Sum = typename Accumulator<T>::type;
+  using Sum = accumulator_of<T>;
   constexpr int64_t width = 64;
   const AroundDim rows(source, dim), targets(out, dim);
   const Chains chains(index, targets.count);
@@ -139,7 +106,7 @@ void add_rows(const Tensor& source, int64_t dim, const Tensor& index, const Tens
 
 template <class T>
 void scatter_add_typed(const Tensor& source, const Tensor& index, const Tensor& out) {
-  using Sum = typename Accumulator<T>::type;
+  using Sum = accumulator_of<T>;
   const T* from = static_cast<const T*>(source.raw_data());
   T* to = static_cast<T*>(out.raw_data());
   for_each_indexed(index, index.rank() - 1, out, [&](int64_t element, int64_t offset) {
@@ -150,7 +117,7 @@ void scatter_add_typed(const Tensor& source, const Tensor& index, const Tensor& 
 }  // namespace
 
 void check_indices(const char* where, const Tensor& index, int64_t limit) {
-  const Ids ids(index);
+  const IndexValues ids(index);
   for (int64_t i = 0; i < index.numel(); ++i)
     if (ids[i] < 0 || ids[i] >= limit) [[unlikely]]
       throw IndexError(text(where, ": index ", ids[i], " at position ", position_of(i, index.shape()),
@@ -158,7 +125,7 @@ void check_indices(const char* where, const Tensor& index, int64_t limit) {
 }
 
 void index_select(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& out) {
-  const Ids ids(index);
+  const IndexValues ids(index);
   const AroundDim table(x, dim), rows(out, dim);
   const int64_t bytes = rows.inner * size_of(x.dtype());
   const char* from = static_cast<const char*>(x.raw_data());

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "tensor/cpu/index_values.h"
 #include "tensor/cpu/row_access.h"
 #include "tensor/cpu/scratch.h"
 #include "tensor/cpu/softmax_rows.h"
@@ -17,45 +18,23 @@ namespace {
 
 constexpr int64_t grain_elements = 4096;
 
-template <class A>
-const SoftmaxRows<A>& softmax_rows() {
-  if constexpr (std::is_same_v<A, float>)
-    return TESSERA_PER_ISA(softmax_rows_f32)();
-  else
-    return TESSERA_PER_ISA(softmax_rows_f64)();
-}
-
-std::string position_of(int64_t flat, const Shape& shape) {
-  Shape index = shape;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
-    index[d] = flat % shape[d];
-    flat /= shape[d];
-  }
-  return to_string(index);
-}
-
 /// The class ids, checked.
 class Targets {
  public:
-  Targets(const Tensor& targets, int64_t classes, int64_t ignored) : ignored_(ignored) {
-    if (targets.dtype() == i64)
-      wide_ = targets.data<int64_t>();
-    else
-      narrow_ = targets.data<int32_t>();
+  Targets(const Tensor& targets, int64_t classes, int64_t ignored) : ids_(targets), ignored_(ignored) {
     for (int64_t i = 0; i < targets.numel(); ++i) {
-      const int64_t id = (*this)[i];
+      const int64_t id = ids_[i];
       if (id != ignored && (id < 0 || id >= classes)) [[unlikely]]
         throw IndexError(text("cross_entropy: target ", id, " at position ", position_of(i, targets.shape()),
                               " is not a class: they go from 0 to ", classes - 1, ", and ", ignored,
                               " is ignored"));
     }
   }
-  int64_t operator[](int64_t i) const { return wide_ ? wide_[i] : narrow_[i]; }
-  bool counts(int64_t i) const { return (*this)[i] != ignored_; }
+  int64_t operator[](int64_t i) const { return ids_[i]; }
+  bool counts(int64_t i) const { return ids_[i] != ignored_; }
 
  private:
-  const int64_t* wide_ = nullptr;
-  const int32_t* narrow_ = nullptr;
+  IndexValues ids_;
   int64_t ignored_;
 };
 

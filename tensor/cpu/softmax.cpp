@@ -66,14 +66,6 @@ void for_each_row(const Tensor* const (&tensors)[inputs + 1], int64_t dim, const
   });
 }
 
-template <class A>
-const SoftmaxRows<A>& softmax_rows() {
-  if constexpr (std::is_same_v<A, float>)
-    return TESSERA_PER_ISA(softmax_rows_f32)();
-  else
-    return TESSERA_PER_ISA(softmax_rows_f64)();
-}
-
 }  // namespace
 
 void softmax(const Tensor& x, const Tensor& y, int64_t dim) {

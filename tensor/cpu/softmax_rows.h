@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "tensor/cpu/isa.h"
 
@@ -39,5 +40,14 @@ TESSERA_DECLARE_PER_ISA(
   const SoftmaxRows<double>& softmax_rows_f64();
 )
 // clang-format on
+
+/// The functions of the instruction set in use.
+template <class A>
+const SoftmaxRows<A>& softmax_rows() {
+  if constexpr (std::is_same_v<A, float>)
+    return TESSERA_PER_ISA(softmax_rows_f32)();
+  else
+    return TESSERA_PER_ISA(softmax_rows_f64)();
+}
 
 }  // namespace tessera::kernels::cpu
