@@ -12,13 +12,6 @@ DType block_type_of(DType type) {
   return type == bf16 || type == f16 ? f32 : type == boolean ? u8 : type;
 }
 
-bool is_comparison(BinaryOp op) {
-  return op >= BinaryOp::equal;
-}
-bool is_predicate(UnaryOp op) {
-  return op >= UnaryOp::isnan;
-}
-
 void require_kernel(bool found, DType type) {
   require<DTypeError>(found, "elementwise operation: no kernel for ", type);
 }

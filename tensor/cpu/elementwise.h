@@ -9,6 +9,14 @@
 /// differs.
 namespace tessera::kernels::cpu {
 
+/// Whether the result is bool.
+constexpr bool is_predicate(UnaryOp op) {
+  return op >= UnaryOp::isnan;
+}
+constexpr bool is_comparison(BinaryOp op) {
+  return op >= BinaryOp::equal;
+}
+
 /// out = op(x).
 void unary(UnaryOp op, DType type, const Tensor& x, const Tensor& out);
 /// out = op(a, b).

@@ -14,11 +14,9 @@ constexpr Kernel<void(BinaryOp, DType, const Tensor&, const Tensor&, const Tenso
 constexpr Kernel<void(BinaryOp, DType, const Tensor&, const Scalar&, bool, const Tensor&)> scalar_kernel{
     "elementwise operation", &kernels::cpu::binary_scalar, nullptr};
 
-#define TESSERA_CASE(name) case BinaryOp::name:
+using kernels::cpu::is_comparison;
 
-bool is_comparison(BinaryOp op) {
-  return op >= BinaryOp::equal;
-}
+#define TESSERA_CASE(name) case BinaryOp::name:
 
 void check_dtype(const char* name, BinaryOp op, DType type) {
   switch (op) {

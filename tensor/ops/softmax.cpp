@@ -1,6 +1,7 @@
 #include "tensor/ops/softmax.h"
 
 #include "tensor/cpu/softmax.h"
+#include "tensor/ops/at_least_1d.h"
 #include "tensor/ops/kernel.h"
 
 namespace tessera::ops {
@@ -14,17 +15,12 @@ constexpr Backward softmax_backward_kernel{"softmax_backward", &kernels::cpu::so
 constexpr Backward log_softmax_backward_kernel{"log_softmax_backward", &kernels::cpu::log_softmax_backward,
                                                nullptr};
 
-/// A 0-dim tensor as a row of one element.
-Tensor with_a_dimension(const Tensor& x) {
-  return x.rank() == 0 ? x.view({1}) : x;
-}
-
 Tensor forward(const Forward& kernel, const Tensor& x, int64_t dim) {
   const Device device = common_device(kernel.name(), {&x});
   require_floating(kernel.name(), x);
   dim = normalize_dim(dim, x.rank(), kernel.name());
   Tensor y = Tensor::empty_like(x);
-  if (y.numel() > 0) kernel(device, with_a_dimension(x), with_a_dimension(y), dim);
+  if (y.numel() > 0) kernel(device, at_least_1d(x), at_least_1d(y), dim);
   return y;
 }
 
@@ -36,7 +32,7 @@ Tensor backward(const Backward& kernel, const Tensor& y, const Tensor& dy, int64
                       y.shape(), ", got ", dy.shape());
   dim = normalize_dim(dim, y.rank(), kernel.name());
   Tensor dx = Tensor::empty(y.shape(), y.dtype(), device);
-  if (dx.numel() > 0) kernel(device, with_a_dimension(y), with_a_dimension(dy), with_a_dimension(dx), dim);
+  if (dx.numel() > 0) kernel(device, at_least_1d(y), at_least_1d(dy), at_least_1d(dx), dim);
   return dx;
 }
 

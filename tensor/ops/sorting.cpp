@@ -1,6 +1,7 @@
 #include "tensor/ops/sorting.h"
 
 #include "tensor/cpu/sorting.h"
+#include "tensor/ops/at_least_1d.h"
 #include "tensor/ops/kernel.h"
 
 namespace tessera::ops {
@@ -10,10 +11,6 @@ constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, int64_t, bool
     "sort", &kernels::cpu::sort, nullptr};
 constexpr Kernel<void(const Tensor&, const Tensor&, int64_t)> cumsum_kernel{"cumsum", &kernels::cpu::cumsum,
                                                                             nullptr};
-
-Tensor with_a_dimension(const Tensor& x) {
-  return x.rank() == 0 ? x.view({1}) : x;
-}
 
 /// The first `k` of the order along `dim`.
 Sorted first_of_order(const char* name, const Tensor& x, int64_t k, int64_t dim, bool descending) {
@@ -27,8 +24,8 @@ Sorted first_of_order(const char* name, const Tensor& x, int64_t k, int64_t dim,
   if (!shape.empty()) shape[dim] = k;
   require<ValueError>(!shape.empty() || k == 1, name, ": expected k = 1 for a 0-dim tensor, got ", k);
   Sorted result{Tensor::empty(shape, x.dtype(), device), Tensor::empty(shape, i64, device)};
-  sort_kernel(device, with_a_dimension(x), with_a_dimension(result.values), with_a_dimension(result.indices),
-              dim, descending);
+  sort_kernel(device, at_least_1d(x), at_least_1d(result.values), at_least_1d(result.indices), dim,
+              descending);
   return result;
 }
 
@@ -51,7 +48,7 @@ Tensor cumsum(const Tensor& x, int64_t dim) {
   const Device device = common_device("cumsum", {&x});
   dim = normalize_dim(dim, x.rank(), "cumsum");
   Tensor result = Tensor::empty(x.shape(), is_floating(x.dtype()) ? x.dtype() : i64, device);
-  cumsum_kernel(device, with_a_dimension(x), with_a_dimension(result), dim);
+  cumsum_kernel(device, at_least_1d(x), at_least_1d(result), dim);
   return result;
 }
 

@@ -11,6 +11,8 @@ namespace {
 constexpr Kernel<void(UnaryOp, DType, const Tensor&, const Tensor&)> unary_kernel{
     "elementwise operation", &kernels::cpu::unary, nullptr};
 
+using kernels::cpu::is_predicate;
+
 #define TESSERA_CASE(name) case UnaryOp::name:
 
 void check_dtype(UnaryOp op, const Tensor& x) {
@@ -28,10 +30,10 @@ void check_dtype(UnaryOp op, const Tensor& x) {
 }
 
 /// The result has x's dtype, or bool for a predicate.
-Tensor unary(UnaryOp op, const Tensor& x, bool is_predicate = false) {
+Tensor unary(UnaryOp op, const Tensor& x) {
   const Device device = common_device(name_of(op), {&x});
   check_dtype(op, x);
-  Tensor out = Tensor::empty(x.shape(), is_predicate ? boolean : x.dtype(), device);
+  Tensor out = Tensor::empty(x.shape(), is_predicate(op) ? boolean : x.dtype(), device);
   unary_kernel(device, op, x.dtype(), x, out);
   return out;
 }
@@ -42,14 +44,10 @@ Tensor unary(UnaryOp op, const Tensor& x, bool is_predicate = false) {
   Tensor name(const Tensor& x) {    \
     return unary(UnaryOp::name, x); \
   }
-#define TESSERA_DEFINE_PREDICATE(name)    \
-  Tensor name(const Tensor& x) {          \
-    return unary(UnaryOp::name, x, true); \
-  }
 
 TESSERA_UNARY_FLOAT_OPS(TESSERA_DEFINE)
 TESSERA_UNARY_NUMBER_OPS(TESSERA_DEFINE)
-TESSERA_UNARY_PREDICATES(TESSERA_DEFINE_PREDICATE)
+TESSERA_UNARY_PREDICATES(TESSERA_DEFINE)
 
 Tensor bitwise_not(const Tensor& x) {
   return x.defined() && x.dtype() == boolean ? logical_not(x) : unary(UnaryOp::bitwise_not, x);
@@ -64,7 +62,7 @@ void unary_out(UnaryOp op, const Tensor& x, const Tensor& out) {
   const char* name = name_of(op);
   const Device device = common_device(name, {&x, &out});
   check_dtype(op, x);
-  check_out(name, out, x.shape(), op >= UnaryOp::isnan ? boolean : x.dtype());
+  check_out(name, out, x.shape(), is_predicate(op) ? boolean : x.dtype());
   unary_kernel(device, op, x.dtype(), prepare_operand(x, out), out);
   out.bump_version();
 }
