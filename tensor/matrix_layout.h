@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "tensor/tensor.h"
 
@@ -26,6 +27,11 @@ inline std::optional<MatrixLayout> matrix_layout(const Tensor& x) {
   if ((row_stride == 1 || rows <= 1) && (column_stride >= tall || columns <= 1))
     return MatrixLayout{true, columns <= 1 ? tall : column_stride};
   return std::nullopt;
+}
+
+/// The dimensions before the matrix, of a shape or of strides.
+inline Shape batch_dims(const Shape& shape) {
+  return Shape(std::span<const int64_t>(shape.begin(), shape.rank() - 2));
 }
 
 }  // namespace tessera

@@ -8,10 +8,8 @@
 
 #include "tensor/cpu/gemm_bf16_kernels.h"
 #include "tensor/cpu/gemm_eigen.h"
+#include "tensor/cpu/product_blocks.h"
 #include "tensor/cpu/scratch.h"
-#include "tensor/cpu/strided_loop.h"
-#include "tensor/matrix_layout.h"
-#include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {
@@ -63,70 +61,21 @@ void multiply_k_range(const Gemm<bfloat16, C>& gemm, const float* bias) {
   }
 }
 
-/// How threads share the product of one pair of matrices: by columns, so that each thread packs only its
-/// columns of b; by rows where there are few columns, or where a is packed and has more rows.
-struct Cut {
-  int64_t rows = 1, columns = 1;
-};
-
-Cut choose_cut(int64_t m, int64_t n, bool a_transposed, int64_t threads) {
-  const bool wide = n >= threads * tile_columns, tall = m >= threads * tile_rows;
-  if (tall && (!wide || (a_transposed && m > n))) return {threads, 1};
-  return n >= threads * panel_width ? Cut{1, threads} : Cut{};
-}
-
-/// The start of block `i` of `blocks`: a multiple of `step`.
-int64_t block_begin(int64_t extent, int64_t i, int64_t blocks, int64_t step) {
-  return i == blocks ? extent : std::min(extent, (extent * i / blocks + step - 1) / step * step);
-}
-
-Shape leading_dims(const Tensor& x) {
-  return Shape(std::span<const int64_t>(x.shape().begin(), x.rank() - 2));
-}
-Strides leading_strides(const Tensor& x) {
-  return Strides(std::span<const int64_t>(x.strides().begin(), x.rank() - 2));
+/// By columns, so that each thread packs only its columns of b; by rows where there are few columns, or where
+/// a is packed and has more rows.
+template <class C>
+Cut choose_cut(const Gemm<bfloat16, C>& gemm, int64_t threads) {
+  const bool wide = gemm.n >= threads * tile_columns, tall = gemm.m >= threads * tile_rows;
+  if (tall && (!wide || (gemm.a_transposed && gemm.m > gemm.n))) return {threads, 1, tile_rows, tile_columns};
+  return gemm.n >= threads * panel_width ? Cut{1, threads, tile_rows, tile_columns} : Cut{};
 }
 
 template <class C>
 void run(const Tensor& a, const Tensor& b, const float* bias, const Tensor& out, bool accumulate) {
-  const MatrixLayout la = *matrix_layout(a), lb = *matrix_layout(b), lc = *matrix_layout(out);
-  const Gemm<bfloat16, C> first{.m = out.size(-2),
-                                .n = out.size(-1),
-                                .k = a.size(-1),
-                                .a = static_cast<const bfloat16*>(a.raw_data()),
-                                .lda = la.leading,
-                                .a_transposed = la.transposed,
-                                .b = static_cast<const bfloat16*>(b.raw_data()),
-                                .ldb = lb.leading,
-                                .b_transposed = lb.transposed,
-                                .c = static_cast<C*>(out.raw_data()),
-                                .ldc = lc.leading,
-                                .accumulate = accumulate};
-  const Strides sa = leading_strides(a), sb = leading_strides(b), sc = leading_strides(out);
-  const StridedLoop<3> loop(leading_dims(out), {&sa, &sb, &sc});
-  const int64_t count = loop.rows() * loop.inner(), work = first.m * first.n * first.k;
-  const int64_t threads = std::clamp<int64_t>(count * work / grain, 1, num_threads());
-  const bool uncut = count % threads == 0 || count >= 4 * threads;
-  const Cut cut = uncut ? Cut{} : choose_cut(first.m, first.n, first.a_transposed, threads);
-  const int64_t blocks = cut.rows * cut.columns;
-  parallel_for(count * blocks, 1 + grain * blocks / (work + 1), [&](int64_t begin, int64_t end) {
-    for (int64_t index = begin; index < end; ++index) {
-      const int64_t row = index % blocks / cut.columns, column = index % cut.columns;
-      const int64_t i0 = block_begin(first.m, row, cut.rows, tile_rows),
-                    i1 = block_begin(first.m, row + 1, cut.rows, tile_rows);
-      const int64_t j0 = block_begin(first.n, column, cut.columns, tile_columns),
-                    j1 = block_begin(first.n, column + 1, cut.columns, tile_columns);
-      if (i0 == i1 || j0 == j1) continue;
-      const int64_t matrix = index / blocks, inner = matrix % loop.inner(), last = loop.rank - 1;
-      int64_t offsets[3];
-      loop.row_offsets(matrix / loop.inner(), offsets);
-      Gemm<bfloat16, C> gemm = first;
-      gemm.a += offsets[0] + inner * loop.strides[0][last];
-      gemm.b += offsets[1] + inner * loop.strides[1][last];
-      gemm.c += offsets[2] + inner * loop.strides[2][last];
-      gemm_bf16(gemm.tile(i0, i1 - i0, j0, j1 - j0), bias ? bias + j0 : nullptr);
-    }
-  });
+  for_each_block(product_batch<bfloat16, C>(a, b, out, accumulate), grain, &choose_cut<C>,
+                 [&](const Gemm<bfloat16, C>& block, int64_t column) {
+                   gemm_bf16(block, bias ? bias + column : nullptr);
+                 });
 }
 
 }  // namespace

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "tensor/cpu/onednn_threads.h"
+#include "tensor/cpu/product_blocks.h"
 #include "tensor/cpu/scratch.h"
-#include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {
@@ -175,38 +175,23 @@ constexpr int64_t grain = 1 << 18;
 // Threads get at least this many columns or rows of c, and multiples of it.
 constexpr int64_t granularity = 32;
 
-/// How many blocks c is cut into, and along which dimension.
-struct Cut {
-  int64_t blocks = 1;
-  bool by_columns = true;
-};
-
+/// By columns, and by rows where there are few columns.
 Cut choose_cut(int64_t m, int64_t n, int64_t work) {
-  const int64_t threads = std::clamp<int64_t>(work / grain, 1, num_threads());
-  if (n >= threads * granularity) return {threads, true};
-  return {std::clamp<int64_t>(m / granularity, 1, threads), false};
+  const int64_t threads = threads_for(work, grain);
+  if (n >= threads * granularity) return {1, threads, granularity, granularity, false};
+  return {std::clamp<int64_t>(m / granularity, 1, threads), 1, granularity, granularity, false};
 }
 
 /// One matrix product, cut into blocks of c.
 void multiply_matrices(const Operands& o) {
   const int64_t m = o.out.size(0), n = o.out.size(1);
   const Cut cut = choose_cut(m, n, m * n * o.a.size(1));
-  const int64_t extent = cut.by_columns ? n : m;
-  parallel_for(cut.blocks, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) {
-      const auto edge = [&](int64_t i) {
-        return i == cut.blocks ? extent : extent * i / cut.blocks / granularity * granularity;
-      };
-      const int64_t first = edge(block), length = edge(block + 1) - first;
-      Operands own = o;
-      own.out = o.out.narrow(cut.by_columns ? 1 : 0, first, length);
-      if (cut.by_columns) {
-        own.b = o.b.narrow(1, first, length);
-        if (o.bias.defined()) own.bias = o.bias.narrow(0, first, length);
-      } else {
-        own.a = o.a.narrow(0, first, length);
-      }
-      multiply(own);
+  parallel_for(cut.blocks(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto [row, rows, column, columns] = cut.block(m, n, i);
+      multiply({o.a.narrow(0, row, rows), o.b.narrow(1, column, columns),
+                o.bias.defined() ? o.bias.narrow(0, column, columns) : o.bias,
+                o.out.narrow(0, row, rows).narrow(1, column, columns), o.accumulate});
     }
   });
 }

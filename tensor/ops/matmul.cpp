@@ -43,10 +43,6 @@ struct Product {
   Device device;
 };
 
-Shape leading_dims(const Tensor& x) {
-  return Shape(std::span<const int64_t>(x.shape().begin(), x.rank() - 2));
-}
-
 Product product_of(const char* name, const Tensor& a, const Tensor& b) {
   Product p{name, a, b, {}, 1, 1, {}, common_device(name, {&a, &b})};
   require<DTypeError>(is_floating(a.dtype()) && a.dtype() == b.dtype(), name,
@@ -60,7 +56,7 @@ Product product_of(const char* name, const Tensor& a, const Tensor& b) {
   require<ShapeError>(p.a.size(-1) == p.b.size(-2), name, ": the first operand has ", p.a.size(-1),
                       " columns, the second ", p.b.size(-2), " rows; got ", describe(a), " and ",
                       describe(b));
-  p.batch = broadcast_shapes(leading_dims(p.a), leading_dims(p.b), name);
+  p.batch = broadcast_shapes(batch_dims(p.a.shape()), batch_dims(p.b.shape()), name);
   p.m = p.a.size(-2);
   p.n = p.b.size(-1);
   p.result = p.batch;
