@@ -17,8 +17,8 @@ class Kernel;
 /// has made the result with its shape already. A pointer is null where that backend was not built. The kernel
 /// runs with denormals flushed to zero (tensor/threads/parallel.h).
 ///
-///     constexpr Kernel<void(const Tensor& x, const Tensor& y)> tril{"tril", &kernels::cpu::tril, nullptr};
-///     tril(common_device("tril", {&x}), x, y);
+///     constexpr Kernel<void(const Tensor&, const Tensor&)> kernel{"cast", &kernels::cpu::cast, nullptr};
+///     kernel(common_device("cast", {&x, &out}), x, out);
 template <class... Args>
 class Kernel<void(Args...)> {
  public:
