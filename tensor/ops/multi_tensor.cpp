@@ -69,6 +69,18 @@ class Contiguous {
   Device device_ = cpu();
 };
 
+/// Returns the index of the first tensor with a product that is not finite.
+Tensor scale(const char* where, std::span<const Tensor> tensors, const Tensor& factor) {
+  require<DTypeError>(factor.defined() && factor.dtype() == f64 && factor.numel() == 1, where,
+                      ": expected a factor of one f64, got ", describe(factor));
+  require_distinct(where, tensors);
+  const Contiguous work(where, tensors);
+  const Tensor first_nonfinite = Tensor::empty({}, i64, work.device());
+  scale_kernel(work.device(), work.list(), factor, first_nonfinite);
+  work.write_back();
+  return first_nonfinite;
+}
+
 }  // namespace
 
 Tensor power_sums(std::span<const Tensor> tensors, double p) {
@@ -80,18 +92,11 @@ Tensor power_sums(std::span<const Tensor> tensors, double p) {
 }
 
 Tensor scale_and_find_nonfinite(std::span<const Tensor> tensors, const Tensor& factor) {
-  require<DTypeError>(factor.defined() && factor.dtype() == f64 && factor.numel() == 1,
-                      "scale_in_place: expected a factor of one f64, got ", describe(factor));
-  require_distinct("scale_in_place", tensors);
-  const Contiguous work("scale_in_place", tensors);
-  const Tensor first_nonfinite = Tensor::empty({}, i64, work.device());
-  scale_kernel(work.device(), work.list(), factor, first_nonfinite);
-  work.write_back();
-  return first_nonfinite;
+  return scale("scale_and_find_nonfinite", tensors, factor);
 }
 
 void scale_in_place(std::span<const Tensor> tensors, const Tensor& factor) {
-  scale_and_find_nonfinite(tensors, factor);
+  scale("scale_in_place", tensors, factor);
 }
 
 void clamp_in_place(std::span<const Tensor> tensors, double limit) {

@@ -45,14 +45,25 @@ void check_rounded(const char* where, const UpdateItem& item) {
 /// Tensors that an update writes may not overlap the others. The gradient is read element by element, so it
 /// may be the parameter itself.
 void check_memory(const char* where, const UpdateItem& item) {
-  const auto& [first, second, third] = item.state;
-  require<ValueError>(overlap_of(item.parameter, item.gradient) != Overlap::partial, Subject{where, item},
-                      ": its gradient overlaps a part of its memory");
-  require_apart(where, item.parameter, {&first, &second, &third, &item.rounded, &item.step});
-  require_apart(where, first, {&second, &third, &item.rounded, &item.gradient, &item.step});
-  require_apart(where, second, {&third, &item.rounded, &item.gradient, &item.step});
-  require_apart(where, third, {&item.rounded, &item.gradient, &item.step});
-  require_apart(where, item.rounded, {&item.gradient, &item.step});
+  struct Operand {
+    const char* role;
+    const Tensor& tensor;
+  };
+  constexpr size_t value = 0, gradient = 5, written = 5;
+  const Operand operands[] = {
+      {"value", item.parameter}, {"state", item.state[0]},       {"state", item.state[1]},
+      {"state", item.state[2]},  {"rounded copy", item.rounded}, {"gradient", item.gradient},
+      {"step", item.step}};
+  for (size_t i = 0; i < written; ++i)
+    for (size_t j = i + 1; j < std::size(operands); ++j) {
+      const auto& [role, tensor] = operands[i];
+      const auto& [other_role, other] = operands[j];
+      if (!tensor.defined() || !other.defined()) continue;
+      const Overlap overlap = overlap_of(tensor, other);
+      const bool allowed = i == value && j == gradient && overlap == Overlap::same;
+      require<ValueError>(overlap == Overlap::none || allowed, Subject{where, item}, ": its ", role, " ",
+                          describe(tensor), " overlaps its ", other_role, " ", describe(other));
+    }
 }
 
 /// Which states a variant of a rule has.

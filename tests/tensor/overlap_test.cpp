@@ -135,7 +135,7 @@ TEST_CASE("copy_from: overlapping values are copied as they were before") {
   CHECK(x.version() == 1);
 }
 
-TEST_CASE("a target with elements that overlap each other is refused with the operation's name") {
+TEST_CASE("a target with elements that overlap each other is refused with the parameter's name") {
   const Tensor wide = counting({1, 4}).expand({3, 4}), window = counting({8}).as_strided({3, 3}, {2, 1}, 0);
   const Tensor kept = wide.clone();
   for (const Tensor& out : {wide, window}) {
@@ -251,6 +251,8 @@ TEST_CASE("lists: a tensor that is listed twice, or overlaps another, is refused
       overlapping{range(3, 4), range(0, 4)}, side_by_side{range(8, 4), Tensor(), range(4, 0), range(0, 8)};
   for (const auto& list : {twice, overlapping}) {
     CHECK_THROWS_WITH_AS(ops::scale_in_place(list, factor), doctest::Contains("scale_in_place"), ValueError);
+    CHECK_THROWS_WITH_AS(ops::scale_and_find_nonfinite(list, factor),
+                         doctest::Contains("scale_and_find_nonfinite"), ValueError);
     CHECK_THROWS_WITH_AS(ops::clamp_in_place(list, 1), doctest::Contains("clamp_in_place"), ValueError);
   }
   CHECK(elements(all) == elements(counting({12})));
@@ -258,7 +260,7 @@ TEST_CASE("lists: a tensor that is listed twice, or overlaps another, is refused
   CHECK(elements(all) == elements(ops::mul(counting({12}), 2)));
 }
 
-TEST_CASE("optimizer updates: a state that overlaps the parameter is refused with the operation's name") {
+TEST_CASE("optimizer updates: a state that overlaps the parameter is refused with the parameter's name") {
   const Tensor lr = Tensor::scalar(0.1), all = Tensor::zeros({12}, f32);
   const ops::UpdateGroup<elementwise::SgdRule> group{
       .lr = lr, .rule = {.momentum = 0.9, .dampening = 0, .weight_decay = 0, .nesterov = false}};
@@ -273,8 +275,11 @@ TEST_CASE("optimizer updates: a state that overlaps the parameter is refused wit
   const Tensor a = all.narrow(0, 0, 4), b = all.narrow(0, 4, 4), c = all.narrow(0, 8, 4);
   CHECK_NOTHROW(update(a, b, c));
   CHECK_NOTHROW(update(a, a, c));
-  CHECK_THROWS_WITH_AS(update(a, b, a), doctest::Contains("sgd_update"), ValueError);
-  CHECK_THROWS_AS(update(a, b, all.narrow(0, 2, 4)), ValueError);
-  CHECK_THROWS_AS(update(a, all.narrow(0, 1, 4), c), ValueError);
-  CHECK_THROWS_AS(update(a, c, c), ValueError);
+  const auto refused = [](const char* roles) {
+    return doctest::Contains(("sgd_update: parameter 'blocks.0.weight': its " + std::string(roles)).c_str());
+  };
+  CHECK_THROWS_WITH_AS(update(a, b, a), refused("value"), ValueError);
+  CHECK_THROWS_WITH_AS(update(a, b, all.narrow(0, 2, 4)), refused("value"), ValueError);
+  CHECK_THROWS_WITH_AS(update(a, all.narrow(0, 1, 4), c), refused("value"), ValueError);
+  CHECK_THROWS_WITH_AS(update(a, c, c), refused("state"), ValueError);
 }
