@@ -10,30 +10,18 @@
 namespace tessera {
 namespace {
 
-Variable apply(Activation f, const Variable& x) {
-  switch (f) {
-    case Activation::gelu_tanh:
-      return gelu_tanh(x);
-    case Activation::relu:
-      return relu(x);
-    case Activation::silu:
-      return silu(x);
-    default:
-      return gelu(x);
-  }
-}
+/// f(x) and f'(x) dy as differentiable functions, in the order of `Activation`.
+struct Functions {
+  Variable (*forward)(const Variable& x);
+  Variable (*backward)(const Variable& x, const Variable& dy);
+};
 
-Variable apply_backward(Activation f, const Variable& x, const Variable& dy) {
-  switch (f) {
-    case Activation::gelu_tanh:
-      return gelu_tanh_backward(x, dy);
-    case Activation::relu:
-      return relu_backward(x, dy);
-    case Activation::silu:
-      return silu_backward(x, dy);
-    default:
-      return gelu_backward(x, dy);
-  }
+const Functions& functions_of(Activation f) {
+  static constexpr Functions table[] = {{&gelu, &gelu_backward},
+                                        {&gelu_tanh, &gelu_tanh_backward},
+                                        {&relu, &relu_backward},
+                                        {&silu, &silu_backward}};
+  return table[static_cast<size_t>(f)];
 }
 
 Variable rows_of(const Variable& x) {
@@ -44,8 +32,8 @@ Variable rows_of(const Variable& x) {
 /// The gradients of x and of the weight in differentiable functions, for create_graph.
 void composed_backward(Activation f, const Saved& s, const Variable& dy, const Wanted& wanted,
                        Gradients& gradients) {
-  if (wanted[0]) gradients[0] = apply_backward(f, s[0], matmul(dy, s[1]));
-  if (wanted[1]) gradients[1] = matmul(transpose(rows_of(dy), 0, 1), rows_of(apply(f, s[0])));
+  if (wanted[0]) gradients[0] = functions_of(f).backward(s[0], matmul(dy, s[1]));
+  if (wanted[1]) gradients[1] = matmul(transpose(rows_of(dy), 0, 1), rows_of(functions_of(f).forward(s[0])));
 }
 
 void fused_backward(Activation f, const Saved& s, const Tensor& dy, const Wanted& wanted,

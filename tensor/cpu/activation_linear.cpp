@@ -12,6 +12,7 @@
 #include "tensor/cpu/matmul.h"
 #include "tensor/cpu/scratch.h"
 #include "tensor/cpu/transpose.h"
+#include "tensor/ops/activation_table.h"
 #include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
@@ -37,20 +38,10 @@ struct ActivationBlocks {
 };
 
 ActivationBlocks blocks_of(Activation f, DType type) {
-  const auto blocks = [type](UnaryOp forward, BinaryOp backward, GradientBlock both = nullptr) {
-    return ActivationBlocks{TESSERA_PER_ISA(unary_block)(forward, type),
-                            TESSERA_PER_ISA(binary_blocks)(backward, type).arrays, both};
-  };
-  switch (f) {
-    case Activation::gelu_tanh:
-      return blocks(UnaryOp::gelu_tanh, BinaryOp::gelu_tanh_backward);
-    case Activation::relu:
-      return blocks(UnaryOp::relu, BinaryOp::relu_backward);
-    case Activation::silu:
-      return blocks(UnaryOp::silu, BinaryOp::silu_backward);
-    default:
-      return blocks(UnaryOp::gelu, BinaryOp::gelu_backward, TESSERA_PER_ISA(gelu_gradient_block)(type));
-  }
+  const ActivationRow& row = row_of(f);
+  return {TESSERA_PER_ISA(unary_block)(row.forward, type),
+          TESSERA_PER_ISA(binary_blocks)(row.backward, type).arrays,
+          f == Activation::gelu ? TESSERA_PER_ISA(gelu_gradient_block)(type) : nullptr};
 }
 
 void multiply(const Gemm<float>& gemm) {

@@ -4,6 +4,7 @@
 
 #include "tensor/cpu/activation_linear.h"
 #include "tensor/cpu/elementwise.h"
+#include "tensor/ops/activation_table.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/ops/matmul.h"
@@ -14,16 +15,7 @@
 namespace tessera {
 
 const char* to_string(Activation activation) {
-  switch (activation) {
-    case Activation::gelu_tanh:
-      return "gelu_tanh";
-    case Activation::relu:
-      return "relu";
-    case Activation::silu:
-      return "silu";
-    default:
-      return "gelu";
-  }
+  return row_of(activation).name;
 }
 
 namespace ops {
@@ -38,32 +30,6 @@ constexpr Kernel<void(Activation f, const Tensor& dy, const Tensor& x, const Ten
 
 constexpr Kernel<void(const Tensor& x, const Tensor& dy, const Tensor& y, const Tensor& dx)>
     gelu_gradient_kernel{"gelu_gradient", &kernels::cpu::gelu_gradient, nullptr};
-
-UnaryOp op_of(Activation f) {
-  switch (f) {
-    case Activation::gelu_tanh:
-      return UnaryOp::gelu_tanh;
-    case Activation::relu:
-      return UnaryOp::relu;
-    case Activation::silu:
-      return UnaryOp::silu;
-    default:
-      return UnaryOp::gelu;
-  }
-}
-
-BinaryOp derivative_of(Activation f) {
-  switch (f) {
-    case Activation::gelu_tanh:
-      return BinaryOp::gelu_tanh_backward;
-    case Activation::relu:
-      return BinaryOp::relu_backward;
-    case Activation::silu:
-      return BinaryOp::silu_backward;
-    default:
-      return BinaryOp::gelu_backward;
-  }
-}
 
 /// Whether the fused kernels take the operands (f32 or f64 on the CPU); otherwise activation and product are
 /// computed one after the other.
@@ -108,7 +74,7 @@ void weight_gradient(const Tensor& dy, const Tensor& activated, const Activation
 Tensor activation(Activation f, const Tensor& x) {
   const Device device = common_device("activation", {&x});
   const Tensor y = Tensor::empty(x.shape(), x.dtype(), device);
-  unary_out(op_of(f), x, y);
+  unary_out(row_of(f).forward, x, y);
   return y;
 }
 
@@ -149,7 +115,7 @@ void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x,
     if (x.numel() > 0) gelu_gradient_kernel(x.device(), x_rows, dx, activated, dx);
     weight_gradient(dy_rows, activated, out);
   } else {
-    if (out.x.defined()) binary_out(derivative_of(f), x, matmul(dy_rows, weight).view(x.shape()), out.x);
+    if (out.x.defined()) binary_out(row_of(f).backward, x, matmul(dy_rows, weight).view(x.shape()), out.x);
     if (out.weight.defined()) weight_gradient(dy_rows, activation(f, x_rows), out);
   }
   for (const Tensor* written : {&out.x, &out.weight})

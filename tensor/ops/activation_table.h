@@ -1,0 +1,32 @@
+#pragma once
+
+#include "tensor/elementwise/op_lists.h"
+#include "tensor/ops/activation_linear.h"
+
+namespace tessera {
+
+/// An activation: its name, and the elementwise operations f(x) and f'(x) dy.
+struct ActivationRow {
+  Activation activation;
+  const char* name;
+  UnaryOp forward;
+  BinaryOp backward;
+};
+
+inline constexpr ActivationRow activation_table[] = {
+    {Activation::gelu, "gelu", UnaryOp::gelu, BinaryOp::gelu_backward},
+    {Activation::gelu_tanh, "gelu_tanh", UnaryOp::gelu_tanh, BinaryOp::gelu_tanh_backward},
+    {Activation::relu, "relu", UnaryOp::relu, BinaryOp::relu_backward},
+    {Activation::silu, "silu", UnaryOp::silu, BinaryOp::silu_backward},
+};
+
+constexpr const ActivationRow& row_of(Activation f) {
+  return activation_table[static_cast<size_t>(f)];
+}
+static_assert([] {
+  for (const ActivationRow& row : activation_table)
+    if (&row_of(row.activation) != &row) return false;
+  return true;
+}());
+
+}  // namespace tessera
