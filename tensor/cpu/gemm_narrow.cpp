@@ -1,9 +1,8 @@
 #include "tensor/cpu/gemm_narrow.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "tensor/cpu/gemm_eigen.h"
+#include "tensor/cpu/row_access.h"
 #include "tensor/cpu/scratch.h"
 
 namespace tessera::kernels::cpu {
@@ -13,29 +12,10 @@ namespace {
 // 0.75 MiB, which stays in a second-level cache.
 constexpr int64_t tile = 256;
 
-void widen(const bfloat16* from, int64_t count, float* to) {
-  TESSERA_PER_ISA(widen_bf16)(from, count, to);
-}
-void widen(const float16* from, int64_t count, float* to) {
-  TESSERA_PER_ISA(widen_f16)(from, count, to);
-}
-void widen(const float* from, int64_t count, float* to) {
-  std::memcpy(to, from, count * sizeof(float));
-}
-void narrow(const float* from, int64_t count, bfloat16* to) {
-  TESSERA_PER_ISA(narrow_bf16)(from, count, to);
-}
-void narrow(const float* from, int64_t count, float16* to) {
-  TESSERA_PER_ISA(narrow_f16)(from, count, to);
-}
-void narrow(const float* from, int64_t count, float* to) {
-  std::memcpy(to, from, count * sizeof(float));
-}
-
 /// Widens a rows x columns block, with the extents as stored (for a transposed operand they are exchanged).
 template <class T>
 void widen_block(const T* from, int64_t leading, int64_t rows, int64_t columns, float* to) {
-  for (int64_t i = 0; i < rows; ++i) widen(from + i * leading, columns, to + i * columns);
+  for (int64_t i = 0; i < rows; ++i) widen_neighbours(from + i * leading, columns, to + i * columns);
 }
 
 }  // namespace
@@ -67,7 +47,8 @@ void gemm_narrow(const Gemm<T, C>& gemm, void (*gemm_f32)(const Gemm<float>&)) {
                   .ldc = columns,
                   .accumulate = gemm.accumulate || p > 0});
       }
-      for (int64_t r = 0; r < rows; ++r) narrow(c + r * columns, columns, gemm.c + (i + r) * gemm.ldc + j);
+      for (int64_t r = 0; r < rows; ++r)
+        narrow_neighbours(c + r * columns, columns, gemm.c + (i + r) * gemm.ldc + j);
     }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "tensor/cpu/gemm_eigen.h"
@@ -29,7 +30,10 @@ inline T narrow(A value) {
     return static_cast<T>(value);
 }
 
-// Contiguous half types, converted by the processor's instructions.
+// Contiguous values; half types are converted by the processor's instructions.
+inline void widen_neighbours(const float* x, int64_t n, float* row) {
+  std::memcpy(row, x, n * sizeof(float));
+}
 inline void widen_neighbours(const bfloat16* x, int64_t n, float* row) {
   TESSERA_PER_ISA(widen_bf16)(x, n, row);
 }
@@ -41,6 +45,10 @@ inline void narrow_neighbours(const float* row, int64_t n, bfloat16* out) {
 }
 inline void narrow_neighbours(const float* row, int64_t n, float16* out) {
   TESSERA_PER_ISA(narrow_f16)(row, n, out);
+}
+
+inline void narrow_neighbours(const float* row, int64_t n, float* out) {
+  std::memcpy(out, row, n * sizeof(float));
 }
 
 template <class A, class T>
