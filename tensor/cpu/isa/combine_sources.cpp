@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "tensor/cpu/independent_iterations.h"
+#include "tensor/cpu/isa/lanes.h"
 #include "tensor/cpu/isa/stored.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
@@ -13,59 +14,25 @@ namespace {
 /// Elements whose sums stay in the first-level cache while one source after another is added.
 constexpr int64_t block = 1024;
 
-/// A bool as it is stored.
-struct Flag {
-  uint8_t value;
-};
-
-TESSERA_ELEMENT int64_t widen_any(int64_t x) {
-  return x;
-}
-TESSERA_ELEMENT int64_t widen_any(int32_t x) {
-  return x;
-}
-TESSERA_ELEMENT int64_t widen_any(uint8_t x) {
-  return x;
-}
-TESSERA_ELEMENT int64_t widen_any(Flag x) {
-  return x.value;
-}
 template <class T>
 TESSERA_ELEMENT auto widen_any(T x) {
-  return widen(x);
+  if constexpr (std::is_same_v<T, Boolean>)
+    return static_cast<int64_t>(x.byte);
+  else if constexpr (std::is_integral_v<T>)
+    return static_cast<int64_t>(x);
+  else
+    return widen(x);
 }
 
 template <class A, class T>
 TESSERA_ELEMENT void narrow_any(A x, T& out) {
-  if constexpr (std::is_same_v<T, Flag>)
-    out.value = x != 0;
+  if constexpr (std::is_same_v<T, Boolean>)
+    out.byte = x != 0;
   else if constexpr (std::is_integral_v<T>)
     out = static_cast<T>(x);
   else
     narrow(x, out);
 }
-
-struct Add {
-  template <class A>
-  TESSERA_ELEMENT static A join(A a, A b) {
-    if constexpr (std::is_integral_v<A>)
-      return static_cast<A>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));  // wraps, as integers do
-    else
-      return a + b;
-  }
-};
-struct Smaller {
-  template <class A>
-  TESSERA_ELEMENT static A join(A a, A b) {
-    return b < a || b != b ? b : a;
-  }
-};
-struct Larger {
-  template <class A>
-  TESSERA_ELEMENT static A join(A a, A b) {
-    return b > a || b != b ? b : a;
-  }
-};
 
 template <class A>
 TESSERA_ELEMENT A divided(A x, A divisor, bool divides) {
@@ -76,9 +43,9 @@ TESSERA_ELEMENT A divided(A x, A divisor, bool divides) {
 template <class Join, int count, class T>
 [[gnu::always_inline]] inline auto joined(const T* const* s, int64_t i) {
   auto a = widen_any(s[0][i]);
-  if constexpr (count > 1) a = Join::join(a, widen_any(s[1][i]));
-  if constexpr (count > 2) a = Join::join(a, widen_any(s[2][i]));
-  if constexpr (count > 3) a = Join::join(a, widen_any(s[3][i]));
+  if constexpr (count > 1) a = Join()(a, widen_any(s[1][i]));
+  if constexpr (count > 2) a = Join()(a, widen_any(s[2][i]));
+  if constexpr (count > 3) a = Join()(a, widen_any(s[3][i]));
   return a;
 }
 
@@ -111,7 +78,7 @@ void combine_many(const void* const* sources, int count, int64_t first, T* out, 
     for (int64_t i = 0; i < length; ++i) sums[i] = joined<Join, 4>(s, i);
     for (int k = 4; k < count; ++k) {
       const T* x = elements_of<T>(sources[k], first + begin);
-      for (int64_t i = 0; i < length; ++i) sums[i] = Join::join(sums[i], widen_any(x[i]));
+      for (int64_t i = 0; i < length; ++i) sums[i] = Join()(sums[i], widen_any(x[i]));
     }
     TESSERA_INDEPENDENT_ITERATIONS
     for (int64_t i = 0; i < length; ++i)
@@ -171,7 +138,7 @@ void combine_block(DType dtype, Combination combination, const void* const* sour
     case DType::u8:
       return combine<uint8_t>(combination, sources, count, first, out, n);
     case DType::boolean:
-      return combine<Flag>(combination, sources, count, first, out, n);
+      return combine<Boolean>(combination, sources, count, first, out, n);
   }
 }
 

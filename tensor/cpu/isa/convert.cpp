@@ -1,7 +1,8 @@
-#include "tensor/elementwise/convert.h"
+#include <type_traits>
 
 #include "tensor/cpu/elementwise_blocks.h"
 #include "tensor/cpu/independent_iterations.h"
+#include "tensor/cpu/isa/stored.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
@@ -9,35 +10,15 @@ namespace {
 using elementwise::Bf16;
 using elementwise::F16;
 
-/// A byte that is 0 or 1.
-struct Boolean {
-  uint8_t byte;
-};
-
-// The value of an element in arithmetic: 16-bit floats in f32, bool as an integer.
-TESSERA_ELEMENT double load(double x) {
-  return x;
-}
-TESSERA_ELEMENT float load(float x) {
-  return x;
-}
-TESSERA_ELEMENT float load(Bf16 x) {
-  return elementwise::to_f32(x);
-}
-TESSERA_ELEMENT float load(F16 x) {
-  return elementwise::to_f32(x);
-}
-TESSERA_ELEMENT int64_t load(int64_t x) {
-  return x;
-}
-TESSERA_ELEMENT int32_t load(int32_t x) {
-  return x;
-}
-TESSERA_ELEMENT uint8_t load(uint8_t x) {
-  return x;
-}
-TESSERA_ELEMENT uint8_t load(Boolean x) {
-  return x.byte;
+/// The value of an element in arithmetic: 16-bit floats in f32, bool as an integer.
+template <class T>
+TESSERA_ELEMENT auto load(T x) {
+  if constexpr (std::is_same_v<T, Boolean>)
+    return x.byte;
+  else if constexpr (std::is_integral_v<T>)
+    return x;
+  else
+    return widen(x);
 }
 
 /// Converts a value of type From to an element of type To.

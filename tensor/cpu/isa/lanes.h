@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 // Vectors of 64 bytes are never passed between object files, so their calling convention does not matter.
@@ -59,10 +60,15 @@ template <class A, int count = lane_count<A>, class V, class Combine>
   }
 }
 
+// Operations that combine lanes, or scalars.
+
 struct Add {
   template <class V>
   [[gnu::always_inline]] V operator()(const V& a, const V& b) const {
-    return a + b;
+    if constexpr (std::is_same_v<V, int64_t>)
+      return static_cast<V>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));  // wraps
+    else
+      return a + b;
   }
 };
 

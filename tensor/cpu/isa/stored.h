@@ -19,6 +19,11 @@ TESSERA_ELEMENT float widen(elementwise::F16 x) {
   return elementwise::to_f32(x);
 }
 
+/// A bool as it is stored: a byte that is 0 or 1.
+struct Boolean {
+  uint8_t byte;
+};
+
 /// The type that `widen` gives for a stored T.
 template <class T>
 using Wide = decltype(widen(T{}));
