@@ -7,7 +7,8 @@
 
 #include "data/sha256.h"
 #include "tensor/error.h"
-#include "tests/data/surroundings.h"
+#include "tests/support/error_text.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace tessera;
 namespace fs = std::filesystem;
@@ -89,8 +90,8 @@ TEST_CASE("corpus: a saved vocabulary encodes another text, or refuses it") {
 
 TEST_CASE("corpus: files that are missing, folders, empty, not UTF-8 or not readable are refused") {
   const TemporaryFolder folder;
-  CHECK(error_message("text", folder.path() / "none.txt") ==
-        "text file " + (folder.path() / "none.txt").string() + ": does not exist");
+  CHECK(error_message("text", folder / "none.txt") ==
+        "text file " + (folder / "none.txt") + ": does not exist");
   CHECK(contains(error_message("text", folder.path()), "is a directory, expected a file"));
   CHECK(contains(error_message("text", folder.write("empty.txt", "")), "empty.txt: is empty"));
   CHECK(contains(error_message("text", folder.write("latin1.txt", "caf\xE9 au lait")),

@@ -15,7 +15,9 @@
 #include "data/sha256.h"
 #include "data/tiny_shakespeare.h"
 #include "tensor/error.h"
-#include "tests/data/surroundings.h"
+#include "tests/support/environment.h"
+#include "tests/support/error_text.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace tessera;
 using namespace std::chrono_literals;
@@ -108,10 +110,10 @@ std::string error_message(const data::Download& request) {
 /// The environment of a search for tiny Shakespeare: no proxy, no $TESSERA_DATA, and an empty cache.
 struct SearchEnvironment {
   TemporaryFolder folder;
-  Environment proxy{"no_proxy", "127.0.0.1"}, cache{"XDG_CACHE_HOME", (folder.path() / "cache").c_str()},
+  Environment proxy{"no_proxy", "127.0.0.1"}, cache{"XDG_CACHE_HOME", (folder / "cache").c_str()},
       shared{"TESSERA_DATA", nullptr};
 
-  fs::path cached() const { return folder.path() / "cache" / "tessera" / "tiny-shakespeare" / "input.txt"; }
+  fs::path cached() const { return folder / "cache/tessera/tiny-shakespeare/input.txt"; }
   /// A search for a smaller play under the same name.
   data::TinyShakespeareOptions search(const std::string& url) const {
     data::TinyShakespeareOptions options;
@@ -126,7 +128,7 @@ TEST_CASE("download: the file arrives complete, in folders that are created for 
   const TemporaryFolder folder;
   const Environment proxy("no_proxy", "127.0.0.1");
   const Server server(page(play));
-  const fs::path to = folder.path() / "new" / "folder" / "input.txt";
+  const fs::path to = folder / "new/folder/input.txt";
   data::download(play_from(server.url(), to));
   CHECK(data::read_file(to) == play);
   CHECK(std::distance(fs::directory_iterator(to.parent_path()), fs::directory_iterator()) == 1);
@@ -135,7 +137,7 @@ TEST_CASE("download: the file arrives complete, in folders that are created for 
 TEST_CASE("download: wrong content, a lost connection, a refusal and a timeout leave no file") {
   const TemporaryFolder folder;
   const Environment proxy("no_proxy", "127.0.0.1");
-  const fs::path to = folder.path() / "input.txt";
+  const fs::path to = folder / "input.txt";
   std::string other = play;
   other.back() = '!';
   {
@@ -166,7 +168,7 @@ TEST_CASE("download: wrong content, a lost connection, a refusal and a timeout l
     CHECK(contains(error_message(request), "timed out"));
   }
   CHECK(contains(error_message(play_from("http://127.0.0.1:1/input.txt", to)), "127.0.0.1"));
-  CHECK(contains(error_message(play_from("file://" + (folder.path() / "none").string(), to)), "none"));
+  CHECK(contains(error_message(play_from("file://" + (folder / "none"), to)), "none"));
 }
 
 TEST_CASE("download: an existing file stays until the new one is complete") {
@@ -212,7 +214,7 @@ TEST_CASE("tiny Shakespeare: the file given, $TESSERA_DATA, the cache, the downl
   CHECK(data::find_tiny_shakespeare(search).where == environment.cached().string());
   CHECK(server.requests() == 1);
 
-  const Environment shared("TESSERA_DATA", (environment.folder.path() / "shared").c_str());
+  const Environment shared("TESSERA_DATA", (environment.folder / "shared").c_str());
   CHECK(data::find_tiny_shakespeare(search).where == environment.cached().string());
   const fs::path in_shared = environment.folder.write("shared/tiny-shakespeare/input.txt", play);
   CHECK(data::find_tiny_shakespeare(search).where == in_shared.string());
@@ -239,12 +241,12 @@ TEST_CASE(
   CHECK(contains(message, "--dataset builtin"));
   CHECK(data::read_file(search.file) == other);
 
-  search.file = environment.folder.path() / "none.txt";
+  search.file = environment.folder / "none.txt";
   CHECK(contains(message_of<DataError>([&] { data::find_tiny_shakespeare(search); }),
                  "none.txt: does not exist; `--dataset builtin` trains"));
   search.file.clear();
   environment.folder.write("shared/tiny-shakespeare/input.txt", "short");
-  const Environment shared("TESSERA_DATA", (environment.folder.path() / "shared").c_str());
+  const Environment shared("TESSERA_DATA", (environment.folder / "shared").c_str());
   CHECK(
       contains(message_of<DataError>([&] { data::find_tiny_shakespeare(search); }), "5 bytes, expected 61"));
   CHECK(server.requests() == 1);

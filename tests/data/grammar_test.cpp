@@ -9,7 +9,7 @@
 
 #include "data/play.h"
 #include "tensor/error.h"
-#include "tests/data/surroundings.h"
+#include "tests/support/error_text.h"
 
 using namespace tessera;
 using data::Grammar;

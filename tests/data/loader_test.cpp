@@ -14,7 +14,7 @@
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
 #include "tensor/random/random_context.h"
-#include "tests/data/surroundings.h"
+#include "tests/support/error_text.h"
 
 using namespace tessera;
 using namespace std::chrono_literals;

@@ -10,7 +10,7 @@
 #include "data/dataset.h"
 #include "data/permutation.h"
 #include "tensor/error.h"
-#include "tests/data/surroundings.h"
+#include "tests/support/error_text.h"
 
 using namespace tessera;
 using data::DistributedSampler;

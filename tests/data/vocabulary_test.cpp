@@ -4,7 +4,7 @@
 
 #include "data/utf8.h"
 #include "tensor/error.h"
-#include "tests/data/surroundings.h"
+#include "tests/support/error_text.h"
 
 using namespace tessera;
 using data::CharacterVocabulary;

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "tensor/error.h"
-#include "tests/data/surroundings.h"
+#include "tests/support/error_text.h"
 
 using namespace tessera;
 using data::Batch;

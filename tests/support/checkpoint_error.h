@@ -3,6 +3,7 @@
 #include <string>
 
 #include "tensor/error.h"
+#include "tests/support/error_text.h"
 
 /// The message of the CheckpointError that `body` throws; "" when it throws none.
 template <class Body>
@@ -13,8 +14,4 @@ std::string refused(const Body& body) {
     return error.what();
   }
   return "";
-}
-
-inline bool contains(const std::string& message, const std::string& text) {
-  return message.find(text) != std::string::npos;
 }

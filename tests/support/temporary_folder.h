@@ -28,6 +28,13 @@ class TemporaryFolder {
   const std::string& path() const { return path_; }
   /// The path of `name` inside.
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  /// Writes a file inside, in folders that are made where they are missing; returns its path.
+  std::string write(const std::string& name, std::string_view content) const {
+    const std::filesystem::path file = *this / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary).write(content.data(), static_cast<std::streamsize>(content.size()));
+    return file;
+  }
 
  private:
   std::string path_;

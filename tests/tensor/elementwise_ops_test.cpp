@@ -15,6 +15,7 @@
 #include "tensor/ops/ternary.h"
 #include "tensor/ops/unary.h"
 #include "tensor/threads/parallel.h"
+#include "tests/support/error_text.h"
 
 using namespace tessera;
 
@@ -22,20 +23,6 @@ namespace {
 
 double at(const Tensor& x, int64_t i) {
   return ops::cast(x, f64).contiguous().data<double>()[i];
-}
-
-template <class E, class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
-bool contains(const std::string& message, const std::string& text) {
-  return message.find(text) != std::string::npos;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/error_text.h"
 #include "tests/support/temporary_folder.h"
 
 // Shared by the tests of gptlite: calls of it inside the test's process, and a model that trains in a second.
@@ -31,7 +32,3 @@ bool is_one_error_line(const std::string& err);
 
 /// Every file below a folder, with its bytes, to check that nothing changed.
 std::map<std::string, std::string> snapshot(const std::string& folder);
-
-inline bool contains(const std::string& text, const std::string& expected) {
-  return text.find(expected) != std::string::npos;
-}

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tensor/error.h"
+#include "tests/support/error_text.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace tessera;
@@ -23,10 +24,6 @@ std::string refusal(const std::string& root) {
     return error.what();
   }
   return "";
-}
-
-bool contains(const std::string& message, const std::string& part) {
-  return message.find(part) != std::string::npos;
 }
 
 }  // namespace

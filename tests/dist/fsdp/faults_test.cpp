@@ -12,6 +12,7 @@
 #include "optim/adam.h"
 #include "tensor/ops/creation.h"
 #include "tests/dist/fsdp/on_threads.h"
+#include "tests/support/error_text.h"
 
 using namespace tessera;
 using dist::Strategy;
@@ -48,10 +49,6 @@ std::vector<std::string> errors_of(int ranks, const std::function<void(dist::Wor
     // the first of those above
   }
   return errors;
-}
-
-bool contains(const std::string& text, const std::string& words) {
-  return text.find(words) != std::string::npos;
 }
 
 }  // namespace

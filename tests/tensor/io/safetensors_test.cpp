@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "tests/support/error_text.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace tessera;
@@ -38,10 +39,6 @@ std::string refusal(const std::string& bytes) {
 
 std::string refusal(const std::string& header, const std::string& data) {
   return refusal(assemble(header, data));
-}
-
-bool contains(const std::string& message, const std::string& text) {
-  return message.find(text) != std::string::npos;
 }
 
 template <class T>

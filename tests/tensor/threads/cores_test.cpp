@@ -1,40 +1,28 @@
 #include "tensor/threads/cores.h"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 
 #include "tensor/error.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tessera {
 namespace {
 
-/// A folder with files like those of the system, removed by the destructor.
+/// A folder with files like those of the system.
 class FakeSystem {
  public:
-  FakeSystem() {
-    std::string name = (std::filesystem::temp_directory_path() / "tessera_cores_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    root_ = name;
-  }
-  ~FakeSystem() { std::filesystem::remove_all(root_); }
-
   FakeSystem& write(const std::string& path, const std::string& content) {
-    std::filesystem::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << content;
+    root_.write(path, content);
     return *this;
   }
-  std::optional<double> limit() const {
-    return cgroup_cpu_limit((root_ / "membership").string(), (root_ / "mount").string());
-  }
+  std::optional<double> limit() const { return cgroup_cpu_limit(root_ / "membership", root_ / "mount"); }
 
  private:
-  std::filesystem::path root_;
+  TemporaryFolder root_;
 };
 
 }  // namespace
