@@ -8,13 +8,13 @@ namespace tessera::gptlite {
 namespace {
 
 constexpr const char* default_out = "out";
-constexpr int64_t placeholder_vocabulary = 65;  // for checks before the data is opened
+constexpr int64_t vocabulary_before_data = 65;  // for checks before the data is opened
 
 Start new_run(const TrainFlags& flags) {
   Start start;
   start.out = flags.out.value_or(default_out);
   require_new_folder(start.out);
-  start.run = resolve_run(flags, placeholder_vocabulary);
+  start.run = resolve_run(flags, vocabulary_before_data);
   start.corpus = open_data(start.run.dataset, start.run.data);
   start.run = resolve_run(flags, start.corpus.vocabulary_size);
   return start;
@@ -53,7 +53,7 @@ void check_flags(const TrainFlags& flags) {
       "--parity-export is for a run of one rank without `--strategy`, which holds all weights");
   require<ConfigError>(!flags.async_save || parallel.is_sharded,
                        "--async-save is for runs on ranks, and this one has one rank and no `--strategy`");
-  if (flags.resume.empty()) resolve_run(flags, placeholder_vocabulary);
+  if (flags.resume.empty()) resolve_run(flags, vocabulary_before_data);
 }
 
 void require_new_folder(const std::string& out) {
