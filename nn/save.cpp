@@ -1,8 +1,20 @@
 #include "nn/save.h"
 
+#include <set>
+
 #include "tensor/io/safetensors.h"
 
 namespace tessera::nn {
+namespace {
+
+/// Every name of a parameter or buffer from `module` down, all names of tied ones.
+void collect_names(const Module& module, const std::string& prefix, std::set<std::string>& names) {
+  for (const Module::Slot& slot : module.slots()) names.insert(prefix + slot.name);
+  for (const Module::Child& child : module.children())
+    collect_names(*child.module, prefix + child.name + ".", names);
+}
+
+}  // namespace
 
 void save(const Module& module, const std::string& path) {
   const StateDict state = module.state_dict();
@@ -13,7 +25,14 @@ void save(const Module& module, const std::string& path) {
 }
 
 void load(Module& module, const std::string& path, bool strict) {
-  module.load_state_dict(read_state_dict(path), strict);
+  if (strict) return module.load_state_dict(read_state_dict(path));
+  std::set<std::string> names;
+  collect_names(module, "", names);
+  const io::SafetensorsFile file(path);
+  StateDict state;
+  for (const io::SafetensorsEntry& entry : file.entries())
+    if (names.contains(entry.name)) state.push_back({entry.name, file.read(entry.name)});
+  module.load_state_dict(state, /*strict=*/false);
 }
 
 StateDict read_state_dict(const std::string& path) {

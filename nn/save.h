@@ -14,8 +14,9 @@ namespace tessera::nn {
 /// CheckpointError when the file cannot be written.
 void save(const Module& module, const std::string& path);
 
-/// Loads a file of `save` or another program by `Module::load_state_dict`: all of it or nothing. Throws what
-/// that throws, and CheckpointError when the file cannot be read.
+/// Loads a file of `save` or another program by `Module::load_state_dict`: all of it or nothing. Without
+/// `strict`, tensors that the module does not have are not read. Throws what that throws, and CheckpointError
+/// when the file cannot be read.
 void load(Module& module, const std::string& path, bool strict = true);
 
 /// Every tensor of a safetensors file, in the order of the file. Throws CheckpointError.

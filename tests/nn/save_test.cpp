@@ -125,3 +125,23 @@ TEST_CASE("save and load: errors name the parameter or path, and an existing fil
   CHECK_THROWS_WITH_AS(nn::load(model, folder / "missing"), doctest::Contains("missing"), CheckpointError);
   CHECK_THROWS_AS(nn::save(model, folder / "no/folder"), CheckpointError);
 }
+
+TEST_CASE(
+    "load: without strict, a tensor of a dtype that the library lacks does not matter where it is not asked "
+    "for") {
+  const TemporaryFolder folder;
+  std::string header = R"({"weight":{"dtype":"F32","shape":[1,1],"data_offsets":[0,4]},)"
+                       R"("zero_point":{"dtype":"I8","shape":[1],"data_offsets":[4,5]}})";
+  const uint64_t length = header.size();
+  const float weight = 2.5f;
+  std::string bytes(reinterpret_cast<const char*>(&length), sizeof length);
+  bytes += header;
+  bytes.append(reinterpret_cast<const char*>(&weight), sizeof weight);
+  bytes += '\x07';
+  const std::string path = folder.write("quantized.safetensors", bytes);
+  nn::Linear layer({.in = 1, .out = 1, .bias = false});
+  nn::materialize(layer, cpu(), 1);
+  CHECK_THROWS_WITH_AS(nn::load(layer, path), doctest::Contains("I8"), CheckpointError);
+  nn::load(layer, path, /*strict=*/false);
+  CHECK(layer.weight.value().item() == 2.5);
+}
