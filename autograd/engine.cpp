@@ -30,14 +30,6 @@ Gradients run_in_module_scope(Node& node, const Incoming& incoming, const Wanted
   return node.run(incoming, wanted);
 }
 
-/// Whether no other input of the node leads to the same node: a rule that writes one gradient into the leaf
-/// must not overwrite another.
-bool is_only_edge_to_target(const Node& node, size_t input) {
-  for (size_t i = 0; i < node.edges.size(); ++i)
-    if (i != input && node.edges[i].node == node.edges[input].node) return false;
-  return true;
-}
-
 }  // namespace
 
 Engine::Engine(BackwardOptions options) : options_(options), id_(next_engine_id.fetch_add(1)) {
@@ -212,31 +204,16 @@ void Engine::accumulate_retained(const Node::Retained& retained, const Variable&
     kept = Variable(ops::add(kept->value, gradient.value())).impl();
 }
 
-/// Offers the rule the memory of a leaf's gradient, unless another thread holds the lock.
-void Engine::offer_leaf_gradient(LeafNode& leaf, bool is_only_edge, Wanted::Entry& entry, LeafLocks& locks) {
-  std::unique_lock lock(leaf.accumulation_mutex, std::try_to_lock);
-  if (!lock) return;
-  entry.leaf = gradient_to_add_to(*leaf.leaf);
-  entry.add_to_leaf = entry.leaf != nullptr;
-  if (!entry.leaf && is_only_edge) entry.leaf = empty_gradient_buffer(*leaf.leaf);
-  if (entry.leaf) locks.push_back(std::move(lock));
-}
-
-/// Finds the inputs that need a gradient, and the memory into which the rule may write it.
-Engine::WantedInputs Engine::find_wanted_inputs(const State& state, InlineVector<Wanted::Entry, 3>& entries,
-                                                LeafLocks& locks) {
+/// Finds the inputs that need a gradient, and the leaves among them whose gradient the rule may write.
+Engine::WantedInputs Engine::find_wanted_inputs(const State& state, InlineVector<Wanted::Entry, 3>& entries) {
   const Node& node = *state.node;
   WantedInputs found;
   for (size_t i = 0; i < node.edges.size(); ++i) {
     if (!follows_edge(state, i)) continue;
     const State& target = states_[known_index(*node.edges[i].node)];
     entries[i].wanted = target.needed;
+    entries[i].rule_may_write_leaf = target.needed && !options_.create_graph && accumulates_directly(target);
     (target.needed ? found.some_wanted : found.some_unwanted) = true;
-    LeafNode* const leaf = target.node->as_leaf();
-    if (!target.needed || !leaf || !leaf->leaf) continue;
-    entries[i].leaf_dtype = leaf->leaf->grad_dtype;
-    if (accumulates_directly(target) && !options_.create_graph)
-      offer_leaf_gradient(*leaf, is_only_edge_to_target(node, i), entries[i], locks);
   }
   return found;
 }
@@ -245,8 +222,7 @@ void Engine::run_rule(State& state) {
   Node& node = *state.node;
   const size_t inputs = node.edges.size();
   InlineVector<Wanted::Entry, 3> entries(inputs);
-  LeafLocks locks;
-  const WantedInputs found = find_wanted_inputs(state, entries, locks);
+  const WantedInputs found = find_wanted_inputs(state, entries);
   if (!found.some_wanted) return;
 
   const bool rule_runs_again = pending_ && found.some_unwanted;
@@ -255,14 +231,12 @@ void Engine::run_rule(State& state) {
   Gradients gradients(inputs);
   if (anything_arrived) {
     require_not_released(node);
-    gradients = run_in_module_scope(node, Incoming(state.incoming),
-                                    Wanted(entries, options_.retain_graph || rule_runs_again));
+    const Wanted wanted(node, entries, options_.retain_graph || rule_runs_again);
+    gradients = run_in_module_scope(node, Incoming(state.incoming), wanted);
     check_gradients(node, gradients);
-    for (size_t i = 0; i < inputs; ++i)  // first gradients; those that were added to are complete
-      if (entries[i].written_to_leaf && !entries[i].add_to_leaf)
-        accumulate(*node.edges[i].node->as_leaf(), std::move(gradients[i]));
+    for (size_t i = 0; i < inputs; ++i)
+      if (entries[i].written_to_leaf) accumulate(*node.edges[i].node->as_leaf(), std::move(gradients[i]));
   }
-  locks.clear();
   if (rule_runs_again) {
     PendingNode rest{state.node, state.incoming, std::vector<bool>(inputs)};
     for (size_t i = 0; i < inputs; ++i) rest.delivered[i] = !follows_edge(state, i) || entries[i].wanted;
@@ -273,7 +247,8 @@ void Engine::run_rule(State& state) {
     node.drop_unpacked();
   }
   for (size_t i = 0; i < inputs; ++i)
-    if (entries[i].wanted) deliver(node.edges[i], std::move(gradients[i]), entries[i].written_to_leaf);
+    if (entries[i].wanted)
+      deliver(node.edges[i], std::move(gradients[i]), entries[i].added_to_leaf || entries[i].written_to_leaf);
 }
 
 /// Passes a gradient, which may be undefined, along an edge; the last one makes its target ready.

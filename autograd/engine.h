@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -47,8 +46,6 @@ class Engine {
   bool reaches_wanted() const { return reaches_wanted_; }
 
  private:
-  /// Locks of the leaves whose gradients the running rule may write in place.
-  using LeafLocks = InlineVector<std::unique_lock<std::recursive_mutex>, 2>;
   struct Capture {
     int slot;
     size_t index;
@@ -83,9 +80,7 @@ class Engine {
     bool some_wanted = false;    // an input leads to something wanted
     bool some_unwanted = false;  // an input does not
   };
-  WantedInputs find_wanted_inputs(const State& state, InlineVector<Wanted::Entry, 3>& entries,
-                                  LeafLocks& locks);
-  void offer_leaf_gradient(LeafNode& leaf, bool is_only_edge, Wanted::Entry& entry, LeafLocks& locks);
+  WantedInputs find_wanted_inputs(const State& state, InlineVector<Wanted::Entry, 3>& entries);
   void accumulate(LeafNode& leaf, Variable gradient);
   void deliver(const Edge& edge, Variable gradient, bool written);
   void sum_into(Variable& total, Variable gradient);

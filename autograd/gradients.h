@@ -1,12 +1,14 @@
 #pragma once
 
-#include <optional>
+#include <mutex>
 #include <vector>
 
 #include "autograd/inline_vector.h"
 #include "autograd/variable.h"
 
 namespace tessera {
+
+class Node;
 
 /// The gradients that a rule returns: one per input of its operation, undefined where none was wanted.
 class Gradients {
@@ -52,13 +54,12 @@ class Wanted {
   /// One input of the operation.
   struct Entry {
     bool wanted = false;
-    const Tensor* leaf = nullptr;  ///< its leaf's gradient tensor, if a rule may write it
-    bool add_to_leaf = false;      ///< that holds a gradient; else it is memory for the first one
-    bool written_to_leaf = false;  ///< set by `target`
-    std::optional<DType> leaf_dtype;
+    bool rule_may_write_leaf = false;  ///< the input is a leaf whose gradient is added to as it arrives
+    bool added_to_leaf = false;        ///< set by `target`: the rule adds to the gradient that the leaf has
+    bool written_to_leaf = false;      ///< set by `target`: the rule writes the leaf's first gradient
   };
-  explicit Wanted(InlineVector<Entry, 3>& entries, bool retained = false)
-      : entries_(&entries), retained_(retained) {}
+  Wanted(const Node& node, InlineVector<Entry, 3>& entries, bool retained = false)
+      : node_(&node), entries_(&entries), retained_(retained) {}
 
   bool operator[](size_t input) const { return (*entries_)[input].wanted; }
   /// Memory for the gradient of `input`, which the rule then returns: the leaf's own gradient where that can
@@ -67,13 +68,18 @@ class Wanted {
   /// that is recorded (grad_mode()).
   GradientTarget target(size_t input, const Shape& shape, DType dtype, Device device) const;
   /// The dtype that the gradient of `input` is kept in: its leaf's, or `own` where it is not a leaf.
-  DType dtype(size_t input, DType own) const { return (*entries_)[input].leaf_dtype.value_or(own); }
+  DType dtype(size_t input, DType own) const;
   /// Whether the rule may run again on the same saved values and grad_outputs.
   bool retained() const { return retained_; }
 
  private:
+  const Tensor* leaf_target(size_t input, DType dtype) const;
+
+  const Node* node_;
   InlineVector<Entry, 3>* entries_;
   bool retained_;
+  /// Of the leaves whose gradients the rule writes, until this object's end.
+  mutable InlineVector<std::unique_lock<std::recursive_mutex>, 2> locks_;
 };
 
 }  // namespace tessera

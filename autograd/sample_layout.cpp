@@ -17,10 +17,10 @@ std::optional<SampleLayout> layout_of(const Variable& x) {
   const SampleLayout& own = x.impl()->samples;
   if (own.kind == Kind::none) return std::nullopt;
   if (own.kind == Kind::unknown) return unknown;
-  const SampleLayout layout = own.kind == Kind::along ? own : samples_along(0);
+  const bool along = own.kind == Kind::along;
   const auto batch = std::ssize(random_context().samples);
-  if (batch > 0 && count_samples(layout, x.shape()) != batch) return std::nullopt;
-  return layout;
+  if (batch > 0 && (along ? count_samples(own, x.shape()) : x.shape()[0]) != batch) return std::nullopt;
+  return along ? own : samples_along(0);
 }
 
 /// Sets the layout of y; along dimension 0 it is the default.
@@ -106,6 +106,8 @@ void propagate_written_layout(std::span<const Variable> inputs, const Variable& 
 }
 
 void set_layout_after_reshape(const Variable& x, const Variable& y) {
+  const bool first_is_kept = x.rank() > 0 && y.rank() > 0 && x.shape()[0] == y.shape()[0];
+  if (first_is_kept && x.impl()->samples.kind == Kind::first) return;
   if (const auto layout = layout_of(x)) set_layout(y, reshaped(*layout, x.shape(), y.shape()));
 }
 

@@ -65,19 +65,11 @@ int64_t normalize_dim(int64_t dim, int64_t rank, const char* where) {
   return dim < 0 ? dim + span : dim;
 }
 
-int64_t add_sizes(int64_t a, int64_t b, const char* where) {
-  int64_t sum = 0;
-  require<ShapeError>(!__builtin_add_overflow(a, b, &sum), where, ": ", a, " + ", b,
-                      " is more than 64 bits hold");
-  return sum;
+namespace detail {
+void throw_size_overflow(int64_t a, const char* operation, int64_t b, const char* where) {
+  throw ShapeError(text(where, ": ", a, " ", operation, " ", b, " is more than 64 bits hold"));
 }
-
-int64_t multiply_sizes(int64_t a, int64_t b, const char* where) {
-  int64_t product = 0;
-  require<ShapeError>(!__builtin_mul_overflow(a, b, &product), where, ": ", a, " times ", b,
-                      " is more than 64 bits hold");
-  return product;
-}
+}  // namespace detail
 
 Shape broadcast_shapes(const Shape& a, const Shape& b, const char* where) {
   if (a == b) return a;

@@ -69,9 +69,23 @@ Strides contiguous_strides(const Shape& shape);
 /// `dim` counted from the end when negative. Throws IndexError naming `where` when outside [-rank, rank).
 int64_t normalize_dim(int64_t dim, int64_t rank, const char* where);
 
+namespace detail {
+[[noreturn]] void throw_size_overflow(int64_t a, const char* operation, int64_t b, const char* where);
+}
+
 /// a + b, and a times b, of sizes. Throw ShapeError naming `where` when 64 bits do not hold the result.
-int64_t add_sizes(int64_t a, int64_t b, const char* where);
-int64_t multiply_sizes(int64_t a, int64_t b, const char* where);
+inline int64_t add_sizes(int64_t a, int64_t b, const char* where) {
+  int64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum)) [[unlikely]]
+    detail::throw_size_overflow(a, "+", b, where);
+  return sum;
+}
+inline int64_t multiply_sizes(int64_t a, int64_t b, const char* where) {
+  int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) [[unlikely]]
+    detail::throw_size_overflow(a, "times", b, where);
+  return product;
+}
 
 /// NumPy's broadcasting of two shapes. Throws ShapeError naming `where` and both shapes.
 Shape broadcast_shapes(const Shape& a, const Shape& b, const char* where);

@@ -48,6 +48,7 @@ void check_divisor(const char* name, BinaryOp op, DType type, const Tensor& b) {
     require<ValueError>(data[i] != 0, name, ": the divisor's element ", i, " is 0; b is ", describe(b));
 }
 
+/// Writes into an output of the caller's, which may overlap the operands.
 void run(const char* name, BinaryOp op, DType type, const Tensor& a, const Tensor& b, const Tensor& out) {
   const Device device = common_device(name, {&a, &b, &out});
   if (device.is_meta() || out.numel() == 0) return;
@@ -56,11 +57,14 @@ void run(const char* name, BinaryOp op, DType type, const Tensor& a, const Tenso
 }
 
 Tensor binary(const char* name, BinaryOp op, const Tensor& a, const Tensor& b) {
-  common_device(name, {&a, &b});
+  const Device device = common_device(name, {&a, &b});
   const DType type = promote(a.dtype(), b.dtype(), name);
   check_dtype(name, op, type);
-  Tensor out = broadcast_result(name, {&a, &b}, is_comparison(op) ? boolean : type);
-  run(name, op, type, a, b, out);
+  const Shape shape = broadcast_shapes(a.shape(), b.shape(), name);
+  Tensor out = Tensor::empty(shape, is_comparison(op) ? boolean : type, device);
+  if (device.is_meta() || out.numel() == 0) return out;
+  check_divisor(name, op, type, b);
+  binary_kernel(device, op, type, prepare_operand(a, shape), prepare_operand(b, shape), out);
   return out;
 }
 

@@ -39,8 +39,12 @@ void check_out(const char* where, const Tensor& out, const Shape& shape, DType d
   require_distinct_elements(where, out);
 }
 
+Tensor prepare_operand(const Tensor& operand, const Shape& shape) {
+  return operand.shape() == shape ? operand : operand.expand(shape);
+}
+
 Tensor prepare_operand(const Tensor& operand, const Tensor& out) {
-  const Tensor expanded = operand.shape() == out.shape() ? operand : operand.expand(out.shape());
+  const Tensor expanded = prepare_operand(operand, out.shape());
   if (overlap_of(expanded, out) != Overlap::partial) return expanded;
   return operand.clone().expand(out.shape());
 }

@@ -17,6 +17,9 @@ Tensor broadcast_result(const char* where, std::initializer_list<const Tensor*> 
 /// (tensor/overlap.h).
 void check_out(const char* where, const Tensor& out, const Shape& shape, DType dtype);
 
+/// `operand` expanded to `shape`: for an output that was just allocated, which overlaps no operand.
+Tensor prepare_operand(const Tensor& operand, const Shape& shape);
+
 /// `operand` expanded to the shape of `out`; copied first when it overlaps `out` other than element on
 /// element, so that no element is read after it was written.
 Tensor prepare_operand(const Tensor& operand, const Tensor& out);

@@ -29,6 +29,7 @@ int64_t count_samples(const SampleLayout& layout, const Shape& shape) {
   require<ShapeError>(layout.dim >= -shape.rank() && layout.dim < shape.rank(), "samples along dimension ",
                       layout.dim, " of ", shape, ": expected a dimension of the tensor");
   const int64_t size = shape[layout.dim < 0 ? layout.dim + shape.rank() : layout.dim];
+  if (layout.outer == 1 && layout.inner == 1) return size;
   require<ShapeError>(layout.outer >= 1 && layout.inner >= 1 && size % (layout.outer * layout.inner) == 0,
                       "samples along dimension ", layout.dim, " of ", shape, ": ", size,
                       " does not consist of ", layout.outer, " x samples x ", layout.inner);
@@ -71,14 +72,16 @@ SampleLayout reduced(const SampleLayout& layout, const Shape& from, const Shape&
 
 SampleLayout reshaped(const SampleLayout& layout, const Shape& from, const Shape& to) {
   if (layout.kind != Kind::along || from.numel() == 0) return layout.kind == Kind::along ? unknown : layout;
-  const int64_t count = count_samples(layout, from);
-  const int64_t inner = layout.inner * product(from, layout.dim + 1, from.rank());
-  for (int d = 0; d < to.rank(); ++d) {
-    const int64_t below = product(to, d + 1, to.rank());
-    if (inner % below == 0 && to[d] * below % (count * inner) == 0)
-      return samples_along(d, inner / below, to[d] * below / (count * inner));
+  const int64_t below_dim = product(from, layout.dim + 1, from.rank());
+  const int64_t inner = layout.inner * below_dim;                           // one sample's elements
+  const int64_t all_samples = from[layout.dim] * below_dim / layout.outer;  // that lie together
+  SampleLayout result = unknown;
+  int64_t below = 1;  // elements of one index of dimension d
+  for (int d = to.rank() - 1; d >= 0 && below <= inner; below *= to[d--]) {
+    if (inner % below == 0 && to[d] * below % all_samples == 0)
+      result = samples_along(d, inner / below, to[d] * below / all_samples);
   }
-  return unknown;
+  return result;
 }
 
 }  // namespace tessera
