@@ -11,17 +11,19 @@ namespace tessera::data {
 /// The input of one training step on one rank. B samples; for windows of text x and y are (B, T) i64, and
 /// y[b][t] is the token after x[b][t].
 struct Batch {
-  Tensor x;
-  Tensor y;
+  Tensor x;  ///< the inputs: (B, ...)
+  Tensor y;  ///< the targets: (B, ...)
   /// The samples of the step that these are: indices into the batch of all ranks together. They key the
   /// random numbers of dropout, which therefore do not depend on how the batch is split.
   std::vector<int64_t> samples;
   /// The source of each: the offset of a window, the index of a dataset's example; -1 for padding, which
   /// comes after all others.
   std::vector<int64_t> items;
-  int64_t step = 0;
-  /// The number of samples of all ranks that are not padding, and of ranks. 0 and 1 for a batch of one rank.
+  int64_t step = 0;  ///< of the source: `BatchSource::batch(step)`
+  /// Samples of the step on all ranks that are not padding; 0 where the source does not count them (windows
+  /// of text), and `rank_weight` is then 1.
   int64_t total_unpadded_size = 0;
+  /// Number of ranks that share the step's samples; set where total_unpadded_size is.
   int world = 1;
 
   /// Number of samples B.
@@ -58,7 +60,10 @@ class BatchSource {
 
 /// A rank's contiguous range of the samples of a batch of all ranks.
 struct Share {
+  /// The first sample of the range, and their number.
+  /// @{
   int64_t first, count;
+  /// @}
 };
 /// Rank `rank`'s share of `batch` samples among `world` ranks. Throws ConfigError when the rank is outside
 /// [0, world), or the batch does not divide evenly: then samples would have different weights on different

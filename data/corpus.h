@@ -19,7 +19,10 @@ struct Corpus {
   std::string dataset;
   /// The path of its file, or a description of its source.
   std::string where;
+  /// Ids for training, and those for measuring the loss.
+  /// @{
   Tokens train, validation;
+  /// @}
   /// Ids are in [0, vocabulary_size).
   int64_t vocabulary_size = 0;
   /// The characters of the ids; nothing for a token file.
@@ -41,7 +44,9 @@ struct CorpusOptions {
   std::optional<CharacterVocabulary> vocabulary = {};
   /// Of token files; 0: one more than the largest id they hold.
   int64_t vocabulary_size = 0;
+  /// Of `builtin`.
   PlayOptions play = {};
+  /// Of `tiny-shakespeare`; `data`, where given, takes the place of its `file`.
   TinyShakespeareOptions tiny_shakespeare = {};
 };
 

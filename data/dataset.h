@@ -14,14 +14,15 @@ namespace tessera::data {
 
 /// One example: a model's input x, and its target y.
 struct Example {
-  Tensor x;
-  Tensor y;
+  Tensor x;  ///< of one example: without a batch dimension
+  Tensor y;  ///< likewise, of any shape and dtype
 };
 
 /// Examples by index: the base class for user-defined data.
 class Dataset {
  public:
   virtual ~Dataset() = default;
+  /// Number of examples.
   virtual int64_t size() const = 0;
   /// Example `index`, 0 <= index < size(). Called from several threads at once. All examples of a batch have
   /// the same shapes and dtypes, unless a user-defined `collate` combines them.
@@ -45,19 +46,22 @@ Example stack_examples(std::span<const Example> examples);
 /// the mean over its targets is NaN: take a sum there, or skip it.
 class DatasetBatches : public BatchSource {
  public:
+  /// The batches, and this rank's part of them.
   struct Options {
     /// Examples per step, of all ranks together.
     int64_t batch_size = 1;
-    bool shuffle = true;
-    uint64_t seed = 1337;
+    bool shuffle = true;   ///< a different order in each epoch; otherwise 0, 1, 2, ... in all
+    uint64_t seed = 1337;  ///< of these orders
     /// Whether an epoch's incomplete last batch is left out. Otherwise it is smaller, and on several ranks
     /// padded to the same number of rows on each. A padded row has item -1 and weight 0 (`Batch::weights`),
     /// the values of some example as x, and as y, where ids are the targets, `ignored_target`, which losses
     /// skip.
     bool drop_last = true;
-    /// This rank takes a contiguous share of every batch.
+    /// This rank, of `world` ranks, takes a contiguous share of every batch.
+    /// @{
     int rank = 0, world = 1;
-    Collate collate = stack_examples;
+    /// @}
+    Collate collate = stack_examples;  ///< called from several threads at once
   };
   /// Throws DataError for a dataset without a batch, ConfigError for options out of range.
   DatasetBatches(std::shared_ptr<const Dataset> dataset, const Options& options);
@@ -67,6 +71,7 @@ class DatasetBatches : public BatchSource {
 
   Batch batch(int64_t step) const override;
   std::string name() const override { return dataset_->name(); }
+  /// The n above: an incomplete last batch counts unless it is left out.
   int64_t batches_per_epoch() const { return sampler_.batches(); }
 
  private:

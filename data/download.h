@@ -13,11 +13,14 @@ struct Download {
   std::string url;
   /// The path to write; missing folders are created.
   std::filesystem::path to;
-  /// Its length in bytes and its SHA-256 in hexadecimal digits.
+  /// Its length.
   int64_t bytes = 0;
+  /// Its SHA-256 in 64 lower-case hexadecimal digits.
   std::string sha256;
   /// Time limits: for the connection, without a byte received, and in total.
+  /// @{
   std::chrono::seconds connect_timeout{20}, stall_timeout{30}, timeout{300};
+  /// @}
 };
 
 /// Downloads a file with libcurl to a temporary name beside `to`, and renames it when its length and hash are

@@ -22,7 +22,9 @@ class MappedFile {
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
+  /// The first byte; null for an empty file.
   const std::byte* data() const { return data_; }
+  /// Length in bytes.
   size_t size() const { return size_; }
 
  private:

@@ -10,14 +10,14 @@ namespace tessera::data {
 /// One way to write a symbol, taken with probability weight / (sum of the weights of the symbol).
 /// In `text`, `{name}` is the symbol `name`; all other characters are literal (ASCII).
 struct Alternative {
-  int weight = 1;
-  std::string text;
+  int weight = 1;    ///< at least 1
+  std::string text;  ///< not empty
 };
 
 /// All the ways to write one symbol.
 struct Rule {
-  std::string symbol;
-  std::vector<Alternative> alternatives;
+  std::string symbol;                     ///< its name, without braces
+  std::vector<Alternative> alternatives;  ///< at least one
 };
 
 /// A probabilistic grammar that generates text of exactly known entropy.
@@ -34,7 +34,8 @@ struct Rule {
 class Grammar {
  public:
   /// Compiles the rules; the first is the start. Throws DataError for a grammar without the properties
-  /// above, for an unknown or repeated symbol, a weight below one, or text that is not ASCII.
+  /// above, for an unknown or repeated symbol, a weight below one, text that is not ASCII, no rule, or more
+  /// than 128.
   explicit Grammar(const std::vector<Rule>& rules);
 
   /// Expected number of characters of a unit.

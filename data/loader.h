@@ -24,9 +24,12 @@ namespace tessera::data {
 /// make a new one at `step()`.
 class Loader {
  public:
+  /// The steps, and how they are prefetched.
   struct Options {
-    /// Steps first_step .. last_step - 1; -1 for the source's own end (or none).
+    /// Steps first_step .. last_step - 1, of those that the source has; -1 for all from first_step on.
+    /// @{
     int64_t first_step = 0, last_step = -1;
+    /// @}
     /// Threads that make batches; 0: the calling thread makes them, which is fastest for windows of text
     /// (copying one takes less time than waking a thread).
     int workers = 1;
@@ -37,9 +40,11 @@ class Loader {
     /// The random context's seed.
     uint64_t seed = 1337;
   };
-  /// Throws ConfigError for options out of range.
+  /// Starts the workers. Throws ConfigError for options out of range.
+  /// @{
   explicit Loader(std::shared_ptr<const BatchSource> source) : Loader(std::move(source), Options()) {}
   Loader(std::shared_ptr<const BatchSource> source, const Options& options);
+  /// @}
   /// Returns when the workers have ended. One that is still inside the source after the timeout is detached:
   /// it shares the source, accesses nothing else, and ends when the source returns.
   ~Loader();
@@ -56,27 +61,38 @@ class Loader {
   /// One pass of a range-for, from step() on.
   class Iterator {
    public:
+    /// What std::iterator_traits asks of an input iterator.
+    /// @{
     using iterator_category = std::input_iterator_tag;
     using value_type = Batch;
     using difference_type = std::ptrdiff_t;
     using pointer = const Batch*;
     using reference = const Batch&;
+    /// @}
 
+    /// Takes the next batch of `loader`, which must outlive the iterator.
     explicit Iterator(Loader& loader) : loader_(&loader), batch_(loader.next()) {}
+    /// The batch taken last; valid until the next `++`, and not at the end.
+    /// @{
     const Batch& operator*() const { return *batch_; }
     const Batch* operator->() const { return &*batch_; }
+    /// @}
+    /// Frees the batch and takes the next one. Throws as `next`.
     Iterator& operator++() {
       batch_.reset();
       batch_ = loader_->next();
       return *this;
     }
+    /// Whether the steps have ended.
     bool operator==(std::default_sentinel_t) const { return !batch_.has_value(); }
 
    private:
     Loader* loader_;
     std::optional<Batch> batch_;
   };
+  /// Takes the batch of step() and begins a pass with it.
   Iterator begin() { return Iterator(*this); }
+  /// The end of every pass.
   std::default_sentinel_t end() const { return {}; }
 
  private:

@@ -13,6 +13,7 @@ class Permutation {
   /// Throws ConfigError for a negative size.
   Permutation(int64_t size, uint64_t seed, int64_t epoch);
 
+  /// Number of entries.
   int64_t size() const { return size_; }
   /// Entry `i`. Throws IndexError outside [0, size).
   int64_t operator[](int64_t i) const;

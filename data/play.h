@@ -13,6 +13,7 @@ const Grammar& play_grammar();
 
 /// The play's seed and length.
 struct PlayOptions {
+  /// Of the grammar's choices.
   uint64_t seed = 1;
   /// The minimum length; the play ends with a complete scene.
   int64_t characters = 1'000'000;

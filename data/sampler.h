@@ -17,8 +17,11 @@ class Sampler {
   /// The example at position `index` of an epoch. Throws IndexError outside [0, size()).
   virtual int64_t at(int64_t epoch, int64_t index) const = 0;
 
+  /// Sets the epoch of `operator[]`; `at` does not use it.
   void set_epoch(int64_t epoch) { epoch_ = epoch; }
+  /// The epoch set last; 0 at first.
   int64_t epoch() const { return epoch_; }
+  /// `at(epoch(), index)`.
   int64_t operator[](int64_t index) const { return at(epoch_, index); }
 
  private:
@@ -55,8 +58,12 @@ class RandomSampler : public Sampler {
 /// ranks. An incomplete last batch is smaller and padded so that all shares have the same length.
 class DistributedSampler : public Sampler {
  public:
+  /// The batches, and this rank's part of them.
   struct Options {
+    /// This rank, and the number of ranks.
+    /// @{
     int rank = 0, world = 1;
+    /// @}
     /// Examples per step of all ranks together; 0 for one per rank.
     int64_t batch_size = 0;
     /// Whether an incomplete last batch is left out.
@@ -76,6 +83,7 @@ class DistributedSampler : public Sampler {
   int64_t examples(int64_t batch) const;
   /// This rank's share of a batch, padding included.
   Share share(int64_t batch) const;
+  /// Number of ranks.
   int world() const { return world_; }
 
  private:

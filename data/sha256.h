@@ -15,6 +15,7 @@ class Sha256 {
   Sha256(const Sha256&) = delete;
   Sha256& operator=(const Sha256&) = delete;
 
+  /// Appends `count` bytes to the data.
   void update(const void* bytes, size_t count);
   /// The hash of all data in 64 hexadecimal digits. Call it once, at the end.
   std::string hex();

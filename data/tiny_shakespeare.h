@@ -28,8 +28,8 @@ struct TinyShakespeareOptions {
 
 /// A text, and its location.
 struct FoundText {
-  std::string content;
-  std::string where;
+  std::string content;  ///< the bytes of the file
+  std::string where;    ///< its path, with the URL where it was downloaded now
 };
 
 /// Finds tiny Shakespeare: the file given; else $TESSERA_DATA/tiny-shakespeare/input.txt; else the cache;

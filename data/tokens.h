@@ -18,10 +18,16 @@ class Tokens {
   /// Ids that `owner` keeps alive.
   Tokens(std::shared_ptr<const void> owner, const uint16_t* ids, int64_t size, std::string name);
 
+  /// Number of ids.
   int64_t size() const { return size_; }
+  /// Id `i`, not checked: 0 <= i < size().
   uint16_t operator[](int64_t i) const { return ids_[i]; }
+  /// The ids, one after another in memory.
+  /// @{
   const uint16_t* begin() const { return ids_; }
   const uint16_t* end() const { return ids_ + size_; }
+  /// @}
+  /// Their name in error messages; of a mapped file, its path.
   const std::string& name() const { return name_; }
 
   /// `count` ids from `first`, with a new name. Throws DataError when they are not all inside.

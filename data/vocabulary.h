@@ -14,17 +14,19 @@ class CharacterVocabulary {
  public:
   /// An empty vocabulary.
   CharacterVocabulary() = default;
-  /// Every character that occurs in `text`. Throws DataError when there are more than 65,536.
+  /// Every character that occurs in `content`. Throws DataError when there are more than 65,536.
   static CharacterVocabulary of(std::u32string_view content);
   /// From the characters in UTF-8, in ascending order, each once: what `characters()` returns and a
   /// checkpoint stores. Throws DataError for anything else.
   static CharacterVocabulary from_characters(std::string_view utf8);
 
+  /// Number of characters.
   int64_t size() const { return static_cast<int64_t>(characters_.size()); }
   /// All characters in the order of their ids, in UTF-8.
   std::string characters() const;
   /// Whether `encode` accepts it.
   bool contains(char32_t character) const { return ids_.contains(character); }
+  /// Whether both have the same characters, and so the same ids.
   friend bool operator==(const CharacterVocabulary& a, const CharacterVocabulary& b) {
     return a.characters_ == b.characters_;
   }

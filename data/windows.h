@@ -21,14 +21,18 @@ int64_t window_start(uint64_t seed, int64_t step, int64_t sample, int64_t starts
 /// nanoGPT's sampled estimate of a loss.
 class RandomWindows : public BatchSource {
  public:
+  /// The windows of a step, and this rank's part of them.
   struct Options {
+    /// Tokens of a window, T.
     int64_t block = 64;
     /// Windows per step, of all ranks together.
     int64_t batch_size = 12;
-    uint64_t seed = 1337;
-    WindowStream stream = WindowStream::training;
-    /// This rank takes a contiguous share of the windows.
+    uint64_t seed = 1337;                          ///< of the offsets
+    WindowStream stream = WindowStream::training;  ///< of the seed's random numbers
+    /// This rank, of `world` ranks, takes a contiguous share of the windows.
+    /// @{
     int rank = 0, world = 1;
+    /// @}
   };
   /// Throws DataError when there are fewer than block + 1 tokens, ConfigError for options out of range.
   RandomWindows(Tokens tokens, const Options& options);
@@ -50,14 +54,19 @@ class ConsecutiveWindows : public BatchSource {
   /// The target of a padded position; losses skip it (PyTorch's default ignore_index).
   static constexpr int64_t ignored = ignored_target;
 
+  /// The windows of a step, and this rank's part of them.
   struct Options {
+    /// Tokens of a window, T; the text's last window may be shorter.
     int64_t block = 64;
     /// Windows per step, of all ranks together.
     int64_t batch_size = 64;
     /// Whether every batch has the full shape, padded with tokens 0 and `ignored` targets; then all ranks
     /// take the same number of steps. Otherwise the last batches are smaller. Required when world > 1.
     bool pad = false;
+    /// This rank, of `world` ranks, takes a contiguous share of the windows.
+    /// @{
     int rank = 0, world = 1;
+    /// @}
   };
   /// Throws DataError when there are fewer than two tokens, ConfigError for options out of range.
   ConsecutiveWindows(Tokens tokens, const Options& options);

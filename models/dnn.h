@@ -6,8 +6,9 @@
 /// A plain multilayer perceptron: matrix products and their parameters. Legend: B batch, C width.
 namespace tessera::models {
 
+/// The size of a Dnn; by default that of `wide_dnn`.
 struct DnnOptions {
-  int64_t layers = 3;
+  int64_t layers = 3;    ///< linear layers, at least 1
   int64_t width = 2048;  ///< of the input, of every layer and of the result
 };
 
@@ -15,8 +16,9 @@ struct DnnOptions {
 /// initialise them: (B, C) to (B, C). For measuring distributed training: a wide one has few large messages,
 /// a deep one many small ones.
 struct Dnn : nn::Layer<Dnn> {
-  using Options = DnnOptions;
-  Options o;
+  using Options = DnnOptions;  ///< the type that `add` and `push` take in braces
+  Options o;                   ///< as given to the constructor
+  /// The linear layers, from the input on.
   nn::ModuleList<nn::Linear>& layers = add<nn::ModuleList<nn::Linear>>("layers");
 
   /// Throws ConfigError for sizes below 1.

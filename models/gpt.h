@@ -14,62 +14,70 @@
 /// batch, T time, C width, V vocabulary.
 namespace tessera::models {
 
+/// The size and the variants of a Gpt; by default those of `nano_cpu(65)`.
 struct GptOptions {
-  int64_t vocabulary = 65;
+  int64_t vocabulary = 65;  ///< V, number of token ids
   int64_t block_size = 64;  ///< the longest context, in tokens
-  int64_t layers = 4;
-  int64_t heads = 4;
-  int64_t width = 128;
-  double dropout = 0;
+  int64_t layers = 4;       ///< blocks
+  int64_t heads = 4;        ///< of attention in a block; divides the width
+  int64_t width = 128;      ///< C, features of the residual stream
+  double dropout = 0;       ///< of the embeddings, the attention probabilities, and both branches of a block
   bool bias = false;        ///< in linear layers and layer norms
   bool qkv_bias = false;    ///< in the queries, keys and values
   bool tie_weights = true;  ///< the head is the token embedding; else its own, without bias
 };
 
+/// Options of Mlp.
 struct MlpOptions {
-  int64_t width = 0;
-  double dropout = 0;
-  bool bias = true;
-  init::Program projection_init = init::normal(0.02);
+  int64_t width = 0;                                   ///< C
+  double dropout = 0;                                  ///< of the result
+  bool bias = true;                                    ///< in both linear layers
+  init::Program projection_init = init::normal(0.02);  ///< of the weight of `proj`
 };
 
 /// C -> 4C, GELU, 4C -> C, dropout.
 struct Mlp : nn::Layer<Mlp> {
-  using Options = MlpOptions;
-  Options o;
+  using Options = MlpOptions;  ///< the type that `add` and `push` take in braces
+  Options o;                   ///< as given to the constructor
+  /// C -> 4C.
   nn::Linear& fc = add<nn::Linear>("fc", {.in = o.width,
                                           .out = 4 * o.width,
                                           .bias = o.bias,
                                           .weight_init = init::normal(0.02),
                                           .bias_init = init::zeros()});
+  /// 4C -> C; it applies GELU as it reads its input.
   nn::Linear& proj = add<nn::Linear>("proj", {.in = 4 * o.width,
                                               .out = o.width,
                                               .bias = o.bias,
                                               .weight_init = o.projection_init,
                                               .bias_init = init::zeros()});
-  nn::Dropout& drop = add<nn::Dropout>("drop", o.dropout);
+  nn::Dropout& drop = add<nn::Dropout>("drop", o.dropout);  ///< of the result
 
+  /// Throws ConfigError for a dropout outside [0, 1).
   explicit Mlp(Options options) : o(std::move(options)) {}
   std::string kind() const override { return "Mlp"; }
+  /// x (..., C) to (..., C).
   Variable forward(const Variable& x);
   /// stream + the result's dropout, not yet added: the next operation adds it.
   nn::Residual forward(const Variable& x, const Variable& stream);
 };
 
+/// Options of Block.
 struct BlockOptions {
-  int64_t width = 0;
-  int64_t heads = 1;
-  double dropout = 0;
-  bool bias = true;
-  bool qkv_bias = true;
-  init::Program projection_init = init::normal(0.02);
+  int64_t width = 0;     ///< C
+  int64_t heads = 1;     ///< of attention; divides `width`
+  double dropout = 0;    ///< of the attention probabilities, and of the results of attention and MLP
+  bool bias = true;      ///< in layer norms and linear layers, except the queries, keys and values
+  bool qkv_bias = true;  ///< in the queries, keys and values
+  init::Program projection_init = init::normal(0.02);  ///< of the last weight of attention and of the MLP
 };
 
 /// x + attention(norm(x)), then + mlp(norm(x)). x (B, T, C).
 struct Block : nn::Layer<Block> {
-  using Options = BlockOptions;
-  Options o;
-  nn::LayerNorm& ln_1 = add<nn::LayerNorm>("ln_1", o.width, o.bias);
+  using Options = BlockOptions;  ///< the type that `add` and `push` take in braces
+  Options o;                     ///< as given to the constructor
+  nn::LayerNorm& ln_1 = add<nn::LayerNorm>("ln_1", o.width, o.bias);  ///< before attention
+  /// Attention, in the first branch.
   nn::CausalSelfAttention& attn =
       add<nn::CausalSelfAttention>("attn", {.width = o.width,
                                             .heads = o.heads,
@@ -77,31 +85,40 @@ struct Block : nn::Layer<Block> {
                                             .qkv_bias = o.qkv_bias,
                                             .projection_bias = o.bias,
                                             .projection_init = o.projection_init});
-  nn::LayerNorm& ln_2 = add<nn::LayerNorm>("ln_2", o.width, o.bias);
+  nn::LayerNorm& ln_2 = add<nn::LayerNorm>("ln_2", o.width, o.bias);  ///< before the MLP
+  /// The MLP, in the second branch.
   Mlp& mlp = add<Mlp>(
       "mlp", {.width = o.width, .dropout = o.dropout, .bias = o.bias, .projection_init = o.projection_init});
 
+  /// Throws ConfigError when `heads` does not divide `width`, or for a dropout outside [0, 1).
   explicit Block(Options options) : o(std::move(options)) {}
   std::string kind() const override { return "Block"; }
+  /// The whole sequence at once: x (B, T, C) to (B, T, C).
   Variable forward(const Variable& x);
+  /// Cached decoding: x holds the T positions after `cache.length`; their keys and values are appended.
+  /// Throws as nn::CausalSelfAttention with a cache.
   Variable forward(const Variable& x, nn::KeyValueCache& cache);
 };
 
 /// For cached decoding: a key/value cache per block. All have the same length.
 struct GptCache {
-  std::vector<nn::KeyValueCache> blocks;
+  std::vector<nn::KeyValueCache> blocks;  ///< in the order of `Gpt::blocks`
+  /// Positions stored so far.
   int64_t length() const { return blocks.empty() ? 0 : blocks.front().length; }
 };
 
 /// The decoder-only transformer: ids (B, T) i64 to logits (B, T, V).
 struct Gpt : nn::Layer<Gpt> {
-  using Options = GptOptions;
-  Options o;
+  using Options = GptOptions;  ///< the type that `add` and `push` take in braces
+  Options o;                   ///< as given to the constructor
+  /// The tokens' embeddings (V, C); the head's weight too where it is tied.
   nn::Embedding& wte = add<nn::Embedding>("wte", {.count = o.vocabulary, .width = o.width});
+  /// The positions' embeddings (block_size, C).
   nn::Embedding& wpe = add<nn::Embedding>("wpe", {.count = o.block_size, .width = o.width});
-  nn::Dropout& drop = add<nn::Dropout>("drop", o.dropout);
-  nn::ModuleList<Block>& blocks = add<nn::ModuleList<Block>>("blocks");
-  nn::LayerNorm& ln_f = add<nn::LayerNorm>("ln_f", o.width, o.bias);
+  nn::Dropout& drop = add<nn::Dropout>("drop", o.dropout);               ///< of the sum of both embeddings
+  nn::ModuleList<Block>& blocks = add<nn::ModuleList<Block>>("blocks");  ///< from the input on
+  nn::LayerNorm& ln_f = add<nn::LayerNorm>("ln_f", o.width, o.bias);     ///< after the last block
+  /// The layer from features to logits; null where the head is tied.
   nn::Linear* head =
       o.tie_weights
           ? nullptr
@@ -109,7 +126,8 @@ struct Gpt : nn::Layer<Gpt> {
                 "head",
                 {.in = o.width, .out = o.vocabulary, .bias = false, .weight_init = init::normal(0.02)});
 
-  /// Throws ConfigError for sizes below 1, or heads that do not divide the width.
+  /// Throws ConfigError for sizes below 1, heads that do not divide the width, or a dropout outside [0, 1);
+  /// ShapeError for a negative vocabulary, block size or width.
   explicit Gpt(Options options);
   std::string kind() const override { return "Gpt"; }
 

@@ -15,16 +15,20 @@ namespace tessera::nn {
 /// are named "0", "1", ...
 class Sequential : public Layer<Sequential> {
  public:
+  /// Appends a new module and returns it: `push<nn::Linear>({.in = 8, .out = 4})`, options in braces.
   template <class M>
   M& push(typename M::Options options) {
     return append(add<M>(std::to_string(steps_.size()), std::move(options)));
   }
+  /// The same by constructor arguments: `push<nn::Dropout>(0.1)`.
   template <class M, class... Args>
   requires std::constructible_from<M, Args...> M& push(Args&&... args) {
     return append(add<M>(std::to_string(steps_.size()), std::forward<Args>(args)...));
   }
+  /// Number of modules.
   size_t size() const { return steps_.size(); }
   std::string kind() const override { return "Sequential"; }
+  /// The last module's result; without modules x itself.
   Variable forward(const Variable& x) {
     Variable y = x;
     for (const auto& step : steps_) y = step(y);
@@ -52,14 +56,20 @@ struct ActivationCheckpointing {
 template <class M>
 class ModuleList : public Layer<ModuleList<M>> {
  public:
+  /// Appends a new module and returns it.
   M& push(typename M::Options options) {
     list_.push_back(&this->template add<M>(std::to_string(list_.size()), std::move(options)));
     return *list_.back();
   }
+  /// Number of modules.
   size_t size() const { return list_.size(); }
+  /// Module `i`, not checked: 0 <= i < size().
   M& operator[](size_t i) const { return *list_[i]; }
+  /// Iterators over pointers to the modules: `for (M* module : list)`.
+  /// @{
   auto begin() const { return list_.begin(); }
   auto end() const { return list_.end(); }
+  /// @}
   std::string kind() const override { return "ModuleList"; }
   bool is_container() const override { return true; }
 
@@ -71,6 +81,7 @@ class ModuleList : public Layer<ModuleList<M>> {
     checkpointing_ = std::move(checkpointing);
   }
 
+  /// The modules one after another, in segments where `set_checkpointing` asked for them.
   Variable forward(const Variable& x) {
     const size_t interval = static_cast<size_t>(checkpointing_.interval);
     if (interval == 0) return run(0, size(), x);

@@ -5,26 +5,30 @@
 
 namespace tessera::nn {
 
+/// Options of Embedding.
 struct EmbeddingOptions {
   int64_t count = 0;  ///< rows: the size of the vocabulary, or the number of positions
-  int64_t width = 0;
-  init::Program weight_init = init::normal(0.02);
+  int64_t width = 0;  ///< features of a row
+  init::Program weight_init = init::normal(0.02);  ///< GPT-2's
 };
 
 /// Selects the use of an embedding's table as an output layer: `wte(h, tied_head)`.
 struct TiedHead {};
+/// The argument in such a call.
 inline constexpr TiedHead tied_head;
 
 /// A table of vectors looked up by id: ids (...) i64 or i32, weight (count, width), result (..., width).
 /// Throws IndexError for an id outside [0, count), naming the layer, the id, its position and the limit.
 struct Embedding : Layer<Embedding> {
-  using Options = EmbeddingOptions;
-  Options o;
-  Variable& weight = parameter("weight", {o.count, o.width}, o.weight_init);
+  using Options = EmbeddingOptions;  ///< the type that `add` and `push` take in braces
+  Options o;                         ///< as given to the constructor
+  Variable& weight = parameter("weight", {o.count, o.width}, o.weight_init);  ///< (count, width)
 
+  /// Declares the table on meta.
   explicit Embedding(Options options) : o(std::move(options)) {}
   std::string kind() const override { return "Embedding"; }
   std::string describe_options() const override { return text(o.count, " x ", o.width); }
+  /// The rows of `ids`: ids (...) to (..., width).
   Variable forward(const Tensor& ids);
   /// dropout(rows of ids + addend) in one pass: ids (B, T), addend (T, width), such as position embeddings.
   Variable forward(const Tensor& ids, const Variable& addend, const DropoutMask& mask = {});

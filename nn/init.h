@@ -11,6 +11,8 @@
 /// of the full tensor.
 namespace tessera::init {
 
+/// The recorded initial values of a tensor: a function that computes any range of its elements, and a
+/// description of it.
 class Program {
  public:
   /// Fills `out` (any shape) with elements first_index, first_index + 1, ... (row-major) of a
@@ -21,6 +23,7 @@ class Program {
   /// own dtype.
   enum class FillDType : uint8_t { f32, own_dtype };
 
+  /// Undefined: `fill` throws ConfigError.
   Program() = default;
   /// `needs_whole`: the elements cannot be computed one by one (orthogonal); `first_index` is then 0 and
   /// `out` the full tensor.
@@ -30,14 +33,17 @@ class Program {
         needs_whole_(needs_whole),
         fill_dtype_(fill_dtype) {}
 
+  /// Whether it has a function to run.
   bool defined() const { return static_cast<bool>(fill_); }
-  /// "normal(0, 0.02)".
+  /// Name and arguments, as in "normal(0, 0.02)".
   const std::string& description() const { return description_; }
+  /// Whether `fill` takes the full tensor only.
   bool needs_whole() const { return needs_whole_; }
 
   /// The elements [first_index, first_index + out.numel()) of the full tensor, in `out`'s dtype (floating,
-  /// integer or bool; half types are rounded from f32). Does nothing on meta. Throws ShapeError when the
-  /// range leaves the full shape.
+  /// integer or bool; half types are rounded from f32). Does nothing on meta. Throws ConfigError for an
+  /// undefined program, ShapeError when the range leaves the full shape, or where the program needs all of
+  /// it.
   void fill(const Tensor& out, uint64_t key, const Shape& full_shape, int64_t first_index = 0) const;
 
  private:
@@ -59,20 +65,31 @@ Program elementwise(Element element, std::string description = "elementwise");
 /// The key of a parameter's values: xxh3 of its first full name in the whole model, seeded.
 uint64_t parameter_key(uint64_t seed, const std::string& full_name);
 
+/// Every element 0.
 Program zeros();
+/// Every element 1.
 Program ones();
+/// Every element `value`.
 Program constant(double value);
+/// The normal distribution of this standard deviation and mean.
 Program normal(double deviation, double mean = 0);
+/// Uniform in [low, high). Throws ValueError for low > high.
 Program uniform(double low, double high);
-/// Normal, truncated at `cut` deviations on both sides, by inverse CDF.
+/// Normal, truncated at `cut` deviations on both sides, by inverse CDF. Throws ValueError for a cut of 0 or
+/// less.
 Program truncated_normal(double deviation, double mean = 0, double cut = 2);
 /// Glorot & Bengio 2010: variance 2/(fan_in + fan_out), times gain squared. For shapes of two dimensions and
 /// more; fan_in is shape[1] times the rest, fan_out shape[0] times the rest, as for a (out, in, ...) weight.
+/// @{
 Program xavier_uniform(double gain = 1);
 Program xavier_normal(double gain = 1);
-/// He et al. 2015, for a leaky ReLU of this slope (0: ReLU): variance 2/((1 + slope^2) fan_in).
+/// @}
+/// Variance 2/((1 + slope^2) fan_in), for a leaky ReLU of this slope (0: ReLU; He et al. 2015). Throws
+/// ValueError for a slope that is not finite.
+/// @{
 Program kaiming_uniform(double negative_slope = 0);
 Program kaiming_normal(double negative_slope = 0);
+/// @}
 /// Rows (or columns, if fewer) orthonormal, times gain (Saxe et al. 2013). Needs the full tensor.
 Program orthogonal(double gain = 1);
 

@@ -83,6 +83,9 @@ void collect_variables(T& value, std::vector<Variable*>& found) {
 template <class Derived>
 class Layer : public Module {
  public:
+  /// Returns `Derived::forward(args...)`, run under the module's full name. With hooks registered, `forward`
+  /// gets copies of the arguments, in which the hooks may have replaced Variables; what cannot be copied, or
+  /// what `forward` may write to, it gets as it is.
   // Self is a template parameter because clang 14 would look into Derived before it is complete.
   template <class... Args, class Self = Derived>
   requires requires(Self& layer, Args&&... args) { layer.forward(std::forward<Args>(args)...); }
@@ -92,6 +95,7 @@ class Layer : public Module {
       return self().forward(std::forward<Args>(args)...);
     return call_with_hooks(std::forward<Args>(args)...);
   }
+  /// Whether Derived has a member named `forward`; true for a final class, which cannot be examined.
   bool has_forward() const override { return detail::HasForward<Derived>; }
 
  private:

@@ -8,10 +8,11 @@
 
 namespace tessera::nn {
 
+/// Options of Linear.
 struct LinearOptions {
-  int64_t in = 0;   ///< features of the input's last dimension
-  int64_t out = 0;  ///< features of the result's
-  bool bias = true;
+  int64_t in = 0;    ///< features of the input's last dimension
+  int64_t out = 0;   ///< features of the result's
+  bool bias = true;  ///< whether b is added
   /// PyTorch's default, uniform within 1/sqrt(in).
   init::Program weight_init = init::kaiming_uniform(std::sqrt(5.0));
   init::Program bias_init = {};  ///< undefined: PyTorch's default, uniform within 1/sqrt(in)
@@ -23,14 +24,17 @@ struct LinearOptions {
 /// y = x W^T + b: x (..., in), weight (out, in), bias (out), y (..., out). Throws ShapeError naming the
 /// layer.
 struct Linear : Layer<Linear> {
-  using Options = LinearOptions;
-  Options o;
-  Variable& weight = parameter("weight", {o.out, o.in}, o.weight_init);
+  using Options = LinearOptions;  ///< the type that `add` and `push` take in braces
+  Options o;                      ///< as given to the constructor
+  Variable& weight = parameter("weight", {o.out, o.in}, o.weight_init);  ///< (out, in)
+  /// (out); null for a layer without one.
   Variable* bias = o.bias ? &parameter("bias", {o.out}, o.bias_program()) : nullptr;
 
+  /// Declares the parameters on meta.
   explicit Linear(Options options) : o(std::move(options)) {}
   std::string kind() const override { return "Linear"; }
   std::string describe_options() const override;
+  /// x W^T + b: x (..., in) to (..., out).
   Variable forward(const Variable& x);
   /// The same for activation(x), which is neither stored nor saved: `proj(fc(x), Activation::gelu)`.
   Variable forward(const Variable& x, Activation activation);

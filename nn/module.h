@@ -60,16 +60,18 @@ class Module {
  public:
   /// A parameter or buffer as it was declared.
   struct Slot {
-    std::string name;
+    std::string name;  ///< within its module, without dots
+    /// A leaf, on meta until it is materialized; the same one under every name of tied weights.
     Variable variable;
-    init::Program program;
-    bool is_buffer = false;
+    init::Program program;   ///< of the initial values; undefined where `share_parameter` made the slot
+    bool is_buffer = false;  ///< made by `buffer`: not trained, and not in `parameters()`
     bool persistent = true;  ///< of a buffer: whether state dicts hold it
     Tensor master = {};      ///< f32, in mixed precision (nn/mixed_precision.h); else undefined
   };
+  /// A module within its parent.
   struct Child {
-    std::string name;
-    std::unique_ptr<Module> module;
+    std::string name;                ///< within the parent, without dots
+    std::unique_ptr<Module> module;  ///< never null
   };
 
   Module() = default;
@@ -90,16 +92,22 @@ class Module {
   const std::string& name() const { return name_; }
   /// Names from the root down, joined by dots; empty for a root.
   const std::string& full_name() const;
+  /// The module that owns this one; null for a root.
   Module* parent() const { return parent_; }
+  /// The direct children, in order of declaration.
   std::span<const Child> children() const { return children_; }
+  /// The parameters and buffers that this module itself declares, in order of declaration.
+  /// @{
   std::deque<Slot>& slots() { return slots_; }
   const std::deque<Slot>& slots() const { return slots_; }
+  /// @}
   /// The module at a path such as "blocks.3.mlp". Throws ValueError naming the children that exist.
   Module& at(const std::string& path);
 
   /// What holds the parameters of this module and its submodules; null where they hold their own. Found at
   /// the module itself or at its nearest ancestor that has one.
   ParameterStore* store() const;
+  /// Leaves the parameters from here down to a store, as sharding does.
   void set_store(std::shared_ptr<ParameterStore> store) { store_ = std::move(store); }
 
   /// Calls `visit(module)` for this module and everything below it, parents first, in order of declaration.
@@ -115,24 +123,32 @@ class Module {
   StateDict state_dict() const;
   /// Copies values into parameters and buffers; tied weights are found under any of their names. All names,
   /// shapes and dtypes are checked before the first is written: throws ValueError for missing or unexpected
-  /// names (with `strict`) and for tied weights given with different values, ShapeError, DTypeError, and then
-  /// loads nothing.
+  /// names (with `strict`) and for tied weights given with different values, ShapeError, DTypeError,
+  /// DeviceError for a module on meta, and then loads nothing.
   void load_state_dict(const StateDict& state, bool strict = true);
 
   /// Training or evaluation, for this module and everything below (dropout).
   void train(bool training = true);
+  /// `train(false)`.
   void eval() { train(false); }
   /// The mode; in a checkpointed segment that backward runs again, the mode of its forward.
   bool is_training() const;
   /// Freezes or unfreezes every parameter from here down, sharded or not.
   void set_requires_grad(bool requires_grad);
-  /// Moves or converts every parameter (floating ones only for a dtype, which ends mixed precision);
-  /// Variables keep their identity.
+  /// Moves or converts every parameter and buffer (floating ones only for a dtype, which ends mixed
+  /// precision), and their gradients; Variables keep their identity. Throws ConfigError for a sharded module,
+  /// DTypeError for a dtype that is not floating.
+  /// @{
   void to(Device device);
   void to(DType dtype);
+  /// @}
+  /// Clears the gradients of `parameters()`: they are undefined afterwards.
   void zero_grad() const { parameters().zero_grad(); }
 
+  /// Called before `forward` in each call of the module. Hooks of one kind are called in the order of their
+  /// registration, until `remove` of the handle; a handle that is destroyed removes none.
   HookHandle register_forward_pre_hook(ForwardPreHook hook);
+  /// Called after `forward` in each call that no exception ended.
   HookHandle register_forward_hook(ForwardHook hook);
   /// An exception from such a hook is dropped: the one that ended the call propagates.
   HookHandle register_forward_failure_hook(ForwardFailureHook hook);
@@ -171,6 +187,7 @@ class Module {
   requires std::constructible_from<M, Args...> M& add(const std::string& name, Args&&... args) {
     return adopt(name, std::make_unique<M>(std::forward<Args>(args)...));
   }
+  /// Makes `module` a child, and returns it. Throws ConfigError for a name that is taken, empty or has a dot.
   template <class M>
   M& adopt(const std::string& name, std::unique_ptr<M> module) {
     M& reference = *module;
@@ -179,19 +196,24 @@ class Module {
   }
 
   struct Hooks;
+  /// Whether a hook was registered at any time; if not, the two functions below must not be called.
   bool has_hooks() const { return static_cast<bool>(hooks_); }
+  /// Calls the forward pre-hooks, then replaces `inputs` by Variables that backward hooks observe.
   void before_forward(std::span<Variable* const> inputs);
+  /// Replaces `outputs` by Variables that backward pre-hooks observe, then calls the forward hooks.
   void after_forward(std::span<Variable* const> outputs);
 
   /// A call that runs hooks: ended by an exception, it calls the failure hooks.
   class HookedCall {
    public:
+    /// Begins a call of `module`.
     explicit HookedCall(Module& module) : module_(module) {}
     ~HookedCall() {
       if (!finished_) module_.forward_failed();
     }
     HookedCall(const HookedCall&) = delete;
     HookedCall& operator=(const HookedCall&) = delete;
+    /// No exception ended the call: failure hooks are not called.
     void finish() { finished_ = true; }
 
    private:

@@ -6,26 +6,32 @@
 
 namespace tessera::nn {
 
+/// Options of LayerNorm.
 struct LayerNormOptions {
   Shape normalized_shape;  ///< the last dimensions, normalised together
-  bool bias = true;
-  double epsilon = 1e-5;
+  bool bias = true;        ///< whether a bias is added
+  double epsilon = 1e-5;   ///< added to the variance
 };
 
 /// (x - mean) / sqrt(var + epsilon) * weight + bias over the last dimensions (Ba et al. 2016).
 struct LayerNorm : Layer<LayerNorm> {
-  using Options = LayerNormOptions;
-  Options o;
+  using Options = LayerNormOptions;  ///< the type that `add` and `push` take in braces
+  Options o;                         ///< as given to the constructor
+  /// Of the shape `normalized_shape`.
   Variable& weight = parameter("weight", o.normalized_shape, init::ones());
+  /// Of the same shape; null for a layer without one.
   Variable* bias = o.bias ? &parameter("bias", o.normalized_shape, init::zeros()) : nullptr;
 
+  /// Declares the parameters on meta.
   explicit LayerNorm(Options options) : o(options) {}
+  /// Over the last dimension, of `width` features.
   explicit LayerNorm(int64_t width, bool with_bias = true)
       : LayerNorm(Options{.normalized_shape = {width}, .bias = with_bias}) {}
   std::string kind() const override { return "LayerNorm"; }
   std::string describe_options() const override {
     return text(o.normalized_shape, o.bias ? "" : ", no bias");
   }
+  /// The norm of x, of x's shape. Throws ShapeError naming the layer for other last dimensions.
   Variable forward(const Variable& x);
   /// The sum and its norm, in one pass forward and one backward. The returned `sum` continues the residual
   /// stream, also where nothing was added.
@@ -35,21 +41,26 @@ struct LayerNorm : Layer<LayerNorm> {
   void check(const Variable& x) const;
 };
 
+/// Options of RMSNorm.
 struct RMSNormOptions {
-  int64_t width = 0;
-  double epsilon = 1e-6;
+  int64_t width = 0;      ///< features of the last dimension
+  double epsilon = 1e-6;  ///< added to the mean of the squares
 };
 
 /// x / sqrt(mean(x^2) + epsilon) * weight over the last dimension (Zhang & Sennrich 2019).
 struct RMSNorm : Layer<RMSNorm> {
-  using Options = RMSNormOptions;
-  Options o;
-  Variable& weight = parameter("weight", {o.width}, init::ones());
+  using Options = RMSNormOptions;  ///< the type that `add` and `push` take in braces
+  Options o;                       ///< as given to the constructor
+  Variable& weight = parameter("weight", {o.width}, init::ones());  ///< (width)
 
+  /// Declares the weight on meta.
+  /// @{
   explicit RMSNorm(Options options) : o(options) {}
   explicit RMSNorm(int64_t width) : RMSNorm(Options{.width = width}) {}
+  /// @}
   std::string kind() const override { return "RMSNorm"; }
   std::string describe_options() const override { return text(o.width); }
+  /// The norm of x, of x's shape. Throws ShapeError naming the layer for another last dimension.
   Variable forward(const Variable& x);
   /// As LayerNorm's.
   SumAndNorm forward(const Residual& stream);
