@@ -8,24 +8,31 @@ namespace tessera {
 /// Where a tensor's values are. `meta` has none: operations on it stop after the shape.
 enum class DeviceKind : uint8_t { cpu, cuda, meta };
 
+/// A device by its kind and number. The default is the CPU.
 struct Device {
-  DeviceKind kind = DeviceKind::cpu;
-  int8_t index = 0;
+  DeviceKind kind = DeviceKind::cpu;  ///< where the values are, or `meta` for none
+  int8_t index = 0;                   ///< the number of a CUDA device, 0 to 127; 0 for the other kinds
 
+  /// Whether the device is of that kind, whatever its index.
+  /// @{
   bool is_cpu() const { return kind == DeviceKind::cpu; }
   bool is_cuda() const { return kind == DeviceKind::cuda; }
   bool is_meta() const { return kind == DeviceKind::meta; }
+  /// @}
+  /// Same kind and index.
   friend bool operator==(Device, Device) = default;
 };
 
+/// The CPU: where tensors are unless another device is given.
 inline Device cpu() {
   return {DeviceKind::cpu, 0};
 }
+/// The device without values: a tensor on it has a shape and a dtype, and takes no memory.
 inline Device meta() {
   return {DeviceKind::meta, 0};
 }
-/// The CUDA device of that index. Throws NotBuiltError where this build has no CUDA backend, ValueError for a
-/// negative index.
+/// The CUDA device of that index. Throws NotBuiltError where this build has no CUDA backend, ValueError for
+/// an index outside 0 to 127.
 Device cuda(int index = 0);
 
 /// Whether this build contains the CUDA backend.

@@ -69,26 +69,36 @@ struct CheckpointError : Error {
 /// One argument of `text`: a string, a number, or anything with a `to_string` found by its namespace.
 class TextArgument {
  public:
+  /// The text itself.
+  /// @{
   TextArgument(const char* value) : text_(value) {}
   TextArgument(std::string_view value) : text_(value) {}
   TextArgument(std::string value) : text_(std::move(value)) {}
+  /// @}
+  /// "true" or "false".
   TextArgument(bool value) : text_(value ? "true" : "false") {}
+  /// The one character.
   TextArgument(char value) : text_(1, value) {}
+  /// Six significant digits, as printf's %g: "0.1", "1e-05", "nan".
   TextArgument(double value);
+  /// The decimal digits of an integer.
   template <std::integral T>
   TextArgument(T value) : text_(std::to_string(value)) {}
+  /// The value's own `to_string`.
   template <class T>
   requires requires(const T& value) {
     { to_string(value) } -> std::convertible_to<std::string>;
   }
   TextArgument(const T& value) : text_(to_string(value)) {}
 
+  /// The argument's text.
   const std::string& str() const { return text_; }
 
  private:
   std::string text_;
 };
 
+/// The texts one after the other, without separators. `text` calls it.
 std::string join_text(std::initializer_list<TextArgument> arguments);
 
 /// The arguments joined into one string: `text("expected ", shape, ", got ", n)`.

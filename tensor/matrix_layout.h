@@ -11,8 +11,8 @@ namespace tessera {
 /// How a matrix lies in memory, as matrix products take it: rows of `leading` elements, or, when
 /// `transposed`, columns of `leading` elements.
 struct MatrixLayout {
-  bool transposed = false;
-  int64_t leading = 1;
+  bool transposed = false;  ///< whether columns, not rows, are contiguous
+  int64_t leading = 1;      ///< elements from the start of a row (of a column if `transposed`) to the next
 };
 
 /// The layout of the last two dimensions of `x` (rank at least 2); nullopt when neither has stride 1, or when

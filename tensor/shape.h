@@ -10,19 +10,29 @@ namespace tessera {
 /// A short list of integers, stored in place: a tensor's extents, its strides, or a list of axes. At most 8.
 class Shape {
  public:
+  /// The most entries.
   static constexpr int max_rank = 8;
 
+  /// No entries: the shape of a 0-dim tensor.
   Shape() = default;
   /// Throws ShapeError for more than 8 entries.
+  /// @{
   Shape(std::initializer_list<int64_t> dims) : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
   explicit Shape(std::span<const int64_t> dims);
+  /// @}
   /// `rank` entries, all `value`.
   static Shape filled(int rank, int64_t value);
 
+  /// The number of entries.
   int rank() const { return rank_; }
+  /// Whether there are no entries (not: no elements).
   bool empty() const { return rank_ == 0; }
+  /// Entry i, for i in [0, rank()); not checked.
+  /// @{
   int64_t operator[](int64_t i) const { return dims_[i]; }
   int64_t& operator[](int64_t i) { return dims_[i]; }
+  /// @}
+  /// The last entry; there must be one.
   int64_t back() const { return dims_[rank_ - 1]; }
   /// The product of the extents; 1 for a 0-dim shape. Throws ShapeError where 64 bits do not hold it.
   int64_t numel() const {
@@ -33,15 +43,23 @@ class Shape {
     return n;
   }
 
+  /// Appends an entry. Throws ShapeError when there are 8 already.
   void push_back(int64_t dim);
+  /// Makes `dim` entry `position`, in [0, rank()]; the entries from there on move up by one. Throws
+  /// ShapeError when there are 8 already.
   void insert(int64_t position, int64_t dim);
+  /// Removes entry `position`, in [0, rank()); the entries after it move down by one.
   void erase(int64_t position);
 
+  /// The entries as a range.
+  /// @{
   const int64_t* begin() const { return dims_; }
   const int64_t* end() const { return dims_ + rank_; }
   int64_t* begin() { return dims_; }
   int64_t* end() { return dims_ + rank_; }
+  /// @}
 
+  /// Same number of entries, and each the same.
   friend bool operator==(const Shape& a, const Shape& b) {
     if (a.rank_ != b.rank_) return false;
     for (int i = 0; i < a.rank_; ++i)
@@ -74,6 +92,7 @@ namespace detail {
 }
 
 /// a + b, and a times b, of sizes. Throw ShapeError naming `where` when 64 bits do not hold the result.
+/// @{
 inline int64_t add_sizes(int64_t a, int64_t b, const char* where) {
   int64_t sum = 0;
   if (__builtin_add_overflow(a, b, &sum)) [[unlikely]]
@@ -86,6 +105,7 @@ inline int64_t multiply_sizes(int64_t a, int64_t b, const char* where) {
     detail::throw_size_overflow(a, "times", b, where);
   return product;
 }
+/// @}
 
 /// NumPy's broadcasting of two shapes. Throws ShapeError naming `where` and both shapes.
 Shape broadcast_shapes(const Shape& a, const Shape& b, const char* where);

@@ -15,7 +15,7 @@ namespace tessera {
 
 /// Counts the in-place changes of a tensor and its views.
 struct VersionCounter : RefCounted<VersionCounter> {
-  std::atomic<uint64_t> value{0};
+  std::atomic<uint64_t> value{0};  ///< the number of changes so far
 };
 
 /// An array: a window onto a storage on a device, given by dtype, shape, strides and offset. A Tensor is a
@@ -37,17 +37,21 @@ class Tensor {
   }
   /// All bytes zero.
   static Tensor zeros(const Shape& shape, DType dtype, Device device = cpu());
+  /// All bytes zero, of the same shape, dtype and device; contiguous.
   static Tensor zeros_like(const Tensor& other) {
     other.require_defined("zeros_like");
     return zeros(other.shape_, other.dtype_, other.device());
   }
-  /// A copy of `values` in row-major order. Throws ShapeError when their count is not the shape's.
+  /// A copy of `values` in row-major order, on the CPU. Throws ShapeError when their count is not the
+  /// shape's.
+  /// @{
   template <class T>
   static Tensor from(std::span<const T> values, const Shape& shape);
   template <class T>
   static Tensor from(std::initializer_list<T> values, const Shape& shape) {
     return from(std::span<const T>(values.begin(), values.size()), shape);
   }
+  /// @}
   /// One-dimensional.
   template <class T>
   static Tensor from(std::initializer_list<T> values) {
@@ -62,31 +66,39 @@ class Tensor {
   static Tensor over(intrusive_ptr<Storage> storage, DType dtype, const Shape& shape, const Strides& strides,
                      int64_t offset = 0);
 
+  /// Whether it is a window onto a storage.
   bool defined() const { return static_cast<bool>(storage_); }
+  /// The type of the elements.
   DType dtype() const {
     require_defined("dtype");
     return dtype_;
   }
+  /// Where the values are.
   Device device() const {
     require_defined("device");
     return storage_->device();
   }
+  /// Whether it has no values: on meta.
   bool is_meta() const {
     require_defined("is_meta");
     return storage_->device().is_meta();
   }
+  /// The extents, one per dimension; none for a 0-dim tensor.
   const Shape& shape() const {
     require_defined("shape");
     return shape_;
   }
+  /// Elements in the storage from one index of a dimension to the next; 0 where an extent was expanded.
   const Strides& strides() const {
     require_defined("strides");
     return strides_;
   }
+  /// The number of dimensions.
   int rank() const {
     require_defined("rank");
     return shape_.rank();
   }
+  /// The number of elements: 1 for a 0-dim tensor.
   int64_t numel() const {
     require_defined("numel");
     return numel_;
@@ -106,10 +118,12 @@ class Tensor {
     require_defined("offset");
     return offset_;
   }
+  /// Whether the elements lie in row-major order without gaps; always true without elements.
   bool is_contiguous() const {
     require_defined("is_contiguous");
     return contiguous_;
   }
+  /// The storage that it is a window onto, shared with its views.
   const intrusive_ptr<Storage>& storage() const {
     require_defined("storage");
     return storage_;
@@ -145,6 +159,7 @@ class Tensor {
   /// The same elements under another shape; one extent may be -1. Throws ShapeError when the sizes differ, or
   /// when the strides cannot express it (`reshape` copies then).
   Tensor view(const Shape& shape) const;
+  /// Exchanges two dimensions, counted from the end when negative. Throws IndexError.
   Tensor transpose(int64_t dim0, int64_t dim1) const;
   /// Dimension i of the result is dimension `order[i]` of this one.
   Tensor permute(const Shape& order) const;
@@ -157,6 +172,8 @@ class Tensor {
   Tensor narrow(int64_t dim, int64_t start, int64_t length) const;
   /// The elements at index `i` of `dim`, without that dimension. Throws IndexError.
   Tensor select(int64_t dim, int64_t i) const;
+  /// Inserts a dimension of extent 1 as dimension `dim` of the result, counted from the result's end when
+  /// negative. Throws IndexError, ShapeError for more than 8 dimensions.
   Tensor unsqueeze(int64_t dim) const;
   /// Removes `dim`. Throws ShapeError when its extent is not 1.
   Tensor squeeze(int64_t dim) const;
@@ -167,8 +184,10 @@ class Tensor {
   Tensor as_strided(const Shape& shape, const Strides& strides, int64_t offset) const;
   /// The same window with a version counter of its own (a parameter inside a flat buffer), or with the one of
   /// `source`.
+  /// @{
   Tensor with_own_version() const;
   Tensor with_version_of(const Tensor& source) const;
+  /// @}
 
   // Copies.
 
@@ -222,15 +241,19 @@ class Tensor {
 /// conversion, so that checks that pass cost nothing.
 class Description {
  public:
+  /// `tensor` must outlive the description.
   explicit Description(const Tensor& tensor) : tensor_(tensor) {}
+  /// Shape, dtype and device; "an undefined tensor" for one.
   operator std::string() const;
 
  private:
   const Tensor& tensor_;
 };
+/// The tensor as an argument of `text` and `require`: `require<ShapeError>(ok, "got ", describe(x))`.
 inline Description describe(const Tensor& tensor) {
   return Description(tensor);
 }
+/// The description's text.
 inline std::string to_string(const Description& description) {
   return description;
 }

@@ -14,9 +14,11 @@ class InputFile {
   /// Throws CheckpointError naming the file and the system's reason.
   explicit InputFile(std::string path);
   ~InputFile();
+  /// Takes the open file over; `other` can only be destroyed then.
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&&) = delete;
 
+  /// The path as given.
   const std::string& path() const { return path_; }
   /// Bytes when it was opened.
   int64_t size() const { return size_; }
@@ -53,11 +55,16 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
+  /// The name under which the file appears, as given.
   const std::string& path() const { return path_; }
+  /// Writes `size` bytes after those written so far.
   void append(const void* data, int64_t size);
+  /// The number of bytes written so far.
   int64_t size() const { return size_; }
   /// XXH3 (64 bits, seed 0) of the bytes so far.
   uint64_t xxh3() const;
+  /// Gives the file the permissions that the umask leaves, syncs and renames it, and syncs the folder. To be
+  /// called once, after the last `append`.
   void commit();
 
  private:

@@ -23,12 +23,16 @@ namespace tessera::io {
 /// when that tensor is read.
 class SafetensorsFile {
  public:
+  /// Opens the file and reads its header, not the data. Throws as above.
   explicit SafetensorsFile(std::string path);
 
+  /// The path as given.
   const std::string& path() const { return file_.path(); }
+  /// The open file, for reading bytes without interpreting them.
   const InputFile& file() const { return file_; }
   /// In the order of the header.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+  /// The header's `__metadata__`; empty where there is none.
   const Metadata& metadata() const { return metadata_; }
 
   /// Null when there is none of that name.
@@ -38,8 +42,9 @@ class SafetensorsFile {
 
   /// A new tensor on the CPU with the file's values. Throws as the other `read`.
   Tensor read(const std::string& name) const;
-  /// Reads elements [begin, end) in row-major order into `out`. Throws CheckpointError when a bool is neither
-  /// 0 nor 1, and, naming the dtype, when Tensor does not have it.
+  /// Reads elements [begin, end) in row-major order into `out`. Throws IndexError for elements that the
+  /// tensor does not have, CheckpointError when a bool is neither 0 nor 1, and, naming the dtype, when Tensor
+  /// does not have it.
   void read(const SafetensorsEntry& entry, int64_t begin, int64_t end, void* out) const;
 
  private:

@@ -16,15 +16,17 @@ using Metadata = std::map<std::string, std::string>;
 
 /// One tensor of a safetensors file.
 struct SafetensorsEntry {
-  std::string name;
-  DType dtype = f32;
-  Shape shape;
-  /// Its first byte, counted from the file's start.
+  std::string name;   ///< in the header; unique in the file
+  DType dtype = f32;  ///< of the elements; meaningless where `foreign_dtype` is set
+  Shape shape;        ///< its values lie in row-major order
+  /// Its first byte, counted from the file's start (in a SafetensorsHeader and after `place_tensors`, from
+  /// the first byte of data).
   int64_t offset = 0;
   /// The format's name of a dtype that Tensor does not have ("I8", "F8_E4M3"), else empty. The values of such
   /// a tensor cannot be read, and `dtype` has no meaning.
   std::string foreign_dtype = {};
 
+  /// Bytes of its values in the file, also for a foreign dtype.
   int64_t nbytes() const;
   /// "F32", "F8_E4M3": the format's name of its dtype.
   std::string dtype_name() const;
@@ -32,7 +34,7 @@ struct SafetensorsEntry {
 
 /// The JSON text that a safetensors file begins with.
 struct SafetensorsHeader {
-  Metadata metadata;
+  Metadata metadata;                      ///< empty where the text has none
   std::vector<SafetensorsEntry> entries;  ///< in the order of the text; offsets from the first byte of data
 };
 

@@ -17,6 +17,7 @@ namespace tessera::io {
 /// the byte of the text.
 class JsonReader {
  public:
+  /// What a JSON value is.
   enum class Kind { object, array, string, number, boolean, null };
 
   /// `json` must outlive the reader.
@@ -28,10 +29,13 @@ class JsonReader {
   void object(FunctionRef<void(const std::string& key)> member);
   /// Calls `element` before each element; `element` must read it.
   void array(FunctionRef<void()> element);
+  /// Reads a string; its value in UTF-8, with escapes replaced.
   std::string string();
-  /// The text of the number.
+  /// Reads a number; its text, unconverted.
   std::string_view number();
+  /// Reads `true` or `false`.
   bool boolean();
+  /// Reads `null`.
   void null();
   /// Throws unless only white space follows.
   void finish();

@@ -18,6 +18,7 @@ enum class MemoryCategory : uint8_t {
   communication,
   other
 };
+/// The number of categories.
 inline constexpr int memory_categories = 6;
 
 /// "parameter", "gradient", "optimizer_state", ...
@@ -25,9 +26,9 @@ std::string to_string(MemoryCategory category);
 
 /// Bytes held now, the most that were held, and the number of allocations.
 struct MemoryCount {
-  int64_t current = 0;
-  int64_t peak = 0;
-  int64_t allocations = 0;
+  int64_t current = 0;      ///< bytes held now
+  int64_t peak = 0;         ///< the most bytes held at once, since the last `reset_peaks`
+  int64_t allocations = 0;  ///< how often bytes were added
 };
 
 /// The bytes that one rank holds, by category. Counted where memory is allocated, so that a test can check a
@@ -37,9 +38,12 @@ class MemoryAccount : public RefCounted<MemoryAccount> {
  public:
   /// Counts `bytes`. Throws OutOfMemoryError, and counts nothing, when they would exceed the limit.
   void add(MemoryCategory category, int64_t bytes);
+  /// Counts `bytes` as given back.
   void remove(MemoryCategory category, int64_t bytes);
+  /// Counts `bytes` under `to` instead of `from`, as an allocation there; the total stays.
   void move(MemoryCategory from, MemoryCategory to, int64_t bytes);
 
+  /// One category.
   MemoryCount count(MemoryCategory category) const;
   /// All categories together; its peak is the peak of the sum.
   MemoryCount total() const;
@@ -73,6 +77,7 @@ MemoryCategory current_category();
 /// rank's account.
 class AccountScope {
  public:
+  /// `account` must not be null.
   explicit AccountScope(intrusive_ptr<MemoryAccount> account);
   ~AccountScope();
   AccountScope(const AccountScope&) = delete;
@@ -85,6 +90,7 @@ class AccountScope {
 /// Makes `account` the one for meta storages in this thread while the scope lives: how a plan counts bytes.
 class MetaAccountScope {
  public:
+  /// `account` must not be null.
   explicit MetaAccountScope(intrusive_ptr<MemoryAccount> account);
   ~MetaAccountScope();
   MetaAccountScope(const MetaAccountScope&) = delete;
@@ -97,6 +103,7 @@ class MetaAccountScope {
 /// Allocations of this thread are counted under `category` while the scope lives.
 class CategoryScope {
  public:
+  /// The destructor restores the previous category.
   explicit CategoryScope(MemoryCategory category);
   ~CategoryScope();
   CategoryScope(const CategoryScope&) = delete;
@@ -108,9 +115,9 @@ class CategoryScope {
 
 /// Where a thread's allocations are counted. A thread hands it to the threads that compute for it.
 struct MemoryScopes {
-  const intrusive_ptr<MemoryAccount>& account;
-  const intrusive_ptr<MemoryAccount>& meta_account;
-  MemoryCategory category;
+  const intrusive_ptr<MemoryAccount>& account;       ///< `current_account()` of that thread
+  const intrusive_ptr<MemoryAccount>& meta_account;  ///< `current_meta_account()` of that thread
+  MemoryCategory category;                           ///< `current_category()` of that thread
 };
 /// The scopes of this thread, as references into it.
 MemoryScopes current_memory_scopes();

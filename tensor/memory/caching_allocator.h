@@ -28,11 +28,14 @@ class CachingAllocator {
   void give(void* block, int64_t nbytes) noexcept;
   /// Gives the pages that no block uses back to the system.
   void empty() noexcept;
+  /// What it has done so far, and what it holds now.
   CpuAllocatorStatistics statistics();
 
   /// For a fork: a lock that another thread holds then would stay locked in the child.
+  /// @{
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
+  /// @}
 
  private:
   std::mutex mutex_;

@@ -16,6 +16,7 @@ void* cpu_allocate(int64_t nbytes);
 void cpu_free(void* block, int64_t nbytes) noexcept;
 /// Gives the pages that no block uses back to the system.
 void cpu_empty_cache() noexcept;
+/// The statistics of this process's caching allocator.
 CpuAllocatorStatistics cpu_allocator_statistics();
 
 }  // namespace tessera

@@ -9,19 +9,26 @@ namespace tessera {
 /// system, and given back, in granules. A bit for each granule records whether it is held. Not thread-safe.
 class PageRange {
  public:
+  /// The unit in which pages are taken and given back, in bytes.
   static constexpr int64_t granule = int64_t{64} << 10;
   /// The step in which the used part of the range grows: the size of a large page.
   static constexpr int64_t growth = int64_t{2} << 20;
 
   /// Reserves at least `bytes` of addresses and no memory. Empty where the system refuses.
   explicit PageRange(int64_t bytes);
+  /// Takes the addresses over and leaves `other` empty.
   PageRange(PageRange&& other) noexcept;
   PageRange& operator=(PageRange&&) = delete;
   ~PageRange();
 
+  /// The first address, a multiple of `growth`, and the one after the last; null for an empty range.
+  /// @{
   std::byte* begin() const { return begin_; }
   std::byte* end() const { return begin_ + bytes_; }
+  /// @}
+  /// The length of the range of addresses: a multiple of `growth`; 0 for an empty range.
   int64_t bytes() const { return bytes_; }
+  /// Whether `address` is one of the range's, with memory or without.
   bool holds(const void* address) const { return address >= begin_ && address < end(); }
 
   /// Bytes that `commit` would take from the system.

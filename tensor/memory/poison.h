@@ -23,18 +23,25 @@ namespace tessera {
 /// Bytes at a block's end that are never used.
 inline constexpr int64_t red_zone = 64;
 
+/// Marks [from, to) as not to be used, and as usable again.
+/// @{
 inline void poison(std::byte* from, std::byte* to) {
   __asan_poison_memory_region(from, static_cast<size_t>(to - from));
 }
 inline void unpoison(std::byte* from, std::byte* to) {
   __asan_unpoison_memory_region(from, static_cast<size_t>(to - from));
 }
+/// @}
 
 #else
 
+/// Bytes at a block's end that are never used: none without the sanitizer.
 inline constexpr int64_t red_zone = 0;
+/// Mark memory as not to be used, and as usable again; without the sanitizer, nothing.
+/// @{
 inline void poison(std::byte*, std::byte*) {}
 inline void unpoison(std::byte*, std::byte*) {}
+/// @}
 
 #endif
 

@@ -41,7 +41,9 @@ class Storage : public RefCounted<Storage> {
   static intrusive_ptr<Storage> wrap(void* data, int64_t nbytes, Device device,
                                      std::function<void()> on_destroy);
 
+  /// Where the bytes are.
   Device device() const { return device_; }
+  /// The size in bytes, also while they are released, and on meta.
   int64_t nbytes() const { return nbytes_; }
   /// The address of the bytes; null on meta. Throws StorageError naming the label when they were released.
   void* data() const {
@@ -50,19 +52,23 @@ class Storage : public RefCounted<Storage> {
     return data_;
   }
 
-  /// Gives the bytes back; every use until `refill` is an error. Does nothing when they are released already,
-  /// or on meta. Throws StorageError for wrapped memory.
+  /// Gives the bytes back (on meta, those counted in the account); every use until `refill` is an error. Does
+  /// nothing when they are released already. Throws StorageError for wrapped memory.
   void release();
   /// Takes bytes again (uninitialised), for the same account. Does nothing when there are bytes.
   void refill();
+  /// Whether the bytes are missing: after `release`, or born released, until `refill`.
   bool is_released() const { return released_; }
 
   /// Moves the bytes to another category of the account.
   void retag(MemoryCategory category);
+  /// The category in which the bytes are counted: that of the thread that made the storage, until `retag`.
+  /// `other` for wrapped memory.
   MemoryCategory category() const { return category_; }
 
   /// The storage's name in error messages: the parameter's name and its unit.
   void set_label(std::string label) { label_ = std::move(label); }
+  /// The name set by `set_label`; empty for none.
   const std::string& label() const { return label_; }
 
  private:

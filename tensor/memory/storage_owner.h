@@ -25,6 +25,7 @@ StorageOwner* owner_of(const Storage& storage);
 
 /// Marks a storage that has its bytes, while its values are still arriving: this thread has to wait for them.
 void set_awaited(const Storage& storage, bool awaited);
+/// Whether this thread has marked the storage as awaited.
 bool is_awaited(const Storage& storage);
 
 namespace detail {

@@ -7,12 +7,13 @@ namespace tessera {
 
 /// An activation: its name, and the elementwise operations f(x) and f'(x) dy.
 struct ActivationRow {
-  Activation activation;
-  const char* name;
-  UnaryOp forward;
-  BinaryOp backward;
+  Activation activation;  ///< the row's key, and its position in the table
+  const char* name;       ///< as `to_string(activation)` gives it
+  UnaryOp forward;        ///< f(x)
+  BinaryOp backward;      ///< f'(x) dy, from (x, dy)
 };
 
+/// A row for each Activation, in the order of the enumerators.
 inline constexpr ActivationRow activation_table[] = {
     {Activation::gelu, "gelu", UnaryOp::gelu, BinaryOp::gelu_backward},
     {Activation::gelu_tanh, "gelu_tanh", UnaryOp::gelu_tanh, BinaryOp::gelu_tanh_backward},
@@ -20,6 +21,7 @@ inline constexpr ActivationRow activation_table[] = {
     {Activation::silu, "silu", UnaryOp::silu, BinaryOp::silu_backward},
 };
 
+/// The row of `f`.
 constexpr const ActivationRow& row_of(Activation f) {
   return activation_table[static_cast<size_t>(f)];
 }

@@ -8,9 +8,11 @@ namespace tessera::ops {
 
 /// Tensors of zeros, of ones, and of `value`. `full` throws as Scalar::write where the value does not fit the
 /// dtype.
+/// @{
 Tensor zeros(const Shape& shape, DType dtype, Device device = cpu());
 Tensor ones(const Shape& shape, DType dtype, Device device = cpu());
 Tensor full(const Shape& shape, const Scalar& value, DType dtype, Device device = cpu());
+/// @}
 
 /// Sets every element to `value`, in place.
 void fill_(const Tensor& x, const Scalar& value);

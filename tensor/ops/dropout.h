@@ -14,9 +14,9 @@ namespace tessera::ops {
 /// The mask of dropout: each element is dropped with `probability`, drawn from `key`
 /// (tensor/random/random_context.h); `samples` maps elements to samples. The default drops none.
 struct DropoutMask {
-  double probability = 0;
-  uint64_t key = 0;
-  SampleLayout samples = {};
+  double probability = 0;     ///< of an element to be dropped, in [0, 1]
+  uint64_t key = 0;           ///< the Philox key of this use of dropout
+  SampleLayout samples = {};  ///< the default: dimension 0 counts the samples
 };
 
 /// x with each element zeroed with `probability` and the others divided by 1 - probability, in one pass.

@@ -22,9 +22,13 @@ class Kernel;
 template <class... Args>
 class Kernel<void(Args...)> {
  public:
+  /// A kernel of one device.
   using Function = void (*)(Args...);
+  /// `name`, a literal, names the operation in errors and profiles.
   constexpr Kernel(const char* name, Function cpu, Function cuda) : name_(name), cpu_(cpu), cuda_(cuda) {}
 
+  /// Runs the kernel of `device`. Throws NotBuiltError, naming the operation, where there is none. Recorded
+  /// as a span while a profiler is open.
   void operator()(Device device, Args... args) const {
     if (device.is_meta()) return;
     const Function function = device.is_cpu() ? cpu_ : cuda_;
@@ -35,6 +39,7 @@ class Kernel<void(Args...)> {
       return call_profiled(function, args...);
     function(args...);
   }
+  /// The name given; a span has the first argument's name where that has one, such as a BinaryOp.
   const char* name() const { return name_; }
 
  private:

@@ -6,14 +6,22 @@ namespace tessera::ops {
 
 /// The gradients that `linear_cross_entropy` computes beside the loss.
 struct LinearCrossEntropyWants {
+  /// The gradient of the operand of this name.
+  /// @{
   bool x = false, weight = false, bias = false;
+  /// @}
+  /// Whether any gradient is requested.
   bool any() const { return x || weight || bias; }
 };
 
 /// The loss (0-dim; f32 for half types) and its gradients, undefined unless requested. Those of weight and
 /// bias are sums over rows, and f32 for half types.
 struct LinearCrossEntropy {
+  /// `loss`: the mean, or the sum, over rows. The gradients have the shapes of the operands of their names;
+  /// that of x has x's dtype too.
+  /// @{
   Tensor loss, x, weight, bias;
+  /// @}
 };
 
 /// cross_entropy(linear(x, weight, bias), targets), without storing all logits: rows are computed in chunks.

@@ -13,6 +13,7 @@ enum class MatmulBackend : uint8_t { automatic, eigen, onednn };
 /// Sets the backend for the whole process; the default is `automatic`. Throws NotBuiltError for a backend
 /// that this build does not have.
 void set_matmul_backend(MatmulBackend backend);
+/// The backend last set, `automatic` before.
 MatmulBackend matmul_backend();
 
 namespace ops {

@@ -9,9 +9,13 @@ namespace tessera::ops {
 /// with the shape of the leading dimensions, in f32 for the half types. RMS norm has no mean. `sum` is the
 /// input of the norm where a delta was added first; else undefined.
 struct Normalized {
+  /// `y`: x's shape and dtype. `rstd`: 1 / sqrt(variance + eps), for RMS norm 1 / sqrt(mean(x^2) + eps).
+  /// @{
   Tensor y, mean, rstd;
-  Tensor sum = {};
+  /// @}
+  Tensor sum = {};  ///< x + dropout(delta), of x's shape and dtype; or undefined
 };
+/// The bytes of its tensors that are defined.
 inline int64_t operand_bytes(const Normalized& n) {
   return bytes_of_operands(n.y, n.mean, n.rstd, n.sum);
 }
@@ -38,16 +42,25 @@ Normalized add_rms_norm(const Tensor& x, const Tensor& delta, const DropoutMask&
 Tensor normalization_again(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
                            const Tensor& rstd);
 
-/// The gradients that a backward computes; the others stay undefined.
+/// The gradients that a backward computes; the others stay undefined (but see NormalizationGradients::x).
 struct NormalizationWants {
+  /// The gradient of the operand of this name.
+  /// @{
   bool x = true, weight = true, bias = true;
   bool delta = false;
+  /// @}
   bool overwrite_x = false;  ///< the gradient replaces x, which is contiguous and overlaps no other operand
 };
+/// The gradients of a normalization; see `normalization_backward`.
 struct NormalizationGradients {
+  /// `x`: x's shape and dtype; defined also where delta's was requested and there is no mask. `weight` and
+  /// `bias`: the shape of the normalized dimensions; f32 for half types.
+  /// @{
   Tensor x, weight, bias;
-  Tensor delta = {};
+  /// @}
+  Tensor delta = {};  ///< x's shape and dtype; without a mask the same tensor as `x`
 };
+/// The bytes of its tensors that are defined.
 inline int64_t operand_bytes(const NormalizationGradients& g) {
   return bytes_of_operands(g.x, g.weight, g.bias, g.delta);
 }

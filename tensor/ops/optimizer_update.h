@@ -40,6 +40,7 @@ template <class Rule>
 struct UpdateGroup {
   /// 0-dim f64, read when the update runs.
   Tensor lr;
+  /// The rule with its options, by which the group's parameters are updated.
   Rule rule;
 };
 

@@ -2,10 +2,9 @@
 
 #include "tensor/tensor.h"
 
-namespace tessera::ops {
-
 /// Softmax over dimension `dim` of any floating tensor; half types are computed in f32 and rounded once. All
 /// throw DTypeError for other types, IndexError for a dimension outside x.
+namespace tessera::ops {
 
 /// exp(x - max) / sum: rows of any magnitude have a sum of 1. A row of minus infinities only, or with a plus
 /// infinity, is NaN, as 0/0 and inf/inf are.

@@ -2,15 +2,17 @@
 
 #include "tensor/tensor.h"
 
+/// Sorting along dimension `dim` of a tensor of any dtype. All throw IndexError for a dimension outside x.
+/// NaN counts as larger than every other value; equal elements keep their order.
 namespace tessera::ops {
 
 /// Values, and the position of each along the dimension before sorting (i64).
 struct Sorted {
+  /// Of one shape: `values` in x's dtype, `indices` in i64.
+  /// @{
   Tensor values, indices;
+  /// @}
 };
-
-/// Sorting along dimension `dim` of a tensor of any dtype. All throw IndexError for a dimension outside x.
-/// NaN counts as larger than every other value; equal elements keep their order.
 
 /// All elements in rising order, or falling.
 Sorted sort(const Tensor& x, int64_t dim = -1, bool descending = false);

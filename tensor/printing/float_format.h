@@ -15,6 +15,7 @@ class FloatFormat {
   /// The format that fits all of `values`.
   FloatFormat(const std::vector<double>& values, DType dtype, int precision, bool suppress_small);
 
+  /// The text of one of the values, padded with spaces to the common width. NaN is "nan", infinity "inf".
   std::string operator()(double value) const;
 
  private:

@@ -24,6 +24,7 @@ std::string format_values(const Tensor& tensor, const FormatOptions& options = {
 /// The elements, then dtype, shape and device on a line of their own; no elements on meta.
 std::string to_string(const Tensor& tensor);
 
+/// Writes `to_string(tensor)`.
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 
 }  // namespace tessera

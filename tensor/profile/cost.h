@@ -7,10 +7,10 @@ namespace tessera {
 /// Floating-point operations of matrix products and attention (a multiply-add is two), counted by raw ops on
 /// every device, meta included: a meta run of a module yields its FLOPs.
 struct Cost {
-  int64_t flops = 0;
+  int64_t flops = 0;  ///< counted so far
 };
 
-/// Adds to the innermost CostScope of this thread, if there is one.
+/// Adds to all CostScopes of this thread and, while a profiler is open, to what `take_counted_flops` returns.
 void count_flops(int64_t flops);
 
 /// Returns the FLOPs that this thread counted since the last call while a profiler was open, and starts again
@@ -20,6 +20,7 @@ int64_t take_counted_flops();
 /// Collects into `cost`, and into the scopes around it, while the scope lives.
 class CostScope {
  public:
+  /// `cost` must outlive the scope; what it holds already stays.
   explicit CostScope(Cost& cost);
   ~CostScope();
   CostScope(const CostScope&) = delete;

@@ -10,8 +10,11 @@ namespace tessera {
 /// named string is referred to and must outlive the scope; a temporary (`NamedScope scope("loss")`) is moved.
 class NamedScope {
  public:
+  /// Opens a `module` span of the name; an empty name is shown as "model" there.
+  /// @{
   explicit NamedScope(const std::string& name);
   explicit NamedScope(std::string&& name);
+  /// @}
   ~NamedScope();
   NamedScope(const NamedScope&) = delete;
   NamedScope& operator=(const NamedScope&) = delete;

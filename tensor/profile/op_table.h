@@ -10,19 +10,19 @@ namespace tessera {
 
 /// One kernel in one phase, summed over all calls.
 struct OpTotal {
-  std::string name;   ///< of the kernel
-  std::string phase;  ///< empty outside all phases
-  int64_t calls = 0;
-  int64_t nanoseconds = 0;
-  int64_t bytes = 0;
-  int64_t flops = 0;
+  std::string name;         ///< of the kernel
+  std::string phase;        ///< empty outside all phases
+  int64_t calls = 0;        ///< without those inside another kernel
+  int64_t nanoseconds = 0;  ///< from begin to end, in the calling thread
+  int64_t bytes = 0;        ///< the least that is moved: each operand once
+  int64_t flops = 0;        ///< as tensor/profile/cost.h counts them
 };
 
 /// One phase, summed over its spans.
 struct PhaseTotal {
-  std::string name;
-  int64_t nanoseconds = 0;
-  int64_t in_kernels = 0;  ///< of these
+  std::string name;         ///< "forward", "backward", ...
+  int64_t nanoseconds = 0;  ///< without spans inside another phase
+  int64_t in_kernels = 0;   ///< of these
 };
 
 /// Where the time of the recorded steps went.

@@ -13,6 +13,7 @@ namespace tessera {
 inline int64_t operand_bytes(const Tensor& x) {
   return x.defined() ? std::min(x.nbytes(), x.storage()->nbytes()) : 0;  // expanded: at most the storage's
 }
+/// The sum over the elements of a span; those without tensors count 0.
 template <class T>
 int64_t operand_bytes(std::span<const T> operands);
 

@@ -30,7 +30,7 @@ class Profiler {
 
   /// A row of the trace: a thread, or a stream of a rank.
   struct Row {
-    int rank = 0;
+    int rank = 0;             ///< of the spans (ProfilerRankScope)
     std::string name;         ///< "thread 1" in the order of first spans, or the stream's name
     std::vector<Span> spans;  ///< by begin; at equal begins the longer first
   };
@@ -49,6 +49,7 @@ class Profiler {
 /// spans of all threads go to the same profiler.
 class ProfilerScope {
  public:
+  /// `profiler` must outlive the scope. What it recorded before stays.
   explicit ProfilerScope(Profiler& profiler);
   ~ProfilerScope();
   ProfilerScope(const ProfilerScope&) = delete;
@@ -61,6 +62,7 @@ class ProfilerScope {
 /// The spans of this thread belong to `rank` while the scope lives (0 outside): where ranks are threads.
 class ProfilerRankScope {
  public:
+  /// The destructor restores the previous rank.
   explicit ProfilerRankScope(int rank);
   ~ProfilerRankScope();
   ProfilerRankScope(const ProfilerRankScope&) = delete;

@@ -13,6 +13,7 @@ namespace tessera {
 /// in that thread's row. Collectives have rows of their own; a wait is time in which a thread waits for
 /// others.
 enum class SpanKind : uint8_t { step, phase, module, rule, kernel, part, collective, wait };
+/// The number of kinds.
 inline constexpr int span_kinds = 8;
 
 /// "step", "phase", "module", "rule", "kernel", "part", "collective", "wait".
@@ -20,16 +21,19 @@ const char* name_of(SpanKind kind);
 
 /// One recorded interval. Strings live as long as the program (a literal, or `intern`).
 struct Span {
-  const char* name;
+  const char* name;    ///< of the kernel, module, rule, phase, ...; never null
   const char* module;  ///< full name of its module (of a rule: the one that recorded it); null: none
   const char* phase;   ///< "forward", "backward", ... ; null outside all phases
   const char* stream;  ///< the row it is shown in; null: that of the thread
-  int64_t begin, end;  ///< nanoseconds of `profile_clock`
-  int64_t bytes;       ///< the least that is moved: each operand once; 0: not known
-  int64_t flops;       ///< as tensor/profile/cost.h counts them
-  int64_t number;      ///< of a step; -1 elsewhere
-  SpanKind kind;
-  bool nested;  ///< inside another span of the same kind and thread
+  /// Nanoseconds of `profile_clock`.
+  /// @{
+  int64_t begin, end;
+  /// @}
+  int64_t bytes;   ///< the least that is moved: each operand once; 0: not known
+  int64_t flops;   ///< as tensor/profile/cost.h counts them
+  int64_t number;  ///< of a step; -1 elsewhere
+  SpanKind kind;   ///< what the span covers
+  bool nested;     ///< inside another span of the same kind and thread
 };
 
 namespace detail {
@@ -48,7 +52,7 @@ int64_t profile_clock();
 /// The one stored string of this text. It lives as long as the program.
 const std::string& intern(std::string_view name);
 
-/// A span from construction to destruction, recorded when a profiler is open at both ends. Each thread writes
+/// A span from construction to destruction, recorded when a profiler is open at its begin. Each thread writes
 /// into a log of its own, without locks.
 class SpanScope {
  public:
@@ -64,7 +68,9 @@ class SpanScope {
   SpanScope(const SpanScope&) = delete;
   SpanScope& operator=(const SpanScope&) = delete;
 
+  /// Whether the span will be recorded: a profiler was open when it began.
   bool is_open() const { return log_ != nullptr; }
+  /// Adds to the bytes of the span, 0 at first.
   void add_bytes(int64_t bytes) { bytes_ += bytes; }
 
  private:
@@ -82,14 +88,16 @@ class SpanScope {
 /// What a thread takes over from the thread that it computes for.
 struct SpanOrigin {
   const char* kernel;  ///< the running one; null: none
-  const char* phase;
-  int rank;
+  const char* phase;   ///< the phase of its spans; null outside all phases
+  int rank;            ///< the rank of its spans
 };
+/// The origin of spans in this thread, as they are now.
 SpanOrigin span_origin();
 
 /// The span of one part of a parallel loop, in the thread that computes it, named by the loop's kernel.
 class PartScope {
  public:
+  /// Gives this thread the phase and the rank of `origin`, until another origin is adopted.
   explicit PartScope(const SpanOrigin& origin) : span_(SpanKind::part, adopt(origin)) {}
 
  private:

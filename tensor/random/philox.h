@@ -10,7 +10,7 @@ TESSERA_ELEMENTWISE_BEGIN
 
 /// Four words of 32 bits: a counter, or the random bits made from it.
 struct PhiloxBlock {
-  uint32_t word[4];
+  uint32_t word[4];  ///< in a random block, word i belongs to element 4 `block` + i
 };
 
 /// Philox 4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
@@ -63,8 +63,12 @@ TESSERA_ELEMENT double uniform_f64(uint32_t word, uint32_t low_word) {
 /// second. The radius takes (word + 1/2) 2^-32, so that values reach +-6.7 and the logarithm is never of 0.
 /// In f64 for every dtype: an f32 normal is this one, rounded.
 struct NormalPair {
+  /// The radius times the angle's cosine, and times its sine.
+  /// @{
   double first, second;
+  /// @}
 };
+/// The pair that two random words give.
 TESSERA_ELEMENT NormalPair normal_pair(uint32_t radius_word, uint32_t angle_word) {
   const double u = (to_double(radius_word) + 0.5) * 0x1p-32;
   const double radius = sqrt(-2.0 * log(u));

@@ -13,8 +13,8 @@ namespace tessera {
 /// micro-batch or thread. One per thread. The data loader's iterator sets it; recomputation, pipelines and
 /// cached decoding save and restore it, and so draw the same numbers again.
 struct RandomContext {
-  uint64_t seed = 1337;
-  int64_t step = 0;
+  uint64_t seed = 1337;  ///< of the run: a part of every key
+  int64_t step = 0;      ///< the number of the step: a word of every Philox counter
   /// The indices, in the batch of all ranks together, of the samples that the first dimension counts; empty:
   /// 0, 1, ...
   std::vector<int64_t> samples = {};
@@ -34,6 +34,7 @@ RandomContext& random_context();
 /// Makes `context` current in this thread while the scope lives; then restores the previous one.
 class RandomContextScope {
  public:
+  /// The destructor drops what happened to `context` meanwhile, such as its counts of calls.
   explicit RandomContextScope(RandomContext context);
   ~RandomContextScope();
   RandomContextScope(const RandomContextScope&) = delete;

@@ -9,17 +9,21 @@ namespace tessera {
 /// Which elements of a tensor belong to which sample of the batch. Dropout keys its mask by the sample and by
 /// the element's index within it, so the mask of a sample is the same in any order of the dimensions.
 struct SampleLayout {
+  /// How samples are found in a tensor.
   enum class Kind : uint8_t {
     first,    ///< the default: dimension 0 counts the samples, (B, T, C)
     along,    ///< `dim` counts them
     none,     ///< all samples share the elements: one mask for the whole batch
     unknown,  ///< an operation lost the layout: it must be given where it is needed
   };
-  Kind kind = Kind::first;
-  int dim = 0;
+  Kind kind = Kind::first;  ///< the other fields count for `along` alone
+  int dim = 0;              ///< counted from the end when negative
   /// `dim` is (outer, samples, inner) joined into one.
+  /// @{
   int64_t outer = 1, inner = 1;
+  /// @}
 
+  /// All fields are equal.
   friend bool operator==(const SampleLayout&, const SampleLayout&) = default;
 };
 

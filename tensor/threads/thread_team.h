@@ -24,7 +24,9 @@ class ThreadTeam {
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;
 
+  /// The number of threads, the caller included.
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
+  /// Whether the process has forked since the team was made, and this is the child.
   bool is_from_before_fork() const;
 
   /// Calls part(i) in thread i for i = 0 .. parts - 1 and returns when all have returned; `parts` at most

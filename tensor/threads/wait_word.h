@@ -11,6 +11,7 @@ namespace tessera {
 /// acquire, changing as release.
 class alignas(64) WaitWord {
  public:
+  /// The counter now (acquire).
   uint32_t value() const { return value_.load(std::memory_order_acquire); }
   /// Sets the value; for the waiter itself, between two waits.
   void reset(uint32_t value) { value_.store(value, std::memory_order_release); }

@@ -10,6 +10,8 @@ namespace tessera {
 /// The type of a tensor's elements.
 enum class DType : uint8_t { f64, f32, bf16, f16, i64, i32, u8, boolean };
 
+/// The dtypes by their short names.
+/// @{
 inline constexpr DType f64 = DType::f64;
 inline constexpr DType f32 = DType::f32;
 inline constexpr DType bf16 = DType::bf16;
@@ -18,6 +20,7 @@ inline constexpr DType i64 = DType::i64;
 inline constexpr DType i32 = DType::i32;
 inline constexpr DType u8 = DType::u8;
 inline constexpr DType boolean = DType::boolean;
+/// @}
 
 /// Bytes of one element.
 constexpr int64_t size_of(DType dtype) {

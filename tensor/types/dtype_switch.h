@@ -10,7 +10,7 @@ namespace tessera {
 /// Stands for the type T as an argument: `[&]<class T>(TypeTag<T>) { ... }`.
 template <class T>
 struct TypeTag {
-  using type = T;
+  using type = T;  ///< the type that it stands for
 };
 
 /// Calls `body(TypeTag<T>())` with the C++ type of a floating dtype. Throws DTypeError for the others.

@@ -9,7 +9,7 @@ namespace tessera {
 
 /// bfloat16: the upper half of an IEEE f32. Arithmetic happens in f32; this type only stores.
 struct bfloat16 {
-  uint16_t bits;
+  uint16_t bits;  ///< sign, 8 bits of exponent, 7 of mantissa
 
   bfloat16() = default;
   /// Rounds to nearest, ties to even; a NaN stays a (quiet) NaN.
@@ -19,6 +19,7 @@ struct bfloat16 {
     const bool nan = (u & 0x7fffffffu) > 0x7f800000u;
     bits = static_cast<uint16_t>(nan ? ((u >> 16) | 0x40u) : rounded);
   }
+  /// The value, exactly.
   TESSERA_HD explicit operator float() const {
     return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16);
   }
@@ -26,7 +27,7 @@ struct bfloat16 {
 
 /// IEEE 754 binary16. Arithmetic happens in f32; this type only stores.
 struct float16 {
-  uint16_t bits;
+  uint16_t bits;  ///< sign, 5 bits of exponent, 10 of mantissa
 
   float16() = default;
   /// Rounds to nearest, ties to even; values of 65520 and more become infinite. Branchless, and free of f32
@@ -45,6 +46,7 @@ struct float16 {
     h = a > 0x7f800000u ? 0x7e00u : h;
     bits = static_cast<uint16_t>(sign | h);
   }
+  /// The value, exactly.
   TESSERA_HD explicit operator float() const {
     const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
     const uint32_t exponent = (bits >> 10) & 0x1fu;

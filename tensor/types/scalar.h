@@ -12,17 +12,23 @@ namespace tessera {
 /// written as a bool, an integer or a floating number.
 class Scalar {
  public:
+  /// A bool or an integer; `integer()` wraps for one beyond int64_t.
   template <std::integral T>
   Scalar(T value)
       : kind_(std::same_as<T, bool> ? Kind::boolean : Kind::integer),
         real_(static_cast<double>(value)),
         integer_(static_cast<int64_t>(value)) {}
+  /// A floating number, kept as f64.
   template <std::floating_point T>
   Scalar(T value) : kind_(Kind::floating), real_(value), integer_(0) {}
 
+  /// How the number was written; exactly one of the three holds.
+  /// @{
   bool is_boolean() const { return kind_ == Kind::boolean; }
   bool is_integer() const { return kind_ == Kind::integer; }
   bool is_floating() const { return kind_ == Kind::floating; }
+  /// @}
+  /// The number in f64: 0 or 1 for a bool, rounded for an integer beyond 2^53.
   double real() const { return real_; }
   /// Meaningful unless `is_floating()`.
   int64_t integer() const { return integer_; }
@@ -34,6 +40,7 @@ class Scalar {
 
   /// As C++ would print it: "2", "0.5", "true".
   std::string str() const;
+  /// `scalar.str()`.
   friend std::string to_string(const Scalar& scalar) { return scalar.str(); }
 
  private:
