@@ -25,6 +25,7 @@ namespace tessera::dist {
 ///     background.wait();                        // before the end: throws the error of a failed save
 class BackgroundSave {
  public:
+  /// `world`: all ranks that save together.
   explicit BackgroundSave(std::shared_ptr<Communicator> world);
   /// Abandons a save in flight, without communication: for a rank whose run failed. The next save into the
   /// run's folder removes the incomplete files.

@@ -11,7 +11,9 @@
 /// runs left.
 namespace tessera::dist {
 
+/// The file that names the checkpoint that was saved last.
 inline constexpr const char* latest_name = "latest";
+/// The file that names the checkpoint with the lowest validation loss.
 inline constexpr const char* best_name = "best";
 
 /// "step-00001000".
@@ -41,8 +43,8 @@ std::optional<std::string> newest_checkpoint(const std::string& root);
 
 /// The result of `locate_checkpoint`.
 struct FoundCheckpoint {
-  std::string folder;
-  std::string note;  ///< "", or which named checkpoint is missing and which one is used instead
+  std::string folder;  ///< the checkpoint's folder
+  std::string note;    ///< "", or which named checkpoint is missing and which one is used instead
 };
 
 /// The checkpoint that `path` refers to: a checkpoint's folder, a run's folder (its latest checkpoint), or a

@@ -28,12 +28,16 @@ class CheckpointReader {
   CheckpointReader(const CheckpointReader&) = delete;
   CheckpointReader& operator=(const CheckpointReader&) = delete;
 
+  /// The path given to the constructor.
   const std::string& folder() const { return folder_; }
+  /// The state of the run when it was saved.
   const TrainingState& state() const { return meta_.state; }
+  /// In the order of meta.json; `verify_file` and `file_has` take an index into it.
   const std::vector<FileRecord>& files() const { return meta_.files; }
   /// XXH3 of meta.json, which contains the hashes of all files: readers with equal hashes read the same
   /// checkpoint.
   uint64_t hash() const { return hash_; }
+  /// All tensors, sorted by group and name.
   const StoredTensors& tensors() const { return tensors_; }
   /// Throws CheckpointError naming the checkpoint and the tensor when the tensor is missing.
   const StoredTensor& tensor(const TensorId& id) const;

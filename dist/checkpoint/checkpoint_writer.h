@@ -10,6 +10,7 @@
 
 namespace tessera::dist {
 
+/// Options of `save_checkpoint`, `BackgroundSave::start` and `CheckpointWriter::publish`.
 struct SaveOptions {
   /// Number of newest complete checkpoints to keep, in addition to those that `latest` and `best` name; 0
   /// keeps all.
@@ -37,6 +38,7 @@ class CheckpointWriter {
 
   /// The temporary folder, into which `write_shards` writes.
   const std::string& folder() const { return folder_; }
+  /// Adds a file that is complete in `folder()` to those that meta.json will list.
   void add(FileRecord record) { files_.push_back(std::move(record)); }
   /// Writes meta.json, and opens the finished checkpoint as a load does: what a load would refuse, such as
   /// chunks that do not cover a tensor, is refused here, before older checkpoints are deleted. Then renames

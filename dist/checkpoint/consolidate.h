@@ -22,35 +22,36 @@ bool is_consolidated(const CheckpointReader& reader, const std::string& path,
 
 /// One tensor of a checkpoint, for a table.
 struct TensorSummary {
-  TensorId id;
-  Shape shape;
-  DType dtype = f32;
-  int64_t bytes = 0;
+  TensorId id;                     ///< group and name
+  Shape shape;                     ///< of the full tensor
+  DType dtype = f32;               ///< of the stored values
+  int64_t bytes = 0;               ///< of the full tensor
   std::vector<std::string> files;  ///< with chunks of this tensor
 };
 
 /// One file of a checkpoint, for a table.
 struct FileSummary {
-  std::string name;
-  int64_t bytes = 0;
-  uint64_t xxh3 = 0;
-  size_t chunks = 0;
+  std::string name;   ///< in the checkpoint's folder
+  int64_t bytes = 0;  ///< of the whole file
+  uint64_t xxh3 = 0;  ///< of the whole file, as in meta.json
+  size_t chunks = 0;  ///< number of them in the file
 };
 
 /// The content of a checkpoint, from meta.json and the headers of its files.
 struct CheckpointSummary {
-  std::string folder;
-  TrainingState state;
+  std::string folder;                  ///< as given to the reader
+  TrainingState state;                 ///< of the run
   std::vector<TensorSummary> tensors;  ///< by group and name
-  std::vector<FileSummary> files;
-  int64_t elements = 0;  ///< of the group "model"
-  int64_t bytes = 0;     ///< of all files
+  std::vector<FileSummary> files;      ///< in the order of meta.json, which is not among them
+  int64_t elements = 0;                ///< of the group "model"
+  int64_t bytes = 0;                   ///< of all files
 };
+/// Summarizes an open checkpoint. Reads no values.
 CheckpointSummary inspect(const CheckpointReader& reader);
 
 /// The outcome of verifying one file.
 struct FileVerdict {
-  std::string name;
+  std::string name;     ///< in the checkpoint's folder
   std::string problem;  ///< "" for a good file
 };
 /// Reads every file that meta.json names. Problems of a file: missing, truncated, not safetensors, other

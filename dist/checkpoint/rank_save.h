@@ -19,6 +19,7 @@ std::vector<GroupShard> groups_to_write(std::span<const GroupShard> groups);
 
 /// Records as text, one per line.
 std::string to_text(std::span<const FileRecord> records);
+/// The inverse. Throws CheckpointError naming `where` for a line that is no record.
 std::vector<FileRecord> parse_file_records(const std::string& text, const std::string& where);
 
 /// Adds the records that each rank sent as text, and publishes. Returns the checkpoint's folder.

@@ -11,12 +11,14 @@ namespace tessera::dist {
 /// full tensor (the box is the tensor, the range all of it), rows or columns (tensor parallel: a smaller
 /// box), a flat shard (a range), and a flat shard of a block of columns (both).
 struct TensorRange {
-  Shape start;   ///< the box's first index, one per dimension
-  Shape extent;  ///< the box's size, one per dimension
-  int64_t begin = 0;
-  int64_t end = 0;
+  Shape start;        ///< the box's first index, one per dimension
+  Shape extent;       ///< the box's size, one per dimension
+  int64_t begin = 0;  ///< the first element, in the row-major order of the box
+  int64_t end = 0;    ///< one past the last element
 
+  /// The number of elements.
   int64_t numel() const { return end - begin; }
+  /// Equal in all fields. Different fields may describe the same elements.
   friend bool operator==(const TensorRange&, const TensorRange&) = default;
 };
 
@@ -32,7 +34,7 @@ std::string problem_of(const TensorRange& range, const Shape& shape);
 struct ContiguousRange {
   int64_t position;  ///< of the first element, in the row-major order of the tensor
   int64_t offset;    ///< of the first element, in the TensorRange
-  int64_t length;
+  int64_t length;    ///< number of elements
 };
 
 /// Iterates over the contiguous ranges of a TensorRange in increasing position and offset. It computes one at
@@ -42,8 +44,11 @@ class RangeCursor {
   /// `range` must fit `shape`.
   RangeCursor(const TensorRange& range, const Shape& shape);
 
+  /// Whether the cursor is past the last contiguous range; at once where the range is empty.
   bool is_done() const { return row_ >= rows_; }
+  /// The contiguous range at the cursor. Only before `is_done`.
   const ContiguousRange& current() const { return current_; }
+  /// Moves to the next contiguous range.
   void next();
   /// Moves to the first contiguous range, from the current one on, that ends after `position`: by binary
   /// search.

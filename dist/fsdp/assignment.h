@@ -11,7 +11,7 @@ namespace tessera::dist {
 
 /// A parameter of a unit.
 struct UnitParameter {
-  Variable variable;
+  Variable variable;                       ///< shared with the module
   std::string name;                        ///< its first full name, relative to the root
   std::string key_name;                    ///< the same in the whole model: the key of its initial values
   const init::Program* program = nullptr;  ///< null: none was declared
@@ -19,9 +19,9 @@ struct UnitParameter {
 
 /// A unit before its parameters are laid out.
 struct UnitPlan {
-  nn::Module* module = nullptr;
-  std::string name;  ///< "blocks.3"; "root"
-  std::vector<UnitParameter> parameters;
+  nn::Module* module = nullptr;           ///< the module whose calls gather the unit
+  std::string name;                       ///< "blocks.3"; "root"
+  std::vector<UnitParameter> parameters;  ///< in module order, each once
 };
 
 /// The units of `root`, itself first, the others in order of declaration, with their parameters in module

@@ -30,6 +30,7 @@ class Buckets {
   /// Returns when nothing is in flight. For a backward that an exception ended.
   void abandon();
 
+  /// Number of buckets.
   size_t size() const { return buckets_.size(); }
 
  private:

@@ -18,29 +18,40 @@ namespace tessera::dist {
 /// Calls the units' verbs from hooks in forward and backward. Each rank has one, used by that rank's thread.
 class Sharding::Engine {
  public:
+  /// Lays out the units and registers the hooks. Fills the shards where every parameter has values already.
+  /// `root` must outlive it. Throws what `shard` does.
   Engine(nn::Module& root, ShardOptions options);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  /// As given to the constructor.
   const ShardOptions& options() const { return options_; }
+  /// Of the strategy.
   const StrategyTraits& traits() const { return flat_.traits; }
+  /// The sharded model.
   nn::Module& root() const { return root_; }
+  /// The root first.
   const std::vector<std::unique_ptr<Unit>>& units() const { return units_; }
   /// The unit of a module, or all units for null. Throws ConfigError, naming `what`, for a module that is no
   /// unit, and before the parameters have values.
   std::vector<Unit*> units_of(const nn::Module* module, const char* what) const;
   /// All ranks that gradients are averaged over.
   Communicator& all_ranks() const { return *all_ranks_; }
+  /// The ranks that hold one shard each.
   Communicator& shard_group() const { return *flat_.shard_group; }
+  /// The ranks that hold the same shard; null without replicas.
   Communicator* replica_group() const { return flat_.replica_group.get(); }
+  /// Whether the parameters have values.
   bool is_materialized() const { return materialized_; }
+  /// Fills the shards of all units, unless they have values. Throws ValueError on every rank unless all have
+  /// the same seed.
   void materialize(Device device, uint64_t seed);
 
   /// A parameter in its flat array.
   struct Place {
-    FlatParameter* flat = nullptr;
-    size_t index = 0;
+    FlatParameter* flat = nullptr;  ///< the flat array
+    size_t index = 0;               ///< the parameter's number in it
   };
   /// The place of a module's parameter or of its local shard; null for one that is not sharded.
   const Place* find(const VariableImpl* variable) const;
@@ -50,7 +61,9 @@ class Sharding::Engine {
     is_summon_open_ = true;
     all_summoned_ = all;
   }
+  /// Closes it: hooks work again.
   void close_summon() { is_summon_open_ = all_summoned_ = false; }
+  /// Whether a SummonFullParams is open, of all units or of one.
   bool is_summon_open() const { return is_summon_open_; }
   /// What `full_value` returns; an undefined tensor removes it.
   void set_full_value(const VariableImpl* variable, Tensor values);
@@ -59,10 +72,10 @@ class Sharding::Engine {
 
   /// Whether the running backward is that of a step's last micro-batch or of an earlier one.
   struct AccumulationState {
-    bool open = false;         // an earlier one
-    bool communicate = false;  // whose gradients are reduced at once
+    bool open = false;         ///< an earlier one
+    bool communicate = false;  ///< whose gradients are reduced at once
   };
-  AccumulationState accumulation;
+  AccumulationState accumulation;  ///< set by Accumulation
 
   /// Returns when no other rank reads this rank's values any more.
   void wait_for_readers();

@@ -12,15 +12,19 @@
 /// it sends in a step.
 namespace tessera::dist {
 
+/// Options of `estimate`: the sharding, and the step.
 struct EstimateOptions {
-  Strategy strategy = Strategy::full_shard;
-  int shards = 1;    ///< ranks along the mesh's dimension "shard"
-  int replicas = 1;  ///< along "replica"
-  int shard = 0;     ///< the rank's index along "shard"
+  Strategy strategy = Strategy::full_shard;  ///< the strategy to estimate
+  int shards = 1;                            ///< ranks along the mesh's dimension "shard"
+  int replicas = 1;                          ///< along "replica"
+  int shard = 0;                             ///< the rank's index along "shard"
+  /// Of gathered parameters, and of the gradients that are sent.
+  /// @{
   DType compute = f32, reduce = f32;
-  BackwardPrefetch backward_prefetch = BackwardPrefetch::pre;
-  int64_t alignment = 16;
-  int64_t micro_batches = 1;
+  /// @}
+  BackwardPrefetch backward_prefetch = BackwardPrefetch::pre;  ///< as in ShardOptions
+  int64_t alignment = 16;                                      ///< as in ShardOptions
+  int64_t micro_batches = 1;                                   ///< of a step
   /// Gradients are reduced after each micro-batch, instead of once a step.
   bool accumulate_communication = false;
   /// Optimizer state per trained element, in bytes: Adam's two means in f32.
@@ -29,7 +33,7 @@ struct EstimateOptions {
 
 /// Numbers of elements of a unit.
 struct UnitEstimate {
-  std::string name;
+  std::string name;            ///< "blocks.3"; "root"
   int64_t parameters = 0;      ///< as declared, without padding
   int64_t padded = 0;          ///< all shards together
   int64_t padded_trained = 0;  ///< the same of trained parameters
@@ -38,16 +42,25 @@ struct UnitEstimate {
 
 /// Bytes by memory category.
 struct StateBytes {
+  /// In the category of this name.
+  /// @{
   int64_t parameter = 0, gradient = 0, optimizer_state = 0, communication = 0;
+  /// @}
+  /// The sum of the four.
   int64_t total() const { return parameter + gradient + optimizer_state + communication; }
 };
 
 /// Bytes that a rank sends in a step, by purpose. Scalars (norms, losses) are not counted.
 struct StepTraffic {
+  /// To gather parameters, and to reduce gradients.
+  /// @{
   int64_t parameters = 0, gradients = 0;
+  /// @}
+  /// The sum of both.
   int64_t total() const { return parameters + gradients; }
 };
 
+/// The cost of a strategy for a model, on one rank.
 struct Estimate {
   std::vector<UnitEstimate> units;  ///< the root first
   /// Model state: memory held while a step's gradients exist, before and after the optimizer uses them. For P

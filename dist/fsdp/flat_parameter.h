@@ -17,7 +17,7 @@ namespace tessera::dist {
 
 /// Options that all flat parameters of a model share.
 struct FlatOptions {
-  StrategyTraits traits;
+  StrategyTraits traits;                        ///< of the strategy
   std::shared_ptr<Communicator> shard_group;    ///< the ranks that hold one shard each
   std::shared_ptr<Communicator> replica_group;  ///< the ranks that hold the same shard; null without replicas
   /// Of full parameters; none: their own dtype.
@@ -25,7 +25,7 @@ struct FlatOptions {
   /// In which gradients are reduced; none: f32 for half types, else the parameters' own dtype.
   std::optional<DType> reduce = {};
   bool keep_reduced_dtype = false;  ///< gradients of half types stay in `reduce`
-  int64_t alignment = 16;
+  int64_t alignment = 16;           ///< as in FlatLayout, in elements
 };
 
 /// The parameters of a unit with the same dtype, all trained or all frozen, as one flat array. A rank holds
@@ -47,13 +47,20 @@ class FlatParameter final : private StorageOwner {
   FlatParameter& operator=(const FlatParameter&) = delete;
   ~FlatParameter() override;
 
+  /// Where the parameters lie in the array, and how it is cut into shards.
   const FlatLayout& layout() const { return layout_; }
+  /// In the order of the array.
   const std::vector<UnitParameter>& parameters() const { return parameters_; }
+  /// Whether the parameters were trained at construction, or `make_trainable` was called. Freezing them later
+  /// does not change it.
   bool is_trainable() const { return trainable_; }
+  /// Of the gradients that backward accumulates and that the optimizer reads.
   DType gradient_dtype() const { return gradient_dtype_; }
+  /// Of the gradients that are sent in a reduction.
   DType reduce_dtype() const { return reduce_dtype_; }
   /// What an optimizer gets of parameter i. After `materialize` only.
   const NamedParameter& local(size_t i) const { return locals_[i]; }
+  /// Whether `materialize` was called.
   bool is_materialized() const { return !locals_.empty(); }
 
   /// Allocates the shard and fills it: with the values that parameters have already, the others from their
@@ -79,6 +86,7 @@ class FlatParameter final : private StorageOwner {
   bool is_gathered() const;
   /// Starts to gather the full parameters. Throws OutOfMemoryError naming the unit and the bytes.
   void start_gather();
+  /// Returns when the full parameters are gathered. Other ranks may still read this rank's values.
   void wait_gather();
   /// Frees the full parameters, where the strategy shards them.
   void release_full();
@@ -109,6 +117,7 @@ class FlatParameter final : private StorageOwner {
   void clear_gradient(size_t i);
   /// Marks gradients as accumulated and not reduced. There are none if their memory was not prepared.
   void mark_unreduced() { unreduced_ = prepared_; }
+  /// Whether gradients are marked as unreduced.
   bool has_unreduced() const { return unreduced_; }
   /// Whether parameter i has a gradient that is not reduced yet.
   bool has_unreduced(size_t i) const { return unreduced_ && parameters_[i].variable.grad().defined(); }

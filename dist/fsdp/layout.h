@@ -13,20 +13,30 @@ namespace tessera::dist {
 class FlatLayout {
  public:
   FlatLayout() = default;
+  /// `sizes` are the numbers of elements of the parameters, in their order.
   FlatLayout(std::span<const int64_t> sizes, int shards, int64_t alignment);
 
+  /// Number of parameters.
   size_t size() const { return sizes_.size(); }
+  /// Number of shards.
   int shards() const { return shards_; }
   /// Elements of all shards together, padding included.
   int64_t numel() const { return shard_numel_ * shards_; }
+  /// Elements of one shard, padding included.
   int64_t shard_numel() const { return shard_numel_; }
   /// Of parameter i: its first element in the flat array, and its number of elements.
+  /// @{
   int64_t offset(size_t i) const { return offsets_[i]; }
   int64_t size(size_t i) const { return sizes_[i]; }
+  /// @}
 
   /// Elements [begin, end) of a parameter or of the flat array; empty when begin == end.
   struct Range {
+    /// The first element, and one past the last.
+    /// @{
     int64_t begin = 0, end = 0;
+    /// @}
+    /// The number of elements.
     int64_t numel() const { return end - begin; }
   };
   /// The elements of parameter i that shard `shard` holds, counted in the parameter.

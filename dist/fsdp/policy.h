@@ -23,13 +23,15 @@ class UnitPolicy {
 
   /// The root alone.
   UnitPolicy() = default;
+  /// The root, and the modules that `choose` returns. `description` is for messages.
   UnitPolicy(std::string description, Choose choose)
       : description_(std::move(description)), choose_(std::move(choose)) {}
 
+  /// The chosen modules below `root`, as `Choose` orders them.
   std::vector<nn::Module*> choose(nn::Module& root) const {
     return choose_ ? choose_(root) : std::vector<nn::Module*>();
   }
-  /// "every Block", "at least 1000000 parameters", "the whole model".
+  /// "every module of a type", "at least 1000000 parameters", "the whole model".
   const std::string& description() const { return description_; }
 
  private:

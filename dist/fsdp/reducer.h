@@ -10,6 +10,7 @@ namespace tessera::dist {
 /// same bits under all strategies.
 class ShardReducer final : public ParameterReducer {
  public:
+  /// `engine` must outlive it.
   explicit ShardReducer(const Sharding::Engine& engine) : engine_(engine) {}
   double power_sum(const ParameterList& list, double p) override;
   double largest(double value) override;

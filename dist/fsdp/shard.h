@@ -35,11 +35,13 @@ struct Precision {
 /// overlap), after (less memory), or when they are needed.
 enum class BackwardPrefetch { pre, post, none };
 
+/// Options of `shard`.
 struct ShardOptions {
   Mesh mesh;  ///< with a dimension "shard"; "replica" too for hybrid strategies
-  Strategy strategy = Strategy::full_shard;
-  UnitPolicy units = {};
-  Precision precision = {};
+  Strategy strategy = Strategy::full_shard;  ///< what is sharded, and when
+  UnitPolicy units = {};                     ///< default: the whole model is one unit
+  Precision precision = {};                  ///< default: the parameters' own dtypes
+  /// Only under strategies that free a unit's parameters after its forward.
   BackwardPrefetch backward_prefetch = BackwardPrefetch::pre;
   /// Gathers the next unit ahead of its use, in the order of the last forward.
   bool forward_prefetch = false;
@@ -62,17 +64,21 @@ struct ShardOptions {
 /// A model's sharded parameters, and the hooks that gather, free and reduce them. Lives as long as the model.
 class Sharding final : public nn::ParameterStore {
  public:
+  /// Shards `root` as `shard` does, which also makes this the model's store.
   Sharding(nn::Module& root, ShardOptions options);
   ~Sharding() override;
   Sharding(const Sharding&) = delete;
   Sharding& operator=(const Sharding&) = delete;
 
+  /// As given to the constructor.
   const ShardOptions& options() const;
   /// The root first.
   std::span<const std::unique_ptr<Unit>> units() const;
   /// Number of ranks that hold the same shard of each parameter, and this rank's index among them.
+  /// @{
   int replicas() const;
   int replica_index() const;
+  /// @}
 
   /// Full names of the parameters that are not sharded and of the buffers of ignored modules, which may
   /// differ from rank to rank.
@@ -110,6 +116,7 @@ Sharding& shard(nn::Module& module, ShardOptions options);
 /// (no_sync): least traffic. With it they are reduced at once and added as shards: least memory.
 class Accumulation {
  public:
+  /// For all units. The destructor restores the accumulation that was open before.
   Accumulation(Sharding& sharding, bool communicate);
   ~Accumulation();
   Accumulation(const Accumulation&) = delete;
@@ -123,9 +130,11 @@ class Accumulation {
 /// PyTorch's name for accumulation without communication.
 class NoSync : public Accumulation {
  public:
+  /// `Accumulation` without `communicate`.
   explicit NoSync(Sharding& sharding) : Accumulation(sharding, false) {}
 };
 
+/// Options of SummonFullParams.
 struct SummonOptions {
   nn::Module* unit = nullptr;  ///< a unit's module; null for all units
   bool write_back = false;     ///< copies changed values back into the shards
@@ -138,6 +147,7 @@ struct SummonOptions {
 /// that reaches the parameters while one of all units is open.
 class SummonFullParams {
  public:
+  /// Gathers the values and shows them in the Variables. All ranks pass the same options.
   explicit SummonFullParams(Sharding& sharding, const SummonOptions& options = {});
   ~SummonFullParams();
   SummonFullParams(const SummonFullParams&) = delete;
@@ -157,6 +167,7 @@ class SummonFullParams {
 /// `unit` is not a unit's module, or before the parameters have values.
 class Unsharded {
  public:
+  /// `unit` is a unit's module; null for all units. Returns when they are gathered.
   explicit Unsharded(Sharding& sharding, const nn::Module* unit = nullptr);
   ~Unsharded();
   Unsharded(const Unsharded&) = delete;

@@ -15,6 +15,7 @@ enum class Strategy {
   hybrid_shard,   ///< full_shard inside groups of ranks, replicated across them
   hybrid_shard_zero2  ///< shard_grad_op inside groups of ranks, replicated across them
 };
+/// All strategies, in the order of the enumeration.
 inline constexpr Strategy strategies[] = {Strategy::no_shard,      Strategy::shard_optim,
                                           Strategy::shard_grad_op, Strategy::full_shard,
                                           Strategy::hybrid_shard,  Strategy::hybrid_shard_zero2};
@@ -27,13 +28,16 @@ struct StrategyTraits {
   bool shards_gradients;     ///< a unit's gradient is reduced to a shard as soon as it is complete
   bool replicates;           ///< several groups hold the shards: may use a mesh dimension "replica"
 };
+/// The strategy's row of that table; all false for no_shard.
 StrategyTraits traits_of(Strategy strategy);
 
 /// "full_shard".
+/// @{
 const char* name_of(Strategy strategy);
 inline std::string to_string(Strategy strategy) {
   return name_of(strategy);
 }
+/// @}
 /// The inverse of `name_of`. Throws ConfigError listing the names.
 Strategy parse_strategy(std::string_view name);
 

@@ -19,6 +19,7 @@ namespace tessera::dist {
 /// each `Hold` makes one. The last `reshard` frees the bytes.
 class Unit {
  public:
+  /// The states of the diagram above.
   enum class State { sharded, gathering, unsharded, reducing };
   /// What keeps a unit gathered besides the calls that run. Each counts once, however often it is taken.
   enum class Hold {
@@ -32,23 +33,32 @@ class Unit {
   Unit(const Unit&) = delete;
   Unit& operator=(const Unit&) = delete;
 
+  /// The module's full name: "blocks.3"; "root" for the root.
   const std::string& name() const { return name_; }
+  /// The module whose calls gather the unit.
   nn::Module& module() const { return *module_; }
+  /// `reducing` from `reduce` to `finish_reduce`, else the state of the parameters.
   State state() const { return reducing_ ? State::reducing : state_; }
+  /// One for each dtype, and for trained and frozen parameters.
   const std::vector<std::unique_ptr<FlatParameter>>& flats() const { return flats_; }
+  /// Whether any of its flat arrays is trainable.
   bool is_trainable() const;
   /// Number of parameters.
   int64_t parameter_count() const;
+  /// `FlatParameter::materialize` of each flat array.
   void materialize(Device device, uint64_t seed);
 
   /// Starts to gather the parameters, unless they are gathered with the shards' present values, and keeps
   /// them until the matching `reshard`.
+  /// @{
   void unshard();
   void unshard(Hold hold);
+  /// @}
   /// Returns when they are gathered.
   void wait();
   /// Ends one hold. The last one frees the parameters, where the strategy shards them.
   void reshard();
+  /// Ends this hold, if it was taken.
   void reshard(Hold hold);
   /// Ends all holds of the kinds in `Hold`.
   void release_holds();
@@ -67,6 +77,7 @@ class Unit {
   void abandon();
   /// Marks gradients as accumulated on this rank and not reduced.
   void mark_unreduced();
+  /// Whether any flat array has gradients that are marked as unreduced.
   bool has_unreduced() const;
   /// Returns when no other rank reads this rank's values any more.
   void wait_for_readers();

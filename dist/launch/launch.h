@@ -8,11 +8,14 @@
 
 namespace tessera::dist {
 
+/// Options of `launch`.
 struct LaunchOptions {
   /// Ranks as threads of this process. Each computes with its share of the threads and has its own memory
   /// account. Must be 1 under a launcher such as mpirun.
   int virtual_ranks = 1;
-  /// Computing threads per rank. 0: an equal share of the threads that a single rank would have.
+  /// Computing threads per rank. 0: an equal share of the threads that a single rank would have; under a
+  /// launcher, TESSERA_NUM_THREADS where it is set. Not applied to a single virtual rank: it computes with
+  /// the threads of the caller.
   int threads = 0;
   /// How long a rank's count of operations may stay unchanged while others wait for it.
   std::chrono::milliseconds timeout{300'000};
@@ -46,7 +49,10 @@ int launch(Body&& body, const LaunchOptions& options = {}) {
 /// The job that a launcher started this process in.
 struct LauncherJob {
   std::string launcher;  ///< "mpirun", "srun", "torchrun"; empty if started directly
+  /// This process's number in the job, from 0, and the number of ranks.
+  /// @{
   int rank = 0, size = 1;
+  /// @}
 };
 /// Reads the environment variables of Open MPI, Slurm and torchrun. Throws ConfigError for a rank of another
 /// launcher's job, unless that job has one rank: each rank would run alone. The message names these variables

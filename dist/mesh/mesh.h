@@ -12,8 +12,8 @@ namespace tessera::dist {
 
 /// A dimension of a mesh: "replica", "shard", "pipeline", "tensor", ...
 struct MeshDimension {
-  std::string name;
-  int size = 1;
+  std::string name;  ///< not empty, and once in a mesh
+  int size = 1;      ///< ranks along it
 };
 
 /// The ranks of a world as an array with named dimensions. The last one varies fastest: neighbours along it
@@ -27,8 +27,11 @@ class Mesh {
 
   /// The machine that each rank of the world runs on.
   const std::vector<std::string>& hosts() const;
+  /// The world given to the constructor, which must outlive the mesh.
   World& world() const { return *world_; }
+  /// As given to the constructor, with a size of -1 replaced.
   const std::vector<MeshDimension>& dimensions() const { return dimensions_; }
+  /// Whether the mesh has a dimension of this name.
   bool has(const std::string& dimension) const;
   /// 1 for a dimension that the mesh does not have.
   int size(const std::string& dimension) const;

@@ -17,10 +17,19 @@ namespace tessera::dist {
 
 /// A call whose arguments were checked: the input of a transport.
 struct CheckedCall {
-  CallHeader header;
-  Tensor output, input;                                  ///< undefined where the kind has none
-  std::span<const int64_t> output_counts, input_counts;  ///< of an all_to_all; valid only during `start`
-  int peer = 0, tag = 0;                                 ///< of a send or recv
+  CallHeader header;  ///< what all ranks of the call must agree on
+  /// Undefined where the kind has none. In an all_reduce and a broadcast both are one tensor.
+  /// @{
+  Tensor output, input;
+  /// @}
+  /// Of an all_to_all: elements by rank. Valid only during `start`.
+  /// @{
+  std::span<const int64_t> output_counts, input_counts;
+  /// @}
+  /// Of a send or recv.
+  /// @{
+  int peer = 0, tag = 0;
+  /// @}
   /// Another transport moves the bytes: ranks only compare headers. There are no tensors then.
   bool headers_only = false;
 };
@@ -34,8 +43,9 @@ struct CheckedCall {
 /// thread alone.
 ///
 /// The transport below moves bytes; sums are computed here, in rank order, so that results depend on no
-/// timing and on no library. Throws ShapeError, DTypeError or DeviceError, before anything is sent, for
-/// tensors that do not fit a call.
+/// timing and on no library. NCCL is the exception: it sums by itself, in an order that is fixed for a
+/// topology, and moves bytes while headers are compared. Throws ShapeError, DTypeError or DeviceError, before
+/// anything is sent, for tensors that do not fit a call.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -43,8 +53,10 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
 
   /// This rank's index in the group, and the number of ranks in it.
+  /// @{
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
+  /// @}
   /// "world", "shard", ...
   const std::string& name() const { return name_; }
   /// The members by their ranks in the world.
@@ -70,8 +82,10 @@ class Communicator {
   Work all_to_all(const Tensor& output, std::span<const int64_t> output_counts, const Tensor& input,
                   std::span<const int64_t> input_counts, const CallOptions& options = {});
   /// Messages between two ranks, matched in order by (from, to, tag). Size and dtype must agree.
+  /// @{
   Work send(const Tensor& tensor, int to, int tag = 0, const CallOptions& options = {});
   Work recv(const Tensor& tensor, int from, int tag = 0, const CallOptions& options = {});
+  /// @}
   /// The returned work is over when every rank has called it.
   Work barrier();
 
@@ -90,11 +104,16 @@ class Communicator {
   virtual void poll() = 0;
 
   /// What this rank has sent, in all groups of its world.
+  /// @{
   Ledger& ledger() const { return *ledger_; }
   const std::shared_ptr<Ledger>& shared_ledger() const { return ledger_; }
+  /// @}
 
  protected:
+  /// What a transport starts.
   using Call = CheckedCall;
+  /// `members` are the group's ranks in the world, and `rank` is this rank's index among them. `ledger` is
+  /// the one of all the rank's groups.
   Communicator(std::string name, int rank, std::vector<int> members, std::shared_ptr<Ledger> ledger)
       : name_(std::move(name)), rank_(rank), members_(std::move(members)), ledger_(std::move(ledger)) {}
 
@@ -111,6 +130,7 @@ class Communicator {
                                                    int index, int64_t token) = 0;
 
   /// These three call another group's, for a transport that is built on it. `call` has its sequence number.
+  /// @{
   static std::shared_ptr<PendingCall> start_on(Communicator& group, Call call) {
     return group.start(std::move(call));
   }
@@ -121,6 +141,7 @@ class Communicator {
                                                      std::span<const int> ranks, int index, int64_t token) {
     return group.join_group(name, ranks, index, token);
   }
+  /// @}
 
  private:
   Work begin(Call call, const CallOptions& options, int64_t bytes_sent);

@@ -21,12 +21,14 @@ struct MismatchError : CommunicationError {
 /// A rank has ended, sends no heartbeat, or is stuck while others wait. The message names it and, where
 /// known, the collective that waits for it.
 struct RankLostError : CommunicationError {
+  /// `lost`: the rank that is lost, in the world.
   RankLostError(const std::string& message, int lost) : CommunicationError(message), rank(lost) {}
   int rank;  ///< in the world
 };
 
 /// Another rank ended by an exception. The message contains the message of that exception.
 struct PeerFailedError : CommunicationError {
+  /// `failed`: the rank that ended, in the world.
   PeerFailedError(const std::string& message, int failed) : CommunicationError(message), rank(failed) {}
   int rank;  ///< in the world
 };

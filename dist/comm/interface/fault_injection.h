@@ -22,6 +22,7 @@ using CommHook = std::function<void(CommPoint, const CallHeader&)>;
 /// Calls `hook` at every point of this thread's communication while it lives.
 class CommHookScope {
  public:
+  /// Replaces this thread's earlier hook, which the destructor sets again.
   explicit CommHookScope(CommHook hook);
   ~CommHookScope();
   CommHookScope(const CommHookScope&) = delete;

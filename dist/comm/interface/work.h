@@ -24,6 +24,7 @@ class Work {
  public:
   /// A call that is over.
   Work() = default;
+  /// A call in flight; null: one that is over.
   explicit Work(std::shared_ptr<PendingCall> call) : call_(std::move(call)) {}
 
   /// Returns when the outputs are there and the inputs may be written over or freed. Throws MismatchError,
