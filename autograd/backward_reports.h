@@ -16,6 +16,7 @@ using BackwardStartHook = std::function<void(std::span<const Variable> leaves)>;
 /// this, `Variable::register_accumulated_hook` and `queue_backward_end`.
 class BackwardObserver {
  public:
+  /// Other observers of this thread stay; for each backward the one made last is called first.
   explicit BackwardObserver(BackwardStartHook hook);
   ~BackwardObserver();
   BackwardObserver(const BackwardObserver&) = delete;
@@ -39,7 +40,9 @@ bool backward_is_nested();
 /// The id of the innermost running backward of this thread, unique in the process; 0 outside.
 uint64_t current_backward();
 
+/// Whether this thread has a BackwardObserver.
 bool backward_is_observed();
+/// Called by the engine: calls the hooks of this thread's observers, that of the one made last first.
 void notify_backward_start(std::span<const Variable> leaves);
 
 /// Held by the engine while it runs: counts the nested backwards, and runs the queued callbacks at the end of

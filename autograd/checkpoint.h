@@ -13,6 +13,7 @@ namespace tessera {
 /// A function of Variables that can be run again; it may read parameters, modules and the random context.
 using Segment = std::function<std::vector<Variable>(std::span<const Variable> inputs)>;
 
+/// Options of `checkpoint_segment`.
 struct CheckpointOptions {
   /// Operations whose results are kept beside the inputs, by the name under which they are recorded
   /// ("self_attention": its output and log-sum-exp). The rerun does not compute them. Only operations that

@@ -12,9 +12,9 @@ namespace tessera {
 /// A node whose rule ran for some of its inputs only, with its grad_outputs: the other inputs are left for a
 /// second backward.
 struct PendingNode {
-  intrusive_ptr<Node> node;
-  InlineVector<Variable, 1> incoming;
-  std::vector<bool> delivered;  // per input
+  intrusive_ptr<Node> node;            ///< whose rule runs again in the second backward
+  InlineVector<Variable, 1> incoming;  ///< its grad_outputs, one per output
+  std::vector<bool> delivered;         ///< per input: no gradient is left to compute
 };
 
 /// One backward: order the nodes that lead to a wanted leaf by dependency count; pop one; sum what arrived;
@@ -22,6 +22,7 @@ struct PendingNode {
 /// also to leaves that they share. See engine.cpp.
 class Engine {
  public:
+  /// `create_graph` implies `retain_graph`. The methods below say what to compute; `run` is called once.
   explicit Engine(BackwardOptions options);
   ~Engine();
   Engine(const Engine&) = delete;

@@ -8,6 +8,7 @@ bool grad_mode();
 /// Sets this thread's grad mode while it lives.
 class GradMode {
  public:
+  /// `record`: whether operations are recorded. The destructor restores the mode before.
   explicit GradMode(bool record);
   ~GradMode();
   GradMode(const GradMode&) = delete;

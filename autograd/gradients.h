@@ -14,12 +14,17 @@ class Node;
 class Gradients {
  public:
   Gradients() = default;
+  /// The given gradients, one per input.
   Gradients(std::initializer_list<Variable> gradients) : list_(gradients) {}
+  /// An undefined gradient for each of `inputs` inputs, to be set by index.
   explicit Gradients(size_t inputs) : list_(inputs) {}
+  /// The given gradients, one per input.
   explicit Gradients(const std::vector<Variable>& gradients) {
     for (const Variable& gradient : gradients) list_.push_back(gradient);
   }
+  /// The number of inputs.
   size_t size() const { return list_.size(); }
+  /// The gradient of input `i`.
   Variable& operator[](size_t i) { return list_[i]; }
 
  private:
@@ -30,9 +35,13 @@ class Gradients {
 /// that nothing used.
 class Incoming {
  public:
+  /// Refers to `gradients`, one per output, which must outlive it.
   explicit Incoming(const InlineVector<Variable, 1>& gradients) : list_(&gradients) {}
+  /// The number of outputs.
   size_t size() const { return list_->size(); }
+  /// The gradient of output `i`.
   const Variable& operator[](size_t i) const { return (*list_)[i]; }
+  /// Whether output `i` has a gradient.
   bool defined(size_t i) const { return (*list_)[i].defined(); }
 
  private:
@@ -41,7 +50,7 @@ class Incoming {
 
 /// Memory for a gradient that a rule computes, contiguous.
 struct GradientTarget {
-  Tensor tensor;
+  Tensor tensor;  ///< of the shape that the rule asked for
   /// The tensor holds the gradient so far, to which the rule adds (C += A B, beta = 1); else the rule writes
   /// every element.
   bool add = false;
@@ -53,14 +62,16 @@ class Wanted {
  public:
   /// One input of the operation.
   struct Entry {
-    bool wanted = false;
+    bool wanted = false;               ///< the rule computes the gradient of this input
     bool rule_may_write_leaf = false;  ///< the input is a leaf whose gradient is added to as it arrives
     bool added_to_leaf = false;        ///< set by `target`: the rule adds to the gradient that the leaf has
     bool written_to_leaf = false;      ///< set by `target`: the rule writes the leaf's first gradient
   };
+  /// Refers to `entries`, one per input of `node`. `retained`: the rule may run again.
   Wanted(const Node& node, InlineVector<Entry, 3>& entries, bool retained = false)
       : node_(&node), entries_(&entries), retained_(retained) {}
 
+  /// Whether `input` needs a gradient.
   bool operator[](size_t input) const { return (*entries_)[input].wanted; }
   /// Memory for the gradient of `input`, which the rule then returns: the leaf's own gradient where that can
   /// be written, else a new tensor. It has `dtype`, or f32 where `dtype` is a half type and the gradient is

@@ -13,11 +13,15 @@ template <class T, size_t N>
 class InlineVector {
  public:
   InlineVector() = default;
+  /// `count` elements, value-initialized.
   explicit InlineVector(size_t count) { resize(count); }
+  /// Copies of `values`.
   InlineVector(std::initializer_list<T> values) {
     reserve(values.size());
     for (const T& value : values) push_back(value);
   }
+  /// Copies the elements, or takes those of a vector that is moved from, which is empty then.
+  /// @{
   InlineVector(const InlineVector& other) {
     reserve(other.size_);
     for (const T& value : other) push_back(value);
@@ -38,18 +42,29 @@ class InlineVector {
     }
     return *this;
   }
+  /// @}
   ~InlineVector() { clear_all(); }
 
+  /// The number of elements.
   size_t size() const { return size_; }
+  /// Whether there are no elements.
   bool empty() const { return size_ == 0; }
+  /// Element `i`; the index is not checked.
+  /// @{
   T& operator[](size_t i) { return data_[i]; }
   const T& operator[](size_t i) const { return data_[i]; }
+  /// @}
+  /// The first element, and the end. The pointers become invalid when the capacity grows, and by a move.
+  /// @{
   T* begin() { return data_; }
   T* end() { return data_ + size_; }
   const T* begin() const { return data_; }
   const T* end() const { return data_ + size_; }
+  /// @}
+  /// The last element; the vector must not be empty.
   T& back() { return data_[size_ - 1]; }
 
+  /// Makes room for `count` elements; those beyond the first N lie in allocated memory, with all others.
   void reserve(size_t count) {
     if (count <= capacity_) return;
     T* larger = std::allocator<T>().allocate(count);
@@ -59,15 +74,18 @@ class InlineVector {
     data_ = larger;
     capacity_ = count;
   }
+  /// Appends an element. A full vector doubles its capacity.
   void push_back(T value) {
     if (size_ == capacity_) reserve(2 * capacity_);
     new (data_ + size_++) T(std::move(value));
   }
+  /// Removes elements at the end, or appends value-initialized ones, until there are `count`.
   void resize(size_t count) {
     reserve(count);
     while (size_ > count) data_[--size_].~T();
     while (size_ < count) new (data_ + size_++) T();
   }
+  /// Removes all elements and keeps the capacity.
   void clear() { resize(0); }
 
  private:

@@ -19,6 +19,7 @@ class KeptOutputs {
   /// The result of `compute`; in a rerun, its result in the first run. Throws AutogradError when that was
   /// changed in place since, or when the rerun calls the operations in another order or more often.
   std::vector<Tensor> outputs(const char* name, FunctionRef<std::vector<Tensor>()> compute);
+  /// Whether the results of operations named `name` are kept.
   bool keeps(const char* name) const;
   /// Notes the name of an operation that ran on constants: its result is not kept.
   void note_constant(const char* name) {
@@ -28,10 +29,12 @@ class KeptOutputs {
   /// operation of the library that can be kept nor to one that the segment ran.
   void require_names_known(const std::string& segment) const;
 
+  /// To call before each rerun: `outputs` then returns what was kept, from the first call on.
   void begin_rerun() {
     rerun_ = true;
     next_ = 0;
   }
+  /// Frees the kept results. The segment cannot run again then.
   void release() {
     calls_.clear();
     names_on_constants_.clear();
@@ -56,6 +59,7 @@ KeptOutputs* current_kept_outputs();
 /// While it lives, `kept` applies to this thread's operations; null for none.
 class KeptOutputsScope {
  public:
+  /// `kept` must outlive the scope; the destructor restores the one before.
   explicit KeptOutputsScope(KeptOutputs* kept);
   ~KeptOutputsScope();
   KeptOutputsScope(const KeptOutputsScope&) = delete;

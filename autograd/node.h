@@ -12,10 +12,10 @@
 
 namespace tessera {
 
-/// Shape and dtype of an output, against which its gradient is checked.
+/// Shape and dtype of an output of an operation.
 struct OutputInfo {
-  Shape shape;
-  DType dtype = f32;
+  Shape shape;        ///< that of its gradient too, which is checked against it
+  DType dtype = f32;  ///< of the output
 };
 
 /// One recorded operation: the edges to the nodes of its inputs, its saved values and its backward rule.
@@ -23,6 +23,7 @@ struct OutputInfo {
 /// graph of any depth does not recurse.
 class Node : public RefCounted<Node> {
  public:
+  /// `name`: a string literal; it is not copied.
   explicit Node(const char* name);
   virtual ~Node() = default;
 
@@ -31,6 +32,7 @@ class Node : public RefCounted<Node> {
   /// This node if it is a LeafNode, else null.
   virtual LeafNode* as_leaf() { return nullptr; }
 
+  /// The operation's name, as given to `record`; "leaf" for a LeafNode.
   const char* name() const { return name_; }
   /// Grows with every node of the process: the nodes of the inputs have smaller ones.
   uint64_t sequence() const { return sequence_; }
@@ -38,36 +40,45 @@ class Node : public RefCounted<Node> {
   void release_saved();
   /// Drops what was unpacked and can be unpacked again; other saved values stay.
   void drop_unpacked();
+  /// Called at the last release of a reference (RefCounted).
   void destroy();
 
-  InlineVector<Edge, 3> edges;  // one per input, to the node that computed it
-  InlineVector<OutputInfo, 1> outputs;
-  std::vector<SavedValue> saved;
-  bool saved_released = false;
-  const std::string* module_name = nullptr;  // where the forward ran; set in anomaly mode and when profiled
+  InlineVector<Edge, 3> edges;               ///< one per input, to the node that computed it
+  InlineVector<OutputInfo, 1> outputs;       ///< one per output; empty for a LeafNode
+  std::vector<SavedValue> saved;             ///< what the rule reads, in the order of its declaration
+  bool saved_released = false;               ///< saved values were freed: the rule cannot run again
+  const std::string* module_name = nullptr;  ///< where the forward ran; set in anomaly mode and when profiled
 
-  /// Gradient hooks of the outputs, allocated separately because few nodes have any. A handle refers to its
-  /// hook, and the hook to its list, weakly: both may be deleted earlier, and hooks move to another node.
   struct Hook;
+  /// The gradient hooks of a node's outputs.
   using Hooks = std::vector<std::shared_ptr<Hook>>;
+  /// A gradient hook of an output. A handle refers to its hook, and the hook to its list, weakly: both may be
+  /// deleted earlier, and hooks move to another node.
   struct Hook {
-    int slot;
-    GradientHook call;
-    std::string variable_name;  // of the Variable that it was registered on
-    std::weak_ptr<Hooks> list;
+    int slot;                   ///< the output whose gradient it sees
+    GradientHook call;          ///< the registered function
+    std::string variable_name;  ///< of the Variable that it was registered on
+    std::weak_ptr<Hooks> list;  ///< in which it is
   };
+  /// Null where no hook was registered: few nodes have any.
   std::shared_ptr<Hooks> hooks;
+  /// Whether an output has a gradient hook.
   bool has_hooks() const { return hooks && !hooks->empty(); }
+
+  /// A computed Variable that keeps its gradient (`Variable::retain_grad`).
   struct Retained {
-    int slot;
-    VariableImpl* variable;
+    int slot;                ///< the output that it is
+    VariableImpl* variable;  ///< not a reference: its destructor removes this entry
   };
+  /// The outputs that keep their gradients; null where `retain_grad` was not called.
   std::unique_ptr<std::vector<Retained>> retained_variables;
 
-  // The engine that uses this node (0: none), and the index of the node's state there. Another engine that
-  // meets the node meanwhile (an outer one, or one of another thread) keeps its index in a hash table.
+  /// The engine that uses this node (0: none), and the index of the node's state there. Another engine that
+  /// meets the node meanwhile (an outer one, or one of another thread) keeps its index in a hash table.
+  /// @{
   std::atomic<uint64_t> engine_id{0};
   uint32_t state_index = 0;
+  /// @}
 
  private:
   const char* name_;
@@ -78,19 +89,21 @@ class Node : public RefCounted<Node> {
 /// leaf is deleted, nothing is added.
 class LeafNode final : public Node {
  public:
+  /// The node of `leaf`. The leaf holds a reference to the node.
   explicit LeafNode(VariableImpl* leaf) : Node("leaf"), leaf(leaf) {}
   Gradients run(const Incoming&, const Wanted&) override { return {}; }
   LeafNode* as_leaf() override { return this; }
 
-  VariableImpl* leaf;
+  VariableImpl* leaf;  ///< null once it is deleted, or computed by an in-place operation
   /// Locked while the leaf's gradient is changed: threads may share a leaf. Recursive, because a rule may run
   /// a backward of its own.
   std::recursive_mutex accumulation_mutex;
+  /// A hook of `Variable::register_accumulated_hook`.
   struct Accumulated {
-    int64_t id;
-    AccumulatedHook call;
+    int64_t id;            ///< by which its handle finds it; unique in the process
+    AccumulatedHook call;  ///< the registered function
   };
-  std::vector<Accumulated> accumulated_hooks;
+  std::vector<Accumulated> accumulated_hooks;  ///< in order of registration
 };
 
 /// The edge that leads to `x`: its node and slot, or its LeafNode; null when `x` needs no gradient.

@@ -11,14 +11,14 @@ namespace tessera {
 
 /// The shard of a parameter that a rank holds: elements first, first + 1, ... of its row-major order.
 struct ShardOf {
-  Shape shape;  ///< of the full parameter
-  int64_t first = 0;
+  Shape shape;        ///< of the full parameter
+  int64_t first = 0;  ///< row-major index of the shard's first element
 };
 
 /// A parameter and its full name in the model ("blocks.3.mlp.fc.weight").
 struct NamedParameter {
-  std::string name;
-  Variable variable;
+  std::string name;   ///< with the names of the modules that hold it, joined by dots
+  Variable variable;  ///< the parameter, or this rank's shard of it
   /// In mixed precision the unrounded values of `variable`; undefined elsewhere.
   Tensor master = {};
   /// Of a sharded parameter, whose `variable` is this rank's shard, one-dimensional and perhaps without
@@ -57,13 +57,21 @@ class ParameterReducer {
 class ParameterList {
  public:
   ParameterList() = default;
+  /// The given parameters, without a reducer.
   explicit ParameterList(std::vector<NamedParameter> parameters) : list_(std::move(parameters)) {}
 
+  /// The number of parameters.
   size_t size() const { return list_.size(); }
+  /// Whether there are no parameters.
   bool empty() const { return list_.empty(); }
+  /// Parameter `i`; the index is not checked.
   const NamedParameter& operator[](size_t i) const { return list_[i]; }
+  /// The parameters in order, as `NamedParameter`.
+  /// @{
   auto begin() const { return list_.begin(); }
   auto end() const { return list_.end(); }
+  /// @}
+  /// Appends a parameter. It is not checked whether the list has it already.
   void push_back(NamedParameter parameter) { list_.push_back(std::move(parameter)); }
 
   /// The parameters for which `predicate(parameter)` holds, with the same reducer.
@@ -86,6 +94,7 @@ class ParameterList {
 
   /// Set by sharding; null where this rank holds all gradients.
   const std::shared_ptr<ParameterReducer>& reducer() const { return reducer_; }
+  /// Sets the reducer, or none: null.
   void set_reducer(std::shared_ptr<ParameterReducer> reducer) { reducer_ = std::move(reducer); }
 
   /// Elements of all parameters together.

@@ -13,6 +13,8 @@ namespace tessera {
 template <class Make>
 class RecomputedValue final : public Packed {
  public:
+  /// Saves `inputs` for the operation `name` (a string literal). `make` computes the output from their
+  /// tensors.
   RecomputedValue(const char* name, std::span<const SavedItem> inputs, Make make)
       : name_(name), make_(std::move(make)) {
     for (const SavedItem& item : inputs) inputs_.emplace_back(name, item, std::span<const Tensor>{});

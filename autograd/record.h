@@ -20,6 +20,7 @@ namespace tessera {
 template <class Rule>
 class RuleNode final : public Node {
  public:
+  /// `name`: a string literal.
   RuleNode(const char* name, Rule rule) : Node(name), rule_(std::move(rule)) {}
   Gradients run(const Incoming& incoming, const Wanted& wanted) override {
     Saved values(*this, wanted.retained());
@@ -34,9 +35,13 @@ class RuleNode final : public Node {
 /// allowed.
 class Inputs {
  public:
+  /// Refers to the Variables without copying the list, which must outlive this object.
+  /// @{
   Inputs(std::initializer_list<Variable> inputs) : list_(inputs.begin(), inputs.size()) {}
   Inputs(const std::vector<Variable>& inputs) : list_(inputs) {}
   Inputs(std::span<const Variable> inputs) : list_(inputs) {}
+  /// @}
+  /// The inputs in order.
   std::span<const Variable> list() const { return list_; }
   /// Whether an operation on these inputs is recorded in this thread now.
   bool recorded() const;

@@ -31,6 +31,7 @@ using PackHook = std::function<std::shared_ptr<Packed>(const char* op, const Ten
 /// While it lives, `hook` packs this thread's saved values. Of nested scopes only the innermost counts.
 class SavedValueHooks {
  public:
+  /// With an empty `hook`, values are saved as they are.
   explicit SavedValueHooks(PackHook hook);
   ~SavedValueHooks();
   SavedValueHooks(const SavedValueHooks&) = delete;
@@ -43,21 +44,25 @@ class SavedValueHooks {
 
 /// Declares output `slot` of the operation itself as saved.
 struct SavedOutput {
-  int slot;
+  int slot;  ///< the index of the output
 };
+/// The same, in a call of `saved`.
 inline SavedOutput saved_output(int slot = 0) {
   return {slot};
 }
 
 /// One declared value: an input or another Variable, a plain Tensor, or an output of the operation itself.
 struct SavedItem {
-  Variable variable;
-  Tensor tensor;
-  int output = -1;
+  Variable variable;  ///< undefined unless a Variable is declared
+  Tensor tensor;      ///< undefined unless a Tensor is declared
+  int output = -1;    ///< the index of an output of the operation itself; -1 for none
   SavedItem() = default;
+  /// Declares a Variable, a Tensor, or an output of the operation itself.
+  /// @{
   SavedItem(const Variable& x) : variable(x) {}
   SavedItem(const Tensor& x) : tensor(x) {}
   SavedItem(SavedOutput x) : output(x.slot) {}
+  /// @}
 };
 
 /// Declares what a rule reads: `saved(x, saved_output(0), statistics)`. Stored only when a graph is recorded.
@@ -83,7 +88,9 @@ class SavedValue {
   Tensor tensor(const char* op) const;
   /// The saved tensor with its history; `owner` is the node that computed the outputs.
   Variable variable(const char* op, const intrusive_ptr<Node>& owner) const;
+  /// Frees the value, which cannot be read again.
   void release();
+  /// Drops what a packed value unpacked and can unpack again (`Packed::drop_unpacked`).
   void drop_unpacked() {
     if (packed_) packed_->drop_unpacked();
   }
@@ -112,12 +119,15 @@ bool is_only_handle(const Tensor& x);
 /// What an operation declared to `record`, as its rule reads it.
 class Saved {
  public:
+  /// The saved values of `node`, which outlives this object. `retained`: the rule may run again, so `release`
+  /// frees nothing.
   Saved(Node& node, bool retained) : node_(&node), retained_(retained) {}
   /// Value `i` with its history, so that a rule written with differentiable functions can itself be
   /// differentiated.
   Variable operator[](size_t i) const;
   /// Value `i` without its history.
   Tensor tensor(size_t i) const;
+  /// Whether value `i` is defined. Reads it as `tensor` does.
   bool defined(size_t i) const;
   /// Releases value `i` before the rule ends, unless the graph is retained.
   void release(size_t i) const;

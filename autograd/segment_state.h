@@ -15,8 +15,12 @@ class SegmentState {
  public:
   /// The first run stores `present`, the state of `owner`, and returns it; the rerun returns what was stored.
   bool state_of(const void* owner, bool present);
+  /// The first run stores `storage`, once; the rerun does nothing.
   void note_parameter(const intrusive_ptr<Storage>& storage);
+  /// To call before each rerun: `state_of` then returns what was stored, from the first state on. Brings the
+  /// stored storages back.
   void begin_rerun();
+  /// Drops the stored states and storages.
   void release();
 
  private:
@@ -32,6 +36,7 @@ class SegmentState {
 /// Makes `state` this thread's while it lives. Scopes nest; the state of the outer segment is read first.
 class SegmentStateScope {
  public:
+  /// `state` must outlive the scope.
   explicit SegmentStateScope(SegmentState& state);
   ~SegmentStateScope();
   SegmentStateScope(const SegmentStateScope&) = delete;

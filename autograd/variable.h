@@ -20,15 +20,19 @@ class Variable;
 
 /// One output of a node of the graph, to which a gradient is passed on. A null node: no gradient is needed.
 struct Edge {
-  intrusive_ptr<Node> node;
-  int slot = 0;
+  intrusive_ptr<Node> node;  ///< null: no gradient is needed
+  int slot = 0;              ///< the index of the output
 
   Edge();
+  /// Leads to output `output` of `target`.
   Edge(intrusive_ptr<Node> target, int output);
+  /// Copies share the node. Defined where Node is complete.
+  /// @{
   Edge(const Edge&);
   Edge(Edge&&) noexcept;
   Edge& operator=(const Edge&);
   Edge& operator=(Edge&&) noexcept;
+  /// @}
   ~Edge();
 };
 
@@ -41,7 +45,10 @@ using AccumulatedHook = std::function<void(const Variable& leaf)>;
 class HookHandle {
  public:
   HookHandle() = default;
+  /// `remove` removes the hook.
   explicit HookHandle(std::function<void()> remove) : remove_(std::move(remove)) {}
+  /// Removes the hook at the first call; further calls do nothing. Deleting the handle does not remove
+  /// the hook.
   void remove() {
     if (remove_) std::exchange(remove_, nullptr)();
   }
@@ -62,29 +69,31 @@ enum class ViewKind : uint8_t {
 
 /// The data of a Variable, to which handles refer. Private to autograd/; users see Variable.
 struct VariableImpl : RefCounted<VariableImpl> {
-  Tensor value;
-  Edge history;  // the node that computed it; for a leaf, its LeafNode if it has one
-  bool requires_grad = false;
-  bool is_parameter = false;
-  bool is_leaf = true;
-  ViewKind view = ViewKind::none;
-  DType grad_dtype = f32;
-  intrusive_ptr<VariableImpl> gradient;
-  Tensor gradient_buffer;            // memory for the gradient; undefined: the tensor of the first one
-  intrusive_ptr<VariableImpl> base;  // of a view; itself a view only where one of the two is `same`
-  uint64_t history_version = 0;      // of a view: the version for which `history` was last checked
-  std::string name;
-  SampleLayout samples;  // where it holds the samples of the batch (autograd/sample_layout.h)
-  bool retains_grad = false;
-  std::shared_ptr<Packed> recompute;  // computes the values again (autograd/recompute.h)
-  uint64_t recompute_version = 0;     // of the values that it computes
+  Tensor value;                          ///< what `Variable::value` returns
+  Edge history;                          ///< the node that computed it; for a leaf its LeafNode, if any
+  bool requires_grad = false;            ///< backward computes a gradient for it
+  bool is_parameter = false;             ///< made by `Variable::parameter`
+  bool is_leaf = true;                   ///< no recorded operation computed it
+  ViewKind view = ViewKind::none;        ///< how it came to share the storage of another
+  DType grad_dtype = f32;                ///< of a leaf: the dtype in which its gradient is accumulated
+  intrusive_ptr<VariableImpl> gradient;  ///< the accumulated gradient; null: none
+  Tensor gradient_buffer;                ///< memory for the gradient; undefined: the tensor of the first one
+  intrusive_ptr<VariableImpl> base;      ///< of a view; itself a view only where one of the two is `same`
+  uint64_t history_version = 0;          ///< of a view: the version for which `history` was last checked
+  std::string name;                      ///< for messages and drawings
+  SampleLayout samples;                  ///< where it holds the batch's samples (autograd/sample_layout.h)
+  bool retains_grad = false;             ///< it is computed and keeps its gradient (`retain_grad`)
+  std::shared_ptr<Packed> recompute;     ///< computes the values again (autograd/recompute.h)
+  uint64_t recompute_version = 0;        ///< of the values that it computes
+  /// The sum of squares of a gradient (optim/gradient_squares.h).
   struct Squares {
-    double sum;
-    uint64_t version;
+    double sum;        ///< in f64
+    uint64_t version;  ///< of the gradient's values when they were summed
   };
-  std::optional<Squares> squares;  // of a gradient: their sum at a version (optim/gradient_squares.h)
-  uint64_t change_version = 0;     // of the last recorded change; of a view at first that of its creation
+  std::optional<Squares> squares;  ///< of a gradient: their sum at a version (optim/gradient_squares.h)
+  uint64_t change_version = 0;     ///< of the last recorded change; of a view at first that of its creation
 
+  /// A constant.
   explicit VariableImpl(Tensor tensor) : value(std::move(tensor)), grad_dtype(value.dtype()) {}
   ~VariableImpl();
 
@@ -100,6 +109,7 @@ struct VariableImpl : RefCounted<VariableImpl> {
   void update_history();
 };
 
+/// Options of a backward.
 struct BackwardOptions {
   bool retain_graph = false;  ///< keep what was saved, so that backward can run again
   bool create_graph = false;  ///< record the backward itself: higher derivatives. Implies retain_graph.
@@ -107,7 +117,8 @@ struct BackwardOptions {
 
 /// A Tensor and how it was computed. A handle: copies are the same Variable. A Tensor converts to a constant
 /// Variable implicitly; `x.value()` is the Tensor. An undefined Variable has neither: its methods throw
-/// ValueError, except `defined`, `requires_grad` (false), `detach`, `is_same` and `impl`.
+/// ValueError (AutogradError those for which it would have to require a gradient, such as `backward`), except
+/// `defined`, `requires_grad` (false), `detach`, `is_same` and `impl`.
 ///
 /// Threads may compute from, and run backward to, leaves that they share. One thread at a time may use the
 /// rest of a graph.
@@ -122,8 +133,12 @@ class Variable {
   /// saved-value hooks.
   static Variable parameter(Tensor value, bool requires_grad = true, std::string name = "");
 
+  /// Whether it holds a tensor.
   bool defined() const { return static_cast<bool>(impl_); }
+  /// The tensor, without history: what is computed from it is not recorded.
   const Tensor& value() const { return at().value; }
+  /// As the method of `value()` with this name.
+  /// @{
   DType dtype() const { return value().dtype(); }
   Device device() const { return value().device(); }
   const Shape& shape() const { return value().shape(); }
@@ -131,14 +146,20 @@ class Variable {
   int64_t size(int64_t dim) const { return value().size(dim); }
   int64_t numel() const { return value().numel(); }
   double item() const { return value().item(); }
+  /// @}
 
+  /// Whether backward computes a gradient for it: for a leaf as set, else whether a recorded operation
+  /// computed it. False when undefined.
   bool requires_grad() const { return impl_ && impl_->current().requires_grad; }
   /// Freezes or unfreezes a leaf. Throws AutogradError for a computed Variable, DTypeError for integers.
   void set_requires_grad(bool requires_grad) const;
   /// Whether no recorded operation computed it.
   bool is_leaf() const { return at().current().is_leaf; }
+  /// Whether `parameter` made it.
   bool is_parameter() const { return at().is_parameter; }
+  /// Its name in messages and drawings (autograd/graph_dot.h); empty unless given.
   const std::string& name() const { return at().name; }
+  /// Gives all handles to this Variable the name.
   void set_name(std::string name) const { at().name = std::move(name); }
   /// The operation that computed it: null for a leaf.
   const Node* node() const { return is_leaf() ? nullptr : impl_->history.node.get(); }
@@ -154,6 +175,8 @@ class Variable {
   void set_gradient_buffer(const Tensor& buffer) const;
   /// The dtype in which a leaf's gradient is accumulated (the leaf's by default; f32 for bf16 parameters).
   DType grad_dtype() const { return at().grad_dtype; }
+  /// Sets that dtype; a gradient that is there already keeps its own. Throws DTypeError unless `dtype` is
+  /// floating.
   void set_grad_dtype(DType dtype) const;
   /// Keeps the gradient of a computed Variable in `grad()` too: that of its present values, also after an
   /// in-place change; summed over backwards, as a leaf's.
@@ -179,8 +202,11 @@ class Variable {
   /// Variable.
   HookHandle register_accumulated_hook(AccumulatedHook hook) const;
 
+  /// Whether both are handles to one Variable, or both undefined.
   bool is_same(const Variable& other) const { return impl_ == other.impl_; }
+  /// The data, null when undefined. Its address identifies the Variable.
   const intrusive_ptr<VariableImpl>& impl() const { return impl_; }
+  /// Another handle to `impl`; undefined when that is null.
   explicit Variable(intrusive_ptr<VariableImpl> impl) : impl_(std::move(impl)) {}
 
  private:
@@ -194,6 +220,7 @@ class Variable {
   intrusive_ptr<VariableImpl> impl_;
 };
 
+/// Its shape, dtype and device in messages: "(2, 128, 512) f32 on cpu".
 inline std::string to_string(const Variable& x) {
   return x.defined() ? describe(x.value()) : std::string("an undefined Variable");
 }
@@ -203,9 +230,10 @@ inline std::string to_string(const Variable& x) {
 void backward(std::span<const Variable> roots, std::span<const Variable> gradients,
               BackwardOptions options = {}, std::span<const Variable> inputs = {});
 
+/// Options of `grad`.
 struct GradOptions {
-  bool retain_graph = false;
-  bool create_graph = false;
+  bool retain_graph = false;  ///< as in BackwardOptions
+  bool create_graph = false;  ///< as in BackwardOptions
   bool allow_unused = false;  ///< an input that no root depends on gives an undefined gradient, not an error
 };
 

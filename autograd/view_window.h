@@ -7,8 +7,14 @@ namespace tessera {
 /// The positions of a view's elements among those of its base. The functions below are linear and
 /// differentiable. They do not read the base: arguments and results have its shape and memory of their own.
 struct ViewWindow {
+  /// Of the base; strides are in elements.
+  /// @{
   Shape base_shape, base_strides;
+  /// @}
+  /// Of the view; strides are in elements.
+  /// @{
   Shape shape, strides;
+  /// @}
   int64_t offset = 0;  ///< of the view's first element, from the base's
 
   /// `view` and `base` share one storage.

@@ -5,19 +5,22 @@
 
 namespace tessera::optim {
 
+/// Options of Adagrad, with PyTorch's defaults.
 struct AdagradOptions {
-  double lr = 1e-2;
-  double lr_decay = 0.0;      ///< the rate of step t (from 0) is lr / (1 + t lr_decay)
-  double eps = 1e-10;         ///< added to the root
-  double weight_decay = 0.0;  ///< times the parameter, added to the gradient
-  double initial_accumulator_value = 0.0;
+  double lr = 1e-2;                        ///< the first learning rate
+  double lr_decay = 0.0;                   ///< the rate of step t (from 0) is lr / (1 + t lr_decay)
+  double eps = 1e-10;                      ///< added to the root
+  double weight_decay = 0.0;               ///< times the parameter, added to the gradient
+  double initial_accumulator_value = 0.0;  ///< every element of `sum` before the first step
 };
 
 /// Adagrad (Duchi, Hazan and Singer 2011). State: sum, of all squared gradients. Throws ConfigError for
 /// options out of range, and as `Optimizer` does.
 class Adagrad : public FusedOptimizer<elementwise::AdagradRule> {
  public:
-  using Options = AdagradOptions;
+  using Options = AdagradOptions;  ///< those of a group
+  /// One group with all parameters, or several groups.
+  /// @{
   explicit Adagrad(const ParameterList& parameters, const Options& options = {})
       : Adagrad({{parameters, options}}) {}
   explicit Adagrad(const std::vector<ParameterGroup<Options>>& groups)
@@ -33,6 +36,7 @@ class Adagrad : public FusedOptimizer<elementwise::AdagradRule> {
     }
     require_parameters();
   }
+  /// @}
 
  protected:
   std::vector<Slot> slots(int group) const override {

@@ -7,8 +7,9 @@
 
 namespace tessera::optim {
 
+/// Options of Adam, with PyTorch's defaults.
 struct AdamOptions {
-  double lr = 1e-3;
+  double lr = 1e-3;  ///< the first learning rate
   std::array<double, 2> betas = {0.9,
                                  0.999};  ///< decay of the running means of the gradient and of its square
   double eps = 1e-8;                      ///< added to the root of the second, after its bias correction
@@ -16,12 +17,13 @@ struct AdamOptions {
   bool amsgrad = false;                   ///< divide by the largest second mean so far
 };
 
+/// Options of AdamW, with PyTorch's defaults.
 struct AdamWOptions {
-  double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-8;
+  double lr = 1e-3;                            ///< the first learning rate
+  std::array<double, 2> betas = {0.9, 0.999};  ///< as in AdamOptions
+  double eps = 1e-8;                           ///< as in AdamOptions
   double weight_decay = 1e-2;  ///< times lr, the fraction of the parameter subtracted in each step
-  bool amsgrad = false;
+  bool amsgrad = false;        ///< as in AdamOptions
 };
 
 /// What Adam and AdamW share: the state exp_avg, exp_avg_sq and, for amsgrad, max_exp_avg_sq.
@@ -61,21 +63,27 @@ class AdamBase : public FusedOptimizer<elementwise::AdamRule> {
 /// range, and as `Optimizer` does.
 class Adam : public AdamBase {
  public:
-  using Options = AdamOptions;
+  using Options = AdamOptions;  ///< those of a group
+  /// One group with all parameters, or several groups.
+  /// @{
   explicit Adam(const ParameterList& parameters, const Options& options = {})
       : Adam({{parameters, options}}) {}
   explicit Adam(const std::vector<ParameterGroup<Options>>& groups)
       : AdamBase("Adam", /*decoupled=*/false, groups) {}
+  /// @}
 };
 
-/// Adam with decoupled weight decay (Loshchilov and Hutter 2019).
+/// Adam with decoupled weight decay (Loshchilov and Hutter 2019). Throws as Adam.
 class AdamW : public AdamBase {
  public:
-  using Options = AdamWOptions;
+  using Options = AdamWOptions;  ///< those of a group
+  /// One group with all parameters, or several groups.
+  /// @{
   explicit AdamW(const ParameterList& parameters, const Options& options = {})
       : AdamW({{parameters, options}}) {}
   explicit AdamW(const std::vector<ParameterGroup<Options>>& groups)
       : AdamBase("AdamW", /*decoupled=*/true, groups) {}
+  /// @}
 };
 
 }  // namespace tessera::optim

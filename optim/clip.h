@@ -4,6 +4,7 @@
 
 namespace tessera::optim {
 
+/// Options of `grad_norm` and of clipping by it.
 struct NormOptions {
   double p = 2.0;                   ///< the norm's power; infinity for the largest magnitude
   bool error_if_nonfinite = false;  ///< throw instead of returning an infinite norm or NaN
@@ -22,9 +23,12 @@ Tensor grad_norm(const ParameterList& parameters, const NormOptions& options = {
 /// negative max_norm, and as `grad_norm`.
 Tensor clip_grad_norm(const ParameterList& parameters, double max_norm, const NormOptions& options = {});
 
-/// A norm and the coefficient that clips to it, both 0-dim f64.
+/// The norm of the gradients, and the coefficient that clips them to `max_norm`; both 0-dim f64.
 struct ClipCoefficient {
+  /// The norm before, and min(1, max_norm / (norm + 1e-6)).
+  /// @{
   Tensor norm, coefficient;
+  /// @}
 };
 
 /// As `clip_grad_norm`, leaving the gradients as they are: `adam.step({.clip = clip.coefficient})` applies it

@@ -9,7 +9,7 @@ namespace tessera::optim {
 
 /// A gradient that is not finite.
 struct GradientFault {
-  std::string parameter;
+  std::string parameter;        ///< its name in the list
   std::optional<int> rank;      ///< the rank that found it; nothing without a reducer
   std::optional<int64_t> step;  ///< of the loss scaler, from 0; nothing without one
 };

@@ -16,13 +16,13 @@ struct GradScalerOptions {
   int64_t loss_scale_window = 1000;  ///< good steps in a row after which it doubles, within f32's range
   int hysteresis = 2;                ///< overflows until it halves; the first hysteresis - 1 are only counted
   bool consecutive_hysteresis =
-      false;  ///< every good step, not only a doubling, resets the count of overflows
-  double min_loss_scale = 1.0;
+      false;                    ///< every good step, not only a doubling, resets the count of overflows
+  double min_loss_scale = 1.0;  ///< a dynamic scale does not fall below it: `step` throws instead
 };
 
 /// What a dynamic loss scale carries from step to step.
 struct GradScalerState {
-  double scale;
+  double scale;        ///< the loss scale
   int hysteresis;      ///< overflows left until the scale halves
   int64_t good_steps;  ///< since the last overflow
   int64_t steps = 0;   ///< all, skipped ones included: the index of the next step, as errors name it
@@ -60,6 +60,7 @@ class GradScaler {
   /// the rank is the first that holds such a shard.
   const std::optional<GradientFault>& first_nonfinite() const { return fault_; }
 
+  /// The state with which a resumed run continues.
   GradScalerState state() const;
   /// Throws CheckpointError for values that no scaler of these options can have.
   void load_state(const GradScalerState& state);

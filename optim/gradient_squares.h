@@ -18,6 +18,7 @@ namespace tessera::optim {
 ///     const auto clip = optim::clip_coefficient(adam.parameters(), 1.0);
 class GradientSquares {
  public:
+  /// Registers a hook on each parameter that requires a gradient; the destructor removes them.
   explicit GradientSquares(const ParameterList& parameters);
   ~GradientSquares();
   GradientSquares(const GradientSquares&) = delete;

@@ -8,16 +8,18 @@
 #include "optim/optimizer_state.h"
 #include "tensor/ops/optimizer_update.h"
 
+/// Optimizers, learning rate schedules, clipping of gradients and loss scaling.
 namespace tessera::optim {
 
 /// Parameters that share options: `AdamW adam({{matrices, {.lr = 1e-3}}, {vectors, {.lr = 1e-3, .weight_decay
 /// = 0}}})`.
 template <class Options>
 struct ParameterGroup {
-  ParameterList parameters;
-  Options options;
+  ParameterList parameters;  ///< each in one group only
+  Options options;           ///< for example AdamWOptions
 };
 
+/// Options of one step.
 struct StepOptions {
   /// 0-dim f64: the update multiplies every gradient by it as it reads the gradient, without a pass of its
   /// own. `clip_coefficient` (optim/clip.h) computes it. Undefined for 1.
@@ -43,6 +45,7 @@ class Optimizer {
 
   /// "AdamW".
   const std::string& name() const { return name_; }
+  /// The number of groups; an index of a group counts from 0.
   int group_count() const { return static_cast<int>(rates_.size()); }
   /// The parameters of all groups, in order.
   const ParameterList& parameters() const { return parameters_; }
@@ -54,6 +57,7 @@ class Optimizer {
   bool has_one_base_lr() const;
   /// Sets the learning rate of every group. Throws ConfigError unless it is finite and at least 0.
   void set_lr(double lr);
+  /// The same for one group. Throws IndexError for one that does not exist.
   void set_lr(int group, double lr);
 
   /// The state with which a resumed run continues with the same bits. Its Tensors share memory with the
@@ -65,13 +69,14 @@ class Optimizer {
   void load_state(const OptimizerState& saved);
 
  protected:
-  /// One state tensor per parameter: its name, its index in UpdateItem::state, its initial value.
+  /// One state tensor per parameter.
   struct Slot {
-    const char* name;
-    int index;
-    double initial = 0.0;
+    const char* name;      ///< in saved state, before the parameter's: "exp_avg"
+    int index;             ///< in UpdateItem::state
+    double initial = 0.0;  ///< every element before the first step
   };
 
+  /// Has no groups yet. `name`: in messages and saved state.
   explicit Optimizer(std::string name) : name_(std::move(name)) {}
   /// Adds a group and returns its learning rate. Throws ConfigError for a rate that is negative or not
   /// finite; for a parameter that is undefined or listed twice (by identity or by name) ValueError, for one

@@ -7,9 +7,10 @@
 
 namespace tessera::optim {
 
+/// An option of a group.
 struct NamedOption {
-  std::string name;
-  double value;  ///< flags are 0 or 1
+  std::string name;  ///< "beta1"
+  double value;      ///< flags are 0 or 1
 };
 
 /// The state of an optimizer between steps, in a form that any file format can hold.

@@ -17,23 +17,26 @@ void require_fraction(const std::string& optimizer, const char* option, double v
 /// One option by name: a value or a flag.
 template <class Options>
 struct OptionField {
-  const char* name;
-  double Options::*value = nullptr;
-  bool Options::*flag = nullptr;
+  const char* name;                  ///< in saved state
+  double Options::*value = nullptr;  ///< the member of an option that is a number
+  bool Options::*flag = nullptr;     ///< the member of a flag, where `value` is null
 };
 
 /// The options of an optimizer's groups by name, as they are saved, and their check. Without the learning
 /// rate, which `Optimizer` keeps.
 template <class Options>
 struct OptionTable {
+  /// In the order in which they are saved.
   std::vector<OptionField<Options>> fields;
   /// Throws ConfigError, naming the optimizer, for options out of range. May be null.
   void (*check)(const std::string& optimizer, const Options& options) = nullptr;
 
+  /// Calls `check`, if any.
   void require_in_range(const std::string& optimizer, const Options& options) const {
     if (check) check(optimizer, options);
   }
 
+  /// The values of `options` by name, in the order of the fields.
   std::vector<NamedOption> values(const Options& options) const {
     std::vector<NamedOption> values;
     for (const OptionField<Options>& field : fields)

@@ -6,6 +6,7 @@
 
 namespace tessera::optim {
 
+/// The result of `split_by_decay`.
 struct DecaySplit {
   ParameterList decay;     ///< of two dimensions and more: matrices, embeddings, convolutions
   ParameterList no_decay;  ///< biases and the weights of norms

@@ -22,6 +22,7 @@ struct PlainParameter {
   std::array<Tensor, elementwise::max_update_states> state;
   /// The number of this update of the parameter, from 1.
   int64_t step;
+  /// The learning rate of the parameter's group in this step.
   double lr;
 };
 

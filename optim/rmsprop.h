@@ -5,20 +5,23 @@
 
 namespace tessera::optim {
 
+/// Options of RMSprop, with PyTorch's defaults.
 struct RMSpropOptions {
-  double lr = 1e-2;
+  double lr = 1e-2;           ///< the first learning rate
   double alpha = 0.99;        ///< decay of the running means
   double eps = 1e-8;          ///< added to the root
   double weight_decay = 0.0;  ///< times the parameter, added to the gradient
-  double momentum = 0.0;
-  bool centered = false;  ///< divide by the standard deviation instead of the root mean square
+  double momentum = 0.0;      ///< factor of the momentum buffer of the last step; 0: there is none
+  bool centered = false;      ///< divide by the standard deviation instead of the root mean square
 };
 
 /// RMSprop (Tieleman and Hinton 2012; centered: Graves 2013). State: square_avg, with momentum
 /// momentum_buffer, centered grad_avg. Throws ConfigError for options out of range, and as `Optimizer` does.
 class RMSprop : public FusedOptimizer<elementwise::RmspropRule> {
  public:
-  using Options = RMSpropOptions;
+  using Options = RMSpropOptions;  ///< those of a group
+  /// One group with all parameters, or several groups.
+  /// @{
   explicit RMSprop(const ParameterList& parameters, const Options& options = {})
       : RMSprop({{parameters, options}}) {}
   explicit RMSprop(const std::vector<ParameterGroup<Options>>& groups)
@@ -37,6 +40,7 @@ class RMSprop : public FusedOptimizer<elementwise::RmspropRule> {
                  .centered = options.centered});
     require_parameters();
   }
+  /// @}
 
  private:
   using Rule = elementwise::RmspropRule;

@@ -34,7 +34,9 @@ class Schedule {
   void apply(Optimizer& optimizer) const;
   /// Writes the rate of the position into one group's `lr`, unscaled.
   void apply(Optimizer& optimizer, int group) const { optimizer.set_lr(group, at(position_)); }
+  /// To call after a step that updated the parameters.
   void advance() { ++position_; }
+  /// The current step, from 0.
   int64_t position() const { return position_; }
   /// Throws ValueError for a negative one.
   void set_position(int64_t step);
@@ -46,6 +48,7 @@ class Schedule {
   int64_t position_ = 0;
 };
 
+/// Options of `cosine`.
 struct CosineOptions {
   double lr;                 ///< the maximum, after the warm-up
   double min_lr = 0.0;       ///< at `steps` and after
@@ -56,39 +59,47 @@ struct CosineOptions {
 /// options out of range.
 Schedule cosine(const CosineOptions& options);
 
+/// Options of `constant`.
 struct ConstantOptions {
-  double lr;
+  double lr;                 ///< after the warm-up
   int64_t warmup_steps = 0;  ///< as in CosineOptions
 };
+/// Linear warm-up, then the same rate.
 Schedule constant(const ConstantOptions& options);
 
+/// Options of `linear`.
 struct LinearOptions {
-  double lr;
-  double start_factor = 1.0 / 3.0;
-  double end_factor = 1.0;
+  double lr;                        ///< the rate that the factors multiply
+  double start_factor = 1.0 / 3.0;  ///< at step 0
+  double end_factor = 1.0;          ///< at `steps` and after
   int64_t steps = 5;  ///< from lr * start_factor at step 0 to lr * end_factor at this step and after
 };
 /// PyTorch's LinearLR.
 Schedule linear(const LinearOptions& options);
 
+/// Options of `step_decay`.
 struct StepDecayOptions {
-  double lr;
+  double lr;           ///< before the first decay
   int64_t step_size;   ///< steps between two decays
   double gamma = 0.1;  ///< the factor of each decay
 };
 /// PyTorch's StepLR.
 Schedule step_decay(const StepDecayOptions& options);
 
+/// Options of `exponential`.
 struct ExponentialOptions {
-  double lr;
+  double lr;     ///< at step 0
   double gamma;  ///< the factor of each step
 };
+/// PyTorch's ExponentialLR: lr times gamma to the power of the step.
 Schedule exponential(const ExponentialOptions& options);
 
+/// The shape of a phase of `one_cycle`: half a cosine, or a line.
 enum class Anneal { cosine, linear };
 
+/// Options of `one_cycle`.
 struct OneCycleOptions {
-  double max_lr;
+  double max_lr;                   ///< the rate at the end of the rise
   int64_t steps;                   ///< in total; the rate of the last one stays
   double rise = 0.3;               ///< the fraction of them in which the rate rises
   Anneal anneal = Anneal::cosine;  ///< the shape of each phase

@@ -5,8 +5,9 @@
 
 namespace tessera::optim {
 
+/// Options of SGD, with PyTorch's defaults.
 struct SGDOptions {
-  double lr = 1e-3;
+  double lr = 1e-3;       ///< the first learning rate
   double momentum = 0.0;  ///< factor of the velocity of the last step
   double dampening =
       0.0;  ///< the fraction of each gradient, except the first, that does not enter the velocity
@@ -15,10 +16,12 @@ struct SGDOptions {
 };
 
 /// Stochastic gradient descent, with momentum (state momentum_buffer) and Nesterov's variant as in Sutskever
-/// et al. 2013. Throws ConfigError for options out of range, and as `Optimizer` does.
+/// et al., 2013. Throws ConfigError for options out of range, and as `Optimizer` does.
 class SGD : public FusedOptimizer<elementwise::SgdRule> {
  public:
-  using Options = SGDOptions;
+  using Options = SGDOptions;  ///< those of a group
+  /// One group with all parameters, or several groups.
+  /// @{
   explicit SGD(const ParameterList& parameters, const Options& options = {}) : SGD({{parameters, options}}) {}
   explicit SGD(const std::vector<ParameterGroup<Options>>& groups)
       : FusedOptimizer("SGD", {{{.name = "momentum", .value = &Rule::momentum},
@@ -34,6 +37,7 @@ class SGD : public FusedOptimizer<elementwise::SgdRule> {
                  .nesterov = options.nesterov});
     require_parameters();
   }
+  /// @}
 
  private:
   using Rule = elementwise::SgdRule;

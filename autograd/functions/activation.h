@@ -16,19 +16,23 @@ Variable gelu_tanh(const Variable& x);
 Variable silu(const Variable& x);
 /// log(1 + exp(x)). Saves x.
 Variable softplus(const Variable& x);
-/// Saves the result.
+/// The hyperbolic tangent. Saves the result.
 Variable tanh(const Variable& x);
 /// 1 / (1 + exp(-x)). Saves the result.
 Variable sigmoid(const Variable& x);
 
 /// dy times the derivative at x.
+/// @{
 Variable relu_backward(const Variable& x, const Variable& dy);
 Variable gelu_backward(const Variable& x, const Variable& dy);
 Variable gelu_tanh_backward(const Variable& x, const Variable& dy);
 Variable silu_backward(const Variable& x, const Variable& dy);
 Variable softplus_backward(const Variable& x, const Variable& dy);
+/// @}
 /// dy times the derivative where the function's result is y.
+/// @{
 Variable tanh_backward(const Variable& y, const Variable& dy);
 Variable sigmoid_backward(const Variable& y, const Variable& dy);
+/// @}
 
 }  // namespace tessera

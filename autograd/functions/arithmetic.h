@@ -7,23 +7,32 @@
 /// as in the array API (tensor/ops/binary.h). An operand's gradient has the shape and dtype of the operand.
 namespace tessera {
 
+/// a + b, and a - b. Nothing is saved.
+/// @{
 Variable add(const Variable& a, const Variable& b);
 Variable sub(const Variable& a, const Variable& b);
-/// Saves an operand only where the other one's gradient is wanted.
+/// @}
+/// a times b. Saves an operand only where the other one's gradient is wanted.
 Variable mul(const Variable& a, const Variable& b);
-/// Saves b and, for b's gradient, the result.
+/// a / b. Saves b and, for b's gradient, the result.
 Variable div(const Variable& a, const Variable& b);
 /// a^b. The gradient of a is 0 where b is 0. The gradient of b has the factor log(a): NaN for negative a; 0
 /// where a is 0, unless b is negative.
 Variable pow(const Variable& a, const Variable& b);
-/// The gradient goes to the operand that is the result; equal operands get half each; where one is NaN, both
-/// get all of it.
+/// The larger or the smaller operand; NaN if either is. The gradient goes to the operand that is the result;
+/// equal operands get half each; where one is NaN, both get all of it.
+/// @{
 Variable maximum(const Variable& a, const Variable& b);
 Variable minimum(const Variable& a, const Variable& b);
+/// @}
+/// -x. Nothing is saved.
 Variable neg(const Variable& x);
 
+/// x + scalar, and x times scalar. Nothing is saved.
+/// @{
 Variable add(const Variable& x, const Scalar& scalar);
 Variable mul(const Variable& x, const Scalar& scalar);
+/// @}
 /// x^scalar. Saves x.
 Variable pow(const Variable& x, const Scalar& scalar);
 /// scalar - x.
@@ -31,13 +40,20 @@ Variable sub(const Scalar& scalar, const Variable& x);
 /// scalar / x. Saves x.
 Variable div(const Scalar& scalar, const Variable& x);
 
-/// In place: x becomes x + y. Throws as `record_in_place` (autograd/record.h). y broadcasts to x's shape.
+/// In place: x becomes x + y, or x - y. Throws as `record_in_place` (autograd/record.h). y broadcasts to x's
+/// shape.
+/// @{
 void add_(const Variable& x, const Variable& y);
 void sub_(const Variable& x, const Variable& y);
-/// Saves a copy of the old x only where y's gradient is wanted.
+/// @}
+/// In place: x becomes x times y. Throws and broadcasts as `add_`. Saves a copy of the old x only where y's
+/// gradient is wanted.
 void mul_(const Variable& x, const Variable& y);
+/// In place: x becomes x times `scalar`. Throws as `add_`. Nothing is saved.
 void mul_(const Variable& x, const Scalar& scalar);
 
+/// The functions above as operators: `a + b` is `add(a, b)`, `-x` is `neg(x)`.
+/// @{
 inline Variable operator+(const Variable& a, const Variable& b) {
   return add(a, b);
 }
@@ -53,7 +69,10 @@ inline Variable operator/(const Variable& a, const Variable& b) {
 inline Variable operator-(const Variable& x) {
   return neg(x);
 }
+/// @}
 
+/// The operators with one scalar operand. Only `n / x` saves x.
+/// @{
 inline Variable operator+(const Variable& x, const Scalar& n) {
   return add(x, n);
 }
@@ -74,5 +93,6 @@ Variable operator/(const Variable& x, const Scalar& n);
 inline Variable operator/(const Scalar& n, const Variable& x) {
   return div(n, x);
 }
+/// @}
 
 }  // namespace tessera

@@ -27,8 +27,8 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight, const T
 /// (x - target)^2, reduced. Shapes must be equal: a broadcast loss is a mistake.
 Variable mse_loss(const Variable& x, const Variable& target, LossReduction reduction = LossReduction::mean);
 
-/// Binary cross entropy of sigmoid(x) and `target` (probabilities), without overflow: max(x, 0) - x t + log(1
-/// + exp(-|x|)). Positive targets count `positive_weight` times (undefined: once).
+/// Binary cross entropy of sigmoid(x) and `target` (probabilities), without overflow: max(x, 0) - x t +
+/// log(1 + exp(-|x|)). Positive targets count `positive_weight` times (undefined: once).
 Variable bce_with_logits(const Variable& x, const Variable& target,
                          LossReduction reduction = LossReduction::mean, const Variable& positive_weight = {});
 

@@ -5,7 +5,7 @@
 namespace tessera {
 
 /// (x - mean) / sqrt(variance + epsilon) * weight + bias over the last dimensions, those of weight's shape
-/// (Ba et al. 2016); without weight and bias, over the last dimension only. Saves x, weight, and per row the
+/// (Ba et al., 2016); without weight and bias, over the last dimension only. Saves x, weight, and per row the
 /// mean and the reciprocal deviation.
 Variable layer_norm(const Variable& x, const Variable& weight = {}, const Variable& bias = {},
                     double epsilon = 1e-5);
@@ -15,7 +15,11 @@ Variable rms_norm(const Variable& x, const Variable& weight = {}, double epsilon
 
 /// A residual stream and its norm.
 struct SumAndNorm {
+  /// x + dropout(delta), and its norm, with weight and bias where given.
+  /// @{
   Variable sum, normal;
+  /// @}
+  /// Calls `visit(x)` for both Variables: by this, module calls find them in a result (nn/layer.h).
   template <class Visit>
   void for_each_variable(const Visit& visit) {
     visit(sum);

@@ -6,14 +6,19 @@
 /// reduced axis stays with extent 1.
 namespace tessera {
 
+/// The sum. Nothing is saved.
 Variable sum(const Variable& x, const Shape& axes = {}, bool keepdim = false);
+/// The sum divided by the number of elements; NaN over nothing. Nothing is saved.
 Variable mean(const Variable& x, const Shape& axes = {}, bool keepdim = false);
-/// Saves x and the result. If a factor is 0, the gradient needs n times the memory of x, with n factors per
-/// result.
+/// The product. Saves x and the result. If a factor is 0, the gradient needs n times the memory of x, with n
+/// factors per result.
 Variable prod(const Variable& x, const Shape& axes = {}, bool keepdim = false);
-/// Equal extremes share the gradient, and so do NaNs if the result is NaN. Saves x and the result.
+/// The largest or the smallest element; NaN if any is. Equal extremes share the gradient, and so do NaNs if
+/// the result is NaN. Saves x and the result.
+/// @{
 Variable max(const Variable& x, const Shape& axes = {}, bool keepdim = false);
 Variable min(const Variable& x, const Shape& axes = {}, bool keepdim = false);
+/// @}
 /// Squared deviations from the mean over max(n - correction, 0). Divided by 0, the result and the gradients
 /// are infinite; for equal values both are NaN. Saves x.
 Variable var(const Variable& x, const Shape& axes = {}, bool keepdim = false, int64_t correction = 1);

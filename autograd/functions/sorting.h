@@ -4,10 +4,10 @@
 
 namespace tessera {
 
-/// The values in order, and the index of each along the dimension before (i64).
+/// The result of `sort` or `topk`.
 struct SortedVariable {
-  Variable values;
-  Tensor indices;
+  Variable values;  ///< in order
+  Tensor indices;   ///< i64: the index of each value along the dimension of x
 };
 
 /// All elements along `dim` in ascending order, or descending; equal ones keep their order, NaN counts as the
