@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # usage: tools/lint.sh [--format] [FILE...]
 # Checks the format (clang-format), that every header compiles alone, clang-tidy and shellcheck: on the files given,
-# else on every source of the repository; with --format, format and scripts alone, which takes seconds. Changes no
-# file; `clang-format -i FILE` repairs the format.
+# else on every source of the repository, and then the reference too (reference.sh: every public name has a comment);
+# with --format, format and scripts alone, which takes seconds. Changes no file; `clang-format -i FILE` repairs the
+# format.
 set -euo pipefail
 # shellcheck source=setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -49,6 +50,8 @@ if [[ $format_only == yes ]]; then
   ((wrong == 0)) && report "nothing found"
   exit $wrong
 fi
+
+(($#)) || tools/reference.sh || wrong=1
 
 configure debug >/dev/null # for build/debug/compile_commands.json and the generated headers
 
