@@ -4,7 +4,6 @@
 #include "autograd/engine.h"
 
 #include <algorithm>
-#include <atomic>
 #include <optional>
 
 #include "autograd/anomaly.h"
@@ -18,7 +17,6 @@
 
 namespace tessera {
 namespace {
-std::atomic<uint64_t> next_engine_id{1};
 
 /// Runs the rule in the scope of the module whose forward recorded it, for errors and profiles.
 Gradients run_in_module_scope(Node& node, const Incoming& incoming, const Wanted& wanted) {
@@ -32,111 +30,52 @@ Gradients run_in_module_scope(Node& node, const Incoming& incoming, const Wanted
 
 }  // namespace
 
-Engine::Engine(BackwardOptions options) : options_(options), id_(next_engine_id.fetch_add(1)) {
+Engine::Engine(BackwardOptions options) : options_(options) {
   options_.retain_graph |= options_.create_graph;
 }
 
 Engine::~Engine() {
-  for (State& state : states_) {
-    if (options_.retain_graph) state.node->drop_unpacked();  // also of nodes that did not run
-    if (state.index_is_in_node) state.node->engine_id.store(0, std::memory_order_release);
-  }
-}
-
-/// The index of the node's state, which is created at first use. The node itself stores the index, without a
-/// hash table, unless it stores that of another engine: an outer one, or one of another thread.
-uint32_t Engine::index_of(const intrusive_ptr<Node>& node) {
-  uint64_t stored_id = node->engine_id.load(std::memory_order_relaxed);
-  if (stored_id == id_) return node->state_index;
-  if (!indices_.empty())
-    if (const auto found = indices_.find(node.get()); found != indices_.end()) return found->second;
-  const auto index = static_cast<uint32_t>(states_.size());
-  State state;
-  state.node = node;
-  state.incoming.resize(std::max<size_t>(node->outputs.size(), 1));
-  state.index_is_in_node =
-      stored_id == 0 && node->engine_id.compare_exchange_strong(stored_id, id_, std::memory_order_acquire);
-  if (state.index_is_in_node)
-    node->state_index = index;
-  else
-    indices_.emplace(node.get(), index);
-  states_.push_back(std::move(state));
-  return index;
+  if (!options_.retain_graph) return;
+  for (State& state : graph_.states()) state.node->drop_unpacked();  // also of nodes that did not run
 }
 
 void Engine::accumulate_into(std::span<const Variable> leaves) {
   all_leaves_ = leaves.empty();
-  for (const Variable& leaf : leaves) states_[index_of(gradient_edge(leaf).node)].wanted_leaf = true;
+  for (const Variable& leaf : leaves) graph_[graph_.index_of(gradient_edge(leaf).node)].wanted_leaf = true;
 }
 
 void Engine::capture(const Variable& x, size_t index) {
   const Edge edge = gradient_edge(x);
-  State& state = states_[index_of(edge.node)];
+  State& state = graph_[graph_.index_of(edge.node)];
   if (!state.captures) state.captures = std::make_unique<std::vector<Capture>>();
   state.captures->push_back({edge.slot, index});
 }
 
 void Engine::seed(const Edge& edge, Variable gradient) {
-  const uint32_t index = index_of(edge.node);
-  sum_into(states_[index].incoming[edge.slot], std::move(gradient));
+  const uint32_t index = graph_.index_of(edge.node);
+  sum_into(graph_[index].incoming[edge.slot], std::move(gradient));
   seeds_.push_back(index);
 }
 
 void Engine::seed(PendingNode pending) {
-  const uint32_t index = index_of(pending.node);
-  State& state = states_[index];
+  const uint32_t index = graph_.index_of(pending.node);
+  State& state = graph_[index];
   state.incoming = std::move(pending.incoming);
   state.delivered = std::make_unique<std::vector<bool>>(std::move(pending.delivered));
   seeds_.push_back(index);
 }
 
-/// Visits all nodes below `root` with an explicit stack, children before parents. Finds for each node whether
-/// it leads to something wanted, and how many wanted edges deliver to it.
-void Engine::discover(uint32_t root) {
-  std::vector<std::pair<uint32_t, size_t>> stack{{root, 0}};  // a node and its next input to visit
-  states_[root].visited = true;
-  while (!stack.empty()) {
-    auto& [index, input] = stack.back();
-    const intrusive_ptr<Node> node = states_[index].node;
-    if (input == node->edges.size()) {
-      finish_discovery(index);
-      stack.pop_back();
-      continue;
-    }
-    const size_t i = input++;
-    if (!follows_edge(states_[index], i)) continue;
-    const intrusive_ptr<Node>& child = node->edges[i].node;
-    const uint32_t child_index = index_of(child);
-    if (std::exchange(states_[child_index].visited, true)) continue;
-    stack.emplace_back(child_index, 0);
-  }
-}
-
-void Engine::finish_discovery(uint32_t index) {
-  State& state = states_[index];
-  if (LeafNode* leaf = state.node->as_leaf()) state.wanted_leaf |= all_leaves_ && leaf->leaf;
-  state.needed = state.wanted_leaf || state.captures;
-  for (size_t i = 0; i < state.node->edges.size(); ++i) {
-    if (!follows_edge(state, i)) continue;
-    State& child = states_[known_index(*state.node->edges[i].node)];
-    if (!child.needed) continue;
-    state.needed = true;
-    ++child.dependencies;
-  }
-}
-
 void Engine::run(std::vector<Variable>* results) {
   results_ = results;
-  for (uint32_t index : seeds_)
-    if (!states_[index].visited) discover(index);
-  for (uint32_t index : seeds_) reaches_wanted_ |= states_[index].needed;
+  for (uint32_t index : seeds_) graph_.discover(index, all_leaves_);
+  for (uint32_t index : seeds_) reaches_wanted_ |= graph_[index].needed;
   if (!reaches_wanted_) return;
 
   const SpanScope span(SpanKind::phase, "backward");
   BackwardInProgress in_progress;
   report_start();
   const auto earlier = [this](uint32_t a, uint32_t b) {
-    return states_[a].node->sequence() < states_[b].node->sequence();
+    return graph_[a].node->sequence() < graph_[b].node->sequence();
   };
   const auto make_ready = [&](uint32_t index) {
     ready_.push_back(index);
@@ -145,7 +84,7 @@ void Engine::run(std::vector<Variable>* results) {
   std::sort(seeds_.begin(), seeds_.end());
   seeds_.erase(std::unique(seeds_.begin(), seeds_.end()), seeds_.end());
   for (uint32_t index : seeds_)
-    if (states_[index].needed && states_[index].dependencies == 0) make_ready(index);
+    if (graph_[index].needed && graph_[index].dependencies == 0) make_ready(index);
 
   GradMode mode(options_.create_graph);
   while (!ready_.empty()) {
@@ -160,7 +99,7 @@ void Engine::run(std::vector<Variable>* results) {
 }
 
 void Engine::process(uint32_t index) {
-  State& state = states_[index];
+  State& state = graph_[index];
   apply_hooks(state);
   if (state.node->as_leaf())
     finish_leaf(state);
@@ -209,8 +148,8 @@ Engine::WantedInputs Engine::find_wanted_inputs(const State& state, InlineVector
   const Node& node = *state.node;
   WantedInputs found;
   for (size_t i = 0; i < node.edges.size(); ++i) {
-    if (!follows_edge(state, i)) continue;
-    const State& target = states_[known_index(*node.edges[i].node)];
+    if (!graph_.follows_edge(state, i)) continue;
+    const State& target = graph_[graph_.known_index(*node.edges[i].node)];
     entries[i].wanted = target.needed;
     entries[i].rule_may_write_leaf = target.needed && !options_.create_graph && accumulates_directly(target);
     (target.needed ? found.some_wanted : found.some_unwanted) = true;
@@ -239,7 +178,8 @@ void Engine::run_rule(State& state) {
   }
   if (rule_runs_again) {
     PendingNode rest{state.node, state.incoming, std::vector<bool>(inputs)};
-    for (size_t i = 0; i < inputs; ++i) rest.delivered[i] = !follows_edge(state, i) || entries[i].wanted;
+    for (size_t i = 0; i < inputs; ++i)
+      rest.delivered[i] = !graph_.follows_edge(state, i) || entries[i].wanted;
     pending_->push_back(std::move(rest));
   } else if (!options_.retain_graph) {
     node.release_saved();
@@ -253,8 +193,8 @@ void Engine::run_rule(State& state) {
 
 /// Passes a gradient, which may be undefined, along an edge; the last one makes its target ready.
 void Engine::deliver(const Edge& edge, Variable gradient, bool written) {
-  const uint32_t index = known_index(*edge.node);
-  State& target = states_[index];
+  const uint32_t index = graph_.known_index(*edge.node);
+  State& target = graph_[index];
   if (!written && gradient.defined()) {
     if (accumulates_directly(target))
       accumulate(*target.node->as_leaf(), std::move(gradient));
@@ -296,7 +236,7 @@ void Engine::sum_into(Variable& total, Variable gradient) {
 void Engine::report_start() {
   if (!backward_is_observed()) return;
   std::vector<Variable> reached;
-  for (const State& state : states_)
+  for (const State& state : graph_.states())
     if (LeafNode* leaf = state.node->as_leaf();
         leaf && leaf->leaf && state.wanted_leaf && state.dependencies > 0)
       reached.emplace_back(intrusive_ptr<VariableImpl>(leaf->leaf));

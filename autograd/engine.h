@@ -1,11 +1,9 @@
 #pragma once
 
-#include <memory>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
-#include "autograd/node.h"
+#include "autograd/backward_graph.h"
 
 namespace tessera {
 
@@ -47,31 +45,9 @@ class Engine {
   bool reaches_wanted() const { return reaches_wanted_; }
 
  private:
-  struct Capture {
-    int slot;
-    size_t index;
-  };
-  struct State {
-    intrusive_ptr<Node> node;
-    InlineVector<Variable, 1> incoming;
-    std::unique_ptr<std::vector<Capture>> captures;
-    std::unique_ptr<std::vector<bool>> delivered;  // inputs that an earlier backward served
-    int dependencies = 0;                          // wanted edges that have not delivered here yet
-    bool needed = false;                           // is wanted, or leads to something wanted
-    bool wanted_leaf = false;
-    bool visited = false;
-    bool index_is_in_node = false;  // else in `indices_`
-  };
+  using State = BackwardGraph::State;
+  using Capture = BackwardGraph::Capture;
 
-  uint32_t index_of(const intrusive_ptr<Node>& node);
-  uint32_t known_index(const Node& node) const {
-    return node.engine_id.load(std::memory_order_relaxed) == id_ ? node.state_index : indices_.at(&node);
-  }
-  void discover(uint32_t root);
-  void finish_discovery(uint32_t index);
-  bool follows_edge(const State& state, size_t input) const {
-    return state.node->edges[input].node && !(state.delivered && (*state.delivered)[input]);
-  }
   void process(uint32_t index);
   void apply_hooks(State& state);
   void call_hooks(State& state);
@@ -90,11 +66,9 @@ class Engine {
   void report_start();
 
   BackwardOptions options_;
-  uint64_t id_;
+  BackwardGraph graph_;
   bool all_leaves_ = false;
   bool reaches_wanted_ = false;
-  std::vector<State> states_;
-  std::unordered_map<const Node*, uint32_t> indices_;  // of nodes that store another engine's index
   std::vector<uint32_t> seeds_;
   std::vector<uint32_t> ready_;        // a heap by sequence: later operations first
   std::vector<uint32_t> newly_ready_;  // became ready while the last node ran
