@@ -85,13 +85,7 @@ struct VariableImpl : RefCounted<VariableImpl> {
   bool retains_grad = false;             ///< it is computed and keeps its gradient (`retain_grad`)
   std::shared_ptr<Packed> recompute;     ///< computes the values again (autograd/recompute.h)
   uint64_t recompute_version = 0;        ///< of the values that it computes
-  /// The sum of squares of a gradient (optim/gradient_squares.h).
-  struct Squares {
-    double sum;        ///< in f64
-    uint64_t version;  ///< of the gradient's values when they were summed
-  };
-  std::optional<Squares> squares;  ///< of a gradient: their sum at a version (optim/gradient_squares.h)
-  uint64_t change_version = 0;     ///< of the last recorded change; of a view at first that of its creation
+  uint64_t change_version = 0;  ///< of the last recorded change; of a view at first that of its creation
 
   /// A constant.
   explicit VariableImpl(Tensor tensor) : value(std::move(tensor)), grad_dtype(value.dtype()) {}

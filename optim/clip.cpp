@@ -28,13 +28,15 @@ std::vector<Tensor> gradients_of(const ParameterList& parameters) {
   return gradients;
 }
 
-/// Each gradient's sum of |g|^p. A gradient that backward has summed already is not read again.
-std::vector<double> power_sums_of(const ParameterList& parameters, double p) {
+/// Each gradient's sum of |g|^p. A gradient whose squares are known is not read.
+std::vector<double> power_sums_of(const ParameterList& parameters, double p,
+                                  const GradientSquares* squares = nullptr) {
   std::vector<Tensor> gradients = gradients_of(parameters);
   std::vector<double> power_sums(gradients.size());
   bool all_known = true;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    const std::optional<double> known = p == 2.0 ? gradient_squares(parameters[i].variable) : std::nullopt;
+    const std::optional<double> known =
+        p == 2.0 && squares ? squares->sum(parameters[i].variable) : std::nullopt;
     if (known) {
       power_sums[i] = *known;
       gradients[i] = Tensor();
@@ -57,9 +59,9 @@ double combine(std::span<const double> power_sums, double p) {
   return p == infinity ? largest : sum;
 }
 
-double power_sum(const ParameterList& parameters, double p) {
-  if (parameters.reducer()) return parameters.reducer()->power_sum(parameters, p);
-  return combine(power_sums_of(parameters, p), p);
+double power_sum(const ParameterList& parameters, const NormOptions& options) {
+  if (parameters.reducer()) return parameters.reducer()->power_sum(parameters, options.p);
+  return combine(power_sums_of(parameters, options.p, options.squares), options.p);
 }
 
 bool on_meta(const ParameterList& parameters) {
@@ -94,7 +96,7 @@ Tensor grad_norm(const ParameterList& parameters, const NormOptions& options) {
   require<ValueError>(options.p > 0.0, "grad_norm: expected p > 0, got ", options.p);
   require_summable(parameters, "grad_norm");
   if (on_meta(parameters)) return Tensor::empty({}, f64, meta());
-  const double norm = root(power_sum(parameters, options.p), options.p);
+  const double norm = root(power_sum(parameters, options), options.p);
   if (options.error_if_nonfinite && !std::isfinite(norm)) throw_nonfinite(parameters, norm);
   return Tensor::scalar(norm);
 }

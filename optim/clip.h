@@ -4,10 +4,15 @@
 
 namespace tessera::optim {
 
+class GradientSquares;
+
 /// Options of `grad_norm` and of clipping by it.
 struct NormOptions {
   double p = 2.0;                   ///< the norm's power; infinity for the largest magnitude
   bool error_if_nonfinite = false;  ///< throw instead of returning an infinite norm or NaN
+  /// Sums of squares taken during backward (optim/gradient_squares.h): for p = 2 their gradients are not
+  /// read.
+  const GradientSquares* squares = nullptr;
 };
 
 /// The p-norm of all gradients as one vector: 0-dim f64. Sums are in f64, within a parameter over blocks of

@@ -3,36 +3,35 @@
 #include "tensor/ops/multi_tensor.h"
 
 namespace tessera::optim {
-namespace {
-
-void sum_squares(const Variable& parameter) {
-  const Variable gradient = parameter.grad();
-  if (!gradient.defined() || gradient.device().is_meta()) return;
-  const Tensor values = gradient.value();
-  const Tensor sum = ops::power_sums({&values, 1}, 2.0);
-  gradient.impl()->squares = VariableImpl::Squares{*sum.data<double>(), values.version()};
-}
-
-}  // namespace
 
 GradientSquares::GradientSquares(const ParameterList& parameters) {
   if (parameters.reducer()) return;
+  sums_.reserve(parameters.size());
   hooks_.reserve(parameters.size());
-  for (const NamedParameter& parameter : parameters)
-    if (parameter.variable.requires_grad())
-      hooks_.push_back(parameter.variable.register_accumulated_hook(&sum_squares));
+  for (const NamedParameter& parameter : parameters) {
+    if (!parameter.variable.requires_grad()) continue;
+    Sum& sum = sums_[parameter.variable.impl().get()];
+    hooks_.push_back(parameter.variable.register_accumulated_hook([&sum](const Variable& of) {
+      const Variable gradient = of.grad();
+      if (!gradient.defined() || gradient.device().is_meta()) return;
+      const Tensor values = gradient.value();
+      sum = {values, values.version(), *ops::power_sums({&values, 1}, 2.0).data<double>()};
+    }));
+  }
 }
 
 GradientSquares::~GradientSquares() {
   for (HookHandle& hook : hooks_) hook.remove();
 }
 
-std::optional<double> gradient_squares(const Variable& parameter) {
+std::optional<double> GradientSquares::sum(const Variable& parameter) const {
+  const auto found = sums_.find(parameter.impl().get());
   const Variable gradient = parameter.grad();
-  if (!gradient.defined()) return std::nullopt;
-  const auto& squares = gradient.impl()->squares;
-  if (!squares || squares->version != gradient.value().version()) return std::nullopt;
-  return squares->sum;
+  if (found == sums_.end() || !found->second.gradient.defined() || !gradient.defined()) return std::nullopt;
+  const Sum& sum = found->second;
+  const Tensor values = gradient.value();
+  if (!values.shares_storage(sum.gradient) || values.version() != sum.version) return std::nullopt;
+  return sum.value;
 }
 
 }  // namespace tessera::optim

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "autograd/parameter_list.h"
@@ -8,14 +9,14 @@
 namespace tessera::optim {
 
 /// While it lives, the squares of each parameter's gradient are summed as soon as a backward has accumulated
-/// it completely, when its values are still in the cache. `grad_norm` and clipping then use the sums, which
-/// have the bits that they would compute, and do not read the gradients again. With several backwards a step,
-/// make it for the last one. For a list with a reducer it does nothing: that norm is summed over shards,
-/// which are complete only after the reduction over ranks.
+/// it completely, when its values are still in the cache. A norm that is given the sums then does not read
+/// the gradients again, and has the same bits. With several backwards a step, make it for the last one. For a
+/// list with a reducer it does nothing: that norm is summed over shards, which are complete only after the
+/// reduction over ranks.
 ///
 ///     const optim::GradientSquares squares(adam.parameters());
 ///     loss.backward();
-///     const auto clip = optim::clip_coefficient(adam.parameters(), 1.0);
+///     const auto clip = optim::clip_coefficient(adam.parameters(), 1.0, {.squares = &squares});
 class GradientSquares {
  public:
   /// Registers a hook on each parameter that requires a gradient; the destructor removes them.
@@ -24,12 +25,19 @@ class GradientSquares {
   GradientSquares(const GradientSquares&) = delete;
   GradientSquares& operator=(const GradientSquares&) = delete;
 
+  /// The sum of squares of the gradient of `parameter`; nothing where none was taken, or where the gradient
+  /// has changed since.
+  std::optional<double> sum(const Variable& parameter) const;
+
  private:
+  struct Sum {
+    Tensor gradient;  // undefined before the first sum; keeps the memory, so that no other gradient takes it
+    uint64_t version = 0;
+    double value = 0;
+  };
+
+  std::unordered_map<const VariableImpl*, Sum> sums_;  // per parameter; no entry is added after construction
   std::vector<HookHandle> hooks_;
 };
-
-/// The sum of squares of the gradient of `parameter`; nothing where none was taken, or where the gradient has
-/// changed since.
-std::optional<double> gradient_squares(const Variable& parameter);
 
 }  // namespace tessera::optim

@@ -3,11 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "autograd/functions/arithmetic.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/unary.h"
 #include "optim/clip.h"
+#include "tensor/ops/creation.h"
 #include "tensor/ops/multi_tensor.h"
 
 using namespace tessera;
@@ -33,38 +35,43 @@ TEST_CASE("gradient squares: the bits of the sums that clipping computes, and th
   const ParameterList list({{"a", waves(20000, 0)}, {"b", waves(7, 1)}, {"unused", waves(3, 2)}});
   const auto loss = [&] { return sum(square(list[0].variable)) + sum(square(list[1].variable)); };
   loss().backward();
-  CHECK_FALSE(optim::gradient_squares(list[0].variable).has_value());
   const double norm = optim::grad_norm(list).item();
   list.zero_grad();
-  {
-    const optim::GradientSquares squares(list);
-    loss().backward();
-  }
-  for (int i : {0, 1}) CHECK(*optim::gradient_squares(list[i].variable) == computed(list[i].variable));
-  CHECK_FALSE(optim::gradient_squares(list[2].variable).has_value());
-  CHECK(optim::grad_norm(list).item() == norm);
+  const optim::GradientSquares squares(list);
+  CHECK_FALSE(squares.sum(list[0].variable).has_value());
+  loss().backward();
+  for (int i : {0, 1}) CHECK(*squares.sum(list[i].variable) == computed(list[i].variable));
+  CHECK_FALSE(squares.sum(list[2].variable).has_value());
+  CHECK_FALSE(squares.sum(waves(3, 0)).has_value());
+  CHECK(optim::grad_norm(list, {.squares = &squares}).item() == norm);
+  CHECK(optim::clip_coefficient(list, 1.0, {.squares = &squares}).norm.item() == norm);
+  CHECK(optim::grad_norm(list, {.p = 1.0, .squares = &squares}).item() ==
+        optim::grad_norm(list, {.p = 1.0}).item());
 }
 
 TEST_CASE("gradient squares: dropped as soon as the gradient changes") {
   const ParameterList list({{"a", waves(100, 0)}});
   const Variable& a = list[0].variable;
   const auto backward = [&] { sum(square(a)).backward(); };
-  {
-    const optim::GradientSquares squares(list);
-    backward();
-  }
-  const double once = *optim::gradient_squares(a), norm = optim::grad_norm(list).item();
-  backward();  // accumulates, without GradientSquares
-  CHECK_FALSE(optim::gradient_squares(a).has_value());
-  CHECK(optim::grad_norm(list).item() == doctest::Approx(2 * norm));
-  {
-    const optim::GradientSquares squares(list);
-    backward();
-  }
-  CHECK(*optim::gradient_squares(a) == doctest::Approx(9 * once));
-  optim::clip_grad_norm(list, 0.5 * norm);  // changes it in place
-  CHECK_FALSE(optim::gradient_squares(a).has_value());
-  CHECK(optim::grad_norm(list).item() == doctest::Approx(0.5 * norm).epsilon(1e-5));
+  std::optional<optim::GradientSquares> squares(std::in_place, list);
+  backward();
+  const double once = *squares->sum(a);
+  CHECK(optim::grad_norm(list, {.squares = &*squares}).item() == std::sqrt(once));
+  ops::fill_(a.grad().value(), 2.0);  // not by a backward
+  CHECK_FALSE(squares->sum(a).has_value());
+  CHECK(optim::grad_norm(list, {.squares = &*squares}).item() == doctest::Approx(20));
+  list.zero_grad();
+  backward();
+  backward();  // accumulates, and is summed again
+  CHECK(*squares->sum(a) == doctest::Approx(4 * once));
+  optim::clip_grad_norm(list, 0.5 * std::sqrt(once), {.squares = &*squares});  // changes it in place
+  CHECK_FALSE(squares->sum(a).has_value());
+  CHECK(optim::grad_norm(list, {.squares = &*squares}).item() ==
+        doctest::Approx(0.5 * std::sqrt(once)).epsilon(1e-5));
+  a.set_grad(Variable(Tensor::zeros({100}, f32)));
+  CHECK_FALSE(squares->sum(a).has_value());
   a.set_grad({});
-  CHECK_FALSE(optim::gradient_squares(a).has_value());
+  CHECK_FALSE(squares->sum(a).has_value());
+  squares.reset();
+  backward();  // its hooks are gone
 }

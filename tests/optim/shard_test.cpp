@@ -237,10 +237,8 @@ TEST_CASE("shards: GradientSquares ignores a list with a reducer") {
   SharedValues shared(1);
   ParameterList list({{"w", Variable::parameter(Tensor::from({3.0f, 4.0f}))}});
   list.set_reducer(std::make_shared<ThreadReducer>(shared, 0));
-  {
-    const optim::GradientSquares squares(list);
-    sum(square(list[0].variable)).backward();
-  }
-  CHECK_FALSE(optim::gradient_squares(list[0].variable).has_value());
-  CHECK(optim::grad_norm(list).item() == 10.0);
+  const optim::GradientSquares squares(list);
+  sum(square(list[0].variable)).backward();
+  CHECK_FALSE(squares.sum(list[0].variable).has_value());
+  CHECK(optim::grad_norm(list, {.squares = &squares}).item() == 10.0);
 }

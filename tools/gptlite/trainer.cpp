@@ -37,9 +37,10 @@ double accumulate(models::Gpt& gpt, const data::Batch& micro_batch, double share
 }
 
 /// The gradients' norm, and the coefficient that clips them (undefined without clipping).
-optim::ClipCoefficient clipping(const ParameterList& parameters, double largest, int64_t step) {
+optim::ClipCoefficient clipping(const ParameterList& parameters, const optim::GradientSquares* squares,
+                                double largest, int64_t step) {
   try {
-    const optim::NormOptions options{.error_if_nonfinite = true};
+    const optim::NormOptions options{.error_if_nonfinite = true, .squares = squares};
     if (largest > 0) return optim::clip_coefficient(parameters, largest, options);
     return {optim::grad_norm(parameters, options), {}};
   } catch (const NonFiniteError& error) {
@@ -87,18 +88,19 @@ Variable forward_loss(models::Gpt& gpt, const data::Batch& micro_batch) {
 StepResult train_step(models::Gpt& gpt, optim::AdamW& adam, const data::Batch& batch, const Run& run,
                       dist::Sharding* sharding) {
   StepResult result;
+  std::optional<optim::GradientSquares> squares;  // summed as the last micro-batch finishes each gradient
   const int64_t size = std::min(run.micro_batch_size, batch.size());
   const double share = static_cast<double>(size) / static_cast<double>(batch.size());
   for (int64_t first = 0; first < batch.size(); first += size) {
     const bool is_whole = size == batch.size(), is_last = first + size >= batch.size();
-    std::optional<optim::GradientSquares> squares;  // summed as the last micro-batch finishes each gradient
     if (is_last && !sharding) squares.emplace(adam.parameters());
     std::optional<dist::Accumulation> accumulation;
     if (sharding && !is_last) accumulation.emplace(*sharding, run.parallel.accumulate_communication);
     result.loss +=
         share * accumulate(gpt, is_whole ? batch : batch.part(first, size), share, run.seed, !sharding);
   }
-  const optim::ClipCoefficient clip = clipping(adam.parameters(), run.preset.gradient_clip, batch.step);
+  const optim::ClipCoefficient clip =
+      clipping(adam.parameters(), squares ? &*squares : nullptr, run.preset.gradient_clip, batch.step);
   result.gradient_norm = value_or_zero(clip.norm);
   adam.step({.clip = clip.coefficient});
   adam.zero_grad();
