@@ -19,7 +19,7 @@ Buckets::Buckets(std::vector<FlatParameter*> flats, std::shared_ptr<Communicator
     for (size_t i = flat.parameters().size(); i-- > 0;) {
       bucket.members.push_back({&flat, i});
       const int64_t begin = first + flat.layout().offset(i);
-      if ((bucket.end - begin) * size_of(flat.gradient_dtype()) >= bucket_bytes) close(begin);
+      if ((bucket.end - begin) * size_of(flat.gradient().dtype()) >= bucket_bytes) close(begin);
     }
   }
   if (!bucket.members.empty()) close(0);
@@ -30,18 +30,18 @@ void Buckets::allocate() {
   int64_t numel = 0;
   for (const FlatParameter* flat : flats_) numel += flat->layout().numel();
   const CategoryScope category(MemoryCategory::gradient);
-  gradients_ = group_->empty({numel}, flats_.front()->gradient_dtype());
+  gradients_ = group_->empty({numel}, flats_.front()->gradient().dtype());
   gradients_.storage()->set_label("the gradients of all units");
   gradients_.storage()->release();
   int64_t offset = 0;
   for (FlatParameter* flat : flats_) {
-    flat->set_gradient_memory(gradients_.narrow(0, offset, flat->layout().numel()));
+    flat->gradient().set_memory(gradients_.narrow(0, offset, flat->layout().numel()));
     offset += flat->layout().numel();
   }
 }
 
 void Buckets::begin(std::span<const Variable> leaves) {
-  for (FlatParameter* flat : flats_) flat->prepare_gradient();
+  for (FlatParameter* flat : flats_) flat->gradient().prepare();
   for (Bucket& bucket : buckets_) bucket.pending = 0;
   for (const Variable& leaf : leaves)
     if (const auto found = bucket_of_.find(leaf.impl().get()); found != bucket_of_.end())
@@ -57,7 +57,7 @@ void Buckets::finish_leaf(const VariableImpl* leaf) {
 void Buckets::start_complete() {
   for (; started_ < buckets_.size() && buckets_[started_].pending == 0; ++started_) {
     Bucket& bucket = buckets_[started_];
-    for (const Member& member : bucket.members) member.flat->collect_gradient(member.index);
+    for (const Member& member : bucket.members) member.flat->gradient().collect(member.index);
     bucket.work = group_->all_reduce(gradients_.narrow(0, bucket.begin, bucket.end - bucket.begin),
                                      Reduction::avg, {.unit = "bucket", .traffic = Traffic::gradients});
   }

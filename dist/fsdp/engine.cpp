@@ -131,8 +131,8 @@ void Sharding::Engine::make_buckets() {
     for (const auto& flat : unit->flats())
       if (flat->is_trainable()) flats.push_back(flat.get());
   const auto other = [&](const FlatParameter* flat) {
-    return flat->gradient_dtype() != flats.front()->gradient_dtype() ||
-           flat->reduce_dtype() != flat->gradient_dtype();
+    return flat->gradient().dtype() != flats.front()->gradient().dtype() ||
+           flat->gradient().reduce_dtype() != flat->gradient().dtype();
   };
   if (!std::any_of(flats.begin(), flats.end(), other))
     buckets_.emplace(std::move(flats), flat_.shard_group, options_.bucket_bytes);

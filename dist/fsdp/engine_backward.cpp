@@ -65,7 +65,8 @@ void Sharding::Engine::start_agreement(std::span<const Variable> leaves) {
   for (const int64_t pending : pending_leaves_) flags.push_back(pending > 0);
   for (const auto& unit : units_) flags.push_back(unit->has_unreduced());
   for_each_trained([&](FlatParameter& flat, size_t i) {
-    flags.push_back(reached.contains(flat.parameters()[i].variable.impl().get()) || flat.has_unreduced(i));
+    flags.push_back(reached.contains(flat.parameters()[i].variable.impl().get()) ||
+                    flat.gradient().has_unreduced(i));
   });
   reach_counts_ = Tensor::from(std::span<const int32_t>(flags), {std::ssize(flags)});
   agreement_ = all_ranks_->all_reduce(reach_counts_, Reduction::sum, {.unit = "units reached by backward"});
@@ -77,7 +78,7 @@ void Sharding::Engine::agree_on_reached() {
   agreed_ = true;
   const int32_t* ranks = reach_counts_.data<int32_t>() + 2 * units_.size();
   for_each_trained([&](FlatParameter& flat, size_t i) {
-    if (*ranks++ > 0) flat.set_reached(i);
+    if (*ranks++ > 0) flat.gradient().set_reached(i);
   });
 }
 
@@ -190,7 +191,7 @@ void Sharding::Engine::reduce_remaining() {
     const bool anywhere = ranks[i] > 0 || ranks[units_.size() + i] > 0;
     if (buckets_) {
       for (const auto& flat : units_[i]->flats())
-        if (flat->is_trainable()) flat->accept_averaged(anywhere);
+        if (flat->is_trainable()) flat->gradient().accept_averaged(anywhere);
       continue;
     }
     if (!anywhere || units_[i]->state() == Unit::State::reducing) continue;

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "tensor/error.h"
-#include "tensor/ops/binary.h"
 #include "tensor/ops/cast.h"
 
 namespace tessera::dist {
@@ -18,18 +17,15 @@ FlatParameter::FlatParameter(std::string unit, std::vector<UnitParameter> parame
   const Variable& first = parameters_.front().variable;
   master_ = first.dtype();
   trainable_ = first.requires_grad();
-  reached_.resize(parameters_.size());
-  published_.resize(parameters_.size());
   trained_.assign(parameters_.size(), trainable_);
   choose_dtypes();
+  gradient_ = std::make_unique<FlatGradient>(*this);
 }
 
 FlatParameter::~FlatParameter() {
-  for (const Tensor& memory : {full_, gradient_}) {
-    if (!memory.defined()) continue;
-    set_owner(*memory.storage(), nullptr);
-    set_awaited(*memory.storage(), false);
-  }
+  if (!full_.defined()) return;
+  set_owner(*full_.storage(), nullptr);
+  set_awaited(*full_.storage(), false);
 }
 
 void FlatParameter::choose_dtypes() {
@@ -38,9 +34,6 @@ void FlatParameter::choose_dtypes() {
   require<ConfigError>(compute_ == master_ || (master_ == f32 && half), "shard: the parameters of unit '",
                        unit_, "' are ", master_,
                        ": expected that compute dtype, or bf16 or f16 for f32 parameters, got ", compute_);
-  reduce_dtype_ = options_.reduce.value_or(half ? f32 : compute_);
-  const bool narrow = options_.keep_reduced_dtype && size_of(reduce_dtype_) == 2;
-  gradient_dtype_ = narrow ? reduce_dtype_ : half ? f32 : compute_;
 }
 
 // Values.
@@ -136,9 +129,9 @@ void FlatParameter::make_views() {
     locals_.push_back({.name = parameters_[i].name,
                        .variable = Variable::parameter(mine, trainable_, parameters_[i].name),
                        .shard = ShardOf{shape, range.begin}});
-    locals_.back().variable.set_grad_dtype(gradient_dtype_);
+    locals_.back().variable.set_grad_dtype(gradient_->dtype());
   }
-  if (trainable_) make_gradient_views();
+  if (trainable_) gradient_->attach();
 }
 
 Tensor FlatParameter::parameter_view(const Tensor& full, size_t i) const {
@@ -244,7 +237,7 @@ void FlatParameter::show_values(const Tensor& all) {
     const Shape shape = variable.shape();
     variable.set_value(all.defined() ? all.narrow(0, layout_.offset(i), layout_.size(i)).view(shape)
                                      : parameter_view(full_, i));
-    if (trainable_) variable.set_grad_dtype(gradient_dtype_);
+    if (trainable_) variable.set_grad_dtype(gradient_->dtype());
   }
 }
 
@@ -255,162 +248,53 @@ void FlatParameter::set_values(const Tensor& all) {
   values_.bump_version();
 }
 
-// Gradients.
+// Freezing.
 
-Tensor FlatParameter::gradient_buffer(size_t i) const {
-  return gradient_.narrow(0, layout_.offset(i), layout_.size(i)).view(parameters_[i].variable.shape());
-}
-
-void FlatParameter::prepare_gradient() {
-  if (!trainable_ || prepared_) return;
-  prepared_ = true;
-  if (has_reduced_) find_cleared();
-  for (const UnitParameter& parameter : parameters_) parameter.variable.set_grad({});
-  gradient_.storage()->refill();
-  for (const FlatLayout::Range& gap : layout_.padding()) gradient_.narrow(0, gap.begin, gap.numel()).zero();
-}
-
-void FlatParameter::drop_unmarked() {
-  // Their memory may be used before it is prepared again: nothing may be added to them.
-  if (prepared_ && !unreduced_ && options_.traits.shards_gradients)
-    for (const UnitParameter& parameter : parameters_) parameter.variable.set_grad({});
-  prepared_ = unreduced_;
-}
-
-/// An optimizer may have cleared the gradients of earlier reductions, all or those of its own parameters.
-void FlatParameter::find_cleared() {
-  for (size_t i = 0; i < locals_.size(); ++i) published_[i] = locals_[i].variable.grad().defined();
-  has_reduced_ = std::any_of(published_.begin(), published_.end(), [](bool published) { return published; });
-  if (!has_reduced_) return;
-  for (size_t i = 0; i < locals_.size(); ++i)
-    if (!published_[i]) reduced_range(i).zero();
-  if (reduced_.shares_storage(gradient_)) move_reduced();
-}
-
-/// Copies the reduced gradients out of the memory that the next backward writes.
-void FlatParameter::move_reduced() {
-  const CategoryScope category(MemoryCategory::gradient);
-  reduced_ = reduced_.clone();
-  if (options_.traits.shards_optimizer) publish_gradients();
-}
-
-void FlatParameter::clear_gradient(size_t i) {
-  if (!prepared_) return;
-  parameters_[i].variable.set_grad({});
-  published_[i] = false;
-  if (has_reduced_) reduced_range(i).zero();
-}
-
-void FlatParameter::collect_gradient(size_t i) {
-  const Variable& variable = parameters_[i].variable;
-  const Variable gradient = variable.grad();
-  const Tensor buffer = gradient_buffer(i);
-  if (!gradient.defined())
-    buffer.zero();
-  else if (gradient.value().raw_data() != buffer.raw_data())
-    buffer.copy_from(ops::cast(gradient.value(), gradient_dtype_));
-  variable.set_grad({});
-}
-
-void FlatParameter::accept_averaged(bool reached) {
-  prepared_ = unreduced_ = false;
-  if (reached) add_reduced(gradient_);
-  if (has_reduced_) publish_gradients();
-}
-
-void FlatParameter::start_reduce() {
-  prepare_gradient();
-  for (size_t i = 0; i < parameters_.size(); ++i) collect_gradient(i);
-  unreduced_ = false;
-  reducing_ = true;
-  const CategoryScope category(MemoryCategory::communication);
-  Tensor source = gradient_;
-  if (reduce_dtype_ != gradient_dtype_) {
-    source = options_.shard_group->empty({layout_.numel()}, reduce_dtype_);
-    ops::cast_out(gradient_, source);
-  }
-  reduce_input_ = source;
-  if (options_.traits.shards_optimizer || options_.replica_group)
-    start_reduce_scatter(source);
-  else
-    reduce_ = options_.shard_group->all_reduce(source, Reduction::avg, call(Traffic::gradients));
-}
-
-/// With replicas in memory that the other ranks of the replica group can read.
-Tensor FlatParameter::empty_gradient_shard() const {
-  if (options_.replica_group) return options_.replica_group->empty({layout_.shard_numel()}, gradient_dtype_);
-  return Tensor::empty({layout_.shard_numel()}, gradient_dtype_);
-}
-
-void FlatParameter::start_reduce_scatter(const Tensor& source) {
-  // In place where the full gradient is kept; else straight into the optimizer's gradient, if that is empty.
-  reduce_output_ = own_shard(source);
-  if (options_.traits.shards_gradients && !has_reduced_ && source.shares_storage(gradient_)) {
-    const CategoryScope category(MemoryCategory::gradient);
-    if (!reduced_.defined()) reduced_ = empty_gradient_shard();
-    reduce_output_ = reduced_;
-  }
-  reduce_ =
-      options_.shard_group->reduce_scatter(reduce_output_, source, Reduction::avg, call(Traffic::gradients));
-}
-
-void FlatParameter::finish_reduce() {
-  if (!reducing_) return;
-  reduce_.wait();
-  const bool is_full = !options_.traits.shards_optimizer;
-  if (options_.replica_group && reduce_output_.defined())
-    options_.replica_group->all_reduce(reduce_output_, Reduction::avg, call(Traffic::gradients)).wait();
-  if (options_.replica_group && is_full)
-    options_.shard_group->all_gather(reduce_input_, reduce_output_, call(Traffic::gradients)).wait();
-  const Tensor& result = is_full ? reduce_input_ : reduce_output_;
-  add_reduced(result);
-  reduce_input_ = reduce_output_ = Tensor();
-  if (options_.traits.shards_gradients) gradient_.storage()->release();
-  reducing_ = prepared_ = false;
-  publish_gradients();
-}
-
-void FlatParameter::abandon() {
-  if (!trainable_) return;
-  reduce_.wait();
-  reduce_input_ = reduce_output_ = Tensor();
-  if (options_.traits.shards_gradients) gradient_.storage()->release();
-  reducing_ = unreduced_ = false;
-  drop_unmarked();
-  std::fill(reached_.begin(), reached_.end(), false);
-}
-
-/// Adds `result` to the optimizer's gradient, or makes it that gradient.
-void FlatParameter::add_reduced(const Tensor& result) {
-  const CategoryScope category(MemoryCategory::gradient);
-  if (has_reduced_) {
-    ops::add_(reduced_, ops::cast(result, gradient_dtype_));
-    return;
-  }
-  has_reduced_ = true;
-  if (options_.traits.shards_gradients) {
-    if (!reduced_.defined()) reduced_ = empty_gradient_shard();
-  } else {
-    reduced_ = options_.traits.shards_optimizer ? own_shard(gradient_) : gradient_;
-  }
-  if (result.raw_data() != reduced_.raw_data()) ops::cast_out(result, reduced_);
-}
-
-/// Gives the optimizer views of the gradients of all parameters that a backward has reached.
-void FlatParameter::publish_gradients() {
+bool FlatParameter::sync_requires_grad() {
+  bool changed = false;
   for (size_t i = 0; i < locals_.size(); ++i) {
-    if (reached_[i]) published_[i] = true;
-    reached_[i] = false;
-    if (!published_[i]) continue;
-    const Variable& local = locals_[i].variable;
-    local.set_grad(reduced_range(i).view(local.shape()));
+    const Variable &full = parameters_[i].variable, &local = locals_[i].variable;
+    if (full.requires_grad() == trained_[i] && local.requires_grad() == trained_[i]) continue;
+    trained_[i] = !trained_[i];
+    full.set_requires_grad(trained_[i]);
+    local.set_requires_grad(trained_[i]);
+    changed = true;
   }
+  return changed;
 }
 
-Tensor FlatParameter::reduced_range(size_t i) const {
-  const bool is_full = !options_.traits.shards_optimizer;
-  return reduced_.narrow(0, is_full ? layout_.offset(i) : layout_.range_offset(i, shard()),
-                         locals_[i].variable.numel());
+bool FlatParameter::is_unfrozen() const {
+  return !trainable_ && std::find(trained_.begin(), trained_.end(), true) != trained_.end();
+}
+
+void FlatParameter::make_trainable() {
+  trainable_ = true;
+  gradient_->attach();
+}
+
+// Released memory.
+
+void FlatParameter::demand(Demand what) const {
+  if (demand_handler_) demand_handler_(what);
+}
+
+void FlatParameter::bring_back(Storage&) {
+  demand(Demand::parameters);
+}
+
+std::string FlatParameter::parameter_names() const {
+  std::string names;
+  for (const UnitParameter& parameter : parameters_)
+    names += (names.empty() ? "'" : ", '") + parameter.key_name + "'";
+  return names;
+}
+
+std::string FlatParameter::describe_released(const Storage&) const {
+  return text("a parameter of unit '", unit_, "' (", parameter_names(),
+              ") was read outside of the unit's calls: it is gathered while a call of the unit's module, or "
+              "the backward of one, runs. Call that module, not its `forward` or a child of it, and read the "
+              "parameter inside its forward; or keep it gathered by dist::Unsharded, read it in a "
+              "dist::SummonFullParams, or choose units such that the module that reads it holds it");
 }
 
 }  // namespace tessera::dist

@@ -63,7 +63,7 @@ double ShardReducer::largest(double value) {
 void ShardReducer::clear(const ParameterList& list) {
   for (const NamedParameter& parameter : list)
     if (const Sharding::Engine::Place* place = engine_.find(parameter.variable.impl().get()))
-      place->flat->clear_gradient(place->index);
+      place->flat->gradient().clear(place->index);
 }
 
 int ShardReducer::rank() const {

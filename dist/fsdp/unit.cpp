@@ -74,36 +74,37 @@ void Unit::release_holds() {
 }
 
 void Unit::prepare_gradients() {
-  for (const auto& flat : flats_) flat->prepare_gradient();
+  for (const auto& flat : flats_) flat->gradient().prepare();
 }
 
 void Unit::mark_unreduced() {
   for (const auto& flat : flats_)
-    if (flat->is_trainable()) flat->mark_unreduced();
+    if (flat->is_trainable()) flat->gradient().mark_unreduced();
 }
 
 bool Unit::has_unreduced() const {
-  return std::any_of(flats_.begin(), flats_.end(), [](const auto& flat) { return flat->has_unreduced(); });
+  return std::any_of(flats_.begin(), flats_.end(),
+                     [](const auto& flat) { return flat->gradient().has_unreduced(); });
 }
 
 void Unit::reduce() {
   for (const auto& flat : flats_)
-    if (flat->is_trainable()) flat->start_reduce();
+    if (flat->is_trainable()) flat->gradient().start_reduce();
   reducing_ = true;
 }
 
 void Unit::finish_reduce() {
   if (!std::exchange(reducing_, false)) return;
-  for (const auto& flat : flats_) flat->finish_reduce();
+  for (const auto& flat : flats_) flat->gradient().finish_reduce();
 }
 
 void Unit::abandon() {
-  for (const auto& flat : flats_) flat->abandon();
+  for (const auto& flat : flats_) flat->gradient().abandon();
   reducing_ = false;
 }
 
 void Unit::drop_unmarked() {
-  for (const auto& flat : flats_) flat->drop_unmarked();
+  for (const auto& flat : flats_) flat->gradient().drop_unmarked();
 }
 
 void Unit::wait_for_readers() {

@@ -1,0 +1,233 @@
+#include "dist/fsdp/flat_gradient.h"
+
+#include <algorithm>
+
+#include "dist/fsdp/flat_parameter.h"
+#include "tensor/ops/binary.h"
+#include "tensor/ops/cast.h"
+
+namespace tessera::dist {
+
+FlatGradient::FlatGradient(const FlatParameter& flat) : flat_(flat) {
+  const FlatOptions& options = flat.options();
+  const DType compute = flat.compute_dtype();
+  const bool half = size_of(compute) == 2;
+  reduce_dtype_ = options.reduce.value_or(half ? f32 : compute);
+  const bool narrow = options.keep_reduced_dtype && size_of(reduce_dtype_) == 2;
+  dtype_ = narrow ? reduce_dtype_ : half ? f32 : compute;
+  reached_.resize(flat.parameters().size());
+  published_.resize(flat.parameters().size());
+}
+
+FlatGradient::~FlatGradient() {
+  if (memory_.defined()) set_owner(*memory_.storage(), nullptr);
+}
+
+// Memory.
+
+void FlatGradient::attach() {
+  if (!memory_.defined()) {
+    const CategoryScope category(MemoryCategory::gradient);
+    memory_ = flat_.options().shard_group->empty({flat_.layout().numel()}, dtype_, Storage::Born::released);
+    memory_.storage()->set_label(text("the gradients of unit '", flat_.unit(), "'"));
+    set_owner(*memory_.storage(), this);
+  }
+  for (size_t i = 0; i < flat_.parameters().size(); ++i) {
+    flat_.parameters()[i].variable.set_grad_dtype(dtype_);
+    flat_.parameters()[i].variable.set_gradient_buffer(range_of(i));
+  }
+}
+
+void FlatGradient::set_memory(const Tensor& memory) {
+  memory_ = memory;
+  if (!flat_.is_materialized()) return;
+  attach();
+  if (!prepared_) return;
+  memory_.storage()->refill();
+  zero_padding();
+}
+
+void FlatGradient::zero_padding() const {
+  for (const FlatLayout::Range& gap : flat_.layout().padding())
+    memory_.narrow(0, gap.begin, gap.numel()).zero();
+}
+
+bool FlatGradient::has_unreduced(size_t i) const {
+  return unreduced_ && flat_.parameters()[i].variable.grad().defined();
+}
+
+void FlatGradient::bring_back(Storage&) {
+  flat_.demand(FlatParameter::Demand::gradient);
+}
+
+std::string FlatGradient::describe_released(const Storage&) const {
+  return text(
+      "a gradient of unit '", flat_.unit(), "' (", flat_.parameter_names(),
+      ") was read outside of backward: read the gradients of module.parameters(), this rank's shards");
+}
+
+Tensor FlatGradient::range_of(size_t i) const {
+  return memory_.narrow(0, flat_.layout().offset(i), flat_.layout().size(i))
+      .view(flat_.parameters()[i].variable.shape());
+}
+
+void FlatGradient::prepare() {
+  if (!flat_.is_trainable() || prepared_) return;
+  prepared_ = true;
+  if (has_reduced_) find_cleared();
+  for (const UnitParameter& parameter : flat_.parameters()) parameter.variable.set_grad({});
+  memory_.storage()->refill();
+  zero_padding();
+}
+
+void FlatGradient::drop_unmarked() {
+  // Their memory may be used before it is prepared again: nothing may be added to them.
+  if (prepared_ && !unreduced_ && flat_.options().traits.shards_gradients)
+    for (const UnitParameter& parameter : flat_.parameters()) parameter.variable.set_grad({});
+  prepared_ = unreduced_;
+}
+
+/// An optimizer may have cleared the gradients of earlier reductions, all or those of its own parameters.
+void FlatGradient::find_cleared() {
+  for (size_t i = 0; i < flat_.parameters().size(); ++i)
+    published_[i] = flat_.local(i).variable.grad().defined();
+  has_reduced_ = std::any_of(published_.begin(), published_.end(), [](bool published) { return published; });
+  if (!has_reduced_) return;
+  for (size_t i = 0; i < flat_.parameters().size(); ++i)
+    if (!published_[i]) reduced_range(i).zero();
+  if (reduced_.shares_storage(memory_)) move_reduced();
+}
+
+/// Copies the reduced gradients out of the memory that the next backward writes.
+void FlatGradient::move_reduced() {
+  const CategoryScope category(MemoryCategory::gradient);
+  reduced_ = reduced_.clone();
+  if (flat_.options().traits.shards_optimizer) publish();
+}
+
+void FlatGradient::clear(size_t i) {
+  if (!prepared_) return;
+  flat_.parameters()[i].variable.set_grad({});
+  published_[i] = false;
+  if (has_reduced_) reduced_range(i).zero();
+}
+
+void FlatGradient::collect(size_t i) {
+  const Variable& variable = flat_.parameters()[i].variable;
+  const Variable gradient = variable.grad();
+  const Tensor buffer = range_of(i);
+  if (!gradient.defined())
+    buffer.zero();
+  else if (gradient.value().raw_data() != buffer.raw_data())
+    buffer.copy_from(ops::cast(gradient.value(), dtype_));
+  variable.set_grad({});
+}
+
+void FlatGradient::accept_averaged(bool reached) {
+  prepared_ = unreduced_ = false;
+  if (reached) add_reduced(memory_);
+  if (has_reduced_) publish();
+}
+
+void FlatGradient::start_reduce() {
+  prepare();
+  for (size_t i = 0; i < flat_.parameters().size(); ++i) collect(i);
+  unreduced_ = false;
+  reducing_ = true;
+  const CategoryScope category(MemoryCategory::communication);
+  Tensor source = memory_;
+  if (reduce_dtype_ != dtype_) {
+    source = flat_.options().shard_group->empty({flat_.layout().numel()}, reduce_dtype_);
+    ops::cast_out(memory_, source);
+  }
+  reduce_input_ = source;
+  if (flat_.options().traits.shards_optimizer || flat_.options().replica_group)
+    start_reduce_scatter(source);
+  else
+    reduce_ = flat_.options().shard_group->all_reduce(source, Reduction::avg, flat_.call(Traffic::gradients));
+}
+
+/// With replicas in memory that the other ranks of the replica group can read.
+Tensor FlatGradient::empty_shard() const {
+  if (flat_.options().replica_group)
+    return flat_.options().replica_group->empty({flat_.layout().shard_numel()}, dtype_);
+  return Tensor::empty({flat_.layout().shard_numel()}, dtype_);
+}
+
+void FlatGradient::start_reduce_scatter(const Tensor& source) {
+  // In place where the full gradient is kept; else straight into the optimizer's gradient, if that is empty.
+  reduce_output_ = flat_.own_shard(source);
+  if (flat_.options().traits.shards_gradients && !has_reduced_ && source.shares_storage(memory_)) {
+    const CategoryScope category(MemoryCategory::gradient);
+    if (!reduced_.defined()) reduced_ = empty_shard();
+    reduce_output_ = reduced_;
+  }
+  reduce_ = flat_.options().shard_group->reduce_scatter(reduce_output_, source, Reduction::avg,
+                                                        flat_.call(Traffic::gradients));
+}
+
+void FlatGradient::finish_reduce() {
+  if (!reducing_) return;
+  reduce_.wait();
+  const bool is_full = !flat_.options().traits.shards_optimizer;
+  if (flat_.options().replica_group && reduce_output_.defined())
+    flat_.options()
+        .replica_group->all_reduce(reduce_output_, Reduction::avg, flat_.call(Traffic::gradients))
+        .wait();
+  if (flat_.options().replica_group && is_full)
+    flat_.options()
+        .shard_group->all_gather(reduce_input_, reduce_output_, flat_.call(Traffic::gradients))
+        .wait();
+  const Tensor& result = is_full ? reduce_input_ : reduce_output_;
+  add_reduced(result);
+  reduce_input_ = reduce_output_ = Tensor();
+  if (flat_.options().traits.shards_gradients) memory_.storage()->release();
+  reducing_ = prepared_ = false;
+  publish();
+}
+
+void FlatGradient::abandon() {
+  if (!flat_.is_trainable()) return;
+  reduce_.wait();
+  reduce_input_ = reduce_output_ = Tensor();
+  if (flat_.options().traits.shards_gradients) memory_.storage()->release();
+  reducing_ = unreduced_ = false;
+  drop_unmarked();
+  std::fill(reached_.begin(), reached_.end(), false);
+}
+
+/// Adds `result` to the optimizer's gradient, or makes it that gradient.
+void FlatGradient::add_reduced(const Tensor& result) {
+  const CategoryScope category(MemoryCategory::gradient);
+  if (has_reduced_) {
+    ops::add_(reduced_, ops::cast(result, dtype_));
+    return;
+  }
+  has_reduced_ = true;
+  if (flat_.options().traits.shards_gradients) {
+    if (!reduced_.defined()) reduced_ = empty_shard();
+  } else {
+    reduced_ = flat_.options().traits.shards_optimizer ? flat_.own_shard(memory_) : memory_;
+  }
+  if (result.raw_data() != reduced_.raw_data()) ops::cast_out(result, reduced_);
+}
+
+/// Gives the optimizer views of the gradients of all parameters that a backward has reached.
+void FlatGradient::publish() {
+  for (size_t i = 0; i < flat_.parameters().size(); ++i) {
+    if (reached_[i]) published_[i] = true;
+    reached_[i] = false;
+    if (!published_[i]) continue;
+    const Variable& local = flat_.local(i).variable;
+    local.set_grad(reduced_range(i).view(local.shape()));
+  }
+}
+
+Tensor FlatGradient::reduced_range(size_t i) const {
+  const bool is_full = !flat_.options().traits.shards_optimizer;
+  return reduced_.narrow(0,
+                         is_full ? flat_.layout().offset(i) : flat_.layout().range_offset(i, flat_.shard()),
+                         flat_.local(i).variable.numel());
+}
+
+}  // namespace tessera::dist

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dist/comm/interface/communicator.h"
+#include "tensor/memory/storage_owner.h"
+
+namespace tessera::dist {
+
+class FlatParameter;
+
+/// The gradients of a FlatParameter, from the backward that accumulates them to the optimizer that reads
+/// them.
+///
+///     memory    f32 under half types   of the full parameters; where backward accumulates
+///     reduced   the same dtype         of this rank's shard, averaged over the ranks; what an optimizer
+///     reads
+class FlatGradient final : private StorageOwner {
+ public:
+  /// Of `flat`, which must outlive it.
+  explicit FlatGradient(const FlatParameter& flat);
+  FlatGradient(const FlatGradient&) = delete;
+  FlatGradient& operator=(const FlatGradient&) = delete;
+  ~FlatGradient() override;
+
+  /// Of the gradients that backward accumulates and that the optimizer reads.
+  DType dtype() const { return dtype_; }
+  /// Of the gradients that are sent in a reduction.
+  DType reduce_dtype() const { return reduce_dtype_; }
+
+  /// Sets the memory; without it `attach` allocates some. Gradients not reduced yet are moved there by the
+  /// reduction.
+  void set_memory(const Tensor& memory);
+  /// Makes the memory the place where backward accumulates the parameters' gradients.
+  void attach();
+  /// Prepares the memory in which backward accumulates. Does nothing while it holds gradients of an earlier
+  /// backward that are not reduced yet.
+  void prepare();
+  /// Drops gradients that were not marked as unreduced. The memory is prepared again at its next use.
+  void drop_unmarked();
+  /// After a backward that an exception ended: waits for calls in flight and drops all gradients that the
+  /// optimizer has not received yet, those of earlier micro-batches too.
+  void abandon();
+  /// Clears the gradient of parameter i, also what this rank has not reduced yet.
+  void clear(size_t i);
+  /// Marks gradients as accumulated and not reduced. There are none if their memory was not prepared.
+  void mark_unreduced() { unreduced_ = prepared_; }
+  /// Whether gradients are marked as unreduced.
+  bool has_unreduced() const { return unreduced_; }
+  /// Whether parameter i has a gradient that is not reduced yet.
+  bool has_unreduced(size_t i) const;
+  /// Notes that some rank's backward reached parameter i: the optimizer receives its gradient.
+  void set_reached(size_t i) { reached_[i] = true; }
+  /// Starts the reduction of all gradients over the ranks. Parameters that this rank's backward did not reach
+  /// contribute zeros. The optimizer receives no gradient of a parameter that no rank reached.
+  void start_reduce();
+  /// Returns when the reduction is done and the optimizer has its gradients, added to those of earlier
+  /// reductions that were not cleared. Frees the memory of `prepare` where the strategy allows it.
+  void finish_reduce();
+  /// Copies the gradient of parameter i to its place in the memory, unless it lies there; writes zeros if
+  /// backward did not reach the parameter.
+  void collect(size_t i);
+  /// Under no_shard, after the memory was averaged over the ranks in place: gives the optimizer its
+  /// gradients. If no rank `reached` these parameters, those of earlier backwards.
+  void accept_averaged(bool reached);
+
+ private:
+  Tensor range_of(size_t i) const;
+  void zero_padding() const;
+  void find_cleared();
+  void move_reduced();
+  Tensor empty_shard() const;
+  Tensor reduced_range(size_t i) const;
+  void start_reduce_scatter(const Tensor& source);
+  void add_reduced(const Tensor& result);
+  void publish();
+  std::string describe_released(const Storage& storage) const override;
+  void bring_back(Storage& storage) override;
+
+  const FlatParameter& flat_;
+  DType dtype_ = f32, reduce_dtype_ = f32;
+  Tensor memory_, reduced_;
+  Work reduce_;
+  Tensor reduce_input_, reduce_output_;  // of the reduction in flight
+  bool prepared_ = false, unreduced_ = false, reducing_ = false, has_reduced_ = false;
+  std::vector<bool> reached_;    // by parameter: reached since the last reduction
+  std::vector<bool> published_;  // by parameter: the optimizer has its gradient
+};
+
+}  // namespace tessera::dist
