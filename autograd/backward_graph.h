@@ -14,19 +14,20 @@ class BackwardGraph {
  public:
   /// A gradient that is returned instead of accumulated: that of an output, as an entry of the results.
   struct Capture {
-    int slot;
-    size_t index;
+    int slot;      ///< the output
+    size_t index;  ///< the entry
   };
+  /// A node in this backward.
   struct State {
     intrusive_ptr<Node> node;
-    InlineVector<Variable, 1> incoming;  ///< the grad_outputs: sums of what arrived so far
-    std::unique_ptr<std::vector<Capture>> captures;
-    std::unique_ptr<std::vector<bool>> delivered;  ///< inputs that an earlier backward served
-    int dependencies = 0;                          ///< wanted edges that have not delivered here yet
-    bool needed = false;                           ///< is wanted, or leads to something wanted
-    bool wanted_leaf = false;
-    bool visited = false;
-    bool index_is_in_node = false;  ///< else in a hash table
+    InlineVector<Variable, 1> incoming;              ///< the grad_outputs: sums of what arrived so far
+    std::unique_ptr<std::vector<Capture>> captures;  ///< null: none
+    std::unique_ptr<std::vector<bool>> delivered;    ///< inputs that an earlier backward served
+    int dependencies = 0;                            ///< wanted edges that have not delivered here yet
+    bool needed = false;                             ///< is wanted, or leads to something wanted
+    bool wanted_leaf = false;                        ///< gradients are added to this leaf
+    bool visited = false;                            ///< by `discover`
+    bool index_is_in_node = false;                   ///< else in a hash table
   };
 
   BackwardGraph();
@@ -40,8 +41,12 @@ class BackwardGraph {
   uint32_t known_index(const Node& node) const {
     return node.engine_id.load(std::memory_order_relaxed) == id_ ? node.state_index : indices_.at(&node);
   }
+  /// A state by its index; new nodes move the states in memory.
+  /// @{
   State& operator[](uint32_t index) { return states_[index]; }
   const State& operator[](uint32_t index) const { return states_[index]; }
+  /// @}
+  /// All states, by index.
   std::vector<State>& states() { return states_; }
   /// Whether the backward goes along this edge: there is a node, and no earlier backward served it.
   bool follows_edge(const State& state, size_t input) const {
