@@ -19,7 +19,7 @@ class BackwardGraph {
   };
   /// A node in this backward.
   struct State {
-    intrusive_ptr<Node> node;
+    intrusive_ptr<Node> node;                        ///< visited or wanted
     InlineVector<Variable, 1> incoming;              ///< the grad_outputs: sums of what arrived so far
     std::unique_ptr<std::vector<Capture>> captures;  ///< null: none
     std::unique_ptr<std::vector<bool>> delivered;    ///< inputs that an earlier backward served

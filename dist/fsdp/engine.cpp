@@ -59,8 +59,8 @@ void Sharding::Engine::check(const ShardOptions& options) {
   const std::string strategy = name_of(options.strategy);
   require<ConfigError>(mesh.has("shard"), "shard: ", strategy, " needs a mesh with a dimension 'shard'");
   require<ConfigError>(
-      traits.replicates || mesh.size("replica") == 1 || options.strategy == Strategy::no_shard,
-      "shard: ", strategy, " shards over all ranks, but the mesh has ", mesh.size("replica"),
+      traits.replicates || mesh.size("replica") == 1 || !traits.shards_optimizer, "shard: ", strategy,
+      " shards over all ranks, but the mesh has ", mesh.size("replica"),
       " replicas: use hybrid_shard or hybrid_shard_zero2, or a mesh with 'shard' as its only dimension");
   require<ConfigError>(options.alignment > 0, "shard: expected a positive alignment, got ",
                        options.alignment);
@@ -125,7 +125,7 @@ void Sharding::Engine::fill_units(Device device, uint64_t seed) {
 /// Buckets serve full gradients that are averaged in their own dtype and over one group.
 void Sharding::Engine::make_buckets() {
   buckets_.reset();
-  if (options_.strategy != Strategy::no_shard || flat_.replica_group) return;
+  if (traits().shards_optimizer || flat_.replica_group) return;
   std::vector<FlatParameter*> flats;
   for (const auto& unit : units_)
     for (const auto& flat : unit->flats())

@@ -143,7 +143,7 @@ void Sharding::Engine::finish_unit(size_t index) {
   // Backward reads a leaf's value until its gradient is complete; a parameter that is frozen, or no leaf of
   // this backward, until the gradients of the unit's inputs are.
   if (reached_leaves_[index] >= unit.parameter_count()) free_after_backward(unit);
-  if (!reduces_now() || buckets_ || options_.strategy == Strategy::shard_optim) return;
+  if (!reduces_now() || buckets_ || !traits().reduces_in_backward) return;
   agree_on_reached();
   // Units that only some ranks reach are reduced at the end, in an order that all ranks share.
   if (reach_counts_.data<int32_t>()[index] == all_ranks_->size()) start_reduce(index);

@@ -1,60 +1,33 @@
 #include "dist/fsdp/strategy.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "tensor/error.h"
 
 namespace tessera::dist {
+namespace {
+
+const StrategyRow& row_of(Strategy strategy) {
+  return *std::find_if(std::begin(strategy_table), std::end(strategy_table),
+                       [strategy](const StrategyRow& row) { return row.strategy == strategy; });
+}
+
+}  // namespace
 
 StrategyTraits traits_of(Strategy strategy) {
-  switch (strategy) {
-    case Strategy::no_shard:
-      return {};
-    case Strategy::shard_optim:
-      return {.shards_parameters = false,
-              .frees_after_forward = false,
-              .shards_optimizer = true,
-              .shards_gradients = false,
-              .replicates = false};
-    case Strategy::shard_grad_op:
-    case Strategy::hybrid_shard_zero2:
-      return {.shards_parameters = true,
-              .frees_after_forward = false,
-              .shards_optimizer = true,
-              .shards_gradients = true,
-              .replicates = strategy == Strategy::hybrid_shard_zero2};
-    case Strategy::full_shard:
-    case Strategy::hybrid_shard:
-      break;
-  }
-  return {.shards_parameters = true,
-          .frees_after_forward = true,
-          .shards_optimizer = true,
-          .shards_gradients = true,
-          .replicates = strategy == Strategy::hybrid_shard};
+  return row_of(strategy).traits;
 }
 
 const char* name_of(Strategy strategy) {
-  switch (strategy) {
-    case Strategy::no_shard:
-      return "no_shard";
-    case Strategy::shard_optim:
-      return "shard_optim";
-    case Strategy::shard_grad_op:
-      return "shard_grad_op";
-    case Strategy::full_shard:
-      return "full_shard";
-    case Strategy::hybrid_shard:
-      return "hybrid_shard";
-    case Strategy::hybrid_shard_zero2:
-      return "hybrid_shard_zero2";
-  }
-  return "?";
+  return row_of(strategy).name;
 }
 
 Strategy parse_strategy(std::string_view name) {
   std::string known;
-  for (const Strategy strategy : strategies) {
-    if (name == name_of(strategy)) return strategy;
-    known += (known.empty() ? "" : ", ") + to_string(strategy);
+  for (const StrategyRow& row : strategy_table) {
+    if (name == row.name) return row.strategy;
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
   }
   throw ConfigError(text("strategy: expected one of ", known, "; got '", name, "'"));
 }

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -15,24 +18,68 @@ enum class Strategy {
   hybrid_shard,   ///< full_shard inside groups of ranks, replicated across them
   hybrid_shard_zero2  ///< shard_grad_op inside groups of ranks, replicated across them
 };
-/// All strategies, in the order of the enumeration.
-inline constexpr Strategy strategies[] = {Strategy::no_shard,      Strategy::shard_optim,
-                                          Strategy::shard_grad_op, Strategy::full_shard,
-                                          Strategy::hybrid_shard,  Strategy::hybrid_shard_zero2};
-
-/// A row of the table that describes each strategy.
+/// What a strategy shards, and when.
 struct StrategyTraits {
-  bool shards_parameters;    ///< between steps a rank holds only its shard; else the full parameters
-  bool frees_after_forward;  ///< parameters are freed after a unit's forward and gathered for its backward
-  bool shards_optimizer;     ///< a rank updates only its shard and keeps optimizer state only for it
-  bool shards_gradients;     ///< a unit's gradient is reduced to a shard as soon as it is complete
-  bool replicates;           ///< several groups hold the shards: may use a mesh dimension "replica"
+  bool shards_parameters = false;  ///< between steps a rank holds only its shard; else the full parameters
+  bool frees_after_forward =
+      false;                      ///< parameters are freed after a unit's forward, gathered for its backward
+  bool shards_optimizer = false;  ///< a rank updates only its shard and keeps optimizer state only for it
+  bool shards_gradients = false;  ///< a unit's gradient is reduced to a shard as soon as it is complete
+  bool reduces_in_backward = true;  ///< gradients are reduced while the backward runs; else at its end
+  bool replicates = false;          ///< several groups hold the shards: may use a mesh dimension "replica"
 };
-/// The strategy's row of that table; all false for no_shard.
-StrategyTraits traits_of(Strategy strategy);
 
-/// "full_shard".
+/// A row of the table of strategies.
+struct StrategyRow {
+  Strategy strategy;      ///< the value
+  const char* name;       ///< in options, files and messages
+  StrategyTraits traits;  ///< all that sharding knows of the strategy
+};
+/// The table: all that tells the strategies apart.
+inline constexpr StrategyRow strategy_table[] = {
+    {Strategy::no_shard, "no_shard", {}},
+    {Strategy::shard_optim, "shard_optim", {.shards_optimizer = true, .reduces_in_backward = false}},
+    {Strategy::shard_grad_op,
+     "shard_grad_op",
+     {.shards_parameters = true, .shards_optimizer = true, .shards_gradients = true}},
+    {Strategy::full_shard,
+     "full_shard",
+     {.shards_parameters = true,
+      .frees_after_forward = true,
+      .shards_optimizer = true,
+      .shards_gradients = true}},
+    {Strategy::hybrid_shard,
+     "hybrid_shard",
+     {.shards_parameters = true,
+      .frees_after_forward = true,
+      .shards_optimizer = true,
+      .shards_gradients = true,
+      .replicates = true}},
+    {Strategy::hybrid_shard_zero2,
+     "hybrid_shard_zero2",
+     {.shards_parameters = true, .shards_optimizer = true, .shards_gradients = true, .replicates = true}},
+};
+
+/// All strategies, in the order of the table.
+inline constexpr auto strategies = [] {
+  std::array<Strategy, std::size(strategy_table)> all{};
+  for (size_t i = 0; i < all.size(); ++i) all[i] = strategy_table[i].strategy;
+  return all;
+}();
+/// Those that shard over all ranks, without replicas.
+inline constexpr auto flat_strategies = [] {
+  constexpr auto is_flat = [](const StrategyRow& row) { return !row.traits.replicates; };
+  constexpr auto count = std::count_if(std::begin(strategy_table), std::end(strategy_table), is_flat);
+  std::array<Strategy, static_cast<size_t>(count)> flat{};
+  size_t i = 0;
+  for (const StrategyRow& row : strategy_table)
+    if (is_flat(row)) flat[i++] = row.strategy;
+  return flat;
+}();
+
+/// The strategy's row of the table.
 /// @{
+StrategyTraits traits_of(Strategy strategy);
 const char* name_of(Strategy strategy);
 inline std::string to_string(Strategy strategy) {
   return name_of(strategy);

@@ -34,7 +34,7 @@ std::string explain_options(const TrainFlags& flags, const Run& run) {
   if (is_hybrid)
     text += line("shard_group_size", std::to_string(p.shard_group_size), source("shard-group-size"));
   text += line("auto_wrap", to_string(p.auto_wrap), source("auto-wrap"));
-  if (p.strategy == dist::Strategy::no_shard)
+  if (!dist::traits_of(p.strategy).shards_optimizer)
     text += line("bucket_bytes", std::to_string(p.bucket_bytes), source("bucket-bytes"));
   else
     text += line("backward_prefetch", to_string(p.backward_prefetch), source("backward-prefetch"));

@@ -84,8 +84,7 @@ TEST_CASE("masters: values written into one are used by the next forward") {
 }
 
 TEST_CASE("masters: written on ranks that share a mixed-precision model, under every strategy") {
-  for (const Strategy strategy :
-       {Strategy::no_shard, Strategy::shard_optim, Strategy::shard_grad_op, Strategy::full_shard}) {
+  for (const Strategy strategy : dist::flat_strategies) {
     CAPTURE(name_of(strategy));
     launch(
         [&](World& world) {

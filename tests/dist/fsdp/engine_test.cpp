@@ -100,8 +100,7 @@ TEST_CASE("sharding: every strategy trains as one process does, with the bits of
   const Outcome single = train_on_one_device(4);
   for (const int ranks : {1, 2, 3}) {
     Outcome reference;
-    for (const Strategy strategy :
-         {Strategy::no_shard, Strategy::shard_optim, Strategy::shard_grad_op, Strategy::full_shard}) {
+    for (const Strategy strategy : dist::flat_strategies) {
       CAPTURE(ranks);
       CAPTURE(name_of(strategy));
       const std::vector<Outcome> outcomes = on_ranks<Outcome>(ranks, [&](World& world) {

@@ -164,8 +164,7 @@ TEST_CASE("faults: a step that ends by an exception on all ranks does not change
     });
   };
   for (const BreakAt& place : {in_forward, in_backward})
-    for (const Strategy strategy :
-         {Strategy::no_shard, Strategy::shard_optim, Strategy::shard_grad_op, Strategy::full_shard})
+    for (const Strategy strategy : dist::flat_strategies)
       test::require_no_problems(2, [&](dist::World& world) {
         std::vector<std::string> problems;
         // The same hooks, which never throw, because hooks divide the graph.

@@ -83,9 +83,7 @@ void under_each(const Body& body, void (*freeze)(Tower&) = nullptr) {
   for (const int ranks : {2, 4})
     test::require_no_problems(ranks, [&](World& world) {
       std::vector<Setting> settings;
-      for (const Strategy strategy :
-           {Strategy::no_shard, Strategy::shard_optim, Strategy::shard_grad_op, Strategy::full_shard})
-        settings.push_back({strategy});
+      for (const Strategy strategy : dist::flat_strategies) settings.push_back({strategy});
       settings.push_back({Strategy::no_shard, bf16});
       if (world.size() == 4)
         for (const Strategy strategy :

@@ -26,9 +26,6 @@ struct Model : nn::Layer<Model> {
   Variable forward(const Variable& x) { return b(a(x)) + shift; }
 };
 
-constexpr Strategy flat[] = {Strategy::no_shard, Strategy::shard_optim, Strategy::shard_grad_op,
-                             Strategy::full_shard};
-
 ShardOptions options_for(World& world, Strategy strategy) {
   return {.mesh = Mesh(world), .strategy = strategy, .units = every<nn::Linear>()};
 }
@@ -70,7 +67,7 @@ bool has_all(const std::string& message, std::initializer_list<const char*> phra
 }  // namespace
 
 TEST_CASE("initial values: different values on ranks are an error that names parameter and ranks") {
-  for (const Strategy strategy : flat) {
+  for (const Strategy strategy : flat_strategies) {
     CAPTURE(name_of(strategy));
     test::require_no_problems(3, [&](World& world) {
       const std::string message =
@@ -112,7 +109,7 @@ TEST_CASE("initial values: buffers and ignored modules are compared, ranks witho
 }
 
 TEST_CASE("initial values: different seeds on ranks are an error") {
-  for (const Strategy strategy : flat) {
+  for (const Strategy strategy : flat_strategies) {
     CAPTURE(name_of(strategy));
     test::require_no_problems(2, [&](World& world) {
       Model model;
@@ -125,7 +122,7 @@ TEST_CASE("initial values: different seeds on ranks are an error") {
 }
 
 TEST_CASE("optimizers: a list made before shard is an error in a step, in clipping and in unscaling") {
-  for (const Strategy strategy : flat) {
+  for (const Strategy strategy : flat_strategies) {
     CAPTURE(name_of(strategy));
     test::require_no_problems(2, [&](World& world) {
       Model model;
@@ -174,7 +171,7 @@ TEST_CASE("sync_module_states: all ranks take rank 0's values, from other values
   Model single;
   nn::materialize(single, cpu(), 9);
   single.shift.value().data<float>()[1] = 7;
-  for (const Strategy strategy : flat)
+  for (const Strategy strategy : flat_strategies)
     for (const bool on_meta : {false, true}) {
       CAPTURE(name_of(strategy));
       CAPTURE(on_meta);

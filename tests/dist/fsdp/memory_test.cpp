@@ -96,8 +96,7 @@ TEST_CASE("memory: model state after backward is that of the formula for every s
     test::require_no_problems(ranks, [](dist::World& world) {
       std::vector<std::string> problems;
       for (const DType compute : {f32, bf16})
-        for (const Strategy strategy :
-             {Strategy::no_shard, Strategy::shard_optim, Strategy::shard_grad_op, Strategy::full_shard}) {
+        for (const Strategy strategy : dist::flat_strategies) {
           Rank rank(world, {strategy, compute});
           rank.step();
           rank.gpt(rank.ids, rank.ids).backward();

@@ -46,8 +46,7 @@ Tensor input() {
 
 template <class Body>
 void with_each_strategy(int ranks, Body body) {
-  for (const Strategy strategy :
-       {Strategy::no_shard, Strategy::shard_optim, Strategy::shard_grad_op, Strategy::full_shard}) {
+  for (const Strategy strategy : dist::flat_strategies) {
     CAPTURE(name_of(strategy));
     on_ranks<int>(ranks, [&](World& world) {
       Mesh mesh(world);

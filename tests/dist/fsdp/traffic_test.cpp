@@ -140,8 +140,7 @@ TEST_CASE("traffic: flat strategies send exactly the bytes of the table") {
   for (const int ranks : {2, 3, 4})
     test::require_no_problems(ranks, [](dist::World& world) {
       std::vector<std::string> problems;
-      for (const Strategy strategy :
-           {Strategy::no_shard, Strategy::shard_optim, Strategy::shard_grad_op, Strategy::full_shard})
+      for (const Strategy strategy : dist::flat_strategies)
         for (const std::string& problem : check_all(world, strategy, 1, world.size()))
           problems.push_back(problem);
       return problems;
