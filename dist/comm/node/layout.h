@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "dist/comm/wait/event.h"
+#include "tensor/threads/wait_word.h"
 
 /// What the ranks of one machine write for each other to read. All of it may lie in memory that processes
 /// share: no pointers, no owners, atomics without locks. Each writer has cache lines of its own.
@@ -19,7 +19,7 @@ struct FailureRecord {
 
 /// The state of a rank that the others can read.
 struct RankBlock {
-  Event event;
+  WaitWord event;
   alignas(64) std::atomic<uint64_t> operations{0};  ///< begun and waited for
   std::atomic<int32_t> waits_for{-1};               ///< rank in the world; -1: none
   std::atomic<uint32_t> has_left{0};

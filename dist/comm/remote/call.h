@@ -57,7 +57,7 @@ class RemoteCall final : public ActiveCall {
   void combine();
 
   RemoteThread* thread_;
-  std::shared_ptr<Event> event_;
+  std::shared_ptr<WaitWord> event_;
   std::string name_;
   uint64_t group_;
   int rank_;

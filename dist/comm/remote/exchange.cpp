@@ -58,7 +58,7 @@ void send_frame(Wire& wire, int to, const Frame& frame, const void* payload, Wir
 }
 
 Exchange::Exchange(std::string group_name, const FrameKey& frame_key, CallHeader call,
-                   std::shared_ptr<Event> event)
+                   std::shared_ptr<WaitWord> event)
     : group(std::move(group_name)), key(frame_key), header(std::move(call)), event_(std::move(event)) {}
 
 void Exchange::start(Wire& wire, int& next_data_tag) {

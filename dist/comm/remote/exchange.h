@@ -8,8 +8,8 @@
 #include "dist/comm/interface/call.h"
 #include "dist/comm/remote/frame.h"
 #include "dist/comm/remote/wire.h"
-#include "dist/comm/wait/event.h"
 #include "tensor/tensor.h"
+#include "tensor/threads/wait_word.h"
 
 namespace tessera::dist {
 
@@ -37,7 +37,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     bool complete() const { return agreed && received == receive_bytes; }
   };
 
-  Exchange(std::string group, const FrameKey& key, CallHeader header, std::shared_ptr<Event> event);
+  Exchange(std::string group, const FrameKey& key, CallHeader header, std::shared_ptr<WaitWord> event);
 
   std::string group;  ///< its name
   FrameKey key;
@@ -71,7 +71,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   bool compare(int own, int from, const Peer* peer, const Frame& frame);
   void update();
 
-  std::shared_ptr<Event> event_;
+  std::shared_ptr<WaitWord> event_;
   std::atomic<bool> received_{false}, over_{false};
   std::atomic<int> missing_{-1};
   std::string mismatch_;

@@ -96,7 +96,7 @@ void RemoteRank::make_block(Transport transport) {
     }
   }
   if (!block_) block_ = std::make_shared<node::RankBlock>();
-  event_ = std::shared_ptr<Event>(block_, &block_->event);
+  event_ = std::shared_ptr<WaitWord>(block_, &block_->event);
 }
 
 void RemoteRank::begin() {
@@ -189,14 +189,14 @@ std::string RemoteRank::all_gather(std::span<const int> members, const std::stri
   thread_.post(exchange);
   const auto deadline = std::chrono::steady_clock::now() + deadlines_.timeout;
   for (;;) {
-    const uint32_t seen = event_->signals();
+    const uint32_t seen = event_->value();
     if (exchange->over()) return std::string(out, static_cast<size_t>(output.nbytes()));
     watch_->throw_if_failed();
     if (std::chrono::steady_clock::now() > deadline)
       throw RankLostError(text("rank ", exchange->missing(), " did not reach the launch within ",
                                static_cast<double>(deadlines_.timeout.count()) / 1000, " s"),
                           exchange->missing());
-    event_->sleep(seen, std::chrono::milliseconds(50));
+    event_->sleep_while(seen, std::chrono::milliseconds(50));
   }
 }
 

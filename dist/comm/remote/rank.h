@@ -36,7 +36,7 @@ class RemoteRank {
 
   RemoteThread& thread() const { return thread_; }
   RankProgress& progress() { return *progress_; }
-  const std::shared_ptr<Event>& event() const { return event_; }
+  const std::shared_ptr<WaitWord>& event() const { return event_; }
   /// This rank among those of its machine that share memory; null where they do not.
   node::NodeRank* node() const { return node_.get(); }
   /// Why they do not; empty where they do, or where it was not tried.
@@ -68,7 +68,7 @@ class RemoteRank {
   Deadlines deadlines_;
   std::shared_ptr<SharedArena> arena_;
   std::shared_ptr<node::RankBlock> block_;  ///< in the arena, where there is one
-  std::shared_ptr<Event> event_;            ///< of the block
+  std::shared_ptr<WaitWord> event_;         ///< of the block
   std::string obstacle_;
   std::shared_ptr<JobWatch> watch_;
   std::vector<int> local_ranks_;

@@ -32,7 +32,7 @@ class RemoteThread {
   struct Launch {
     uint64_t number = 0;
     std::shared_ptr<JobWatch> watch;
-    std::shared_ptr<Event> event;  ///< of the rank
+    std::shared_ptr<WaitWord> event;  ///< of the rank
     std::function<Heartbeat()> heartbeat;
     Deadlines deadlines;
   };

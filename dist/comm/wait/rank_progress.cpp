@@ -91,11 +91,11 @@ void RankProgress::wait(ActiveCall& call, FunctionRef<bool()> reached) {
   auto last_check = Clock::now();
   bool asleep = false;
   for (;;) {
-    const uint32_t seen = event_.signals();
+    const uint32_t seen = event_.value();
     serve();
     if (reached()) break;
     throw_if_failed();
-    if (event_.spin(seen, options_.spin)) continue;
+    if (event_.spin_while(seen, options_.spin)) continue;
     if (call.missing_has_left()) {
       serve();  // what that rank did before it left
       if (reached()) break;
@@ -106,7 +106,7 @@ void RankProgress::wait(ActiveCall& call, FunctionRef<bool()> reached) {
     }
     if (options_.publish_waiting) options_.publish_waiting(call.missing_rank());
     asleep = true;
-    event_.sleep(seen, between_checks);
+    event_.sleep_while(seen, between_checks);
     if (const auto now = Clock::now(); watch_ && now - last_check >= between_checks) {
       last_check = now;
       watch_->check(call.missing_rank(), call.header());

@@ -9,9 +9,9 @@
 
 #include "dist/comm/interface/call.h"
 #include "dist/comm/interface/work.h"
-#include "dist/comm/wait/event.h"
 #include "dist/comm/wait/peer_watch.h"
 #include "tensor/function_ref.h"
+#include "tensor/threads/wait_word.h"
 
 /// How one rank advances its calls and waits for them: the base of every transport.
 namespace tessera::dist {
@@ -64,14 +64,14 @@ class RankProgress {
   };
   /// `operations` counts calls begun and calls waited for, where others can read it: while it grows, the rank
   /// is not stuck.
-  RankProgress(Event& event, std::atomic<uint64_t>& operations, Options options)
+  RankProgress(WaitWord& event, std::atomic<uint64_t>& operations, Options options)
       : event_(event), operations_(operations), options_(std::move(options)) {}
   /// Calls that remain throw an error when they are waited for.
   ~RankProgress();
   RankProgress(const RankProgress&) = delete;
   RankProgress& operator=(const RankProgress&) = delete;
 
-  Event& event() const { return event_; }
+  WaitWord& event() const { return event_; }
   /// `check` throws when the run has failed elsewhere. Called in every wait, and in poll.
   void add_failure_check(std::function<void()> check) { failure_checks_.push_back(std::move(check)); }
   void set_watch(std::shared_ptr<PeerWatch> watch) { watch_ = std::move(watch); }
@@ -99,7 +99,7 @@ class RankProgress {
   void wait(ActiveCall& call, FunctionRef<bool()> reached);
   void count_operation() { operations_.fetch_add(1, std::memory_order_relaxed); }
 
-  Event& event_;
+  WaitWord& event_;
   std::atomic<uint64_t>& operations_;
   Options options_;
   std::vector<std::function<void()>> failure_checks_;
