@@ -24,6 +24,10 @@ enum class CallKind : uint8_t {
 };
 /// "all_reduce", "all_gather", ...
 const char* name_of(CallKind kind);
+/// Whether it is a send or a recv: between two ranks of a group, not all.
+constexpr bool is_message(CallKind kind) {
+  return kind == CallKind::send || kind == CallKind::recv;
+}
 
 /// How the values of several ranks become one. `avg` is the sum divided by the number of ranks. Sums are
 /// taken in rank order, accumulated in f32 (f64 for f64, i64 for integers) and rounded once.

@@ -63,9 +63,9 @@ void check_counts(const char* role, std::span<const int64_t> counts, int size, c
 
 Work Communicator::begin(Call call, const CallOptions& options, int64_t bytes_sent) {
   call.header.unit = options.unit;
-  const bool is_message = call.header.kind == CallKind::send || call.header.kind == CallKind::recv;
-  call.header.sequence =
-      is_message ? next_message_[{call.header.kind, call.peer, call.tag}]++ : next_sequence_++;
+  call.header.sequence = is_message(call.header.kind)
+                             ? next_message_[{call.header.kind, call.peer, call.tag}]++
+                             : next_sequence_++;
   ledger_->enter({.kind = call.header.kind,
                   .traffic = options.traffic,
                   .group = name_,

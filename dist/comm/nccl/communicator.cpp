@@ -16,10 +16,6 @@
 namespace tessera::dist::nccl {
 namespace {
 
-bool is_message(CallKind kind) {
-  return kind == CallKind::send || kind == CallKind::recv;
-}
-
 /// All channels of a rank, in every group: while the rank waits for one call it serves all.
 class ChannelList {
  public:

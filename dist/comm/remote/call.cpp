@@ -18,10 +18,6 @@ Combination combination_of(Reduction reduction) {
   return combinations[static_cast<int>(reduction)];
 }
 
-bool is_message(CallKind kind) {
-  return kind == CallKind::send || kind == CallKind::recv;
-}
-
 /// The ranges of an all_reduce begin at multiples of this number of elements.
 constexpr int64_t range_alignment = 64;
 

@@ -26,10 +26,6 @@ CallHeader header_in(const Frame& frame) {
   return header;
 }
 
-bool is_message(CallKind kind) {
-  return kind == CallKind::send || kind == CallKind::recv;
-}
-
 /// The last characters of a unit's name: these differ between units.
 std::string_view sent_suffix(const std::string& unit) {
   return std::string_view(unit).substr(unit.size() - std::min(unit.size(), sizeof Frame::unit));
