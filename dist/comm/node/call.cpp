@@ -87,8 +87,8 @@ bool NodeCall::post() {
     group_->give_slot(header().sequence);
     return false;
   }
-  write_header(header(), slot.header);
-  slot.header.source = own_source_;
+  slot.call.header = encode(header());
+  slot.call.source = own_source_;
   std::copy(input_counts_.begin(), input_counts_.end(), group_->counts(slot));
   slot.marks.posted.store(mark_, std::memory_order_release);
   posted_ = true;
@@ -109,13 +109,13 @@ bool NodeCall::place_input(Slot& slot) {
   }
   if (group_->shared().is_visible(data, nbytes)) {
     own_source_ = Source::direct;
-    slot.header.data = group_->shared().reference(data);
+    slot.call.data = group_->shared().reference(data);
     return true;
   }
   staging_ = group_->shared().take_staging_buffer(shards_ * staged_length_ * width_);
   if (!staging_) return false;
   own_source_ = Source::staged;
-  slot.header.data = group_->shared().reference(staging_.get());
+  slot.call.data = group_->shared().reference(staging_.get());
   fill_staging_buffer();
   return true;
 }
@@ -124,7 +124,7 @@ void NodeCall::compare_headers() {
   for (; compared_peers_ < peers(); ++compared_peers_) {
     const Slot& slot = slot_of(peer(compared_peers_));
     if (slot.marks.posted.load(std::memory_order_acquire) < mark_) return;
-    group_->compare(header(), peer(compared_peers_), slot.header);
+    group_->compare(header(), peer(compared_peers_), slot.call.header);
   }
 }
 
@@ -134,7 +134,7 @@ void NodeCall::choose_chunks() {
   chunks_ = 1;
   if (!group_->shared().may_stage()) return;
   for (int r = 0; r < group_->size(); ++r)
-    if (slot_of(r).header.source == Source::staged)
+    if (slot_of(r).call.source == Source::staged)
       chunks_ = std::max<int64_t>((longest_shard() + staged_length_ - 1) / staged_length_, 2);
 }
 
@@ -192,7 +192,7 @@ void NodeCall::fill_staging_buffer() {
 /// Whether the chunk of `rank`'s input is there.
 bool NodeCall::chunk_is_there(int rank) const {
   const Slot& slot = slot_of(rank);
-  return slot.header.source != Source::staged ||
+  return slot.call.source != Source::staged ||
          slot.marks.posted.load(std::memory_order_acquire) >= mark_ + static_cast<uint64_t>(chunk_);
 }
 
@@ -260,9 +260,9 @@ int64_t NodeCall::shard_offset(int rank, int shard) const {
 /// this chunk.
 const char* NodeCall::source(int rank, int shard) const {
   const Slot& slot = slot_of(rank);
-  if (slot.header.source == Source::in_slot) return slot.bytes + shard_offset(rank, shard) * width_;
-  const char* const data = group_->shared().at(group_->member(rank), slot.header.data);
-  if (slot.header.source == Source::staged) return data + (shard - chunk_) * staged_length_ * width_;
+  if (slot.call.source == Source::in_slot) return slot.bytes + shard_offset(rank, shard) * width_;
+  const char* const data = group_->shared().at(group_->member(rank), slot.call.data);
+  if (slot.call.source == Source::staged) return data + (shard - chunk_) * staged_length_ * width_;
   return data + shard_offset(rank, shard) * width_;
 }
 
@@ -273,9 +273,8 @@ void NodeCall::require_count(int from) const {
   const int64_t length = group_->counts(slot_of(from))[group_->rank()];
   const int64_t expected = output_counts_[static_cast<size_t>(from)];
   if (length != expected)
-    group_->mismatch(text("group '", group_->name(), "': in ", header(), " rank ", group_->world_rank(from),
-                          " has ", length, " elements for rank ", group_->world_rank(group_->rank()),
-                          ", which expects ", expected));
+    group_->mismatch(count_mismatch_text(group_->name(), header(), group_->world_rank(from), length,
+                                         group_->world_rank(group_->rank()), expected));
 }
 
 /// The work of a call with headers_only.

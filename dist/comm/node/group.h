@@ -47,7 +47,7 @@ class NodeGroup {
   uint64_t& posted_messages(int peer, int tag) { return posted_[{peer, tag}]; }
 
   /// Compares the posted header of `peer` with `own`. Where they differ: fails the run, throws MismatchError.
-  void compare(const CallHeader& own, int peer, const PostedHeader& posted, bool is_message = false) const;
+  void compare(const CallHeader& own, int peer, const PostedHeader& posted) const;
   [[noreturn]] void mismatch(const std::string& message) const;
 
   /// Scratch memory of the call that is being served: an address for each rank.
@@ -65,9 +65,5 @@ class NodeGroup {
   uint64_t messages_ = 0;
   std::map<std::pair<int, int>, uint64_t> posted_;
 };
-
-/// Writes `header` in its posted form.
-void write_header(const CallHeader& header, PostedHeader& posted);
-CallHeader read_header(const PostedHeader& posted);
 
 }  // namespace tessera::dist::node

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "dist/comm/wait/posted_header.h"
 #include "tensor/threads/wait_word.h"
 
 /// What the ranks of one machine write for each other to read. All of it may lie in memory that processes
@@ -39,17 +40,13 @@ constexpr uint64_t mark(uint64_t sequence, uint64_t chunks) {
 /// Where the bytes of an input are.
 enum class Source : uint8_t { none, in_slot, direct, staged };
 
-/// A CallHeader in plain bytes.
-struct PostedHeader {
-  uint64_t sequence = 0;
-  int64_t bytes = 0;
+/// A call as a rank announces it: its header, and where the input is.
+struct Announcement {
+  PostedHeader header;
   uint64_t data = 0;  ///< a reference (NodeShared) to the input
-  int32_t root = 0;
-  uint8_t kind = 0, reduction = 0, dtype = 0;
   Source source = Source::none;
-  char unit[96] = {};  ///< its last characters
 };
-static_assert(sizeof(PostedHeader) == 128);
+static_assert(sizeof(Announcement) == 128);
 
 /// Inputs of at most this number of bytes travel with the header: no wait until they are read.
 inline constexpr int64_t in_slot_bytes = 512;
@@ -64,7 +61,7 @@ inline constexpr int64_t staging_bytes = int64_t{1} << 20;
 /// A call as one rank posts it. The inputs' counts, one for each rank, follow it.
 struct Slot {
   Marks marks;
-  PostedHeader header;
+  Announcement call;
   alignas(64) char bytes[in_slot_bytes];
 };
 
@@ -73,7 +70,7 @@ struct Slot {
 struct Message {
   alignas(64) std::atomic<uint64_t> taken{0};  ///< mark(its number, chunks that were read)
   alignas(64) std::atomic<uint64_t> ready{0};  ///< mark(its number, chunks that are there)
-  PostedHeader header;
+  Announcement call;
   int32_t tag = 0;
   alignas(64) char bytes[in_slot_bytes];
 };

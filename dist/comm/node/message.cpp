@@ -25,8 +25,8 @@ bool NodeSend::post() {
   if (!place_input(message)) return false;
   ++posted_before;
   number_ = group_->next_message();
-  write_header(header(), message.header);
-  message.header.source = source_;
+  message.call.header = encode(header());
+  message.call.source = source_;
   message.tag = call_.tag;
   message.ready.store(mark(number_, 1), std::memory_order_relaxed);
   ready_ = 1;
@@ -50,14 +50,14 @@ bool NodeSend::place_input(Message& message) {
   }
   if (group_->shared().is_visible(data, nbytes)) {
     source_ = Source::direct;
-    message.header.data = group_->shared().reference(data);
+    message.call.data = group_->shared().reference(data);
     return true;
   }
   staging_ = group_->shared().take_staging_buffer(std::min(nbytes, staging_bytes));
   if (!staging_) return false;
   source_ = Source::staged;
   chunks_ = (nbytes + staging_bytes - 1) / staging_bytes;
-  message.header.data = group_->shared().reference(staging_.get());
+  message.call.data = group_->shared().reference(staging_.get());
   fill_staging_buffer();
   return true;
 }
@@ -114,7 +114,7 @@ bool NodeRecv::advance() {
   if (!message_) {
     message_ = find();
     if (!message_) return false;
-    group_->compare(header(), call_.peer, message_->header, true);
+    group_->compare(header(), call_.peer, message_->call.header);
     run_comm_hook(CommPoint::serve, header());
     message_->taken.store(mark(number_, 0), std::memory_order_relaxed);  // later receives pass over it
   }
@@ -127,7 +127,7 @@ bool NodeRecv::take_chunks() {
     group_->signal(call_.peer);
     return true;
   }
-  const PostedHeader& posted = message_->header;
+  const Announcement& posted = message_->call;
   const bool is_staged = posted.source == Source::staged;
   const char* const source = posted.source == Source::in_slot
                                  ? message_->bytes

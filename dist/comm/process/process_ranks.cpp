@@ -20,14 +20,6 @@ struct Outcome {
   char obstacle[256] = "";  ///< empty: none
 };
 
-template <class T>
-std::vector<T> gather(Bootstrap& bootstrap, const T& own) {
-  const std::string all = bootstrap.all_gather(std::string(reinterpret_cast<const char*>(&own), sizeof own));
-  std::vector<T> records(static_cast<size_t>(bootstrap.size()));
-  std::memcpy(static_cast<void*>(records.data()), all.data(), records.size() * sizeof(T));
-  return records;
-}
-
 template <size_t n>
 void write_text(const std::string& from, char (&to)[n]) {
   std::memcpy(to, from.data(), std::min(from.size(), n - 1));
@@ -79,7 +71,7 @@ JoinedProcesses join_processes(std::shared_ptr<SharedArena> arena, Bootstrap& bo
                                std::vector<int> world_ranks) {
   ArenaRecord own;
   if (arena) own = {.exists = true, .place = arena->place()};
-  const std::vector<ArenaRecord> records = gather(bootstrap, own);
+  const std::vector<ArenaRecord> records = gather_records(bootstrap, own);
   std::vector<SharedMapping> others;
   Outcome outcome;
   for (int r = 0; r < bootstrap.size() && !*outcome.obstacle; ++r) {
@@ -92,7 +84,7 @@ JoinedProcesses join_processes(std::shared_ptr<SharedArena> arena, Bootstrap& bo
       write_text(error.what(), outcome.obstacle);
     }
   }
-  const std::vector<Outcome> outcomes = gather(bootstrap, outcome);
+  const std::vector<Outcome> outcomes = gather_records(bootstrap, outcome);
   for (const Outcome& other : outcomes)
     if (*other.obstacle) return {.shared = nullptr, .obstacle = other.obstacle};
   const int rank = bootstrap.rank();
@@ -108,7 +100,8 @@ std::shared_ptr<Communicator> make_node_communicator(std::shared_ptr<node::NodeR
   std::vector<int> members(static_cast<size_t>(bootstrap.size()));
   std::iota(members.begin(), members.end(), 0);
   return std::make_shared<node::NodeCommunicator>(std::move(self), name, std::move(members), bootstrap.rank(),
-                                                  gather(bootstrap, token).front(), std::move(ledger));
+                                                  gather_records(bootstrap, token).front(),
+                                                  std::move(ledger));
 }
 
 }  // namespace tessera::dist

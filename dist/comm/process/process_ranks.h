@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "dist/comm/interface/communicator.h"
@@ -10,16 +12,28 @@
 
 namespace tessera::dist {
 
-/// An all_gather between the processes of one machine, for the time before there are communicators.
+/// An all_gather between processes, for the time before there are communicators.
 class Bootstrap {
  public:
   virtual ~Bootstrap() = default;
-  /// This process's index among those of the machine, and their number.
+  /// This process's index among them, and their number.
   virtual int rank() const = 0;
   virtual int size() const = 0;
   /// The bytes of all processes, in order; equally many from each. Waits for all.
   virtual std::string all_gather(const std::string& bytes) = 0;
 };
+
+/// The records of all processes, in order.
+template <class T>
+std::vector<T> gather_records(Bootstrap& bootstrap, const T& own) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  const std::string all = bootstrap.all_gather(std::string(reinterpret_cast<const char*>(&own), sizeof own));
+  std::vector<T> records(static_cast<size_t>(bootstrap.size()), own);
+  require<CommunicationError>(all.size() == records.size() * sizeof own, "expected records of ", sizeof own,
+                              " bytes from ", records.size(), " processes, got ", all.size(), " bytes");
+  std::memcpy(static_cast<void*>(records.data()), all.data(), all.size());
+  return records;
+}
 
 /// The shared memory of the processes of one machine; or the reason why there is none.
 struct JoinedProcesses {

@@ -66,7 +66,7 @@ std::shared_ptr<Communicator> RemoteCommunicator::join_group(const std::string& 
 std::shared_ptr<Communicator> make_process_world(std::shared_ptr<RemoteRank> self) {
   auto ledger = std::make_shared<Ledger>();
   if (self->node() && std::ssize(self->local_ranks()) == self->size()) {
-    LocalBootstrap bootstrap(*self);
+    RankBootstrap bootstrap(*self, self->local_ranks());
     return make_node_communicator(node_of(self), bootstrap, "world", std::move(ledger));
   }
   std::vector<int> all_ranks(static_cast<size_t>(self->size()));

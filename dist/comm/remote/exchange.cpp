@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string_view>
 
 namespace tessera::dist {
 namespace {
@@ -14,40 +13,14 @@ bool fits_in_frame(int64_t bytes) {
   return bytes <= Frame::most_payload;
 }
 
-CallHeader header_in(const Frame& frame) {
-  CallHeader header;
-  header.sequence = frame.key.sequence;
-  header.bytes = frame.bytes;
-  header.kind = static_cast<CallKind>(frame.kind);
-  header.reduction = static_cast<Reduction>(frame.reduction);
-  header.dtype = static_cast<DType>(frame.dtype);
-  header.root = frame.root;
-  header.unit.assign(frame.unit, ::strnlen(frame.unit, sizeof frame.unit));
-  return header;
-}
-
-/// The last characters of a unit's name: these differ between units.
-std::string_view sent_suffix(const std::string& unit) {
-  return std::string_view(unit).substr(unit.size() - std::min(unit.size(), sizeof Frame::unit));
-}
-
-/// Whether two ranks make the same call; in a message: whether one side sends what the other expects.
-bool agree(CallHeader mine, const CallHeader& other) {
-  if (is_message(mine.kind) && is_message(other.kind))
-    return mine.kind != other.kind && mine.bytes == other.bytes && mine.dtype == other.dtype;
-  mine.unit = sent_suffix(mine.unit);
-  return same_call(mine, other);
-}
-
 }  // namespace
 
 void send_frame(Wire& wire, int to, const Frame& frame, const void* payload, Wire::Done done) {
-  const auto size = sizeof(Frame) + static_cast<size_t>(frame.payload_bytes);
-  const std::shared_ptr<char[]> bytes(new char[size]);
+  const std::shared_ptr<char[]> bytes(new char[static_cast<size_t>(frame.size())]);
   std::memcpy(bytes.get(), &frame, sizeof(Frame));
   if (frame.payload_bytes > 0)
     std::memcpy(bytes.get() + sizeof(Frame), payload, static_cast<size_t>(frame.payload_bytes));
-  wire.send(bytes.get(), static_cast<int64_t>(size), to, frame_tag,
+  wire.send(bytes.get(), frame.size(), to, frame_tag,
             [bytes, done = std::move(done)](int from, int64_t count) {
               if (done) done(from, count);
             });
@@ -72,15 +45,9 @@ void Exchange::send_frame(Wire& wire, Peer& peer) {
   Frame frame;
   frame.key = key;
   frame.data_tag = peer.data_tag_out;
-  frame.bytes = header.bytes;
+  frame.header = encode(header);
   frame.send_bytes = peer.send_bytes;
   frame.receive_bytes = peer.receive_bytes;
-  frame.kind = static_cast<uint8_t>(header.kind);
-  frame.reduction = static_cast<uint8_t>(header.reduction);
-  frame.dtype = static_cast<uint8_t>(header.dtype);
-  frame.root = header.root;
-  const std::string_view unit = sent_suffix(header.unit);
-  std::memcpy(frame.unit, unit.data(), unit.size());
   if (headers_only || fits_in_frame(peer.send_bytes)) {
     frame.payload_bytes = headers_only ? 0 : static_cast<int32_t>(peer.send_bytes);
     peer.sent = peer.send_posted = peer.send_bytes;  // copied out before this returns
@@ -95,17 +62,14 @@ void Exchange::send_frame(Wire& wire, Peer& peer) {
 }
 
 bool Exchange::compare(int own, int from, const Peer* peer, const Frame& frame) {
-  const CallHeader other = header_in(frame);
+  const CallHeader other = decode(frame.header);
   const int64_t width = size_of(header.dtype);
   const auto differ_in = [&](int64_t has, int sender, int64_t expects, int receiver) {
-    mismatch_ = text("group '", group, "': in ", header, " rank ", sender, " has ", has / width,
-                     " elements for rank ", receiver, ", which expects ", expects / width);
+    mismatch_ = count_mismatch_text(group, header, sender, has / width, receiver, expects / width);
     return false;
   };
-  if (!peer || !agree(header, other)) {
-    const std::string ours = text("rank ", own, " calls ", describe_call(header));
-    const std::string theirs = text("rank ", from, " calls ", describe_call(other));
-    mismatch_ = text("group '", group, "': ", own < from ? ours : theirs, ", ", own < from ? theirs : ours);
+  if (!peer || !is_same_call(header, other)) {
+    mismatch_ = mismatch_text(group, own, header, from, other);
     return false;
   }
   if (frame.send_bytes != peer->receive_bytes)

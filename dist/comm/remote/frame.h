@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "dist/comm/process/process_place.h"
+#include "dist/comm/wait/posted_header.h"
 
 /// Frames, which the remote threads of a job send each other beside data: a header and a short payload.
 namespace tessera::dist {
@@ -47,10 +49,8 @@ struct Frame {
   int32_t data_tag = 0;  ///< the tag of the bytes, where they are not the payload
   FrameKey key;
   // Of a call: its header, and the bytes that go to the receiver and are expected from it.
-  int64_t bytes = 0, send_bytes = 0, receive_bytes = 0;
-  uint8_t kind = 0, reduction = 0, dtype = 0;
-  int32_t root = 0;
-  char unit[64] = {};
+  PostedHeader header;
+  int64_t send_bytes = 0, receive_bytes = 0;
   // Of a heartbeat: where the sender runs, its calls begun and waited for, and the rank that it waits for
   // (-1: none). Of an abort message: what happened, and the rank that caused it.
   ProcessPlace process;
@@ -59,8 +59,14 @@ struct Frame {
   RunFailure failure = RunFailure::exception;
   int32_t payload_bytes = 0;
 
-  char* payload() { return reinterpret_cast<char*>(this) + sizeof(Frame); }
+  /// Bytes of the frame with its payload.
+  int64_t size() const { return int64_t{sizeof(Frame)} + payload_bytes; }
+  /// The payload of a frame that was received.
   const char* payload() const { return reinterpret_cast<const char*>(this) + sizeof(Frame); }
+  std::string payload_text() const { return {payload(), static_cast<size_t>(payload_bytes)}; }
 };
+
+/// The frame in `count` bytes that came from rank `from`. Throws CommunicationError where they are none.
+const Frame& frame_in(const char* bytes, int64_t count, int from);
 
 }  // namespace tessera::dist

@@ -39,8 +39,8 @@ RemoteLoop::RemoteLoop(std::unique_ptr<Wire> wire)
 
 void RemoteLoop::post_receive(const std::shared_ptr<FrameBuffer>& buffer) {
   wire_->receive(buffer->bytes, FrameBuffer::room, Wire::any_rank, frame_tag,
-                 [this, buffer](int from, int64_t) {
-                   handle_frame(from, *reinterpret_cast<const Frame*>(buffer->bytes));
+                 [this, buffer](int from, int64_t count) {
+                   handle_frame(from, frame_in(buffer->bytes, count, from));
                    post_receive(buffer);
                  });
 }
@@ -57,10 +57,7 @@ void RemoteLoop::handle_frame(int from, const Frame& frame) {
     if (number <= last_launch_) return;
   } else {
     if (frame.type == Frame::Type::abort) {
-      launch_->watch->fail(
-          {.kind = frame.failure,
-           .rank = frame.rank,
-           .message = std::string(frame.payload(), static_cast<size_t>(frame.payload_bytes))});
+      launch_->watch->fail({.kind = frame.failure, .rank = frame.rank, .message = frame.payload_text()});
       launch_->event->signal();
       return;
     }
@@ -68,8 +65,7 @@ void RemoteLoop::handle_frame(int from, const Frame& frame) {
       return pass_frame(*found->second, from, frame);
   }
   const char* const bytes = reinterpret_cast<const char*>(&frame);
-  early_frames_[frame.key].emplace_back(
-      from, std::vector<char>(bytes, bytes + sizeof(Frame) + static_cast<size_t>(frame.payload_bytes)));
+  early_frames_[frame.key].emplace_back(from, std::vector<char>(bytes, bytes + frame.size()));
 }
 
 /// Heartbeats also come between launches, and from launches that this rank has not reached or has left.
@@ -80,9 +76,7 @@ void RemoteLoop::handle_heartbeat(int from, const Frame& frame, bool is_of_launc
     if (launch_) launch_->watch->set_process(from, process);
     if (leave_watch_) leave_watch_->set_process(from, process);
   }
-  if (is_of_launch)
-    launch_->watch->note_heartbeat(from, frame.operations, frame.rank,
-                                   std::string(frame.payload(), static_cast<size_t>(frame.payload_bytes)));
+  if (is_of_launch) launch_->watch->note_heartbeat(from, frame.operations, frame.rank, frame.payload_text());
 }
 
 void RemoteLoop::handle_leave(int from) {

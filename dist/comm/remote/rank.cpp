@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <numeric>
 
@@ -112,11 +111,11 @@ std::vector<RankPlace> RemoteRank::gather_places() {
   const PlaceRecord own;
   std::vector<int> all_ranks(static_cast<size_t>(size()));
   std::iota(all_ranks.begin(), all_ranks.end(), 0);
-  const std::string all = all_gather(all_ranks, std::string(reinterpret_cast<const char*>(&own), sizeof own));
+  RankBootstrap world(*this, std::move(all_ranks));
+  const std::vector<PlaceRecord> records = gather_records(world, own);
   std::vector<RankPlace> places;
   for (int r = 0; r < size(); ++r) {
-    PlaceRecord record;
-    std::memcpy(&record, all.data() + static_cast<size_t>(r) * sizeof record, sizeof record);
+    const PlaceRecord& record = records[static_cast<size_t>(r)];
     places.push_back({.host = record.host, .process = record.process});
     if (r == rank()) local_index_ = static_cast<int>(local_ranks_.size());
     if (own.process.sees(record.process)) local_ranks_.push_back(r);
@@ -127,7 +126,7 @@ std::vector<RankPlace> RemoteRank::gather_places() {
 
 void RemoteRank::join_machine(Transport transport) {
   if (transport == Transport::remote || local_ranks_.size() == 1) return;
-  LocalBootstrap bootstrap(*this);
+  RankBootstrap bootstrap(*this, local_ranks_);
   JoinedProcesses joined = join_processes(arena_, bootstrap, local_ranks_);
   shared_ = std::move(joined.shared);
   if (!shared_ && obstacle_.empty()) obstacle_ = joined.obstacle;

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "dist/comm/process/process_ranks.h"
@@ -80,18 +82,23 @@ class RemoteRank {
   bool failed_ = false;
 };
 
-/// The all_gather of the ranks of this machine, for the time before there are communicators.
-class LocalBootstrap final : public Bootstrap {
+/// The all_gather of these ranks, for the time before there are communicators.
+class RankBootstrap final : public Bootstrap {
  public:
-  explicit LocalBootstrap(RemoteRank& self) : self_(self) {}
-  int rank() const override { return self_.local_index(); }
-  int size() const override { return static_cast<int>(self_.local_ranks().size()); }
-  std::string all_gather(const std::string& bytes) override {
-    return self_.all_gather(self_.local_ranks(), bytes);
+  /// `members` are ranks of the world, in order; `self` is one of them.
+  RankBootstrap(RemoteRank& self, std::vector<int> members)
+      : self_(self),
+        members_(std::move(members)),
+        rank_(static_cast<int>(std::find(members_.begin(), members_.end(), self.rank()) - members_.begin())) {
   }
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(members_.size()); }
+  std::string all_gather(const std::string& bytes) override { return self_.all_gather(members_, bytes); }
 
  private:
   RemoteRank& self_;
+  std::vector<int> members_;
+  int rank_;
 };
 
 }  // namespace tessera::dist
