@@ -54,7 +54,7 @@ void NodeGroup::compare(const CallHeader& own, int peer, const PostedHeader& pos
 }
 
 void NodeGroup::mismatch(const std::string& message) const {
-  shared().fail(FailureRecord::mismatch, world_rank(rank_), message);
+  shared().fail({.kind = RunFailure::Kind::mismatched, .rank = world_rank(rank_), .message = message});
   throw MismatchError(message);
 }
 

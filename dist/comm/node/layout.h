@@ -4,19 +4,22 @@
 #include <cstdint>
 
 #include "dist/comm/wait/posted_header.h"
+#include "dist/comm/wait/run_failure.h"
 #include "tensor/threads/wait_word.h"
 
 /// What the ranks of one machine write for each other to read. All of it may lie in memory that processes
 /// share: no pointers, no owners, atomics without locks. Each writer has cache lines of its own.
 namespace tessera::dist::node {
 
-/// The first failure of the run.
+/// The first RunFailure, in plain bytes. The rest is valid once `state` is `written`.
 struct FailureRecord {
-  enum Kind : uint32_t { none, being_written, mismatch, lost, failed };
-  std::atomic<uint32_t> kind{none};
-  int32_t rank = 0;  ///< in the world
-  char message[2040] = {};
+  enum State : uint32_t { none, being_written, written };
+  std::atomic<uint32_t> state{none};
+  RunFailure::Kind kind = RunFailure::Kind::exception;
+  int32_t rank = 0;
+  char message[2036] = {};
 };
+static_assert(sizeof(FailureRecord) == 2048);
 
 /// The state of a rank that the others can read.
 struct RankBlock {

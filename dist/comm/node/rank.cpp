@@ -49,10 +49,12 @@ NodeRank::~NodeRank() {
 
 void NodeRank::end_communication() {
   if (std::uncaught_exceptions() > 0)
-    shared_->fail(FailureRecord::failed, world_rank(), "its communication was ended by an exception");
+    shared_->fail({.rank = world_rank(), .message = "its communication was ended by an exception"});
   if (!shared_->has_failed() && !progress_.complete_calls())
-    shared_->fail(FailureRecord::failed, world_rank(),
-                  "it ended its communication while calls were in flight that the others did not complete");
+    shared_->fail(
+        {.rank = world_rank(),
+         .message =
+             "it ended its communication while calls were in flight that the others did not complete"});
   std::vector<std::shared_ptr<void>> kept;
   for (auto& call : progress_.take_calls()) kept.push_back(std::move(call));
   shared_->keep(std::move(kept));

@@ -10,27 +10,20 @@ RankBlock* NodeShared::block_of_world_rank(int rank) const {
   return found == world_ranks_.end() ? nullptr : blocks_[static_cast<size_t>(found - world_ranks_.begin())];
 }
 
-void NodeShared::fail(FailureRecord::Kind kind, int rank, const std::string& message) {
+void NodeShared::fail(const RunFailure& failure) {
   uint32_t expected = FailureRecord::none;
-  if (!failure_->kind.compare_exchange_strong(expected, FailureRecord::being_written)) return;
-  failure_->rank = rank;
-  const size_t length = std::min(message.size(), sizeof failure_->message - 1);
-  std::memcpy(failure_->message, message.data(), length);
+  if (!failure_->state.compare_exchange_strong(expected, FailureRecord::being_written)) return;
+  failure_->kind = failure.kind;
+  failure_->rank = failure.rank;
+  const size_t length = std::min(failure.message.size(), sizeof failure_->message - 1);
+  std::memcpy(failure_->message, failure.message.data(), length);
   failure_->message[length] = '\0';
-  failure_->kind.store(kind);
+  failure_->state.store(FailureRecord::written);
   for (RankBlock* block : blocks_) block->event.signal();
 }
 
-void NodeShared::throw_failure() const {
-  const std::string message = failure_->message;
-  switch (failure_->kind.load()) {
-    case FailureRecord::mismatch:
-      throw MismatchError(message);
-    case FailureRecord::lost:
-      throw RankLostError(message, failure_->rank);
-    default:
-      throw PeerFailedError(text("rank ", failure_->rank, " failed: ", message), failure_->rank);
-  }
+void NodeShared::throw_recorded() const {
+  throw_failure({.kind = failure_->kind, .rank = failure_->rank, .message = failure_->message});
 }
 
 void NodeShared::keep(std::vector<std::shared_ptr<void>> objects) {

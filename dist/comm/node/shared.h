@@ -44,13 +44,13 @@ class NodeShared {
   virtual void* allocate_control(int64_t nbytes) = 0;
 
   /// Records that the run has failed, unless a failure is recorded already, and signals all ranks.
-  void fail(FailureRecord::Kind kind, int rank, const std::string& message);
-  /// Throws the failure that `fail` recorded: MismatchError, RankLostError or PeerFailedError.
+  void fail(const RunFailure& failure);
+  /// Throws the failure that `fail` recorded (`throw_failure`).
   void throw_if_failed() const {
-    if (failure_->kind.load(std::memory_order_acquire) >= FailureRecord::mismatch) [[unlikely]]
-      throw_failure();
+    if (failure_->state.load(std::memory_order_acquire) == FailureRecord::written) [[unlikely]]
+      throw_recorded();
   }
-  bool has_failed() const { return failure_->kind.load(std::memory_order_acquire) != FailureRecord::none; }
+  bool has_failed() const { return failure_->state.load(std::memory_order_acquire) != FailureRecord::none; }
 
   /// Keeps what other ranks may still read until this object is destroyed.
   void keep(std::vector<std::shared_ptr<void>> objects);
@@ -62,7 +62,7 @@ class NodeShared {
   std::vector<RankBlock*> blocks_;
 
  private:
-  [[noreturn]] void throw_failure() const;
+  [[noreturn]] void throw_recorded() const;
 
   std::vector<int> world_ranks_;
   std::vector<uintptr_t> bases_;

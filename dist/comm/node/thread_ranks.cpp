@@ -65,7 +65,7 @@ ThreadRanks::ThreadRanks(int ranks, const ThreadRankOptions& options) {
 ThreadRanks::~ThreadRanks() = default;
 
 void ThreadRanks::fail(int rank, const std::string& message) {
-  memory_->fail(node::FailureRecord::failed, rank, message);
+  memory_->fail({.rank = rank, .message = message});
 }
 
 std::vector<std::shared_ptr<Communicator>> make_thread_communicators(int ranks,

@@ -5,17 +5,10 @@
 
 #include "dist/comm/process/process_place.h"
 #include "dist/comm/wait/posted_header.h"
+#include "dist/comm/wait/run_failure.h"
 
 /// Frames, which the remote threads of a job send each other beside data: a header and a short payload.
 namespace tessera::dist {
-
-/// Why the run of all ranks ends.
-enum class RunFailure : uint8_t {
-  exception,   ///< a rank threw it
-  lost,        ///< a rank is lost
-  mismatched,  ///< ranks made different calls
-  broken       ///< the remote thread of this rank failed
-};
 
 /// The call that a frame belongs to. All ranks of a group give the same call the same key.
 struct FrameKey {
@@ -56,7 +49,7 @@ struct Frame {
   ProcessPlace process;
   uint64_t operations = 0;
   int32_t rank = -1;
-  RunFailure failure = RunFailure::exception;
+  RunFailure::Kind failure = RunFailure::Kind::exception;
   int32_t payload_bytes = 0;
 
   /// Bytes of the frame with its payload.

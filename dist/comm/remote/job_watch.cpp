@@ -83,37 +83,23 @@ std::string JobWatch::rank_text(int rank) const {
   return host.empty() ? text("rank ", rank) : text("rank ", rank, " on host ", host);
 }
 
-void JobWatch::fail(const Failure& failure) {
+void JobWatch::fail(const RunFailure& failure) {
   const std::lock_guard lock(mutex_);
   note_failure(failure.kind, failure.rank, failure.message);
 }
 
-void JobWatch::note_failure(RunFailure kind, int rank, const std::string& message) {
+void JobWatch::note_failure(RunFailure::Kind kind, int rank, const std::string& message) {
   if (has_failed()) return;
   failure_ = {.kind = kind, .rank = rank, .message = message};
   failed_at_ = Clock::now();
   failed_.store(true, std::memory_order_release);
 }
 
-void JobWatch::throw_failure() const {
-  const std::lock_guard lock(mutex_);
-  switch (failure_.kind) {
-    case RunFailure::exception:
-      throw PeerFailedError(text("rank ", failure_.rank, " failed: ", failure_.message), failure_.rank);
-    case RunFailure::lost:
-      throw RankLostError(failure_.message, failure_.rank);
-    case RunFailure::mismatched:
-      throw MismatchError(failure_.message);
-    default:
-      throw CommunicationError(failure_.message);
-  }
-}
-
 std::string JobWatch::missed_text() const {
   return waiting_in_.empty() ? "" : text("; rank ", rank_, " missed it in ", waiting_in_);
 }
 
-JobWatch::Failure JobWatch::failure() const {
+RunFailure JobWatch::failure() const {
   const std::lock_guard lock(mutex_);
   return failure_;
 }
@@ -126,7 +112,7 @@ void JobWatch::end_body() {
 
 bool JobWatch::lost_a_rank() const {
   const std::lock_guard lock(mutex_);
-  return has_failed() && failure_.kind == RunFailure::lost && (failed_in_body_ || !body_has_ended_);
+  return has_failed() && failure_.kind == RunFailure::Kind::lost && (failed_in_body_ || !body_has_ended_);
 }
 
 std::chrono::milliseconds JobWatch::time_since_failure() const {
@@ -176,12 +162,12 @@ void JobWatch::check_peer(int rank) {
   const Peer& peer = peers_[static_cast<size_t>(rank)];
   const auto now = Clock::now();
   if (peer.is_gone && now - peer.gone_since > last_frames_delay)
-    note_failure(RunFailure::lost, rank,
+    note_failure(RunFailure::Kind::lost, rank,
                  text(rank_text(rank), " is lost: ",
                       peer.has_left ? "its program has ended without this launch" : "its process has ended",
                       missed_text()));
   else if (!peer.has_left && now - peer.last_frame > deadlines_.silence)
-    note_failure(RunFailure::lost, rank,
+    note_failure(RunFailure::Kind::lost, rank,
                  text(rank_text(rank), " is lost: no heartbeat for ", seconds(deadlines_.silence),
                       " (stopped, or its machine or network is down)", missed_text()));
 }
@@ -200,7 +186,7 @@ void JobWatch::check(int rank, const CallHeader& call) {
     if (rank >= 0) check_progress(rank, call);
     if (Clock::now() - thread_seen_ > deadlines_.silence)
       note_failure(
-          RunFailure::broken, rank_,
+          RunFailure::Kind::broken, rank_,
           text("rank ", rank_, " can send nothing more: its remote thread did not return from MPI for ",
                seconds(deadlines_.silence), " (in ", waiting_in_, ")"));
   }
@@ -222,7 +208,7 @@ void JobWatch::check_progress(int rank, const CallHeader& call) {
   const Peer& peer = peers_[static_cast<size_t>(stuck)];
   const std::string where =
       peer.waiting_in.empty() ? "it waits for no rank" : "it waits in " + peer.waiting_in;
-  note_failure(RunFailure::lost, stuck,
+  note_failure(RunFailure::Kind::lost, stuck,
                text(rank_text(stuck), " is lost: ", heartbeat_text(peer), " has begun no call for ",
                     seconds(deadlines_.timeout), " (", where, ") while rank ", rank_, " waits for rank ",
                     rank, " in ", call));

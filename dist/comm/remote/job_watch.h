@@ -34,12 +34,6 @@ struct RankPlace {
 /// waiting ranks: one that waits for no other, or one of a circle.
 class JobWatch final : public PeerWatch {
  public:
-  struct Failure {
-    RunFailure kind = RunFailure::exception;
-    int rank = -1;  ///< the one that caused it
-    std::string message;
-  };
-
   JobWatch(int rank, int ranks, const Deadlines& deadlines);
   ~JobWatch() override;
   /// Where all ranks run, once that is known.
@@ -49,10 +43,10 @@ class JobWatch final : public PeerWatch {
 
   void check(int rank, const CallHeader& call) override;
   void end_wait() override;
-  /// Throws PeerFailedError, RankLostError, MismatchError or CommunicationError where the run has failed.
+  /// Throws the failure where the run has failed (`throw_failure`).
   void throw_if_failed() const {
     if (failed_.load(std::memory_order_acquire)) [[unlikely]]
-      throw_failure();
+      throw_failure(failure());
   }
   bool has_failed() const { return failed_.load(std::memory_order_acquire); }
   /// "all_gather #5 ..." while this rank waits for it; for heartbeats.
@@ -68,7 +62,7 @@ class JobWatch final : public PeerWatch {
   /// `rank` is no longer watched.
   void stop_watching(int rank);
   /// The run has failed. The first failure counts.
-  void fail(const Failure& failure);
+  void fail(const RunFailure& failure);
   /// Searches for processes that have ended and ranks that send no heartbeat. True when this call found one.
   bool find_lost();
   /// The body of the launch has ended here: other ranks may leave, and this one may work without a deadline.
@@ -78,7 +72,7 @@ class JobWatch final : public PeerWatch {
   /// The time since a failure while this rank has not returned from the body; 0 without a failure.
   std::chrono::milliseconds time_since_failure() const;
   /// The first failure, once there is one.
-  Failure failure() const;
+  RunFailure failure() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -91,8 +85,7 @@ class JobWatch final : public PeerWatch {
     int waits_for = -1;
     std::string waiting_in;
   };
-  [[noreturn]] void throw_failure() const;
-  void note_failure(RunFailure kind, int rank, const std::string& message);
+  void note_failure(RunFailure::Kind kind, int rank, const std::string& message);
   void check_progress(int rank, const CallHeader& call);
   void note_gone(Peer& peer, bool has_left);
   void open(Peer& peer);
@@ -110,7 +103,7 @@ class JobWatch final : public PeerWatch {
   bool waiting_ = false, body_has_ended_ = false, failed_in_body_ = false;
   std::string waiting_in_;
   std::atomic<bool> failed_{false};
-  Failure failure_;
+  RunFailure failure_;
 };
 
 }  // namespace tessera::dist

@@ -99,8 +99,8 @@ void RemoteLoop::pass_frame(Exchange& exchange, int from, const Frame& frame) {
   const bool before = !exchange.mismatch().empty();
   exchange.receive_frame(*wire_, from, frame);
   if (before || exchange.mismatch().empty()) return;
-  const JobWatch::Failure failure{
-      .kind = RunFailure::mismatched, .rank = from, .message = exchange.mismatch()};
+  const RunFailure failure{
+      .kind = RunFailure::Kind::mismatched, .rank = from, .message = exchange.mismatch()};
   launch_->watch->fail(failure);
   launch_->event->signal();
   send_abort_message(failure, [] {});
@@ -164,7 +164,7 @@ void RemoteLoop::send_heartbeats() {
   }
 }
 
-void RemoteLoop::send_abort_message(const JobWatch::Failure& failure, std::function<void()> sent) {
+void RemoteLoop::send_abort_message(const RunFailure& failure, std::function<void()> sent) {
   if (!launch_ || wire_->size() == 1) return sent();
   Frame frame;
   frame.type = Frame::Type::abort;
@@ -291,7 +291,7 @@ microseconds RemoteLoop::pause() const {
 
 void RemoteLoop::report_broken(const std::string& why) {
   if (!launch_) return;
-  launch_->watch->fail({.kind = RunFailure::broken,
+  launch_->watch->fail({.kind = RunFailure::Kind::broken,
                         .rank = wire_->rank(),
                         .message = text("rank ", wire_->rank(), " can send nothing more: ", why)});
   launch_->event->signal();

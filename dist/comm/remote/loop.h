@@ -18,7 +18,7 @@ class RemoteLoop {
   struct Orders {
     std::vector<std::shared_ptr<Exchange>> posted, abandoned;
     std::unique_ptr<RemoteThread::Launch> launch;
-    JobWatch::Failure abort_message;
+    RunFailure abort_message;
     uint64_t ended_launch = 0;                                            ///< the one that `end_launch` ends
     std::function<void()> abort_message_sent, end_launch, leave, finish;  ///< called when done
     bool stop = false;
@@ -55,7 +55,7 @@ class RemoteLoop {
   void drop_finished();
   void abandon_all();
   void begin_launch(std::unique_ptr<RemoteThread::Launch> launch);
-  void send_abort_message(const JobWatch::Failure& failure, std::function<void()> sent);
+  void send_abort_message(const RunFailure& failure, std::function<void()> sent);
   void pass_frame(Exchange& exchange, int from, const Frame& frame);
   void handle_heartbeat(int from, const Frame& frame, bool is_of_launch);
   void handle_leave(int from);

@@ -31,23 +31,6 @@ struct PlaceRecord {
   }
 };
 
-/// What ended the rank `own`; without a rank (-1) where the rank that caused it sends its own abort message.
-JobWatch::Failure failure_of(const std::exception_ptr& reason, int own) {
-  try {
-    std::rethrow_exception(reason);
-  } catch (const PeerFailedError&) {
-    return {};
-  } catch (const RankLostError& error) {
-    return {.kind = RunFailure::lost, .rank = error.rank, .message = error.what()};
-  } catch (const MismatchError& error) {
-    return {.kind = RunFailure::mismatched, .rank = own, .message = error.what()};
-  } catch (const std::exception& error) {
-    return {.kind = RunFailure::exception, .rank = own, .message = error.what()};
-  } catch (...) {
-    return {.kind = RunFailure::exception, .rank = own, .message = "an exception that is no std::exception"};
-  }
-}
-
 }  // namespace
 
 RemoteRank::RemoteRank(RemoteThread& thread, uint64_t launch, const Deadlines& deadlines, Transport transport)
@@ -142,16 +125,16 @@ void RemoteRank::fail(std::exception_ptr reason) {
   } catch (...) {
     reason = std::current_exception();  // a rank of this machine failed before
   }
-  JobWatch::Failure failure = failure_of(reason, rank());
+  RunFailure failure = failure_of(reason, rank());
   if (failure.rank < 0) return;
   watch_->fail(failure);
   failure = watch_->failure();
   if (shared_) {
-    using Record = node::FailureRecord;
-    const auto kind = failure.kind == RunFailure::lost         ? Record::lost
-                      : failure.kind == RunFailure::mismatched ? Record::mismatch
-                                                               : Record::failed;
-    shared_->fail(kind, failure.rank, failure.message);
+    // The remote threads of the others are not broken.
+    const bool is_broken = failure.kind == RunFailure::Kind::broken;
+    shared_->fail({.kind = is_broken ? RunFailure::Kind::exception : failure.kind,
+                   .rank = failure.rank,
+                   .message = failure.message});
   }
   thread_.send_abort_message(failure);
 }

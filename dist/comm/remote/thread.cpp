@@ -181,7 +181,7 @@ void RemoteThread::end_launch(uint64_t number) {
       std::chrono::seconds(1));
 }
 
-void RemoteThread::send_abort_message(const JobWatch::Failure& failure) {
+void RemoteThread::send_abort_message(const RunFailure& failure) {
   state_->order_and_wait(
       [&](RemoteLoop::Orders& orders, std::function<void()> done) {
         orders.abort_message = failure;

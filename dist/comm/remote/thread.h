@@ -58,7 +58,7 @@ class RemoteThread {
   void end_launch(uint64_t number);
   /// Sends all ranks the reason why the run fails and which rank caused it, and waits, at most for a second,
   /// until the message has left.
-  void send_abort_message(const JobWatch::Failure& failure);
+  void send_abort_message(const RunFailure& failure);
   /// Announces that this process leaves the job, and returns true when all others have done so too. They may
   /// work for as long as they send heartbeats; false when one of them ended without leaving.
   bool leave();

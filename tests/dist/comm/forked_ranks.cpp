@@ -59,7 +59,7 @@ void run_rank(SharedState& shared, int rank, int ranks, const std::function<void
   try {
     body(process);
   } catch (const std::exception& error) {
-    joined.shared->fail(node::FailureRecord::failed, rank, error.what());
+    joined.shared->fail({.rank = rank, .message = error.what()});
     throw;
   }
 }
