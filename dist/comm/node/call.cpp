@@ -5,21 +5,10 @@
 #include <numeric>
 
 #include "dist/comm/interface/fault_injection.h"
-#include "tensor/cpu/combine_sources.h"
+#include "dist/comm/wait/reduce.h"
 
 namespace tessera::dist::node {
 namespace {
-
-using kernels::cpu::Combination;
-
-Combination combination_of(Reduction reduction) {
-  constexpr Combination combinations[] = {Combination::sum, Combination::mean, Combination::smallest,
-                                          Combination::largest};
-  return combinations[static_cast<int>(reduction)];
-}
-
-/// The ranges of an all_reduce, and chunks, begin at multiples of this number of elements.
-constexpr int64_t range_alignment = 64;
 
 int shards_of(CallKind kind, int ranks) {
   return kind == CallKind::reduce_scatter || kind == CallKind::all_to_all ? ranks : 1;
@@ -227,11 +216,9 @@ NodeCall::Range NodeCall::chunk_of(int64_t shard_length) const {
 /// The range of this chunk of an all_reduce that `rank` sums.
 NodeCall::Range NodeCall::reduced_range(int rank) const {
   const Range chunk = chunk_of(call_.output.numel());
-  const int64_t size = group_->size();
-  const int64_t length =
-      (chunk.count + size * range_alignment - 1) / (size * range_alignment) * range_alignment;
-  const int64_t first = std::min(rank * length, chunk.count);
-  return {.first = chunk.first + first, .count = std::min(length, chunk.count - first)};
+  Range range = summed_range(chunk.count, group_->size(), rank);
+  range.first += chunk.first;
+  return range;
 }
 
 /// Elements that this rank reads of `from`'s input, in all chunks.

@@ -5,6 +5,7 @@
 
 #include "dist/comm/interface/communicator.h"
 #include "dist/comm/node/group.h"
+#include "dist/comm/wait/reduce.h"
 
 namespace tessera::dist::node {
 
@@ -55,9 +56,7 @@ class NodeCall final : public ActiveCall {
 
   /// A range of a shard, in elements. A shard is what one rank reads of an input: of an all_to_all the
   /// elements for that rank; of a call without shards the full input.
-  struct Range {
-    int64_t first, count;
-  };
+  using Range = ElementRange;
   Range chunk_of(int64_t shard_length) const;
   Range reduced_range(int rank) const;
   int64_t shard_length(int from) const;

@@ -1,6 +1,7 @@
 #include "dist/comm/node/rank.h"
 
 #include <exception>
+#include <numeric>
 
 #include "dist/comm/wait/stall_watch.h"
 #include "tensor/threads/cores.h"
@@ -19,6 +20,12 @@ std::unique_ptr<RankProgress> make_progress(const NodeShared& shared, RankBlock&
 
 std::chrono::microseconds spin_among(int ranks) {
   return std::chrono::microseconds(ranks <= available_cores() ? 100 : 2);
+}
+
+std::vector<int> rank_indices(int ranks) {
+  std::vector<int> indices(static_cast<size_t>(ranks));
+  std::iota(indices.begin(), indices.end(), 0);
+  return indices;
 }
 
 NodeRank::NodeRank(std::shared_ptr<NodeShared> shared, int index, const NodeRankOptions& options)

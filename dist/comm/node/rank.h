@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <vector>
 
 #include "dist/comm/node/shared.h"
 #include "dist/comm/wait/rank_progress.h"
@@ -16,6 +17,9 @@ struct NodeRankOptions {
 /// How long a waiting rank spins before it sleeps, where `ranks` share this machine. With more ranks than
 /// cores it is short: a rank that spins on a processor delays the rank that it waits for.
 std::chrono::microseconds spin_among(int ranks);
+
+/// 0, 1, ..., ranks - 1.
+std::vector<int> rank_indices(int ranks);
 
 /// One rank among those of its machine. Shared by all communicators of the rank, and destroyed with the last
 /// of them; the destructor first serves what the other ranks need of this one.

@@ -1,27 +1,17 @@
 #include "dist/comm/node/thread_ranks.h"
 
 #include <cstring>
-#include <numeric>
 
 #include "dist/comm/node/communicator.h"
 #include "tensor/memory/cpu_allocator.h"
 
 namespace tessera::dist {
-namespace {
-
-std::vector<int> rank_indices(int ranks) {
-  std::vector<int> indices(static_cast<size_t>(ranks));
-  std::iota(indices.begin(), indices.end(), 0);
-  return indices;
-}
-
-}  // namespace
 
 /// All memory of the process is visible to all ranks.
 class ThreadRanks::Memory : public node::NodeShared {
  public:
   explicit Memory(int ranks)
-      : NodeShared(rank_indices(ranks), std::vector<uintptr_t>(static_cast<size_t>(ranks), 0), 0),
+      : NodeShared(node::rank_indices(ranks), std::vector<uintptr_t>(static_cast<size_t>(ranks), 0), 0),
         block_of_each_(static_cast<size_t>(ranks)) {
     failure_ = &record_;
     for (node::RankBlock& block : block_of_each_) blocks_.push_back(&block);
@@ -57,8 +47,8 @@ ThreadRanks::ThreadRanks(int ranks, const ThreadRankOptions& options) {
     auto self =
         std::make_shared<node::NodeRank>(memory_, r, node::NodeRankOptions{.timeout = options.timeout});
     if (r == 0) token = node::open_node_group(*self, ranks);
-    communicators_.push_back(std::make_shared<node::NodeCommunicator>(self, "world", rank_indices(ranks), r,
-                                                                      token, std::make_shared<Ledger>()));
+    communicators_.push_back(std::make_shared<node::NodeCommunicator>(
+        self, "world", node::rank_indices(ranks), r, token, std::make_shared<Ledger>()));
   }
 }
 

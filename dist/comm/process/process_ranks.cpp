@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "dist/comm/node/communicator.h"
 
@@ -97,8 +96,7 @@ std::shared_ptr<Communicator> make_node_communicator(std::shared_ptr<node::NodeR
                                                      Bootstrap& bootstrap, const std::string& name,
                                                      std::shared_ptr<Ledger> ledger) {
   const int64_t token = bootstrap.rank() == 0 ? node::open_node_group(*self, bootstrap.size()) : 0;
-  std::vector<int> members(static_cast<size_t>(bootstrap.size()));
-  std::iota(members.begin(), members.end(), 0);
+  std::vector<int> members = node::rank_indices(bootstrap.size());
   return std::make_shared<node::NodeCommunicator>(std::move(self), name, std::move(members), bootstrap.rank(),
                                                   gather_records(bootstrap, token).front(),
                                                   std::move(ledger));

@@ -1,27 +1,9 @@
 #include "dist/comm/remote/call.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include "dist/comm/interface/fault_injection.h"
-#include "tensor/cpu/combine_sources.h"
 #include "tensor/memory/account.h"
 
 namespace tessera::dist {
-namespace {
-
-using kernels::cpu::Combination;
-
-Combination combination_of(Reduction reduction) {
-  constexpr Combination combinations[] = {Combination::sum, Combination::mean, Combination::smallest,
-                                          Combination::largest};
-  return combinations[static_cast<int>(reduction)];
-}
-
-/// The ranges of an all_reduce begin at multiples of this number of elements.
-constexpr int64_t range_alignment = 64;
-
-}  // namespace
 
 RemoteCall::RemoteCall(const RemoteGroup& group, CheckedCall call)
     : ActiveCall(group.self->progress(), call.header),
@@ -160,9 +142,7 @@ RemoteCall::Range RemoteCall::reduced_range(int rank) const {
   const int64_t n = call_.input.numel(), size = std::ssize(members_);
   if (header().kind == CallKind::reduce_scatter) return {.first = rank * (n / size), .count = n / size};
   if (is_small()) return {.first = 0, .count = n};
-  const int64_t length = (n + size * range_alignment - 1) / (size * range_alignment) * range_alignment;
-  const int64_t first = std::min(rank * length, n);
-  return {.first = first, .count = std::min(length, n - first)};
+  return summed_range(n, size, rank);
 }
 
 void RemoteCall::prepare_reduction() {

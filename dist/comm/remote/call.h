@@ -7,6 +7,7 @@
 #include "dist/comm/interface/communicator.h"
 #include "dist/comm/remote/exchange.h"
 #include "dist/comm/remote/rank.h"
+#include "dist/comm/wait/reduce.h"
 
 namespace tessera::dist {
 
@@ -35,9 +36,7 @@ class RemoteCall final : public ActiveCall {
   bool own_work_done() const override { return inputs_free(); }
   int missing_rank() const override { return exchange_->missing(); }
 
-  struct Range {
-    int64_t first, count;  ///< in elements
-  };
+  using Range = ElementRange;
   Range reduced_range(int rank) const;
   bool is_small() const;
   char* output_at(int64_t element) const;

@@ -1,7 +1,6 @@
 #include "dist/comm/remote/communicator.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "dist/comm/node/communicator.h"
 
@@ -69,8 +68,7 @@ std::shared_ptr<Communicator> make_process_world(std::shared_ptr<RemoteRank> sel
     RankBootstrap bootstrap(*self, self->local_ranks());
     return make_node_communicator(node_of(self), bootstrap, "world", std::move(ledger));
   }
-  std::vector<int> all_ranks(static_cast<size_t>(self->size()));
-  std::iota(all_ranks.begin(), all_ranks.end(), 0);
+  std::vector<int> all_ranks = node::rank_indices(self->size());
   const int rank = self->rank();
   const uint64_t group = self->world_group();
   return std::make_shared<RemoteCommunicator>(std::move(self), "world", std::move(all_ranks), rank, group,

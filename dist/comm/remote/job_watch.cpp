@@ -14,10 +14,6 @@ namespace {
 /// The time between the end of a process and its report: frames that it sent before may still arrive.
 constexpr std::chrono::milliseconds last_frames_delay{500};
 
-std::string seconds(std::chrono::milliseconds time) {
-  return text(static_cast<double>(time.count()) / 1000, " s");
-}
-
 bool has_ended(int process) {
   pollfd event{.fd = process, .events = POLLIN, .revents = 0};
   return process >= 0 && ::poll(&event, 1, 0) == 1;
@@ -168,7 +164,7 @@ void JobWatch::check_peer(int rank) {
                       missed_text()));
   else if (!peer.has_left && now - peer.last_frame > deadlines_.silence)
     note_failure(RunFailure::Kind::lost, rank,
-                 text(rank_text(rank), " is lost: no heartbeat for ", seconds(deadlines_.silence),
+                 text(rank_text(rank), " is lost: no heartbeat for ", seconds_text(deadlines_.silence),
                       " (stopped, or its machine or network is down)", missed_text()));
 }
 
@@ -188,7 +184,7 @@ void JobWatch::check(int rank, const CallHeader& call) {
       note_failure(
           RunFailure::Kind::broken, rank_,
           text("rank ", rank_, " can send nothing more: its remote thread did not return from MPI for ",
-               seconds(deadlines_.silence), " (in ", waiting_in_, ")"));
+               seconds_text(deadlines_.silence), " (in ", waiting_in_, ")"));
   }
   throw_if_failed();
 }
@@ -210,7 +206,7 @@ void JobWatch::check_progress(int rank, const CallHeader& call) {
       peer.waiting_in.empty() ? "it waits for no rank" : "it waits in " + peer.waiting_in;
   note_failure(RunFailure::Kind::lost, stuck,
                text(rank_text(stuck), " is lost: ", heartbeat_text(peer), " has begun no call for ",
-                    seconds(deadlines_.timeout), " (", where, ") while rank ", rank_, " waits for rank ",
+                    seconds_text(deadlines_.timeout), " (", where, ") while rank ", rank_, " waits for rank ",
                     rank, " in ", call));
 }
 
@@ -218,7 +214,7 @@ void JobWatch::check_progress(int rank, const CallHeader& call) {
 std::string JobWatch::heartbeat_text(const Peer& peer) const {
   const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - peer.last_frame);
   if (silent < 3 * between_heartbeats(deadlines_)) return "it is alive, but";
-  return text("it has sent no heartbeat for ", seconds(silent), " and");
+  return text("it has sent no heartbeat for ", seconds_text(silent), " and");
 }
 
 std::chrono::milliseconds between_heartbeats(const Deadlines& deadlines) {

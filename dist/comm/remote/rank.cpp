@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <numeric>
 
 #include "dist/comm/interface/errors.h"
 
@@ -92,9 +91,7 @@ void RemoteRank::begin() {
 
 std::vector<RankPlace> RemoteRank::gather_places() {
   const PlaceRecord own;
-  std::vector<int> all_ranks(static_cast<size_t>(size()));
-  std::iota(all_ranks.begin(), all_ranks.end(), 0);
-  RankBootstrap world(*this, std::move(all_ranks));
+  RankBootstrap world(*this, node::rank_indices(size()));
   const std::vector<PlaceRecord> records = gather_records(world, own);
   std::vector<RankPlace> places;
   for (int r = 0; r < size(); ++r) {
@@ -176,7 +173,7 @@ std::string RemoteRank::all_gather(std::span<const int> members, const std::stri
     watch_->throw_if_failed();
     if (std::chrono::steady_clock::now() > deadline)
       throw RankLostError(text("rank ", exchange->missing(), " did not reach the launch within ",
-                               static_cast<double>(deadlines_.timeout.count()) / 1000, " s"),
+                               seconds_text(deadlines_.timeout)),
                           exchange->missing());
     event_->sleep_while(seen, std::chrono::milliseconds(50));
   }

@@ -132,8 +132,7 @@ RemoteThread::RemoteThread(std::function<std::unique_ptr<Wire>()> make_wire, mil
   const bool in_time = state_->changed.wait_for(lock, patience, [&] { return state_->started; });
   if (!in_time) thread_.detach();
   require<CommunicationError>(in_time, "expected all ranks of the job in their launch within ",
-                              static_cast<double>(patience.count()) / 1000,
-                              " s: at least one did not reach it");
+                              seconds_text(patience), ": at least one did not reach it");
   if (!state_->start_failure) return;
   lock.unlock();
   thread_.join();

@@ -1,8 +1,17 @@
 #pragma once
 
+#include <chrono>
+#include <string>
+
 #include "dist/comm/interface/call.h"
+#include "tensor/error.h"
 
 namespace tessera::dist {
+
+/// "0.5 s": a deadline in a message.
+inline std::string seconds_text(std::chrono::milliseconds time) {
+  return text(static_cast<double>(time.count()) / 1000, " s");
+}
 
 /// Detects lost ranks during a wait.
 class PeerWatch {

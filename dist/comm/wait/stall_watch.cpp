@@ -26,14 +26,14 @@ void StallWatch::check(int rank, const CallHeader& call) {
     return;
   }
   if (now - since_ < timeout_) return;
-  const double seconds = std::chrono::duration<double>(timeout_).count();
+  const std::string seconds = seconds_text(timeout_);
   const int stuck = chain.back().first;
   if (stuck == rank)
     throw RankLostError(text("rank ", rank, " is stuck: for ", seconds,
-                             " s it did nothing while others waited for it in ", call),
+                             " it did nothing while others waited for it in ", call),
                         rank);
   throw RankLostError(text("rank ", stuck, " is stuck: rank ", rank,
-                           " waits for it, and was itself waited for in ", call, " for ", seconds, " s"),
+                           " waits for it, and was itself waited for in ", call, " for ", seconds),
                       stuck);
 }
 
