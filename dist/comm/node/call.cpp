@@ -1,7 +1,6 @@
 #include "dist/comm/node/call.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "dist/comm/interface/fault_injection.h"
@@ -89,23 +88,10 @@ bool NodeCall::post() {
 /// there is no staging buffer now.
 bool NodeCall::place_input(Slot& slot) {
   if (!has_input()) return true;
-  const int64_t nbytes = call_.input.nbytes();
-  void* const data = call_.input.raw_data();
-  if (nbytes <= in_slot_bytes) {
-    own_source_ = Source::in_slot;
-    if (nbytes > 0) std::memcpy(slot.bytes, data, static_cast<size_t>(nbytes));
-    return true;
-  }
-  if (group_->shared().is_visible(data, nbytes)) {
-    own_source_ = Source::direct;
-    slot.call.data = group_->shared().reference(data);
-    return true;
-  }
-  staging_ = group_->shared().take_staging_buffer(shards_ * staged_length_ * width_);
-  if (!staging_) return false;
-  own_source_ = Source::staged;
-  slot.call.data = group_->shared().reference(staging_.get());
-  fill_staging_buffer();
+  if (!group_->place(call_.input, shards_ * staged_length_ * width_, slot.call, slot.bytes, staging_))
+    return false;
+  own_source_ = slot.call.source;
+  if (own_source_ == Source::staged) fill_staging_buffer();
   return true;
 }
 

@@ -1,5 +1,7 @@
 #include "dist/comm/node/group.h"
 
+#include <cstring>
+
 namespace tessera::dist::node {
 namespace {
 
@@ -44,6 +46,27 @@ bool NodeGroup::take_slot(uint64_t sequence) {
   const size_t index = sequence % slots_in_flight;
   if (slot_in_use_[index]) return false;
   slot_in_use_[index] = true;
+  return true;
+}
+
+bool NodeGroup::place(const Tensor& input, int64_t staged, Announcement& call, char* in_slot,
+                      std::shared_ptr<void>& staging) const {
+  const int64_t nbytes = input.nbytes();
+  void* const data = input.raw_data();
+  if (nbytes <= in_slot_bytes) {
+    call.source = Source::in_slot;
+    if (nbytes > 0) std::memcpy(in_slot, data, static_cast<size_t>(nbytes));
+    return true;
+  }
+  if (shared().is_visible(data, nbytes)) {
+    call.source = Source::direct;
+    call.data = shared().reference(data);
+    return true;
+  }
+  staging = shared().take_staging_buffer(staged);
+  if (!staging) return false;
+  call.source = Source::staged;
+  call.data = shared().reference(staging.get());
   return true;
 }
 

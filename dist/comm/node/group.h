@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dist/comm/node/rank.h"
+#include "tensor/tensor.h"
 
 namespace tessera::dist::node {
 
@@ -46,6 +47,10 @@ class NodeGroup {
   /// The number of messages to `peer` with `tag` that were posted: the sequence number of the next one.
   uint64_t& posted_messages(int peer, int tag) { return posted_[{peer, tag}]; }
 
+  /// Makes an input visible to the others and enters in `call` where: in `in_slot`, where it lies, or in a
+  /// staging buffer of `staged` bytes, which the caller fills. False where there is no staging buffer now.
+  bool place(const Tensor& input, int64_t staged, Announcement& call, char* in_slot,
+             std::shared_ptr<void>& staging) const;
   /// Compares the posted header of `peer` with `own`. Where they differ: fails the run, throws MismatchError.
   void compare(const CallHeader& own, int peer, const PostedHeader& posted) const;
   [[noreturn]] void mismatch(const std::string& message) const;

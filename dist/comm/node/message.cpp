@@ -1,7 +1,6 @@
 #include "dist/comm/node/message.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "dist/comm/interface/fault_injection.h"
 #include "tensor/cpu/combine_sources.h"
@@ -42,22 +41,11 @@ bool NodeSend::place_input(Message& message) {
     return true;
   }
   const int64_t nbytes = call_.input.nbytes();
-  void* const data = call_.input.raw_data();
-  if (nbytes <= in_slot_bytes) {
-    source_ = Source::in_slot;
-    if (nbytes > 0) std::memcpy(message.bytes, data, static_cast<size_t>(nbytes));
-    return true;
-  }
-  if (group_->shared().is_visible(data, nbytes)) {
-    source_ = Source::direct;
-    message.call.data = group_->shared().reference(data);
-    return true;
-  }
-  staging_ = group_->shared().take_staging_buffer(std::min(nbytes, staging_bytes));
-  if (!staging_) return false;
-  source_ = Source::staged;
+  if (!group_->place(call_.input, std::min(nbytes, staging_bytes), message.call, message.bytes, staging_))
+    return false;
+  source_ = message.call.source;
+  if (source_ != Source::staged) return true;
   chunks_ = (nbytes + staging_bytes - 1) / staging_bytes;
-  message.call.data = group_->shared().reference(staging_.get());
   fill_staging_buffer();
   return true;
 }
