@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "dist/comm/wait/peer_watch.h"
 #include "dist/comm/wait/posted_header.h"
 #include "dist/comm/wait/run_failure.h"
 #include "tensor/threads/wait_word.h"
@@ -27,6 +28,11 @@ struct RankBlock {
   alignas(64) std::atomic<uint64_t> operations{0};  ///< begun and waited for
   std::atomic<int32_t> waits_for{-1};               ///< rank in the world; -1: none
   std::atomic<uint32_t> has_left{0};
+
+  RankReport report() const {
+    return {.operations = operations.load(std::memory_order_relaxed),
+            .waits_for = waits_for.load(std::memory_order_relaxed)};
+  }
 };
 
 /// The progress of a rank with the call in a slot, as (sequence + 1) * 2^20 + chunks. Marks only grow, so

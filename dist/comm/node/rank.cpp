@@ -7,19 +7,15 @@
 #include "tensor/threads/cores.h"
 
 namespace tessera::dist::node {
-namespace {
-
-std::unique_ptr<RankProgress> make_progress(const NodeShared& shared, RankBlock& own) {
-  const auto publish = [&own](int rank) { own.waits_for.store(rank, std::memory_order_relaxed); };
-  return std::make_unique<RankProgress>(
-      own.event, own.operations,
-      RankProgress::Options{.spin = spin_among(shared.ranks()), .publish_waiting = publish});
-}
-
-}  // namespace
 
 std::chrono::microseconds spin_among(int ranks) {
   return std::chrono::microseconds(ranks <= available_cores() ? 100 : 2);
+}
+
+std::unique_ptr<RankProgress> make_progress(RankBlock& block, std::chrono::microseconds spin) {
+  const auto publish = [&block](int rank) { block.waits_for.store(rank, std::memory_order_relaxed); };
+  return std::make_unique<RankProgress>(block.event, block.operations,
+                                        RankProgress::Options{.spin = spin, .publish_waiting = publish});
 }
 
 std::vector<int> rank_indices(int ranks) {
@@ -31,13 +27,11 @@ std::vector<int> rank_indices(int ranks) {
 NodeRank::NodeRank(std::shared_ptr<NodeShared> shared, int index, const NodeRankOptions& options)
     : shared_(std::move(shared)),
       index_(index),
-      own_progress_(make_progress(*shared_, shared_->block(index))),
+      own_progress_(make_progress(shared_->block(index), spin_among(shared_->ranks()))),
       progress_(*own_progress_) {
-  const auto report = [all = shared_.get()](int rank) -> RankReport {
+  const auto report = [all = shared_.get()](int rank) {
     const RankBlock* block = all->block_of_world_rank(rank);
-    if (!block) return {};
-    return {.operations = block->operations.load(std::memory_order_relaxed),
-            .waits_for = block->waits_for.load(std::memory_order_relaxed)};
+    return block ? block->report() : RankReport();
   };
   progress_.set_watch(std::make_shared<StallWatch>(options.timeout, report));
   progress_.add_failure_check([all = shared_.get()] { all->throw_if_failed(); });
@@ -62,9 +56,7 @@ void NodeRank::end_communication() {
         {.rank = world_rank(),
          .message =
              "it ended its communication while calls were in flight that the others did not complete"});
-  std::vector<std::shared_ptr<void>> kept;
-  for (auto& call : progress_.take_calls()) kept.push_back(std::move(call));
-  shared_->keep(std::move(kept));
+  shared_->keep(progress_.take_calls());
 }
 
 }  // namespace tessera::dist::node

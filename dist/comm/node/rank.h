@@ -18,6 +18,10 @@ struct NodeRankOptions {
 /// cores it is short: a rank that spins on a processor delays the rank that it waits for.
 std::chrono::microseconds spin_among(int ranks);
 
+/// How the rank of this block waits: it publishes in the block what the others need to see of that. The block
+/// must live longer.
+std::unique_ptr<RankProgress> make_progress(RankBlock& block, std::chrono::microseconds spin);
+
 /// 0, 1, ..., ranks - 1.
 std::vector<int> rank_indices(int ranks);
 

@@ -127,13 +127,12 @@ void JobWatch::note_frame(int rank) {
   peers_[static_cast<size_t>(rank)].last_frame = Clock::now();
 }
 
-void JobWatch::note_heartbeat(int rank, uint64_t operations, int waits_for, std::string waiting_in) {
+void JobWatch::note_heartbeat(int rank, const RankReport& report, std::string waiting_in) {
   const std::lock_guard lock(mutex_);
   Peer& peer = peers_[static_cast<size_t>(rank)];
   peer.last_frame = Clock::now();
-  if (operations != peer.operations) peer.last_progress = peer.last_frame;
-  peer.operations = operations;
-  peer.waits_for = waits_for;
+  if (report.operations != peer.report.operations) peer.last_progress = peer.last_frame;
+  peer.report = report;
   peer.waiting_in = std::move(waiting_in);
 }
 
@@ -199,7 +198,7 @@ void JobWatch::check_progress(int rank, const CallHeader& call) {
     visited[static_cast<size_t>(next)] = true;
     stuck = next;
     if (now - peers_[static_cast<size_t>(next)].last_progress < deadlines_.timeout) return;
-    next = peers_[static_cast<size_t>(next)].waits_for;
+    next = peers_[static_cast<size_t>(next)].report.waits_for;
   }
   const Peer& peer = peers_[static_cast<size_t>(stuck)];
   const std::string where =

@@ -55,7 +55,7 @@ class JobWatch final : public PeerWatch {
   // For the remote thread.
   /// A frame came from `rank`.
   void note_frame(int rank);
-  void note_heartbeat(int rank, uint64_t operations, int waits_for, std::string waiting_in);
+  void note_heartbeat(int rank, const RankReport& report, std::string waiting_in);
   /// The program of `rank` ends without failing. The rank is lost if the run continues for longer than its
   /// last frames may take.
   void note_leave(int rank);
@@ -81,8 +81,7 @@ class JobWatch final : public PeerWatch {
     int process = -1;  ///< a descriptor of it; -1: none
     Clock::time_point last_frame, last_progress, gone_since;
     bool is_gone = false, has_left = false, is_unwatched = false;
-    uint64_t operations = 0;
-    int waits_for = -1;
+    RankReport report;
     std::string waiting_in;
   };
   void note_failure(RunFailure::Kind kind, int rank, const std::string& message);

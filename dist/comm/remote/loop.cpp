@@ -76,7 +76,9 @@ void RemoteLoop::handle_heartbeat(int from, const Frame& frame, bool is_of_launc
     if (launch_) launch_->watch->set_process(from, process);
     if (leave_watch_) leave_watch_->set_process(from, process);
   }
-  if (is_of_launch) launch_->watch->note_heartbeat(from, frame.operations, frame.rank, frame.payload_text());
+  if (is_of_launch)
+    launch_->watch->note_heartbeat(from, {.operations = frame.operations, .waits_for = frame.rank},
+                                   frame.payload_text());
 }
 
 void RemoteLoop::handle_leave(int from) {
@@ -146,7 +148,7 @@ Frame RemoteLoop::own_heartbeat() const {
   frame.key.group = group_id(last_launch_, 0, 0);
   frame.process = own_place_;
   if (!launch_) return frame;
-  const Heartbeat own = launch_->heartbeat();
+  const RankReport own = launch_->report();
   frame.operations = own.operations;
   frame.rank = own.waits_for;
   return frame;

@@ -48,11 +48,7 @@ RemoteRank::RemoteRank(RemoteThread& thread, uint64_t launch, const Deadlines& d
   }
   // Without shared memory the remote thread needs the processor: no spinning.
   const auto spin = shared_ ? node::spin_among(ranks_on_cores_) : std::chrono::microseconds(0);
-  progress_ = std::make_unique<RankProgress>(
-      *event_, block_->operations,
-      RankProgress::Options{.spin = spin, .publish_waiting = [block = block_](int waits_for) {
-                              block->waits_for.store(waits_for, std::memory_order_relaxed);
-                            }});
+  progress_ = node::make_progress(*block_, spin);
   progress_->add_failure_check([watch = watch_] { watch->throw_if_failed(); });
   progress_->set_watch(watch_);
   if (shared_) node_ = std::make_unique<node::NodeRank>(shared_, local_index_, *progress_);
@@ -60,8 +56,7 @@ RemoteRank::RemoteRank(RemoteThread& thread, uint64_t launch, const Deadlines& d
 
 RemoteRank::~RemoteRank() {
   if (!failed_ && !watch_->has_failed()) progress_->complete_calls();
-  std::vector<std::shared_ptr<void>> kept;
-  for (auto& call : progress_->take_calls()) kept.push_back(std::move(call));
+  std::vector<std::shared_ptr<void>> kept = progress_->take_calls();
   if (shared_) shared_->keep(std::move(kept));
   node_.reset();
   thread_.end_launch(launch_);
@@ -81,12 +76,9 @@ void RemoteRank::make_block(Transport transport) {
 }
 
 void RemoteRank::begin() {
-  const auto heartbeat = [block = block_]() -> Heartbeat {
-    return {.operations = block->operations.load(std::memory_order_relaxed),
-            .waits_for = block->waits_for.load(std::memory_order_relaxed)};
-  };
+  const auto report = [block = block_] { return block->report(); };
   thread_.begin_launch(
-      {.number = launch_, .watch = watch_, .event = event_, .heartbeat = heartbeat, .deadlines = deadlines_});
+      {.number = launch_, .watch = watch_, .event = event_, .report = report, .deadlines = deadlines_});
 }
 
 std::vector<RankPlace> RemoteRank::gather_places() {

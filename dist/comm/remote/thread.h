@@ -17,12 +17,6 @@
 
 namespace tessera::dist {
 
-/// The state of a rank that its heartbeats carry.
-struct Heartbeat {
-  uint64_t operations = 0;
-  int waits_for = -1;  ///< rank in the world
-};
-
 /// The remote thread: the one thread of a process that calls MPI, from its initialisation on. It advances the
 /// exchanges that the rank's thread posts, and sends and receives heartbeats; it computes nothing. While
 /// bytes are in flight it polls in intervals that grow to 100 us; otherwise it sleeps.
@@ -32,8 +26,8 @@ class RemoteThread {
   struct Launch {
     uint64_t number = 0;
     std::shared_ptr<JobWatch> watch;
-    std::shared_ptr<WaitWord> event;  ///< of the rank
-    std::function<Heartbeat()> heartbeat;
+    std::shared_ptr<WaitWord> event;     ///< of the rank
+    std::function<RankReport()> report;  ///< of the rank, for its heartbeats
     Deadlines deadlines;
   };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 
 #include "dist/comm/interface/call.h"
@@ -12,6 +13,12 @@ namespace tessera::dist {
 inline std::string seconds_text(std::chrono::milliseconds time) {
   return text(static_cast<double>(time.count()) / 1000, " s");
 }
+
+/// The progress of a rank, as the others see it.
+struct RankReport {
+  uint64_t operations = 0;  ///< calls begun and waited for
+  int waits_for = -1;       ///< the rank, in the world, that it waits for; -1: it does not wait
+};
 
 /// Detects lost ranks during a wait.
 class PeerWatch {

@@ -132,9 +132,11 @@ bool RankProgress::complete_calls() noexcept {
   }
 }
 
-std::vector<std::shared_ptr<ActiveCall>> RankProgress::take_calls() {
+std::vector<std::shared_ptr<void>> RankProgress::take_calls() {
   for (const auto& call : calls_) call->progress_ = nullptr;
-  return std::move(calls_);
+  std::vector<std::shared_ptr<void>> taken(calls_.begin(), calls_.end());
+  calls_.clear();
+  return taken;
 }
 
 }  // namespace tessera::dist

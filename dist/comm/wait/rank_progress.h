@@ -88,7 +88,7 @@ class RankProgress {
   /// Waits until this rank has nothing more to do for any call; false where that failed. Throws nothing.
   bool complete_calls() noexcept;
   /// Removes and returns the remaining calls: other ranks may still read their memory.
-  std::vector<std::shared_ptr<ActiveCall>> take_calls();
+  std::vector<std::shared_ptr<void>> take_calls();
 
  private:
   friend class ActiveCall;

@@ -10,12 +10,6 @@
 
 namespace tessera::dist {
 
-/// The progress of a rank, as the others see it.
-struct RankReport {
-  uint64_t operations = 0;  ///< calls begun and waited for
-  int waits_for = -1;       ///< the rank, in the world, that it waits for; -1: it does not wait
-};
-
 /// Reports a rank as lost when its count of operations does not change for `timeout` while this rank waits
 /// for it. Where that rank itself waits for another one, which waits for a third, the last rank of this chain
 /// is the one that is stuck, once no count of the chain changes: while one does, that rank may still reach
