@@ -33,7 +33,7 @@ NodeRank::NodeRank(std::shared_ptr<NodeShared> shared, int index, const NodeRank
     const RankBlock* block = all->block_of_world_rank(rank);
     return block ? block->report() : RankReport();
   };
-  progress_.set_watch(std::make_shared<StallWatch>(options.timeout, report));
+  progress_.set_watch(std::make_shared<StallWatch>(world_rank(), options.timeout, report));
   progress_.add_failure_check([all = shared_.get()] { all->throw_if_failed(); });
 }
 

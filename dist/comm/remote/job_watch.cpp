@@ -25,9 +25,11 @@ JobWatch::JobWatch(int rank, int ranks, const Deadlines& deadlines)
     : rank_(rank),
       deadlines_(deadlines),
       peers_(static_cast<size_t>(ranks)),
+      stalls_(rank, deadlines.timeout,
+              [this](int other) { return peers_[static_cast<size_t>(other)].report; }),
       last_search_(Clock::now()),
       thread_seen_(last_search_) {
-  for (Peer& peer : peers_) peer.last_frame = peer.last_progress = last_search_;
+  for (Peer& peer : peers_) peer.last_frame = last_search_;
 }
 
 void JobWatch::set_places(const std::vector<RankPlace>& places) {
@@ -131,7 +133,6 @@ void JobWatch::note_heartbeat(int rank, const RankReport& report, std::string wa
   const std::lock_guard lock(mutex_);
   Peer& peer = peers_[static_cast<size_t>(rank)];
   peer.last_frame = Clock::now();
-  if (report.operations != peer.report.operations) peer.last_progress = peer.last_frame;
   peer.report = report;
   peer.waiting_in = std::move(waiting_in);
 }
@@ -169,16 +170,16 @@ void JobWatch::check_peer(int rank) {
 
 void JobWatch::end_wait() {
   const std::lock_guard lock(mutex_);
-  waiting_ = false;
+  stalls_.end_wait();
   waiting_in_.clear();
 }
 
 void JobWatch::check(int rank, const CallHeader& call) {
   {
     const std::lock_guard lock(mutex_);
-    if (!std::exchange(waiting_, true)) wait_began_ = Clock::now();
     waiting_in_ = to_string(call);
-    if (rank >= 0) check_progress(rank, call);
+    if (const auto stuck = rank >= 0 ? stalls_.find_stuck(rank) : std::nullopt)
+      note_stuck(*stuck, rank, call);
     if (Clock::now() - thread_seen_ > deadlines_.silence)
       note_failure(
           RunFailure::Kind::broken, rank_,
@@ -188,25 +189,14 @@ void JobWatch::check(int rank, const CallHeader& call) {
   throw_if_failed();
 }
 
-void JobWatch::check_progress(int rank, const CallHeader& call) {
-  const auto now = Clock::now();
-  if (now - wait_began_ < deadlines_.timeout) return;
-  std::vector<bool> visited(peers_.size());
-  visited[static_cast<size_t>(rank_)] = true;
-  int stuck = rank;
-  for (int next = rank; next >= 0 && !visited[static_cast<size_t>(next)];) {
-    visited[static_cast<size_t>(next)] = true;
-    stuck = next;
-    if (now - peers_[static_cast<size_t>(next)].last_progress < deadlines_.timeout) return;
-    next = peers_[static_cast<size_t>(next)].report.waits_for;
-  }
-  const Peer& peer = peers_[static_cast<size_t>(stuck)];
+void JobWatch::note_stuck(int rank, int waited_for, const CallHeader& call) {
+  const Peer& peer = peers_[static_cast<size_t>(rank)];
   const std::string where =
       peer.waiting_in.empty() ? "it waits for no rank" : "it waits in " + peer.waiting_in;
-  note_failure(RunFailure::Kind::lost, stuck,
-               text(rank_text(stuck), " is lost: ", heartbeat_text(peer), " has begun no call for ",
+  note_failure(RunFailure::Kind::lost, rank,
+               text(rank_text(rank), " is lost: ", heartbeat_text(peer), " has begun no call for ",
                     seconds_text(deadlines_.timeout), " (", where, ") while rank ", rank_, " waits for rank ",
-                    rank, " in ", call));
+                    waited_for, " in ", call));
 }
 
 /// Where `timeout` is the shorter deadline, a stopped rank exceeds it before `silence`.

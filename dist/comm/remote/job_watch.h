@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "dist/comm/remote/frame.h"
-#include "dist/comm/wait/peer_watch.h"
+#include "dist/comm/wait/run_failure.h"
+#include "dist/comm/wait/stall_watch.h"
 
 namespace tessera::dist {
 
@@ -30,8 +31,7 @@ struct RankPlace {
 /// detected at once, of any other by missing heartbeats. The remote thread reports the frames that arrive;
 /// the rank's thread calls `check` while it waits.
 ///
-/// A rank that waits for another rank is not stuck itself. The lost rank is the last one of the chain of
-/// waiting ranks: one that waits for no other, or one of a circle.
+/// A rank that is alive is lost once it is stuck (StallDetector), by the reports in its heartbeats.
 class JobWatch final : public PeerWatch {
  public:
   JobWatch(int rank, int ranks, const Deadlines& deadlines);
@@ -79,13 +79,13 @@ class JobWatch final : public PeerWatch {
   struct Peer {
     RankPlace place;
     int process = -1;  ///< a descriptor of it; -1: none
-    Clock::time_point last_frame, last_progress, gone_since;
+    Clock::time_point last_frame, gone_since;
     bool is_gone = false, has_left = false, is_unwatched = false;
     RankReport report;
     std::string waiting_in;
   };
   void note_failure(RunFailure::Kind kind, int rank, const std::string& message);
-  void check_progress(int rank, const CallHeader& call);
+  void note_stuck(int rank, int waited_for, const CallHeader& call);
   void note_gone(Peer& peer, bool has_left);
   void open(Peer& peer);
   void check_peer(int rank);
@@ -98,8 +98,9 @@ class JobWatch final : public PeerWatch {
   const ProcessPlace own_ = this_process();
   mutable std::mutex mutex_;
   std::vector<Peer> peers_;
-  Clock::time_point last_search_, thread_seen_, failed_at_, wait_began_;
-  bool waiting_ = false, body_has_ended_ = false, failed_in_body_ = false;
+  StallDetector stalls_;
+  Clock::time_point last_search_, thread_seen_, failed_at_;
+  bool body_has_ended_ = false, failed_in_body_ = false;
   std::string waiting_in_;
   std::atomic<bool> failed_{false};
   RunFailure failure_;

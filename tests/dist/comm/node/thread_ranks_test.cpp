@@ -119,7 +119,7 @@ TEST_CASE("ranks as threads: a rank that is stuck ends the waits of all, and is 
 
 TEST_CASE("stall watch: a rank that makes progress is never lost; of a chain of waiting ranks the last is") {
   std::vector<RankReport> reports(4);
-  StallWatch watch(std::chrono::milliseconds(0),
+  StallWatch watch(0, std::chrono::milliseconds(0),
                    [&](int rank) { return reports[static_cast<size_t>(rank)]; });
   const CallHeader call{.sequence = 3, .kind = CallKind::barrier};
   const auto lost = [&](int rank) {
@@ -146,6 +146,9 @@ TEST_CASE("stall watch: a rank that makes progress is never lost; of a chain of 
   reports[3].waits_for = 1;  // in a circle
   CHECK(lost(2) == -1);
   CHECK(lost(2) == 1);
+  reports[3].waits_for = 0;  // in a circle with this rank, which waits itself
+  CHECK(lost(2) == -1);
+  CHECK(lost(2) == 3);
 }
 
 TEST_CASE("ranks as threads: a rank that waits for one that makes progress is not lost, nor is that one") {
