@@ -7,12 +7,12 @@
 
 #include <algorithm>
 
+#include "tensor/arguments/activation_table.h"
 #include "tensor/cpu/elementwise_blocks.h"
 #include "tensor/cpu/gemm_eigen.h"
 #include "tensor/cpu/matmul.h"
 #include "tensor/cpu/scratch.h"
 #include "tensor/cpu/transpose.h"
-#include "tensor/ops/activation_table.h"
 #include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tensor/ops/activation_linear.h"
+#include "tensor/arguments/activation_linear.h"
 
 namespace tessera::kernels::cpu {
 

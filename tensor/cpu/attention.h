@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "tensor/ops/attention.h"
 #include "tensor/profile/operand_bytes.h"
+#include "tensor/tensor.h"
 
 namespace tessera::kernels::cpu {
 

@@ -20,7 +20,7 @@ void drop(const double* x, const uint32_t* words, uint32_t threshold, double sca
 }
 
 template <class A>
-void drop_typed(const DropoutRows& rows, const A* x, int64_t first, int64_t n, A* y) {
+void drop_typed(const ops::DropoutRows& rows, const A* x, int64_t first, int64_t n, A* y) {
   const uint64_t exact = elementwise::bernoulli_threshold(rows.probability);
   const auto threshold = static_cast<uint32_t>(std::min<uint64_t>(exact, 0xffffffffu));
   const double scale = 1.0 / (1.0 - rows.probability);
@@ -40,14 +40,14 @@ void drop_typed(const DropoutRows& rows, const A* x, int64_t first, int64_t n, A
 
 }  // namespace
 
-void drop_elements(const DropoutRows& rows, const float* x, int64_t first, int64_t n, float* y) {
+void drop_elements(const ops::DropoutRows& rows, const float* x, int64_t first, int64_t n, float* y) {
   drop_typed(rows, x, first, n, y);
 }
-void drop_elements(const DropoutRows& rows, const double* x, int64_t first, int64_t n, double* y) {
+void drop_elements(const ops::DropoutRows& rows, const double* x, int64_t first, int64_t n, double* y) {
   drop_typed(rows, x, first, n, y);
 }
 
-void dropout(const Tensor& base, const Tensor& x, const DropoutRows& rows, const Tensor& y) {
+void dropout(const Tensor& base, const Tensor& x, const ops::DropoutRows& rows, const Tensor& y) {
   const DType dtype = x.dtype(), wide = dtype == f64 ? f64 : f32;
   const UnaryBlock widen = TESSERA_PER_ISA(convert_block)(dtype, wide);
   const UnaryBlock round = TESSERA_PER_ISA(convert_block)(wide, dtype);

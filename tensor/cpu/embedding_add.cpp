@@ -26,7 +26,7 @@ T* row_of(const Tensor& tensor, int64_t row, int64_t width) {
 }
 
 template <class T>
-void forward(const Tensor& ids, const Tensor& weight, const Tensor& addend, const DropoutRows* mask,
+void forward(const Tensor& ids, const Tensor& weight, const Tensor& addend, const ops::DropoutRows* mask,
              const Tensor& y) {
   using A = accumulator_of<T>;
   const IndexValues id(ids);
@@ -77,8 +77,8 @@ void backward(const Tensor& dy, const Tensor& ids, const Tensor& table, const Te
 
 }  // namespace
 
-void embedding_add(const Tensor& ids, const Tensor& weight, const Tensor& addend, const DropoutRows* mask,
-                   const Tensor& y) {
+void embedding_add(const Tensor& ids, const Tensor& weight, const Tensor& addend,
+                   const ops::DropoutRows* mask, const Tensor& y) {
   with_floating(weight.dtype(), [&]<class T>(TypeTag<T>) { forward<T>(ids, weight, addend, mask, y); });
 }
 

@@ -15,7 +15,8 @@ Bf16Product choose_bf16_product(MatmulBackend backend, Isa isa, Isa onednn) {
 }
 
 Bf16Product bf16_product() {
-  return choose_bf16_product(matmul_backend(), current_isa(), onednn_serves() ? onednn_isa() : Isa::baseline);
+  return choose_bf16_product(chosen_backend.load(std::memory_order_relaxed), current_isa(),
+                             onednn_serves() ? onednn_isa() : Isa::baseline);
 }
 
 }  // namespace tessera::kernels::cpu

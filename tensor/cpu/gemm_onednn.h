@@ -1,11 +1,16 @@
 #pragma once
 
+#include <atomic>
+
+#include "tensor/arguments/matmul.h"
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/isa.h"
-#include "tensor/ops/matmul.h"
 #include "tensor/tensor.h"
 
 namespace tessera::kernels::cpu {
+
+/// The backend of this process, set by `set_matmul_backend` (tensor/ops/matmul.h).
+inline std::atomic<MatmulBackend> chosen_backend{MatmulBackend::automatic};
 
 /// Whether this build has oneDNN.
 bool onednn_built();

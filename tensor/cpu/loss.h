@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tensor/ops/loss.h"
+#include "tensor/arguments/loss.h"
 
 namespace tessera::kernels::cpu {
 

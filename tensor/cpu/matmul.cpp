@@ -7,7 +7,6 @@
 #include "tensor/cpu/product_blocks.h"
 #include "tensor/cpu/scratch.h"
 #include "tensor/cpu/transpose.h"
-#include "tensor/ops/matmul.h"
 
 namespace tessera::kernels::cpu {
 namespace {
@@ -109,7 +108,8 @@ void matmul_bf16_operands(const Tensor& a, const Tensor& b, const Tensor& bias, 
 }  // namespace
 
 void (*f32_gemm())(const Gemm<float>&) {
-  if (matmul_backend() != MatmulBackend::eigen && onednn_serves()) return &gemm_onednn_f32;
+  if (chosen_backend.load(std::memory_order_relaxed) != MatmulBackend::eigen && onednn_serves())
+    return &gemm_onednn_f32;
   return TESSERA_PER_ISA(gemm_eigen_f32);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "tensor/ops/normalization.h"
+#include "tensor/arguments/dropout.h"
+#include "tensor/arguments/normalization.h"
 
 namespace tessera::kernels::cpu {
 
@@ -8,7 +9,7 @@ namespace tessera::kernels::cpu {
 /// the norm is RMS norm. An undefined delta adds nothing, a null mask drops nothing.
 struct NormalizationCall {
   Tensor x, delta;
-  const DropoutRows* mask = nullptr;
+  const ops::DropoutRows* mask = nullptr;
   Tensor weight, bias;
   double eps = 0;
 };
@@ -27,7 +28,7 @@ void normalization_again(const Tensor& x, const Tensor& weight, const Tensor& bi
 /// nothing.
 struct NormalizationBackwardCall {
   Tensor dy, dsum;
-  const DropoutRows* mask = nullptr;
+  const ops::DropoutRows* mask = nullptr;
   Tensor x, weight, mean, rstd;
 };
 inline int64_t operand_bytes(const NormalizationBackwardCall& c) {

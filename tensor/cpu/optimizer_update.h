@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tensor/ops/optimizer_update.h"
+#include "tensor/arguments/optimizer_update.h"
 
 namespace tessera::kernels::cpu {
 

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "tensor/ops/reduction.h"
+#include "tensor/arguments/reduction.h"
+#include "tensor/tensor.h"
 
 namespace tessera::kernels::cpu {
 

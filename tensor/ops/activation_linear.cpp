@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "tensor/arguments/activation_table.h"
 #include "tensor/cpu/activation_linear.h"
 #include "tensor/cpu/elementwise.h"
-#include "tensor/ops/activation_table.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/ops/matmul.h"

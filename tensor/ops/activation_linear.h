@@ -1,11 +1,8 @@
 #pragma once
 
-#include "tensor/tensor.h"
+#include "tensor/arguments/activation_linear.h"
 
 namespace tessera {
-
-/// An activation function that a linear layer applies to its input.
-enum class Activation : uint8_t { gelu, gelu_tanh, relu, silu };
 
 /// "gelu", "gelu_tanh", "relu" or "silu".
 const char* to_string(Activation activation);
@@ -19,13 +16,6 @@ Tensor activation(Activation f, const Tensor& x);
 /// for a block of rows at a time, while the block is in the second-level cache, and never stored whole (bf16
 /// and f16: stored during the call). Throws as `linear`.
 Tensor activation_linear(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias = {});
-
-/// The gradients of `activation_linear`; an undefined one is not computed.
-struct ActivationLinearGradients {
-  Tensor x;       ///< x's shape and dtype, contiguous; x itself if `activation_linear_overwrites`
-  Tensor weight;  ///< the weight's shape, its dtype or f32
-  bool add_to_weight = false;  ///< add to what `weight` holds
-};
 
 /// Whether the gradient of x may be written over x itself: where it is computed block by block, each from the
 /// same block of x. `dweight` is the destination of the weight's gradient, undefined for none.

@@ -7,8 +7,6 @@
 namespace tessera::ops {
 namespace {
 
-using kernels::cpu::DropoutRows;
-
 constexpr Kernel<void(const Tensor&, const Tensor&, const DropoutRows&, const Tensor&)> dropout_kernel{
     "dropout", &kernels::cpu::dropout, nullptr};
 

@@ -2,12 +2,9 @@
 
 #include <cstdint>
 
+#include "tensor/arguments/dropout.h"
 #include "tensor/random/sample_layout.h"
 #include "tensor/tensor.h"
-
-namespace tessera::kernels::cpu {
-struct DropoutRows;  // tensor/cpu/dropout.h
-}
 
 namespace tessera::ops {
 
@@ -35,7 +32,7 @@ Tensor add_dropout(const Tensor& x, const Tensor& delta, const DropoutMask& mask
 
 /// The kernels' description of `mask` for a tensor like x, from this thread's random context. Throws
 /// ValueError naming `where`, ShapeError.
-kernels::cpu::DropoutRows dropout_rows(const char* where, const Tensor& x, const DropoutMask& mask,
-                                       int64_t first_index = 0);
+DropoutRows dropout_rows(const char* where, const Tensor& x, const DropoutMask& mask,
+                         int64_t first_index = 0);
 
 }  // namespace tessera::ops

@@ -9,8 +9,6 @@
 namespace tessera::ops {
 namespace {
 
-using kernels::cpu::DropoutRows;
-
 constexpr Kernel<void(const char*, const Tensor&, int64_t)> check_kernel{
     "check_indices", &kernels::cpu::check_indices, nullptr};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const DropoutRows*, const Tensor&)>

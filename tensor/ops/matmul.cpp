@@ -1,7 +1,5 @@
 #include "tensor/ops/matmul.h"
 
-#include <atomic>
-
 #include "tensor/cpu/gemm_onednn.h"
 #include "tensor/cpu/matmul.h"
 #include "tensor/matrix_layout.h"
@@ -10,20 +8,15 @@
 #include "tensor/profile/cost.h"
 
 namespace tessera {
-namespace {
-
-std::atomic<MatmulBackend> chosen_backend{MatmulBackend::automatic};
-
-}  // namespace
 
 void set_matmul_backend(MatmulBackend backend) {
   require<NotBuiltError>(backend != MatmulBackend::onednn || kernels::cpu::onednn_built(),
                          "set_matmul_backend: this build has no oneDNN");
-  chosen_backend.store(backend, std::memory_order_relaxed);
+  kernels::cpu::chosen_backend.store(backend, std::memory_order_relaxed);
 }
 
 MatmulBackend matmul_backend() {
-  return chosen_backend.load(std::memory_order_relaxed);
+  return kernels::cpu::chosen_backend.load(std::memory_order_relaxed);
 }
 
 namespace ops {

@@ -8,7 +8,6 @@
 namespace tessera::ops {
 namespace {
 
-using kernels::cpu::DropoutRows;
 using kernels::cpu::NormalizationBackwardCall;
 using kernels::cpu::NormalizationCall;
 

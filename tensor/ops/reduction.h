@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tensor/arguments/reduction.h"
 #include "tensor/tensor.h"
 
 /// Reductions over any axes of x. Negative `axes` count from the end; empty `axes` are all axes; with
@@ -56,9 +57,5 @@ Tensor sum_to(const Tensor& x, const Shape& shape);
 /// The same with the sums in `dtype`: x's dtype, or f32 for an x of a half type, whose sums are then not
 /// rounded. Throws DTypeError for another dtype.
 Tensor sum_to(const Tensor& x, const Shape& shape, DType dtype);
-
-/// The kind of a reduction. The kernel's `parameter` is the correction of `var` and `std`, or the p of
-/// `norm`.
-enum class Reduction : uint8_t { sum, mean, prod, max, min, any, all, var, std, norm, logsumexp };
 
 }  // namespace tessera::ops

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "tensor/arguments/activation_linear.h"
 #include "tensor/elementwise/op_lists.h"
-#include "tensor/ops/activation_linear.h"
 
 namespace tessera {
 
