@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # usage: include_directions.sh ROOT
-# Checks that every folder below ROOT includes only the folders that the table below allows.
+# Checks that every folder below ROOT includes only the folders that the tables below allow.
 set -euo pipefail
 
 declare -A may=(
@@ -13,6 +13,13 @@ declare -A may=(
   [dist]="tensor autograd nn optim dist"
   [tools]="tensor autograd nn optim data models dist tools"
   [tests]="tensor autograd nn optim data models dist tools tests"
+)
+# For each folder inside a folder, those that it may not include: kernels are below the operations that call them.
+declare -A may_not=(
+  [tensor/arguments]="tensor/ops tensor/cpu tensor/cuda"
+  [tensor/cpu]="tensor/ops tensor/cuda"
+  [tensor/cuda]="tensor/ops tensor/cpu"
+  [tensor/elementwise]="tensor/ops tensor/arguments tensor/cpu tensor/cuda"
 )
 # For each external library, the folders that may include its headers.
 declare -A library=(
@@ -34,7 +41,7 @@ includes() {
 }
 
 check() {
-  local root=$1 wrong=0 folder place file line path
+  local root=$1 wrong=0 folder above place file line path
   for folder in "${!may[@]}"; do
     [[ -d $root/$folder ]] || continue
     while IFS=: read -r file line path; do
@@ -55,17 +62,28 @@ check() {
       done < <(includes "$root/$folder" '<' | grep -E ":($place)" || true)
     done
   done
+  for folder in "${!may_not[@]}"; do
+    [[ -d $root/$folder ]] || continue
+    for above in ${may_not[$folder]}; do
+      while IFS=: read -r file line path; do
+        echo "$file:$line: includes \"$path\"; $folder may not include: ${may_not[$folder]}"
+        wrong=1
+      done < <(includes "$root/$folder" '"' | grep -E ":$above/" || true)
+    done
+  done
   return $wrong
 }
 
-# A test of the check: a small project with two wrong includes and a right one.
+# A test of the check: a small project with three wrong includes and two right ones.
 project=$(mktemp -d)
 trap 'rm -rf "$project"' EXIT
-mkdir "$project/tensor" "$project/nn"
+mkdir -p "$project/tensor/cpu" "$project/tensor/ops" "$project/nn"
 echo '#include "nn/module.h"' >"$project/tensor/shape.h"
 printf '#include "tensor/shape.h"\n#include <json/json.h>\n' >"$project/nn/module.h"
-if [[ $(check "$project" | wc -l) != 2 ]]; then
-  echo "the check itself is broken: expected two wrong includes, found:"
+echo '#include "tensor/cpu/loss.h"' >"$project/tensor/ops/loss.h"
+echo '#include "tensor/ops/loss.h"' >"$project/tensor/cpu/loss.h"
+if [[ $(check "$project" | wc -l) != 3 ]]; then
+  echo "the check itself is broken: expected three wrong includes, found:"
   check "$project" || true
   exit 1
 fi
