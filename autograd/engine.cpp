@@ -8,7 +8,7 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/backward_reports.h"
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/grad_mode.h"
 #include "autograd/leaf_accumulation.h"
 #include "autograd/record.h"

@@ -1,6 +1,6 @@
 #include "autograd/leaf_accumulation.h"
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/cast.h"
 #include "autograd/saved.h"
 #include "tensor/memory/storage_owner.h"

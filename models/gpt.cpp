@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/loss.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/grad_mode.h"

@@ -2,13 +2,13 @@
 
 #include <cmath>
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/shaping.h"
 #include "autograd/functions/softmax.h"
+#include "autograd/functions/ternary.h"
 #include "autograd/functions/view.h"
-#include "autograd/functions/where.h"
 #include "autograd/record.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/creation.h"

@@ -1,6 +1,6 @@
 #include "autograd/functions/dropout.h"
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/record.h"
 #include "autograd/sample_layout.h"
 #include "tensor/random/random_context.h"

@@ -1,7 +1,7 @@
 #include "autograd/functions/loss.h"
 
 #include "autograd/functions/activation.h"
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/cast.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"

@@ -1,6 +1,6 @@
 #include "autograd/functions/normalization.h"
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/broadcasting.h"
 #include "autograd/functions/dropout.h"
 #include "autograd/functions/reduction.h"

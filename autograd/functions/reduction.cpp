@@ -3,12 +3,12 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/broadcasting.h"
 #include "autograd/functions/cast.h"
+#include "autograd/functions/ternary.h"
 #include "autograd/functions/unary.h"
 #include "autograd/functions/view.h"
-#include "autograd/functions/where.h"
 #include "autograd/record.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/cast.h"

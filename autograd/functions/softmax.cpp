@@ -1,6 +1,6 @@
 #include "autograd/functions/softmax.h"
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/unary.h"
 #include "autograd/record.h"

@@ -2,7 +2,7 @@
 
 #include <numbers>
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/record.h"
 #include "tensor/ops/creation.h"
 #include "tensor/ops/unary.h"

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "autograd/checkpoint.h"
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/unary.h"
 #include "autograd/graph_dot.h"
 #include "autograd/record.h"

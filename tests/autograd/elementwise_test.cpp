@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "autograd/functions/activation.h"
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/cast.h"
 #include "autograd/functions/dropout.h"
+#include "autograd/functions/ternary.h"
 #include "autograd/functions/unary.h"
-#include "autograd/functions/where.h"
 #include "autograd/gradcheck.h"
 #include "tensor/ops/creation.h"
 #include "tensor/random/random_context.h"

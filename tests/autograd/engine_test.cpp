@@ -4,7 +4,7 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/backward_reports.h"
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/cast.h"
 #include "autograd/grad_mode.h"
 #include "autograd/gradcheck.h"

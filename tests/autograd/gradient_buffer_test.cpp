@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "autograd/functions/activation_linear.h"
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "tensor/ops/random.h"

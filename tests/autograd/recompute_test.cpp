@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "autograd/checkpoint.h"
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/normalization.h"
 #include "autograd/functions/reduction.h"

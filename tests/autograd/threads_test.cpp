@@ -3,7 +3,7 @@
 #include <latch>
 #include <thread>
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/variable.h"

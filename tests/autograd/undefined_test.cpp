@@ -2,8 +2,8 @@
 
 #include "autograd/functions/activation.h"
 #include "autograd/functions/activation_linear.h"
-#include "autograd/functions/arithmetic.h"
 #include "autograd/functions/attention.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/broadcasting.h"
 #include "autograd/functions/cast.h"
 #include "autograd/functions/dropout.h"
@@ -15,9 +15,9 @@
 #include "autograd/functions/shaping.h"
 #include "autograd/functions/softmax.h"
 #include "autograd/functions/sorting.h"
+#include "autograd/functions/ternary.h"
 #include "autograd/functions/unary.h"
 #include "autograd/functions/view.h"
-#include "autograd/functions/where.h"
 
 using namespace tessera;
 

@@ -3,7 +3,7 @@
 #include <tuple>
 
 #include "autograd/checkpoint.h"
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/loss.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/grad_mode.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
 #include "models/gpt.h"
 #include "nn/linear.h"

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "autograd/checkpoint.h"
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
 #include "nn/dropout.h"
 #include "nn/layer.h"

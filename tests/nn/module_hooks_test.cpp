@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <variant>
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
 #include "nn/containers.h"
 #include "nn/linear.h"

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
 #include "nn/attention.h"
 #include "nn/dropout.h"

@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "autograd/checkpoint.h"
-#include "autograd/functions/arithmetic.h"
 #include "autograd/functions/attention.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/indexing.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/normalization.h"

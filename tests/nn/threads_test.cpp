@@ -5,7 +5,7 @@
 #include <barrier>
 #include <thread>
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/loss.h"
 #include "nn/activation.h"
 #include "nn/attention.h"

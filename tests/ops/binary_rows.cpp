@@ -1,4 +1,4 @@
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "tensor/ops/binary.h"
 #include "tests/ops/table.h"
 

@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "autograd/functions/where.h"
+#include "autograd/functions/ternary.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/unary.h"
 #include "tests/ops/table.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
 #include "optim/adam.h"
 #include "tensor/cpu/isa.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "optim/clip.h"
 #include "optim/sgd.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/unary.h"
 #include "optim/clip.h"

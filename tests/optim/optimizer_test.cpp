@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "optim/adam.h"
 #include "optim/parameter_groups.h"
 #include "optim/sgd.h"

@@ -6,7 +6,7 @@
 #include <benchmark/benchmark.h>
 
 #include "autograd/functions/activation.h"
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/view.h"
 #include "tensor/memory/cpu_allocator.h"

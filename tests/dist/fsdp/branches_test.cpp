@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
 #include "nn/linear.h"
 #include "nn/materialize.h"

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "autograd/functions/activation.h"
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "nn/linear.h"

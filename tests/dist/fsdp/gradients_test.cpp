@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "autograd/functions/activation.h"
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/grad_mode.h"

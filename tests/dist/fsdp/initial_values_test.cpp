@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
 #include "dist/fsdp/shard.h"
 #include "nn/linear.h"

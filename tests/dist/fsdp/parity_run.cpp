@@ -5,7 +5,7 @@
 #include <cstring>
 #include <map>
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/cast.h"
 #include "autograd/functions/loss.h"
 #include "nn/materialize.h"

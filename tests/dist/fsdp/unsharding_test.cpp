@@ -3,7 +3,7 @@
 
 #include "autograd/checkpoint.h"
 #include "autograd/functions/activation.h"
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/split_backward.h"

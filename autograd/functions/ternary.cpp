@@ -1,6 +1,6 @@
-#include "autograd/functions/where.h"
+#include "autograd/functions/ternary.h"
 
-#include "autograd/functions/arithmetic.h"
+#include "autograd/functions/binary.h"
 #include "autograd/functions/broadcasting.h"
 #include "autograd/record.h"
 #include "tensor/ops/binary.h"
