@@ -112,11 +112,6 @@ Variable minimum(const Variable& a, const Variable& b) {
   return extremum("minimum", a, b, ops::minimum(a.value(), b.value()), false);
 }
 
-Variable neg(const Variable& x) {
-  return record("neg", ops::neg(x.value()), {x}, saved(),
-                [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {neg(dy[0])}; });
-}
-
 Variable add(const Variable& x, const Scalar& scalar) {
   return record("add", ops::add(x.value(), scalar), {x}, saved(),
                 [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0]}; });

@@ -25,8 +25,6 @@ Variable pow(const Variable& a, const Variable& b);
 Variable maximum(const Variable& a, const Variable& b);
 Variable minimum(const Variable& a, const Variable& b);
 /// @}
-/// -x. Nothing is saved.
-Variable neg(const Variable& x);
 
 /// x + scalar, and x times scalar. Nothing is saved.
 /// @{
@@ -65,9 +63,6 @@ inline Variable operator*(const Variable& a, const Variable& b) {
 }
 inline Variable operator/(const Variable& a, const Variable& b) {
   return div(a, b);
-}
-inline Variable operator-(const Variable& x) {
-  return neg(x);
 }
 /// @}
 

@@ -2,6 +2,7 @@
 
 #include "autograd/functions/binary.h"
 #include "autograd/functions/broadcasting.h"
+#include "autograd/functions/unary.h"
 #include "autograd/record.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/creation.h"

@@ -40,6 +40,10 @@ constexpr double two_over_sqrt_pi = 2 * std::numbers::inv_sqrtpi;
 
 }  // namespace
 
+Variable neg(V x) {
+  return record("neg", ops::neg(x.value()), {x}, saved(),
+                [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {neg(dy[0])}; });
+}
 Variable abs(V x) {
   return from_argument("abs", x, ops::abs(x.value()), [](V a, V dy) { return dy * sign(a); });
 }

@@ -6,6 +6,7 @@
 /// which the derivative is cheaper.
 namespace tessera {
 
+Variable neg(const Variable& x);         ///< -x; saves nothing
 Variable abs(const Variable& x);         ///< |x|; derivative sign(x): 0 at 0
 Variable square(const Variable& x);      ///< x^2
 Variable sqrt(const Variable& x);        ///< the square root; saves the result
@@ -30,5 +31,10 @@ Variable floor(const Variable& x);  ///< rounded down
 Variable ceil(const Variable& x);   ///< rounded up
 Variable round(const Variable& x);  ///< to the nearest integer, ties to even
 Variable trunc(const Variable& x);  ///< rounded towards 0
+
+/// neg(x).
+inline Variable operator-(const Variable& x) {
+  return neg(x);
+}
 
 }  // namespace tessera

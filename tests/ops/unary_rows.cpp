@@ -1,5 +1,4 @@
 #include "autograd/functions/activation.h"
-#include "autograd/functions/binary.h"
 #include "autograd/functions/unary.h"
 #include "tests/ops/table.h"
 
