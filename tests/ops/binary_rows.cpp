@@ -17,6 +17,12 @@ OpRow raw_row(const char* name, Tensor (*function)(const Tensor&, const Tensor&)
           }};
 }
 
+OpRow compare_row(const char* name, Tensor (*function)(const Tensor&, const Tensor&)) {
+  return {.name = name, .family = "comparison", .call = [=](const CaseInputs& g) {
+            return function(g.tensor(0), g.tensor(1));
+          }};
+}
+
 /// A row of cases where finite differences do not give the derivative.
 OpRow edge_row(const char* name, Variable (*function)(const Variable&, const Variable&)) {
   return {.name = name,
@@ -50,6 +56,15 @@ std::vector<OpRow> binary_rows() {
       raw_row("bitwise_and", ops::bitwise_and),
       raw_row("bitwise_or", ops::bitwise_or),
       raw_row("bitwise_xor", ops::bitwise_xor),
+      compare_row("equal", ops::equal),
+      compare_row("not_equal", ops::not_equal),
+      compare_row("less", ops::less),
+      compare_row("less_equal", ops::less_equal),
+      compare_row("greater", ops::greater),
+      compare_row("greater_equal", ops::greater_equal),
+      compare_row("logical_and", ops::logical_and),
+      compare_row("logical_or", ops::logical_or),
+      compare_row("logical_xor", ops::logical_xor),
   };
 }
 

@@ -1,6 +1,5 @@
 #include "autograd/functions/indexing.h"
 
-#include "autograd/functions/sorting.h"
 #include "tensor/ops/creation.h"
 #include "tensor/ops/indexing.h"
 #include "tests/ops/table.h"
@@ -18,11 +17,6 @@ std::vector<OpCase> index_add_cases() {
   repeated.outputs = {Tensor::from<double>({3, 2.25, 3, 4, 2.5, 6.5}, {3, 2})};
   repeated.differentiable = true;
   return {repeated};
-}
-
-/// Values, then indices.
-Results both(SortedVariable sorted) {
-  return std::vector<Variable>{sorted.values, sorted.indices};
 }
 
 /// The golden's inputs with a mask, which is the same in every call; compared with finite differences.
@@ -71,16 +65,6 @@ std::vector<OpRow> indexing_rows() {
       {.name = "one_hot",
        .family = "indexing",
        .call = [](const CaseInputs& g) { return ops::one_hot(g.tensor(0), g.integer("classes")); }},
-      {.name = "sort",
-       .family = "indexing",
-       .call = [](const CaseInputs& g) { return both(sort(g[0], g.integer("axis"), g.flag("descending"))); }},
-      {.name = "topk",
-       .family = "indexing",
-       .call =
-           [](const CaseInputs& g) {
-             return both(topk(g[0], g.integer("k"), g.integer("axis"), g.flag("largest")));
-           }},
-      {.name = "argsort", .tested_in = "tests/tensor/sorting_test.cpp"},
   };
 }
 

@@ -5,14 +5,16 @@ namespace tessera::test {
 // One function per family, each in the file <family>_rows.cpp.
 std::vector<OpRow> unary_rows();
 std::vector<OpRow> binary_rows();
-std::vector<OpRow> comparison_rows();
+std::vector<OpRow> ternary_rows();
 std::vector<OpRow> creation_rows();
 std::vector<OpRow> reduction_rows();
 std::vector<OpRow> matmul_rows();
 std::vector<OpRow> softmax_rows();
 std::vector<OpRow> normalization_rows();
 std::vector<OpRow> indexing_rows();
-std::vector<OpRow> movement_rows();
+std::vector<OpRow> sorting_rows();
+std::vector<OpRow> view_rows();
+std::vector<OpRow> shaping_rows();
 std::vector<OpRow> loss_rows();
 std::vector<OpRow> attention_rows();
 
@@ -26,14 +28,16 @@ std::vector<OpRow> all_rows() {
   std::vector<OpRow> table;
   append(table, unary_rows());
   append(table, binary_rows());
-  append(table, comparison_rows());
+  append(table, ternary_rows());
   append(table, creation_rows());
   append(table, reduction_rows());
   append(table, matmul_rows());
   append(table, softmax_rows());
   append(table, normalization_rows());
   append(table, indexing_rows());
-  append(table, movement_rows());
+  append(table, sorting_rows());
+  append(table, view_rows());
+  append(table, shaping_rows());
   append(table, loss_rows());
   append(table, attention_rows());
   return table;

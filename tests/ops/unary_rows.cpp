@@ -1,5 +1,6 @@
 #include "autograd/functions/activation.h"
 #include "autograd/functions/unary.h"
+#include "tensor/ops/unary.h"
 #include "tests/ops/table.h"
 
 namespace tessera::test {
@@ -20,6 +21,12 @@ OpRow derivative_row(const char* name, Derivative function, Tolerance tolerance 
           .family = "unary",
           .call = [=](const CaseInputs& g) { return function(g[0], g[1]); },
           .tolerance = tolerance};
+}
+
+OpRow test_row(const char* name, Tensor (*function)(const Tensor&)) {
+  return {.name = name, .family = "comparison", .call = [=](const CaseInputs& g) {
+            return function(g.tensor(0));
+          }};
 }
 
 }  // namespace
@@ -60,6 +67,11 @@ std::vector<OpRow> unary_rows() {
       row("ceil", ceil),
       row("round", round),
       row("trunc", trunc),
+      test_row("logical_not", ops::logical_not),
+      test_row("bitwise_not", ops::bitwise_not),
+      test_row("isnan", ops::isnan),
+      test_row("isinf", ops::isinf),
+      test_row("isfinite", ops::isfinite),
       derivative_row("relu_backward", relu_backward),
       derivative_row("gelu_backward", gelu_backward),
       derivative_row("gelu_tanh_backward", gelu_tanh_backward,

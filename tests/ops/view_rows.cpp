@@ -1,5 +1,5 @@
-#include "autograd/functions/shaping.h"
 #include "autograd/functions/view.h"
+
 #include "tests/ops/table.h"
 
 namespace tessera::test {
@@ -24,6 +24,8 @@ OpRow row_without_golden(const char* name, Call call) {
           }};
 }
 
+}  // namespace
+
 std::vector<OpRow> view_rows() {
   return {
       row("reshape", [](const CaseInputs& g) { return reshape(g[0], g.shape("shape")); }),
@@ -45,32 +47,6 @@ std::vector<OpRow> view_rows() {
       row_without_golden("narrow", [](const CaseInputs& g) { return narrow(g[0], 1, 1, 2); }),
       row_without_golden("select", [](const CaseInputs& g) { return select(g[0], -1, -2); }),
   };
-}
-
-std::vector<OpRow> shaping_rows() {
-  return {
-      row("flip", [](const CaseInputs& g) { return flip(g[0], g.shape("axes")); }),
-      row("repeat", [](const CaseInputs& g) { return repeat(g[0], g.shape("repeats")); }),
-      row("cat", [](const CaseInputs& g) { return cat(g.inputs, g.integer("axis")); }),
-      row("stack", [](const CaseInputs& g) { return stack(g.inputs, g.integer("axis")); }),
-      row("split", [](const CaseInputs& g) { return split(g[0], g.integers("sizes"), g.integer("axis")); }),
-      row("chunk", [](const CaseInputs& g) { return chunk(g[0], g.integer("chunks"), g.integer("axis")); }),
-      row("pad",
-          [](const CaseInputs& g) {
-            return pad(g[0], g.shape("before"), g.shape("after"), g.real("value"));
-          }),
-      row("tril", [](const CaseInputs& g) { return tril(g[0], g.integer("diagonal")); }),
-      row("triu", [](const CaseInputs& g) { return triu(g[0], g.integer("diagonal")); }),
-      row("roll", [](const CaseInputs& g) { return roll(g[0], g.integer("shift"), g.integer("axis")); }),
-  };
-}
-
-}  // namespace
-
-std::vector<OpRow> movement_rows() {
-  std::vector<OpRow> rows = view_rows();
-  for (OpRow& each : shaping_rows()) rows.push_back(std::move(each));
-  return rows;
 }
 
 }  // namespace tessera::test
