@@ -11,9 +11,9 @@
 #include "tensor/cpu/elementwise_blocks.h"
 #include "tensor/cpu/gemm_eigen.h"
 #include "tensor/cpu/matmul.h"
+#include "tensor/cpu/product_blocks.h"
 #include "tensor/cpu/scratch.h"
 #include "tensor/cpu/transpose.h"
-#include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {
@@ -56,13 +56,6 @@ struct Extents {
   int64_t rows, in, out;
   Extents(const Tensor& x, const Tensor& weight) : rows(x.size(0)), in(x.size(1)), out(weight.size(0)) {}
 };
-
-/// The number of blocks of at most `largest` into which an extent is cut, so that each of `num_threads()`
-/// threads gets equally many.
-int64_t block_count(int64_t extent, int64_t largest) {
-  const int64_t threads = num_threads(), least = (extent + largest - 1) / largest;
-  return std::max<int64_t>(1, std::min(extent, (least + threads - 1) / threads * threads));
-}
 
 /// The weight as the forward's product reads it: a transposed copy (in, out) where that is faster.
 template <class T>
@@ -108,11 +101,12 @@ void forward(Activation f, const Tensor& x, const Tensor& weight, const Tensor& 
   const T *from = x.data<T>(), *b = bias.defined() ? bias.data<T>() : nullptr;
   T* to = out.data<T>();
   const int64_t step = std::min(e.in, max_depth);
-  const int64_t blocks_of_rows = block_count(e.rows, std::max<int64_t>(16, block_elements / step));
-  parallel_for(blocks_of_rows, 1, [&](int64_t begin, int64_t end) {
-    const Scratch<T> scratch(((e.rows + blocks_of_rows - 1) / blocks_of_rows) * step);
+  const Cut cut{.rows = blocks_of_at_most(std::max<int64_t>(16, block_elements / step), e.rows)};
+  parallel_for(cut.rows, 1, [&](int64_t begin, int64_t end) {
+    const Scratch<T> scratch(((e.rows + cut.rows - 1) / cut.rows) * step);
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t r0 = e.rows * i / blocks_of_rows, rows = e.rows * (i + 1) / blocks_of_rows - r0;
+      const ProductBlock block = cut.block(e.rows, e.out, i);
+      const int64_t r0 = block.row, rows = block.rows;
       for (int64_t k = 0; k < e.in; k += step) {
         const int64_t depth = std::min(step, e.in - k);
         for (int64_t r = 0; r < rows; ++r)
@@ -141,15 +135,18 @@ class Backward {
         accumulate_(out.add_to_weight) {}
 
   void run() const {
-    constexpr int64_t max_columns = 256;
-    const int64_t vectors = (e_.in + 15) / 16, ranges = block_count(vectors, max_columns / 16);
-    parallel_for(ranges, 1, [&](int64_t begin, int64_t end) {
-      const int64_t largest = (vectors + ranges - 1) / ranges * 16;
+    constexpr int64_t width = 16, max_columns = 256;  // of a vector, of a range
+    const int64_t vectors = (e_.in + width - 1) / width;
+    const Cut cut{
+        .columns = blocks_of_at_most(max_columns / width, vectors), .column_step = width, .round_up = false};
+    parallel_for(cut.columns, 1, [&](int64_t begin, int64_t end) {
+      const int64_t largest = (vectors + cut.columns - 1) / cut.columns * width;
       const int64_t block = std::min(e_.rows, std::max<int64_t>(16, block_elements * 2 / 3 / largest));
       const Scratch<T> scratch(2 * block * largest);
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t first = vectors * i / ranges * 16;
-        column_range(first, std::min(e_.in, vectors * (i + 1) / ranges * 16) - first, block, scratch.get());
+        // Whole vectors are shared out; the last one may be partial.
+        const ProductBlock range = cut.block(e_.rows, vectors * width, i);
+        column_range(range.column, std::min(range.columns, e_.in - range.column), block, scratch.get());
       }
     });
   }

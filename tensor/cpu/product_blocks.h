@@ -26,6 +26,10 @@
 ///              | 2      | 3      |
 ///          100 +--------+--------+
 ///
+/// Where a function of x is computed between two products (tensor/cpu/activation_linear.cpp), the cache
+/// limits a block too: a thread then gets several blocks, and every thread equally many
+/// (`blocks_of_at_most`).
+///
 /// A cut depends on the extents and the number of threads alone. A library may sum a block of another size
 /// in another order, so a changed cut is a change of results.
 namespace tessera::kernels::cpu {
@@ -62,6 +66,13 @@ struct Cut {
 /// The number of threads for `work` multiply-adds, at least `grain` for each.
 inline int64_t threads_for(int64_t work, int64_t grain) {
   return std::clamp<int64_t>(work / grain, 1, num_threads());
+}
+
+/// The number of blocks of at most `largest` into which an extent is cut, so that each of `num_threads()`
+/// threads gets equally many.
+inline int64_t blocks_of_at_most(int64_t largest, int64_t extent) {
+  const int64_t threads = num_threads(), least = (extent + largest - 1) / largest;
+  return std::max<int64_t>(1, std::min(extent, (least + threads - 1) / threads * threads));
 }
 
 /// The products of a batch: the first one, and the offsets of the others.
