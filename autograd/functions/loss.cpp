@@ -12,7 +12,7 @@
 #include "tensor/ops/binary.h"
 #include "tensor/ops/cast.h"
 #include "tensor/ops/creation.h"
-#include "tensor/ops/linear_cross_entropy.h"
+#include "tensor/ops/loss.h"
 #include "tensor/ops/reduction.h"
 #include "tensor/ops/ternary.h"
 

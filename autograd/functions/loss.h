@@ -16,10 +16,9 @@ Variable cross_entropy(const Variable& logits, const Tensor& targets, const Cros
                        const Tensor& weight = {});
 
 /// cross_entropy(linear(x, weight, bias), targets, options, class_weight) in chunks of rows, so that the
-/// logits never exist at once (tensor/ops/linear_cross_entropy.h): head and loss of a language model. The
-/// forward computes the gradients too, chunk by chunk. Saves them, as large as x, weight and bias, and for
-/// create_graph, which uses the composed form, x and targets. Without a reduction, the composed form is used
-/// at once.
+/// logits never exist at once (tensor/ops/loss.h): head and loss of a language model. The forward computes
+/// the gradients too, chunk by chunk. Saves them, as large as x, weight and bias, and for create_graph, which
+/// uses the composed form, x and targets. Without a reduction, the composed form is used at once.
 Variable linear_cross_entropy(const Variable& x, const Variable& weight, const Tensor& targets,
                               const CrossEntropyOptions& options = {}, const Variable& bias = {},
                               const Tensor& class_weight = {});

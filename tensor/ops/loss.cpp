@@ -1,7 +1,13 @@
 #include "tensor/ops/loss.h"
 
+#include <algorithm>
+
 #include "tensor/cpu/loss.h"
+#include "tensor/ops/binary.h"
+#include "tensor/ops/cast.h"
 #include "tensor/ops/kernel.h"
+#include "tensor/ops/matmul.h"
+#include "tensor/ops/reduction.h"
 
 namespace tessera::ops {
 namespace {
@@ -73,6 +79,112 @@ Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const T
   backward_kernel(device, dloss.contiguous(), logits.contiguous(), targets.contiguous(), contiguous(weight),
                   forward, options, dlogits);
   return dlogits;
+}
+
+namespace {
+
+constexpr Kernel<void(const Tensor&, int64_t, const Tensor&, const CrossEntropyOptions&, const Tensor&)>
+    divisor_kernel{"cross_entropy_divisor", &kernels::cpu::cross_entropy_divisor, nullptr};
+constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const CrossEntropyOptions&, const Tensor&,
+                      bool, const Tensor&)>
+    chunk_kernel{"cross_entropy_in_place", &kernels::cpu::cross_entropy_in_place, nullptr};
+
+/// A chunk of logits fits the cache; with fewer than 256 rows the weight would be read too often.
+int64_t rows_per_chunk(int64_t classes) {
+  constexpr int64_t elements = 1 << 18;
+  return std::max<int64_t>(256, elements / std::max<int64_t>(classes, 1));
+}
+
+void check_linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                const Tensor& targets, const Tensor& class_weight,
+                                const CrossEntropyOptions& options) {
+  check_linear("linear_cross_entropy", x, weight, bias);
+  require<ValueError>(options.reduction != LossReduction::none,
+                      "linear_cross_entropy: expected a reduction to mean or sum, got none; use "
+                      "cross_entropy(linear(x), ...)");
+  Shape logits = x.shape();
+  logits[logits.rank() - 1] = weight.shape()[0];
+  check_cross_entropy(logits, x.dtype(), targets, class_weight, options);
+}
+
+/// The buffers of a call, and the computations on a chunk of rows.
+class Chunks {
+ public:
+  Chunks(const Tensor& x, const Tensor& weight, const Tensor& bias, LinearCrossEntropyWants wants)
+      : x_(x), weight_(weight), bias_(bias), wants_(wants), wide_(x.dtype() == f64 ? f64 : f32) {
+    if (wants.x) gradient_.x = Tensor::empty(x.shape(), x.dtype(), x.device());
+    const CategoryScope category(MemoryCategory::gradient);
+    if (wants.weight) gradient_.weight = Tensor::empty(weight.shape(), wide_, x.device());
+    if (wants.bias) gradient_.bias = Tensor::empty({weight.shape()[0]}, wide_, x.device());
+  }
+
+  Tensor logits(int64_t first, int64_t count) {
+    const Shape shape{count, weight_.shape()[0]};
+    if (!logits_.defined()) logits_ = Tensor::empty(shape, wide_, x_.device());
+    const Tensor out = logits_.narrow(0, 0, count);
+    matmul_out(out, x_.narrow(0, first, count), weight_.transpose(0, 1));
+    if (bias_.defined()) add_(out, cast(bias_, wide_));
+    return out;
+  }
+
+  /// Adds a chunk's contribution to the gradients of x, weight and bias.
+  void add(int64_t first, int64_t count, const Tensor& dlogits) {
+    const Tensor rounded = cast(dlogits, x_.dtype());  // dlogits itself, except for half types
+    if (wants_.x) matmul_out(gradient_.x.narrow(0, first, count), rounded, weight_);
+    if (wants_.weight) {
+      const auto product = first == 0 ? matmul_out : matmul_accumulate;
+      product(gradient_.weight, rounded.transpose(0, 1), x_.narrow(0, first, count));
+    }
+    if (!wants_.bias) return;
+    const Tensor sum = sum_to(dlogits, gradient_.bias.shape());
+    if (first == 0)
+      gradient_.bias = sum;
+    else
+      add_(gradient_.bias, sum);
+  }
+
+  LinearCrossEntropy& gradient() { return gradient_; }
+
+ private:
+  const Tensor &x_, &weight_, &bias_;
+  LinearCrossEntropyWants wants_;
+  DType wide_;
+  Tensor logits_;
+  LinearCrossEntropy gradient_;
+};
+
+}  // namespace
+
+LinearCrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                        const Tensor& targets, const Tensor& class_weight,
+                                        const CrossEntropyOptions& options, LinearCrossEntropyWants wants) {
+  const Device device = common_device("linear_cross_entropy", {&x, &weight, &targets});
+  check_linear_cross_entropy(x, weight, bias, targets, class_weight, options);
+  const DType wide = x.dtype() == f64 ? f64 : f32;
+  const int64_t rows = targets.numel(), classes = weight.shape()[0];
+  const Tensor input = x.contiguous().view({rows, weight.shape()[1]}),
+               ids = targets.contiguous().view({rows});
+  const Tensor class_weights = class_weight.defined() ? cast(class_weight, wide).contiguous() : class_weight;
+  // The sum of the losses so far, and its divisor.
+  const Tensor divisor = Tensor::empty({}, f64, device), sum = Tensor::zeros({}, f64, device);
+  divisor_kernel(device, targets.contiguous(), classes, class_weights, options, divisor);
+
+  Chunks chunks(input, weight, bias, wants);
+  const int64_t step = rows_per_chunk(classes);
+  for (int64_t first = 0; first < rows; first += step) {
+    const int64_t count = std::min(step, rows - first);
+    const Tensor logits = chunks.logits(first, count);
+    chunk_kernel(device, logits, ids.narrow(0, first, count), class_weights, options, divisor, wants.any(),
+                 sum);
+    if (wants.any()) chunks.add(first, count, logits);
+  }
+  LinearCrossEntropy result = std::move(chunks.gradient());
+  if (rows == 0)
+    for (const Tensor& gradient : {result.weight, result.bias})
+      if (gradient.defined()) gradient.zero();
+  if (result.x.defined()) result.x = result.x.view(x.shape());
+  result.loss = cast(div(sum, divisor), wide);
+  return result;
 }
 
 }  // namespace tessera::ops

@@ -6,7 +6,7 @@
 
 #include "tensor/ops/attention.h"
 #include "tensor/ops/binary.h"
-#include "tensor/ops/linear_cross_entropy.h"
+#include "tensor/ops/loss.h"
 #include "tensor/ops/softmax.h"
 #include "tests/tensor/test_values.h"
 

@@ -1,4 +1,4 @@
-#include "tensor/ops/linear_cross_entropy.h"
+#include "tensor/ops/loss.h"
 
 #include <doctest/doctest.h>
 

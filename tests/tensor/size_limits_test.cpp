@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "tensor/ops/creation.h"
-#include "tensor/ops/linear_cross_entropy.h"
+#include "tensor/ops/loss.h"
 #include "tensor/ops/normalization.h"
 #include "tensor/ops/reduction.h"
 #include "tensor/ops/shaping.h"

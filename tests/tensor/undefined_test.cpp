@@ -13,7 +13,7 @@
 #include "tensor/ops/creation.h"
 #include "tensor/ops/embedding_add.h"
 #include "tensor/ops/indexing.h"
-#include "tensor/ops/linear_cross_entropy.h"
+#include "tensor/ops/loss.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/multi_tensor.h"
 #include "tensor/ops/normalization.h"
