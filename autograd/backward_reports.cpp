@@ -43,8 +43,8 @@ void notify_backward_start(std::span<const Variable> leaves) {
   for (BackwardObserver* observer = observers; observer; observer = observer->outer_) observer->hook_(leaves);
 }
 
-void queue_backward_end(std::function<void()> callback) {
-  require<AutogradError>(depth > 0, "queue_backward_end: no backward is running in this thread");
+void at_backward_end(std::function<void()> callback) {
+  require<AutogradError>(depth > 0, "at_backward_end: no backward is running in this thread");
   end_callbacks.push_back(std::move(callback));
 }
 

@@ -13,7 +13,7 @@ namespace tessera {
 using BackwardStartHook = std::function<void(std::span<const Variable> leaves)>;
 
 /// While it lives, `hook` is called for every backward that this thread starts. Sharding and pipelines use
-/// this, `Variable::register_accumulated_hook` and `queue_backward_end`.
+/// this, `Variable::register_accumulated_hook` and `at_backward_end`.
 class BackwardObserver {
  public:
   /// Other observers of this thread stay; for each backward the one made last is called first.
@@ -30,7 +30,7 @@ class BackwardObserver {
 
 /// Calls `callback` once, when the outermost backward of this thread has ended; drops it without a call when
 /// an exception ends that backward. Throws AutogradError outside a backward.
-void queue_backward_end(std::function<void()> callback);
+void at_backward_end(std::function<void()> callback);
 
 /// Whether a backward of this thread is running: a forward is then a recomputation.
 bool backward_is_running();

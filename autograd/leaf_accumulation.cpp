@@ -27,7 +27,7 @@ const Tensor* gradient_to_add_to(const VariableImpl& leaf) {
 
 const Tensor* empty_gradient_buffer(const VariableImpl& leaf) {
   if (leaf.gradient || !leaf.gradient_buffer.defined()) return nullptr;
-  bring_back(*leaf.gradient_buffer.storage());
+  ensure_values(*leaf.gradient_buffer.storage());
   return &leaf.gradient_buffer;
 }
 

@@ -10,7 +10,7 @@
 namespace tessera {
 
 /// The shard of a parameter that a rank holds: elements first, first + 1, ... of its row-major order.
-struct ShardOf {
+struct ShardInfo {
   Shape shape;        ///< of the full parameter
   int64_t first = 0;  ///< row-major index of the shard's first element
 };
@@ -23,7 +23,7 @@ struct NamedParameter {
   Tensor master = {};
   /// Of a sharded parameter, whose `variable` is this rank's shard, one-dimensional and perhaps without
   /// elements; nothing for a full parameter.
-  std::optional<ShardOf> shard = {};
+  std::optional<ShardInfo> shard = {};
 
   /// Of the full parameter.
   const Shape& full_shape() const { return shard ? shard->shape : variable.shape(); }

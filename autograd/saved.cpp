@@ -68,7 +68,7 @@ Tensor SavedValue::tensor(const char* op) const {
       "to the first backward");
   if (packed_) return packed_->unpack();
   const Tensor& value = parameter_ ? parameter_->value : tensor_;
-  bring_back(*value.storage());
+  ensure_values(*value.storage());
   if (value.version() != version_) [[unlikely]]
     throw AutogradError(
         text("backward of '", op, "': the ", describe(value),

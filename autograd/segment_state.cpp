@@ -25,7 +25,7 @@ void SegmentState::note_parameter(const intrusive_ptr<Storage>& storage) {
 void SegmentState::begin_rerun() {
   rerun_ = true;
   for (auto& [owner, states] : states_) states.next = 0;
-  for (const intrusive_ptr<Storage>& storage : storages_) bring_back(*storage);
+  for (const intrusive_ptr<Storage>& storage : storages_) ensure_values(*storage);
 }
 
 void SegmentState::release() {
@@ -46,7 +46,7 @@ SegmentStateScope::~SegmentStateScope() {
   current = outer_;
 }
 
-bool as_in_first_run(const void* owner, bool present) {
+bool state_in_first_run(const void* owner, bool present) {
   if (!current) [[likely]]
     return present;
   // From the outermost segment inwards: a nested segment takes the state that the outer one returns.

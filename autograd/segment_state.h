@@ -43,7 +43,7 @@ class SegmentStateScope {
   SegmentStateScope& operator=(const SegmentStateScope&) = delete;
 
  private:
-  friend bool as_in_first_run(const void* owner, bool present);
+  friend bool state_in_first_run(const void* owner, bool present);
   friend void note_parameter_of_segment(const Tensor& parameter);
   SegmentState& state_;
   SegmentStateScope* outer_;
@@ -51,7 +51,7 @@ class SegmentStateScope {
 
 /// `present`, the present state of `owner`; in the rerun of a checkpointed segment, the state in the first
 /// run.
-bool as_in_first_run(const void* owner, bool present);
+bool state_in_first_run(const void* owner, bool present);
 /// Notes for the segments that this thread runs, if any, that an operation saves `parameter` by reference.
 void note_parameter_of_segment(const Tensor& parameter);
 

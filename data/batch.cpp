@@ -24,7 +24,7 @@ Tensor Batch::weights() const {
   return result;
 }
 
-Batch Batch::part(int64_t first, int64_t count) const {
+Batch Batch::micro_batch(int64_t first, int64_t count) const {
   require<IndexError>(first >= 0 && count >= 0 && first <= size() - count, "batch of step ", step,
                       ": expected samples in [0, ", size(), "), got [", first, ", ", first + count, ")");
   const auto range = [&](const std::vector<int64_t>& all) {

@@ -39,7 +39,7 @@ struct Batch {
   /// Samples first .. first + count - 1 as a micro-batch: views of x and y. Throws IndexError when they are
   /// not all in the batch. `begin_random_step(seed, micro.step, micro.samples)` before its forward gives it
   /// the random numbers of the same samples in the full batch.
-  Batch part(int64_t first, int64_t count) const;
+  Batch micro_batch(int64_t first, int64_t count) const;
 };
 
 /// The target of a padded position; losses skip it (PyTorch's default ignore_index).

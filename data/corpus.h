@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "data/play.h"
+#include "data/play_grammar.h"
 #include "data/tiny_shakespeare.h"
 #include "data/tokens.h"
 #include "data/vocabulary.h"

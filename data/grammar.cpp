@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/draws.h"
+#include "data/random_draws.h"
 #include "tensor/error.h"
 
 namespace tessera::data {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <utility>
 
-#include "data/draws.h"
+#include "data/random_draws.h"
 #include "tensor/error.h"
 
 namespace tessera::data {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "data/draws.h"
+#include "data/random_draws.h"
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
 

@@ -25,12 +25,13 @@ class Program {
 
   /// Undefined: `fill` throws ConfigError.
   Program() = default;
-  /// `needs_whole`: the elements cannot be computed one by one (orthogonal); `first_index` is then 0 and
-  /// `out` the full tensor.
-  Program(std::string description, Fill fill, bool needs_whole = false, FillDType fill_dtype = FillDType::f32)
+  /// `needs_full_tensor`: the elements cannot be computed one by one (orthogonal); `first_index` is then 0
+  /// and `out` the full tensor.
+  Program(std::string description, Fill fill, bool needs_full_tensor = false,
+          FillDType fill_dtype = FillDType::f32)
       : description_(std::move(description)),
         fill_(std::move(fill)),
-        needs_whole_(needs_whole),
+        needs_whole_(needs_full_tensor),
         fill_dtype_(fill_dtype) {}
 
   /// Whether it has a function to run.
@@ -38,7 +39,7 @@ class Program {
   /// Name and arguments, as in "normal(0, 0.02)".
   const std::string& description() const { return description_; }
   /// Whether `fill` takes the full tensor only.
-  bool needs_whole() const { return needs_whole_; }
+  bool needs_full_tensor() const { return needs_whole_; }
 
   /// The elements [first_index, first_index + out.numel()) of the full tensor, in `out`'s dtype (floating,
   /// integer or bool; half types are rounded from f32). Does nothing on meta. Throws ConfigError for an

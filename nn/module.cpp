@@ -210,7 +210,7 @@ void Module::load_state_dict(const StateDict& given_state, bool strict) {
 }
 
 bool Module::is_training() const {
-  return as_in_first_run(this, training_);
+  return state_in_first_run(this, training_);
 }
 
 void Module::train(bool training) {

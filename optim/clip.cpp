@@ -5,9 +5,9 @@
 #include <limits>
 #include <vector>
 
-#include "optim/first_fault.h"
+#include "optim/first_nonfinite.h"
 #include "optim/gradient_squares.h"
-#include "optim/list_check.h"
+#include "optim/parameter_list_checks.h"
 #include "tensor/elementwise/power.h"
 #include "tensor/ops/multi_tensor.h"
 #include "tensor/profile/span.h"

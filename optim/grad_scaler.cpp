@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "optim/list_check.h"
+#include "optim/parameter_list_checks.h"
 #include "tensor/ops/multi_tensor.h"
 
 namespace tessera::optim {

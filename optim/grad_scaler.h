@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "optim/first_fault.h"
+#include "optim/first_nonfinite.h"
 #include "optim/optimizer.h"
 
 namespace tessera::optim {

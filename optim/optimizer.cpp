@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "optim/list_check.h"
+#include "optim/parameter_list_checks.h"
 #include "tensor/profile/span.h"
 
 namespace tessera::optim {

@@ -117,11 +117,11 @@ void require_distinct_elements(const char* where, const Tensor& out) {
       describe(out), " with strides ", out.strides());
 }
 
-Tensor apart_from(const Tensor& out, const Tensor& operand) {
+Tensor copy_if_overlapping(const Tensor& out, const Tensor& operand) {
   return overlap_of(out, operand) == Overlap::none ? operand : operand.clone();
 }
 
-void require_apart(const char* where, const Tensor& out, std::initializer_list<const Tensor*> others) {
+void require_no_overlap(const char* where, const Tensor& out, std::initializer_list<const Tensor*> others) {
   if (!out.defined()) return;
   for (const Tensor* other : others)
     require<ValueError>(!other->defined() || overlap_of(out, *other) == Overlap::none, where, ": the output ",

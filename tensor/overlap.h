@@ -29,10 +29,10 @@ bool overlaps_itself(const Tensor& x);
 void require_distinct_elements(const char* where, const Tensor& out);
 
 /// `operand`, or a copy where it overlaps `out`: for operations that read an element after writing others.
-Tensor apart_from(const Tensor& out, const Tensor& operand);
+Tensor copy_if_overlapping(const Tensor& out, const Tensor& operand);
 
 /// Throws ValueError naming `where` and both tensors when `out` overlaps one of `others`. Undefined tensors
 /// overlap none.
-void require_apart(const char* where, const Tensor& out, std::initializer_list<const Tensor*> others);
+void require_no_overlap(const char* where, const Tensor& out, std::initializer_list<const Tensor*> others);
 
 }  // namespace tessera

@@ -33,7 +33,7 @@ void attach_norm_recompute(const Variable& y, const char* name, const SavedItem&
                            const Variable& bias, const ops::Normalized& normal) {
   attach_recompute(
       y, name, std::array<SavedItem, 5>{x, weight, bias, normal.mean, normal.rstd},
-      [](std::span<const Tensor> v) { return ops::normalization_again(v[0], v[1], v[2], v[3], v[4]); });
+      [](std::span<const Tensor> v) { return ops::recompute_normalized(v[0], v[1], v[2], v[3], v[4]); });
 }
 
 struct NormGradients {
@@ -43,7 +43,7 @@ struct NormGradients {
 /// The backward in differentiable functions, from x only, for create_graph.
 NormGradients composed_backward(const Variable& x, const Variable& weight, const Variable& dy,
                                 const Shape& bias_shape, int64_t axes, double epsilon, bool centred,
-                                const ops::NormalizationWants& wants) {
+                                const ops::NormalizationNeedsGrad& wants) {
   const Shape over = last_axes(axes);
   const Variable centre = centred ? x - mean(x, over, true) : x;
   const Variable r = rsqrt(mean(square(centre), over, true) + epsilon);
@@ -60,7 +60,7 @@ NormGradients composed_backward(const Variable& x, const Variable& weight, const
 }
 
 /// `wants`, with the gradient written over `normalized` if nothing reads that later.
-ops::NormalizationWants with_overwrite(ops::NormalizationWants wants, const Tensor& normalized) {
+ops::NormalizationNeedsGrad with_overwrite(ops::NormalizationNeedsGrad wants, const Tensor& normalized) {
   wants.overwrite_x = is_only_handle(normalized);
   return wants;
 }
@@ -68,21 +68,21 @@ ops::NormalizationWants with_overwrite(ops::NormalizationWants wants, const Tens
 /// A norm without a preceding addition: x, weight and bias to y.
 Variable norm(const char* name, const Variable& x, const Variable& weight, const Variable& bias,
               double epsilon, int64_t axes, const ops::Normalized& normal) {
-  Variable y =
-      record(name, normal.y, {x, weight, bias}, saved(x, weight, normal.mean, normal.rstd),
-             [axes, epsilon, bias_shape = bias.defined() ? bias.shape() : Shape()](
-                 Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
-               const ops::NormalizationWants wants{.x = wanted[0], .weight = wanted[1], .bias = wanted[2]};
-               if (grad_mode()) {
-                 const NormGradients g =
-                     composed_backward(s[0], s[1], dy[0], bias_shape, axes, epsilon, s.defined(2), wants);
-                 return {g.x, g.weight, g.bias};
-               }
-               const Tensor w = s.tensor(1), mean = s.tensor(2), rstd = s.tensor(3), x_value = s.take(0);
-               const ops::NormalizationGradients g = ops::normalization_backward(
-                   dy[0].value(), x_value, w, mean, rstd, axes, with_overwrite(wants, x_value));
-               return {Variable(g.x), Variable(g.weight), Variable(g.bias)};
-             });
+  Variable y = record(
+      name, normal.y, {x, weight, bias}, saved(x, weight, normal.mean, normal.rstd),
+      [axes, epsilon, bias_shape = bias.defined() ? bias.shape() : Shape()](
+          Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+        const ops::NormalizationNeedsGrad wants{.x = wanted[0], .weight = wanted[1], .bias = wanted[2]};
+        if (grad_mode()) {
+          const NormGradients g =
+              composed_backward(s[0], s[1], dy[0], bias_shape, axes, epsilon, s.defined(2), wants);
+          return {g.x, g.weight, g.bias};
+        }
+        const Tensor w = s.tensor(1), mean = s.tensor(2), rstd = s.tensor(3), x_value = s.take(0);
+        const ops::NormalizationGradients g = ops::normalization_backward(
+            dy[0].value(), x_value, w, mean, rstd, axes, with_overwrite(wants, x_value));
+        return {Variable(g.x), Variable(g.weight), Variable(g.bias)};
+      });
   attach_norm_recompute(y, name, x, weight, bias, normal);
   return y;
 }
@@ -101,10 +101,10 @@ struct AddNormRule {
     RandomContextScope forward_context(context);
     const bool wants_sum = wanted[0] || wanted[1];
     if (!dy.defined(1)) return split(dy[0], wanted);
-    const ops::NormalizationWants wants{
+    const ops::NormalizationNeedsGrad wants{
         .x = wanted[0], .weight = wanted[2], .bias = wanted[3], .delta = has_delta && wanted[1]};
     if (grad_mode()) {
-      ops::NormalizationWants sum_wants = wants;
+      ops::NormalizationNeedsGrad sum_wants = wants;
       sum_wants.x = wants_sum;
       const NormGradients g =
           composed_backward(s[0], s[1], dy[1], bias_shape, axes, epsilon, s.defined(2), sum_wants);

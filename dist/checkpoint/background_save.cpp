@@ -134,7 +134,7 @@ void BackgroundSave::start(const std::string& root, const TrainingState& state,
   pending->options = options;
   pending->save = start_save(*world_, root, state.step);
   const std::vector<GroupShard> named = name_own_shards(*world_, groups);
-  run_together(*world_, [&] { pending->groups = copy_shards(groups_to_write(named)); });
+  run_on_all(*world_, [&] { pending->groups = copy_shards(groups_to_write(named)); });
   pending->thread = std::thread([work = pending.get()] { work->run(); });
   pending_ = std::move(pending);
 }
@@ -143,8 +143,8 @@ std::string BackgroundSave::wait() {
   if (!pending_) return "";
   const std::unique_ptr<PendingSave> pending = std::move(pending_);
   const auto wait_for_stage = [&](const bool& stage) {
-    wait_together(*world_,
-                  [&](std::chrono::milliseconds interval) { return pending->wait_for(stage, interval); });
+    wait_for_all(*world_,
+                 [&](std::chrono::milliseconds interval) { return pending->wait_for(stage, interval); });
   };
   wait_for_stage(pending->written);
   // When every rank has written, all reports exist, so that rank 0's thread does not wait for ever.

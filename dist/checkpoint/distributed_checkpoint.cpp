@@ -33,7 +33,7 @@ std::vector<size_t> files_to_verify(const Communicator& world, const CheckpointR
 /// On several machines one path may refer to different files.
 void require_same_checkpoint(Communicator& world, const CheckpointReader& reader) {
   const std::string expected = broadcast_text(world, hash_text(reader.hash()));
-  run_together(world, [&] {
+  run_on_all(world, [&] {
     require<CheckpointError>(hash_text(reader.hash()) == expected, reader.folder(),
                              ": is not the checkpoint that rank 0 finds there");
   });
@@ -67,7 +67,7 @@ std::string save_checkpoint(Communicator& world, const std::string& root, const 
 
 std::unique_ptr<CheckpointReader> open_checkpoint(Communicator& world, const std::string& path) {
   std::string folder;
-  run_together(world, [&] {
+  run_on_all(world, [&] {
     if (world.rank() == 0) folder = find_checkpoint(path);
   });
   folder = broadcast_text(world, folder);
@@ -81,7 +81,7 @@ void load_checkpoint(Communicator& world, const CheckpointReader& reader,
                      std::span<const GroupShard> groups) {
   require_same_checkpoint(world, reader);
   std::vector<GroupShard> found;
-  run_together(world, [&] {
+  run_on_all(world, [&] {
     found = find_own_shards(reader, groups);
     for (const GroupShard& group : found) require_same_tensors(reader, group);
   });

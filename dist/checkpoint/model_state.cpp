@@ -14,24 +14,24 @@ void collect_buffers(const nn::Module& module, const std::string& prefix, std::v
 
 }  // namespace
 
-Holding holding_of(const Sharding& sharding) {
+ShardPlacement placement_of(const Sharding& sharding) {
   const Mesh& mesh = sharding.options().mesh;
   const World& world = mesh.world();
-  Holding holding{.shard_replicas = {sharding.replicas(), sharding.replica_index()},
-                  .full_replicas = {world.size(), world.rank()}};
+  ShardPlacement placement{.shard_replicas = {sharding.replicas(), sharding.replica_index()},
+                           .full_replicas = {world.size(), world.rank()}};
   for (const MeshDimension& dimension : mesh.dimensions())
     if (dimension.size > 1)
-      holding.place.push_back({dimension.name, dimension.size, mesh.index(dimension.name)});
-  holding.own_names = sharding.ignored_names();
-  return holding;
+      placement.place.push_back({dimension.name, dimension.size, mesh.index(dimension.name)});
+  placement.own_names = sharding.ignored_names();
+  return placement;
 }
 
 std::vector<GroupShard> shards_of(const nn::Module& model, optim::Optimizer* optimizer,
-                                  const Holding& holding) {
+                                  const ShardPlacement& placement) {
   std::vector<NamedTensor> buffers;
   collect_buffers(model, "", buffers);
-  std::vector<GroupShard> groups{model_shards(model.parameters(), buffers, holding)};
-  if (optimizer) groups.push_back(optimizer_shards(optimizer->parameters(), optimizer->state(), holding));
+  std::vector<GroupShard> groups{model_shards(model.parameters(), buffers, placement)};
+  if (optimizer) groups.push_back(optimizer_shards(optimizer->parameters(), optimizer->state(), placement));
   return groups;
 }
 

@@ -9,10 +9,10 @@
 namespace tessera::dist {
 
 /// The position of this rank among the ranks of a sharded model.
-Holding holding_of(const Sharding& sharding);
+ShardPlacement placement_of(const Sharding& sharding);
 
 /// What this rank saves and loads: the model, and the optimizer unless it is null.
 std::vector<GroupShard> shards_of(const nn::Module& model, optim::Optimizer* optimizer,
-                                  const Holding& holding);
+                                  const ShardPlacement& placement);
 
 }  // namespace tessera::dist

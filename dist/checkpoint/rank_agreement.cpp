@@ -73,11 +73,11 @@ std::string error_text(FunctionRef<void()> body) {
   }
 }
 
-void run_together(Communicator& ranks, FunctionRef<void()> body) {
+void run_on_all(Communicator& ranks, FunctionRef<void()> body) {
   require_no_error(ranks, error_text(body));
 }
 
-void wait_together(Communicator& ranks, FunctionRef<bool(std::chrono::milliseconds)> is_finished) {
+void wait_for_all(Communicator& ranks, FunctionRef<bool(std::chrono::milliseconds)> is_finished) {
   constexpr std::chrono::milliseconds interval{200};
   for (bool finished = false;;) {
     finished = finished || is_finished(interval);
@@ -95,7 +95,7 @@ void run_long_together(Communicator& ranks, FunctionRef<void()> body) {
     set_num_threads(threads);
     promise.set_value(error_text(body));
   });
-  wait_together(ranks, [&](std::chrono::milliseconds interval) {
+  wait_for_all(ranks, [&](std::chrono::milliseconds interval) {
     return error.wait_for(interval) == std::future_status::ready;
   });
   require_no_error(ranks, error.get());

@@ -22,15 +22,15 @@ std::vector<std::string> gather_texts(Communicator& ranks, const std::string& te
 void require_no_error(Communicator& ranks, const std::string& error);
 
 /// Runs `body`, which must not communicate, and throws on every rank when it threw on any.
-void run_together(Communicator& ranks, FunctionRef<void()> body);
+void run_on_all(Communicator& ranks, FunctionRef<void()> body);
 
 /// The same for a body that may take long, such as writing to a slow disk. It runs in another thread (with
-/// this rank's memory account and number of threads), while this one calls `wait_together`.
+/// this rank's memory account and number of threads), while this one calls `wait_for_all`.
 void run_long_together(Communicator& ranks, FunctionRef<void()> body);
 
 /// Returns when `is_finished(interval)`, which waits for at most `interval`, was true on every rank. The
 /// ranks run a collective after each interval, so that none times out while it waits for another.
-void wait_together(Communicator& ranks, FunctionRef<bool(std::chrono::milliseconds)> is_finished);
+void wait_for_all(Communicator& ranks, FunctionRef<bool(std::chrono::milliseconds)> is_finished);
 
 /// The message of what `body` throws; "" when it returns.
 std::string error_text(FunctionRef<void()> body);

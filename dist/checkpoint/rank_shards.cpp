@@ -11,29 +11,29 @@ namespace {
 
 /// The shard of a parameter, or of optimizer state of its shape; `tensor` has this rank's elements.
 TensorShard parameter_shard(const std::string& name, const NamedParameter& parameter, const Tensor& tensor,
-                            const Holding& holding) {
+                            const ShardPlacement& placement) {
   const Shape& shape = parameter.full_shape();
-  if (!parameter.shard) return {name, shape, full_range(shape), tensor, holding.full_replicas};
+  if (!parameter.shard) return {name, shape, full_range(shape), tensor, placement.full_replicas};
   // Of an empty shard any position inside the tensor will do.
   const int64_t first = std::min(parameter.shard->first, shape.numel() - tensor.numel());
-  const Replicas replicas = shape.numel() == 0 ? holding.full_replicas : holding.shard_replicas;
+  const Replicas replicas = shape.numel() == 0 ? placement.full_replicas : placement.shard_replicas;
   return {name, shape, flat_range(shape, first, first + tensor.numel()), tensor, replicas};
 }
 
 /// A step counter. Every rank counts the steps of every parameter; the count may be wrong where a rank holds
 /// no element of the parameter.
 TensorShard counter_shard(const std::string& name, const NamedParameter& parameter, const Tensor& tensor,
-                          const Holding& holding) {
-  Replicas replicas = holding.full_replicas;
+                          const ShardPlacement& placement) {
+  Replicas replicas = placement.full_replicas;
   if (parameter.shard && parameter.full_shape().numel() > 0) {
     const bool has_first = parameter.shard->first == 0 && parameter.variable.numel() > 0;
-    replicas = has_first ? holding.shard_replicas : Replicas{0, 0};
+    replicas = has_first ? placement.shard_replicas : Replicas{0, 0};
   }
   return {name, tensor.shape(), full_range(tensor.shape()), tensor, replicas};
 }
 
-void set_own_place(TensorShard& shard, const std::string& name, const Holding& holding) {
-  if (holding.own_names.contains(name)) shard.own_place = holding.place;
+void set_own_place(TensorShard& shard, const std::string& name, const ShardPlacement& placement) {
+  if (placement.own_names.contains(name)) shard.own_place = placement.place;
 }
 
 /// Elements [begin, end) of a shard.
@@ -49,26 +49,26 @@ TensorShard narrow_shard(const TensorShard& shard, int64_t begin, int64_t end) {
 }  // namespace
 
 GroupShard model_shards(const ParameterList& parameters, std::span<const NamedTensor> buffers,
-                        const Holding& holding) {
+                        const ShardPlacement& placement) {
   GroupShard group{"model", {}};
   for (const NamedParameter& parameter : parameters) {
-    group.shards.push_back(parameter_shard(parameter.name, parameter, parameter.values(), holding));
+    group.shards.push_back(parameter_shard(parameter.name, parameter, parameter.values(), placement));
     if (parameter.master.defined()) group.shards.back().rounded = parameter.variable.value();
-    set_own_place(group.shards.back(), parameter.name, holding);
+    set_own_place(group.shards.back(), parameter.name, placement);
   }
   // A buffer's values may differ between ranks (statistics of their batches), so one rank writes all of them.
-  const Replicas writer{holding.full_replicas.index == 0 ? 1 : 0, 0};
+  const Replicas writer{placement.full_replicas.index == 0 ? 1 : 0, 0};
   for (const NamedTensor& buffer : buffers) {
-    const bool is_own = holding.own_names.contains(buffer.name);
+    const bool is_own = placement.own_names.contains(buffer.name);
     group.shards.push_back({buffer.name, buffer.tensor.shape(), full_range(buffer.tensor.shape()),
-                            buffer.tensor, is_own ? holding.full_replicas : writer});
-    set_own_place(group.shards.back(), buffer.name, holding);
+                            buffer.tensor, is_own ? placement.full_replicas : writer});
+    set_own_place(group.shards.back(), buffer.name, placement);
   }
   return group;
 }
 
 GroupShard optimizer_shards(const ParameterList& parameters, const optim::OptimizerState& state,
-                            const Holding& holding) {
+                            const ShardPlacement& placement) {
   std::map<std::string_view, const NamedParameter*> by_name;
   for (const NamedParameter& parameter : parameters) by_name[parameter.name] = &parameter;
   GroupShard group{"optimizer", {}};
@@ -84,9 +84,9 @@ GroupShard optimizer_shards(const ParameterList& parameters, const optim::Optimi
     require<CheckpointError>(is_counter || entry.tensor.shape() == parameter.variable.shape(),
                              "optimizer state '", entry.name, "': expected shape ",
                              parameter.variable.shape(), ", got ", describe(entry.tensor));
-    group.shards.push_back(is_counter ? counter_shard(entry.name, parameter, entry.tensor, holding)
-                                      : parameter_shard(entry.name, parameter, entry.tensor, holding));
-    set_own_place(group.shards.back(), parameter.name, holding);
+    group.shards.push_back(is_counter ? counter_shard(entry.name, parameter, entry.tensor, placement)
+                                      : parameter_shard(entry.name, parameter, entry.tensor, placement));
+    set_own_place(group.shards.back(), parameter.name, placement);
   }
   return group;
 }

@@ -14,7 +14,7 @@ namespace tessera::dist {
 
 /// The position of a rank among those of a sharded model. Ranks that hold the same parameters must hold the
 /// same values of them, except for own shards (own_shards.h).
-struct Holding {
+struct ShardPlacement {
   /// Ranks that hold the same shards: one in flat sharding, the number of replicas in hybrid sharding.
   Replicas shard_replicas;
   Replicas full_replicas;             ///< ranks that hold tensors that are not cut: the world
@@ -26,13 +26,13 @@ struct Holding {
 /// The group "model": the values of each parameter (its f32 master where it has one), and persistent buffers,
 /// of which rank 0's are saved unless they are own shards.
 GroupShard model_shards(const ParameterList& parameters, std::span<const NamedTensor> buffers,
-                        const Holding& holding);
+                        const ShardPlacement& placement);
 
 /// The group "optimizer": entries of a parameter's shape are sharded as the parameter is. Every rank has step
 /// counters; those of the rank with the parameter's first element are saved. `state` is that of an optimizer
 /// of these parameters; its tensors are saved from and loaded into.
 GroupShard optimizer_shards(const ParameterList& parameters, const optim::OptimizerState& state,
-                            const Holding& holding);
+                            const ShardPlacement& placement);
 
 /// What this rank writes, so that all ranks together write each element once. The shards with the same
 /// replicas are concatenated and cut into ranges of equal numbers of bytes, one for each replica. So most

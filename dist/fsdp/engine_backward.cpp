@@ -53,7 +53,7 @@ void Sharding::Engine::reset_backward() {
 }
 
 void Sharding::Engine::queue_end() {
-  if (!std::exchange(backward_is_open_, true)) queue_backward_end([this] { end_backward(); });
+  if (!std::exchange(backward_is_open_, true)) at_backward_end([this] { end_backward(); });
 }
 
 /// Sums flags over the ranks: by unit, whether this backward reaches it; by unit, whether it has unreduced

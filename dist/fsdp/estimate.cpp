@@ -74,21 +74,21 @@ StateBytes state_of(const Sums& sums, const EstimateOptions& o) {
   return state;
 }
 
-StateBytes running_of(const std::vector<UnitEstimate>& units, const Sums& sums, const EstimateOptions& o) {
+StateBytes temporary_of(const std::vector<UnitEstimate>& units, const Sums& sums, const EstimateOptions& o) {
   const StrategyTraits traits = traits_of(o.strategy);
-  StateBytes running;
+  StateBytes temporary;
   if (traits.shards_parameters) {
     const size_t gathered = o.backward_prefetch == BackwardPrefetch::none ? 1 : 2;
-    running.communication =
+    temporary.communication =
         size_of(o.compute) *
         (traits.frees_after_forward ? root_and_largest(units, gathered, &UnitEstimate::padded) : sums.padded);
   }
   if (traits.shards_gradients) {
     const bool is_full = o.micro_batches > 1 && !o.accumulate_communication;
-    running.gradient =
+    temporary.gradient =
         gradient_bytes * (is_full ? sums.trained : root_and_largest(units, 2, &UnitEstimate::padded_trained));
   }
-  return running;
+  return temporary;
 }
 
 /// The bytes that a rank of a group sends in an all_gather or a reduce_scatter of `bytes`.
@@ -125,7 +125,7 @@ Estimate estimate(nn::Module& module, const UnitPolicy& units, const EstimateOpt
   for (const UnitPlan& unit : assign_parameters(module, units)) result.units.push_back(measure(unit, o));
   const Sums sums = sums_of(result.units);
   result.state = state_of(sums, o);
-  result.running = running_of(result.units, sums, o);
+  result.temporary = temporary_of(result.units, sums, o);
   result.traffic = traffic_of(result.units, sums, o);
   return result;
 }

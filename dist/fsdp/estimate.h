@@ -70,7 +70,7 @@ struct Estimate {
   StateBytes state;
   /// The most temporary memory during a step, besides activations: gathered parameters, and gradients that
   /// are not reduced yet.
-  StateBytes running;
+  StateBytes temporary;
   /// Of every step except the first, which may begin with gathered parameters. For G bytes of gathered
   /// parameters, G0 of the root's, R of gradients, f = (N - 1)/N and A micro-batches: no_shard 2R f;
   /// shard_optim and shard_grad_op (G + R) f; full_shard (A (2G - G0) + R) f; the hybrid ones also 2 R/N (m -

@@ -28,7 +28,8 @@ FlatGradient::~FlatGradient() {
 void FlatGradient::attach() {
   if (!memory_.defined()) {
     const CategoryScope category(MemoryCategory::gradient);
-    memory_ = flat_.options().shard_group->empty({flat_.layout().numel()}, dtype_, Storage::Born::released);
+    memory_ =
+        flat_.options().shard_group->empty({flat_.layout().numel()}, dtype_, Storage::Initial::released);
     memory_.storage()->set_label(text("the gradients of unit '", flat_.unit(), "'"));
     set_owner(*memory_.storage(), this);
   }
@@ -56,7 +57,7 @@ bool FlatGradient::has_unreduced(size_t i) const {
   return unreduced_ && flat_.parameters()[i].variable.grad().defined();
 }
 
-void FlatGradient::bring_back(Storage&) {
+void FlatGradient::ensure_values(Storage&) {
   flat_.demand(FlatParameter::Demand::gradient);
 }
 

@@ -76,7 +76,7 @@ class FlatGradient final : private StorageOwner {
   void add_reduced(const Tensor& result);
   void publish();
   std::string describe_released(const Storage& storage) const override;
-  void bring_back(Storage& storage) override;
+  void ensure_values(Storage& storage) override;
 
   const FlatParameter& flat_;
   DType dtype_ = f32, reduce_dtype_ = f32;

@@ -25,7 +25,7 @@ FlatParameter::FlatParameter(std::string unit, std::vector<UnitParameter> parame
 FlatParameter::~FlatParameter() {
   if (!full_.defined()) return;
   set_owner(*full_.storage(), nullptr);
-  set_awaited(*full_.storage(), false);
+  set_values_pending(*full_.storage(), false);
 }
 
 void FlatParameter::choose_dtypes() {
@@ -53,7 +53,7 @@ void FlatParameter::allocate_values(Device device) {
     const CategoryScope category(traits.shards_parameters ? MemoryCategory::communication
                                                           : MemoryCategory::parameter);
     full_ = group.empty({layout_.numel()}, compute_,
-                        traits.shards_parameters ? Storage::Born::released : Storage::Born::filled);
+                        traits.shards_parameters ? Storage::Initial::released : Storage::Initial::filled);
     full_.storage()->set_label(text("the parameters of unit '", unit_, "'"));
     set_owner(*full_.storage(), this);
     if (!traits.shards_parameters) full_.zero();
@@ -81,7 +81,7 @@ void FlatParameter::fill_range(size_t i, const Tensor& out, int64_t first, uint6
   require<ConfigError>(parameter.program, "materialize: '", parameter.name,
                        "' was declared without an initialiser");
   const uint64_t key = init::parameter_key(seed, parameter.key_name);
-  if (!parameter.program->needs_whole()) {
+  if (!parameter.program->needs_full_tensor()) {
     parameter.program->fill(out, key, variable.shape(), first);
     return;
   }
@@ -128,7 +128,7 @@ void FlatParameter::make_views() {
     const Tensor mine = values_.narrow(0, layout_.range_offset(i, shard()), range.numel());
     locals_.push_back({.name = parameters_[i].name,
                        .variable = Variable::parameter(mine, trainable_, parameters_[i].name),
-                       .shard = ShardOf{shape, range.begin}});
+                       .shard = ShardInfo{shape, range.begin}});
     locals_.back().variable.set_grad_dtype(gradient_->dtype());
   }
   if (trainable_) gradient_->attach();
@@ -174,7 +174,7 @@ void FlatParameter::start_gather() {
     ops::cast_out(values_, input);
   }
   gather_ = options_.shard_group->all_gather(full_, input, call(Traffic::parameters));
-  set_awaited(*full_.storage(), true);
+  set_values_pending(*full_.storage(), true);
   gathered_ = true;
   gathered_version_ = values_.version();
 }
@@ -204,7 +204,7 @@ bool FlatParameter::is_rounded() const {
 
 void FlatParameter::wait_gather() {
   gather_.wait_output();
-  set_awaited(*full_.storage(), false);
+  set_values_pending(*full_.storage(), false);
 }
 
 void FlatParameter::release_full() {
@@ -217,7 +217,7 @@ void FlatParameter::release_full() {
 
 void FlatParameter::wait_for_readers() {
   gather_.wait();
-  if (full_.defined()) set_awaited(*full_.storage(), false);
+  if (full_.defined()) set_values_pending(*full_.storage(), false);
 }
 
 Tensor FlatParameter::gather_values() const {
@@ -278,7 +278,7 @@ void FlatParameter::demand(Demand what) const {
   if (demand_handler_) demand_handler_(what);
 }
 
-void FlatParameter::bring_back(Storage&) {
+void FlatParameter::ensure_values(Storage&) {
   demand(Demand::parameters);
 }
 

@@ -127,7 +127,7 @@ class FlatParameter final : private StorageOwner {
   void round_values();
   bool is_rounded() const;
   std::string describe_released(const Storage& storage) const override;
-  void bring_back(Storage& storage) override;
+  void ensure_values(Storage& storage) override;
 
   std::string unit_;
   std::vector<UnitParameter> parameters_;

@@ -96,7 +96,7 @@ int run_process_rank(const std::function<int(World&)>& body, const LaunchOptions
   const ProfilerRankScope row(job.rank);
   const auto self =
       std::make_shared<RemoteRank>(membership.thread(), membership.next_launch(),
-                                   Deadlines{options.silence, options.timeout}, asked_transport());
+                                   Deadlines{options.silence, options.timeout}, requested_transport());
   const ThreadShare threads(options.threads, self->ranks_on_cores());
   std::unique_ptr<World> world;  // destroyed after the other ranks have the failure
   try {

@@ -240,8 +240,8 @@ void normalization(const NormalizationCall& call, const ops::Normalized& out) {
   with_floating(call.x.dtype(), [&]<class T>(TypeTag<T>) { Forward<T>(call, out).run(); });
 }
 
-void normalization_again(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
-                         const Tensor& rstd, const Tensor& y) {
+void recompute_normalized(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                          const Tensor& rstd, const Tensor& y) {
   if (x.numel() == 0) return;
   with_floating(x.dtype(), [&]<class T>(TypeTag<T>) {
     normalize_again<T>(x, Operand<T>(weight), Operand<T>(bias), mean, rstd, y);

@@ -21,8 +21,8 @@ inline int64_t operand_bytes(const NormalizationCall& c) {
 void normalization(const NormalizationCall& call, const ops::Normalized& out);
 
 /// Recomputes y of the forward, with the same bits.
-void normalization_again(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
-                         const Tensor& rstd, const Tensor& y);
+void recompute_normalized(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                          const Tensor& rstd, const Tensor& y);
 
 /// The operands of a normalization's backward. `dsum` is added to the gradient at the sum; undefined:
 /// nothing.

@@ -95,7 +95,7 @@ const intrusive_ptr<MemoryAccount>& current_account() {
 const intrusive_ptr<MemoryAccount>& current_meta_account() {
   return meta_account_slot();
 }
-bool making_a_plan() {
+bool is_planning() {
   return meta_account_slot().get() != process_meta_account().get();
 }
 MemoryCategory current_category() {

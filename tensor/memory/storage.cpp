@@ -14,18 +14,19 @@ constexpr int64_t max_bytes = int64_t{1} << 56;
 
 }  // namespace
 
-intrusive_ptr<Storage> Storage::allocate(int64_t nbytes, Device device, Born born) {
+intrusive_ptr<Storage> Storage::allocate(int64_t nbytes, Device device, Initial initial) {
   require<NotBuiltError>(!device.is_cuda() || cuda_is_built(), "storage on ", device,
                          ": this build has no CUDA backend");
   intrusive_ptr<Storage> storage(new Storage(nbytes, device));
-  storage->initialize(device.is_meta() ? current_meta_account() : current_account(), born);
+  storage->initialize(device.is_meta() ? current_meta_account() : current_account(), initial);
   return storage;
 }
 
-intrusive_ptr<Storage> Storage::allocate(int64_t nbytes, std::shared_ptr<MemorySource> source, Born born) {
+intrusive_ptr<Storage> Storage::allocate(int64_t nbytes, std::shared_ptr<MemorySource> source,
+                                         Initial initial) {
   intrusive_ptr<Storage> storage(new Storage(nbytes, cpu()));
   storage->source_ = std::move(source);
-  storage->initialize(current_account(), born);
+  storage->initialize(current_account(), initial);
   return storage;
 }
 
@@ -42,14 +43,14 @@ Storage::~Storage() {
   if (!released_) give_bytes();
 }
 
-void Storage::initialize(intrusive_ptr<MemoryAccount> account, Born born) {
+void Storage::initialize(intrusive_ptr<MemoryAccount> account, Initial initial) {
   require<ValueError>(nbytes_ >= 0, "storage on ", device_, ": expected at least 0 bytes, got ", nbytes_);
   require<OutOfMemoryError>(device_.is_meta() || nbytes_ <= max_bytes, "storage on ", device_, ": ", nbytes_,
                             " bytes are more than a processor addresses");
   category_ = current_category();
   account_ = std::move(account);
   released_ = true;
-  if (born == Born::filled) take_bytes();
+  if (initial == Initial::filled) take_bytes();
 }
 
 void Storage::take_bytes() {

@@ -28,14 +28,14 @@ class MemorySource {
 class Storage : public RefCounted<Storage> {
  public:
   /// Whether a new storage has its bytes, or gets them at its first refill.
-  enum class Born : uint8_t { filled, released };
+  enum class Initial : uint8_t { filled, released };
 
   /// Allocates `nbytes` (uninitialised; none on meta). Throws OutOfMemoryError, NotBuiltError for an unbuilt
   /// device, ValueError for a negative size.
-  static intrusive_ptr<Storage> allocate(int64_t nbytes, Device device, Born born = Born::filled);
+  static intrusive_ptr<Storage> allocate(int64_t nbytes, Device device, Initial initial = Initial::filled);
   /// The same on the CPU, now and at every refill from `source`.
   static intrusive_ptr<Storage> allocate(int64_t nbytes, std::shared_ptr<MemorySource> source,
-                                         Born born = Born::filled);
+                                         Initial initial = Initial::filled);
   /// Wraps memory of another owner (a mapped file, a communicator's buffer); `on_destroy` is called when the
   /// storage is destroyed. Counted in no account.
   static intrusive_ptr<Storage> wrap(void* data, int64_t nbytes, Device device,
@@ -57,7 +57,7 @@ class Storage : public RefCounted<Storage> {
   void release();
   /// Takes bytes again (uninitialised), for the same account. Does nothing when there are bytes.
   void refill();
-  /// Whether the bytes are missing: after `release`, or born released, until `refill`.
+  /// Whether the bytes are missing: after `release`, or initial released, until `refill`.
   bool is_released() const { return released_; }
 
   /// Moves the bytes to another category of the account.
@@ -75,7 +75,7 @@ class Storage : public RefCounted<Storage> {
   friend class RefCounted<Storage>;
   Storage(int64_t nbytes, Device device) : device_(device), nbytes_(nbytes) {}
   ~Storage();
-  void initialize(intrusive_ptr<MemoryAccount> account, Born born);
+  void initialize(intrusive_ptr<MemoryAccount> account, Initial initial);
   void take_bytes();
   void give_bytes() noexcept;
   [[noreturn]] void throw_released() const;

@@ -38,7 +38,7 @@ StorageOwner* owner_of(const Storage& storage) {
   return found == owners().by_storage.end() ? nullptr : found->second;
 }
 
-void set_awaited(const Storage& storage, bool awaited) {
+void set_values_pending(const Storage& storage, bool awaited) {
   std::erase(awaited_by_thread, &storage);
   if (awaited) awaited_by_thread.push_back(&storage);
   detail::awaited_storages = static_cast<int>(awaited_by_thread.size());

@@ -15,7 +15,7 @@ class StorageOwner {
   virtual std::string describe_released(const Storage& storage) const = 0;
   /// Refills the released `storage`, waits for awaited values, or does nothing: its next use is an error
   /// then.
-  virtual void bring_back(Storage& storage) = 0;
+  virtual void ensure_values(Storage& storage) = 0;
 };
 
 /// Sets the owner of a storage. Set it to null before the storage or the owner is destroyed.
@@ -24,7 +24,7 @@ void set_owner(const Storage& storage, StorageOwner* owner);
 StorageOwner* owner_of(const Storage& storage);
 
 /// Marks a storage that has its bytes, while its values are still arriving: this thread has to wait for them.
-void set_awaited(const Storage& storage, bool awaited);
+void set_values_pending(const Storage& storage, bool awaited);
 /// Whether this thread has marked the storage as awaited.
 bool is_awaited(const Storage& storage);
 
@@ -32,12 +32,12 @@ namespace detail {
 inline constinit thread_local int awaited_storages = 0;
 }
 
-/// Calls the owner's `bring_back`, if there is an owner, for released bytes and for awaited values. Called
+/// Calls the owner's `ensure_values`, if there is an owner, for released bytes and for awaited values. Called
 /// where a computation can wait for them: before backward reads a saved value, or writes a first gradient.
-inline void bring_back(Storage& storage) {
+inline void ensure_values(Storage& storage) {
   if (!storage.is_released() && (detail::awaited_storages == 0 || !is_awaited(storage))) [[likely]]
     return;
-  if (StorageOwner* owner = owner_of(storage)) owner->bring_back(storage);
+  if (StorageOwner* owner = owner_of(storage)) owner->ensure_values(storage);
 }
 
 }  // namespace tessera

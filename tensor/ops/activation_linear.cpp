@@ -55,11 +55,11 @@ void check_gradients(const Tensor& dy, const Tensor& x, const Tensor& weight,
                           dy.numel() / std::max<int64_t>(weight.size(0), 1) * x.size(-1) == x.numel(),
                       name, ": x ", x.shape(), " and a weight ", weight.shape(), " do not give a gradient ",
                       dy.shape());
-  require_apart(name, out.weight, {&dy, &x, &weight, &out.x});
-  require_apart(name, out.x, {&dy, &weight});
+  require_no_overlap(name, out.weight, {&dy, &x, &weight, &out.x});
+  require_no_overlap(name, out.x, {&dy, &weight});
   const bool over_x = out.x.defined() && overlap_of(out.x, x) == Overlap::same &&
                       activation_linear_overwrites(x, weight, out.weight);
-  if (!over_x) require_apart(name, out.x, {&x});
+  if (!over_x) require_no_overlap(name, out.x, {&x});
 }
 
 /// dW from f(x).

@@ -114,10 +114,10 @@ void check_gradients(const Tensor& q, const Tensor& k, const Tensor& v, const At
   require_same_dtype(name, {&q, &dout, &dq, &dk, &dv});
   for (const Tensor* out : {&dq, &dk, &dv}) {
     require_distinct_elements(name, *out);
-    require_apart(name, *out, {&q, &k, &v, &dout, &forward.out, &forward.log_sum_exp, &mask});
+    require_no_overlap(name, *out, {&q, &k, &v, &dout, &forward.out, &forward.log_sum_exp, &mask});
   }
-  require_apart(name, dq, {&dk, &dv});
-  require_apart(name, dk, {&dv});
+  require_no_overlap(name, dq, {&dk, &dv});
+  require_no_overlap(name, dk, {&dv});
 }
 
 }  // namespace

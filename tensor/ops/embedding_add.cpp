@@ -52,9 +52,9 @@ void embedding_add_backward(const Tensor& dy, const Tensor& ids, const Tensor& t
                         " for the sums of a gradient ", dy.dtype(), ", got ", describe(out));
     require<ShapeError>(out.rank() == 2 && out.size(1) == dy.size(2), name, ": a gradient ", dy.shape(),
                         " does not fit into ", describe(out));
-    require_apart(name, out, {&dy, &ids});
+    require_no_overlap(name, out, {&dy, &ids});
   }
-  require_apart(name, table, {&addend});
+  require_no_overlap(name, table, {&addend});
   if (!device.is_meta() && dy.numel() > 0)
     backward_kernel(device, dy.contiguous(), ids.contiguous(), table, addend);
   for (const Tensor& out : {table, addend})

@@ -49,9 +49,10 @@ void add_slices(const char* where, const Tensor& out, int64_t dim, const Tensor&
   require_distinct_elements(where, out);
   if (device.is_meta()) return;
   const Tensor target = out.contiguous();
-  const Tensor ids = apart_from(target, index).contiguous();
+  const Tensor ids = copy_if_overlapping(target, index).contiguous();
   check_kernel(device, where, ids, out.size(dim));
-  if (source.numel() > 0) index_add_kernel(device, apart_from(target, source).contiguous(), dim, ids, target);
+  if (source.numel() > 0)
+    index_add_kernel(device, copy_if_overlapping(target, source).contiguous(), dim, ids, target);
   if (!out.is_contiguous()) return out.copy_from(target);
   out.bump_version();
 }
@@ -86,10 +87,10 @@ void scatter_into(const char* where, const Tensor& out, int64_t dim, const Tenso
   require_distinct_elements(where, out);
   if (device.is_meta()) return;
   // With `dim` last, different rows of the index write different elements.
-  const Tensor ids = apart_from(out, index).transpose(dim, -1).contiguous();
+  const Tensor ids = copy_if_overlapping(out, index).transpose(dim, -1).contiguous();
   check_kernel(device, where, ids, out.size(dim));
-  (add ? scatter_add_kernel : scatter_kernel)(device, apart_from(out, values).transpose(dim, -1).contiguous(),
-                                              ids, out.transpose(dim, -1));
+  (add ? scatter_add_kernel : scatter_kernel)(
+      device, copy_if_overlapping(out, values).transpose(dim, -1).contiguous(), ids, out.transpose(dim, -1));
   out.bump_version();
 }
 

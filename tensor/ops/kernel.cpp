@@ -30,7 +30,7 @@ Device common_device(const char* where, std::initializer_list<const Tensor*> ope
     real = operand;
   }
   if (!on_meta) return real ? real->device() : cpu();
-  if (real && !making_a_plan()) throw_partly_on_meta(where, operands);
+  if (real && !is_planning()) throw_partly_on_meta(where, operands);
   return meta();
 }
 

@@ -64,7 +64,7 @@ class Kernel<void(Args...)> {
 };
 
 /// The device that operands share. Throws DeviceError naming `where` and the devices when they differ (also
-/// for meta with another device, unless `making_a_plan()`), ValueError for an undefined operand.
+/// for meta with another device, unless `is_planning()`), ValueError for an undefined operand.
 Device common_device(const char* where, std::initializer_list<const Tensor*> operands);
 
 /// Throws DTypeError naming `where` unless all operands have the first one's dtype.

@@ -110,7 +110,7 @@ void check_linear_cross_entropy(const Tensor& x, const Tensor& weight, const Ten
 /// The buffers of a call, and the computations on a chunk of rows.
 class Chunks {
  public:
-  Chunks(const Tensor& x, const Tensor& weight, const Tensor& bias, LinearCrossEntropyWants wants)
+  Chunks(const Tensor& x, const Tensor& weight, const Tensor& bias, LinearCrossEntropyNeedsGrad wants)
       : x_(x), weight_(weight), bias_(bias), wants_(wants), wide_(x.dtype() == f64 ? f64 : f32) {
     if (wants.x) gradient_.x = Tensor::empty(x.shape(), x.dtype(), x.device());
     const CategoryScope category(MemoryCategory::gradient);
@@ -147,7 +147,7 @@ class Chunks {
 
  private:
   const Tensor &x_, &weight_, &bias_;
-  LinearCrossEntropyWants wants_;
+  LinearCrossEntropyNeedsGrad wants_;
   DType wide_;
   Tensor logits_;
   LinearCrossEntropy gradient_;
@@ -157,7 +157,8 @@ class Chunks {
 
 LinearCrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                         const Tensor& targets, const Tensor& class_weight,
-                                        const CrossEntropyOptions& options, LinearCrossEntropyWants wants) {
+                                        const CrossEntropyOptions& options,
+                                        LinearCrossEntropyNeedsGrad wants) {
   const Device device = common_device("linear_cross_entropy", {&x, &weight, &targets});
   check_linear_cross_entropy(x, weight, bias, targets, class_weight, options);
   const DType wide = x.dtype() == f64 ? f64 : f32;

@@ -23,7 +23,7 @@ void check_cross_entropy(const Shape& logits, DType dtype, const Tensor& targets
                          const CrossEntropyOptions& options);
 
 /// The gradients that `linear_cross_entropy` computes beside the loss.
-struct LinearCrossEntropyWants {
+struct LinearCrossEntropyNeedsGrad {
   /// The gradient of the operand of this name.
   /// @{
   bool x = false, weight = false, bias = false;
@@ -50,6 +50,6 @@ struct LinearCrossEntropy {
 LinearCrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                         const Tensor& targets, const Tensor& class_weight,
                                         const CrossEntropyOptions& options,
-                                        LinearCrossEntropyWants wants = {});
+                                        LinearCrossEntropyNeedsGrad wants = {});
 
 }  // namespace tessera::ops

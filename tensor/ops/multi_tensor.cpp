@@ -29,7 +29,7 @@ void require_distinct(const char* where, std::span<const Tensor> tensors) {
   }
   std::sort(in_place.begin(), in_place.end(),
             [](const Tensor* a, const Tensor* b) { return std::less<>()(a->raw_data(), b->raw_data()); });
-  for (size_t i = 1; i < in_place.size(); ++i) require_apart(where, *in_place[i], {in_place[i - 1]});
+  for (size_t i = 1; i < in_place.size(); ++i) require_no_overlap(where, *in_place[i], {in_place[i - 1]});
 }
 
 /// The tensors as kernels take them: contiguous, on one device.

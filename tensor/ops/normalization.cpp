@@ -15,7 +15,7 @@ constexpr Kernel<void(const NormalizationCall&, const Normalized&)> forward_kern
     "layer_norm", &kernels::cpu::normalization, nullptr};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                       const Tensor&)>
-    recompute_kernel{"normalization_again", &kernels::cpu::normalization_again, nullptr};
+    recompute_kernel{"recompute_normalized", &kernels::cpu::recompute_normalized, nullptr};
 constexpr Kernel<void(const NormalizationBackwardCall&, const NormalizationGradients&)> backward_kernel{
     "normalization_backward", &kernels::cpu::normalization_backward, nullptr};
 
@@ -108,9 +108,9 @@ Normalized add_rms_norm(const Tensor& x, const Tensor& delta, const DropoutMask&
   return normalize({"add_rms_norm", false}, x, delta, mask, weight, {}, eps, axes);
 }
 
-Tensor normalization_again(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
-                           const Tensor& rstd) {
-  const Device device = common_device("normalization_again", {&x, &rstd});
+Tensor recompute_normalized(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                            const Tensor& rstd) {
+  const Device device = common_device("recompute_normalized", {&x, &rstd});
   Tensor y = Tensor::empty_like(x);
   recompute_kernel(device, x.contiguous(), contiguous(weight), contiguous(bias), mean, rstd, y);
   return y;
@@ -118,14 +118,14 @@ Tensor normalization_again(const Tensor& x, const Tensor& weight, const Tensor& 
 
 NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                               const Tensor& mean, const Tensor& rstd, int64_t axes,
-                                              NormalizationWants wants) {
+                                              NormalizationNeedsGrad wants) {
   return add_normalization_backward({}, dy, x, {}, weight, mean, rstd, axes, wants);
 }
 
 NormalizationGradients add_normalization_backward(const Tensor& dsum, const Tensor& dy, const Tensor& sum,
                                                   const DropoutMask& mask, const Tensor& weight,
                                                   const Tensor& mean, const Tensor& rstd, int64_t axes,
-                                                  NormalizationWants wants) {
+                                                  NormalizationNeedsGrad wants) {
   const char* name = "normalization_backward";
   const Device device = common_device(name, {&dy, &sum, &rstd});
   for (const Tensor& gradient : {dy, dsum}) {
@@ -135,7 +135,7 @@ NormalizationGradients add_normalization_backward(const Tensor& dsum, const Tens
                         sum.shape(), ", got ", gradient.shape());
   }
   check_operand(name, "weight", weight, sum, axes);
-  if (wants.overwrite_x) require_apart(name, sum, {&dy, &dsum, &weight, &mean, &rstd});
+  if (wants.overwrite_x) require_no_overlap(name, sum, {&dy, &dsum, &weight, &mean, &rstd});
   const Shape normalized = extents_of(sum.shape(), sum.rank() - axes, sum.rank());
   const bool drops = mask.probability != 0;
   NormalizationGradients gradients;

@@ -24,11 +24,11 @@ Normalized add_rms_norm(const Tensor& x, const Tensor& delta, const DropoutMask&
 
 /// Recomputes y of a forward, with the same bits, from its input and statistics: reading two values per
 /// element is cheaper than keeping y.
-Tensor normalization_again(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
-                           const Tensor& rstd);
+Tensor recompute_normalized(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                            const Tensor& rstd);
 
 /// The gradients that a backward computes; the others stay undefined (but see NormalizationGradients::x).
-struct NormalizationWants {
+struct NormalizationNeedsGrad {
   /// The gradient of the operand of this name.
   /// @{
   bool x = true, weight = true, bias = true;
@@ -42,7 +42,7 @@ struct NormalizationWants {
 /// threads. For the half types the gradients of weight and bias, which are these sums, are f32.
 NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                               const Tensor& mean, const Tensor& rstd, int64_t axes,
-                                              NormalizationWants wants = {});
+                                              NormalizationNeedsGrad wants = {});
 
 /// The same for a sum that has other uses besides the norm: `dsum`, the gradient of those uses (undefined:
 /// none), is added. The gradient at delta is the gradient at x with the mask applied; without a mask the two
@@ -50,6 +50,6 @@ NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x,
 NormalizationGradients add_normalization_backward(const Tensor& dsum, const Tensor& dy, const Tensor& sum,
                                                   const DropoutMask& mask, const Tensor& weight,
                                                   const Tensor& mean, const Tensor& rstd, int64_t axes,
-                                                  NormalizationWants wants);
+                                                  NormalizationNeedsGrad wants);
 
 }  // namespace tessera::ops

@@ -256,7 +256,7 @@ TEST_CASE("reports: which leaves a backward reaches, when each is complete, and 
   std::vector<std::string> events;
   BackwardObserver observer([&](std::span<const Variable> leaves) {
     events.push_back("start " + std::to_string(leaves.size()));
-    queue_backward_end([&] { events.push_back("end"); });
+    at_backward_end([&] { events.push_back("end"); });
   });
   // The hook of `a` is called after the gradients of both its uses were added.
   HookHandle ha = a.register_accumulated_hook(
@@ -269,7 +269,7 @@ TEST_CASE("reports: which leaves a backward reaches, when each is complete, and 
   CHECK(events[0] == "start 2");
   CHECK(((events[1] == "a 12" && events[2] == "b 4") || (events[1] == "b 4" && events[2] == "a 12")));
   CHECK(events[3] == "end");
-  CHECK_THROWS_AS(queue_backward_end([] {}), AutogradError);
+  CHECK_THROWS_AS(at_backward_end([] {}), AutogradError);
   (void)unused;
 }
 
@@ -280,7 +280,7 @@ TEST_CASE("reports: a backward inside a hook ends before the outermost's callbac
   y.register_hook([&](const Variable&) -> Variable {
     GradMode record_again(true);  // hooks run without recording
     (inner * inner).backward();
-    queue_backward_end([&] { order.push_back(2); });
+    at_backward_end([&] { order.push_back(2); });
     order.push_back(1);
     return {};
   });

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "data/play.h"
+#include "data/play_grammar.h"
 #include "tensor/error.h"
 #include "tests/support/error_text.h"
 

@@ -154,7 +154,8 @@ TEST_CASE("dataset: every example counts once in a mean over an epoch, on any nu
         if (step == 5 && batch.unpadded_size() > 0)
           trained += batch.rank_weight() * batch_sum / static_cast<double>(batch.unpadded_size()) / world;
         if (step == 5 && batch.size() == 2)
-          CHECK(batch.part(0, 1).rank_weight() + batch.part(1, 1).rank_weight() == batch.rank_weight());
+          CHECK(batch.micro_batch(0, 1).rank_weight() + batch.micro_batch(1, 1).rank_weight() ==
+                batch.rank_weight());
         if (step < 5) CHECK(batch.rank_weight() == 1.0);
       }
     }

@@ -103,13 +103,13 @@ TEST_CASE("windows: options out of range are refused") {
 
 TEST_CASE("batch: micro-batches are views with their samples") {
   const RandomWindows windows(counting(1000), {.block = 4, .batch_size = 6, .rank = 1, .world = 2});
-  const Batch batch = windows.batch(0), micro = batch.part(1, 2);
+  const Batch batch = windows.batch(0), micro = batch.micro_batch(1, 2);
   CHECK(micro.x.shares_storage(batch.x));
   CHECK(micro.x.shape() == Shape{2, 4});
   CHECK(micro.samples == std::vector<int64_t>{4, 5});
   CHECK(micro.y.data<int64_t>()[0] == 100 + batch.items[1] + 1);
-  CHECK(
-      contains(message_of<IndexError>([&] { batch.part(2, 2); }), "expected samples in [0, 3), got [2, 4)"));
+  CHECK(contains(message_of<IndexError>([&] { batch.micro_batch(2, 2); }),
+                 "expected samples in [0, 3), got [2, 4)"));
 }
 
 TEST_CASE("consecutive windows: every token except the first is a target once, for all sizes") {

@@ -60,7 +60,7 @@ std::vector<OpRow> normalization_rows() {
       {.name = "add_dropout",
        .call = [](const CaseInputs& g) { return add_dropout(g[0], g[1], quarter_dropped); },
        .cases = masked_cases},
-      {.name = "normalization_again", .tested_in = "tests/tensor/normalization_test.cpp"},
+      {.name = "recompute_normalized", .tested_in = "tests/tensor/normalization_test.cpp"},
   };
 }
 

@@ -34,7 +34,7 @@ NamedParameter shard_of(const NamedParameter& full, int64_t first, int64_t lengt
   return {full.name,
           Variable::parameter(range_of(full.variable.value(), first, length)),
           {},
-          ShardOf{full.variable.shape(), first}};
+          ShardInfo{full.variable.shape(), first}};
 }
 
 /// One value per rank, exchanged between threads.
@@ -94,7 +94,7 @@ void on_ranks(const std::vector<Gradients>& gradients, const Body& body) {
         std::copy(values.begin(), values.end(), gradient.data<float>());
         const Variable p = Variable::parameter(Tensor::zeros(gradient.shape(), f32));
         p.set_grad(Variable(gradient));
-        list.push_back({list.empty() ? "a" : "b", p, {}, ShardOf{{100}, 0}});
+        list.push_back({list.empty() ? "a" : "b", p, {}, ShardInfo{{100}, 0}});
       }
       list.set_reducer(std::make_shared<ThreadReducer>(shared, static_cast<int>(rank)));
       body(list, static_cast<int>(rank));

@@ -157,7 +157,7 @@ TEST_CASE("normalization: fused with an addition and dropout, the values of the 
       CHECK(same_bits(fused.y, steps.y));
       CHECK(same_bits(fused.rstd, steps.rstd));
       CHECK(
-          same_bits(ops::normalization_again(fused.sum, p.weight, p.bias, fused.mean, fused.rstd), fused.y));
+          same_bits(ops::recompute_normalized(fused.sum, p.weight, p.bias, fused.mean, fused.rstd), fused.y));
 
       const auto both = ops::add_normalization_backward(p.x, p.dy, fused.sum, mask, p.weight, fused.mean,
                                                         fused.rstd, 1, {.delta = true});

@@ -85,7 +85,7 @@ TEST_CASE("storage: released bytes are an error with their label, refilled ones 
 TEST_CASE("storage: a storage made released takes no bytes before its first refill") {
   const auto account = make_intrusive<MemoryAccount>();
   AccountScope scope(account);
-  const auto storage = Storage::allocate(64, cpu(), Storage::Born::released);
+  const auto storage = Storage::allocate(64, cpu(), Storage::Initial::released);
   CHECK(storage->is_released());
   CHECK(account->total().peak == 0);
   CHECK_THROWS_AS(storage->data(), StorageError);

@@ -240,7 +240,7 @@ TEST_CASE_FIXTURE(Operands, "undefined tensor: products, layers and losses refus
   REFUSES(add_layer_norm, matrix, matrix, ops::DropoutMask(), none, none);
   REFUSES(add_rms_norm, matrix, matrix, ops::DropoutMask(), none);
   const ops::Normalized norm = ops::rms_norm(matrix, {});
-  REFUSES(normalization_again, matrix, none, none, none, norm.rstd);
+  REFUSES(recompute_normalized, matrix, none, none, none, norm.rstd);
   REFUSES(normalization_backward, matrix, matrix, none, none, norm.rstd, 1);
   REFUSES(attention, heads, heads, heads, AttentionOptions());
   const ops::Attention forward = ops::attention(heads, heads, heads, {});

@@ -5,7 +5,7 @@
 
 #include "tensor/error.h"
 #include "tools/gptlite/evaluation.h"
-#include "tools/gptlite/numbers.h"
+#include "tools/gptlite/number_text.h"
 #include "tools/gptlite/plan.h"
 #include "tools/gptlite/sampling.h"
 #include "tools/gptlite/saved_run.h"

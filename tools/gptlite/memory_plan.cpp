@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "tensor/random/random_context.h"
-#include "tools/gptlite/numbers.h"
+#include "tools/gptlite/number_text.h"
 #include "tools/gptlite/parallel_plan.h"
 #include "tools/gptlite/trainer.h"
 
@@ -68,7 +68,7 @@ MemoryPlan plan_memory(const Run& run) {
 
   const data::Batch batch = meta_batch(run);
   const int64_t before = account->count(MemoryCategory::activation).current;
-  const Variable loss = forward_loss(gpt, batch.part(0, run.micro_batch_size));
+  const Variable loss = forward_loss(gpt, batch.micro_batch(0, run.micro_batch_size));
   plan.kept_by_forward = account->count(MemoryCategory::activation).current - before;
   return plan;
 }

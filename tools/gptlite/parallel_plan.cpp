@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/gptlite/numbers.h"
+#include "tools/gptlite/number_text.h"
 #include "tools/gptlite/parallelize.h"
 
 namespace tessera::gptlite {
@@ -63,11 +63,11 @@ std::string describe_units(const std::vector<dist::UnitEstimate>& units) {
 std::string describe_bytes(const dist::Estimate& e) {
   std::string text =
       "  " + cell("bytes of rank 0", 26) + cell("model state", 20) + "at most in addition, in a step\n";
-  text += line("parameter", bytes(e.state.parameter), bytes(e.running.parameter));
-  text += line("gradient", bytes(e.state.gradient), bytes(e.running.gradient));
-  text += line("optimizer state", bytes(e.state.optimizer_state), bytes(e.running.optimizer_state));
-  text += line("communication", bytes(e.state.communication), bytes(e.running.communication));
-  return text + line("total", bytes(e.state.total()), bytes(e.running.total()));
+  text += line("parameter", bytes(e.state.parameter), bytes(e.temporary.parameter));
+  text += line("gradient", bytes(e.state.gradient), bytes(e.temporary.gradient));
+  text += line("optimizer state", bytes(e.state.optimizer_state), bytes(e.temporary.optimizer_state));
+  text += line("communication", bytes(e.state.communication), bytes(e.temporary.communication));
+  return text + line("total", bytes(e.state.total()), bytes(e.temporary.total()));
 }
 
 }  // namespace
@@ -90,10 +90,10 @@ PeakMemory with_estimate(PeakMemory alone, const dist::Estimate& e) {
   const auto set = [&](MemoryCategory category, int64_t bytes) {
     alone.by_category[static_cast<size_t>(category)] = bytes;
   };
-  set(MemoryCategory::parameter, e.state.parameter + e.running.parameter);
-  set(MemoryCategory::gradient, e.state.gradient + e.running.gradient);
-  set(MemoryCategory::optimizer_state, e.state.optimizer_state + e.running.optimizer_state);
-  set(MemoryCategory::communication, e.state.communication + e.running.communication);
+  set(MemoryCategory::parameter, e.state.parameter + e.temporary.parameter);
+  set(MemoryCategory::gradient, e.state.gradient + e.temporary.gradient);
+  set(MemoryCategory::optimizer_state, e.state.optimizer_state + e.temporary.optimizer_state);
+  set(MemoryCategory::communication, e.state.communication + e.temporary.communication);
   alone.total = 0;
   for (const int64_t bytes : alone.by_category) alone.total += bytes;
   return alone;

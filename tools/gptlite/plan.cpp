@@ -5,7 +5,7 @@
 #include "nn/mixed_precision.h"
 #include "tensor/error.h"
 #include "tensor/random/random_context.h"
-#include "tools/gptlite/numbers.h"
+#include "tools/gptlite/number_text.h"
 #include "tools/gptlite/parallel_plan.h"
 
 namespace tessera::gptlite {

@@ -38,7 +38,7 @@ dist::TrafficCount Ranks::traffic() const {
   return world_ ? world_->communicator().ledger().total() : dist::TrafficCount();
 }
 
-void Ranks::run_together(const std::function<void()>& body) const {
+void Ranks::run_on_all(const std::function<void()>& body) const {
   std::exception_ptr error;
   try {
     body();
@@ -70,10 +70,10 @@ void Ranks::run_long_together(const std::function<void()>& body) const {
       promise.set_exception(std::current_exception());
     }
   });
-  dist::wait_together(world_->communicator(), [&](std::chrono::milliseconds interval) {
+  dist::wait_for_all(world_->communicator(), [&](std::chrono::milliseconds interval) {
     return ended.wait_for(interval) == std::future_status::ready;
   });
-  run_together([&] { ended.get(); });
+  run_on_all([&] { ended.get(); });
 }
 
 std::string file_of_rank(const std::string& path, int rank) {

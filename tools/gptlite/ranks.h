@@ -36,7 +36,7 @@ class Ranks {
   /// Runs `body`, which must not communicate, on every rank. Where it throws on any, this throws on all: on
   /// the lowest of the ranks that failed its own exception, on the others PeerFailedError: one message
   /// reports it.
-  void run_together(const std::function<void()>& body) const;
+  void run_on_all(const std::function<void()>& body) const;
   /// The same for a body that may take longer than the timeout, such as a download: it runs in a thread of
   /// its own, and the ranks' collectives at intervals keep any rank from counting as lost.
   void run_long_together(const std::function<void()>& body) const;

@@ -48,7 +48,7 @@ std::vector<dist::TensorGroup> full_tensors(models::Gpt& gpt, optim::Optimizer& 
 
 /// This rank's shards of the same two groups.
 std::vector<dist::GroupShard> shards_of(ParallelModel& model, optim::Optimizer& optimizer) {
-  return dist::shards_of(model.gpt(), &optimizer, dist::holding_of(*model.sharding()));
+  return dist::shards_of(model.gpt(), &optimizer, dist::placement_of(*model.sharding()));
 }
 
 }  // namespace

@@ -27,12 +27,12 @@ void lock_folder(const Start& start, std::optional<dist::RunLock>& lock) {
 int train_rank(const TrainFlags& flags, const Start& start, const Ranks& ranks, Device device,
                Console console) {
   std::optional<dist::RunLock> lock;
-  ranks.run_together([&] {
+  ranks.run_on_all([&] {
     make_batches(start.corpus, start.run);  // throws for too short a text, before anything is written
     if (ranks.is_first()) lock_folder(start, lock);
   });
   std::optional<RankFiles> files;
-  ranks.run_together([&] { files.emplace(flags, start, ranks); });
+  ranks.run_on_all([&] { files.emplace(flags, start, ranks); });
   try {
     return Training(flags, start, ranks, *files, device, console).run();
   } catch (const Error& error) {

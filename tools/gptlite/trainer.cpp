@@ -96,8 +96,8 @@ StepResult train_step(models::Gpt& gpt, optim::AdamW& adam, const data::Batch& b
     if (is_last && !sharding) squares.emplace(adam.parameters());
     std::optional<dist::Accumulation> accumulation;
     if (sharding && !is_last) accumulation.emplace(*sharding, run.parallel.accumulate_communication);
-    result.loss +=
-        share * accumulate(gpt, is_whole ? batch : batch.part(first, size), share, run.seed, !sharding);
+    result.loss += share * accumulate(gpt, is_whole ? batch : batch.micro_batch(first, size), share, run.seed,
+                                      !sharding);
   }
   const optim::ClipCoefficient clip =
       clipping(adam.parameters(), squares ? &*squares : nullptr, run.preset.gradient_clip, batch.step);

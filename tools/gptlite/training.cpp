@@ -8,7 +8,7 @@
 #include "tensor/profile/span.h"
 #include "tensor/threads/parallel.h"
 #include "tools/gptlite/evaluation.h"
-#include "tools/gptlite/numbers.h"
+#include "tools/gptlite/number_text.h"
 #include "tools/gptlite/parity_export.h"
 
 namespace tessera::gptlite {

@@ -184,8 +184,8 @@ Work Communicator::barrier() {
   return begin(std::move(call), {}, 0);
 }
 
-Tensor Communicator::empty(const Shape& shape, DType dtype, Storage::Born born) {
-  return Tensor::over(make_storage(shape.numel() * size_of(dtype), born), dtype, shape,
+Tensor Communicator::empty(const Shape& shape, DType dtype, Storage::Initial initial) {
+  return Tensor::over(make_storage(shape.numel() * size_of(dtype), initial), dtype, shape,
                       contiguous_strides(shape));
 }
 

@@ -94,9 +94,9 @@ class Communicator {
   std::shared_ptr<Communicator> split(int color, int key, const std::string& name);
 
   /// An uninitialised tensor in memory that the transport reads without a copy (where it has such memory), in
-  /// the current category of this thread's account. Its storage can be released and refilled; with `born` =
-  /// released it takes no bytes before its first refill.
-  Tensor empty(const Shape& shape, DType dtype, Storage::Born born = Storage::Born::filled);
+  /// the current category of this thread's account. Its storage can be released and refilled; with `initial`
+  /// = released it takes no bytes before its first refill.
+  Tensor empty(const Shape& shape, DType dtype, Storage::Initial initial = Storage::Initial::filled);
 
   /// Advances all calls of this rank, in every group, as far as possible without waiting. Cheap enough for
   /// every hook. It also raises the rank's count of operations: a rank that works for long while others wait
@@ -120,8 +120,8 @@ class Communicator {
   /// Starts the call. Calls of one group are started in order of their sequence numbers.
   virtual std::shared_ptr<PendingCall> start(Call call) = 0;
   /// The storage of a tensor from `empty`.
-  virtual intrusive_ptr<Storage> make_storage(int64_t bytes, Storage::Born born) {
-    return Storage::allocate(bytes, device(), born);
+  virtual intrusive_ptr<Storage> make_storage(int64_t bytes, Storage::Initial initial) {
+    return Storage::allocate(bytes, device(), initial);
   }
   /// Prepares a group of these ranks of this group. Called on the first of them; all get the returned token.
   virtual int64_t open_group(std::span<const int> ranks) = 0;

@@ -35,9 +35,9 @@ NodeCommunicator::NodeCommunicator(std::shared_ptr<NodeRank> self, std::string n
       group_(std::make_shared<NodeGroup>(*self, std::move(name), std::move(members), rank,
                                          control_of(self->shared(), token))) {}
 
-intrusive_ptr<Storage> NodeCommunicator::make_storage(int64_t bytes, Storage::Born born) {
+intrusive_ptr<Storage> NodeCommunicator::make_storage(int64_t bytes, Storage::Initial initial) {
   const std::shared_ptr<MemorySource> source = self_->shared().memory_source();
-  return source ? Storage::allocate(bytes, source, born) : Storage::allocate(bytes, cpu(), born);
+  return source ? Storage::allocate(bytes, source, initial) : Storage::allocate(bytes, cpu(), initial);
 }
 
 void NodeCommunicator::poll() {

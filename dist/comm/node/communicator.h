@@ -20,7 +20,7 @@ class NodeCommunicator final : public Communicator {
 
  protected:
   std::shared_ptr<PendingCall> start(Call call) override;
-  intrusive_ptr<Storage> make_storage(int64_t bytes, Storage::Born born) override;
+  intrusive_ptr<Storage> make_storage(int64_t bytes, Storage::Initial initial) override;
   int64_t open_group(std::span<const int> ranks) override;
   std::shared_ptr<Communicator> join_group(const std::string& name, std::span<const int> ranks, int index,
                                            int64_t token) override;

@@ -15,7 +15,7 @@ bool mpi_is_built() {
 #endif
 }
 
-Transport asked_transport() {
+Transport requested_transport() {
   const char* const variable = std::getenv("TESSERA_TRANSPORT");
   const std::string_view value = variable ? variable : "";
   if (value.empty()) return Transport::automatic;

@@ -13,6 +13,6 @@ enum class Transport {
 };
 /// The value of the environment variable TESSERA_TRANSPORT ("shared"; "messages" for `remote`), for tests.
 /// Throws ConfigError for anything else.
-Transport asked_transport();
+Transport requested_transport();
 
 }  // namespace tessera::dist

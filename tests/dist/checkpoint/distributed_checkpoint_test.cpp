@@ -294,7 +294,7 @@ TEST_CASE("rank agreement: all ranks call the collective until the slowest has f
     Communicator& ranks = world.communicator();
     const int64_t before = ranks.ledger().total(Traffic::state).calls;
     int calls = 0;
-    wait_together(ranks, [&](std::chrono::milliseconds) { return ++calls > 4 * world.rank(); });
+    wait_for_all(ranks, [&](std::chrono::milliseconds) { return ++calls > 4 * world.rank(); });
     CHECK(calls == 4 * world.rank() + 1);
     CHECK(ranks.ledger().total(Traffic::state).calls - before ==
           9);  // the number of calls on the slowest rank
@@ -312,7 +312,7 @@ TEST_CASE("rank agreement: texts of any length, in rank order; the lowest rank's
       CHECK(texts[rank] == std::string(1000 * rank, static_cast<char>('a' + rank)));
     CHECK(broadcast_text(ranks, own_text, 2) == std::string(2000, 'c'));
     CHECK(broadcast_text(ranks, own_text) == "");
-    for (const auto run : {&run_together, &run_long_together}) {
+    for (const auto run : {&run_on_all, &run_long_together}) {
       CHECK(refused([&] {
               run(ranks, [&] {
                 if (world.rank() % 2 == 1) throw ValueError(text("rank ", world.rank(), " is odd"));

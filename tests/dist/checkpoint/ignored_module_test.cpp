@@ -57,7 +57,7 @@ class Trained {
     model_.own.seen.value().data<float>()[0] = static_cast<float>(sample);
   }
   int along(const std::string& dimension) const { return mesh_.index(dimension); }
-  std::vector<GroupShard> groups() { return shards_of(model_, &*adam_, holding_of(sharding_)); }
+  std::vector<GroupShard> groups() { return shards_of(model_, &*adam_, placement_of(sharding_)); }
   void save(const std::string& root) { save_checkpoint(world_.communicator(), root, state_at(1), groups()); }
   void save_in_background(const std::string& root) {
     BackgroundSave save(world_.shared_communicator());

@@ -98,10 +98,10 @@ TEST_CASE("rank shards: step counters are those of the rank with the parameter's
 TEST_CASE("rank shards: state that belongs to no parameter is refused by name") {
   RankState rank({2, 1}, 1);
   optim::OptimizerState state{"AdamW", {{"exp_avg/unknown", Tensor::zeros({2}, f32)}}, {}};
-  CHECK(contains(refused([&] { optimizer_shards(rank.parameters(), state, rank.holding()); }),
+  CHECK(contains(refused([&] { optimizer_shards(rank.parameters(), state, rank.placement()); }),
                  "optimizer state 'exp_avg/unknown': belongs to no parameter"));
   state.tensors = {{"exp_avg/fc.bias", Tensor::zeros({9}, f32)}};
-  CHECK(contains(refused([&] { optimizer_shards(rank.parameters(), state, rank.holding()); }),
+  CHECK(contains(refused([&] { optimizer_shards(rank.parameters(), state, rank.placement()); }),
                  "optimizer state 'exp_avg/fc.bias': expected shape"));
 }
 

@@ -50,13 +50,13 @@ class RankState {
     }
   }
 
-  tessera::dist::Holding holding() const {
+  tessera::dist::ShardPlacement placement() const {
     return {.shard_replicas = {layout_.replicas, rank_ / std::max(layout_.shards, 1)},
             .full_replicas = {layout_.size(), rank_}};
   }
   std::vector<tessera::dist::GroupShard> groups() const {
-    return {tessera::dist::model_shards(list_, buffers_, holding()),
-            tessera::dist::optimizer_shards(list_, adam_->state(), holding())};
+    return {tessera::dist::model_shards(list_, buffers_, placement()),
+            tessera::dist::optimizer_shards(list_, adam_->state(), placement())};
   }
   const tessera::ParameterList& parameters() const { return list_; }
 
@@ -94,7 +94,7 @@ class RankState {
         list.push_back({p.name,
                         Variable::parameter(Tensor::zeros({last - first}, p.dtype)),
                         {},
-                        ShardOf{p.shape, first}});
+                        ShardInfo{p.shape, first}});
     }
     return list;
   }

@@ -59,7 +59,7 @@ class ShardedRun {
     }
   }
   std::vector<dist::GroupShard> groups() {
-    return dist::shards_of(gpt_, &*adam_, dist::holding_of(sharding_));
+    return dist::shards_of(gpt_, &*adam_, dist::placement_of(sharding_));
   }
   std::string save(const std::string& root) {
     return dist::save_checkpoint(world_.communicator(), root, state_at(1), groups());

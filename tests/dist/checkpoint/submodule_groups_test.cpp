@@ -48,7 +48,7 @@ TEST_CASE("groups by submodule: a sharded run saves under full names, and one de
         nn::materialize(model, cpu(), 3);
         optim::AdamW adam(two_groups(model));
         train(model, adam, 2);
-        const auto shards = [&] { return shards_of(model, &adam, holding_of(sharding)); };
+        const auto shards = [&] { return shards_of(model, &adam, placement_of(sharding)); };
         save_checkpoint(world.communicator(), folder / "first", state_at(1), shards());
         train(model, adam, 2);
         save_checkpoint(world.communicator(), folder / "second", state_at(2), shards());

@@ -138,9 +138,9 @@ TEST_CASE("estimate: model state, temporary memory and traffic are those of real
             CHECK(is_near(now(MemoryCategory::optimizer_state), e.state.optimizer_state));
             CHECK(m.parameters_sent == e.traffic.parameters);
             CHECK(m.gradients_sent == e.traffic.gradients);
-            CHECK(peak(MemoryCategory::communication) == e.running.communication);
-            CHECK(peak(MemoryCategory::gradient) <= e.state.gradient + e.running.gradient + tied_gradient);
-            CHECK(peak(MemoryCategory::gradient) >= e.state.gradient + e.running.gradient);
+            CHECK(peak(MemoryCategory::communication) == e.temporary.communication);
+            CHECK(peak(MemoryCategory::gradient) <= e.state.gradient + e.temporary.gradient + tied_gradient);
+            CHECK(peak(MemoryCategory::gradient) >= e.state.gradient + e.temporary.gradient);
           },
           {.virtual_ranks = c.shards * c.replicas, .timeout = std::chrono::milliseconds(20'000)});
     }

@@ -67,14 +67,15 @@ TEST_CASE("estimate: model state in mixed precision is 18P, 6P + 12P/N and 16P/N
 
 TEST_CASE("estimate: a step gathers the model, or the root and one or two units") {
   using dist::BackwardPrefetch;
-  CHECK(of({.strategy = Strategy::shard_grad_op, .shards = 4}).running.communication == 4 * P);
-  CHECK(of({.strategy = Strategy::shard_grad_op, .shards = 4, .compute = bf16}).running.communication ==
+  CHECK(of({.strategy = Strategy::shard_grad_op, .shards = 4}).temporary.communication == 4 * P);
+  CHECK(of({.strategy = Strategy::shard_grad_op, .shards = 4, .compute = bf16}).temporary.communication ==
         2 * P);
-  CHECK(of({.strategy = Strategy::full_shard, .shards = 4}).running.communication == 4 * (root + 2 * block));
+  CHECK(of({.strategy = Strategy::full_shard, .shards = 4}).temporary.communication ==
+        4 * (root + 2 * block));
   CHECK(of({.strategy = Strategy::full_shard, .shards = 4, .backward_prefetch = BackwardPrefetch::none})
-            .running.communication == 4 * (root + block));
-  CHECK(of({.strategy = Strategy::no_shard, .shards = 4}).running.total() == 0);
-  CHECK(of({.strategy = Strategy::full_shard, .shards = 4, .micro_batches = 2}).running.gradient == 4 * P);
+            .temporary.communication == 4 * (root + block));
+  CHECK(of({.strategy = Strategy::no_shard, .shards = 4}).temporary.total() == 0);
+  CHECK(of({.strategy = Strategy::full_shard, .shards = 4, .micro_batches = 2}).temporary.gradient == 4 * P);
 }
 
 TEST_CASE("estimate: bytes sent in a step, by the table of strategies") {

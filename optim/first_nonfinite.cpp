@@ -1,4 +1,4 @@
-#include "optim/first_fault.h"
+#include "optim/first_nonfinite.h"
 
 #include <limits>
 

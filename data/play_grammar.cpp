@@ -1,4 +1,4 @@
-#include "data/play.h"
+#include "data/play_grammar.h"
 
 namespace tessera::data {
 

@@ -1,4 +1,4 @@
-#include "optim/list_check.h"
+#include "optim/parameter_list_checks.h"
 
 #include "tensor/error.h"
 

@@ -1,4 +1,4 @@
-#include "tools/gptlite/numbers.h"
+#include "tools/gptlite/number_text.h"
 
 #include <cstdio>
 

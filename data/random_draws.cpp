@@ -1,4 +1,4 @@
-#include "data/draws.h"
+#include "data/random_draws.h"
 
 #include "tensor/random/philox.h"
 
