@@ -14,8 +14,7 @@ struct LaunchOptions {
   /// account. Must be 1 under a launcher such as mpirun.
   int virtual_ranks = 1;
   /// Computing threads per rank. 0: an equal share of the threads that a single rank would have; under a
-  /// launcher, TESSERA_NUM_THREADS where it is set. Not applied to a single virtual rank: it computes with
-  /// the threads of the caller.
+  /// launcher, TESSERA_NUM_THREADS where it is set.
   int threads = 0;
   /// How long a rank's count of operations may stay unchanged while others wait for it.
   std::chrono::milliseconds timeout{300'000};

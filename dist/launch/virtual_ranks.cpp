@@ -50,6 +50,12 @@ int run_rank(const std::function<int(World&)>& body, const LaunchOptions& option
   }
 }
 
+/// Gives the calling thread its number of computing threads back.
+struct CallerThreads {
+  ~CallerThreads() { set_num_threads(before); }
+  const int before = num_threads();
+};
+
 }  // namespace
 
 int run_virtual_ranks(const std::function<int(World&)>& body, const LaunchOptions& options) {
@@ -58,6 +64,8 @@ int run_virtual_ranks(const std::function<int(World&)>& body, const LaunchOption
   FirstFailure failure;
   std::vector<int> results(static_cast<size_t>(ranks));
   if (ranks == 1) {
+    const CallerThreads restored;
+    if (options.threads > 0) set_num_threads(options.threads);
     results[0] = run_rank(body, options, world, 0, failure);
   } else {
     const int share = options.threads > 0 ? options.threads : std::max(1, num_threads() / ranks);

@@ -98,3 +98,16 @@ TEST_CASE("launch: an exception that is no std::exception ends all ranks too") {
 TEST_CASE("launch: less than one rank is an error") {
   CHECK_THROWS_AS(dist::launch([](dist::World&) {}, ranks(0)), ConfigError);
 }
+
+TEST_CASE("launch: a number of threads also applies to a single rank, for the time of the body") {
+  const int before = num_threads();
+  dist::LaunchOptions options = ranks(1);
+  options.threads = before + 1;
+  int inside = 0;
+  dist::launch([&](dist::World&) { return inside = num_threads(), 0; }, options);
+  CHECK(inside == before + 1);
+  CHECK(num_threads() == before);
+  options.threads = 0;
+  dist::launch([&](dist::World&) { return inside = num_threads(), 0; }, options);
+  CHECK(inside == before);
+}
