@@ -32,12 +32,13 @@ bool kernels_write(DType kept, DType dtype) {
 const Tensor* Wanted::leaf_target(size_t input, DType dtype) const {
   Entry& entry = (*entries_)[input];
   if (!entry.rule_may_write_leaf) return nullptr;
-  LeafNode& leaf = *leaf_of(*node_, input);
-  std::unique_lock lock(leaf.accumulation_mutex, std::try_to_lock);
+  LeafNode* const leaf = leaf_of(*node_, input);
+  if (!leaf) return nullptr;
+  std::unique_lock lock(leaf->accumulation_mutex, std::try_to_lock);
   if (!lock) return nullptr;
-  const Tensor* tensor = gradient_to_add_to(*leaf.leaf);
+  const Tensor* tensor = gradient_to_add_to(*leaf->leaf);
   const bool add = tensor != nullptr;
-  if (!add && is_only_edge_to_target(*node_, input)) tensor = empty_gradient_buffer(*leaf.leaf);
+  if (!add && is_only_edge_to_target(*node_, input)) tensor = empty_gradient_buffer(*leaf->leaf);
   if (!tensor || !tensor->is_contiguous() || !kernels_write(tensor->dtype(), dtype)) return nullptr;
   (add ? entry.added_to_leaf : entry.written_to_leaf) = true;
   locks_.push_back(std::move(lock));
