@@ -14,8 +14,7 @@ class FlatParameter;
 /// them.
 ///
 ///     memory    f32 under half types   of the full parameters; where backward accumulates
-///     reduced   the same dtype         of this rank's shard, averaged over the ranks; what an optimizer
-///     reads
+///     reduced   the same dtype         of this rank's shard, averaged; what an optimizer reads
 class FlatGradient final : private StorageOwner {
  public:
   /// Of `flat`, which must outlive it.

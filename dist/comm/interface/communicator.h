@@ -81,7 +81,7 @@ class Communicator {
   /// The same with `input_counts[i]` elements for rank i and `output_counts[j]` from rank j.
   Work all_to_all(const Tensor& output, std::span<const int64_t> output_counts, const Tensor& input,
                   std::span<const int64_t> input_counts, const CallOptions& options = {});
-  /// Messages between two ranks, matched in order by (from, to, tag). Size and dtype must agree.
+  /// Messages between two ranks, matched in order by (from, to, tag). Size, dtype and unit must agree.
   /// @{
   Work send(const Tensor& tensor, int to, int tag = 0, const CallOptions& options = {});
   Work recv(const Tensor& tensor, int from, int tag = 0, const CallOptions& options = {});
