@@ -143,7 +143,7 @@ void Engine::accumulate_retained(const Node::Retained& retained, const Variable&
     kept = Variable(ops::add(kept->value, gradient.value())).impl();
 }
 
-/// Finds the inputs that need a gradient, and the leaves among them whose gradient the rule may write.
+/// Finds the inputs that need a gradient, and the leaves among them: the rule may write their gradients.
 Engine::WantedInputs Engine::find_wanted_inputs(const State& state, InlineVector<Wanted::Entry, 3>& entries) {
   const Node& node = *state.node;
   WantedInputs found;

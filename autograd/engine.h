@@ -10,7 +10,7 @@ namespace tessera {
 /// A node whose rule ran for some of its inputs only, with its grad_outputs: the other inputs are left for a
 /// second backward.
 struct PendingNode {
-  intrusive_ptr<Node> node;            ///< whose rule runs again in the second backward
+  intrusive_ptr<Node> node;            ///< its rule runs again in the second backward
   InlineVector<Variable, 1> incoming;  ///< its grad_outputs, one per output
   std::vector<bool> delivered;         ///< per input: no gradient is left to compute
 };

@@ -63,7 +63,7 @@ class Wanted {
   /// One input of the operation.
   struct Entry {
     bool wanted = false;               ///< the rule computes the gradient of this input
-    bool rule_may_write_leaf = false;  ///< the input is a leaf whose gradient is added to as it arrives
+    bool rule_may_write_leaf = false;  ///< the input is a leaf; gradients are added to its own as they arrive
     bool added_to_leaf = false;        ///< set by `target`: the rule adds to the gradient that the leaf has
     bool written_to_leaf = false;      ///< set by `target`: the rule writes the leaf's first gradient
   };
@@ -89,7 +89,7 @@ class Wanted {
   const Node* node_;
   InlineVector<Entry, 3>* entries_;
   bool retained_;
-  /// Of the leaves whose gradients the rule writes, until this object's end.
+  /// Of the leaves: the rule writes their gradients. Held until this object's end.
   mutable InlineVector<std::unique_lock<std::recursive_mutex>, 2> locks_;
 };
 

@@ -55,7 +55,7 @@ class Node : public RefCounted<Node> {
   /// A gradient hook of an output. A handle refers to its hook, and the hook to its list, weakly: both may be
   /// deleted earlier, and hooks move to another node.
   struct Hook {
-    int slot;                   ///< the output whose gradient it sees
+    int slot;                   ///< the output; the hook gets its gradient
     GradientHook call;          ///< the registered function
     std::string variable_name;  ///< of the Variable that it was registered on
     std::weak_ptr<Hooks> list;  ///< in which it is

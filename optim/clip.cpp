@@ -28,7 +28,7 @@ std::vector<Tensor> gradients_of(const ParameterList& parameters) {
   return gradients;
 }
 
-/// Each gradient's sum of |g|^p. A gradient whose squares are known is not read.
+/// Each gradient's sum of |g|^p. A gradient is not read where its squares are known.
 std::vector<double> power_sums_of(const ParameterList& parameters, double p,
                                   const GradientSquares* squares = nullptr) {
   std::vector<Tensor> gradients = gradients_of(parameters);

@@ -29,7 +29,7 @@ Variable narrow(const Variable& x, int64_t dim, int64_t start, int64_t length);
 Variable select(const Variable& x, int64_t dim, int64_t i);
 /// With a new dimension of extent 1 at position `dim`; -1 is after the last one.
 Variable unsqueeze(const Variable& x, int64_t dim);
-/// Without `dim`, whose extent must be 1.
+/// Without `dim`. Its extent must be 1.
 Variable squeeze(const Variable& x, int64_t dim);
 
 }  // namespace tessera

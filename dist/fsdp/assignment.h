@@ -19,7 +19,7 @@ struct UnitParameter {
 
 /// A unit before its parameters are laid out.
 struct UnitPlan {
-  nn::Module* module = nullptr;           ///< the module whose calls gather the unit
+  nn::Module* module = nullptr;           ///< the unit is gathered for calls of this module
   std::string name;                       ///< "blocks.3"; "root"
   std::vector<UnitParameter> parameters;  ///< in module order, each once
 };

@@ -73,7 +73,7 @@ class Sharding::Engine {
   /// Whether the running backward is that of a step's last micro-batch or of an earlier one.
   struct AccumulationState {
     bool open = false;         ///< an earlier one
-    bool communicate = false;  ///< whose gradients are reduced at once
+    bool communicate = false;  ///< its gradients are reduced at once
   };
   AccumulationState accumulation;  ///< set by Accumulation
 

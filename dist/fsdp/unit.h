@@ -35,7 +35,7 @@ class Unit {
 
   /// The module's full name: "blocks.3"; "root" for the root.
   const std::string& name() const { return name_; }
-  /// The module whose calls gather the unit.
+  /// The unit is gathered for calls of this module.
   nn::Module& module() const { return *module_; }
   /// `reducing` from `reduce` to `finish_reduce`, else the state of the parameters.
   State state() const { return reducing_ ? State::reducing : state_; }

@@ -94,7 +94,7 @@ struct ProductBatch {
   }
 };
 
-/// The products out (..., m, n) = a (..., m, k) b (..., k, n), whose matrices have a `matrix_layout`.
+/// The products out (..., m, n) = a (..., m, k) b (..., k, n), where each matrix has a `matrix_layout`.
 template <class T, class C>
 ProductBatch<T, C> product_batch(const Tensor& a, const Tensor& b, const Tensor& out, bool accumulate) {
   const MatrixLayout la = *matrix_layout(a), lb = *matrix_layout(b), lc = *matrix_layout(out);

@@ -2,6 +2,7 @@
 # usage: include_directions.sh ROOT
 # Checks that every folder below ROOT includes only the folders that the tables below allow.
 set -euo pipefail
+[[ $# == 1 && -d $1 ]] || { echo "usage: include_directions.sh ROOT, the folder of the sources; got '$*'" >&2 && exit 2; }
 
 declare -A may=(
   [tensor]="tensor"
