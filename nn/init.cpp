@@ -94,7 +94,7 @@ void Program::fill(const Tensor& out, uint64_t key, const Shape& full_shape, int
   require<ShapeError>(first_index >= 0 && first_index + out.numel() <= full_shape.numel(),
                       "init::", description_, ": elements [", first_index, ", ", first_index + out.numel(),
                       ") are outside the shape ", full_shape);
-  require<ShapeError>(!needs_whole_ || out.numel() == full_shape.numel(), "init::", description_,
+  require<ShapeError>(!needs_full_tensor_ || out.numel() == full_shape.numel(), "init::", description_,
                       ": expected the full tensor of shape ", full_shape, ", got ", out.numel(), " elements");
   if (out.is_meta() || out.numel() == 0) return;
   if (fill_dtype_ == FillDType::own_dtype || (out.dtype() == f32 && out.is_contiguous()))

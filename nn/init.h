@@ -31,7 +31,7 @@ class Program {
           FillDType fill_dtype = FillDType::f32)
       : description_(std::move(description)),
         fill_(std::move(fill)),
-        needs_whole_(needs_full_tensor),
+        needs_full_tensor_(needs_full_tensor),
         fill_dtype_(fill_dtype) {}
 
   /// Whether it has a function to run.
@@ -39,7 +39,7 @@ class Program {
   /// Name and arguments, as in "normal(0, 0.02)".
   const std::string& description() const { return description_; }
   /// Whether `fill` takes the full tensor only.
-  bool needs_full_tensor() const { return needs_whole_; }
+  bool needs_full_tensor() const { return needs_full_tensor_; }
 
   /// The elements [first_index, first_index + out.numel()) of the full tensor, in `out`'s dtype (floating,
   /// integer or bool; half types are rounded from f32). Does nothing on meta. Throws ConfigError for an
@@ -50,7 +50,7 @@ class Program {
  private:
   std::string description_;
   Fill fill_;
-  bool needs_whole_ = false;
+  bool needs_full_tensor_ = false;
   FillDType fill_dtype_ = FillDType::f32;
 };
 

@@ -14,8 +14,8 @@ struct Owners {
   std::unordered_map<const Storage*, StorageOwner*> by_storage;
 };
 
-/// The awaited storages of this thread; few at a time.
-thread_local std::vector<const Storage*> awaited_by_thread;
+/// The storages with pending values in this thread; few at a time.
+thread_local std::vector<const Storage*> pending_in_thread;
 
 Owners& owners() {
   static Owners all;
@@ -38,14 +38,14 @@ StorageOwner* owner_of(const Storage& storage) {
   return found == owners().by_storage.end() ? nullptr : found->second;
 }
 
-void set_values_pending(const Storage& storage, bool awaited) {
-  std::erase(awaited_by_thread, &storage);
-  if (awaited) awaited_by_thread.push_back(&storage);
-  detail::awaited_storages = static_cast<int>(awaited_by_thread.size());
+void set_values_pending(const Storage& storage, bool pending) {
+  std::erase(pending_in_thread, &storage);
+  if (pending) pending_in_thread.push_back(&storage);
+  detail::pending_storages = static_cast<int>(pending_in_thread.size());
 }
 
-bool is_awaited(const Storage& storage) {
-  return std::find(awaited_by_thread.begin(), awaited_by_thread.end(), &storage) != awaited_by_thread.end();
+bool are_values_pending(const Storage& storage) {
+  return std::find(pending_in_thread.begin(), pending_in_thread.end(), &storage) != pending_in_thread.end();
 }
 
 }  // namespace tessera

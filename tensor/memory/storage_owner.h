@@ -13,7 +13,7 @@ class StorageOwner {
   virtual ~StorageOwner() = default;
   /// The error message for a use of the released `storage`: what it holds, and how to get its values.
   virtual std::string describe_released(const Storage& storage) const = 0;
-  /// Refills the released `storage`, waits for awaited values, or does nothing: its next use is an error
+  /// Refills the released `storage`, waits for pending values, or does nothing: its next use is an error
   /// then.
   virtual void ensure_values(Storage& storage) = 0;
 };
@@ -24,18 +24,18 @@ void set_owner(const Storage& storage, StorageOwner* owner);
 StorageOwner* owner_of(const Storage& storage);
 
 /// Marks a storage that has its bytes, while its values are still arriving: this thread has to wait for them.
-void set_values_pending(const Storage& storage, bool awaited);
-/// Whether this thread has marked the storage as awaited.
-bool is_awaited(const Storage& storage);
+void set_values_pending(const Storage& storage, bool pending);
+/// Whether this thread has marked the values of the storage as pending.
+bool are_values_pending(const Storage& storage);
 
 namespace detail {
-inline constinit thread_local int awaited_storages = 0;
+inline constinit thread_local int pending_storages = 0;
 }
 
-/// Calls the owner's `ensure_values`, if there is an owner, for released bytes and for awaited values. Called
+/// Calls the owner's `ensure_values`, if there is an owner, for released bytes and for pending values. Called
 /// where a computation can wait for them: before backward reads a saved value, or writes a first gradient.
 inline void ensure_values(Storage& storage) {
-  if (!storage.is_released() && (detail::awaited_storages == 0 || !is_awaited(storage))) [[likely]]
+  if (!storage.is_released() && (detail::pending_storages == 0 || !are_values_pending(storage))) [[likely]]
     return;
   if (StorageOwner* owner = owner_of(storage)) owner->ensure_values(storage);
 }
