@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "autograd/anomaly.h"
-#include "autograd/backward_reports.h"
+#include "autograd/debug/anomaly.h"
+#include "autograd/debug/backward_reports.h"
 #include "autograd/functions/binary.h"
 #include "autograd/grad_mode.h"
 #include "autograd/leaf_accumulation.h"

@@ -1,6 +1,6 @@
 #include "autograd/record.h"
 
-#include "autograd/anomaly.h"
+#include "autograd/debug/anomaly.h"
 
 namespace tessera {
 

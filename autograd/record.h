@@ -9,8 +9,8 @@
 
 #include "autograd/grad_mode.h"
 #include "autograd/gradients.h"
-#include "autograd/kept_outputs.h"
 #include "autograd/node.h"
+#include "autograd/recompute/kept_outputs.h"
 #include "autograd/sample_layout.h"
 #include "autograd/saved.h"
 

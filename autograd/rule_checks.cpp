@@ -1,6 +1,6 @@
 #include "autograd/rule_checks.h"
 
-#include "autograd/anomaly_check.h"
+#include "autograd/debug/anomaly_check.h"
 #include "autograd/record.h"
 
 namespace tessera {

@@ -2,7 +2,7 @@
 
 #include "autograd/grad_mode.h"
 #include "autograd/node.h"
-#include "autograd/segment_state.h"
+#include "autograd/recompute/segment_state.h"
 #include "tensor/memory/storage_owner.h"
 
 namespace tessera {

@@ -83,7 +83,7 @@ struct VariableImpl : RefCounted<VariableImpl> {
   std::string name;                      ///< for messages and drawings
   SampleLayout samples;                  ///< where it holds the batch's samples (autograd/sample_layout.h)
   bool retains_grad = false;             ///< it is computed and keeps its gradient (`retain_grad`)
-  std::shared_ptr<Packed> recompute;     ///< computes the values again (autograd/recompute.h)
+  std::shared_ptr<Packed> recompute;     ///< computes the values again (autograd/recompute/recompute.h)
   uint64_t recompute_version = 0;        ///< of the values that it computes
   uint64_t change_version = 0;  ///< of the last recorded change; of a view at first that of its creation
 
@@ -151,7 +151,7 @@ class Variable {
   bool is_leaf() const { return at().current().is_leaf; }
   /// Whether `parameter` made it.
   bool is_parameter() const { return at().is_parameter; }
-  /// Its name in messages and drawings (autograd/graph_dot.h); empty unless given.
+  /// Its name in messages and drawings (autograd/debug/graph_dot.h); empty unless given.
   const std::string& name() const { return at().name; }
   /// Gives all handles to this Variable the name.
   void set_name(std::string name) const { at().name = std::move(name); }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/checkpoint.h"
+#include "autograd/recompute/checkpoint.h"
 #include "nn/layer.h"
 
 namespace tessera::nn {
@@ -45,7 +45,8 @@ class Sequential : public Layer<Sequential> {
 };
 
 /// How a sequence of layers trades time for memory: of every segment of `interval` layers only the input is
-/// kept, and backward runs the segment again (autograd/checkpoint.h). The layers must live until then.
+/// kept, and backward runs the segment again (autograd/recompute/checkpoint.h). The layers must live until
+/// then.
 struct ActivationCheckpointing {
   int64_t interval = 0;                ///< layers per segment; 0 for no checkpointing
   std::vector<std::string> keep = {};  ///< operations whose results are kept too: {"self_attention"}

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "autograd/anomaly.h"
+#include "autograd/debug/anomaly.h"
 #include "nn/module.h"
 
 namespace tessera::nn {

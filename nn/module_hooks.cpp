@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "autograd/backward_reports.h"
+#include "autograd/debug/backward_reports.h"
 #include "autograd/record.h"
 #include "nn/module.h"
 

@@ -5,7 +5,7 @@
 #include "autograd/functions/dropout.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/unary.h"
-#include "autograd/recompute.h"
+#include "autograd/recompute/recompute.h"
 #include "autograd/record.h"
 #include "tensor/ops/normalization.h"
 #include "tensor/random/random_context.h"

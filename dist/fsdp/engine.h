@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "autograd/backward_reports.h"
+#include "autograd/debug/backward_reports.h"
 #include "dist/fsdp/buckets.h"
 #include "dist/fsdp/initial_values.h"
 #include "dist/fsdp/shard.h"

@@ -8,11 +8,11 @@
 #include <algorithm>
 
 #include "tensor/arguments/activation_table.h"
-#include "tensor/cpu/elementwise_blocks.h"
-#include "tensor/cpu/gemm_eigen.h"
+#include "tensor/cpu/gemm/gemm_eigen.h"
+#include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/loops/elementwise_blocks.h"
+#include "tensor/cpu/loops/scratch.h"
 #include "tensor/cpu/matmul.h"
-#include "tensor/cpu/product_blocks.h"
-#include "tensor/cpu/scratch.h"
 #include "tensor/cpu/transpose.h"
 
 namespace tessera::kernels::cpu {

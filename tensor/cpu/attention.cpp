@@ -4,8 +4,8 @@
 
 #include "tensor/cpu/attention.h"
 
-#include "tensor/cpu/attention_extents.h"
-#include "tensor/cpu/attention_products.h"
+#include "tensor/cpu/attention/attention_extents.h"
+#include "tensor/cpu/attention/attention_products.h"
 #include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "tensor/cpu/elementwise_blocks.h"
-#include "tensor/cpu/random_blocks.h"
+#include "tensor/cpu/loops/elementwise_blocks.h"
+#include "tensor/cpu/loops/random_blocks.h"
 #include "tensor/random/philox.h"
 #include "tensor/threads/parallel.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "tensor/cpu/index_values.h"
+#include "tensor/cpu/loops/index_values.h"
 #include "tensor/threads/parallel.h"
 #include "tensor/types/dtype_switch.h"
 

@@ -11,9 +11,9 @@
 /// of elementwise kernels and reductions give the same bits; matrix products round differently on each, as
 /// the processor's multiply-add does.
 ///
-///     // tensor/cpu/gemm_eigen.h, inside namespace tessera::kernels::cpu
+///     // tensor/cpu/gemm/gemm_eigen.h, inside namespace tessera::kernels::cpu
 ///     TESSERA_DECLARE_PER_ISA(void widen_bf16(const bfloat16* from, int64_t count, float* to);)
-///     // tensor/cpu/gemm_bf16.cpp
+///     // tensor/cpu/gemm/gemm_bf16.cpp
 ///     TESSERA_PER_ISA(widen_bf16)(bias.data<bfloat16>(), bias.numel(), wide_bias.get());
 namespace tessera::kernels::cpu {
 
@@ -45,7 +45,7 @@ Isa parse_isa_limit(std::string_view value);
 /// The best set that this processor has and kernels were built for, whatever the limit.
 Isa processor_isa();
 /// The limit of the environment: TESSERA_ISA_MAX at the first call of a function here that needs it. It then
-/// holds for the process, oneDNN included (tensor/cpu/gemm_onednn.h). Throws ConfigError.
+/// holds for the process, oneDNN included (tensor/cpu/gemm/gemm_onednn.h). Throws ConfigError.
 Isa isa_limit();
 
 /// Whether kernels for `isa` were built in, this processor can run them, and the environment's limit allows

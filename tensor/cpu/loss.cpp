@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "tensor/cpu/index_values.h"
-#include "tensor/cpu/row_access.h"
-#include "tensor/cpu/scratch.h"
-#include "tensor/cpu/softmax_rows.h"
+#include "tensor/cpu/loops/index_values.h"
+#include "tensor/cpu/loops/row_access.h"
+#include "tensor/cpu/loops/scratch.h"
+#include "tensor/cpu/loops/softmax_rows.h"
 #include "tensor/threads/parallel.h"
 #include "tensor/types/dtype_switch.h"
 

@@ -1,11 +1,11 @@
 #include "tensor/cpu/matmul.h"
 
-#include "tensor/cpu/gemm_bf16.h"
-#include "tensor/cpu/gemm_eigen.h"
-#include "tensor/cpu/gemm_narrow.h"
-#include "tensor/cpu/gemm_onednn.h"
-#include "tensor/cpu/product_blocks.h"
-#include "tensor/cpu/scratch.h"
+#include "tensor/cpu/gemm/gemm_bf16.h"
+#include "tensor/cpu/gemm/gemm_eigen.h"
+#include "tensor/cpu/gemm/gemm_narrow.h"
+#include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/loops/scratch.h"
 #include "tensor/cpu/transpose.h"
 
 namespace tessera::kernels::cpu {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tensor/cpu/gemm.h"
+#include "tensor/cpu/gemm/gemm.h"
 #include "tensor/tensor.h"
 
 namespace tessera::kernels::cpu {

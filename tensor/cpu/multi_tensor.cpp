@@ -3,8 +3,8 @@
 #include <atomic>
 #include <limits>
 
-#include "tensor/cpu/chunked_loop.h"
 #include "tensor/cpu/isa/multi_tensor.h"
+#include "tensor/cpu/loops/chunked_loop.h"
 
 namespace tessera::kernels::cpu {
 namespace {

@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "tensor/cpu/dropout.h"
-#include "tensor/cpu/elementwise_blocks.h"
-#include "tensor/cpu/normalization_rows.h"
-#include "tensor/cpu/scratch.h"
+#include "tensor/cpu/loops/elementwise_blocks.h"
+#include "tensor/cpu/loops/normalization_rows.h"
+#include "tensor/cpu/loops/scratch.h"
 #include "tensor/threads/parallel.h"
 #include "tensor/types/dtype_switch.h"
 

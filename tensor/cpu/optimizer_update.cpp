@@ -1,8 +1,8 @@
 #include "tensor/cpu/optimizer_update.h"
 
-#include "tensor/cpu/chunked_loop.h"
-#include "tensor/cpu/elementwise_blocks.h"
 #include "tensor/cpu/isa/optimizer_update.h"
+#include "tensor/cpu/loops/chunked_loop.h"
+#include "tensor/cpu/loops/elementwise_blocks.h"
 
 namespace tessera::kernels::cpu {
 namespace {

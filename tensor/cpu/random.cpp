@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tensor/cpu/elementwise_blocks.h"
-#include "tensor/cpu/random_blocks.h"
+#include "tensor/cpu/loops/elementwise_blocks.h"
+#include "tensor/cpu/loops/random_blocks.h"
 #include "tensor/elementwise/erf.h"
 #include "tensor/random/philox.h"
 #include "tensor/threads/parallel.h"

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <vector>
 
-#include "tensor/cpu/reduction_plan.h"
-#include "tensor/cpu/row_access.h"
-#include "tensor/cpu/row_reductions.h"
-#include "tensor/cpu/strided_loop.h"
+#include "tensor/cpu/loops/reduction_plan.h"
+#include "tensor/cpu/loops/row_access.h"
+#include "tensor/cpu/loops/row_reductions.h"
+#include "tensor/cpu/loops/strided_loop.h"
 #include "tensor/elementwise/log.h"
 #include "tensor/elementwise/power.h"
 #include "tensor/function_ref.h"

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "tensor/cpu/row_access.h"
-#include "tensor/cpu/softmax_rows.h"
-#include "tensor/cpu/strided_loop.h"
+#include "tensor/cpu/loops/row_access.h"
+#include "tensor/cpu/loops/softmax_rows.h"
+#include "tensor/cpu/loops/strided_loop.h"
 #include "tensor/threads/parallel.h"
 #include "tensor/types/dtype_switch.h"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "tensor/cpu/row_access.h"
-#include "tensor/cpu/strided_loop.h"
+#include "tensor/cpu/loops/row_access.h"
+#include "tensor/cpu/loops/strided_loop.h"
 #include "tensor/threads/parallel.h"
 #include "tensor/types/dtype_switch.h"
 

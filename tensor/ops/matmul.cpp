@@ -1,6 +1,6 @@
 #include "tensor/ops/matmul.h"
 
-#include "tensor/cpu/gemm_onednn.h"
+#include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/matmul.h"
 #include "tensor/matrix_layout.h"
 #include "tensor/ops/kernel.h"

@@ -1,9 +1,9 @@
 #include <doctest/doctest.h>
 
-#include "autograd/checkpoint.h"
+#include "autograd/debug/graph_dot.h"
 #include "autograd/functions/binary.h"
 #include "autograd/functions/unary.h"
-#include "autograd/graph_dot.h"
+#include "autograd/recompute/checkpoint.h"
 #include "autograd/record.h"
 #include "tensor/memory/account.h"
 #include "tensor/ops/binary.h"

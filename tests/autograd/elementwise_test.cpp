@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/debug/gradcheck.h"
 #include "autograd/functions/activation.h"
 #include "autograd/functions/binary.h"
 #include "autograd/functions/cast.h"
 #include "autograd/functions/dropout.h"
 #include "autograd/functions/ternary.h"
 #include "autograd/functions/unary.h"
-#include "autograd/gradcheck.h"
 #include "tensor/ops/creation.h"
 #include "tensor/random/random_context.h"
 #include "tests/tensor/test_values.h"

@@ -2,13 +2,13 @@
 
 #include <thread>
 
-#include "autograd/anomaly.h"
-#include "autograd/backward_reports.h"
+#include "autograd/debug/anomaly.h"
+#include "autograd/debug/backward_reports.h"
+#include "autograd/debug/gradcheck.h"
+#include "autograd/debug/graph_dot.h"
 #include "autograd/functions/binary.h"
 #include "autograd/functions/cast.h"
 #include "autograd/grad_mode.h"
-#include "autograd/gradcheck.h"
-#include "autograd/graph_dot.h"
 #include "autograd/record.h"
 #include "autograd/split_backward.h"
 #include "tensor/memory/account.h"

@@ -1,17 +1,17 @@
-#include "autograd/recompute.h"
+#include "autograd/recompute/recompute.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <cstring>
 
-#include "autograd/checkpoint.h"
+#include "autograd/debug/graph_dot.h"
 #include "autograd/functions/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/normalization.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/view.h"
-#include "autograd/graph_dot.h"
+#include "autograd/recompute/checkpoint.h"
 #include "tensor/ops/binary.h"
 
 using namespace tessera;

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "autograd/debug/gradcheck.h"
 #include "autograd/functions/activation.h"
 #include "autograd/functions/binary.h"
 #include "autograd/functions/matmul.h"
@@ -8,7 +9,6 @@
 #include "autograd/functions/unary.h"
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
-#include "autograd/gradcheck.h"
 #include "tensor/ops/creation.h"
 
 using namespace tessera;

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "autograd/graph_dot.h"
+#include "autograd/debug/graph_dot.h"
 #include "models/gpt.h"
 #include "nn/loss.h"
 #include "nn/materialize.h"

@@ -2,12 +2,12 @@
 
 #include <tuple>
 
-#include "autograd/checkpoint.h"
+#include "autograd/debug/graph_dot.h"
 #include "autograd/functions/binary.h"
 #include "autograd/functions/loss.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/grad_mode.h"
-#include "autograd/graph_dot.h"
+#include "autograd/recompute/checkpoint.h"
 #include "models/presets.h"
 #include "nn/materialize.h"
 #include "nn/summary.h"

@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
-#include "autograd/checkpoint.h"
 #include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
+#include "autograd/recompute/checkpoint.h"
 #include "nn/dropout.h"
 #include "nn/layer.h"
 #include "tensor/ops/creation.h"

@@ -3,7 +3,6 @@
 
 #include <numeric>
 
-#include "autograd/checkpoint.h"
 #include "autograd/functions/attention.h"
 #include "autograd/functions/binary.h"
 #include "autograd/functions/indexing.h"
@@ -13,6 +12,7 @@
 #include "autograd/functions/shaping.h"
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
+#include "autograd/recompute/checkpoint.h"
 #include "autograd/sample_layout.h"
 #include "nn/dropout.h"
 #include "tensor/ops/attention.h"

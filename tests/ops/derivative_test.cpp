@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "autograd/gradcheck.h"
+#include "autograd/debug/gradcheck.h"
 #include "tests/ops/run_case.h"
 
 using namespace tessera;

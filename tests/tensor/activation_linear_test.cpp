@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tensor/cpu/elementwise_blocks.h"
+#include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/creation.h"
 #include "tensor/ops/matmul.h"

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "tensor/cpu/elementwise_blocks.h"
+#include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/ops/creation.h"
 #include "tensor/ops/unary.h"
 

@@ -1,10 +1,10 @@
-#include "tensor/cpu/gemm_bf16_kernels.h"
+#include "tensor/cpu/gemm/gemm_bf16_kernels.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
-#include "tensor/cpu/gemm_onednn.h"
+#include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/threads/parallel.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string>
 
-#include "tensor/cpu/gemm_bf16_kernels.h"
-#include "tensor/cpu/gemm_onednn.h"
+#include "tensor/cpu/gemm/gemm_bf16_kernels.h"
+#include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/error.h"
 
 using namespace tessera;

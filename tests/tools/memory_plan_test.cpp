@@ -1,4 +1,4 @@
-#include "tools/gptlite/memory_plan.h"
+#include "tools/gptlite/plan/memory_plan.h"
 
 #include <doctest/doctest.h>
 #include <json/json.h>

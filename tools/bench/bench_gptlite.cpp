@@ -18,9 +18,9 @@
 #include "tensor/memory/cpu_allocator.h"
 #include "tensor/profile/op_table.h"
 #include "tensor/threads/parallel.h"
-#include "tools/gptlite/memory_plan.h"
-#include "tools/gptlite/progress.h"
-#include "tools/gptlite/trainer.h"
+#include "tools/gptlite/plan/memory_plan.h"
+#include "tools/gptlite/training/progress.h"
+#include "tools/gptlite/training/trainer.h"
 
 namespace {
 

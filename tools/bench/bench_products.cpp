@@ -16,8 +16,8 @@
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/random.h"
 #include "tensor/threads/parallel.h"
-#include "tools/gptlite/progress.h"
 #include "tools/gptlite/run.h"
+#include "tools/gptlite/training/progress.h"
 
 namespace {
 

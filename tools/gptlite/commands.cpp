@@ -4,11 +4,11 @@
 #include <sstream>
 
 #include "tensor/error.h"
-#include "tools/gptlite/evaluation.h"
 #include "tools/gptlite/number_text.h"
-#include "tools/gptlite/plan.h"
+#include "tools/gptlite/plan/plan.h"
 #include "tools/gptlite/sampling.h"
 #include "tools/gptlite/saved_run.h"
+#include "tools/gptlite/training/evaluation.h"
 
 namespace tessera::gptlite {
 namespace {

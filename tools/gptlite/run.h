@@ -11,7 +11,7 @@
 #include "nn/containers.h"
 #include "tensor/device.h"
 #include "tools/gptlite/options.h"
-#include "tools/gptlite/parallel.h"
+#include "tools/gptlite/plan/parallel.h"
 
 namespace tessera::gptlite {
 

@@ -8,7 +8,7 @@
 #include "dist/checkpoint/checkpoint_reader.h"
 #include "dist/checkpoint/checkpoint_writer.h"
 #include "optim/optimizer.h"
-#include "tools/gptlite/parallelize.h"
+#include "tools/gptlite/plan/parallelize.h"
 
 namespace tessera::gptlite {
 

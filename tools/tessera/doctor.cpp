@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "data/tiny_shakespeare.h"
-#include "tensor/cpu/gemm_onednn.h"
+#include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/device.h"
 #include "tensor/error.h"

@@ -1,12 +1,12 @@
 // Rows of attention weights: softmax over the visible keys, its recomputation and derivative, masks and
 // dropout. A row stays in the cache between the products before and after it.
 
-#include "tensor/cpu/attention_rows.h"
+#include "tensor/cpu/attention/attention_rows.h"
 
-#include "tensor/cpu/independent_iterations.h"
 #include "tensor/cpu/isa/lanes.h"
 #include "tensor/cpu/isa/philox_lanes.h"
 #include "tensor/cpu/isa/stored.h"
+#include "tensor/cpu/loops/independent_iterations.h"
 #include "tensor/elementwise/exp.h"
 #include "tensor/elementwise/log.h"
 

@@ -4,9 +4,9 @@
 
 #include <type_traits>
 
-#include "tensor/cpu/independent_iterations.h"
 #include "tensor/cpu/isa/lanes.h"
 #include "tensor/cpu/isa/stored.h"
+#include "tensor/cpu/loops/independent_iterations.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {

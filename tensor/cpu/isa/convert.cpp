@@ -1,8 +1,8 @@
 #include <type_traits>
 
-#include "tensor/cpu/elementwise_blocks.h"
-#include "tensor/cpu/independent_iterations.h"
 #include "tensor/cpu/isa/stored.h"
+#include "tensor/cpu/loops/elementwise_blocks.h"
+#include "tensor/cpu/loops/independent_iterations.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {

@@ -1,4 +1,4 @@
-#include "tensor/cpu/gemm_eigen.h"
+#include "tensor/cpu/gemm/gemm_eigen.h"
 
 // Eigen is compiled here once per instruction set, in a namespace named after the set, so that the linker
 // keeps the copies of a template apart.

@@ -1,10 +1,10 @@
 // Rows of layer norm and RMS norm. Forward: x is read once from memory and twice more from the first-level
 // cache; backward: x and dy likewise. The variance is computed from the deviations, which keeps its precision
 // when the mean is large.
-#include "tensor/cpu/normalization_rows.h"
+#include "tensor/cpu/loops/normalization_rows.h"
 
-#include "tensor/cpu/independent_iterations.h"
 #include "tensor/cpu/isa/lanes.h"
+#include "tensor/cpu/loops/independent_iterations.h"
 #include "tensor/elementwise/target.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {

@@ -1,6 +1,6 @@
-#include "tensor/cpu/independent_iterations.h"
 #include "tensor/cpu/isa/philox_lanes.h"
-#include "tensor/cpu/random_blocks.h"
+#include "tensor/cpu/loops/independent_iterations.h"
+#include "tensor/cpu/loops/random_blocks.h"
 #include "tensor/random/philox.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {

@@ -1,6 +1,6 @@
 // A tile of rows by vectors of c stays in registers over all of k; a's elements are broadcast from the cache.
 // Only this file is compiled with contraction: a product and its sum become one instruction.
-#include "tensor/cpu/resident_product.h"
+#include "tensor/cpu/gemm/resident_product.h"
 
 #include "tensor/cpu/isa/lanes.h"
 

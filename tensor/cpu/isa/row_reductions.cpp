@@ -1,6 +1,6 @@
 // Sums, extremes and products of rows and columns, with 2 accumulators of 64 bytes along a row and 4 across
 // columns. Every value is read once.
-#include "tensor/cpu/row_reductions.h"
+#include "tensor/cpu/loops/row_reductions.h"
 
 #include "tensor/cpu/isa/lanes.h"
 #include "tensor/elementwise/exp.h"

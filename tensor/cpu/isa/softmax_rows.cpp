@@ -1,9 +1,9 @@
 // Rows of softmax, log-softmax and cross entropy. A row stays in the first-level cache from its first pass to
 // its last: one read of each input from memory and one write of the output.
-#include "tensor/cpu/softmax_rows.h"
+#include "tensor/cpu/loops/softmax_rows.h"
 
-#include "tensor/cpu/independent_iterations.h"
 #include "tensor/cpu/isa/lanes.h"
+#include "tensor/cpu/loops/independent_iterations.h"
 #include "tensor/elementwise/exp.h"
 #include "tensor/elementwise/log.h"
 

@@ -1,5 +1,5 @@
-#include "tensor/cpu/elementwise_blocks.h"
-#include "tensor/cpu/independent_iterations.h"
+#include "tensor/cpu/loops/elementwise_blocks.h"
+#include "tensor/cpu/loops/independent_iterations.h"
 #include "tensor/elementwise/arithmetic.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "tensor/cpu/elementwise_blocks.h"
-#include "tensor/cpu/independent_iterations.h"
+#include "tensor/cpu/loops/elementwise_blocks.h"
+#include "tensor/cpu/loops/independent_iterations.h"
 #include "tensor/elementwise/activation.h"
 #include "tensor/elementwise/arithmetic.h"
 #include "tensor/elementwise/trigonometric.h"

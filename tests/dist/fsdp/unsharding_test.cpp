@@ -1,11 +1,11 @@
 // Backwards that do not begin at a unit's results: losses on intermediate results of a unit, and split
 // backwards. And the holds that keep a unit gathered, until the last one ends.
 
-#include "autograd/checkpoint.h"
 #include "autograd/functions/activation.h"
 #include "autograd/functions/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
+#include "autograd/recompute/checkpoint.h"
 #include "autograd/split_backward.h"
 #include "dist/comm/interface/ledger.h"
 #include "nn/containers.h"

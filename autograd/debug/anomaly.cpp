@@ -1,0 +1,53 @@
+#include "autograd/debug/anomaly.h"
+
+#include <cmath>
+
+#include "autograd/debug/anomaly_check.h"
+#include "tensor/ops/cast.h"
+
+namespace tessera {
+namespace {
+thread_local bool searching = false;
+}
+
+AnomalyMode::AnomalyMode() : previous_(searching) {
+  searching = true;
+}
+AnomalyMode::~AnomalyMode() {
+  searching = previous_;
+}
+
+namespace detail {
+
+bool anomaly_mode() {
+  return searching;
+}
+
+int64_t first_nan(const Tensor& values) {
+  if (!values.defined() || values.is_meta() || !is_floating(values.dtype())) return -1;
+  const Tensor wide = ops::cast(values, f64).contiguous();
+  const double* elements = wide.data<double>();
+  for (int64_t i = 0; i < wide.numel(); ++i)
+    if (std::isnan(elements[i])) return i;
+  return -1;
+}
+
+std::string element_name(int64_t index, const Shape& shape) {
+  Shape position = shape;
+  for (int d = shape.rank() - 1; d >= 0; --d) {
+    position[d] = index % shape[d];
+    index /= shape[d];
+  }
+  return to_string(position);
+}
+
+void check_forward(const char* name, const Tensor& output) {
+  const int64_t at = first_nan(output);
+  require<NonFiniteError>(at < 0, "anomaly: the forward of '", name, "'",
+                          current_scope().empty() ? "" : " in '" + current_scope() + "'",
+                          " produced NaN at element ", at < 0 ? "" : element_name(at, output.shape()), " of ",
+                          describe(output));
+}
+
+}  // namespace detail
+}  // namespace tessera

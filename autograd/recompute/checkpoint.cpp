@@ -1,0 +1,149 @@
+#include "autograd/recompute/checkpoint.h"
+
+#include <memory>
+
+#include "autograd/grad_mode.h"
+#include "autograd/recompute/kept_outputs.h"
+#include "autograd/recompute/segment_state.h"
+#include "autograd/record.h"
+#include "tensor/random/random_context.h"
+
+namespace tessera {
+namespace {
+
+/// Thrown to end a rerun once all values that backward needs are saved again.
+struct RerunComplete {};
+
+/// One checkpointed call: what a rerun needs and, after the rerun, the values that its operations saved.
+class Recomputation : public std::enable_shared_from_this<Recomputation> {
+ public:
+  Recomputation(std::string name, Segment segment, const std::vector<Variable>& inputs,
+                const CheckpointOptions& options)
+      : name_(std::move(name)),
+        segment_(std::move(segment)),
+        keeps_(!options.keep.empty()),
+        kept_(options.keep) {
+    // Inputs are saved like those of an operation: the hook of an enclosing segment may pack them.
+    for (const Variable& input : inputs) {
+      inputs_.emplace_back("checkpoint", SavedItem(input), std::span<const Tensor>{});
+      samples_.push_back(input.defined() ? input.impl()->samples : SampleLayout());
+    }
+  }
+
+  /// Notes a saved value's shape and dtype in the first run; returns its index.
+  size_t declare(const Tensor& value) {
+    expected_.push_back({value.shape(), value.dtype()});
+    return expected_.size() - 1;
+  }
+
+  /// For KeptOutputsScope: null when the segment keeps no results.
+  KeptOutputs* kept() { return keeps_ ? &kept_ : nullptr; }
+  const KeptOutputs& kept_outputs() const { return kept_; }
+  /// What the first run reads beside the inputs.
+  SegmentState& state() { return state_; }
+
+  Tensor value(size_t index) {
+    if (index >= values_.size() || !values_[index].defined()) rerun();
+    require<AutogradError>(values_[index].defined(), "checkpoint '", name_, "': the rerun saved ",
+                           saved_again_, " values, the first run saved ", expected_.size());
+    return values_[index];
+  }
+
+  void release(size_t index) {
+    if (index < values_.size()) values_[index] = Tensor();
+    if (++released_ < expected_.size()) return;
+    inputs_.clear();
+    kept_.release();
+    state_.release();
+  }
+
+  /// Drops a value after its use; another rerun computes it again.
+  void drop(size_t index) {
+    if (index < values_.size()) values_[index] = Tensor();
+    for (SavedValue& input : inputs_) input.drop_unpacked();
+  }
+
+ private:
+  void rerun() {
+    std::vector<Variable> inputs;
+    GradMode record(true);
+    RandomContextScope first_run_context(context_);
+    for (const SavedValue& input : inputs_) {
+      inputs.push_back(input.variable("checkpoint", nullptr));
+      const SampleLayout& samples = samples_[inputs.size() - 1];
+      if (inputs.back().defined() && inputs.back().impl()->samples != samples)
+        inputs.back().impl()->samples = samples;  // never a parameter's, which threads share
+    }
+    values_.assign(expected_.size(), Tensor());
+    saved_again_ = 0;
+    SavedValueHooks hooks([this](const char* op, const Tensor& value) { return store_next(op, value); });
+    kept_.begin_rerun();
+    KeptOutputsScope kept_results(kept());
+    state_.begin_rerun();
+    SegmentStateScope first_run_state(state_);
+    try {
+      segment_(inputs);
+    } catch (const RerunComplete&) {
+    }
+  }
+
+  std::shared_ptr<Packed> store_next(const char* op, const Tensor& value) {
+    require<AutogradError>(saved_again_ < expected_.size(), "checkpoint '", name_,
+                           "': the rerun saves more than the ", expected_.size(),
+                           " values of the first run ('", op, "' saves ", describe(value), ")");
+    const OutputInfo& first = expected_[saved_again_];
+    require<AutogradError>(value.shape() == first.shape && value.dtype() == first.dtype, "checkpoint '",
+                           name_, "': in the rerun '", op, "' saves ", describe(value),
+                           " where the first run saved ", first.shape, " ", first.dtype);
+    values_[saved_again_++] = value;
+    if (saved_again_ == expected_.size()) throw RerunComplete();
+    return std::make_shared<EmptyValue>();
+  }
+
+  /// Saved in the graph of a rerun, through which no backward runs.
+  struct EmptyValue : Packed {
+    Tensor unpack() override { return {}; }
+  };
+
+  std::string name_;
+  RandomContext context_ = random_context();  // as it was when the segment began
+  Segment segment_;
+  bool keeps_;
+  KeptOutputs kept_;
+  SegmentState state_;
+  std::vector<SavedValue> inputs_;
+  std::vector<SampleLayout> samples_;  // of the inputs
+  std::vector<OutputInfo> expected_;
+  std::vector<Tensor> values_;
+  size_t saved_again_ = 0;
+  size_t released_ = 0;
+};
+
+/// A packed saved value of a checkpointed call: its index in the Recomputation.
+struct Recomputed : Packed {
+  std::shared_ptr<Recomputation> source;
+  size_t index;
+  Recomputed(std::shared_ptr<Recomputation> recomputation, size_t value_index)
+      : source(std::move(recomputation)), index(value_index) {}
+  Tensor unpack() override { return source->value(index); }
+  void release() override { source->release(index); }
+  void drop_unpacked() override { source->drop(index); }
+};
+
+}  // namespace
+
+std::vector<Variable> checkpoint_segment(const std::string& name, Segment segment,
+                                         std::vector<Variable> inputs, const CheckpointOptions& options) {
+  if (!grad_mode()) return segment(inputs);
+  const auto recomputation = std::make_shared<Recomputation>(name, segment, inputs, options);
+  KeptOutputsScope kept_results(recomputation->kept());
+  SegmentStateScope state(recomputation->state());
+  SavedValueHooks hooks([&recomputation](const char*, const Tensor& value) -> std::shared_ptr<Packed> {
+    return std::make_shared<Recomputed>(recomputation, recomputation->declare(value));
+  });
+  std::vector<Variable> outputs = segment(inputs);
+  recomputation->kept_outputs().require_names_known(name);
+  return outputs;
+}
+
+}  // namespace tessera

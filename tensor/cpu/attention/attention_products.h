@@ -1,0 +1,155 @@
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "tensor/cpu/attention/attention_rows.h"
+#include "tensor/cpu/gemm/gemm_bf16_kernels.h"
+#include "tensor/cpu/gemm/gemm_eigen.h"
+#include "tensor/cpu/gemm/resident_product.h"
+#include "tensor/cpu/loops/scratch.h"
+#include "tensor/cpu/transpose.h"
+
+/// The matrix products inside attention: one set for dtypes that are multiplied as they are, one for bf16.
+/// Each names `Element` (the type of operands and weights), `Sum` (the accumulator), `Right` (a second
+/// operand, packed once and used by many rows) and `TransposedLeft` (a first operand that is stored
+/// transposed).
+namespace tessera::kernels::cpu {
+
+/// The distance between rows of n elements: an odd number of vectors, so that rows spread over the cache's
+/// sets.
+template <class A>
+constexpr int64_t row_leading(int64_t n) {
+  return ((n + vector_elements<A> - 1) / vector_elements<A> | 1) * vector_elements<A>;
+}
+
+inline void multiply_resident(const ResidentProduct<float>& product) {
+  TESSERA_PER_ISA(resident_product_f32)(product);
+}
+inline void multiply_resident(const ResidentProduct<double>& product) {
+  TESSERA_PER_ISA(resident_product_f64)(product);
+}
+inline void transpose_rows(const float* from, int64_t leading, int64_t rows, int64_t columns, float* to,
+                           int64_t to_leading) {
+  TESSERA_PER_ISA(transpose_f32)(from, leading, rows, columns, to, to_leading);
+}
+inline void transpose_rows(const double* from, int64_t leading, int64_t rows, int64_t columns, double* to,
+                           int64_t to_leading) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) to[j * to_leading + i] = from[i * leading + j];
+}
+
+template <class A>
+struct WideProducts {
+  using Element = A;
+  using Sum = A;
+
+  static const AttentionRows<A, A>& rows() {
+    if constexpr (std::is_same_v<A, float>)
+      return *TESSERA_PER_ISA(attention_rows_f32)();
+    else
+      return *TESSERA_PER_ISA(attention_rows_f64)();
+  }
+
+  /// b (k, n); `pack` copies it from a matrix whose rows (columns, when `transposed`) are `from_leading`
+  /// apart.
+  class Right {
+   public:
+    Right(int64_t longest_k, int64_t longest_n) : memory_(longest_k * row_leading<A>(longest_n)) {}
+    void pack(const A* from, int64_t from_leading, bool transposed, int64_t k, int64_t n) {
+      leading_ = row_leading<A>(n);
+      if (transposed) return transpose_rows(from, from_leading, n, k, memory_.get(), leading_);
+      for (int64_t p = 0; p < k; ++p)
+        std::memcpy(memory_.get() + p * leading_, from + p * from_leading,
+                    static_cast<size_t>(n) * sizeof(A));
+    }
+    const A* row(int64_t p) const { return memory_.get() + p * leading_; }
+    int64_t leading() const { return leading_; }
+
+   private:
+    Scratch<A> memory_;
+    int64_t leading_ = 0;
+  };
+
+  /// a (m, k) from a matrix (k, m), read in place.
+  class TransposedLeft {
+   public:
+    TransposedLeft(int64_t, int64_t) {}
+    void pack(const A* from, int64_t leading, int64_t, int64_t) {
+      data_ = from;
+      leading_ = leading;
+    }
+    const A* at(int64_t i, int64_t p) const { return data_ + p * leading_ + i; }
+    int64_t leading() const { return leading_; }
+
+   private:
+    const A* data_ = nullptr;
+    int64_t leading_ = 0;
+  };
+
+  /// c (m, n) = a (m, k) b, a's rows `row` apart.
+  static void multiply(int64_t m, int64_t n, int64_t k, const A* a, int64_t row, const Right& b, A* c,
+                       int64_t leading, bool accumulate) {
+    multiply_resident({m, n, k, a, row, 1, b.row(0), b.leading(), c, leading, accumulate});
+  }
+  /// c (m, n) += rows i .. i + m of a, from column p on, times b from its row p on.
+  static void multiply_transposed(int64_t m, int64_t n, int64_t k, const TransposedLeft& a, int64_t i,
+                                  int64_t p, const Right& b, A* c, int64_t leading) {
+    multiply_resident({m, n, k, a.at(i, p), 1, a.leading(), b.row(p), b.leading(), c, leading, true});
+  }
+};
+
+struct Bf16Products {
+  using Element = bfloat16;
+  using Sum = float;
+
+  static const AttentionRows<float, bfloat16>& rows() { return *TESSERA_PER_ISA(attention_rows_bf16)(); }
+
+  class Right {
+   public:
+    Right(int64_t longest_k, int64_t longest_n) : memory_(PairPanels::size_for(longest_k, longest_n)) {}
+    void pack(const bfloat16* from, int64_t from_leading, bool transposed, int64_t k, int64_t n) {
+      panels_ = {memory_.get(), PairPanels::stride_for(k)};
+      pack_pairs(from, from_leading, transposed, k, n, panels_);
+    }
+    /// The panels from row p on; p is even.
+    PairPanels from(int64_t p) const { return {panels_.data + p / 2 * panel_width, panels_.stride}; }
+
+   private:
+    Scratch<uint32_t> memory_;
+    PairPanels panels_{};
+  };
+
+  /// In panels of 16 rows, whose elements are stored in pairs along k.
+  class TransposedLeft {
+   public:
+    TransposedLeft(int64_t longest_k, int64_t longest_m)
+        : memory_(PairPanels::size_for(longest_k, longest_m)) {}
+    void pack(const bfloat16* from, int64_t leading, int64_t k, int64_t m) {
+      panels_ = {memory_.get(), PairPanels::stride_for(k)};
+      pack_pairs(from, leading, false, k, m, panels_);
+    }
+    PairRows at(int64_t i, int64_t p) const {
+      const uint32_t* first = panels_.data + i / panel_width * panels_.stride + p / 2 * panel_width;
+      return {reinterpret_cast<const bfloat16*>(first), 2, 2 * panel_width};
+    }
+
+   private:
+    Scratch<uint32_t> memory_;
+    PairPanels panels_{};
+  };
+
+  template <class C>
+  static void multiply(int64_t m, int64_t n, int64_t k, const bfloat16* a, int64_t row, const Right& b, C* c,
+                       int64_t leading, bool accumulate) {
+    multiply_pairs(m, n, k, {a, row, 2}, b.from(0),
+                   {c, leading, std::is_same_v<C, float>, accumulate, nullptr});
+  }
+  static void multiply_transposed(int64_t m, int64_t n, int64_t k, const TransposedLeft& a, int64_t i,
+                                  int64_t p, const Right& b, float* c, int64_t leading) {
+    multiply_pairs(m, n, k, a.at(i, p), b.from(p), {c, leading, true, true, nullptr});
+  }
+};
+
+}  // namespace tessera::kernels::cpu

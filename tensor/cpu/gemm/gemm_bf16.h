@@ -1,0 +1,18 @@
+#pragma once
+
+#include "tensor/cpu/gemm/gemm.h"
+#include "tensor/tensor.h"
+
+namespace tessera::kernels::cpu {
+
+/// One bf16 product in the calling thread, where `multiplies_bf16_pairs()`
+/// (tensor/cpu/gemm/gemm_bf16_kernels.h). `bias` (n, or null) is added before the one rounding. C is bf16 or
+/// f32.
+template <class C>
+void gemm_bf16(const Gemm<bfloat16, C>& gemm, const float* bias = nullptr);
+
+/// As `matmul` of tensor/cpu/matmul.h, for bf16 operands and a bf16 or f32 `out`, none of extent 0, where
+/// `multiplies_bf16_pairs()`.
+void matmul_bf16(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out, bool accumulate);
+
+}  // namespace tessera::kernels::cpu

@@ -1,0 +1,203 @@
+// A tile of 8 rows by 48 columns of c stays in 24 registers over all of k: for each pair of k, three vectors
+// of b and eight broadcast pairs of a feed 24 instructions of 64 operations each. b's panels come from the
+// second-level cache, 192 bytes per 24 instructions; a's eight rows from the first-level cache.
+//
+// Each function declares its instruction set as an attribute; no inline function is shared with other
+// sources.
+#include "tensor/cpu/gemm/gemm_bf16_kernels.h"
+
+#include "tensor/cpu/isa.h"
+
+#if defined(__x86_64__)
+// GCC 12 warns of undefined registers in its own header (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+
+#define TESSERA_BF16 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")]]
+#define TESSERA_BF16_INLINE TESSERA_BF16 [[gnu::always_inline]] inline
+
+namespace tessera::kernels::cpu {
+namespace {
+
+/// A mask of the first `count` of 16 lanes; all of them for a larger count.
+TESSERA_BF16_INLINE __mmask16 lanes(int64_t count) {
+  return count >= 16 ? static_cast<__mmask16>(0xffff) : static_cast<__mmask16>((1u << count) - 1);
+}
+
+TESSERA_BF16_INLINE __m512i load_pair(const bfloat16* at) {
+  int32_t pair;
+  __builtin_memcpy(&pair, at, sizeof pair);
+  return _mm512_set1_epi32(pair);
+}
+
+/// Adds the products of one pair of k: b's vectors are `step` apart.
+template <int rows, int vectors>
+TESSERA_BF16_INLINE void multiply_pair(const __m512i (&a)[rows], const uint32_t* b, int64_t step,
+                                       __m512 (&sums)[rows][vectors]) {
+  __m512bh columns[vectors];
+  for (int v = 0; v < vectors; ++v) columns[v] = (__m512bh)_mm512_loadu_si512(b + v * step);
+  for (int i = 0; i < rows; ++i)
+    for (int v = 0; v < vectors; ++v) sums[i][v] = _mm512_dpbf16_ps(sums[i][v], (__m512bh)a[i], columns[v]);
+}
+
+TESSERA_BF16_INLINE void store(const PairTarget& target, int64_t row, int64_t column, int64_t left,
+                               __m512 sum) {
+  const __mmask16 mask = lanes(left);
+  const int64_t at = row * target.leading + column;
+  if (target.bias) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, target.bias + column));
+  if (target.is_f32) {
+    float* c = static_cast<float*>(target.c) + at;
+    if (target.accumulate) sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, c));
+    _mm512_mask_storeu_ps(c, mask, sum);
+    return;
+  }
+  uint16_t* c = static_cast<uint16_t*>(target.c) + at;
+  if (target.accumulate) {
+    const __m512i held = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, c));
+    sum = _mm512_add_ps(sum, _mm512_castsi512_ps(_mm512_slli_epi32(held, 16)));
+  }
+  _mm256_mask_storeu_epi16(c, mask, (__m256i)_mm512_cvtneps_pbh(sum));
+}
+
+/// `rows` rows by 16 `vectors` columns of c, from column `column` on; `left` columns exist.
+template <int rows, int vectors>
+TESSERA_BF16 void tile(int64_t k, const PairRows& a, const uint32_t* b, int64_t step,
+                       const PairTarget& target, int64_t row, int64_t column, int64_t left) {
+  __m512 sums[rows][vectors];
+  for (int i = 0; i < rows; ++i)
+    for (int v = 0; v < vectors; ++v) sums[i][v] = _mm512_setzero_ps();
+  const bfloat16* from = a.data + row * a.row;
+  __m512i pairs[rows];
+  const bool odd = (k & 1) && a.pair == 2;  // the last element of a row has no partner
+  for (int64_t p = odd ? k / 2 : (k + 1) / 2; p > 0; --p) {
+    for (int i = 0; i < rows; ++i) pairs[i] = load_pair(from + i * a.row);
+    multiply_pair<rows, vectors>(pairs, b, step, sums);
+    from += a.pair;
+    b += panel_width;
+  }
+  if (odd) {
+    for (int i = 0; i < rows; ++i) pairs[i] = _mm512_set1_epi32(from[i * a.row].bits);
+    multiply_pair<rows, vectors>(pairs, b, step, sums);
+  }
+  for (int i = 0; i < rows; ++i)
+    for (int v = 0; v < vectors; ++v)
+      store(target, row + i, column + v * panel_width, left - v * panel_width, sums[i][v]);
+}
+
+using Tile = void (*)(int64_t, const PairRows&, const uint32_t*, int64_t, const PairTarget&, int64_t, int64_t,
+                      int64_t);
+
+/// By rows - 1, then by vectors - 1.
+constexpr Tile tiles[tile_rows][3] = {
+    {&tile<1, 1>, &tile<1, 2>, &tile<1, 3>}, {&tile<2, 1>, &tile<2, 2>, &tile<2, 3>},
+    {&tile<3, 1>, &tile<3, 2>, &tile<3, 3>}, {&tile<4, 1>, &tile<4, 2>, &tile<4, 3>},
+    {&tile<5, 1>, &tile<5, 2>, &tile<5, 3>}, {&tile<6, 1>, &tile<6, 2>, &tile<6, 3>},
+    {&tile<7, 1>, &tile<7, 2>, &tile<7, 3>}, {&tile<8, 1>, &tile<8, 2>, &tile<8, 3>}};
+
+/// Rows 2p and 2p + 1 of up to 16 columns, interleaved; `two`: whether the second row exists.
+TESSERA_BF16_INLINE __m512i interleaved(const uint16_t* row, int64_t leading, bool two, __mmask16 mask) {
+  const __m512i even = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, row));
+  if (!two) return even;
+  const __m512i odd = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, row + leading));
+  return _mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
+}
+
+TESSERA_BF16 void pack_rows(const uint16_t* from, int64_t leading, int64_t k, int64_t n,
+                            const PairPanels& to) {
+  for (int64_t p = 0; p < (k + 1) / 2; ++p) {
+    const uint16_t* row = from + 2 * p * leading;
+    uint32_t* out = to.data + p * panel_width;
+    for (int64_t j = 0; j < n; j += panel_width, out += to.stride)
+      _mm512_storeu_si512(out, interleaved(row + j, leading, 2 * p + 1 < k, lanes(n - j)));
+  }
+}
+
+/// Transposes 16 x 16 elements of 32 bits.
+TESSERA_BF16_INLINE void transpose(__m512i (&r)[16]) {
+  __m512i t[16];
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+  }
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+    r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
+    r[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
+  }
+}
+
+/// Packs columns that are contiguous, 16 columns by 16 pairs at a time.
+TESSERA_BF16 void pack_columns(const uint16_t* from, int64_t leading, int64_t k, int64_t n,
+                               const PairPanels& to) {
+  for (int64_t j = 0; j < n; j += panel_width) {
+    uint32_t* const panel = to.data + j / panel_width * to.stride;
+    const int64_t columns = n - j < panel_width ? n - j : panel_width;
+    for (int64_t p = 0; p < k; p += 32) {
+      const __mmask32 mask = k - p >= 32 ? 0xffffffffu : (1u << (k - p)) - 1;
+      __m512i block[16];
+      for (int i = 0; i < 16; ++i)
+        block[i] = i < columns ? _mm512_maskz_loadu_epi16(mask, from + (j + i) * leading + p)
+                               : _mm512_setzero_si512();
+      transpose(block);
+      const int64_t pairs = (k - p + 1) / 2;
+      for (int i = 0; i < 16; ++i)
+        if (i < pairs) _mm512_storeu_si512(panel + (p / 2 + i) * panel_width, block[i]);
+    }
+  }
+}
+
+}  // namespace
+
+bool multiplies_bf16_pairs() {
+  return current_isa() >= Isa::avx512_bf16;
+}
+
+void pack_pairs(const bfloat16* from, int64_t leading, bool transposed, int64_t k, int64_t n,
+                const PairPanels& to) {
+  const uint16_t* bits = reinterpret_cast<const uint16_t*>(from);
+  transposed ? pack_columns(bits, leading, k, n, to) : pack_rows(bits, leading, k, n, to);
+}
+
+void multiply_pairs(int64_t m, int64_t n, int64_t k, const PairRows& a, const PairPanels& b,
+                    const PairTarget& target) {
+  const int64_t panels = PairPanels::count_for(n);
+  for (int64_t i = 0; i < m; i += tile_rows) {
+    const int64_t rows = m - i < tile_rows ? m - i : tile_rows;
+    for (int64_t p = 0; p < panels;) {
+      // Four panels are taken as two and two, not as three and one.
+      const int64_t rest = panels - p, vectors = rest == 4 ? 2 : rest < 3 ? rest : 3;
+      tiles[rows - 1][vectors - 1](k, a, b.data + p * b.stride, b.stride, target, i, p * panel_width,
+                                   n - p * panel_width);
+      p += vectors;
+    }
+  }
+}
+
+}  // namespace tessera::kernels::cpu
+
+#else
+
+namespace tessera::kernels::cpu {
+
+bool multiplies_bf16_pairs() {
+  return false;
+}
+void pack_pairs(const bfloat16*, int64_t, bool, int64_t, int64_t, const PairPanels&) {}
+void multiply_pairs(int64_t, int64_t, int64_t, const PairRows&, const PairPanels&, const PairTarget&) {}
+
+}  // namespace tessera::kernels::cpu
+
+#endif

@@ -1,0 +1,138 @@
+#pragma once
+
+#include <algorithm>
+
+#include "tensor/cpu/gemm/gemm.h"
+#include "tensor/cpu/loops/strided_loop.h"
+#include "tensor/matrix_layout.h"
+#include "tensor/threads/parallel.h"
+
+/// How threads share matrix products c (m, n) = a (m, k) b (k, n). Every path (f32 and f64, pairs of bf16,
+/// oneDNN) divides its work in the same three steps; they differ in the constants and in the choice of a cut.
+///
+/// 1. How many threads. A second thread is worth its start from `grain` multiply-adds on (`threads_for`).
+/// 2. Whole products, or blocks. A batch that gives each thread equally many products, or at least four, is
+///    shared out by products. Otherwise each product is cut into a block of c per thread. The sum over k is
+///    never cut: it would need a second pass over c, and every number of threads would round differently.
+/// 3. Where the edges are. A block begins at a multiple of the kernel's tile, so that only the last one has
+///    partial tiles:
+///
+///        m = 100, n = 64: rows = 2, columns = 2, steps of 16
+///
+///              0        32       64
+///            0 +--------+--------+
+///              | 0      | 1      |     block i of `Cut::block`
+///           64 +--------+--------+     (100 / 2 = 50, rounded up to 64)
+///              | 2      | 3      |
+///          100 +--------+--------+
+///
+/// Where a function of x is computed between two products (tensor/cpu/activation_linear.cpp), the cache
+/// limits a block too: a thread then gets several blocks, and every thread equally many
+/// (`blocks_of_at_most`).
+///
+/// A cut depends on the extents and the number of threads alone. A library may sum a block of another size
+/// in another order, so a changed cut is a change of results.
+namespace tessera::kernels::cpu {
+
+/// Rows and columns of c. A block is empty where an extent has fewer steps than blocks.
+struct ProductBlock {
+  int64_t row, rows, column, columns;
+  bool empty() const { return rows == 0 || columns == 0; }
+};
+
+/// The number of blocks of rows and of columns that c is cut into, and the steps that their edges are
+/// multiples of.
+struct Cut {
+  int64_t rows = 1, columns = 1;
+  int64_t row_step = 1, column_step = 1;
+  bool round_up = true;  ///< edges between two steps: to the next one, or else to the one before
+
+  int64_t blocks() const { return rows * columns; }
+
+  /// Block `i` of c (m, n), counted along rows.
+  ProductBlock block(int64_t m, int64_t n, int64_t i) const {
+    const int64_t row = i / columns, column = i % columns;
+    const int64_t i0 = edge(m, row, rows, row_step), j0 = edge(n, column, columns, column_step);
+    return {i0, edge(m, row + 1, rows, row_step) - i0, j0, edge(n, column + 1, columns, column_step) - j0};
+  }
+
+ private:
+  int64_t edge(int64_t extent, int64_t i, int64_t count, int64_t step) const {
+    if (i == count) return extent;
+    return std::min(extent, (extent * i / count + (round_up ? step - 1 : 0)) / step * step);
+  }
+};
+
+/// The number of threads for `work` multiply-adds, at least `grain` for each.
+inline int64_t threads_for(int64_t work, int64_t grain) {
+  return std::clamp<int64_t>(work / grain, 1, num_threads());
+}
+
+/// The number of blocks of at most `largest` into which an extent is cut, so that each of `num_threads()`
+/// threads gets equally many.
+inline int64_t blocks_of_at_most(int64_t largest, int64_t extent) {
+  const int64_t threads = num_threads(), least = (extent + largest - 1) / largest;
+  return std::max<int64_t>(1, std::min(extent, (least + threads - 1) / threads * threads));
+}
+
+/// The products of a batch: the first one, and the offsets of the others.
+template <class T, class C>
+struct ProductBatch {
+  Gemm<T, C> first;
+  int64_t count;
+  StridedLoop<3> loop;
+
+  Gemm<T, C> at(int64_t index) const {
+    int64_t offsets[3];
+    loop.row_offsets(index / loop.inner(), offsets);
+    const int64_t column = index % loop.inner(), last = loop.rank - 1;
+    Gemm<T, C> gemm = first;
+    gemm.a += offsets[0] + column * loop.strides[0][last];
+    gemm.b += offsets[1] + column * loop.strides[1][last];
+    gemm.c += offsets[2] + column * loop.strides[2][last];
+    return gemm;
+  }
+};
+
+/// The products out (..., m, n) = a (..., m, k) b (..., k, n), where each matrix has a `matrix_layout`.
+template <class T, class C>
+ProductBatch<T, C> product_batch(const Tensor& a, const Tensor& b, const Tensor& out, bool accumulate) {
+  const MatrixLayout la = *matrix_layout(a), lb = *matrix_layout(b), lc = *matrix_layout(out);
+  const Gemm<T, C> first{.m = out.size(-2),
+                         .n = out.size(-1),
+                         .k = a.size(-1),
+                         .a = static_cast<const T*>(a.raw_data()),
+                         .lda = la.leading,
+                         .a_transposed = la.transposed,
+                         .b = static_cast<const T*>(b.raw_data()),
+                         .ldb = lb.leading,
+                         .b_transposed = lb.transposed,
+                         .c = static_cast<C*>(out.raw_data()),
+                         .ldc = lc.leading,
+                         .accumulate = accumulate};
+  const Shape batch = batch_dims(out.shape());
+  const Strides sa = batch_dims(a.strides()), sb = batch_dims(b.strides()), sc = batch_dims(out.strides());
+  return {first, batch.numel(), StridedLoop<3>(batch, {&sa, &sb, &sc})};
+}
+
+/// Calls multiply(product of a block, its first column) for every block of the batch, in `num_threads()`
+/// threads. choose_cut(first product, threads) gives the cut where there are fewer products than threads
+/// could share.
+template <class T, class C, class ChooseCut, class Multiply>
+void for_each_block(const ProductBatch<T, C>& batch, int64_t grain, const ChooseCut& choose_cut,
+                    const Multiply& multiply) {
+  const Gemm<T, C>& first = batch.first;
+  const int64_t work = first.m * first.n * first.k, threads = threads_for(batch.count * work, grain);
+  const bool uncut = batch.count % threads == 0 || batch.count >= 4 * threads;
+  const Cut cut = uncut ? Cut{} : choose_cut(first, threads);
+  const int64_t blocks = cut.blocks();
+  parallel_for(batch.count * blocks, 1 + grain * blocks / (work + 1), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const ProductBlock block = cut.block(first.m, first.n, i % blocks);
+      if (block.empty()) continue;
+      multiply(batch.at(i / blocks).tile(block.row, block.rows, block.column, block.columns), block.column);
+    }
+  });
+}
+
+}  // namespace tessera::kernels::cpu
