@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,12 +20,19 @@ class CaseInputs : public Arguments {
 
   const Variable& operator[](size_t i) const { return inputs.at(i); }
   /// The value of input i: ids, masks, targets.
-  const Tensor& tensor(size_t i) const { return inputs.at(i).value(); }
+  Tensor tensor(size_t i) const { return inputs.at(i).defined() ? inputs[i].value() : Tensor(); }
   /// Input i, or an undefined Variable or Tensor where the case has none.
-  Variable optional(size_t i) const { return i < inputs.size() ? inputs[i] : Variable(); }
-  Tensor optional_tensor(size_t i) const { return i < inputs.size() ? inputs[i].value() : Tensor(); }
+  Variable optional(size_t i) const {
+    optional_inputs.insert(i);
+    return i < inputs.size() ? inputs[i] : Variable();
+  }
+  Tensor optional_tensor(size_t i) const {
+    const Variable x = optional(i);
+    return x.defined() ? x.value() : Tensor();
+  }
 
   std::vector<Variable> inputs;
+  mutable std::set<size_t> optional_inputs;  ///< those that the call has read as optional
 };
 
 /// One result or several, with implicit conversions from both.

@@ -116,3 +116,20 @@ TEST_CASE("op table: a call on meta gives the shapes and dtypes of a call with v
     return "";
   });
 }
+
+TEST_CASE("op table: an undefined operand is an error that says so, unless it may be left out") {
+  for_each_case([](const OpRow& row, const OpCase& c) -> std::string {
+    for (size_t i = 0; i < c.inputs.size(); ++i) {
+      CaseInputs in = case_inputs(c, f64);
+      in.inputs[i] = Variable();
+      try {
+        row.call(in);
+        if (!in.optional_inputs.contains(i)) return text("input ", i, ": no error");
+      } catch (const ValueError& error) {
+        if (std::string(error.what()).find("undefined") == std::string::npos)
+          return text("input ", i, ": ", error.what());
+      }
+    }
+    return "";
+  });
+}
