@@ -36,7 +36,7 @@ Engine::Engine(BackwardOptions options) : options_(options) {
 
 Engine::~Engine() {
   if (!options_.retain_graph) return;
-  for (State& state : graph_.states()) state.node->drop_unpacked();  // also of nodes that did not run
+  for (State& state : graph_.states()) state.node->drop_produced();  // also of nodes that did not run
 }
 
 void Engine::accumulate_into(std::span<const Variable> leaves) {
@@ -184,7 +184,7 @@ void Engine::run_rule(State& state) {
   } else if (!options_.retain_graph) {
     node.release_saved();
   } else {
-    node.drop_unpacked();
+    node.drop_produced();
   }
   for (size_t i = 0; i < inputs; ++i)
     if (entries[i].wanted)

@@ -45,8 +45,8 @@ void Node::release_saved() {
   }
 }
 
-void Node::drop_unpacked() {
-  for (SavedValue& value : saved) value.drop_unpacked();
+void Node::drop_produced() {
+  for (SavedValue& value : saved) value.drop_produced();
 }
 
 Edge gradient_edge(const Variable& x) {

@@ -38,8 +38,8 @@ class Node : public RefCounted<Node> {
   uint64_t sequence() const { return sequence_; }
   /// Releases the saved values. If there were any, the rule cannot run again.
   void release_saved();
-  /// Drops what was unpacked and can be unpacked again; other saved values stay.
-  void drop_unpacked();
+  /// Drops what sources of saved values produced and can produce again; other saved values stay.
+  void drop_produced();
   /// Called at the last release of a reference (RefCounted).
   void destroy();
 

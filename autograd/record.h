@@ -121,7 +121,8 @@ auto kept_or_computed(const char* name, Compute& compute) {
 ///     });
 ///
 /// `name` is a string literal. An output of integers or bools is a constant. A rule must not capture a
-/// Variable instead of declaring it: captures are not checked for in-place changes and pass no hook.
+/// Variable instead of declaring it: captures are not checked for in-place changes, and no saving policy
+/// applies to them.
 template <size_t N, class Rule>
 Variable record(const char* name, Tensor output, const Inputs& inputs, const std::array<SavedItem, N>& saved,
                 Rule rule) {

@@ -7,19 +7,24 @@
 
 namespace tessera {
 namespace {
-thread_local const PackHook* current_hook = nullptr;
+
+/// The source of `value`, which `op` saves, by `policy`; null: the value is held.
+std::shared_ptr<ValueSource> decide(const SavingPolicy& policy, const char* op, const Tensor& value) {
+  const uint64_t version = value.version();
+  const SavingPolicyScope held(nullptr);  // for what operations of the policy itself save
+  std::shared_ptr<ValueSource> source = policy(op, value);
+  require<AutogradError>(value.version() == version, "saving policy: it changed in place the ",
+                         describe(value), " that '", op,
+                         "' saves; the value has other readers: change a clone");
+  return source;
 }
 
-SavedValueHooks::SavedValueHooks(PackHook hook) : hook_(std::move(hook)), outer_(current_hook) {
-  current_hook = hook_ ? &hook_ : nullptr;
-}
-SavedValueHooks::~SavedValueHooks() {
-  current_hook = outer_;
+/// Whether `x` has a recompute function for its values at `version`.
+bool is_recomputable(const Variable& x, uint64_t version) {
+  return x.defined() && x.impl()->recompute && x.impl()->recompute_version == version;
 }
 
-bool saved_values_are_hooked() {
-  return current_hook != nullptr;
-}
+}  // namespace
 
 SavedValue::SavedValue(const char* op, const SavedItem& item, std::span<const Tensor> outputs)
     : output_(item.output) {
@@ -42,22 +47,11 @@ SavedValue::SavedValue(const char* op, const SavedItem& item, std::span<const Te
     return;
   }
   version_ = tensor_.version();
-  if (!current_hook) {
-    if (item.variable.defined() && item.variable.impl()->recompute &&
-        item.variable.impl()->recompute_version == version_) {
-      packed_ = item.variable.impl()->recompute;
-      tensor_ = Tensor();
-    }
-    return;
-  }
-  // Operations that the hook itself runs save without a hook.
-  const PackHook& hook = *current_hook;
-  SavedValueHooks none{PackHook{}};
-  packed_ = hook(op, tensor_);
-  require<AutogradError>(tensor_.version() == version_, "saved-value hooks: the hook changed in place the ",
-                         describe(tensor_), " that '", op,
-                         "' saves; the value has other readers: change a clone");
-  if (packed_) tensor_ = Tensor();
+  if (const SavingPolicy* const policy = current_saving_policy()) [[unlikely]]
+    source_ = decide(*policy, op, tensor_);
+  else if (is_recomputable(item.variable, version_))
+    source_ = item.variable.impl()->recompute;
+  if (source_) tensor_ = Tensor();
 }
 
 Tensor SavedValue::tensor(const char* op) const {
@@ -66,7 +60,7 @@ Tensor SavedValue::tensor(const char* op) const {
       !released_, "backward of '", op,
       "': an earlier backward freed its saved values; to run a graph twice, pass {.retain_graph = true} "
       "to the first backward");
-  if (packed_) return packed_->unpack();
+  if (source_) return source_->produce();
   const Tensor& value = parameter_ ? parameter_->value : tensor_;
   ensure_values(*value.storage());
   if (value.version() != version_) [[unlikely]]
@@ -95,10 +89,10 @@ Variable SavedValue::variable(const char* op, const intrusive_ptr<Node>& owner) 
 }
 
 void SavedValue::release() {
-  if (packed_) packed_->release();
+  if (source_) source_->release();
   tensor_ = Tensor();
   parameter_ = nullptr;
-  packed_ = nullptr;
+  source_ = nullptr;
   history_ = Edge();
   released_ = true;
 }

@@ -1,46 +1,13 @@
 #pragma once
 
 #include <array>
-#include <functional>
 #include <memory>
 
 #include "autograd/inline_vector.h"
+#include "autograd/saving_policy.h"
 #include "autograd/variable.h"
 
 namespace tessera {
-
-/// A saved value in another form: on disk, compressed, to be recomputed.
-class Packed {
- public:
-  virtual ~Packed() = default;
-  /// The value, in the shape and dtype that it had.
-  virtual Tensor unpack() = 0;
-  /// The node no longer needs it.
-  virtual void release() {}
-  /// The node's rule has run and may run again: what `unpack` computed need not be kept until then.
-  virtual void drop_unpacked() {}
-};
-
-/// Whether a hook packs this thread's saved values now.
-bool saved_values_are_hooked();
-
-/// Packs a value that is about to be saved; null saves the value itself. Not called for parameters. A hook
-/// that changes the value in place is an AutogradError: the value has other readers.
-using PackHook = std::function<std::shared_ptr<Packed>(const char* op, const Tensor& value)>;
-
-/// While it lives, `hook` packs this thread's saved values. Of nested scopes only the innermost counts.
-class SavedValueHooks {
- public:
-  /// With an empty `hook`, values are saved as they are.
-  explicit SavedValueHooks(PackHook hook);
-  ~SavedValueHooks();
-  SavedValueHooks(const SavedValueHooks&) = delete;
-  SavedValueHooks& operator=(const SavedValueHooks&) = delete;
-
- private:
-  PackHook hook_;
-  const PackHook* outer_;
-};
 
 /// Declares output `slot` of the operation itself as saved.
 struct SavedOutput {
@@ -77,11 +44,12 @@ inline SavedItem saved_if(bool needed, const Variable& x) {
   return needed ? SavedItem(x) : SavedItem();
 }
 
-/// One value saved for a rule, with its version at that time and its history.
+/// One value saved for a rule: held, or a source that produces it (autograd/saving_policy.h); of a parameter
+/// the Variable. With its version at that time and its history.
 class SavedValue {
  public:
   SavedValue() = default;
-  /// Saves `item`, packed if the thread has a hook; `outputs` are the operation's results.
+  /// Saves `item` as the thread's saving policy decides; `outputs` are the operation's results.
   SavedValue(const char* op, const SavedItem& item, std::span<const Tensor> outputs);
 
   /// The saved tensor. Throws AutogradError naming `op` when it was changed in place or released.
@@ -90,21 +58,21 @@ class SavedValue {
   Variable variable(const char* op, const intrusive_ptr<Node>& owner) const;
   /// Frees the value, which cannot be read again.
   void release();
-  /// Drops what a packed value unpacked and can unpack again (`Packed::drop_unpacked`).
-  void drop_unpacked() {
-    if (packed_) packed_->drop_unpacked();
+  /// Drops what a source produced and can produce again (`ValueSource::drop_produced`).
+  void drop_produced() {
+    if (source_) source_->drop_produced();
   }
   /// Whether a defined value was saved; also after its release.
   bool holds_something() const { return !undefined_; }
-  /// Bytes of the saved tensor: 0 for parameters and packed values.
+  /// Bytes of the saved tensor: 0 for parameters and values that a source produces.
   int64_t nbytes() const { return tensor_.defined() ? tensor_.nbytes() : 0; }
-  /// The storage that it keeps alive; null for parameters and packed values.
+  /// The storage that it keeps alive; null for parameters and values that a source produces.
   const Storage* storage() const { return tensor_.defined() ? tensor_.storage().get() : nullptr; }
 
  private:
   Tensor tensor_;
   intrusive_ptr<VariableImpl> parameter_;
-  std::shared_ptr<Packed> packed_;
+  std::shared_ptr<ValueSource> source_;
   Edge history_;
   int output_ = -1;
   bool undefined_ = false;

@@ -15,7 +15,7 @@ namespace tessera {
 
 class Node;
 class LeafNode;
-class Packed;
+class ValueSource;
 class Variable;
 
 /// One output of a node of the graph, to which a gradient is passed on. A null node: no gradient is needed.
@@ -83,8 +83,8 @@ struct VariableImpl : RefCounted<VariableImpl> {
   std::string name;                      ///< for messages and drawings
   SampleLayout samples;                  ///< where it holds the batch's samples (autograd/sample_layout.h)
   bool retains_grad = false;             ///< it is computed and keeps its gradient (`retain_grad`)
-  std::shared_ptr<Packed> recompute;     ///< computes the values again (autograd/recompute/recompute.h)
-  uint64_t recompute_version = 0;        ///< of the values that it computes
+  std::shared_ptr<ValueSource> recompute;  ///< computes the values again (autograd/recompute/recompute.h)
+  uint64_t recompute_version = 0;          ///< of the values that it computes
   uint64_t change_version = 0;  ///< of the last recorded change; of a view at first that of its creation
 
   /// A constant.
@@ -123,8 +123,8 @@ class Variable {
   Variable(Tensor value);
   /// A leaf whose gradient accumulates in `grad()`. Throws DTypeError for integer or bool values.
   static Variable leaf(Tensor value, std::string name = "");
-  /// A leaf that is a module's parameter: saved by reference, read when backward reaches it, never packed by
-  /// saved-value hooks.
+  /// A leaf that is a module's parameter: saved by reference, read when backward reaches it; saving
+  /// policies do not apply to it.
   static Variable parameter(Tensor value, bool requires_grad = true, std::string name = "");
 
   /// Whether it holds a tensor.

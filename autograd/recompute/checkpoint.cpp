@@ -23,7 +23,7 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
         segment_(std::move(segment)),
         keeps_(!options.keep.empty()),
         kept_(options.keep) {
-    // Inputs are saved like those of an operation: the hook of an enclosing segment may pack them.
+    // Inputs are saved like those of an operation: the policy of an enclosing segment applies.
     for (const Variable& input : inputs) {
       inputs_.emplace_back("checkpoint", SavedItem(input), std::span<const Tensor>{});
       samples_.push_back(input.defined() ? input.impl()->samples : SampleLayout());
@@ -60,7 +60,7 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
   /// Drops a value after its use; another rerun computes it again.
   void drop(size_t index) {
     if (index < values_.size()) values_[index] = Tensor();
-    for (SavedValue& input : inputs_) input.drop_unpacked();
+    for (SavedValue& input : inputs_) input.drop_produced();
   }
 
  private:
@@ -76,7 +76,7 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
     }
     values_.assign(expected_.size(), Tensor());
     saved_again_ = 0;
-    SavedValueHooks hooks([this](const char* op, const Tensor& value) { return store_next(op, value); });
+    SavingPolicyScope policy([this](const char* op, const Tensor& value) { return store_next(op, value); });
     kept_.begin_rerun();
     KeptOutputsScope kept_results(kept());
     state_.begin_rerun();
@@ -87,7 +87,7 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
     }
   }
 
-  std::shared_ptr<Packed> store_next(const char* op, const Tensor& value) {
+  std::shared_ptr<ValueSource> store_next(const char* op, const Tensor& value) {
     require<AutogradError>(saved_again_ < expected_.size(), "checkpoint '", name_,
                            "': the rerun saves more than the ", expected_.size(),
                            " values of the first run ('", op, "' saves ", describe(value), ")");
@@ -101,8 +101,8 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
   }
 
   /// Saved in the graph of a rerun, through which no backward runs.
-  struct EmptyValue : Packed {
-    Tensor unpack() override { return {}; }
+  struct EmptyValue : ValueSource {
+    Tensor produce() override { return {}; }
   };
 
   std::string name_;
@@ -119,15 +119,15 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
   size_t released_ = 0;
 };
 
-/// A packed saved value of a checkpointed call: its index in the Recomputation.
-struct Recomputed : Packed {
+/// A saved value of a checkpointed call: its index in the Recomputation.
+struct Recomputed : ValueSource {
   std::shared_ptr<Recomputation> source;
   size_t index;
   Recomputed(std::shared_ptr<Recomputation> recomputation, size_t value_index)
       : source(std::move(recomputation)), index(value_index) {}
-  Tensor unpack() override { return source->value(index); }
+  Tensor produce() override { return source->value(index); }
   void release() override { source->release(index); }
-  void drop_unpacked() override { source->drop(index); }
+  void drop_produced() override { source->drop(index); }
 };
 
 }  // namespace
@@ -138,9 +138,10 @@ std::vector<Variable> checkpoint_segment(const std::string& name, Segment segmen
   const auto recomputation = std::make_shared<Recomputation>(name, segment, inputs, options);
   KeptOutputsScope kept_results(recomputation->kept());
   SegmentStateScope state(recomputation->state());
-  SavedValueHooks hooks([&recomputation](const char*, const Tensor& value) -> std::shared_ptr<Packed> {
-    return std::make_shared<Recomputed>(recomputation, recomputation->declare(value));
-  });
+  SavingPolicyScope policy(
+      [&recomputation](const char*, const Tensor& value) -> std::shared_ptr<ValueSource> {
+        return std::make_shared<Recomputed>(recomputation, recomputation->declare(value));
+      });
   std::vector<Variable> outputs = segment(inputs);
   recomputation->kept_outputs().require_names_known(name);
   return outputs;

@@ -23,7 +23,7 @@ struct CheckpointOptions {
 };
 
 /// Runs `segment` and keeps only its inputs: the values that its operations save are dropped. The first of
-/// them that backward unpacks runs the segment again (same random numbers, and modules in the mode, training
+/// them that backward reads runs the segment again (same random numbers, and modules in the mode, training
 /// or evaluation, that they had), up to the last value needed. After a backward with `retain_graph` the
 /// values are dropped again. Losses and gradients have the same bits as without. Segments nest; each keeps
 /// what its own options name. Backward throws AutogradError naming `name` when the rerun saves other shapes,

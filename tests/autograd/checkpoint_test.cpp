@@ -23,45 +23,7 @@ const Variable& seed() {
   return ones;
 }
 
-struct Packing : Packed {
-  Tensor kept;
-  int* unpacked;
-  Packing(Tensor value, int* count) : kept(value.clone()), unpacked(count) {}
-  Tensor unpack() override {
-    ++*unpacked;
-    return kept;
-  }
-};
-
 }  // namespace
-
-TEST_CASE("saved-value hooks: pack and unpack every saved value except parameters") {
-  int packed = 0, unpacked = 0;
-  const Variable x = leaf({2.0, 3.0}), w = Variable::parameter(Tensor::from({5.0, 7.0}));
-  Variable y;
-  {
-    SavedValueHooks hooks([&](const char* op, const Tensor& value) {
-      CHECK(std::string(op) == "mul");
-      ++packed;
-      return std::make_shared<Packing>(value, &unpacked);
-    });
-    y = x * w;
-  }
-  CHECK(packed == 1);
-  y.backward(seed());
-  CHECK(unpacked == 1);
-  CHECK(values(x.grad()) == std::vector<double>{5.0, 7.0});
-  CHECK(values(w.grad()) == std::vector<double>{2.0, 3.0});
-}
-
-TEST_CASE("saved-value hooks: a hook that changes the value in place is an error that names the operation") {
-  const Variable x = leaf({2.0, 3.0});
-  SavedValueHooks hooks([](const char*, const Tensor& value) -> std::shared_ptr<Packed> {
-    value.zero();
-    return nullptr;
-  });
-  CHECK_THROWS_WITH_AS(x * x, doctest::Contains("that 'mul' saves"), AutogradError);
-}
 
 TEST_CASE("checkpoint: same gradients, one rerun per segment, less than half of the saved bytes") {
   const Variable x = leaf({0.5, -2.0}), w = leaf({1.5, 0.25});
