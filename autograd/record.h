@@ -10,7 +10,7 @@
 #include "autograd/grad_mode.h"
 #include "autograd/gradients.h"
 #include "autograd/node.h"
-#include "autograd/recompute/kept_outputs.h"
+#include "autograd/recompute/first_run.h"
 #include "autograd/sample_layout.h"
 #include "autograd/saved.h"
 
@@ -101,13 +101,13 @@ inline void check_forward_in_anomaly_mode(const char* name, const std::vector<Te
 /// The result of `compute`; in the rerun of a segment that keeps `name`, the result of the first run.
 template <class Compute>
 auto kept_or_computed(const char* name, Compute& compute) {
-  KeptOutputs* const kept = current_kept_outputs();
-  if (!kept || !kept->keeps(name)) [[likely]]
+  FirstRun* const segment = current_first_run();
+  if (!segment || !segment->keeps(name)) [[likely]]
     return compute();
   if constexpr (std::is_same_v<std::invoke_result_t<Compute&>, Tensor>)
-    return kept->outputs(name, [&]() -> std::vector<Tensor> { return {compute()}; })[0];
+    return segment->outputs(name, [&]() -> std::vector<Tensor> { return {compute()}; })[0];
   else
-    return kept->outputs(name, compute);
+    return segment->outputs(name, compute);
 }
 }  // namespace detail
 
@@ -152,8 +152,8 @@ template <size_t N, std::invocable Compute, class Rule>
 auto record(const char* name, Compute compute, const Inputs& inputs, const std::array<SavedItem, N>& saved,
             Rule rule) {
   if (!inputs.recorded()) {
-    if (KeptOutputs* const kept = current_kept_outputs()) [[unlikely]]
-      kept->note_constant(name);
+    if (FirstRun* const segment = current_first_run()) [[unlikely]]
+      segment->note_constant(name);
     return detail::constants(compute(), inputs);
   }
   intrusive_ptr<Node> node(new RuleNode<Rule>(name, std::move(rule)));

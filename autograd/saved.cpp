@@ -2,7 +2,7 @@
 
 #include "autograd/grad_mode.h"
 #include "autograd/node.h"
-#include "autograd/recompute/segment_state.h"
+#include "autograd/recompute/first_run.h"
 #include "tensor/memory/storage_owner.h"
 
 namespace tessera {
@@ -32,7 +32,7 @@ SavedValue::SavedValue(const char* op, const SavedItem& item, std::span<const Te
     parameter_ = item.variable.impl();
     requires_grad_ = parameter_->requires_grad;
     version_ = parameter_->value.version();
-    note_parameter_of_segment(parameter_->value);
+    note_parameter_of_segments(parameter_->value);
     return;
   }
   if (item.variable.defined()) {

@@ -26,6 +26,7 @@ class ValueSource {
 /// AutogradError: the value has other readers.
 using SavingPolicy = std::function<std::shared_ptr<ValueSource>(const char* op, const Tensor& value)>;
 
+class FirstRun;
 class SavingPolicyScope;
 
 namespace detail {
@@ -36,9 +37,12 @@ inline constinit thread_local const SavingPolicyScope* innermost_saving_policy =
 /// innermost decides.
 class SavingPolicyScope {
  public:
-  /// With an empty `policy` (`nullptr`) values are held, as outside of scopes.
-  explicit SavingPolicyScope(SavingPolicy policy)
-      : policy_(std::move(policy)), outer_(std::exchange(detail::innermost_saving_policy, this)) {}
+  /// With an empty `policy` (`nullptr`) values are held, as outside of scopes. `segment`: of a checkpointed
+  /// segment that runs in this scope (autograd/recompute/first_run.h), and must outlive it.
+  explicit SavingPolicyScope(SavingPolicy policy, FirstRun* segment = nullptr)
+      : policy_(std::move(policy)),
+        segment_(segment),
+        outer_(std::exchange(detail::innermost_saving_policy, this)) {}
   ~SavingPolicyScope() { detail::innermost_saving_policy = outer_; }
   SavingPolicyScope(const SavingPolicyScope&) = delete;
   SavingPolicyScope& operator=(const SavingPolicyScope&) = delete;
@@ -47,9 +51,14 @@ class SavingPolicyScope {
   static const SavingPolicyScope* innermost() { return detail::innermost_saving_policy; }
   /// May be empty.
   const SavingPolicy& policy() const { return policy_; }
+  /// What the first run of the scope's segment stored; null where the scope is not a segment's.
+  FirstRun* segment() const { return segment_; }
+  /// The scope in which this one was made; null for none.
+  const SavingPolicyScope* outer() const { return outer_; }
 
  private:
   SavingPolicy policy_;
+  FirstRun* segment_;
   const SavingPolicyScope* outer_;
 };
 

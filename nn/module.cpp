@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "autograd/recompute/segment_state.h"
+#include "autograd/recompute/first_run.h"
 #include "nn/mixed_precision.h"
 #include "tensor/ops/cast.h"
 

@@ -3,8 +3,7 @@
 #include <memory>
 
 #include "autograd/grad_mode.h"
-#include "autograd/recompute/kept_outputs.h"
-#include "autograd/recompute/segment_state.h"
+#include "autograd/recompute/first_run.h"
 #include "autograd/record.h"
 #include "tensor/random/random_context.h"
 
@@ -15,14 +14,11 @@ namespace {
 struct RerunComplete {};
 
 /// One checkpointed call: what a rerun needs and, after the rerun, the values that its operations saved.
-class Recomputation : public std::enable_shared_from_this<Recomputation> {
+class Recomputation {
  public:
   Recomputation(std::string name, Segment segment, const std::vector<Variable>& inputs,
                 const CheckpointOptions& options)
-      : name_(std::move(name)),
-        segment_(std::move(segment)),
-        keeps_(!options.keep.empty()),
-        kept_(options.keep) {
+      : name_(std::move(name)), segment_(std::move(segment)), first_run_(options.keep) {
     // Inputs are saved like those of an operation: the policy of an enclosing segment applies.
     for (const Variable& input : inputs) {
       inputs_.emplace_back("checkpoint", SavedItem(input), std::span<const Tensor>{});
@@ -36,11 +32,7 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
     return expected_.size() - 1;
   }
 
-  /// For KeptOutputsScope: null when the segment keeps no results.
-  KeptOutputs* kept() { return keeps_ ? &kept_ : nullptr; }
-  const KeptOutputs& kept_outputs() const { return kept_; }
-  /// What the first run reads beside the inputs.
-  SegmentState& state() { return state_; }
+  FirstRun& first_run() { return first_run_; }
 
   Tensor value(size_t index) {
     if (index >= values_.size() || !values_[index].defined()) rerun();
@@ -53,8 +45,7 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
     if (index < values_.size()) values_[index] = Tensor();
     if (++released_ < expected_.size()) return;
     inputs_.clear();
-    kept_.release();
-    state_.release();
+    first_run_.release();
   }
 
   /// Drops a value after its use; another rerun computes it again.
@@ -76,11 +67,9 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
     }
     values_.assign(expected_.size(), Tensor());
     saved_again_ = 0;
-    SavingPolicyScope policy([this](const char* op, const Tensor& value) { return store_next(op, value); });
-    kept_.begin_rerun();
-    KeptOutputsScope kept_results(kept());
-    state_.begin_rerun();
-    SegmentStateScope first_run_state(state_);
+    first_run_.begin_rerun();
+    SavingPolicyScope scope([this](const char* op, const Tensor& value) { return store_next(op, value); },
+                            &first_run_);
     try {
       segment_(inputs);
     } catch (const RerunComplete&) {
@@ -108,9 +97,7 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
   std::string name_;
   RandomContext context_ = random_context();  // as it was when the segment began
   Segment segment_;
-  bool keeps_;
-  KeptOutputs kept_;
-  SegmentState state_;
+  FirstRun first_run_;
   std::vector<SavedValue> inputs_;
   std::vector<SampleLayout> samples_;  // of the inputs
   std::vector<OutputInfo> expected_;
@@ -119,15 +106,18 @@ class Recomputation : public std::enable_shared_from_this<Recomputation> {
   size_t released_ = 0;
 };
 
-/// A saved value of a checkpointed call: its index in the Recomputation.
-struct Recomputed : ValueSource {
-  std::shared_ptr<Recomputation> source;
-  size_t index;
-  Recomputed(std::shared_ptr<Recomputation> recomputation, size_t value_index)
-      : source(std::move(recomputation)), index(value_index) {}
-  Tensor produce() override { return source->value(index); }
-  void release() override { source->release(index); }
-  void drop_produced() override { source->drop(index); }
+/// The source of a saved value of a checkpointed call: its index in the Recomputation.
+class SegmentValue final : public ValueSource {
+ public:
+  SegmentValue(std::shared_ptr<Recomputation> recomputation, size_t index)
+      : recomputation_(std::move(recomputation)), index_(index) {}
+  Tensor produce() override { return recomputation_->value(index_); }
+  void release() override { recomputation_->release(index_); }
+  void drop_produced() override { recomputation_->drop(index_); }
+
+ private:
+  std::shared_ptr<Recomputation> recomputation_;
+  size_t index_;
 };
 
 }  // namespace
@@ -136,14 +126,13 @@ std::vector<Variable> checkpoint_segment(const std::string& name, Segment segmen
                                          std::vector<Variable> inputs, const CheckpointOptions& options) {
   if (!grad_mode()) return segment(inputs);
   const auto recomputation = std::make_shared<Recomputation>(name, segment, inputs, options);
-  KeptOutputsScope kept_results(recomputation->kept());
-  SegmentStateScope state(recomputation->state());
-  SavingPolicyScope policy(
+  SavingPolicyScope scope(
       [&recomputation](const char*, const Tensor& value) -> std::shared_ptr<ValueSource> {
-        return std::make_shared<Recomputed>(recomputation, recomputation->declare(value));
-      });
+        return std::make_shared<SegmentValue>(recomputation, recomputation->declare(value));
+      },
+      &recomputation->first_run());
   std::vector<Variable> outputs = segment(inputs);
-  recomputation->kept_outputs().require_names_known(name);
+  recomputation->first_run().require_names_known(name);
   return outputs;
 }
 
