@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <exception>
-#include <future>
 #include <thread>
 
 #include "tensor/memory/account.h"
@@ -87,18 +86,32 @@ void wait_for_all(Communicator& ranks, FunctionRef<bool(std::chrono::millisecond
   }
 }
 
-void run_long_together(Communicator& ranks, FunctionRef<void()> body) {
-  std::promise<std::string> promise;
-  std::future<std::string> error = promise.get_future();
-  std::jthread thread([&, account = current_account(), threads = num_threads()] {
+void wait_for_all(Communicator& ranks, const std::future<void>& work) {
+  wait_for_all(ranks, [&](std::chrono::milliseconds interval) {
+    return work.wait_for(interval) == std::future_status::ready;
+  });
+}
+
+void finish_on_all(Communicator& ranks, std::future<void>& work) {
+  wait_for_all(ranks, work);
+  run_on_all(ranks, [&] { work.get(); });
+}
+
+std::future<void> run_long(Communicator& ranks, FunctionRef<void()> body) {
+  std::packaged_task<void()> task([&] { body(); });
+  std::future<void> work = task.get_future();
+  const std::jthread thread([&, account = current_account(), threads = num_threads()] {
     const AccountScope scope(account);
     set_num_threads(threads);
-    promise.set_value(error_text(body));
+    task();
   });
-  wait_for_all(ranks, [&](std::chrono::milliseconds interval) {
-    return error.wait_for(interval) == std::future_status::ready;
-  });
-  require_no_error(ranks, error.get());
+  wait_for_all(ranks, work);
+  return work;
+}
+
+void run_long_together(Communicator& ranks, FunctionRef<void()> body) {
+  std::future<void> work = run_long(ranks, body);
+  run_on_all(ranks, [&] { work.get(); });
 }
 
 }  // namespace tessera::dist

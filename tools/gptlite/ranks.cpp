@@ -4,11 +4,9 @@
 #include <filesystem>
 #include <future>
 #include <limits>
-#include <thread>
 
 #include "dist/checkpoint/rank_agreement.h"
 #include "tensor/memory/account.h"
-#include "tensor/threads/parallel.h"
 
 namespace tessera::gptlite {
 
@@ -58,22 +56,8 @@ void Ranks::run_on_all(const std::function<void()>& body) const {
 
 void Ranks::run_long_together(const std::function<void()>& body) const {
   if (!world_) return body();
-  std::promise<void> promise;
-  std::future<void> ended = promise.get_future();
-  std::jthread thread([&, account = current_account(), threads = num_threads()] {
-    const AccountScope scope(account);
-    set_num_threads(threads);
-    try {
-      body();
-      promise.set_value();
-    } catch (...) {
-      promise.set_exception(std::current_exception());
-    }
-  });
-  dist::wait_for_all(world_->communicator(), [&](std::chrono::milliseconds interval) {
-    return ended.wait_for(interval) == std::future_status::ready;
-  });
-  run_on_all([&] { ended.get(); });
+  std::future<void> work = dist::run_long(world_->communicator(), body);
+  run_on_all([&] { work.get(); });
 }
 
 std::string file_of_rank(const std::string& path, int rank) {
