@@ -28,10 +28,6 @@ void on_ranks(const RankLayout& layout, const Body& body) {
   });
 }
 
-size_t entries_in(const std::string& path) {
-  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path), {}));
-}
-
 }  // namespace
 
 TEST_CASE("background save: saves the values at the call of start, not those of later steps") {

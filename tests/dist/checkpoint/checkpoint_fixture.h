@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -44,6 +46,11 @@ inline tessera::dist::TrainingState state_at(int64_t step) {
 inline std::string save_small(const std::string& root, int64_t step, int id,
                               const tessera::dist::SaveOptions& options = {}) {
   return tessera::dist::save_checkpoint(root, state_at(step), small_run(id), options);
+}
+
+/// The number of files and folders in a folder.
+inline size_t entries_in(const std::string& path) {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path), {}));
 }
 
 inline bool same_bits(const tessera::Tensor& a, const tessera::Tensor& b) {

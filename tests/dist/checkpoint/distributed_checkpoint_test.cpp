@@ -43,10 +43,6 @@ std::string save(const RankLayout& layout, const std::string& root, int64_t step
   return folder;
 }
 
-size_t entries_in(const std::string& path) {
-  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path), {}));
-}
-
 }  // namespace
 
 TEST_CASE(

@@ -37,10 +37,6 @@ int in_child(const std::string& message_path, const Body& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-size_t entries_in(const std::string& path) {
-  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path), {}));
-}
-
 }  // namespace
 
 TEST_CASE(
