@@ -1,13 +1,12 @@
 #include "dist/checkpoint/background_save.h"
 
 #include <chrono>
-#include <condition_variable>
-#include <cstdio>
 #include <filesystem>
-#include <mutex>
+#include <future>
+#include <stop_token>
+#include <thread>
+#include <utility>
 
-#include "dist/checkpoint/distributed_checkpoint.h"
-#include "dist/checkpoint/own_shards.h"
 #include "dist/checkpoint/rank_agreement.h"
 #include "dist/checkpoint/rank_save.h"
 #include "tensor/io/file.h"
@@ -48,76 +47,62 @@ std::vector<GroupShard> copy_shards(std::vector<GroupShard> groups) {
   return groups;
 }
 
-/// A rank's report: a file with its records, which exists when the rank's other files are complete.
+/// A rank's report: a file with its records, which exists when the rank's other files are complete. The
+/// writing threads have no communicator to send records by.
 std::string report_path(const std::string& folder, int rank) {
   return text(folder, "/report-", rank);
+}
+
+/// Waits for the reports of all ranks, in rank order, and removes them. Fewer where it is stopped before.
+std::vector<std::string> take_reports(const std::string& folder, int size, const std::stop_token& stop) {
+  std::vector<std::string> reports;
+  for (int rank = 0; rank < size; ++rank) {
+    const std::string path = report_path(folder, rank);
+    std::error_code ignored;
+    while (!std::filesystem::exists(path, ignored)) {
+      if (stop.stop_requested()) return reports;
+      std::this_thread::sleep_for(poll_interval);
+    }
+    reports.push_back(io::read_text_file(path, report_size_limit));
+    std::filesystem::remove(path, ignored);
+  }
+  return reports;
 }
 
 }  // namespace
 
 /// The save in flight, on this rank.
 struct BackgroundSave::PendingSave {
-  StartedSave save;
-  int rank = 0, size = 1;
+  RankSave save;
   TrainingState state;
   SaveOptions options;
-  std::vector<GroupShard> groups;
+  std::vector<GroupShard> copy;  // until it is written
+  std::packaged_task<void()> write{[this] { write_copy(); }};
+  std::packaged_task<void(const std::stop_token&)> publish{
+      [this](const std::stop_token& stop) { publish_reports(stop); }};
+  std::future<void> written = write.get_future(), published = publish.get_future();
+  std::jthread thread;  // the last member: it ends before the others are destroyed
 
-  std::atomic<bool> abandoned{false};
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool written = false;     // this rank's files: written or failed
-  bool finished = false;    // on rank 0 also: published or failed
-  std::string write_error;  // "" when written
-  std::string publish_error, published;
-  std::thread thread;
+  PendingSave(Communicator& world, const std::string& root, const TrainingState& training_state,
+              std::span<const GroupShard> groups, const SaveOptions& save_options)
+      : save(world, root, training_state.step, groups), state(training_state), options(save_options) {}
 
-  ~PendingSave() {
-    abandoned = true;
-    if (thread.joinable()) thread.join();
+  void begin() {
+    thread = std::jthread([this](const std::stop_token& stop) {
+      write();
+      publish(stop);
+    });
   }
 
-  void run() {
-    const std::string error = error_text([&] { write(); });
-    groups.clear();  // frees the copy
-    {
-      const std::lock_guard lock(mutex);
-      written = true;
-      write_error = error;
-    }
-    changed.notify_all();
-    if (save.writer && error.empty()) publish_error = error_text([&] { publish_all(); });
-    {
-      const std::lock_guard lock(mutex);
-      finished = true;
-    }
-    changed.notify_all();
+  void write_copy() {
+    const std::vector<GroupShard> shards = std::exchange(copy, {});  // freed when this returns
+    io::write_text_file(report_path(save.folder(), save.rank()), save.write(shards));
   }
 
-  void write() {
-    const std::vector<FileRecord> records = write_files(save.folder, rank, size, groups);
-    io::write_text_file(report_path(save.folder, rank), to_text(records));
-  }
-
-  void publish_all() {
-    std::vector<std::string> reports;
-    for (int peer = 0; peer < size; ++peer) {
-      const std::string path = report_path(save.folder, peer);
-      std::error_code ignored;
-      while (!std::filesystem::exists(path, ignored)) {
-        if (abandoned) return;
-        std::this_thread::sleep_for(poll_interval);
-      }
-      reports.push_back(io::read_text_file(path, report_size_limit));
-      std::filesystem::remove(path, ignored);
-    }
-    published = publish(*save.writer, reports, state, options);
-  }
-
-  /// Waits until `stage` is true, for at most `limit`; returns `stage`.
-  bool wait_for(const bool& stage, std::chrono::milliseconds limit) {
-    std::unique_lock lock(mutex);
-    return changed.wait_for(lock, limit, [&] { return stage; });
+  void publish_reports(const std::stop_token& stop) {
+    if (save.rank() != 0) return;
+    const std::vector<std::string> reports = take_reports(save.folder(), save.size(), stop);
+    if (std::ssize(reports) == save.size()) save.publish(reports, state, options);
   }
 };
 
@@ -127,32 +112,19 @@ BackgroundSave::~BackgroundSave() = default;
 void BackgroundSave::start(const std::string& root, const TrainingState& state,
                            std::span<const GroupShard> groups, const SaveOptions& options) {
   wait();
-  auto pending = std::make_unique<PendingSave>();
-  pending->rank = world_->rank();
-  pending->size = world_->size();
-  pending->state = state;
-  pending->options = options;
-  pending->save = start_save(*world_, root, state.step);
-  const std::vector<GroupShard> named = name_own_shards(*world_, groups);
-  run_on_all(*world_, [&] { pending->groups = copy_shards(groups_to_write(named)); });
-  pending->thread = std::thread([work = pending.get()] { work->run(); });
+  auto pending = std::make_unique<PendingSave>(*world_, root, state, groups, options);
+  run_on_all(*world_, [&] { pending->copy = copy_shards(pending->save.take_shards()); });
+  pending->begin();
   pending_ = std::move(pending);
 }
 
 std::string BackgroundSave::wait() {
   if (!pending_) return "";
   const std::unique_ptr<PendingSave> pending = std::move(pending_);
-  const auto wait_for_stage = [&](const bool& stage) {
-    wait_for_all(*world_,
-                 [&](std::chrono::milliseconds interval) { return pending->wait_for(stage, interval); });
-  };
-  wait_for_stage(pending->written);
-  // When every rank has written, all reports exist, so that rank 0's thread does not wait for ever.
-  require_no_error(*world_, pending->write_error);
-  wait_for_stage(pending->finished);
-  pending->thread.join();
-  require_no_error(*world_, pending->publish_error);
-  return broadcast_text(*world_, pending->published);
+  finish_on_all(*world_, pending->written);
+  // Every rank has written, so all reports exist, and rank 0's thread does not wait for ever.
+  finish_on_all(*world_, pending->published);
+  return pending->save.published_folder(*world_);
 }
 
 }  // namespace tessera::dist

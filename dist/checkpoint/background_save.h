@@ -1,23 +1,20 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "dist/checkpoint/checkpoint_writer.h"
 #include "dist/comm/interface/communicator.h"
 
 namespace tessera::dist {
 
-/// Saves while training continues. `start` copies what this rank writes (memory category `other`) and
-/// returns. A thread writes the copy; rank 0's thread publishes when the files of all ranks are complete. At
-/// most one save is in flight. Every rank calls the same members in the same order, from the thread of its
-/// communicator. The writing threads do not use the communicator: they send their file records through files
-/// in the folder that is being written. An error on one rank is thrown by the next call, on all ranks.
+/// Saves while training continues, by the protocol of rank_save.h. `start` copies what this rank writes
+/// (memory category `other`) and returns. A thread writes the copy; rank 0's thread publishes when the files
+/// of all ranks are complete. At most one save is in flight. Every rank calls the same members in the same
+/// order, from the thread of its communicator, which the writing threads do not use: they send their file
+/// records through files in the temporary folder. An error on one rank is thrown by the next call, on all
+/// ranks.
 ///
 ///     BackgroundSave background(world.shared_communicator());
 ///     background.start("run", state, groups);   // training continues while it is written

@@ -41,28 +41,14 @@ void require_same_checkpoint(Communicator& world, const CheckpointReader& reader
 
 }  // namespace
 
-StartedSave start_save(Communicator& world, const std::string& root, int64_t step) {
-  StartedSave save;
-  run_long_together(world, [&] {
-    if (world.rank() == 0) save.writer = std::make_unique<CheckpointWriter>(root, step);
-  });
-  save.folder = broadcast_text(world, save.writer ? save.writer->folder() : "");
-  return save;
-}
-
 std::string save_checkpoint(Communicator& world, const std::string& root, const TrainingState& state,
                             std::span<const GroupShard> groups, const SaveOptions& options) {
-  const StartedSave save = start_save(world, root, state.step);
-  const std::vector<GroupShard> named = name_own_shards(world, groups);
-  std::vector<FileRecord> records;
-  run_long_together(
-      world, [&] { records = write_files(save.folder, world.rank(), world.size(), groups_to_write(named)); });
-  const std::vector<std::string> texts = gather_texts(world, to_text(records));
-  std::string published;
-  run_long_together(world, [&] {
-    if (save.writer) published = publish(*save.writer, texts, state, options);
-  });
-  return broadcast_text(world, published);
+  RankSave save(world, root, state.step, groups);
+  std::string records;
+  run_long_together(world, [&] { records = save.write(save.take_shards()); });
+  const std::vector<std::string> all_records = gather_texts(world, records);
+  run_long_together(world, [&] { save.publish(all_records, state, options); });
+  return save.published_folder(world);
 }
 
 std::unique_ptr<CheckpointReader> open_checkpoint(Communicator& world, const std::string& path) {

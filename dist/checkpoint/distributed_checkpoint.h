@@ -28,12 +28,4 @@ std::unique_ptr<CheckpointReader> open_checkpoint(Communicator& world, const std
 /// shards and nothing else, without a buffer where they are contiguous on the CPU.
 void load_checkpoint(Communicator& world, const CheckpointReader& reader, std::span<const GroupShard> groups);
 
-/// A save of which the temporary folder exists.
-struct StartedSave {
-  std::unique_ptr<CheckpointWriter> writer;  ///< on rank 0, null elsewhere
-  std::string folder;                        ///< the writer's temporary folder, on every rank
-};
-/// Rank 0 creates the temporary folder and broadcasts its name.
-StartedSave start_save(Communicator& world, const std::string& root, int64_t step);
-
 }  // namespace tessera::dist
