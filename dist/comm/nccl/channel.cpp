@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "dist/comm/interface/call_plan.h"
+
 namespace tessera::dist::nccl {
 namespace {
 
@@ -170,19 +172,22 @@ void Channel::issue(const Operation& operation) {
   }
 }
 
+/// NCCL has no all_to_all: the plan says what goes to each rank and comes from it. Of the other collectives
+/// NCCL has its own plan, which suits the topology.
 void Channel::exchange(const Operation& operation) {
   const ncclDataType_t type = type_of(operation.call.header.dtype);
-  const char* in = static_cast<const char*>(input_of(operation));
-  char* out = static_cast<char*>(output_of(operation));
+  const char* const in = static_cast<const char*>(input_of(operation));
+  char* const out = static_cast<char*>(output_of(operation));
   const int64_t width = size_of(operation.call.header.dtype);
+  const CallPlan plan = plan_of(operation.call, rank_, size_);
   check(ncclGroupStart(), "ncclGroupStart");
   for (int peer = 0; peer < size_; ++peer) {
-    const int64_t sent = operation.input_counts[static_cast<size_t>(peer)];
-    const int64_t received = operation.output_counts[static_cast<size_t>(peer)];
-    check(ncclSend(in, static_cast<size_t>(sent), type, peer, comm_, stream_), "ncclSend");
-    check(ncclRecv(out, static_cast<size_t>(received), type, peer, comm_, stream_), "ncclRecv");
-    in += sent * width;
-    out += received * width;
+    const ElementRange sent = plan.sent(0, peer), received = plan.received(0, peer);
+    check(ncclSend(in + sent.first * width, static_cast<size_t>(sent.count), type, peer, comm_, stream_),
+          "ncclSend");
+    check(ncclRecv(out + received.first * width, static_cast<size_t>(received.count), type, peer, comm_,
+                   stream_),
+          "ncclRecv");
   }
   check(ncclGroupEnd(), "ncclGroupEnd");
 }

@@ -1,35 +1,33 @@
 #include "dist/comm/node/call.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "dist/comm/interface/fault_injection.h"
 #include "dist/comm/wait/reduce.h"
 
 namespace tessera::dist::node {
-namespace {
-
-int shards_of(CallKind kind, int ranks) {
-  return kind == CallKind::reduce_scatter || kind == CallKind::all_to_all ? ranks : 1;
-}
-
-}  // namespace
 
 NodeCall::NodeCall(std::shared_ptr<NodeGroup> group, CheckedCall call)
     : ActiveCall(group->self().progress(), call.header),
       group_(std::move(group)),
       call_(std::move(call)),
-      mark_(mark(header().sequence, 0)),
-      width_(size_of(header().dtype)),
-      shards_(shards_of(header().kind, group_->size())),
-      staged_length_(std::max(staging_bytes / (shards_ * width_ * range_alignment), int64_t{1}) *
-                     range_alignment),
       output_counts_(call_.output_counts.begin(), call_.output_counts.end()),
-      input_counts_(call_.input_counts.begin(), call_.input_counts.end()) {}
+      input_counts_(call_.input_counts.begin(), call_.input_counts.end()),
+      mark_(mark(header().sequence, 0)),
+      width_(size_of(header().dtype)) {
+  call_.output_counts = output_counts_;
+  call_.input_counts = input_counts_;
+  plan_ = plan_of(call_, group_->rank(), group_->size(), in_slot_bytes);
+  // Of an all_reduce the full tensor is one range: its chunks are cut into ranges for the ranks
+  // (begin_chunk).
+  if (plan_.phases.size() == 1 && plan_.phases[0].sent == MovedRange::of_receiver)
+    staged_ranges_ = group_->size();
+  staged_length_ =
+      std::max(staging_bytes / (staged_ranges_ * width_ * range_alignment), int64_t{1}) * range_alignment;
+}
 
 bool NodeCall::has_input() const {
-  const bool is_broadcast = header().kind == CallKind::broadcast;
-  return !call_.headers_only && call_.input.defined() && (!is_broadcast || header().root == group_->rank());
+  return !call_.headers_only && call_.input.defined() && plan_.sends();
 }
 
 bool NodeCall::advance() {
@@ -88,7 +86,7 @@ bool NodeCall::post() {
 /// there is no staging buffer now.
 bool NodeCall::place_input(Slot& slot) {
   if (!has_input()) return true;
-  if (!group_->place(call_.input, shards_ * staged_length_ * width_, slot.call, slot.bytes, staging_))
+  if (!group_->place(call_.input, staged_ranges_ * staged_length_ * width_, slot.call, slot.bytes, staging_))
     return false;
   own_source_ = slot.call.source;
   if (own_source_ == Source::staged) fill_staging_buffer();
@@ -107,14 +105,14 @@ void NodeCall::compare_headers() {
 /// compute the same number, since they read the same slots.
 void NodeCall::choose_chunks() {
   chunks_ = 1;
-  if (!group_->shared().may_stage()) return;
-  for (int r = 0; r < group_->size(); ++r)
+  for (int r = 0; r < group_->size() && group_->shared().may_stage(); ++r)
     if (slot_of(r).call.source == Source::staged)
-      chunks_ = std::max<int64_t>((longest_shard() + staged_length_ - 1) / staged_length_, 2);
+      chunks_ = std::max<int64_t>((longest_staged_range() + staged_length_ - 1) / staged_length_, 2);
+  begin_chunk();
 }
 
-int64_t NodeCall::longest_shard() const {
-  if (header().kind != CallKind::all_to_all) return shard_length(group_->rank());
+int64_t NodeCall::longest_staged_range() const {
+  if (input_counts_.empty()) return staged_range(0).count;
   int64_t longest = 0;
   for (int r = 0; r < group_->size(); ++r) {
     const int64_t* counts = group_->counts(slot_of(r));
@@ -133,10 +131,20 @@ bool NodeCall::advance_chunks() {
     if (chunk_ + 1 == chunks_) return true;
     slot_of(group_->rank())
         .marks.finished.store(mark_ + static_cast<uint64_t>(++chunk_), std::memory_order_release);
-    own_range_done_ = false;
-    read_peers_ = finished_peers_ = 0;
+    begin_chunk();
+    finished_peers_ = 0;
     group_->signal_others();
   }
+}
+
+/// An all_reduce in chunks is one all_reduce after another: each chunk is cut into a range for each rank.
+void NodeCall::begin_chunk() {
+  phase_ = read_peers_ = 0;
+  has_begun_ = own_placed_ = false;
+  if (chunks_ == 1 || plan_.phases.size() == 1) return;
+  const ElementRange chunk = chunk_of(staged_range(0));
+  plan_.input = plan_.output = aligned_ranges(chunk.count, group_->size());
+  chunk_begin_ = chunk.first;
 }
 
 /// Copies the chunk of this rank's input to the staging buffer, once all ranks have read the one before.
@@ -153,200 +161,139 @@ bool NodeCall::stage_chunk() {
 }
 
 void NodeCall::fill_staging_buffer() {
-  for (int shard = 0; shard < shards_; ++shard) {
-    const int64_t length = header().kind == CallKind::all_to_all ? input_counts_[static_cast<size_t>(shard)]
-                                                                 : shard_length(group_->rank());
-    const Range range = chunk_of(length);
-    const char* from = static_cast<const char*>(call_.input.raw_data()) +
-                       (shard_offset(group_->rank(), shard) + range.first) * width_;
-    kernels::cpu::copy_bytes(static_cast<char*>(staging_.get()) + shard * staged_length_ * width_, from,
+  for (int i = 0; i < staged_ranges_; ++i) {
+    const ElementRange range = chunk_of(staged_range(i));
+    kernels::cpu::copy_bytes(static_cast<char*>(staging_.get()) + i * staged_length_ * width_,
+                             static_cast<const char*>(call_.input.raw_data()) + range.first * width_,
                              range.count * width_);
   }
 }
 
-/// Whether the chunk of `rank`'s input is there.
-bool NodeCall::chunk_is_there(int rank) const {
-  const Slot& slot = slot_of(rank);
-  return slot.call.source != Source::staged ||
-         slot.marks.posted.load(std::memory_order_acquire) >= mark_ + static_cast<uint64_t>(chunk_);
-}
+// The plan, executed by reading.
 
 bool NodeCall::move_chunk() {
-  if (call_.headers_only) return compare_counts();
-  switch (header().kind) {
-    case CallKind::all_gather:
-    case CallKind::all_to_all:
-    case CallKind::split:
-      return copy_shards();
-    case CallKind::broadcast:
-      return copy_broadcast();
-    case CallKind::reduce_scatter:
-      return reduce_shard();
-    case CallKind::all_reduce:
-      return all_reduce();
-    default:
-      return compared_peers_ == peers();
+  if (call_.headers_only || plan_.phases.empty()) return compare_counts();
+  for (;;) {
+    const bool is_over = plan_.phases[static_cast<size_t>(phase_)].combines ? combine() : place();
+    if (!is_over || phase_ + 1 == std::ssize(plan_.phases)) return is_over;
+    ++phase_;
+    read_peers_ = 0;
+    own_placed_ = false;
   }
 }
 
-// Offsets and lengths.
-
-/// The range of a shard that belongs to this chunk. Before the number of chunks is known, as if there were
-/// many.
-NodeCall::Range NodeCall::chunk_of(int64_t shard_length) const {
-  if (chunks_ == 1) return {.first = 0, .count = shard_length};
-  const int64_t first = std::min(chunk_ * staged_length_, shard_length);
-  return {.first = first, .count = std::min(staged_length_, shard_length - first)};
+/// The work of a call without data.
+bool NodeCall::compare_counts() {
+  if (compared_peers_ < peers()) return false;
+  for (int i = 0; i < peers() && !input_counts_.empty(); ++i)
+    require_count(peer(i), sent_by(peer(i)).count, plan_.received(0, peer(i)).count);
+  return true;
 }
 
-/// The range of this chunk of an all_reduce that `rank` sums.
-NodeCall::Range NodeCall::reduced_range(int rank) const {
-  const Range chunk = chunk_of(call_.output.numel());
-  Range range = summed_range(chunk.count, group_->size(), rank);
-  range.first += chunk.first;
-  return range;
-}
-
-/// Elements that this rank reads of `from`'s input, in all chunks.
-int64_t NodeCall::shard_length(int from) const {
-  switch (header().kind) {
-    case CallKind::all_to_all:
-      return group_->counts(slot_of(from))[group_->rank()];
-    case CallKind::reduce_scatter:
-      return call_.output.numel();
-    default:
-      return call_.input.defined() ? call_.input.numel() : 0;
+/// Copies each range as soon as it is there.
+bool NodeCall::place() {
+  if (!own_placed_ && plan_.receives_from(group_->rank())) copy_from(group_->rank());
+  own_placed_ = true;
+  for (; read_peers_ < peers(); ++read_peers_) {
+    const int from = peer(read_peers_);
+    if (!plan_.receives_from(from)) continue;
+    if (read_peers_ >= compared_peers_ || !is_there(from)) return false;
+    copy_from(from);
   }
+  return true;
 }
 
-/// Where a shard begins in the input of `rank`.
-int64_t NodeCall::shard_offset(int rank, int shard) const {
-  if (header().kind == CallKind::reduce_scatter) return shard * call_.output.numel();
-  if (header().kind != CallKind::all_to_all) return 0;
-  if (rank == group_->rank())
-    return std::accumulate(input_counts_.begin(), input_counts_.begin() + shard, int64_t{0});
-  const int64_t* counts = group_->counts(slot_of(rank));
-  return std::accumulate(counts, counts + shard, int64_t{0});
+bool NodeCall::combine() {
+  for (; read_peers_ < peers(); ++read_peers_)
+    if (read_peers_ >= compared_peers_ || !is_there(peer(read_peers_))) return false;
+  begin_work();
+  std::vector<const void*>& sources = group_->sources();
+  for (int r = 0; r < group_->size(); ++r) sources[static_cast<size_t>(r)] = source(r, sent_by(r));
+  const int rank = group_->rank();
+  const ElementRange range = in_tensor(plan_.received(phase_, rank));
+  const bool is_last = phase_ + 1 == std::ssize(plan_.phases);
+  // Before another phase in place: the others read this range only then, and read it from the input.
+  void* const output =
+      is_last ? output_at(range.first) : const_cast<void*>(sources[static_cast<size_t>(rank)]);
+  kernels::cpu::combine_sources(header().dtype, combination_of(header().reduction), sources, output,
+                                range.count);
+  if (is_last) return true;
+  slot_of(rank).marks.reduced.store(mark_ + static_cast<uint64_t>(chunk_) + 1, std::memory_order_release);
+  group_->signal_others();
+  return true;
 }
 
-/// The address of element 0 of a shard of `rank`'s input; of a staged one, where it would be if it were in
-/// this chunk.
-const char* NodeCall::source(int rank, int shard) const {
+/// Whether what `rank` sends in this phase of the chunk is there.
+bool NodeCall::is_there(int rank) const {
   const Slot& slot = slot_of(rank);
-  if (slot.call.source == Source::in_slot) return slot.bytes + shard_offset(rank, shard) * width_;
-  const char* const data = group_->shared().at(group_->member(rank), slot.call.data);
-  if (slot.call.source == Source::staged) return data + (shard - chunk_) * staged_length_ * width_;
-  return data + shard_offset(rank, shard) * width_;
+  const uint64_t posted = mark_ + static_cast<uint64_t>(chunk_);
+  if (phase_ > 0) return slot.marks.reduced.load(std::memory_order_acquire) >= posted + 1;
+  return slot.call.source != Source::staged || slot.marks.posted.load(std::memory_order_acquire) >= posted;
 }
 
-// Checks, copies and sums.
+void NodeCall::begin_work() {
+  if (!has_begun_) run_comm_hook(CommPoint::serve, header());
+  has_begun_ = true;
+}
+
+void NodeCall::copy_from(int rank) {
+  begin_work();
+  const ElementRange sent = sent_by(rank), received = plan_.received(phase_, rank);
+  require_count(rank, sent.count, received.count);
+  // This rank's own input is read where it lies: in place there is nothing to copy.
+  const bool is_own_input = phase_ == 0 && rank == group_->rank();
+  const char* const from =
+      is_own_input ? static_cast<const char*>(call_.input.raw_data()) + in_tensor(sent).first * width_
+                   : source(rank, sent);
+  const ElementRange range = in_tensor(received);
+  char* const to = output_at(range.first);
+  if (to != from) kernels::cpu::copy_bytes(to, from, range.count * width_);
+}
 
 /// Counts of an all_to_all that disagree are a mismatch, as another call would be.
-void NodeCall::require_count(int from) const {
-  const int64_t length = group_->counts(slot_of(from))[group_->rank()];
-  const int64_t expected = output_counts_[static_cast<size_t>(from)];
-  if (length != expected)
-    group_->mismatch(count_mismatch_text(group_->name(), header(), group_->world_rank(from), length,
+void NodeCall::require_count(int from, int64_t sent, int64_t expected) const {
+  if (sent != expected)
+    group_->mismatch(count_mismatch_text(group_->name(), header(), group_->world_rank(from), sent,
                                          group_->world_rank(group_->rank()), expected));
 }
 
-/// The work of a call with headers_only.
-bool NodeCall::compare_counts() {
-  if (compared_peers_ < peers()) return false;
-  for (int i = 0; i < peers() && header().kind == CallKind::all_to_all; ++i) require_count(peer(i));
-  return true;
+// Ranges and addresses.
+
+/// The ranges of this rank's input that are staged, each by chunks.
+ElementRange NodeCall::staged_range(int index) const {
+  if (staged_ranges_ == 1) return {.first = 0, .count = call_.input.numel()};
+  return plan_.sent(0, index);
 }
 
-/// Copies the chunk of `from`'s shard for this rank to its place in the output.
-void NodeCall::copy_shard(int from) {
-  const int64_t length = shard_length(from);
-  int64_t place = header().kind == CallKind::broadcast ? 0 : from * length;
-  int shard = 0;
-  if (header().kind == CallKind::all_to_all) {
-    require_count(from);
-    place = std::accumulate(output_counts_.begin(), output_counts_.begin() + from, int64_t{0});
-    shard = group_->rank();
-  }
-  const Range chunk = chunk_of(length);
-  char* const to = output_at(place + chunk.first);
-  const bool is_own = from == group_->rank();
-  const char* const bytes = is_own ? static_cast<const char*>(call_.input.raw_data()) +
-                                         (shard_offset(from, shard) + chunk.first) * width_
-                                   : source(from, shard) + chunk.first * width_;
-  if (to != bytes) kernels::cpu::copy_bytes(to, bytes, chunk.count * width_);
+/// The chunk of a range that is staged. Before the number of chunks is known, as if there were many.
+ElementRange NodeCall::chunk_of(const ElementRange& range) const {
+  if (chunks_ == 1) return range;
+  const int64_t first = std::min(chunk_ * staged_length_, range.count);
+  return {.first = range.first + first, .count = std::min(staged_length_, range.count - first)};
 }
 
-bool NodeCall::copy_shards() {
-  if (!own_range_done_) {
-    run_comm_hook(CommPoint::serve, header());
-    copy_shard(group_->rank());
-    own_range_done_ = true;
-  }
-  for (; read_peers_ < compared_peers_; ++read_peers_) {
-    if (!chunk_is_there(peer(read_peers_))) return false;
-    copy_shard(peer(read_peers_));
-  }
-  return read_peers_ == peers();
+/// What of a range of the plan moves in this chunk, as a range of the tensor.
+ElementRange NodeCall::in_tensor(const ElementRange& range) const {
+  if (plan_.phases.size() == 1) return chunk_of(range);
+  return {.first = chunk_begin_ + range.first, .count = range.count};
 }
 
-bool NodeCall::copy_broadcast() {
-  const int root = header().root;
-  if (root == group_->rank()) return true;
-  read_peers_ = (root - group_->rank() - 1 + group_->size()) % group_->size();  // the peer that is missing
-  if (compared_peers_ <= read_peers_ || !chunk_is_there(root)) return false;
-  run_comm_hook(CommPoint::serve, header());
-  copy_shard(root);
-  return true;
+/// What `rank` sends to this rank, by the plan of that rank: of an all_to_all it has counts of its own.
+ElementRange NodeCall::sent_by(int rank) const {
+  RankRanges ranges = plan_.source(phase_);
+  if (!ranges.counts.empty())
+    ranges.counts = {group_->counts(slot_of(rank)), static_cast<size_t>(group_->size())};
+  return moved_range(plan_.phases[static_cast<size_t>(phase_)].sent, ranges, rank, group_->rank());
 }
 
-/// Reduces a range of a shard over all ranks.
-void NodeCall::reduce(int shard, Range range, char* output) {
-  std::vector<const void*>& sources = group_->sources();
-  for (int r = 0; r < group_->size(); ++r)
-    sources[static_cast<size_t>(r)] = source(r, shard) + range.first * width_;
-  kernels::cpu::combine_sources(header().dtype, combination_of(header().reduction), sources, output,
-                                range.count);
-}
-
-bool NodeCall::reduce_shard() {
-  for (; read_peers_ < peers(); ++read_peers_)
-    if (read_peers_ >= compared_peers_ || !chunk_is_there(peer(read_peers_))) return false;
-  run_comm_hook(CommPoint::serve, header());
-  const Range chunk = chunk_of(call_.output.numel());
-  reduce(group_->rank(), chunk, output_at(chunk.first));
-  return true;
-}
-
-bool NodeCall::all_reduce() {
-  if (compared_peers_ < peers()) return false;
-  const uint64_t reduced = mark_ + static_cast<uint64_t>(chunk_) + 1;
-  if (own_source_ == Source::in_slot) {
-    run_comm_hook(CommPoint::serve, header());
-    reduce(0, chunk_of(call_.output.numel()), output_at(0));
-    return true;
-  }
-  if (!own_range_done_) {
-    for (int r = 0; r < group_->size(); ++r)
-      if (!chunk_is_there(r)) return false;
-    run_comm_hook(CommPoint::serve, header());
-    const Range range = reduced_range(group_->rank());
-    // In place: the other ranks read this range only after it is summed, and read it from the input.
-    char* const in_place = const_cast<char*>(source(group_->rank(), 0)) + range.first * width_;
-    reduce(0, range, in_place);
-    slot_of(group_->rank()).marks.reduced.store(reduced, std::memory_order_release);
-    own_range_done_ = true;
-    group_->signal_others();
-    if (in_place != output_at(range.first))
-      kernels::cpu::copy_bytes(output_at(range.first), in_place, range.count * width_);
-  }
-  for (; read_peers_ < peers(); ++read_peers_) {
-    const int from = peer(read_peers_);
-    if (slot_of(from).marks.reduced.load(std::memory_order_acquire) < reduced) return false;
-    const Range range = reduced_range(from);
-    kernels::cpu::copy_bytes(output_at(range.first), source(from, 0) + range.first * width_,
-                             range.count * width_);
-  }
-  return true;
+/// The address of this chunk of it: in its slot, where it lies, or in its staging buffer.
+const char* NodeCall::source(int rank, const ElementRange& sent) const {
+  const Slot& slot = slot_of(rank);
+  const char* const data = slot.call.source == Source::in_slot
+                               ? slot.bytes
+                               : group_->shared().at(group_->member(rank), slot.call.data);
+  if (slot.call.source != Source::staged) return data + in_tensor(sent).first * width_;
+  return data + (staged_ranges_ > 1 ? group_->rank() * staged_length_ : sent.first) * width_;
 }
 
 }  // namespace tessera::dist::node

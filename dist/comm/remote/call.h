@@ -1,13 +1,12 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <vector>
 
+#include "dist/comm/interface/call_plan.h"
 #include "dist/comm/interface/communicator.h"
 #include "dist/comm/remote/exchange.h"
 #include "dist/comm/remote/rank.h"
-#include "dist/comm/wait/reduce.h"
 
 namespace tessera::dist {
 
@@ -20,10 +19,9 @@ struct RemoteGroup {
   std::vector<int> members;  ///< by their ranks in the world
 };
 
-/// A call over the remote transport. The remote thread moves its bytes; the rank's own thread computes the
-/// sums when it waits or polls. A reduce_scatter gathers this rank's shard of every input and sums them in
-/// rank order. An all_reduce does that with a range per rank, then sends the sums to all; if it is small,
-/// each rank gathers all inputs and sums them.
+/// A call over the remote transport: it executes the plan by sending and receiving. Each phase is an
+/// exchange, in which the remote thread moves the bytes. What is to be combined is received into memory of
+/// its own; the rank's thread combines it when it waits or polls.
 class RemoteCall final : public ActiveCall {
  public:
   RemoteCall(const RemoteGroup& group, CheckedCall call);
@@ -36,23 +34,14 @@ class RemoteCall final : public ActiveCall {
   bool own_work_done() const override { return inputs_free(); }
   int missing_rank() const override { return exchange_->missing(); }
 
-  using Range = ElementRange;
-  Range reduced_range(int rank) const;
-  bool is_small() const;
   char* output_at(int64_t element) const;
-  const char* input_at(int64_t element) const;
-  std::shared_ptr<Exchange> make_exchange(int phase) const;
-  void copy_own(int64_t to, int64_t from, int64_t count) const;
-
-  void prepare();
-  void prepare_headers();
-  void prepare_gather();
-  void prepare_all_to_all();
-  void prepare_broadcast();
-  void prepare_message();
-  void prepare_reduction();
-  void send_sums();
-  void add_peer(int rank, const char* send, int64_t send_count, char* receive, int64_t receive_count);
+  const char* source_at(int64_t element) const;
+  std::shared_ptr<Exchange> make_exchange() const;
+  void exchange_headers();
+  void begin_phase();
+  void allocate_received();
+  void place_own();
+  void add_peer(int rank, const ElementRange& sent, char* receive, int64_t receive_count);
   void combine();
 
   RemoteThread* thread_;
@@ -62,10 +51,11 @@ class RemoteCall final : public ActiveCall {
   int rank_;
   std::vector<int> members_;
   CheckedCall call_;
-  std::shared_ptr<Exchange> exchange_;
-  Tensor received_ranges_;  ///< of a reduction: from each other rank
-  Range own_range_{};       ///< of a reduction: what this rank sums
-  bool reduces_ = false, sends_sums_ = false, output_ready_ = false;
+  CallPlan plan_;
+  int phase_ = 0;
+  std::shared_ptr<Exchange> exchange_;  ///< of the phase
+  Tensor received_ranges_;              ///< of a phase that combines: from each other rank
+  bool output_ready_ = false;
 };
 
 }  // namespace tessera::dist
