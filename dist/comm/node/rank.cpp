@@ -33,7 +33,9 @@ NodeRank::NodeRank(std::shared_ptr<NodeShared> shared, int index, const NodeRank
     const RankBlock* block = all->block_of_world_rank(rank);
     return block ? block->report() : RankReport();
   };
-  progress_.set_watch(std::make_shared<StallWatch>(world_rank(), options.timeout, report));
+  std::vector<int> ranks;
+  for (int r = 0; r < shared_->ranks(); ++r) ranks.push_back(shared_->world_rank(r));
+  progress_.set_watch(std::make_shared<StallWatch>(world_rank(), std::move(ranks), options.timeout, report));
   progress_.add_failure_check([all = shared_.get()] { all->throw_if_failed(); });
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "dist/comm/interface/errors.h"
@@ -19,13 +20,19 @@ bool has_ended(int process) {
   return process >= 0 && ::poll(&event, 1, 0) == 1;
 }
 
+std::vector<int> all_ranks(int ranks) {
+  std::vector<int> all(static_cast<size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 }  // namespace
 
 JobWatch::JobWatch(int rank, int ranks, const Deadlines& deadlines)
     : rank_(rank),
       deadlines_(deadlines),
       peers_(static_cast<size_t>(ranks)),
-      stalls_(rank, deadlines.timeout,
+      stalls_(rank, all_ranks(ranks), deadlines.timeout,
               [this](int other) { return peers_[static_cast<size_t>(other)].report; }),
       last_search_(Clock::now()),
       thread_seen_(last_search_) {

@@ -18,6 +18,7 @@ inline std::string seconds_text(std::chrono::milliseconds time) {
 struct RankReport {
   uint64_t operations = 0;  ///< calls begun and waited for
   int waits_for = -1;       ///< the rank, in the world, that it waits for; -1: it does not wait
+  bool operator==(const RankReport&) const = default;
 };
 
 /// Detects lost ranks during a wait.

@@ -1,31 +1,36 @@
 #include "dist/comm/wait/stall_watch.h"
 
+#include <algorithm>
 #include <set>
 
 #include "dist/comm/interface/errors.h"
 
 namespace tessera::dist {
 
-std::vector<StallDetector::RankCount> StallDetector::chain_from(int rank) const {
-  std::vector<RankCount> chain;
-  for (std::set<int> seen{own_}; rank >= 0 && seen.insert(rank).second;) {
-    const RankReport report = report_(rank);
-    chain.emplace_back(rank, report.operations);
-    rank = report.waits_for;
-  }
-  return chain;
+const StallDetector::Seen& StallDetector::look_at(int rank, Clock::time_point now) {
+  const RankReport report = report_(rank);
+  const auto [place, is_new] = seen_.try_emplace(rank, Seen{.report = report, .since = now});
+  if (!is_new && place->second.report != report) place->second = {.report = report, .since = now};
+  return place->second;
 }
 
-std::optional<int> StallDetector::find_stuck(int rank) {
-  const auto now = Clock::now();
-  std::vector<RankCount> chain = chain_from(rank);
-  if (chain.empty() || chain != watched_) {
-    watched_ = std::move(chain);
-    since_ = now;
-    return {};
+std::optional<int> StallDetector::find_stuck(int rank, Clock::time_point now) {
+  for (const int other : ranks_)
+    if (other != own_) look_at(other, now);
+  int last = -1;
+  bool waits = false;
+  Clock::time_point since, changed = Clock::time_point::min();
+  for (std::set<int> chain{own_}; rank >= 0 && chain.insert(rank).second;) {
+    const Seen& seen = look_at(rank, now);
+    last = rank;
+    since = seen.since;
+    changed = std::max(changed, seen.since);
+    rank = seen.report.waits_for;
+    waits = rank >= 0;
   }
-  if (now - since_ < timeout_) return {};
-  return chain.back().first;
+  // Ranks that wait for each other in a circle are stuck together: while one changes, none is.
+  if (last < 0 || now - (waits ? changed : since) < timeout_) return {};
+  return last;
 }
 
 void StallWatch::check(int rank, const CallHeader& call) {
@@ -36,8 +41,8 @@ void StallWatch::check(int rank, const CallHeader& call) {
     throw RankLostError(text("rank ", rank, " is stuck: for ", seconds,
                              " it did nothing while others waited for it in ", call),
                         rank);
-  throw RankLostError(text("rank ", *stuck, " is stuck: rank ", rank,
-                           " waits for it, and was itself waited for in ", call, " for ", seconds),
+  throw RankLostError(text("rank ", *stuck, " is stuck: for ", seconds, " it did nothing, and rank ", rank,
+                           ", which is waited for in ", call, ", waits for it"),
                       *stuck);
 }
 

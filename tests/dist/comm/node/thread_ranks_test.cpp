@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "dist/comm/interface/fault_injection.h"
-#include "dist/comm/wait/stall_watch.h"
 #include "tensor/profile/profiler.h"
 #include "tensor/threads/parallel.h"
 #include "tests/dist/comm/conformance.h"
@@ -115,40 +114,6 @@ TEST_CASE("ranks as threads: a rank that is stuck ends the waits of all, and is 
   const auto errors = run(3, stuck, {.timeout = std::chrono::milliseconds(400)});
   CHECK((errors[0] + errors[1]).find(" is stuck: ") != std::string::npos);
   CHECK(ended == 2);
-}
-
-TEST_CASE("stall watch: a rank that makes progress is never lost; of a chain of waiting ranks the last is") {
-  std::vector<RankReport> reports(4);
-  StallWatch watch(0, std::chrono::milliseconds(0),
-                   [&](int rank) { return reports[static_cast<size_t>(rank)]; });
-  const CallHeader call{.sequence = 3, .kind = CallKind::barrier};
-  const auto lost = [&](int rank) {
-    try {
-      watch.check(rank, call);
-    } catch (const RankLostError& error) {
-      CHECK(std::string(error.what()).find("barrier #3") != std::string::npos);
-      return error.rank;
-    }
-    return -1;
-  };
-  for (int i = 0; i < 10; ++i) {
-    ++reports[1].operations;
-    CHECK(lost(1) == -1);
-  }
-  CHECK(lost(1) == 1);
-  reports[1].waits_for = 2;
-  reports[2].waits_for = 3;
-  CHECK(lost(1) == -1);  // the chain is longer now
-  CHECK(lost(1) == 3);
-  watch.end_wait();
-  CHECK(lost(1) == -1);      // a new wait
-  CHECK(lost(2) == -1);      // a wait for another rank
-  reports[3].waits_for = 1;  // in a circle
-  CHECK(lost(2) == -1);
-  CHECK(lost(2) == 1);
-  reports[3].waits_for = 0;  // in a circle with this rank, which waits itself
-  CHECK(lost(2) == -1);
-  CHECK(lost(2) == 3);
 }
 
 TEST_CASE("ranks as threads: a rank that waits for one that makes progress is not lost, nor is that one") {
