@@ -12,7 +12,7 @@
 #include "nn/mixed_precision.h"
 #include "tensor/memory/cpu_allocator.h"
 #include "tensor/threads/parallel.h"
-#include "tools/gptlite/training/trainer.h"
+#include "tools/gptlite/training/train_step.h"
 
 namespace {
 

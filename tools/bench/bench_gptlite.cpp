@@ -20,7 +20,7 @@
 #include "tensor/threads/parallel.h"
 #include "tools/gptlite/plan/memory_plan.h"
 #include "tools/gptlite/training/progress.h"
-#include "tools/gptlite/training/trainer.h"
+#include "tools/gptlite/training/train_step.h"
 
 namespace {
 

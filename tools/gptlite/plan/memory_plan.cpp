@@ -7,7 +7,7 @@
 #include "tensor/random/random_context.h"
 #include "tools/gptlite/number_text.h"
 #include "tools/gptlite/plan/parallel_plan.h"
-#include "tools/gptlite/training/trainer.h"
+#include "tools/gptlite/training/train_step.h"
 
 namespace tessera::gptlite {
 namespace {

@@ -10,7 +10,7 @@
 #include "tensor/threads/parallel.h"
 #include "tools/cli/exit_status.h"
 #include "tools/gptlite/plan/plan.h"
-#include "tools/gptlite/training/training.h"
+#include "tools/gptlite/training/training_loop.h"
 
 namespace tessera::gptlite {
 namespace {
@@ -34,7 +34,7 @@ int train_rank(const TrainFlags& flags, const Start& start, const Ranks& ranks, 
   std::optional<RankFiles> files;
   ranks.run_on_all([&] { files.emplace(flags, start, ranks); });
   try {
-    return Training(flags, start, ranks, *files, device, console).run();
+    return TrainingLoop(flags, start, ranks, *files, device, console).run();
   } catch (const Error& error) {
     // All ranks throw these together, and rank 0 reports them.
     const bool is_common =

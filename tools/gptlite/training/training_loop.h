@@ -11,9 +11,9 @@
 #include "tools/gptlite/training/interrupt.h"
 #include "tools/gptlite/training/metrics.h"
 #include "tools/gptlite/training/progress.h"
-#include "tools/gptlite/training/speed.h"
 #include "tools/gptlite/training/step_profile.h"
-#include "tools/gptlite/training/trainer.h"
+#include "tools/gptlite/training/throughput.h"
+#include "tools/gptlite/training/train_step.h"
 
 namespace tessera::gptlite {
 
@@ -27,11 +27,11 @@ struct RankFiles {
 
 /// A run on one rank, from its start to the last step or a signal. All ranks take the same steps; rank 0
 /// prints.
-class Training {
+class TrainingLoop {
  public:
   /// `start` and `files` must outlive this. All ranks construct together.
-  Training(const TrainFlags& flags, const Start& start, Ranks ranks, RankFiles& files, Device device,
-           Console console);
+  TrainingLoop(const TrainFlags& flags, const Start& start, Ranks ranks, RankFiles& files, Device device,
+               Console console);
   /// Returns the exit status: that of the signal that ended the run early, else 0.
   int run();
 
@@ -58,7 +58,7 @@ class Training {
   optim::Schedule schedule_;
   std::shared_ptr<const data::BatchSource> batches_;
   Progress progress_;
-  Speed speed_;
+  Throughput throughput_;
 
   std::unique_ptr<dist::BackgroundSave> background_save_;  // null: each save ends before the next step
   int64_t done_;                                           // number of steps

@@ -1,4 +1,4 @@
-#include "tools/gptlite/training/trainer.h"
+#include "tools/gptlite/training/train_step.h"
 
 #include <cmath>
 #include <optional>

@@ -6,7 +6,7 @@ namespace tessera::gptlite {
 
 /// Tokens a second of a run's steps: smoothed for display, and the mean over all but a process's first steps,
 /// in which caches fill.
-class Speed {
+class Throughput {
  public:
   /// A step has ended. The last one counts even where it is among the first few.
   void step(double tokens, double seconds, bool is_last);

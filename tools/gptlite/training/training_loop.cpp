@@ -1,4 +1,4 @@
-#include "tools/gptlite/training/training.h"
+#include "tools/gptlite/training/training_loop.h"
 
 #include <cmath>
 #include <ostream>
@@ -19,8 +19,8 @@ RankFiles::RankFiles(const TrainFlags& flags, const Start& start, const Ranks& r
               ranks.shares_process() && !ranks.is_first() ? "" : file_of_rank(flags.profile, ranks.rank()),
               start.first_step(), start.run.preset.steps) {}
 
-Training::Training(const TrainFlags& flags, const Start& start, Ranks ranks, RankFiles& files, Device device,
-                   Console console)
+TrainingLoop::TrainingLoop(const TrainFlags& flags, const Start& start, Ranks ranks, RankFiles& files,
+                           Device device, Console console)
     : flags_(flags),
       start_(start),
       ranks_(ranks),
@@ -42,7 +42,7 @@ Training::Training(const TrainFlags& flags, const Start& start, Ranks ranks, Ran
     background_save_ = std::make_unique<dist::BackgroundSave>(ranks_.world()->shared_communicator());
 }
 
-void Training::print_header() {
+void TrainingLoop::print_header() {
   const models::GptOptions& m = preset().model;
   const data::Corpus& corpus = start_.corpus;
   console_.out << preset().name << ": " << with_commas(models::parameter_count(m)) << " parameters ("
@@ -66,7 +66,7 @@ void Training::print_header() {
 
 /// Exchanges over ranks after a step: the losses, whose mean is the batch's, and the received signals, so
 /// that all ranks stop at the same step.
-void Training::exchange_step(double& loss) {
+void TrainingLoop::exchange_step(double& loss) {
   const std::vector<double> all = ranks_.gather({loss, static_cast<double>(received_signal())});
   loss = 0;
   for (size_t i = 0; i < all.size(); i += 2) {
@@ -76,7 +76,7 @@ void Training::exchange_step(double& loss) {
   require<NonFiniteError>(std::isfinite(loss), "step ", done_ + 1, ": the loss is ", loss);
 }
 
-void Training::step(data::Loader& loader) {
+void TrainingLoop::step(data::Loader& loader) {
   files_.profile.before_step(done_ + 1);
   std::optional<SpanScope> span(std::in_place, SpanKind::step, "step", done_ + 1);
   const double began = seconds_now();
@@ -106,11 +106,11 @@ void Training::step(data::Loader& loader) {
       .sent = {.calls = sent.calls - sent_.calls, .bytes = sent.bytes - sent_.bytes}};
   sent_ = sent;
   if (product_rate_) last_.mfu = last_.flops_per_second / *product_rate_;
-  speed_.step(tokens, seconds, is_last());
-  progress_.step(done_, result.loss, rate, speed_.smoothed());
+  throughput_.step(tokens, seconds, is_last());
+  progress_.step(done_, result.loss, rate, throughput_.smoothed());
 }
 
-void Training::evaluate_if_due() {
+void TrainingLoop::evaluate_if_due() {
   if (!is_due(flags_.eval_interval)) return;
   const auto stop = [this] {
     signal_ = static_cast<int>(ranks_.largest(received_signal()));
@@ -129,13 +129,13 @@ void Training::evaluate_if_due() {
   progress_.line(text("step ", done_, ": validation loss ", *newest_loss_));
 }
 
-void Training::save_if_due() {
+void TrainingLoop::save_if_due() {
   const bool is_best = last_.validation_loss && (!best_loss_ || *last_.validation_loss < *best_loss_);
   if (is_best) best_loss_ = last_.validation_loss;
   if (is_last() || is_due(flags_.checkpoint_interval) || (is_best && flags_.checkpoint_interval > 0)) save();
 }
 
-void Training::save() {
+void TrainingLoop::save() {
   if (saved_ == done_) return;
   save_run(start_.out, training_state(start_.run, start_.corpus, done_, last_.validation_loss), model_,
            *adam_, ranks_, {.keep = flags_.keep}, background_save_.get());
@@ -143,14 +143,14 @@ void Training::save() {
   has_saved_ = true;
 }
 
-int Training::finish() {
+int TrainingLoop::finish() {
   files_.profile.stop();
   progress_.finish();
   const PeakMemory measured = peak_of(*current_account()), planned = plan_memory(start_.run).peak;
   files_.metrics.end({.step = done_,
                       .validation_loss = newest_loss_,
-                      .tokens_per_second = speed_.mean(),
-                      .seconds = speed_.seconds(),
+                      .tokens_per_second = throughput_.mean(),
+                      .seconds = throughput_.seconds(),
                       .measured = measured,
                       .planned = planned});
   if (!is_last()) console_.out << name_of_signal(signal_) << ": stopped after step " << done_ << "\n";
@@ -160,8 +160,8 @@ int Training::finish() {
       console_.out << ", " << *newest_loss_ - *start_.corpus.entropy << " above the entropy";
     console_.out << "\n";
   }
-  if (speed_.mean() > 0)
-    console_.out << with_commas(static_cast<int64_t>(speed_.mean())) << " tokens a second\n";
+  if (throughput_.mean() > 0)
+    console_.out << with_commas(static_cast<int64_t>(throughput_.mean())) << " tokens a second\n";
   console_.out << (ranks_.size() > 1 ? "this rank's memory at its peak\n" : "memory at its peak\n")
                << "                        planned          measured\n"
                << describe(planned, &measured) << "  resident, libraries included          "
@@ -175,7 +175,7 @@ int Training::finish() {
   return is_last() ? 0 : exit_status_of(signal_);
 }
 
-int Training::run() {
+int TrainingLoop::run() {
   print_header();
   const Device device = model_.gpt().wte.weight.device();
   if (!flags_.metrics.empty())
