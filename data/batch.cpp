@@ -13,7 +13,7 @@ int64_t Batch::unpadded_size() const {
 
 double Batch::rank_weight() const {
   if (total_unpadded_size == 0) return 1.0;
-  return static_cast<double>(unpadded_size() * world) / static_cast<double>(total_unpadded_size);
+  return static_cast<double>(unpadded_size() * world_size) / static_cast<double>(total_unpadded_size);
 }
 
 Tensor Batch::weights() const {
@@ -36,16 +36,16 @@ Batch Batch::micro_batch(int64_t first, int64_t count) const {
           range(items),
           step,
           total_unpadded_size,
-          world};
+          world_size};
 }
 
-Share share_of(int64_t batch, int rank, int world) {
-  require<ConfigError>(world >= 1 && rank >= 0 && rank < world, "rank ", rank, " of ", world,
+Share share_of(int64_t batch, int rank, int world_size) {
+  require<ConfigError>(world_size >= 1 && rank >= 0 && rank < world_size, "rank ", rank, " of ", world_size,
                        ": expected 0 <= rank < number of ranks");
   require<ConfigError>(batch >= 1, "batch size ", batch, ": expected at least 1");
-  require<ConfigError>(batch % world == 0, "batch size ", batch, " does not divide evenly among ", world,
-                       " ranks");
-  return {rank * (batch / world), batch / world};
+  require<ConfigError>(batch % world_size == 0, "batch size ", batch, " does not divide evenly among ",
+                       world_size, " ranks");
+  return {rank * (batch / world_size), batch / world_size};
 }
 
 }  // namespace tessera::data

@@ -24,7 +24,7 @@ struct Batch {
   /// of text), and `rank_weight` is then 1.
   int64_t total_unpadded_size = 0;
   /// Number of ranks that share the step's samples; set where total_unpadded_size is.
-  int world = 1;
+  int world_size = 1;
 
   /// Number of samples B.
   int64_t size() const { return static_cast<int64_t>(samples.size()); }
@@ -65,9 +65,9 @@ struct Share {
   int64_t first, count;
   /// @}
 };
-/// Rank `rank`'s share of `batch` samples among `world` ranks. Throws ConfigError when the rank is outside
-/// [0, world), or the batch does not divide evenly: then samples would have different weights on different
-/// ranks.
-Share share_of(int64_t batch, int rank, int world);
+/// Rank `rank`'s share of `batch` samples among `world_size` ranks. Throws ConfigError when the rank is
+/// outside [0, world_size), or the batch does not divide evenly: then samples would have different weights on
+/// different ranks.
+Share share_of(int64_t batch, int rank, int world_size);
 
 }  // namespace tessera::data

@@ -20,7 +20,7 @@ void check_ids(const Tokens& tokens, int64_t vocabulary_size) {
 
 Corpus token_corpus(const CorpusOptions& options) {
   Corpus corpus;
-  corpus.where = options.data.string();
+  corpus.source = options.data.string();
   corpus.train = map_token_file(options.data / "train.bin");
   corpus.validation = map_token_file(options.data / "val.bin");
   corpus.vocabulary_size = options.vocabulary_size;
@@ -42,24 +42,24 @@ Corpus shakespeare_corpus(const CorpusOptions& options) {
   TinyShakespeareOptions search = options.tiny_shakespeare;
   if (!options.data.empty()) search.file = options.data;
   FoundText found = find_tiny_shakespeare(search);
-  return text_corpus(found.content, std::move(found.where), options.vocabulary);
+  return text_corpus(found.content, std::move(found.source), options.vocabulary);
 }
 
 }  // namespace
 
-Corpus text_corpus(std::string_view utf8, std::string where,
+Corpus text_corpus(std::string_view utf8, std::string source,
                    const std::optional<CharacterVocabulary>& vocabulary) {
-  require<DataError>(!utf8.empty(), where, ": is empty");
-  const std::u32string characters = decode_utf8(utf8, where);
+  require<DataError>(!utf8.empty(), source, ": is empty");
+  const std::u32string characters = decode_utf8(utf8, source);
   Corpus corpus;
   corpus.dataset = "text";
   corpus.vocabulary = vocabulary ? *vocabulary : CharacterVocabulary::of(characters);
   corpus.vocabulary_size = corpus.vocabulary->size();
-  const Tokens all(corpus.vocabulary->encode(characters, where), where);
+  const Tokens all(corpus.vocabulary->encode(characters, source), source);
   const int64_t train = all.size() * 9 / 10;
-  corpus.train = all.range(0, train, where + " (first 90 %)");
-  corpus.validation = all.range(train, all.size() - train, where + " (last 10 %)");
-  corpus.where = std::move(where);
+  corpus.train = all.range(0, train, source + " (first 90 %)");
+  corpus.validation = all.range(train, all.size() - train, source + " (last 10 %)");
+  corpus.source = std::move(source);
   return corpus;
 }
 

@@ -18,7 +18,7 @@ struct Corpus {
   /// "tiny-shakespeare", "builtin", "text" or "tokens".
   std::string dataset;
   /// The path of its file, or a description of its source.
-  std::string where;
+  std::string source;
   /// Ids for training, and those for measuring the loss.
   /// @{
   Tokens train, validation;
@@ -55,9 +55,9 @@ struct CorpusOptions {
 /// invalid data.
 Corpus open_corpus(const CorpusOptions& options);
 
-/// A corpus of characters from UTF-8 text. `where` names it in error messages. Throws DataError when it is
+/// A corpus of characters from UTF-8 text. `source` names it in error messages. Throws DataError when it is
 /// empty, not UTF-8, or does not fit the vocabulary given.
-Corpus text_corpus(std::string_view utf8, std::string where,
+Corpus text_corpus(std::string_view utf8, std::string source,
                    const std::optional<CharacterVocabulary>& vocabulary = std::nullopt);
 
 }  // namespace tessera::data

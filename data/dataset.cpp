@@ -39,7 +39,7 @@ DatasetBatches::DatasetBatches(std::shared_ptr<const Dataset> dataset, const Opt
 DatasetBatches::DatasetBatches(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Sampler> order,
                                const Options& options)
     : dataset_(std::move(dataset)),
-      sampler_(std::move(order), {options.rank, options.world, options.batch_size, options.drop_last}),
+      sampler_(std::move(order), {options.rank, options.world_size, options.batch_size, options.drop_last}),
       collate_(options.collate) {}
 
 Batch DatasetBatches::batch(int64_t step) const {
@@ -50,7 +50,7 @@ Batch DatasetBatches::batch(int64_t step) const {
   const int64_t earlier = index * sampler_.share(0).count;  // this rank's examples in earlier batches
   Batch batch;
   batch.step = step;
-  batch.world = sampler_.world();
+  batch.world_size = sampler_.world_size();
   batch.total_unpadded_size = sampler_.examples(index);
   std::vector<Example> examples;
   for (int64_t row = 0; row < count; ++row) {

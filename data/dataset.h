@@ -57,9 +57,9 @@ class DatasetBatches : public BatchSource {
     /// the values of some example as x, and as y, where ids are the targets, `ignored_target`, which losses
     /// skip.
     bool drop_last = true;
-    /// This rank, of `world` ranks, takes a contiguous share of every batch.
+    /// This rank, of `world_size` ranks, takes a contiguous share of every batch.
     /// @{
-    int rank = 0, world = 1;
+    int rank = 0, world_size = 1;
     /// @}
     Collate collate = stack_examples;  ///< called from several threads at once
   };

@@ -61,7 +61,7 @@ class Loader {
   /// One pass of a range-for, from step() on.
   class Iterator {
    public:
-    /// What std::iterator_traits asks of an input iterator.
+    /// The types that std::iterator_traits requires of an input iterator.
     /// @{
     using iterator_category = std::input_iterator_tag;
     using value_type = Batch;

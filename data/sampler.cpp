@@ -38,9 +38,9 @@ int64_t RandomSampler::at(int64_t epoch, int64_t index) const {
 DistributedSampler::DistributedSampler(std::shared_ptr<const Sampler> order, const Options& options)
     : order_(std::move(order)),
       rank_(options.rank),
-      world_(options.world),
-      batch_size_(options.batch_size > 0 ? options.batch_size : options.world) {
-  share_of(batch_size_, rank_, world_);  // checks the options
+      world_size_(options.world_size),
+      batch_size_(options.batch_size > 0 ? options.batch_size : options.world_size) {
+  share_of(batch_size_, rank_, world_size_);  // checks the options
   const int64_t size = order_->size();
   batches_ = size / batch_size_;
   if (!options.drop_last && size % batch_size_ > 0) ++batches_;
@@ -53,16 +53,16 @@ int64_t DistributedSampler::examples(int64_t batch) const {
 }
 
 Share DistributedSampler::share(int64_t batch) const {
-  return share_of((examples(batch) + world_ - 1) / world_ * world_, rank_, world_);
+  return share_of((examples(batch) + world_size_ - 1) / world_size_ * world_size_, rank_, world_size_);
 }
 
 int64_t DistributedSampler::size() const {
-  return (batches_ - 1) * (batch_size_ / world_) + share(batches_ - 1).count;
+  return (batches_ - 1) * (batch_size_ / world_size_) + share(batches_ - 1).count;
 }
 
 int64_t DistributedSampler::at(int64_t epoch, int64_t index) const {
   check_index(index, size());
-  const int64_t batch = index / (batch_size_ / world_), row = index % (batch_size_ / world_);
+  const int64_t batch = index / (batch_size_ / world_size_), row = index % (batch_size_ / world_size_);
   const int64_t sample = share(batch).first + row;
   return sample < examples(batch) ? order_->at(epoch, batch * batch_size_ + sample) : -1;
 }

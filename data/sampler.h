@@ -62,14 +62,14 @@ class DistributedSampler : public Sampler {
   struct Options {
     /// This rank, and the number of ranks.
     /// @{
-    int rank = 0, world = 1;
+    int rank = 0, world_size = 1;
     /// @}
     /// Examples per step of all ranks together; 0 for one per rank.
     int64_t batch_size = 0;
     /// Whether an incomplete last batch is left out.
     bool drop_last = false;
   };
-  /// Throws ConfigError where the rank is outside the world or the batch does not divide evenly, and
+  /// Throws ConfigError where the rank is outside [0, world_size) or the batch does not divide evenly, and
   /// DataError where an epoch has no batch at all.
   DistributedSampler(std::shared_ptr<const Sampler> order, const Options& options);
 
@@ -84,11 +84,11 @@ class DistributedSampler : public Sampler {
   /// This rank's share of a batch, padding included.
   Share share(int64_t batch) const;
   /// Number of ranks.
-  int world() const { return world_; }
+  int world_size() const { return world_size_; }
 
  private:
   std::shared_ptr<const Sampler> order_;
-  int rank_, world_;
+  int rank_, world_size_;
   int64_t batch_size_;
   int64_t batches_;
 };

@@ -56,7 +56,7 @@ FoundText fetch(const fs::path& to, Download source) {
                          "; or give the file with `--data FILE`"));
   }
   FoundText found = read_checked(to, source);
-  found.where += " (downloaded from " + source.url + ")";
+  found.source += " (downloaded from " + source.url + ")";
   return found;
 }
 

@@ -29,7 +29,7 @@ struct TinyShakespeareOptions {
 /// A text, and its location.
 struct FoundText {
   std::string content;  ///< the bytes of the file
-  std::string where;    ///< its path, with the URL where it was downloaded now
+  std::string source;   ///< its path, with the URL where it was downloaded now
 };
 
 /// Finds tiny Shakespeare: the file given; else $TESSERA_DATA/tiny-shakespeare/input.txt; else the cache;

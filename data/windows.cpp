@@ -39,7 +39,7 @@ int64_t window_start(uint64_t seed, int64_t step, int64_t sample, int64_t starts
 RandomWindows::RandomWindows(Tokens tokens, const Options& options)
     : tokens_(std::move(tokens)),
       options_(options),
-      share_(share_of(options.batch_size, options.rank, options.world)) {
+      share_(share_of(options.batch_size, options.rank, options.world_size)) {
   require<ConfigError>(options_.block >= 1, "block size ", options_.block, ": expected at least 1");
   require<DataError>(tokens_.size() > options_.block, tokens_.name(), ": ", tokens_.size(),
                      " tokens, a block of ", options_.block, " and the token after it need ",
@@ -63,9 +63,9 @@ Batch RandomWindows::batch(int64_t step) const {
 ConsecutiveWindows::ConsecutiveWindows(Tokens tokens, const Options& options)
     : tokens_(std::move(tokens)),
       options_(options),
-      share_(share_of(options.batch_size, options.rank, options.world)) {
+      share_(share_of(options.batch_size, options.rank, options.world_size)) {
   require<ConfigError>(options_.block >= 1, "block size ", options_.block, ": expected at least 1");
-  require<ConfigError>(options_.pad || options_.world == 1, tokens_.name(),
+  require<ConfigError>(options_.pad || options_.world_size == 1, tokens_.name(),
                        ": consecutive windows over several ranks must be padded");
   require<DataError>(tokens_.size() >= 2, tokens_.name(), ": ", tokens_.size(),
                      " tokens, at least 2 are needed to predict one from another");

@@ -29,9 +29,9 @@ class RandomWindows : public BatchSource {
     int64_t batch_size = 12;
     uint64_t seed = 1337;                          ///< of the offsets
     WindowStream stream = WindowStream::training;  ///< of the seed's random numbers
-    /// This rank, of `world` ranks, takes a contiguous share of the windows.
+    /// This rank, of `world_size` ranks, takes a contiguous share of the windows.
     /// @{
-    int rank = 0, world = 1;
+    int rank = 0, world_size = 1;
     /// @}
   };
   /// Throws DataError when there are fewer than block + 1 tokens, ConfigError for options out of range.
@@ -61,11 +61,11 @@ class ConsecutiveWindows : public BatchSource {
     /// Windows per step, of all ranks together.
     int64_t batch_size = 64;
     /// Whether every batch has the full shape, padded with tokens 0 and `ignored` targets; then all ranks
-    /// take the same number of steps. Otherwise the last batches are smaller. Required when world > 1.
+    /// take the same number of steps. Otherwise the last batches are smaller. Required when world_size > 1.
     bool pad = false;
-    /// This rank, of `world` ranks, takes a contiguous share of the windows.
+    /// This rank, of `world_size` ranks, takes a contiguous share of the windows.
     /// @{
-    int rank = 0, world = 1;
+    int rank = 0, world_size = 1;
     /// @}
   };
   /// Throws DataError when there are fewer than two tokens, ConfigError for options out of range.

@@ -208,19 +208,19 @@ TEST_CASE("tiny Shakespeare: the file given, $TESSERA_DATA, the cache, the downl
 
   const data::FoundText downloaded = data::find_tiny_shakespeare(search);
   CHECK(downloaded.content == play);
-  CHECK(downloaded.where == environment.cached().string() + " (downloaded from " + server.url() + ")");
+  CHECK(downloaded.source == environment.cached().string() + " (downloaded from " + server.url() + ")");
   CHECK(server.requests() == 1);
 
-  CHECK(data::find_tiny_shakespeare(search).where == environment.cached().string());
+  CHECK(data::find_tiny_shakespeare(search).source == environment.cached().string());
   CHECK(server.requests() == 1);
 
   const Environment shared("TESSERA_DATA", (environment.folder / "shared").c_str());
-  CHECK(data::find_tiny_shakespeare(search).where == environment.cached().string());
+  CHECK(data::find_tiny_shakespeare(search).source == environment.cached().string());
   const fs::path in_shared = environment.folder.write("shared/tiny-shakespeare/input.txt", play);
-  CHECK(data::find_tiny_shakespeare(search).where == in_shared.string());
+  CHECK(data::find_tiny_shakespeare(search).source == in_shared.string());
 
   search.file = environment.folder.write("mine.txt", play);
-  CHECK(data::find_tiny_shakespeare(search).where == search.file.string());
+  CHECK(data::find_tiny_shakespeare(search).source == search.file.string());
 }
 
 TEST_CASE(

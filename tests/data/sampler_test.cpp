@@ -92,7 +92,7 @@ TEST_CASE("distributed sampler: the shares of all ranks make the same batches fo
       std::vector<std::vector<int64_t>> together(static_cast<size_t>((31 + batch - 1) / batch));
       int64_t padded = 0;
       for (int rank = 0; rank < world; ++rank) {
-        const DistributedSampler sampler(order, {.rank = rank, .world = world, .batch_size = batch});
+        const DistributedSampler sampler(order, {.rank = rank, .world_size = world, .batch_size = batch});
         CHECK(sampler.batches() == std::ssize(together));
         for (int64_t b = 0, i = 0; b < sampler.batches(); ++b)
           for (int64_t row = 0; row < sampler.share(b).count; ++row, ++i) {
@@ -114,11 +114,11 @@ TEST_CASE("distributed sampler: the shares of all ranks make the same batches fo
 TEST_CASE(
     "distributed sampler: an incomplete last batch is dropped, or smaller and padded to the world size") {
   const auto order = std::make_shared<data::SequentialSampler>(10);
-  const DistributedSampler dropped(order, {.rank = 1, .world = 2, .batch_size = 4, .drop_last = true});
+  const DistributedSampler dropped(order, {.rank = 1, .world_size = 2, .batch_size = 4, .drop_last = true});
   CHECK(epoch_of(dropped, 0) == std::vector<int64_t>{2, 3, 6, 7});
-  const DistributedSampler kept(order, {.rank = 1, .world = 2, .batch_size = 4});
+  const DistributedSampler kept(order, {.rank = 1, .world_size = 2, .batch_size = 4});
   CHECK(epoch_of(kept, 0) == std::vector<int64_t>{2, 3, 6, 7, 9});
-  const DistributedSampler one_each(order, {.rank = 2, .world = 3});
+  const DistributedSampler one_each(order, {.rank = 2, .world_size = 3});
   CHECK(epoch_of(one_each, 0) == std::vector<int64_t>{2, 5, 8, -1});
   const DistributedSampler huge(order, {.batch_size = std::numeric_limits<int64_t>::max()});
   CHECK(epoch_of(huge, 0) == epoch_of(*order, 0));
@@ -135,7 +135,8 @@ TEST_CASE("dataset: every example counts once in a mean over an epoch, on any nu
     int64_t count = 0, rows = 0;
     for (int rank = 0; rank < world; ++rank) {
       const data::DatasetBatches batches(
-          squares, {.batch_size = 4, .shuffle = false, .drop_last = false, .rank = rank, .world = world});
+          squares,
+          {.batch_size = 4, .shuffle = false, .drop_last = false, .rank = rank, .world_size = world});
       REQUIRE(batches.batches_per_epoch() == 3);
       for (int64_t step = 3; step < 6; ++step) {
         const data::Batch batch = batches.batch(step);
@@ -182,7 +183,7 @@ TEST_CASE("dataset: shuffled batches of all ranks hold each example once an epoc
   const auto squares = std::make_shared<Squares>(12);
   std::vector<int64_t> seen;
   for (int rank = 0; rank < 3; ++rank) {
-    const data::DatasetBatches batches(squares, {.batch_size = 6, .seed = 8, .rank = rank, .world = 3});
+    const data::DatasetBatches batches(squares, {.batch_size = 6, .seed = 8, .rank = rank, .world_size = 3});
     for (const int64_t step : {4, 5})  // epoch 2
       for (const int64_t item : batches.batch(step).items) seen.push_back(item);
     CHECK(batches.batch(4).samples == std::vector<int64_t>{2 * rank, 2 * rank + 1});

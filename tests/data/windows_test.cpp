@@ -68,8 +68,8 @@ TEST_CASE("random windows: the batch of all ranks is the same on any number of r
   for (const int world : {1, 2, 3, 4, 12}) {
     std::vector<int64_t> x, samples;
     for (int rank = 0; rank < world; ++rank) {
-      const RandomWindows share(counting(5000),
-                                {.block = 16, .batch_size = 12, .seed = 7, .rank = rank, .world = world});
+      const RandomWindows share(
+          counting(5000), {.block = 16, .batch_size = 12, .seed = 7, .rank = rank, .world_size = world});
       const Batch batch = share.batch(5);
       CHECK(batch.size() == 12 / world);
       for (const int64_t n : values(batch.x)) x.push_back(n);
@@ -93,16 +93,16 @@ TEST_CASE("windows: options out of range are refused") {
   };
   CHECK(contains(problem({.block = 0}), "block size 0"));
   CHECK(contains(problem({.batch_size = 0}), "batch size 0"));
-  CHECK(contains(problem({.batch_size = 10, .rank = 0, .world = 4}),
+  CHECK(contains(problem({.batch_size = 10, .rank = 0, .world_size = 4}),
                  "10 does not divide evenly among 4 ranks"));
-  CHECK(contains(problem({.batch_size = 8, .rank = 4, .world = 4}), "rank 4 of 4"));
+  CHECK(contains(problem({.batch_size = 8, .rank = 4, .world_size = 4}), "rank 4 of 4"));
   CHECK(contains(
-      message_of<ConfigError>([] { ConsecutiveWindows(counting(9), {.batch_size = 2, .world = 2}); }),
+      message_of<ConfigError>([] { ConsecutiveWindows(counting(9), {.batch_size = 2, .world_size = 2}); }),
       "must be padded"));
 }
 
 TEST_CASE("batch: micro-batches are views with their samples") {
-  const RandomWindows windows(counting(1000), {.block = 4, .batch_size = 6, .rank = 1, .world = 2});
+  const RandomWindows windows(counting(1000), {.block = 4, .batch_size = 6, .rank = 1, .world_size = 2});
   const Batch batch = windows.batch(0), micro = batch.micro_batch(1, 2);
   CHECK(micro.x.shares_storage(batch.x));
   CHECK(micro.x.shape() == Shape{2, 4});
@@ -141,8 +141,8 @@ TEST_CASE("consecutive windows: all ranks take the same number of steps and shar
   // 21 targets in blocks of 4: windows 0, 4, 8, 12, 16 and a last one of 1 target; 4 a step.
   std::vector<int64_t> starts;
   for (int rank = 0; rank < 2; ++rank) {
-    const ConsecutiveWindows windows(counting(22),
-                                     {.block = 4, .batch_size = 4, .pad = true, .rank = rank, .world = 2});
+    const ConsecutiveWindows windows(
+        counting(22), {.block = 4, .batch_size = 4, .pad = true, .rank = rank, .world_size = 2});
     CHECK(windows.steps() == 2);
     for (int64_t step = 0; step < 2; ++step)
       for (const int64_t item : windows.batch(step).items) starts.push_back(item);

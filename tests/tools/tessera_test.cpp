@@ -195,7 +195,7 @@ TEST_CASE("tessera doctor: lists what was built in and what the machine has") {
         "bf16 matrix products:", "transparent huge pages:", "total:", "/dev/shm:", "tiny Shakespeare:"})
     CHECK(contains(lines, label));
   CHECK(report({{"a group", {{"thing", "absent", "install it"}}}}) ==
-        "a group\n  thing:  absent\nto know\n  thing: install it\n");
+        "a group\n  thing:  absent\nadvice\n  thing: install it\n");
   CHECK(report({{"a group", {{"thing", "there", ""}}}}) == "a group\n  thing:  there\nnothing is missing\n");
 }
 

@@ -88,7 +88,7 @@ void run_eval(const EvalFlags& flags, Console console) {
   console.out << saved.folder() << ": validation loss " << fixed(loss.value(), 6) << " over "
               << (flags.steps > 0 ? text(flags.steps, " random batches of ")
                                   : text("all ", with_commas(corpus.validation.size() - 1), " targets of "))
-              << corpus.where << "\n";
+              << corpus.source << "\n";
   if (corpus.entropy)
     console.out << "the text's entropy is " << fixed(*corpus.entropy, 6) << ", "
                 << fixed(*loss - *corpus.entropy, 6) << " below\n";

@@ -80,13 +80,13 @@ void SavedRun::load(ParallelModel& model, optim::Optimizer& optimizer, const Ran
 void SavedRun::require_same_data(const data::Corpus& corpus) const {
   require<CheckpointError>(corpus.vocabulary == vocabulary_, folder(), ": its vocabulary of ",
                            vocabulary_ ? vocabulary_->size() : run_.preset.model.vocabulary,
-                           " is not that of ", corpus.where, ", which has ", corpus.vocabulary_size,
+                           " is not that of ", corpus.source, ", which has ", corpus.vocabulary_size,
                            ": a run is resumed with the text that it began with");
   const io::Metadata& saved = reader_.state().run;
   const auto found = saved.find(train_tokens_key);
   const std::string expected = found == saved.end() ? "an unknown number of" : found->second;
   require<CheckpointError>(expected == std::to_string(corpus.train.size()), folder(), ": the run began with ",
-                           expected, " tokens to train on, ", corpus.where, " has ", corpus.train.size());
+                           expected, " tokens to train on, ", corpus.source, " has ", corpus.train.size());
 }
 
 dist::TrainingState training_state(const Run& run, const data::Corpus& corpus, int64_t step,

@@ -169,7 +169,7 @@ FindingGroup examine_data() {
   data::TinyShakespeareOptions options;
   options.fetch = false;
   try {
-    group.findings.push_back({"tiny Shakespeare", data::find_tiny_shakespeare(options).where, ""});
+    group.findings.push_back({"tiny Shakespeare", data::find_tiny_shakespeare(options).source, ""});
   } catch (const DataError& error) {
     group.findings.push_back(
         {"tiny Shakespeare", "not here yet",
@@ -194,7 +194,7 @@ std::string report(const std::vector<FindingGroup>& groups) {
     }
     lines += group.title + "\n" + text_table(rows);
   }
-  return lines + (advice.empty() ? "nothing is missing\n" : "to know\n" + advice);
+  return lines + (advice.empty() ? "nothing is missing\n" : "advice\n" + advice);
 }
 
 }  // namespace tessera::tools

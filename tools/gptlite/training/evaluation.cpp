@@ -53,11 +53,11 @@ std::optional<double> evaluate(models::Gpt& gpt, const data::Tokens& text, const
                                              .seed = options.seed,
                                              .stream = data::WindowStream::estimate,
                                              .rank = rank,
-                                             .world = world});
+                                             .world_size = world});
     return weighted_mean(gpt, windows, options.batches, options, [](const data::Batch&) { return 1.0; });
   }
   const data::ConsecutiveWindows windows(
-      text, {.block = block, .batch_size = batch_size, .pad = world > 1, .rank = rank, .world = world});
+      text, {.block = block, .batch_size = batch_size, .pad = world > 1, .rank = rank, .world_size = world});
   return weighted_mean(gpt, windows, windows.steps(), options,
                        [&](const data::Batch& batch) { return static_cast<double>(windows.targets(batch)); });
 }

@@ -126,7 +126,7 @@ void MetricsFile::start(const Run& run, const data::Corpus& corpus, Device devic
   v["event"] = "start";
   v["step"] = Json::Int64(first_step);
   v["dataset"] = corpus.dataset;
-  v["data"] = corpus.where;
+  v["data"] = corpus.source;
   v["entropy"] = or_null(corpus.entropy);
   v["device"] = to_string(device);
   v["dtype"] = run.dtype;

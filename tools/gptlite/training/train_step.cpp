@@ -76,7 +76,7 @@ std::shared_ptr<const data::BatchSource> make_batches(const data::Corpus& corpus
                                                  .batch_size = run.preset.batch_size,
                                                  .seed = run.seed,
                                                  .rank = rank,
-                                                 .world = run.parallel.world_size});
+                                                 .world_size = run.parallel.world_size});
 }
 
 Variable forward_loss(models::Gpt& gpt, const data::Batch& micro_batch) {

@@ -54,7 +54,7 @@ void TrainingLoop::print_header() {
                  << name_of(start_.run.parallel.strategy)
                  << (ranks_.size() > 1 ? ", by " + ranks_.world()->transport() : "");
   console_.out << "\n"
-               << corpus.dataset << " (" << corpus.where << "): " << with_commas(corpus.train.size())
+               << corpus.dataset << " (" << corpus.source << "): " << with_commas(corpus.train.size())
                << " tokens to train on, " << with_commas(corpus.validation.size())
                << " to validate, vocabulary " << corpus.vocabulary_size << "\n";
   if (corpus.entropy)
