@@ -73,7 +73,7 @@ Edge edge_to_write_view(const VariableImpl& base, const VariableImpl& view, Edge
     if (wanted[1]) gradients[1] = take_window(dy[0], window);
     if (!wanted[0]) return gradients;
     // Otherwise a tensor that is written in many steps would be copied in each of them.
-    const bool reusable = !grad_mode() && !wanted.retained() && is_sole_owner(dy[0]) &&
+    const bool reusable = !grad_mode() && !wanted.retained() && is_only_handle(dy[0]) &&
                           dy[0].value().strides() == window.base_strides;
     if (reusable) clear_window_in_place(dy[0], window);
     gradients[0] = reusable ? dy[0] : clear_window(dy[0], window);

@@ -16,7 +16,7 @@ bool is_same_memory(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-bool is_sole_owner(const Variable& x) {
+bool is_only_handle(const Variable& x) {
   return x.impl()->use_count() == 1 && is_only_handle(x.value());
 }
 
@@ -36,7 +36,7 @@ void add_to_leaf(VariableImpl& leaf, Variable gradient, bool create_graph) {
     if (gradient.dtype() != leaf.grad_dtype) gradient = cast(gradient, leaf.grad_dtype);
     if (leaf.gradient)
       gradient = add(Variable(leaf.gradient), gradient);
-    else if (!is_sole_owner(gradient))
+    else if (!is_only_handle(gradient))
       gradient = mul(gradient, Scalar(1));  // another leaf may hold it and scale it in place
     leaf.gradient = gradient.impl();
     return;
@@ -61,14 +61,14 @@ void add_to_leaf(VariableImpl& leaf, Variable gradient, bool create_graph) {
     return;
   }
   if (gradient.dtype() != leaf.grad_dtype) gradient = Variable(ops::cast(gradient.value(), leaf.grad_dtype));
-  if (!is_sole_owner(gradient)) gradient = Variable(gradient.value().clone());
-  gradient.value().storage()->retag(MemoryCategory::gradient);
+  if (!is_only_handle(gradient)) gradient = Variable(gradient.value().clone());
+  gradient.value().storage()->set_category(MemoryCategory::gradient);
   leaf.gradient = gradient.impl();
 }
 
 Variable sum_gradients(Variable total, const Variable& gradient, bool create_graph) {
   if (create_graph) return add(total, gradient);
-  if (!is_sole_owner(total) || total.dtype() != gradient.dtype())
+  if (!is_only_handle(total) || total.dtype() != gradient.dtype())
     return Variable(ops::add(total.value(), gradient.value()));
   ops::add_(total.value(), gradient.value());
   return total;

@@ -10,8 +10,8 @@ const Tensor* gradient_to_add_to(const VariableImpl& leaf);
 /// The leaf's gradient buffer while it holds no gradient yet; else null.
 const Tensor* empty_gradient_buffer(const VariableImpl& leaf);
 
-/// Whether `x` is the only handle to its values.
-bool is_sole_owner(const Variable& x);
+/// Whether `x` is the only handle to its Variable, and `is_only_handle` holds for the tensor.
+bool is_only_handle(const Variable& x);
 
 /// Adds `gradient` to the leaf's, in the leaf's gradient dtype: in place, or as a recorded sum with
 /// `create_graph`. A first gradient without another handle becomes the leaf's gradient without a copy.

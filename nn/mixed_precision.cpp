@@ -63,7 +63,7 @@ void use_mixed_precision(Module& module, DType compute) {
   for (const NamedParameter& parameter : parameters) {
     if (!is_floating(parameter.variable.dtype())) continue;
     const Tensor master = parameter.variable.value();
-    master.storage()->retag(MemoryCategory::optimizer_state);
+    master.storage()->set_category(MemoryCategory::optimizer_state);
     const CategoryScope category(MemoryCategory::parameter);
     parameter.variable.set_value(ops::cast(master, compute));
     parameter.variable.set_grad_dtype(f32);

@@ -113,7 +113,7 @@ class CategoryScope {
   MemoryCategory previous_;
 };
 
-/// Where a thread's allocations are counted. A thread hands it to the threads that compute for it.
+/// Where a thread's allocations are counted. It is passed on to the threads of its team.
 struct MemoryScopes {
   const intrusive_ptr<MemoryAccount>& account;       ///< `current_account()` of that thread
   const intrusive_ptr<MemoryAccount>& meta_account;  ///< `current_meta_account()` of that thread

@@ -57,7 +57,7 @@ BlockHeap::Block*& BlockHeap::small_list(int64_t size) {
   return small_[static_cast<size_t>(first * second_levels + second)];
 }
 
-void* BlockHeap::take(int64_t bytes, int64_t max_reserved) {
+void* BlockHeap::allocate(int64_t bytes, int64_t max_reserved) {
   if (bytes > max_bytes) return nullptr;
   const int64_t size = rounded(bytes);
   if (size <= max_small && small_list(size)) {
@@ -80,7 +80,7 @@ void* BlockHeap::take(int64_t bytes, int64_t max_reserved) {
   return block->use(bytes);
 }
 
-void BlockHeap::give(void* memory) noexcept {
+void BlockHeap::deallocate(void* memory) noexcept {
   Block* const block = Block::of(memory);
   const int64_t size = block->size();
   poison(block->begin() + sizeof(Block), block->end());
@@ -106,7 +106,7 @@ void BlockHeap::trim(int64_t reserved) noexcept {
 
 PageRange& BlockHeap::range_of(const Block* block) {
   return *std::find_if(ranges_.begin(), ranges_.end(),
-                       [block](const PageRange& range) { return range.holds(block); });
+                       [block](const PageRange& range) { return range.contains(block); });
 }
 
 /// The first block of the smallest class of blocks that all have `size` bytes, a rounded size; null for none.

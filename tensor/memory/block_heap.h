@@ -28,9 +28,9 @@ class BlockHeap {
   /// `bytes` (at least 1) of uninitialised memory; null where the system has none. Where more must be taken
   /// from the system, and more than `max_reserved` bytes would be held then, pages of free blocks are given
   /// back first.
-  void* take(int64_t bytes, int64_t max_reserved);
-  /// Takes a block back that `take` returned.
-  void give(void* memory) noexcept;
+  void* allocate(int64_t bytes, int64_t max_reserved);
+  /// Frees a block that `allocate` returned.
+  void deallocate(void* memory) noexcept;
   /// Gives pages of free blocks back, the largest blocks' first, until at most `reserved` bytes are held or
   /// no free block has a whole granule of pages.
   void trim(int64_t reserved) noexcept;

@@ -15,10 +15,10 @@ int64_t max_reserved(int64_t peak_used) {
 
 }  // namespace
 
-void* CachingAllocator::take(int64_t nbytes) {
+void* CachingAllocator::allocate(int64_t nbytes) {
   const std::lock_guard lock(mutex_);
   const int64_t used = used_ + std::min(nbytes, BlockHeap::max_bytes), peak_used = std::max(peak_used_, used);
-  void* const block = heap_.take(nbytes, max_reserved(peak_used));
+  void* const block = heap_.allocate(nbytes, max_reserved(peak_used));
   require<OutOfMemoryError>(block != nullptr, "cpu: the system has no ", nbytes, " bytes left (", used_,
                             " bytes are in use)");
   used_ = used;
@@ -26,9 +26,9 @@ void* CachingAllocator::take(int64_t nbytes) {
   return block;
 }
 
-void CachingAllocator::give(void* block, int64_t nbytes) noexcept {
+void CachingAllocator::deallocate(void* block, int64_t nbytes) noexcept {
   const std::lock_guard lock(mutex_);
-  heap_.give(block);
+  heap_.deallocate(block);
   used_ -= nbytes;
 }
 

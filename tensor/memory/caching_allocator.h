@@ -23,9 +23,9 @@ class CachingAllocator {
   explicit CachingAllocator(int64_t range_bytes) : heap_(range_bytes) {}
 
   /// `nbytes` of uninitialised memory, 64-byte aligned. Throws OutOfMemoryError when the system has none.
-  void* take(int64_t nbytes);
-  /// Takes a block back; `nbytes` as in `take`.
-  void give(void* block, int64_t nbytes) noexcept;
+  void* allocate(int64_t nbytes);
+  /// Frees a block; `nbytes` as in `allocate`.
+  void deallocate(void* block, int64_t nbytes) noexcept;
   /// Gives the pages that no block uses back to the system.
   void empty() noexcept;
   /// What it has done so far, and what it holds now.

@@ -32,11 +32,11 @@ CachingAllocator& allocator() {
 }  // namespace
 
 void* cpu_allocate(int64_t nbytes) {
-  return nbytes > 0 ? allocator().take(nbytes) : nullptr;
+  return nbytes > 0 ? allocator().allocate(nbytes) : nullptr;
 }
 
 void cpu_free(void* block, int64_t nbytes) noexcept {
-  if (block) allocator().give(block, nbytes);
+  if (block) allocator().deallocate(block, nbytes);
 }
 
 void cpu_empty_cache() noexcept {

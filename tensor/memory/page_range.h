@@ -14,7 +14,7 @@ class PageRange {
   /// The step in which the used part of the range grows: the size of a large page.
   static constexpr int64_t growth = int64_t{2} << 20;
 
-  /// Reserves at least `bytes` of addresses and no memory. Empty where the system refuses.
+  /// Reserves at least `bytes` of addresses and no memory. Empty where the system has none.
   explicit PageRange(int64_t bytes);
   /// Takes the addresses over and leaves `other` empty.
   PageRange(PageRange&& other) noexcept;
@@ -29,7 +29,7 @@ class PageRange {
   /// The length of the range of addresses: a multiple of `growth`; 0 for an empty range.
   int64_t bytes() const { return bytes_; }
   /// Whether `address` is one of the range's, with memory or without.
-  bool holds(const void* address) const { return address >= begin_ && address < end(); }
+  bool contains(const void* address) const { return address >= begin_ && address < end(); }
 
   /// Bytes that `commit` would take from the system.
   int64_t missing(const void* from, const void* to) const;

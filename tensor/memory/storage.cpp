@@ -40,7 +40,7 @@ intrusive_ptr<Storage> Storage::wrap(void* data, int64_t nbytes, Device device,
 
 Storage::~Storage() {
   if (on_destroy_) on_destroy_();
-  if (!released_) give_bytes();
+  if (!released_) free_bytes();
 }
 
 void Storage::initialize(intrusive_ptr<MemoryAccount> account, Initial initial) {
@@ -50,10 +50,10 @@ void Storage::initialize(intrusive_ptr<MemoryAccount> account, Initial initial) 
   category_ = current_category();
   account_ = std::move(account);
   released_ = true;
-  if (initial == Initial::filled) take_bytes();
+  if (initial == Initial::filled) allocate_bytes();
 }
 
-void Storage::take_bytes() {
+void Storage::allocate_bytes() {
   // Stays released where the account throws: the storage then has nothing to give back.
   released_ = true;
   account_->add(category_, nbytes_);
@@ -68,7 +68,7 @@ void Storage::take_bytes() {
   released_ = false;
 }
 
-void Storage::give_bytes() noexcept {
+void Storage::free_bytes() noexcept {
   if (!account_) return;  // wrapped memory has another owner
   if (source_)
     source_->give(data_, nbytes_);
@@ -82,15 +82,15 @@ void Storage::release() {
   if (released_) return;
   require<StorageError>(static_cast<bool>(account_), "release: storage '", label_,
                         "' wraps memory that it does not own");
-  give_bytes();
+  free_bytes();
   released_ = true;
 }
 
 void Storage::refill() {
-  if (released_) take_bytes();
+  if (released_) allocate_bytes();
 }
 
-void Storage::retag(MemoryCategory category) {
+void Storage::set_category(MemoryCategory category) {
   if (account_ && !released_) account_->move(category_, category, nbytes_);
   category_ = category;
 }

@@ -27,7 +27,7 @@ class MemorySource {
 /// It keeps the account and the category in which its bytes are counted.
 class Storage : public RefCounted<Storage> {
  public:
-  /// Whether a new storage has its bytes, or gets them at its first refill.
+  /// Whether a new storage has its bytes (uninitialised), or gets them at its first `refill`.
   enum class Initial : uint8_t { filled, released };
 
   /// Allocates `nbytes` (uninitialised; none on meta). Throws OutOfMemoryError, NotBuiltError for an unbuilt
@@ -61,9 +61,9 @@ class Storage : public RefCounted<Storage> {
   bool is_released() const { return released_; }
 
   /// Moves the bytes to another category of the account.
-  void retag(MemoryCategory category);
-  /// The category in which the bytes are counted: that of the thread that made the storage, until `retag`.
-  /// `other` for wrapped memory.
+  void set_category(MemoryCategory category);
+  /// The category in which the bytes are counted: that of the thread that made the storage, until
+  /// `set_category`. `other` for wrapped memory.
   MemoryCategory category() const { return category_; }
 
   /// The storage's name in error messages: the parameter's name and its unit.
@@ -76,8 +76,8 @@ class Storage : public RefCounted<Storage> {
   Storage(int64_t nbytes, Device device) : device_(device), nbytes_(nbytes) {}
   ~Storage();
   void initialize(intrusive_ptr<MemoryAccount> account, Initial initial);
-  void take_bytes();
-  void give_bytes() noexcept;
+  void allocate_bytes();
+  void free_bytes() noexcept;
   [[noreturn]] void throw_released() const;
 
   Device device_;

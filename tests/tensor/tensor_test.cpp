@@ -122,7 +122,7 @@ TEST_CASE("storage: bytes of a MemorySource are taken from it and given back to 
   CHECK(account->total().current == 0);
 }
 
-TEST_CASE("memory account: counts by category, keeps the peak, enforces the limit, follows a retag") {
+TEST_CASE("memory account: counts by category, keeps the peak, enforces the limit, follows set_category") {
   const auto account = make_intrusive<MemoryAccount>();
   AccountScope scope(account);
   {
@@ -132,7 +132,7 @@ TEST_CASE("memory account: counts by category, keeps the peak, enforces the limi
     { Tensor temporary = Tensor::empty({50}, f64); }
     CHECK(account->total().current == 400);
     CHECK(account->total().peak == 800);
-    p.storage()->retag(MemoryCategory::gradient);
+    p.storage()->set_category(MemoryCategory::gradient);
     CHECK(account->count(MemoryCategory::parameter).current == 0);
     CHECK(account->count(MemoryCategory::gradient).current == 400);
     p.storage()->release();

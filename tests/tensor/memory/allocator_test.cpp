@@ -50,7 +50,7 @@ struct Marked {
 };
 
 Marked take(CachingAllocator& allocator, int64_t nbytes, int64_t mark) {
-  void* const block = allocator.take(nbytes);
+  void* const block = allocator.allocate(nbytes);
   const Marked taken{static_cast<unsigned char*>(block), nbytes, static_cast<unsigned char>(mark)};
   taken.write();
   return taken;
@@ -82,22 +82,22 @@ TEST_CASE("allocator: blocks of any size are aligned, do not overlap, and keep w
     while (live.size() > 300) {
       std::swap(live[static_cast<size_t>(draws.below(300))], live.back());
       wrong += !live.back().intact();
-      allocator.give(live.back().data, live.back().nbytes);
+      allocator.deallocate(live.back().data, live.back().nbytes);
       live.pop_back();
     }
   }
   for (const Marked& block : live) {
     wrong += !block.intact();
-    allocator.give(block.data, block.nbytes);
+    allocator.deallocate(block.data, block.nbytes);
   }
   CHECK(wrong == 0);
   const CpuAllocatorStatistics end = allocator.statistics();
   CHECK(end.cached == end.reserved);  // nothing is in use
   CHECK(share(allocator) <= 1.3);
   // All free blocks are merged: a block of nearly all bytes held takes nothing from the system.
-  void* const merged = allocator.take(end.reserved - 2 * mebibyte);
+  void* const merged = allocator.allocate(end.reserved - 2 * mebibyte);
   CHECK(allocator.statistics().system_allocations == end.system_allocations);
-  allocator.give(merged, end.reserved - 2 * mebibyte);
+  allocator.deallocate(merged, end.reserved - 2 * mebibyte);
 }
 
 TEST_CASE("allocator: growing tensors, each made from the one before, hold little more than the last two") {
@@ -106,11 +106,11 @@ TEST_CASE("allocator: growing tensors, each made from the one before, hold littl
   for (int64_t i = 1; i <= 400; ++i) {
     const Marked next = take(allocator, i * 80'000, i);
     CHECK(last.intact());
-    allocator.give(last.data, last.nbytes);
+    allocator.deallocate(last.data, last.nbytes);
     last = next;
     if (i >= 100) CHECK(share(allocator) <= 1.3);
   }
-  allocator.give(last.data, last.nbytes);
+  allocator.deallocate(last.data, last.nbytes);
 }
 
 TEST_CASE("allocator: steps of random lengths hold at most 1.3 times the peak in use") {
@@ -125,15 +125,15 @@ TEST_CASE("allocator: steps of random lengths hold at most 1.3 times the peak in
         for (int layer = 0; layer < 12; ++layer)
           for (const int64_t columns : {width, 3 * width, 4 * width, length, int64_t{1}}) {
             const int64_t nbytes = length * columns * 4;
-            live.emplace_back(allocator.take(nbytes), nbytes);
+            live.emplace_back(allocator.allocate(nbytes), nbytes);
             if (layer % 3 > 0) continue;  // kept for the backward
-            allocator.give(live.back().first, nbytes);
+            allocator.deallocate(live.back().first, nbytes);
             live.pop_back();
           }
         while (!live.empty()) {
           if (!in_order)
             std::swap(live[static_cast<size_t>(draws.below(static_cast<int64_t>(live.size())))], live.back());
-          allocator.give(live.back().first, live.back().second);
+          allocator.deallocate(live.back().first, live.back().second);
           live.pop_back();
         }
         if (allocator.statistics().peak_used > 8 * mebibyte) most = std::max(most, share(allocator));
@@ -150,7 +150,7 @@ TEST_CASE("allocator: holes too small for any block give their pages back") {
   for (int64_t i = 0; i < 128; ++i) blocks.push_back(take(allocator, mebibyte, i));
   for (size_t i = 0; i < blocks.size(); ++i)
     if (i % 2 == 0)
-      allocator.give(blocks[i].data, blocks[i].nbytes);
+      allocator.deallocate(blocks[i].data, blocks[i].nbytes);
     else
       kept.push_back(blocks[i]);
   for (int64_t i = 0; i < 42; ++i) kept.push_back(take(allocator, 3 * mebibyte / 2, 200 + i));
@@ -158,7 +158,7 @@ TEST_CASE("allocator: holes too small for any block give their pages back") {
   CHECK(share(allocator) <= 1.3);
   for (const Marked& block : kept) {
     CHECK(block.intact());
-    allocator.give(block.data, block.nbytes);
+    allocator.deallocate(block.data, block.nbytes);
   }
 }
 
@@ -170,13 +170,13 @@ TEST_CASE("allocator: a repeated step takes nothing from the system") {
   const auto step = [&] {
     std::vector<std::pair<void*, int64_t>> live;
     for (size_t i = 0; i < sizes.size(); ++i) {
-      live.emplace_back(allocator.take(sizes[i]), sizes[i]);
+      live.emplace_back(allocator.allocate(sizes[i]), sizes[i]);
       if (i % 4 != 3) continue;
       std::swap(live[live.size() / 2], live.back());
-      allocator.give(live.back().first, live.back().second);
+      allocator.deallocate(live.back().first, live.back().second);
       live.pop_back();
     }
-    for (const auto& [block, nbytes] : live) allocator.give(block, nbytes);
+    for (const auto& [block, nbytes] : live) allocator.deallocate(block, nbytes);
   };
   for (int i = 0; i < 3; ++i) step();
   const CpuAllocatorStatistics before = allocator.statistics();
@@ -189,16 +189,16 @@ TEST_CASE("allocator: blocks of gibibytes, and more than the system has") {
   CachingAllocator allocator(int64_t{256} << 20);  // each larger block has a range of its own
   std::vector<std::pair<void*, int64_t>> live;
   for (const int64_t nbytes : {int64_t{1}, int64_t{1} << 30, int64_t{300} << 20, (int64_t{3} << 29) + 1}) {
-    live.emplace_back(allocator.take(nbytes), nbytes);
+    live.emplace_back(allocator.allocate(nbytes), nbytes);
     REQUIRE(aligned(live.back().first));
     static_cast<char*>(live.back().first)[nbytes - 1] = 'x';
   }
-  CHECK_THROWS_WITH_AS(allocator.take(INT64_MAX), doctest::Contains("the system has no 9223372036854775807"),
-                       OutOfMemoryError);
-  CHECK_THROWS_AS(allocator.take(int64_t{1} << 60), OutOfMemoryError);
+  CHECK_THROWS_WITH_AS(allocator.allocate(INT64_MAX),
+                       doctest::Contains("the system has no 9223372036854775807"), OutOfMemoryError);
+  CHECK_THROWS_AS(allocator.allocate(int64_t{1} << 60), OutOfMemoryError);
   for (const auto& [block, nbytes] : live) {
     CHECK((nbytes == 1 || static_cast<char*>(block)[nbytes - 1] == 'x'));
-    allocator.give(block, nbytes);
+    allocator.deallocate(block, nbytes);
   }
   const CpuAllocatorStatistics s = allocator.statistics();
   CHECK(s.cached == s.reserved);
@@ -208,7 +208,7 @@ TEST_CASE("allocator: after `empty` it holds what is in use, with its values") {
   CachingAllocator allocator(range);
   const Marked kept = take(allocator, 10 * mebibyte, 7), given = take(allocator, 50 * mebibyte, 8),
                after = take(allocator, 1000, 9);
-  allocator.give(given.data, given.nbytes);
+  allocator.deallocate(given.data, given.nbytes);
   CHECK(allocator.statistics().reserved >= 60 * mebibyte);
   allocator.empty();
   CHECK(allocator.statistics().reserved <= 13 * mebibyte);
@@ -217,7 +217,7 @@ TEST_CASE("allocator: after `empty` it holds what is in use, with its values") {
   const Marked again = take(allocator, 50 * mebibyte, 10);
   CHECK(again.intact());
   CHECK(kept.intact());
-  for (const Marked& block : {kept, after, again}) allocator.give(block.data, block.nbytes);
+  for (const Marked& block : {kept, after, again}) allocator.deallocate(block.data, block.nbytes);
 }
 
 TEST_CASE("allocator: threads take and give back their own blocks and each other's") {
@@ -245,13 +245,13 @@ TEST_CASE("allocator: threads take and give back their own blocks and each other
         }
         if (!other.data) continue;
         wrong += !other.intact();
-        allocator.give(other.data, other.nbytes);
+        allocator.deallocate(other.data, other.nbytes);
       }
     });
   for (std::thread& thread : threads) thread.join();
   for (const Marked& block : passed) {
     wrong += !block.intact();
-    allocator.give(block.data, block.nbytes);
+    allocator.deallocate(block.data, block.nbytes);
   }
   CHECK(wrong == 0);
   const CpuAllocatorStatistics s = allocator.statistics();
@@ -281,11 +281,11 @@ TEST_CASE("page range: pages are held after commit, and read as zeros when commi
 TEST_CASE("allocator: the address sanitizer rejects free memory and what follows a block") {
   CachingAllocator allocator(range);
   for (const int64_t nbytes : {1, 64, 1000, 100'000, 3'000'000}) {
-    char* const block = static_cast<char*>(allocator.take(nbytes));
+    char* const block = static_cast<char*>(allocator.allocate(nbytes));
     const int64_t vectors = (nbytes + 63) / 64 * 64;
     CHECK(__asan_region_is_poisoned(block, static_cast<size_t>(vectors)) == nullptr);
     CHECK(__asan_address_is_poisoned(block + vectors));
-    allocator.give(block, nbytes);
+    allocator.deallocate(block, nbytes);
     CHECK(__asan_address_is_poisoned(block + 16));
   }
 }

@@ -137,8 +137,8 @@ TEST_CASE("ranks as processes: the memory account counts bytes of the arena like
     x.storage()->release();
     expect(account->total().current == 0, "released");
     x.storage()->refill();
-    x.storage()->retag(MemoryCategory::gradient);
-    expect(account->count(MemoryCategory::gradient).current == 4000, "refilled and retagged");
+    x.storage()->set_category(MemoryCategory::gradient);
+    expect(account->count(MemoryCategory::gradient).current == 4000, "refilled, in another category");
   };
   for (const std::string& error : forked::run(1, body)) CHECK(error == "");
 }
