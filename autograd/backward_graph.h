@@ -22,7 +22,7 @@ class BackwardGraph {
     intrusive_ptr<Node> node;                        ///< visited or wanted
     InlineVector<Variable, 1> incoming;              ///< the grad_outputs: sums of what arrived so far
     std::unique_ptr<std::vector<Capture>> captures;  ///< null: none
-    std::unique_ptr<std::vector<bool>> delivered;    ///< inputs that an earlier backward served
+    std::unique_ptr<std::vector<bool>> delivered;    ///< inputs finished by an earlier backward
     int dependencies = 0;                            ///< wanted edges that have not delivered here yet
     bool needed = false;                             ///< is wanted, or leads to something wanted
     bool wanted_leaf = false;                        ///< gradients are added to this leaf
@@ -48,7 +48,7 @@ class BackwardGraph {
   /// @}
   /// All states, by index.
   std::vector<State>& states() { return states_; }
-  /// Whether the backward goes along this edge: there is a node, and no earlier backward served it.
+  /// Whether the backward goes along this edge: there is a node, and no earlier backward went along it.
   bool follows_edge(const State& state, size_t input) const {
     return state.node->edges[input].node && !(state.delivered && (*state.delivered)[input]);
   }

@@ -1,5 +1,6 @@
-// The backward engine: order the nodes that lead to a wanted leaf by dependency count; pop one; sum what
-// arrived; run its rule; pass on; free what it saved. No device code, no sharding, no threads of its own.
+// The backward engine: order the nodes that lead to a wanted leaf by dependency count; pop one; sum the
+// gradients that arrived; run its rule; pass its gradients on; free its saved values. No device code, no
+// sharding, no threads of its own.
 
 #include "autograd/engine.h"
 
@@ -224,7 +225,7 @@ void Engine::finish_leaf(State& state) {
   if (!state.wanted_leaf || !node.leaf) return;
   const intrusive_ptr<VariableImpl> leaf(node.leaf);
   if (state.incoming[0].defined()) accumulate(node, std::move(state.incoming[0]));
-  for (const auto& hook : std::vector<LeafNode::Accumulated>(node.accumulated_hooks))
+  for (const auto& hook : std::vector<LeafNode::PostAccumulate>(node.post_accumulate_hooks))
     hook.call(Variable(leaf));
 }
 

@@ -15,9 +15,9 @@ struct PendingNode {
   std::vector<bool> delivered;         ///< per input: no gradient is left to compute
 };
 
-/// One backward: order the nodes that lead to a wanted leaf by dependency count; pop one; sum what arrived;
-/// run its rule; pass on; free what it saved. Single-threaded; threads may each run one at the same time,
-/// also to leaves that they share. See engine.cpp.
+/// One backward: order the nodes that lead to a wanted leaf by dependency count; pop one; sum the gradients
+/// that arrived; run its rule; pass its gradients on; free its saved values. Single-threaded; threads may
+/// each run one at the same time, also to leaves that they share. See engine.cpp.
 class Engine {
  public:
   /// `create_graph` implies `retain_graph`. The methods below say what to compute; `run` is called once.

@@ -74,7 +74,7 @@ class Node : public RefCounted<Node> {
   std::unique_ptr<std::vector<Retained>> retained_variables;
 
   /// The engine that uses this node (0: none), and the index of the node's state there. Another engine that
-  /// meets the node meanwhile (an outer one, or one of another thread) keeps its index in a hash table.
+  /// reaches the node meanwhile (an outer one, or one of another thread) keeps its index in a hash table.
   /// @{
   std::atomic<uint64_t> engine_id{0};
   uint32_t state_index = 0;
@@ -98,12 +98,12 @@ class LeafNode final : public Node {
   /// Locked while the leaf's gradient is changed: threads may share a leaf. Recursive, because a rule may run
   /// a backward of its own.
   std::recursive_mutex accumulation_mutex;
-  /// A hook of `Variable::register_accumulated_hook`.
-  struct Accumulated {
-    int64_t id;            ///< by which its handle finds it; unique in the process
-    AccumulatedHook call;  ///< the registered function
+  /// A hook of `Variable::register_post_accumulate_grad_hook`.
+  struct PostAccumulate {
+    int64_t id;                   ///< by which its handle finds it; unique in the process
+    PostAccumulateGradHook call;  ///< the registered function
   };
-  std::vector<Accumulated> accumulated_hooks;  ///< in order of registration
+  std::vector<PostAccumulate> post_accumulate_hooks;  ///< in order of registration
 };
 
 /// The edge that leads to `x`: its node and slot, or its LeafNode; null when `x` needs no gradient.

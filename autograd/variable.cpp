@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-std::atomic<int64_t> next_accumulated_hook{1};
+std::atomic<int64_t> next_post_accumulate_hook{1};
 
 void require_differentiable(const Tensor& value, const std::string& name) {
   require<DTypeError>(is_floating(value.dtype()),
@@ -145,17 +145,17 @@ HookHandle Variable::register_hook(GradientHook hook) const {
   });
 }
 
-HookHandle Variable::register_accumulated_hook(AccumulatedHook hook) const {
+HookHandle Variable::register_post_accumulate_grad_hook(PostAccumulateGradHook hook) const {
   require<AutogradError>(requires_grad() && is_leaf(),
-                         "register_accumulated_hook: expected a leaf that requires a "
+                         "register_post_accumulate_grad_hook: expected a leaf that requires a "
                          "gradient, got ",
                          *this);
-  const int64_t id = next_accumulated_hook.fetch_add(1);
+  const int64_t id = next_post_accumulate_hook.fetch_add(1);
   const intrusive_ptr<Node> node = gradient_edge(*this).node;
-  node->as_leaf()->accumulated_hooks.push_back({id, std::move(hook)});
+  node->as_leaf()->post_accumulate_hooks.push_back({id, std::move(hook)});
   return HookHandle([node, id] {
-    std::erase_if(node->as_leaf()->accumulated_hooks,
-                  [id](const LeafNode::Accumulated& h) { return h.id == id; });
+    std::erase_if(node->as_leaf()->post_accumulate_hooks,
+                  [id](const LeafNode::PostAccumulate& h) { return h.id == id; });
   });
 }
 

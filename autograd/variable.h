@@ -36,10 +36,10 @@ struct Edge {
   ~Edge();
 };
 
-/// Sees a gradient and may replace it: an undefined result leaves it as it is.
+/// Receives a gradient and may replace it: an undefined result leaves it as it is.
 using GradientHook = std::function<Variable(const Variable& gradient)>;
 /// Called with a leaf when the last gradient of a backward has been added to it.
-using AccumulatedHook = std::function<void(const Variable& leaf)>;
+using PostAccumulateGradHook = std::function<void(const Variable& leaf)>;
 
 /// Removes a registered hook when `remove` is called.
 class HookHandle {
@@ -194,7 +194,7 @@ class Variable {
   HookHandle register_hook(GradientHook hook) const;
   /// Called when a leaf's last gradient of a backward has been added. Throws AutogradError for a computed
   /// Variable.
-  HookHandle register_accumulated_hook(AccumulatedHook hook) const;
+  HookHandle register_post_accumulate_grad_hook(PostAccumulateGradHook hook) const;
 
   /// Whether both are handles to one Variable, or both undefined.
   bool is_same(const Variable& other) const { return impl_ == other.impl_; }

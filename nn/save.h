@@ -15,8 +15,8 @@ namespace tessera::nn {
 void save(const Module& module, const std::string& path);
 
 /// Loads a file of `save` or another program by `Module::load_state_dict`: all of it or nothing. Without
-/// `strict`, tensors that the module does not have are not read. Throws what that throws, and CheckpointError
-/// when the file cannot be read.
+/// `strict`, tensors that the module does not have are not read. Throws as that function does, and
+/// CheckpointError when the file cannot be read.
 void load(Module& module, const std::string& path, bool strict = true);
 
 /// Every tensor of a safetensors file, in the order of the file. Throws CheckpointError.

@@ -82,7 +82,7 @@ double root(double sum, double p) {
   int64_t local = -1;
   for (size_t i = largest.size(); i-- > 0;)
     if (!std::isfinite(largest[i])) local = static_cast<int64_t>(i);
-  const std::optional<GradientFault> fault = first_fault(parameters, local);
+  const std::optional<NonFiniteGradient> fault = first_nonfinite_gradient(parameters, local);
   require<NonFiniteError>(fault.has_value(), "grad_norm: the norm is ", norm,
                           ", though every gradient is finite");
   throw NonFiniteError(

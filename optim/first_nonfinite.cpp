@@ -6,17 +6,17 @@
 
 namespace tessera::optim {
 
-std::string to_string(const GradientFault& fault) {
+std::string to_string(const NonFiniteGradient& fault) {
   std::string where = text("'", fault.parameter, "'");
   if (fault.rank) where += text(" on rank ", *fault.rank);
   if (fault.step) where += text(" in step ", *fault.step);
   return where;
 }
 
-std::optional<GradientFault> first_fault(const ParameterList& parameters, int64_t local) {
+std::optional<NonFiniteGradient> first_nonfinite_gradient(const ParameterList& parameters, int64_t local) {
   if (!parameters.reducer()) {
     if (local < 0) return std::nullopt;
-    return GradientFault{parameters[static_cast<size_t>(local)].name, std::nullopt, std::nullopt};
+    return NonFiniteGradient{parameters[static_cast<size_t>(local)].name, std::nullopt, std::nullopt};
   }
   // The smallest index and the smallest rank, found as maxima of values that decrease with them. Without a
   // fault, which is nearly every step, one maximum is enough.
@@ -27,7 +27,7 @@ std::optional<GradientFault> first_fault(const ParameterList& parameters, int64_
   const auto first = static_cast<int64_t>(count - from_end);
   constexpr double no_rank = std::numeric_limits<double>::lowest();
   const double rank = -ranks.largest(local == first ? -ranks.rank() : no_rank);
-  return GradientFault{parameters[static_cast<size_t>(first)].name, static_cast<int>(rank), std::nullopt};
+  return NonFiniteGradient{parameters[static_cast<size_t>(first)].name, static_cast<int>(rank), std::nullopt};
 }
 
 }  // namespace tessera::optim

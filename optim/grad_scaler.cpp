@@ -61,7 +61,7 @@ bool GradScaler::unscale(const ParameterList& parameters) {
   }
   const Tensor first = ops::scale_and_find_nonfinite(gradients, inverse_);
   const int64_t index = first.is_meta() ? -1 : first.item_i64();
-  fault_ = first_fault(parameters, index);
+  fault_ = first_nonfinite_gradient(parameters, index);
   if (fault_) fault_->step = steps_;
   finite_ = !fault_;
   unscaled_ = true;

@@ -58,7 +58,7 @@ class GradScaler {
   /// The first gradient that was not finite in the last `unscale`, the rank that found it (the same on all
   /// ranks) and the step; nothing when all were finite. In a sharded model the gradients are averaged before:
   /// the rank is the first that holds such a shard.
-  const std::optional<GradientFault>& first_nonfinite() const { return fault_; }
+  const std::optional<NonFiniteGradient>& first_nonfinite() const { return fault_; }
 
   /// The state with which a resumed run continues.
   GradScalerState state() const;
@@ -78,7 +78,7 @@ class GradScaler {
   int64_t good_steps_ = 0, steps_ = 0;
   bool unscaled_ = false;
   bool finite_ = true;  // of the gradients unscaled last
-  std::optional<GradientFault> fault_;
+  std::optional<NonFiniteGradient> fault_;
 };
 
 }  // namespace tessera::optim

@@ -11,7 +11,7 @@ GradientSquares::GradientSquares(const ParameterList& parameters) {
   for (const NamedParameter& parameter : parameters) {
     if (!parameter.variable.requires_grad()) continue;
     Sum& sum = sums_[parameter.variable.impl().get()];
-    hooks_.push_back(parameter.variable.register_accumulated_hook([&sum](const Variable& of) {
+    hooks_.push_back(parameter.variable.register_post_accumulate_grad_hook([&sum](const Variable& of) {
       const Variable gradient = of.grad();
       if (!gradient.defined() || gradient.device().is_meta()) return;
       const Tensor values = gradient.value();

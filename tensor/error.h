@@ -21,7 +21,7 @@ struct ShapeError : Error {
 struct DTypeError : Error {
   using Error::Error;
 };
-/// Tensors on different devices, or a device that an operation does not serve.
+/// Tensors on different devices, or a device that an operation does not support.
 struct DeviceError : Error {
   using Error::Error;
 };
@@ -57,11 +57,11 @@ struct NonFiniteError : Error {
 struct ConfigError : Error {
   using Error::Error;
 };
-/// A dataset that was refused: missing, empty, not UTF-8, of the wrong hash, ...
+/// An invalid dataset: missing, empty, not UTF-8, of the wrong hash, ...
 struct DataError : Error {
   using Error::Error;
 };
-/// A checkpoint that was refused: truncated, foreign, of another model, not writable, ...
+/// A checkpoint or a safetensors file that is invalid or cannot be written: truncated, of another model, ...
 struct CheckpointError : Error {
   using Error::Error;
 };

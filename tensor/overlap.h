@@ -7,7 +7,7 @@
 /// Overlap in memory, for operations that write into a tensor of the caller's. One rule for all: elements of
 /// the target must not overlap each other (ValueError); an operand that is the target itself, element on
 /// element, is allowed where elements are computed one by one; any other overlapping operand is read from a
-/// copy, or refused (ValueError) where several targets are written at once.
+/// copy, or an error (ValueError) where several targets are written at once.
 namespace tessera {
 
 /// How the memory of two tensors overlaps.

@@ -13,7 +13,7 @@ namespace tessera {
 using BackwardStartHook = std::function<void(std::span<const Variable> leaves)>;
 
 /// While it lives, `hook` is called for every backward that this thread starts. Sharding and pipelines use
-/// this, `Variable::register_accumulated_hook` and `at_backward_end`.
+/// this, `Variable::register_post_accumulate_grad_hook` and `at_backward_end`.
 class BackwardObserver {
  public:
   /// Other observers of this thread stay; for each backward the one made last is called first.

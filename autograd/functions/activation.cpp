@@ -13,28 +13,28 @@ namespace {
 
 using V = const Variable&;
 using Raw = Tensor (*)(const Tensor& x, const Tensor& dy);
-using Derivative = Variable (*)(V x, V dy);
+using Backward = Variable (*)(V x, V dy);
 
-/// f(x), which saves x: dx = derivative(x, dy).
-Variable from_argument(const char* name, V x, Tensor result, Derivative derivative) {
+/// f(x), which saves x: dx = backward(x, dy).
+Variable saving_input(const char* name, V x, Tensor result, Backward backward) {
   return record(name, std::move(result), {x}, saved(x),
-                [derivative](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
-                  return {derivative(s[0], dy[0])};
+                [backward](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+                  return {backward(s[0], dy[0])};
                 });
 }
 
-/// f(x), which saves its result: dx = derivative(y, dy).
-Variable from_result(const char* name, V x, Tensor result, Derivative derivative) {
+/// f(x), which saves its output: dx = backward(y, dy).
+Variable saving_output(const char* name, V x, Tensor result, Backward backward) {
   return record(name, std::move(result), {x}, saved(saved_output(0)),
-                [derivative](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
-                  return {derivative(s[0], dy[0])};
+                [backward](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+                  return {backward(s[0], dy[0])};
                 });
 }
 
 /// dy f'(x), linear in dy: the gradient of dy is the function itself; that of x needs curvature(x) = f''(x),
 /// composed of differentiable functions.
 template <class Curvature>
-Variable derivative_of(const char* name, Raw raw, Derivative self, V x, V dy, Curvature curvature) {
+Variable derivative_of(const char* name, Raw raw, Backward self, V x, V dy, Curvature curvature) {
   return record(name, raw(x.value(), dy.value()), {x, dy}, saved(x, saved_if(x.requires_grad(), dy)),
                 [self, curvature](Saved& s, const Incoming& g, const Wanted& wanted) -> Gradients {
                   return {wanted[0] ? g[0] * s[1] * curvature(s[0]) : Variable(),
@@ -45,7 +45,7 @@ Variable derivative_of(const char* name, Raw raw, Derivative self, V x, V dy, Cu
 }  // namespace
 
 Variable relu(V x) {
-  return from_argument("relu", x, ops::relu(x.value()), relu_backward);
+  return saving_input("relu", x, ops::relu(x.value()), relu_backward);
 }
 Variable relu_backward(V x, V dy) {
   return derivative_of("relu_backward", ops::relu_backward, relu_backward, x, dy,
@@ -53,7 +53,7 @@ Variable relu_backward(V x, V dy) {
 }
 
 Variable gelu(V x) {
-  return from_argument("gelu", x, ops::gelu(x.value()), gelu_backward);
+  return saving_input("gelu", x, ops::gelu(x.value()), gelu_backward);
 }
 Variable gelu_backward(V x, V dy) {
   // gelu' = Phi + x phi, gelu'' = phi (2 - x^2), phi(x) = exp(-x^2 / 2) / sqrt(2 pi).
@@ -64,7 +64,7 @@ Variable gelu_backward(V x, V dy) {
 }
 
 Variable gelu_tanh(V x) {
-  return from_argument("gelu_tanh", x, ops::gelu_tanh(x.value()), gelu_tanh_backward);
+  return saving_input("gelu_tanh", x, ops::gelu_tanh(x.value()), gelu_tanh_backward);
 }
 Variable gelu_tanh_backward(V x, V dy) {
   // x (1 + t) / 2 with t = tanh(u), u = k (x + c x^3): f'' = (1 - t^2) (u' + x (u'' / 2 - t u'^2)).
@@ -77,7 +77,7 @@ Variable gelu_tanh_backward(V x, V dy) {
 }
 
 Variable silu(V x) {
-  return from_argument("silu", x, ops::silu(x.value()), silu_backward);
+  return saving_input("silu", x, ops::silu(x.value()), silu_backward);
 }
 Variable silu_backward(V x, V dy) {
   return derivative_of("silu_backward", ops::silu_backward, silu_backward, x, dy, [](V a) {
@@ -87,7 +87,7 @@ Variable silu_backward(V x, V dy) {
 }
 
 Variable softplus(V x) {
-  return from_argument("softplus", x, ops::softplus(x.value()), softplus_backward);
+  return saving_input("softplus", x, ops::softplus(x.value()), softplus_backward);
 }
 Variable softplus_backward(V x, V dy) {
   return derivative_of("softplus_backward", ops::softplus_backward, softplus_backward, x, dy, [](V a) {
@@ -97,7 +97,7 @@ Variable softplus_backward(V x, V dy) {
 }
 
 Variable tanh(V x) {
-  return from_result("tanh", x, ops::tanh(x.value()), tanh_backward);
+  return saving_output("tanh", x, ops::tanh(x.value()), tanh_backward);
 }
 Variable tanh_backward(V y, V dy) {  // dy (1 - y^2)
   return derivative_of("tanh_backward", ops::tanh_backward, tanh_backward, y, dy,
@@ -105,7 +105,7 @@ Variable tanh_backward(V y, V dy) {  // dy (1 - y^2)
 }
 
 Variable sigmoid(V x) {
-  return from_result("sigmoid", x, ops::sigmoid(x.value()), sigmoid_backward);
+  return saving_output("sigmoid", x, ops::sigmoid(x.value()), sigmoid_backward);
 }
 Variable sigmoid_backward(V y, V dy) {  // dy y (1 - y)
   return derivative_of("sigmoid_backward", ops::sigmoid_backward, sigmoid_backward, y, dy,

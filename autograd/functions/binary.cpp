@@ -12,7 +12,7 @@ namespace tessera {
 Variable add(const Variable& a, const Variable& b) {
   return record(
       "add", ops::add(a.value(), b.value()), {a, b}, saved(),
-      [oa = OperandForm(a), ob = OperandForm(b)](Saved&, const Incoming& dy,
+      [oa = OperandInfo(a), ob = OperandInfo(b)](Saved&, const Incoming& dy,
                                                  const Wanted& wanted) -> Gradients {
         return {wanted[0] ? oa.gradient(dy[0]) : Variable(), wanted[1] ? ob.gradient(dy[0]) : Variable()};
       });
@@ -20,7 +20,7 @@ Variable add(const Variable& a, const Variable& b) {
 
 Variable sub(const Variable& a, const Variable& b) {
   return record("sub", ops::sub(a.value(), b.value()), {a, b}, saved(),
-                [oa = OperandForm(a), ob = OperandForm(b)](Saved&, const Incoming& dy,
+                [oa = OperandInfo(a), ob = OperandInfo(b)](Saved&, const Incoming& dy,
                                                            const Wanted& wanted) -> Gradients {
                   return {wanted[0] ? oa.gradient(dy[0]) : Variable(),
                           wanted[1] ? ob.gradient(neg(dy[0])) : Variable()};
@@ -30,7 +30,7 @@ Variable sub(const Variable& a, const Variable& b) {
 Variable mul(const Variable& a, const Variable& b) {
   return record("mul", ops::mul(a.value(), b.value()), {a, b},
                 saved(saved_if(b.requires_grad(), a), saved_if(a.requires_grad(), b)),
-                [oa = OperandForm(a), ob = OperandForm(b)](Saved& s, const Incoming& dy,
+                [oa = OperandInfo(a), ob = OperandInfo(b)](Saved& s, const Incoming& dy,
                                                            const Wanted& wanted) -> Gradients {
                   return {wanted[0] ? oa.gradient(mul(dy[0], s[1])) : Variable(),
                           wanted[1] ? ob.gradient(mul(dy[0], s[0])) : Variable()};
@@ -40,7 +40,7 @@ Variable mul(const Variable& a, const Variable& b) {
 Variable div(const Variable& a, const Variable& b) {
   const SavedItem quotient = b.requires_grad() ? SavedItem(saved_output(0)) : SavedItem();
   return record("div", ops::div(a.value(), b.value()), {a, b}, saved(b, quotient),
-                [oa = OperandForm(a), ob = OperandForm(b)](Saved& s, const Incoming& dy,
+                [oa = OperandInfo(a), ob = OperandInfo(b)](Saved& s, const Incoming& dy,
                                                            const Wanted& wanted) -> Gradients {
                   const Variable da = div(dy[0], s[0]);
                   return {wanted[0] ? oa.gradient(da) : Variable(),
@@ -50,7 +50,8 @@ Variable div(const Variable& a, const Variable& b) {
 
 namespace {
 
-/// y - 1, but 0 where y is 0 and x is 0 or NaN: x^0 is 1 for every x, so its slope 0 x^-1 is 0 there too.
+/// y - 1, but 0 where y is 0 and x is 0 or NaN: x^0 is 1 for every x, so its derivative 0 x^-1 is 0 there
+/// too.
 Variable exponent_minus_one(const Variable& x, const Variable& y) {
   const Tensor is_constant = ops::logical_and(ops::equal(y.value(), Scalar(0)),
                                               ops::logical_not(ops::greater(ops::abs(x.value()), Scalar(0))));
@@ -70,7 +71,7 @@ Variable log_of_base(const Variable& x, const Variable& y) {
 
 Variable pow(const Variable& a, const Variable& b) {
   return record("pow", ops::pow(a.value(), b.value()), {a, b}, saved(a, b),
-                [oa = OperandForm(a), ob = OperandForm(b)](Saved& s, const Incoming& dy,
+                [oa = OperandInfo(a), ob = OperandInfo(b)](Saved& s, const Incoming& dy,
                                                            const Wanted& wanted) -> Gradients {
                   Gradients gradients(2);
                   const Variable x = s[0], y = s[1];
@@ -91,7 +92,7 @@ Variable gradient_share(const Variable& dy, const Tensor& other, const Tensor& e
 
 Variable extremum(const char* name, const Variable& a, const Variable& b, Tensor result, bool largest) {
   return record(name, std::move(result), {a, b}, saved(a, b),
-                [=, oa = OperandForm(a), ob = OperandForm(b)](Saved& s, const Incoming& dy,
+                [=, oa = OperandInfo(a), ob = OperandInfo(b)](Saved& s, const Incoming& dy,
                                                               const Wanted& wanted) -> Gradients {
                   const Tensor x = s.tensor(0), y = s.tensor(1);
                   const Tensor equal = ops::equal(x, y);
@@ -167,7 +168,7 @@ Variable clone(const Variable& x) {
 void add_(const Variable& x, const Variable& y) {
   record_in_place(
       "add_", x, {x, y}, saved(), [&] { ops::add_(x.value(), y.value()); },
-      [oy = OperandForm(y)](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
+      [oy = OperandInfo(y)](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
         return {dy[0], wanted[1] ? oy.gradient(dy[0]) : Variable()};
       });
 }
@@ -175,7 +176,7 @@ void add_(const Variable& x, const Variable& y) {
 void sub_(const Variable& x, const Variable& y) {
   record_in_place(
       "sub_", x, {x, y}, saved(), [&] { ops::sub_(x.value(), y.value()); },
-      [oy = OperandForm(y)](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
+      [oy = OperandInfo(y)](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
         return {dy[0], wanted[1] ? oy.gradient(neg(dy[0])) : Variable()};
       });
 }
@@ -188,7 +189,7 @@ void mul_(const Variable& x, const Variable& y) {
   const SavedItem factor = saved_if(x.requires_grad(), y_changes ? clone(y) : y);
   record_in_place(
       "mul_", x, {x, y}, saved(before, factor), [&] { ops::mul_(x.value(), y.value()); },
-      [ox = OperandForm(x), oy = OperandForm(y)](Saved& s, const Incoming& dy,
+      [ox = OperandInfo(x), oy = OperandInfo(y)](Saved& s, const Incoming& dy,
                                                  const Wanted& wanted) -> Gradients {
         return {wanted[0] ? ox.gradient(mul(dy[0], s[1])) : Variable(),
                 wanted[1] ? oy.gradient(mul(dy[0], s[0])) : Variable()};

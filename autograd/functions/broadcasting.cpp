@@ -27,7 +27,7 @@ Variable broadcast_to(const Variable& x, const Shape& shape) {
                      });
 }
 
-Variable OperandForm::gradient(const Variable& dy) const {
+Variable OperandInfo::gradient(const Variable& dy) const {
   return cast(sum_to(dy, shape_), dtype_);
 }
 

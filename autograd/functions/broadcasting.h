@@ -17,10 +17,10 @@ Variable sum_to(const Variable& x, const Shape& shape, DType dtype);
 Variable broadcast_to(const Variable& x, const Shape& shape);
 
 /// Shape and dtype of an operand before broadcasting and promotion, to which its gradient is converted.
-class OperandForm {
+class OperandInfo {
  public:
   /// That of `operand`, to which it keeps no reference.
-  explicit OperandForm(const Variable& operand) : shape_(operand.shape()), dtype_(operand.dtype()) {}
+  explicit OperandInfo(const Variable& operand) : shape_(operand.shape()), dtype_(operand.dtype()) {}
   /// The operand's gradient from `dy`, which has the result's shape and dtype.
   Variable gradient(const Variable& dy) const;
 

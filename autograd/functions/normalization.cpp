@@ -43,26 +43,26 @@ struct NormGradients {
 /// The backward in differentiable functions, from x only, for create_graph.
 NormGradients composed_backward(const Variable& x, const Variable& weight, const Variable& dy,
                                 const Shape& bias_shape, int64_t axes, double epsilon, bool centred,
-                                const ops::NormalizationNeedsGrad& wants) {
+                                const ops::NormalizationNeedsGrad& needs_grad) {
   const Shape over = last_axes(axes);
   const Variable centre = centred ? x - mean(x, over, true) : x;
   const Variable r = rsqrt(mean(square(centre), over, true) + epsilon);
   const Variable normal = centre * r;
   const Variable g = weight.defined() ? dy * weight : dy;
   NormGradients gradients;
-  if (wants.x) {
+  if (needs_grad.x) {
     const Variable along = g - normal * mean(g * normal, over, true);
     gradients.x = r * (centred ? along - mean(g, over, true) : along);
   }
-  if (wants.weight) gradients.weight = sum_to(dy * normal, weight.shape());
-  if (wants.bias) gradients.bias = sum_to(dy, bias_shape);
+  if (needs_grad.weight) gradients.weight = sum_to(dy * normal, weight.shape());
+  if (needs_grad.bias) gradients.bias = sum_to(dy, bias_shape);
   return gradients;
 }
 
-/// `wants`, with the gradient written over `normalized` if nothing reads that later.
-ops::NormalizationNeedsGrad with_overwrite(ops::NormalizationNeedsGrad wants, const Tensor& normalized) {
-  wants.overwrite_x = is_only_handle(normalized);
-  return wants;
+/// `needs_grad`, with the gradient written over `normalized` if nothing reads that later.
+ops::NormalizationNeedsGrad with_overwrite(ops::NormalizationNeedsGrad needs_grad, const Tensor& normalized) {
+  needs_grad.overwrite_x = is_only_handle(normalized);
+  return needs_grad;
 }
 
 /// A norm without a preceding addition: x, weight and bias to y.
@@ -72,15 +72,15 @@ Variable norm(const char* name, const Variable& x, const Variable& weight, const
       name, normal.y, {x, weight, bias}, saved(x, weight, normal.mean, normal.rstd),
       [axes, epsilon, bias_shape = bias.defined() ? bias.shape() : Shape()](
           Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
-        const ops::NormalizationNeedsGrad wants{.x = wanted[0], .weight = wanted[1], .bias = wanted[2]};
+        const ops::NormalizationNeedsGrad needs_grad{.x = wanted[0], .weight = wanted[1], .bias = wanted[2]};
         if (grad_mode()) {
           const NormGradients g =
-              composed_backward(s[0], s[1], dy[0], bias_shape, axes, epsilon, s.defined(2), wants);
+              composed_backward(s[0], s[1], dy[0], bias_shape, axes, epsilon, s.defined(2), needs_grad);
           return {g.x, g.weight, g.bias};
         }
         const Tensor w = s.tensor(1), mean = s.tensor(2), rstd = s.tensor(3), x_value = s.take(0);
         const ops::NormalizationGradients g = ops::normalization_backward(
-            dy[0].value(), x_value, w, mean, rstd, axes, with_overwrite(wants, x_value));
+            dy[0].value(), x_value, w, mean, rstd, axes, with_overwrite(needs_grad, x_value));
         return {Variable(g.x), Variable(g.weight), Variable(g.bias)};
       });
   attach_norm_recompute(y, name, x, weight, bias, normal);
@@ -99,23 +99,23 @@ struct AddNormRule {
 
   Gradients operator()(Saved& s, const Incoming& dy, const Wanted& wanted) const {
     RandomContextScope forward_context(context);
-    const bool wants_sum = wanted[0] || wanted[1];
+    const bool needs_sum_grad = wanted[0] || wanted[1];
     if (!dy.defined(1)) return split(dy[0], wanted);
-    const ops::NormalizationNeedsGrad wants{
+    const ops::NormalizationNeedsGrad needs_grad{
         .x = wanted[0], .weight = wanted[2], .bias = wanted[3], .delta = has_delta && wanted[1]};
     if (grad_mode()) {
-      ops::NormalizationNeedsGrad sum_wants = wants;
-      sum_wants.x = wants_sum;
+      ops::NormalizationNeedsGrad sum_needs_grad = needs_grad;
+      sum_needs_grad.x = needs_sum_grad;
       const NormGradients g =
-          composed_backward(s[0], s[1], dy[1], bias_shape, axes, epsilon, s.defined(2), sum_wants);
-      Gradients gradients = split(wants_sum && dy.defined(0) ? dy[0] + g.x : g.x, wanted);
+          composed_backward(s[0], s[1], dy[1], bias_shape, axes, epsilon, s.defined(2), sum_needs_grad);
+      Gradients gradients = split(needs_sum_grad && dy.defined(0) ? dy[0] + g.x : g.x, wanted);
       gradients[2] = g.weight, gradients[3] = g.bias;
       return gradients;
     }
     const Tensor w = s.tensor(1), mean = s.tensor(2), rstd = s.tensor(3), sum = s.take(0);
     const ops::NormalizationGradients g =
         ops::add_normalization_backward(dy.defined(0) ? dy[0].value() : Tensor(), dy[1].value(), sum, mask, w,
-                                        mean, rstd, axes, with_overwrite(wants, sum));
+                                        mean, rstd, axes, with_overwrite(needs_grad, sum));
     const Variable dx(g.x);
     return {wanted[0] ? dx : Variable(),
             has_delta && mask.probability == 0 && wanted[1] ? dx : Variable(g.delta), Variable(g.weight),

@@ -50,14 +50,15 @@ Variable reduction(const char* name, Tensor result, V x, const Shape& axes, bool
   return y;
 }
 
-/// An operation that saves x and its result y: dx = slope(x, y, dy), where y and dy have reduced axes of
-/// extent 1.
-template <class Slope>
-Variable from_both(const char* name, V x, Tensor result, const Shape& axes, bool keepdim, Slope slope) {
+/// An operation that saves its input x and its output y: dx = backward(x, y, dy), where y and dy have reduced
+/// axes of extent 1.
+template <class Backward>
+Variable saving_both(const char* name, V x, Tensor result, const Shape& axes, bool keepdim,
+                     Backward backward) {
   return reduction(
       name, std::move(result), x, axes, keepdim, saved(x, saved_output(0)),
-      [slope, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
-        return {broadcast_to(slope(s[0], a.with_reduced_axes(s[1]), a.with_reduced_axes(dy[0])), a.from)};
+      [backward, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+        return {broadcast_to(backward(s[0], a.with_reduced_axes(s[1]), a.with_reduced_axes(dy[0])), a.from)};
       });
 }
 
@@ -76,8 +77,8 @@ Variable extremum_shares(const Tensor& elements, const Tensor& result, const Sha
 }
 
 Variable extremum(const char* name, V x, Tensor result, const Shape& axes, bool keepdim) {
-  return from_both(name, x, std::move(result), axes, keepdim,
-                   [axes](V a, V y, V dy) { return dy * extremum_shares(a.value(), y.value(), axes); });
+  return saving_both(name, x, std::move(result), axes, keepdim,
+                     [axes](V a, V y, V dy) { return dy * extremum_shares(a.value(), y.value(), axes); });
 }
 
 bool has_zero(const Tensor& x) {
@@ -91,13 +92,13 @@ Variable zero_like(V y) {
   return ops::zeros({}, y.dtype(), y.device());
 }
 
-/// The slope of a sum of squared deviations divided by 0: infinite, but NaN at the mean and for equal values,
-/// of which `result` is NaN, as in PyTorch.
-Tensor slope_for_zero_divisor(const Tensor& deviation, const Tensor& result) {
+/// The derivative of a sum of squared deviations divided by 0: infinite, but NaN at the mean and for equal
+/// values, of which `result` is NaN, as in PyTorch.
+Tensor derivative_for_zero_divisor(const Tensor& deviation, const Tensor& result) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  const Tensor slope = ops::full(deviation.shape(), infinity, deviation.dtype(), deviation.device());
+  const Tensor derivative = ops::full(deviation.shape(), infinity, deviation.dtype(), deviation.device());
   const Tensor undefined = ops::logical_or(ops::equal(deviation, Scalar(0)), ops::isnan(result));
-  return ops::masked_fill(slope, undefined, std::numeric_limits<double>::quiet_NaN());
+  return ops::masked_fill(derivative, undefined, std::numeric_limits<double>::quiet_NaN());
 }
 
 /// At each position the product of the other factors of its result, for results with a factor of 0, by which
@@ -135,7 +136,7 @@ Variable mean(V x, const Shape& axes, bool keepdim) {
 }
 
 Variable prod(V x, const Shape& axes, bool keepdim) {
-  return from_both("prod", x, ops::prod(x.value(), axes, keepdim), axes, keepdim, [axes](V a, V y, V dy) {
+  return saving_both("prod", x, ops::prod(x.value(), axes, keepdim), axes, keepdim, [axes](V a, V y, V dy) {
     return has_zero(a.value()) ? dy * product_of_others(a, axes) : dy * y / a;
   });
 }
@@ -149,45 +150,44 @@ Variable min(V x, const Shape& axes, bool keepdim) {
 }
 
 Variable var(V x, const Shape& axes, bool keepdim, int64_t correction) {
-  return reduction(
-      "var", ops::var(x.value(), axes, keepdim, correction), x, axes, keepdim, saved(x),
-      [axes, correction, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy,
-                                                    const Wanted&) -> Gradients {
-        const Variable deviation = s[0] - mean(s[0], axes, true);
-        if (a.count <= correction) {
-          const Tensor result = ops::var(s.tensor(0), axes, true, correction);
-          return {a.with_reduced_axes(dy[0]) * Variable(slope_for_zero_divisor(deviation.value(), result))};
-        }
-        const double factor = 2.0 / static_cast<double>(a.count - correction);
-        return {a.with_reduced_axes(dy[0]) * factor * deviation};
-      });
+  return reduction("var", ops::var(x.value(), axes, keepdim, correction), x, axes, keepdim, saved(x),
+                   [axes, correction, a = Axes(x.shape(), axes)](Saved& s, const Incoming& dy,
+                                                                 const Wanted&) -> Gradients {
+                     const Variable deviation = s[0] - mean(s[0], axes, true);
+                     if (a.count <= correction) {
+                       const Tensor result = ops::var(s.tensor(0), axes, true, correction);
+                       return {a.with_reduced_axes(dy[0]) *
+                               Variable(derivative_for_zero_divisor(deviation.value(), result))};
+                     }
+                     const double factor = 2.0 / static_cast<double>(a.count - correction);
+                     return {a.with_reduced_axes(dy[0]) * factor * deviation};
+                   });
 }
 
 Variable std(V x, const Shape& axes, bool keepdim, int64_t correction) {
   const int64_t count = Axes(x.shape(), axes).count;
-  return from_both("std", x, ops::std(x.value(), axes, keepdim, correction), axes, keepdim,
-                   [axes, n = static_cast<double>(count - correction)](V a, V y, V dy) {
-                     const Variable deviation = a - mean(a, axes, true);
-                     if (n <= 0)
-                       return dy / y * 0.5 * Variable(slope_for_zero_divisor(deviation.value(), y.value()));
-                     // For equal values: 0, the mean of the slopes on both sides.
-                     const Tensor equal = ops::equal(y.value(), Scalar(0));
-                     const Variable slope =
-                         where(equal, zero_like(dy), dy) / (where(equal, one_like(y), y) * n);
-                     return slope * deviation;
-                   });
+  return saving_both(
+      "std", x, ops::std(x.value(), axes, keepdim, correction), axes, keepdim,
+      [axes, n = static_cast<double>(count - correction)](V a, V y, V dy) {
+        const Variable deviation = a - mean(a, axes, true);
+        if (n <= 0) return dy / y * 0.5 * Variable(derivative_for_zero_divisor(deviation.value(), y.value()));
+        // For equal values: 0, the mean of the slopes on both sides.
+        const Tensor equal = ops::equal(y.value(), Scalar(0));
+        const Variable factor = where(equal, zero_like(dy), dy) / (where(equal, one_like(y), y) * n);
+        return factor * deviation;
+      });
 }
 
 Variable norm(V x, double p, const Shape& axes, bool keepdim) {
   require<ValueError>(p > 0 || std::isinf(p),
                       "norm: the gradient needs a power above 0 or an infinite one, got ", p);
-  return from_both("norm", x, ops::norm(x.value(), p, axes, keepdim), axes, keepdim,
-                   [p, axes](V a, V y, V dy) {
-                     if (std::isinf(p))
-                       return dy * sign(a) * extremum_shares(abs(a).value(), y.value(), axes);
-                     const Variable safe = where(ops::equal(y.value(), Scalar(0)), one_like(y), y);
-                     return dy * sign(a) * pow(abs(a) / safe, p - 1);
-                   });
+  return saving_both("norm", x, ops::norm(x.value(), p, axes, keepdim), axes, keepdim,
+                     [p, axes](V a, V y, V dy) {
+                       if (std::isinf(p))
+                         return dy * sign(a) * extremum_shares(abs(a).value(), y.value(), axes);
+                       const Variable safe = where(ops::equal(y.value(), Scalar(0)), one_like(y), y);
+                       return dy * sign(a) * pow(abs(a) / safe, p - 1);
+                     });
 }
 
 Variable logsumexp(V x, const Shape& axes, bool keepdim) {

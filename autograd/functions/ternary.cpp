@@ -12,7 +12,7 @@ namespace tessera {
 
 Variable where(const Tensor& condition, const Variable& a, const Variable& b) {
   return record("where", ops::where(condition, a.value(), b.value()), {a, b}, saved(condition),
-                [oa = OperandForm(a), ob = OperandForm(b)](Saved& s, const Incoming& dy,
+                [oa = OperandInfo(a), ob = OperandInfo(b)](Saved& s, const Incoming& dy,
                                                            const Wanted& wanted) -> Gradients {
                   const Variable none = Tensor::zeros_like(dy[0].value());
                   const Tensor chosen = s.tensor(0);
@@ -38,7 +38,7 @@ Variable clamp(const Variable& x, const Scalar& low, const Scalar& high) {
 
 Variable lerp(const Variable& a, const Variable& b, double weight) {
   return record("lerp", ops::lerp(a.value(), b.value(), weight), {a, b}, saved(),
-                [=, oa = OperandForm(a), ob = OperandForm(b)](Saved&, const Incoming& dy,
+                [=, oa = OperandInfo(a), ob = OperandInfo(b)](Saved&, const Incoming& dy,
                                                               const Wanted& wanted) -> Gradients {
                   return {wanted[0] ? oa.gradient(dy[0] * (1 - weight)) : Variable(),
                           wanted[1] ? ob.gradient(dy[0] * weight) : Variable()};
@@ -48,7 +48,7 @@ Variable lerp(const Variable& a, const Variable& b, double weight) {
 Variable addcmul(const Variable& x, const Variable& a, const Variable& b, double factor) {
   return record("addcmul", ops::addcmul(x.value(), a.value(), b.value(), factor), {x, a, b},
                 saved(saved_if(b.requires_grad(), a), saved_if(a.requires_grad(), b)),
-                [=, ox = OperandForm(x), oa = OperandForm(a), ob = OperandForm(b)](
+                [=, ox = OperandInfo(x), oa = OperandInfo(a), ob = OperandInfo(b)](
                     Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
                   return {wanted[0] ? ox.gradient(dy[0]) : Variable(),
                           wanted[1] ? oa.gradient(dy[0] * s[1] * factor) : Variable(),
@@ -59,7 +59,7 @@ Variable addcmul(const Variable& x, const Variable& a, const Variable& b, double
 Variable addcdiv(const Variable& x, const Variable& a, const Variable& b, double factor) {
   return record("addcdiv", ops::addcdiv(x.value(), a.value(), b.value(), factor), {x, a, b},
                 saved(saved_if(b.requires_grad(), a), b),
-                [=, ox = OperandForm(x), oa = OperandForm(a), ob = OperandForm(b)](
+                [=, ox = OperandInfo(x), oa = OperandInfo(a), ob = OperandInfo(b)](
                     Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
                   const Variable da = dy[0] * factor / s[1];
                   return {wanted[0] ? ox.gradient(dy[0]) : Variable(),

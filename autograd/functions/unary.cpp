@@ -10,20 +10,22 @@
 namespace tessera {
 namespace {
 
-/// An operation that saves its argument: dx = slope(x, dy).
-template <class Slope>
-Variable from_argument(const char* name, const Variable& x, Tensor result, Slope slope) {
-  return record(
-      name, std::move(result), {x}, saved(x),
-      [slope](Saved& s, const Incoming& dy, const Wanted&) -> Gradients { return {slope(s[0], dy[0])}; });
+/// An operation that saves its input: dx = backward(x, dy).
+template <class Backward>
+Variable saving_input(const char* name, const Variable& x, Tensor result, Backward backward) {
+  return record(name, std::move(result), {x}, saved(x),
+                [backward](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+                  return {backward(s[0], dy[0])};
+                });
 }
 
-/// An operation that saves its result: dx = slope(y, dy).
-template <class Slope>
-Variable from_result(const char* name, const Variable& x, Tensor result, Slope slope) {
-  return record(
-      name, std::move(result), {x}, saved(saved_output(0)),
-      [slope](Saved& s, const Incoming& dy, const Wanted&) -> Gradients { return {slope(s[0], dy[0])}; });
+/// An operation that saves its output: dx = backward(y, dy).
+template <class Backward>
+Variable saving_output(const char* name, const Variable& x, Tensor result, Backward backward) {
+  return record(name, std::move(result), {x}, saved(saved_output(0)),
+                [backward](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+                  return {backward(s[0], dy[0])};
+                });
 }
 
 /// A step function: its gradient is 0.
@@ -45,57 +47,57 @@ Variable neg(V x) {
                 [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {neg(dy[0])}; });
 }
 Variable abs(V x) {
-  return from_argument("abs", x, ops::abs(x.value()), [](V a, V dy) { return dy * sign(a); });
+  return saving_input("abs", x, ops::abs(x.value()), [](V a, V dy) { return dy * sign(a); });
 }
 Variable square(V x) {
-  return from_argument("square", x, ops::square(x.value()), [](V a, V dy) { return dy * a * 2.0; });
+  return saving_input("square", x, ops::square(x.value()), [](V a, V dy) { return dy * a * 2.0; });
 }
 Variable sqrt(V x) {
-  return from_result("sqrt", x, ops::sqrt(x.value()), [](V y, V dy) { return dy / y * 0.5; });
+  return saving_output("sqrt", x, ops::sqrt(x.value()), [](V y, V dy) { return dy / y * 0.5; });
 }
 Variable rsqrt(V x) {
-  return from_result("rsqrt", x, ops::rsqrt(x.value()), [](V y, V dy) { return dy * y * y * y * -0.5; });
+  return saving_output("rsqrt", x, ops::rsqrt(x.value()), [](V y, V dy) { return dy * y * y * y * -0.5; });
 }
 Variable reciprocal(V x) {
-  return from_result("reciprocal", x, ops::reciprocal(x.value()), [](V y, V dy) { return -(dy * y * y); });
+  return saving_output("reciprocal", x, ops::reciprocal(x.value()), [](V y, V dy) { return -(dy * y * y); });
 }
 Variable exp(V x) {
-  return from_result("exp", x, ops::exp(x.value()), [](V y, V dy) { return dy * y; });
+  return saving_output("exp", x, ops::exp(x.value()), [](V y, V dy) { return dy * y; });
 }
 Variable exp2(V x) {
-  return from_result("exp2", x, ops::exp2(x.value()), [](V y, V dy) { return dy * y * ln2; });
+  return saving_output("exp2", x, ops::exp2(x.value()), [](V y, V dy) { return dy * y * ln2; });
 }
 Variable expm1(V x) {
-  return from_result("expm1", x, ops::expm1(x.value()), [](V y, V dy) { return dy * (y + 1.0); });
+  return saving_output("expm1", x, ops::expm1(x.value()), [](V y, V dy) { return dy * (y + 1.0); });
 }
 Variable log(V x) {
-  return from_argument("log", x, ops::log(x.value()), [](V a, V dy) { return dy / a; });
+  return saving_input("log", x, ops::log(x.value()), [](V a, V dy) { return dy / a; });
 }
 Variable log2(V x) {
-  return from_argument("log2", x, ops::log2(x.value()), [](V a, V dy) { return dy / (a * ln2); });
+  return saving_input("log2", x, ops::log2(x.value()), [](V a, V dy) { return dy / (a * ln2); });
 }
 Variable log10(V x) {
-  return from_argument("log10", x, ops::log10(x.value()), [](V a, V dy) { return dy / (a * ln10); });
+  return saving_input("log10", x, ops::log10(x.value()), [](V a, V dy) { return dy / (a * ln10); });
 }
 Variable log1p(V x) {
-  return from_argument("log1p", x, ops::log1p(x.value()), [](V a, V dy) { return dy / (a + 1.0); });
+  return saving_input("log1p", x, ops::log1p(x.value()), [](V a, V dy) { return dy / (a + 1.0); });
 }
 Variable sin(V x) {
-  return from_argument("sin", x, ops::sin(x.value()), [](V a, V dy) { return dy * cos(a); });
+  return saving_input("sin", x, ops::sin(x.value()), [](V a, V dy) { return dy * cos(a); });
 }
 Variable cos(V x) {
-  return from_argument("cos", x, ops::cos(x.value()), [](V a, V dy) { return -(dy * sin(a)); });
+  return saving_input("cos", x, ops::cos(x.value()), [](V a, V dy) { return -(dy * sin(a)); });
 }
 Variable tan(V x) {
-  return from_result("tan", x, ops::tan(x.value()), [](V y, V dy) { return dy * (y * y + 1.0); });
+  return saving_output("tan", x, ops::tan(x.value()), [](V y, V dy) { return dy * (y * y + 1.0); });
 }
 Variable erf(V x) {
-  return from_argument("erf", x, ops::erf(x.value()),
-                       [](V a, V dy) { return dy * exp(-square(a)) * two_over_sqrt_pi; });
+  return saving_input("erf", x, ops::erf(x.value()),
+                      [](V a, V dy) { return dy * exp(-square(a)) * two_over_sqrt_pi; });
 }
 Variable erfc(V x) {
-  return from_argument("erfc", x, ops::erfc(x.value()),
-                       [](V a, V dy) { return dy * exp(-square(a)) * -two_over_sqrt_pi; });
+  return saving_input("erfc", x, ops::erfc(x.value()),
+                      [](V a, V dy) { return dy * exp(-square(a)) * -two_over_sqrt_pi; });
 }
 
 Variable sign(V x) {

@@ -35,7 +35,7 @@ void Buckets::allocate() {
   gradients_.storage()->release();
   int64_t offset = 0;
   for (FlatParameter* flat : flats_) {
-    flat->gradient().set_memory(gradients_.narrow(0, offset, flat->layout().numel()));
+    flat->gradient().set_buffer(gradients_.narrow(0, offset, flat->layout().numel()));
     offset += flat->layout().numel();
   }
 }

@@ -1,4 +1,4 @@
-// When the verbs of a unit are called. Forward: gather, compute, free. Backward: gather, compute, free,
+// When the operations of a unit are called. Forward: gather, compute, free. Backward: gather, compute, free,
 // reduce, while the next unit is gathered ahead and the last unit's gradients are reduced.
 
 #include "dist/fsdp/engine.h"
@@ -122,7 +122,7 @@ void Sharding::Engine::fill_units(Device device, uint64_t seed) {
   materialized_ = true;
 }
 
-/// Buckets serve full gradients that are averaged in their own dtype and over one group.
+/// There are buckets where full gradients are averaged in their own dtype and over one group.
 void Sharding::Engine::make_buckets() {
   buckets_.reset();
   if (traits().shards_optimizer || flat_.replica_group) return;
@@ -212,7 +212,7 @@ void Sharding::Engine::register_leaf_hooks(size_t index) {
       const VariableImpl* variable = parameter.variable.impl().get();
       if (!parameter.variable.requires_grad() || unit_of_.contains(variable)) continue;
       unit_of_[variable] = index;
-      hooks_.push_back(parameter.variable.register_accumulated_hook(
+      hooks_.push_back(parameter.variable.register_post_accumulate_grad_hook(
           [this](const Variable& leaf) { finish_leaf(leaf.impl().get()); }));
     }
 }
@@ -249,7 +249,7 @@ void Sharding::Engine::before_forward(size_t index, std::span<Variable* const> i
   if (!backward_is_running()) sync_requires_grad(index);
   running_.push_back(&unit);
   unit.unshard();
-  unit.reshard(Unit::Hold::ahead);
+  unit.reshard(Unit::Hold::prefetch);
   all_ranks_->poll();
   const bool is_root = index == 0;
   if (is_root && options_.precision.compute) cast_floating(inputs, *options_.precision.compute);
@@ -272,7 +272,7 @@ void Sharding::Engine::before_forward(size_t index, std::span<Variable* const> i
   ++position_;
   if (!options_.forward_prefetch) return;
   for (size_t i = position_; i < std::min(position_ + units_ahead(), entry_order_.size()); ++i)
-    entry_order_[i]->unshard(Unit::Hold::ahead);
+    entry_order_[i]->unshard(Unit::Hold::prefetch);
 }
 
 /// Ends the hold of a unit's call. The backward that follows a recomputation keeps its own.

@@ -15,7 +15,8 @@
 
 namespace tessera::dist {
 
-/// Calls the units' verbs from hooks in forward and backward. Each rank has one, used by that rank's thread.
+/// Calls the units' operations from hooks in forward and backward. Each rank has one, used by that rank's
+/// thread.
 class Sharding::Engine {
  public:
   /// Lays out the units and registers the hooks. Fills the shards where every parameter has values already.
@@ -105,7 +106,7 @@ class Sharding::Engine {
   void after_backward(size_t index);
   void prefetch_backward(const Unit& unit);
   void begin_backward(std::span<const Variable> leaves);
-  void refuse_summoned(std::span<const Variable> leaves) const;
+  void require_not_summoned(std::span<const Variable> leaves) const;
   void reset_backward();
   void queue_end();
   void start_agreement(std::span<const Variable> leaves);

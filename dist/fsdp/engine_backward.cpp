@@ -9,7 +9,7 @@
 namespace tessera::dist {
 
 void Sharding::Engine::begin_backward(std::span<const Variable> leaves) {
-  if (all_summoned_) refuse_summoned(leaves);
+  if (all_summoned_) require_not_summoned(leaves);
   if (all_summoned_ || !materialized_) return;
   if (!backward_is_nested()) reset_backward();
   bool reaches = false;
@@ -29,7 +29,7 @@ void Sharding::Engine::begin_backward(std::span<const Variable> leaves) {
 }
 
 /// While parameters are summoned, hooks do nothing and gradients would not be reduced.
-void Sharding::Engine::refuse_summoned(std::span<const Variable> leaves) const {
+void Sharding::Engine::require_not_summoned(std::span<const Variable> leaves) const {
   for (const Variable& leaf : leaves)
     require<ConfigError>(
         !find(leaf.impl().get()),
@@ -105,7 +105,7 @@ void Sharding::Engine::prefetch_backward(const Unit& unit) {
     if (exit_order_[i] != &unit) continue;
     position_ = i;
     for (size_t ahead = 1; ahead <= std::min(i, units_ahead()); ++ahead)
-      exit_order_[i - ahead]->unshard(Unit::Hold::ahead);
+      exit_order_[i - ahead]->unshard(Unit::Hold::prefetch);
     return;
   }
 }
@@ -114,12 +114,12 @@ void Sharding::Engine::hold_for_backward(Unit& unit) {
   require_values(unit);
   queue_end();
   unit.unshard(Unit::Hold::backward);
-  unit.reshard(Unit::Hold::ahead);
+  unit.reshard(Unit::Hold::prefetch);
   unit.wait();
 }
 
-/// Serves a backward that needs memory which no hook has prepared: it began inside a unit, or continues where
-/// another backward ended.
+/// Prepares memory that a backward needs and that no hook has prepared: it began inside a unit, or continues
+/// where another backward ended.
 void Sharding::Engine::provide(size_t index, FlatParameter::Demand demand) {
   if (all_summoned_ || !materialized_ || !backward_is_running()) return;
   if (demand == FlatParameter::Demand::parameters)
@@ -162,7 +162,7 @@ void Sharding::Engine::free_after_backward(Unit& unit) {
 void Sharding::Engine::release_holds(Unit& unit) {
   if (keeps_gathered() && unit.is_gathered()) unit.unshard(Unit::Hold::kept);
   if (!keeps_gathered()) unit.reshard(Unit::Hold::kept);
-  unit.reshard(Unit::Hold::ahead);
+  unit.reshard(Unit::Hold::prefetch);
   unit.reshard(Unit::Hold::backward);
 }
 

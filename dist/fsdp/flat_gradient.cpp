@@ -20,18 +20,18 @@ FlatGradient::FlatGradient(const FlatParameter& flat) : flat_(flat) {
 }
 
 FlatGradient::~FlatGradient() {
-  if (memory_.defined()) set_owner(*memory_.storage(), nullptr);
+  if (buffer_.defined()) set_owner(*buffer_.storage(), nullptr);
 }
 
-// Memory.
+// The buffer.
 
 void FlatGradient::attach() {
-  if (!memory_.defined()) {
+  if (!buffer_.defined()) {
     const CategoryScope category(MemoryCategory::gradient);
-    memory_ =
+    buffer_ =
         flat_.options().shard_group->empty({flat_.layout().numel()}, dtype_, Storage::Initial::released);
-    memory_.storage()->set_label(text("the gradients of unit '", flat_.unit(), "'"));
-    set_owner(*memory_.storage(), this);
+    buffer_.storage()->set_label(text("the gradients of unit '", flat_.unit(), "'"));
+    set_owner(*buffer_.storage(), this);
   }
   for (size_t i = 0; i < flat_.parameters().size(); ++i) {
     flat_.parameters()[i].variable.set_grad_dtype(dtype_);
@@ -39,18 +39,18 @@ void FlatGradient::attach() {
   }
 }
 
-void FlatGradient::set_memory(const Tensor& memory) {
-  memory_ = memory;
+void FlatGradient::set_buffer(const Tensor& buffer) {
+  buffer_ = buffer;
   if (!flat_.is_materialized()) return;
   attach();
   if (!prepared_) return;
-  memory_.storage()->refill();
+  buffer_.storage()->refill();
   zero_padding();
 }
 
 void FlatGradient::zero_padding() const {
   for (const FlatLayout::Range& gap : flat_.layout().padding())
-    memory_.narrow(0, gap.begin, gap.numel()).zero();
+    buffer_.narrow(0, gap.begin, gap.numel()).zero();
 }
 
 bool FlatGradient::has_unreduced(size_t i) const {
@@ -68,7 +68,7 @@ std::string FlatGradient::describe_released(const Storage&) const {
 }
 
 Tensor FlatGradient::range_of(size_t i) const {
-  return memory_.narrow(0, flat_.layout().offset(i), flat_.layout().size(i))
+  return buffer_.narrow(0, flat_.layout().offset(i), flat_.layout().size(i))
       .view(flat_.parameters()[i].variable.shape());
 }
 
@@ -77,12 +77,12 @@ void FlatGradient::prepare() {
   prepared_ = true;
   if (has_reduced_) find_cleared();
   for (const UnitParameter& parameter : flat_.parameters()) parameter.variable.set_grad({});
-  memory_.storage()->refill();
+  buffer_.storage()->refill();
   zero_padding();
 }
 
 void FlatGradient::drop_unmarked() {
-  // Their memory may be used before it is prepared again: nothing may be added to them.
+  // The buffer may be used before it is prepared again: nothing may be added to them.
   if (prepared_ && !unreduced_ && flat_.options().traits.shards_gradients)
     for (const UnitParameter& parameter : flat_.parameters()) parameter.variable.set_grad({});
   prepared_ = unreduced_;
@@ -96,10 +96,10 @@ void FlatGradient::find_cleared() {
   if (!has_reduced_) return;
   for (size_t i = 0; i < flat_.parameters().size(); ++i)
     if (!published_[i]) reduced_range(i).zero();
-  if (reduced_.shares_storage(memory_)) move_reduced();
+  if (reduced_.shares_storage(buffer_)) move_reduced();
 }
 
-/// Copies the reduced gradients out of the memory that the next backward writes.
+/// Copies the reduced gradients out of the buffer that the next backward writes.
 void FlatGradient::move_reduced() {
   const CategoryScope category(MemoryCategory::gradient);
   reduced_ = reduced_.clone();
@@ -126,7 +126,7 @@ void FlatGradient::collect(size_t i) {
 
 void FlatGradient::accept_averaged(bool reached) {
   prepared_ = unreduced_ = false;
-  if (reached) add_reduced(memory_);
+  if (reached) add_reduced(buffer_);
   if (has_reduced_) publish();
 }
 
@@ -136,10 +136,10 @@ void FlatGradient::start_reduce() {
   unreduced_ = false;
   reducing_ = true;
   const CategoryScope category(MemoryCategory::communication);
-  Tensor source = memory_;
+  Tensor source = buffer_;
   if (reduce_dtype_ != dtype_) {
     source = flat_.options().shard_group->empty({flat_.layout().numel()}, reduce_dtype_);
-    ops::cast_out(memory_, source);
+    ops::cast_out(buffer_, source);
   }
   reduce_input_ = source;
   if (flat_.options().traits.shards_optimizer || flat_.options().replica_group)
@@ -156,9 +156,9 @@ Tensor FlatGradient::empty_shard() const {
 }
 
 void FlatGradient::start_reduce_scatter(const Tensor& source) {
-  // In place where the full gradient is kept; else straight into the optimizer's gradient, if that is empty.
+  // In place where the full gradient is kept; else into the optimizer's gradient, if that is empty.
   reduce_output_ = flat_.own_shard(source);
-  if (flat_.options().traits.shards_gradients && !has_reduced_ && source.shares_storage(memory_)) {
+  if (flat_.options().traits.shards_gradients && !has_reduced_ && source.shares_storage(buffer_)) {
     const CategoryScope category(MemoryCategory::gradient);
     if (!reduced_.defined()) reduced_ = empty_shard();
     reduce_output_ = reduced_;
@@ -182,7 +182,7 @@ void FlatGradient::finish_reduce() {
   const Tensor& result = is_full ? reduce_input_ : reduce_output_;
   add_reduced(result);
   reduce_input_ = reduce_output_ = Tensor();
-  if (flat_.options().traits.shards_gradients) memory_.storage()->release();
+  if (flat_.options().traits.shards_gradients) buffer_.storage()->release();
   reducing_ = prepared_ = false;
   publish();
 }
@@ -191,7 +191,7 @@ void FlatGradient::abandon() {
   if (!flat_.is_trainable()) return;
   reduce_.wait();
   reduce_input_ = reduce_output_ = Tensor();
-  if (flat_.options().traits.shards_gradients) memory_.storage()->release();
+  if (flat_.options().traits.shards_gradients) buffer_.storage()->release();
   reducing_ = unreduced_ = false;
   drop_unmarked();
   std::fill(reached_.begin(), reached_.end(), false);
@@ -208,7 +208,7 @@ void FlatGradient::add_reduced(const Tensor& result) {
   if (flat_.options().traits.shards_gradients) {
     if (!reduced_.defined()) reduced_ = empty_shard();
   } else {
-    reduced_ = flat_.options().traits.shards_optimizer ? flat_.own_shard(memory_) : memory_;
+    reduced_ = flat_.options().traits.shards_optimizer ? flat_.own_shard(buffer_) : buffer_;
   }
   if (result.raw_data() != reduced_.raw_data()) ops::cast_out(result, reduced_);
 }

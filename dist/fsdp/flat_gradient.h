@@ -13,7 +13,7 @@ class FlatParameter;
 /// The gradients of a FlatParameter, from the backward that accumulates them to the optimizer that reads
 /// them.
 ///
-///     memory    f32 under half types   of the full parameters; where backward accumulates
+///     buffer    f32 under half types   of the full parameters; where backward accumulates
 ///     reduced   the same dtype         of this rank's shard, averaged; what an optimizer reads
 class FlatGradient final : private StorageOwner {
  public:
@@ -28,22 +28,22 @@ class FlatGradient final : private StorageOwner {
   /// Of the gradients that are sent in a reduction.
   DType reduce_dtype() const { return reduce_dtype_; }
 
-  /// Sets the memory; without it `attach` allocates some. Gradients not reduced yet are moved there by the
-  /// reduction.
-  void set_memory(const Tensor& memory);
-  /// Makes the memory the place where backward accumulates the parameters' gradients.
+  /// Sets the gradient buffer; without it `attach` allocates one. Gradients not reduced yet are moved there
+  /// by the reduction.
+  void set_buffer(const Tensor& buffer);
+  /// Makes ranges of the buffer the gradient buffers of the parameters.
   void attach();
-  /// Prepares the memory in which backward accumulates. Does nothing while it holds gradients of an earlier
+  /// Prepares the buffer for a backward. Does nothing while it holds gradients of an earlier
   /// backward that are not reduced yet.
   void prepare();
-  /// Drops gradients that were not marked as unreduced. The memory is prepared again at its next use.
+  /// Drops gradients that were not marked as unreduced. The buffer is prepared again at its next use.
   void drop_unmarked();
   /// After a backward that an exception ended: waits for calls in flight and drops all gradients that the
   /// optimizer has not received yet, those of earlier micro-batches too.
   void abandon();
   /// Clears the gradient of parameter i, also what this rank has not reduced yet.
   void clear(size_t i);
-  /// Marks gradients as accumulated and not reduced. There are none if their memory was not prepared.
+  /// Marks gradients as accumulated and not reduced. There are none if the buffer was not prepared.
   void mark_unreduced() { unreduced_ = prepared_; }
   /// Whether gradients are marked as unreduced.
   bool has_unreduced() const { return unreduced_; }
@@ -55,12 +55,12 @@ class FlatGradient final : private StorageOwner {
   /// contribute zeros. The optimizer receives no gradient of a parameter that no rank reached.
   void start_reduce();
   /// Returns when the reduction is done and the optimizer has its gradients, added to those of earlier
-  /// reductions that were not cleared. Frees the memory of `prepare` where the strategy allows it.
+  /// reductions that were not cleared. Frees the buffer where the strategy allows it.
   void finish_reduce();
-  /// Copies the gradient of parameter i to its place in the memory, unless it lies there; writes zeros if
+  /// Copies the gradient of parameter i to its place in the buffer, unless it lies there; writes zeros if
   /// backward did not reach the parameter.
   void collect(size_t i);
-  /// Under no_shard, after the memory was averaged over the ranks in place: gives the optimizer its
+  /// Under no_shard, after the buffer was averaged over the ranks in place: gives the optimizer its
   /// gradients. If no rank `reached` these parameters, those of earlier backwards.
   void accept_averaged(bool reached);
 
@@ -79,7 +79,7 @@ class FlatGradient final : private StorageOwner {
 
   const FlatParameter& flat_;
   DType dtype_ = f32, reduce_dtype_ = f32;
-  Tensor memory_, reduced_;
+  Tensor buffer_, reduced_;
   Work reduce_;
   Tensor reduce_input_, reduce_output_;  // of the reduction in flight
   bool prepared_ = false, unreduced_ = false, reducing_ = false, has_reduced_ = false;

@@ -9,7 +9,7 @@
 
 namespace tessera::dist {
 
-/// Chooses the modules below a root that are units: whose parameters are gathered, freed and reduced
+/// Chooses the modules below a root that are units: the parameters of one are gathered, freed and reduced
 /// together. The root is always a unit; it holds the parameters of no other unit.
 ///
 ///     dist::every<models::Block>()                       // by type

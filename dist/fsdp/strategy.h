@@ -33,9 +33,9 @@ struct StrategyTraits {
 struct StrategyRow {
   Strategy strategy;      ///< the value
   const char* name;       ///< in options, files and messages
-  StrategyTraits traits;  ///< all that sharding knows of the strategy
+  StrategyTraits traits;  ///< all properties of the strategy
 };
-/// The table: all that tells the strategies apart.
+/// The table: all differences between the strategies.
 inline constexpr StrategyRow strategy_table[] = {
     {Strategy::no_shard, "no_shard", {}},
     {Strategy::shard_optim, "shard_optim", {.shards_optimizer = true, .reduces_in_backward = false}},

@@ -70,7 +70,7 @@ void Unit::reshard(Hold hold) {
 }
 
 void Unit::release_holds() {
-  for (const Hold hold : {Hold::ahead, Hold::kept, Hold::backward}) reshard(hold);
+  for (const Hold hold : {Hold::prefetch, Hold::kept, Hold::backward}) reshard(hold);
 }
 
 void Unit::prepare_gradients() {

@@ -9,7 +9,7 @@
 
 namespace tessera::dist {
 
-/// The modules whose parameters are gathered together: four verbs and a state.
+/// A module, with the parameters in it that are gathered together: a state, and operations that change it.
 ///
 ///     sharded --unshard--> gathering --wait--> unsharded --reshard--> sharded
 ///                                                  \-----reduce-----> reducing --finish_reduce--> sharded
@@ -23,7 +23,7 @@ class Unit {
   enum class State { sharded, gathering, unsharded, reducing };
   /// What keeps a unit gathered besides the calls that run. Each counts once, however often it is taken.
   enum class Hold {
-    ahead,     ///< gathered before its use (prefetch)
+    prefetch,  ///< gathered before its use
     kept,      ///< from forward on, for the coming backward
     backward,  ///< a backward computes with it, or the recomputation of a segment does
   };

@@ -18,8 +18,8 @@ struct LaunchOptions {
   int threads = 0;
   /// How long a rank's count of operations may stay unchanged while others wait for it.
   std::chrono::milliseconds timeout{300'000};
-  /// After this time without a heartbeat a rank is lost (stopped, or its link is cut), whatever the timeout.
-  std::chrono::milliseconds silence{30'000};
+  /// After this time without a heartbeat a rank is lost (stopped, or disconnected), whatever the `timeout`.
+  std::chrono::milliseconds heartbeat_timeout{30'000};
   /// The device on which ranks compute.
   Device device = cpu();
 };

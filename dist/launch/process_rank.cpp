@@ -21,28 +21,28 @@ using std::chrono::milliseconds;
 /// This process as a member of its job, from its first launch to the end of the process.
 class Membership {
  public:
-  static Membership& of(const LauncherJob& job, milliseconds patience) {
-    static Membership membership(job, patience);
+  static Membership& of(const LauncherJob& job, milliseconds timeout) {
+    static Membership membership(job, timeout);
     return membership;
   }
-  /// Leaves the job together with all ranks, as MPI requires, however long they still work; not if ranks were
-  /// lost or failed.
+  /// Leaves the job together with all ranks, as MPI requires, however long they still work, if the last
+  /// launch was completed: else ranks were lost or failed.
   ~Membership() {
-    if (ended_well_ && ::getpid() == process_ && thread_.leave()) thread_.finish(std::chrono::seconds(10));
+    if (completed_ && ::getpid() == process_ && thread_.leave()) thread_.finish(std::chrono::seconds(10));
   }
 
   RemoteThread& thread() { return thread_; }
   uint64_t next_launch() { return ++launches_; }
-  void set_ended_well(bool well) { ended_well_ = well; }
+  void set_completed(bool completed) { completed_ = completed; }
 
  private:
-  Membership(const LauncherJob& job, milliseconds patience)
-      : thread_([job] { return make_mpi_wire(job.rank, job.size); }, patience), process_(::getpid()) {}
+  Membership(const LauncherJob& job, milliseconds timeout)
+      : thread_([job] { return make_mpi_wire(job.rank, job.size); }, timeout), process_(::getpid()) {}
 
   RemoteThread thread_;
   pid_t process_;
   uint64_t launches_ = 0;
-  bool ended_well_ = false;
+  bool completed_ = false;
 };
 
 /// Throws unless MPI can connect the processes of the job, with the command that starts them under MPI.
@@ -55,7 +55,7 @@ void check_transport(const LauncherJob& job) {
   const bool has_pmi = std::getenv("PMIX_RANK") || std::getenv("PMI_RANK") || std::getenv("PMI_FD");
   require<ConfigError>(job.launcher == "mpirun" || (job.launcher == "srun" && has_pmi), job.launcher,
                        " started rank ", job.rank, " of ", job.size,
-                       ", but gave it no way to reach the others; start it by `", command, "`",
+                       ", but gave it no connection to the other ranks; start it by `", command, "`",
                        job.launcher == "srun" ? " inside the allocation, or by `srun --mpi=pmix`" : "");
 }
 
@@ -91,12 +91,12 @@ int run_process_rank(const std::function<int(World&)>& body, const LaunchOptions
                      const LauncherJob& job) {
   check_transport(job);
   Membership& membership = Membership::of(job, options.timeout);
-  membership.set_ended_well(false);
+  membership.set_completed(false);
   const AccountScope account(make_intrusive<MemoryAccount>());
   const ProfilerRankScope row(job.rank);
-  const auto self =
-      std::make_shared<RemoteRank>(membership.thread(), membership.next_launch(),
-                                   Deadlines{options.silence, options.timeout}, requested_transport());
+  const auto self = std::make_shared<RemoteRank>(membership.thread(), membership.next_launch(),
+                                                 Deadlines{options.heartbeat_timeout, options.timeout},
+                                                 requested_transport());
   const ThreadShare threads(options.threads, self->ranks_on_cores());
   std::unique_ptr<World> world;  // destroyed after the other ranks have the failure
   try {
@@ -106,7 +106,7 @@ int run_process_rank(const std::function<int(World&)>& body, const LaunchOptions
     const int result = body(*world);
     world->communicator().barrier().wait();
     self->end_body();
-    membership.set_ended_well(true);
+    membership.set_completed(true);
     return result;
   } catch (...) {
     self->fail(std::current_exception());

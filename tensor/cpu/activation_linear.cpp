@@ -144,7 +144,7 @@ class Backward {
       const int64_t block = std::min(e_.rows, std::max<int64_t>(16, block_elements * 2 / 3 / largest));
       const Scratch<T> scratch(2 * block * largest);
       for (int64_t i = begin; i < end; ++i) {
-        // Whole vectors are shared out; the last one may be partial.
+        // Threads get whole vectors; the last one may be partial.
         const ProductBlock range = cut.block(e_.rows, vectors * width, i);
         column_range(range.column, std::min(range.columns, e_.in - range.column), block, scratch.get());
       }

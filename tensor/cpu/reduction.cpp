@@ -207,7 +207,7 @@ void reduce_simple(Reduction kind, const Tensor& x, const Tensor& out) {
 
 /// any, all.
 template <class T>
-void reduce_truth(Reduction kind, const Tensor& x, const Tensor& out) {
+void reduce_any_all(Reduction kind, const Tensor& x, const Tensor& out) {
   using A = accumulator_of<T>;
   const ReductionPlan plan(x, out);
   const Reducer<T, A> reducer(x, plan);
@@ -280,7 +280,7 @@ void reduce_norm(double p, const Tensor& x, const Tensor& out) {
 void reduce(Reduction kind, double parameter, const Tensor& x, const Tensor& out) {
   if (out.numel() == 0) return;
   if (kind == Reduction::any || kind == Reduction::all)
-    return with_any(x.dtype(), [&]<class T>(TypeTag<T>) { reduce_truth<T>(kind, x, out); });
+    return with_any(x.dtype(), [&]<class T>(TypeTag<T>) { reduce_any_all<T>(kind, x, out); });
   if (kind <= Reduction::min)
     return with_any(x.dtype(), [&]<class T>(TypeTag<T>) { reduce_simple<T>(kind, x, out); });
   with_floating(x.dtype(), [&]<class T>(TypeTag<T>) {

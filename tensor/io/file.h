@@ -8,7 +8,7 @@ namespace tessera::io {
 
 /// A regular file opened for reading at any position. Positions are read, not mapped: a file that shrinks
 /// while it is read is then an error with a name, not a signal. Anything but a regular file (a FIFO, a
-/// device, a folder) is refused without waiting for it.
+/// device, a folder) is an error at once, without a wait for its data.
 class InputFile {
  public:
   /// Throws CheckpointError naming the file and the system's reason.

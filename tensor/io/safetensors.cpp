@@ -27,8 +27,8 @@ std::string read_header_text(const InputFile& file) {
 }
 
 void require_tensor_dtype(const SafetensorsEntry& entry, const std::string& path) {
-  require<CheckpointError>(entry.foreign_dtype.empty(), path, ": tensor '", entry.name, "': its dtype ",
-                           entry.foreign_dtype, " is none of Tensor's: it cannot be read");
+  require<CheckpointError>(entry.unsupported_dtype.empty(), path, ": tensor '", entry.name, "': its dtype ",
+                           entry.unsupported_dtype, " is none of Tensor's: it cannot be read");
 }
 
 }  // namespace

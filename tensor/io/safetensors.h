@@ -19,8 +19,8 @@ namespace tessera::io {
 /// A safetensors file opened for reading. The constructor throws CheckpointError, naming the file and the
 /// reason, for anything that is not exactly such a file: a header that is cut, too long, not strict JSON or
 /// with a key twice; an unknown dtype; a shape and byte range that do not match; ranges that overlap, leave
-/// holes or end elsewhere than the file does. A dtype that the format has and Tensor lacks is refused only
-/// when that tensor is read.
+/// holes or end elsewhere than the file does. A dtype that the format has and Tensor lacks is an error
+/// only when that tensor is read.
 class SafetensorsFile {
  public:
   /// Opens the file and reads its header, not the data. Throws as above.
@@ -60,7 +60,7 @@ class SafetensorsWriter {
  public:
   /// Writes the header, its keys in the order given; the offsets in `tensors` are ignored and chosen here.
   /// Throws CheckpointError naming the file, as every member does; also for anything that SafetensorsFile
-  /// would refuse: a name given twice or not UTF-8, a header beyond the format's limit.
+  /// cannot open: a name given twice or not UTF-8, a header beyond the format's limit.
   SafetensorsWriter(std::string path, std::vector<SafetensorsEntry> tensors, const Metadata& metadata = {});
 
   /// The tensors in the order in which their bytes must be appended: wide types first, so that each is

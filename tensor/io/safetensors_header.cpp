@@ -23,19 +23,19 @@ constexpr DTypeName dtype_names[] = {{"F64", f64}, {"F32", f32}, {"BF16", bf16},
                                      {"I64", i64}, {"I32", i32}, {"U8", u8},     {"BOOL", boolean}};
 
 /// A dtype of the format that Tensor does not have.
-struct ForeignDType {
+struct UnsupportedDType {
   const char* name;
   int64_t bits;
 };
-constexpr ForeignDType foreign_dtypes[] = {
+constexpr UnsupportedDType unsupported_dtypes[] = {
     {"I8", 8},          {"I16", 16},    {"U16", 16},    {"U32", 32},    {"U64", 64},
     {"C64", 64},        {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
     {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F4", 4}};
 
 int64_t bits_of(const SafetensorsEntry& entry) {
-  if (entry.foreign_dtype.empty()) return 8 * size_of(entry.dtype);
-  for (const ForeignDType& known : foreign_dtypes)
-    if (entry.foreign_dtype == known.name) return known.bits;
+  if (entry.unsupported_dtype.empty()) return 8 * size_of(entry.dtype);
+  for (const UnsupportedDType& known : unsupported_dtypes)
+    if (entry.unsupported_dtype == known.name) return known.bits;
   return 0;
 }
 
@@ -114,9 +114,9 @@ class HeaderReader {
         entry.dtype = known.dtype;
         return;
       }
-    for (const ForeignDType& known : foreign_dtypes)
+    for (const UnsupportedDType& known : unsupported_dtypes)
       if (given == known.name) {
-        entry.foreign_dtype = given;
+        entry.unsupported_dtype = given;
         return;
       }
     expect(false, "tensor '", entry.name, "': dtype '", given, "' is none of the format's");
@@ -152,8 +152,8 @@ class HeaderReader {
     expect(offsets.size() == 2, "tensor '", entry.name, "': data_offsets: expected [begin, end]");
     const int64_t begin = offsets[0], end = offsets[1];
     expect(end >= begin && end - begin == bytes, "tensor '", entry.name, "': ", entry.shape, " ",
-           entry.foreign_dtype.empty() ? to_string(entry.dtype) : entry.foreign_dtype, " takes ", bytes,
-           " bytes, data_offsets [", begin, ", ", end, "] say ", end - begin);
+           entry.unsupported_dtype.empty() ? to_string(entry.dtype) : entry.unsupported_dtype, " takes ",
+           bytes, " bytes, data_offsets [", begin, ", ", end, "] say ", end - begin);
     expect(end <= data_size_, "truncated: tensor '", entry.name, "' ends at byte ", end,
            " of the data, the file has ", data_size_);
     entry.offset = begin;
@@ -216,7 +216,7 @@ int64_t SafetensorsEntry::nbytes() const {
 }
 
 std::string SafetensorsEntry::dtype_name() const {
-  return foreign_dtype.empty() ? safetensors_dtype_name(dtype) : foreign_dtype;
+  return unsupported_dtype.empty() ? safetensors_dtype_name(dtype) : unsupported_dtype;
 }
 
 std::string safetensors_dtype_name(DType dtype) {

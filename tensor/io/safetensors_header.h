@@ -17,16 +17,16 @@ using Metadata = std::map<std::string, std::string>;
 /// One tensor of a safetensors file.
 struct SafetensorsEntry {
   std::string name;   ///< in the header; unique in the file
-  DType dtype = f32;  ///< of the elements; meaningless where `foreign_dtype` is set
+  DType dtype = f32;  ///< of the elements; meaningless where `unsupported_dtype` is set
   Shape shape;        ///< its values lie in row-major order
   /// Its first byte, counted from the file's start (in a SafetensorsHeader and after `place_tensors`, from
   /// the first byte of data).
   int64_t offset = 0;
   /// The format's name of a dtype that Tensor does not have ("I8", "F8_E4M3"), else empty. The values of such
   /// a tensor cannot be read, and `dtype` has no meaning.
-  std::string foreign_dtype = {};
+  std::string unsupported_dtype = {};
 
-  /// Bytes of its values in the file, also for a foreign dtype.
+  /// Bytes of its values in the file, also for an unsupported dtype.
   int64_t nbytes() const;
   /// "F32", "F8_E4M3": the format's name of its dtype.
   std::string dtype_name() const;

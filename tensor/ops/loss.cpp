@@ -110,12 +110,12 @@ void check_linear_cross_entropy(const Tensor& x, const Tensor& weight, const Ten
 /// The buffers of a call, and the computations on a chunk of rows.
 class Chunks {
  public:
-  Chunks(const Tensor& x, const Tensor& weight, const Tensor& bias, LinearCrossEntropyNeedsGrad wants)
-      : x_(x), weight_(weight), bias_(bias), wants_(wants), wide_(x.dtype() == f64 ? f64 : f32) {
-    if (wants.x) gradient_.x = Tensor::empty(x.shape(), x.dtype(), x.device());
+  Chunks(const Tensor& x, const Tensor& weight, const Tensor& bias, LinearCrossEntropyNeedsGrad needs_grad)
+      : x_(x), weight_(weight), bias_(bias), needs_grad_(needs_grad), wide_(x.dtype() == f64 ? f64 : f32) {
+    if (needs_grad.x) gradient_.x = Tensor::empty(x.shape(), x.dtype(), x.device());
     const CategoryScope category(MemoryCategory::gradient);
-    if (wants.weight) gradient_.weight = Tensor::empty(weight.shape(), wide_, x.device());
-    if (wants.bias) gradient_.bias = Tensor::empty({weight.shape()[0]}, wide_, x.device());
+    if (needs_grad.weight) gradient_.weight = Tensor::empty(weight.shape(), wide_, x.device());
+    if (needs_grad.bias) gradient_.bias = Tensor::empty({weight.shape()[0]}, wide_, x.device());
   }
 
   Tensor logits(int64_t first, int64_t count) {
@@ -130,12 +130,12 @@ class Chunks {
   /// Adds a chunk's contribution to the gradients of x, weight and bias.
   void add(int64_t first, int64_t count, const Tensor& dlogits) {
     const Tensor rounded = cast(dlogits, x_.dtype());  // dlogits itself, except for half types
-    if (wants_.x) matmul_out(gradient_.x.narrow(0, first, count), rounded, weight_);
-    if (wants_.weight) {
+    if (needs_grad_.x) matmul_out(gradient_.x.narrow(0, first, count), rounded, weight_);
+    if (needs_grad_.weight) {
       const auto product = first == 0 ? matmul_out : matmul_accumulate;
       product(gradient_.weight, rounded.transpose(0, 1), x_.narrow(0, first, count));
     }
-    if (!wants_.bias) return;
+    if (!needs_grad_.bias) return;
     const Tensor sum = sum_to(dlogits, gradient_.bias.shape());
     if (first == 0)
       gradient_.bias = sum;
@@ -147,7 +147,7 @@ class Chunks {
 
  private:
   const Tensor &x_, &weight_, &bias_;
-  LinearCrossEntropyNeedsGrad wants_;
+  LinearCrossEntropyNeedsGrad needs_grad_;
   DType wide_;
   Tensor logits_;
   LinearCrossEntropy gradient_;
@@ -158,7 +158,7 @@ class Chunks {
 LinearCrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                         const Tensor& targets, const Tensor& class_weight,
                                         const CrossEntropyOptions& options,
-                                        LinearCrossEntropyNeedsGrad wants) {
+                                        LinearCrossEntropyNeedsGrad needs_grad) {
   const Device device = common_device("linear_cross_entropy", {&x, &weight, &targets});
   check_linear_cross_entropy(x, weight, bias, targets, class_weight, options);
   const DType wide = x.dtype() == f64 ? f64 : f32;
@@ -170,14 +170,14 @@ LinearCrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, c
   const Tensor divisor = Tensor::empty({}, f64, device), sum = Tensor::zeros({}, f64, device);
   divisor_kernel(device, targets.contiguous(), classes, class_weights, options, divisor);
 
-  Chunks chunks(input, weight, bias, wants);
+  Chunks chunks(input, weight, bias, needs_grad);
   const int64_t step = rows_per_chunk(classes);
   for (int64_t first = 0; first < rows; first += step) {
     const int64_t count = std::min(step, rows - first);
     const Tensor logits = chunks.logits(first, count);
-    chunk_kernel(device, logits, ids.narrow(0, first, count), class_weights, options, divisor, wants.any(),
-                 sum);
-    if (wants.any()) chunks.add(first, count, logits);
+    chunk_kernel(device, logits, ids.narrow(0, first, count), class_weights, options, divisor,
+                 needs_grad.any(), sum);
+    if (needs_grad.any()) chunks.add(first, count, logits);
   }
   LinearCrossEntropy result = std::move(chunks.gradient());
   if (rows == 0)

@@ -50,6 +50,6 @@ struct LinearCrossEntropy {
 LinearCrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                         const Tensor& targets, const Tensor& class_weight,
                                         const CrossEntropyOptions& options,
-                                        LinearCrossEntropyNeedsGrad wants = {});
+                                        LinearCrossEntropyNeedsGrad needs_grad = {});
 
 }  // namespace tessera::ops

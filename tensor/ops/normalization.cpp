@@ -118,14 +118,14 @@ Tensor recompute_normalized(const Tensor& x, const Tensor& weight, const Tensor&
 
 NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                               const Tensor& mean, const Tensor& rstd, int64_t axes,
-                                              NormalizationNeedsGrad wants) {
-  return add_normalization_backward({}, dy, x, {}, weight, mean, rstd, axes, wants);
+                                              NormalizationNeedsGrad needs_grad) {
+  return add_normalization_backward({}, dy, x, {}, weight, mean, rstd, axes, needs_grad);
 }
 
 NormalizationGradients add_normalization_backward(const Tensor& dsum, const Tensor& dy, const Tensor& sum,
                                                   const DropoutMask& mask, const Tensor& weight,
                                                   const Tensor& mean, const Tensor& rstd, int64_t axes,
-                                                  NormalizationNeedsGrad wants) {
+                                                  NormalizationNeedsGrad needs_grad) {
   const char* name = "normalization_backward";
   const Device device = common_device(name, {&dy, &sum, &rstd});
   for (const Tensor& gradient : {dy, dsum}) {
@@ -135,23 +135,23 @@ NormalizationGradients add_normalization_backward(const Tensor& dsum, const Tens
                         sum.shape(), ", got ", gradient.shape());
   }
   check_operand(name, "weight", weight, sum, axes);
-  if (wants.overwrite_x) require_no_overlap(name, sum, {&dy, &dsum, &weight, &mean, &rstd});
+  if (needs_grad.overwrite_x) require_no_overlap(name, sum, {&dy, &dsum, &weight, &mean, &rstd});
   const Shape normalized = extents_of(sum.shape(), sum.rank() - axes, sum.rank());
   const bool drops = mask.probability != 0;
   NormalizationGradients gradients;
-  if (wants.x || (wants.delta && !drops))
-    gradients.x = wants.overwrite_x ? sum : Tensor::empty(sum.shape(), sum.dtype(), device);
-  if (wants.delta && drops) gradients.delta = Tensor::empty(sum.shape(), sum.dtype(), device);
+  if (needs_grad.x || (needs_grad.delta && !drops))
+    gradients.x = needs_grad.overwrite_x ? sum : Tensor::empty(sum.shape(), sum.dtype(), device);
+  if (needs_grad.delta && drops) gradients.delta = Tensor::empty(sum.shape(), sum.dtype(), device);
   const DType sums = sum.dtype() == f64 ? f64 : f32;
-  if (wants.weight) gradients.weight = Tensor::empty(normalized, sums, device);
-  if (wants.bias) gradients.bias = Tensor::empty(normalized, sums, device);
-  const MaskRows rows(name, wants.delta ? mask : DropoutMask(), sum, axes);
+  if (needs_grad.weight) gradients.weight = Tensor::empty(normalized, sums, device);
+  if (needs_grad.bias) gradients.bias = Tensor::empty(normalized, sums, device);
+  const MaskRows rows(name, needs_grad.delta ? mask : DropoutMask(), sum, axes);
   backward_kernel(
       device,
       {dy.contiguous(), contiguous(dsum), rows.get(), sum.contiguous(), contiguous(weight), mean, rstd},
       gradients);
-  if (wants.overwrite_x) sum.bump_version();
-  if (wants.delta && !drops) gradients.delta = gradients.x;
+  if (needs_grad.overwrite_x) sum.bump_version();
+  if (needs_grad.delta && !drops) gradients.delta = gradients.x;
   return gradients;
 }
 

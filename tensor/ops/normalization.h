@@ -42,7 +42,7 @@ struct NormalizationNeedsGrad {
 /// threads. For the half types the gradients of weight and bias, which are these sums, are f32.
 NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x, const Tensor& weight,
                                               const Tensor& mean, const Tensor& rstd, int64_t axes,
-                                              NormalizationNeedsGrad wants = {});
+                                              NormalizationNeedsGrad needs_grad = {});
 
 /// The same for a sum that has other uses besides the norm: `dsum`, the gradient of those uses (undefined:
 /// none), is added. The gradient at delta is the gradient at x with the mask applied; without a mask the two
@@ -50,6 +50,6 @@ NormalizationGradients normalization_backward(const Tensor& dy, const Tensor& x,
 NormalizationGradients add_normalization_backward(const Tensor& dsum, const Tensor& dy, const Tensor& sum,
                                                   const DropoutMask& mask, const Tensor& weight,
                                                   const Tensor& mean, const Tensor& rstd, int64_t axes,
-                                                  NormalizationNeedsGrad wants);
+                                                  NormalizationNeedsGrad needs_grad);
 
 }  // namespace tessera::ops

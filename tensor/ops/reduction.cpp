@@ -52,7 +52,7 @@ Tensor reduce(const char* name, Reduction kind, const Tensor& x, const Shape& ax
   return keepdim ? out : drop_axes(out, axes);
 }
 
-DType summed(const char* name, const Tensor& x) {
+DType sum_dtype(const char* name, const Tensor& x) {
   common_device(name, {&x});
   return is_floating(x.dtype()) ? x.dtype() : i64;
 }
@@ -89,7 +89,7 @@ Tensor arg_extreme(const char* name, bool largest, const Tensor& x, int64_t axis
 }  // namespace
 
 Tensor sum(const Tensor& x, const Shape& axes, bool keepdim) {
-  return reduce("sum", Reduction::sum, x, axes, keepdim, summed("sum", x));
+  return reduce("sum", Reduction::sum, x, axes, keepdim, sum_dtype("sum", x));
 }
 
 Tensor mean(const Tensor& x, const Shape& axes, bool keepdim) {
@@ -97,7 +97,7 @@ Tensor mean(const Tensor& x, const Shape& axes, bool keepdim) {
 }
 
 Tensor prod(const Tensor& x, const Shape& axes, bool keepdim) {
-  return reduce("prod", Reduction::prod, x, axes, keepdim, summed("prod", x));
+  return reduce("prod", Reduction::prod, x, axes, keepdim, sum_dtype("prod", x));
 }
 
 Tensor max(const Tensor& x, const Shape& axes, bool keepdim) {

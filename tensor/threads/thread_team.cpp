@@ -134,10 +134,10 @@ bool ThreadTeam::is_from_before_fork() const {
 }
 
 void ThreadTeam::run(int parts, FunctionRef<void(int)> part) {
-  const int helpers = parts - 1;
+  const int worker_count = parts - 1;
   job_->part = &part;
-  job_->unfinished.reset(static_cast<uint32_t>(helpers));
-  for (int i = 0; i < helpers; ++i) workers_[i]->posted.set(workers_[i]->posted.value() + 1);
+  job_->unfinished.reset(static_cast<uint32_t>(worker_count));
+  for (int i = 0; i < worker_count; ++i) workers_[i]->posted.set(workers_[i]->posted.value() + 1);
   std::exception_ptr failure;
   try {
     part(0);
@@ -150,7 +150,7 @@ void ThreadTeam::run(int parts, FunctionRef<void(int)> part) {
       "exist in the parent alone");
   job_->unfinished.wait_for_zero(may_spin());
   if (job_->failed.exchange(false, std::memory_order_relaxed))
-    for (int i = 0; i < helpers; ++i) {
+    for (int i = 0; i < worker_count; ++i) {
       const std::exception_ptr of_worker = std::exchange(workers_[i]->failure, nullptr);
       if (!failure) failure = of_worker;
     }

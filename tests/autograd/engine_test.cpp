@@ -259,9 +259,9 @@ TEST_CASE("reports: which leaves a backward reaches, when each is complete, and 
     at_backward_end([&] { events.push_back("end"); });
   });
   // The hook of `a` is called after the gradients of both its uses were added.
-  HookHandle ha = a.register_accumulated_hook(
+  HookHandle ha = a.register_post_accumulate_grad_hook(
       [&](const Variable& leaf) { events.push_back(text("a ", leaf.grad().item())); });
-  HookHandle hb = b.register_accumulated_hook(
+  HookHandle hb = b.register_post_accumulate_grad_hook(
       [&](const Variable& leaf) { events.push_back(text("b ", leaf.grad().item())); });
   const Variable y = a * (a * b);
   y.backward();

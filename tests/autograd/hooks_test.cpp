@@ -15,8 +15,8 @@ TEST_CASE("hooks: a handle works after its leaf was frozen, and after its leaf w
     return {};
   };
   HookHandle gradient = x.register_hook(count), kept = x.register_hook(count), late = x.register_hook(count);
-  HookHandle accumulated = x.register_accumulated_hook([&calls](const Variable&) { ++calls; });
-  HookHandle late_accumulated = x.register_accumulated_hook([&calls](const Variable&) { ++calls; });
+  HookHandle accumulated = x.register_post_accumulate_grad_hook([&calls](const Variable&) { ++calls; });
+  HookHandle late_accumulated = x.register_post_accumulate_grad_hook([&calls](const Variable&) { ++calls; });
   x.set_requires_grad(false);
   gradient.remove();
   accumulated.remove();

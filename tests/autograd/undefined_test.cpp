@@ -41,7 +41,7 @@ TEST_CASE("an undefined Variable: every method throws a typed error") {
   CHECK_THROWS_AS(none.backward(), Error);
   CHECK_THROWS_AS(none.backward(x), Error);
   CHECK_THROWS_AS(none.register_hook([](const Variable& g) { return g; }), Error);
-  CHECK_THROWS_AS(none.register_accumulated_hook([](const Variable&) {}), Error);
+  CHECK_THROWS_AS(none.register_post_accumulate_grad_hook([](const Variable&) {}), Error);
   CHECK_THROWS_AS(grad(x, {none}), Error);
   CHECK_THROWS_AS(grad(none, {x}), Error);
   const Variable inputs[] = {none};

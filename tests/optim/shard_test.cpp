@@ -216,7 +216,8 @@ TEST_CASE("shards: ranks skip together and name the same parameter and rank; the
     optim::GradScaler scaler({.initial_scale_power = 4, .hysteresis = 1, .min_loss_scale = 8.0});
     optim::SGD sgd(list, {.lr = 1.0});
     CHECK_FALSE(scaler.step(sgd));
-    CHECK(to_string(scaler.first_nonfinite().value_or(optim::GradientFault{})) == "'b' on rank 1 in step 0");
+    CHECK(to_string(scaler.first_nonfinite().value_or(optim::NonFiniteGradient{})) ==
+          "'b' on rank 1 in step 0");
     CHECK(scaler.scale().item() == 8.0);
     CHECK(list[0].variable.value().item() == 0.0);
     // At the minimum scale the error is the same on every rank.

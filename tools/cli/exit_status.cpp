@@ -15,7 +15,7 @@ bool is(const std::exception& error) {
 
 ExitStatus exit_status(const std::exception& error) {
   if (is<ConfigError>(error) || is<NotBuiltError>(error)) return exit_bad_arguments;
-  if (is<DataError>(error) || is<CheckpointError>(error)) return exit_refused_input;
+  if (is<DataError>(error) || is<CheckpointError>(error)) return exit_invalid_input;
   if (is<NonFiniteError>(error)) return exit_non_finite;
   if (is<dist::CommunicationError>(error)) return exit_rank_lost;
   return exit_failure;

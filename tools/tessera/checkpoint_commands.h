@@ -5,7 +5,7 @@
 
 /// The subcommands of `tessera checkpoint`. `path` is a checkpoint's folder, a run's folder (its latest
 /// checkpoint), or a run's file `latest` or `best`. Each prints to `out`, and throws CheckpointError when the
-/// checkpoint is refused.
+/// checkpoint is invalid.
 namespace tessera::tools {
 
 /// Prints the training state, every file with its hash, and every tensor with its shape, dtype and bytes.

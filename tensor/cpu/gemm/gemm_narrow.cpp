@@ -15,7 +15,7 @@ constexpr int64_t tile = 256;
 /// Widens a rows x columns block, with the extents as stored (for a transposed operand they are exchanged).
 template <class T>
 void widen_block(const T* from, int64_t leading, int64_t rows, int64_t columns, float* to) {
-  for (int64_t i = 0; i < rows; ++i) widen_neighbours(from + i * leading, columns, to + i * columns);
+  for (int64_t i = 0; i < rows; ++i) widen_contiguous(from + i * leading, columns, to + i * columns);
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ void gemm_narrow(const Gemm<T, C>& gemm, void (*gemm_f32)(const Gemm<float>&)) {
                   .accumulate = gemm.accumulate || p > 0});
       }
       for (int64_t r = 0; r < rows; ++r)
-        narrow_neighbours(c + r * columns, columns, gemm.c + (i + r) * gemm.ldc + j);
+        narrow_contiguous(c + r * columns, columns, gemm.c + (i + r) * gemm.ldc + j);
     }
 }
 

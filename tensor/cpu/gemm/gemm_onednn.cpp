@@ -55,7 +55,7 @@ Isa highest_within(dnnl::cpu_isa set) {
 
 Isa onednn_isa() {
   static const Isa isa = [] {
-    // oneDNN may refuse the limit; its effective set shows that.
+    // oneDNN may ignore the limit; its effective set shows that.
     if (isa_limit() < Isa::amx) dnnl::set_max_cpu_isa(onednn_name(isa_limit()));
     return highest_within(dnnl::get_effective_cpu_isa());
   }();

@@ -7,12 +7,13 @@
 #include "tensor/matrix_layout.h"
 #include "tensor/threads/parallel.h"
 
-/// How threads share matrix products c (m, n) = a (m, k) b (k, n). Every path (f32 and f64, pairs of bf16,
-/// oneDNN) divides its work in the same three steps; they differ in the constants and in the choice of a cut.
+/// How matrix products are divided among threads: c (m, n) = a (m, k) b (k, n). Every path (f32 and f64,
+/// pairs of bf16, oneDNN) divides its work in the same three steps; they differ in the constants and in the
+/// choice of a cut.
 ///
 /// 1. How many threads. A second thread is worth its start from `grain` multiply-adds on (`threads_for`).
 /// 2. Whole products, or blocks. A batch that gives each thread equally many products, or at least four, is
-///    shared out by products. Otherwise each product is cut into a block of c per thread. The sum over k is
+///    divided into products. Otherwise each product is cut into a block of c per thread. The sum over k is
 ///    never cut: it would need a second pass over c, and every number of threads would round differently.
 /// 3. Where the edges are. A block begins at a multiple of the kernel's tile, so that only the last one has
 ///    partial tiles:

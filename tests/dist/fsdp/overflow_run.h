@@ -59,7 +59,7 @@ inline std::vector<std::string> check_overflow(dist::World& world, const dist::M
     expect(is_taken == (step != 2), text("step ", step, " was ", is_taken ? "taken" : "skipped"));
     expect(scaler.scale().item() == (step < 2 ? 16 : 8), text("the scale is ", scaler.scale().item()));
     if (step != 2) continue;
-    const std::optional<optim::GradientFault>& fault = scaler.first_nonfinite();
+    const std::optional<optim::NonFiniteGradient>& fault = scaler.first_nonfinite();
     expect(fault && fault->parameter == "b.weight" && fault->step == 2,
            "names " + (fault ? to_string(*fault) : "none"));
     const bool has_overflow = holds_overflow(adam.parameters(), "b.weight");

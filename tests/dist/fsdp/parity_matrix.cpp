@@ -50,7 +50,7 @@ void add_delays(nn::Module& root, const std::shared_ptr<RandomDelay>& delay) {
     module.register_backward_hook([delay](nn::Module&, std::vector<Variable>&) { (*delay)(); });
     for (nn::Module::Slot& slot : module.slots())
       if (slot.variable.requires_grad())
-        slot.variable.register_accumulated_hook([delay](const Variable&) { (*delay)(); });
+        slot.variable.register_post_accumulate_grad_hook([delay](const Variable&) { (*delay)(); });
   });
 }
 

@@ -115,9 +115,10 @@ std::map<std::string, BetweenLaunches> between_launches() {
   const auto work_for = [](int seconds) {
     return [seconds] { std::this_thread::sleep_for(std::chrono::seconds(seconds)); };
   };
-  const dist::LaunchOptions soon_silent{.timeout = std::chrono::seconds(40), .silence = milliseconds(1000)};
+  const dist::LaunchOptions soon_silent{.timeout = std::chrono::seconds(40),
+                                        .heartbeat_timeout = milliseconds(1000)};
   const dist::LaunchOptions late_silent{.timeout = std::chrono::seconds(50),
-                                        .silence = std::chrono::seconds(40)};
+                                        .heartbeat_timeout = std::chrono::seconds(40)};
   return {
       {"works-between", {.act = work_for(4), .options = soon_silent}},
       {"works-after", {.act = work_for(12), .options = soon_silent, .is_last = true}},
@@ -129,7 +130,7 @@ std::map<std::string, BetweenLaunches> between_launches() {
 /// Every rank keeps a group of the first launch until the second has made its own, and those of the second
 /// and third to the end. After the last launch one rank works for longer than all deadlines.
 void keep_groups(int faulty_rank) {
-  const dist::LaunchOptions options{.timeout = milliseconds(3000), .silence = milliseconds(1000)};
+  const dist::LaunchOptions options{.timeout = milliseconds(3000), .heartbeat_timeout = milliseconds(1000)};
   std::shared_ptr<dist::Communicator> kept[2];
   bool is_faulty = false;
   for (int i = 0; i < 3; ++i)
@@ -155,7 +156,7 @@ int run(const std::string& fault, int faulty_rank, int rank) {
     return found->second.is_last ? 0 : dist::launch(short_work, found->second.options);
   }
   dist::LaunchOptions options;
-  options.silence = milliseconds(1500);
+  options.heartbeat_timeout = milliseconds(1500);
   options.timeout = milliseconds(3000);
   return dist::launch([&](dist::World& world) { body(world, fault, faulty_rank); }, options);
 }
