@@ -154,7 +154,7 @@ bool JobWatch::find_lost() {
   for (int r = 0; r < static_cast<int>(peers_.size()); ++r) {
     Peer& peer = peers_[static_cast<size_t>(r)];
     if (r == rank_ || peer.is_unwatched) continue;
-    if (asleep > deadlines_.silence / 4) peer.last_frame += asleep;
+    if (asleep > deadlines_.heartbeat_timeout / 4) peer.last_frame += asleep;
     if (has_ended(peer.process)) note_gone(peer, false);
     check_peer(r);
   }
@@ -169,10 +169,11 @@ void JobWatch::check_peer(int rank) {
                  text(rank_text(rank), " is lost: ",
                       peer.has_left ? "its program has ended without this launch" : "its process has ended",
                       missed_text()));
-  else if (!peer.has_left && now - peer.last_frame > deadlines_.silence)
-    note_failure(RunFailure::Kind::lost, rank,
-                 text(rank_text(rank), " is lost: no heartbeat for ", seconds_text(deadlines_.silence),
-                      " (stopped, or its machine or network is down)", missed_text()));
+  else if (!peer.has_left && now - peer.last_frame > deadlines_.heartbeat_timeout)
+    note_failure(
+        RunFailure::Kind::lost, rank,
+        text(rank_text(rank), " is lost: no heartbeat for ", seconds_text(deadlines_.heartbeat_timeout),
+             " (stopped, or its machine or network is down)", missed_text()));
 }
 
 void JobWatch::end_wait() {
@@ -187,11 +188,11 @@ void JobWatch::check(int rank, const CallHeader& call) {
     waiting_in_ = to_string(call);
     if (const auto stuck = rank >= 0 ? stalls_.find_stuck(rank) : std::nullopt)
       note_stuck(*stuck, rank, call);
-    if (Clock::now() - thread_seen_ > deadlines_.silence)
+    if (Clock::now() - thread_seen_ > deadlines_.heartbeat_timeout)
       note_failure(
           RunFailure::Kind::broken, rank_,
           text("rank ", rank_, " can send nothing more: its remote thread did not return from MPI for ",
-               seconds_text(deadlines_.silence), " (in ", waiting_in_, ")"));
+               seconds_text(deadlines_.heartbeat_timeout), " (in ", waiting_in_, ")"));
   }
   throw_if_failed();
 }
@@ -206,7 +207,7 @@ void JobWatch::note_stuck(int rank, int waited_for, const CallHeader& call) {
                     waited_for, " in ", call));
 }
 
-/// Where `timeout` is the shorter deadline, a stopped rank exceeds it before `silence`.
+/// Where `timeout` is the shorter deadline, a stopped rank exceeds it before `heartbeat_timeout`.
 std::string JobWatch::heartbeat_text(const Peer& peer) const {
   const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - peer.last_frame);
   if (silent < 3 * between_heartbeats(deadlines_)) return "it is alive, but";
@@ -214,7 +215,8 @@ std::string JobWatch::heartbeat_text(const Peer& peer) const {
 }
 
 std::chrono::milliseconds between_heartbeats(const Deadlines& deadlines) {
-  return std::clamp(deadlines.silence / 10, std::chrono::milliseconds(20), std::chrono::milliseconds(1000));
+  return std::clamp(deadlines.heartbeat_timeout / 10, std::chrono::milliseconds(20),
+                    std::chrono::milliseconds(1000));
 }
 
 }  // namespace tessera::dist

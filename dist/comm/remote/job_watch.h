@@ -14,7 +14,7 @@ namespace tessera::dist {
 
 /// When a rank of a job counts as lost.
 struct Deadlines {
-  std::chrono::milliseconds silence{30'000};   ///< no heartbeat from it
+  std::chrono::milliseconds heartbeat_timeout{30'000};  ///< no heartbeat from it
   std::chrono::milliseconds timeout{300'000};  ///< alive, but its count of operations does not change
 };
 

@@ -199,7 +199,7 @@ void RemoteLoop::run_periodic_work() {
     next_search_ = now + between_searches;
     if (launch_->watch->find_lost()) launch_->event->signal();
     if (launch_->watch->time_since_failure() >
-        std::max(launch_->deadlines.silence, launch_->deadlines.timeout))
+        std::max(launch_->deadlines.heartbeat_timeout, launch_->deadlines.timeout))
       exit_alone(*launch_->watch);
   }
   if (sends_heartbeats_ && now >= next_heartbeat_) {

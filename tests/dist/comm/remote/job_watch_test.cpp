@@ -87,7 +87,7 @@ TEST_CASE("process place: a process differs from one of another start, kernel or
 
 TEST_CASE("job watch: the end of a process is detected at once, also before all places are known") {
   Child child;
-  JobWatch watch(0, 3, {.silence = an_hour, .timeout = an_hour});
+  JobWatch watch(0, 3, {.heartbeat_timeout = an_hour, .timeout = an_hour});
   watch.set_process(1, child.place());
   CHECK(!watch.find_lost());
   child.end();
@@ -98,16 +98,16 @@ TEST_CASE("job watch: the end of a process is detected at once, also before all 
 TEST_CASE("job watch: a process that ended before it could be watched is detected too") {
   Child child;
   child.end();
-  JobWatch watch(0, 2, {.silence = an_hour, .timeout = an_hour});
+  JobWatch watch(0, 2, {.heartbeat_timeout = an_hour, .timeout = an_hour});
   watch.set_process(1, child.place());
   CHECK(found_failure(watch) == "rank 1 is lost: its process has ended");
 }
 
 TEST_CASE("job watch: a rank that has left is lost in a launch, but not for ranks that leave too") {
-  JobWatch watch(0, 3, {.silence = an_hour, .timeout = an_hour});
+  JobWatch watch(0, 3, {.heartbeat_timeout = an_hour, .timeout = an_hour});
   watch.note_leave(2);
   CHECK(found_failure(watch) == "rank 2 is lost: its program has ended without this launch");
-  JobWatch leaving(0, 2, {.silence = milliseconds(20), .timeout = an_hour});
+  JobWatch leaving(0, 2, {.heartbeat_timeout = milliseconds(20), .timeout = an_hour});
   leaving.stop_watching(1);
   std::this_thread::sleep_for(milliseconds(50));
   CHECK(!leaving.find_lost());
@@ -115,7 +115,7 @@ TEST_CASE("job watch: a rank that has left is lost in a launch, but not for rank
 
 TEST_CASE("job watch: a rank without progress counts as alive only while it sends heartbeats") {
   const CallHeader call{.sequence = 3, .kind = CallKind::barrier};
-  JobWatch watch(0, 2, {.silence = an_hour, .timeout = milliseconds(30)});
+  JobWatch watch(0, 2, {.heartbeat_timeout = an_hour, .timeout = milliseconds(30)});
   const auto message = [&] {
     try {
       for (;;) watch.check(1, call);
@@ -124,7 +124,7 @@ TEST_CASE("job watch: a rank without progress counts as alive only while it send
     }
   };
   CHECK(message().starts_with("rank 1 is lost: it is alive, but has begun no call for 0.03 s"));
-  JobWatch silent(0, 2, {.silence = milliseconds(2000), .timeout = milliseconds(700)});
+  JobWatch silent(0, 2, {.heartbeat_timeout = milliseconds(2000), .timeout = milliseconds(700)});
   try {
     for (;;) silent.check(1, call);
   } catch (const RankLostError& error) {
