@@ -50,6 +50,16 @@ concept HasForward = std::is_final_v<T> || !requires {
   &WithForward<T>::forward;
 };
 
+/// `layer.forward` as a function.
+template <class L>
+struct ForwardOf {
+  L& layer;
+  template <class... Args>
+  auto operator()(Args&&... args) const -> decltype(layer.forward(std::forward<Args>(args)...)) {
+    return layer.forward(std::forward<Args>(args)...);
+  }
+};
+
 }  // namespace detail
 
 /// Finds the Variables in an argument or result: a Variable, or an optional, variant, pair, tuple or
@@ -75,10 +85,14 @@ void collect_variables(T& value, std::vector<Variable*>& found) {
 }
 
 /// A Module with a call, `y = layer(x)`, that runs hooks around `Derived::forward`, of any signature. Do not
-/// call `forward` itself: sharding, checkpointing and profiling act in the call.
+/// call `forward` itself: sharding, checkpointing and profiling act in the call. Further calls have names,
+/// and run the same hooks:
 ///
 ///     struct Doubler : nn::Layer<Doubler> {
 ///       Variable forward(const Variable& x) { return x + x; }
+///       Variable loss(const Variable& x, const Tensor& target) {
+///         return call([&](const Variable& in) { return mse_loss(forward(in), target); }, x);
+///       }
 ///     };
 template <class Derived>
 class Layer : public Module {
@@ -90,26 +104,31 @@ class Layer : public Module {
   template <class... Args, class Self = Derived>
   requires requires(Self& layer, Args&&... args) { layer.forward(std::forward<Args>(args)...); }
   auto operator()(Args&&... args) {
-    NamedScope scope(full_name());
-    if (!has_hooks()) [[likely]]
-      return self().forward(std::forward<Args>(args)...);
-    return call_with_hooks(std::forward<Args>(args)...);
+    return call(detail::ForwardOf<Self>{static_cast<Self&>(*this)}, std::forward<Args>(args)...);
   }
   /// Whether Derived has a member named `forward`; true for a final class, which cannot be examined.
   bool has_forward() const override { return detail::HasForward<Derived>; }
 
- private:
-  Derived& self() { return static_cast<Derived&>(*this); }
-
-  /// Whether `forward` accepts these arguments with argument `index` constant.
-  template <size_t index, class... Args, size_t... I>
-  static constexpr bool accepts_constant(std::index_sequence<I...>) {
-    return requires(Derived & layer) {
-      layer.forward(
-          std::declval<std::conditional_t<I == index, const std::remove_reference_t<Args>&, Args>>()...);
-    };
+ protected:
+  /// Returns `body(args...)`, run as a call of the module: under its full name, and between its hooks. A
+  /// member function that computes with parameters is such a call. The hooks see the Variables in `args`;
+  /// those that `body` captures they do not see.
+  template <class Body, class... Args>
+  auto call(const Body& body, Args&&... args) {
+    NamedScope scope(full_name());
+    if (!has_hooks()) [[likely]]
+      return body(std::forward<Args>(args)...);
+    return call_with_hooks(body, std::forward<Args>(args)...);
   }
-  template <size_t index, class... Args>
+
+ private:
+  /// Whether Body accepts these arguments with argument `index` constant.
+  template <size_t index, class Body, class... Args, size_t... I>
+  static constexpr bool accepts_constant(std::index_sequence<I...>) {
+    return std::is_invocable_v<const Body&,
+                               std::conditional_t<I == index, const std::remove_reference_t<Args>&, Args>...>;
+  }
+  template <size_t index, class Body, class... Args>
   static constexpr bool is_copied() {
     using Argument = std::tuple_element_t<index, std::tuple<Args&&...>>;
     using Value = std::remove_cvref_t<Argument>;
@@ -121,32 +140,33 @@ class Layer : public Module {
     else if constexpr (!detail::CarriesVariables<Value>::value)
       return false;
     else
-      return accepts_constant<index, Args...>(std::index_sequence_for<Args...>());
+      return accepts_constant<index, Body, Args...>(std::index_sequence_for<Args...>());
   }
 
-  template <class... Args>
-  auto call_with_hooks(Args&&... args) {
+  template <class Body, class... Args>
+  auto call_with_hooks(const Body& body, Args&&... args) {
     // Copies of the arguments' handles, so that hooks replace the copies and not the caller's. What cannot be
-    // copied, or `forward` may write to (caches, modules), is passed on as it is.
+    // copied, or `body` may write to (caches, modules), is passed on as it is.
     const auto copy = [&]<size_t... I>(std::index_sequence<I...>) {
-      return std::tuple<std::conditional_t<is_copied<I, Args...>(), std::remove_cvref_t<Args>, Args&&>...>(
+      return std::tuple<
+          std::conditional_t<is_copied<I, Body, Args...>(), std::remove_cvref_t<Args>, Args&&>...>(
           std::forward<Args>(args)...);
     };
     auto copies = copy(std::index_sequence_for<Args...>());
     std::vector<Variable*> inputs, outputs;
     std::apply([&inputs](auto&... argument) { (collect_variables(argument, inputs), ...); }, copies);
-    HookedCall call(*this);
+    HookedCall hooked(*this);
     before_forward(inputs);
-    using Result = decltype(self().forward(std::forward<Args>(args)...));
+    using Result = decltype(body(std::forward<Args>(args)...));
     if constexpr (std::is_void_v<Result>) {
-      std::apply([this](auto&... argument) { self().forward(argument...); }, copies);
+      std::apply([&body](auto&... argument) { body(argument...); }, copies);
       after_forward({});
-      call.finish();
+      hooked.finish();
     } else {
-      Result result = std::apply([this](auto&... argument) { return self().forward(argument...); }, copies);
+      Result result = std::apply([&body](auto&... argument) { return body(argument...); }, copies);
       collect_variables(result, outputs);
       after_forward(outputs);
-      call.finish();
+      hooked.finish();
       return result;
     }
   }

@@ -235,6 +235,41 @@ TEST_CASE("module hooks: a call that an exception ends calls the failure hooks, 
   CHECK(seen.size() == 2);
 }
 
+TEST_CASE("module hooks: run around a named call, which computes with what they replace") {
+  struct Scaled : nn::Layer<Scaled> {
+    Variable forward(const Variable& x) { return x; }
+    Variable forward_scaled(const Variable& x, double factor, int& calls) {
+      const auto body = [&](const Variable& in) {
+        ++calls;
+        if (factor == 0) throw ValueError("from a named call");
+        return in * factor;
+      };
+      return call(body, x);
+    }
+  };
+  Scaled layer;
+  int calls = 0;
+  const Variable x = leaf(1, 2);
+  CHECK(values(layer.forward_scaled(x, 3, calls)) == Values{3, 6});
+  HookCalls results, arguments;
+  int failures = 0;
+  layer.register_forward_pre_hook([](nn::Module&, std::span<Variable* const> in) { *in[0] = *in[0] * 10.0; });
+  layer.register_forward_hook([](nn::Module&, std::span<Variable* const> out) { *out[0] = *out[0] + 1.0; });
+  layer.register_forward_failure_hook([&](nn::Module&) { ++failures; });
+  layer.register_backward_pre_hook(results.hook());
+  layer.register_backward_hook(arguments.hook());
+  const Variable y = layer.forward_scaled(x, 3, calls);
+  CHECK(values(y) == Values{31, 61});
+  CHECK(values(x) == Values{1, 2});
+  sum(y).backward();
+  CHECK(results.calls == Calls{{1}});
+  CHECK(arguments.calls == Calls{{3}});
+  CHECK(values(x.grad()) == Values{30, 30});
+  CHECK_THROWS_AS(layer.forward_scaled(x, 0, calls), ValueError);
+  CHECK(failures == 1);
+  CHECK(calls == 3);
+}
+
 TEST_CASE("module hooks: get the Variables of every container, nested too") {
   using Nested = std::map<std::string, std::vector<Variable>>;
   struct Containers : nn::Layer<Containers> {
