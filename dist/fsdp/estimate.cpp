@@ -101,12 +101,11 @@ StepTraffic traffic_of(const std::vector<UnitEstimate>& units, const Sums& sums,
   const int64_t reductions = o.accumulate_communication ? o.micro_batches : 1;
   const int64_t gathered = size_of(o.compute) * sums.padded, reduced = size_of(o.reduce) * sums.trained,
                 root = size_of(o.compute) * units.front().padded;
+  const TrafficFactors factors = traffic_factors(traits);
   StepTraffic traffic;
-  if (traits.frees_after_forward)
-    traffic.parameters = o.micro_batches * sent(2 * gathered - root, o.shards);
-  else if (traits.shards_optimizer)
-    traffic.parameters = sent(gathered, o.shards);
-  traffic.gradients = reductions * sent((traits.shards_optimizer ? 1 : 2) * reduced, o.shards);
+  traffic.parameters = (traits.frees_after_forward ? o.micro_batches : 1) *
+                       sent(factors.gathered * gathered + factors.root * root, o.shards);
+  traffic.gradients = reductions * sent(factors.reduced * reduced, o.shards);
   if (traits.replicates) traffic.gradients += reductions * 2 * sent(reduced / o.shards, o.replicas);
   return traffic;
 }

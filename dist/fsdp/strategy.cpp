@@ -23,6 +23,12 @@ const char* name_of(Strategy strategy) {
   return row_of(strategy).name;
 }
 
+TrafficFactors traffic_factors(const StrategyTraits& traits) {
+  if (traits.frees_after_forward) return {.gathered = 2, .root = -1, .reduced = 1};
+  if (traits.shards_optimizer) return {.gathered = 1, .reduced = 1};
+  return {.reduced = 2};
+}
+
 Strategy parse_strategy(std::string_view name) {
   std::string known;
   for (const StrategyRow& row : strategy_table) {

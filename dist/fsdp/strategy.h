@@ -85,6 +85,16 @@ inline std::string to_string(Strategy strategy) {
   return name_of(strategy);
 }
 /// @}
+/// What a rank sends in a step with one micro-batch and one group of ranks: gathered * G + root * G0 +
+/// reduced * R bytes, times (W - 1)/W, for G bytes of gathered parameters, G0 of the root's and R of
+/// gradients.
+struct TrafficFactors {
+  int gathered = 0;  ///< of G
+  int root = 0;      ///< of G0: the root stays gathered from forward to backward
+  int reduced = 0;   ///< of R: an all_reduce sends twice what a reduce_scatter does
+};
+/// The factors of a strategy with these traits.
+TrafficFactors traffic_factors(const StrategyTraits& traits);
 /// The inverse of `name_of`. Throws ConfigError listing the names.
 Strategy parse_strategy(std::string_view name);
 

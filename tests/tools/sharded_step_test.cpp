@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "dist/fsdp/strategy.h"
 #include "tensor/error.h"
 #include "tests/dist/checkpoint/checkpoint_fixture.h"
 #include "tests/support/temporary_folder.h"
@@ -42,6 +43,7 @@ TEST_CASE("tessera sharded-step: the ledger is the formula's, and every call is 
                               {"shard_optim", "(G + R) * 2/3 = "},
                               {"shard_grad_op", "(G + R) * 2/3 = "},
                               {"full_shard", "(2G - G0 + R) * 2/3 = "}};
+  CHECK(std::size(formulas) == dist::flat_strategies.size());
   for (const Formula& formula : formulas) {
     CAPTURE(formula.strategy);
     std::ostringstream out;

@@ -1,8 +1,11 @@
 #include "tools/tessera/sharded_step.h"
 
+#include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <ostream>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "dist/fsdp/shard.h"
@@ -51,21 +54,33 @@ void print_calls(const std::vector<dist::LedgerEntry>& entries, std::ostream& ou
   out << text_table(rows) << "Not listed: " << control << " control calls (which units backward reached).\n";
 }
 
+/// "2G - G0 + R".
+std::string formula_of(const dist::TrafficFactors& factors) {
+  const std::pair<int, const char*> terms[] = {
+      {factors.gathered, "G"}, {factors.root, "G0"}, {factors.reduced, "R"}};
+  std::string formula;
+  for (const auto& [factor, name] : terms) {
+    if (factor == 0) continue;
+    if (!formula.empty()) formula += factor < 0 ? " - " : " + ";
+    if (std::abs(factor) != 1) formula += std::to_string(std::abs(factor));
+    formula += name;
+  }
+  return formula;
+}
+
 void print_totals(Strategy strategy, int ranks, const FormulaBytes& totals,
                   const std::vector<dist::LedgerEntry>& entries, std::ostream& out) {
   const auto [G, G0, R] = totals;
-  const char* formula = "2R";
-  int64_t bytes = 2 * R;
-  if (strategy == Strategy::shard_optim || strategy == Strategy::shard_grad_op)
-    formula = "G + R", bytes = G + R;
-  if (strategy == Strategy::full_shard) formula = "2G - G0 + R", bytes = 2 * G - G0 + R;
+  const dist::TrafficFactors factors = dist::traffic_factors(dist::traits_of(strategy));
+  const int64_t bytes = factors.gathered * G + factors.root * G0 + factors.reduced * R;
   int64_t sent = 0;
   for (const dist::LedgerEntry& entry : entries)
     if (entry.traffic != dist::Traffic::control) sent += entry.bytes_sent;
   out << "\nG  = " << with_commas(G) << " bytes of parameters\nG0 = " << with_commas(G0)
-      << " of them the root's\nR  = " << with_commas(R) << " bytes of gradients\nThe formula: (" << formula
-      << ") * " << ranks - 1 << "/" << ranks << " = " << with_commas(bytes / ranks * (ranks - 1))
-      << " bytes.\nThe ledger:  " << with_commas(sent) << " bytes.\n";
+      << " of them the root's\nR  = " << with_commas(R) << " bytes of gradients\nThe formula: ("
+      << formula_of(factors) << ") * " << ranks - 1 << "/" << ranks << " = "
+      << with_commas(bytes / ranks * (ranks - 1)) << " bytes.\nThe ledger:  " << with_commas(sent)
+      << " bytes.\n";
 }
 
 /// The last step on rank 0.
