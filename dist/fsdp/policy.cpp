@@ -25,45 +25,39 @@ int64_t choose_by_size(nn::Module& module, bool is_root, int64_t numel,
 
 }  // namespace
 
-UnitPolicy units_where(std::function<bool(const nn::Module&)> predicate, std::string description) {
-  return {std::move(description), [predicate = std::move(predicate)](nn::Module& root) {
-            std::vector<nn::Module*> chosen;
-            root.for_each([&](nn::Module& module) {
-              if (&module != &root && predicate(module)) chosen.push_back(&module);
-            });
-            return chosen;
-          }};
+UnitPolicy units_where(std::function<bool(const nn::Module&)> predicate) {
+  return UnitPolicy([predicate = std::move(predicate)](nn::Module& root) {
+    std::vector<nn::Module*> chosen;
+    root.for_each([&](nn::Module& module) {
+      if (&module != &root && predicate(module)) chosen.push_back(&module);
+    });
+    return chosen;
+  });
 }
 
 UnitPolicy units_named(std::vector<std::string> paths) {
-  std::string description = "by hand:";
-  for (const std::string& path : paths) description += " " + path;
-  return {description, [paths = std::move(paths)](nn::Module& root) {
-            std::unordered_set<const nn::Module*> named;
-            for (const std::string& path : paths) named.insert(&root.at(path));
-            return units_where([&named](const nn::Module& module) { return named.contains(&module); })
-                .choose(root);
-          }};
+  return UnitPolicy([paths = std::move(paths)](nn::Module& root) {
+    std::unordered_set<const nn::Module*> named;
+    for (const std::string& path : paths) named.insert(&root.at(path));
+    return units_where([&named](const nn::Module& module) { return named.contains(&module); }).choose(root);
+  });
 }
 
 UnitPolicy min_num_params(int64_t numel) {
   require<ConfigError>(numel > 0, "min_num_params: expected a positive number of parameters, got ", numel);
-  return {text("at least ", numel, " parameters"), [numel](nn::Module& root) {
-            std::unordered_set<const VariableImpl*> seen;
-            std::unordered_set<const nn::Module*> chosen;
-            choose_by_size(root, true, numel, seen, chosen);
-            return units_where([&chosen](const nn::Module& module) { return chosen.contains(&module); })
-                .choose(root);
-          }};
+  return UnitPolicy([numel](nn::Module& root) {
+    std::unordered_set<const VariableImpl*> seen;
+    std::unordered_set<const nn::Module*> chosen;
+    choose_by_size(root, true, numel, seen, chosen);
+    return units_where([&chosen](const nn::Module& module) { return chosen.contains(&module); }).choose(root);
+  });
 }
 
 UnitPolicy every_block() {
-  return units_where(
-      [](const nn::Module& module) {
-        const nn::Module* list = module.parent();
-        return list && (list->kind() == "ModuleList" || list->kind() == "Sequential");
-      },
-      "every layer of a list");
+  return units_where([](const nn::Module& module) {
+    const nn::Module* list = module.parent();
+    return list && (list->kind() == "ModuleList" || list->kind() == "Sequential");
+  });
 }
 
 }  // namespace tessera::dist

@@ -23,25 +23,20 @@ class UnitPolicy {
 
   /// The root alone.
   UnitPolicy() = default;
-  /// The root, and the modules that `choose` returns. `description` is for messages.
-  UnitPolicy(std::string description, Choose choose)
-      : description_(std::move(description)), choose_(std::move(choose)) {}
+  /// The root, and the modules that `choose` returns.
+  explicit UnitPolicy(Choose choose) : choose_(std::move(choose)) {}
 
   /// The chosen modules below `root`, as `Choose` orders them.
   std::vector<nn::Module*> choose(nn::Module& root) const {
     return choose_ ? choose_(root) : std::vector<nn::Module*>();
   }
-  /// "every module of a type", "at least 1000000 parameters", "the whole model".
-  const std::string& description() const { return description_; }
 
  private:
-  std::string description_ = "the whole model";
   Choose choose_;
 };
 
 /// Every module for which `predicate` holds.
-UnitPolicy units_where(std::function<bool(const nn::Module&)> predicate,
-                       std::string description = "by a predicate");
+UnitPolicy units_where(std::function<bool(const nn::Module&)> predicate);
 /// Modules at these paths below the root ("blocks.3"). Choosing throws ValueError for an unknown path.
 UnitPolicy units_named(std::vector<std::string> paths);
 /// The smallest modules of at least `numel` parameters, each counted without the units below it, as PyTorch's
@@ -51,8 +46,7 @@ UnitPolicy min_num_params(int64_t numel);
 /// Every module of a type.
 template <class M>
 UnitPolicy every() {
-  return units_where([](const nn::Module& module) { return dynamic_cast<const M*>(&module) != nullptr; },
-                     "every module of a type");
+  return units_where([](const nn::Module& module) { return dynamic_cast<const M*>(&module) != nullptr; });
 }
 /// Every direct child of a list of layers (ModuleList, Sequential): a model's blocks, of any type.
 UnitPolicy every_block();

@@ -8,13 +8,12 @@ namespace {
 
 /// A tied embedding is used at both ends of the model: it stays in the root's unit, which is gathered once.
 dist::UnitPolicy by_size(int64_t elements) {
-  const dist::UnitPolicy policy = dist::min_num_params(elements);
-  return {policy.description(), [policy](nn::Module& root) {
-            std::vector<nn::Module*> chosen = policy.choose(root);
-            const auto* gpt = dynamic_cast<const models::Gpt*>(&root);
-            if (gpt && gpt->o.tie_weights) std::erase(chosen, &gpt->wte);
-            return chosen;
-          }};
+  return dist::UnitPolicy([policy = dist::min_num_params(elements)](nn::Module& root) {
+    std::vector<nn::Module*> chosen = policy.choose(root);
+    const auto* gpt = dynamic_cast<const models::Gpt*>(&root);
+    if (gpt && gpt->o.tie_weights) std::erase(chosen, &gpt->wte);
+    return chosen;
+  });
 }
 
 }  // namespace
