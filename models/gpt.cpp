@@ -32,22 +32,24 @@ Variable Block::forward(const Variable& x, nn::KeyValueCache& cache) {
 
 namespace {
 
-void check(const GptOptions& o) {
+const GptOptions& checked(const GptOptions& o) {
   const auto at_least_one = [](int64_t value, const char* name) {
-    require<ConfigError>(value >= 1, "Gpt: expected ", name, " to be at least 1, got ", value);
+    require<ValueError>(value >= 1, "Gpt: expected ", name, " to be at least 1, got ", value);
   };
   at_least_one(o.vocabulary, "vocabulary");
   at_least_one(o.block_size, "block_size");
   at_least_one(o.layers, "layers");
   at_least_one(o.heads, "heads");
   at_least_one(o.width, "width");
-  require<ConfigError>(o.width % o.heads == 0, "Gpt: ", o.heads, " heads do not divide the width ", o.width);
+  require<ValueError>(o.width % o.heads == 0, "Gpt: expected heads to divide the width ", o.width, ", got ",
+                      o.heads);
+  require<ValueError>(o.dropout >= 0 && o.dropout < 1, "Gpt: expected dropout in [0, 1), got ", o.dropout);
+  return o;
 }
 
 }  // namespace
 
-Gpt::Gpt(Options options) : o(options) {
-  check(o);
+Gpt::Gpt(Options options) : o(checked(options)) {
   // The residual stream is the sum of 2 L projections: GPT-2 scales their initial values accordingly.
   const init::Program projection = init::normal(0.02 / std::sqrt(2.0 * static_cast<double>(o.layers)));
   for (int64_t i = 0; i < o.layers; ++i)

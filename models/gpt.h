@@ -126,8 +126,8 @@ struct Gpt : nn::Layer<Gpt> {
                 "head",
                 {.in = o.width, .out = o.vocabulary, .bias = false, .weight_init = init::normal(0.02)});
 
-  /// Throws ConfigError for sizes below 1, heads that do not divide the width, or a dropout outside [0, 1);
-  /// ShapeError for a negative vocabulary, block size or width.
+  /// Throws ValueError, naming the field, for sizes below 1, heads that do not divide the width, or a dropout
+  /// outside [0, 1).
   explicit Gpt(Options options);
   std::string kind() const override { return "Gpt"; }
 

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <string>
 #include <tuple>
 
 #include "autograd/debug/graph_dot.h"
@@ -68,9 +69,24 @@ TEST_CASE("gpt: cached decoding gives the logits of the full sequence") {
 }
 
 TEST_CASE("gpt: bad sizes and ids are named") {
-  CHECK_THROWS_WITH_AS(models::Gpt({.heads = 3, .width = 128}),
-                       doctest::Contains("3 heads do not divide the width 128"), ConfigError);
-  CHECK_THROWS_AS(models::Gpt({.layers = 0}), ConfigError);
+  const auto refusal = [](const models::GptOptions& options) -> std::string {
+    try {
+      models::Gpt gpt(options);
+    } catch (const ValueError& error) {
+      return error.what();
+    }
+    return "nothing";
+  };
+  for (const int64_t size : {0, -1}) {
+    const std::string expected = text(" to be at least 1, got ", size);
+    CHECK(refusal({.vocabulary = size}) == "Gpt: expected vocabulary" + expected);
+    CHECK(refusal({.block_size = size}) == "Gpt: expected block_size" + expected);
+    CHECK(refusal({.layers = size}) == "Gpt: expected layers" + expected);
+    CHECK(refusal({.heads = size}) == "Gpt: expected heads" + expected);
+    CHECK(refusal({.width = size}) == "Gpt: expected width" + expected);
+  }
+  CHECK(refusal({.heads = 3, .width = 128}) == "Gpt: expected heads to divide the width 128, got 3");
+  CHECK(refusal({.dropout = 1}) == "Gpt: expected dropout in [0, 1), got 1");
   CHECK_THROWS_WITH_AS(models::preset("nanogpt", 65), doctest::Contains("expected nano-cpu"), ConfigError);
   models::Gpt gpt({.vocabulary = 11, .block_size = 8, .layers = 1, .heads = 2, .width = 16});
   nn::materialize(gpt, cpu(), 4);
