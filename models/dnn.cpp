@@ -19,12 +19,12 @@ std::string Dnn::describe_options() const {
 Variable Dnn::forward(const Variable& x) {
   Variable y = layers[0](x);
   // The layer applies ReLU as it reads its input, without a pass or a tensor for it.
-  for (size_t i = 1; i < layers.size(); ++i) y = layers[i](y, Activation::relu);
+  for (size_t i = 1; i < layers.size(); ++i) y = layers[i].forward_activated(y, Activation::relu);
   return y;
 }
 
-Variable Dnn::forward(const Variable& x, const Tensor& target) {
-  return mse_loss(forward(x), target);
+Variable Dnn::loss(const Variable& x, const Tensor& target) {
+  return call([&](const Variable& in) { return mse_loss(forward(in), target); }, x);
 }
 
 DnnOptions wide_dnn() {

@@ -29,7 +29,7 @@ struct Dnn : nn::Layer<Dnn> {
   /// Throws ShapeError unless x is (..., C).
   Variable forward(const Variable& x);
   /// The mean squared error of the result against `target`, a scalar.
-  Variable forward(const Variable& x, const Tensor& target);
+  Variable loss(const Variable& x, const Tensor& target);
 };
 
 /// 3 layers 2048 wide: 12,589,056 parameters.

@@ -10,24 +10,31 @@
 
 namespace tessera::models {
 
+Variable Mlp::project(const Variable& x) {
+  return proj.forward_activated(fc(x), Activation::gelu);
+}
+
 Variable Mlp::forward(const Variable& x) {
-  return drop(proj(fc(x), Activation::gelu));
+  return drop(project(x));
 }
 
-nn::Residual Mlp::forward(const Variable& x, const Variable& stream) {
-  return drop(stream, proj(fc(x), Activation::gelu));
+nn::BeforeDropout Mlp::forward_before_dropout(const Variable& x) {
+  return call([this](const Variable& in) { return nn::BeforeDropout{project(in), drop.mask()}; }, x);
 }
 
+// x = x + attention(norm(x)); x = x + mlp(norm(x)). The first sum, its dropout and its norm are one pass.
 Variable Block::forward(const Variable& x) {
-  // Each branch returns its result before it is added; the next operation adds it.
-  const auto [stream_1, normal_1] = ln_1(nn::Residual{x});
-  const auto [stream_2, normal_2] = ln_2(attn(normal_1, stream_1));
-  return mlp(normal_2, stream_2).sum();
+  const auto [x_1, normal_1] = ln_1.fork_and_norm(x);
+  const auto [x_2, normal_2] = ln_2.add_dropout_and_norm(x_1, attn.forward_before_dropout(normal_1));
+  return nn::add_dropout(x_2, mlp.forward_before_dropout(normal_2));
 }
 
-Variable Block::forward(const Variable& x, nn::KeyValueCache& cache) {
-  const Variable h = x + attn(ln_1(x), cache);
-  return h + mlp(ln_2(h));
+Variable Block::forward_cached(const Variable& x, nn::KeyValueCache& cache) {
+  const auto body = [&](const Variable& in) {
+    const Variable h = in + attn.forward_cached(ln_1(in), cache);
+    return h + mlp(ln_2(h));
+  };
+  return call(body, x);
 }
 
 namespace {
@@ -67,7 +74,7 @@ Variable Gpt::embed(const Tensor& ids, int64_t first_position) {
   require<ShapeError>(last <= o.block_size, "Gpt: ", last, " positions do not fit the block size ",
                       o.block_size, "; ids are ", describe(ids));
   const Tensor positions = ops::arange(first_position, last, 1, i64, ids.device());
-  return wte(ids, wpe(positions), drop.mask());  // (B, T, C) + (T, C)
+  return wte.forward_add(ids, wpe(positions), drop.mask());  // (B, T, C) + (T, C)
 }
 
 Variable Gpt::features(const Tensor& ids) {
@@ -75,25 +82,29 @@ Variable Gpt::features(const Tensor& ids) {
 }
 
 Variable Gpt::logits(const Variable& features) {
-  return head ? (*head)(features) : wte(features, nn::tied_head);
+  return head ? (*head)(features) : wte.logits(features);
 }
 
 Variable Gpt::forward(const Tensor& ids) {
   return logits(features(ids));
 }
 
-Variable Gpt::forward(const Tensor& ids, const Tensor& targets) {
-  const Variable h = features(ids);
-  return head ? (*head)(h, targets) : wte(h, nn::tied_head, targets);
+Variable Gpt::loss(const Tensor& ids, const Tensor& targets) {
+  return call([&] {
+    const Variable h = features(ids);
+    return head ? head->cross_entropy(h, targets) : wte.cross_entropy(h, targets);
+  });
 }
 
-Variable Gpt::forward(const Tensor& ids, GptCache& cache) {
-  NoGrad no_grad;
-  require<ValueError>(cache.blocks.size() == blocks.size(), "Gpt: the cache has ", cache.blocks.size(),
-                      " blocks, the model ", blocks.size(), "; make it by make_cache");
-  Variable x = embed(ids, cache.length());
-  for (size_t i = 0; i < blocks.size(); ++i) x = blocks[i](x, cache.blocks[i]);
-  return logits(ln_f(x));
+Variable Gpt::forward_cached(const Tensor& ids, GptCache& cache) {
+  return call([&] {
+    NoGrad no_grad;
+    require<ValueError>(cache.blocks.size() == blocks.size(), "Gpt: the cache has ", cache.blocks.size(),
+                        " blocks, the model ", blocks.size(), "; make it by make_cache");
+    Variable x = embed(ids, cache.length());
+    for (size_t i = 0; i < blocks.size(); ++i) x = blocks[i].forward_cached(x, cache.blocks[i]);
+    return logits(ln_f(x));
+  });
 }
 
 GptCache Gpt::make_cache(int64_t batch) const {

@@ -45,7 +45,7 @@ struct Mlp : nn::Layer<Mlp> {
                                           .bias = o.bias,
                                           .weight_init = init::normal(0.02),
                                           .bias_init = init::zeros()});
-  /// 4C -> C; it applies GELU as it reads its input.
+  /// 4C -> C.
   nn::Linear& proj = add<nn::Linear>("proj", {.in = 4 * o.width,
                                               .out = o.width,
                                               .bias = o.bias,
@@ -58,8 +58,11 @@ struct Mlp : nn::Layer<Mlp> {
   std::string kind() const override { return "Mlp"; }
   /// x (..., C) to (..., C).
   Variable forward(const Variable& x);
-  /// stream + the result's dropout, not yet added: the next operation adds it.
-  nn::Residual forward(const Variable& x, const Variable& stream);
+  /// The same before the dropout, for a function that applies it in its own pass.
+  nn::BeforeDropout forward_before_dropout(const Variable& x);
+
+ private:
+  Variable project(const Variable& x);
 };
 
 /// Options of Block.
@@ -97,7 +100,7 @@ struct Block : nn::Layer<Block> {
   Variable forward(const Variable& x);
   /// Cached decoding: x holds the T positions after `cache.length`; their keys and values are appended.
   /// Throws as nn::CausalSelfAttention with a cache.
-  Variable forward(const Variable& x, nn::KeyValueCache& cache);
+  Variable forward_cached(const Variable& x, nn::KeyValueCache& cache);
 };
 
 /// For cached decoding: a key/value cache per block. All have the same length.
@@ -135,9 +138,9 @@ struct Gpt : nn::Layer<Gpt> {
   Variable forward(const Tensor& ids);
   /// The mean cross entropy of the logits against `targets` (B, T); the logits are computed in chunks and
   /// never stored all at once.
-  Variable forward(const Tensor& ids, const Tensor& targets);
+  Variable loss(const Tensor& ids, const Tensor& targets);
   /// Cached decoding: `ids` are the positions after those in `cache`. Gradients are not recorded.
-  Variable forward(const Tensor& ids, GptCache& cache);
+  Variable forward_cached(const Tensor& ids, GptCache& cache);
 
   /// An empty cache for `batch` sequences of up to the block size.
   GptCache make_cache(int64_t batch) const;

@@ -1,7 +1,6 @@
 #include "nn/attention.h"
 
 #include "autograd/functions/attention.h"
-#include "autograd/functions/dropout.h"
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
 #include "tensor/random/random_context.h"
@@ -15,36 +14,36 @@ CausalSelfAttention::CausalSelfAttention(Options options) : o(std::move(options)
                        "nn::CausalSelfAttention: expected dropout in [0, 1), got ", o.dropout);
 }
 
-DropoutMask CausalSelfAttention::result_mask() const {
-  if (!is_training() || o.dropout == 0) return {};
-  return {.probability = o.dropout, .key = next_random_key(full_name())};
+Variable CausalSelfAttention::forward(const Variable& x) {
+  return apply_dropout(attend(x));
 }
 
-/// The layer without the result's dropout.
-Variable CausalSelfAttention::attend(const Variable& x) {
+BeforeDropout CausalSelfAttention::forward_before_dropout(const Variable& x) {
+  return call([this](const Variable& in) { return attend(in); }, x);
+}
+
+Variable CausalSelfAttention::forward_cached(const Variable& x, KeyValueCache& cache) {
+  return call([&](const Variable& in) { return apply_dropout(attend_cached(in, cache)); }, x);
+}
+
+BeforeDropout CausalSelfAttention::attend(const Variable& x) {
   AttentionOptions options{.causal = true};
   if (is_training() && o.dropout > 0) {
     options.dropout = o.dropout;
     options.key = next_random_key(full_name());
   }
-  return c_proj(self_attention(c_attn(x), o.heads, options));
+  return project(self_attention(c_attn(x), o.heads, options));
 }
 
-Variable CausalSelfAttention::apply_dropout(const Variable& y) const {
-  const DropoutMask mask = result_mask();
-  return mask.probability == 0 ? y : dropout(y, mask);
+/// The projection of the heads' results, and the mask that the result's dropout has in this call.
+BeforeDropout CausalSelfAttention::project(const Variable& heads) {
+  BeforeDropout result{c_proj(heads)};
+  if (is_training() && o.dropout > 0)
+    result.mask = {.probability = o.dropout, .key = next_random_key(full_name())};
+  return result;
 }
 
-Variable CausalSelfAttention::forward(const Variable& x) {
-  return apply_dropout(attend(x));
-}
-
-Residual CausalSelfAttention::forward(const Variable& x, const Variable& stream) {
-  const Variable y = attend(x);
-  return {.x = stream, .delta = y, .dropout = result_mask()};
-}
-
-Variable CausalSelfAttention::forward(const Variable& x, KeyValueCache& cache) {
+BeforeDropout CausalSelfAttention::attend_cached(const Variable& x, KeyValueCache& cache) {
   require<AutogradError>(!grad_mode(), "nn::CausalSelfAttention '", full_name(),
                          "': cached decoding records no gradients; run it under NoGrad");
   const Tensor qkv = c_attn(x).value();
@@ -61,7 +60,7 @@ Variable CausalSelfAttention::forward(const Variable& x, KeyValueCache& cache) {
   const Variable out =
       scaled_dot_product_attention(heads_of(0), cache.keys.narrow(2, 0, cache.length),
                                    cache.values.narrow(2, 0, cache.length), {.causal = true});
-  return apply_dropout(c_proj(reshape(transpose(out, 1, 2), {batch, time, o.width})));
+  return project(reshape(transpose(out, 1, 2), {batch, time, o.width}));
 }
 
 }  // namespace tessera::nn

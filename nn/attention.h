@@ -1,7 +1,7 @@
 #pragma once
 
+#include "nn/dropout.h"
 #include "nn/linear.h"
-#include "nn/residual.h"
 
 namespace tessera::nn {
 
@@ -48,16 +48,16 @@ struct CausalSelfAttention : Layer<CausalSelfAttention> {
   std::string describe_options() const override { return text(o.heads, " heads of ", o.width / o.heads); }
   /// The whole sequence at once: x (B, T, C) to (B, T, C).
   Variable forward(const Variable& x);
-  /// stream + the result's dropout, not yet added: the next operation adds it.
-  Residual forward(const Variable& x, const Variable& stream);
+  /// The same before the result's dropout, for a function that applies it in its own pass.
+  BeforeDropout forward_before_dropout(const Variable& x);
   /// Cached decoding: x holds the T positions after `cache.length`; they are appended. Throws ShapeError when
   /// they exceed the cache's capacity, AutogradError outside NoGrad.
-  Variable forward(const Variable& x, KeyValueCache& cache);
+  Variable forward_cached(const Variable& x, KeyValueCache& cache);
 
  private:
-  Variable attend(const Variable& x);
-  DropoutMask result_mask() const;
-  Variable apply_dropout(const Variable& y) const;
+  BeforeDropout attend(const Variable& x);
+  BeforeDropout attend_cached(const Variable& x, KeyValueCache& cache);
+  BeforeDropout project(const Variable& heads);
 };
 
 }  // namespace tessera::nn

@@ -1,6 +1,5 @@
 #include "nn/dropout.h"
 
-#include "autograd/functions/dropout.h"
 #include "tensor/random/random_context.h"
 
 namespace tessera::nn {
@@ -16,12 +15,15 @@ DropoutMask Dropout::mask() const {
 }
 
 Variable Dropout::forward(const Variable& x) {
-  const DropoutMask drawn = mask();
-  return drawn.probability == 0 ? x : dropout(x, drawn);
+  return apply_dropout({x, mask()});
 }
 
-Residual Dropout::forward(const Variable& x, const Variable& delta) {
-  return {.x = x, .delta = delta, .dropout = mask()};
+Variable apply_dropout(const BeforeDropout& result) {
+  return result.mask.probability == 0 ? result.value : dropout(result.value, result.mask);
+}
+
+Variable add_dropout(const Variable& x, const BeforeDropout& branch) {
+  return add_dropout(x, branch.value, branch.mask);
 }
 
 }  // namespace tessera::nn

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "autograd/functions/dropout.h"
 #include "nn/layer.h"
-#include "nn/residual.h"
 
 namespace tessera::nn {
 
@@ -30,10 +30,26 @@ struct Dropout : Layer<Dropout> {
   std::string describe_options() const override { return text(o.probability); }
   /// x with its elements dropped, of x's shape; in evaluation, or with probability 0, x itself.
   Variable forward(const Variable& x);
-  /// x + dropout(delta), not yet added: the next operation adds it. The mask is that of `forward(delta)`.
-  Residual forward(const Variable& x, const Variable& delta);
   /// The mask of this call, for a function that applies it in its own pass; none in evaluation.
   DropoutMask mask() const;
 };
+
+/// A layer's result before its last step, a dropout, with the mask of that dropout: for a function that
+/// applies it in its own pass.
+struct BeforeDropout {
+  Variable value;         ///< the result, without the dropout
+  DropoutMask mask = {};  ///< of the dropout; by default it drops nothing
+
+  /// Calls `visit(value)`: by this, a module's hooks see the Variable (nn/layer.h).
+  template <class Visit>
+  void for_each_variable(const Visit& visit) {
+    visit(value);
+  }
+};
+
+/// dropout(result.value), the layer's result; without dropout the value itself.
+Variable apply_dropout(const BeforeDropout& result);
+/// x + dropout(branch.value), in one pass: the end of a residual branch.
+Variable add_dropout(const Variable& x, const BeforeDropout& branch);
 
 }  // namespace tessera::nn

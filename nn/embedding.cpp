@@ -20,16 +20,19 @@ Variable Embedding::forward(const Tensor& ids) {
   return with_name_in_errors([&] { return embedding(ids, weight); });
 }
 
-Variable Embedding::forward(const Tensor& ids, const Variable& addend, const DropoutMask& mask) {
-  return with_name_in_errors([&] { return embedding_add(ids, weight, addend, mask); });
+Variable Embedding::forward_add(const Tensor& ids, const Variable& addend, const DropoutMask& mask) {
+  const auto body = [&](const Variable& added) {
+    return with_name_in_errors([&] { return embedding_add(ids, weight, added, mask); });
+  };
+  return call(body, addend);
 }
 
-Variable Embedding::forward(const Variable& x, TiedHead) {
-  return linear(x, weight);
+Variable Embedding::logits(const Variable& x) {
+  return call([this](const Variable& in) { return linear(in, weight); }, x);
 }
 
-Variable Embedding::forward(const Variable& x, TiedHead, const Tensor& targets) {
-  return linear_cross_entropy(x, weight, targets);
+Variable Embedding::cross_entropy(const Variable& x, const Tensor& targets) {
+  return call([&](const Variable& in) { return linear_cross_entropy(in, weight, targets); }, x);
 }
 
 }  // namespace tessera::nn

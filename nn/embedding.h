@@ -12,11 +12,6 @@ struct EmbeddingOptions {
   init::Program weight_init = init::normal(0.02);  ///< GPT-2's
 };
 
-/// Selects the use of an embedding's table as an output layer: `wte(h, tied_head)`.
-struct TiedHead {};
-/// The argument in such a call.
-inline constexpr TiedHead tied_head;
-
 /// A table of vectors looked up by id: ids (...) i64 or i32, weight (count, width), result (..., width).
 /// Throws IndexError for an id outside [0, count), naming the layer, the id, its position and the limit.
 struct Embedding : Layer<Embedding> {
@@ -31,12 +26,12 @@ struct Embedding : Layer<Embedding> {
   /// The rows of `ids`: ids (...) to (..., width).
   Variable forward(const Tensor& ids);
   /// dropout(rows of ids + addend) in one pass: ids (B, T), addend (T, width), such as position embeddings.
-  Variable forward(const Tensor& ids, const Variable& addend, const DropoutMask& mask = {});
-  /// The table as the weight of a layer without bias (Press and Wolf 2017): x (..., width) to (..., count).
-  Variable forward(const Variable& x, TiedHead);
-  /// The cross entropy of that layer's results as logits, which are computed in chunks and never stored all
-  /// at once: `wte(h, tied_head, targets)`.
-  Variable forward(const Variable& x, TiedHead, const Tensor& targets);
+  Variable forward_add(const Tensor& ids, const Variable& addend, const DropoutMask& mask = {});
+  /// The table as the weight of an output layer without bias (Press and Wolf 2017): x (..., width) to
+  /// (..., count).
+  Variable logits(const Variable& x);
+  /// The cross entropy of these logits, which are computed in chunks and never stored all at once.
+  Variable cross_entropy(const Variable& x, const Tensor& targets);
 
  private:
   template <class Lookup>

@@ -26,14 +26,20 @@ Variable Linear::forward(const Variable& x) {
   return linear(x, weight, bias ? *bias : Variable());
 }
 
-Variable Linear::forward(const Variable& x, Activation activation) {
-  check(x);
-  return activation_linear(activation, x, weight, bias ? *bias : Variable());
+Variable Linear::forward_activated(const Variable& x, Activation activation) {
+  const auto body = [this, activation](const Variable& in) {
+    check(in);
+    return activation_linear(activation, in, weight, bias ? *bias : Variable());
+  };
+  return call(body, x);
 }
 
-Variable Linear::forward(const Variable& x, const Tensor& targets, const CrossEntropyOptions& options) {
-  check(x);
-  return linear_cross_entropy(x, weight, targets, options, bias ? *bias : Variable());
+Variable Linear::cross_entropy(const Variable& x, const Tensor& targets, const CrossEntropyOptions& options) {
+  const auto body = [&](const Variable& in) {
+    check(in);
+    return linear_cross_entropy(in, weight, targets, options, bias ? *bias : Variable());
+  };
+  return call(body, x);
 }
 
 }  // namespace tessera::nn

@@ -36,11 +36,10 @@ struct Linear : Layer<Linear> {
   std::string describe_options() const override;
   /// x W^T + b: x (..., in) to (..., out).
   Variable forward(const Variable& x);
-  /// The same for activation(x), which is neither stored nor saved: `proj(fc(x), Activation::gelu)`.
-  Variable forward(const Variable& x, Activation activation);
-  /// The cross entropy of its results as logits, which are computed in chunks and never stored all at once:
-  /// `head(h, targets)`.
-  Variable forward(const Variable& x, const Tensor& targets, const CrossEntropyOptions& options = {});
+  /// The same for activation(x), which is neither stored nor saved.
+  Variable forward_activated(const Variable& x, Activation activation);
+  /// The cross entropy of its results as logits, which are computed in chunks and never stored all at once.
+  Variable cross_entropy(const Variable& x, const Tensor& targets, const CrossEntropyOptions& options = {});
 
  private:
   void check(const Variable& x) const;

@@ -15,9 +15,16 @@ Variable LayerNorm::forward(const Variable& x) {
   return layer_norm(x, weight, bias ? *bias : Variable(), o.epsilon);
 }
 
-SumAndNorm LayerNorm::forward(const Residual& stream) {
-  check(stream.x);
-  return add_layer_norm(stream.x, stream.delta, stream.dropout, weight, bias ? *bias : Variable(), o.epsilon);
+SumAndNorm LayerNorm::fork_and_norm(const Variable& x) {
+  return add_dropout_and_norm(x, {});
+}
+
+SumAndNorm LayerNorm::add_dropout_and_norm(const Variable& x, const BeforeDropout& branch) {
+  const auto body = [this](const Variable& stream, const BeforeDropout& added) {
+    check(stream);
+    return add_layer_norm(stream, added.value, added.mask, weight, bias ? *bias : Variable(), o.epsilon);
+  };
+  return call(body, x, branch);
 }
 
 void RMSNorm::check(const Variable& x) const {
@@ -30,9 +37,16 @@ Variable RMSNorm::forward(const Variable& x) {
   return rms_norm(x, weight, o.epsilon);
 }
 
-SumAndNorm RMSNorm::forward(const Residual& stream) {
-  check(stream.x);
-  return add_rms_norm(stream.x, stream.delta, stream.dropout, weight, o.epsilon);
+SumAndNorm RMSNorm::fork_and_norm(const Variable& x) {
+  return add_dropout_and_norm(x, {});
+}
+
+SumAndNorm RMSNorm::add_dropout_and_norm(const Variable& x, const BeforeDropout& branch) {
+  const auto body = [this](const Variable& stream, const BeforeDropout& added) {
+    check(stream);
+    return add_rms_norm(stream, added.value, added.mask, weight, o.epsilon);
+  };
+  return call(body, x, branch);
 }
 
 }  // namespace tessera::nn

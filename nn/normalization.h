@@ -1,8 +1,8 @@
 #pragma once
 
 #include "autograd/functions/normalization.h"
+#include "nn/dropout.h"
 #include "nn/layer.h"
-#include "nn/residual.h"
 
 namespace tessera::nn {
 
@@ -33,9 +33,12 @@ struct LayerNorm : Layer<LayerNorm> {
   }
   /// The norm of x, of x's shape. Throws ShapeError naming the layer for other last dimensions.
   Variable forward(const Variable& x);
-  /// The sum and its norm, in one pass forward and one backward. The returned `sum` continues the residual
-  /// stream, also where nothing was added.
-  SumAndNorm forward(const Residual& stream);
+  /// x, not copied, and its norm: where a residual branch begins. Backward adds the gradients of both in the
+  /// norm's pass, so the residual path continues from the returned `sum`.
+  SumAndNorm fork_and_norm(const Variable& x);
+  /// x + dropout(branch), and the norm of this sum, in one pass forward and one backward: the end of a
+  /// residual branch and the beginning of the next.
+  SumAndNorm add_dropout_and_norm(const Variable& x, const BeforeDropout& branch);
 
  private:
   void check(const Variable& x) const;
@@ -63,7 +66,10 @@ struct RMSNorm : Layer<RMSNorm> {
   /// The norm of x, of x's shape. Throws ShapeError naming the layer for another last dimension.
   Variable forward(const Variable& x);
   /// As LayerNorm's.
-  SumAndNorm forward(const Residual& stream);
+  /// @{
+  SumAndNorm fork_and_norm(const Variable& x);
+  SumAndNorm add_dropout_and_norm(const Variable& x, const BeforeDropout& branch);
+  /// @}
 
  private:
   void check(const Variable& x) const;

@@ -41,7 +41,7 @@ TEST_CASE("dnn: result, gradients and ten steps of AdamW are PyTorch's") {
                     {.lr = options.real("lr"), .weight_decay = options.real("weight_decay")});
   for (int64_t step = 0; step < options.integer("steps"); ++step) {
     CAPTURE(step);
-    const Variable loss = dnn(x.select(0, step), target.select(0, step));
+    const Variable loss = dnn.loss(x.select(0, step), target.select(0, step));
     CHECK(loss.item() == doctest::Approx(losses.select(0, step).item()).epsilon(1e-10));
     loss.backward();
     if (step == 0)

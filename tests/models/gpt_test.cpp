@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <map>
+#include <span>
 #include <string>
 #include <tuple>
 
@@ -57,15 +59,15 @@ TEST_CASE("gpt: cached decoding gives the logits of the full sequence") {
   models::GptCache cache = gpt.make_cache(1);
   int64_t position = 0;
   for (int64_t step : {3, 1, 2, 1, 1}) {
-    const Tensor chunk = gpt(ids.narrow(1, position, step).contiguous(), cache).value();
+    const Tensor chunk = gpt.forward_cached(ids.narrow(1, position, step).contiguous(), cache).value();
     for (int64_t t = 0; t < step; ++t)
       for (int64_t v = 0; v < 11; ++v)
         CHECK(chunk.select(0, 0).select(0, t).select(0, v).item() ==
               doctest::Approx(full.select(0, 0).select(0, position + t).select(0, v).item()).epsilon(1e-12));
     position += step;
   }
-  CHECK_THROWS_WITH_AS(gpt(ids.narrow(1, 0, 1).contiguous(), cache), doctest::Contains("block size 8"),
-                       ShapeError);
+  CHECK_THROWS_WITH_AS(gpt.forward_cached(ids.narrow(1, 0, 1).contiguous(), cache),
+                       doctest::Contains("block size 8"), ShapeError);
 }
 
 TEST_CASE("gpt: bad sizes and ids are named") {
@@ -92,6 +94,31 @@ TEST_CASE("gpt: bad sizes and ids are named") {
   nn::materialize(gpt, cpu(), 4);
   CHECK_THROWS_WITH_AS(gpt(Tensor::from<int64_t>({1, 11}, {1, 2})), doctest::Contains("wte"), IndexError);
   CHECK_THROWS_AS(gpt(Tensor::zeros({1, 9}, i64)), ShapeError);
+}
+
+TEST_CASE("gpt: the loss and cached decoding run the hooks of every module that they compute with") {
+  models::Gpt gpt({.vocabulary = 11, .block_size = 8, .layers = 1, .heads = 2, .width = 16});
+  nn::materialize(gpt, cpu(), 4);
+  std::map<std::string, int> calls;
+  gpt.for_each([&](nn::Module& module) {
+    module.register_forward_hook(
+        [&](nn::Module& called, std::span<Variable* const>) { ++calls[called.full_name()]; });
+  });
+  const Tensor ids = Tensor::from<int64_t>({1, 5, 9}, {1, 3});
+  gpt.loss(ids, ids);
+  std::map<std::string, int> expected;
+  for (const char* name : {"", "wpe", "blocks", "blocks.0", "blocks.0.ln_1", "blocks.0.attn",
+                           "blocks.0.attn.c_attn", "blocks.0.attn.c_proj", "blocks.0.ln_2", "blocks.0.mlp",
+                           "blocks.0.mlp.fc", "blocks.0.mlp.proj", "ln_f"})
+    expected[name] = 1;
+  expected["wte"] = 2;  // the embedding, and the tied head
+  CHECK(calls == expected);
+  calls.clear();
+  models::GptCache cache = gpt.make_cache(1);
+  gpt.forward_cached(ids, cache);
+  expected.erase("blocks");           // its blocks are called one by one
+  expected["blocks.0.mlp.drop"] = 1;  // not applied in the pass of an addition
+  CHECK(calls == expected);
 }
 
 TEST_CASE("gpt: gradients with dropout are those of the batch for any split into micro-batches") {

@@ -151,7 +151,7 @@ TEST_CASE("mixed precision: no parameter gradient of a model is rounded to bf16"
     models::Gpt gpt(options);
     nn::materialize(gpt, cpu(), 3);
     nn::use_mixed_precision(gpt, bf16);
-    gpt(ids_of(4, 16, 0), ids_of(4, 16, 1)).backward();
+    gpt.loss(ids_of(4, 16, 0), ids_of(4, 16, 1)).backward();
     for (const NamedParameter& parameter : gpt.parameters()) {
       const Tensor gradient = parameter.variable.grad().value();
       const Tensor rounded = ops::cast(ops::cast(gradient, bf16), f32);

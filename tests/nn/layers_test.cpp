@@ -56,12 +56,12 @@ TEST_CASE("causal self-attention: a position depends on no later one, and the ca
 
   nn::KeyValueCache cache{.keys = Tensor::empty({2, 2, 6, 4}, f64),
                           .values = Tensor::empty({2, 2, 6, 4}, f64)};
-  layer(Variable(x.narrow(1, 0, 3).contiguous()), cache);
+  layer.forward_cached(Variable(x.narrow(1, 0, 3).contiguous()), cache);
   for (int64_t t = 3; t < 6; ++t) {
-    const Variable step = layer(Variable(x.narrow(1, t, 1).contiguous()), cache);
+    const Variable step = layer.forward_cached(Variable(x.narrow(1, t, 1).contiguous()), cache);
     for (int64_t c = 0; c < 8; ++c) CHECK(at(step, c) == doctest::Approx(at(full, t * 8 + c)).epsilon(1e-12));
   }
-  CHECK_THROWS_WITH_AS(layer(Variable(x.narrow(1, 0, 1).contiguous()), cache),
+  CHECK_THROWS_WITH_AS(layer.forward_cached(Variable(x.narrow(1, 0, 1).contiguous()), cache),
                        doctest::Contains("do not fit the cache"), ShapeError);
   CHECK_THROWS_AS(nn::CausalSelfAttention({.width = 8, .heads = 3}), ConfigError);
 }

@@ -31,7 +31,8 @@ void check_close(const Variable& a, const Variable& b) {
 }  // namespace
 
 TEST_CASE(
-    "residual: added inside a norm or by sum(), with the mask and the gradients of separate operations") {
+    "residual: added in the pass of a norm or by add_dropout, with the mask and the gradients of separate "
+    "operations") {
   nn::Dropout drop(0.3);
   nn::LayerNorm norm(8);
   norm.to(f64);
@@ -45,9 +46,9 @@ TEST_CASE(
   begin_random_step(1, 0, samples);
   const Variable separate = x + drop(delta);
   begin_random_step(1, 0, samples);
-  const auto [sum, normal] = norm(drop(x, delta));
+  const auto [sum, normal] = norm.add_dropout_and_norm(x, {delta, drop.mask()});
   begin_random_step(1, 0, samples);
-  check_close(drop(x, delta).sum(), separate);
+  check_close(nn::add_dropout(x, {delta, drop.mask()}), separate);
   check_close(sum, separate);
   check_close(normal, norm(separate));
   const auto fused = gradients(sum, normal), expected = gradients(separate, norm(separate));
@@ -59,12 +60,12 @@ TEST_CASE("residual: without an addend the stream is not copied, and both of its
   norm.to(f64);
   nn::materialize(norm, cpu(), 3);
   const Variable x = waves({3, 8}, 0);
-  const auto [stream, normal] = norm(nn::Residual{x});
+  const auto [stream, normal] = norm.fork_and_norm(x);
   CHECK(stream.value().raw_data() == x.value().raw_data());
   const Variable fused = grad(sum(stream * normal), {x})[0], separate = grad(sum(x * norm(x)), {x})[0];
   check_close(fused, separate);
   // Only one of the two gradients.
-  check_close(grad(sum(norm(nn::Residual{x}).sum * 2.0), {x})[0], Variable(ops::full({3, 8}, 2.0, f64)));
+  check_close(grad(sum(norm.fork_and_norm(x).sum * 2.0), {x})[0], Variable(ops::full({3, 8}, 2.0, f64)));
   // It shares x's bytes, so it may not be changed in place.
   CHECK_THROWS_WITH_AS(add_(stream, normal), doctest::Contains("is a view of another Variable"),
                        AutogradError);
@@ -79,7 +80,7 @@ TEST_CASE("residual: attention's dropout is applied in the addition, with the sa
   begin_random_step(1, 0, samples);
   const Variable separate = stream + layer(x);
   begin_random_step(1, 0, samples);
-  check_close(layer(x, stream).sum(), separate);
+  check_close(nn::add_dropout(stream, layer.forward_before_dropout(x)), separate);
 }
 
 TEST_CASE("residual: the stream's gradient overwrites the saved sum, and has the same values") {
@@ -88,7 +89,7 @@ TEST_CASE("residual: the stream's gradient overwrites the saved sum, and has the
   nn::materialize(norm, cpu(), 3);
   const Variable x = waves({2, 5, 8}, 0), delta = waves({2, 5, 8}, 1);
   const auto loss = [&] {
-    const auto [sum, normal] = norm(nn::Residual{x * 1.0, delta});
+    const auto [sum, normal] = norm.add_dropout_and_norm(x * 1.0, {delta});
     return tessera::sum(normal * normal * normal) + tessera::sum(sum * sum);
   };
   const Variable total = loss();

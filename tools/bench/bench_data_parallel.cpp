@@ -96,7 +96,7 @@ Task gpt_task(const Options& o, int64_t shares, int rank) {
           dist::every<models::Block>(),
           [&model, ids](int64_t step) {
             const auto i = static_cast<size_t>(2 * (step % batches));
-            return model(ids[i], ids[i + 1]);
+            return model.loss(ids[i], ids[i + 1]);
           },
           sequences * T,
           "tokens",
@@ -118,7 +118,7 @@ Task dnn_task(const Options& o, int64_t shares, int rank) {
           dist::every<nn::Linear>(),
           [&model, values](int64_t step) {
             const auto i = static_cast<size_t>(2 * (step % batches));
-            return model(values[i], values[i + 1]);
+            return model.loss(values[i], values[i + 1]);
           },
           samples,
           "samples",

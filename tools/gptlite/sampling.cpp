@@ -76,7 +76,8 @@ void sample(models::Gpt& gpt, std::span<const int64_t> prompt, const SamplingOpt
     const std::span<const int64_t> all(context);
     const Variable logits =
         options.use_cache
-            ? gpt(ids_tensor(all.subspan(static_cast<size_t>(cache.length()))).to(device), cache)
+            ? gpt.forward_cached(ids_tensor(all.subspan(static_cast<size_t>(cache.length()))).to(device),
+                                 cache)
             : gpt(ids_tensor(all).to(device));
     context.push_back(draw(last_logits(logits, vocabulary), options, position));
     emit(context.back());

@@ -107,7 +107,7 @@ void train(const ShardedStepOptions& o, Strategy strategy, dist::World& world, P
     Variable loss;
     {
       const SpanScope phase(SpanKind::phase, "forward");
-      loss = gpt(ids, ids);
+      loss = gpt.loss(ids, ids);
     }
     loss.backward();
     const SpanScope phase(SpanKind::phase, "optimizer");

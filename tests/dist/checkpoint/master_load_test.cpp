@@ -33,7 +33,7 @@ struct MixedRun {
       ids.data<int64_t>()[i] = (7 * i + 3 * number) % 11;
       targets.data<int64_t>()[i] = (ids.data<int64_t>()[i] * 3 + 1) % 11;
     }
-    const Variable loss = gpt(ids, targets);
+    const Variable loss = gpt.loss(ids, targets);
     loss.backward();
     adam->step();
     adam->zero_grad();

@@ -52,7 +52,7 @@ class ShardedRun {
         ids.data<int64_t>()[i] = (7 * i + 3 * step + 5 * world_.rank()) % 11;
         targets.data<int64_t>()[i] = (ids.data<int64_t>()[i] * 3 + 1) % 11;
       }
-      gpt_(ids, targets).backward();
+      gpt_.loss(ids, targets).backward();
       const optim::ClipCoefficient clip = optim::clip_coefficient(gpt_.parameters(), 0.5);
       adam_->step({.clip = clip.coefficient});
       adam_->zero_grad();

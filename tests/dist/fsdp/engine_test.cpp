@@ -39,7 +39,8 @@ Outcome train(models::Gpt& gpt, int rank, int world, Communicator* all_ranks, in
   Outcome outcome;
   const int64_t share = batch / world;
   for (int step = 0; step < steps; ++step) {
-    const Variable loss = gpt(tokens(rank * share + step, share, 0), tokens(rank * share + step, share, 1));
+    const Variable loss =
+        gpt.loss(tokens(rank * share + step, share, 0), tokens(rank * share + step, share, 1));
     loss.backward();
     const Tensor mean = Tensor::scalar(loss.item());
     if (all_ranks) all_ranks->all_reduce(mean, Reduction::avg).wait();
@@ -184,7 +185,7 @@ TEST_CASE(
       optim::GradScaler scaler({.initial_scale_power = 24, .hysteresis = 1});
       Outcome outcome;
       for (int step = 0; step < 16; ++step) {
-        const Variable loss = gpt(tokens(world.rank() * 6, 6, 0), tokens(world.rank() * 6, 6, 1));
+        const Variable loss = gpt.loss(tokens(world.rank() * 6, 6, 0), tokens(world.rank() * 6, 6, 1));
         loss.backward(Variable(scaler.scale()));
         outcome.losses.push_back(scaler.scale().item());
         outcome.norms.push_back(scaler.step(adam) ? 1 : 0);

@@ -59,7 +59,7 @@ Measured measure(dist::World& world, const Case& c, DType compute) {
     for (int64_t micro = 0; micro < c.micro_batches; ++micro) {
       std::optional<dist::Accumulation> accumulation;
       if (micro + 1 < c.micro_batches) accumulation.emplace(sharding, c.accumulate_communication);
-      gpt(ids, ids).backward();
+      gpt.loss(ids, ids).backward();
     }
     for (int i = 0; i < memory_categories; ++i) {
       result.now[i] = account.count(static_cast<MemoryCategory>(i)).current;

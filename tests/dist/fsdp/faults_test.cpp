@@ -105,7 +105,7 @@ TEST_CASE("faults: an exception in one rank's forward ends all ranks with its me
           throw std::out_of_range("the third layer is broken");
         });
       const Tensor x = ops::full({2, 8}, 1.0, f32);
-      for (int step = 0; step < 2; ++step) dnn(x, x).backward();
+      for (int step = 0; step < 2; ++step) dnn.loss(x, x).backward();
     });
     CHECK(errors[1] == "the third layer is broken");
     for (const int rank : {0, 2}) {
@@ -135,13 +135,13 @@ std::vector<Tensor> train_with_fault(dist::World& world, Strategy strategy, cons
     if (step == 2) {
       breaks = true;
       try {
-        dnn(x, target).backward();
+        dnn.loss(x, target).backward();
       } catch (const std::out_of_range&) {
       }
       breaks = false;
       adam.zero_grad();
     }
-    dnn(x, target).backward();
+    dnn.loss(x, target).backward();
     adam.step();
     adam.zero_grad();
   }

@@ -55,7 +55,7 @@ struct Rank {
     adam = std::make_unique<optim::AdamW>(gpt.parameters());
   }
   void step() {
-    gpt(ids, ids).backward();
+    gpt.loss(ids, ids).backward();
     adam->step();
     adam->zero_grad();
   }
@@ -99,7 +99,7 @@ TEST_CASE("memory: model state after backward is that of the formula for every s
         for (const Strategy strategy : dist::flat_strategies) {
           Rank rank(world, {strategy, compute});
           rank.step();
-          rank.gpt(rank.ids, rank.ids).backward();
+          rank.gpt.loss(rank.ids, rank.ids).backward();
           const auto [full, sharded] = formula(strategy, compute);
           const double bytes = (full + sharded / world.size()) * P;
           expect(problems, text(strategy, " in ", compute), model_state(), bytes,
@@ -120,7 +120,7 @@ TEST_CASE("memory: hybrid strategies hold model state by the size of their shard
       nn::materialize(gpt, cpu(), 1);
       optim::AdamW adam(gpt.parameters());
       const Tensor ids = Tensor::from<int64_t>({1, 4, 9, 0}, {1, 4});
-      gpt(ids, ids).backward();
+      gpt.loss(ids, ids).backward();
       adam.step();
       expect(problems, text(strategy), model_state(), 16.0 * P / 2, 0.01 * 16 * P / 2);
     }
@@ -149,7 +149,7 @@ TEST_CASE("memory: forward gathers the root and one unit, two with prefetch") {
         rank.step();
         rank.step();
         current_account()->reset_peaks();
-        const Variable loss = rank.gpt(rank.ids, rank.ids);
+        const Variable loss = rank.gpt.loss(rank.ids, rank.ids);
         const double bytes = static_cast<double>(size_of(compute)) * (root + (prefetch ? 2 : 1) * block);
         expect(problems, text("gathered in ", compute), peak(MemoryCategory::communication), bytes, 0);
         expect(problems, "kept after forward", now(MemoryCategory::communication),
@@ -168,7 +168,7 @@ TEST_CASE("memory: backward gathers the root and one unit, two with prefetch, an
       using enum dist::BackwardPrefetch;
       Rank rank(world, {.backward_prefetch = prefetch ? pre : none});
       rank.step();
-      const Variable loss = rank.gpt(rank.ids, rank.ids);
+      const Variable loss = rank.gpt.loss(rank.ids, rank.ids);
       current_account()->reset_peaks();
       loss.backward();
       const double gathered = 4.0 * (root + (prefetch ? 2 : 1) * block);
@@ -190,7 +190,7 @@ TEST_CASE("memory: the optimizer's step needs no memory besides the model state"
       std::vector<std::string> problems;
       Rank rank(world, {.strategy = strategy});
       rank.step();
-      rank.gpt(rank.ids, rank.ids).backward();
+      rank.gpt.loss(rank.ids, rank.ids).backward();
       const int64_t before = current_account()->total().current;
       current_account()->reset_peaks();
       rank.adam->step();
@@ -212,7 +212,7 @@ double train_within(dist::World& world, Strategy strategy, int64_t limit) {
   const Tensor x = ops::full({2, 64}, 1.0, f32), target = Tensor::zeros({2, 64}, f32);
   double last = 0;
   for (int step = 0; step < 3; ++step) {
-    const Variable loss = dnn(x, target);
+    const Variable loss = dnn.loss(x, target);
     last = loss.item();
     loss.backward();
     adam.step();

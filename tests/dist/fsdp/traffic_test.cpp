@@ -85,7 +85,7 @@ std::vector<std::string> check_traffic(dist::World& world, const Case& c) {
     for (int64_t i = 0; i < c.micro_batches; ++i) {
       std::optional<dist::Accumulation> scope;
       if (i + 1 < c.micro_batches) scope.emplace(sharding, c.communicates);
-      gpt(ids, ids).backward();
+      gpt.loss(ids, ids).backward();
     }
     optim::clip_grad_norm(gpt.parameters(), 1.0);
     adam.step();

@@ -54,12 +54,12 @@ std::vector<float> decode_and_train(models::Gpt& gpt) {
     const NoGrad no_grad;
     models::GptCache cache = gpt.make_cache(1);
     for (const int64_t token : {1, 4, 2}) {
-      const Variable logits = gpt(Tensor::from<int64_t>({token}, {1, 1}), cache);
+      const Variable logits = gpt.forward_cached(Tensor::from<int64_t>({token}, {1, 1}), cache);
       seen.insert(seen.end(), logits.value().data<float>(), logits.value().data<float>() + logits.numel());
     }
   }
   const Tensor ids = Tensor::from<int64_t>({1, 4, 9, 0}, {1, 4});
-  const Variable loss = gpt(ids, ids);
+  const Variable loss = gpt.loss(ids, ids);
   loss.backward();
   seen.push_back(static_cast<float>(loss.item()));
   return seen;

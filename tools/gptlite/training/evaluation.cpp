@@ -22,7 +22,7 @@ class EvaluationMode {
 
 double batch_loss(models::Gpt& gpt, const data::Batch& batch) {
   const Device device = gpt.wte.weight.device();
-  return gpt(batch.x.to(device), batch.y.to(device)).item();
+  return gpt.loss(batch.x.to(device), batch.y.to(device)).item();
 }
 
 /// The mean of the batches' losses over all ranks, weighted; the weight of this rank's share may be 0.

@@ -82,7 +82,7 @@ std::shared_ptr<const data::BatchSource> make_batches(const data::Corpus& corpus
 Variable forward_loss(models::Gpt& gpt, const data::Batch& micro_batch) {
   const SpanScope span(SpanKind::phase, "forward");
   const Device device = gpt.wte.weight.device();
-  return gpt(micro_batch.x.to(device), micro_batch.y.to(device));
+  return gpt.loss(micro_batch.x.to(device), micro_batch.y.to(device));
 }
 
 StepResult train_step(models::Gpt& gpt, optim::AdamW& adam, const data::Batch& batch, const Run& run,
