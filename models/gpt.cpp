@@ -3,8 +3,6 @@
 #include <cmath>
 
 #include "autograd/functions/binary.h"
-#include "autograd/functions/loss.h"
-#include "autograd/functions/matmul.h"
 #include "autograd/grad_mode.h"
 #include "tensor/ops/creation.h"
 
