@@ -40,7 +40,7 @@ void Node::destroy() {
 
 void Node::release_saved() {
   for (SavedValue& value : saved) {
-    saved_released |= value.holds_something();
+    saved_released |= value.was_defined();
     value.release();
   }
 }

@@ -63,7 +63,7 @@ class SavedValue {
     if (source_) source_->drop_produced();
   }
   /// Whether a defined value was saved; also after its release.
-  bool holds_something() const { return !undefined_; }
+  bool was_defined() const { return !undefined_; }
   /// Bytes of the saved tensor: 0 for parameters and values that a source produces.
   int64_t nbytes() const { return tensor_.defined() ? tensor_.nbytes() : 0; }
   /// The storage that it keeps alive; null for parameters and values that a source produces.

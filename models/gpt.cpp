@@ -56,7 +56,7 @@ const GptOptions& checked(const GptOptions& o) {
 
 Gpt::Gpt(Options options) : o(checked(options)) {
   // The residual stream is the sum of 2 L projections: GPT-2 scales their initial values accordingly.
-  const init::Program projection = init::normal(0.02 / std::sqrt(2.0 * static_cast<double>(o.layers)));
+  const init::Initializer projection = init::normal(0.02 / std::sqrt(2.0 * static_cast<double>(o.layers)));
   for (int64_t i = 0; i < o.layers; ++i)
     blocks.push({.width = o.width,
                  .heads = o.heads,

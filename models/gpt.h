@@ -29,10 +29,10 @@ struct GptOptions {
 
 /// Options of Mlp.
 struct MlpOptions {
-  int64_t width = 0;                                   ///< C
-  double dropout = 0;                                  ///< of the result
-  bool bias = true;                                    ///< in both linear layers
-  init::Program projection_init = init::normal(0.02);  ///< of the weight of `proj`
+  int64_t width = 0;                                       ///< C
+  double dropout = 0;                                      ///< of the result
+  bool bias = true;                                        ///< in both linear layers
+  init::Initializer projection_init = init::normal(0.02);  ///< of the weight of `proj`
 };
 
 /// C -> 4C, GELU, 4C -> C, dropout.
@@ -72,7 +72,7 @@ struct BlockOptions {
   double dropout = 0;    ///< of the attention probabilities, and of the results of attention and MLP
   bool bias = true;      ///< in layer norms and linear layers, except the queries, keys and values
   bool qkv_bias = true;  ///< in the queries, keys and values
-  init::Program projection_init = init::normal(0.02);  ///< of the last weight of attention and of the MLP
+  init::Initializer projection_init = init::normal(0.02);  ///< of the last weight of attention and of the MLP
 };
 
 /// x + attention(norm(x)), then + mlp(norm(x)). x (B, T, C).

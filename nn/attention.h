@@ -19,8 +19,8 @@ struct CausalSelfAttentionOptions {
   double dropout = 0;                                  ///< of the attention probabilities and of the result
   bool qkv_bias = true;                                ///< in the product for queries, keys and values
   bool projection_bias = true;                         ///< in the projection of the result
-  init::Program weight_init = init::normal(0.02);      ///< of queries, keys and values; GPT-2's
-  init::Program projection_init = init::normal(0.02);  ///< of the projection's weight
+  init::Initializer weight_init = init::normal(0.02);  ///< of queries, keys and values; GPT-2's
+  init::Initializer projection_init = init::normal(0.02);  ///< of the projection's weight
 };
 
 /// Multi-head self-attention in which position t sees positions 0..t (Vaswani et al. 2017): one product for

@@ -9,7 +9,7 @@ namespace tessera::nn {
 struct EmbeddingOptions {
   int64_t count = 0;  ///< rows: the size of the vocabulary, or the number of positions
   int64_t width = 0;  ///< features of a row
-  init::Program weight_init = init::normal(0.02);  ///< GPT-2's
+  init::Initializer weight_init = init::normal(0.02);  ///< GPT-2's
 };
 
 /// A table of vectors looked up by id: ids (...) i64 or i32, weight (count, width), result (..., width).

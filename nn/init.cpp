@@ -15,9 +15,9 @@ namespace tessera::init {
 namespace {
 
 // These fills write every dtype for which they are defined, half types rounded.
-constexpr Program::FillDType own_dtype = Program::FillDType::own_dtype;
+constexpr Initializer::FillDType own_dtype = Initializer::FillDType::own_dtype;
 
-Program normal_of(std::string description, double mean, double deviation) {
+Initializer normal_of(std::string description, double mean, double deviation) {
   return {std::move(description),
           [=](const Tensor& out, uint64_t key, const Shape&, int64_t first) {
             ops::fill_normal(out, key, first, mean, deviation);
@@ -25,7 +25,7 @@ Program normal_of(std::string description, double mean, double deviation) {
           false, own_dtype};
 }
 
-Program filled_with(double value, std::string description) {
+Initializer filled_with(double value, std::string description) {
   return {std::move(description),
           [value](const Tensor& out, uint64_t, const Shape&, int64_t) { ops::fill_(out, value); }, false,
           own_dtype};
@@ -50,7 +50,7 @@ double he_variance(Fans fans) {
 }
 
 /// A distribution with a scale that depends on the full shape.
-Program by_fans(const char* name, double (*variance)(Fans), double gain, bool uniform) {
+Initializer by_fans(const char* name, double (*variance)(Fans), double gain, bool uniform) {
   return {gain == 1 ? std::string(name) : text(name, "(gain ", gain, ")"),
           [=](const Tensor& out, uint64_t key, const Shape& full, int64_t first) {
             const double deviation = gain * std::sqrt(variance(fans_of(full, name)));
@@ -63,7 +63,7 @@ Program by_fans(const char* name, double (*variance)(Fans), double gain, bool un
           false, own_dtype};
 }
 
-Program kaiming(const char* name, double slope, bool uniform) {
+Initializer kaiming(const char* name, double slope, bool uniform) {
   require<ValueError>(std::isfinite(slope), "init::", name, ": expected a finite slope, got ", slope);
   return by_fans(name, he_variance, 1 / std::sqrt(1 + slope * slope), uniform);
 }
@@ -89,7 +89,7 @@ void orthonormalize_rows(std::vector<double>& a, int64_t rows, int64_t columns) 
 
 }  // namespace
 
-void Program::fill(const Tensor& out, uint64_t key, const Shape& full_shape, int64_t first_index) const {
+void Initializer::fill(const Tensor& out, uint64_t key, const Shape& full_shape, int64_t first_index) const {
   require<ConfigError>(defined(), "init: the program is undefined");
   require<ShapeError>(first_index >= 0 && first_index + out.numel() <= full_shape.numel(),
                       "init::", description_, ": elements [", first_index, ", ", first_index + out.numel(),
@@ -108,21 +108,21 @@ uint64_t parameter_key(uint64_t seed, const std::string& full_name) {
   return random_key(seed, full_name, 0);
 }
 
-Program zeros() {
+Initializer zeros() {
   return filled_with(0, "zeros");
 }
-Program ones() {
+Initializer ones() {
   return filled_with(1, "ones");
 }
-Program constant(double value) {
+Initializer constant(double value) {
   return filled_with(value, text("constant(", value, ")"));
 }
 
-Program normal(double deviation, double mean) {
+Initializer normal(double deviation, double mean) {
   return normal_of(text("normal(", mean, ", ", deviation, ")"), mean, deviation);
 }
 
-Program uniform(double low, double high) {
+Initializer uniform(double low, double high) {
   require<ValueError>(low <= high, "init::uniform: expected low <= high, got ", low, " and ", high);
   return {text("uniform(", low, ", ", high, ")"),
           [=](const Tensor& out, uint64_t key, const Shape&, int64_t first) {
@@ -131,7 +131,7 @@ Program uniform(double low, double high) {
           false, own_dtype};
 }
 
-Program truncated_normal(double deviation, double mean, double cut) {
+Initializer truncated_normal(double deviation, double mean, double cut) {
   require<ValueError>(cut > 0, "init::truncated_normal: expected a cut above 0, got ", cut);
   return {text("truncated_normal(", mean, ", ", deviation, ", ", cut, ")"),
           [=](const Tensor& out, uint64_t key, const Shape&, int64_t first) {
@@ -140,16 +140,16 @@ Program truncated_normal(double deviation, double mean, double cut) {
           false, own_dtype};
 }
 
-Program xavier_uniform(double gain) {
+Initializer xavier_uniform(double gain) {
   return by_fans("xavier_uniform", glorot_variance, gain, true);
 }
-Program xavier_normal(double gain) {
+Initializer xavier_normal(double gain) {
   return by_fans("xavier_normal", glorot_variance, gain, false);
 }
-Program kaiming_uniform(double negative_slope) {
+Initializer kaiming_uniform(double negative_slope) {
   return kaiming("kaiming_uniform", negative_slope, true);
 }
-Program kaiming_normal(double negative_slope) {
+Initializer kaiming_normal(double negative_slope) {
   return kaiming("kaiming_normal", negative_slope, false);
 }
 
@@ -179,7 +179,7 @@ void fill_elements(const Tensor& out, const Element& element, const Shape& full,
 
 }  // namespace
 
-Program elementwise(Element element, std::string description) {
+Initializer elementwise(Element element, std::string description) {
   require<ValueError>(static_cast<bool>(element), "init::elementwise: expected a function, got none");
   return {std::move(description),
           [element = std::move(element)](const Tensor& out, uint64_t, const Shape& full, int64_t first) {
@@ -209,7 +209,7 @@ Program elementwise(Element element, std::string description) {
           false, own_dtype};
 }
 
-Program orthogonal(double gain) {
+Initializer orthogonal(double gain) {
   return {gain == 1 ? std::string("orthogonal") : text("orthogonal(gain ", gain, ")"),
           [gain](const Tensor& out, uint64_t key, const Shape& full, int64_t) {
             const Fans fans = fans_of(full, "orthogonal");

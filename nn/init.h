@@ -13,7 +13,7 @@ namespace tessera::init {
 
 /// The recorded initial values of a tensor: a function that computes any range of its elements, and a
 /// description of it.
-class Program {
+class Initializer {
  public:
   /// Fills `out` (any shape) with elements first_index, first_index + 1, ... (row-major) of a
   /// tensor of shape `full_shape`, under `key`.
@@ -24,11 +24,11 @@ class Program {
   enum class FillDType : uint8_t { f32, own_dtype };
 
   /// Undefined: `fill` throws ConfigError.
-  Program() = default;
+  Initializer() = default;
   /// `needs_full_tensor`: the elements cannot be computed one by one (orthogonal); `first_index` is then 0
   /// and `out` the full tensor.
-  Program(std::string description, Fill fill, bool needs_full_tensor = false,
-          FillDType fill_dtype = FillDType::f32)
+  Initializer(std::string description, Fill fill, bool needs_full_tensor = false,
+              FillDType fill_dtype = FillDType::f32)
       : description_(std::move(description)),
         fill_(std::move(fill)),
         needs_full_tensor_(needs_full_tensor),
@@ -61,37 +61,37 @@ using Element = std::function<double(int64_t index, const Shape& shape)>;
 ///
 ///     buffer("slopes", {heads}, [](int64_t i, const Shape& shape) { return std::exp2(-8.0 * i / shape[0]);
 ///     });
-Program elementwise(Element element, std::string description = "elementwise");
+Initializer elementwise(Element element, std::string description = "elementwise");
 
 /// The key of a parameter's values: xxh3 of its first full name in the whole model, seeded.
 uint64_t parameter_key(uint64_t seed, const std::string& full_name);
 
 /// Every element 0.
-Program zeros();
+Initializer zeros();
 /// Every element 1.
-Program ones();
+Initializer ones();
 /// Every element `value`.
-Program constant(double value);
+Initializer constant(double value);
 /// The normal distribution of this standard deviation and mean.
-Program normal(double deviation, double mean = 0);
+Initializer normal(double deviation, double mean = 0);
 /// Uniform in [low, high). Throws ValueError for low > high.
-Program uniform(double low, double high);
+Initializer uniform(double low, double high);
 /// Normal, truncated at `cut` deviations on both sides, by inverse CDF. Throws ValueError for a cut of 0 or
 /// less.
-Program truncated_normal(double deviation, double mean = 0, double cut = 2);
+Initializer truncated_normal(double deviation, double mean = 0, double cut = 2);
 /// Glorot & Bengio 2010: variance 2/(fan_in + fan_out), times gain squared. For shapes of two dimensions and
 /// more; fan_in is shape[1] times the rest, fan_out shape[0] times the rest, as for a (out, in, ...) weight.
 /// @{
-Program xavier_uniform(double gain = 1);
-Program xavier_normal(double gain = 1);
+Initializer xavier_uniform(double gain = 1);
+Initializer xavier_normal(double gain = 1);
 /// @}
 /// Variance 2/((1 + slope^2) fan_in), for a leaky ReLU of this slope (0: ReLU; He et al. 2015). Throws
 /// ValueError for a slope that is not finite.
 /// @{
-Program kaiming_uniform(double negative_slope = 0);
-Program kaiming_normal(double negative_slope = 0);
+Initializer kaiming_uniform(double negative_slope = 0);
+Initializer kaiming_normal(double negative_slope = 0);
 /// @}
 /// Rows (or columns, if fewer) orthonormal, times gain (Saxe et al. 2013). Needs the full tensor.
-Program orthogonal(double gain = 1);
+Initializer orthogonal(double gain = 1);
 
 }  // namespace tessera::init

@@ -14,11 +14,11 @@ struct LinearOptions {
   int64_t out = 0;   ///< features of the result's
   bool bias = true;  ///< whether b is added
   /// PyTorch's default, uniform within 1/sqrt(in).
-  init::Program weight_init = init::kaiming_uniform(std::sqrt(5.0));
-  init::Program bias_init = {};  ///< undefined: PyTorch's default, uniform within 1/sqrt(in)
+  init::Initializer weight_init = init::kaiming_uniform(std::sqrt(5.0));
+  init::Initializer bias_init = {};  ///< undefined: PyTorch's default, uniform within 1/sqrt(in)
 
   /// `bias_init`, or the default.
-  init::Program bias_program() const;
+  init::Initializer bias_program() const;
 };
 
 /// y = x W^T + b: x (..., in), weight (out, in), bias (out), y (..., out). Throws ShapeError naming the

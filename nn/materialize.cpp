@@ -8,8 +8,8 @@ namespace {
 
 /// The program of every parameter and buffer. Of a shared one, the slot that holds the program need not be
 /// the first.
-std::unordered_map<const VariableImpl*, const init::Program*> recorded_programs(Module& module) {
-  std::unordered_map<const VariableImpl*, const init::Program*> programs;
+std::unordered_map<const VariableImpl*, const init::Initializer*> recorded_programs(Module& module) {
+  std::unordered_map<const VariableImpl*, const init::Initializer*> programs;
   module.for_each([&](Module& submodule) {
     for (const Module::Slot& slot : submodule.slots())
       if (slot.program.defined()) programs.emplace(slot.variable.impl().get(), &slot.program);

@@ -266,7 +266,8 @@ void Module::require_free_name(const std::string& name) const {
   require<ConfigError>(!taken, kind(), ": the name '", name, "' is taken");
 }
 
-Variable& Module::parameter(const std::string& name, const Shape& shape, init::Program program, DType dtype) {
+Variable& Module::parameter(const std::string& name, const Shape& shape, init::Initializer program,
+                            DType dtype) {
   require_free_name(name);
   const CategoryScope category(MemoryCategory::parameter);  // for a plan on meta; materialize sets its own
   slots_.push_back({.name = name,
@@ -283,7 +284,7 @@ Variable& Module::share_parameter(const std::string& name, const Variable& share
   return slots_.back().variable;
 }
 
-Variable& Module::buffer(const std::string& name, const Shape& shape, init::Program program, DType dtype,
+Variable& Module::buffer(const std::string& name, const Shape& shape, init::Initializer program, DType dtype,
                          bool persistent) {
   require_free_name(name);
   const CategoryScope category(MemoryCategory::parameter);

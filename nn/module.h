@@ -63,10 +63,10 @@ class Module {
     std::string name;  ///< within its module, without dots
     /// A leaf, on meta until it is materialized; the same one under every name of tied weights.
     Variable variable;
-    init::Program program;   ///< of the initial values; undefined where `share_parameter` made the slot
-    bool is_buffer = false;  ///< made by `buffer`: not trained, and not in `parameters()`
-    bool persistent = true;  ///< of a buffer: whether state dicts hold it
-    Tensor master = {};      ///< f32, in mixed precision (nn/mixed_precision.h); else undefined
+    init::Initializer program;  ///< of the initial values; undefined where `share_parameter` made the slot
+    bool is_buffer = false;     ///< made by `buffer`: not trained, and not in `parameters()`
+    bool persistent = true;     ///< of a buffer: whether state dicts hold it
+    Tensor master = {};         ///< f32, in mixed precision (nn/mixed_precision.h); else undefined
   };
   /// A module within its parent.
   struct Child {
@@ -168,11 +168,12 @@ class Module {
  protected:
   /// Declares a parameter: a meta leaf with a recorded initialiser. Throws ConfigError when the name is
   /// taken.
-  Variable& parameter(const std::string& name, const Shape& shape, init::Program program, DType dtype = f32);
+  Variable& parameter(const std::string& name, const Shape& shape, init::Initializer program,
+                      DType dtype = f32);
   /// Declares a parameter that another module owns too: one Variable under two names (tied weights).
   Variable& share_parameter(const std::string& name, const Variable& shared);
   /// Declares a tensor that is not trained.
-  Variable& buffer(const std::string& name, const Shape& shape, init::Program program, DType dtype = f32,
+  Variable& buffer(const std::string& name, const Shape& shape, init::Initializer program, DType dtype = f32,
                    bool persistent = true);
   /// The same, filled with what `element(index, shape)` returns, in any dtype (init::elementwise).
   Variable& buffer(const std::string& name, const Shape& shape, init::Element element, DType dtype = f32,

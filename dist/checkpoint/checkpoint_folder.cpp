@@ -120,7 +120,7 @@ std::vector<int64_t> list_checkpoints(const std::string& root) {
   return steps;
 }
 
-std::optional<std::string> read_pointer(const std::string& root, const char* pointer) {
+std::optional<std::string> read_latest_or_best(const std::string& root, const char* pointer) {
   const std::string path = root + "/" + pointer;
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return std::nullopt;
@@ -150,7 +150,7 @@ FoundCheckpoint locate_checkpoint(const std::string& path) {
   const bool is_pointer = !fs::is_directory(path, ignored) && (name == latest_name || name == best_name);
   const std::string root = is_pointer ? io::parent_directory(path) : path;
   const char* const pointer = is_pointer && name == best_name ? best_name : latest_name;
-  const std::optional<std::string> named = read_pointer(root, pointer);
+  const std::optional<std::string> named = read_latest_or_best(root, pointer);
   const std::optional<std::string> there = named ? complete_at(*named) : std::nullopt;
   if (there) return {*there, ""};
   require<CheckpointError>(!named || pointer == latest_name, path, ": names ", named.value_or(""),
@@ -172,7 +172,7 @@ std::string find_checkpoint(const std::string& path) {
 void apply_retention(const std::string& root, int64_t keep) {
   if (keep <= 0) return;
   const std::vector<int64_t> steps = list_checkpoints(root);
-  const auto latest = read_pointer(root, latest_name), best = read_pointer(root, best_name);
+  const auto latest = read_latest_or_best(root, latest_name), best = read_latest_or_best(root, best_name);
   const int64_t excess = static_cast<int64_t>(steps.size()) - keep;
   for (int64_t i = 0; i < excess; ++i) {
     const std::string folder = root + "/" + step_name(steps[static_cast<size_t>(i)]);

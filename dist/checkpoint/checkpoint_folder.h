@@ -34,7 +34,7 @@ std::vector<int64_t> list_checkpoints(const std::string& root);
 
 /// The folder that `latest` or `best` names; nullopt when there is no such file. Throws CheckpointError when
 /// the file does not hold the name of a checkpoint.
-std::optional<std::string> read_pointer(const std::string& root, const char* pointer);
+std::optional<std::string> read_latest_or_best(const std::string& root, const char* pointer);
 /// Writes the name of this step's checkpoint to `latest` or `best`, atomically.
 void write_pointer(const std::string& root, const char* pointer, int64_t step);
 

@@ -48,7 +48,7 @@ int64_t hash_tensor(FileHash& hash, const io::SafetensorsEntry& entry) {
   for (int64_t begin = 0; begin < n; begin += block) {
     const int64_t length = std::min(block, n - begin);
     const char* bytes = hash.next(length * size);
-    const int64_t bad = found < 0 ? first_bad_value(entry.dtype, bytes, length) : -1;
+    const int64_t bad = found < 0 ? first_invalid_value(entry.dtype, bytes, length) : -1;
     if (bad >= 0) found = begin + bad;
   }
   return found;

@@ -60,7 +60,7 @@ void require_loadable(const std::string& folder, TrainingState expected) {
 
 void update_best(const std::string& root, const TrainingState& state) {
   if (!state.validation_loss || !std::isfinite(*state.validation_loss)) return;
-  const std::optional<std::string> best = read_pointer(root, best_name);
+  const std::optional<std::string> best = read_latest_or_best(root, best_name);
   if (best && *best != root + "/" + step_name(state.step)) {
     const std::string meta = *best + "/" + meta_file_name;
     std::error_code ignored;
@@ -94,7 +94,7 @@ FileRecord write_shards(const std::string& folder, const std::string& file_name,
   for (const io::SafetensorsEntry& entry : writer.entries()) {
     const TensorShard& shard = *by_key.at(entry.name);
     const Tensor values = shard.tensor.to(cpu()).contiguous();
-    const int64_t bad = first_bad_value(entry.dtype, values.raw_data(), values.numel());
+    const int64_t bad = first_invalid_value(entry.dtype, values.raw_data(), values.numel());
     require<CheckpointError>(bad < 0, path, ": tensor '", shard.name, "': element ", bad, " of ", shard.range,
                              " is ", bad_value_name(entry.dtype), ": not saved");
     writer.append(values.view(entry.shape));

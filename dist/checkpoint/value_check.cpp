@@ -24,7 +24,7 @@ int64_t first_above(const void* data, int64_t n, Bits magnitude, Bits limit) {
 
 }  // namespace
 
-int64_t first_bad_value(DType dtype, const void* data, int64_t n) {
+int64_t first_invalid_value(DType dtype, const void* data, int64_t n) {
   switch (dtype) {
     case DType::f64:
       return first_above<uint64_t>(data, n, ~uint64_t{0} >> 1, uint64_t{0x7ff} << 52);

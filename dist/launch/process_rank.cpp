@@ -79,7 +79,8 @@ class ThreadShare {
 
 std::string transport_of(const RemoteRank& self) {
   const std::string messages = "messages (MPI)";
-  if (!self.obstacle().empty()) return text(messages, ", without shared memory: ", self.obstacle());
+  if (!self.no_shared_memory_reason().empty())
+    return text(messages, ", without shared memory: ", self.no_shared_memory_reason());
   if (!self.node()) return messages;
   const bool is_one_machine = std::ssize(self.local_ranks()) == self.size();
   return is_one_machine ? "shared memory" : "shared memory in a machine, " + messages + " between machines";

@@ -12,7 +12,7 @@ using namespace tessera;
 
 namespace {
 
-Tensor full_tensor(const init::Program& program, const Shape& shape, uint64_t key = 11) {
+Tensor full_tensor(const init::Initializer& program, const Shape& shape, uint64_t key = 11) {
   const Tensor t = Tensor::empty(shape, f64);
   program.fill(t, key, shape);
   return t;
@@ -34,8 +34,9 @@ Moments moments(const Tensor& t) {
 
 TEST_CASE("init: any range, in any order, has the values of the full tensor") {
   const Shape shape{7, 9};
-  for (const init::Program& program : {init::normal(0.02), init::uniform(-1, 1), init::truncated_normal(0.5),
-                                       init::xavier_uniform(), init::kaiming_normal(), init::constant(3)}) {
+  for (const init::Initializer& program :
+       {init::normal(0.02), init::uniform(-1, 1), init::truncated_normal(0.5), init::xavier_uniform(),
+        init::kaiming_normal(), init::constant(3)}) {
     CAPTURE(program.description());
     const Tensor all = full_tensor(program, shape);
     for (const auto& [first, count] :
@@ -92,7 +93,7 @@ TEST_CASE("init: a filling function of (index, shape) fills every dtype, half ty
   const init::Element third = [](int64_t i, const Shape& shape) {
     return static_cast<double>(static_cast<float>(i + 1) / static_cast<float>(3 * shape[0]));
   };
-  const init::Program program = init::elementwise(third);
+  const init::Initializer program = init::elementwise(third);
   const Shape shape{5, 7};
   const Tensor exact = Tensor::empty(shape, f32);
   program.fill(exact, 0, shape);
@@ -104,7 +105,7 @@ TEST_CASE("init: a filling function of (index, shape) fills every dtype, half ty
     for (int64_t i = 0; i < t.numel(); ++i)
       REQUIRE(ops::cast(t, f64).data<double>()[i] == ops::cast(rounded, f64).data<double>()[i]);
   }
-  const init::Program count =
+  const init::Initializer count =
       init::elementwise([](int64_t i, const Shape&) { return static_cast<double>(i) + 0x1p40; });
   const Tensor ids = Tensor::empty({4}, i64);
   count.fill(ids, 0, {9}, 5);
@@ -114,7 +115,7 @@ TEST_CASE("init: a filling function of (index, shape) fills every dtype, half ty
 }
 
 TEST_CASE("init: a user-defined program writes f32, whatever the dtype") {
-  const init::Program squares("squares", [](const Tensor& out, uint64_t, const Shape&, int64_t first) {
+  const init::Initializer squares("squares", [](const Tensor& out, uint64_t, const Shape&, int64_t first) {
     for (int64_t i = 0; i < out.numel(); ++i)
       out.data<float>()[i] = static_cast<float>((first + i) * (first + i));
   });

@@ -24,9 +24,10 @@ Start new_run(const TrainFlags& flags) {
 std::string resumed_folder(const TrainFlags& flags) {
   if (flags.resume != dist::latest_name) return flags.resume;
   const std::string root = flags.out.value_or(default_out);
-  require<CheckpointError>(dist::read_pointer(root, dist::latest_name) || dist::newest_checkpoint(root),
-                           "--resume latest: expected a checkpoint, found no file ", root, "/",
-                           dist::latest_name, " (looked in --out ", root, ")");
+  require<CheckpointError>(
+      dist::read_latest_or_best(root, dist::latest_name) || dist::newest_checkpoint(root),
+      "--resume latest: expected a checkpoint, found no file ", root, "/", dist::latest_name,
+      " (looked in --out ", root, ")");
   return root;
 }
 

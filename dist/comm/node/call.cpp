@@ -57,7 +57,7 @@ bool NodeCall::all_finished(int64_t chunks) {
   return finished_peers_ == peers();
 }
 
-bool NodeCall::inputs_free() const {
+bool NodeCall::inputs_released() const {
   return !has_input() || own_source_ != Source::direct || finished_peers_ == peers();
 }
 

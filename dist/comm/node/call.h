@@ -24,10 +24,10 @@ class NodeCall final : public ActiveCall {
  private:
   bool advance() override;
   bool output_ready() const override { return output_ready_; }
-  bool inputs_free() const override;
+  bool inputs_released() const override;
   bool own_work_done() const override { return finished_; }
   int missing_rank() const override { return group_->world_rank(missing()); }
-  bool missing_has_left() const override { return group_->has_left(missing()); }
+  bool missing_has_exited() const override { return group_->has_exited(missing()); }
 
   /// The other ranks, in order from the one after this rank.
   int peer(int index) const { return (group_->rank() + 1 + index) % group_->size(); }

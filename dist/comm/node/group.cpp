@@ -13,7 +13,7 @@ int64_t stride_of_slot(int size) {
 }  // namespace
 
 int64_t NodeGroup::control_bytes(int size) {
-  return size * (slots_in_flight * stride_of_slot(size) + static_cast<int64_t>(sizeof(Outbox)));
+  return size * (slots_in_flight * stride_of_slot(size) + static_cast<int64_t>(sizeof(SendQueue)));
 }
 
 NodeGroup::NodeGroup(NodeRank& self, std::string name, std::vector<int> members, int rank, char* control)
@@ -32,9 +32,9 @@ Slot& NodeGroup::slot(int rank, uint64_t sequence) const {
   return *reinterpret_cast<Slot*>(control_ + index * slot_stride_);
 }
 
-Outbox& NodeGroup::outbox(int rank) const {
+SendQueue& NodeGroup::send_queue(int rank) const {
   char* const boxes = control_ + size() * slots_in_flight * slot_stride_;
-  return reinterpret_cast<Outbox*>(boxes)[rank];
+  return reinterpret_cast<SendQueue*>(boxes)[rank];
 }
 
 void NodeGroup::signal_others() const {
@@ -49,7 +49,7 @@ bool NodeGroup::take_slot(uint64_t sequence) {
   return true;
 }
 
-bool NodeGroup::place(const Tensor& input, int64_t staged, Announcement& call, char* in_slot,
+bool NodeGroup::place(const Tensor& input, int64_t staged, PostedCall& call, char* in_slot,
                       std::shared_ptr<void>& staging) const {
   const int64_t nbytes = input.nbytes();
   void* const data = input.raw_data();

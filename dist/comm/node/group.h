@@ -32,12 +32,12 @@ class NodeGroup {
   Slot& slot(int rank, uint64_t sequence) const;
   /// The counts that follow a slot.
   int64_t* counts(Slot& slot) const { return reinterpret_cast<int64_t*>(&slot + 1); }
-  Outbox& outbox(int rank) const;
+  SendQueue& send_queue(int rank) const;
 
   /// Signals the events of the other members: something that they may wait for has changed.
   void signal_others() const;
   void signal(int rank) const { shared().block(members_[rank]).event.signal(); }
-  bool has_left(int rank) const { return shared().block(members_[rank]).has_left.load() != 0; }
+  bool has_exited(int rank) const { return shared().block(members_[rank]).has_exited.load() != 0; }
 
   /// Takes this rank's slot for a call. False while an earlier call uses it.
   bool take_slot(uint64_t sequence);
@@ -49,7 +49,7 @@ class NodeGroup {
 
   /// Makes an input visible to the others and enters in `call` where: in `in_slot`, where it lies, or in a
   /// staging buffer of `staged` bytes, which the caller fills. False where there is no staging buffer now.
-  bool place(const Tensor& input, int64_t staged, Announcement& call, char* in_slot,
+  bool place(const Tensor& input, int64_t staged, PostedCall& call, char* in_slot,
              std::shared_ptr<void>& staging) const;
   /// Compares the posted header of `peer` with `own`. Where they differ: fails the run, throws MismatchError.
   void compare(const CallHeader& own, int peer, const PostedHeader& posted) const;

@@ -27,7 +27,7 @@ struct RankBlock {
   WaitWord event;
   alignas(64) std::atomic<uint64_t> operations{0};  ///< begun and waited for
   std::atomic<int32_t> waits_for{-1};               ///< rank in the world; -1: none
-  std::atomic<uint32_t> has_left{0};
+  std::atomic<uint32_t> has_exited{0};
 
   RankReport report() const {
     return {.operations = operations.load(std::memory_order_relaxed),
@@ -50,12 +50,12 @@ constexpr uint64_t mark(uint64_t sequence, uint64_t chunks) {
 enum class Source : uint8_t { none, in_slot, direct, staged };
 
 /// A call as a rank announces it: its header, and where the input is.
-struct Announcement {
+struct PostedCall {
   PostedHeader header;
   uint64_t data = 0;  ///< a reference (NodeShared) to the input
   Source source = Source::none;
 };
-static_assert(sizeof(Announcement) == 128);
+static_assert(sizeof(PostedCall) == 128);
 
 /// Inputs of at most this number of bytes travel with the header: no wait until they are read.
 inline constexpr int64_t in_slot_bytes = 512;
@@ -70,7 +70,7 @@ inline constexpr int64_t staging_bytes = int64_t{1} << 20;
 /// A call as one rank posts it. The inputs' counts, one for each rank, follow it.
 struct Slot {
   Marks marks;
-  Announcement call;
+  PostedCall call;
   alignas(64) char bytes[in_slot_bytes];
 };
 
@@ -79,14 +79,14 @@ struct Slot {
 struct Message {
   alignas(64) std::atomic<uint64_t> taken{0};  ///< mark(its number, chunks that were read)
   alignas(64) std::atomic<uint64_t> ready{0};  ///< mark(its number, chunks that are there)
-  Announcement call;
+  PostedCall call;
   int32_t tag = 0;
   alignas(64) char bytes[in_slot_bytes];
 };
 
 /// The messages of a rank that were not received yet. An entry of `posted` is number * 2^16 + receiver, with
 /// numbers from 1; 0: free.
-struct Outbox {
+struct SendQueue {
   alignas(64) std::atomic<uint64_t> posted[messages_in_flight] = {};
   Message messages[messages_in_flight];
 };

@@ -10,17 +10,18 @@ namespace tessera::dist::node {
 NodeSend::NodeSend(std::shared_ptr<NodeGroup> group, CheckedCall call)
     : ActiveCall(group->self().progress(), call.header), group_(std::move(group)), call_(std::move(call)) {}
 
-/// Messages of one tag are posted in order, whether they wait for a place in the outbox or a staging buffer.
+/// Messages of one tag are posted in order, whether they wait for a place in the send_queue or a staging
+/// buffer.
 bool NodeSend::post() {
   uint64_t& posted_before = group_->posted_messages(call_.peer, call_.tag);
   if (posted_before != header().sequence) return false;
-  Outbox& outbox = group_->outbox(group_->rank());
-  const auto free = std::find_if(std::begin(outbox.posted), std::end(outbox.posted), [](const auto& posted) {
-    return posted.load(std::memory_order_relaxed) == 0;
-  });
-  if (free == std::end(outbox.posted)) return false;
-  outbox_index_ = static_cast<int>(free - std::begin(outbox.posted));
-  Message& message = outbox.messages[outbox_index_];
+  SendQueue& send_queue = group_->send_queue(group_->rank());
+  const auto free =
+      std::find_if(std::begin(send_queue.posted), std::end(send_queue.posted),
+                   [](const auto& posted) { return posted.load(std::memory_order_relaxed) == 0; });
+  if (free == std::end(send_queue.posted)) return false;
+  outbox_index_ = static_cast<int>(free - std::begin(send_queue.posted));
+  Message& message = send_queue.messages[outbox_index_];
   if (!place_input(message)) return false;
   ++posted_before;
   number_ = group_->next_message();
@@ -59,11 +60,11 @@ void NodeSend::fill_staging_buffer() {
 bool NodeSend::advance() {
   if (number_ == 0 && !post()) return false;
   if (taken_) return true;
-  Outbox& outbox = group_->outbox(group_->rank());
-  Message& message = outbox.messages[outbox_index_];
+  SendQueue& send_queue = group_->send_queue(group_->rank());
+  Message& message = send_queue.messages[outbox_index_];
   const uint64_t taken = message.taken.load(std::memory_order_acquire);
   if (taken >= mark(number_, static_cast<uint64_t>(chunks_))) {
-    outbox.posted[outbox_index_].store(0, std::memory_order_relaxed);
+    send_queue.posted[outbox_index_].store(0, std::memory_order_relaxed);
     staging_.reset();  // the handle may outlive the message
     call_.input = Tensor();
     return taken_ = true;
@@ -80,14 +81,14 @@ NodeRecv::NodeRecv(std::shared_ptr<NodeGroup> group, CheckedCall call)
     : ActiveCall(group->self().progress(), call.header), group_(std::move(group)), call_(std::move(call)) {}
 
 Message* NodeRecv::find() {
-  Outbox& outbox = group_->outbox(call_.peer);
+  SendQueue& send_queue = group_->send_queue(call_.peer);
   Message* found = nullptr;
   for (int i = 0; i < messages_in_flight; ++i) {
-    const uint64_t posted = outbox.posted[i].load(std::memory_order_acquire);
+    const uint64_t posted = send_queue.posted[i].load(std::memory_order_acquire);
     const uint64_t number = posted >> 16;
     if (posted == 0 || static_cast<int>(posted & 0xffff) != group_->rank()) continue;
     // A message to this rank is not changed until this rank has taken it.
-    Message& message = outbox.messages[i];
+    Message& message = send_queue.messages[i];
     if (message.taken.load(std::memory_order_relaxed) >= mark(number, 0) || message.tag != call_.tag)
       continue;
     if (found && number > number_) continue;
@@ -115,7 +116,7 @@ bool NodeRecv::take_chunks() {
     group_->signal(call_.peer);
     return true;
   }
-  const Announcement& posted = message_->call;
+  const PostedCall& posted = message_->call;
   const bool is_staged = posted.source == Source::staged;
   const char* const source = posted.source == Source::in_slot
                                  ? message_->bytes

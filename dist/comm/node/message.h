@@ -7,7 +7,7 @@
 
 namespace tessera::dist::node {
 
-/// A message to a rank of the machine: it stays in the sender's outbox until the receiver has copied it.
+/// A message to a rank of the machine: it stays in the sender's send_queue until the receiver has copied it.
 class NodeSend final : public ActiveCall {
  public:
   NodeSend(std::shared_ptr<NodeGroup> group, CheckedCall call);
@@ -15,10 +15,10 @@ class NodeSend final : public ActiveCall {
  private:
   bool advance() override;
   bool output_ready() const override { return true; }
-  bool inputs_free() const override { return taken_ || (number_ != 0 && source_ == Source::in_slot); }
+  bool inputs_released() const override { return taken_ || (number_ != 0 && source_ == Source::in_slot); }
   bool own_work_done() const override { return taken_ || (number_ != 0 && source_ != Source::staged); }
   int missing_rank() const override { return group_->world_rank(call_.peer); }
-  bool missing_has_left() const override { return group_->has_left(call_.peer); }
+  bool missing_has_exited() const override { return group_->has_exited(call_.peer); }
   bool post();
   bool place_input(Message& message);
   void fill_staging_buffer();
@@ -27,14 +27,14 @@ class NodeSend final : public ActiveCall {
   CheckedCall call_;
   Source source_ = Source::none;
   std::shared_ptr<void> staging_;
-  int outbox_index_ = 0;  ///< in the outbox
+  int outbox_index_ = 0;  ///< in the send_queue
   uint64_t number_ = 0;   ///< 0: not posted
   int64_t chunks_ = 1;
   int64_t ready_ = 0;  ///< chunks that the receiver can read
   bool taken_ = false;
 };
 
-/// Receives the oldest message with its tag from the sender's outbox.
+/// Receives the oldest message with its tag from the sender's send_queue.
 class NodeRecv final : public ActiveCall {
  public:
   NodeRecv(std::shared_ptr<NodeGroup> group, CheckedCall call);
@@ -42,10 +42,10 @@ class NodeRecv final : public ActiveCall {
  private:
   bool advance() override;
   bool output_ready() const override { return taken_; }
-  bool inputs_free() const override { return true; }
+  bool inputs_released() const override { return true; }
   bool own_work_done() const override { return taken_; }
   int missing_rank() const override { return group_->world_rank(call_.peer); }
-  bool missing_has_left() const override { return group_->has_left(call_.peer); }
+  bool missing_has_exited() const override { return group_->has_exited(call_.peer); }
   Message* find();
   bool take_chunks();
 

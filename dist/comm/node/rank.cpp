@@ -46,7 +46,7 @@ NodeRank::NodeRank(std::shared_ptr<NodeShared> shared, int index, RankProgress& 
 
 NodeRank::~NodeRank() {
   if (own_progress_) end_communication();
-  shared_->block(index_).has_left.store(1);
+  shared_->block(index_).has_exited.store(1);
   for (int r = 0; r < shared_->ranks(); ++r) shared_->block(r).event.signal();
 }
 

@@ -59,7 +59,7 @@ ProcessPlace this_process() {
 }
 
 bool is_running(const ProcessPlace& place) {
-  return place.pid > 0 && place.sees(this_process()) && start_of(place.pid) == place.start;
+  return place.pid > 0 && place.shares_pids_with(this_process()) && start_of(place.pid) == place.start;
 }
 
 int open_process(const ProcessPlace& place) {

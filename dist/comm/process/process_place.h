@@ -16,7 +16,7 @@ struct ProcessPlace {
   /// Whether both compete for the same processors.
   bool shares_kernel_with(const ProcessPlace& other) const { return kernel == other.kernel; }
   /// Whether each can find the other by its pid, as mapping its memory and detecting its end require.
-  bool sees(const ProcessPlace& other) const {
+  bool shares_pids_with(const ProcessPlace& other) const {
     return shares_kernel_with(other) && pid_namespace == other.pid_namespace;
   }
 };

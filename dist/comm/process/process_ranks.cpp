@@ -16,7 +16,7 @@ struct ArenaRecord {
 
 /// What a process sends the others about its attempt to map their arenas.
 struct Outcome {
-  char obstacle[256] = "";  ///< empty: none
+  char no_shared_memory_reason[256] = "";  ///< empty: none
 };
 
 template <size_t n>
@@ -73,23 +73,24 @@ JoinedProcesses join_processes(std::shared_ptr<SharedArena> arena, Bootstrap& bo
   const std::vector<ArenaRecord> records = gather_records(bootstrap, own);
   std::vector<SharedMapping> others;
   Outcome outcome;
-  for (int r = 0; r < bootstrap.size() && !*outcome.obstacle; ++r) {
+  for (int r = 0; r < bootstrap.size() && !*outcome.no_shared_memory_reason; ++r) {
     const ArenaRecord& record = records[static_cast<size_t>(r)];
     try {
       require<OutOfMemoryError>(record.exists, "rank ", world_ranks[static_cast<size_t>(r)],
                                 " has no shared memory");
       if (r != bootstrap.rank()) others.push_back(SharedArena::open(record.place));
     } catch (const OutOfMemoryError& error) {
-      write_text(error.what(), outcome.obstacle);
+      write_text(error.what(), outcome.no_shared_memory_reason);
     }
   }
   const std::vector<Outcome> outcomes = gather_records(bootstrap, outcome);
   for (const Outcome& other : outcomes)
-    if (*other.obstacle) return {.shared = nullptr, .obstacle = other.obstacle};
+    if (*other.no_shared_memory_reason)
+      return {.shared = nullptr, .no_shared_memory_reason = other.no_shared_memory_reason};
   const int rank = bootstrap.rank();
   return {.shared = std::make_shared<MappedArenas>(std::move(arena), rank, std::move(others),
                                                    std::move(world_ranks)),
-          .obstacle = ""};
+          .no_shared_memory_reason = ""};
 }
 
 std::shared_ptr<Communicator> make_node_communicator(std::shared_ptr<node::NodeRank> self,

@@ -38,7 +38,7 @@ std::vector<T> gather_records(Bootstrap& bootstrap, const T& own) {
 /// The shared memory of the processes of one machine; or the reason why there is none.
 struct JoinedProcesses {
   std::shared_ptr<node::NodeShared> shared;  ///< null: not joined
-  std::string obstacle;                      ///< the reason then
+  std::string no_shared_memory_reason;       ///< the reason then
 };
 
 /// Maps the arenas of all processes into each; an arena lives as long as one of the processes. Called by all

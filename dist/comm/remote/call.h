@@ -30,8 +30,8 @@ class RemoteCall final : public ActiveCall {
  private:
   bool advance() override;
   bool output_ready() const override { return output_ready_; }
-  bool inputs_free() const override { return output_ready_ && exchange_->over(); }
-  bool own_work_done() const override { return inputs_free(); }
+  bool inputs_released() const override { return output_ready_ && exchange_->over(); }
+  bool own_work_done() const override { return inputs_released(); }
   int missing_rank() const override { return exchange_->missing(); }
 
   char* output_at(int64_t element) const;

@@ -56,26 +56,26 @@ void JobWatch::set_process(int rank, const ProcessPlace& process) {
 
 /// From here on the end of its process is detected, also where it has ended already.
 void JobWatch::open(Peer& peer) {
-  if (peer.process >= 0 || peer.is_gone || !peer.place.process.sees(own_)) return;
+  if (peer.process >= 0 || peer.has_ended || !peer.place.process.shares_pids_with(own_)) return;
   peer.process = open_process(peer.place.process);
-  if (peer.process < 0 && !is_running(peer.place.process)) note_gone(peer, false);
+  if (peer.process < 0 && !is_running(peer.place.process)) record_end(peer, false);
 }
 
-void JobWatch::note_gone(Peer& peer, bool has_left) {
-  if (peer.is_gone) return;
-  peer.is_gone = true;
-  peer.has_left = has_left;
-  peer.gone_since = Clock::now();
+void JobWatch::record_end(Peer& peer, bool has_exited) {
+  if (peer.has_ended) return;
+  peer.has_ended = true;
+  peer.has_exited = has_exited;
+  peer.ended_since = Clock::now();
 }
 
-void JobWatch::note_leave(int rank) {
+void JobWatch::record_leave(int rank) {
   const std::lock_guard lock(mutex_);
-  note_gone(peers_[static_cast<size_t>(rank)], true);
+  record_end(peers_[static_cast<size_t>(rank)], true);
 }
 
 void JobWatch::stop_watching(int rank) {
   const std::lock_guard lock(mutex_);
-  peers_[static_cast<size_t>(rank)].is_unwatched = true;
+  peers_[static_cast<size_t>(rank)].is_ignored = true;
 }
 
 JobWatch::~JobWatch() {
@@ -90,10 +90,10 @@ std::string JobWatch::rank_text(int rank) const {
 
 void JobWatch::fail(const RunFailure& failure) {
   const std::lock_guard lock(mutex_);
-  note_failure(failure.kind, failure.rank, failure.message);
+  record_failure(failure.kind, failure.rank, failure.message);
 }
 
-void JobWatch::note_failure(RunFailure::Kind kind, int rank, const std::string& message) {
+void JobWatch::record_failure(RunFailure::Kind kind, int rank, const std::string& message) {
   if (has_failed()) return;
   failure_ = {.kind = kind, .rank = rank, .message = message};
   failed_at_ = Clock::now();
@@ -131,12 +131,12 @@ std::string JobWatch::waiting_in() const {
   return waiting_in_;
 }
 
-void JobWatch::note_frame(int rank) {
+void JobWatch::record_frame(int rank) {
   const std::lock_guard lock(mutex_);
   peers_[static_cast<size_t>(rank)].last_frame = Clock::now();
 }
 
-void JobWatch::note_heartbeat(int rank, const RankReport& report, std::string waiting_in) {
+void JobWatch::record_heartbeat(int rank, const RankReport& report, std::string waiting_in) {
   const std::lock_guard lock(mutex_);
   Peer& peer = peers_[static_cast<size_t>(rank)];
   peer.last_frame = Clock::now();
@@ -153,9 +153,9 @@ bool JobWatch::find_lost() {
   const bool before = has_failed();
   for (int r = 0; r < static_cast<int>(peers_.size()); ++r) {
     Peer& peer = peers_[static_cast<size_t>(r)];
-    if (r == rank_ || peer.is_unwatched) continue;
+    if (r == rank_ || peer.is_ignored) continue;
     if (asleep > deadlines_.heartbeat_timeout / 4) peer.last_frame += asleep;
-    if (has_ended(peer.process)) note_gone(peer, false);
+    if (has_ended(peer.process)) record_end(peer, false);
     check_peer(r);
   }
   return !before && has_failed();
@@ -164,13 +164,14 @@ bool JobWatch::find_lost() {
 void JobWatch::check_peer(int rank) {
   const Peer& peer = peers_[static_cast<size_t>(rank)];
   const auto now = Clock::now();
-  if (peer.is_gone && now - peer.gone_since > last_frames_delay)
-    note_failure(RunFailure::Kind::lost, rank,
-                 text(rank_text(rank), " is lost: ",
-                      peer.has_left ? "its program has ended without this launch" : "its process has ended",
-                      missed_text()));
-  else if (!peer.has_left && now - peer.last_frame > deadlines_.heartbeat_timeout)
-    note_failure(
+  if (peer.has_ended && now - peer.ended_since > last_frames_delay)
+    record_failure(
+        RunFailure::Kind::lost, rank,
+        text(rank_text(rank), " is lost: ",
+             peer.has_exited ? "its program has ended without this launch" : "its process has ended",
+             missed_text()));
+  else if (!peer.has_exited && now - peer.last_frame > deadlines_.heartbeat_timeout)
+    record_failure(
         RunFailure::Kind::lost, rank,
         text(rank_text(rank), " is lost: no heartbeat for ", seconds_text(deadlines_.heartbeat_timeout),
              " (stopped, or its machine or network is down)", missed_text()));
@@ -187,9 +188,9 @@ void JobWatch::check(int rank, const CallHeader& call) {
     const std::lock_guard lock(mutex_);
     waiting_in_ = to_string(call);
     if (const auto stuck = rank >= 0 ? stalls_.find_stuck(rank) : std::nullopt)
-      note_stuck(*stuck, rank, call);
+      record_stuck(*stuck, rank, call);
     if (Clock::now() - thread_seen_ > deadlines_.heartbeat_timeout)
-      note_failure(
+      record_failure(
           RunFailure::Kind::broken, rank_,
           text("rank ", rank_, " can send nothing more: its remote thread did not return from MPI for ",
                seconds_text(deadlines_.heartbeat_timeout), " (in ", waiting_in_, ")"));
@@ -197,14 +198,14 @@ void JobWatch::check(int rank, const CallHeader& call) {
   throw_if_failed();
 }
 
-void JobWatch::note_stuck(int rank, int waited_for, const CallHeader& call) {
+void JobWatch::record_stuck(int rank, int waited_for, const CallHeader& call) {
   const Peer& peer = peers_[static_cast<size_t>(rank)];
   const std::string where =
       peer.waiting_in.empty() ? "it waits for no rank" : "it waits in " + peer.waiting_in;
-  note_failure(RunFailure::Kind::lost, rank,
-               text(rank_text(rank), " is lost: ", heartbeat_text(peer), " has begun no call for ",
-                    seconds_text(deadlines_.timeout), " (", where, ") while rank ", rank_, " waits for rank ",
-                    waited_for, " in ", call));
+  record_failure(RunFailure::Kind::lost, rank,
+                 text(rank_text(rank), " is lost: ", heartbeat_text(peer), " has begun no call for ",
+                      seconds_text(deadlines_.timeout), " (", where, ") while rank ", rank_,
+                      " waits for rank ", waited_for, " in ", call));
 }
 
 /// Where `timeout` is the shorter deadline, a stopped rank exceeds it before `heartbeat_timeout`.

@@ -54,11 +54,11 @@ class JobWatch final : public PeerWatch {
 
   // For the remote thread.
   /// A frame came from `rank`.
-  void note_frame(int rank);
-  void note_heartbeat(int rank, const RankReport& report, std::string waiting_in);
+  void record_frame(int rank);
+  void record_heartbeat(int rank, const RankReport& report, std::string waiting_in);
   /// The program of `rank` ends without failing. The rank is lost if the run continues for longer than its
   /// last frames may take.
-  void note_leave(int rank);
+  void record_leave(int rank);
   /// `rank` is no longer watched.
   void stop_watching(int rank);
   /// The run has failed. The first failure counts.
@@ -79,14 +79,14 @@ class JobWatch final : public PeerWatch {
   struct Peer {
     RankPlace place;
     int process = -1;  ///< a descriptor of it; -1: none
-    Clock::time_point last_frame, gone_since;
-    bool is_gone = false, has_left = false, is_unwatched = false;
+    Clock::time_point last_frame, ended_since;
+    bool has_ended = false, has_exited = false, is_ignored = false;
     RankReport report;
     std::string waiting_in;
   };
-  void note_failure(RunFailure::Kind kind, int rank, const std::string& message);
-  void note_stuck(int rank, int waited_for, const CallHeader& call);
-  void note_gone(Peer& peer, bool has_left);
+  void record_failure(RunFailure::Kind kind, int rank, const std::string& message);
+  void record_stuck(int rank, int waited_for, const CallHeader& call);
+  void record_end(Peer& peer, bool has_exited);
   void open(Peer& peer);
   void check_peer(int rank);
   std::string heartbeat_text(const Peer& peer) const;

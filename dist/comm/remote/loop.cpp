@@ -22,7 +22,7 @@ constexpr microseconds longest_sleep{100};
 /// The longest sleep otherwise: the delay with which a failure is noticed.
 constexpr milliseconds longest_idle_sleep{50};
 /// How long the sends and receives of an abandoned launch are waited for.
-constexpr milliseconds end_patience{500};
+constexpr milliseconds end_timeout{500};
 constexpr milliseconds between_searches{100};
 
 }  // namespace
@@ -48,8 +48,8 @@ void RemoteLoop::post_receive(const std::shared_ptr<FrameBuffer>& buffer) {
 void RemoteLoop::handle_frame(int from, const Frame& frame) {
   const uint64_t number = launch_of(frame.key.group);
   const bool is_of_launch = launch_ && number == launch_->number;
-  if (launch_) launch_->watch->note_frame(from);
-  if (leave_watch_) leave_watch_->note_frame(from);
+  if (launch_) launch_->watch->record_frame(from);
+  if (leave_watch_) leave_watch_->record_frame(from);
   if (frame.type == Frame::Type::leave) return handle_leave(from);
   if (frame.type == Frame::Type::heartbeat) return handle_heartbeat(from, frame, is_of_launch);
   if (!is_of_launch) {
@@ -77,13 +77,13 @@ void RemoteLoop::handle_heartbeat(int from, const Frame& frame, bool is_of_launc
     if (leave_watch_) leave_watch_->set_process(from, process);
   }
   if (is_of_launch)
-    launch_->watch->note_heartbeat(from, {.operations = frame.operations, .waits_for = frame.rank},
-                                   frame.payload_text());
+    launch_->watch->record_heartbeat(from, {.operations = frame.operations, .waits_for = frame.rank},
+                                     frame.payload_text());
 }
 
 void RemoteLoop::handle_leave(int from) {
-  peers_[static_cast<size_t>(from)].has_left = true;
-  if (launch_) launch_->watch->note_leave(from);
+  peers_[static_cast<size_t>(from)].has_exited = true;
+  if (launch_) launch_->watch->record_leave(from);
   if (leave_watch_) leave_watch_->stop_watching(from);
 }
 
@@ -110,13 +110,13 @@ void RemoteLoop::pass_frame(Exchange& exchange, int from, const Frame& frame) {
 
 void RemoteLoop::drop_finished() {
   std::erase_if(exchanges_, [](const auto& entry) { return entry.second->over(); });
-  std::erase_if(leftover_, [](const auto& exchange) { return !exchange->in_flight(); });
+  std::erase_if(abandoned_, [](const auto& exchange) { return !exchange->in_flight(); });
 }
 
 void RemoteLoop::abandon_all() {
   for (const auto& [key, exchange] : exchanges_) {
     exchange->abandon();
-    leftover_.push_back(exchange);
+    abandoned_.push_back(exchange);
   }
   exchanges_.clear();
 }
@@ -132,7 +132,7 @@ void RemoteLoop::begin_launch(std::unique_ptr<RemoteThread::Launch> launch) {
   for (int r = 0; r < wire_->size(); ++r) {
     const Peer& peer = peers_[static_cast<size_t>(r)];
     if (peer.process.pid != 0) launch_->watch->set_process(r, peer.process);
-    if (peer.has_left) launch_->watch->note_leave(r);
+    if (peer.has_exited) launch_->watch->record_leave(r);
   }
   // Frames that came before this rank's launch.
   auto early = std::move(early_frames_);
@@ -209,7 +209,7 @@ void RemoteLoop::run_periodic_work() {
 }
 
 void RemoteLoop::finish_end_launch() {
-  if (!end_launch_ || (!leftover_.empty() && Clock::now() < end_by_)) return;
+  if (!end_launch_ || (!abandoned_.empty() && Clock::now() < end_by_)) return;
   // MPI may end a process that sends to one that has ended.
   if (launch_ && launch_->watch->lost_a_rank()) sends_heartbeats_ = false;
   launch_.reset();
@@ -226,7 +226,7 @@ void RemoteLoop::begin_leave(std::function<void()> done) {
   for (int r = 0; r < wire_->size(); ++r) {
     if (r == wire_->rank()) continue;
     const Peer& peer = peers_[static_cast<size_t>(r)];
-    if (peer.has_left) leave_watch_->stop_watching(r);
+    if (peer.has_exited) leave_watch_->stop_watching(r);
     if (peer.process.pid != 0) leave_watch_->set_process(r, peer.process);
     send_frame(*wire_, r, frame, nullptr);
   }
@@ -235,12 +235,12 @@ void RemoteLoop::begin_leave(std::function<void()> done) {
 /// False when a rank is lost before it left, or frames cannot be sent: then ranks do not leave together.
 bool RemoteLoop::advance_leave() {
   if (!leave_) return true;
-  const auto has_left = [&](const Peer& peer) {
-    return peer.has_left || &peer == &peers_[static_cast<size_t>(wire_->rank())];
+  const auto has_exited = [&](const Peer& peer) {
+    return peer.has_exited || &peer == &peers_[static_cast<size_t>(wire_->rank())];
   };
   const auto now = Clock::now();
-  if (!std::all_of(peers_.begin(), peers_.end(), has_left)) {
-    leave_by_ = now + end_patience;
+  if (!std::all_of(peers_.begin(), peers_.end(), has_exited)) {
+    leave_by_ = now + end_timeout;
     if (now < next_search_) return true;
     next_search_ = now + between_searches;
     return !leave_watch_->find_lost();
@@ -250,45 +250,45 @@ bool RemoteLoop::advance_leave() {
   return true;
 }
 
-bool RemoteLoop::turn(Orders orders) {
-  if (orders.launch) begin_launch(std::move(orders.launch));
-  for (const auto& exchange : orders.posted) start(exchange);
-  for (const auto& exchange : orders.abandoned) {
+bool RemoteLoop::run_once(Requests requests) {
+  if (requests.launch) begin_launch(std::move(requests.launch));
+  for (const auto& exchange : requests.posted) start(exchange);
+  for (const auto& exchange : requests.abandoned) {
     exchange->abandon();
     exchanges_.erase(exchange->key);
-    leftover_.push_back(exchange);
+    abandoned_.push_back(exchange);
   }
-  if (orders.abort_message_sent)
-    send_abort_message(orders.abort_message, std::move(orders.abort_message_sent));
-  if (orders.end_launch && (!launch_ || launch_->number != orders.ended_launch)) {
-    orders.end_launch();
-  } else if (orders.end_launch) {
+  if (requests.abort_message_sent)
+    send_abort_message(requests.abort_message, std::move(requests.abort_message_sent));
+  if (requests.end_launch && (!launch_ || launch_->number != requests.ended_launch)) {
+    requests.end_launch();
+  } else if (requests.end_launch) {
     abandon_all();
-    end_launch_ = std::move(orders.end_launch);
-    end_by_ = Clock::now() + end_patience;
+    end_launch_ = std::move(requests.end_launch);
+    end_by_ = Clock::now() + end_timeout;
   }
-  if (orders.leave) begin_leave(std::move(orders.leave));
-  quiet_turns_ = wire_->test() || !orders.empty() ? 0 : quiet_turns_ + 1;
+  if (requests.leave) begin_leave(std::move(requests.leave));
+  idle_iterations_ = wire_->test() || !requests.empty() ? 0 : idle_iterations_ + 1;
   drop_finished();
   finish_end_launch();
   run_periodic_work();
   if (!advance_leave()) return false;
-  if (orders.finish) {
+  if (requests.finish) {
     wire_->finish();
-    orders.finish();
+    requests.finish();
     return false;
   }
-  return !orders.stop;
+  return !requests.stop;
 }
 
 bool RemoteLoop::is_idle() const {
-  return exchanges_.empty() && leftover_.empty() && !end_launch_;
+  return exchanges_.empty() && abandoned_.empty() && !end_launch_;
 }
 
 microseconds RemoteLoop::pause() const {
   if (is_idle()) return std::min(between_heartbeats(deadlines_), longest_idle_sleep);
-  if (quiet_turns_ < turns_awake) return microseconds(0);
-  return std::min(longest_sleep, microseconds(5) * (quiet_turns_ - turns_awake + 1));
+  if (idle_iterations_ < turns_awake) return microseconds(0);
+  return std::min(longest_sleep, microseconds(5) * (idle_iterations_ - turns_awake + 1));
 }
 
 void RemoteLoop::report_broken(const std::string& why) {

@@ -15,7 +15,7 @@ namespace tessera::dist {
 class RemoteLoop {
  public:
   /// What the rank's thread asks for.
-  struct Orders {
+  struct Requests {
     std::vector<std::shared_ptr<Exchange>> posted, abandoned;
     std::unique_ptr<RemoteThread::Launch> launch;
     RunFailure abort_message;
@@ -32,8 +32,8 @@ class RemoteLoop {
 
   Wire& wire() const { return *wire_; }
   /// False when this was the last turn.
-  bool turn(Orders orders);
-  /// How long to sleep before the next turn, unless orders come.
+  bool run_once(Requests requests);
+  /// How long to sleep before the next turn, unless requests come.
   std::chrono::microseconds pause() const;
   /// Whether nothing in flight needs turns.
   bool is_idle() const;
@@ -45,7 +45,7 @@ class RemoteLoop {
   /// The state of another process that does not depend on the launch.
   struct Peer {
     ProcessPlace process;
-    bool has_left = false;
+    bool has_exited = false;
     std::shared_ptr<bool> heartbeat_is_leaving;  ///< the last heartbeat has not left
   };
 
@@ -70,7 +70,7 @@ class RemoteLoop {
   std::map<FrameKey, std::shared_ptr<Exchange>> exchanges_;
   /// Frames that came before this rank's own call, by the call, each with its sender.
   std::map<FrameKey, std::vector<std::pair<int, std::vector<char>>>> early_frames_;
-  std::vector<std::shared_ptr<Exchange>> leftover_;  ///< abandoned, with sends or receives in flight
+  std::vector<std::shared_ptr<Exchange>> abandoned_;  ///< abandoned, with sends or receives in flight
   std::unique_ptr<RemoteThread::Launch> launch_;
   std::vector<Peer> peers_;  ///< by rank
   std::function<void()> end_launch_, leave_;
@@ -81,7 +81,7 @@ class RemoteLoop {
   uint64_t last_launch_ = 0;  ///< its number
   bool sends_heartbeats_ = true;
   int next_data_tag_ = first_data_tag;
-  int quiet_turns_ = 0;
+  int idle_iterations_ = 0;
 };
 
 }  // namespace tessera::dist

@@ -90,7 +90,7 @@ std::vector<RankPlace> RemoteRank::gather_places() {
     const PlaceRecord& record = records[static_cast<size_t>(r)];
     places.push_back({.host = record.host, .process = record.process});
     if (r == rank()) local_index_ = static_cast<int>(local_ranks_.size());
-    if (own.process.sees(record.process)) local_ranks_.push_back(r);
+    if (own.process.shares_pids_with(record.process)) local_ranks_.push_back(r);
     if (own.shares_cores_with(record)) ++ranks_on_cores_;
   }
   return places;
@@ -101,7 +101,7 @@ void RemoteRank::join_machine(Transport transport) {
   RankBootstrap bootstrap(*this, local_ranks_);
   JoinedProcesses joined = join_processes(arena_, bootstrap, local_ranks_);
   shared_ = std::move(joined.shared);
-  if (!shared_ && obstacle_.empty()) obstacle_ = joined.obstacle;
+  if (!shared_ && obstacle_.empty()) obstacle_ = joined.no_shared_memory_reason;
   require<ConfigError>(
       shared_ || transport == Transport::automatic,
       "TESSERA_TRANSPORT: expected shared memory, which these ranks do not have: ", obstacle_);

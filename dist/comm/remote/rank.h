@@ -42,7 +42,7 @@ class RemoteRank {
   /// This rank among those of its machine that share memory; null where they do not.
   node::NodeRank* node() const { return node_.get(); }
   /// Why they do not; empty where they do, or where it was not tried.
-  const std::string& obstacle() const { return obstacle_; }
+  const std::string& no_shared_memory_reason() const { return obstacle_; }
 
   /// A new id for a group whose first rank is this one.
   uint64_t open_group() { return group_id(launch_, rank(), ++opened_); }

@@ -22,26 +22,26 @@ using std::chrono::milliseconds;
 struct RemoteThread::State {
   std::mutex mutex;
   std::condition_variable changed;
-  RemoteLoop::Orders orders;  ///< what the loop has not taken yet
+  RemoteLoop::Requests requests;  ///< what the loop has not taken yet
   std::exception_ptr start_failure;
   std::string broken;
   int rank = 0, size = 0;
   bool started = false, ended = false;
 
   template <class Change>
-  void order(Change change) {
+  void request(Change change) {
     {
       const std::lock_guard lock(mutex);
-      change(orders);
+      change(requests);
     }
     changed.notify_all();
   }
 
-  /// Gives an order with a `done`, and waits until the loop has called it or has ended.
+  /// Makes a request with a `done`, and waits until the loop has called it or has ended.
   template <class Change>
-  bool order_and_wait(Change change, std::optional<milliseconds> patience = {}) {
+  bool request_and_wait(Change change, std::optional<milliseconds> timeout = {}) {
     const auto done = std::make_shared<bool>(false);
-    order([&](RemoteLoop::Orders& all) {
+    request([&](RemoteLoop::Requests& all) {
       change(all, [this, done] {
         const std::lock_guard lock(mutex);
         *done = true;
@@ -50,8 +50,8 @@ struct RemoteThread::State {
     });
     std::unique_lock lock(mutex);
     const auto is_over = [&] { return *done || ended; };
-    if (patience)
-      changed.wait_for(lock, *patience, is_over);
+    if (timeout)
+      changed.wait_for(lock, *timeout, is_over);
     else
       changed.wait(lock, is_over);
     return *done;
@@ -94,21 +94,21 @@ void RemoteThread::run(const std::shared_ptr<State>& state,
   if (!loop) return;
   try {
     for (bool running = true; running;) {
-      RemoteLoop::Orders orders;
+      RemoteLoop::Requests requests;
       {
         std::unique_lock lock(state->mutex);
-        if (const auto pause = loop->pause(); pause.count() > 0 && state->orders.empty()) {
+        if (const auto pause = loop->pause(); pause.count() > 0 && state->requests.empty()) {
           if (loop->is_idle())
-            state->changed.wait_for(lock, pause, [&] { return !state->orders.empty(); });
+            state->changed.wait_for(lock, pause, [&] { return !state->requests.empty(); });
           else {
             lock.unlock();
             std::this_thread::sleep_for(pause);
             lock.lock();
           }
         }
-        orders = std::exchange(state->orders, {});
+        requests = std::exchange(state->requests, {});
       }
-      running = loop->turn(std::move(orders));
+      running = loop->run_once(std::move(requests));
     }
   } catch (const std::exception& error) {
     loop->report_broken(error.what());
@@ -125,14 +125,14 @@ void RemoteThread::run(const std::shared_ptr<State>& state,
   state->changed.notify_all();
 }
 
-RemoteThread::RemoteThread(std::function<std::unique_ptr<Wire>()> make_wire, milliseconds patience)
+RemoteThread::RemoteThread(std::function<std::unique_ptr<Wire>()> make_wire, milliseconds timeout)
     : state_(std::make_shared<State>()) {
   thread_ = std::thread([state = state_, make = std::move(make_wire)] { run(state, make); });
   std::unique_lock lock(state_->mutex);
-  const bool in_time = state_->changed.wait_for(lock, patience, [&] { return state_->started; });
+  const bool in_time = state_->changed.wait_for(lock, timeout, [&] { return state_->started; });
   if (!in_time) thread_.detach();
   require<CommunicationError>(in_time, "expected all ranks of the job in their launch within ",
-                              seconds_text(patience), ": at least one did not reach it");
+                              seconds_text(timeout), ": at least one did not reach it");
   if (!state_->start_failure) return;
   lock.unlock();
   thread_.join();
@@ -140,7 +140,7 @@ RemoteThread::RemoteThread(std::function<std::unique_ptr<Wire>()> make_wire, mil
 }
 
 RemoteThread::~RemoteThread() {
-  state_->order([](RemoteLoop::Orders& orders) { orders.stop = true; });
+  state_->request([](RemoteLoop::Requests& requests) { requests.stop = true; });
   std::unique_lock lock(state_->mutex);
   const bool ended = state_->changed.wait_for(lock, std::chrono::seconds(1), [&] { return state_->ended; });
   lock.unlock();
@@ -159,45 +159,45 @@ int RemoteThread::size() const {
 }
 
 void RemoteThread::post(std::shared_ptr<Exchange> exchange) {
-  state_->order([&](RemoteLoop::Orders& orders) { orders.posted.push_back(std::move(exchange)); });
+  state_->request([&](RemoteLoop::Requests& requests) { requests.posted.push_back(std::move(exchange)); });
 }
 
 void RemoteThread::abandon(std::shared_ptr<Exchange> exchange) {
-  state_->order([&](RemoteLoop::Orders& orders) { orders.abandoned.push_back(std::move(exchange)); });
+  state_->request([&](RemoteLoop::Requests& requests) { requests.abandoned.push_back(std::move(exchange)); });
 }
 
 void RemoteThread::begin_launch(Launch launch) {
-  state_->order(
-      [&](RemoteLoop::Orders& orders) { orders.launch = std::make_unique<Launch>(std::move(launch)); });
+  state_->request(
+      [&](RemoteLoop::Requests& requests) { requests.launch = std::make_unique<Launch>(std::move(launch)); });
 }
 
 void RemoteThread::end_launch(uint64_t number) {
-  state_->order_and_wait(
-      [number](RemoteLoop::Orders& orders, std::function<void()> done) {
-        orders.end_launch = std::move(done);
-        orders.ended_launch = number;
+  state_->request_and_wait(
+      [number](RemoteLoop::Requests& requests, std::function<void()> done) {
+        requests.end_launch = std::move(done);
+        requests.ended_launch = number;
       },
       std::chrono::seconds(1));
 }
 
 void RemoteThread::send_abort_message(const RunFailure& failure) {
-  state_->order_and_wait(
-      [&](RemoteLoop::Orders& orders, std::function<void()> done) {
-        orders.abort_message = failure;
-        orders.abort_message_sent = std::move(done);
+  state_->request_and_wait(
+      [&](RemoteLoop::Requests& requests, std::function<void()> done) {
+        requests.abort_message = failure;
+        requests.abort_message_sent = std::move(done);
       },
       std::chrono::seconds(1));
 }
 
 bool RemoteThread::leave() {
-  return state_->order_and_wait(
-      [](RemoteLoop::Orders& orders, std::function<void()> done) { orders.leave = std::move(done); });
+  return state_->request_and_wait(
+      [](RemoteLoop::Requests& requests, std::function<void()> done) { requests.leave = std::move(done); });
 }
 
-bool RemoteThread::finish(milliseconds patience) {
-  return state_->order_and_wait(
-      [](RemoteLoop::Orders& orders, std::function<void()> done) { orders.finish = std::move(done); },
-      patience);
+bool RemoteThread::finish(milliseconds timeout) {
+  return state_->request_and_wait(
+      [](RemoteLoop::Requests& requests, std::function<void()> done) { requests.finish = std::move(done); },
+      timeout);
 }
 
 std::string RemoteThread::broken() const {

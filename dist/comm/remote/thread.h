@@ -31,9 +31,9 @@ class RemoteThread {
     Deadlines deadlines;
   };
 
-  /// Starts the thread and waits, at most for `patience`, until `make_wire`, called there, has made the
+  /// Starts the thread and waits, at most for `timeout`, until `make_wire`, called there, has made the
   /// connection. Rethrows what that threw; throws CommunicationError when it takes longer.
-  RemoteThread(std::function<std::unique_ptr<Wire>()> make_wire, std::chrono::milliseconds patience);
+  RemoteThread(std::function<std::unique_ptr<Wire>()> make_wire, std::chrono::milliseconds timeout);
   /// Detaches the thread if it does not end by itself within a second.
   ~RemoteThread();
   RemoteThread(const RemoteThread&) = delete;
@@ -57,8 +57,8 @@ class RemoteThread {
   /// work for as long as they send heartbeats; false when one of them ended without leaving.
   bool leave();
   /// After `leave`: ends the connection together with all other processes. False when that took longer than
-  /// `patience`.
-  bool finish(std::chrono::milliseconds patience);
+  /// `timeout`.
+  bool finish(std::chrono::milliseconds timeout);
   /// Why the thread has ended early; empty while it runs.
   std::string broken() const;
 

@@ -33,9 +33,9 @@ void ActiveCall::wait_output() {
 }
 
 void ActiveCall::wait() {
-  if (output_ready() && inputs_free()) return;
+  if (output_ready() && inputs_released()) return;
   require<CommunicationError>(progress_, header_, ": its communicator was destroyed");
-  progress_->wait(*this, [this] { return output_ready() && inputs_free(); });
+  progress_->wait(*this, [this] { return output_ready() && inputs_released(); });
 }
 
 void ActiveCall::record() {
@@ -96,10 +96,10 @@ void RankProgress::wait(ActiveCall& call, FunctionRef<bool()> reached) {
     if (reached()) break;
     throw_if_failed();
     if (event_.spin_while(seen, options_.spin)) continue;
-    if (call.missing_has_left()) {
+    if (call.missing_has_exited()) {
       serve();  // what that rank did before it left
       if (reached()) break;
-      if (call.missing_has_left())
+      if (call.missing_has_exited())
         throw RankLostError(text("rank ", call.missing_rank(),
                                  " ended its communication without its part of ", call.header()),
                             call.missing_rank());

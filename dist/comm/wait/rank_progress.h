@@ -34,13 +34,13 @@ class ActiveCall : public PendingCall {
   virtual bool advance() = 0;
   virtual bool output_ready() const = 0;
   /// Whether no other rank reads the inputs any more. Called once the output is ready.
-  virtual bool inputs_free() const = 0;
+  virtual bool inputs_released() const = 0;
   /// Whether this rank has nothing more to do for the call; others may still read its memory.
   virtual bool own_work_done() const = 0;
   /// The rank, in the world, that the call waits for.
   virtual int missing_rank() const = 0;
   /// Whether that rank has ended its communication, so that the call cannot complete.
-  virtual bool missing_has_left() const { return false; }
+  virtual bool missing_has_exited() const { return false; }
 
  private:
   friend class RankProgress;

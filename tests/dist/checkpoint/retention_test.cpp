@@ -18,7 +18,7 @@ void save(const std::string& root, int64_t step, std::optional<double> loss, int
 }
 
 std::string best_of(const std::string& root) {
-  return read_pointer(root, best_name).value_or("").substr(root.size() + 1);
+  return read_latest_or_best(root, best_name).value_or("").substr(root.size() + 1);
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ TEST_CASE("best: the lowest finite validation loss, replaced when its own checkp
   const TemporaryFolder folder;
   const std::string root = folder / "run";
   save(root, 10, std::numeric_limits<double>::quiet_NaN(), 0);
-  CHECK_FALSE(read_pointer(root, best_name).has_value());
+  CHECK_FALSE(read_latest_or_best(root, best_name).has_value());
   save(root, 20, 3.0, 0);
   save(root, 30, 3.0, 0);
   CHECK(best_of(root) == "step-00000020");

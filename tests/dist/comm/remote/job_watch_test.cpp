@@ -66,7 +66,7 @@ TEST_CASE("process place: a process differs from one of another start, kernel or
   CHECK(own.pid == ::getpid());
   CHECK(is_running(own));
   Child child;
-  CHECK(child.place().sees(own));
+  CHECK(child.place().shares_pids_with(own));
   CHECK(is_running(child.place()));
   ProcessPlace other = own;
   ++other.start;
@@ -75,12 +75,12 @@ TEST_CASE("process place: a process differs from one of another start, kernel or
   other = own;
   ++other.pid_namespace;
   CHECK(other.shares_kernel_with(own));
-  CHECK(!other.sees(own));
+  CHECK(!other.shares_pids_with(own));
   CHECK(!is_running(other));
   other = own;
   ++other.kernel;
   CHECK(!other.shares_kernel_with(own));
-  CHECK(!other.sees(own));
+  CHECK(!other.shares_pids_with(own));
   child.end();
   CHECK(!is_running(child.place()));
 }
@@ -105,7 +105,7 @@ TEST_CASE("job watch: a process that ended before it could be watched is detecte
 
 TEST_CASE("job watch: a rank that has left is lost in a launch, but not for ranks that leave too") {
   JobWatch watch(0, 3, {.heartbeat_timeout = an_hour, .timeout = an_hour});
-  watch.note_leave(2);
+  watch.record_leave(2);
   CHECK(found_failure(watch) == "rank 2 is lost: its program has ended without this launch");
   JobWatch leaving(0, 2, {.heartbeat_timeout = milliseconds(20), .timeout = an_hour});
   leaving.stop_watching(1);
