@@ -21,7 +21,7 @@ Variable linear_cross_entropy_as_given(const CaseInputs& g) {
   const CrossEntropyOptions options{.ignore_index = g.integer("ignore_index"),
                                     .label_smoothing = g.real("label_smoothing"),
                                     .reduction = reduction_of(g)};
-  const Variable bias = g.flag("bias") ? g[3] : Variable();
+  const Variable bias = g.flag("bias") ? g.optional(3) : Variable();
   return linear_cross_entropy(g[0], g[1], g.tensor(2), options, bias,
                               g.optional_tensor(g.flag("bias") ? 4 : 3));
 }

@@ -41,21 +41,28 @@ std::vector<OpRow> normalization_rows() {
        .family = "normalization",
        .call =
            [](const CaseInputs& g) {
-             return both(add_layer_norm(g[0], g[1], {}, g[2], g.optional(3), g.real("eps")));
+             return both(
+                 add_layer_norm(g[0], g.optional(1), {}, g.optional(2), g.optional(3), g.real("eps")));
            },
        .tolerance = {.bf16 = 0x1p-5, .reason = "the norm is that of the rounded sum"}},
       {.name = "stream_layer_norm",
        .family = "normalization",
        .call =
            [](const CaseInputs& g) {
-             return both(add_layer_norm(g[0], {}, {}, g[1], g.optional(2), g.real("eps")));
+             return both(add_layer_norm(g[0], {}, {}, g.optional(1), g.optional(2), g.real("eps")));
            }},
       {.name = "add_rms_norm",
        .family = "normalization",
-       .call = [](const CaseInputs& g) { return both(add_rms_norm(g[0], g[1], {}, g[2], g.real("eps"))); },
+       .call =
+           [](const CaseInputs& g) {
+             return both(add_rms_norm(g[0], g.optional(1), {}, g.optional(2), g.real("eps")));
+           },
        .tolerance = {.bf16 = 0x1p-5, .reason = "the norm is that of the rounded sum"}},
       {.name = "add_layer_norm_masked",
-       .call = [](const CaseInputs& g) { return both(add_layer_norm(g[0], g[1], quarter_dropped, g[2])); },
+       .call =
+           [](const CaseInputs& g) {
+             return both(add_layer_norm(g[0], g.optional(1), quarter_dropped, g.optional(2)));
+           },
        .cases = masked_cases},
       {.name = "add_dropout",
        .call = [](const CaseInputs& g) { return add_dropout(g[0], g[1], quarter_dropped); },

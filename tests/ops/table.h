@@ -18,21 +18,24 @@ class CaseInputs : public Arguments {
   CaseInputs(std::vector<Variable> inputs, const Arguments& arguments)
       : Arguments(arguments), inputs(std::move(inputs)) {}
 
-  const Variable& operator[](size_t i) const { return inputs.at(i); }
-  /// The value of input i: ids, masks, targets.
-  Tensor tensor(size_t i) const { return inputs.at(i).defined() ? inputs[i].value() : Tensor(); }
-  /// Input i, or an undefined Variable or Tensor where the case has none.
-  Variable optional(size_t i) const {
-    optional_inputs.insert(i);
-    return i < inputs.size() ? inputs[i] : Variable();
+  const Variable& operator[](size_t i) const {
+    required_inputs.insert(i);
+    return inputs.at(i);
   }
+  /// The value of input i: ids, masks, targets.
+  Tensor tensor(size_t i) const {
+    const Variable& x = (*this)[i];
+    return x.defined() ? x.value() : Tensor();
+  }
+  /// Input i, or an undefined Variable or Tensor where the case has none.
+  Variable optional(size_t i) const { return i < inputs.size() ? inputs[i] : Variable(); }
   Tensor optional_tensor(size_t i) const {
     const Variable x = optional(i);
     return x.defined() ? x.value() : Tensor();
   }
 
   std::vector<Variable> inputs;
-  mutable std::set<size_t> optional_inputs;  ///< those that the call has read as optional
+  mutable std::set<size_t> required_inputs;  ///< those that the call has read, except as optional
 };
 
 /// One result or several, with implicit conversions from both.
