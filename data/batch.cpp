@@ -27,7 +27,10 @@ Tensor Batch::weights() const {
 Batch Batch::micro_batch(int64_t first, int64_t count) const {
   require<IndexError>(first >= 0 && count >= 0 && first <= size() - count, "batch of step ", step,
                       ": expected samples in [0, ", size(), "), got [", first, ", ", first + count, ")");
+  require<IndexError>(items.empty() || std::ssize(items) == size(), "batch of step ", step, ": expected ",
+                      size(), " items, one for each sample, or none, got ", items.size());
   const auto range = [&](const std::vector<int64_t>& all) {
+    if (all.empty()) return all;
     return std::vector<int64_t>(all.begin() + first, all.begin() + first + count);
   };
   return {x.narrow(0, first, count),

@@ -224,3 +224,19 @@ TEST_CASE("loader: in a forked process one with workers throws, and a new one co
   CHECK(WEXITSTATUS(status) == 0);
   CHECK(all_of(loader).size() == 7);
 }
+
+TEST_CASE("batch: a source of the user's own may leave items out") {
+  Batch batch;
+  batch.x = Tensor::zeros({4, 2}, f32);
+  batch.y = Tensor::zeros({4}, i64);
+  batch.samples = {0, 1, 2, 3};
+  const Batch half = batch.micro_batch(1, 2);
+  CHECK(half.x.shape() == Shape{2, 2});
+  CHECK(half.samples == std::vector<int64_t>{1, 2});
+  CHECK(half.items.empty());
+  CHECK(batch.weights().numel() == 4);
+  batch.items = {7, 8};
+  CHECK_THROWS_WITH_AS(batch.micro_batch(2, 2),
+                       doctest::Contains("expected 4 items, one for each sample, or none, got 2"),
+                       IndexError);
+}
