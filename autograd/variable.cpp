@@ -107,6 +107,7 @@ void Variable::set_gradient_buffer(const Tensor& buffer) const {
                         ", got ", buffer.dtype(), name().empty() ? "" : " for '" + name() + "'");
   }
   at().gradient_buffer = buffer;
+  impl_->has_sharded_gradient = false;
 }
 
 void Variable::set_grad_dtype(DType dtype) const {
@@ -134,6 +135,7 @@ void Variable::set_value(Tensor value) const {
 
 HookHandle Variable::register_hook(GradientHook hook) const {
   require<AutogradError>(requires_grad(), "register_hook: ", *this, " requires no gradient");
+  require<ValueError>(hook != nullptr, "register_hook: expected a function, got an empty one");
   const Edge edge = gradient_edge(*this);
   std::shared_ptr<Node::Hooks>& list = edge.node->hooks;
   if (!list) list = std::make_shared<Node::Hooks>();
@@ -150,6 +152,8 @@ HookHandle Variable::register_post_accumulate_grad_hook(PostAccumulateGradHook h
                          "register_post_accumulate_grad_hook: expected a leaf that requires a "
                          "gradient, got ",
                          *this);
+  require<ValueError>(hook != nullptr,
+                      "register_post_accumulate_grad_hook: expected a function, got an empty one");
   const int64_t id = next_post_accumulate_hook.fetch_add(1);
   const intrusive_ptr<Node> node = gradient_edge(*this).node;
   node->as_leaf()->post_accumulate_hooks.push_back({id, std::move(hook)});

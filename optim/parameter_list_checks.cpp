@@ -6,10 +6,10 @@ namespace tessera::optim {
 
 void require_current(const ParameterList& parameters, std::string_view where) {
   if (parameters.reducer()) return;
-  // Sharding gives a gradient buffer to every parameter that is trained, and a reducer to its own lists.
+  // Sharding marks the gradient of every parameter that is trained, and gives a reducer to its own lists.
   for (const NamedParameter& parameter : parameters)
     require<ConfigError>(
-        !parameter.variable.defined() || !parameter.variable.impl()->gradient_buffer.defined(), where,
+        !parameter.variable.defined() || !parameter.variable.impl()->has_sharded_gradient, where,
         ": parameter '", parameter.name,
         "' was sharded after this list of parameters was made: call module.parameters(), and "
         "make the optimizer, after dist::shard");

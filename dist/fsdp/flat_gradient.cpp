@@ -34,8 +34,10 @@ void FlatGradient::attach() {
     set_owner(*buffer_.storage(), this);
   }
   for (size_t i = 0; i < flat_.parameters().size(); ++i) {
-    flat_.parameters()[i].variable.set_grad_dtype(dtype_);
-    flat_.parameters()[i].variable.set_gradient_buffer(range_of(i));
+    const Variable& parameter = flat_.parameters()[i].variable;
+    parameter.set_grad_dtype(dtype_);
+    parameter.set_gradient_buffer(range_of(i));
+    parameter.impl()->has_sharded_gradient = true;
   }
 }
 

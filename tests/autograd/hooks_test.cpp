@@ -53,3 +53,12 @@ TEST_CASE("hooks: a gradient of another shape, dtype or device is an error that 
   CHECK_THROWS_WITH_AS(run(h, h + h, other_shape), doctest::Contains("the result of 'mul'"), ShapeError);
   CHECK_FALSE(w.grad().defined());
 }
+
+TEST_CASE("hooks: an empty function is an error at once") {
+  const Variable x = Variable::leaf(Tensor::from({1.0}));
+  CHECK_THROWS_WITH_AS(x.register_hook({}), doctest::Contains("register_hook: expected a function"),
+                       ValueError);
+  CHECK_THROWS_WITH_AS(x.register_post_accumulate_grad_hook({}),
+                       doctest::Contains("register_post_accumulate_grad_hook: expected a function"),
+                       ValueError);
+}

@@ -3,7 +3,9 @@
 #include <cmath>
 
 #include "autograd/functions/binary.h"
+#include "autograd/functions/reduction.h"
 #include "optim/adam.h"
+#include "optim/clip.h"
 #include "optim/parameter_groups.h"
 #include "optim/sgd.h"
 #include "tests/optim/golden_runs.h"
@@ -231,4 +233,16 @@ TEST_CASE("optimizers: a gradient that does not fit is refused by name, and noth
                        doctest::Contains("parameter 'q': expected a contiguous gradient of shape (3,)"),
                        ShapeError);
   CHECK(p.value().data<double>()[0] == 1.0);
+}
+
+TEST_CASE("optimizers: a parameter with a gradient buffer of the user's own trains") {
+  const Variable p = Variable::leaf(Tensor::from({1.0f, 1.0f}), "p");
+  p.set_gradient_buffer(Tensor::zeros({2}, f32));
+  ParameterList list;
+  list.push_back({"p", p});
+  optim::SGD sgd(list, {.lr = 0.5});
+  sum(p * 3.0).backward();
+  CHECK(optim::clip_grad_norm(list, 100.0).item() > 0);
+  sgd.step();
+  CHECK(p.value().data<float>()[0] == -0.5f);
 }
