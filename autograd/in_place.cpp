@@ -1,9 +1,11 @@
 // In-place changes and views: which histories a change replaces. A view and its base are two Variables on one
-// storage. Writing a view makes it the result of the writing operation, and its base the result of
-// "write_view" of the old base and the view. Other views of the base take a new history at their next use.
+// storage. Writing a view makes the base the result of "write_view" of the old base and the writing
+// operation, and the view a view of the new base. Other views of the base take a new history at their next
+// use.
 
 #include "autograd/leaf_accumulation.h"
 #include "autograd/record.h"
+#include "autograd/sample_layout.h"
 #include "autograd/view_window.h"
 
 namespace tessera {
@@ -51,13 +53,13 @@ void require_writable_view(const char* name, const Variable& x) {
   }
 }
 
-/// An edge to a new node with `base` as its one result.
+/// An edge to a new node with `result` as its one result.
 template <class Rule>
-Edge edge_to_new_node(const char* name, const VariableImpl& base, InlineVector<Edge, 3> inputs,
+Edge edge_to_new_node(const char* name, const VariableImpl& result, InlineVector<Edge, 3> inputs,
                       const Rule& rule) {
   intrusive_ptr<Node> node(new RuleNode<Rule>(name, rule));
   node->edges = std::move(inputs);
-  node->outputs.push_back({base.value.shape(), base.value.dtype()});
+  node->outputs.push_back({result.value.shape(), result.value.dtype()});
   return Edge(std::move(node), 0);
 }
 
@@ -82,6 +84,15 @@ Edge edge_to_write_view(const VariableImpl& base, const VariableImpl& view, Edge
   return edge_to_new_node("write_view", base, {std::move(before), std::move(written)}, rule);
 }
 
+/// The history of `view` as a view of what its base is now.
+Edge edge_to_view_of_base(const VariableImpl& view) {
+  const ViewWindow window(view.base->value, view.value);
+  return edge_to_new_node("view", view, {gradient_edge(Variable(view.base))},
+                          [window](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                            return {place_window(dy[0], window)};
+                          });
+}
+
 /// Removes from the chain of bases of `x` each `same` without another reference: modules with hooks that pass
 /// one Variable on would make the chain long.
 void shorten_base_chain(VariableImpl& x) {
@@ -96,17 +107,12 @@ void VariableImpl::update_history() {
   history_version = value.version();
   const VariableImpl& source = base->current();
   // A leaf whose values were replaced (`set_value`) has another storage.
-  if (!source.requires_grad || !value.shares_storage(source.value)) return;
+  if (!value.shares_storage(source.value)) return;
+  detail::set_layout_from_base(*this);
+  if (!source.requires_grad) return;
   // Without a recorded change the history stays, and with it the rules of hooks.
   if (requires_grad && source.change_version <= change_version) return;
-  const auto rule = [window = ViewWindow(base->value, value)](Saved&, const Incoming& dy,
-                                                              const Wanted&) -> Gradients {
-    return {place_window(dy[0], window)};
-  };
-  intrusive_ptr<Node> node(new RuleNode<decltype(rule)>("view", rule));
-  node->edges.push_back(gradient_edge(Variable(base)));
-  node->outputs.push_back({value.shape(), value.dtype()});
-  set_history(*this, Edge(std::move(node), 0));
+  set_history(*this, edge_to_view_of_base(*this));
 }
 
 namespace detail {
@@ -172,7 +178,9 @@ void attach_in_place(intrusive_ptr<Node> node, const Variable& x, std::vector<Ed
     set_history(base, history);
     view = &base;
   }
-  set_history(impl, std::move(written));
+  // Behind a module's hooks the rules need the gradients as they come.
+  const bool is_view_of_base = !bases.empty() && impl.view != ViewKind::same;
+  set_history(impl, is_view_of_base ? edge_to_view_of_base(impl) : std::move(written));
 }
 
 }  // namespace detail

@@ -14,7 +14,7 @@ constexpr SampleLayout unknown{.kind = Kind::unknown};
 /// layout is of another batch.
 std::optional<SampleLayout> layout_of(const Variable& x) {
   if (!x.defined() || x.is_parameter() || x.rank() == 0) return std::nullopt;
-  const SampleLayout& own = x.impl()->samples;
+  const SampleLayout& own = x.impl()->current().samples;
   if (own.kind == Kind::none) return std::nullopt;
   if (own.kind == Kind::unknown) return unknown;
   const bool along = own.kind == Kind::along;
@@ -55,16 +55,15 @@ SampleLayout common_layout(std::span<const Variable> inputs, const Variable& y) 
   return some_lost ? unknown : some_shared && !some_without_layout ? no_samples() : SampleLayout();
 }
 
-/// The layout of a base whose view has `layout`: by a reshape where the view shows all of the base, else by
-/// equal strides, else unknown.
-SampleLayout layout_in_base(const SampleLayout& layout, const Tensor& view, const Tensor& base) {
+/// The layout of `y`, which shows memory of x, where x has `layout`: by a reshape where both show the same
+/// elements, else by equal strides, else unknown.
+SampleLayout layout_through_memory(const SampleLayout& layout, const Tensor& x, const Tensor& y) {
   if (layout.kind != Kind::along) return unknown;
-  if (view.numel() == base.numel() && view.is_contiguous() && base.is_contiguous())
-    return reshaped(layout, view.shape(), base.shape());
+  if (x.numel() == y.numel() && x.is_contiguous() && y.is_contiguous())
+    return reshaped(layout, x.shape(), y.shape());
   SampleLayout found = unknown;
-  for (int d = 0; d < base.rank(); ++d) {
-    if (base.shape()[d] != view.shape()[layout.dim] || base.strides()[d] != view.strides()[layout.dim])
-      continue;
+  for (int d = 0; d < y.rank(); ++d) {
+    if (y.shape()[d] != x.shape()[layout.dim] || y.strides()[d] != x.strides()[layout.dim]) continue;
     if (found.kind == Kind::along) return unknown;
     found = layout;
     found.dim = d;
@@ -99,15 +98,24 @@ void propagate_written_layout(std::span<const Variable> inputs, const Variable& 
   const std::optional<SampleLayout> written = layout_of(x);
   if (!written || x.numel() == 0) return;
   const Variable base(impl.base);
-  const SampleLayout in_base = layout_in_base(*written, x.value(), base.value());
+  const SampleLayout in_base = layout_through_memory(*written, x.value(), base.value());
   if (in_base == unknown && impl.samples == before) return;  // the write changes no layout
   const std::optional<SampleLayout> own = layout_of(base);
   set_layout(base, !own || *own == in_base ? in_base : unknown);
 }
 
+void set_layout_from_base(VariableImpl& view) {
+  const Kind kind = view.base->samples.kind;
+  if (kind != Kind::along && kind != Kind::unknown) return;
+  const auto layout = layout_of(Variable(view.base));
+  if (!layout || view.value.numel() == 0) return;
+  set_layout(Variable(intrusive_ptr<VariableImpl>(&view)),
+             layout_through_memory(*layout, view.base->value, view.value));
+}
+
 void set_layout_after_reshape(const Variable& x, const Variable& y) {
   const bool first_is_kept = x.rank() > 0 && y.rank() > 0 && x.shape()[0] == y.shape()[0];
-  if (first_is_kept && x.impl()->samples.kind == Kind::first) return;
+  if (first_is_kept && x.impl()->current().samples.kind == Kind::first) return;
   if (const auto layout = layout_of(x)) set_layout(y, reshaped(*layout, x.shape(), y.shape()));
 }
 
@@ -125,7 +133,7 @@ void set_layout_after_expand(const Variable& x, const Variable& y) {
 }
 
 void set_layout_after_select(const Variable& x, const Variable& y, int64_t dim) {
-  const SampleLayout& layout = x.impl()->samples;
+  const SampleLayout& layout = x.impl()->current().samples;
   if (layout.kind != Kind::along) return;  // of the default first dimension one sample is left, or time
   SampleLayout moved = layout;
   if (dim < layout.dim) --moved.dim;
@@ -133,14 +141,16 @@ void set_layout_after_select(const Variable& x, const Variable& y, int64_t dim) 
 }
 
 void set_layout_after_reduction(const Variable& x, const Variable& y, const Shape& axes, bool keepdim) {
-  if (x.impl()->samples.kind != Kind::along || y.rank() == 0) return;
+  if (x.impl()->current().samples.kind != Kind::along || y.rank() == 0) return;
   if (const auto layout = layout_of(x)) set_layout(y, reduced(*layout, x.shape(), axes, keepdim));
 }
 
 void set_layout_after_reordering(const Variable& x, const Variable& y, int64_t dim) {
-  const SampleLayout& layout = x.impl()->samples;
-  if (layout.kind == Kind::along && y.rank() > 0 && normalize_dim(dim, y.rank(), "dim") == layout.dim)
-    set_layout(y, unknown);
+  const auto layout = layout_of(x);
+  if (!layout || layout->kind != Kind::along || y.rank() == 0) return;
+  // Outside of a batch nothing says that dimension 0 counts samples.
+  if (x.impl()->samples.kind != Kind::along && random_context().samples.empty()) return;
+  if (normalize_dim(dim, y.rank(), "dim") == layout->dim) set_layout(y, unknown);
 }
 
 void set_layout_after_stack(std::span<const Variable> inputs, const Variable& y, int64_t dim) {

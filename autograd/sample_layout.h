@@ -21,13 +21,17 @@ void propagate_non_default_layouts(std::span<const Variable> inputs, std::span<V
 
 inline void propagate_layouts(std::span<const Variable> inputs, std::span<Variable> outputs) {
   for (const Variable& x : inputs)
-    if (x.defined() && x.impl()->samples.kind != SampleLayout::Kind::first) [[unlikely]]
+    if (x.defined() && x.impl()->current().samples.kind != SampleLayout::Kind::first) [[unlikely]]
       return propagate_non_default_layouts(inputs, outputs);
 }
 
 /// The same for `x`, the first of `inputs`, after an in-place write, and for its base: unknown where the
 /// written view does not hold the samples as the base does.
 void propagate_written_layout(std::span<const Variable> inputs, const Variable& x);
+
+/// Sets the layout of `view` again after its base was written: by a reshape where it shows all of the base, by
+/// equal strides elsewhere, else unknown. A base that counts its samples along dimension 0 changes nothing.
+void set_layout_from_base(VariableImpl& view);
 
 /// Set the layout of `y` from that of x: after a reshape; after a permutation (dimension i of y is order[i]
 /// of x); after an expansion; after the selection of one index of `dim`.

@@ -36,7 +36,7 @@ void require_samples_first(const char* where, const Variable& x, const Attention
   if (options.dropout == 0) return;
   const Shape& shape = x.shape();  // throws for an undefined x, which has no layout
   require<ValueError>(
-      x.impl()->samples.kind == SampleLayout::Kind::first, where,
+      x.impl()->current().samples.kind == SampleLayout::Kind::first, where,
       ": dropout expects the samples along the first dimension of ", shape,
       ", and they lie elsewhere; transpose it, or set the layout by set_sample_layout(x, samples_along(0))");
 }

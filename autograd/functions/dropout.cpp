@@ -10,7 +10,7 @@ namespace tessera {
 DropoutMask resolved_mask(const char* where, const DropoutMask& mask, const Variable& x) {
   const Shape& shape = x.shape();  // throws for an undefined x, which has no layout
   DropoutMask resolved = mask;
-  if (mask.samples.kind == SampleLayout::Kind::first) resolved.samples = x.impl()->samples;
+  if (mask.samples.kind == SampleLayout::Kind::first) resolved.samples = x.impl()->current().samples;
   resolved.samples = resolve_samples(where, resolved.samples, shape, std::ssize(random_context().samples));
   return resolved;
 }

@@ -8,6 +8,7 @@
 #include "autograd/debug/graph_dot.h"
 #include "autograd/functions/binary.h"
 #include "autograd/functions/cast.h"
+#include "autograd/functions/reduction.h"
 #include "autograd/grad_mode.h"
 #include "autograd/record.h"
 #include "autograd/split_backward.h"
@@ -418,4 +419,16 @@ TEST_CASE("graph_dot: a box per operation and the leaves by name") {
   CHECK(dot.starts_with("digraph"));
   for (const char* expected : {"add\\n(2,) f64", "mul", "saves 32 B", "\"weight\\n(2,)\"", "n0 -> n1"})
     CHECK(dot.find(expected) != std::string::npos);
+}
+
+TEST_CASE("backward: a leaf that was frozen after the forward receives no gradient") {
+  const Variable x = Variable::leaf(Tensor::from({3.0})), w = Variable::leaf(Tensor::from({2.0}));
+  const Variable y = sum(x * x * w);
+  int calls = 0;
+  const HookHandle handle = x.register_post_accumulate_grad_hook([&](const Variable&) { ++calls; });
+  x.set_requires_grad(false);
+  y.backward();
+  CHECK_FALSE(x.grad().defined());
+  CHECK(calls == 0);
+  CHECK(w.grad().item() == 9);
 }

@@ -254,3 +254,26 @@ TEST_CASE("views: set_requires_grad(true) makes a view an independent leaf") {
   sum(leaf * x).backward();
   CHECK(values(leaf.grad()) == Values{1, 2});
 }
+
+TEST_CASE("views: the gradient of a base contains what flows through a view of it that was written") {
+  const Variable x = Variable::leaf(Tensor::from({1.0, 2.0, 3.0, 4.0})), base = reshape(x, {2, 2}) * 1.0;
+  const Variable row = select(base, 0, 0);
+  mul_(row, 2.0);
+  base.retain_grad();
+  double hooked = 0;
+  base.register_hook([&](const Variable& g) {
+    hooked += sum(g).item();
+    return Variable();
+  });
+  CHECK(values(grad(sum(row * row), {base}, {.retain_graph = true})[0]) == Values{4, 8, 0, 0});
+  sum(row * row).backward();
+  CHECK(values(base.grad()) == Values{8, 16, 0, 0});  // that of grad(), and this one
+  CHECK(hooked == 24);
+  CHECK(values(x.grad()) == Values{8, 16, 0, 0});
+
+  // Again, and the rest of the base too.
+  const Variable y = Variable::leaf(Tensor::from({1.0, 2.0})), b = y * 1.0, v = select(b, 0, 0);
+  mul_(v, 3.0);
+  mul_(v, v);
+  CHECK(values(grad(sum(b) + v, {y})[0]) == Values{36, 1});
+}

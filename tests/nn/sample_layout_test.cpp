@@ -249,3 +249,25 @@ TEST_CASE("sample layout: where it is unknown, the error names the call that dec
   CHECK_NOTHROW(self_attention(times, 2, {}));
   CHECK_THROWS_AS(self_attention(Variable(), 2, dropping), Error);
 }
+
+TEST_CASE("sample layout: a view that is older than a write follows its base") {
+  const Step step(4);
+  const Variable x = Variable::leaf(ops::ones({4, 4, C}, f32));
+  for (const bool recorded : {true, false}) {
+    const Variable source = recorded ? x : Variable(x.value());
+    const Variable buffer = Tensor::zeros({4, 4, C}, f32), flat = reshape(buffer, {16, C});
+    for (int64_t t = 0; t < 4; ++t) add_(select(buffer, 0, t), select(source, 1, t));  // (T, B, C)
+    CHECK_THROWS_AS(dropout(buffer, 0.5, key), ValueError);
+    CHECK_THROWS_AS(dropout(flat, 0.5, key), ValueError);
+    CHECK_THROWS_AS(dropout(flat * 2.0, 0.5, key), ValueError);
+  }
+}
+
+TEST_CASE("sample layout: samples in another order are an error, also along dimension 0") {
+  const Step step(4);
+  const Variable x = ones({4, T, C});
+  CHECK_THROWS_AS(dropout(flip(x, {0}), 0.5, key), ValueError);
+  CHECK_THROWS_AS(dropout(roll(x, 1, 0), 0.5, key), ValueError);
+  CHECK_THROWS_AS(dropout(index_select(x, 0, Tensor::from<int64_t>({3, 2, 1, 0})), 0.5, key), ValueError);
+  CHECK_NOTHROW(dropout(flip(x, {1}), 0.5, key));
+}

@@ -24,6 +24,7 @@ bridge=tsr$id
 network=10.213.$((id % 250))
 hosts=(a b)
 scratch=$(mktemp -d)
+export TMPDIR=$scratch  # mpirun leaves folders of its daemons there
 namespace() { echo "tessera-$id-$1"; }
 
 # Ends the processes that this script started on the hosts and that still run.
