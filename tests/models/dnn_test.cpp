@@ -7,7 +7,7 @@
 
 #include "models/dnn.h"
 #include "nn/materialize.h"
-#include "optim/adam.h"
+#include "optim/rules/adam.h"
 #include "tensor/error.h"
 #include "tensor/io/safetensors.h"
 #include "tests/ops/golden.h"

@@ -8,10 +8,10 @@
 #include "autograd/functions/loss.h"
 #include "models/gpt.h"
 #include "nn/materialize.h"
-#include "optim/adam.h"
 #include "optim/clip.h"
 #include "optim/parameter_groups.h"
-#include "optim/schedule.h"
+#include "optim/rules/adam.h"
+#include "optim/schedules/schedule.h"
 #include "tensor/io/safetensors.h"
 #include "tests/ops/golden.h"
 

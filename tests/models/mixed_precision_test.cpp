@@ -11,7 +11,7 @@
 #include "nn/loss.h"
 #include "nn/materialize.h"
 #include "nn/normalization.h"
-#include "optim/adam.h"
+#include "optim/rules/adam.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/cast.h"
 #include "tensor/ops/matmul.h"

@@ -9,7 +9,7 @@
 
 #include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
-#include "optim/adam.h"
+#include "optim/rules/adam.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/ops/multi_tensor.h"
 #include "tensor/threads/parallel.h"

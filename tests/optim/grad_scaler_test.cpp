@@ -6,7 +6,7 @@
 
 #include "autograd/functions/binary.h"
 #include "optim/clip.h"
-#include "optim/sgd.h"
+#include "optim/rules/sgd.h"
 
 using namespace tessera;
 

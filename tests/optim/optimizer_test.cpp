@@ -4,10 +4,10 @@
 
 #include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
-#include "optim/adam.h"
 #include "optim/clip.h"
 #include "optim/parameter_groups.h"
-#include "optim/sgd.h"
+#include "optim/rules/adam.h"
+#include "optim/rules/sgd.h"
 #include "tests/optim/golden_runs.h"
 
 using namespace tessera;

@@ -6,8 +6,8 @@
 #include "nn/loss.h"
 #include "nn/materialize.h"
 #include "nn/normalization.h"
-#include "optim/adam.h"
 #include "optim/clip.h"
+#include "optim/rules/adam.h"
 #include "tensor/profile/cost.h"
 #include "tensor/profile/op_table.h"
 

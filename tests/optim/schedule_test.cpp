@@ -1,4 +1,4 @@
-#include "optim/schedule.h"
+#include "optim/schedules/schedule.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-#include "optim/sgd.h"
+#include "optim/rules/sgd.h"
 #include "tests/optim/golden_runs.h"
 
 using namespace tessera;

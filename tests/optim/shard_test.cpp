@@ -10,12 +10,12 @@
 
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/unary.h"
-#include "optim/adam.h"
 #include "optim/clip.h"
 #include "optim/grad_scaler.h"
 #include "optim/gradient_squares.h"
 #include "optim/parameter_groups.h"
-#include "optim/sgd.h"
+#include "optim/rules/adam.h"
+#include "optim/rules/sgd.h"
 #include "tests/optim/golden_runs.h"
 
 using namespace tessera;

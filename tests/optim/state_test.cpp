@@ -2,8 +2,8 @@
 
 #include <json/value.h>
 
-#include "optim/adam.h"
-#include "optim/sgd.h"
+#include "optim/rules/adam.h"
+#include "optim/rules/sgd.h"
 #include "tests/optim/golden_runs.h"
 
 using namespace tessera;

@@ -5,8 +5,8 @@
 
 #include "nn/linear.h"
 #include "nn/materialize.h"
-#include "optim/adam.h"
 #include "optim/optimizer_state.h"
+#include "optim/rules/adam.h"
 
 using namespace tessera;
 

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "optim/adam.h"
-#include "optim/rmsprop.h"
-#include "optim/sgd.h"
+#include "optim/rules/adam.h"
+#include "optim/rules/rmsprop.h"
+#include "optim/rules/sgd.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/threads/parallel.h"
 #include "tests/optim/optimizer_cases.h"

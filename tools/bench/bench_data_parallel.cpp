@@ -21,7 +21,7 @@
 #include "models/dnn.h"
 #include "models/presets.h"
 #include "nn/materialize.h"
-#include "optim/adam.h"
+#include "optim/rules/adam.h"
 #include "tensor/error.h"
 #include "tensor/profile/chrome_trace.h"
 #include "tensor/threads/parallel.h"

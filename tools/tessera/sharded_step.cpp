@@ -13,7 +13,7 @@
 #include "dist/launch/launch.h"
 #include "models/gpt.h"
 #include "nn/materialize.h"
-#include "optim/adam.h"
+#include "optim/rules/adam.h"
 #include "tools/tessera/step_timeline.h"
 #include "tools/tessera/text_table.h"
 

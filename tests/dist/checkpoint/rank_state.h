@@ -9,7 +9,7 @@
 #include "dist/checkpoint/rank_save.h"
 #include "dist/checkpoint/rank_shards.h"
 #include "dist/launch/launch.h"
-#include "optim/adam.h"
+#include "optim/rules/adam.h"
 #include "tests/dist/checkpoint/checkpoint_fixture.h"
 
 /// Runs `body(world)` on ranks that are threads of this process.

@@ -8,9 +8,9 @@
 #include "dist/fsdp/shard.h"
 #include "models/gpt.h"
 #include "nn/materialize.h"
-#include "optim/adam.h"
 #include "optim/clip.h"
 #include "optim/parameter_groups.h"
+#include "optim/rules/adam.h"
 #include "tests/dist/checkpoint/checkpoint_fixture.h"
 
 namespace tessera::test {

@@ -10,7 +10,7 @@
 #include "dist/launch/launch.h"
 #include "nn/linear.h"
 #include "nn/materialize.h"
-#include "optim/adam.h"
+#include "optim/rules/adam.h"
 #include "tests/dist/checkpoint/checkpoint_fixture.h"
 
 using namespace tessera;

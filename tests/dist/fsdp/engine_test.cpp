@@ -6,9 +6,9 @@
 #include "dist/fsdp/shard.h"
 #include "models/gpt.h"
 #include "nn/materialize.h"
-#include "optim/adam.h"
 #include "optim/clip.h"
 #include "optim/grad_scaler.h"
+#include "optim/rules/adam.h"
 #include "tests/dist/fsdp/rank_threads.h"
 
 using namespace tessera;

@@ -6,7 +6,7 @@
 #include "dist/launch/launch.h"
 #include "models/gpt.h"
 #include "nn/materialize.h"
-#include "optim/adam.h"
+#include "optim/rules/adam.h"
 #include "tensor/memory/account.h"
 #include "tensor/ops/creation.h"
 

@@ -9,7 +9,7 @@
 #include "dist/fsdp/shard.h"
 #include "models/dnn.h"
 #include "nn/materialize.h"
-#include "optim/adam.h"
+#include "optim/rules/adam.h"
 #include "tensor/ops/creation.h"
 #include "tests/dist/fsdp/on_threads.h"
 #include "tests/support/error_text.h"

@@ -9,8 +9,8 @@
 #include "autograd/functions/reduction.h"
 #include "nn/linear.h"
 #include "nn/materialize.h"
-#include "optim/adam.h"
 #include "optim/clip.h"
+#include "optim/rules/adam.h"
 #include "tests/dist/fsdp/against_one_device.h"
 
 using namespace tessera;

@@ -20,7 +20,7 @@
 #include "nn/linear.h"
 #include "nn/materialize.h"
 #include "optim/clip.h"
-#include "optim/sgd.h"
+#include "optim/rules/sgd.h"
 #include "tensor/ops/creation.h"
 #include "tests/dist/fsdp/on_threads.h"
 

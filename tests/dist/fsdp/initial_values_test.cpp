@@ -8,10 +8,10 @@
 #include "dist/fsdp/shard.h"
 #include "nn/linear.h"
 #include "nn/materialize.h"
-#include "optim/adam.h"
 #include "optim/clip.h"
 #include "optim/grad_scaler.h"
-#include "optim/sgd.h"
+#include "optim/rules/adam.h"
+#include "optim/rules/sgd.h"
 #include "tests/dist/fsdp/on_threads.h"
 
 using namespace tessera;

@@ -10,7 +10,7 @@
 #include "dist/fsdp/shard.h"
 #include "nn/linear.h"
 #include "nn/materialize.h"
-#include "optim/sgd.h"
+#include "optim/rules/sgd.h"
 #include "tests/dist/fsdp/rank_threads.h"
 
 using namespace tessera;

@@ -7,7 +7,7 @@
 #include "models/dnn.h"
 #include "models/gpt.h"
 #include "nn/materialize.h"
-#include "optim/adam.h"
+#include "optim/rules/adam.h"
 #include "tensor/memory/account.h"
 #include "tensor/ops/creation.h"
 #include "tests/dist/fsdp/on_threads.h"

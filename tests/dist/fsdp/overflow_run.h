@@ -9,8 +9,8 @@
 #include "dist/fsdp/shard.h"
 #include "nn/linear.h"
 #include "nn/materialize.h"
-#include "optim/adam.h"
 #include "optim/grad_scaler.h"
+#include "optim/rules/adam.h"
 
 /// A loss scale's overflow on one rank only, for ranks that are threads and for ranks that are processes.
 namespace tessera::test {

@@ -10,8 +10,8 @@
 #include "autograd/functions/loss.h"
 #include "nn/materialize.h"
 #include "nn/mixed_precision.h"
-#include "optim/adam.h"
 #include "optim/clip.h"
+#include "optim/rules/adam.h"
 #include "tensor/ops/cast.h"
 
 namespace tessera::test {

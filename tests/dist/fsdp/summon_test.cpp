@@ -9,7 +9,7 @@
 #include "nn/linear.h"
 #include "nn/materialize.h"
 #include "nn/mixed_precision.h"
-#include "optim/sgd.h"
+#include "optim/rules/sgd.h"
 #include "tests/dist/fsdp/rank_threads.h"
 
 using namespace tessera;

@@ -4,8 +4,8 @@
 #include "dist/fsdp/estimate.h"
 #include "models/gpt.h"
 #include "nn/materialize.h"
-#include "optim/adam.h"
 #include "optim/clip.h"
+#include "optim/rules/adam.h"
 #include "tests/dist/fsdp/on_threads.h"
 
 using namespace tessera;

@@ -10,7 +10,7 @@
 #include "dist/comm/interface/ledger.h"
 #include "nn/containers.h"
 #include "nn/materialize.h"
-#include "optim/sgd.h"
+#include "optim/rules/sgd.h"
 #include "tensor/memory/account.h"
 #include "tests/dist/fsdp/against_one_device.h"
 

@@ -1,4 +1,4 @@
-#include "optim/adagrad.h"
+#include "optim/rules/adagrad.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "optim/adam.h"
+#include "optim/rules/adam.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "optim/rmsprop.h"
+#include "optim/rules/rmsprop.h"
 
 #include <doctest/doctest.h>
 

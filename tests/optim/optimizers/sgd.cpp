@@ -1,4 +1,4 @@
-#include "optim/sgd.h"
+#include "optim/rules/sgd.h"
 
 #include <doctest/doctest.h>
 

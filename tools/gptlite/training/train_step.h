@@ -6,8 +6,8 @@
 #include "data/corpus.h"
 #include "dist/fsdp/shard.h"
 #include "models/gpt.h"
-#include "optim/adam.h"
-#include "optim/schedule.h"
+#include "optim/rules/adam.h"
+#include "optim/schedules/schedule.h"
 #include "tools/gptlite/run.h"
 
 /// The functions of a training step, which `train` (tools/gptlite/training/train.h) calls.

@@ -1,4 +1,4 @@
-#include "optim/schedule.h"
+#include "optim/schedules/schedule.h"
 
 #include <cmath>
 #include <numbers>
