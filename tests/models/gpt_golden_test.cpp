@@ -11,7 +11,7 @@
 #include "optim/clip.h"
 #include "optim/parameter_groups.h"
 #include "optim/rules/adam.h"
-#include "optim/schedules/schedule.h"
+#include "optim/schedules/cosine.h"
 #include "tensor/io/safetensors.h"
 #include "tests/ops/golden.h"
 

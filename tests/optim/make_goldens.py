@@ -15,6 +15,22 @@ optimizers.safetensors
     `<case>/step<n>/a` and `/b` are the parameters after n steps, for n = 1, 2, 10, 50, 100.
     Metadata `<case>`: {"optimizer": ..., "groups": [{options of a's group}, {options of b's}]}.
 
+full_parameters.safetensors
+    The same for optimizers that read parameters as a whole: `tall` (6, 4) and `cube` (2, 3, 4) in group 0, `wide` (3, 5)
+    and `vector` (5) in group 1 (Muon: the matrices alone), with
+        grad_p = wobble[t] * (curvature_p * (p - target_p))
+    `problem/start_<p>`, `/target_<p>`, `/curvature_<p>`, `/wobble` (40); `<case>/step<n>/<p>` for n = 1, 2, 10, 40.
+    Muon's Newton-Schulz iterations are in f64 here; PyTorch's are in bf16.
+
+lbfgs.safetensors
+    `a` (4) and `b` (2, 2), flat z (8), minimise sum_i 10 (z[i + 1] - z[i]^2)^2 + (1 - z[i])^2; `start_a`, `start_b`.
+    `<case>/step<n>`: a and b, flat, after n calls of `step`; `<case>/losses`: what each call returned;
+    `<case>/evaluations`: evaluations of the closure so far. Metadata `<case>`: the options.
+
+group_schedules.safetensors
+    `<case>` (100, 2): PyTorch's rates of two groups, made with the rates 0.1 and 0.02. `metrics` (100): what
+    ReduceLROnPlateau sees. The options are those of `group_schedules` below and of the test.
+
 schedules.safetensors
     `<case>` is the learning rate of steps 0, 1, ...; metadata `<case>`: {"schedule": ..., its options}.
 
@@ -28,6 +44,7 @@ import json
 import math
 import pathlib
 import sys
+import unittest.mock
 
 import torch
 from safetensors import safe_open
@@ -36,6 +53,50 @@ from safetensors.torch import save_file
 HERE = pathlib.Path(__file__).resolve().parent
 STEPS = 100
 STORED = (1, 2, 10, 50, 100)
+
+
+
+class Lion(torch.optim.Optimizer):
+    """Chen et al. 2023, algorithm 2."""
+
+    def __init__(self, params, **options):
+        super().__init__(params, dict(lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, maximize=False) | options)
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                g = -p.grad if group["maximize"] else p.grad
+                m = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
+                update = torch.sign(beta1 * m + (1 - beta1) * g)
+                p.copy_(p - group["lr"] * (update + group["weight_decay"] * p))
+                m.copy_(beta2 * m + (1 - beta2) * g)
+
+
+class Lamb(torch.optim.Optimizer):
+    """You et al. 2020, algorithm 2, with phi(z) = z."""
+
+    def __init__(self, params, **options):
+        defaults = dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0, maximize=False)
+        super().__init__(params, defaults | options)
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                g = -p.grad if group["maximize"] else p.grad
+                state = self.state[p]
+                t = state["step"] = state.get("step", 0) + 1
+                m = state["m"] = beta1 * state.get("m", torch.zeros_like(p)) + (1 - beta1) * g
+                v = state["v"] = beta2 * state.get("v", torch.zeros_like(p)) + (1 - beta2) * g * g
+                r = (m / (1 - beta1**t)) / ((v / (1 - beta2**t)).sqrt() + group["eps"])
+                change = r + group["weight_decay"] * p
+                p.copy_(p - group["lr"] * p.norm() / change.norm() * change)
+
+
+OWN = {"Lion": Lion, "Lamb": Lamb}
 
 # case: optimizer, options of a's group, options in which b's group differs
 OPTIMIZERS = {
@@ -59,7 +120,57 @@ OPTIMIZERS = {
         dict(lr=0.3, initial_accumulator_value=0.5, weight_decay=0.1),
         dict(weight_decay=0.0, eps=1e-6),
     ),
+    "sgd_maximize": ("SGD", dict(lr=0.02, momentum=0.9), dict(lr=0.001, maximize=True)),
+    "adam_decoupled": (
+        "Adam",
+        dict(lr=0.03, weight_decay=0.1, decoupled_weight_decay=True),
+        dict(decoupled_weight_decay=False, maximize=True),
+    ),
+    "adadelta": ("Adadelta", dict(), dict(lr=2.0, rho=0.8)),
+    "adadelta_maximize": ("Adadelta", dict(lr=3.0, eps=1e-3, weight_decay=0.1), dict(weight_decay=0.0, maximize=True)),
+    "adamax": ("Adamax", dict(lr=0.03), dict(lr=0.01, betas=(0.8, 0.9))),
+    "adamax_maximize": ("Adamax", dict(lr=0.03, weight_decay=0.1, eps=1e-3), dict(weight_decay=0.0, maximize=True)),
+    "nadam": ("NAdam", dict(lr=0.03), dict(lr=0.01, betas=(0.8, 0.95), momentum_decay=0.3)),
+    "nadam_decoupled": (
+        "NAdam",
+        dict(lr=0.03, weight_decay=0.1, decoupled_weight_decay=True),
+        dict(decoupled_weight_decay=False, maximize=True, momentum_decay=5.0),
+    ),
+    "radam": ("RAdam", dict(lr=0.03), dict(lr=0.01, betas=(0.8, 0.95))),
+    "radam_decoupled": (
+        "RAdam",
+        dict(lr=0.03, weight_decay=0.1, decoupled_weight_decay=True, eps=1e-4),
+        dict(decoupled_weight_decay=False, maximize=True),
+    ),
+    "lion": ("Lion", dict(lr=0.01), dict(lr=0.003, betas=(0.8, 0.95))),
+    "lion_weight_decay": ("Lion", dict(lr=0.01, weight_decay=0.1), dict(maximize=True)),
 }
+
+# case: optimizer, options of group 0, options in which group 1 differs
+FULL_PARAMETERS = {
+    "adafactor": ("Adafactor", dict(lr=0.05), dict(lr=0.02, beta2_decay=-0.5)),
+    "adafactor_all_options": (
+        "Adafactor",
+        dict(lr=0.5, eps=(1e-3, 1e-2), d=2.0, weight_decay=0.1),
+        dict(d=1.0, maximize=True),
+    ),
+    "lamb": ("Lamb", dict(lr=0.02), dict(lr=0.01, betas=(0.8, 0.95))),
+    "lamb_weight_decay": ("Lamb", dict(lr=0.02, weight_decay=0.1, eps=1e-3), dict(maximize=True)),
+    "muon": ("Muon", dict(lr=0.02), dict(lr=0.01, momentum=0.8)),
+    "muon_plain": (
+        "Muon",
+        dict(lr=0.02, nesterov=False, weight_decay=0.0, adjust_lr_fn="match_rms_adamw"),
+        dict(ns_steps=3, adjust_lr_fn="spectral_unclamped"),
+    ),
+}
+FULL_STEPS, FULL_STORED = 40, (1, 2, 10, 40)
+
+LBFGS = {
+    "fixed": dict(lr=0.1, max_iter=4, history_size=3),
+    "wolfe": dict(line_search_fn="strong_wolfe", max_iter=4),
+    "wolfe_maximize": dict(lr=0.5, line_search_fn="strong_wolfe", max_iter=6, history_size=4, max_eval=6, maximize=True),
+}
+LBFGS_CALLS = 5
 
 
 def make_problem(generator):
@@ -78,16 +189,19 @@ def make_problem(generator):
     }
 
 
+def make_optimizer(kind, groups, options):
+    if kind in OWN:
+        return OWN[kind](groups)
+    # foreach=False: one parameter after the other, in the textbook's order of operations.
+    common = {k: options[k] for k in ("lr", "initial_accumulator_value") if k in options}
+    return getattr(torch.optim, kind)(groups, **common, **({} if kind == "Muon" else {"foreach": False}))
+
+
 def run(problem, kind, options, different):
     """The parameters after each stored step."""
     a, b = problem["start_a"].clone().requires_grad_(), problem["start_b"].clone().requires_grad_()
     groups = [dict(options), {**options, **different}]
-    # foreach=False: one parameter after the other, in the textbook's order of operations.
-    optimizer = getattr(torch.optim, kind)(
-        [{"params": [a], **groups[0]}, {"params": [b], **groups[1]}],
-        foreach=False,
-        **{"lr": options["lr"]} | {k: options[k] for k in ("initial_accumulator_value",) if k in options},
-    )
+    optimizer = make_optimizer(kind, [{"params": [a], **groups[0]}, {"params": [b], **groups[1]}], options)
     stored = {}
     for t in range(STEPS):
         with torch.no_grad():
@@ -101,12 +215,21 @@ def run(problem, kind, options, different):
     return stored, {"optimizer": kind, "groups": used}
 
 
+ADAM = {"lr", "betas", "eps", "weight_decay", "maximize"}
 KNOWN = {
-    "SGD": {"lr", "momentum", "dampening", "nesterov", "weight_decay"},
-    "Adam": {"lr", "betas", "eps", "weight_decay", "amsgrad"},
-    "AdamW": {"lr", "betas", "eps", "weight_decay", "amsgrad"},
-    "RMSprop": {"lr", "alpha", "eps", "momentum", "centered", "weight_decay"},
-    "Adagrad": {"lr", "lr_decay", "eps", "initial_accumulator_value", "weight_decay"},
+    "SGD": {"lr", "momentum", "dampening", "nesterov", "weight_decay", "maximize"},
+    "Adam": ADAM | {"amsgrad", "decoupled_weight_decay"},
+    "AdamW": ADAM | {"amsgrad"},
+    "RMSprop": {"lr", "alpha", "eps", "momentum", "centered", "weight_decay", "maximize"},
+    "Adagrad": {"lr", "lr_decay", "eps", "initial_accumulator_value", "weight_decay", "maximize"},
+    "Adadelta": {"lr", "rho", "eps", "weight_decay", "maximize"},
+    "Adamax": ADAM,
+    "NAdam": ADAM | {"momentum_decay", "decoupled_weight_decay"},
+    "RAdam": ADAM | {"decoupled_weight_decay"},
+    "Lion": ADAM - {"eps"},
+    "Lamb": ADAM,
+    "Adafactor": {"lr", "beta2_decay", "eps", "d", "weight_decay", "maximize"},
+    "Muon": {"lr", "weight_decay", "momentum", "nesterov", "eps", "ns_steps", "adjust_lr_fn"},
 }
 
 
@@ -119,6 +242,128 @@ def optimizers():
         tensors |= {f"{case}/{name}": value for name, value in stored.items()}
         metadata[case] = json.dumps(used)
     return tensors, metadata
+
+
+def full_parameters():
+    generator = torch.Generator().manual_seed(22)
+    shapes = {"tall": (6, 4), "cube": (2, 3, 4), "wide": (3, 5), "vector": (5,)}
+    problem = {"wobble": 1.0 + 0.5 * torch.sin(0.7 * torch.arange(FULL_STEPS, dtype=torch.float64))}
+    for name, shape in shapes.items():
+        for role in ("start", "target", "curvature"):
+            value = torch.randn(shape, generator=generator, dtype=torch.float64)
+            problem[f"{role}_{name}"] = value.abs() + 0.1 if role == "curvature" else value
+    tensors = {f"problem/{name}": value for name, value in problem.items()}
+    metadata = {}
+    for case, (kind, options, different) in FULL_PARAMETERS.items():
+        names = [n for n in shapes if kind != "Muon" or len(shapes[n]) == 2]
+        p = {n: problem[f"start_{n}"].clone().requires_grad_() for n in names}
+        groups = [
+            {"params": [p[n] for n in names if n in ("tall", "cube")], **options},
+            {"params": [p[n] for n in names if n in ("wide", "vector")], **options, **different},
+        ]
+        optimizer = make_optimizer(kind, groups, options)
+        for t in range(FULL_STEPS):
+            for n in names:
+                gradient = problem["wobble"][t] * (problem[f"curvature_{n}"] * (p[n].detach() - problem[f"target_{n}"]))
+                p[n].grad = gradient
+            with unittest.mock.patch.object(torch, "bfloat16", torch.float64):
+                optimizer.step()
+            if t + 1 in FULL_STORED:
+                tensors |= {f"{case}/step{t + 1}/{n}": p[n].detach().clone() for n in names}
+        used = [{k: v for k, v in group.items() if k in KNOWN[kind]} for group in optimizer.param_groups]
+        metadata[case] = json.dumps({"optimizer": kind, "groups": used})
+    return tensors, metadata
+
+
+def lbfgs():
+    generator = torch.Generator().manual_seed(23)
+    start = torch.randn(8, generator=generator, dtype=torch.float64)
+    tensors, metadata = {"start_a": start[:4], "start_b": start[4:].reshape(2, 2)}, {}
+    for case, options in LBFGS.items():
+        a, b = start[:4].clone().requires_grad_(), start[4:].reshape(2, 2).clone().requires_grad_()
+        optimizer = torch.optim.LBFGS([a, b], **options)
+        sign = -1.0 if options.get("maximize") else 1.0
+
+        def closure():
+            z = torch.cat([a.detach(), b.detach().flatten()])
+            residual, distance = z[1:] - z[:-1] ** 2, 1.0 - z[:-1]
+            gradient = torch.zeros(8, dtype=torch.float64)
+            gradient[1:] += 20.0 * residual
+            gradient[:-1] += -40.0 * residual * z[:-1] - 2.0 * distance
+            a.grad, b.grad = sign * gradient[:4], sign * gradient[4:].reshape(2, 2)
+            return sign * (10.0 * residual**2 + distance**2).sum()
+
+        losses, evaluations = [], []
+        for call in range(LBFGS_CALLS):
+            losses.append(float(optimizer.step(closure)))
+            evaluations.append(optimizer.state[a]["func_evals"])
+            tensors[f"{case}/step{call + 1}"] = torch.cat([a.detach(), b.detach().flatten()])
+        tensors[f"{case}/losses"] = torch.tensor(losses, dtype=torch.float64)
+        tensors[f"{case}/evaluations"] = torch.tensor(evaluations, dtype=torch.int64)
+        metadata[case] = json.dumps(options)
+    return tensors, metadata
+
+
+def group_schedules():
+    schedulers = torch.optim.lr_scheduler
+    count = 100
+    t = torch.arange(count, dtype=torch.float64)
+    metrics = torch.exp(-0.05 * t) + 0.1 * torch.sin(3.0 * t).abs()
+    tensors = {"metrics": metrics}
+
+    def add(case, make, of_metric=None):
+        groups = [{"params": [torch.zeros(1, requires_grad=True)], "lr": lr} for lr in (0.1, 0.02)]
+        optimizer = torch.optim.SGD(groups, lr=0.1)
+        scheduler = make(optimizer)
+        rates = []
+        for step in range(count):
+            rates.append([group["lr"] for group in optimizer.param_groups])
+            optimizer.step()
+            if of_metric:
+                scheduler.step(of_metric(float(metrics[step])))
+            elif step + 1 < count:
+                scheduler.step()
+        tensors[case] = torch.tensor(rates, dtype=torch.float64)
+
+    add("step_decay", lambda o: schedulers.StepLR(o, step_size=7, gamma=0.8))
+    add("multi_step", lambda o: schedulers.MultiStepLR(o, milestones=[5, 30, 30, 77], gamma=0.3))
+    add("exponential", lambda o: schedulers.ExponentialLR(o, gamma=0.95))
+    add("cosine_annealing", lambda o: schedulers.CosineAnnealingLR(o, T_max=30, eta_min=1e-3))
+    add("cosine_warm_restarts", lambda o: schedulers.CosineAnnealingWarmRestarts(o, T_0=11, eta_min=1e-3))
+    add("cosine_warm_restarts_longer", lambda o: schedulers.CosineAnnealingWarmRestarts(o, T_0=7, T_mult=2))
+    add("polynomial", lambda o: schedulers.PolynomialLR(o, total_iters=60, power=2.5))
+    add("linear", lambda o: schedulers.LinearLR(o, start_factor=0.5, end_factor=0.1, total_iters=80))
+    add("linear_warmup", lambda o: schedulers.LinearLR(o, start_factor=0.01, total_iters=20))
+    add("one_cycle", lambda o: schedulers.OneCycleLR(o, max_lr=[0.1, 0.02], total_steps=count, cycle_momentum=False))
+    add("lambda", lambda o: schedulers.LambdaLR(o, lambda t: 1 / math.sqrt(t + 1)))
+    add("lambda_per_group", lambda o: schedulers.LambdaLR(o, [lambda t: 0.9**t, lambda t: 1 / (1 + t)]))
+    add(
+        "sequential",
+        lambda o: schedulers.SequentialLR(
+            o,
+            [
+                schedulers.LinearLR(o, start_factor=0.1, total_iters=10),
+                schedulers.CosineAnnealingLR(o, T_max=50, eta_min=1e-3),
+                schedulers.ExponentialLR(o, gamma=0.9),
+            ],
+            milestones=[10, 60],
+        ),
+    )
+    add(
+        "chained",
+        lambda o: schedulers.ChainedScheduler(
+            [schedulers.LinearLR(o, start_factor=0.1, total_iters=10), schedulers.ExponentialLR(o, gamma=0.97)]
+        ),
+    )
+    add("plateau", lambda o: schedulers.ReduceLROnPlateau(o, factor=0.5, patience=3, min_lr=1e-3), lambda m: m)
+    add(
+        "plateau_max",
+        lambda o: schedulers.ReduceLROnPlateau(
+            o, mode="max", factor=0.7, patience=2, threshold=0.05, threshold_mode="abs", cooldown=4
+        ),
+        lambda m: -m,
+    )
+    return tensors, {}
 
 
 def warmup_cosine(step, lr, min_lr, warmup_steps, steps):
@@ -241,7 +486,15 @@ def main():
 
     torch.set_num_threads(1)
     problems = []
-    for name, make in (("optimizers", optimizers), ("schedules", schedules), ("clipping", clipping)):
+    torch.set_default_dtype(torch.float64)  # that of NAdam's state mu_product
+    for name, make in (
+        ("optimizers", optimizers),
+        ("full_parameters", full_parameters),
+        ("lbfgs", lbfgs),
+        ("schedules", schedules),
+        ("group_schedules", group_schedules),
+        ("clipping", clipping),
+    ):
         tensors, metadata = make()
         tensors = {key: value.detach().clone().contiguous() for key, value in tensors.items()}
         path = options.out / f"{name}.safetensors"
@@ -249,7 +502,7 @@ def main():
             problems += differences(path, tensors, metadata)
             continue
         options.out.mkdir(parents=True, exist_ok=True)
-        save_file(tensors, path, metadata=metadata)
+        save_file(tensors, path, metadata=metadata or None)
         print(f"{path.name}: {len(metadata)} cases, {path.stat().st_size:,} bytes")
     if problems:
         sys.exit("\n".join(problems))

@@ -7,6 +7,9 @@
 #include <cmath>
 
 #include "optim/rules/sgd.h"
+#include "optim/schedules/cosine.h"
+#include "optim/schedules/decay.h"
+#include "optim/schedules/one_cycle.h"
 #include "tests/optim/golden_runs.h"
 
 using namespace tessera;

@@ -7,7 +7,7 @@
 #include "dist/fsdp/shard.h"
 #include "models/gpt.h"
 #include "optim/rules/adam.h"
-#include "optim/schedules/schedule.h"
+#include "optim/schedules/cosine.h"
 #include "tools/gptlite/run.h"
 
 /// The functions of a training step, which `train` (tools/gptlite/training/train.h) calls.
