@@ -11,28 +11,39 @@
 namespace tessera::optim {
 
 /// An Optimizer whose step is the fused update of a rule (tensor/elementwise/update_rules): one pass over all
-/// parameters. The rule's members are the options of a group.
-template <class Rule>
+/// parameters. The rule's members are the options of a group except the learning rate.
+template <class Rule, class OptionsType>
 class FusedOptimizer : public Optimizer {
  public:
-  using UpdateRule = Rule;  ///< the fused rule
+  using UpdateRule = Rule;      ///< the fused rule
+  using Options = OptionsType;  ///< those of a group
+
+  /// Adds parameters with options of their own; their state begins at their first step. Throws as the
+  /// constructor; then it adds nothing.
+  void add_param_group(const ParameterGroup<Options>& group) {
+    const Rule rule = rule_(group.options);
+    table_.require_in_range(name(), rule);
+    groups_.push_back({add_group(group.parameters, group.options.lr), rule});
+  }
 
  protected:
-  /// `table`: the rule's members that are saved, by name.
-  FusedOptimizer(std::string name, OptionTable<Rule> table)
-      : Optimizer(std::move(name)), table_(std::move(table)) {}
-
-  /// As `Optimizer::add_group`, with the group's options. Throws ConfigError also for an option out of range.
-  void add_group(const ParameterList& parameters, double lr, const Rule& rule) {
-    table_.require_in_range(name(), rule);
-    groups_.push_back({Optimizer::add_group(parameters, lr), rule});
+  /// `rule`: the rule with the options of a group. `table`: the rule's members that are saved, by name.
+  /// Throws ConfigError for an option out of range, and as `Optimizer::add_group`.
+  FusedOptimizer(std::string name, const std::vector<ParameterGroup<Options>>& groups,
+                 Rule (*rule)(const Options& options), OptionTable<Rule> table)
+      : Optimizer(std::move(name)), rule_(rule), table_(std::move(table)) {
+    for (const ParameterGroup<Options>& group : groups) add_param_group(group);
+    require_parameters();
   }
+
+  /// The rule of a group.
+  const Rule& group_rule(int group) const { return groups_[group].rule; }
 
   /// The states that the rule has with the options of the group.
   std::vector<Slot> slots(int group) const override {
     std::vector<Slot> slots;
     for (int k = 0; k < static_cast<int>(std::size(Rule::states)); ++k)
-      if (elementwise::has_state<Rule>(groups_[group].rule.variant(), k))
+      if (elementwise::has_state<Rule>(group_rule(group).variant(), k))
         slots.push_back({Rule::states[k].name, k});
     return slots;
   }
@@ -43,16 +54,17 @@ class FusedOptimizer : public Optimizer {
   }
 
   /// The options of the table.
-  std::vector<NamedOption> options(int group) const override { return table_.values(groups_[group].rule); }
+  std::vector<NamedOption> options(int group) const override { return table_.values(group_rule(group)); }
 
   /// Sets or checks the options of the table; throws as `OptionTable::loaded`.
   void load_options(int group, std::span<const NamedOption> saved, bool apply) override {
-    const Rule loaded = table_.loaded(name(), group, groups_[group].rule, saved);
+    const Rule loaded = table_.loaded(name(), group, group_rule(group), saved);
     if (apply) groups_[group].rule = loaded;
   }
 
  private:
   std::vector<ops::UpdateGroup<Rule>> groups_;
+  Rule (*rule_)(const Options&);
   OptionTable<Rule> table_;
 };
 

@@ -32,20 +32,18 @@ void require_rate(const std::string& name, double lr) {
 
 }  // namespace
 
-Tensor Optimizer::add_group(const ParameterList& list, double lr) {
-  const int group = group_count();
-  require_rate(name_, lr);
-  require_current(list, name_);
+std::vector<NamedParameter> Optimizer::checked(const ParameterList& list) const {
   std::set<const void*> identities;
   std::set<std::string> names;
   for (const NamedParameter& parameter : parameters_) {
     identities.insert(parameter.variable.impl().get());
     names.insert(parameter.name);
   }
+  std::vector<NamedParameter> added;
   for (NamedParameter parameter : list) {
     const Variable& variable = parameter.variable;
-    if (parameter.name.empty()) parameter.name = text("parameter_", parameters_.size());
-    const std::string where = text(name_, ": parameter '", parameter.name, "' of group ", group);
+    if (parameter.name.empty()) parameter.name = text("parameter_", parameters_.size() + added.size());
+    const std::string where = text(name_, ": parameter '", parameter.name, "' of group ", group_count());
     require<ValueError>(variable.defined(), where, " is undefined");
     require<AutogradError>(variable.is_leaf(), where,
                            " is not a leaf: an optimizer updates leaves, not results of operations");
@@ -54,12 +52,20 @@ Tensor Optimizer::add_group(const ParameterList& list, double lr) {
                         "got ",
                         variable.dtype());
     require<ValueError>(identities.insert(variable.impl().get()).second, where, " is listed twice");
-    require<ValueError>(!names.contains(parameter.name), where,
+    require<ValueError>(names.insert(parameter.name).second, where,
                         ": another parameter has the same name; for lists of several models use "
                         "ParameterList::prefixed");
+    added.push_back(parameter);
+  }
+  return added;
+}
+
+Tensor Optimizer::add_group(const ParameterList& list, double lr) {
+  require_rate(name_, lr);
+  require_current(list, name_);
+  for (const NamedParameter& parameter : checked(list)) {
     parameters_.push_back(parameter);
-    names.insert(parameters_[parameters_.size() - 1].name);
-    items_.emplace_back().group = group;
+    items_.emplace_back().group = group_count();
   }
   if (list.reducer()) parameters_.set_reducer(list.reducer());
   rates_.push_back(Tensor::scalar(lr));
@@ -129,39 +135,46 @@ void Optimizer::collect_gradients() {
 void Optimizer::make_state() {
   const Device device = parameters_[0].variable.device();
   // State made while the parameters were on meta was a plan; now they have values.
-  if (steps_.defined() && !(steps_.is_meta() && !device.is_meta())) return;
+  if (with_state_ > 0 && items_[0].step.is_meta() && !device.is_meta()) with_state_ = 0;
+  if (with_state_ == items_.size()) return;
   CategoryScope category(MemoryCategory::optimizer_state);
-  steps_ = Tensor::zeros({std::ssize(items_)}, i64, device);
-  for (size_t i = 0; i < items_.size(); ++i) items_[i].step = steps_.select(0, static_cast<int64_t>(i));
-  for (int group = 0; group < group_count(); ++group)
+  const size_t first = with_state_;
+  const Tensor steps = Tensor::zeros({static_cast<int64_t>(items_.size() - first)}, i64, device);
+  for (size_t i = first; i < items_.size(); ++i)
+    items_[i].step = steps.select(0, static_cast<int64_t>(i - first));
+  for (int group = items_[first].group; group < group_count(); ++group)
     for (const DType dtype : {f32, f64}) make_arena(group, dtype);
+  with_state_ = items_.size();
 }
 
 void Optimizer::make_arena(int group, DType dtype) {
-  const std::vector<Slot> group_slots = slots(group);
-  for (const Slot& slot : group_slots)
+  struct Place {
+    Slot slot;
+    size_t item;
+    Shape shape;
+    int64_t offset;
+  };
+  std::vector<Place> places;
+  int64_t numel = 0;
+  for (const Slot& slot : slots(group)) {
     require<IndexError>(slot.index >= 0 && slot.index < elementwise::max_update_states, name_, ": state '",
                         slot.name, "' has index ", slot.index, " of ", elementwise::max_update_states);
-  std::vector<size_t> members;
-  int64_t numel = 0;
-  for (size_t i = 0; i < items_.size(); ++i) {
-    const Variable& variable = parameters_[i].variable;
-    if (items_[i].group != group || parameters_[i].values().dtype() != dtype) continue;
-    members.push_back(i);
-    numel += padded(variable.numel());
-  }
-  if (members.empty() || group_slots.empty()) return;
-  const Tensor arena =
-      Tensor::zeros({numel * std::ssize(group_slots)}, dtype, parameters_[members.front()].variable.device());
-  int64_t offset = 0;
-  for (const Slot& slot : group_slots)
-    for (const size_t i : members) {
-      const Shape& shape = parameters_[i].variable.shape();
-      const Tensor state = Tensor::over(arena.storage(), dtype, shape, contiguous_strides(shape), offset);
-      if (slot.initial != 0.0) fill(state, slot.initial);
-      items_[i].state[slot.index] = state;
-      offset += padded(shape.numel());
+    for (size_t i = 0; i < items_.size(); ++i) {
+      if (items_[i].group != group || parameters_[i].values().dtype() != dtype) continue;
+      const Shape& parameter = parameters_[i].variable.shape();
+      const std::optional<Shape> shape = slot.shape ? slot.shape(parameter) : parameter;
+      if (!shape) continue;
+      places.push_back({slot, i, *shape, numel});
+      numel += padded(shape->numel());
     }
+  }
+  if (places.empty()) return;
+  const Tensor arena = Tensor::zeros({numel}, dtype, parameters_[places.front().item].variable.device());
+  for (const auto& [slot, item, shape, offset] : places) {
+    const Tensor state = Tensor::over(arena.storage(), dtype, shape, contiguous_strides(shape), offset);
+    if (slot.initial != 0.0) fill(state, slot.initial);
+    items_[item].state[slot.index] = state;
+  }
 }
 
 OptimizerState Optimizer::state() {
@@ -171,9 +184,11 @@ OptimizerState Optimizer::state() {
   for (size_t i = 0; i < items_.size(); ++i) {
     const std::string& name = parameters_[i].name;
     for (const Slot& slot : slots(items_[i].group))
-      state.tensors.push_back({text(slot.name, "/", name), items_[i].state[slot.index]});
+      if (const Tensor& tensor = items_[i].state[slot.index]; tensor.defined())
+        state.tensors.push_back({text(slot.name, "/", name), tensor});
     state.tensors.push_back({text("step/", name), items_[i].step});
   }
+  for (NamedTensor& entry : common_state()) state.tensors.push_back(std::move(entry));
   for (int group = 0; group < group_count(); ++group) {
     state.groups.push_back({{"lr", lr(group).item()}});
     for (NamedOption& option : options(group)) state.groups.back().push_back(std::move(option));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,10 +27,10 @@ struct StepOptions {
   Tensor clip;
 };
 
-/// Updates parameters from their gradients; a FusedOptimizer or a PlainOptimizer computes the step. In mixed
-/// precision it updates the f32 master and writes the rounded parameter. It works on Tensors, so nothing is
-/// recorded. Its state, one arena per group and dtype in the memory category `optimizer_state`, is made at
-/// the first step.
+/// Updates parameters from their gradients; a FusedOptimizer or a PlainOptimizer computes the step, and has
+/// `add_param_group`, which adds parameters to an optimizer that is in use. In mixed precision it updates the
+/// f32 master and writes the rounded parameter. It works on Tensors, so nothing is recorded. Its state, one
+/// arena per group and dtype in the memory category `optimizer_state`, is made at the first step.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -69,11 +70,15 @@ class Optimizer {
   void load_state(const OptimizerState& saved);
 
  protected:
+  /// The shape of a state tensor of a parameter, from the parameter's; nothing where the parameter has no
+  /// such state.
+  using StateShape = std::optional<Shape> (*)(const Shape& parameter);
   /// One state tensor per parameter.
   struct Slot {
-    const char* name;      ///< in saved state, before the parameter's: "exp_avg"
-    int index;             ///< in UpdateItem::state
-    double initial = 0.0;  ///< every element before the first step
+    const char* name;            ///< in saved state, before the parameter's: "exp_avg"
+    int index;                   ///< in UpdateItem::state
+    double initial = 0.0;        ///< every element before the first step
+    StateShape shape = nullptr;  ///< null: the parameter's
   };
 
   /// Has no groups yet. `name`: in messages and saved state.
@@ -81,7 +86,7 @@ class Optimizer {
   /// Adds a group and returns its learning rate. Throws ConfigError for a rate that is negative or not
   /// finite; for a parameter that is undefined or listed twice (by identity or by name) ValueError, for one
   /// that is not a leaf AutogradError, for one that is neither f32 nor f64 and has no such master DTypeError,
-  /// for a list made before its parameters were sharded ConfigError, each naming it.
+  /// for a list made before its parameters were sharded ConfigError, each naming it; then it adds nothing.
   Tensor add_group(const ParameterList& parameters, double lr);
   /// Throws ValueError when the groups hold no parameter at all.
   void require_parameters() const;
@@ -95,8 +100,11 @@ class Optimizer {
   /// Sets what `options` returned; with `apply = false` only checks it. Throws CheckpointError for an
   /// unknown or missing option, ConfigError for a value out of range.
   virtual void load_options(int group, std::span<const NamedOption> options, bool apply) = 0;
+  /// State of the optimizer as a whole, in the order in which it is saved; loading copies into these Tensors.
+  virtual std::vector<NamedTensor> common_state() { return {}; }
 
  private:
+  std::vector<NamedParameter> checked(const ParameterList& list) const;
   void make_state();
   void make_arena(int group, DType dtype);
   void collect_gradients();
@@ -107,7 +115,7 @@ class Optimizer {
   std::vector<ops::UpdateItem> items_;  // one per parameter, in the order of parameters_
   std::vector<Tensor> rates_;           // one per group
   std::vector<double> base_rates_;      // as the groups were made
-  Tensor steps_;                        // i64, one per parameter; undefined before the state is made
+  size_t with_state_ = 0;               // the number of items, from the first, whose state is made
 };
 
 }  // namespace tessera::optim

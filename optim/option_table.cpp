@@ -14,4 +14,14 @@ void require_fraction(const std::string& optimizer, const char* option, double v
                        value);
 }
 
+void require_above_zero(const std::string& optimizer, const char* option, double value) {
+  require<ConfigError>(std::isfinite(value) && value > 0.0, optimizer, ": expected ", option,
+                       " above 0, got ", value);
+}
+
+void require_at_least(const std::string& optimizer, const char* option, int64_t count, int64_t least) {
+  require<ConfigError>(count >= least, optimizer, ": expected ", option, " to be at least ", least, ", got ",
+                       count);
+}
+
 }  // namespace tessera::optim

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,12 +15,37 @@ void require_not_negative(const std::string& optimizer, const char* option, doub
 /// Throws ConfigError, naming optimizer and option, unless 0 <= value < 1.
 void require_fraction(const std::string& optimizer, const char* option, double value);
 
-/// One option by name: a value or a flag.
+/// Throws ConfigError, naming optimizer and option, unless the value is finite and above 0.
+void require_above_zero(const std::string& optimizer, const char* option, double value);
+/// Throws ConfigError, naming optimizer and option, unless the count is at least `least`.
+void require_at_least(const std::string& optimizer, const char* option, int64_t count, int64_t least);
+
+/// One option by name. One of the members after the name is set.
 template <class Options>
 struct OptionField {
-  const char* name;                  ///< in saved state
-  double Options::*value = nullptr;  ///< the member of an option that is a number
-  bool Options::*flag = nullptr;     ///< the member of a flag, where `value` is null
+  const char* name;                        ///< in saved state
+  double Options::*value = nullptr;        ///< the member of an option that is a number
+  bool Options::*flag = nullptr;           ///< the member of a flag
+  int64_t Options::*count = nullptr;       ///< the member of a whole number
+  double& (*element)(Options&) = nullptr;  ///< returns an element of a member: `o.betas[0]`
+
+  /// The option as a number.
+  double get(Options options) const {
+    if (value) return options.*value;
+    if (flag) return static_cast<double>(options.*flag);
+    return count ? static_cast<double>(options.*count) : element(options);
+  }
+  /// Sets the option.
+  void set(Options& options, double number) const {
+    if (value)
+      options.*value = number;
+    else if (flag)
+      options.*flag = number != 0.0;
+    else if (count)
+      options.*count = static_cast<int64_t>(number);
+    else
+      element(options) = number;
+  }
 };
 
 /// The options of an optimizer's groups by name, as they are saved, and their check. Without the learning
@@ -39,9 +65,7 @@ struct OptionTable {
   /// The values of `options` by name, in the order of the fields.
   std::vector<NamedOption> values(const Options& options) const {
     std::vector<NamedOption> values;
-    for (const OptionField<Options>& field : fields)
-      values.push_back(
-          {field.name, field.value ? options.*field.value : static_cast<double>(options.*field.flag)});
+    for (const OptionField<Options>& field : fields) values.push_back({field.name, field.get(options)});
     return values;
   }
 
@@ -55,10 +79,7 @@ struct OptionTable {
       const OptionField<Options>& field = fields[i];
       require<CheckpointError>(saved[i].name == field.name, optimizer, ": expected the saved option '",
                                field.name, "' of group ", group, ", got '", saved[i].name, "'");
-      if (field.value)
-        options.*field.value = saved[i].value;
-      else
-        options.*field.flag = saved[i].value != 0.0;
+      field.set(options, saved[i].value);
     }
     require_in_range(optimizer, options);
     return options;

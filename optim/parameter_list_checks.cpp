@@ -24,4 +24,13 @@ void require_summable(const ParameterList& parameters, std::string_view where) {
                          "module.parameters() by ParameterList::where, or copy its reducer");
 }
 
+void require_full(const ParameterList& parameters, std::string_view optimizer, std::string_view reason) {
+  for (const NamedParameter& parameter : parameters)
+    require<ConfigError>(
+        !parameter.shard, optimizer, ": this rank has a shard of parameter '", parameter.name, "' ",
+        parameter.full_shape(), ", and ", reason,
+        ": use an elementwise optimizer (AdamW, Lion, ...), or strategy no_shard, with which "
+        "every rank has full parameters");
+}
+
 }  // namespace tessera::optim

@@ -6,7 +6,7 @@
 namespace tessera::optim {
 
 void for_each_parameter(const Optimizer& optimizer, std::span<const ops::UpdateItem> items,
-                        const Tensor& clip, FunctionRef<void(const PlainParameter&, int group)> step) {
+                        const Tensor& clip, FunctionRef<void(PlainParameter&, int group)> step) {
   for (const ops::UpdateItem& item : items) {
     if (!item.gradient.defined()) continue;
     require<ShapeError>(item.gradient.shape() == item.parameter.shape(), optimizer.name(), ": parameter '",
@@ -18,7 +18,8 @@ void for_each_parameter(const Optimizer& optimizer, std::span<const ops::UpdateI
     Tensor gradient = ops::cast(item.gradient, item.parameter.dtype());
     if (clip.defined()) gradient = ops::mul(gradient, clip.item());
     const int64_t count = ++*item.step.data<int64_t>();
-    step({item.parameter, gradient, item.state, count, optimizer.lr(item.group).item()}, item.group);
+    PlainParameter parameter{item.parameter, gradient, item.state, count, optimizer.lr(item.group).item()};
+    step(parameter, item.group);
     if (item.rounded.defined()) ops::cast_out(item.parameter, item.rounded);
   }
 }

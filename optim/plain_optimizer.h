@@ -9,6 +9,7 @@
 #include "optim/optimizer.h"
 #include "optim/option_table.h"
 #include "tensor/function_ref.h"
+#include "tensor/ops/unary.h"
 
 namespace tessera::optim {
 
@@ -18,7 +19,7 @@ struct PlainParameter {
   Tensor value;
   /// Of the value's shape and dtype, clipped. Only read: it may share memory with the stored gradient.
   Tensor gradient;
-  /// In the order of `slots`, updated in place.
+  /// By the index of `slots`, updated in place; undefined where the parameter has no such state.
   std::array<Tensor, elementwise::max_update_states> state;
   /// The number of this update of the parameter, from 1.
   int64_t step;
@@ -30,23 +31,35 @@ struct PlainParameter {
 /// copies. Throws ShapeError, naming the parameter, for a gradient that does not fit; then it changes
 /// nothing.
 void for_each_parameter(const Optimizer& optimizer, std::span<const ops::UpdateItem> items,
-                        const Tensor& clip, FunctionRef<void(const PlainParameter&, int group)> step);
+                        const Tensor& clip, FunctionRef<void(PlainParameter&, int group)> step);
+
+/// Throws, naming optimizer and parameter, for parameters that an optimizer cannot update.
+using ParameterCheck = void (*)(const std::string& optimizer, const ParameterList& parameters);
 
 /// An Optimizer written in tensor operations (tensor/ops), one parameter at a time. It makes a pass over
 /// memory for every operation, so it is slower than a FusedOptimizer of the same rule. `Options` has a member
-/// `lr`, the first learning rate.
-template <class Options>
+/// `lr`, the first learning rate; where it has a `bool maximize` that is true, `step_parameter` gets the
+/// negative gradient.
+template <class OptionsType>
 class PlainOptimizer : public Optimizer {
+ public:
+  using Options = OptionsType;  ///< those of a group
+
+  /// Adds parameters with options of their own; their state begins at their first step. Throws as the
+  /// constructor; then it adds nothing.
+  void add_param_group(const ParameterGroup<Options>& group) {
+    table_.require_in_range(name(), group.options);
+    if (check_) check_(name(), group.parameters);
+    add_group(group.parameters, group.options.lr);
+    options_.push_back(group.options);
+  }
+
  protected:
-  /// `table`: the options that are saved, without `lr`.
+  /// `table`: the options that are saved, without `lr`. `check` is called for the parameters of each group.
   PlainOptimizer(std::string name, const std::vector<ParameterGroup<Options>>& groups,
-                 OptionTable<Options> table)
-      : Optimizer(std::move(name)), table_(std::move(table)) {
-    for (const auto& [parameters, options] : groups) {
-      table_.require_in_range(this->name(), options);
-      add_group(parameters, options.lr);
-      options_.push_back(options);
-    }
+                 OptionTable<Options> table, ParameterCheck check = nullptr)
+      : Optimizer(std::move(name)), table_(std::move(table)), check_(check) {
+    for (const ParameterGroup<Options>& group : groups) add_param_group(group);
     require_parameters();
   }
 
@@ -58,8 +71,11 @@ class PlainOptimizer : public Optimizer {
 
  private:
   void update(std::span<const ops::UpdateItem> items, const Tensor& clip) override {
-    for_each_parameter(*this, items, clip, [this](const PlainParameter& parameter, int group) {
-      step_parameter(parameter, options_[group]);
+    for_each_parameter(*this, items, clip, [this](PlainParameter& parameter, int group) {
+      const Options& options = options_[group];
+      if constexpr (requires { options.maximize; })
+        if (options.maximize) parameter.gradient = ops::neg(parameter.gradient);
+      step_parameter(parameter, options);
     });
   }
   std::vector<NamedOption> options(int group) const override { return table_.values(options_[group]); }
@@ -70,6 +86,7 @@ class PlainOptimizer : public Optimizer {
 
   std::vector<Options> options_;
   OptionTable<Options> table_;
+  ParameterCheck check_;
 };
 
 }  // namespace tessera::optim

@@ -13,37 +13,38 @@ struct RMSpropOptions {
   double weight_decay = 0.0;  ///< times the parameter, added to the gradient
   double momentum = 0.0;      ///< factor of the momentum buffer of the last step; 0: there is none
   bool centered = false;      ///< divide by the standard deviation instead of the root mean square
+  bool maximize = false;      ///< climb instead of descending
 };
 
 /// RMSprop (Tieleman and Hinton 2012; centered: Graves 2013). State: square_avg, with momentum
 /// momentum_buffer, centered grad_avg. Throws ConfigError for options out of range, and as `Optimizer` does.
-class RMSprop : public FusedOptimizer<elementwise::RmspropRule> {
+class RMSprop : public FusedOptimizer<elementwise::RmspropRule, RMSpropOptions> {
  public:
-  using Options = RMSpropOptions;  ///< those of a group
   /// One group with all parameters, or several groups.
   /// @{
   explicit RMSprop(const ParameterList& parameters, const Options& options = {})
       : RMSprop({{parameters, options}}) {}
   explicit RMSprop(const std::vector<ParameterGroup<Options>>& groups)
-      : FusedOptimizer("RMSprop", {{{.name = "alpha", .value = &Rule::alpha},
-                                    {.name = "eps", .value = &Rule::eps},
-                                    {.name = "weight_decay", .value = &Rule::weight_decay},
-                                    {.name = "momentum", .value = &Rule::momentum},
-                                    {.name = "centered", .flag = &Rule::centered}},
-                                   &check}) {
-    for (const auto& [parameters, options] : groups)
-      add_group(parameters, options.lr,
-                {.alpha = options.alpha,
-                 .eps = options.eps,
-                 .weight_decay = options.weight_decay,
-                 .momentum = options.momentum,
-                 .centered = options.centered});
-    require_parameters();
-  }
+      : FusedOptimizer("RMSprop", groups, &rule,
+                       {{{.name = "alpha", .value = &Rule::alpha},
+                         {.name = "eps", .value = &Rule::eps},
+                         {.name = "weight_decay", .value = &Rule::weight_decay},
+                         {.name = "momentum", .value = &Rule::momentum},
+                         {.name = "centered", .flag = &Rule::centered},
+                         {.name = "maximize", .flag = &Rule::maximize}},
+                        &check}) {}
   /// @}
 
  private:
   using Rule = elementwise::RmspropRule;
+  static Rule rule(const Options& o) {
+    return {.alpha = o.alpha,
+            .eps = o.eps,
+            .weight_decay = o.weight_decay,
+            .momentum = o.momentum,
+            .centered = o.centered,
+            .maximize = o.maximize};
+  }
   static void check(const std::string& optimizer, const Rule& rule) {
     require_fraction(optimizer, "alpha", rule.alpha);
     require_not_negative(optimizer, "eps", rule.eps);

@@ -1,5 +1,7 @@
 #include "tensor/cpu/optimizer_update.h"
 
+#include <vector>
+
 #include "tensor/cpu/isa/optimizer_update.h"
 #include "tensor/cpu/loops/chunked_loop.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
@@ -32,6 +34,25 @@ void round_copy(const UpdateItem& item, const UpdateSpan& span, int64_t begin) {
   TESSERA_PER_ISA(convert_block)(f32, item.rounded.dtype())(span.parameter, copy, span.n);
 }
 
+/// The constants of each item's step. Items of a group with the same step count share one computation.
+template <class Rule>
+auto steps_of(std::span<const UpdateItem> items, std::span<const ops::UpdateGroup<Rule>> groups) {
+  std::vector<typename Rule::template Step<double>> steps(items.size());
+  const UpdateItem* computed = nullptr;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const UpdateItem& item = items[i];
+    if (!item.gradient.defined()) continue;
+    const int64_t step = *item.step.data<int64_t>();
+    const auto& [lr, rule] = groups[item.group];
+    if (computed && computed->group == item.group && *computed->step.data<int64_t>() == step)
+      steps[i] = steps[computed - items.data()];
+    else
+      steps[i] = rule.at(*lr.template data<double>(), step);
+    computed = &item;
+  }
+  return steps;
+}
+
 }  // namespace
 
 template <class Rule>
@@ -41,14 +62,15 @@ void optimizer_update(std::span<const UpdateItem> items, std::span<const ops::Up
   const double clip = clip_tensor.defined() ? *clip_tensor.data<double>() : 1.0;
   for (const UpdateItem& item : items)
     if (item.gradient.defined()) ++*item.step.data<int64_t>();
+  const auto steps = steps_of(items, groups);
   loop.run(
       static_cast<int64_t>(items.size()),
       [&](int64_t i) { return items[i].gradient.defined() ? items[i].parameter.numel() : 0; },
       [&](int64_t i, int64_t begin, int64_t end, int64_t) {
         const UpdateItem& item = items[i];
-        const auto& [lr, rule] = groups[item.group];
+        const Rule& rule = groups[item.group].rule;
         const UpdateSpan span = span_of(item, begin, end);
-        kernel(span, rule.at(*lr.template data<double>(), *item.step.data<int64_t>()), clip, rule.variant());
+        kernel(span, steps[i], rule.maximize ? -clip : clip, rule.variant());
         round_copy(item, span, begin);
       });
 }

@@ -80,7 +80,9 @@ TEST_CASE("optimizer state: names, shapes and options") {
   std::string options;
   for (const optim::NamedOption& option : state.groups[0])
     options += text(option.name, "=", option.value, " ");
-  CHECK(options == "lr=0.5 beta1=0.8 beta2=0.9 eps=1e-08 weight_decay=0.25 amsgrad=1 ");
+  CHECK(options ==
+        "lr=0.5 beta1=0.8 beta2=0.9 eps=1e-08 weight_decay=0.25 amsgrad=1 "
+        "decoupled_weight_decay=1 maximize=0 ");
 }
 
 TEST_CASE("optimizer state: options are loaded with it, or kept where none are given") {
@@ -132,7 +134,7 @@ TEST_CASE("optimizer state: an entry that does not fit is refused by name, and n
                 [](auto& bad) { bad.groups.push_back(bad.groups[0]); });
   check_refused("expected the saved option 'beta1' of group 0, got 'beta'",
                 [](auto& bad) { bad.groups[0][1].name = "beta"; });
-  check_refused("expected 5 saved options of group 0, got 4", [](auto& bad) { bad.groups[0].pop_back(); });
+  check_refused("expected 7 saved options of group 0, got 6", [](auto& bad) { bad.groups[0].pop_back(); });
   check_refused("do not begin with 'lr'", [](auto& bad) { bad.groups[0].erase(bad.groups[0].begin()); });
   optim::OptimizerState bad = copy_of(good);
   bad.groups[0][1].value = 1.5;

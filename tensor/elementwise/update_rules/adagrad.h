@@ -6,7 +6,8 @@ namespace tessera::elementwise {
 
 /// Adagrad (Duchi, Hazan and Singer 2011).
 struct AdagradRule {
-  double lr_decay, eps, weight_decay;
+  double lr_decay, eps, weight_decay, initial_accumulator_value = 0.0;
+  bool maximize = false;
 
   static constexpr char name[] = "adagrad_update";
   static constexpr UpdateState states[] = {{"sum"}};

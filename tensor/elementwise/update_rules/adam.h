@@ -9,6 +9,7 @@ struct AdamRule {
   double beta1, beta2, eps, weight_decay;
   bool decoupled;  ///< AdamW's decay of the parameter instead of Adam's in the gradient
   bool amsgrad;
+  bool maximize = false;
 
   static constexpr char name[] = "adam_update";
   static constexpr unsigned with_maximum = 1, variants = 2;

@@ -8,6 +8,7 @@ namespace tessera::elementwise {
 struct RmspropRule {
   double alpha, eps, weight_decay, momentum;
   bool centered;
+  bool maximize = false;
 
   static constexpr char name[] = "rmsprop_update";
   static constexpr unsigned with_momentum = 1, with_mean = 2, variants = 4;

@@ -8,6 +8,7 @@ namespace tessera::elementwise {
 struct SgdRule {
   double momentum, dampening, weight_decay;
   bool nesterov;
+  bool maximize = false;
 
   static constexpr char name[] = "sgd_update";
   static constexpr unsigned with_momentum = 1, look_ahead = 2, variants = 4;

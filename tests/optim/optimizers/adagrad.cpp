@@ -35,14 +35,19 @@ AdagradOptions read(const Json::Value& o) {
           .lr_decay = o["lr_decay"].asDouble(),
           .eps = o["eps"].asDouble(),
           .weight_decay = o["weight_decay"].asDouble(),
-          .initial_accumulator_value = o["initial_accumulator_value"].asDouble()};
+          .initial_accumulator_value = o["initial_accumulator_value"].asDouble(),
+          .maximize = o["maximize"].asBool()};
 }
 
-const bool added = test::add_optimizer<optim::Adagrad, PlainAdagrad>(
-    "Adagrad", &read,
-    {{"adagrad", {}},
-     {"adagrad, all options",
-      {.lr = 0.1, .lr_decay = 0.2, .eps = 1e-3, .weight_decay = 0.1, .initial_accumulator_value = 0.5}}});
+const bool added = test::add_optimizer<optim::Adagrad, PlainAdagrad>("Adagrad", &read,
+                                                                     {{"adagrad", {}},
+                                                                      {"adagrad, all options",
+                                                                       {.lr = 0.1,
+                                                                        .lr_decay = 0.2,
+                                                                        .eps = 1e-3,
+                                                                        .weight_decay = 0.1,
+                                                                        .initial_accumulator_value = 0.5,
+                                                                        .maximize = true}}});
 
 }  // namespace
 
@@ -52,5 +57,8 @@ TEST_CASE("adagrad: defaults are PyTorch's, and options out of range are refused
   ParameterList p;
   p.push_back({"p", Variable::parameter(Tensor::zeros({2}, f32))});
   CHECK_THROWS_AS(optim::Adagrad(p, {.lr_decay = -1.0}), ConfigError);
-  CHECK_THROWS_AS(optim::Adagrad(p, {.initial_accumulator_value = -1.0}), ConfigError);
+  CHECK_THROWS_AS(optim::Adagrad(p, {.eps = -1.0}), ConfigError);
+  CHECK_THROWS_AS(optim::Adagrad(p, {.weight_decay = -1.0}), ConfigError);
+  CHECK_THROWS_WITH_AS(optim::Adagrad(p, {.initial_accumulator_value = -1.0}),
+                       "Adagrad: expected initial_accumulator_value to be at least 0, got -1", ConfigError);
 }

@@ -20,10 +20,10 @@ template <class Options>
 class PlainAdam : public optim::PlainOptimizer<Options> {
  public:
   explicit PlainAdam(const std::vector<optim::ParameterGroup<Options>>& groups)
-      : optim::PlainOptimizer<Options>(decoupled ? "AdamW" : "Adam", groups, {}) {}
+      : optim::PlainOptimizer<Options>(is_adamw ? "AdamW" : "Adam", groups, {}) {}
 
  protected:
-  static constexpr bool decoupled = std::is_same_v<Options, AdamWOptions>;
+  static constexpr bool is_adamw = std::is_same_v<Options, AdamWOptions>;
 
   std::vector<optim::Optimizer::Slot> slots(int group) const override {
     std::vector<optim::Optimizer::Slot> slots = {{"exp_avg", 0}, {"exp_avg_sq", 1}};
@@ -33,6 +33,8 @@ class PlainAdam : public optim::PlainOptimizer<Options> {
   void step_parameter(const optim::PlainParameter& p, const Options& o) const override {
     const auto& [mean, square_mean, largest] = p.state;
     Tensor g = p.gradient;
+    bool decoupled = is_adamw;
+    if constexpr (!is_adamw) decoupled = o.decoupled_weight_decay;
     if (decoupled)
       ops::mul_(p.value, 1.0 - p.lr * o.weight_decay);
     else
@@ -50,21 +52,29 @@ class PlainAdam : public optim::PlainOptimizer<Options> {
 };
 
 template <class Options>
-Options read(const Json::Value& o) {
+Options read_common(const Json::Value& o) {
   return {.lr = o["lr"].asDouble(),
           .betas = {o["betas"][0].asDouble(), o["betas"][1].asDouble()},
           .eps = o["eps"].asDouble(),
           .weight_decay = o["weight_decay"].asDouble(),
-          .amsgrad = o["amsgrad"].asBool()};
+          .amsgrad = o["amsgrad"].asBool(),
+          .maximize = o["maximize"].asBool()};
+}
+
+AdamOptions read_adam(const Json::Value& o) {
+  AdamOptions options = read_common<AdamOptions>(o);
+  options.decoupled_weight_decay = o["decoupled_weight_decay"].asBool();
+  return options;
 }
 
 const bool added_adam = test::add_optimizer<optim::Adam, PlainAdam<AdamOptions>>(
-    "Adam", &read<AdamOptions>,
+    "Adam", &read_adam,
     {{"adam", {.lr = 0.05, .betas = {0.8, 0.95}, .eps = 1e-3, .weight_decay = 0.1}},
+     {"adam, decoupled", {.weight_decay = 0.1, .decoupled_weight_decay = true, .maximize = true}},
      {"amsgrad", {.amsgrad = true}}});
 
 const bool added_adamw = test::add_optimizer<optim::AdamW, PlainAdam<AdamWOptions>>(
-    "AdamW", &read<AdamWOptions>,
+    "AdamW", &read_common<AdamWOptions>,
     {{"adamw", {}}, {"adamw, amsgrad", {.lr = 0.05, .weight_decay = 0.1, .amsgrad = true}}});
 
 }  // namespace

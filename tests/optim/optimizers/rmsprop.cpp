@@ -51,14 +51,15 @@ RMSpropOptions read(const Json::Value& o) {
           .eps = o["eps"].asDouble(),
           .weight_decay = o["weight_decay"].asDouble(),
           .momentum = o["momentum"].asDouble(),
-          .centered = o["centered"].asBool()};
+          .centered = o["centered"].asBool(),
+          .maximize = o["maximize"].asBool()};
 }
 
 const bool added = test::add_optimizer<optim::RMSprop, PlainRmsprop>(
     "RMSprop", &read,
     {{"rmsprop", {}},
      {"rmsprop, momentum", {.alpha = 0.9, .eps = 1e-3, .weight_decay = 0.1, .momentum = 0.9}},
-     {"rmsprop, centered", {.centered = true}},
+     {"rmsprop, centered", {.centered = true, .maximize = true}},
      {"rmsprop, centered, momentum", {.momentum = 0.9, .centered = true}}});
 
 }  // namespace
@@ -68,5 +69,9 @@ TEST_CASE("rmsprop: defaults are PyTorch's, and options out of range are refused
   CHECK(RMSpropOptions{}.alpha == 0.99);
   ParameterList p;
   p.push_back({"p", Variable::parameter(Tensor::zeros({2}, f32))});
-  CHECK_THROWS_AS(optim::RMSprop(p, {.alpha = 1.0}), ConfigError);
+  CHECK_THROWS_WITH_AS(optim::RMSprop(p, {.alpha = 1.0}), "RMSprop: expected alpha in [0, 1), got 1",
+                       ConfigError);
+  CHECK_THROWS_AS(optim::RMSprop(p, {.eps = -1.0}), ConfigError);
+  CHECK_THROWS_AS(optim::RMSprop(p, {.weight_decay = -1.0}), ConfigError);
+  CHECK_THROWS_AS(optim::RMSprop(p, {.momentum = -1.0}), ConfigError);
 }

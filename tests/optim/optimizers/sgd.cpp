@@ -40,13 +40,14 @@ SGDOptions read(const Json::Value& o) {
           .momentum = o["momentum"].asDouble(),
           .dampening = o["dampening"].asDouble(),
           .weight_decay = o["weight_decay"].asDouble(),
-          .nesterov = o["nesterov"].asBool()};
+          .nesterov = o["nesterov"].asBool(),
+          .maximize = o["maximize"].asBool()};
 }
 
 const bool added = test::add_optimizer<optim::SGD, PlainSgd>(
     "SGD", &read,
     {{"sgd", {}},
-     {"sgd, weight decay", {.lr = 0.1, .weight_decay = 0.1}},
+     {"sgd, weight decay", {.lr = 0.1, .weight_decay = 0.1, .maximize = true}},
      {"sgd, dampening", {.lr = 0.1, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.1}},
      {"nesterov", {.lr = 0.1, .momentum = 0.9, .nesterov = true}}});
 
@@ -57,6 +58,7 @@ TEST_CASE("sgd: defaults are PyTorch's, and options out of range are refused") {
   ParameterList p;
   p.push_back({"p", Variable::parameter(Tensor::zeros({2}, f32))});
   CHECK_THROWS_AS(optim::SGD(p, {.momentum = -0.9}), ConfigError);
+  CHECK_THROWS_AS(optim::SGD(p, {.weight_decay = -0.9}), ConfigError);
   CHECK_THROWS_AS(optim::SGD(p, {.nesterov = true}), ConfigError);
   CHECK_THROWS_AS(optim::SGD(p, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), ConfigError);
 }

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "optim/fused_optimizer.h"
+#include "tensor/elementwise/update_rules/adadelta.h"
+
+namespace tessera::optim {
+
+/// Options of Adadelta, with PyTorch's defaults.
+struct AdadeltaOptions {
+  double lr = 1.0;            ///< the first learning rate: a factor of the rule's own changes
+  double rho = 0.9;           ///< decay of both running means
+  double eps = 1e-6;          ///< added to both means before their roots
+  double weight_decay = 0.0;  ///< times the parameter, added to the gradient
+  bool maximize = false;      ///< climb instead of descending
+};
+
+/// Adadelta (Zeiler 2012). State: square_avg, the running mean of squared gradients, and acc_delta, that of
+/// squared changes. Throws ConfigError for options out of range, and as `Optimizer` does.
+class Adadelta : public FusedOptimizer<elementwise::AdadeltaRule, AdadeltaOptions> {
+ public:
+  /// One group with all parameters, or several groups.
+  /// @{
+  explicit Adadelta(const ParameterList& parameters, const Options& options = {})
+      : Adadelta({{parameters, options}}) {}
+  explicit Adadelta(const std::vector<ParameterGroup<Options>>& groups)
+      : FusedOptimizer("Adadelta", groups, &rule,
+                       {{{.name = "rho", .value = &Rule::rho},
+                         {.name = "eps", .value = &Rule::eps},
+                         {.name = "weight_decay", .value = &Rule::weight_decay},
+                         {.name = "maximize", .flag = &Rule::maximize}},
+                        &check}) {}
+  /// @}
+
+ private:
+  using Rule = elementwise::AdadeltaRule;
+  static Rule rule(const Options& o) {
+    return {.rho = o.rho, .eps = o.eps, .weight_decay = o.weight_decay, .maximize = o.maximize};
+  }
+  static void check(const std::string& optimizer, const Rule& rule) {
+    require_fraction(optimizer, "rho", rule.rho);
+    require_not_negative(optimizer, "eps", rule.eps);
+    require_not_negative(optimizer, "weight_decay", rule.weight_decay);
+  }
+};
+
+}  // namespace tessera::optim

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <array>
+
+#include "optim/fused_optimizer.h"
+#include "tensor/elementwise/update_rules/nadam.h"
+
+namespace tessera::optim {
+
+/// Options of NAdam, with PyTorch's defaults.
+struct NAdamOptions {
+  double lr = 2e-3;                            ///< the first learning rate
+  std::array<double, 2> betas = {0.9, 0.999};  ///< decay of the means of g and of g^2
+  double eps = 1e-8;                           ///< added to the root of the second, after its bias correction
+  double weight_decay = 0.0;                   ///< times the parameter, added to the gradient
+  double momentum_decay = 4e-3;  ///< the momentum of step t is betas[0] (1 - 0.96^(t momentum_decay) / 2)
+  bool decoupled_weight_decay = false;  ///< decay as AdamW does
+  bool maximize = false;                ///< climb instead of descending
+};
+
+/// NAdam (Dozat 2016): Adam with Nesterov's look-ahead. State: exp_avg and exp_avg_sq; PyTorch's mu_product
+/// is computed from the step. Throws ConfigError for options out of range, and as `Optimizer` does.
+class NAdam : public FusedOptimizer<elementwise::NadamRule, NAdamOptions> {
+ public:
+  /// One group with all parameters, or several groups.
+  /// @{
+  explicit NAdam(const ParameterList& parameters, const Options& options = {})
+      : NAdam({{parameters, options}}) {}
+  explicit NAdam(const std::vector<ParameterGroup<Options>>& groups)
+      : FusedOptimizer("NAdam", groups, &rule,
+                       {{{.name = "beta1", .value = &Rule::beta1},
+                         {.name = "beta2", .value = &Rule::beta2},
+                         {.name = "eps", .value = &Rule::eps},
+                         {.name = "weight_decay", .value = &Rule::weight_decay},
+                         {.name = "momentum_decay", .value = &Rule::momentum_decay},
+                         {.name = "decoupled_weight_decay", .flag = &Rule::decoupled},
+                         {.name = "maximize", .flag = &Rule::maximize}},
+                        &check}) {}
+  /// @}
+
+ private:
+  using Rule = elementwise::NadamRule;
+  static Rule rule(const Options& o) {
+    return {.beta1 = o.betas[0],
+            .beta2 = o.betas[1],
+            .eps = o.eps,
+            .weight_decay = o.weight_decay,
+            .momentum_decay = o.momentum_decay,
+            .decoupled = o.decoupled_weight_decay,
+            .maximize = o.maximize};
+  }
+  static void check(const std::string& optimizer, const Rule& rule) {
+    require_fraction(optimizer, "betas[0]", rule.beta1);
+    require_fraction(optimizer, "betas[1]", rule.beta2);
+    require_not_negative(optimizer, "eps", rule.eps);
+    require_not_negative(optimizer, "weight_decay", rule.weight_decay);
+    require_not_negative(optimizer, "momentum_decay", rule.momentum_decay);
+  }
+};
+
+}  // namespace tessera::optim
