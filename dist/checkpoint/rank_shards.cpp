@@ -9,11 +9,13 @@
 namespace tessera::dist {
 namespace {
 
-/// The shard of a parameter, or of optimizer state of its shape; `tensor` has this rank's elements.
+/// The shard of a parameter, or of optimizer state of its shape; `tensor` has this rank's elements. State of
+/// a full parameter may have another shape.
 TensorShard parameter_shard(const std::string& name, const NamedParameter& parameter, const Tensor& tensor,
                             const ShardPlacement& placement) {
+  if (!parameter.shard)
+    return {name, tensor.shape(), full_range(tensor.shape()), tensor, placement.full_replicas};
   const Shape& shape = parameter.full_shape();
-  if (!parameter.shard) return {name, shape, full_range(shape), tensor, placement.full_replicas};
   // Of an empty shard any position inside the tensor will do.
   const int64_t first = std::min(parameter.shard->first, shape.numel() - tensor.numel());
   const Replicas replicas = shape.numel() == 0 ? placement.full_replicas : placement.shard_replicas;
@@ -81,9 +83,10 @@ GroupShard optimizer_shards(const ParameterList& parameters, const optim::Optimi
                              "': belongs to no parameter of the list");
     const NamedParameter& parameter = *found->second;
     const bool is_counter = entry.tensor.dtype() == i64 && entry.tensor.rank() == 0;
-    require<CheckpointError>(is_counter || entry.tensor.shape() == parameter.variable.shape(),
-                             "optimizer state '", entry.name, "': expected shape ",
-                             parameter.variable.shape(), ", got ", describe(entry.tensor));
+    require<CheckpointError>(
+        !parameter.shard || is_counter || entry.tensor.shape() == parameter.variable.shape(),
+        "optimizer state '", entry.name, "': expected shape ", parameter.variable.shape(), ", got ",
+        describe(entry.tensor));
     group.shards.push_back(is_counter ? counter_shard(entry.name, parameter, entry.tensor, placement)
                                       : parameter_shard(entry.name, parameter, entry.tensor, placement));
     set_own_place(group.shards.back(), parameter.name, placement);

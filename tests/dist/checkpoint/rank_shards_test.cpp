@@ -4,6 +4,7 @@
 
 #include "dist/checkpoint/checkpoint_reader.h"
 #include "dist/checkpoint/rank_save.h"
+#include "optim/rules/adafactor.h"
 #include "tests/dist/checkpoint/rank_state.h"
 
 using namespace tessera;
@@ -119,6 +120,25 @@ TEST_CASE("rank shards: masters are saved, and parameters are rounded from them 
   CHECK(same_bits(master, numbered({4, 3}, 7)));
   for (int64_t i = 0; i < 12; ++i)
     CHECK(computed.data<bfloat16>()[i].bits == bfloat16(static_cast<float>(7000 + i)).bits);
+}
+
+TEST_CASE("rank shards: state of another shape than its parameter is saved and loaded, of full parameters") {
+  const TemporaryFolder folder;
+  const ParameterList list({{"w", Variable::parameter(numbered({4, 3}, 7))}});
+  optim::Adafactor saved(list), loaded(list);
+  list[0].variable.set_grad(Variable(numbered({4, 3}, 2)));
+  saved.step();
+  CheckpointWriter writer(folder.path(), 1);
+  publish(writer,
+          std::vector<std::string>{to_text(write_files(
+              writer.folder(), 0, 1, groups_to_write({{optimizer_shards(list, saved.state(), {})}})))},
+          state_at(1), {});
+  read_shards(CheckpointReader(find_checkpoint(folder.path())), optimizer_shards(list, loaded.state(), {}));
+  const optim::OptimizerState expected = saved.state(), given = loaded.state();
+  for (size_t i = 0; i < expected.tensors.size(); ++i) {
+    CAPTURE(expected.tensors[i].name);
+    CHECK(same_bits(given.tensors[i].tensor, expected.tensors[i].tensor));
+  }
 }
 
 TEST_CASE("rank shards: rank 0's buffers are saved") {
