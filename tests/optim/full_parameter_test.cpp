@@ -200,6 +200,16 @@ TEST_CASE("full parameters: Adafactor's state of a matrix is a row and a column"
   CHECK(shapes.at("variance/bias") == Shape{4});
 }
 
+TEST_CASE("full parameters: Adafactor moves a parameter of zeros by the least root mean square") {
+  // The first second mean is g^2, so the update is the sign of g, of root mean square 1.
+  const ParameterList list({{"p", Variable::parameter(Tensor::from({0.0, 0.0}))}});
+  optim::Adafactor adafactor(list, {.lr = 0.5, .eps = {0.0, 0.25}});
+  list[0].variable.set_grad(Variable(Tensor::from({3.0, -4.0})));
+  adafactor.step();
+  CHECK(list[0].variable.value().data<double>()[0] == doctest::Approx(-0.125).epsilon(1e-14));
+  CHECK(list[0].variable.value().data<double>()[1] == doctest::Approx(0.125).epsilon(1e-14));
+}
+
 TEST_CASE("full parameters: a clip coefficient is applied in the step") {
   const ParameterList a = one({2, 2}), b = one({2, 2});
   optim::Lamb clipped(a, {.eps = 1.0}), scaled(b, {.eps = 1.0});

@@ -7,6 +7,7 @@
 #include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/unary.h"
+#include "optim/rules/strong_wolfe.h"
 #include "tensor/ops/cast.h"
 #include "tests/optim/golden_runs.h"
 
@@ -69,7 +70,7 @@ ParameterList one(const Variable& variable) {
 
 TEST_CASE("LBFGS: losses, evaluations and parameters of five steps equal PyTorch's") {
   const Goldens goldens("lbfgs.safetensors");
-  CHECK(goldens.cases().size() == 3);
+  CHECK(goldens.cases().size() == 6);
   for (const std::string& name : goldens.cases()) {
     CAPTURE(name);
     const optim::LBFGSOptions options = read(goldens.options(name));
@@ -85,6 +86,49 @@ TEST_CASE("LBFGS: losses, evaluations and parameters of five steps equal PyTorch
                                                     goldens.tensor(text(name, "/step", call + 1)));
       CHECK(difference < 1e-9);
     }
+  }
+}
+
+namespace {
+
+/// The functions of `line_function` in make_goldens.py: loss and slope at t.
+std::pair<double, double> line_function(int kind, double t) {
+  const double u = kind == 1 ? t + 0.004 : t - 3;
+  switch (kind) {
+    case 0:
+      return {-t / (t * t + 2), (t * t - 2) / ((t * t + 2) * (t * t + 2))};
+    case 1:
+      return {u * u * u * u * u - 2 * u * u * u * u, 5 * u * u * u * u - 8 * u * u * u};
+    case 2:
+      return {t * t * t * t / 4 - 2 * t * t * t + 4 * t * t - t, t * t * t - 6 * t * t + 8 * t - 1};
+    case 3:
+      return t < 2 ? std::pair{2 - t, -1.0} : std::pair{50 * (t - 2), 50.0};
+    case 4:
+      return t < 0.05 ? std::pair{-t, -1.0} : std::pair{-0.005 - 0.95 * (t - 0.1), -0.95};
+    default:
+      return {u * u * u * u * u * u, 6 * u * u * u * u * u};
+  }
+}
+
+}  // namespace
+
+TEST_CASE("LBFGS: line searches find PyTorch's lengths with as many evaluations") {
+  const Tensor rows = Goldens("lbfgs.safetensors").tensor("searches");
+  CHECK(rows.size(0) == 144);
+  for (int64_t i = 0; i < rows.size(0); ++i) {
+    const double* const row = rows.data<double>() + 7 * i;
+    CAPTURE(i);
+    const auto at = [&](double t) -> optim::LinePoint {
+      const auto [loss, slope] = line_function(static_cast<int>(row[0]), t);
+      return {t, loss, slope, Tensor()};
+    };
+    int64_t evaluations = 0;
+    const optim::LinePoint found = optim::strong_wolfe(
+        at, at(0.0), row[1], {.least_change = row[3], .max_evaluations = static_cast<int64_t>(row[2])},
+        evaluations);
+    CHECK(found.t == doctest::Approx(row[4]).epsilon(1e-9));
+    CHECK(found.loss == doctest::Approx(row[5]).epsilon(1e-9));
+    CHECK(evaluations == static_cast<int64_t>(row[6]));
   }
 }
 
@@ -132,6 +176,22 @@ TEST_CASE("LBFGS: a quadratic through autograd, to where PyTorch's ends with 14 
   for (int64_t i = 0; i < 3; ++i)
     CHECK(p.value().data<double>()[i] == doctest::Approx(expected[i]).epsilon(1e-10));
   CHECK(same_bits(q.value(), target));
+}
+
+TEST_CASE("LBFGS: a call ends when the gradient is within its tolerance") {
+  const Variable p = Variable::parameter(Tensor::from({1.0, 1.0}));
+  optim::LBFGS lbfgs(one(p), {.tolerance_grad = 0.75, .tolerance_change = 0.0});
+  int evaluations = 0;
+  const auto closure = [&] {  // half the sum of squares
+    ++evaluations;
+    p.set_grad(Variable(p.value().clone()));
+    return 1.0 / evaluations;
+  };
+  lbfgs.step(closure);  // the first step is of length 1 / 2 along the gradient (1, 1)
+  CHECK(evaluations == 2);
+  lbfgs.step(closure);
+  CHECK(evaluations == 3);
+  CHECK(p.value().data<double>()[0] == 0.5);
 }
 
 TEST_CASE("LBFGS: state has PyTorch's names, and its size is known") {
