@@ -1,7 +1,7 @@
 #pragma once
 
+#include <iterator>
 #include <optional>
-#include <ranges>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -30,13 +30,19 @@ template <class... T>
 struct CarriesVariables<std::tuple<T...>> : std::disjunction<CarriesVariables<T>...> {};
 template <class A, class B>
 struct CarriesVariables<std::pair<A, B>> : std::disjunction<CarriesVariables<A>, CarriesVariables<B>> {};
-/// A container that gives references to its elements, and is not its own element type (as a path is).
+/// The type of the elements of a container.
 template <class T>
-concept HoldsElements =
-    std::ranges::range<T> && !VisitsVariables<T> && !std::is_same_v<std::ranges::range_value_t<T>, T> &&
-    std::is_lvalue_reference_v<std::ranges::range_reference_t<T>>;
+using ElementOf = std::remove_cvref_t<decltype(*std::begin(std::declval<T&>()))>;
+/// A container that gives references to its elements, and is not its own element type (as a path is).
+/// (std::ranges has these concepts, in a header that doubles the compile time of this one.)
+template <class T>
+concept HoldsElements = !VisitsVariables<T> && requires(T & all) {
+  std::end(all);
+  requires std::is_lvalue_reference_v<decltype(*std::begin(all))>;
+  requires !std::is_same_v<ElementOf<T>, T>;
+};
 template <HoldsElements T>
-struct CarriesVariables<T> : CarriesVariables<std::ranges::range_value_t<T>> {};
+struct CarriesVariables<T> : CarriesVariables<ElementOf<T>> {};
 
 /// Whether T declares or inherits a member named `forward`: with a second one from another base, the lookup
 /// is ambiguous.

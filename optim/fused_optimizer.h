@@ -50,7 +50,7 @@ class FusedOptimizer : public Optimizer {
 
   /// The fused update of all items.
   void update(std::span<const ops::UpdateItem> items, const Tensor& clip) override {
-    ops::optimizer_update<Rule>(items, groups_, clip);
+    ops::optimizer_update<Rule>(items, {groups_.data(), groups_.size()}, clip);
   }
 
   /// The options of the table.

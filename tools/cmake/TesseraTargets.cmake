@@ -82,7 +82,11 @@ function(tessera_generate_headers)
     # Kernels are called through tensor/ops; their headers would only add compile time.
     list(FILTER headers EXCLUDE REGEX "^tensor/(cpu|cuda|elementwise)/")
     # Of communicators only the interface: dist::launch makes them.
-    list(FILTER headers EXCLUDE REGEX "^dist/comm/(wait|node|process|remote|nccl)/")
+    list(FILTER headers EXCLUDE REGEX "^dist/comm/(wait|node|process|remote|nccl)/|^dist/comm/interface/call_plan")
+    # How the engine, sharding and checkpoints work inside.
+    list(FILTER headers EXCLUDE REGEX "^autograd/(backward_graph|engine|leaf_accumulation|rule_checks|view_window)\\.h$")
+    list(FILTER headers EXCLUDE REGEX "^dist/fsdp/(assignment|buckets|engine|flat_gradient|flat_parameter|initial_values|unit|value_hash)\\.h$")
+    list(FILTER headers EXCLUDE REGEX "^dist/checkpoint/(coverage|own_shards|rank_agreement|value_check)\\.h$")
     list(SORT headers)
     foreach(header IN LISTS headers)
       string(APPEND includes "#include \"${header}\"\n")
