@@ -58,7 +58,8 @@ void BackwardGraph::discover(uint32_t root, bool all_leaves) {
 
 void BackwardGraph::finish_discovery(uint32_t index, bool all_leaves) {
   State& state = states_[index];
-  if (LeafNode* leaf = state.node->as_leaf()) state.wanted_leaf |= all_leaves && leaf->leaf && leaf->leaf->requires_grad;
+  if (LeafNode* leaf = state.node->as_leaf())
+    state.wanted_leaf |= all_leaves && leaf->leaf && leaf->leaf->requires_grad;
   state.needed = state.wanted_leaf || state.captures;
   for (size_t i = 0; i < state.node->edges.size(); ++i) {
     if (!follows_edge(state, i)) continue;

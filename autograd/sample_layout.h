@@ -29,8 +29,9 @@ inline void propagate_layouts(std::span<const Variable> inputs, std::span<Variab
 /// written view does not hold the samples as the base does.
 void propagate_written_layout(std::span<const Variable> inputs, const Variable& x);
 
-/// Sets the layout of `view` again after its base was written: by a reshape where it shows all of the base, by
-/// equal strides elsewhere, else unknown. A base that counts its samples along dimension 0 changes nothing.
+/// Sets the layout of `view` again after its base was written: by a reshape where it shows all of the base,
+/// by equal strides elsewhere, else unknown. A base that counts its samples along dimension 0 changes
+/// nothing.
 void set_layout_from_base(VariableImpl& view);
 
 /// Set the layout of `y` from that of x: after a reshape; after a permutation (dimension i of y is order[i]

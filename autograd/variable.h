@@ -78,7 +78,7 @@ struct VariableImpl : RefCounted<VariableImpl> {
   DType grad_dtype = f32;                ///< of a leaf: the dtype in which its gradient is accumulated
   intrusive_ptr<VariableImpl> gradient;  ///< the accumulated gradient; null: none
   Tensor gradient_buffer;                ///< memory for the gradient; undefined: the tensor of the first one
-  bool has_sharded_gradient = false;     ///< the buffer is a range of a sharded unit's, which is summed over ranks
+  bool has_sharded_gradient = false;     ///< the buffer is part of a sharded unit's
   intrusive_ptr<VariableImpl> base;      ///< of a view; itself a view only where one of the two is `same`
   uint64_t history_version = 0;          ///< of a view: the version for which `history` was last checked
   std::string name;                      ///< for messages and drawings
@@ -232,8 +232,8 @@ struct GradOptions {
   bool allow_unused = false;  ///< an input that no root depends on gives an undefined gradient, not an error
 };
 
-/// The gradients of `roots` with respect to `inputs` (leaves or computed), leaving the `grad()` of leaves as it was;
-/// one that a computed Variable retains is added to./// Throws ValueError for no inputs.
+/// The gradients of `roots` with respect to `inputs` (leaves or computed), leaving the `grad()` of leaves as
+/// it was; one that a computed Variable retains is added to. Throws ValueError for no inputs.
 std::vector<Variable> grad(std::span<const Variable> roots, std::span<const Variable> inputs,
                            std::span<const Variable> gradients = {}, GradOptions options = {});
 /// The same for one scalar root.
