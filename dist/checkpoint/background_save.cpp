@@ -122,7 +122,7 @@ std::string BackgroundSave::wait() {
   if (!pending_) return "";
   const std::unique_ptr<PendingSave> pending = std::move(pending_);
   finish_on_all(*world_, pending->written);
-  // Every rank has written, so all reports exist, and rank 0's thread does not wait for ever.
+  // Every rank has written, so all reports exist, and the wait of rank 0's thread ends.
   finish_on_all(*world_, pending->published);
   return pending->save.published_folder(*world_);
 }

@@ -84,7 +84,7 @@ class NodeCall final : public ActiveCall {
   bool has_begun_ = false;   ///< the chunk: this rank has copied or combined some of it
   int phase_ = 0;            ///< of the chunk
   bool own_placed_ = false;  ///< of the phase: what this rank sends to itself
-  /// Peers whose header was compared; whose data, of the phase, was read; that have finished reading.
+  /// Counts of peers: header compared; data of the phase read; finished with reading.
   int compared_peers_ = 0, read_peers_ = 0, finished_peers_ = 0;
 };
 
