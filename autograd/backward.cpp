@@ -83,6 +83,8 @@ void Variable::backward(const Variable& gradient, BackwardOptions options) const
 SplitBackward::SplitBackward(std::span<const Variable> roots, std::span<const Variable> gradients)
     : roots_(roots.begin(), roots.end()), gradients_(gradients.begin(), gradients.end()) {}
 
+SplitBackward::~SplitBackward() = default;
+
 std::vector<Variable> SplitBackward::input_gradients(std::span<const Variable> inputs) {
   Engine engine({});
   seed_roots(engine, roots_, gradients_, "SplitBackward");

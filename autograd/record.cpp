@@ -1,6 +1,7 @@
 #include "autograd/record.h"
 
 #include "autograd/debug/anomaly.h"
+#include "autograd/recompute/first_run.h"
 
 namespace tessera {
 
@@ -37,6 +38,20 @@ Variable computed(const intrusive_ptr<Node>& node, Tensor value, int slot) {
 }
 
 }  // namespace
+
+FirstRun* segment_that_keeps(const char* name) {
+  FirstRun* const segment = current_first_run();
+  return segment && segment->keeps(name) ? segment : nullptr;
+}
+
+std::vector<Tensor> kept_outputs(FirstRun& segment, const char* name,
+                                 FunctionRef<std::vector<Tensor>()> compute) {
+  return segment.outputs(name, compute);
+}
+
+void note_constant_operation(const char* name) {
+  if (FirstRun* const segment = current_first_run()) segment->note_constant(name);
+}
 
 void save_inputs(Node& node, std::span<const SavedItem> saved) {
   node.saved.reserve(saved.size());

@@ -10,11 +10,13 @@
 #include "autograd/grad_mode.h"
 #include "autograd/gradients.h"
 #include "autograd/node.h"
-#include "autograd/recompute/first_run.h"
 #include "autograd/sample_layout.h"
 #include "autograd/saved.h"
+#include "tensor/function_ref.h"
 
 namespace tessera {
+
+class FirstRun;
 
 /// A node whose rule is any callable `Gradients(Saved&, const Incoming&, const Wanted&)`.
 template <class Rule>
@@ -98,16 +100,24 @@ inline void check_forward_in_anomaly_mode(const char* name, const std::vector<Te
   for (const Tensor& output : outputs) check_forward_in_anomaly_mode(name, output);
 }
 
+/// The checkpointed segment that this thread runs, if it keeps the results of operations named `name`; else
+/// null.
+FirstRun* segment_that_keeps(const char* name);
+/// The result of `compute`, or in a rerun of `segment` that of its first run.
+std::vector<Tensor> kept_outputs(FirstRun& segment, const char* name,
+                                 FunctionRef<std::vector<Tensor>()> compute);
+/// Notes for the segment that this thread runs, if any, an operation on constants.
+void note_constant_operation(const char* name);
 /// The result of `compute`; in the rerun of a segment that keeps `name`, the result of the first run.
 template <class Compute>
 auto kept_or_computed(const char* name, Compute& compute) {
-  FirstRun* const segment = current_first_run();
-  if (!segment || !segment->keeps(name)) [[likely]]
+  FirstRun* const segment = segment_that_keeps(name);
+  if (!segment) [[likely]]
     return compute();
   if constexpr (std::is_same_v<std::invoke_result_t<Compute&>, Tensor>)
-    return segment->outputs(name, [&]() -> std::vector<Tensor> { return {compute()}; })[0];
+    return kept_outputs(*segment, name, [&]() -> std::vector<Tensor> { return {compute()}; })[0];
   else
-    return segment->outputs(name, compute);
+    return kept_outputs(*segment, name, compute);
 }
 }  // namespace detail
 
@@ -152,8 +162,7 @@ template <size_t N, std::invocable Compute, class Rule>
 auto record(const char* name, Compute compute, const Inputs& inputs, const std::array<SavedItem, N>& saved,
             Rule rule) {
   if (!inputs.recorded()) {
-    if (FirstRun* const segment = current_first_run()) [[unlikely]]
-      segment->note_constant(name);
+    detail::note_constant_operation(name);
     return detail::constants(compute(), inputs);
   }
   intrusive_ptr<Node> node(new RuleNode<Rule>(name, std::move(rule)));

@@ -20,9 +20,9 @@ void check_ids(const Tokens& tokens, int64_t vocabulary_size) {
 
 Corpus token_corpus(const CorpusOptions& options) {
   Corpus corpus;
-  corpus.source = options.data.string();
-  corpus.train = map_token_file(options.data / "train.bin");
-  corpus.validation = map_token_file(options.data / "val.bin");
+  corpus.source = options.data;
+  corpus.train = map_token_file(options.data + "/train.bin");
+  corpus.validation = map_token_file(options.data + "/val.bin");
   corpus.vocabulary_size = options.vocabulary_size;
   if (corpus.vocabulary_size == 0)
     corpus.vocabulary_size =
@@ -71,11 +71,11 @@ Corpus open_corpus(const CorpusOptions& options) {
   require<ConfigError>(!needs_data || !options.data.empty(), "dataset '", name, "' needs `--data ",
                        name == "text" ? "FILE`" : "FOLDER` (with train.bin and val.bin)");
   require<ConfigError>(name != "builtin" || options.data.empty(), "dataset 'builtin' takes no `--data`, got ",
-                       options.data.string());
+                       options.data);
   Corpus corpus = name == "tokens"    ? token_corpus(options)
                   : name == "builtin" ? play_corpus(options)
                   : name == "text"    ? text_corpus(read_file(options.data, "text file"),
-                                                    "text file " + options.data.string(), options.vocabulary)
+                                                    "text file " + options.data, options.vocabulary)
                                       : shakespeare_corpus(options);
   corpus.dataset = name;
   return corpus;

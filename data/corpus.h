@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,7 +38,7 @@ struct CorpusOptions {
   /// `tokens`: the folder `data` with nanoGPT's train.bin and val.bin.
   std::string dataset = "tiny-shakespeare";
   /// A file or folder (`--data`).
-  std::filesystem::path data = {};
+  std::string data = {};
   /// A saved model's vocabulary, which the text must then fit; otherwise the text's own.
   std::optional<CharacterVocabulary> vocabulary = {};
   /// Of token files; 0: one more than the largest id they hold.

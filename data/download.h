@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 
 namespace tessera::data {
@@ -12,7 +11,7 @@ struct Download {
   /// http, https or file.
   std::string url;
   /// The path to write; missing folders are created.
-  std::filesystem::path to;
+  std::string to;
   /// Its length.
   int64_t bytes = 0;
   /// Its SHA-256 in 64 lower-case hexadecimal digits.

@@ -7,6 +7,7 @@
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "tensor/error.h"
@@ -66,6 +67,12 @@ struct Loader::Shared {
   }
 };
 
+/// The threads that make batches, and the process that has them.
+struct Loader::Workers {
+  std::vector<std::thread> threads;
+  pid_t process = ::getpid();
+};
+
 namespace {
 
 /// Waits until `condition` holds; false when `timeout` (zero: none) expires first.
@@ -81,7 +88,7 @@ bool wait(std::condition_variable& variable, std::unique_lock<std::mutex>& lock,
 
 Loader::Loader(std::shared_ptr<const BatchSource> source, const Options& options)
     : shared_(std::make_shared<Shared>()),
-      process_(::getpid()),
+      workers_(std::make_unique<Workers>()),
       options_(options),
       step_(options.first_step) {
   const int64_t steps = source->steps();
@@ -98,7 +105,7 @@ Loader::Loader(std::shared_ptr<const BatchSource> source, const Options& options
   shared_->ring.resize(static_cast<size_t>(options.prefetch));
   try {
     for (int i = 0; i < options.workers; ++i) {
-      workers_.emplace_back([shared = shared_] { shared->work(); });
+      workers_->threads.emplace_back([shared = shared_] { shared->work(); });
       const std::lock_guard lock(shared_->mutex);
       ++shared_->running;
     }
@@ -113,13 +120,13 @@ Loader::~Loader() {
 }
 
 bool Loader::in_forked_child() const {
-  return !workers_.empty() && process_ != ::getpid();
+  return !workers_->threads.empty() && workers_->process != ::getpid();
 }
 
 void Loader::stop() noexcept {
   if (in_forked_child()) {
     // The threads do not exist in this process: neither they nor what they wait on may be destroyed.
-    static auto* const leaked = new std::vector<std::pair<std::shared_ptr<Shared>, std::vector<std::thread>>>;
+    static auto* const leaked = new std::vector<std::pair<std::shared_ptr<Shared>, std::unique_ptr<Workers>>>;
     leaked->emplace_back(std::move(shared_), std::move(workers_));
     return;
   }
@@ -129,17 +136,17 @@ void Loader::stop() noexcept {
   const bool all_ended =
       wait(shared_->ended, lock, options_.timeout, [this] { return shared_->running == 0; });
   lock.unlock();
-  for (std::thread& worker : workers_) all_ended ? worker.join() : worker.detach();
-  workers_.clear();
+  for (std::thread& worker : workers_->threads) all_ended ? worker.join() : worker.detach();
+  workers_->threads.clear();
 }
 
 std::optional<Batch> Loader::next() {
   const SpanScope span(SpanKind::phase, "data");
   if (step_ >= shared_->last) return std::nullopt;
   require<DataError>(!in_forked_child(), "loader of ", shared_->source->name(),
-                     ": its workers are threads of process ", process_, ", and this is process ", ::getpid(),
+                     ": its workers are threads of process ", workers_->process, ", and this is process ", ::getpid(),
                      ", forked from it; make a new loader with first_step = ", step_);
-  Batch batch = workers_.empty() ? shared_->source->batch(step_) : take();
+  Batch batch = workers_->threads.empty() ? shared_->source->batch(step_) : take();
   begin_random_step(options_.seed, step_, batch.samples);
   ++step_;
   return batch;

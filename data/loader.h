@@ -5,7 +5,6 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "data/batch.h"
@@ -102,8 +101,8 @@ class Loader {
   bool in_forked_child() const;
 
   std::shared_ptr<Shared> shared_;
-  std::vector<std::thread> workers_;
-  int64_t process_;  // id of the process of the workers
+  struct Workers;
+  std::unique_ptr<Workers> workers_;
   Options options_;
   int64_t step_;
 };

@@ -1,6 +1,7 @@
 #include "data/tiny_shakespeare.h"
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "data/file.h"
 #include "data/sha256.h"
@@ -48,7 +49,7 @@ FoundText read_checked(const fs::path& path, const Download& expected) {
 }
 
 FoundText fetch(const fs::path& to, Download source) {
-  source.to = to;
+  source.to = to.string();
   try {
     download(source);
   } catch (const DataError& error) {
@@ -62,11 +63,11 @@ FoundText fetch(const fs::path& to, Download source) {
 
 }  // namespace
 
-fs::path cache_folder() {
+std::string cache_folder() {
   const fs::path xdg = environment("XDG_CACHE_HOME");
-  if (xdg.is_absolute()) return xdg / "tessera";  // the XDG specification ignores a relative path
+  if (xdg.is_absolute()) return (xdg / "tessera").string();  // the XDG specification ignores a relative path
   const fs::path home = environment("HOME");
-  return home.empty() ? fs::path() : home / ".cache" / "tessera";
+  return home.empty() ? "" : (home / ".cache" / "tessera").string();
 }
 
 FoundText find_tiny_shakespeare(const TinyShakespeareOptions& options) {
@@ -75,7 +76,7 @@ FoundText find_tiny_shakespeare(const TinyShakespeareOptions& options) {
   const fs::path shared = environment("TESSERA_DATA");
   if (!shared.empty() && may_exist(shared / inside)) return read_checked(shared / inside, options.source);
 
-  const fs::path cached = options.cache.empty() ? fs::path() : options.cache / inside;
+  const fs::path cached = options.cache.empty() ? fs::path() : fs::path(options.cache) / inside;
   if (may_exist(cached)) {
     FoundText found = read(cached);
     if (problem_of(found.content, options.source).empty()) return found;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 
 #include "data/download.h"
@@ -8,14 +7,14 @@
 namespace tessera::data {
 
 /// The user's cache: $XDG_CACHE_HOME/tessera, or ~/.cache/tessera; empty where neither variable is set.
-std::filesystem::path cache_folder();
+std::string cache_folder();
 
 /// Where to search for tiny Shakespeare (A. Karpathy's char-rnn: 40,000 lines of the plays).
 struct TinyShakespeareOptions {
   /// When given, the only place that is searched.
-  std::filesystem::path file;
+  std::string file;
   /// The user's cache.
-  std::filesystem::path cache = cache_folder();
+  std::string cache = cache_folder();
   /// Whether to download it into the cache when it is not found.
   bool fetch = true;
   /// The download; the search sets `to`. Every copy must have this length and hash.

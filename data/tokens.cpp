@@ -31,14 +31,14 @@ int64_t Tokens::smallest_vocabulary() const {
   return size_ == 0 ? 0 : 1 + int64_t{*std::max_element(begin(), end())};
 }
 
-Tokens map_token_file(const std::filesystem::path& path) {
+Tokens map_token_file(const std::string& path) {
   auto file = std::make_shared<const MappedFile>(path, "token file");
-  require<DataError>(file->size() > 0, "token file ", path.string(), ": is empty");
-  require<DataError>(file->size() % 2 == 0, "token file ", path.string(), ": ", file->size(),
+  require<DataError>(file->size() > 0, "token file ", path, ": is empty");
+  require<DataError>(file->size() % 2 == 0, "token file ", path, ": ", file->size(),
                      " bytes, expected an even number (16-bit ids); it is truncated or of another kind");
   const auto* ids = reinterpret_cast<const uint16_t*>(file->data());
   const auto size = static_cast<int64_t>(file->size() / 2);
-  return Tokens(std::move(file), ids, size, path.string());
+  return Tokens(std::move(file), ids, size, path);
 }
 
 }  // namespace tessera::data

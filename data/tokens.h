@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,6 +44,6 @@ class Tokens {
 /// Maps a file of ids as nanoGPT writes them (`train.bin`, `val.bin`): 16-bit unsigned integers, little-
 /// endian, without a header. Throws DataError when the file cannot be read, is empty, or has an odd number of
 /// bytes (a file of another kind, or a truncated one).
-Tokens map_token_file(const std::filesystem::path& path);
+Tokens map_token_file(const std::string& path);
 
 }  // namespace tessera::data

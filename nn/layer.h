@@ -5,7 +5,6 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "autograd/debug/anomaly.h"
@@ -24,8 +23,10 @@ template <class T>
 struct CarriesVariables : std::bool_constant<std::is_same_v<T, Variable> || VisitsVariables<T>> {};
 template <class T>
 struct CarriesVariables<std::optional<T>> : CarriesVariables<T> {};
-template <class... T>
-struct CarriesVariables<std::variant<T...>> : std::disjunction<CarriesVariables<T>...> {};
+/// A std::variant, without its header.
+template <template <class...> class Variant, class... T>
+requires requires(Variant<T...>& choice) { choice.valueless_by_exception(); }
+struct CarriesVariables<Variant<T...>> : std::disjunction<CarriesVariables<T>...> {};
 template <class... T>
 struct CarriesVariables<std::tuple<T...>> : std::disjunction<CarriesVariables<T>...> {};
 template <class A, class B>
@@ -85,7 +86,7 @@ void collect_variables(T& value, std::vector<Variable*>& found) {
   else if constexpr (requires { value.has_value(); }) {
     if (value) each(*value);
   } else if constexpr (requires { value.valueless_by_exception(); })
-    std::visit(each, value);
+    visit(each, value);  // std::visit
   else
     std::apply(each, value);
 }

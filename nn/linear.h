@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cmath>
-
 #include "autograd/functions/loss.h"
 #include "nn/layer.h"
 #include "tensor/ops/activation_linear.h"
@@ -13,8 +11,8 @@ struct LinearOptions {
   int64_t in = 0;    ///< features of the input's last dimension
   int64_t out = 0;   ///< features of the result's
   bool bias = true;  ///< whether b is added
-  /// PyTorch's default, uniform within 1/sqrt(in).
-  init::Initializer weight_init = init::kaiming_uniform(std::sqrt(5.0));
+  /// PyTorch's default (a = sqrt 5), uniform within 1/sqrt(in).
+  init::Initializer weight_init = init::kaiming_uniform(2.23606797749979);
   init::Initializer bias_init = {};  ///< undefined: PyTorch's default, uniform within 1/sqrt(in)
 
   /// `bias_init`, or the default.

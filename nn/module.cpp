@@ -12,6 +12,9 @@
 
 namespace tessera::nn {
 
+Module::Module() = default;
+Module::~Module() = default;
+
 const std::string& Module::full_name() const {
   if (full_name_valid_.load(std::memory_order_acquire)) return full_name_;
   // Made at first use, by the first thread that runs the module.

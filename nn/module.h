@@ -74,8 +74,8 @@ class Module {
     std::unique_ptr<Module> module;  ///< never null
   };
 
-  Module() = default;
-  virtual ~Module() = default;
+  Module();
+  virtual ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 

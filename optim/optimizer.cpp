@@ -32,6 +32,9 @@ void require_rate(const std::string& name, double lr) {
 
 }  // namespace
 
+Optimizer::Optimizer(std::string name) : name_(std::move(name)) {}
+Optimizer::~Optimizer() = default;
+
 std::vector<NamedParameter> Optimizer::checked(const ParameterList& list) const {
   std::set<const void*> identities;
   std::set<std::string> names;

@@ -33,7 +33,7 @@ struct StepOptions {
 /// arena per group and dtype in the memory category `optimizer_state`, is made at the first step.
 class Optimizer {
  public:
-  virtual ~Optimizer() = default;
+  virtual ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
@@ -82,7 +82,7 @@ class Optimizer {
   };
 
   /// Has no groups yet. `name`: in messages and saved state.
-  explicit Optimizer(std::string name) : name_(std::move(name)) {}
+  explicit Optimizer(std::string name);
   /// Adds a group and returns its learning rate. Throws ConfigError for a rate that is negative or not
   /// finite; for a parameter that is undefined or listed twice (by identity or by name) ValueError, for one
   /// that is not a leaf AutogradError, for one that is neither f32 nor f64 and has no such master DTypeError,

@@ -114,6 +114,10 @@ CheckpointWriter::~CheckpointWriter() {
   if (!published_) std::filesystem::remove_all(folder_, ignored);
 }
 
+void CheckpointWriter::add(FileRecord record) {
+  files_.push_back(std::move(record));
+}
+
 std::string CheckpointWriter::publish(const TrainingState& state, const SaveOptions& options) {
   const std::string name = step_name(state.step);
   require<CheckpointError>(folder_.rfind(root_ + "/" + name + io::temporary_mark, 0) == 0, folder_,

@@ -39,7 +39,7 @@ class CheckpointWriter {
   /// The temporary folder, into which `write_shards` writes.
   const std::string& folder() const { return folder_; }
   /// Adds a file that is complete in `folder()` to those that meta.json will list.
-  void add(FileRecord record) { files_.push_back(std::move(record)); }
+  void add(FileRecord record);
   /// Writes meta.json, and opens the finished checkpoint as a load does: what a load would refuse, such as
   /// chunks that do not cover a tensor, is refused here, before older checkpoints are deleted. Then renames
   /// the folder, updates `latest` (and `best`, when the validation loss is the lowest), and deletes

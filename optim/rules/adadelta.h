@@ -14,33 +14,17 @@ struct AdadeltaOptions {
   bool maximize = false;      ///< climb instead of descending
 };
 
+extern template class FusedOptimizer<elementwise::AdadeltaRule, AdadeltaOptions>;
+
 /// Adadelta (Zeiler 2012). State: square_avg, the running mean of squared gradients, and acc_delta, that of
 /// squared changes. Throws ConfigError for options out of range, and as `Optimizer` does.
 class Adadelta : public FusedOptimizer<elementwise::AdadeltaRule, AdadeltaOptions> {
  public:
   /// One group with all parameters, or several groups.
   /// @{
-  explicit Adadelta(const ParameterList& parameters, const Options& options = {})
-      : Adadelta({{parameters, options}}) {}
-  explicit Adadelta(const std::vector<ParameterGroup<Options>>& groups)
-      : FusedOptimizer("Adadelta", groups, &rule,
-                       {{{.name = "rho", .value = &Rule::rho},
-                         {.name = "eps", .value = &Rule::eps},
-                         {.name = "weight_decay", .value = &Rule::weight_decay},
-                         {.name = "maximize", .flag = &Rule::maximize}},
-                        &check}) {}
+  explicit Adadelta(const ParameterList& parameters, const Options& options = {});
+  explicit Adadelta(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
-
- private:
-  using Rule = elementwise::AdadeltaRule;
-  static Rule rule(const Options& o) {
-    return {.rho = o.rho, .eps = o.eps, .weight_decay = o.weight_decay, .maximize = o.maximize};
-  }
-  static void check(const std::string& optimizer, const Rule& rule) {
-    require_fraction(optimizer, "rho", rule.rho);
-    require_not_negative(optimizer, "eps", rule.eps);
-    require_not_negative(optimizer, "weight_decay", rule.weight_decay);
-  }
 };
 
 }  // namespace tessera::optim

@@ -15,33 +15,17 @@ struct LionOptions {
   bool maximize = false;      ///< climb instead of descending
 };
 
+extern template class FusedOptimizer<elementwise::LionRule, LionOptions>;
+
 /// Lion (Chen et al. 2023): every element moves by the learning rate, in the direction of the sign of a
 /// running mean. State: exp_avg. Throws ConfigError for options out of range, and as `Optimizer` does.
 class Lion : public FusedOptimizer<elementwise::LionRule, LionOptions> {
  public:
   /// One group with all parameters, or several groups.
   /// @{
-  explicit Lion(const ParameterList& parameters, const Options& options = {})
-      : Lion({{parameters, options}}) {}
-  explicit Lion(const std::vector<ParameterGroup<Options>>& groups)
-      : FusedOptimizer("Lion", groups, &rule,
-                       {{{.name = "beta1", .value = &Rule::beta1},
-                         {.name = "beta2", .value = &Rule::beta2},
-                         {.name = "weight_decay", .value = &Rule::weight_decay},
-                         {.name = "maximize", .flag = &Rule::maximize}},
-                        &check}) {}
+  explicit Lion(const ParameterList& parameters, const Options& options = {});
+  explicit Lion(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
-
- private:
-  using Rule = elementwise::LionRule;
-  static Rule rule(const Options& o) {
-    return {.beta1 = o.betas[0], .beta2 = o.betas[1], .weight_decay = o.weight_decay, .maximize = o.maximize};
-  }
-  static void check(const std::string& optimizer, const Rule& rule) {
-    require_fraction(optimizer, "betas[0]", rule.beta1);
-    require_fraction(optimizer, "betas[1]", rule.beta2);
-    require_not_negative(optimizer, "weight_decay", rule.weight_decay);
-  }
 };
 
 }  // namespace tessera::optim

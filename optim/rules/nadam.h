@@ -18,44 +18,17 @@ struct NAdamOptions {
   bool maximize = false;                ///< climb instead of descending
 };
 
+extern template class FusedOptimizer<elementwise::NadamRule, NAdamOptions>;
+
 /// NAdam (Dozat 2016): Adam with Nesterov's look-ahead. State: exp_avg and exp_avg_sq; PyTorch's mu_product
 /// is computed from the step. Throws ConfigError for options out of range, and as `Optimizer` does.
 class NAdam : public FusedOptimizer<elementwise::NadamRule, NAdamOptions> {
  public:
   /// One group with all parameters, or several groups.
   /// @{
-  explicit NAdam(const ParameterList& parameters, const Options& options = {})
-      : NAdam({{parameters, options}}) {}
-  explicit NAdam(const std::vector<ParameterGroup<Options>>& groups)
-      : FusedOptimizer("NAdam", groups, &rule,
-                       {{{.name = "beta1", .value = &Rule::beta1},
-                         {.name = "beta2", .value = &Rule::beta2},
-                         {.name = "eps", .value = &Rule::eps},
-                         {.name = "weight_decay", .value = &Rule::weight_decay},
-                         {.name = "momentum_decay", .value = &Rule::momentum_decay},
-                         {.name = "decoupled_weight_decay", .flag = &Rule::decoupled},
-                         {.name = "maximize", .flag = &Rule::maximize}},
-                        &check}) {}
+  explicit NAdam(const ParameterList& parameters, const Options& options = {});
+  explicit NAdam(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
-
- private:
-  using Rule = elementwise::NadamRule;
-  static Rule rule(const Options& o) {
-    return {.beta1 = o.betas[0],
-            .beta2 = o.betas[1],
-            .eps = o.eps,
-            .weight_decay = o.weight_decay,
-            .momentum_decay = o.momentum_decay,
-            .decoupled = o.decoupled_weight_decay,
-            .maximize = o.maximize};
-  }
-  static void check(const std::string& optimizer, const Rule& rule) {
-    require_fraction(optimizer, "betas[0]", rule.beta1);
-    require_fraction(optimizer, "betas[1]", rule.beta2);
-    require_not_negative(optimizer, "eps", rule.eps);
-    require_not_negative(optimizer, "weight_decay", rule.weight_decay);
-    require_not_negative(optimizer, "momentum_decay", rule.momentum_decay);
-  }
 };
 
 }  // namespace tessera::optim

@@ -17,41 +17,17 @@ struct RAdamOptions {
   bool maximize = false;                ///< climb instead of descending
 };
 
+extern template class FusedOptimizer<elementwise::RadamRule, RAdamOptions>;
+
 /// RAdam (Liu et al. 2020): Adam with a rectified rate, without warm-up. State: exp_avg and exp_avg_sq.
 /// Throws ConfigError for options out of range, and as `Optimizer` does.
 class RAdam : public FusedOptimizer<elementwise::RadamRule, RAdamOptions> {
  public:
   /// One group with all parameters, or several groups.
   /// @{
-  explicit RAdam(const ParameterList& parameters, const Options& options = {})
-      : RAdam({{parameters, options}}) {}
-  explicit RAdam(const std::vector<ParameterGroup<Options>>& groups)
-      : FusedOptimizer("RAdam", groups, &rule,
-                       {{{.name = "beta1", .value = &Rule::beta1},
-                         {.name = "beta2", .value = &Rule::beta2},
-                         {.name = "eps", .value = &Rule::eps},
-                         {.name = "weight_decay", .value = &Rule::weight_decay},
-                         {.name = "decoupled_weight_decay", .flag = &Rule::decoupled},
-                         {.name = "maximize", .flag = &Rule::maximize}},
-                        &check}) {}
+  explicit RAdam(const ParameterList& parameters, const Options& options = {});
+  explicit RAdam(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
-
- private:
-  using Rule = elementwise::RadamRule;
-  static Rule rule(const Options& o) {
-    return {.beta1 = o.betas[0],
-            .beta2 = o.betas[1],
-            .eps = o.eps,
-            .weight_decay = o.weight_decay,
-            .decoupled = o.decoupled_weight_decay,
-            .maximize = o.maximize};
-  }
-  static void check(const std::string& optimizer, const Rule& rule) {
-    require_fraction(optimizer, "betas[0]", rule.beta1);
-    require_fraction(optimizer, "betas[1]", rule.beta2);
-    require_not_negative(optimizer, "eps", rule.eps);
-    require_not_negative(optimizer, "weight_decay", rule.weight_decay);
-  }
 };
 
 }  // namespace tessera::optim

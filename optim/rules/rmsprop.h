@@ -16,41 +16,17 @@ struct RMSpropOptions {
   bool maximize = false;      ///< climb instead of descending
 };
 
+extern template class FusedOptimizer<elementwise::RmspropRule, RMSpropOptions>;
+
 /// RMSprop (Tieleman and Hinton 2012; centered: Graves 2013). State: square_avg, with momentum
 /// momentum_buffer, centered grad_avg. Throws ConfigError for options out of range, and as `Optimizer` does.
 class RMSprop : public FusedOptimizer<elementwise::RmspropRule, RMSpropOptions> {
  public:
   /// One group with all parameters, or several groups.
   /// @{
-  explicit RMSprop(const ParameterList& parameters, const Options& options = {})
-      : RMSprop({{parameters, options}}) {}
-  explicit RMSprop(const std::vector<ParameterGroup<Options>>& groups)
-      : FusedOptimizer("RMSprop", groups, &rule,
-                       {{{.name = "alpha", .value = &Rule::alpha},
-                         {.name = "eps", .value = &Rule::eps},
-                         {.name = "weight_decay", .value = &Rule::weight_decay},
-                         {.name = "momentum", .value = &Rule::momentum},
-                         {.name = "centered", .flag = &Rule::centered},
-                         {.name = "maximize", .flag = &Rule::maximize}},
-                        &check}) {}
+  explicit RMSprop(const ParameterList& parameters, const Options& options = {});
+  explicit RMSprop(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
-
- private:
-  using Rule = elementwise::RmspropRule;
-  static Rule rule(const Options& o) {
-    return {.alpha = o.alpha,
-            .eps = o.eps,
-            .weight_decay = o.weight_decay,
-            .momentum = o.momentum,
-            .centered = o.centered,
-            .maximize = o.maximize};
-  }
-  static void check(const std::string& optimizer, const Rule& rule) {
-    require_fraction(optimizer, "alpha", rule.alpha);
-    require_not_negative(optimizer, "eps", rule.eps);
-    require_not_negative(optimizer, "weight_decay", rule.weight_decay);
-    require_not_negative(optimizer, "momentum", rule.momentum);
-  }
 };
 
 }  // namespace tessera::optim

@@ -16,39 +16,17 @@ struct SGDOptions {
   bool maximize = false;      ///< climb instead of descending
 };
 
+extern template class FusedOptimizer<elementwise::SgdRule, SGDOptions>;
+
 /// Stochastic gradient descent, with momentum (state momentum_buffer) and Nesterov's variant as in Sutskever
 /// et al., 2013. Throws ConfigError for options out of range, and as `Optimizer` does.
 class SGD : public FusedOptimizer<elementwise::SgdRule, SGDOptions> {
  public:
   /// One group with all parameters, or several groups.
   /// @{
-  explicit SGD(const ParameterList& parameters, const Options& options = {}) : SGD({{parameters, options}}) {}
-  explicit SGD(const std::vector<ParameterGroup<Options>>& groups)
-      : FusedOptimizer("SGD", groups, &rule,
-                       {{{.name = "momentum", .value = &Rule::momentum},
-                         {.name = "dampening", .value = &Rule::dampening},
-                         {.name = "weight_decay", .value = &Rule::weight_decay},
-                         {.name = "nesterov", .flag = &Rule::nesterov},
-                         {.name = "maximize", .flag = &Rule::maximize}},
-                        &check}) {}
+  explicit SGD(const ParameterList& parameters, const Options& options = {});
+  explicit SGD(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
-
- private:
-  using Rule = elementwise::SgdRule;
-  static Rule rule(const Options& o) {
-    return {.momentum = o.momentum,
-            .dampening = o.dampening,
-            .weight_decay = o.weight_decay,
-            .nesterov = o.nesterov,
-            .maximize = o.maximize};
-  }
-  static void check(const std::string& optimizer, const Rule& rule) {
-    require_not_negative(optimizer, "momentum", rule.momentum);
-    require_not_negative(optimizer, "weight_decay", rule.weight_decay);
-    require<ConfigError>(!rule.nesterov || (rule.momentum > 0.0 && rule.dampening == 0.0), optimizer,
-                         ": nesterov needs momentum and no dampening, got momentum ", rule.momentum,
-                         " and dampening ", rule.dampening);
-  }
 };
 
 }  // namespace tessera::optim

@@ -1,9 +1,16 @@
 #include "optim/schedules/cosine.h"
 
+#include <cmath>
+#include <numbers>
+
 #include "optim/schedules/schedule_checks.h"
 #include "optim/schedules/warmup.h"
 
 namespace tessera::optim {
+
+double half_cosine(double progress) {
+  return 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
+}
 
 Schedule cosine(const CosineOptions& options) {
   require_rate("cosine", "lr", options.lr);

@@ -1,17 +1,12 @@
 #pragma once
 
-#include <cmath>
-#include <numbers>
-
 #include "optim/schedules/schedule.h"
 
 /// Schedules of half cosines. Each function throws ConfigError for options out of range.
 namespace tessera::optim {
 
 /// 1 at `progress` = 0, 0 at 1, half a cosine between.
-inline double half_cosine(double progress) {
-  return 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
-}
+double half_cosine(double progress);
 
 /// Options of `cosine`.
 struct CosineOptions {

@@ -12,6 +12,10 @@ RandomContext& random_context() {
   return context;
 }
 
+RandomContext RandomContext::without_calls() const {
+  return {.seed = seed, .step = step, .samples = samples};
+}
+
 RandomContextScope::RandomContextScope(RandomContext context)
     : previous_(std::exchange(random_context(), std::move(context))) {}
 RandomContextScope::~RandomContextScope() {

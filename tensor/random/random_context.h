@@ -25,7 +25,7 @@ struct RandomContext {
   int64_t sample(int64_t row) const { return samples.empty() ? row : samples[row]; }
 
   /// The fields on which the random numbers of a given key depend: enough to draw them again, and smaller.
-  RandomContext without_calls() const { return {.seed = seed, .step = step, .samples = samples}; }
+  RandomContext without_calls() const;
 };
 
 /// This thread's context.

@@ -103,7 +103,7 @@ data::Download play_from(const std::string& url, const fs::path& to = {}) {
 /// The error message of a download. Checks that no file remains.
 std::string error_message(const data::Download& request) {
   const std::string message = message_of<DataError>([&] { data::download(request); });
-  CHECK(fs::is_empty(request.to.parent_path()));
+  CHECK(fs::is_empty(fs::path(request.to).parent_path()));
   return message;
 }
 

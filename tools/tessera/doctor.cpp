@@ -164,7 +164,7 @@ FindingGroup examine_memory() {
 
 FindingGroup examine_data() {
   FindingGroup group{"data", {}};
-  const std::string cache = data::cache_folder().string();
+  const std::string cache = data::cache_folder();
   group.findings.push_back({"cache", or_unknown(cache), ""});
   data::TinyShakespeareOptions options;
   options.fetch = false;

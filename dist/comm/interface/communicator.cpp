@@ -61,6 +61,12 @@ void check_counts(const char* role, std::span<const int64_t> counts, int size, c
 
 }  // namespace
 
+Communicator::Communicator(std::string name, int rank, std::vector<int> members,
+                           std::shared_ptr<Ledger> ledger)
+    : name_(std::move(name)), rank_(rank), members_(std::move(members)), ledger_(std::move(ledger)) {}
+
+Communicator::~Communicator() = default;
+
 Work Communicator::begin(Call call, const CallOptions& options, int64_t bytes_sent) {
   call.header.unit = options.unit;
   call.header.sequence = is_message(call.header.kind)

@@ -48,7 +48,7 @@ struct CheckedCall {
 /// anything is sent, for tensors that do not fit a call.
 class Communicator {
  public:
-  virtual ~Communicator() = default;
+  virtual ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
@@ -114,8 +114,7 @@ class Communicator {
   using Call = CheckedCall;
   /// `members` are the group's ranks in the world, and `rank` is this rank's index among them. `ledger` is
   /// the one of all the rank's groups.
-  Communicator(std::string name, int rank, std::vector<int> members, std::shared_ptr<Ledger> ledger)
-      : name_(std::move(name)), rank_(rank), members_(std::move(members)), ledger_(std::move(ledger)) {}
+  Communicator(std::string name, int rank, std::vector<int> members, std::shared_ptr<Ledger> ledger);
 
   /// Starts the call. Calls of one group are started in order of their sequence numbers.
   virtual std::shared_ptr<PendingCall> start(Call call) = 0;
