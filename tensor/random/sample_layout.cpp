@@ -72,6 +72,12 @@ SampleLayout reduced(const SampleLayout& layout, const Shape& from, const Shape&
 
 SampleLayout reshaped(const SampleLayout& layout, const Shape& from, const Shape& to) {
   if (layout.kind != Kind::along || from.numel() == 0) return layout.kind == Kind::along ? unknown : layout;
+  if (layout.dim == 0 && layout.outer == 1 && to.rank() > 0 && to[0] > 1) {
+    // The usual case, without the loop's divisions: a batch in dimension 0 can only stay there.
+    const int64_t elements = to.numel();
+    const int64_t inner = elements / from[0] * layout.inner, below = elements / to[0];
+    return inner % below == 0 ? samples_along(0, inner / below) : unknown;
+  }
   const int64_t below_dim = product(from, layout.dim + 1, from.rank());
   const int64_t inner = layout.inner * below_dim;                           // one sample's elements
   const int64_t all_samples = from[layout.dim] * below_dim / layout.outer;  // that lie together
