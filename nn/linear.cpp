@@ -1,5 +1,7 @@
 #include "nn/linear.h"
 
+#include <cmath>
+
 #include "autograd/functions/activation_linear.h"
 #include "autograd/functions/matmul.h"
 

@@ -220,7 +220,7 @@ TEST_CASE("tiny Shakespeare: the file given, $TESSERA_DATA, the cache, the downl
   CHECK(data::find_tiny_shakespeare(search).source == in_shared.string());
 
   search.file = environment.folder.write("mine.txt", play);
-  CHECK(data::find_tiny_shakespeare(search).source == search.file.string());
+  CHECK(data::find_tiny_shakespeare(search).source == search.file);
 }
 
 TEST_CASE(
