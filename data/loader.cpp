@@ -144,8 +144,8 @@ std::optional<Batch> Loader::next() {
   const SpanScope span(SpanKind::phase, "data");
   if (step_ >= shared_->last) return std::nullopt;
   require<DataError>(!in_forked_child(), "loader of ", shared_->source->name(),
-                     ": its workers are threads of process ", workers_->process, ", and this is process ", ::getpid(),
-                     ", forked from it; make a new loader with first_step = ", step_);
+                     ": its workers are threads of process ", workers_->process, ", and this is process ",
+                     ::getpid(), ", forked from it; make a new loader with first_step = ", step_);
   Batch batch = workers_->threads.empty() ? shared_->source->batch(step_) : take();
   begin_random_step(options_.seed, step_, batch.samples);
   ++step_;

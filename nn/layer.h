@@ -25,7 +25,9 @@ template <class T>
 struct CarriesVariables<std::optional<T>> : CarriesVariables<T> {};
 /// A std::variant, without its header.
 template <template <class...> class Variant, class... T>
-requires requires(Variant<T...>& choice) { choice.valueless_by_exception(); }
+requires requires(Variant<T...>& choice) {
+  choice.valueless_by_exception();
+}
 struct CarriesVariables<Variant<T...>> : std::disjunction<CarriesVariables<T>...> {};
 template <class... T>
 struct CarriesVariables<std::tuple<T...>> : std::disjunction<CarriesVariables<T>...> {};
