@@ -23,7 +23,6 @@ struct Dnn : nn::Layer<Dnn> {
 
   /// Throws ConfigError for sizes below 1.
   explicit Dnn(Options options);
-  std::string kind() const override { return "Dnn"; }
   std::string describe_options() const override;
 
   /// Throws ShapeError unless x is (..., C).

@@ -55,7 +55,6 @@ struct Mlp : nn::Layer<Mlp> {
 
   /// Throws ConfigError for a dropout outside [0, 1).
   explicit Mlp(Options options) : o(std::move(options)) {}
-  std::string kind() const override { return "Mlp"; }
   /// x (..., C) to (..., C).
   Variable forward(const Variable& x);
   /// The same before the dropout, for a function that applies it in its own pass.
@@ -95,7 +94,6 @@ struct Block : nn::Layer<Block> {
 
   /// Throws ConfigError when `heads` does not divide `width`, or for a dropout outside [0, 1).
   explicit Block(Options options) : o(std::move(options)) {}
-  std::string kind() const override { return "Block"; }
   /// The whole sequence at once: x (B, T, C) to (B, T, C).
   Variable forward(const Variable& x);
   /// Cached decoding: x holds the T positions after `cache.length`; their keys and values are appended.
@@ -132,7 +130,6 @@ struct Gpt : nn::Layer<Gpt> {
   /// Throws ValueError, naming the field, for sizes below 1, heads that do not divide the width, or a dropout
   /// outside [0, 1).
   explicit Gpt(Options options);
-  std::string kind() const override { return "Gpt"; }
 
   /// Throws ShapeError when T passes the block size, IndexError for an id outside the vocabulary.
   Variable forward(const Tensor& ids);

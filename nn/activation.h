@@ -10,42 +10,36 @@ namespace tessera::nn {
 
 /// x Phi(x), by erf (Hendrycks & Gimpel 2016).
 struct GELU : Layer<GELU> {
-  std::string kind() const override { return "GELU"; }
   /// `gelu(x)`, of x's shape.
   Variable forward(const Variable& x) { return gelu(x); }
 };
 
 /// GELU by its tanh approximation, as GPT-2 has it.
 struct GELUTanh : Layer<GELUTanh> {
-  std::string kind() const override { return "GELUTanh"; }
   /// `gelu_tanh(x)`, of x's shape.
   Variable forward(const Variable& x) { return gelu_tanh(x); }
 };
 
 /// max(x, 0).
 struct ReLU : Layer<ReLU> {
-  std::string kind() const override { return "ReLU"; }
   /// `relu(x)`, of x's shape.
   Variable forward(const Variable& x) { return relu(x); }
 };
 
 /// x sigmoid(x).
 struct SiLU : Layer<SiLU> {
-  std::string kind() const override { return "SiLU"; }
   /// `silu(x)`, of x's shape.
   Variable forward(const Variable& x) { return silu(x); }
 };
 
 /// The hyperbolic tangent of each element.
 struct Tanh : Layer<Tanh> {
-  std::string kind() const override { return "Tanh"; }
   /// `tanh(x)`, of x's shape.
   Variable forward(const Variable& x) { return tanh(x); }
 };
 
 /// 1 / (1 + exp(-x)).
 struct Sigmoid : Layer<Sigmoid> {
-  std::string kind() const override { return "Sigmoid"; }
   /// `sigmoid(x)`, of x's shape.
   Variable forward(const Variable& x) { return sigmoid(x); }
 };
@@ -61,7 +55,6 @@ struct Softmax : Layer<Softmax> {
   Options o;                       ///< as given to the constructor
   /// By default over the last dimension.
   explicit Softmax(Options options = {}) : o(options) {}
-  std::string kind() const override { return "Softmax"; }
   /// `softmax(x, o.dim)`, of x's shape.
   Variable forward(const Variable& x) { return softmax(x, o.dim); }
 };

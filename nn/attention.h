@@ -44,7 +44,6 @@ struct CausalSelfAttention : Layer<CausalSelfAttention> {
 
   /// Throws ConfigError when `heads` does not divide `width`, or for a dropout outside [0, 1).
   explicit CausalSelfAttention(Options options);
-  std::string kind() const override { return "CausalSelfAttention"; }
   std::string describe_options() const override { return text(o.heads, " heads of ", o.width / o.heads); }
   /// The whole sequence at once: x (B, T, C) to (B, T, C).
   Variable forward(const Variable& x);

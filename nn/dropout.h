@@ -26,7 +26,6 @@ struct Dropout : Layer<Dropout> {
   explicit Dropout(Options options);
   explicit Dropout(double probability) : Dropout(Options{probability}) {}
   /// @}
-  std::string kind() const override { return "Dropout"; }
   std::string describe_options() const override { return text(o.probability); }
   /// x with its elements dropped, of x's shape; in evaluation, or with probability 0, x itself.
   Variable forward(const Variable& x);

@@ -21,7 +21,6 @@ struct Embedding : Layer<Embedding> {
 
   /// Declares the table on meta.
   explicit Embedding(Options options) : o(std::move(options)) {}
-  std::string kind() const override { return "Embedding"; }
   std::string describe_options() const override { return text(o.count, " x ", o.width); }
   /// The rows of `ids`: ids (...) to (..., width).
   Variable forward(const Tensor& ids);

@@ -165,17 +165,15 @@ class Layer : public Module {
     std::vector<Variable*> inputs, outputs;
     std::apply([&inputs](auto&... argument) { (collect_variables(argument, inputs), ...); }, copies);
     HookedCall hooked(*this);
-    before_forward(inputs);
+    hooked.before_forward(inputs);
     using Result = decltype(body(std::forward<Args>(args)...));
     if constexpr (std::is_void_v<Result>) {
       std::apply([&body](auto&... argument) { body(argument...); }, copies);
-      after_forward({});
-      hooked.finish();
+      hooked.after_forward(inputs, {});
     } else {
       Result result = std::apply([&body](auto&... argument) { return body(argument...); }, copies);
       collect_variables(result, outputs);
-      after_forward(outputs);
-      hooked.finish();
+      hooked.after_forward(inputs, outputs);
       return result;
     }
   }

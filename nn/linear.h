@@ -30,7 +30,6 @@ struct Linear : Layer<Linear> {
 
   /// Declares the parameters on meta.
   explicit Linear(Options options) : o(std::move(options)) {}
-  std::string kind() const override { return "Linear"; }
   std::string describe_options() const override;
   /// x W^T + b: x (..., in) to (..., out).
   Variable forward(const Variable& x);

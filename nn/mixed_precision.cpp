@@ -22,7 +22,7 @@ class MasterVersions {
   void round_changed(const Module& module) {
     for (const Module::Slot& slot : module.slots())
       if (slot.master.defined() && !slot.master.is_meta()) round_changed(slot);
-    for (const Module::Child& child : module.children()) round_changed(*child.module);
+    for (const Module::Child& child : module.child_slots()) round_changed(*child.module);
   }
 
  private:
@@ -71,7 +71,7 @@ void use_mixed_precision(Module& module, DType compute) {
   }
   module.register_forward_pre_hook(
       [versions = std::make_shared<MasterVersions>(module.parameters())](
-          Module& called, std::span<Variable* const>) { versions->round_changed(called); });
+          Module& called, const CallVariables&) { versions->round_changed(called); });
 }
 
 void round_masters(Module& module) {

@@ -32,34 +32,10 @@ void Module::invalidate_full_names() {
   for_each([](Module& module) { module.full_name_valid_ = false; });
 }
 
-Module& Module::at(const std::string& path) {
-  Module* module = this;
-  for (size_t begin = 0; begin < path.size();) {
-    const size_t end = std::min(path.find('.', begin), path.size());
-    const std::string step = path.substr(begin, end - begin);
-    const auto child = std::find_if(module->children_.begin(), module->children_.end(),
-                                    [&](const Child& c) { return c.name == step; });
-    if (child == module->children_.end()) {
-      std::string names;
-      for (const Child& c : module->children_) names += (names.empty() ? "" : ", ") + c.name;
-      throw ValueError(text("at: no module '", step, "' of '", path, "' in ", module->kind(), " '",
-                            module->full_name(), "': it has ", names.empty() ? "no children" : names));
-    }
-    module = child->module.get();
-    begin = end + 1;
-  }
-  return *module;
-}
-
 ParameterStore* Module::store() const {
   for (const Module* module = this; module; module = module->parent_)
     if (module->store_) return module->store_.get();
   return nullptr;
-}
-
-void Module::for_each(const std::function<void(Module&)>& visit) {
-  visit(*this);
-  for (Child& child : children_) child.module->for_each(visit);
 }
 
 namespace {
@@ -68,7 +44,7 @@ namespace {
 void visit_slots(const Module& module, const std::string& prefix,
                  const std::function<void(const std::string&, const Module::Slot&)>& visit) {
   for (const Module::Slot& slot : module.slots()) visit(prefix + slot.name, slot);
-  for (const Module::Child& child : module.children())
+  for (const Module::Child& child : module.child_slots())
     visit_slots(*child.module, prefix + child.name + ".", visit);
 }
 
@@ -104,6 +80,30 @@ ParameterList Module::parameters() const {
     std::erase_if(list, [&](const NamedParameter& p) { return !below.contains(p.variable.impl().get()); });
   }
   return ParameterList(std::move(list));
+}
+
+std::vector<NamedVariable> Module::named_parameters() const {
+  std::vector<NamedVariable> list;
+  const std::vector<NamedParameter> own = declared_parameters(*this);
+  if (!store()) {
+    for (const NamedParameter& parameter : own) list.push_back({parameter.name, parameter.variable});
+    return list;
+  }
+  // The store has shards under the first names in the whole model.
+  std::unordered_map<std::string, Variable> shards;
+  for (const NamedParameter& shard : parameters()) shards.emplace(shard.name, shard.variable);
+  std::unordered_map<const VariableImpl*, std::string> full_names;
+  for (const NamedParameter& parameter : declared_parameters(root_of(*this)))
+    full_names.emplace(parameter.variable.impl().get(), parameter.name);
+  for (const NamedParameter& parameter : own)
+    list.push_back({parameter.name, shards.at(full_names.at(parameter.variable.impl().get()))});
+  return list;
+}
+
+std::vector<NamedVariable> Module::named_buffers() const {
+  std::vector<NamedVariable> list;
+  for (const NamedParameter& buffer : buffers()) list.push_back({buffer.name, buffer.variable});
+  return list;
 }
 
 ParameterSet parameters_below(const Module& module) {
@@ -216,13 +216,19 @@ bool Module::is_training() const {
   return state_in_first_run(this, training_);
 }
 
-void Module::train(bool training) {
+Module& Module::train(bool training) {
   for_each([training](Module& module) { module.training_ = training; });
+  return *this;
 }
 
 void Module::set_requires_grad(bool requires_grad) {
   for (const NamedParameter& parameter : declared_parameters(*this))
     parameter.variable.set_requires_grad(requires_grad);
+}
+
+Module& Module::requires_grad_(bool requires_grad) {
+  set_requires_grad(requires_grad);
+  return *this;
 }
 
 namespace {
@@ -238,16 +244,24 @@ void convert(const NamedParameter& parameter, Device device, DType dtype) {
 
 }  // namespace
 
-void Module::to(Device device) {
+Module& Module::to(Device device) {
   require_unsharded(*this, "to");
+  const auto require_values = [&](const NamedParameter& parameter) {
+    require<DeviceError>(
+        !parameter.variable.value().is_meta() || device.is_meta(), "to: '", parameter.name, "' of ", kind(),
+        " is on meta and has no values to move; call nn::materialize(module, ", device, ", seed) instead");
+  };
+  for (const NamedParameter& parameter : parameters()) require_values(parameter);
+  for (const NamedParameter& buffer : buffers()) require_values(buffer);
   for (const NamedParameter& parameter : parameters()) {
     convert(parameter, device, parameter.variable.dtype());
     if (parameter.master.defined()) set_master(*this, parameter.variable, parameter.master.to(device));
   }
   for (const NamedParameter& buffer : buffers()) convert(buffer, device, buffer.variable.dtype());
+  return *this;
 }
 
-void Module::to(DType dtype) {
+Module& Module::to(DType dtype) {
   require_unsharded(*this, "to");
   require<DTypeError>(is_floating(dtype), "to: expected a floating dtype for ", kind(), ", got ", dtype);
   for (const NamedParameter& parameter : parameters())
@@ -258,6 +272,11 @@ void Module::to(DType dtype) {
     }
   for (const NamedParameter& buffer : buffers())
     if (is_floating(buffer.variable.dtype())) convert(buffer, buffer.variable.device(), dtype);
+  return *this;
+}
+
+Module& Module::to(Device device, DType dtype) {
+  return to(device).to(dtype);
 }
 
 void Module::require_free_name(const std::string& name) const {

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <deque>
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,25 +14,15 @@
 
 #include "autograd/parameter_list.h"
 #include "autograd/variable.h"
+#include "nn/hooks.h"
 #include "nn/init.h"
+#include "nn/module_range.h"
 #include "tensor/named_tensor.h"
 
 namespace tessera::nn {
 
-class Module;
-
 /// Parameters and buffers by their full names.
 using StateDict = std::vector<NamedTensor>;
-
-/// Receives the Variables among a call's arguments before it runs, and may replace them.
-using ForwardPreHook = std::function<void(Module& module, std::span<Variable* const> inputs)>;
-/// Receives the Variables among a call's results, and may replace them.
-using ForwardHook = std::function<void(Module& module, std::span<Variable* const> outputs)>;
-/// Called in the place of forward hooks when an exception ended the call.
-using ForwardFailureHook = std::function<void(Module& module)>;
-/// Receives gradients, one per Variable of the call's results, or arguments, undefined where this backward
-/// has none, and may replace the defined ones.
-using BackwardHook = std::function<void(Module& module, std::vector<Variable>& gradients)>;
 
 /// Holds the values of a module's parameters in the module's place when they are sharded over ranks. The
 /// module's functions about parameters then call these.
@@ -79,8 +70,9 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  /// The type's name for summaries and errors ("Linear").
-  virtual std::string kind() const { return "Module"; }
+  /// The type's name for summaries and errors ("Linear"): by default that of the class, without namespaces
+  /// and template arguments.
+  virtual std::string kind() const;
   /// Options worth printing ("512 -> 2048, bias").
   virtual std::string describe_options() const { return ""; }
   /// Whether it can be called. Hooks run around calls only.
@@ -94,15 +86,38 @@ class Module {
   const std::string& full_name() const;
   /// The module that owns this one; null for a root.
   Module* parent() const { return parent_; }
-  /// The direct children, in order of declaration.
-  std::span<const Child> children() const { return children_; }
+  /// The direct children as this module owns them, in order of declaration.
+  std::span<const Child> child_slots() const { return children_; }
   /// The parameters and buffers that this module itself declares, in order of declaration.
   /// @{
   std::deque<Slot>& slots() { return slots_; }
   const std::deque<Slot>& slots() const { return slots_; }
   /// @}
-  /// The module at a path such as "blocks.3.mlp". Throws ValueError naming the children that exist.
+  /// The module at a path such as "blocks.3.mlp"; "" is this module. Throws ValueError naming the children
+  /// that exist. `get_submodule` is the same, by PyTorch's name.
+  /// @{
   Module& at(const std::string& path);
+  const Module& at(const std::string& path) const;
+  Module& get_submodule(const std::string& path) { return at(path); }
+  const Module& get_submodule(const std::string& path) const { return at(path); }
+  /// @}
+  /// The parameter or buffer at a path such as "blocks.3.mlp.fc.weight". Throws ValueError naming those that
+  /// exist.
+  /// @{
+  Variable get_parameter(const std::string& path) const;
+  Variable get_buffer(const std::string& path) const;
+  /// @}
+  /// This module as an M, null when it is none: `if (auto* linear = module.as<nn::Linear>())`.
+  /// @{
+  template <class M>
+  M* as() {
+    return dynamic_cast<M*>(this);
+  }
+  template <class M>
+  const M* as() const {
+    return dynamic_cast<const M*>(this);
+  }
+  /// @}
 
   /// What holds the parameters of this module and its submodules; null where they hold their own. Found at
   /// the module itself or at its nearest ancestor that has one.
@@ -111,7 +126,34 @@ class Module {
   void set_store(std::shared_ptr<ParameterStore> store) { store_ = std::move(store); }
 
   /// Calls `visit(module)` for this module and everything below it, parents first, in order of declaration.
+  /// @{
   void for_each(const std::function<void(Module&)>& visit);
+  void for_each(const std::function<void(const Module&)>& visit) const;
+  /// @}
+  /// Calls `change(module)` for everything below this module, then for itself: children before parents.
+  /// Returns the module.
+  Module& apply(const std::function<void(Module&)>& change);
+
+  /// This module and everything below it, parents first, in order of declaration; with names relative to this
+  /// module, "" for itself.
+  /// @{
+  ModuleRange<Module> modules();
+  ModuleRange<const Module> modules() const;
+  std::vector<NamedModule> named_modules();
+  std::vector<ConstNamedModule> named_modules() const;
+  /// @}
+  /// The direct children, in order of declaration; with the names that this module gives them.
+  /// @{
+  ModuleRange<Module> children();
+  ModuleRange<const Module> children() const;
+  std::vector<NamedModule> named_children();
+  std::vector<ConstNamedModule> named_children() const;
+  /// @}
+  /// All parameters from here down, each once by identity, under names relative to this module as in
+  /// `state_dict`; of a sharded module this rank's shards of them. An optimizer takes `parameters()`.
+  std::vector<NamedVariable> named_parameters() const;
+  /// All buffers from here down, under names relative to this module.
+  std::vector<NamedVariable> named_buffers() const;
 
   /// All parameters from here down, each once by identity under its first full name in the whole model, so
   /// that lists of several submodules go into one optimizer; of a sharded module this rank's shards of them.
@@ -127,43 +169,74 @@ class Module {
   /// DeviceError for a module on meta, and then loads nothing.
   void load_state_dict(const StateDict& state, bool strict = true);
 
-  /// Training or evaluation, for this module and everything below (dropout).
-  void train(bool training = true);
+  /// Training or evaluation, for this module and everything below (dropout). Returns the module.
+  Module& train(bool training = true);
   /// `train(false)`.
-  void eval() { train(false); }
+  Module& eval() { return train(false); }
   /// The mode; in a checkpointed segment that backward runs again, the mode of its forward.
   bool is_training() const;
   /// Freezes or unfreezes every parameter from here down, sharded or not.
   void set_requires_grad(bool requires_grad);
+  /// The same by PyTorch's name. Returns the module.
+  Module& requires_grad_(bool requires_grad = true);
   /// Moves or converts every parameter and buffer (floating ones only for a dtype, which ends mixed
-  /// precision), and their gradients; Variables keep their identity. Throws ConfigError for a sharded module,
-  /// DTypeError for a dtype that is not floating.
+  /// precision), and their gradients; Variables keep their identity. On meta a dtype is that of the values
+  /// which `nn::materialize` makes. Returns the module. Throws ConfigError for a sharded module, DTypeError
+  /// for a dtype that is not floating, DeviceError for a parameter on meta, which has no values to move:
+  /// `nn::materialize(module, device, seed)` makes them.
   /// @{
-  void to(Device device);
-  void to(DType dtype);
+  Module& to(Device device);
+  Module& to(DType dtype);
+  Module& to(Device device, DType dtype);
   /// @}
   /// Clears the gradients of `parameters()`: they are undefined afterwards.
   void zero_grad() const { parameters().zero_grad(); }
 
-  /// Called before `forward` in each call of the module. Hooks of one kind are called in the order of their
-  /// registration, until `remove` of the handle; a handle that is destroyed removes none.
-  HookHandle register_forward_pre_hook(ForwardPreHook hook);
-  /// Called after `forward` in each call that no exception ended.
-  HookHandle register_forward_hook(ForwardHook hook);
-  /// An exception from such a hook is dropped: the one that ended the call propagates.
+  /// Called before `forward` in each call of the module, as `hook(module, inputs)`. It may replace inputs, by
+  /// assignment or by what it returns: a Variable for a single one, or a vector. Hooks of one kind are called
+  /// in the order of their registration, until `remove` of the handle; a handle that is destroyed removes
+  /// none.
+  template <class Hook>
+  HookHandle register_forward_pre_hook(Hook hook) {
+    return add_forward_pre_hook(detail::replacing<0, const CallVariables&>(std::move(hook)));
+  }
+  /// Called after `forward` in each call that no exception ended, as `hook(module, inputs, outputs)`. It may
+  /// replace outputs, by assignment or by what it returns.
+  ///
+  ///     net.at("fc").register_forward_hook([&](nn::Module&, const nn::CallVariables&,
+  ///                                            const nn::CallVariables& outputs) { seen = outputs[0]; });
+  template <class Hook>
+  HookHandle register_forward_hook(Hook hook) {
+    return add_forward_hook(
+        detail::replacing<1, const CallVariables&, const CallVariables&>(std::move(hook)));
+  }
+  /// Called as `hook(module)`. An exception from such a hook is dropped: the one that ended the call
+  /// propagates.
   HookHandle register_forward_failure_hook(ForwardFailureHook hook);
 
-  /// Called once for each call of the module and each backward that reaches one of its results, before that
-  /// backward runs anything inside the call, with the gradients of all its results. Unlike in PyTorch's
-  /// full_backward_pre_hook, results stay apart: the gradient of one that is not in the loss is undefined,
-  /// and nothing behind it is reached. A hook may replace a gradient that arrived, also by an undefined one;
+  /// Called as `hook(module, grad_outputs)` once for each call of the module and each backward that reaches
+  /// one of its results, before that backward runs anything inside the call, with the gradients of all its
+  /// results: that of one that is not in the loss is undefined, and nothing behind it is reached. A hook may
+  /// replace a gradient that arrived, by assignment or by what it returns, also by an undefined one;
   /// AutogradError when it gives another shape or dtype, or a gradient where none arrived. A hook is called
   /// if it was registered before the call and not removed since; none is called after the module's
   /// destruction.
-  HookHandle register_backward_pre_hook(BackwardHook hook);
-  /// The same for the Variables among the arguments, when all their gradients of a backward have arrived. Not
-  /// called where no argument requires one (PyTorch's full_backward_hook is, and receives the results' too).
-  HookHandle register_backward_hook(BackwardHook hook);
+  template <class Hook>
+  HookHandle register_full_backward_pre_hook(Hook hook) {
+    return add_backward_pre_hook(detail::replacing<0, std::vector<Variable>&>(std::move(hook)));
+  }
+  /// Called as `hook(module, grad_inputs, grad_outputs)` when all gradients of the Variables among the
+  /// arguments have arrived, with those of the results too, as backward pre-hooks left them. Where no
+  /// argument requires a gradient, it is called before the backward of the call, with undefined
+  /// `grad_inputs`. It may replace gradients of arguments as the pre-hook those of results.
+  template <class Hook>
+  HookHandle register_full_backward_hook(Hook hook) {
+    return add_full_backward_hook(
+        detail::replacing<0, std::vector<Variable>&, const std::vector<Variable>&>(std::move(hook)));
+  }
+  /// Called with the gradients of the arguments alone, after the full backward hooks, and not where no
+  /// argument requires one: then the backward of the call is done.
+  HookHandle register_input_gradient_hook(BackwardHook hook);
 
  protected:
   /// Declares a parameter: a meta leaf with a recorded initialiser. Throws ConfigError when the name is
@@ -197,32 +270,37 @@ class Module {
   }
 
   struct Hooks;
-  /// Whether a hook was registered at any time; if not, the two functions below must not be called.
+  /// Whether a hook was registered at any time; if not, there must be no HookedCall.
   bool has_hooks() const { return static_cast<bool>(hooks_); }
-  /// Calls the forward pre-hooks, then replaces `inputs` by Variables that backward hooks observe.
-  void before_forward(std::span<Variable* const> inputs);
-  /// Replaces `outputs` by Variables that backward pre-hooks observe, then calls the forward hooks.
-  void after_forward(std::span<Variable* const> outputs);
 
+  class HookedBackward;
   /// A call that runs hooks: ended by an exception, it calls the failure hooks.
   class HookedCall {
    public:
-    /// Begins a call of `module`.
-    explicit HookedCall(Module& module) : module_(module) {}
+    /// Begins a call of `module`; its hooks get it as one that may be changed.
+    explicit HookedCall(const Module& module) : module_(const_cast<Module&>(module)) {}
     ~HookedCall() {
       if (!finished_) module_.forward_failed();
     }
     HookedCall(const HookedCall&) = delete;
     HookedCall& operator=(const HookedCall&) = delete;
-    /// No exception ended the call: failure hooks are not called.
-    void finish() { finished_ = true; }
+    /// Calls the forward pre-hooks, then replaces `inputs` by Variables that backward hooks observe.
+    void before_forward(std::span<Variable* const> inputs);
+    /// Replaces `outputs` by Variables that backward hooks observe, then calls the forward hooks. No
+    /// exception ended the call: failure hooks are not called.
+    void after_forward(std::span<Variable* const> inputs, std::span<Variable* const> outputs);
 
    private:
     Module& module_;
+    std::shared_ptr<HookedBackward> backward_;  // null: without backward hooks
     bool finished_ = false;
   };
 
  private:
+  HookHandle add_forward_pre_hook(ForwardPreHook hook);
+  HookHandle add_forward_hook(ForwardHook hook);
+  HookHandle add_backward_pre_hook(BackwardHook hook);
+  HookHandle add_full_backward_hook(FullBackwardHook hook);
   void forward_failed() noexcept;
   void adopt_child(const std::string& name, std::unique_ptr<Module> module);
   void require_free_name(const std::string& name) const;
@@ -239,6 +317,13 @@ class Module {
   std::shared_ptr<Hooks> hooks_;
   std::shared_ptr<ParameterStore> store_;  // destroyed first: it refers to the module's parameters
 };
+
+/// The tree, a module a line, as PyTorch's repr prints it: `name: kind(options)`, children indented, equal
+/// neighbours of a list on one line.
+/// @{
+std::string to_string(const Module& module);
+std::ostream& operator<<(std::ostream& out, const Module& module);
+/// @}
 
 /// Parameters by identity.
 using ParameterSet = std::unordered_set<const VariableImpl*>;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <ostream>
 
 #include "autograd/debug/backward_reports.h"
 #include "autograd/record.h"
@@ -22,7 +23,8 @@ struct Module::Hooks {
   std::vector<HookEntry<ForwardHook>> forward;
   std::vector<HookEntry<ForwardFailureHook>> forward_failure;
   std::vector<HookEntry<BackwardHook>> backward_pre;
-  std::vector<HookEntry<BackwardHook>> backward;
+  std::vector<HookEntry<FullBackwardHook>> full_backward;
+  std::vector<HookEntry<BackwardHook>> input_gradient;
 };
 
 namespace {
@@ -38,23 +40,17 @@ HookHandle register_in(std::vector<HookEntry<Hook>>& list, std::weak_ptr<void> o
   });
 }
 
-/// Collects the gradients of one call's arguments, or results, and calls the hooks with them.
-class HookedGradients {
+/// Collects the gradients of one call's arguments, or results, and calls hooks with them.
+class GradientCollector {
  public:
-  using List = std::vector<HookEntry<BackwardHook>>;
+  /// May replace the gradients.
+  using Call = std::function<void(std::vector<Variable>& gradients)>;
 
-  /// `list` lives as long as `owner`.
-  HookedGradients(Module& module, std::weak_ptr<void> owner, const List& list,
-                  std::span<Variable* const> variables)
-      : module_(module), owner_(std::move(owner)), list_(list), hook_id_end_(next_hook.load()) {
-    for (const Variable* variable : variables)
-      expected_.push_back(variable->defined() ? OutputInfo{variable->shape(), variable->dtype()}
-                                              : OutputInfo{});
-  }
+  GradientCollector(size_t count, Call call) : count_(count), call_(std::move(call)) {}
 
   void collect(size_t i, const Variable& gradient) {
     if (std::exchange(backward_, current_backward()) != current_backward()) {
-      gradients_.assign(expected_.size(), {});
+      gradients_.assign(count_, {});
       called_ = false;
     }
     gradients_[i] = gradient;
@@ -67,95 +63,178 @@ class HookedGradients {
 
  private:
   void call_hooks() {
-    const auto alive = owner_.lock();
-    if (!alive) return;
     // A hook may run a backward through this call: the members are saved here and restored below.
     const uint64_t backward = backward_;
     std::vector<Variable> gradients = std::move(gradients_);
-    std::vector<bool> arrived;
-    for (const Variable& gradient : gradients) arrived.push_back(gradient.defined());
-    for (const auto& hook : List(list_)) {
-      if (hook.id >= hook_id_end_) continue;
-      hook.call(module_, gradients);
-      check(gradients, arrived);
-    }
+    call_(gradients);
     gradients_ = std::move(gradients);
     backward_ = backward;
     called_ = true;
   }
 
-  void check(const std::vector<Variable>& gradients, const std::vector<bool>& arrived) const {
-    const auto where = [&](size_t i) {
-      return text("a backward hook of ", module_.kind(), " '", module_.full_name(), "', gradient ", i, ": ");
-    };
-    require<AutogradError>(gradients.size() == expected_.size(), where(0), "expected ", expected_.size(),
-                           " gradients, the hook left ", gradients.size());
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      if (!gradients[i].defined()) continue;
-      require<AutogradError>(arrived[i], where(i), "expected none, since no gradient arrived here");
-      require<AutogradError>(
-          gradients[i].shape() == expected_[i].shape && gradients[i].dtype() == expected_[i].dtype, where(i),
-          "expected ", expected_[i].shape, " ", expected_[i].dtype, ", the hook gave ", gradients[i]);
-    }
-  }
-
-  Module& module_;
-  std::weak_ptr<void> owner_;  // expires with the module
-  const List& list_;
-  int64_t hook_id_end_;  // hooks from this id on were registered after the call
-  std::vector<OutputInfo> expected_;
+  size_t count_;
+  Call call_;
   std::vector<Variable> gradients_;  // of the running backward
   uint64_t backward_ = 0;
   bool called_ = false;
 };
 
+std::vector<OutputInfo> infos_of(std::span<Variable* const> variables) {
+  std::vector<OutputInfo> infos;
+  for (const Variable* variable : variables)
+    infos.push_back(variable->defined() ? OutputInfo{variable->shape(), variable->dtype()} : OutputInfo{});
+  return infos;
+}
+
+bool any_requires_grad(std::span<Variable* const> variables) {
+  return grad_mode() && std::any_of(variables.begin(), variables.end(),
+                                    [](const Variable* variable) { return variable->requires_grad(); });
+}
+
 /// A view, so that an in-place write of the module into an argument reaches the caller's `base`.
 template <class Rule>
 Variable identity(const char* name, const Variable& x, const Variable& base, const Rule& rule) {
   const Variable y = record(name, x.value(), {x}, saved(), rule);
-  detail::mark_as_view(y, base, ViewKind::same);
+  tessera::detail::mark_as_view(y, base, ViewKind::same);
   return y;
 }
 
-/// Replaces `variables` by the results of identity operations that pass their gradients to the hooks in
-/// `list`.
-void wrap(Module& module, std::weak_ptr<void> owner, const HookedGradients::List& list,
-          std::span<Variable* const> variables, const char* name) {
-  const auto requires_grad = [](const Variable* variable) { return variable->requires_grad(); };
-  if (list.empty() || !grad_mode() || std::none_of(variables.begin(), variables.end(), requires_grad)) return;
-  const auto hooked = std::make_shared<HookedGradients>(module, std::move(owner), list, variables);
+/// Replaces `variables` by the results of identity operations that pass their gradients to `collector`.
+void observe(const std::shared_ptr<GradientCollector>& collector, std::span<Variable* const> variables,
+             const char* name) {
   std::vector<Variable> originals;
   for (const Variable* variable : variables) originals.push_back(*variable);
   // The last one first: backward then passes gradients on in the order of the Variables.
   for (size_t i = variables.size(); i-- > 0;)
-    if (requires_grad(variables[i]))
-      *variables[i] = identity(
-          name, *variables[i], originals[i],
-          [hooked, i](Saved&, const Incoming&, const Wanted&) -> Gradients { return {hooked->release(i)}; });
-  for (size_t i = variables.size(); i-- > 0;)
-    if (requires_grad(variables[i]))
+    if (variables[i]->requires_grad())
       *variables[i] = identity(name, *variables[i], originals[i],
-                               [hooked, i](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-                                 hooked->collect(i, dy[0]);
+                               [collector, i](Saved&, const Incoming&, const Wanted&) -> Gradients {
+                                 return {collector->release(i)};
+                               });
+  for (size_t i = variables.size(); i-- > 0;)
+    if (variables[i]->requires_grad())
+      *variables[i] = identity(name, *variables[i], originals[i],
+                               [collector, i](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                                 collector->collect(i, dy[0]);
                                  return {dy[0]};
                                });
 }
 
 }  // namespace
 
+/// What the backward hooks of one call share: the gradients of its results wait here for those of its
+/// arguments.
+class Module::HookedBackward : public std::enable_shared_from_this<HookedBackward> {
+ public:
+  HookedBackward(Module& module, std::weak_ptr<Hooks> hooks)
+      : module_(module), hooks_(std::move(hooks)), hook_id_end_(next_hook.load()) {}
+
+  void observe_inputs(std::span<Variable* const> inputs) {
+    inputs_ = infos_of(inputs);
+    has_input_gradients_ = any_requires_grad(inputs);
+    if (!has_input_gradients_) return;
+    const auto call = [self = shared_from_this()](std::vector<Variable>& gradients) {
+      self->call_input_hooks(gradients);
+    };
+    observe(std::make_shared<GradientCollector>(inputs.size(), call), inputs, "module_inputs");
+  }
+
+  void observe_outputs(std::span<Variable* const> outputs) {
+    outputs_ = infos_of(outputs);
+    if (!any_requires_grad(outputs)) return;
+    const auto call = [self = shared_from_this()](std::vector<Variable>& gradients) {
+      self->call_output_hooks(gradients);
+    };
+    observe(std::make_shared<GradientCollector>(outputs.size(), call), outputs, "module_outputs");
+  }
+
+ private:
+  void call_output_hooks(std::vector<Variable>& gradients) {
+    const auto hooks = hooks_.lock();
+    if (!hooks) return;
+    run(hooks->backward_pre, gradients, outputs_);
+    if (hooks->full_backward.empty()) return;
+    backward_ = current_backward();
+    output_gradients_ = gradients;
+    if (has_input_gradients_) return;
+    std::vector<Variable> none(inputs_.size());
+    call_full_hooks(*hooks, none);
+  }
+
+  void call_input_hooks(std::vector<Variable>& gradients) {
+    const auto hooks = hooks_.lock();
+    if (!hooks) return;
+    call_full_hooks(*hooks, gradients);
+    run(hooks->input_gradient, gradients, inputs_);
+  }
+
+  void call_full_hooks(const Hooks& hooks, std::vector<Variable>& gradients) {
+    if (hooks.full_backward.empty()) return;
+    std::vector<Variable> of_outputs = std::exchange(output_gradients_, {});
+    if (backward_ != current_backward() || of_outputs.empty()) of_outputs.assign(outputs_.size(), {});
+    run(hooks.full_backward, gradients, inputs_, std::as_const(of_outputs));
+  }
+
+  /// Calls the hooks in `list` that were registered before the call, and checks what each leaves.
+  template <class Hook, class... More>
+  void run(const std::vector<HookEntry<Hook>>& list, std::vector<Variable>& gradients,
+           const std::vector<OutputInfo>& expected, const More&... more) {
+    std::vector<bool> arrived;
+    for (const Variable& gradient : gradients) arrived.push_back(gradient.defined());
+    for (const auto& hook : std::vector(list)) {
+      if (hook.id >= hook_id_end_) continue;
+      hook.call(module_, gradients, more...);
+      check(gradients, arrived, expected);
+    }
+  }
+
+  void check(const std::vector<Variable>& gradients, const std::vector<bool>& arrived,
+             const std::vector<OutputInfo>& expected) const {
+    const auto where = [&](size_t i) {
+      return text("a backward hook of ", module_.kind(), " '", module_.full_name(), "', gradient ", i, ": ");
+    };
+    require<AutogradError>(gradients.size() == expected.size(), where(0), "expected ", expected.size(),
+                           " gradients, the hook left ", gradients.size());
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (!gradients[i].defined()) continue;
+      require<AutogradError>(arrived[i], where(i), "expected none, since no gradient arrived here");
+      require<AutogradError>(
+          gradients[i].shape() == expected[i].shape && gradients[i].dtype() == expected[i].dtype, where(i),
+          "expected ", expected[i].shape, " ", expected[i].dtype, ", the hook gave ", gradients[i]);
+    }
+  }
+
+  Module& module_;
+  std::weak_ptr<Hooks> hooks_;  // expires with the module
+  int64_t hook_id_end_;         // hooks from this id on were registered after the call
+  std::vector<OutputInfo> inputs_, outputs_;
+  bool has_input_gradients_ = false;
+  std::vector<Variable> output_gradients_;  // for full backward hooks
+  uint64_t backward_ = 0;                   // the backward of these
+};
+
 Module::Hooks& Module::hooks() {
   if (!hooks_) hooks_ = std::make_shared<Hooks>();
   return *hooks_;
 }
 
-void Module::before_forward(std::span<Variable* const> inputs) {
-  for (const auto& hook : std::vector(hooks_->forward_pre)) hook.call(*this, inputs);
-  wrap(*this, hooks_, hooks_->backward, inputs, "module_inputs");
+void Module::HookedCall::before_forward(std::span<Variable* const> inputs) {
+  const std::shared_ptr<Hooks>& hooks = module_.hooks_;
+  for (const auto& hook : std::vector(hooks->forward_pre)) hook.call(module_, CallVariables(inputs));
+  const bool observes_inputs = !hooks->full_backward.empty() || !hooks->input_gradient.empty();
+  if (!grad_mode() || (hooks->backward_pre.empty() && !observes_inputs)) return;
+  backward_ = std::make_shared<HookedBackward>(module_, hooks);
+  if (observes_inputs) backward_->observe_inputs(inputs);
 }
 
-void Module::after_forward(std::span<Variable* const> outputs) {
-  wrap(*this, hooks_, hooks_->backward_pre, outputs, "module_outputs");
-  for (const auto& hook : std::vector(hooks_->forward)) hook.call(*this, outputs);
+void Module::HookedCall::after_forward(std::span<Variable* const> inputs,
+                                       std::span<Variable* const> outputs) {
+  const std::shared_ptr<Hooks>& hooks = module_.hooks_;
+  if (backward_ && (!hooks->backward_pre.empty() || !hooks->full_backward.empty()))
+    backward_->observe_outputs(outputs);
+  for (const auto& hook : std::vector(hooks->forward))
+    hook.call(module_, CallVariables(inputs), CallVariables(outputs));
+  finished_ = true;
 }
 
 void Module::forward_failed() noexcept {
@@ -165,11 +244,37 @@ void Module::forward_failed() noexcept {
     }
 }
 
-HookHandle Module::register_forward_pre_hook(ForwardPreHook hook) {
+Variable& CallVariables::operator[](size_t i) const {
+  require<IndexError>(i < variables_.size(), "a hook: Variable ", i, " of a call with ", variables_.size());
+  return *variables_[i];
+}
+
+void CallVariables::replace(const Variable& by) const {
+  if (by.defined()) replace(std::vector{by});
+}
+
+void CallVariables::replace(const std::vector<Variable>& by) const {
+  if (by.empty()) return;
+  require<ValueError>(by.size() == variables_.size(), "a hook returned ", by.size(),
+                      " Variables for a call with ", variables_.size());
+  for (size_t i = 0; i < by.size(); ++i) *variables_[i] = by[i];
+}
+
+std::string to_string(const CallVariables& variables) {
+  std::string list;
+  for (const Variable& variable : variables) list += (list.empty() ? "" : ", ") + to_string(variable);
+  return "[" + list + "]";
+}
+
+std::ostream& operator<<(std::ostream& out, const CallVariables& variables) {
+  return out << to_string(variables);
+}
+
+HookHandle Module::add_forward_pre_hook(ForwardPreHook hook) {
   auto& list = hooks().forward_pre;
   return register_in(list, hooks_, std::move(hook));
 }
-HookHandle Module::register_forward_hook(ForwardHook hook) {
+HookHandle Module::add_forward_hook(ForwardHook hook) {
   auto& list = hooks().forward;
   return register_in(list, hooks_, std::move(hook));
 }
@@ -177,12 +282,16 @@ HookHandle Module::register_forward_failure_hook(ForwardFailureHook hook) {
   auto& list = hooks().forward_failure;
   return register_in(list, hooks_, std::move(hook));
 }
-HookHandle Module::register_backward_pre_hook(BackwardHook hook) {
+HookHandle Module::add_backward_pre_hook(BackwardHook hook) {
   auto& list = hooks().backward_pre;
   return register_in(list, hooks_, std::move(hook));
 }
-HookHandle Module::register_backward_hook(BackwardHook hook) {
-  auto& list = hooks().backward;
+HookHandle Module::add_full_backward_hook(FullBackwardHook hook) {
+  auto& list = hooks().full_backward;
+  return register_in(list, hooks_, std::move(hook));
+}
+HookHandle Module::register_input_gradient_hook(BackwardHook hook) {
+  auto& list = hooks().input_gradient;
   return register_in(list, hooks_, std::move(hook));
 }
 

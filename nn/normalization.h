@@ -27,7 +27,6 @@ struct LayerNorm : Layer<LayerNorm> {
   /// Over the last dimension, of `width` features.
   explicit LayerNorm(int64_t width, bool with_bias = true)
       : LayerNorm(Options{.normalized_shape = {width}, .bias = with_bias}) {}
-  std::string kind() const override { return "LayerNorm"; }
   std::string describe_options() const override {
     return text(o.normalized_shape, o.bias ? "" : ", no bias");
   }
@@ -61,7 +60,6 @@ struct RMSNorm : Layer<RMSNorm> {
   explicit RMSNorm(Options options) : o(options) {}
   explicit RMSNorm(int64_t width) : RMSNorm(Options{.width = width}) {}
   /// @}
-  std::string kind() const override { return "RMSNorm"; }
   std::string describe_options() const override { return text(o.width); }
   /// The norm of x, of x's shape. Throws ShapeError naming the layer for another last dimension.
   Variable forward(const Variable& x);

@@ -10,7 +10,7 @@ namespace {
 /// Every name of a parameter or buffer from `module` down, all names of tied ones.
 void collect_names(const Module& module, const std::string& prefix, std::set<std::string>& names) {
   for (const Module::Slot& slot : module.slots()) names.insert(prefix + slot.name);
-  for (const Module::Child& child : module.children())
+  for (const Module::Child& child : module.child_slots())
     collect_names(*child.module, prefix + child.name + ".", names);
 }
 

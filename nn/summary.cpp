@@ -56,18 +56,18 @@ Summary summarize(Module& module, const std::function<void()>& call) {
     row.parameters = submodule.parameters().numel();
     row_of[&submodule] = result.rows.size();
     result.rows.push_back(std::move(row));
-    handles.push_back(submodule.register_forward_pre_hook([&](Module& called, std::span<Variable* const>) {
+    handles.push_back(submodule.register_forward_pre_hook([&](Module& called, const CallVariables&) {
       open_calls[&called].push_back({cost.flops, plan->total().current});
     }));
-    handles.push_back(
-        submodule.register_forward_hook([&](Module& called, std::span<Variable* const> outputs) {
+    handles.push_back(submodule.register_forward_hook(
+        [&](Module& called, const CallVariables&, const CallVariables& outputs) {
           SummaryRow& row_called = result.rows[row_of[&called]];
           const CallStart start = open_calls[&called].back();
           open_calls[&called].pop_back();
           row_called.flops += cost.flops - start.flops;
           row_called.activation_bytes += plan->total().current - start.bytes;
           row_called.outputs.clear();
-          for (const Variable* output : outputs) row_called.outputs.push_back(output->shape());
+          for (const Variable& output : outputs) row_called.outputs.push_back(output.shape());
         }));
   });
   {

@@ -8,7 +8,7 @@ namespace {
 void collect_buffers(const nn::Module& module, const std::string& prefix, std::vector<NamedTensor>& buffers) {
   for (const nn::Module::Slot& slot : module.slots())
     if (slot.is_buffer && slot.persistent) buffers.push_back({prefix + slot.name, slot.variable.value()});
-  for (const nn::Module::Child& child : module.children())
+  for (const nn::Module::Child& child : module.child_slots())
     collect_buffers(*child.module, prefix + child.name + ".", buffers);
 }
 

@@ -55,7 +55,7 @@ class Assignment {
     for (nn::Module::Slot& slot : module.slots())
       if (!slot.is_buffer)
         add_parameter(slot, join(path, slot.name), join(module.full_name(), slot.name), unit);
-    for (const nn::Module::Child& child : module.children())
+    for (const nn::Module::Child& child : module.child_slots())
       visit(*child.module, join(path, child.name), unit);
   }
 

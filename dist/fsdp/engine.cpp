@@ -189,15 +189,17 @@ void Sharding::Engine::register_hooks() {
     Unit& unit = *units_[i];
     nn::Module& module = unit.module();
     hooks_.push_back(module.register_forward_pre_hook(
-        [this, i](nn::Module&, std::span<Variable* const> inputs) { before_forward(i, inputs); }));
+        [this, i](nn::Module&, const nn::CallVariables& inputs) { before_forward(i, inputs); }));
     hooks_.push_back(module.register_forward_hook(
-        [this, &unit](nn::Module&, std::span<Variable* const> outputs) { after_forward(unit, outputs); }));
+        [this, &unit](nn::Module&, const nn::CallVariables&, const nn::CallVariables& outputs) {
+          after_forward(unit, outputs);
+        }));
     hooks_.push_back(
         module.register_forward_failure_hook([this, &unit](nn::Module&) { end_failed_forward(unit); }));
-    hooks_.push_back(module.register_backward_pre_hook(
+    hooks_.push_back(module.register_full_backward_pre_hook(
         [this, i](nn::Module&, std::vector<Variable>&) { before_backward(i); }));
-    hooks_.push_back(
-        module.register_backward_hook([this, i](nn::Module&, std::vector<Variable>&) { after_backward(i); }));
+    hooks_.push_back(module.register_input_gradient_hook(
+        [this, i](nn::Module&, std::vector<Variable>&) { after_backward(i); }));
     register_leaf_hooks(i);
     for (const auto& flat : unit.flats())
       flat->set_demand_handler([this, i](FlatParameter::Demand demand) { provide(i, demand); });

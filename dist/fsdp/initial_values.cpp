@@ -32,7 +32,7 @@ void InitialValues::collect(nn::Module& module, const std::vector<nn::Module*>& 
                             const std::string& prefix) {
   if (std::find(excluded.begin(), excluded.end(), &module) != excluded.end()) return;
   for (const nn::Module::Slot& slot : module.slots()) entries_.push_back({prefix + slot.name, slot.variable});
-  for (const nn::Module::Child& child : module.children())
+  for (const nn::Module::Child& child : module.child_slots())
     collect(*child.module, excluded, prefix + child.name + ".");
 }
 

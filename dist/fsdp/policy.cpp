@@ -16,7 +16,7 @@ int64_t choose_by_size(nn::Module& module, bool is_root, int64_t numel,
   int64_t left = 0;
   for (const nn::Module::Slot& slot : module.slots())
     if (!slot.is_buffer && seen.insert(slot.variable.impl().get()).second) left += slot.variable.numel();
-  for (const nn::Module::Child& child : module.children())
+  for (const nn::Module::Child& child : module.child_slots())
     left += choose_by_size(*child.module, false, numel, seen, chosen);
   if (is_root || left < numel || module.is_container() || !module.has_forward()) return left;
   chosen.insert(&module);

@@ -28,7 +28,7 @@ void collect(const nn::Module& module, const std::string& prefix, const Sharding
     parameter.name = prefix + slot.name;
     list.push_back(std::move(parameter));
   }
-  for (const nn::Module::Child& child : module.children())
+  for (const nn::Module::Child& child : module.child_slots())
     collect(*child.module, prefix + child.name + ".", engine, wanted, list);
 }
 
@@ -39,7 +39,7 @@ void collect_ignored(const nn::Module& module, const std::string& prefix, bool i
   if (is_ignored)
     for (const nn::Module::Slot& slot : module.slots())
       if (slot.is_buffer || !engine.find(slot.variable.impl().get())) names.insert(prefix + slot.name);
-  for (const nn::Module::Child& child : module.children())
+  for (const nn::Module::Child& child : module.child_slots())
     collect_ignored(*child.module, prefix + child.name + ".", is_ignored, engine, names);
 }
 

@@ -101,8 +101,9 @@ TEST_CASE("gpt: the loss and cached decoding run the hooks of every module that 
   nn::materialize(gpt, cpu(), 4);
   std::map<std::string, int> calls;
   gpt.for_each([&](nn::Module& module) {
-    module.register_forward_hook(
-        [&](nn::Module& called, std::span<Variable* const>) { ++calls[called.full_name()]; });
+    module.register_forward_hook([&](nn::Module& called, const nn::CallVariables&, const nn::CallVariables&) {
+      ++calls[called.full_name()];
+    });
   });
   const Tensor ids = Tensor::from<int64_t>({1, 5, 9}, {1, 3});
   gpt.loss(ids, ids);

@@ -43,7 +43,7 @@ Values values(const Variable& x) {
 
 std::vector<double> gradient(bool hooked) {
   Collector collector;
-  if (hooked) collector.register_backward_hook([](nn::Module&, std::vector<Variable>&) {});
+  if (hooked) collector.register_input_gradient_hook([](nn::Module&, std::vector<Variable>&) {});
   const Variable x = Variable::leaf(Tensor::from({2.0, 5.0})), buffer = Tensor::zeros({3, 2}, f64);
   for (int64_t row = 0; row < 3; ++row) collector(buffer, x * double(row + 1), row);
   sum(buffer * buffer).backward();
@@ -67,7 +67,7 @@ TEST_CASE("module hooks: a hook gets the gradient of the whole tensor where a ra
   };
   {
     Scaler scaler;  // the caller writes into the result
-    scaler.register_backward_pre_hook(record_and_double);
+    scaler.register_full_backward_pre_hook(record_and_double);
     const Variable y = scaler(x * 1.0, 1.0);
     mul_(narrow(y, 0, 0, 1), Variable(Tensor::from({10.0})));
     const Variable other = narrow(y, 0, 1, 1);
@@ -76,7 +76,7 @@ TEST_CASE("module hooks: a hook gets the gradient of the whole tensor where a ra
     CHECK(seen == Values{30, 300});
   }
   Scaler scaler;  // the module writes into the argument
-  scaler.register_backward_hook(record_and_double);
+  scaler.register_input_gradient_hook(record_and_double);
   const Variable argument = x * 1.0, y = scaler(argument, 10.0);
   CHECK(values(grad(sum(y * 3.0), {x}, {.retain_graph = true})[0]) == Values{2 * 60, 2 * 6});
   CHECK(seen == Values{60, 6});
@@ -92,7 +92,7 @@ TEST_CASE("module hooks: a write under NoGrad does not remove them") {
     gradients[0] = gradients[0] * 2.0;
   };
   Scaler scaler;
-  scaler.register_backward_pre_hook(twice);
+  scaler.register_full_backward_pre_hook(twice);
   const Variable y = scaler(x * 1.0, 1.0), first = narrow(y, 0, 0, 1);
   {
     NoGrad no_grad;
@@ -109,8 +109,8 @@ TEST_CASE("module hooks: a buffer that passes through many calls") {
     int calls = 0;
     const nn::BackwardHook count = [&calls](nn::Module&, std::vector<Variable>&) { ++calls; };
     if (hooked) {
-      writer.register_backward_hook(count);
-      writer.register_backward_pre_hook(count);
+      writer.register_input_gradient_hook(count);
+      writer.register_full_backward_pre_hook(count);
     }
     const Variable x = Variable::leaf(Tensor::from({2.0, 5.0}));
     Variable buffer = x * Variable(ops::ones({rows, 2}, f64));

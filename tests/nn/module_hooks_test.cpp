@@ -59,8 +59,8 @@ TEST_CASE("module hooks: a result that no loss uses reaches nothing, in any orde
     CAPTURE(retain);
     Fork fork;
     HookCalls results, arguments;
-    fork.register_backward_pre_hook(results.hook());
-    fork.register_backward_hook(arguments.hook());
+    fork.register_full_backward_pre_hook(results.hook());
+    fork.register_input_gradient_hook(arguments.hook());
     const Variable x = leaf(1, 10);
     const auto [a, b] = fork(x);
     sum(b).backward({.retain_graph = retain});
@@ -90,8 +90,8 @@ TEST_CASE("module hooks: two losses on branches that share only leaves run backw
     HookCalls results, arguments;
     if (with_hooks)
       for (nn::Module* module : {static_cast<nn::Module*>(&fork), static_cast<nn::Module*>(&branches)}) {
-        module->register_backward_pre_hook(results.hook());
-        module->register_backward_hook(arguments.hook());
+        module->register_full_backward_pre_hook(results.hook());
+        module->register_input_gradient_hook(arguments.hook());
       }
     const Variable x = leaf(1, 2), y = leaf(3, 4);
     const auto [a, b] = fork(x);
@@ -111,7 +111,7 @@ TEST_CASE("module hooks: two losses on branches that share only leaves run backw
 TEST_CASE("module hooks: one branch's graph is freed while another's is kept") {
   Fork fork;
   HookCalls seen;
-  fork.register_backward_pre_hook(seen.hook());
+  fork.register_full_backward_pre_hook(seen.hook());
   const intrusive_ptr<Storage> storage = Tensor::from<float>({1, 2}, {2}).storage();
   std::pair<Variable, Variable> results = fork(Variable(Tensor::over(storage, f32, {2}, {1})));
   const int64_t uses = storage->use_count();
@@ -129,7 +129,7 @@ TEST_CASE(
   };
   Outer outer;
   nn::BackwardHook replace;
-  outer.fork.register_backward_pre_hook(
+  outer.fork.register_full_backward_pre_hook(
       [&](nn::Module& module, std::vector<Variable>& gradients) { replace(module, gradients); });
   const auto gradients_of = [&](bool both) {
     outer.fork.left.set_grad({});
@@ -158,7 +158,7 @@ TEST_CASE("module hooks: one that runs a backward through its own call") {
   Fork fork;
   std::vector<float> inner;
   Variable a, b, inner_loss;
-  fork.register_backward_pre_hook([&](nn::Module&, std::vector<Variable>& gradients) {
+  fork.register_full_backward_pre_hook([&](nn::Module&, std::vector<Variable>& gradients) {
     if (!inner.empty() || !gradients[0].defined()) return;
     inner = {0};
     const Variable dx = grad(inner_loss, {fork.right}, {.retain_graph = true})[0];
@@ -177,8 +177,8 @@ TEST_CASE("module hooks: those of a destroyed module, or removed since the call,
   Variable loss, x = leaf(1, 2);
   {
     TwoBranches branches;
-    branches.register_backward_pre_hook(seen.hook());
-    branches.register_backward_hook(seen.hook());
+    branches.register_full_backward_pre_hook(seen.hook());
+    branches.register_input_gradient_hook(seen.hook());
     loss = sum(branches(x, leaf(3, 4)).first);
   }
   loss.backward();
@@ -186,10 +186,10 @@ TEST_CASE("module hooks: those of a destroyed module, or removed since the call,
   CHECK(seen.calls.empty());
 
   TwoBranches branches;
-  HookHandle hook = branches.register_backward_pre_hook(seen.hook());
+  HookHandle hook = branches.register_full_backward_pre_hook(seen.hook());
   loss = sum(branches(x, x).second);
   hook.remove();
-  branches.register_backward_pre_hook(seen.hook());
+  branches.register_full_backward_pre_hook(seen.hook());
   loss.backward();
   CHECK(seen.calls.empty());
 }
@@ -197,11 +197,11 @@ TEST_CASE("module hooks: those of a destroyed module, or removed since the call,
 TEST_CASE("module hooks: an exception in a backward does not affect the next one") {
   Fork fork;
   HookCalls seen;
-  fork.register_backward_pre_hook(seen.hook());
+  fork.register_full_backward_pre_hook(seen.hook());
   const auto [a, b] = fork(leaf(1, 2));
   bool throws = true;
   const Variable c = a * 2.0;
-  fork.register_backward_pre_hook([&](nn::Module&, std::vector<Variable>&) {});
+  fork.register_full_backward_pre_hook([&](nn::Module&, std::vector<Variable>&) {});
   const HookHandle hook = b.register_hook([&](const Variable&) -> Variable {
     if (throws) throw std::runtime_error("from a hook");
     return {};
@@ -221,7 +221,8 @@ TEST_CASE("module hooks: a call that an exception ends calls the failure hooks, 
   };
   Throwing layer;
   std::vector<std::string> seen;
-  layer.register_forward_hook([&](nn::Module&, std::span<Variable* const>) { seen.push_back("forward"); });
+  layer.register_forward_hook(
+      [&](nn::Module&, const nn::CallVariables&, const nn::CallVariables&) { seen.push_back("forward"); });
   HookHandle failure = layer.register_forward_failure_hook([&](nn::Module&) {
     seen.push_back("failure");
     throw std::runtime_error("dropped");
@@ -253,11 +254,12 @@ TEST_CASE("module hooks: run around a named call, which computes with what they 
   CHECK(values(layer.forward_scaled(x, 3, calls)) == Values{3, 6});
   HookCalls results, arguments;
   int failures = 0;
-  layer.register_forward_pre_hook([](nn::Module&, std::span<Variable* const> in) { *in[0] = *in[0] * 10.0; });
-  layer.register_forward_hook([](nn::Module&, std::span<Variable* const> out) { *out[0] = *out[0] + 1.0; });
+  layer.register_forward_pre_hook([](nn::Module&, const nn::CallVariables& in) { in[0] = in[0] * 10.0; });
+  layer.register_forward_hook(
+      [](nn::Module&, const nn::CallVariables&, const nn::CallVariables& out) { out[0] = out[0] + 1.0; });
   layer.register_forward_failure_hook([&](nn::Module&) { ++failures; });
-  layer.register_backward_pre_hook(results.hook());
-  layer.register_backward_hook(arguments.hook());
+  layer.register_full_backward_pre_hook(results.hook());
+  layer.register_input_gradient_hook(arguments.hook());
   const Variable y = layer.forward_scaled(x, 3, calls);
   CHECK(values(y) == Values{31, 61});
   CHECK(values(x) == Values{1, 2});
@@ -283,11 +285,11 @@ TEST_CASE("module hooks: get the Variables of every container, nested too") {
   };
   Containers containers;
   size_t inputs = 0, outputs = 0, gradients = 0;
-  containers.register_forward_pre_hook(
-      [&](nn::Module&, std::span<Variable* const> in) { inputs = in.size(); });
+  containers.register_forward_pre_hook([&](nn::Module&, const nn::CallVariables& in) { inputs = in.size(); });
   containers.register_forward_hook(
-      [&](nn::Module&, std::span<Variable* const> out) { outputs = out.size(); });
-  containers.register_backward_hook([&](nn::Module&, std::vector<Variable>& g) { gradients = g.size(); });
+      [&](nn::Module&, const nn::CallVariables&, const nn::CallVariables& out) { outputs = out.size(); });
+  containers.register_input_gradient_hook(
+      [&](nn::Module&, std::vector<Variable>& g) { gradients = g.size(); });
   const Variable x = leaf(1, 2), y = leaf(3, 4);
   const auto result =
       containers(Nested{{"a", {x, x}}, {"b", {}}}, std::list<std::optional<Variable>>{y, std::nullopt},
@@ -329,7 +331,7 @@ TEST_CASE(
   };
   HookCalls seen;
   Total hooked, plain;
-  hooked.register_backward_hook(seen.hook());
+  hooked.register_input_gradient_hook(seen.hook());
   const Variable a = leaf(1, 2), b = leaf(3, 4);
   std::vector<Variable> terms{a, b};
   const Variable first = hooked(terms), second = plain(terms);
@@ -340,7 +342,7 @@ TEST_CASE(
   CHECK(values(a.grad()) == Values{2, 2});
 
   Doubled doubled;
-  doubled.register_backward_hook(seen.hook());
+  doubled.register_input_gradient_hook(seen.hook());
   std::map<int, Variable> more{{1, b}};
   int64_t calls = 0;
   doubled(terms, more, calls);

@@ -138,18 +138,19 @@ TEST_CASE("module: hooks receive and replace arguments, results and gradients, u
   nn::materialize(model, cpu(), 3);
   const auto plain = values(model(input()).value());
   std::vector<std::string> seen;
-  HookHandle pre = model.first.register_forward_pre_hook([&](nn::Module& m, std::span<Variable* const> in) {
+  HookHandle pre = model.first.register_forward_pre_hook([&](nn::Module& m, const nn::CallVariables& in) {
     seen.push_back("pre " + m.full_name());
-    *in[0] = *in[0] * 2.0;
+    in[0] = in[0] * 2.0;
   });
-  HookHandle post = model.first.register_forward_hook([&](nn::Module& m, std::span<Variable* const> out) {
-    seen.push_back("post " + m.full_name() + " " + to_string(out[0]->shape()));
-  });
+  HookHandle post = model.first.register_forward_hook(
+      [&](nn::Module& m, const nn::CallVariables&, const nn::CallVariables& out) {
+        seen.push_back("post " + m.full_name() + " " + to_string(out[0].shape()));
+      });
   HookHandle backward_pre =
-      model.first.register_backward_pre_hook([&](nn::Module&, std::vector<Variable>& g) {
+      model.first.register_full_backward_pre_hook([&](nn::Module&, std::vector<Variable>& g) {
         seen.push_back("gradient out " + to_string(g[0].shape()));
       });
-  HookHandle backward = model.first.register_backward_hook([&](nn::Module&, std::vector<Variable>& g) {
+  HookHandle backward = model.first.register_input_gradient_hook([&](nn::Module&, std::vector<Variable>& g) {
     seen.push_back("gradient in " + to_string(g[0].shape()));
     g[0] = g[0] * 0.0;
   });

@@ -57,8 +57,8 @@ TEST_CASE("module: several threads call it at once, each with its own graph and 
   Net net;
   nn::materialize(net, cpu(), 1);
   std::atomic<int> calls{0};
-  HookHandle counter =
-      net.mlp.register_forward_hook([&](nn::Module&, std::span<Variable* const>) { ++calls; });
+  HookHandle counter = net.mlp.register_forward_hook(
+      [&](nn::Module&, const nn::CallVariables&, const nn::CallVariables&) { ++calls; });
   constexpr int threads = 4, rounds = 25;
   std::vector<std::vector<Variable>> expected;
   {

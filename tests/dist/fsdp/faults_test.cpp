@@ -101,9 +101,10 @@ TEST_CASE("faults: an exception in one rank's forward ends all ranks with its me
       dist::shard(dnn, {.mesh = dist::Mesh(world), .strategy = strategy, .units = dist::every<nn::Linear>()});
       nn::materialize(dnn, cpu(), 1);
       if (world.rank() == 1)
-        dnn.layers[2].register_forward_hook([](nn::Module&, std::span<Variable* const>) {
-          throw std::out_of_range("the third layer is broken");
-        });
+        dnn.layers[2].register_forward_hook(
+            [](nn::Module&, const nn::CallVariables&, const nn::CallVariables&) {
+              throw std::out_of_range("the third layer is broken");
+            });
       const Tensor x = ops::full({2, 8}, 1.0, f32);
       for (int step = 0; step < 2; ++step) dnn.loss(x, x).backward();
     });
@@ -154,12 +155,12 @@ std::vector<Tensor> train_with_fault(dist::World& world, Strategy strategy, cons
 
 TEST_CASE("faults: a step that ends by an exception on all ranks does not change later ones") {
   const BreakAt in_forward = [](models::Dnn& dnn, const std::atomic<bool>& breaks) {
-    dnn.layers[2].register_forward_hook([&](nn::Module&, std::span<Variable* const>) {
+    dnn.layers[2].register_forward_hook([&](nn::Module&, const nn::CallVariables&, const nn::CallVariables&) {
       if (breaks) throw std::out_of_range("forward");
     });
   };
   const BreakAt in_backward = [](models::Dnn& dnn, const std::atomic<bool>& breaks) {
-    dnn.layers[1].register_backward_pre_hook([&](nn::Module&, std::vector<Variable>&) {
+    dnn.layers[1].register_full_backward_pre_hook([&](nn::Module&, std::vector<Variable>&) {
       if (breaks) throw std::out_of_range("backward");
     });
   };

@@ -44,10 +44,11 @@ class RandomDelay {
 /// Calls `delay` in every hook of modules and parameters.
 void add_delays(nn::Module& root, const std::shared_ptr<RandomDelay>& delay) {
   root.for_each([&](nn::Module& module) {
-    module.register_forward_pre_hook([delay](nn::Module&, std::span<Variable* const>) { (*delay)(); });
-    module.register_forward_hook([delay](nn::Module&, std::span<Variable* const>) { (*delay)(); });
-    module.register_backward_pre_hook([delay](nn::Module&, std::vector<Variable>&) { (*delay)(); });
-    module.register_backward_hook([delay](nn::Module&, std::vector<Variable>&) { (*delay)(); });
+    module.register_forward_pre_hook([delay](nn::Module&, const nn::CallVariables&) { (*delay)(); });
+    module.register_forward_hook(
+        [delay](nn::Module&, const nn::CallVariables&, const nn::CallVariables&) { (*delay)(); });
+    module.register_full_backward_pre_hook([delay](nn::Module&, std::vector<Variable>&) { (*delay)(); });
+    module.register_input_gradient_hook([delay](nn::Module&, std::vector<Variable>&) { (*delay)(); });
     for (nn::Module::Slot& slot : module.slots())
       if (slot.variable.requires_grad())
         slot.variable.register_post_accumulate_grad_hook([delay](const Variable&) { (*delay)(); });

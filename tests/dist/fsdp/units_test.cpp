@@ -218,7 +218,8 @@ TEST_CASE("summon: an error while a forward or a backward runs, and usable after
       const auto open = [&] { const SummonFullParams full(sharding); };
       HookHandle hook;
       const auto in_forward = [&](nn::Module& module) {
-        hook = module.register_forward_hook([&](nn::Module&, std::span<Variable* const>) { open(); });
+        hook = module.register_forward_hook(
+            [&](nn::Module&, const nn::CallVariables&, const nn::CallVariables&) { open(); });
         const std::string message = thrown<ConfigError>([&] { model(input()); });
         hook.remove();
         return message;
@@ -229,7 +230,7 @@ TEST_CASE("summon: an error while a forward or a backward runs, and usable after
       open();
       for (nn::Module* module : {static_cast<nn::Module*>(&model), static_cast<nn::Module*>(&model.named)}) {
         const Variable loss = sum(model(input()));
-        hook = module->register_backward_pre_hook([&](nn::Module&, std::vector<Variable>&) { open(); });
+        hook = module->register_full_backward_pre_hook([&](nn::Module&, std::vector<Variable>&) { open(); });
         const Variable other = sum(model(input()));
         expect(problems, thrown<ConfigError>([&] { other.backward(); }), {"SummonFullParams", "is running"});
         hook.remove();

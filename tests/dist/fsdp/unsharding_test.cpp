@@ -278,7 +278,7 @@ TEST_CASE("unsharding: a forward that throws holds nothing") {
     dist::shard(model, options_for(world, {}));
     nn::materialize(model, cpu(), 3);
     HookHandle hook = model.b.register_forward_pre_hook(
-        [](nn::Module&, std::span<Variable* const>) { throw ValueError("in a unit"); });
+        [](nn::Module&, const nn::CallVariables&) { throw ValueError("in a unit"); });
     for (const bool in_root : {false, true}) {
       model.throws = in_root;
       try {
