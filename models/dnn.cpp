@@ -4,7 +4,7 @@
 
 namespace tessera::models {
 
-Dnn::Dnn(Options options) : o(options) {
+Dnn::Dnn(Options options) : Layer(options) {
   require<ConfigError>(o.layers >= 1, "Dnn: expected layers to be at least 1, got ", o.layers);
   require<ConfigError>(o.width >= 1, "Dnn: expected width to be at least 1, got ", o.width);
   for (int64_t i = 0; i < o.layers; ++i)
@@ -16,14 +16,14 @@ std::string Dnn::describe_options() const {
   return text(o.layers, " layers, ", o.width, " wide");
 }
 
-Variable Dnn::forward(const Variable& x) {
+Variable Dnn::forward(const Variable& x) const {
   Variable y = layers[0](x);
   // The layer applies ReLU as it reads its input, without a pass or a tensor for it.
   for (size_t i = 1; i < layers.size(); ++i) y = layers[i].forward_activated(y, Activation::relu);
   return y;
 }
 
-Variable Dnn::loss(const Variable& x, const Tensor& target) {
+Variable Dnn::loss(const Variable& x, const Tensor& target) const {
   return call([&](const Variable& in) { return mse_loss(forward(in), target); }, x);
 }
 

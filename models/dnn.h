@@ -15,9 +15,7 @@ struct DnnOptions {
 /// `layers` linear layers of (width, width) with a bias and a ReLU between each two, as He et al. 2015
 /// initialise them: (B, C) to (B, C). For measuring distributed training: a wide one has few large messages,
 /// a deep one many small ones.
-struct Dnn : nn::Layer<Dnn> {
-  using Options = DnnOptions;  ///< the type that `add` and `push` take in braces
-  Options o;                   ///< as given to the constructor
+struct Dnn : nn::Layer<Dnn, DnnOptions> {
   /// The linear layers, from the input on.
   nn::ModuleList<nn::Linear>& layers = add<nn::ModuleList<nn::Linear>>("layers");
 
@@ -26,9 +24,9 @@ struct Dnn : nn::Layer<Dnn> {
   std::string describe_options() const override;
 
   /// Throws ShapeError unless x is (..., C).
-  Variable forward(const Variable& x);
+  Variable forward(const Variable& x) const;
   /// The mean squared error of the result against `target`, a scalar.
-  Variable loss(const Variable& x, const Tensor& target);
+  Variable loss(const Variable& x, const Tensor& target) const;
 };
 
 /// 3 layers 2048 wide: 12,589,056 parameters.

@@ -8,26 +8,26 @@
 
 namespace tessera::models {
 
-Variable Mlp::project(const Variable& x) {
+Variable Mlp::project(const Variable& x) const {
   return proj.forward_activated(fc(x), Activation::gelu);
 }
 
-Variable Mlp::forward(const Variable& x) {
+Variable Mlp::forward(const Variable& x) const {
   return drop(project(x));
 }
 
-nn::BeforeDropout Mlp::forward_before_dropout(const Variable& x) {
+nn::BeforeDropout Mlp::forward_before_dropout(const Variable& x) const {
   return call([this](const Variable& in) { return nn::BeforeDropout{project(in), drop.mask()}; }, x);
 }
 
 // x = x + attention(norm(x)); x = x + mlp(norm(x)). The first sum, its dropout and its norm are one pass.
-Variable Block::forward(const Variable& x) {
+Variable Block::forward(const Variable& x) const {
   const auto [x_1, normal_1] = ln_1.fork_and_norm(x);
   const auto [x_2, normal_2] = ln_2.add_dropout_and_norm(x_1, attn.forward_before_dropout(normal_1));
   return nn::add_dropout(x_2, mlp.forward_before_dropout(normal_2));
 }
 
-Variable Block::forward_cached(const Variable& x, nn::KeyValueCache& cache) {
+Variable Block::forward_cached(const Variable& x, nn::KeyValueCache& cache) const {
   const auto body = [&](const Variable& in) {
     const Variable h = in + attn.forward_cached(ln_1(in), cache);
     return h + mlp(ln_2(h));
@@ -54,7 +54,7 @@ const GptOptions& checked(const GptOptions& o) {
 
 }  // namespace
 
-Gpt::Gpt(Options options) : o(checked(options)) {
+Gpt::Gpt(Options options) : Layer(checked(options)) {
   // The residual stream is the sum of 2 L projections: GPT-2 scales their initial values accordingly.
   const init::Initializer projection = init::normal(0.02 / std::sqrt(2.0 * static_cast<double>(o.layers)));
   for (int64_t i = 0; i < o.layers; ++i)
@@ -66,7 +66,7 @@ Gpt::Gpt(Options options) : o(checked(options)) {
                  .projection_init = projection});
 }
 
-Variable Gpt::embed(const Tensor& ids, int64_t first_position) {
+Variable Gpt::embed(const Tensor& ids, int64_t first_position) const {
   require<ShapeError>(ids.rank() == 2, "Gpt: expected ids (B, T), got ", describe(ids));
   const int64_t last = first_position + ids.size(1);
   require<ShapeError>(last <= o.block_size, "Gpt: ", last, " positions do not fit the block size ",
@@ -75,26 +75,26 @@ Variable Gpt::embed(const Tensor& ids, int64_t first_position) {
   return wte.forward_add(ids, wpe(positions), drop.mask());  // (B, T, C) + (T, C)
 }
 
-Variable Gpt::features(const Tensor& ids) {
+Variable Gpt::features(const Tensor& ids) const {
   return ln_f(blocks(embed(ids, 0)));
 }
 
-Variable Gpt::logits(const Variable& features) {
+Variable Gpt::logits(const Variable& features) const {
   return head ? (*head)(features) : wte.logits(features);
 }
 
-Variable Gpt::forward(const Tensor& ids) {
+Variable Gpt::forward(const Tensor& ids) const {
   return logits(features(ids));
 }
 
-Variable Gpt::loss(const Tensor& ids, const Tensor& targets) {
+Variable Gpt::loss(const Tensor& ids, const Tensor& targets) const {
   return call([&] {
     const Variable h = features(ids);
     return head ? head->cross_entropy(h, targets) : wte.cross_entropy(h, targets);
   });
 }
 
-Variable Gpt::forward_cached(const Tensor& ids, GptCache& cache) {
+Variable Gpt::forward_cached(const Tensor& ids, GptCache& cache) const {
   return call([&] {
     NoGrad no_grad;
     require<ValueError>(cache.blocks.size() == blocks.size(), "Gpt: the cache has ", cache.blocks.size(),

@@ -36,9 +36,7 @@ struct MlpOptions {
 };
 
 /// C -> 4C, GELU, 4C -> C, dropout.
-struct Mlp : nn::Layer<Mlp> {
-  using Options = MlpOptions;  ///< the type that `add` and `push` take in braces
-  Options o;                   ///< as given to the constructor
+struct Mlp : nn::Layer<Mlp, MlpOptions> {
   /// C -> 4C.
   nn::Linear& fc = add<nn::Linear>("fc", {.in = o.width,
                                           .out = 4 * o.width,
@@ -54,14 +52,14 @@ struct Mlp : nn::Layer<Mlp> {
   nn::Dropout& drop = add<nn::Dropout>("drop", o.dropout);  ///< of the result
 
   /// Throws ConfigError for a dropout outside [0, 1).
-  explicit Mlp(Options options) : o(std::move(options)) {}
+  explicit Mlp(Options options) : Layer(std::move(options)) {}
   /// x (..., C) to (..., C).
-  Variable forward(const Variable& x);
+  Variable forward(const Variable& x) const;
   /// The same before the dropout, for a function that applies it in its own pass.
-  nn::BeforeDropout forward_before_dropout(const Variable& x);
+  nn::BeforeDropout forward_before_dropout(const Variable& x) const;
 
  private:
-  Variable project(const Variable& x);
+  Variable project(const Variable& x) const;
 };
 
 /// Options of Block.
@@ -75,9 +73,7 @@ struct BlockOptions {
 };
 
 /// x + attention(norm(x)), then + mlp(norm(x)). x (B, T, C).
-struct Block : nn::Layer<Block> {
-  using Options = BlockOptions;  ///< the type that `add` and `push` take in braces
-  Options o;                     ///< as given to the constructor
+struct Block : nn::Layer<Block, BlockOptions> {
   nn::LayerNorm& ln_1 = add<nn::LayerNorm>("ln_1", o.width, o.bias);  ///< before attention
   /// Attention, in the first branch.
   nn::CausalSelfAttention& attn =
@@ -93,12 +89,12 @@ struct Block : nn::Layer<Block> {
       "mlp", {.width = o.width, .dropout = o.dropout, .bias = o.bias, .projection_init = o.projection_init});
 
   /// Throws ConfigError when `heads` does not divide `width`, or for a dropout outside [0, 1).
-  explicit Block(Options options) : o(std::move(options)) {}
+  explicit Block(Options options) : Layer(std::move(options)) {}
   /// The whole sequence at once: x (B, T, C) to (B, T, C).
-  Variable forward(const Variable& x);
+  Variable forward(const Variable& x) const;
   /// Cached decoding: x holds the T positions after `cache.length`; their keys and values are appended.
   /// Throws as nn::CausalSelfAttention with a cache.
-  Variable forward_cached(const Variable& x, nn::KeyValueCache& cache);
+  Variable forward_cached(const Variable& x, nn::KeyValueCache& cache) const;
 };
 
 /// For cached decoding: a key/value cache per block. All have the same length.
@@ -109,9 +105,7 @@ struct GptCache {
 };
 
 /// The decoder-only transformer: ids (B, T) i64 to logits (B, T, V).
-struct Gpt : nn::Layer<Gpt> {
-  using Options = GptOptions;  ///< the type that `add` and `push` take in braces
-  Options o;                   ///< as given to the constructor
+struct Gpt : nn::Layer<Gpt, GptOptions> {
   /// The tokens' embeddings (V, C); the head's weight too where it is tied.
   nn::Embedding& wte = add<nn::Embedding>("wte", {.count = o.vocabulary, .width = o.width});
   /// The positions' embeddings (block_size, C).
@@ -132,20 +126,20 @@ struct Gpt : nn::Layer<Gpt> {
   explicit Gpt(Options options);
 
   /// Throws ShapeError when T passes the block size, IndexError for an id outside the vocabulary.
-  Variable forward(const Tensor& ids);
+  Variable forward(const Tensor& ids) const;
   /// The mean cross entropy of the logits against `targets` (B, T); the logits are computed in chunks and
   /// never stored all at once.
-  Variable loss(const Tensor& ids, const Tensor& targets);
+  Variable loss(const Tensor& ids, const Tensor& targets) const;
   /// Cached decoding: `ids` are the positions after those in `cache`. Gradients are not recorded.
-  Variable forward_cached(const Tensor& ids, GptCache& cache);
+  Variable forward_cached(const Tensor& ids, GptCache& cache) const;
 
   /// An empty cache for `batch` sequences of up to the block size.
   GptCache make_cache(int64_t batch) const;
 
  private:
-  Variable embed(const Tensor& ids, int64_t first_position);
-  Variable features(const Tensor& ids);
-  Variable logits(const Variable& features);
+  Variable embed(const Tensor& ids, int64_t first_position) const;
+  Variable features(const Tensor& ids) const;
+  Variable logits(const Variable& features) const;
 };
 
 /// Floating-point operations to train on one token, by nanoGPT's estimate (Chowdhery et al. 2022, appendix

@@ -11,37 +11,37 @@ namespace tessera::nn {
 /// x Phi(x), by erf (Hendrycks & Gimpel 2016).
 struct GELU : Layer<GELU> {
   /// `gelu(x)`, of x's shape.
-  Variable forward(const Variable& x) { return gelu(x); }
+  Variable forward(const Variable& x) const { return gelu(x); }
 };
 
 /// GELU by its tanh approximation, as GPT-2 has it.
 struct GELUTanh : Layer<GELUTanh> {
   /// `gelu_tanh(x)`, of x's shape.
-  Variable forward(const Variable& x) { return gelu_tanh(x); }
+  Variable forward(const Variable& x) const { return gelu_tanh(x); }
 };
 
 /// max(x, 0).
 struct ReLU : Layer<ReLU> {
   /// `relu(x)`, of x's shape.
-  Variable forward(const Variable& x) { return relu(x); }
+  Variable forward(const Variable& x) const { return relu(x); }
 };
 
 /// x sigmoid(x).
 struct SiLU : Layer<SiLU> {
   /// `silu(x)`, of x's shape.
-  Variable forward(const Variable& x) { return silu(x); }
+  Variable forward(const Variable& x) const { return silu(x); }
 };
 
 /// The hyperbolic tangent of each element.
 struct Tanh : Layer<Tanh> {
   /// `tanh(x)`, of x's shape.
-  Variable forward(const Variable& x) { return tanh(x); }
+  Variable forward(const Variable& x) const { return tanh(x); }
 };
 
 /// 1 / (1 + exp(-x)).
 struct Sigmoid : Layer<Sigmoid> {
   /// `sigmoid(x)`, of x's shape.
-  Variable forward(const Variable& x) { return sigmoid(x); }
+  Variable forward(const Variable& x) const { return sigmoid(x); }
 };
 
 /// Options of Softmax.
@@ -50,13 +50,11 @@ struct SoftmaxOptions {
 };
 
 /// exp(x) / sum(exp(x)) over one dimension.
-struct Softmax : Layer<Softmax> {
-  using Options = SoftmaxOptions;  ///< the type that `add` and `push` take in braces
-  Options o;                       ///< as given to the constructor
+struct Softmax : Layer<Softmax, SoftmaxOptions> {
   /// By default over the last dimension.
-  explicit Softmax(Options options = {}) : o(options) {}
+  explicit Softmax(Options options = {}) : Layer(options) {}
   /// `softmax(x, o.dim)`, of x's shape.
-  Variable forward(const Variable& x) { return softmax(x, o.dim); }
+  Variable forward(const Variable& x) const { return softmax(x, o.dim); }
 };
 
 }  // namespace tessera::nn

@@ -7,26 +7,26 @@
 
 namespace tessera::nn {
 
-CausalSelfAttention::CausalSelfAttention(Options options) : o(std::move(options)) {
+CausalSelfAttention::CausalSelfAttention(Options options) : Layer(std::move(options)) {
   require<ConfigError>(o.heads >= 1 && o.width % o.heads == 0, "nn::CausalSelfAttention: ", o.heads,
                        " heads do not divide the width ", o.width);
   require<ConfigError>(o.dropout >= 0 && o.dropout < 1,
                        "nn::CausalSelfAttention: expected dropout in [0, 1), got ", o.dropout);
 }
 
-Variable CausalSelfAttention::forward(const Variable& x) {
+Variable CausalSelfAttention::forward(const Variable& x) const {
   return apply_dropout(attend(x));
 }
 
-BeforeDropout CausalSelfAttention::forward_before_dropout(const Variable& x) {
+BeforeDropout CausalSelfAttention::forward_before_dropout(const Variable& x) const {
   return call([this](const Variable& in) { return attend(in); }, x);
 }
 
-Variable CausalSelfAttention::forward_cached(const Variable& x, KeyValueCache& cache) {
+Variable CausalSelfAttention::forward_cached(const Variable& x, KeyValueCache& cache) const {
   return call([&](const Variable& in) { return apply_dropout(attend_cached(in, cache)); }, x);
 }
 
-BeforeDropout CausalSelfAttention::attend(const Variable& x) {
+BeforeDropout CausalSelfAttention::attend(const Variable& x) const {
   AttentionOptions options{.causal = true};
   if (is_training() && o.dropout > 0) {
     options.dropout = o.dropout;
@@ -36,14 +36,14 @@ BeforeDropout CausalSelfAttention::attend(const Variable& x) {
 }
 
 /// The projection of the heads' results, and the mask that the result's dropout has in this call.
-BeforeDropout CausalSelfAttention::project(const Variable& heads) {
+BeforeDropout CausalSelfAttention::project(const Variable& heads) const {
   BeforeDropout result{c_proj(heads)};
   if (is_training() && o.dropout > 0)
     result.mask = {.probability = o.dropout, .key = next_random_key(full_name())};
   return result;
 }
 
-BeforeDropout CausalSelfAttention::attend_cached(const Variable& x, KeyValueCache& cache) {
+BeforeDropout CausalSelfAttention::attend_cached(const Variable& x, KeyValueCache& cache) const {
   require<AutogradError>(!grad_mode(), "nn::CausalSelfAttention '", full_name(),
                          "': cached decoding records no gradients; run it under NoGrad");
   const Tensor qkv = c_attn(x).value();

@@ -26,9 +26,7 @@ struct CausalSelfAttentionOptions {
 /// Multi-head self-attention in which position t sees positions 0..t (Vaswani et al. 2017): one product for
 /// queries, keys and values, softmax(q k^T / sqrt(D)) v per head, and a projection. x (B, T, C) to (B, T, C).
 /// Biases start at 0.
-struct CausalSelfAttention : Layer<CausalSelfAttention> {
-  using Options = CausalSelfAttentionOptions;  ///< the type that `add` and `push` take in braces
-  Options o;                                   ///< as given to the constructor
+struct CausalSelfAttention : Layer<CausalSelfAttention, CausalSelfAttentionOptions> {
   /// C -> 3 C: queries, keys and values side by side.
   Linear& c_attn = add<Linear>("c_attn", {.in = o.width,
                                           .out = 3 * o.width,
@@ -46,17 +44,17 @@ struct CausalSelfAttention : Layer<CausalSelfAttention> {
   explicit CausalSelfAttention(Options options);
   std::string describe_options() const override { return text(o.heads, " heads of ", o.width / o.heads); }
   /// The whole sequence at once: x (B, T, C) to (B, T, C).
-  Variable forward(const Variable& x);
+  Variable forward(const Variable& x) const;
   /// The same before the result's dropout, for a function that applies it in its own pass.
-  BeforeDropout forward_before_dropout(const Variable& x);
+  BeforeDropout forward_before_dropout(const Variable& x) const;
   /// Cached decoding: x holds the T positions after `cache.length`; they are appended. Throws ShapeError when
   /// they exceed the cache's capacity, AutogradError outside NoGrad.
-  Variable forward_cached(const Variable& x, KeyValueCache& cache);
+  Variable forward_cached(const Variable& x, KeyValueCache& cache) const;
 
  private:
-  BeforeDropout attend(const Variable& x);
-  BeforeDropout attend_cached(const Variable& x, KeyValueCache& cache);
-  BeforeDropout project(const Variable& heads);
+  BeforeDropout attend(const Variable& x) const;
+  BeforeDropout attend_cached(const Variable& x, KeyValueCache& cache) const;
+  BeforeDropout project(const Variable& heads) const;
 };
 
 }  // namespace tessera::nn

@@ -4,6 +4,8 @@
 #include <concepts>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "autograd/recompute/checkpoint.h"
@@ -11,37 +13,91 @@
 
 namespace tessera::nn {
 
-/// Modules run one after another, each from one Variable to one. `seq.push<nn::Linear>({...})`; children
-/// are named "0", "1", ...
+namespace detail {
+
+/// Calls `module`, an M, with one Variable, or with its Tensor where M takes a Tensor (nn::Embedding).
+template <class M>
+Variable run_step(Module& module, const Variable& x) {
+  M& step = static_cast<M&>(module);
+  if constexpr (std::is_invocable_r_v<Variable, M&, const Variable&>) {
+    return step(x);
+  } else {
+    static_assert(std::is_invocable_r_v<Variable, M&, const Tensor&>,
+                  "a module of nn::Sequential takes one Variable, or one Tensor, and returns a Variable");
+    return step(x.value());
+  }
+}
+
+/// Whether the arguments are one module, which is moved and not passed to a constructor.
+template <class... Args>
+concept OneModule = sizeof...(Args) == 1 && (ModuleValue<Args> && ...);
+
+}  // namespace detail
+
+/// Modules run one after another, each from one Variable to one. Children are named "0", "1", ... in their
+/// order, unless they are given names.
+///
+///     nn::Sequential net{nn::Linear(2, 64), nn::ReLU(), nn::Linear(64, 2)};
+///     net.push<nn::Linear>({.in = 2, .out = 8});
 class Sequential : public Layer<Sequential> {
  public:
+  Sequential() = default;
+  /// Moves the modules into the tree.
+  template <ModuleValue... M>
+  requires(sizeof...(M) > 0) explicit Sequential(M&&... modules) { (push(std::forward<M>(modules)), ...); }
+
   /// Appends a new module and returns it: `push<nn::Linear>({.in = 8, .out = 4})`, options in braces.
   template <class M>
   M& push(typename M::Options options) {
-    return append(add<M>(std::to_string(steps_.size()), std::move(options)));
+    return append(next_name(), std::make_unique<M>(std::move(options)));
   }
   /// The same by constructor arguments: `push<nn::Dropout>(0.1)`.
   template <class M, class... Args>
-  requires std::constructible_from<M, Args...> M& push(Args&&... args) {
-    return append(add<M>(std::to_string(steps_.size()), std::forward<Args>(args)...));
+  requires(std::constructible_from<M, Args...> && !detail::OneModule<Args...>) M& push(Args&&... args) {
+    return append(next_name(), std::make_unique<M>(std::forward<Args>(args)...));
   }
+  /// Moves a module to the end and returns it there: `push(nn::ReLU())`; with a name, `push("act",
+  /// nn::ReLU())`. Throws ConfigError for a name that is taken.
+  /// @{
+  template <ModuleValue M>
+  M& push(M&& module) {
+    return push(next_name(), std::forward<M>(module));
+  }
+  template <ModuleValue M>
+  M& push(const std::string& name, M&& module) {
+    static_assert(!std::is_reference_v<M>,
+                  "a module is moved into its parent: write push(std::move(module))");
+    return append(name, std::make_unique<M>(std::move(module)));
+  }
+  /// @}
   /// Number of modules.
   size_t size() const { return steps_.size(); }
+  /// Module `i`: `net[0].as<nn::Linear>()`. Throws IndexError.
+  Module& operator[](size_t i) const {
+    require<IndexError>(i < size(), "Sequential '", full_name(), "': module ", i, " of ", size());
+    return *steps_[i].module;
+  }
   std::string kind() const override { return "Sequential"; }
   /// The last module's result; without modules x itself.
-  Variable forward(const Variable& x) {
+  Variable forward(const Variable& x) const {
     Variable y = x;
-    for (const auto& step : steps_) y = step(y);
+    for (const Step& step : steps_) y = step.run(*step.module, y);
     return y;
   }
 
  private:
+  struct Step {
+    Module* module;
+    Variable (*run)(Module&, const Variable&);
+  };
+  std::string next_name() const { return std::to_string(steps_.size()); }
   template <class M>
-  M& append(M& module) {
-    steps_.push_back([&module](const Variable& x) -> Variable { return module(x); });
-    return module;
+  M& append(const std::string& name, std::unique_ptr<M> module) {
+    M& step = adopt(name, std::move(module));
+    steps_.push_back({&step, &detail::run_step<M>});
+    return step;
   }
-  std::vector<std::function<Variable(const Variable&)>> steps_;
+  std::vector<Step> steps_;
 };
 
 /// How a sequence of layers trades time for memory: of every segment of `interval` layers only the input is
@@ -52,27 +108,54 @@ struct ActivationCheckpointing {
   std::vector<std::string> keep = {};  ///< operations whose results are kept too: {"self_attention"}
 };
 
-/// Modules of one type, named "0", "1", ... A call of the list, `y = blocks(x)`, runs them one after another;
-/// the owner may also call them in any other order.
-template <class M>
+/// Modules named "0", "1", ..., of type M or derived from it. A call of the list, `y = blocks(x)`, runs them
+/// one after another; the owner may also call them in any other order. A `ModuleList<>` holds modules of any
+/// types and is not called itself; `list[i].as<nn::Linear>()` is a module of a known type.
+///
+///     nn::ModuleList<nn::Linear> layers{nn::Linear(2, 8), nn::Linear(8, 2)};
+///     for (nn::Linear& layer : layers) x = layer(x);
+template <class M = Module>
 class ModuleList : public Layer<ModuleList<M>> {
+  static constexpr bool is_heterogeneous = std::is_same_v<M, Module>;
+
  public:
-  /// Appends a new module and returns it.
-  M& push(typename M::Options options) {
-    list_.push_back(&this->template add<M>(std::to_string(list_.size()), std::move(options)));
-    return *list_.back();
+  ModuleList() = default;
+  /// Moves the modules into the tree.
+  template <ModuleValue... Modules>
+  requires(sizeof...(Modules) > 0) explicit ModuleList(Modules&&... modules) {
+    (push(std::forward<Modules>(modules)), ...);
+  }
+
+  /// Appends a new module and returns it: `push({.in = 8, .out = 4})`; of a derived type
+  /// `push<nn::Linear>({.in = 8, .out = 4})`.
+  template <std::derived_from<M> T = M>
+  T& push(typename T::Options options) {
+    return append(std::make_unique<T>(std::move(options)));
+  }
+  /// The same by constructor arguments.
+  template <std::derived_from<M> T = M, class... Args>
+  requires(std::constructible_from<T, Args...> && !detail::OneModule<Args...>) T& push(Args&&... args) {
+    return append(std::make_unique<T>(std::forward<Args>(args)...));
+  }
+  /// Moves a module to the end and returns it there: `push(nn::Linear(8, 4))`.
+  template <ModuleValue T>
+  T& push(T&& module) {
+    static_assert(!std::is_reference_v<T>,
+                  "a module is moved into its parent: write push(std::move(module))");
+    return append(std::make_unique<T>(std::move(module)));
   }
   /// Number of modules.
   size_t size() const { return list_.size(); }
   /// Module `i`, not checked: 0 <= i < size().
   M& operator[](size_t i) const { return *list_[i]; }
-  /// Iterators over pointers to the modules: `for (M* module : list)`.
+  /// Iterators that give the modules by reference: `for (M& module : list)`.
   /// @{
-  auto begin() const { return list_.begin(); }
-  auto end() const { return list_.end(); }
+  detail::PointeeIterator<M> begin() const { return detail::PointeeIterator<M>(list_.data()); }
+  detail::PointeeIterator<M> end() const { return detail::PointeeIterator<M>(list_.data() + size()); }
   /// @}
   std::string kind() const override { return "ModuleList"; }
   bool is_container() const override { return true; }
+  bool has_forward() const override { return !is_heterogeneous; }
 
   /// Applies to calls of the list from now on. Throws ConfigError for a negative interval.
   void set_checkpointing(ActivationCheckpointing checkpointing) {
@@ -83,7 +166,7 @@ class ModuleList : public Layer<ModuleList<M>> {
   }
 
   /// The modules one after another, in segments where `set_checkpointing` asked for them.
-  Variable forward(const Variable& x) {
+  Variable forward(const Variable& x) const requires(!is_heterogeneous) {
     const size_t interval = static_cast<size_t>(checkpointing_.interval);
     if (interval == 0) return run(0, size(), x);
     Variable y = x;
@@ -98,13 +181,92 @@ class ModuleList : public Layer<ModuleList<M>> {
   }
 
  private:
-  Variable run(size_t first, size_t last, Variable x) {
+  template <class T>
+  T& append(std::unique_ptr<T> module) {
+    T& added = this->adopt(std::to_string(size()), std::move(module));
+    list_.push_back(&added);
+    return added;
+  }
+  Variable run(size_t first, size_t last, Variable x) const {
     for (size_t i = first; i < last; ++i) x = (*list_[i])(x);
     return x;
   }
 
   ActivationCheckpointing checkpointing_;
   std::vector<M*> list_;
+};
+/// `ModuleList list{nn::Linear(2, 8), nn::ReLU()}`: of their type where it is one, else of any types.
+template <ModuleValue First, ModuleValue... More>
+ModuleList(First&&, More&&...)
+    -> ModuleList<std::conditional_t<(std::is_same_v<First, More> && ...), First, Module>>;
+
+/// Modules by names, of type M or derived from it; by default of any types. The owner calls them.
+///
+///     nn::ModuleDict<>& heads = add<nn::ModuleDict<>>("heads");
+///     heads.insert("classes", nn::Linear(64, 10));
+///     for (auto& [name, head] : heads) ...
+template <class M = Module>
+class ModuleDict : public Layer<ModuleDict<M>> {
+ public:
+  /// Adds a new module and returns it: `insert<nn::Linear>("classes", {.in = 64, .out = 10})`. Throws
+  /// ConfigError for a name that is taken, empty or has a dot.
+  template <std::derived_from<M> T = M>
+  T& insert(const std::string& name, typename T::Options options) {
+    return append(name, std::make_unique<T>(std::move(options)));
+  }
+  /// The same by constructor arguments.
+  template <std::derived_from<M> T = M, class... Args>
+  requires(std::constructible_from<T, Args...> &&
+           !detail::OneModule<Args...>) T& insert(const std::string& name, Args&&... args) {
+    return append(name, std::make_unique<T>(std::forward<Args>(args)...));
+  }
+  /// Moves a module in and returns it there: `insert("classes", nn::Linear(64, 10))`.
+  template <ModuleValue T>
+  T& insert(const std::string& name, T&& module) {
+    static_assert(!std::is_reference_v<T>,
+                  "a module is moved into its parent: write insert(name, std::move(module))");
+    return append(name, std::make_unique<T>(std::move(module)));
+  }
+  /// Number of modules.
+  size_t size() const { return entries_.size(); }
+  /// Whether there is a module of this name.
+  bool contains(const std::string& name) const { return find(name) != nullptr; }
+  /// The names, in the order of insertion.
+  std::vector<std::string> keys() const {
+    std::vector<std::string> names;
+    for (const NamedModuleOf<M>& entry : entries_) names.push_back(entry.name);
+    return names;
+  }
+  /// The module of this name. Throws ValueError naming those that exist.
+  M& operator[](const std::string& name) const {
+    if (const NamedModuleOf<M>* entry = find(name)) return entry->module;
+    std::string names;
+    for (const std::string& key : keys()) names += (names.empty() ? "" : ", ") + key;
+    throw ValueError(text("ModuleDict '", this->full_name(), "': no module '", name, "': it has ",
+                          names.empty() ? "none" : names));
+  }
+  /// Iterators over names and modules: `for (auto& [name, module] : dict)`.
+  /// @{
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+  /// @}
+  std::string kind() const override { return "ModuleDict"; }
+  bool is_container() const override { return true; }
+
+ private:
+  template <class T>
+  T& append(const std::string& name, std::unique_ptr<T> module) {
+    T& added = this->adopt(name, std::move(module));
+    entries_.push_back({name, added});
+    return added;
+  }
+  const NamedModuleOf<M>* find(const std::string& name) const {
+    for (const NamedModuleOf<M>& entry : entries_)
+      if (entry.name == name) return &entry;
+    return nullptr;
+  }
+
+  std::vector<NamedModuleOf<M>> entries_;
 };
 
 }  // namespace tessera::nn

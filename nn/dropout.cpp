@@ -4,7 +4,7 @@
 
 namespace tessera::nn {
 
-Dropout::Dropout(Options options) : o(options) {
+Dropout::Dropout(Options options) : Layer(options) {
   require<ConfigError>(o.probability >= 0 && o.probability < 1,
                        "nn::Dropout: expected a probability in [0, 1), got ", o.probability);
 }
@@ -14,7 +14,7 @@ DropoutMask Dropout::mask() const {
   return {.probability = o.probability, .key = next_random_key(full_name()), .samples = o.samples};
 }
 
-Variable Dropout::forward(const Variable& x) {
+Variable Dropout::forward(const Variable& x) const {
   return apply_dropout({x, mask()});
 }
 

@@ -18,9 +18,7 @@ struct DropoutOptions {
 /// or micro-batches and a recomputation draws it again. x (B, ...), or (T, B, C) or (B T, C) where view
 /// functions made it from that (autograd/sample_layout.h) or the options declare it. Throws
 /// ValueError for an input that does not hold the batch's samples.
-struct Dropout : Layer<Dropout> {
-  using Options = DropoutOptions;  ///< the type that `add` and `push` take in braces
-  Options o;                       ///< as given to the constructor
+struct Dropout : Layer<Dropout, DropoutOptions> {
   /// Throws ConfigError for a probability outside [0, 1).
   /// @{
   explicit Dropout(Options options);
@@ -28,7 +26,7 @@ struct Dropout : Layer<Dropout> {
   /// @}
   std::string describe_options() const override { return text(o.probability); }
   /// x with its elements dropped, of x's shape; in evaluation, or with probability 0, x itself.
-  Variable forward(const Variable& x);
+  Variable forward(const Variable& x) const;
   /// The mask of this call, for a function that applies it in its own pass; none in evaluation.
   DropoutMask mask() const;
 };

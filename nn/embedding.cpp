@@ -16,22 +16,22 @@ Variable Embedding::with_name_in_errors(const Lookup& lookup) const {
   }
 }
 
-Variable Embedding::forward(const Tensor& ids) {
+Variable Embedding::forward(const Tensor& ids) const {
   return with_name_in_errors([&] { return embedding(ids, weight); });
 }
 
-Variable Embedding::forward_add(const Tensor& ids, const Variable& addend, const DropoutMask& mask) {
+Variable Embedding::forward_add(const Tensor& ids, const Variable& addend, const DropoutMask& mask) const {
   const auto body = [&](const Variable& added) {
     return with_name_in_errors([&] { return embedding_add(ids, weight, added, mask); });
   };
   return call(body, addend);
 }
 
-Variable Embedding::logits(const Variable& x) {
+Variable Embedding::logits(const Variable& x) const {
   return call([this](const Variable& in) { return linear(in, weight); }, x);
 }
 
-Variable Embedding::cross_entropy(const Variable& x, const Tensor& targets) {
+Variable Embedding::cross_entropy(const Variable& x, const Tensor& targets) const {
   return call([&](const Variable& in) { return linear_cross_entropy(in, weight, targets); }, x);
 }
 

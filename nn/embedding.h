@@ -14,23 +14,24 @@ struct EmbeddingOptions {
 
 /// A table of vectors looked up by id: ids (...) i64 or i32, weight (count, width), result (..., width).
 /// Throws IndexError for an id outside [0, count), naming the layer, the id, its position and the limit.
-struct Embedding : Layer<Embedding> {
-  using Options = EmbeddingOptions;  ///< the type that `add` and `push` take in braces
-  Options o;                         ///< as given to the constructor
+struct Embedding : Layer<Embedding, EmbeddingOptions> {
   Variable& weight = parameter("weight", {o.count, o.width}, o.weight_init);  ///< (count, width)
 
   /// Declares the table on meta.
-  explicit Embedding(Options options) : o(std::move(options)) {}
+  /// @{
+  explicit Embedding(Options options) : Layer(std::move(options)) {}
+  Embedding(int64_t count, int64_t width) : Layer(Options{.count = count, .width = width}) {}
+  /// @}
   std::string describe_options() const override { return text(o.count, " x ", o.width); }
   /// The rows of `ids`: ids (...) to (..., width).
-  Variable forward(const Tensor& ids);
+  Variable forward(const Tensor& ids) const;
   /// dropout(rows of ids + addend) in one pass: ids (B, T), addend (T, width), such as position embeddings.
-  Variable forward_add(const Tensor& ids, const Variable& addend, const DropoutMask& mask = {});
+  Variable forward_add(const Tensor& ids, const Variable& addend, const DropoutMask& mask = {}) const;
   /// The table as the weight of an output layer without bias (Press and Wolf 2017): x (..., width) to
   /// (..., count).
-  Variable logits(const Variable& x);
+  Variable logits(const Variable& x) const;
   /// The cross entropy of these logits, which are computed in chunks and never stored all at once.
-  Variable cross_entropy(const Variable& x, const Tensor& targets);
+  Variable cross_entropy(const Variable& x, const Tensor& targets) const;
 
  private:
   template <class Lookup>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <iterator>
 #include <optional>
 #include <tuple>
@@ -69,6 +70,14 @@ struct ForwardOf {
   }
 };
 
+/// Whether `layer.forward(args...)` is valid for a layer of type L, which may be const.
+template <class L, class... Args>
+concept CallsForward = requires(L& layer, Args&&... args) {
+  layer.forward(std::forward<Args>(args)...);
+};
+template <class L>
+inline constexpr bool forward_is_const = false;
+
 }  // namespace detail
 
 /// Finds the Variables in an argument or result: a Variable, or an optional, variant, pair, tuple or
@@ -94,27 +103,51 @@ void collect_variables(T& value, std::vector<Variable*>& found) {
 }
 
 /// A Module with a call, `y = layer(x)`, that runs hooks around `Derived::forward`, of any signature. Do not
-/// call `forward` itself: sharding, checkpointing and profiling act in the call. Further calls have names,
-/// and run the same hooks:
+/// call `forward` itself: sharding, checkpointing and profiling act in the call. With options,
+/// `Layer<Derived, Options>` stores them as `o`, before the members of Derived are initialised. Further calls
+/// have names, and run the same hooks:
 ///
-///     struct Doubler : nn::Layer<Doubler> {
-///       Variable forward(const Variable& x) { return x + x; }
-///       Variable loss(const Variable& x, const Tensor& target) {
+///     struct DoublerOptions { double offset = 0; };
+///     struct Doubler : nn::Layer<Doubler, DoublerOptions> {
+///       using Layer::Layer;  // Doubler({.offset = 1}), and Doubler() where the options have defaults
+///       Variable forward(const Variable& x) const { return x + x + o.offset; }
+///       Variable loss(const Variable& x, const Tensor& target) const {
 ///         return call([&](const Variable& in) { return mse_loss(forward(in), target); }, x);
 ///       }
 ///     };
+///
+/// A layer with a const `forward` is called through a constant reference too.
+template <class Derived, class Options = void>
+class Layer;
+
+/// A layer without options, or with options that it stores itself.
 template <class Derived>
-class Layer : public Module {
+class Layer<Derived, void> : public Module {
  public:
   /// Returns `Derived::forward(args...)`, run under the module's full name. With hooks registered, `forward`
   /// gets copies of the arguments, in which the hooks may have replaced Variables; what cannot be copied, or
-  /// what `forward` may write to, it gets as it is.
+  /// what `forward` may write to, it gets as it is. Hooks get the module as one that may be changed.
   // Self is a template parameter because clang 14 would look into Derived before it is complete.
+  /// @{
   template <class... Args, class Self = Derived>
-  requires requires(Self& layer, Args&&... args) { layer.forward(std::forward<Args>(args)...); }
+  requires detail::CallsForward<Self, Args...>
   auto operator()(Args&&... args) {
     return call(detail::ForwardOf<Self>{static_cast<Self&>(*this)}, std::forward<Args>(args)...);
   }
+  template <class... Args, class Self = Derived>
+  requires detail::CallsForward<const Self, Args...>
+  auto operator()(Args&&... args) const {
+    return call(detail::ForwardOf<const Self>{static_cast<const Self&>(*this)}, std::forward<Args>(args)...);
+  }
+  template <class... Args, class Self = Derived>
+  requires(detail::CallsForward<Self, Args...> && !detail::CallsForward<const Self, Args...>) auto operator()(
+      Args&&... args) const -> std::invoke_result_t<detail::ForwardOf<Self>, Args...> {
+    static_assert(detail::forward_is_const<Self>,
+                  "this module is constant here, and its forward is not: write `Variable forward(const "
+                  "Variable& x) const`, or call it through a reference that is not const");
+    return const_cast<Layer&>(*this)(std::forward<Args>(args)...);
+  }
+  /// @}
   /// Whether Derived has a member named `forward`; true for a final class, which cannot be examined.
   bool has_forward() const override { return detail::HasForward<Derived>; }
 
@@ -123,7 +156,7 @@ class Layer : public Module {
   /// member function that computes with parameters is such a call. The hooks see the Variables in `args`;
   /// those that `body` captures they do not see.
   template <class Body, class... Args>
-  auto call(const Body& body, Args&&... args) {
+  auto call(const Body& body, Args&&... args) const {
     NamedScope scope(full_name());
     if (!has_hooks()) [[likely]]
       return body(std::forward<Args>(args)...);
@@ -153,7 +186,7 @@ class Layer : public Module {
   }
 
   template <class Body, class... Args>
-  auto call_with_hooks(const Body& body, Args&&... args) {
+  auto call_with_hooks(const Body& body, Args&&... args) const {
     // Copies of the arguments' handles, so that hooks replace the copies and not the caller's. What cannot be
     // copied, or `body` may write to (caches, modules), is passed on as it is.
     const auto copy = [&]<size_t... I>(std::index_sequence<I...>) {
@@ -177,6 +210,19 @@ class Layer : public Module {
       return result;
     }
   }
+};
+
+/// A layer with options, which a `Derived({.width = 8})` gets in braces.
+template <class Derived, class O>
+class Layer : public Layer<Derived, void> {
+ public:
+  using Options = O;  ///< the type that `add` and `push` take in braces
+  O o;                ///< as given to the constructor
+
+  /// The options' defaults.
+  Layer() requires std::default_initializable<O> : o() {}
+  /// Stores the options, before the members of Derived are initialised.
+  explicit Layer(O options) : o(std::move(options)) {}
 };
 
 }  // namespace tessera::nn

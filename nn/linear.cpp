@@ -23,12 +23,12 @@ void Linear::check(const Variable& x) const {
                       " takes ", o.in, "; x is ", x);
 }
 
-Variable Linear::forward(const Variable& x) {
+Variable Linear::forward(const Variable& x) const {
   check(x);
   return linear(x, weight, bias ? *bias : Variable());
 }
 
-Variable Linear::forward_activated(const Variable& x, Activation activation) {
+Variable Linear::forward_activated(const Variable& x, Activation activation) const {
   const auto body = [this, activation](const Variable& in) {
     check(in);
     return activation_linear(activation, in, weight, bias ? *bias : Variable());
@@ -36,7 +36,8 @@ Variable Linear::forward_activated(const Variable& x, Activation activation) {
   return call(body, x);
 }
 
-Variable Linear::cross_entropy(const Variable& x, const Tensor& targets, const CrossEntropyOptions& options) {
+Variable Linear::cross_entropy(const Variable& x, const Tensor& targets,
+                               const CrossEntropyOptions& options) const {
   const auto body = [&](const Variable& in) {
     check(in);
     return linear_cross_entropy(in, weight, targets, options, bias ? *bias : Variable());

@@ -21,22 +21,25 @@ struct LinearOptions {
 
 /// y = x W^T + b: x (..., in), weight (out, in), bias (out), y (..., out). Throws ShapeError naming the
 /// layer.
-struct Linear : Layer<Linear> {
-  using Options = LinearOptions;  ///< the type that `add` and `push` take in braces
-  Options o;                      ///< as given to the constructor
+struct Linear : Layer<Linear, LinearOptions> {
   Variable& weight = parameter("weight", {o.out, o.in}, o.weight_init);  ///< (out, in)
   /// (out); null for a layer without one.
   Variable* bias = o.bias ? &parameter("bias", {o.out}, o.bias_program()) : nullptr;
 
   /// Declares the parameters on meta.
-  explicit Linear(Options options) : o(std::move(options)) {}
+  /// @{
+  explicit Linear(Options options) : Layer(std::move(options)) {}
+  Linear(int64_t in, int64_t out, bool with_bias = true)
+      : Layer(Options{.in = in, .out = out, .bias = with_bias}) {}
+  /// @}
   std::string describe_options() const override;
   /// x W^T + b: x (..., in) to (..., out).
-  Variable forward(const Variable& x);
+  Variable forward(const Variable& x) const;
   /// The same for activation(x), which is neither stored nor saved.
-  Variable forward_activated(const Variable& x, Activation activation);
+  Variable forward_activated(const Variable& x, Activation activation) const;
   /// The cross entropy of its results as logits, which are computed in chunks and never stored all at once.
-  Variable cross_entropy(const Variable& x, const Tensor& targets, const CrossEntropyOptions& options = {});
+  Variable cross_entropy(const Variable& x, const Tensor& targets,
+                         const CrossEntropyOptions& options = {}) const;
 
  private:
   void check(const Variable& x) const;

@@ -13,6 +13,19 @@
 namespace tessera::nn {
 
 Module::Module() = default;
+
+Module::Module(Module&& other) {
+  require<ConfigError>(!other.parent_ && !other.hooks_ && !other.store_, other.kind(), " '",
+                       other.full_name(), "' cannot be moved: it has ",
+                       other.parent_  ? "a parent"
+                       : other.hooks_ ? "hooks"
+                                      : "sharded parameters");
+  training_ = other.training_;
+  slots_ = std::move(other.slots_);
+  children_ = std::move(other.children_);
+  for (Child& child : children_) child.module->parent_ = this;
+}
+
 Module::~Module() = default;
 
 const std::string& Module::full_name() const {

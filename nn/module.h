@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -37,10 +38,17 @@ class ParameterStore {
   virtual Tensor full_value(const std::string& name, const Variable& parameter) = 0;
 };
 
+class Module;
+
+/// A module by value, which `add` and containers move into their tree; or a reference to one.
+template <class M>
+concept ModuleValue = std::derived_from<std::remove_cvref_t<M>, Module>;
+
 /// A part of a model: named parameters, buffers and child modules, in order of declaration. Constructed on
 /// meta: a parameter is a shape and the program of its initial values until `nn::materialize` runs it.
-/// Neither copied nor moved; children and parameters have stable addresses. Derive from nn::Layer to get a
-/// call that runs hooks.
+/// Children and parameters have stable addresses, and references to them stay valid when the module is moved,
+/// so that `Linear& fc = add("fc", nn::Linear(2, 64))` builds a child by value. Only a root is moved, before
+/// it has hooks. Copies are made by `nn::clone`. Derive from nn::Layer to get a call that runs hooks.
 ///
 /// Several threads may call one module at once and read its names, parameters and mode; each has its own
 /// graph and random context. autograd/variable.h states what backward may do to shared parameters from
@@ -69,6 +77,9 @@ class Module {
   virtual ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
+  /// Takes the parameters, buffers and children of a root. Throws ConfigError for a module that has a parent,
+  /// hooks or sharded parameters: others refer to it.
+  Module(Module&& other);
 
   /// The type's name for summaries and errors ("Linear"): by default that of the class, without namespaces
   /// and template arguments.
@@ -260,6 +271,13 @@ class Module {
   template <class M, class... Args>
   requires std::constructible_from<M, Args...> M& add(const std::string& name, Args&&... args) {
     return adopt(name, std::make_unique<M>(std::forward<Args>(args)...));
+  }
+  /// Moves a module into the tree: `add("fc", nn::Linear(768, 3072))`. Throws ConfigError as its move does.
+  template <ModuleValue M>
+  M& add(const std::string& name, M&& module) {
+    static_assert(!std::is_reference_v<M>,
+                  "a module is moved into its parent: write add(name, std::move(module))");
+    return adopt(name, std::make_unique<M>(std::move(module)));
   }
   /// Makes `module` a child, and returns it. Throws ConfigError for a name that is taken, empty or has a dot.
   template <class M>

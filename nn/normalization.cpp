@@ -10,16 +10,16 @@ void LayerNorm::check(const Variable& x) const {
                       o.normalized_shape, "; x is ", x);
 }
 
-Variable LayerNorm::forward(const Variable& x) {
+Variable LayerNorm::forward(const Variable& x) const {
   check(x);
   return layer_norm(x, weight, bias ? *bias : Variable(), o.epsilon);
 }
 
-SumAndNorm LayerNorm::fork_and_norm(const Variable& x) {
+SumAndNorm LayerNorm::fork_and_norm(const Variable& x) const {
   return add_dropout_and_norm(x, {});
 }
 
-SumAndNorm LayerNorm::add_dropout_and_norm(const Variable& x, const BeforeDropout& branch) {
+SumAndNorm LayerNorm::add_dropout_and_norm(const Variable& x, const BeforeDropout& branch) const {
   const auto body = [this](const Variable& stream, const BeforeDropout& added) {
     check(stream);
     return add_layer_norm(stream, added.value, added.mask, weight, bias ? *bias : Variable(), o.epsilon);
@@ -32,16 +32,16 @@ void RMSNorm::check(const Variable& x) const {
                       "': expected the input's last dimension to be ", o.width, "; x is ", x);
 }
 
-Variable RMSNorm::forward(const Variable& x) {
+Variable RMSNorm::forward(const Variable& x) const {
   check(x);
   return rms_norm(x, weight, o.epsilon);
 }
 
-SumAndNorm RMSNorm::fork_and_norm(const Variable& x) {
+SumAndNorm RMSNorm::fork_and_norm(const Variable& x) const {
   return add_dropout_and_norm(x, {});
 }
 
-SumAndNorm RMSNorm::add_dropout_and_norm(const Variable& x, const BeforeDropout& branch) {
+SumAndNorm RMSNorm::add_dropout_and_norm(const Variable& x, const BeforeDropout& branch) const {
   const auto body = [this](const Variable& stream, const BeforeDropout& added) {
     check(stream);
     return add_rms_norm(stream, added.value, added.mask, weight, o.epsilon);

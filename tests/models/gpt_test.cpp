@@ -157,8 +157,8 @@ TEST_CASE("gpt: recomputing every block, dropout included, gives the bits of sav
     gpt.zero_grad();
     begin_random_step(1, 2, {});
     Variable x = gpt.drop(gpt.wte(ids));
-    for (models::Block* block : gpt.blocks)
-      x = recompute ? checkpoint([block](const Variable& in) { return (*block)(in); }, x) : (*block)(x);
+    for (models::Block& block : gpt.blocks)
+      x = recompute ? checkpoint([&block](const Variable& in) { return block(in); }, x) : block(x);
     const int64_t saved = saved_bytes(x);
     const Variable loss = cross_entropy(linear(gpt.ln_f(x), gpt.wte.weight), ids);
     loss.backward();
