@@ -141,7 +141,7 @@ class Layer<Derived, void> : public Module {
   }
   template <class... Args, class Self = Derived>
   requires(detail::CallsForward<Self, Args...> && !detail::CallsForward<const Self, Args...>) auto operator()(
-      Args&&... args) const -> std::invoke_result_t<detail::ForwardOf<Self>, Args...> {
+      Args&&... args) const -> decltype(std::declval<Self&>().forward(std::forward<Args>(args)...)) {
     static_assert(detail::forward_is_const<Self>,
                   "this module is constant here, and its forward is not: write `Variable forward(const "
                   "Variable& x) const`, or call it through a reference that is not const");
