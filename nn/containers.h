@@ -85,6 +85,13 @@ class Sequential : public Layer<Sequential> {
     return y;
   }
 
+ protected:
+  bool adopt_clone(const Module& original, const std::string& name, std::unique_ptr<Module>& clone) override {
+    for (const Step& step : static_cast<const Sequential&>(original).steps_)
+      if (step.module->name() == name) steps_.push_back({&this->adopt(name, std::move(clone)), step.run});
+    return !clone;
+  }
+
  private:
   struct Step {
     Module* module;
@@ -180,6 +187,15 @@ class ModuleList : public Layer<ModuleList<M>> {
     return y;
   }
 
+ protected:
+  bool adopt_clone(const Module&, const std::string&, std::unique_ptr<Module>& clone) override {
+    append(std::unique_ptr<M>(static_cast<M*>(clone.release())));
+    return true;
+  }
+  void copy_options(const Module& original) override {
+    checkpointing_ = static_cast<const ModuleList&>(original).checkpointing_;
+  }
+
  private:
   template <class T>
   T& append(std::unique_ptr<T> module) {
@@ -252,6 +268,12 @@ class ModuleDict : public Layer<ModuleDict<M>> {
   /// @}
   std::string kind() const override { return "ModuleDict"; }
   bool is_container() const override { return true; }
+
+ protected:
+  bool adopt_clone(const Module&, const std::string& name, std::unique_ptr<Module>& clone) override {
+    append(name, std::unique_ptr<M>(static_cast<M*>(clone.release())));
+    return true;
+  }
 
  private:
   template <class T>

@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <tuple>
 #include <type_traits>
@@ -77,6 +78,11 @@ concept CallsForward = requires(L& layer, Args&&... args) {
 };
 template <class L>
 inline constexpr bool forward_is_const = false;
+/// Whether L has its options as `o`.
+template <class L>
+concept HasOptions = requires(L& layer) {
+  layer.o;
+};
 
 }  // namespace detail
 
@@ -102,56 +108,57 @@ void collect_variables(T& value, std::vector<Variable*>& found) {
     std::apply(each, value);
 }
 
-/// A Module with a call, `y = layer(x)`, that runs hooks around `Derived::forward`, of any signature. Do not
-/// call `forward` itself: sharding, checkpointing and profiling act in the call. With options,
-/// `Layer<Derived, Options>` stores them as `o`, before the members of Derived are initialised. Further calls
-/// have names, and run the same hooks:
-///
-///     struct DoublerOptions { double offset = 0; };
-///     struct Doubler : nn::Layer<Doubler, DoublerOptions> {
-///       using Layer::Layer;  // Doubler({.offset = 1}), and Doubler() where the options have defaults
-///       Variable forward(const Variable& x) const { return x + x + o.offset; }
-///       Variable loss(const Variable& x, const Tensor& target) const {
-///         return call([&](const Variable& in) { return mse_loss(forward(in), target); }, x);
-///       }
-///     };
-///
-/// A layer with a const `forward` is called through a constant reference too.
-template <class Derived, class Options = void>
-class Layer;
-
-/// A layer without options, or with options that it stores itself.
+/// The call of a Layer, with or without options.
 template <class Derived>
-class Layer<Derived, void> : public Module {
+class CallableModule : public Module {
  public:
   /// Returns `Derived::forward(args...)`, run under the module's full name. With hooks registered, `forward`
   /// gets copies of the arguments, in which the hooks may have replaced Variables; what cannot be copied, or
   /// what `forward` may write to, it gets as it is. Hooks get the module as one that may be changed.
   // Self is a template parameter because clang 14 would look into Derived before it is complete.
-  /// @{
   template <class... Args, class Self = Derived>
   requires detail::CallsForward<Self, Args...>
   auto operator()(Args&&... args) {
     return call(detail::ForwardOf<Self>{static_cast<Self&>(*this)}, std::forward<Args>(args)...);
   }
+  /// The same for a constant module with a constant `forward`.
   template <class... Args, class Self = Derived>
   requires detail::CallsForward<const Self, Args...>
   auto operator()(Args&&... args) const {
     return call(detail::ForwardOf<const Self>{static_cast<const Self&>(*this)}, std::forward<Args>(args)...);
   }
+  /// An error that says what to write, for a constant module whose `forward` is not.
   template <class... Args, class Self = Derived>
   requires(detail::CallsForward<Self, Args...> && !detail::CallsForward<const Self, Args...>) auto operator()(
       Args&&... args) const -> decltype(std::declval<Self&>().forward(std::forward<Args>(args)...)) {
     static_assert(detail::forward_is_const<Self>,
                   "this module is constant here, and its forward is not: write `Variable forward(const "
                   "Variable& x) const`, or call it through a reference that is not const");
-    return const_cast<Layer&>(*this)(std::forward<Args>(args)...);
+    return const_cast<CallableModule&>(*this)(std::forward<Args>(args)...);
   }
-  /// @}
   /// Whether Derived has a member named `forward`; true for a final class, which cannot be examined.
   bool has_forward() const override { return detail::HasForward<Derived>; }
 
  protected:
+  /// By `Derived(o)`, from the options that it has as `o`; without such by `Derived()`.
+  std::unique_ptr<Module> construct_again() const override {
+    if constexpr (detail::HasOptions<Derived>) {
+      if constexpr (std::is_constructible_v<Derived, const decltype(Derived::o)&>)
+        return std::make_unique<Derived>(static_cast<const Derived&>(*this).o);
+      else
+        return nullptr;
+    } else if constexpr (std::is_default_constructible_v<Derived>) {
+      return std::make_unique<Derived>();
+    } else {
+      return nullptr;
+    }
+  }
+  /// Copies `o`, where Derived has it.
+  void copy_options(const Module& original) override {
+    if constexpr (detail::HasOptions<Derived>)
+      if constexpr (std::is_copy_assignable_v<decltype(Derived::o)>)
+        static_cast<Derived&>(*this).o = static_cast<const Derived&>(original).o;
+  }
   /// Returns `body(args...)`, run as a call of the module: under its full name, and between its hooks. A
   /// member function that computes with parameters is such a call. The hooks see the Variables in `args`;
   /// those that `body` captures they do not see.
@@ -212,9 +219,23 @@ class Layer<Derived, void> : public Module {
   }
 };
 
-/// A layer with options, which a `Derived({.width = 8})` gets in braces.
-template <class Derived, class O>
-class Layer : public Layer<Derived, void> {
+/// A Module with a call, `y = layer(x)`, that runs hooks around `Derived::forward`, of any signature. Do not
+/// call `forward` itself: sharding, checkpointing and profiling act in the call. With options,
+/// `Layer<Derived, Options>` stores them as `o`, before the members of Derived are initialised. Further calls
+/// have names, and run the same hooks:
+///
+///     struct DoublerOptions { double offset = 0; };
+///     struct Doubler : nn::Layer<Doubler, DoublerOptions> {
+///       using Layer::Layer;  // Doubler({.offset = 1}), and Doubler() where the options have defaults
+///       Variable forward(const Variable& x) const { return x + x + o.offset; }
+///       Variable loss(const Variable& x, const Tensor& target) const {
+///         return call([&](const Variable& in) { return mse_loss(forward(in), target); }, x);
+///       }
+///     };
+///
+/// A layer with a const `forward` is called through a constant reference too.
+template <class Derived, class O = void>
+class Layer : public CallableModule<Derived> {
  public:
   using Options = O;  ///< the type that `add` and `push` take in braces
   O o;                ///< as given to the constructor
@@ -224,5 +245,9 @@ class Layer : public Layer<Derived, void> {
   /// Stores the options, before the members of Derived are initialised.
   explicit Layer(O options) : o(std::move(options)) {}
 };
+
+/// A layer without options, or with options that it stores itself.
+template <class Derived>
+class Layer<Derived, void> : public CallableModule<Derived> {};
 
 }  // namespace tessera::nn

@@ -1,7 +1,6 @@
 #include "nn/module.h"
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
@@ -152,79 +151,6 @@ StateDict Module::state_dict() const {
   return state;
 }
 
-namespace {
-
-/// For every further name of a tied parameter its first name, which state dicts use.
-std::unordered_map<std::string, std::string> first_names_of_tied(const Module& module) {
-  std::unordered_map<const VariableImpl*, std::string> first;
-  std::unordered_map<std::string, std::string> others;
-  visit_slots(module, "", [&](const std::string& name, const Module::Slot& slot) {
-    if (slot.is_buffer) return;
-    const auto [found, is_first] = first.emplace(slot.variable.impl().get(), name);
-    if (!is_first) others.emplace(name, found->second);
-  });
-  return others;
-}
-
-bool same_values(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
-         std::memcmp(a.contiguous().raw_data(), b.contiguous().raw_data(), static_cast<size_t>(a.nbytes())) ==
-             0;
-}
-
-/// `state` with tied parameters under their first names, each once.
-StateDict with_first_names(const Module& module, const StateDict& state) {
-  const std::unordered_map<std::string, std::string> tied = first_names_of_tied(module);
-  std::unordered_set<std::string> given;
-  std::unordered_map<std::string, const NamedTensor*> by_first_name;
-  StateDict result;
-  for (const NamedTensor& entry : state) {
-    require<ValueError>(given.insert(entry.name).second, "load_state_dict: '", entry.name,
-                        "' is given twice");
-    const auto other = tied.find(entry.name);
-    const std::string& name = other == tied.end() ? entry.name : other->second;
-    const auto [earlier, is_new] = by_first_name.emplace(name, &entry);
-    require<ValueError>(is_new || same_values(earlier->second->tensor, entry.tensor), "load_state_dict: '",
-                        earlier->second->name, "' and '", entry.name, "' are one parameter of ",
-                        module.kind(), ", and their values differ");
-    if (is_new) result.push_back({name, entry.tensor});
-  }
-  return result;
-}
-
-}  // namespace
-
-void Module::load_state_dict(const StateDict& given_state, bool strict) {
-  std::unordered_map<std::string, Tensor> own;
-  for (const NamedTensor& entry : state_dict()) own.emplace(entry.name, entry.tensor);
-  const StateDict state = with_first_names(*this, given_state);
-  std::unordered_set<std::string> given;
-  for (const NamedTensor& entry : state) {
-    given.insert(entry.name);
-    const auto target = own.find(entry.name);
-    if (target == own.end()) {
-      require<ValueError>(!strict, "load_state_dict: unexpected '", entry.name, "': ", kind(),
-                          " has no such parameter");
-      continue;
-    }
-    require<ShapeError>(target->second.shape() == entry.tensor.shape(), "load_state_dict: '", entry.name,
-                        "' expects ", target->second.shape(), ", got ", entry.tensor.shape());
-    require<DTypeError>(is_floating(target->second.dtype()) == is_floating(entry.tensor.dtype()),
-                        "load_state_dict: '", entry.name, "' expects ", target->second.dtype(), ", got ",
-                        entry.tensor.dtype());
-    require<DeviceError>(!target->second.is_meta(), "load_state_dict: '", entry.name,
-                         "' is on meta; materialize the module first");
-  }
-  if (strict)
-    for (const auto& [name, tensor] : own)
-      require<ValueError>(given.contains(name), "load_state_dict: '", name, "' ", tensor.shape(),
-                          " is missing");
-  for (const NamedTensor& entry : state)
-    if (const auto target = own.find(entry.name); target != own.end())
-      target->second.copy_from(ops::cast(entry.tensor, target->second.dtype()));
-  round_masters(*this);
-}
-
 bool Module::is_training() const {
   return state_in_first_run(this, training_);
 }
@@ -334,6 +260,38 @@ Variable& Module::buffer(const std::string& name, const Shape& shape, init::Init
 Variable& Module::buffer(const std::string& name, const Shape& shape, init::Element element, DType dtype,
                          bool persistent) {
   return buffer(name, shape, init::elementwise(std::move(element)), dtype, persistent);
+}
+
+Variable& Module::buffer(const std::string& name, const Tensor& values, bool persistent) {
+  require<ValueError>(values.defined() && !values.is_meta(), kind(), ": buffer '", name,
+                      "' expects values, got ", describe(values),
+                      "; a function of the device computes them later");
+  init::Initializer copies(
+      "given values",
+      [values](const Tensor& out, uint64_t, const Shape&, int64_t) {
+        out.copy_from(ops::cast(values, out.dtype()).to(out.device()));
+      },
+      /*needs_full_tensor=*/true, init::Initializer::FillDType::own_dtype);
+  return buffer(name, values.shape(), std::move(copies), values.dtype(), persistent);
+}
+
+Variable& Module::computed_buffer(const std::string& name, std::function<Tensor(Device)> values,
+                                  bool persistent) {
+  const Tensor plan = values(meta());
+  const std::string what = text(kind(), ": the function of buffer '", name, "' ");
+  require<ValueError>(plan.defined(), what, "returned no tensor");
+  const Shape shape = plan.shape();
+  const auto fill = [what, shape, values = std::move(values)](const Tensor& out, uint64_t, const Shape&,
+                                                              int64_t) {
+    const Tensor computed = values(out.device());
+    require<ValueError>(computed.defined() && computed.shape() == shape && !computed.is_meta(), what,
+                        "returned a tensor of shape ", shape, " at first, and now ", describe(computed));
+    out.copy_from(ops::cast(computed.to(out.device()), out.dtype()));
+  };
+  return buffer(name, shape,
+                init::Initializer("computed values", fill, /*needs_full_tensor=*/true,
+                                  init::Initializer::FillDType::own_dtype),
+                plan.dtype(), persistent);
 }
 
 void Module::adopt_child(const std::string& name, std::unique_ptr<Module> module) {

@@ -18,12 +18,10 @@
 #include "nn/hooks.h"
 #include "nn/init.h"
 #include "nn/module_range.h"
+#include "nn/state_dict.h"
 #include "tensor/named_tensor.h"
 
 namespace tessera::nn {
-
-/// Parameters and buffers by their full names.
-using StateDict = std::vector<NamedTensor>;
 
 /// Holds the values of a module's parameters in the module's place when they are sharded over ranks. The
 /// module's functions about parameters then call these.
@@ -174,11 +172,12 @@ class Module {
   /// Parameters (in mixed precision their f32 masters, and beside them what is computed with) and persistent
   /// buffers, by names relative to this module; tensors share storage with the module.
   StateDict state_dict() const;
-  /// Copies values into parameters and buffers; tied weights are found under any of their names. All names,
-  /// shapes and dtypes are checked before the first is written: throws ValueError for missing or unexpected
-  /// names (with `strict`) and for tied weights given with different values, ShapeError, DTypeError,
-  /// DeviceError for a module on meta, and then loads nothing.
-  void load_state_dict(const StateDict& state, bool strict = true);
+  /// Copies values into parameters and buffers; tied weights are found under any of their names. Returns the
+  /// names that were missing and unexpected, which is an error with `strict`. All is checked before the first
+  /// value is written: throws ValueError for these names and for tied weights given with different values,
+  /// ShapeError, DTypeError, each message with every entry that does not fit, DeviceError for a module on
+  /// meta, and then loads nothing.
+  LoadResult load_state_dict(const StateDict& state, bool strict = true);
 
   /// Training or evaluation, for this module and everything below (dropout). Returns the module.
   Module& train(bool training = true);
@@ -262,6 +261,25 @@ class Module {
   /// The same, filled with what `element(index, shape)` returns, in any dtype (init::elementwise).
   Variable& buffer(const std::string& name, const Shape& shape, init::Element element, DType dtype = f32,
                    bool persistent = true);
+  /// Declares a tensor with these values, such as a table computed once: on meta as every buffer, copied by
+  /// `nn::materialize`. Throws ValueError for a tensor on meta.
+  Variable& buffer(const std::string& name, const Tensor& values, bool persistent = true);
+  /// Declares a tensor that a function computes: `values(device)`, or `values()`. `nn::materialize` calls it
+  /// with the module's device. It is called here too, with `meta()`, for shape and dtype; what a function
+  /// without a device computes here is dropped. It captures what it needs by value, since the module may be
+  /// moved before. Throws ValueError where it returns no tensor, or later one of another shape.
+  ///
+  ///     Variable& cosines = buffer("cos", [o = o](Device d) { return ops::cos(angles(o, d)); });
+  template <class Values>
+  requires(std::is_invocable_r_v<Tensor, Values&, Device> ||
+           std::is_invocable_r_v<Tensor, Values&>) Variable& buffer(const std::string& name, Values values,
+                                                                    bool persistent = true) {
+    if constexpr (std::is_invocable_r_v<Tensor, Values&, Device>)
+      return computed_buffer(name, std::move(values), persistent);
+    else
+      return computed_buffer(
+          name, [values = std::move(values)](Device) mutable -> Tensor { return values(); }, persistent);
+  }
   /// Makes a child of type M. `add<nn::Linear>("fc", {.in = 768, .out = 3072})`: options in braces.
   template <class M>
   M& add(const std::string& name, typename M::Options options) {
@@ -314,7 +332,19 @@ class Module {
     bool finished_ = false;
   };
 
+  /// A new module of this one's type, made by its constructor from the same options; null where that is not
+  /// possible. `nn::clone` calls these.
+  /// @{
+  virtual std::unique_ptr<Module> construct_again() const { return nullptr; }
+  /// Adds a child that `original` has and the constructor did not make; false where the type has none such.
+  virtual bool adopt_clone(const Module& original, const std::string& name, std::unique_ptr<Module>& clone);
+  /// Copies options that may have changed since the construction of `original`, a module of this type.
+  virtual void copy_options(const Module& original);
+  /// @}
+
  private:
+  friend class TreeCopy;
+  Variable& computed_buffer(const std::string& name, std::function<Tensor(Device)> values, bool persistent);
   HookHandle add_forward_pre_hook(ForwardPreHook hook);
   HookHandle add_forward_hook(ForwardHook hook);
   HookHandle add_backward_pre_hook(BackwardHook hook);

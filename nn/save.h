@@ -12,12 +12,15 @@ namespace tessera::nn {
 /// weights once, under their first name. An existing file is replaced when the new one is complete. Throws
 /// DeviceError for a module on meta, ConfigError for a sharded one whose parameters are not gathered,
 /// CheckpointError when the file cannot be written.
+/// @{
 void save(const Module& module, const std::string& path);
+void save(const StateDict& state, const std::string& path);
+/// @}
 
 /// Loads a file of `save` or another program by `Module::load_state_dict`: all of it or nothing. Without
-/// `strict`, tensors that the module does not have are not read. Throws as that function does, and
-/// CheckpointError when the file cannot be read.
-void load(Module& module, const std::string& path, bool strict = true);
+/// `strict`, tensors that the module does not have are not read, and the names that were missing and
+/// unexpected are returned. Throws as that function does, and CheckpointError when the file cannot be read.
+LoadResult load(Module& module, const std::string& path, bool strict = true);
 
 /// Every tensor of a safetensors file, in the order of the file. Throws CheckpointError.
 StateDict read_state_dict(const std::string& path);

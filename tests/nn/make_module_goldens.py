@@ -78,5 +78,31 @@ first.register_full_backward_hook(lambda m, grad_input, grad_output: calls.appen
 first(pattern((2, 3))).sum().backward()
 lines["no input gradient"] = listed(calls)
 
+# An exponential moving average over four updates, and its state's names.
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn  # noqa: E402
+
+source = Net()
+with torch.no_grad():
+    for p in source.parameters():
+        p.copy_(pattern(p.shape))
+averaged = AveragedModel(source, multi_avg_fn=get_ema_multi_avg_fn(0.9))
+for step in range(4):
+    with torch.no_grad():
+        for p in source.parameters():
+            p.mul_(-1.5).add_(0.125 * step)
+    averaged.update_parameters(source)
+lines["ema fc1.weight"] = numbers(averaged.module.fc1.weight)
+lines["ema blocks.1.bias"] = numbers(averaged.module.blocks[1].bias)
+lines["ema state"] = listed(sorted(averaged.state_dict()))
+lines["ema n_averaged"] = str(averaged.n_averaged.item())
+
+# Names that a load without strict returns.
+state = source.state_dict()
+del state["fc1.bias"], state["blocks.2.weight"]
+state["head.weight"] = torch.zeros(1)
+keys = source.load_state_dict(state, strict=False)
+lines["missing_keys"] = listed(keys.missing_keys)
+lines["unexpected_keys"] = listed(keys.unexpected_keys)
+
 path = pathlib.Path(__file__).parent / "goldens" / "modules.txt"
 path.write_text("".join(f"{key}: {value}\n" for key, value in lines.items()))

@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <regex>
@@ -12,59 +11,21 @@
 #include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
 #include "nn/activation.h"
-#include "nn/containers.h"
 #include "nn/linear.h"
 #include "nn/materialize.h"
 #include "tensor/ops/creation.h"
+#include "tests/nn/golden_net.h"
 
 using namespace tessera;
+using namespace module_goldens;
 
 namespace {
-
-struct Net : nn::Layer<Net> {
-  nn::Linear& fc1 = add<nn::Linear>("fc1", {.in = 3, .out = 4});
-  nn::GELU& act = add<nn::GELU>("act");
-  nn::ModuleList<nn::Linear>& blocks = add<nn::ModuleList<nn::Linear>>("blocks");
-  nn::Linear& out = add<nn::Linear>("out", {.in = 4, .out = 2, .bias = false});
-  Variable& scale = buffer("scale", {2}, init::ones());
-  Net() {
-    for (int i = 0; i < 3; ++i) blocks.push({.in = 4, .out = 4});
-  }
-  Variable forward(const Variable& x) { return out(blocks(act(fc1(x)))) * scale; }
-};
-
-/// The line of goldens/modules.txt with this key.
-std::string golden(const std::string& key) {
-  std::ifstream file(TESSERA_TEST_DATA_DIR "/nn/goldens/modules.txt");
-  for (std::string line; std::getline(file, line);)
-    if (line.rfind(key + ": ", 0) == 0) return line.substr(key.size() + 2);
-  FAIL("no golden '", key, "'");
-  return "";
-}
 
 template <class List>
 std::string names_of(const List& list, const std::string& quote = "") {
   std::string all;
   for (const auto& entry : list) all += (all.empty() ? "" : " ") + quote + entry.name + quote;
   return all;
-}
-
-Tensor pattern(const Shape& shape) {
-  const Tensor x = Tensor::empty(shape, f32);
-  for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>(i * 7 % 11 - 5) / 10;
-  return x;
-}
-
-void check_close(const Variable& x, const std::string& key) {
-  CAPTURE(key);
-  REQUIRE(x.defined());
-  std::istringstream numbers(golden(key));
-  for (int64_t i = 0; i < x.numel(); ++i) {
-    float expected;
-    REQUIRE(static_cast<bool>(numbers >> expected));
-    CHECK(x.value().contiguous().data<float>()[i] == doctest::Approx(expected).epsilon(1e-5));
-  }
-  CHECK((numbers >> std::ws).eof());
 }
 
 }  // namespace
@@ -157,8 +118,7 @@ TEST_CASE("modules: the tree is printed as PyTorch's repr, types by their names"
 TEST_CASE("hooks: arguments, results and gradients that PyTorch's hooks see and replace") {
   Net net;
   nn::materialize(net, cpu(), 1);
-  for (auto& [name, parameter] : net.named_parameters())
-    parameter.value().copy_from(pattern(parameter.shape()));
+  fill_parameters(net);
   net.fc1.register_forward_pre_hook([](nn::Module&, const nn::CallVariables& in) { return in[0] * 2.0; });
   net.blocks[0].register_forward_hook([](auto&, auto& in, auto& out) { out[0] = out[0] + in[0]; });
   net.out.register_full_backward_pre_hook(
@@ -173,12 +133,12 @@ TEST_CASE("hooks: arguments, results and gradients that PyTorch's hooks see and 
   const Variable x = Variable::leaf(pattern({2, 3}));
   const Variable y = net(x);
   sum(y * y).backward();
-  check_close(y, "y");
-  check_close(x.grad(), "x.grad");
-  check_close(net.fc1.weight.grad(), "fc1.weight.grad");
-  check_close(net.out.weight.grad(), "out.weight.grad");
-  check_close(grad_input, "blocks.1 grad_input");
-  check_close(grad_output, "blocks.1 grad_output");
+  check_close(y.value(), "y");
+  check_close(x.grad().value(), "x.grad");
+  check_close(net.fc1.weight.grad().value(), "fc1.weight.grad");
+  check_close(net.out.weight.grad().value(), "out.weight.grad");
+  check_close(grad_input.value(), "blocks.1 grad_input");
+  check_close(grad_output.value(), "blocks.1 grad_output");
 }
 
 TEST_CASE("hooks: a full backward hook of a module whose arguments require no gradient") {

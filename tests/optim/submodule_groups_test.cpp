@@ -6,6 +6,7 @@
 #include "nn/linear.h"
 #include "nn/materialize.h"
 #include "optim/optimizer_state.h"
+#include "optim/parameter_groups.h"
 #include "optim/rules/adam.h"
 
 using namespace tessera;
@@ -79,4 +80,32 @@ TEST_CASE("groups of two models: equal names are refused, with a hint to Paramet
                        doctest::Contains("ParameterList::prefixed"), ValueError);
   CHECK(both(one.parameters().prefixed("generator"), other.parameters().prefixed("critic")) ==
         Names{"generator.fc.weight", "generator.fc.bias", "critic.fc.weight", "critic.fc.bias"});
+}
+
+TEST_CASE("groups by pattern: the first pattern that names a parameter has it, the others form a group") {
+  Model model;
+  nn::materialize(model, cpu(), 1);
+  using optim::AdamWOptions;
+  const auto groups = optim::pattern_groups(
+      model.parameters(), {{"*.bias", {.lr = 1e-3, .weight_decay = 0}}, {"encoder", {.lr = 1e-5}}},
+      AdamWOptions{.lr = 1e-4});
+  CHECK(groups.size() == 3);
+  CHECK(names(groups[0].parameters) == Names{"encoder.fc.bias", "decoder.fc.bias"});
+  CHECK(names(groups[1].parameters) == Names{"encoder.fc.weight"});
+  CHECK(names(groups[2].parameters) == Names{"decoder.fc.weight"});
+  CHECK(groups[0].options.weight_decay == 0);
+  CHECK(groups[2].options.lr == 1e-4);
+  optim::AdamW adam(groups);
+  CHECK(adam.base_lr(1) == 1e-5);
+  const auto first_of = [&](const Names& patterns) {
+    return names(optim::split_by_pattern(model.parameters(), patterns)[0]);
+  };
+  CHECK(first_of({"*coder.f*"}).size() == 4);
+  CHECK(first_of({"decoder.fc.weight"}) == Names{"decoder.fc.weight"});
+  CHECK_THROWS_WITH_AS(first_of({"enc"}),  // not the name of a module
+                       doctest::Contains("'enc' names no parameter that an earlier pattern leaves; there are "
+                                         "encoder.fc.weight, encoder.fc.bias"),
+                       ConfigError);
+  CHECK_THROWS_AS(first_of({"encoder", "encoder.fc"}), ConfigError);
+  CHECK(optim::pattern_groups(model.parameters(), {{"*", {}}}, AdamWOptions{}).size() == 1);
 }

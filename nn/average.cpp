@@ -1,0 +1,107 @@
+#include "nn/average.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "nn/mixed_precision.h"
+#include "tensor/elementwise/update_rules.h"
+#include "tensor/ops/cast.h"
+#include "tensor/ops/optimizer_update.h"
+
+namespace tessera::nn {
+
+ExponentialMovingAverage::ExponentialMovingAverage(Module& module, Options options)
+    : module_(module), options_(options) {
+  require<ConfigError>(options.decay >= 0 && options.decay <= 1,
+                       "ExponentialMovingAverage: expected a decay in [0, 1], got ", options.decay);
+  require<ConfigError>(!module.store(), "ExponentialMovingAverage: the parameters of ", module.kind(), " '",
+                       module.full_name(), "' are sharded; an average takes full parameters");
+  std::unordered_map<const VariableImpl*, std::string> names;
+  for (const auto& [name, variable] : module.named_parameters()) names[variable.impl().get()] = name;
+  const CategoryScope category(MemoryCategory::optimizer_state);
+  const ParameterList parameters = module.parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Tensor& values = parameters[i].values();
+    require<ConfigError>(!values.is_meta(), "ExponentialMovingAverage: '", parameters[i].name,
+                         "' is on meta; call nn::materialize first");
+    if (!is_floating(values.dtype())) continue;
+    const Tensor average = Tensor::empty(values.shape(), values.dtype() == f64 ? f64 : f32, values.device());
+    average.copy_from(ops::cast(values, average.dtype()));
+    entries_.push_back({.name = names.at(parameters[i].variable.impl().get()),
+                        .index = i,
+                        .average = average,
+                        .step = Tensor::zeros({}, i64, values.device())});
+  }
+}
+
+void ExponentialMovingAverage::update() {
+  require<ConfigError>(!swapped_, "ExponentialMovingAverage: update while the module has the averages");
+  const ParameterList parameters = module_.parameters();
+  if (n_averaged_++ == 0) {
+    for (const Entry& entry : entries_)
+      entry.average.copy_from(ops::cast(parameters[entry.index].values(), entry.average.dtype()));
+    return;
+  }
+  // average -= (1 - decay) (average - value): a step of gradient descent with weight decay 1 that maximizes
+  // along the value.
+  std::vector<ops::UpdateItem> items;
+  for (const Entry& entry : entries_)
+    items.push_back({.parameter = entry.average,
+                     .gradient = parameters[entry.index].values().contiguous(),
+                     .step = entry.step,
+                     .name = entry.name});
+  const elementwise::SgdRule rule{
+      .momentum = 0, .dampening = 0, .weight_decay = 1, .nesterov = false, .maximize = true};
+  const ops::UpdateGroup<elementwise::SgdRule> group{Tensor::scalar(1 - options_.decay), rule};
+  ops::optimizer_update<elementwise::SgdRule>(items, {&group, 1}, {});
+}
+
+void ExponentialMovingAverage::begin_swap() {
+  require<ConfigError>(!swapped_, "ExponentialMovingAverage: the module has the averages already");
+  const ParameterList parameters = module_.parameters();
+  std::vector<Tensor> kept;
+  for (const Entry& entry : entries_) kept.push_back(parameters[entry.index].values().clone());
+  for (const Entry& entry : entries_) {
+    const Tensor& values = parameters[entry.index].values();
+    values.copy_from(ops::cast(entry.average, values.dtype()));
+  }
+  round_masters(module_);
+  kept_ = std::move(kept);
+  swapped_ = true;
+}
+
+void ExponentialMovingAverage::end_swap() {
+  const ParameterList parameters = module_.parameters();
+  for (size_t i = 0; i < entries_.size(); ++i) parameters[entries_[i].index].values().copy_from(kept_[i]);
+  round_masters(module_);
+  kept_.clear();
+  swapped_ = false;
+}
+
+StateDict ExponentialMovingAverage::state_dict() const {
+  StateDict state{{"n_averaged", Tensor::scalar(n_averaged_)}};
+  for (NamedTensor& own : module_.state_dict()) {
+    const auto entry = std::find_if(entries_.begin(), entries_.end(),
+                                    [&](const Entry& candidate) { return candidate.name == own.name; });
+    state.push_back({"module." + own.name, entry == entries_.end() ? own.tensor : entry->average});
+  }
+  return state;
+}
+
+void ExponentialMovingAverage::load_state_dict(const StateDict& state) {
+  const Tensor count = Tensor::scalar(n_averaged_);
+  StateDict own{{"n_averaged", count}};
+  for (const Entry& entry : entries_) own.push_back({"module." + entry.name, entry.average});
+  StateDict averages;
+  const StateDict all = state_dict();
+  const auto has = [](const StateDict& list, const std::string& name) {
+    return std::any_of(list.begin(), list.end(),
+                       [&](const NamedTensor& entry) { return entry.name == name; });
+  };
+  for (const NamedTensor& entry : state)
+    if (has(own, entry.name) || !has(all, entry.name)) averages.push_back(entry);
+  load_into(own, averages, /*strict=*/true, "load_state_dict of ExponentialMovingAverage");
+  n_averaged_ = count.data<int64_t>()[0];
+}
+
+}  // namespace tessera::nn

@@ -1,0 +1,11 @@
+#include "tests/nn/golden_net.h"
+
+#include <fstream>
+
+std::string module_goldens::golden(const std::string& key) {
+  std::ifstream file(TESSERA_TEST_DATA_DIR "/nn/goldens/modules.txt");
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind(key + ": ", 0) == 0) return line.substr(key.size() + 2);
+  FAIL("no golden '", key, "'");
+  return "";
+}
