@@ -148,7 +148,8 @@ void check_in_place(const char* name, const Variable& x, bool recorded) {
     throw_in_place_error(
         name, x,
         "is a leaf that requires a gradient and cannot be changed in place while operations are recorded; "
-        "use NoGrad, or init:: for a parameter's initial values");
+        "write a new Variable (x = x + y instead of x += y), or use NoGrad, or init:: for a parameter's "
+        "initial values");
   require_writable_view(name, x);
 }
 

@@ -73,6 +73,25 @@ Variable Variable::detach() const {
   return constant;
 }
 
+const Variable& Variable::detach_() const {
+  VariableImpl& x = at().current();
+  require<AutogradError>(!x.base, "detach_: ", *this,
+                         " is a view, and its base would keep the history; write ",
+                         "x = x.detach() for a new constant");
+  if (x.is_leaf) {
+    set_requires_grad(false);
+    return *this;
+  }
+  if (x.retains_grad)
+    std::erase_if(*x.history.node->retained_variables,
+                  [&](const Node::Retained& r) { return r.variable == &x; });
+  x.retains_grad = false;
+  x.history = Edge();
+  x.is_leaf = true;
+  x.requires_grad = false;
+  return *this;
+}
+
 void Variable::set_requires_grad(bool requires_grad) const {
   require<AutogradError>(is_leaf(), "set_requires_grad: ", *this, " was computed by '",
                          is_leaf() ? "" : node()->name(), "'; expected a leaf: detach it");

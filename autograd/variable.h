@@ -113,11 +113,12 @@ struct BackwardOptions {
 /// A Tensor and how it was computed. A handle: copies are the same Variable. A Tensor converts to a constant
 /// Variable implicitly; `x.value()` is the Tensor. An undefined Variable has neither: its methods throw
 /// ValueError (AutogradError those for which it would have to require a gradient, such as `backward`), except
-/// `defined`, `requires_grad` (false), `detach`, `is_same` and `impl`.
+/// `defined`, `requires_grad` (false), `detach`, `is_same` and `impl`. What is computed from it has methods
+/// too (tensor/methods.h): `x.exp()` is `exp(x)`.
 ///
 /// Threads may compute from, and run backward to, leaves that they share. One thread at a time may use the
 /// rest of a graph.
-class Variable {
+class Variable : public TensorMethods<Variable> {
  public:
   Variable() = default;
   /// A constant: it receives no gradient.
@@ -138,9 +139,42 @@ class Variable {
   Device device() const { return value().device(); }
   const Shape& shape() const { return value().shape(); }
   int rank() const { return value().rank(); }
+  int dim() const { return value().rank(); }
   int64_t size(int64_t dim) const { return value().size(dim); }
+  const Shape& size() const { return value().shape(); }
+  template <size_t N>
+  std::array<int64_t, N> dims() const {
+    return value().template dims<N>();
+  }
   int64_t numel() const { return value().numel(); }
+  bool is_contiguous() const { return value().is_contiguous(); }
+  bool is_floating_point() const { return value().is_floating_point(); }
   double item() const { return value().item(); }
+  int64_t item_i64() const { return value().item_i64(); }
+  /// @}
+
+  /// Views, as the functions with these names (autograd/functions/view.h).
+  /// @{
+  Variable view(const Shape& shape) const;
+  Variable reshape(const Shape& shape) const;
+  Variable flatten(int64_t start = 0, int64_t end = -1) const;
+  Variable transpose(int64_t dim0, int64_t dim1) const;
+  Variable permute(const Shape& order) const;
+  Variable expand(const Shape& shape) const;
+  Variable slice(int64_t dim, int64_t start, int64_t end, int64_t step = 1) const;
+  Variable narrow(int64_t dim, int64_t start, int64_t length) const;
+  Variable select(int64_t dim, int64_t i) const;
+  Variable unsqueeze(int64_t dim) const;
+  Variable squeeze(int64_t dim) const;
+  Variable squeeze() const;
+  /// @}
+  /// Copies, as the functions with these names (autograd/functions/cast.h).
+  /// @{
+  Variable clone() const;
+  Variable contiguous() const;
+  Variable to(DType dtype) const;
+  Variable to(Device device) const;
+  Variable to(Device device, DType dtype) const;
   /// @}
 
   /// Whether backward computes a gradient for it: for a leaf as set, else whether a recorded operation
@@ -148,6 +182,11 @@ class Variable {
   bool requires_grad() const { return impl_ && impl_->current().requires_grad; }
   /// Freezes or unfreezes a leaf. Throws AutogradError for a computed Variable, DTypeError for integers.
   void set_requires_grad(bool requires_grad) const;
+  /// The same; the result is this Variable: `Variable w = randn({3, 4}); w.requires_grad_();`.
+  const Variable& requires_grad_(bool requires_grad = true) const {
+    set_requires_grad(requires_grad);
+    return *this;
+  }
   /// Whether no recorded operation computed it.
   bool is_leaf() const { return at().current().is_leaf; }
   /// Whether `parameter` made it.
@@ -182,6 +221,9 @@ class Variable {
 
   /// A constant that shares the values.
   Variable detach() const;
+  /// Makes this Variable a constant: its history, hooks and retained gradient are dropped, its values stay.
+  /// Throws AutogradError for a view, whose base would keep the history: `detach` gives a new constant.
+  const Variable& detach_() const;
 
   /// Adds the derivative of this scalar to every leaf on which it depends. Throws AutogradError when it is
   /// not a scalar, does not depend on a leaf, or its graph was already freed.

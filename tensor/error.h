@@ -86,7 +86,7 @@ class TextArgument {
   TextArgument(T value) : text_(std::to_string(value)) {}
   /// The value's own `to_string`.
   template <class T>
-  requires requires(const T& value) {
+  requires(!std::integral<T>) && requires(const T& value) {
     { to_string(value) } -> std::convertible_to<std::string>;
   }
   TextArgument(const T& value) : text_(to_string(value)) {}

@@ -25,6 +25,11 @@ void Shape::throw_too_large() const {
   throw ShapeError(text("the shape ", *this, " has more elements than 64 bits hold"));
 }
 
+void Shape::require_rank(size_t expected) const {
+  require<ShapeError>(static_cast<size_t>(rank_) == expected, "dims: expected ", expected,
+                      " dimensions, one per name, got the shape ", *this);
+}
+
 void Shape::push_back(int64_t dim) {
   insert(rank_, dim);
 }

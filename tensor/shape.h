@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -20,6 +22,10 @@ class Shape {
   Shape(std::initializer_list<int64_t> dims) : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
   explicit Shape(std::span<const int64_t> dims);
   /// @}
+  /// One entry: `sum(x, -1)` is `sum(x, {-1})`, `zeros(5)` is `zeros({5})`. A bool is not taken for a
+  /// dimension.
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) Shape(T dim) : rank_(1), dims_{static_cast<int64_t>(dim)} {}
   /// `rank` entries, all `value`.
   static Shape filled(int rank, int64_t value);
 
@@ -41,6 +47,16 @@ class Shape {
       if (__builtin_mul_overflow(n, dims_[i], &n)) [[unlikely]]
         throw_too_large();
     return n;
+  }
+
+  /// All entries, for a structured binding: `auto [B, T, C] = x.shape().dims<3>()`. Throws ShapeError when
+  /// their number is not N.
+  template <size_t N>
+  std::array<int64_t, N> dims() const {
+    require_rank(N);
+    std::array<int64_t, N> entries{};
+    for (size_t i = 0; i < N; ++i) entries[i] = dims_[i];
+    return entries;
   }
 
   /// Appends an entry. Throws ShapeError when there are 8 already.
@@ -69,6 +85,7 @@ class Shape {
 
  private:
   [[noreturn]] void throw_too_large() const;
+  void require_rank(size_t expected) const;
 
   int32_t rank_ = 0;
   int64_t dims_[max_rank] = {};

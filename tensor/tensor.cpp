@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "tensor/cpu/copy.h"
+#include "tensor/ops/cast.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
 
@@ -69,6 +70,15 @@ Tensor Tensor::to(Device target) const {
   if (device() == target) return *this;
   if (target.is_meta()) return empty(shape_, dtype_, target);
   throw DeviceError(text("to: cannot copy from ", device(), " to ", target));
+}
+
+Tensor Tensor::to(DType dtype) const {
+  require_defined("to");
+  return ops::cast(*this, dtype);
+}
+
+Tensor Tensor::to(Device target, DType dtype) const {
+  return to(dtype).to(target);
 }
 
 void Tensor::copy_from(const Tensor& source) const {

@@ -8,6 +8,7 @@
 #include "tensor/device.h"
 #include "tensor/error.h"
 #include "tensor/memory/storage.h"
+#include "tensor/methods.h"
 #include "tensor/shape.h"
 #include "tensor/types/dtype.h"
 
@@ -18,10 +19,17 @@ struct VersionCounter : RefCounted<VersionCounter> {
   std::atomic<uint64_t> value{0};  ///< the number of changes so far
 };
 
+/// Values that lie one after another: a std::vector, a std::array.
+template <class V>
+concept ContiguousValues = requires(const V& values) {
+  detail::DTypeOf<std::remove_cvref_t<decltype(*values.data())>>::value;
+  values.size();
+};
+
 /// An array: a window onto a storage on a device, given by dtype, shape, strides and offset. A Tensor is a
 /// handle: copies share the storage, and a write through one changes all. It has no gradients (see
-/// autograd/variable.h).
-class Tensor {
+/// autograd/variable.h). What is computed from it has methods too (tensor/methods.h): `x.exp()`.
+class Tensor : public TensorMethods<Tensor> {
  public:
   /// An undefined tensor. Every method but `defined`, and every operation on it, throws ValueError with the
   /// name of the method or operation.
@@ -29,14 +37,14 @@ class Tensor {
 
   /// Uninitialised, contiguous. On meta: shape only. Throws ShapeError for a negative extent, or when 64 bits
   /// do not hold the bytes; OutOfMemoryError.
-  static Tensor empty(const Shape& shape, DType dtype, Device device = cpu());
+  static Tensor empty(const Shape& shape, DType dtype = f32, Device device = cpu());
   /// Uninitialised, of the same shape, dtype and device; contiguous.
   static Tensor empty_like(const Tensor& other) {
     other.require_defined("empty_like");
     return empty(other.shape_, other.dtype_, other.device());
   }
   /// All bytes zero.
-  static Tensor zeros(const Shape& shape, DType dtype, Device device = cpu());
+  static Tensor zeros(const Shape& shape, DType dtype = f32, Device device = cpu());
   /// All bytes zero, of the same shape, dtype and device; contiguous.
   static Tensor zeros_like(const Tensor& other) {
     other.require_defined("zeros_like");
@@ -51,12 +59,22 @@ class Tensor {
   static Tensor from(std::initializer_list<T> values, const Shape& shape) {
     return from(std::span<const T>(values.begin(), values.size()), shape);
   }
+  template <ContiguousValues V>
+  static Tensor from(const V& values, const Shape& shape) {
+    return from(std::span(values.data(), values.size()), shape);
+  }
   /// @}
-  /// One-dimensional.
+  /// One-dimensional, of a list in braces, a vector or an array.
+  /// @{
   template <class T>
   static Tensor from(std::initializer_list<T> values) {
     return from(values, {static_cast<int64_t>(values.size())});
   }
+  template <ContiguousValues V>
+  static Tensor from(const V& values) {
+    return from(values, {static_cast<int64_t>(values.size())});
+  }
+  /// @}
   /// 0-dim.
   template <class T>
   static Tensor scalar(T value) {
@@ -98,6 +116,8 @@ class Tensor {
     require_defined("rank");
     return shape_.rank();
   }
+  /// The same, by PyTorch's name.
+  int dim() const { return rank(); }
   /// The number of elements: 1 for a 0-dim tensor.
   int64_t numel() const {
     require_defined("numel");
@@ -113,6 +133,16 @@ class Tensor {
     require_defined("size");
     return shape_[normalize_dim(dim, shape_.rank(), "size")];
   }
+  /// `shape()`, by PyTorch's name.
+  const Shape& size() const { return shape(); }
+  /// The extents for a structured binding: `auto [B, T, C] = x.dims<3>()`. Throws ShapeError when the rank is
+  /// not N.
+  template <size_t N>
+  std::array<int64_t, N> dims() const {
+    return shape().template dims<N>();
+  }
+  /// Whether the dtype is f64, f32, bf16 or f16.
+  bool is_floating_point() const { return is_floating(dtype()); }
   /// Elements from the storage's start to the first one.
   int64_t offset() const {
     require_defined("offset");
@@ -177,7 +207,9 @@ class Tensor {
   Tensor unsqueeze(int64_t dim) const;
   /// Removes `dim`. Throws ShapeError when its extent is not 1.
   Tensor squeeze(int64_t dim) const;
-  /// Joins dimensions start..end into one. As `view`.
+  /// Removes all dimensions of extent 1.
+  Tensor squeeze() const;
+  /// Joins dimensions start..end into one. As `reshape`.
   Tensor flatten(int64_t start = 0, int64_t end = -1) const;
   /// Any window onto the storage, offset in elements. Throws ShapeError when it leaves the storage, or when
   /// 64 bits do not hold its size.
@@ -199,6 +231,13 @@ class Tensor {
   Tensor clone() const;
   /// On another device: this tensor if already there. To meta: the shape. Throws DeviceError from meta.
   Tensor to(Device device) const;
+  /// Converted to `dtype`, as ops::cast: this tensor if it has that dtype; then on `device`.
+  /// @{
+  Tensor to(DType dtype) const;
+  Tensor to(Device device, DType dtype) const;
+  /// @}
+  /// This tensor: `detach` of a Variable gives it.
+  Tensor detach() const { return *this; }
   /// Copies the values of `source` (same shape and dtype) into this tensor and counts a change. The two may
   /// overlap: the values that `source` had before are written (tensor/overlap.h). Throws ValueError when
   /// elements of this tensor overlap each other, as in an expanded one.
@@ -235,6 +274,12 @@ class Tensor {
   int64_t numel_ = 0;
   Shape shape_;
   Strides strides_;
+};
+
+template <class X>
+struct ValuesAndIndices {
+  X values;        ///< those found
+  Tensor indices;  ///< i64: the index of each along the dimension
 };
 
 /// A tensor in error messages: "(2, 128, 512) f32 on cpu". Holds a reference and makes the text on

@@ -194,6 +194,18 @@ Tensor Tensor::squeeze(int64_t dim) const {
   return with_layout(shape, strides, offset_);
 }
 
+Tensor Tensor::squeeze() const {
+  require_defined("squeeze");
+  Shape shape;
+  Strides strides;
+  for (int i = 0; i < rank(); ++i) {
+    if (shape_[i] == 1) continue;
+    shape.push_back(shape_[i]);
+    strides.push_back(strides_[i]);
+  }
+  return with_layout(shape, strides, offset_);
+}
+
 Tensor Tensor::flatten(int64_t start, int64_t end) const {
   require_defined("flatten");
   start = normalize_dim(start, rank(), "flatten");
@@ -210,7 +222,7 @@ Tensor Tensor::flatten(int64_t start, int64_t end) const {
     else if (i < start || i > end)
       shape.push_back(shape_[i]);
   }
-  return view(shape);
+  return reshape(shape);
 }
 
 Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, int64_t offset) const {

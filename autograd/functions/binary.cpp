@@ -113,6 +113,26 @@ Variable minimum(const Variable& a, const Variable& b) {
   return extremum("minimum", a, b, ops::minimum(a.value(), b.value()), false);
 }
 
+Variable maximum(const Variable& x, const Scalar& scalar) {
+  Tensor result = ops::maximum(x.value(), scalar);  // throws before the constant is made
+  const Variable constant(ops::full({}, scalar, x.dtype(), x.device()));
+  return extremum("maximum", x, constant, std::move(result), true);
+}
+
+Variable maximum(const Scalar& scalar, const Variable& x) {
+  return maximum(x, scalar);
+}
+
+Variable minimum(const Variable& x, const Scalar& scalar) {
+  Tensor result = ops::minimum(x.value(), scalar);
+  const Variable constant(ops::full({}, scalar, x.dtype(), x.device()));
+  return extremum("minimum", x, constant, std::move(result), false);
+}
+
+Variable minimum(const Scalar& scalar, const Variable& x) {
+  return minimum(x, scalar);
+}
+
 Variable add(const Variable& x, const Scalar& scalar) {
   return record("add", ops::add(x.value(), scalar), {x}, saved(),
                 [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0]}; });
@@ -132,6 +152,15 @@ Variable pow(const Variable& x, const Scalar& scalar) {
                 });
 }
 
+Variable pow(const Scalar& scalar, const Variable& x) {
+  return record("pow", ops::pow(scalar, x.value()), {x}, saved(x),
+                [scalar](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+                  const Variable y = s[0];
+                  const Variable base(ops::full({}, scalar, y.dtype(), y.device()));
+                  return {dy[0] * pow(base, y) * log_of_base(base, y)};
+                });
+}
+
 Variable sub(const Scalar& scalar, const Variable& x) {
   return record("sub", ops::sub(scalar, x.value()), {x}, saved(),
                 [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {neg(dy[0])}; });
@@ -145,61 +174,30 @@ Variable div(const Scalar& scalar, const Variable& x) {
                 });
 }
 
-Variable operator-(const Variable& x, const Scalar& n) {
+Variable add(const Scalar& scalar, const Variable& x) {
+  return add(x, scalar);
+}
+
+Variable mul(const Scalar& scalar, const Variable& x) {
+  return mul(x, scalar);
+}
+
+Variable sub(const Variable& x, const Scalar& n) {
   return record("sub", ops::sub(x.value(), n), {x}, saved(),
                 [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0]}; });
 }
 
+Variable operator-(const Variable& x, const Scalar& n) {
+  return sub(x, n);
+}
+
 Variable operator/(const Variable& x, const Scalar& n) {
+  return div(x, n);
+}
+
+Variable div(const Variable& x, const Scalar& n) {
   return record("div", ops::div(x.value(), n), {x}, saved(),
                 [n](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0] / n}; });
-}
-
-namespace {
-
-/// A copy of x's present values, with their history.
-Variable clone(const Variable& x) {
-  return record("clone", x.value().clone(), {x}, saved(),
-                [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0]}; });
-}
-
-}  // namespace
-
-void add_(const Variable& x, const Variable& y) {
-  record_in_place(
-      "add_", x, {x, y}, saved(), [&] { ops::add_(x.value(), y.value()); },
-      [oy = OperandInfo(y)](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
-        return {dy[0], wanted[1] ? oy.gradient(dy[0]) : Variable()};
-      });
-}
-
-void sub_(const Variable& x, const Variable& y) {
-  record_in_place(
-      "sub_", x, {x, y}, saved(), [&] { ops::sub_(x.value(), y.value()); },
-      [oy = OperandInfo(y)](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
-        return {dy[0], wanted[1] ? oy.gradient(neg(dy[0])) : Variable()};
-      });
-}
-
-void mul_(const Variable& x, const Variable& y) {
-  const bool recorded = Inputs{x, y}.recorded();
-  // Clones of what the change overwrites: x, and y if they share memory.
-  const Variable before = recorded && y.requires_grad() ? clone(x) : Variable();
-  const bool y_changes = recorded && x.requires_grad() && y.value().shares_storage(x.value());
-  const SavedItem factor = saved_if(x.requires_grad(), y_changes ? clone(y) : y);
-  record_in_place(
-      "mul_", x, {x, y}, saved(before, factor), [&] { ops::mul_(x.value(), y.value()); },
-      [ox = OperandInfo(x), oy = OperandInfo(y)](Saved& s, const Incoming& dy,
-                                                 const Wanted& wanted) -> Gradients {
-        return {wanted[0] ? ox.gradient(mul(dy[0], s[1])) : Variable(),
-                wanted[1] ? oy.gradient(mul(dy[0], s[0])) : Variable()};
-      });
-}
-
-void mul_(const Variable& x, const Scalar& scalar) {
-  record_in_place(
-      "mul_", x, {x}, saved(), [&] { ops::mul_(x.value(), scalar); },
-      [scalar](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {mul(dy[0], scalar)}; });
 }
 
 }  // namespace tessera

@@ -24,15 +24,27 @@ Variable pow(const Variable& a, const Variable& b);
 /// @{
 Variable maximum(const Variable& a, const Variable& b);
 Variable minimum(const Variable& a, const Variable& b);
+Variable maximum(const Variable& x, const Scalar& scalar);
+Variable maximum(const Scalar& scalar, const Variable& x);
+Variable minimum(const Variable& x, const Scalar& scalar);
+Variable minimum(const Scalar& scalar, const Variable& x);
 /// @}
 
-/// x + scalar, and x times scalar. Nothing is saved.
+/// x + scalar, x times scalar, and x - scalar. Nothing is saved.
 /// @{
 Variable add(const Variable& x, const Scalar& scalar);
 Variable mul(const Variable& x, const Scalar& scalar);
+Variable add(const Scalar& scalar, const Variable& x);
+Variable mul(const Scalar& scalar, const Variable& x);
+Variable sub(const Variable& x, const Scalar& scalar);
 /// @}
-/// x^scalar. Saves x.
+/// x / scalar. Nothing is saved.
+Variable div(const Variable& x, const Scalar& scalar);
+/// x^scalar, and scalar^x. Saves x.
+/// @{
 Variable pow(const Variable& x, const Scalar& scalar);
+Variable pow(const Scalar& scalar, const Variable& x);
+/// @}
 /// scalar - x.
 Variable sub(const Scalar& scalar, const Variable& x);
 /// scalar / x. Saves x.
@@ -42,13 +54,20 @@ Variable div(const Scalar& scalar, const Variable& x);
 /// shape.
 /// @{
 void add_(const Variable& x, const Variable& y);
+void add_(const Variable& x, const Scalar& scalar);
 void sub_(const Variable& x, const Variable& y);
+void sub_(const Variable& x, const Scalar& scalar);
 /// @}
 /// In place: x becomes x times y. Throws and broadcasts as `add_`. Saves a copy of the old x only where y's
 /// gradient is wanted.
 void mul_(const Variable& x, const Variable& y);
 /// In place: x becomes x times `scalar`. Throws as `add_`. Nothing is saved.
 void mul_(const Variable& x, const Scalar& scalar);
+/// In place: x becomes x / y. Throws and broadcasts as `add_`. Saves y and, only where y's gradient is
+/// wanted, a copy of the old x.
+void div_(const Variable& x, const Variable& y);
+/// In place: x becomes x / `scalar`. Throws as `add_`. Nothing is saved.
+void div_(const Variable& x, const Scalar& scalar);
 
 /// The functions above as operators: `a + b` is `add(a, b)`, `-x` is `neg(x)`.
 /// @{
@@ -88,6 +107,28 @@ Variable operator/(const Variable& x, const Scalar& n);
 inline Variable operator/(const Scalar& n, const Variable& x) {
   return div(n, x);
 }
+/// @}
+
+/// In place, as `add_` and so on; the result is x. As in PyTorch this is allowed inside a graph: x becomes
+/// the result of the operation. A leaf that requires a gradient throws AutogradError while operations are
+/// recorded: write `x = x + y` for a new Variable, or change it under NoGrad.
+/// @{
+const Variable& operator+=(const Variable& x, const Variable& y);
+const Variable& operator+=(const Variable& x, const Scalar& n);
+const Variable& operator-=(const Variable& x, const Variable& y);
+const Variable& operator-=(const Variable& x, const Scalar& n);
+const Variable& operator*=(const Variable& x, const Variable& y);
+const Variable& operator*=(const Variable& x, const Scalar& n);
+const Variable& operator/=(const Variable& x, const Variable& y);
+const Variable& operator/=(const Variable& x, const Scalar& n);
+/// @}
+/// A Tensor has no history in which to record y: write `Variable(x) += y`, or `x += y.value()` for the
+/// values.
+/// @{
+void operator+=(const Tensor& x, const Variable& y) = delete;
+void operator-=(const Tensor& x, const Variable& y) = delete;
+void operator*=(const Tensor& x, const Variable& y) = delete;
+void operator/=(const Tensor& x, const Variable& y) = delete;
 /// @}
 
 }  // namespace tessera

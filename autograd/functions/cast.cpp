@@ -13,4 +13,13 @@ Variable cast(const Variable& x, DType dtype) {
                 });
 }
 
+Variable clone(const Variable& x) {
+  return record("clone", x.value().clone(), {x}, saved(),
+                [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0]}; });
+}
+
+Variable contiguous(const Variable& x) {
+  return x.is_contiguous() ? x : clone(x);
+}
+
 }  // namespace tessera

@@ -8,4 +8,9 @@ namespace tessera {
 /// converted back.
 Variable cast(const Variable& x, DType dtype);
 
+/// A contiguous copy in a new storage. The gradient is that of the copy.
+Variable clone(const Variable& x);
+/// x itself if it is contiguous, else a contiguous copy.
+Variable contiguous(const Variable& x);
+
 }  // namespace tessera

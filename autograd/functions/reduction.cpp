@@ -14,6 +14,7 @@
 #include "tensor/ops/cast.h"
 #include "tensor/ops/creation.h"
 #include "tensor/ops/reduction.h"
+#include "tensor/ops/sorting.h"
 #include "tensor/ops/ternary.h"
 #include "tensor/ops/unary.h"
 
@@ -147,6 +148,10 @@ Variable max(V x, const Shape& axes, bool keepdim) {
 
 Variable min(V x, const Shape& axes, bool keepdim) {
   return extremum("min", x, ops::min(x.value(), axes, keepdim), axes, keepdim);
+}
+
+Variable median(V x) {
+  return extremum("median", x, ops::median(x.value()), {}, false);
 }
 
 Variable var(V x, const Shape& axes, bool keepdim, int64_t correction) {

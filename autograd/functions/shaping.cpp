@@ -4,6 +4,7 @@
 #include "autograd/functions/view.h"
 #include "autograd/record.h"
 #include "tensor/ops/shaping.h"
+#include "tensor/ops/view.h"
 
 namespace tessera {
 namespace {
@@ -33,6 +34,10 @@ Variable cat(std::span<const Variable> inputs, int64_t dim) {
                 });
 }
 
+Variable cat(std::initializer_list<Variable> inputs, int64_t dim) {
+  return cat(std::span<const Variable>(inputs.begin(), inputs.size()), dim);
+}
+
 Variable stack(std::span<const Variable> inputs, int64_t dim) {
   const Tensor y = ops::stack(values_of(inputs), dim);
   dim = normalize_dim(dim, y.rank(), "stack");
@@ -46,6 +51,10 @@ Variable stack(std::span<const Variable> inputs, int64_t dim) {
              });
   detail::set_layout_after_stack(inputs, result, dim);
   return result;
+}
+
+Variable stack(std::initializer_list<Variable> inputs, int64_t dim) {
+  return stack(std::span<const Variable>(inputs.begin(), inputs.size()), dim);
 }
 
 std::vector<Variable> split(const Variable& x, std::span<const int64_t> sizes, int64_t dim) {
@@ -62,6 +71,36 @@ std::vector<Variable> split(const Variable& x, std::span<const int64_t> sizes, i
         return {cat(gradients, dim)};
       });
   for (const Variable& view : views) detail::mark_as_view(view, x, ViewKind::one_of_several);
+  return views;
+}
+
+std::vector<Variable> split(const Variable& x, std::initializer_list<int64_t> sizes, int64_t dim) {
+  return split(x, std::span<const int64_t>(sizes.begin(), sizes.size()), dim);
+}
+
+std::vector<Variable> split(const Variable& x, int64_t size, int64_t dim) {
+  return split(x, ops::equal_sizes(x.shape(), size, dim), dim);
+}
+
+std::vector<Variable> unbind(const Variable& x, int64_t dim) {
+  const std::vector<Tensor> slices = ops::unbind(x.value(), dim);
+  dim = normalize_dim(dim, x.rank(), "unbind");
+  Shape shape = x.shape();
+  shape.erase(dim);
+  std::vector<Variable> views =
+      record("unbind", slices, {x}, saved(),
+             [shape, dim, count = slices.size(), from = x.shape(), dtype = x.dtype(), device = x.device()](
+                 Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+               if (count == 0) return {Variable(Tensor::zeros(from, dtype, device))};
+               std::vector<Variable> gradients;
+               for (size_t i = 0; i < count; ++i)
+                 gradients.push_back(dy.defined(i) ? dy[i] : Variable(Tensor::zeros(shape, dtype, device)));
+               return {stack(gradients, dim)};
+             });
+  for (const Variable& view : views) {
+    detail::mark_as_view(view, x, ViewKind::one_of_several);
+    detail::set_layout_after_select(x, view, dim);
+  }
   return views;
 }
 

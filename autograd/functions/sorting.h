@@ -4,11 +4,8 @@
 
 namespace tessera {
 
-/// The result of `sort` or `topk`.
-struct SortedVariable {
-  Variable values;  ///< in order
-  Tensor indices;   ///< i64: the index of each value along the dimension of x
-};
+/// The result of `sort` or `topk`: values in order, and the index of each along the dimension of x.
+using SortedVariable = ValuesAndIndices<Variable>;
 
 /// All elements along `dim` in ascending order, or descending; equal ones keep their order, NaN counts as the
 /// largest. Saves the indices.

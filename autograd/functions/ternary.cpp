@@ -27,13 +27,30 @@ Variable masked_fill(const Variable& x, const Tensor& mask, const Scalar& scalar
   return where(mask, Variable(ops::full({}, scalar, x.dtype(), x.device())), x);
 }
 
-Variable clamp(const Variable& x, const Scalar& low, const Scalar& high) {
+Variable where(const Tensor& condition, const Variable& a, const Scalar& b) {
+  return where(condition, a, Variable(ops::full({}, b, a.dtype(), a.device())));
+}
+
+Variable where(const Tensor& condition, const Scalar& a, const Variable& b) {
+  return where(condition, Variable(ops::full({}, a, b.dtype(), b.device())), b);
+}
+
+Variable clamp(const Variable& x, std::optional<Scalar> low, std::optional<Scalar> high) {
   return record("clamp", ops::clamp(x.value(), low, high), {x}, saved(x),
                 [low, high](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
-                  const Tensor inside = ops::logical_and(ops::greater_equal(s.tensor(0), low),
-                                                         ops::less_equal(s.tensor(0), high));
+                  const Tensor a = s.tensor(0);
+                  Tensor inside = low ? ops::greater_equal(a, *low) : ops::less_equal(a, *high);
+                  if (low && high) inside = ops::logical_and(inside, ops::less_equal(a, *high));
                   return {where(inside, dy[0], Variable(Tensor::zeros_like(dy[0].value())))};
                 });
+}
+
+Variable clamp_min(const Variable& x, const Scalar& min) {
+  return clamp(x, min, std::nullopt);
+}
+
+Variable clamp_max(const Variable& x, const Scalar& max) {
+  return clamp(x, std::nullopt, max);
 }
 
 Variable lerp(const Variable& a, const Variable& b, double weight) {

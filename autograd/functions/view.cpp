@@ -144,4 +144,14 @@ Variable squeeze(const Variable& x, int64_t dim) {
   return y;
 }
 
+Variable squeeze(const Variable& x) {
+  return view(x, x.value().squeeze().shape());
+}
+
+Variable t(const Variable& x) {
+  require<ShapeError>(x.rank() <= 2, "t: expected at most two dimensions, got ", x,
+                      "; use transpose(x, -2, -1)");
+  return x.rank() < 2 ? x : transpose(x, 0, 1);
+}
+
 }  // namespace tessera

@@ -31,5 +31,9 @@ Variable select(const Variable& x, int64_t dim, int64_t i);
 Variable unsqueeze(const Variable& x, int64_t dim);
 /// Without `dim`. Its extent must be 1.
 Variable squeeze(const Variable& x, int64_t dim);
+/// Without all dimensions of extent 1.
+Variable squeeze(const Variable& x);
+/// The transpose of a matrix; a vector or a 0-dim Variable itself. Throws ShapeError for more dimensions.
+Variable t(const Variable& x);
 
 }  // namespace tessera

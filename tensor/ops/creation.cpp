@@ -1,5 +1,6 @@
 #include "tensor/ops/creation.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tensor/cpu/elementwise.h"
@@ -46,6 +47,44 @@ Tensor full(const Shape& shape, const Scalar& value, DType dtype, Device device)
   return out;
 }
 
+Tensor full(const Shape& shape, const Scalar& value) {
+  return full(shape, value, value.is_boolean() ? boolean : value.is_integer() ? i64 : f32);
+}
+
+Tensor empty(const Shape& shape, DType dtype, Device device) {
+  return Tensor::empty(shape, dtype, device);
+}
+
+Tensor zeros_like(const Tensor& x, std::optional<DType> dtype) {
+  const Device device = common_device("zeros_like", {&x});
+  return zeros(x.shape(), dtype.value_or(x.dtype()), device);
+}
+Tensor ones_like(const Tensor& x, std::optional<DType> dtype) {
+  const Device device = common_device("ones_like", {&x});
+  return ones(x.shape(), dtype.value_or(x.dtype()), device);
+}
+Tensor full_like(const Tensor& x, const Scalar& value, std::optional<DType> dtype) {
+  const Device device = common_device("full_like", {&x});
+  return full(x.shape(), value, dtype.value_or(x.dtype()), device);
+}
+Tensor empty_like(const Tensor& x, std::optional<DType> dtype) {
+  const Device device = common_device("empty_like", {&x});
+  return empty(x.shape(), dtype.value_or(x.dtype()), device);
+}
+
+Tensor eye(int64_t n, DType dtype, Device device) {
+  return eye(n, n, dtype, device);
+}
+Tensor eye(int64_t n, int64_t m, DType dtype, Device device) {
+  const Tensor out = zeros({n, m}, dtype, device);
+  const Tensor diagonal = out.as_strided({std::min(n, m)}, {m + 1}, 0);
+  if (dtype == boolean)
+    fill_(diagonal, true);
+  else
+    fill_(diagonal, 1);
+  return out;
+}
+
 void fill_(const Tensor& x, const Scalar& value) {
   const Device device = common_device("fill_", {&x});
   alignas(8) char element[8];
@@ -71,6 +110,11 @@ Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, DType 
                              [&](int64_t i) { return start.integer() + i * step.integer(); });
   return sequence<double>(count, dtype, device,
                           [&](int64_t i) { return start.real() + static_cast<double>(i) * step.real(); });
+}
+
+Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step) {
+  const bool floating = start.is_floating() || end.is_floating() || step.is_floating();
+  return arange(start, end, step, floating ? f32 : i64);
 }
 
 Tensor arange(int64_t end, DType dtype, Device device) {

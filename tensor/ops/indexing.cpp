@@ -144,6 +144,12 @@ void index_add_out(const Tensor& out, int64_t dim, const Tensor& index, const Te
   add_slices("index_add", out, dim, index, source);
 }
 
+Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  const Tensor out = x.clone();
+  index_add_out(out, dim, index, source);
+  return out;
+}
+
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index) {
   const Device device = common_device("gather", {&x, &index});
   dim = check_along("gather", x, dim, index);

@@ -21,7 +21,24 @@ namespace ops {
 /// DTypeError (dtypes differ or are not floating).
 Tensor matmul(const Tensor& a, const Tensor& b);
 
-/// The same into `out` (shape (..., m, n), any strides; bf16 and f16 operands may have an f32 `out`). An
+/// The product of two matrices, of two batches of matrices, of a matrix and a vector, and of two vectors (a
+/// 0-dim result). Throw as `matmul`, and ShapeError for other numbers of dimensions.
+/// @{
+Tensor mm(const Tensor& a, const Tensor& b);
+Tensor bmm(const Tensor& a, const Tensor& b);
+Tensor mv(const Tensor& a, const Tensor& b);
+Tensor dot(const Tensor& a, const Tensor& b);
+/// @}
+/// The matrix a_i b_j of two vectors. Throws ShapeError for other numbers of dimensions.
+Tensor outer(const Tensor& a, const Tensor& b);
+/// Throws ShapeError naming `name` and the general function `instead` unless a and b have these numbers of
+/// dimensions.
+void require_ranks(const char* name, const Tensor& a, int rank_a, const Tensor& b, int rank_b,
+                   const char* instead);
+/// Throws ShapeError unless a and b are equally many matrices, as `bmm` takes them.
+void require_batches(const Tensor& a, const Tensor& b);
+
+/// `matmul` into `out` (shape (..., m, n), any strides; bf16 and f16 operands may have an f32 `out`). An
 /// `out` that overlaps an operand costs a copy. Throws ValueError when elements of `out` overlap. Raises the
 /// version of `out`.
 void matmul_out(const Tensor& out, const Tensor& a, const Tensor& b);

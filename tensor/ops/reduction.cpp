@@ -152,6 +152,16 @@ Tensor argmin(const Tensor& x) {
   return arg_extreme("argmin", false, x.reshape({x.numel()}), 0, false);
 }
 
+ValuesAndIndices<Tensor> max_along(const Tensor& x, int64_t dim, bool keepdim) {
+  const Tensor indices = arg_extreme("max", true, x, dim, keepdim);
+  return {x.rank() == 0 ? x.clone() : max(x, {dim}, keepdim), indices};
+}
+
+ValuesAndIndices<Tensor> min_along(const Tensor& x, int64_t dim, bool keepdim) {
+  const Tensor indices = arg_extreme("min", false, x, dim, keepdim);
+  return {x.rank() == 0 ? x.clone() : min(x, {dim}, keepdim), indices};
+}
+
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   common_device("sum_to", {&x});
   return sum_to(x, shape, x.dtype());

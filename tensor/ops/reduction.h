@@ -51,6 +51,13 @@ Tensor argmax(const Tensor& x);
 Tensor argmin(const Tensor& x);
 /// @}
 
+/// The largest values along `dim`, or the smallest, and the index of each: the first of equals, the first NaN
+/// if there is one. Throw ShapeError over nothing.
+/// @{
+ValuesAndIndices<Tensor> max_along(const Tensor& x, int64_t dim, bool keepdim = false);
+ValuesAndIndices<Tensor> min_along(const Tensor& x, int64_t dim, bool keepdim = false);
+/// @}
+
 /// The sum over the axes along which `shape` broadcasts to x's shape: the gradient of broadcasting. x itself
 /// when the shapes are equal. Throws ShapeError when `shape` does not broadcast to x's.
 Tensor sum_to(const Tensor& x, const Shape& shape);

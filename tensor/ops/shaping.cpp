@@ -88,6 +88,15 @@ std::vector<Tensor> split(const Tensor& x, std::span<const int64_t> sizes, int64
   return views;
 }
 
+std::vector<int64_t> equal_sizes(const Shape& shape, int64_t size, int64_t dim) {
+  require<ShapeError>(shape.rank() > 0, "split: a 0-dim tensor has no dimension to split");
+  require<ValueError>(size >= 1, "split: expected a size of at least 1, got ", size);
+  const int64_t extent = shape[normalize_dim(dim, shape.rank(), "split")];
+  std::vector<int64_t> sizes;
+  for (int64_t start = 0; start < extent; start += size) sizes.push_back(std::min(size, extent - start));
+  return sizes;
+}
+
 std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
   common_device("chunk", {&x});
   require<ValueError>(chunks >= 1, "chunk: expected at least one chunk, got ", chunks);

@@ -2,7 +2,14 @@
 
 #include "tensor/cpu/sorting.h"
 #include "tensor/ops/at_least_1d.h"
+#include "tensor/ops/binary.h"
+#include "tensor/ops/cast.h"
+#include "tensor/ops/creation.h"
+#include "tensor/ops/indexing.h"
 #include "tensor/ops/kernel.h"
+#include "tensor/ops/reduction.h"
+#include "tensor/ops/ternary.h"
+#include "tensor/ops/unary.h"
 
 namespace tessera::ops {
 namespace {
@@ -42,6 +49,31 @@ Tensor argsort(const Tensor& x, int64_t dim, bool descending) {
 Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
   require<ValueError>(k >= 0, "topk: expected k of at least 0, got ", k);
   return first_of_order("topk", x, k, dim, largest);
+}
+
+Sorted median_along(const Tensor& x, int64_t dim, bool keepdim) {
+  common_device("median", {&x});
+  dim = normalize_dim(dim, x.rank(), "median");
+  const Tensor row = at_least_1d(x);
+  const int64_t extent = row.size(dim);
+  require<ShapeError>(extent > 0, "median: expected at least one element along dimension ", dim, ", got ",
+                      describe(x));
+  const Sorted sorted = sort(row, dim);
+  Shape kept = row.shape();
+  kept[dim] = 1;
+  Tensor position = full(kept, (extent - 1) / 2, i64, x.device());
+  if (is_floating(x.dtype())) {  // NaNs are last: the first of them, if there is one
+    const Tensor nans = sum(cast(isnan(sorted.values), i64), {dim}, true);
+    position = where(greater(nans, Scalar(0)), sub(Scalar(extent), nans), position);
+  }
+  const Sorted middle{gather(sorted.values, dim, position), gather(sorted.indices, dim, position)};
+  if (keepdim && x.rank() > 0) return middle;
+  return {middle.values.squeeze(dim), middle.indices.squeeze(dim)};
+}
+
+Tensor median(const Tensor& x) {
+  common_device("median", {&x});
+  return median_along(x.reshape({x.numel()}), 0).values;
 }
 
 Tensor cumsum(const Tensor& x, int64_t dim) {

@@ -30,11 +30,28 @@ void begin_random_step(uint64_t seed, int64_t step, std::span<const int64_t> sam
   context.calls.clear();
 }
 
+namespace {
+
+/// Appends the `count` low bytes of `value`, little-endian.
+void append(std::string& bytes, uint64_t value, int count) {
+  for (int i = 0; i < count; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xffu);
+}
+
+}  // namespace
+
 uint64_t random_key(uint64_t seed, const std::string& name, uint32_t call) {
   std::string bytes;
-  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(seed >> (8 * i) & 0xffu);
+  append(bytes, seed, 8);
   bytes += name;
-  for (int i = 0; i < 4; ++i) bytes += static_cast<char>(call >> (8 * i) & 0xffu);
+  append(bytes, call, 4);
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+uint64_t next_generator_key() {
+  RandomContext& context = random_context();
+  std::string bytes = "generator";
+  append(bytes, context.generator_seed, 8);
+  append(bytes, context.generator_calls++, 8);
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 

@@ -20,6 +20,12 @@ struct RandomContext {
   std::vector<int64_t> samples = {};
   /// The number of keys that each name has drawn since the step began.
   std::map<std::string, uint32_t> calls = {};
+  /// Of the calls that have no name, such as `randn({2, 3})`: the seed that `manual_seed` sets, and the
+  /// number of keys drawn since. A step leaves both.
+  /// @{
+  uint64_t generator_seed = 1337;
+  uint64_t generator_calls = 0;
+  /// @}
 
   /// The index of the sample in row `row` of the first dimension.
   int64_t sample(int64_t row) const { return samples.empty() ? row : samples[row]; }
@@ -51,6 +57,9 @@ void begin_random_step(uint64_t seed, int64_t step, std::span<const int64_t> sam
 /// of the call in this step, as bytes: seed (8, little-endian), name, call (4, little-endian). Counts the
 /// call.
 uint64_t next_random_key(const std::string& name);
+/// The key of the next call without a name: xxh3_64 of "generator", `generator_seed` and `generator_calls` (8
+/// bytes each, little-endian). Counts the call.
+uint64_t next_generator_key();
 /// The key of a given call, without counting.
 uint64_t random_key(uint64_t seed, const std::string& name, uint32_t call);
 

@@ -84,7 +84,7 @@ function(tessera_generate_headers)
     list(FILTER headers EXCLUDE REGEX "^tensor/(cpu|cuda|elementwise)/")
     list(FILTER headers EXCLUDE REGEX "^tensor/io/(safetensors_header|strict_json|utf8)\\.h$")
     list(FILTER headers EXCLUDE REGEX "^tensor/memory/(block_heap|caching_allocator|cpu_allocator|page_range|poison|storage_owner)\\.h$")
-    list(FILTER headers EXCLUDE REGEX "^tensor/(ops/kernel|overlap|profile/operand_bytes|profile/recording|types/dtype_switch|types/host_device)\\.h$")
+    list(FILTER headers EXCLUDE REGEX "^tensor/(methods_definitions|ops/kernel|overlap|profile/operand_bytes|profile/recording|types/dtype_switch|types/host_device)\\.h$")
     list(FILTER headers EXCLUDE REGEX "^tensor/threads/(cores|thread_team|wait_word)\\.h$")
     # How the engine, sharding and checkpoints work inside.
     list(FILTER headers EXCLUDE REGEX "^autograd/(backward_graph|engine|inline_vector|leaf_accumulation|rule_checks|view_window)\\.h$")

@@ -1,0 +1,97 @@
+#include "autograd/functions/nondifferentiable.h"
+
+#include "tensor/functions.h"
+
+namespace tessera {
+
+/// `mirrored` is the comparison with its operands exchanged.
+#define TESSERA_DEFINE(name, symbol, mirrored)                   \
+  Tensor name(const Variable& a, const Variable& b) {            \
+    return ops::name(a.value(), b.value());                      \
+  }                                                              \
+  Tensor name(const Variable& a, const Scalar& b) {              \
+    return ops::name(a.value(), b);                              \
+  }                                                              \
+  Tensor operator symbol(const Variable& a, const Variable& b) { \
+    return ops::name(a.value(), b.value());                      \
+  }                                                              \
+  Tensor operator symbol(const Variable& a, const Scalar& b) {   \
+    return ops::name(a.value(), b);                              \
+  }                                                              \
+  Tensor operator symbol(const Scalar& a, const Variable& b) {   \
+    return ops::mirrored(b.value(), a);                          \
+  }
+TESSERA_DEFINE(equal, ==, equal)
+TESSERA_DEFINE(not_equal, !=, not_equal)
+TESSERA_DEFINE(less, <, greater)
+TESSERA_DEFINE(less_equal, <=, greater_equal)
+TESSERA_DEFINE(greater, >, less)
+TESSERA_DEFINE(greater_equal, >=, less_equal)
+#undef TESSERA_DEFINE
+
+Tensor logical_and(const Variable& a, const Variable& b) {
+  return ops::logical_and(a.value(), b.value());
+}
+Tensor logical_or(const Variable& a, const Variable& b) {
+  return ops::logical_or(a.value(), b.value());
+}
+Tensor logical_xor(const Variable& a, const Variable& b) {
+  return ops::logical_xor(a.value(), b.value());
+}
+Tensor operator!(const Variable& x) {
+  return ops::logical_not(x.value());
+}
+
+#define TESSERA_DEFINE(name)       \
+  Tensor name(const Variable& x) { \
+    return ops::name(x.value());   \
+  }
+TESSERA_DEFINE(logical_not)
+TESSERA_DEFINE(isnan)
+TESSERA_DEFINE(isinf)
+TESSERA_DEFINE(isfinite)
+TESSERA_DEFINE(argmax)
+TESSERA_DEFINE(argmin)
+#undef TESSERA_DEFINE
+
+Tensor any(const Variable& x, const Shape& axes, bool keepdim) {
+  return ops::any(x.value(), axes, keepdim);
+}
+Tensor all(const Variable& x, const Shape& axes, bool keepdim) {
+  return ops::all(x.value(), axes, keepdim);
+}
+Tensor argmax(const Variable& x, int64_t axis, bool keepdim) {
+  return ops::argmax(x.value(), axis, keepdim);
+}
+Tensor argmin(const Variable& x, int64_t axis, bool keepdim) {
+  return ops::argmin(x.value(), axis, keepdim);
+}
+Tensor argsort(const Variable& x, int64_t dim, bool descending) {
+  return ops::argsort(x.value(), dim, descending);
+}
+bool allclose(const Variable& a, const Variable& b, double rtol, double atol) {
+  return allclose(a.value(), b.value(), rtol, atol);
+}
+
+#define TESSERA_DEFINE(name)                                   \
+  Tensor name(const Variable& x, std::optional<DType> dtype) { \
+    return name(x.value(), dtype);                             \
+  }
+TESSERA_DEFINE(zeros_like)
+TESSERA_DEFINE(ones_like)
+TESSERA_DEFINE(empty_like)
+TESSERA_DEFINE(rand_like)
+TESSERA_DEFINE(randn_like)
+#undef TESSERA_DEFINE
+
+Tensor full_like(const Variable& x, const Scalar& value, std::optional<DType> dtype) {
+  return ops::full_like(x.value(), value, dtype);
+}
+Tensor bernoulli(const Variable& probabilities) {
+  return bernoulli(probabilities.value());
+}
+Tensor multinomial(const Variable& weights, int64_t count, bool replacement) {
+  return multinomial(weights.value(), count, replacement);
+}
+
+}  // namespace tessera

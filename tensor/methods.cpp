@@ -1,0 +1,10 @@
+#include "tensor/methods.h"
+
+#include "tensor/functions.h"
+#include "tensor/methods_definitions.h"
+
+namespace tessera {
+
+template class TensorMethods<Tensor>;
+
+}  // namespace tessera

@@ -1,0 +1,222 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "tensor/shape.h"
+#include "tensor/types/scalar.h"
+
+namespace tessera {
+
+class Tensor;
+/// The result of `sort`, `topk`, `max(dim)`, `min(dim)` and `median(dim)`, also as `auto [values, indices]`.
+template <class X>
+struct ValuesAndIndices;
+
+/// The operations on X, a Tensor or a Variable, as methods: one list for both. Each calls the function of
+/// namespace tessera with its name and its remaining arguments, `x.softmax(-1)` that is `softmax(x, -1)`;
+/// what it computes, saves and throws is documented there (tensor/ops/, autograd/functions/). Names and the
+/// order of arguments are PyTorch's. Results that carry no gradient are Tensors for either X. Dimensions are
+/// counted from the end when negative; without dimensions a reduction takes all.
+template <class X>
+class TensorMethods {
+ public:
+  // Element by element.
+  X abs() const;         ///< |x|
+  X neg() const;         ///< -x
+  X sign() const;        ///< -1, 0 or 1
+  X square() const;      ///< x^2
+  X sqrt() const;        ///< the square root
+  X rsqrt() const;       ///< 1 / sqrt(x)
+  X reciprocal() const;  ///< 1 / x
+  X exp() const;         ///< e^x
+  X exp2() const;        ///< 2^x
+  X expm1() const;       ///< e^x - 1
+  X log() const;         ///< the natural logarithm
+  X log2() const;        ///< the logarithm to base 2
+  X log10() const;       ///< the logarithm to base 10
+  X log1p() const;       ///< log(1 + x)
+  X sin() const;         ///< the sine
+  X cos() const;         ///< the cosine
+  X tan() const;         ///< the tangent
+  X tanh() const;        ///< the hyperbolic tangent
+  X sigmoid() const;     ///< 1 / (1 + e^-x)
+  X relu() const;        ///< max(x, 0)
+  X erf() const;         ///< the error function
+  X erfc() const;        ///< 1 - erf(x)
+  X floor() const;       ///< rounded down
+  X ceil() const;        ///< rounded up
+  X round() const;       ///< to the nearest integer, ties to even
+  X trunc() const;       ///< rounded towards 0
+
+  // Arithmetic; shapes broadcast.
+  X add(const X& y) const;                                                   ///< x + y
+  X add(const Scalar& n) const;                                              ///< x + n
+  X sub(const X& y) const;                                                   ///< x - y
+  X sub(const Scalar& n) const;                                              ///< x - n
+  X mul(const X& y) const;                                                   ///< x times y
+  X mul(const Scalar& n) const;                                              ///< x times n
+  X div(const X& y) const;                                                   ///< x / y
+  X div(const Scalar& n) const;                                              ///< x / n
+  X pow(const X& y) const;                                                   ///< x^y
+  X pow(const Scalar& n) const;                                              ///< x^n
+  X maximum(const X& y) const;                                               ///< the larger
+  X maximum(const Scalar& n) const;                                          ///< the larger
+  X minimum(const X& y) const;                                               ///< the smaller
+  X minimum(const Scalar& n) const;                                          ///< the smaller
+  X lerp(const X& end, double weight) const;                                 ///< x + weight (end - x)
+  X addcmul(const X& a, const X& b, double value = 1) const;                 ///< x + value a b
+  X addcdiv(const X& a, const X& b, double value = 1) const;                 ///< x + value a / b
+  X clamp(std::optional<Scalar> min, std::optional<Scalar> max = {}) const;  ///< limited to [min, max]
+  X clamp_min(const Scalar& min) const;                                      ///< at least `min`
+  X clamp_max(const Scalar& max) const;                                      ///< at most `max`
+
+  // Element by element: bool. (Whether two handles are one Variable is `is_same`.)
+  Tensor eq(const X& y) const;           ///< equal
+  Tensor eq(const Scalar& n) const;      ///< equal
+  Tensor ne(const X& y) const;           ///< not equal
+  Tensor ne(const Scalar& n) const;      ///< not equal
+  Tensor lt(const X& y) const;           ///< less
+  Tensor lt(const Scalar& n) const;      ///< less
+  Tensor le(const X& y) const;           ///< less or equal
+  Tensor le(const Scalar& n) const;      ///< less or equal
+  Tensor gt(const X& y) const;           ///< greater
+  Tensor gt(const Scalar& n) const;      ///< greater
+  Tensor ge(const X& y) const;           ///< greater or equal
+  Tensor ge(const Scalar& n) const;      ///< greater or equal
+  Tensor logical_and(const X& y) const;  ///< both are not 0
+  Tensor logical_or(const X& y) const;   ///< one is not 0
+  Tensor logical_xor(const X& y) const;  ///< exactly one is not 0
+  Tensor logical_not() const;            ///< is 0
+  Tensor isnan() const;                  ///< is not a number
+  Tensor isinf() const;                  ///< is infinite
+  Tensor isfinite() const;               ///< is neither infinite nor NaN
+  /// Whether all elements are close: |x - y| at most atol + rtol |y|, infinities equal; NaN is close to
+  /// nothing.
+  bool allclose(const X& y, double rtol = 1e-5, double atol = 1e-8) const;
+
+  // Reductions.
+  X sum(const Shape& dims = {}, bool keepdim = false) const;                          ///< the sum
+  X mean(const Shape& dims = {}, bool keepdim = false) const;                         ///< the mean
+  X prod(const Shape& dims = {}, bool keepdim = false) const;                         ///< the product
+  X amax(const Shape& dims = {}, bool keepdim = false) const;                         ///< the largest values
+  X amin(const Shape& dims = {}, bool keepdim = false) const;                         ///< the smallest values
+  X var(const Shape& dims = {}, bool keepdim = false, int64_t correction = 1) const;  ///< the variance
+  X std(const Shape& dims = {}, bool keepdim = false, int64_t correction = 1) const;  ///< the deviation
+  X norm(double p = 2, const Shape& dims = {}, bool keepdim = false) const;           ///< (sum |x|^p)^(1/p)
+  X logsumexp(const Shape& dims, bool keepdim = false) const;                         ///< log(sum(exp(x)))
+  X max() const;                                                                      ///< the largest element
+  X min() const;     ///< the smallest element
+  X median() const;  ///< the middle element in order, of two the smaller
+  ValuesAndIndices<X> max(int64_t dim, bool keepdim = false) const;     ///< the largest along `dim`
+  ValuesAndIndices<X> min(int64_t dim, bool keepdim = false) const;     ///< the smallest along `dim`
+  ValuesAndIndices<X> median(int64_t dim, bool keepdim = false) const;  ///< the middle one along `dim`
+  Tensor argmax() const;                                                ///< i64, in row-major order
+  Tensor argmin() const;                                                ///< i64, in row-major order
+  Tensor argmax(int64_t dim, bool keepdim = false) const;               ///< i64
+  Tensor argmin(int64_t dim, bool keepdim = false) const;               ///< i64
+  Tensor any(const Shape& dims = {}, bool keepdim = false) const;       ///< bool
+  Tensor all(const Shape& dims = {}, bool keepdim = false) const;       ///< bool
+  X softmax(int64_t dim) const;                                         ///< exp(x) / sum(exp(x))
+  X log_softmax(int64_t dim) const;                                     ///< log(softmax(x))
+  X cumsum(int64_t dim) const;                                          ///< sums of elements 0 to i
+
+  // Matrices.
+  X matmul(const X& y) const;  ///< the product by NumPy's rules
+  X mm(const X& y) const;      ///< of two matrices
+  X bmm(const X& y) const;     ///< of two batches of matrices
+  X mv(const X& y) const;      ///< of a matrix and a vector
+  X dot(const X& y) const;     ///< of two vectors: a 0-dim result
+  X outer(const X& y) const;   ///< of two vectors: a matrix
+
+  // Order.
+  ValuesAndIndices<X> sort(int64_t dim = -1, bool descending = false) const;         ///< all elements
+  ValuesAndIndices<X> topk(int64_t k, int64_t dim = -1, bool largest = true) const;  ///< the k largest
+  Tensor argsort(int64_t dim = -1, bool descending = false) const;                   ///< i64
+
+  // By index.
+  X gather(int64_t dim, const Tensor& index) const;                        ///< x at `index` along dim
+  X scatter(int64_t dim, const Tensor& index, const X& source) const;      ///< x with values replaced
+  X scatter_add(int64_t dim, const Tensor& index, const X& source) const;  ///< x with values added
+  X index_select(int64_t dim, const Tensor& index) const;                  ///< x at `index` along dim
+  X index_add(int64_t dim, const Tensor& index, const X& source) const;    ///< x with values added
+  X take_along_dim(const Tensor& index, int64_t dim) const;                ///< `gather`, broadcast
+  X masked_fill(const Tensor& mask, const Scalar& value) const;            ///< `value` where the mask is
+  X where(const Tensor& condition, const X& other) const;                  ///< x where true, else other
+  X where(const Tensor& condition, const Scalar& other) const;             ///< x where true, else other
+
+  // Shape and place. The views that a Tensor has are members of Tensor and Variable.
+  X t() const;                               ///< the transpose of a matrix; a vector itself
+  X expand_as(const X& y) const;             ///< `expand(y.shape())`
+  X view_as(const X& y) const;               ///< `view(y.shape())`
+  X reshape_as(const X& y) const;            ///< `reshape(y.shape())`
+  X tril(int64_t diagonal = 0) const;        ///< zeros above the diagonal
+  X triu(int64_t diagonal = 0) const;        ///< zeros below the diagonal
+  X roll(int64_t shift, int64_t dim) const;  ///< moved by `shift` along `dim`
+  X flip(const Shape& dims) const;           ///< in reverse order along `dims`
+  X repeat(const Shape& repeats) const;      ///< repeats[i] times along dimension i
+  std::vector<X> chunk(int64_t chunks, int64_t dim = 0) const;                  ///< about equal views
+  std::vector<X> split(int64_t size, int64_t dim = 0) const;                    ///< views of `size` elements
+  std::vector<X> split(std::span<const int64_t> sizes, int64_t dim = 0) const;  ///< views of these sizes
+  /// Views of these sizes.
+  std::vector<X> split(std::initializer_list<int64_t> sizes, int64_t dim = 0) const {
+    return split(std::span<const int64_t>(sizes.begin(), sizes.size()), dim);
+  }
+  /// Exactly N chunks, for a structured binding: `auto [a, b] = x.chunk<2>(-1)`. Throws ShapeError when `dim`
+  /// gives fewer.
+  template <size_t N>
+  std::array<X, N> chunk(int64_t dim = 0) const {
+    std::vector<X> chunks = exact_chunks(N, dim);
+    return [&]<size_t... I>(std::index_sequence<I...>) {
+      return std::array<X, N>{std::move(chunks[I])...};
+    }
+    (std::make_index_sequence<N>());
+  }
+  /// The views without dimension `dim`, one per index.
+  std::vector<X> unbind(int64_t dim = 0) const;
+
+  // In place; the result is x itself. While operations are recorded these throw AutogradError for a leaf that
+  // requires a gradient, and other Variables that cannot be changed (autograd/record.h, record_in_place).
+  const X& add_(const X& y) const;        ///< x + y
+  const X& add_(const Scalar& n) const;   ///< x + n
+  const X& sub_(const X& y) const;        ///< x - y
+  const X& sub_(const Scalar& n) const;   ///< x - n
+  const X& mul_(const X& y) const;        ///< x times y
+  const X& mul_(const Scalar& n) const;   ///< x times n
+  const X& div_(const X& y) const;        ///< x / y
+  const X& div_(const Scalar& n) const;   ///< x / n
+  const X& pow_(const Scalar& n) const;   ///< x^n
+  const X& copy_(const X& y) const;       ///< y, broadcast to x's shape and converted to its dtype
+  const X& fill_(const Scalar& n) const;  ///< n
+  const X& zero_() const;                 ///< 0
+  const X& clamp_(std::optional<Scalar> min, std::optional<Scalar> max = {}) const;  ///< limited
+  const X& abs_() const;                                                             ///< |x|
+  const X& neg_() const;                                                             ///< -x
+  const X& square_() const;                                                          ///< x^2
+  const X& sqrt_() const;                                                            ///< the square root
+  const X& rsqrt_() const;                                                           ///< 1 / sqrt(x)
+  const X& reciprocal_() const;                                                      ///< 1 / x
+  const X& exp_() const;                                                             ///< e^x
+  const X& log_() const;                                                             ///< the logarithm
+  const X& sin_() const;                                                             ///< the sine
+  const X& cos_() const;                                                             ///< the cosine
+  const X& tanh_() const;                                                            ///< tanh
+  const X& sigmoid_() const;                                                         ///< 1 / (1 + e^-x)
+  const X& relu_() const;                                                            ///< max(x, 0)
+  const X& floor_() const;                                                           ///< rounded down
+  const X& ceil_() const;                                                            ///< rounded up
+  const X& round_() const;                                        ///< to the nearest integer
+  const X& normal_(double mean = 0, double deviation = 1) const;  ///< random (tensor/ops/generator.h)
+  const X& uniform_(double low = 0, double high = 1) const;       ///< random in [low, high)
+  const X& bernoulli_(double probability = 0.5) const;            ///< 1 with `probability`, else 0
+
+ private:
+  const X& self() const { return static_cast<const X&>(*this); }
+  std::vector<X> exact_chunks(size_t count, int64_t dim) const;
+};
+
+}  // namespace tessera
