@@ -1,6 +1,7 @@
 // backward(), grad() and SplitBackward, in terms of the engine.
 
 #include "autograd/engine.h"
+#include "autograd/leaf_accumulation.h"
 #include "autograd/split_backward.h"
 #include "tensor/ops/creation.h"
 
@@ -35,17 +36,33 @@ void seed_roots(Engine& engine, std::span<const Variable> roots, std::span<const
   }
 }
 
+/// Adds `gradient` to the one that a computed input of `backward` has. The engine did so already for one that
+/// retains its gradient.
+void add_to_computed(const Variable& x, Variable gradient, bool create_graph) {
+  VariableImpl& impl = *x.impl();
+  if (!gradient.defined() || impl.retains_grad) return;
+  if (!impl.gradient && !create_graph && !is_only_handle(gradient)) gradient = gradient.value().clone();
+  if (impl.gradient) gradient = sum_gradients(Variable(impl.gradient), gradient, create_graph);
+  impl.gradient = gradient.impl();
+}
+
 }  // namespace
 
 void backward(std::span<const Variable> roots, std::span<const Variable> gradients, BackwardOptions options,
               std::span<const Variable> inputs) {
-  for (const Variable& input : inputs)
-    require<AutogradError>(input.is_leaf() && input.requires_grad(), "backward: ", input,
-                           " is not a leaf that requires a gradient; use grad() for computed Variables");
+  std::vector<Variable> leaves, computed;
+  for (const Variable& input : inputs) {
+    require<AutogradError>(input.requires_grad(), "backward: the input ", input, " requires no gradient");
+    (input.is_leaf() ? leaves : computed).push_back(input);
+  }
   Engine engine(options);
   seed_roots(engine, roots, gradients, "backward");
-  engine.accumulate_into(inputs);
-  engine.run();
+  if (computed.empty() || !leaves.empty()) engine.accumulate_into(leaves);
+  std::vector<Variable> results(computed.size());
+  for (size_t i = 0; i < computed.size(); ++i) engine.capture(computed[i], i);
+  engine.run(&results);
+  for (size_t i = 0; i < computed.size(); ++i)
+    add_to_computed(computed[i], std::move(results[i]), options.create_graph);
 }
 
 std::vector<Variable> grad(std::span<const Variable> roots, std::span<const Variable> inputs,

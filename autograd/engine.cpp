@@ -12,6 +12,7 @@
 #include "autograd/functions/binary.h"
 #include "autograd/grad_mode.h"
 #include "autograd/leaf_accumulation.h"
+#include "autograd/node_hooks.h"
 #include "autograd/record.h"
 #include "autograd/rule_checks.h"
 #include "tensor/ops/binary.h"
@@ -122,6 +123,7 @@ void Engine::apply_hooks(State& state) {
 
 void Engine::call_hooks(State& state) {
   for (const std::shared_ptr<Node::Hook>& hook : Node::Hooks(*state.node->hooks)) {
+    if (hook->slot < 0) continue;  // of the operation
     Variable& gradient = state.incoming[hook->slot];
     if (!gradient.defined()) continue;
     Variable replaced = hook->call(gradient);
@@ -147,12 +149,13 @@ void Engine::accumulate_retained(const Node::Retained& retained, const Variable&
 /// Finds the inputs that need a gradient, and the leaves among them: the rule may write their gradients.
 Engine::WantedInputs Engine::find_wanted_inputs(const State& state, InlineVector<Wanted::Entry, 3>& entries) {
   const Node& node = *state.node;
+  const bool rule_may_write = !options_.create_graph && !(node.has_hooks() && has_hooks_after_rule(node));
   WantedInputs found;
   for (size_t i = 0; i < node.edges.size(); ++i) {
     if (!graph_.follows_edge(state, i)) continue;
     const State& target = graph_[graph_.known_index(*node.edges[i].node)];
     entries[i].wanted = target.needed;
-    entries[i].rule_may_write_leaf = target.needed && !options_.create_graph && accumulates_directly(target);
+    entries[i].rule_may_write_leaf = target.needed && rule_may_write && accumulates_directly(target);
     (target.needed ? found.some_wanted : found.some_unwanted) = true;
   }
   return found;
@@ -171,8 +174,13 @@ void Engine::run_rule(State& state) {
   Gradients gradients(inputs);
   if (anything_arrived) {
     require_not_released(node);
+    const bool hooked = node.has_hooks();
+    InlineVector<Variable, 1> replaced;
+    if (hooked) replaced = after_hooks_before_rule(node, state.incoming);
+    const InlineVector<Variable, 1>& incoming = hooked ? replaced : state.incoming;
     const Wanted wanted(node, entries, options_.retain_graph || rule_runs_again);
-    gradients = run_in_module_scope(node, Incoming(state.incoming), wanted);
+    gradients = run_in_module_scope(node, Incoming(incoming), wanted);
+    if (hooked) call_hooks_after_rule(node, gradients, incoming);
     check_gradients(node, gradients);
     for (size_t i = 0; i < inputs; ++i)
       if (entries[i].written_to_leaf) accumulate(*node.edges[i].node->as_leaf(), std::move(gradients[i]));

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,6 +18,14 @@ struct OutputInfo {
   Shape shape;        ///< that of its gradient too, which is checked against it
   DType dtype = f32;  ///< of the output
 };
+
+/// Receives the grad_outputs of an operation before its rule runs: one per output, undefined for one that
+/// nothing used. May return others instead of them; an empty list leaves them as they are.
+using NodePreHook = std::function<std::vector<Variable>(const std::vector<Variable>& grad_outputs)>;
+/// Receives the gradients that a rule returned, one per input (undefined where none is needed), and its
+/// grad_outputs. May return others instead of the former; an empty list leaves them as they are.
+using NodeHook = std::function<std::vector<Variable>(const std::vector<Variable>& grad_inputs,
+                                                     const std::vector<Variable>& grad_outputs)>;
 
 /// One recorded operation: the edges to the nodes of its inputs, its saved values and its backward rule.
 /// A node without references is put on a list of this thread, which the outermost release empties: freeing a
@@ -40,6 +49,15 @@ class Node : public RefCounted<Node> {
   void release_saved();
   /// Drops what sources of saved values produced and can produce again; other saved values stay.
   void drop_produced();
+  /// Registers a hook of the operation itself: called in every backward that runs its rule, after the hooks
+  /// of its outputs, before the rule or after it, in order of registration. `x.grad_fn()` is the node of x;
+  /// an in-place change of x gives it another node, on which the hook is not. Backward throws AutogradError
+  /// for a list of another length, and ShapeError, DTypeError or DeviceError naming the operation for a
+  /// gradient unlike the one that it replaces.
+  /// @{
+  HookHandle register_prehook(NodePreHook hook);
+  HookHandle register_hook(NodeHook hook);
+  /// @}
   /// Called at the last release of a reference (RefCounted).
   void destroy();
 
@@ -50,19 +68,21 @@ class Node : public RefCounted<Node> {
   const std::string* module_name = nullptr;  ///< where the forward ran; set in anomaly mode and when profiled
 
   struct Hook;
-  /// The gradient hooks of a node's outputs.
+  /// The hooks of a node and of its outputs.
   using Hooks = std::vector<std::shared_ptr<Hook>>;
-  /// A gradient hook of an output. A handle refers to its hook, and the hook to its list, weakly: both may be
-  /// deleted earlier, and hooks move to another node.
+  /// A gradient hook of an output, or a hook of the operation. A handle refers to its hook, and the hook to
+  /// its list, weakly: both may be deleted earlier, and hooks of outputs move to another node.
   struct Hook {
-    int slot;                   ///< the output; the hook gets its gradient
-    GradientHook call;          ///< the registered function
+    int slot;                   ///< the output, of which the hook gets the gradient; -1: of the operation
+    GradientHook call;          ///< the registered function of an output
     std::string variable_name;  ///< of the Variable that it was registered on
     std::weak_ptr<Hooks> list;  ///< in which it is
+    NodePreHook before = {};    ///< of the operation: called before its rule
+    NodeHook after = {};        ///< of the operation: called after its rule
   };
   /// Null where no hook was registered: few nodes have any.
   std::shared_ptr<Hooks> hooks;
-  /// Whether an output has a gradient hook.
+  /// Whether the operation or an output has a hook.
   bool has_hooks() const { return hooks && !hooks->empty(); }
 
   /// A computed Variable that keeps its gradient (`Variable::retain_grad`).
@@ -105,6 +125,9 @@ class LeafNode final : public Node {
   };
   std::vector<PostAccumulate> post_accumulate_hooks;  ///< in order of registration
 };
+
+/// Adds a hook to `node`; the handle removes it.
+HookHandle add_hook(Node& node, Node::Hook hook);
 
 /// The edge that leads to `x`: its node and slot, or its LeafNode; null when `x` needs no gradient.
 Edge gradient_edge(const Variable& x);

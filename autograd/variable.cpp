@@ -156,14 +156,7 @@ HookHandle Variable::register_hook(GradientHook hook) const {
   require<AutogradError>(requires_grad(), "register_hook: ", *this, " requires no gradient");
   require<ValueError>(hook != nullptr, "register_hook: expected a function, got an empty one");
   const Edge edge = gradient_edge(*this);
-  std::shared_ptr<Node::Hooks>& list = edge.node->hooks;
-  if (!list) list = std::make_shared<Node::Hooks>();
-  list->push_back(std::make_shared<Node::Hook>(Node::Hook{edge.slot, std::move(hook), name(), list}));
-  return HookHandle([registered = std::weak_ptr<Node::Hook>(list->back())] {
-    const std::shared_ptr<Node::Hook> found = registered.lock();
-    if (!found) return;
-    if (const std::shared_ptr<Node::Hooks> hooks = found->list.lock()) std::erase(*hooks, found);
-  });
+  return add_hook(*edge.node, {edge.slot, std::move(hook), name(), {}});
 }
 
 HookHandle Variable::register_post_accumulate_grad_hook(PostAccumulateGradHook hook) const {

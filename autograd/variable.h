@@ -197,6 +197,8 @@ class Variable : public TensorMethods<Variable> {
   void set_name(std::string name) const { at().name = std::move(name); }
   /// The operation that computed it: null for a leaf.
   const Node* node() const { return is_leaf() ? nullptr : impl_->history.node.get(); }
+  /// The same under PyTorch's name, to register hooks on the operation (autograd/node.h).
+  Node* grad_fn() const { return is_leaf() ? nullptr : impl_->history.node.get(); }
 
   /// The accumulated gradient; undefined before the first backward.
   Variable grad() const;
@@ -263,7 +265,8 @@ inline std::string to_string(const Variable& x) {
 }
 
 /// Adds d(sum of roots)/d(leaf) to the leaves; `gradients` holds one per root (undefined: ones, for a scalar
-/// root). With `inputs`, only to those leaves.
+/// root). With `inputs`, only to those: leaves or computed Variables, each of which gets its gradient in
+/// `grad()`, added to the one that is there.
 void backward(std::span<const Variable> roots, std::span<const Variable> gradients,
               BackwardOptions options = {}, std::span<const Variable> inputs = {});
 
