@@ -40,6 +40,10 @@ void require_writable_view(const char* name, const Variable& x) {
         name, x,
         "is a view of another Variable and one of several results of one operation (split); change a view "
         "made by narrow or select, or clone it first");
+  if (impl.view == ViewKind::of_custom_function)
+    throw_in_place_error(name, x,
+                         "is a result of a custom function in the memory of its input, or a view of one: the "
+                         "change would leave out the function's backward; clone it first");
   for (intrusive_ptr<VariableImpl> next = impl.base; next; next = next->base) {
     const Variable base(next);
     if (base.is_leaf() && base.requires_grad())
@@ -112,6 +116,9 @@ void VariableImpl::update_history() {
   if (!source.requires_grad) return;
   // Without a recorded change the history stays, and with it the rules of hooks.
   if (requires_grad && source.change_version <= change_version) return;
+  require<AutogradError>(view != ViewKind::of_custom_function, "the ", named(Variable(base)),
+                         " was changed in place after a custom function returned a result in its memory, "
+                         "which is used now; clone one of them first");
   set_history(*this, edge_to_view_of_base(*this));
 }
 
@@ -125,9 +132,9 @@ void mark_as_view(const Variable& view, const Variable& base, ViewKind kind) {
     impl.view = differentiable ? ViewKind::unrecorded_differentiable : ViewKind::unrecorded_constant;
     return;
   }
-  const bool keeps_kind = source.view == ViewKind::unrecorded_constant ||
-                          source.view == ViewKind::unrecorded_differentiable ||
-                          source.view == ViewKind::one_of_several;
+  const bool keeps_kind =
+      source.view == ViewKind::unrecorded_constant || source.view == ViewKind::unrecorded_differentiable ||
+      source.view == ViewKind::one_of_several || source.view == ViewKind::of_custom_function;
   impl.view = keeps_kind ? source.view : kind;
   // The base of a view of a view is the first base. A `same` stays in between: the rules behind it need the
   // gradient of all its elements.

@@ -64,7 +64,8 @@ enum class ViewKind : uint8_t {
   one_of_several,             ///< one of the results of an operation: `split`
   unrecorded_constant,        ///< made under NoGrad, of a constant
   unrecorded_differentiable,  ///< made under NoGrad, of a Variable that requires a gradient
-  same                        ///< all elements, behind an identity operation of a module's hooks
+  same,                       ///< all elements, behind an identity operation of a module's hooks
+  of_custom_function          ///< in the memory of an input of a custom function
 };
 
 /// The data of a Variable, to which handles refer. Private to autograd/; users see Variable.
