@@ -1,0 +1,146 @@
+#pragma once
+
+#include <concepts>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "autograd/functional/multi_function.h"
+#include "autograd/variable.h"
+
+/// Functions of functions, as torch.func: `grad(f)` is the function that computes the gradient of f,
+/// `vmap(f)` the one that applies f to every sample of a batch. They combine:
+///
+///     const auto per_sample = functional::vmap(functional::grad(loss), {.in_dims = {std::nullopt, 0, 0}});
+///     const Variable gradients = per_sample(weight, x, y);  // (B, ...weight's shape)
+namespace tessera::autograd::functional {
+
+namespace detail {
+
+/// Whether F returns one Variable, not a list.
+template <class F>
+constexpr bool returns_one() {
+  constexpr size_t taken = tessera::detail::variables_taken<F>();
+  if constexpr (taken == 0)
+    return std::is_convertible_v<std::invoke_result_t<F&, const std::vector<Variable>&>, Variable>;
+  else
+    return []<size_t... I>(std::index_sequence<I...>) {
+      return std::is_convertible_v<
+          std::invoke_result_t<F&, decltype((void(I), std::declval<const Variable&>()))...>, Variable>;
+    }
+  (std::make_index_sequence<taken>{});
+}
+
+}  // namespace detail
+
+/// A function that `grad`, `value_and_grad` or `vmap` made. It takes the arguments of the given function:
+/// `taken` Variables, or a list where that is 0; it returns one Variable, or a list.
+template <size_t taken, bool one_result>
+class Transformed {
+ public:
+  /// Calls `function`.
+  explicit Transformed(MultiFunction function) : function_(std::move(function)) {}
+
+  /// The result, or results.
+  /// @{
+  template <std::convertible_to<Variable>... Inputs>
+  requires(sizeof...(Inputs) == taken && taken > 0) auto operator()(const Inputs&... inputs) const {
+    return result(function_(std::vector<Variable>{Variable(inputs)...}));
+  }
+  auto operator()(const std::vector<Variable>& inputs) const { return result(function_(inputs)); }
+  /// @}
+
+ private:
+  static auto result(std::vector<Variable> results) {
+    if constexpr (one_result)
+      return std::move(results[0]);
+    else
+      return results;
+  }
+
+  MultiFunction function_;
+};
+
+/// Which dimension holds the samples.
+struct VmapOptions {
+  /// Of each input: the dimension of the samples, counted from the end when negative; nullopt: the input is
+  /// the same for every sample. Empty: dimension 0 of each.
+  std::vector<std::optional<int64_t>> in_dims = {};
+  /// Of the results.
+  int64_t out_dim = 0;
+};
+
+/// A function that `vmap` made.
+template <size_t taken, bool one_result>
+struct Vmapped : Transformed<taken, one_result> {
+  using Transformed<taken, one_result>::Transformed;
+  /// Whether a call applies the function to one sample after another.
+  static constexpr bool runs_in_loop = true;
+};
+
+namespace detail {
+/// What the functions below compute.
+/// @{
+std::vector<Variable> value_and_gradients(const MultiFunction& function, const std::vector<Variable>& inputs,
+                                          const std::vector<size_t>& argnums);
+std::vector<Variable> gradients(const MultiFunction& function, const std::vector<Variable>& inputs,
+                                const std::vector<size_t>& argnums);
+std::vector<Variable> apply_to_samples(const MultiFunction& function, const std::vector<Variable>& inputs,
+                                       const VmapOptions& options);
+/// @}
+}  // namespace detail
+
+/// The function that computes the gradient of `function`, which returns one element, by argument `argnum`; by
+/// several arguments: a list. The other arguments may be of any dtype. A result is zeros where the function
+/// does not depend on the argument. While operations are recorded so is the result, which may be
+/// differentiated again; under NoGrad, f runs recorded, and its rules may take their faster forms. A call
+/// throws ShapeError unless f returns one element, IndexError for an `argnum` that is not an argument, and
+/// DTypeError for one of integers.
+/// @{
+template <class F>
+auto grad(F function, size_t argnum = 0) {
+  constexpr size_t taken = tessera::detail::variables_taken<F>();
+  return Transformed<taken, true>(
+      [function = MultiFunction(std::move(function)), argnum](const std::vector<Variable>& inputs) {
+        return detail::gradients(function, inputs, {argnum});
+      });
+}
+template <class F>
+auto grad(F function, std::vector<size_t> argnums) {
+  constexpr size_t taken = tessera::detail::variables_taken<F>();
+  return Transformed<taken, false>([function = MultiFunction(std::move(function)),
+                                    argnums = std::move(argnums)](const std::vector<Variable>& inputs) {
+    return detail::gradients(function, inputs, argnums);
+  });
+}
+/// @}
+
+/// As `grad`, for a list of the function's result and its gradients.
+template <class F>
+auto value_and_grad(F function, std::vector<size_t> argnums = {0}) {
+  constexpr size_t taken = tessera::detail::variables_taken<F>();
+  return Transformed<taken, false>([function = MultiFunction(std::move(function)),
+                                    argnums = std::move(argnums)](const std::vector<Variable>& inputs) {
+    return detail::value_and_gradients(function, inputs, argnums);
+  });
+}
+
+/// The function that applies `function` to every sample: its inputs have one more dimension, which holds the
+/// samples, and so have its results. It runs `function` in a loop, once for each sample (`runs_in_loop`), and
+/// stacks the results, so it is as fast as that loop: for speed write the function for a batch. Gradients,
+/// `grad` and `jacobian` inside and outside are those of the loop. A sample is one of several views of an
+/// input: `function` must not change it in place. A call throws ValueError for other numbers of inputs and
+/// in_dims, no input with samples, or no samples; ShapeError for different numbers of samples and for results
+/// of different shapes; IndexError for a dimension that an input does not have.
+template <class F>
+auto vmap(F function, VmapOptions options = {}) {
+  constexpr size_t taken = tessera::detail::variables_taken<F>();
+  constexpr bool one_result = detail::returns_one<F>();
+  return Vmapped<taken, one_result>(
+      MultiFunction([function = MultiFunction(std::move(function)),
+                     options = std::move(options)](const std::vector<Variable>& inputs) {
+        return detail::apply_to_samples(function, inputs, options);
+      }));
+}
+
+}  // namespace tessera::autograd::functional
