@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -228,6 +229,58 @@ class Variable : public TensorMethods<Variable> {
   /// Throws AutogradError for a view, whose base would keep the history: `detach` gives a new constant.
   const Variable& detach_() const;
 
+  // Indexing, as the methods of Tensor with these names.
+
+  /// The view `select(x, 0, i)`, or of a range of dimension 0. `x[2] = y` and `x[2][0] = 1.0` write into x.
+  /// @{
+  Variable operator[](int64_t i) const;
+  Variable operator[](const Slice& range) const;
+  /// @}
+  /// The elements that the indices address: a view, or a copy where one of the indices is a tensor. The
+  /// gradients of an element that is read several times are added, in the order of the result.
+  /// @{
+  const Variable index(std::initializer_list<Index> indices) const;
+  const Variable index(std::span<const Index> indices) const;
+  /// @}
+  /// Writes or adds `value` in place. Throws also as `record_in_place` (autograd/record.h). The value
+  /// receives the gradient of the elements that it was written to, where several values went to one element
+  /// each of them; this Variable's old values receive that of the other elements (with `accumulate`, of all).
+  /// @{
+  void index_put_(std::initializer_list<Index> indices, const Variable& value, bool accumulate = false) const;
+  void index_put_(std::initializer_list<Index> indices, const Scalar& value, bool accumulate = false) const;
+  void index_put_(std::span<const Index> indices, const Variable& value, bool accumulate = false) const;
+  void index_put_(std::span<const Index> indices, const Scalar& value, bool accumulate = false) const;
+  /// @}
+  /// `x[tensor] = value` would write to a copy: the message says what to write instead.
+  template <class T>
+  requires std::convertible_to<const T&, Variable>
+  void operator[](const T&) const {
+    static_assert(sizeof(T) == 0, "write x.index({tensor}) to read, x.index_put_({tensor}, value) to write");
+  }
+
+  /// To a variable, another handle.
+  /// @{
+  Variable(const Variable&) = default;
+  Variable(Variable&&) = default;
+  Variable& operator=(const Variable&) & = default;
+  Variable& operator=(Variable&&) & = default;
+  /// @}
+  /// To the result of an expression, `x[2] = y`: the values, as `index_put_({}, value)`. So x changes where
+  /// the result is a view of x.
+  /// @{
+  void operator=(const Variable& value) &&;
+  void operator=(Variable&& value) && { std::move(*this) = static_cast<const Variable&>(value); }
+  void operator=(const Tensor& value) && { std::move(*this) = Variable(value); }
+  template <class T>
+  requires std::convertible_to<T, Scalar>
+  void operator=(T value) && { assign(value); }
+  /// @}
+  /// To the result of `index`, which may be a copy: the message says what to write instead.
+  template <class T>
+  void operator=(const T&) const&& {
+    static_assert(sizeof(T) == 0, "write x.index_put_({...}, value) instead of x.index({...}) = value");
+  }
+
   /// Adds the derivative of this scalar to every leaf on which it depends. Throws AutogradError when it is
   /// not a scalar, does not depend on a leaf, or its graph was already freed.
   void backward(BackwardOptions options = {}) const;
@@ -256,6 +309,7 @@ class Variable : public TensorMethods<Variable> {
     return *impl_;
   }
   [[noreturn]] static void throw_undefined();
+  void assign(const Scalar& value) const;
 
   intrusive_ptr<VariableImpl> impl_;
 };

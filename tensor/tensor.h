@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -11,8 +12,12 @@
 #include "tensor/methods.h"
 #include "tensor/shape.h"
 #include "tensor/types/dtype.h"
+#include "tensor/types/scalar.h"
 
 namespace tessera {
+
+class Index;
+struct Slice;
 
 /// Counts the in-place changes of a tensor and its views.
 struct VersionCounter : RefCounted<VersionCounter> {
@@ -245,6 +250,61 @@ class Tensor : public TensorMethods<Tensor> {
   /// All bytes zero; counts a change. Throws ValueError as `copy_from`.
   void zero() const;
 
+  // Indexing, with the types of tensor/index.h: `x[2]`, `x.index({Slice(1, 5), ids})`.
+
+  /// The view `select(0, i)`, or of a range of dimension 0. `x[2] = y` and `x[2][0] = 1.0` write into x.
+  /// @{
+  Tensor operator[](int64_t i) const { return select(0, i); }
+  Tensor operator[](const Slice& range) const;
+  /// @}
+  /// The elements that the indices address, as in PyTorch (tensor/README.md, "Indexing"): a view, or a copy
+  /// where one of the indices is a tensor. Throws IndexError for a position outside its dimension, for more
+  /// indices than dimensions, and for masks and positions that do not fit; DTypeError for a tensor that is
+  /// neither bool, i64 nor i32; ValueError for a step below 1; DeviceError for a mask on meta.
+  /// @{
+  const Tensor index(std::initializer_list<Index> indices) const;
+  const Tensor index(std::span<const Index> indices) const;
+  /// @}
+  /// Writes `value`, broadcast, to the elements that the indices address, or adds it with `accumulate`;
+  /// counts a change. Of several values for one element the last one stays; sums do not depend on the number
+  /// of threads. The value is converted to this tensor's dtype. Throws as `index`, before anything is
+  /// written; ShapeError when the value does not broadcast; DTypeError for a floating value in an integer
+  /// tensor.
+  /// @{
+  void index_put_(std::initializer_list<Index> indices, const Tensor& value, bool accumulate = false) const;
+  void index_put_(std::initializer_list<Index> indices, const Scalar& value, bool accumulate = false) const;
+  void index_put_(std::span<const Index> indices, const Tensor& value, bool accumulate = false) const;
+  void index_put_(std::span<const Index> indices, const Scalar& value, bool accumulate = false) const;
+  /// @}
+  /// `x[tensor] = value` would write to a copy: the message says what to write instead.
+  template <class T>
+  requires std::convertible_to<const T&, Tensor>
+  void operator[](const T&) const {
+    static_assert(sizeof(T) == 0, "write x.index({tensor}) to read, x.index_put_({tensor}, value) to write");
+  }
+
+  /// To a variable, another handle.
+  /// @{
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) = default;
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & = default;
+  /// @}
+  /// To the result of an expression, `x[2] = y`: the values, as `index_put_({}, value)`. So x changes where
+  /// the result is a view of x.
+  /// @{
+  void operator=(const Tensor& value) &&;
+  void operator=(Tensor&& value) && { std::move(*this) = static_cast<const Tensor&>(value); }
+  template <class T>
+  requires std::convertible_to<T, Scalar>
+  void operator=(T value) && { assign(value); }
+  /// @}
+  /// To the result of `index`, which may be a copy: the message says what to write instead.
+  template <class T>
+  void operator=(const T&) const&& {
+    static_assert(sizeof(T) == 0, "write x.index_put_({...}, value) instead of x.index({...}) = value");
+  }
+
   /// Counts in-place changes of this tensor and its views.
   uint64_t version() const {
     require_defined("version");
@@ -262,6 +322,7 @@ class Tensor : public TensorMethods<Tensor> {
       throw_undefined(method);
   }
   [[noreturn]] static void throw_undefined(const char* method);
+  void assign(const Scalar& value) const;
   Tensor with_layout(const Shape& shape, const Strides& strides, int64_t offset) const;
   [[noreturn]] void throw_not_readable(DType expected) const;
   static bool layout_is_contiguous(const Shape& shape, const Strides& strides);

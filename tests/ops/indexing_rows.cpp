@@ -1,5 +1,7 @@
 #include "autograd/functions/indexing.h"
 
+#include "autograd/functions/advanced_indexing.h"
+#include "tensor/ops/advanced_indexing.h"
 #include "tensor/ops/creation.h"
 #include "tensor/ops/indexing.h"
 #include "tests/ops/table.h"
@@ -62,6 +64,29 @@ std::vector<OpRow> indexing_rows() {
       {.name = "take_along",
        .family = "indexing",
        .call = [](const CaseInputs& g) { return take_along(g[0], g.tensor(1), g.integer("axis")); }},
+      {.name = "masked_select",
+       .family = "indexing",
+       .call = [](const CaseInputs& g) { return masked_select(g[0], g.tensor(1)); },
+       .shape_from_values = true},
+      {.name = "masked_scatter",
+       .family = "indexing",
+       .call = [](const CaseInputs& g) { return masked_scatter(g[0], g.tensor(1), g[2]); }},
+      {.name = "take",
+       .family = "indexing",
+       .call = [](const CaseInputs& g) { return take(g[0], g.tensor(1)); }},
+      {.name = "index_copy",
+       .family = "indexing",
+       .call = [](const CaseInputs& g) { return index_copy(g[0], g.integer("axis"), g.tensor(1), g[2]); }},
+      {.name = "nonzero",
+       .family = "indexing",
+       .call = [](const CaseInputs& g) { return ops::nonzero(g.tensor(0)); },
+       .shape_from_values = true},
+      // What index and index_put_ are made of.
+      {.name = "true_elements", .tested_in = "tests/autograd/index_goldens_test.cpp"},
+      {.name = "read_elements", .tested_in = "tests/autograd/index_goldens_test.cpp"},
+      {.name = "place_elements", .tested_in = "tests/autograd/index_goldens_test.cpp"},
+      {.name = "clear_elements", .tested_in = "tests/autograd/index_goldens_test.cpp"},
+      {.name = "replace_elements", .tested_in = "tests/autograd/index_goldens_test.cpp"},
       {.name = "one_hot",
        .family = "indexing",
        .call = [](const CaseInputs& g) { return ops::one_hot(g.tensor(0), g.integer("classes")); }},

@@ -77,6 +77,8 @@ struct OpRow {
   bool twice_differentiable = true;
   /// Whether finite differences give its derivatives: not at a kink, a NaN, an infinity or values far from 0.
   bool differences = true;
+  /// Whether the result's shape depends on values: on meta it throws DeviceError.
+  bool shape_from_values = false;
   /// Golden cases that are not checked, each with the reason.
   std::map<std::string, std::string> except = {};
   /// For an op that fits no row (it draws random numbers, writes in place, ...): the file that tests it. Such

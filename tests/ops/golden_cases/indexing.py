@@ -24,6 +24,10 @@ def index_select(x, index, axis):
     return torch.index_select(x, axis, index)
 
 
+def index_copy(x, index, source, axis):
+    return torch.index_copy(x, axis, index, source)
+
+
 def record(family):
     # embedding: the weight (rows, width), then the ids. Ids repeat, so gradients must add up.
     family.case("embedding", "tokens", embedding, [family.normal(5, 3), torch.tensor([[0, 4, 0], [2, 2, 1]])])
@@ -117,3 +121,21 @@ def record(family):
         lambda weight, addend, ids: F.embedding(ids, weight) + addend,
         [family.normal(4, 5), family.normal(3, 5), torch.tensor([[1, 3, 1], [0, 1, 1]])],
     )
+
+    mask = torch.tensor([[True, False, True, False], [False, False, True, True], [False, True, False, False]])
+    row = torch.tensor([False, True, True, False])
+    family.case("masked_select", "same", torch.masked_select, [family.normal(3, 4), mask])
+    family.case("masked_select", "row", torch.masked_select, [family.normal(3, 4), row])
+    family.case("masked_select", "wide_mask", torch.masked_select, [family.normal(4), mask])
+    family.case("masked_select", "nothing", torch.masked_select, [family.normal(3, 4), torch.zeros_like(mask)])
+    family.case("masked_scatter", "same", torch.masked_scatter, [family.normal(3, 4), mask, family.normal(2, 4)])
+    family.case("masked_scatter", "row", torch.masked_scatter, [family.normal(3, 4), row, family.normal(6)])
+    family.case("take", "matrix", torch.take, [family.normal(3, 4), torch.tensor([[0, -1, 5], [5, 11, -12]])])
+    family.case("take", "one", torch.take, [family.normal(3, 4), torch.tensor(7)])
+    family.case("take", "none", torch.take, [family.normal(3, 4), torch.zeros(0, dtype=torch.int64)])
+    order = torch.tensor([2, 0])
+    family.case("index_copy", "rows", index_copy, [family.normal(4, 3), order, family.normal(2, 3)], axis=0)
+    family.case("index_copy", "middle", index_copy, [family.normal(2, 4, 3), order, family.normal(2, 2, 3)], axis=1)
+    family.case("nonzero", "matrix", torch.nonzero, [family.integers(0, 2, 4, 5)])
+    family.case("nonzero", "volume", torch.nonzero, [family.integers(0, 3, 2, 3, 4)])
+    family.case("nonzero", "scalar", torch.nonzero, [torch.tensor(3)])

@@ -1,0 +1,79 @@
+#include "tensor/index.h"
+
+#include "tensor/ops/binary.h"
+#include "tensor/ops/cast.h"
+#include "tensor/ops/creation.h"
+#include "tensor/ops/index_plan.h"
+#include "tensor/ops/kernel.h"
+
+namespace tessera {
+namespace {
+
+void write_view(const Tensor& view, const Tensor& value, bool accumulate) {
+  if (view.is_meta()) return;
+  if (accumulate)
+    ops::add_(view, value);
+  else
+    view.copy_from(value.expand(view.shape()));
+}
+
+std::span<const Index> as_span(std::initializer_list<Index> indices) {
+  return {indices.begin(), indices.size()};
+}
+
+}  // namespace
+
+Tensor Tensor::operator[](const Slice& range) const {
+  require_defined("operator[]");
+  const Index indices[] = {range};
+  return ops::IndexPlan("operator[]", shape_, indices).view(*this);
+}
+
+const Tensor Tensor::index(std::span<const Index> indices) const {
+  require_defined("index");
+  const ops::IndexPlan plan("index", shape_, indices);
+  const Tensor view = plan.view(*this);
+  return plan.tensor_count == 0 ? view : ops::read_elements(view, plan.elements("index", view));
+}
+
+void Tensor::index_put_(std::span<const Index> indices, const Tensor& value, bool accumulate) const {
+  common_device("index_put_", {this, &value});
+  const ops::IndexPlan plan("index_put_", shape_, indices);
+  const Tensor target = plan.view(*this);
+  const auto prepared = [&](const Shape& shape) {
+    return ops::cast(
+        value.reshape(ops::assigned_shape("index_put_", value.shape(), value.dtype(), shape, dtype_)),
+        dtype_);
+  };
+  if (plan.tensor_count == 0) return write_view(target, prepared(target.shape()), accumulate);
+  const ops::IndexedElements elements = plan.elements("index_put_", target);
+  ops::write_elements(target, elements, prepared(elements.shape(target.shape())), accumulate);
+}
+
+void Tensor::index_put_(std::span<const Index> indices, const Scalar& value, bool accumulate) const {
+  require_defined("index_put_");
+  const ops::IndexPlan plan("index_put_", shape_, indices);
+  if (plan.tensor_count == 0 && !accumulate) return ops::fill_(plan.view(*this), value);
+  index_put_(indices, ops::full({}, value, dtype_, device()), accumulate);
+}
+
+const Tensor Tensor::index(std::initializer_list<Index> indices) const {
+  return index(as_span(indices));
+}
+void Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& value, bool accumulate) const {
+  index_put_(as_span(indices), value, accumulate);
+}
+void Tensor::index_put_(std::initializer_list<Index> indices, const Scalar& value, bool accumulate) const {
+  index_put_(as_span(indices), value, accumulate);
+}
+
+void Tensor::operator=(const Tensor& value) && {
+  index_put_(std::span<const Index>(), value);
+}
+
+void Tensor::assign(const Scalar& value) const {
+  require_defined("operator=");
+  ops::fill_(*this, value);
+}
+
+}  // namespace tessera
