@@ -54,6 +54,10 @@ class InnerCopy {
 
   template <class T>
   void operator()(T* to, const T* from) const {
+    if (rows_ * columns_ == 1) {
+      *to = *from;
+      return;
+    }
     const int64_t to_step = loop_.strides[0][loop_.rank - 1], from_step = loop_.strides[1][loop_.rank - 1];
     for (int64_t row = 0; row < rows_; ++row) {
       int64_t at[2];
@@ -183,10 +187,14 @@ void true_positions(const Tensor& mask, const Tensor& positions) {
   const bool* const values = mask.data<bool>();
   int64_t* const out = positions.data<int64_t>();
   parallel_for(std::ssize(starts), 8, [&](int64_t begin, int64_t end) {
+    int64_t found[mask_block + 1];  // without a branch, which would be mispredicted half of the time
     for (int64_t b = begin; b < end; ++b) {
-      int64_t* next = out + starts[b];
-      for (int64_t i = b * mask_block; i < std::min(n, (b + 1) * mask_block); ++i)
-        if (values[i]) *next++ = i;
+      int64_t count = 0;
+      for (int64_t i = b * mask_block; i < std::min(n, (b + 1) * mask_block); ++i) {
+        found[count] = i;
+        count += values[i];
+      }
+      std::copy_n(found, count, out + starts[b]);
     }
   });
 }
