@@ -1,9 +1,10 @@
 #pragma once
 
+#include "tensor/functions.h"
 #include "tensor/methods.h"
 
 /// The definitions of TensorMethods, for the two sources that instantiate it: tensor/methods.cpp and
-/// autograd/functions/methods.cpp. Each includes the functions of its X before this header.
+/// autograd/functions/methods.cpp, which includes the functions on Variables before this header.
 namespace tessera {
 
 /// A method that calls the function of its name, without further arguments, and with one or more.

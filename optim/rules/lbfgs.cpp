@@ -24,7 +24,7 @@ void check_options(const std::string& optimizer, const Options& o) {
   require_at_least(optimizer, "history_size", o.history_size, 1);
 }
 
-double dot(const Tensor& a, const Tensor& b) {
+double inner_product(const Tensor& a, const Tensor& b) {
   return ops::sum(ops::mul(a, b)).item();
 }
 
@@ -140,13 +140,13 @@ void LBFGS::move(double t) const {
 /// Keeps the last step and the change of the gradient that it made, where the function curves upwards.
 void LBFGS::remember(const Tensor& gradient) {
   const Tensor y = ops::sub(gradient, gradient_), s = ops::mul(direction_, t());
-  const double product = dot(y, s);
+  const double product = inner_product(y, s);
   if (!(product > 1e-10)) return;
   const int64_t row = (*pairs_.data<int64_t>())++ % options_.history_size;
   gradient_changes_.select(0, row).copy_from(y);
   changes_.select(0, row).copy_from(s);
   inverse_products_.data<double>()[row] = 1.0 / product;
-  *inverse_curvature_.data<double>() = product / dot(y, y);
+  *inverse_curvature_.data<double>() = product / inner_product(y, y);
 }
 
 /// The quasi-Newton direction from the pairs kept, by two loops over them (Nocedal 1980).
@@ -158,12 +158,13 @@ void LBFGS::set_direction(const Tensor& gradient) {
   std::vector<double> factors(static_cast<size_t>(end - begin));
   for (int64_t pair = end - 1; pair >= begin; --pair) {
     double& factor = factors[static_cast<size_t>(pair - begin)];
-    factor = dot(row(changes_, pair), q) * inverse[pair % options_.history_size];
+    factor = inner_product(row(changes_, pair), q) * inverse[pair % options_.history_size];
     add_multiple(q, row(gradient_changes_, pair), -factor);
   }
   ops::mul_(q, *inverse_curvature_.data<double>());
   for (int64_t pair = begin; pair < end; ++pair) {
-    const double factor = dot(row(gradient_changes_, pair), q) * inverse[pair % options_.history_size];
+    const double factor =
+        inner_product(row(gradient_changes_, pair), q) * inverse[pair % options_.history_size];
     add_multiple(q, row(changes_, pair), factors[static_cast<size_t>(pair - begin)] - factor);
   }
   direction_.copy_from(q);
@@ -178,7 +179,7 @@ LBFGS::Point LBFGS::search(FunctionRef<double()> closure, const Point& from, dou
     move(length);
     const Point point = evaluate(closure);
     for (size_t i = 0; i < start.size(); ++i) parameters()[i].values().copy_from(start[i]);
-    return {length, point.loss, dot(point.gradient, direction_), point.gradient};
+    return {length, point.loss, inner_product(point.gradient, direction_), point.gradient};
   };
   const WolfeOptions options{.least_change = options_.tolerance_change,
                              .direction_size = largest(direction_),
@@ -196,7 +197,7 @@ bool LBFGS::iterate(FunctionRef<double()> closure, Point& now, bool is_last, int
   const double before = *loss_.data<double>() = now.loss;
   const double lr = this->lr().item();
   t() = n_iter() == 1 ? std::min(1.0, 1.0 / ops::sum(ops::abs(now.gradient)).item()) * lr : lr;
-  const double slope = dot(now.gradient, direction_);
+  const double slope = inner_product(now.gradient, direction_);
   if (slope > -options_.tolerance_change) return false;
   if (options_.line_search_fn == LineSearch::strong_wolfe) {
     now = search(closure, now, slope, evaluations);
