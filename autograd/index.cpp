@@ -61,7 +61,7 @@ void write_all(const Variable& x, const Variable& value, bool accumulate) {
 }  // namespace
 
 Variable Variable::operator[](int64_t i) const {
-  return select(*this, 0, i);
+  return tessera::select(*this, 0, i);
 }
 
 Variable Variable::operator[](const Slice& range) const {
