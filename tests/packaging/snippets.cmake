@@ -13,7 +13,8 @@ function(tessera_snippets output)
   set(problems "")
   set(source "#include \"tessera/tessera.h\"\n\n#include <doctest/doctest.h>\n\n")
   # A chapter may declare what it does not use.
-  string(APPEND source "#pragma GCC diagnostic ignored \"-Wunused-variable\"\n")
+  string(APPEND source "#pragma GCC diagnostic ignored \"-Wunused-variable\"\n"
+                       "#pragma GCC diagnostic ignored \"-Wunused-but-set-variable\"\n")
   foreach(chapter IN LISTS chapters)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${chapter}")
     cmake_path(GET chapter PARENT_PATH folder)
