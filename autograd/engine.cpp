@@ -112,6 +112,7 @@ void Engine::process(uint32_t index) {
 
 /// Calls hooks with the summed gradient of each output, which they may replace; then retains and captures it.
 void Engine::apply_hooks(State& state) {
+  if (state.delivered) return;  // the earlier backward did so
   Node& node = *state.node;
   if (node.has_hooks()) call_hooks(state);
   if (node.retained_variables)

@@ -3,6 +3,7 @@
 #include "autograd/functions/binary.h"
 #include "autograd/functions/cast.h"
 #include "autograd/functions/view.h"
+#include "autograd/split_backward.h"
 #include "autograd/variable.h"
 
 using namespace tessera;
@@ -61,4 +62,21 @@ TEST_CASE("hooks: an empty function is an error at once") {
   CHECK_THROWS_WITH_AS(x.register_post_accumulate_grad_hook({}),
                        doctest::Contains("register_post_accumulate_grad_hook: expected a function"),
                        ValueError);
+}
+
+TEST_CASE("hooks: the two passes of a split backward call a hook once, and retain one gradient") {
+  const Variable a = Variable::leaf(Tensor::scalar(2.0)), b = Variable::leaf(Tensor::scalar(3.0));
+  const Variable y = a * b, z = y * 2;
+  int calls = 0;
+  y.register_hook([&calls](const Variable& gradient) {
+    ++calls;
+    return gradient * 10;
+  });
+  y.retain_grad();
+  SplitBackward split({&z, 1});
+  CHECK(split.input_gradients({&a, 1})[0].item() == 60);
+  split.weight_gradients();
+  CHECK(calls == 1);
+  CHECK(b.grad().item() == 40);
+  CHECK(y.grad().item() == 20);
 }
