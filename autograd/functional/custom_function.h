@@ -69,10 +69,12 @@ auto like_result(std::vector<Variable> outputs) {
 
 template <class T>
 const char* function_name() {
-  if constexpr (requires { static_cast<const char*>(T::name); })
+  if constexpr (requires { static_cast<const char*>(T::name); }) {
     return T::name;
-  else
-    return class_name(typeid(T));
+  } else {
+    static const char* const name = class_name(typeid(T));
+    return name;
+  }
 }
 
 template <class T>

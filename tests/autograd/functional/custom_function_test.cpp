@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <thread>
 
 #include "autograd/debug/gradcheck.h"
 #include "autograd/debug/graph_dot.h"
@@ -478,4 +479,16 @@ TEST_CASE("custom function: a split backward") {
   CHECK_FALSE(w.grad().defined());
   split.weight_gradients();
   check_values(w.grad(), {1, 2});
+}
+
+TEST_CASE("custom function: threads run separate graphs of one function to a leaf that they share") {
+  const Variable w = Variable::leaf(Tensor::scalar(3.0));
+  constexpr int threads = 4, runs = 100;
+  std::vector<std::thread> running;
+  for (int t = 0; t < threads; ++t)
+    running.emplace_back([&w] {
+      for (int i = 0; i < runs; ++i) (Cube::apply(w) + own_exp(w * 0)).backward();
+    });
+  for (std::thread& thread : running) thread.join();
+  CHECK(w.grad().item() == 27.0 * threads * runs);
 }
