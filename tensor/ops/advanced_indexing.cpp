@@ -56,11 +56,4 @@ Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
   return out;
 }
 
-Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  common_device("index_add", {&x, &index, &source});
-  const Tensor out = x.clone();
-  index_add_out(out, dim, index, source);
-  return out;
-}
-
 }  // namespace tessera::ops

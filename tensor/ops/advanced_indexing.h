@@ -20,7 +20,5 @@ Tensor take(const Tensor& x, const Tensor& index);
 /// A copy of x with result[..., index[i], ...] = source[..., i, ...] along `dim`; index (n,). The last of
 /// several values for one element stays.
 Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
-/// A copy of x with source[..., i, ...] added at index[i] of `dim`, as `index_add_out`.
-Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
 
 }  // namespace tessera::ops
