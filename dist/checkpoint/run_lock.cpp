@@ -46,7 +46,7 @@ bool is_file_at(int descriptor, const std::string& path) {
 }  // namespace
 
 RunLock::RunLock(const std::string& root) : path_(root + "/" + run_lock_name) {
-  while (!try_lock(root)) {
+  for (int attempt = 0; !try_lock(root, attempt); ++attempt) {
   }
   const std::string name = process_name();
   // The name is used in other runs' messages only: a failure to write it is ignored.
@@ -54,9 +54,14 @@ RunLock::RunLock(const std::string& root) : path_(root + "/" + run_lock_name) {
 }
 
 /// Whether the lock was taken; false where the file or the folder was removed in between.
-bool RunLock::try_lock(const std::string& root) {
-  std::error_code error;
+bool RunLock::try_lock(const std::string& root, int attempt) {
+  std::error_code error, ignored;
   created_folder_ = std::filesystem::create_directories(root, error) || created_folder_;
+  if (error == std::errc::file_exists && attempt < 1000) {
+    // Another run's folder, which that run removed before create_directories looked at what is there.
+    const auto found = std::filesystem::symlink_status(root, ignored);
+    if (!std::filesystem::exists(found) || std::filesystem::is_directory(found)) return false;
+  }
   require<CheckpointError>(!error, root, ": cannot make the folder: ", error.message());
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
   if (descriptor_ < 0 && errno == ENOENT) return false;

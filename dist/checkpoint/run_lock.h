@@ -22,7 +22,7 @@ class RunLock {
   RunLock& operator=(const RunLock&) = delete;
 
  private:
-  bool try_lock(const std::string& root);
+  bool try_lock(const std::string& root, int attempt);
 
   std::string path_;
   int descriptor_ = -1;
