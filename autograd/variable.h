@@ -226,7 +226,7 @@ class Variable : public TensorMethods<Variable> {
   /// A constant that shares the values.
   Variable detach() const;
   /// Makes this Variable a constant: its history, hooks and retained gradient are dropped, its values stay.
-  /// Throws AutogradError for a view, whose base would keep the history: `detach` gives a new constant.
+  /// Throws AutogradError for a view: its base would keep the history; `detach` gives a new constant.
   const Variable& detach_() const;
 
   // Indexing, as the methods of Tensor with these names.

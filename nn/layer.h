@@ -127,7 +127,7 @@ class CallableModule : public Module {
   auto operator()(Args&&... args) const {
     return call(detail::ForwardOf<const Self>{static_cast<const Self&>(*this)}, std::forward<Args>(args)...);
   }
-  /// An error that says what to write, for a constant module whose `forward` is not.
+  /// An error that says what to write, for a constant module with a `forward` that is not const.
   template <class... Args, class Self = Derived>
   requires(detail::CallsForward<Self, Args...> && !detail::CallsForward<const Self, Args...>) auto operator()(
       Args&&... args) const -> decltype(std::declval<Self&>().forward(std::forward<Args>(args)...)) {

@@ -164,7 +164,7 @@ Gradients CustomNode::by_input(std::vector<Variable> gradients, const Wanted& wa
   return by_input;
 }
 
-/// `gradient` with a history whose backward throws.
+/// `gradient` with a history that throws in backward.
 Variable CustomNode::once_differentiable_result(const Variable& gradient,
                                                 std::span<const Variable> grad_outputs) const {
   const auto rule = [function = name()](Saved&, const Incoming&, const Wanted&) -> Gradients {

@@ -6,7 +6,7 @@
 #include "tensor/ops/generator.h"
 #include "tensor/types/scalar.h"
 
-/// Functions of Variables whose results carry no gradient: Tensors, computed from the values as by the raw
+/// Functions of Variables without a gradient: results are Tensors, computed from the values as by the raw
 /// ops of these names.
 namespace tessera {
 
