@@ -1,7 +1,7 @@
 #pragma once
 
-#include "nn/containers.h"
-#include "nn/linear.h"
+#include "nn/layers/containers.h"
+#include "nn/layers/linear.h"
 
 /// A plain multilayer perceptron: matrix products and their parameters. Legend: B batch, C width.
 namespace tessera::models {

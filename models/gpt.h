@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "nn/attention.h"
-#include "nn/containers.h"
-#include "nn/dropout.h"
-#include "nn/embedding.h"
-#include "nn/linear.h"
-#include "nn/normalization.h"
+#include "nn/layers/attention.h"
+#include "nn/layers/containers.h"
+#include "nn/layers/dropout.h"
+#include "nn/layers/embedding.h"
+#include "nn/layers/linear.h"
+#include "nn/layers/normalization.h"
 
 /// GPT-2's architecture and initial values (weights normal(0.02), biases 0), as nanoGPT trains it. Legend: B
 /// batch, T time, C width, V vocabulary.

@@ -10,7 +10,7 @@
 #include <future>
 #include <stdexcept>
 
-#include "data/windows.h"
+#include "data/text/windows.h"
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
 #include "tensor/random/random_context.h"

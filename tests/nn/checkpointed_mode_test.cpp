@@ -3,8 +3,8 @@
 #include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/recompute/checkpoint.h"
-#include "nn/dropout.h"
 #include "nn/layer.h"
+#include "nn/layers/dropout.h"
 #include "tensor/ops/creation.h"
 #include "tensor/random/random_context.h"
 

@@ -4,10 +4,10 @@
 
 #include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
-#include "nn/activation.h"
-#include "nn/attention.h"
-#include "nn/containers.h"
-#include "nn/dropout.h"
+#include "nn/layers/activation.h"
+#include "nn/layers/attention.h"
+#include "nn/layers/containers.h"
+#include "nn/layers/dropout.h"
 #include "nn/materialize.h"
 #include "nn/mixed_precision.h"
 

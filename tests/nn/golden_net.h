@@ -6,9 +6,9 @@
 #include <string>
 
 #include "autograd/functions/binary.h"
-#include "nn/activation.h"
-#include "nn/containers.h"
-#include "nn/linear.h"
+#include "nn/layers/activation.h"
+#include "nn/layers/containers.h"
+#include "nn/layers/linear.h"
 
 namespace module_goldens {
 

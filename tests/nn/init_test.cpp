@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "nn/init.h"
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
 #include "nn/materialize.h"
 #include "tensor/error.h"
 #include "tensor/ops/cast.h"

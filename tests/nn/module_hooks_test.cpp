@@ -10,8 +10,8 @@
 
 #include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
-#include "nn/containers.h"
-#include "nn/linear.h"
+#include "nn/layers/containers.h"
+#include "nn/layers/linear.h"
 #include "tensor/ops/creation.h"
 
 using namespace tessera;

@@ -14,7 +14,7 @@
 #include "autograd/grad_mode.h"
 #include "autograd/recompute/checkpoint.h"
 #include "autograd/sample_layout.h"
-#include "nn/dropout.h"
+#include "nn/layers/dropout.h"
 #include "tensor/ops/attention.h"
 #include "tensor/ops/creation.h"
 #include "tensor/ops/shaping.h"

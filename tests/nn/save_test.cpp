@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
 #include "nn/materialize.h"
 #include "nn/mixed_precision.h"
 #include "tensor/io/safetensors.h"

@@ -10,8 +10,8 @@
 
 #include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
-#include "nn/activation.h"
-#include "nn/linear.h"
+#include "nn/layers/activation.h"
+#include "nn/layers/linear.h"
 #include "nn/materialize.h"
 #include "tensor/ops/creation.h"
 #include "tests/nn/golden_net.h"

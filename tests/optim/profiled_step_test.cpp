@@ -2,10 +2,10 @@
 
 #include <set>
 
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
+#include "nn/layers/normalization.h"
 #include "nn/loss.h"
 #include "nn/materialize.h"
-#include "nn/normalization.h"
 #include "optim/clip.h"
 #include "optim/rules/adam.h"
 #include "tensor/profile/cost.h"

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
 #include "nn/materialize.h"
 #include "optim/optimizer_state.h"
 #include "optim/parameter_groups.h"

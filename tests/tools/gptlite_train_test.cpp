@@ -4,7 +4,7 @@
 #include <cmath>
 #include <thread>
 
-#include "data/play_grammar.h"
+#include "data/text/play_grammar.h"
 #include "dist/checkpoint/checkpoint_reader.h"
 #include "tensor/io/safetensors.h"
 #include "tests/tools/child_process.h"

@@ -91,7 +91,7 @@ function(tessera_generate_headers)
     list(FILTER headers EXCLUDE REGEX "^autograd/recompute/(first_run|recompute)\\.h$")
     list(FILTER headers EXCLUDE REGEX "^autograd/functional/own_input\\.h$")
     list(FILTER headers EXCLUDE REGEX "^optim/(first_nonfinite|gradient_squares|parameter_list_checks|rules/strong_wolfe|schedules/schedule_checks)\\.h$")
-    list(FILTER headers EXCLUDE REGEX "^data/(download|file|grammar|permutation|play_grammar|random_draws|sha256|utf8)\\.h$")
+    list(FILTER headers EXCLUDE REGEX "^data/(permutation|random_draws|text/(download|file|grammar|play_grammar|sha256|utf8))\\.h$")
     list(FILTER headers EXCLUDE REGEX "^dist/fsdp/(assignment|buckets|engine|flat_gradient|flat_parameter|initial_values|layout|reducer|unit|value_hash)\\.h$")
     list(FILTER headers EXCLUDE REGEX "^dist/checkpoint/(coverage|own_shards|rank_agreement|rank_save|rank_shards|value_check)\\.h$")
     # Of communicators only the interface: dist::launch makes them.

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "data/corpus.h"
+#include "data/text/corpus.h"
 #include "dist/checkpoint/checkpoint_meta.h"
 #include "models/presets.h"
-#include "nn/containers.h"
+#include "nn/layers/containers.h"
 #include "tensor/device.h"
 #include "tools/gptlite/options.h"
 #include "tools/gptlite/plan/parallel.h"

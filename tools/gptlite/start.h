@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "data/corpus.h"
+#include "data/text/corpus.h"
 #include "tools/gptlite/saved_run.h"
 
 namespace tessera::gptlite {

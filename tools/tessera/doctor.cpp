@@ -10,7 +10,7 @@
 #include <optional>
 #include <sstream>
 
-#include "data/tiny_shakespeare.h"
+#include "data/text/tiny_shakespeare.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/device.h"

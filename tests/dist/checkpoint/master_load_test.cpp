@@ -6,7 +6,7 @@
 #include "dist/checkpoint/checkpoint_reader.h"
 #include "dist/checkpoint/checkpoint_writer.h"
 #include "dist/launch/launch.h"
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
 #include "nn/mixed_precision.h"
 #include "tensor/ops/cast.h"
 #include "tests/dist/checkpoint/sharded_run.h"

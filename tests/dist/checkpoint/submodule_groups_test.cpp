@@ -8,7 +8,7 @@
 #include "dist/checkpoint/model_state.h"
 #include "dist/fsdp/shard.h"
 #include "dist/launch/launch.h"
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
 #include "nn/materialize.h"
 #include "optim/rules/adam.h"
 #include "tests/dist/checkpoint/checkpoint_fixture.h"

@@ -5,7 +5,7 @@
 
 #include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
 #include "nn/materialize.h"
 #include "optim/rules/adam.h"
 #include "tests/dist/fsdp/against_one_device.h"

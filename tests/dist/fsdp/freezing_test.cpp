@@ -7,7 +7,7 @@
 #include "autograd/functions/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
 #include "nn/materialize.h"
 #include "optim/clip.h"
 #include "optim/rules/adam.h"

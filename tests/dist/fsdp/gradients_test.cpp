@@ -17,7 +17,7 @@
 #include "dist/comm/interface/fault_injection.h"
 #include "dist/fsdp/engine.h"
 #include "dist/fsdp/shard.h"
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
 #include "nn/materialize.h"
 #include "optim/clip.h"
 #include "optim/rules/sgd.h"

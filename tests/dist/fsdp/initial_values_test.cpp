@@ -6,7 +6,7 @@
 #include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
 #include "dist/fsdp/shard.h"
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
 #include "nn/materialize.h"
 #include "optim/clip.h"
 #include "optim/grad_scaler.h"

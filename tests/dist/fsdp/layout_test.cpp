@@ -2,8 +2,8 @@
 
 #include "dist/fsdp/assignment.h"
 #include "dist/fsdp/layout.h"
-#include "nn/containers.h"
-#include "nn/linear.h"
+#include "nn/layers/containers.h"
+#include "nn/layers/linear.h"
 #include "tensor/error.h"
 
 using namespace tessera;

@@ -8,7 +8,7 @@
 #include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
 #include "dist/fsdp/shard.h"
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
 #include "nn/materialize.h"
 #include "optim/rules/sgd.h"
 #include "tests/dist/fsdp/rank_threads.h"

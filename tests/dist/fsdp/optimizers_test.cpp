@@ -3,7 +3,7 @@
 
 #include "autograd/functions/activation.h"
 #include "autograd/functions/reduction.h"
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
 #include "nn/materialize.h"
 #include "optim/rules/adadelta.h"
 #include "optim/rules/adafactor.h"

@@ -7,7 +7,7 @@
 #include "autograd/functions/binary.h"
 #include "autograd/functions/reduction.h"
 #include "dist/fsdp/shard.h"
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
 #include "nn/materialize.h"
 #include "optim/grad_scaler.h"
 #include "optim/rules/adam.h"

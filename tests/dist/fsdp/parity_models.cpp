@@ -5,8 +5,8 @@
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/view.h"
 #include "models/gpt.h"
-#include "nn/containers.h"
-#include "nn/linear.h"
+#include "nn/layers/containers.h"
+#include "nn/layers/linear.h"
 
 namespace tessera::test {
 namespace {

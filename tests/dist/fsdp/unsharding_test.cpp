@@ -8,7 +8,7 @@
 #include "autograd/recompute/checkpoint.h"
 #include "autograd/split_backward.h"
 #include "dist/comm/interface/ledger.h"
-#include "nn/containers.h"
+#include "nn/layers/containers.h"
 #include "nn/materialize.h"
 #include "optim/rules/sgd.h"
 #include "tensor/memory/account.h"

@@ -1,7 +1,7 @@
 #include "tools/gptlite/training/evaluation.h"
 
 #include "autograd/grad_mode.h"
-#include "data/windows.h"
+#include "data/text/windows.h"
 
 namespace tessera::gptlite {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 
-#include "data/tokens.h"
+#include "data/text/tokens.h"
 #include "models/gpt.h"
 #include "tools/gptlite/ranks.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "data/corpus.h"
+#include "data/text/corpus.h"
 #include "dist/comm/interface/ledger.h"
 #include "tensor/device.h"
 #include "tools/gptlite/plan/memory_plan.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <optional>
 
-#include "data/windows.h"
+#include "data/text/windows.h"
 #include "nn/mixed_precision.h"
 #include "optim/clip.h"
 #include "optim/gradient_squares.h"

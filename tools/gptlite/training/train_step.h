@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "data/batch.h"
-#include "data/corpus.h"
+#include "data/text/corpus.h"
 #include "dist/fsdp/shard.h"
 #include "models/gpt.h"
 #include "optim/rules/adam.h"
