@@ -18,7 +18,7 @@ std::string named(const Variable& x) {
 
 /// Whether several elements share a position in memory, as in the views of `expand`.
 bool repeats_elements(const Tensor& x) {
-  for (int i = 0; i < x.rank(); ++i)
+  for (int i = 0; i < x.ndim(); ++i)
     if (x.strides()[i] == 0 && x.shape()[i] > 1) return true;
   return false;
 }

@@ -13,7 +13,7 @@ constexpr SampleLayout unknown{.kind = Kind::unknown};
 /// How x holds the samples; nothing when it holds none: a parameter, a tensor of another length, or one whose
 /// layout is of another batch.
 std::optional<SampleLayout> layout_of(const Variable& x) {
-  if (!x.defined() || x.is_parameter() || x.rank() == 0) return std::nullopt;
+  if (!x.defined() || x.is_parameter() || x.ndim() == 0) return std::nullopt;
   const SampleLayout& own = x.impl()->current().samples;
   if (own.kind == Kind::none) return std::nullopt;
   if (own.kind == Kind::unknown) return unknown;
@@ -30,7 +30,7 @@ void set_layout(const Variable& y, const SampleLayout& layout) {
 }
 
 bool keeps_layout(const SampleLayout& layout, const Variable& x, const Variable& y) {
-  return layout.kind == Kind::along && y.rank() == x.rank() && y.shape()[layout.dim] == x.shape()[layout.dim];
+  return layout.kind == Kind::along && y.ndim() == x.ndim() && y.shape()[layout.dim] == x.shape()[layout.dim];
 }
 
 /// The layout that the `inputs` of an operation give its result y.
@@ -40,7 +40,7 @@ SampleLayout common_layout(std::span<const Variable> inputs, const Variable& y) 
   for (const Variable& x : inputs) {
     const std::optional<SampleLayout> layout = layout_of(x);
     if (!layout) {
-      if (!x.defined() || x.is_parameter() || x.rank() == 0) continue;
+      if (!x.defined() || x.is_parameter() || x.ndim() == 0) continue;
       (x.impl()->samples.kind == Kind::none ? some_shared : some_without_layout) = true;
       continue;
     }
@@ -62,7 +62,7 @@ SampleLayout layout_through_memory(const SampleLayout& layout, const Tensor& x, 
   if (x.numel() == y.numel() && x.is_contiguous() && y.is_contiguous())
     return reshaped(layout, x.shape(), y.shape());
   SampleLayout found = unknown;
-  for (int d = 0; d < y.rank(); ++d) {
+  for (int d = 0; d < y.ndim(); ++d) {
     if (y.shape()[d] != x.shape()[layout.dim] || y.strides()[d] != x.strides()[layout.dim]) continue;
     if (found.kind == Kind::along) return unknown;
     found = layout;
@@ -78,7 +78,7 @@ void set_sample_layout(const Variable& x, const SampleLayout& layout) {
   SampleLayout counted = layout;
   if (layout.kind == Kind::along) {
     count_samples(layout, shape);
-    if (counted.dim < 0) counted.dim += x.rank();
+    if (counted.dim < 0) counted.dim += x.ndim();
   }
   set_layout(x, counted);
 }
@@ -114,7 +114,7 @@ void set_layout_from_base(VariableImpl& view) {
 }
 
 void set_layout_after_reshape(const Variable& x, const Variable& y) {
-  const bool first_is_kept = x.rank() > 0 && y.rank() > 0 && x.shape()[0] == y.shape()[0];
+  const bool first_is_kept = x.ndim() > 0 && y.ndim() > 0 && x.shape()[0] == y.shape()[0];
   if (first_is_kept && x.impl()->current().samples.kind == Kind::first) return;
   if (const auto layout = layout_of(x)) set_layout(y, reshaped(*layout, x.shape(), y.shape()));
 }
@@ -127,7 +127,7 @@ void set_layout_after_expand(const Variable& x, const Variable& y) {
   const auto layout = layout_of(x);
   if (!layout) return;
   SampleLayout moved = *layout;
-  moved.dim += y.rank() - x.rank();
+  moved.dim += y.ndim() - x.ndim();
   const bool kept = layout->kind == Kind::along && y.shape()[moved.dim] == x.shape()[layout->dim];
   set_layout(y, kept ? moved : unknown);
 }
@@ -141,16 +141,16 @@ void set_layout_after_select(const Variable& x, const Variable& y, int64_t dim) 
 }
 
 void set_layout_after_reduction(const Variable& x, const Variable& y, const Shape& axes, bool keepdim) {
-  if (x.impl()->current().samples.kind != Kind::along || y.rank() == 0) return;
+  if (x.impl()->current().samples.kind != Kind::along || y.ndim() == 0) return;
   if (const auto layout = layout_of(x)) set_layout(y, reduced(*layout, x.shape(), axes, keepdim));
 }
 
 void set_layout_after_reordering(const Variable& x, const Variable& y, int64_t dim) {
   const auto layout = layout_of(x);
-  if (!layout || layout->kind != Kind::along || y.rank() == 0) return;
+  if (!layout || layout->kind != Kind::along || y.ndim() == 0) return;
   // Outside of a batch nothing says that dimension 0 counts samples.
   if (x.impl()->samples.kind != Kind::along && random_context().samples.empty()) return;
-  if (normalize_dim(dim, y.rank(), "dim") == layout->dim) set_layout(y, unknown);
+  if (normalize_dim(dim, y.ndim(), "dim") == layout->dim) set_layout(y, unknown);
 }
 
 void set_layout_after_stack(std::span<const Variable> inputs, const Variable& y, int64_t dim) {

@@ -16,7 +16,7 @@ void set_sample_layout(const Variable& x, const SampleLayout& layout);
 
 namespace detail {
 
-/// Gives `outputs` the layouts of `inputs`, where an output has the same rank and as many samples there.
+/// Gives `outputs` the layouts of `inputs`, where an output has as many dimensions and as many samples there.
 void propagate_non_default_layouts(std::span<const Variable> inputs, std::span<Variable> outputs);
 
 inline void propagate_layouts(std::span<const Variable> inputs, std::span<Variable> outputs) {

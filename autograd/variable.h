@@ -140,8 +140,8 @@ class Variable : public TensorMethods<Variable> {
   DType dtype() const { return value().dtype(); }
   Device device() const { return value().device(); }
   const Shape& shape() const { return value().shape(); }
-  int rank() const { return value().rank(); }
-  int dim() const { return value().rank(); }
+  int ndim() const { return value().ndim(); }
+  int dim() const { return value().ndim(); }
   int64_t size(int64_t dim) const { return value().size(dim); }
   const Shape& size() const { return value().shape(); }
   template <size_t N>

@@ -9,7 +9,7 @@ namespace {
 /// Zeros with the base's shape and strides.
 Tensor zeros_like_base(const ViewWindow& window, DType dtype, Device device) {
   int64_t last = 0;
-  for (int i = 0; i < window.base_shape.rank(); ++i)
+  for (int i = 0; i < window.base_shape.ndim(); ++i)
     last += (window.base_shape[i] - 1) * window.base_strides[i];
   const int64_t elements = window.base_shape.numel() == 0 ? 0 : last + 1;
   return Tensor::zeros({elements}, dtype, device).as_strided(window.base_shape, window.base_strides, 0);
@@ -30,7 +30,7 @@ Tensor copy_like_base(const Tensor& x, const ViewWindow& window) {
 /// The view's shape, each position once.
 Shape distinct(const ViewWindow& window) {
   Shape shape = window.shape;
-  for (int i = 0; i < shape.rank(); ++i)
+  for (int i = 0; i < shape.ndim(); ++i)
     if (window.strides[i] == 0 && shape[i] > 1) shape[i] = 1;
   return shape;
 }

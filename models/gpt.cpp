@@ -67,7 +67,7 @@ Gpt::Gpt(Options options) : Layer(checked(options)) {
 }
 
 Variable Gpt::embed(const Tensor& ids, int64_t first_position) const {
-  require<ShapeError>(ids.rank() == 2, "Gpt: expected ids (B, T), got ", describe(ids));
+  require<ShapeError>(ids.ndim() == 2, "Gpt: expected ids (B, T), got ", describe(ids));
   const int64_t last = first_position + ids.size(1);
   require<ShapeError>(last <= o.block_size, "Gpt: ", last, " positions do not fit the block size ",
                       o.block_size, "; ids are ", describe(ids));

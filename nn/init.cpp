@@ -36,9 +36,9 @@ struct Fans {
 };
 
 Fans fans_of(const Shape& shape, const char* name) {
-  require<ShapeError>(shape.rank() >= 2, "init::", name, ": fans need two dimensions or more, got ", shape);
+  require<ShapeError>(shape.ndim() >= 2, "init::", name, ": fans need two dimensions or more, got ", shape);
   double receptive = 1;
-  for (int i = 2; i < shape.rank(); ++i) receptive *= static_cast<double>(shape[i]);
+  for (int i = 2; i < shape.ndim(); ++i) receptive *= static_cast<double>(shape[i]);
   return {static_cast<double>(shape[1]) * receptive, static_cast<double>(shape[0]) * receptive};
 }
 

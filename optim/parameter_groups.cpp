@@ -38,8 +38,8 @@ std::vector<ParameterList> split_by_pattern(const ParameterList& parameters,
 }
 
 DecaySplit split_by_decay(const ParameterList& parameters) {
-  return {parameters.where([](const NamedParameter& p) { return p.full_shape().rank() >= 2; }),
-          parameters.where([](const NamedParameter& p) { return p.full_shape().rank() < 2; })};
+  return {parameters.where([](const NamedParameter& p) { return p.full_shape().ndim() >= 2; }),
+          parameters.where([](const NamedParameter& p) { return p.full_shape().ndim() < 2; })};
 }
 
 }  // namespace tessera::optim

@@ -15,12 +15,12 @@ struct MatrixLayout {
   int64_t leading = 1;      ///< elements from the start of a row (of a column if `transposed`) to the next
 };
 
-/// The layout of the last two dimensions of `x` (rank at least 2); nullopt when neither has stride 1, or when
+/// The layout of the last two dimensions of `x` (of at least 2); nullopt when neither has stride 1, or when
 /// rows overlap (a broadcast): such a matrix has to be copied first.
 inline std::optional<MatrixLayout> matrix_layout(const Tensor& x) {
-  const int rank = x.rank();
-  const int64_t rows = x.shape()[rank - 2], columns = x.shape()[rank - 1];
-  const int64_t row_stride = x.strides()[rank - 2], column_stride = x.strides()[rank - 1];
+  const int ndim = x.ndim();
+  const int64_t rows = x.shape()[ndim - 2], columns = x.shape()[ndim - 1];
+  const int64_t row_stride = x.strides()[ndim - 2], column_stride = x.strides()[ndim - 1];
   const int64_t wide = std::max<int64_t>(columns, 1), tall = std::max<int64_t>(rows, 1);
   if ((column_stride == 1 || columns <= 1) && (row_stride >= wide || rows <= 1))
     return MatrixLayout{false, rows <= 1 ? wide : row_stride};
@@ -31,7 +31,7 @@ inline std::optional<MatrixLayout> matrix_layout(const Tensor& x) {
 
 /// The dimensions before the matrix, of a shape or of strides.
 inline Shape batch_dims(const Shape& shape) {
-  return Shape(std::span<const int64_t>(shape.begin(), shape.rank() - 2));
+  return Shape(std::span<const int64_t>(shape.begin(), shape.ndim() - 2));
 }
 
 }  // namespace tessera

@@ -50,7 +50,7 @@ class DifferenceSearch {
   }
 
   static constexpr int max_steps = 1 << 16;
-  std::array<Term, Shape::max_rank> terms_{};
+  std::array<Term, Shape::max_ndim> terms_{};
   int count_ = 0, steps_ = 0;
 };
 
@@ -61,13 +61,13 @@ const char* begin_of(const Tensor& x) {
 /// Bytes from the first element's start to the last one's end; strides are never negative.
 int64_t bytes_spanned(const Tensor& x) {
   int64_t last = 0;
-  for (int i = 0; i < x.rank(); ++i) last += (x.shape()[i] - 1) * x.strides()[i];
+  for (int i = 0; i < x.ndim(); ++i) last += (x.shape()[i] - 1) * x.strides()[i];
   return (last + 1) * size_of(x.dtype());
 }
 
 bool same_layout(const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape() || size_of(a.dtype()) != size_of(b.dtype())) return false;
-  for (int i = 0; i < a.rank(); ++i)
+  for (int i = 0; i < a.ndim(); ++i)
     if (a.shape()[i] != 1 && a.strides()[i] != b.strides()[i]) return false;
   return true;
 }
@@ -75,9 +75,9 @@ bool same_layout(const Tensor& a, const Tensor& b) {
 /// Whether tensors with overlapping ranges may have an element in common. Exact for equal strides, else true.
 bool may_share_element(const Tensor& a, const Tensor& b) {
   const int64_t width = size_of(a.dtype()), bytes = begin_of(b) - begin_of(a);
-  if (size_of(b.dtype()) != width || a.rank() != b.rank() || bytes % width != 0) return true;
+  if (size_of(b.dtype()) != width || a.ndim() != b.ndim() || bytes % width != 0) return true;
   DifferenceSearch search;
-  for (int i = 0; i < a.rank(); ++i) {
+  for (int i = 0; i < a.ndim(); ++i) {
     const int64_t m = a.shape()[i], n = b.shape()[i];
     if (m != 1 && n != 1 && a.strides()[i] != b.strides()[i]) return true;
     search.add({m != 1 ? a.strides()[i] : b.strides()[i], 1 - n, m - 1});
@@ -101,7 +101,7 @@ Overlap overlap_of(const Tensor& a, const Tensor& b) {
 bool overlaps_itself(const Tensor& x) {
   if (x.is_contiguous() || x.numel() <= 1) return false;
   DifferenceSearch search;
-  for (int i = 0; i < x.rank(); ++i) {
+  for (int i = 0; i < x.ndim(); ++i) {
     if (x.shape()[i] == 1) continue;
     if (x.strides()[i] == 0) return true;
     search.add({x.strides()[i], 1 - x.shape()[i], x.shape()[i] - 1});

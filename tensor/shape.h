@@ -13,7 +13,7 @@ namespace tessera {
 class Shape {
  public:
   /// The most entries.
-  static constexpr int max_rank = 8;
+  static constexpr int max_ndim = 8;
 
   /// No entries: the shape of a 0-dim tensor.
   Shape() = default;
@@ -25,25 +25,25 @@ class Shape {
   /// One entry: `sum(x, -1)` is `sum(x, {-1})`, `zeros(5)` is `zeros({5})`. A bool is not taken for a
   /// dimension.
   template <std::integral T>
-  requires(!std::same_as<T, bool>) Shape(T dim) : rank_(1), dims_{static_cast<int64_t>(dim)} {}
-  /// `rank` entries, all `value`.
-  static Shape filled(int rank, int64_t value);
+  requires(!std::same_as<T, bool>) Shape(T dim) : ndim_(1), dims_{static_cast<int64_t>(dim)} {}
+  /// `ndim` entries, all `value`.
+  static Shape filled(int ndim, int64_t value);
 
   /// The number of entries.
-  int rank() const { return rank_; }
+  int ndim() const { return ndim_; }
   /// Whether there are no entries (not: no elements).
-  bool empty() const { return rank_ == 0; }
-  /// Entry i, for i in [0, rank()); not checked.
+  bool empty() const { return ndim_ == 0; }
+  /// Entry i, for i in [0, ndim()); not checked.
   /// @{
   int64_t operator[](int64_t i) const { return dims_[i]; }
   int64_t& operator[](int64_t i) { return dims_[i]; }
   /// @}
   /// The last entry; there must be one.
-  int64_t back() const { return dims_[rank_ - 1]; }
+  int64_t back() const { return dims_[ndim_ - 1]; }
   /// The product of the extents; 1 for a 0-dim shape. Throws ShapeError where 64 bits do not hold it.
   int64_t numel() const {
     int64_t n = 1;
-    for (int i = 0; i < rank_; ++i)
+    for (int i = 0; i < ndim_; ++i)
       if (__builtin_mul_overflow(n, dims_[i], &n)) [[unlikely]]
         throw_too_large();
     return n;
@@ -61,24 +61,24 @@ class Shape {
 
   /// Appends an entry. Throws ShapeError when there are 8 already.
   void push_back(int64_t dim);
-  /// Makes `dim` entry `position`, in [0, rank()]; the entries from there on move up by one. Throws
+  /// Makes `dim` entry `position`, in [0, ndim()]; the entries from there on move up by one. Throws
   /// ShapeError when there are 8 already.
   void insert(int64_t position, int64_t dim);
-  /// Removes entry `position`, in [0, rank()); the entries after it move down by one.
+  /// Removes entry `position`, in [0, ndim()); the entries after it move down by one.
   void erase(int64_t position);
 
   /// The entries as a range.
   /// @{
   const int64_t* begin() const { return dims_; }
-  const int64_t* end() const { return dims_ + rank_; }
+  const int64_t* end() const { return dims_ + ndim_; }
   int64_t* begin() { return dims_; }
-  int64_t* end() { return dims_ + rank_; }
+  int64_t* end() { return dims_ + ndim_; }
   /// @}
 
   /// Same number of entries, and each the same.
   friend bool operator==(const Shape& a, const Shape& b) {
-    if (a.rank_ != b.rank_) return false;
-    for (int i = 0; i < a.rank_; ++i)
+    if (a.ndim_ != b.ndim_) return false;
+    for (int i = 0; i < a.ndim_; ++i)
       if (a.dims_[i] != b.dims_[i]) return false;
     return true;
   }
@@ -87,8 +87,8 @@ class Shape {
   [[noreturn]] void throw_too_large() const;
   void require_rank(size_t expected) const;
 
-  int32_t rank_ = 0;
-  int64_t dims_[max_rank] = {};
+  int32_t ndim_ = 0;
+  int64_t dims_[max_ndim] = {};
 };
 
 /// Strides in elements, one per dimension.
@@ -101,8 +101,8 @@ std::string to_string(const Shape& shape);
 /// hold them.
 Strides contiguous_strides(const Shape& shape);
 
-/// `dim` counted from the end when negative. Throws IndexError naming `where` when outside [-rank, rank).
-int64_t normalize_dim(int64_t dim, int64_t rank, const char* where);
+/// `dim` counted from the end when negative. Throws IndexError naming `where` when outside [-ndim, ndim).
+int64_t normalize_dim(int64_t dim, int64_t ndim, const char* where);
 
 namespace detail {
 [[noreturn]] void throw_size_overflow(int64_t a, const char* operation, int64_t b, const char* where);

@@ -15,7 +15,7 @@ constexpr Kernel<void(const Tensor&)> zero_kernel{"zero", &kernels::cpu::zero, n
 
 bool Tensor::layout_is_contiguous(const Shape& shape, const Strides& strides) {
   int64_t expected = 1;
-  for (int i = shape.rank() - 1; i >= 0; --i) {
+  for (int i = shape.ndim() - 1; i >= 0; --i) {
     if (shape[i] == 0) return true;
     if (shape[i] != 1 && strides[i] != expected) return false;
     expected *= shape[i];

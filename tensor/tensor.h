@@ -117,12 +117,12 @@ class Tensor : public TensorMethods<Tensor> {
     return strides_;
   }
   /// The number of dimensions.
-  int rank() const {
-    require_defined("rank");
-    return shape_.rank();
+  int ndim() const {
+    require_defined("ndim");
+    return shape_.ndim();
   }
-  /// The same, by PyTorch's name.
-  int dim() const { return rank(); }
+  /// `ndim()`, by the name in libtorch.
+  int dim() const { return ndim(); }
   /// The number of elements: 1 for a 0-dim tensor.
   int64_t numel() const {
     require_defined("numel");
@@ -136,12 +136,12 @@ class Tensor : public TensorMethods<Tensor> {
   /// The extent of `dim`, counted from the end when negative. Throws IndexError.
   int64_t size(int64_t dim) const {
     require_defined("size");
-    return shape_[normalize_dim(dim, shape_.rank(), "size")];
+    return shape_[normalize_dim(dim, shape_.ndim(), "size")];
   }
   /// `shape()`, by PyTorch's name.
   const Shape& size() const { return shape(); }
-  /// The extents for a structured binding: `auto [B, T, C] = x.dims<3>()`. Throws ShapeError when the rank is
-  /// not N.
+  /// The extents for a structured binding: `auto [B, T, C] = x.dims<3>()`. Throws ShapeError when there are
+  /// not N dimensions.
   template <size_t N>
   std::array<int64_t, N> dims() const {
     return shape().template dims<N>();

@@ -9,7 +9,7 @@ namespace {
 Shape resolve_extents(const Shape& shape, const Tensor& tensor, const char* where) {
   Shape resolved = shape;
   int64_t known = 1, unknown = -1;
-  for (int i = 0; i < shape.rank(); ++i) {
+  for (int i = 0; i < shape.ndim(); ++i) {
     if (shape[i] == -1) {
       require<ShapeError>(unknown < 0, where, ": at most one extent may be -1, got ", shape);
       unknown = i;
@@ -33,10 +33,10 @@ Shape resolve_extents(const Shape& shape, const Tensor& tensor, const char* wher
 bool view_strides(const Shape& from, const Strides& strides, const Shape& shape, Strides& out) {
   out = contiguous_strides(shape);
   if (shape.numel() == 0) return true;
-  int new_dim = shape.rank() - 1;
+  int new_dim = shape.ndim() - 1;
   int64_t group = 1;    // elements of the current group of old dimensions that lie evenly spaced
   int64_t spacing = 1;  // of the elements of the group
-  for (int i = from.rank() - 1; i >= 0; --i) {
+  for (int i = from.ndim() - 1; i >= 0; --i) {
     if (group == 1) spacing = strides[i];
     group *= from[i];
     const bool group_ends = i == 0 || (from[i - 1] != 1 && strides[i - 1] != group * spacing);
@@ -85,8 +85,8 @@ Tensor Tensor::reshape(const Shape& shape) const {
 
 Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const {
   require_defined("transpose");
-  dim0 = normalize_dim(dim0, rank(), "transpose");
-  dim1 = normalize_dim(dim1, rank(), "transpose");
+  dim0 = normalize_dim(dim0, ndim(), "transpose");
+  dim1 = normalize_dim(dim1, ndim(), "transpose");
   Shape shape = shape_;
   Strides strides = strides_;
   std::swap(shape[dim0], shape[dim1]);
@@ -96,13 +96,13 @@ Tensor Tensor::transpose(int64_t dim0, int64_t dim1) const {
 
 Tensor Tensor::permute(const Shape& order) const {
   require_defined("permute");
-  require<ShapeError>(order.rank() == rank(), "permute: ", shape_, " has ", rank(),
+  require<ShapeError>(order.ndim() == ndim(), "permute: ", shape_, " has ", ndim(),
                       " dimensions, got the order ", order);
   Shape shape = shape_;
   Strides strides = strides_;
   unsigned seen = 0;
-  for (int i = 0; i < rank(); ++i) {
-    const int64_t from = normalize_dim(order[i], rank(), "permute");
+  for (int i = 0; i < ndim(); ++i) {
+    const int64_t from = normalize_dim(order[i], ndim(), "permute");
     require<ValueError>(!(seen >> from & 1u), "permute: dimension ", from, " appears twice in ", order);
     seen |= 1u << from;
     shape[i] = shape_[from];
@@ -113,11 +113,11 @@ Tensor Tensor::permute(const Shape& order) const {
 
 Tensor Tensor::expand(const Shape& shape) const {
   require_defined("expand");
-  require<ShapeError>(shape.rank() >= rank(), "expand: ", shape_, " does not expand to ", shape);
+  require<ShapeError>(shape.ndim() >= ndim(), "expand: ", shape_, " does not expand to ", shape);
   Shape extents = shape;
-  Strides strides = Shape::filled(shape.rank(), 0);
-  const int added = shape.rank() - rank();
-  for (int i = 0; i < shape.rank(); ++i) {
+  Strides strides = Shape::filled(shape.ndim(), 0);
+  const int added = shape.ndim() - ndim();
+  for (int i = 0; i < shape.ndim(); ++i) {
     if (i < added) {
       require<ShapeError>(shape[i] >= 0, "expand: a new leading dimension needs an extent, got ", shape);
       continue;
@@ -133,8 +133,8 @@ Tensor Tensor::expand(const Shape& shape) const {
 
 Tensor Tensor::slice(int64_t dim, int64_t start, int64_t end, int64_t step) const {
   require_defined("slice");
-  require<ShapeError>(rank() > 0, "slice: a 0-dim tensor has no dimension to slice");
-  dim = normalize_dim(dim, rank(), "slice");
+  require<ShapeError>(ndim() > 0, "slice: a 0-dim tensor has no dimension to slice");
+  dim = normalize_dim(dim, ndim(), "slice");
   require<ValueError>(step >= 1, "slice: expected a step of at least 1, got ", step);
   const int64_t n = shape_[dim];
   if (start < 0) start += n;
@@ -150,8 +150,8 @@ Tensor Tensor::slice(int64_t dim, int64_t start, int64_t end, int64_t step) cons
 
 Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length) const {
   require_defined("narrow");
-  require<ShapeError>(rank() > 0, "narrow: a 0-dim tensor has no dimension to narrow");
-  dim = normalize_dim(dim, rank(), "narrow");
+  require<ShapeError>(ndim() > 0, "narrow: a 0-dim tensor has no dimension to narrow");
+  dim = normalize_dim(dim, ndim(), "narrow");
   require<IndexError>(start >= 0 && length >= 0 && start <= shape_[dim] && length <= shape_[dim] - start,
                       "narrow: ", length, " elements from ", start, " on of dimension ", dim,
                       " are not inside ", shape_);
@@ -160,8 +160,8 @@ Tensor Tensor::narrow(int64_t dim, int64_t start, int64_t length) const {
 
 Tensor Tensor::select(int64_t dim, int64_t i) const {
   require_defined("select");
-  require<ShapeError>(rank() > 0, "select: a 0-dim tensor has no dimension to select from");
-  dim = normalize_dim(dim, rank(), "select");
+  require<ShapeError>(ndim() > 0, "select: a 0-dim tensor has no dimension to select from");
+  dim = normalize_dim(dim, ndim(), "select");
   const int64_t n = shape_[dim];
   require<IndexError>(i >= -n && i < n, "select: index ", i, " is outside dimension ", dim, " of ", shape_);
   if (i < 0) i += n;
@@ -174,18 +174,18 @@ Tensor Tensor::select(int64_t dim, int64_t i) const {
 
 Tensor Tensor::unsqueeze(int64_t dim) const {
   require_defined("unsqueeze");
-  dim = normalize_dim(dim, rank() + 1, "unsqueeze");
+  dim = normalize_dim(dim, ndim() + 1, "unsqueeze");
   Shape shape = shape_;
   Strides strides = strides_;
-  strides.insert(dim, dim < rank() ? shape_[dim] * strides_[dim] : 1);
+  strides.insert(dim, dim < ndim() ? shape_[dim] * strides_[dim] : 1);
   shape.insert(dim, 1);
   return with_layout(shape, strides, offset_);
 }
 
 Tensor Tensor::squeeze(int64_t dim) const {
   require_defined("squeeze");
-  dim = normalize_dim(dim, rank(), "squeeze");
-  require<ShapeError>(rank() > 0 && shape_[dim] == 1, "squeeze: dimension ", dim, " of ", shape_,
+  dim = normalize_dim(dim, ndim(), "squeeze");
+  require<ShapeError>(ndim() > 0 && shape_[dim] == 1, "squeeze: dimension ", dim, " of ", shape_,
                       " is not 1");
   Shape shape = shape_;
   Strides strides = strides_;
@@ -198,7 +198,7 @@ Tensor Tensor::squeeze() const {
   require_defined("squeeze");
   Shape shape;
   Strides strides;
-  for (int i = 0; i < rank(); ++i) {
+  for (int i = 0; i < ndim(); ++i) {
     if (shape_[i] == 1) continue;
     shape.push_back(shape_[i]);
     strides.push_back(strides_[i]);
@@ -208,14 +208,14 @@ Tensor Tensor::squeeze() const {
 
 Tensor Tensor::flatten(int64_t start, int64_t end) const {
   require_defined("flatten");
-  start = normalize_dim(start, rank(), "flatten");
-  end = normalize_dim(end, rank(), "flatten");
+  start = normalize_dim(start, ndim(), "flatten");
+  end = normalize_dim(end, ndim(), "flatten");
   require<IndexError>(start <= end, "flatten: dimensions ", start, " to ", end, " of ", shape_,
                       " are out of order");
-  if (rank() == 0) return view({1});
+  if (ndim() == 0) return view({1});
   Shape shape;
   int64_t joined = 1;
-  for (int i = 0; i < rank(); ++i) {
+  for (int i = 0; i < ndim(); ++i) {
     if (i >= start && i <= end) joined = multiply_sizes(joined, shape_[i], "flatten");
     if (i == end)
       shape.push_back(joined);
@@ -227,11 +227,11 @@ Tensor Tensor::flatten(int64_t start, int64_t end) const {
 
 Tensor Tensor::as_strided(const Shape& shape, const Strides& strides, int64_t offset) const {
   require_defined("as_strided");
-  require<ShapeError>(shape.rank() == strides.rank(), "as_strided: expected ", shape.rank(),
-                      " strides, one per extent, got ", strides.rank());
+  require<ShapeError>(shape.ndim() == strides.ndim(), "as_strided: expected ", shape.ndim(),
+                      " strides, one per extent, got ", strides.ndim());
   require<ShapeError>(offset >= 0, "as_strided: expected an offset of at least 0, got ", offset);
   int64_t needed = add_sizes(offset, 1, "as_strided");  // elements up to and including the last
-  for (int i = 0; i < shape.rank(); ++i) {
+  for (int i = 0; i < shape.ndim(); ++i) {
     require<ShapeError>(shape[i] >= 0 && strides[i] >= 0,
                         "as_strided: expected extents and strides of at least 0, got ", shape, " and ",
                         strides);

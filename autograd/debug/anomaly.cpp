@@ -34,7 +34,7 @@ int64_t first_nan(const Tensor& values) {
 
 std::string element_name(int64_t index, const Shape& shape) {
   Shape position = shape;
-  for (int d = shape.rank() - 1; d >= 0; --d) {
+  for (int d = shape.ndim() - 1; d >= 0; --d) {
     position[d] = index % shape[d];
     index /= shape[d];
   }

@@ -143,7 +143,7 @@ Variables jacobian_rows(const char* where, const Variable& output, const Variabl
   Variables blocks;
   for (size_t i = 0; i < inputs.size(); ++i) {
     Shape shape = output.shape();
-    for (int d = 0; d < inputs[i].rank(); ++d) shape.push_back(inputs[i].shape()[d]);
+    for (int d = 0; d < inputs[i].ndim(); ++d) shape.push_back(inputs[i].shape()[d]);
     blocks.push_back(rows[i].empty() ? Variable(Tensor::zeros(shape, inputs[i].dtype(), inputs[i].device()))
                                      : reshape(stack(rows[i], 0), shape));
   }

@@ -19,7 +19,7 @@ int64_t sample_count(const Variables& inputs, const std::vector<std::optional<in
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!dims[i]) continue;
     require<ValueError>(inputs[i].defined(), "vmap: input ", i, " is undefined; its in_dim must be nullopt");
-    const int64_t size = inputs[i].size(normalize_dim(*dims[i], inputs[i].rank(), "vmap"));
+    const int64_t size = inputs[i].size(normalize_dim(*dims[i], inputs[i].ndim(), "vmap"));
     if (count < 0) {
       count = size;
       first = i;
@@ -51,7 +51,7 @@ Variables apply_to_samples(const MultiFunction& function, const Variables& input
   const int64_t count = sample_count(inputs, dims);
   std::vector<Variables> samples(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (dims[i]) samples[i] = samples_of(inputs[i], normalize_dim(*dims[i], inputs[i].rank(), "vmap"), count);
+    if (dims[i]) samples[i] = samples_of(inputs[i], normalize_dim(*dims[i], inputs[i].ndim(), "vmap"), count);
 
   std::vector<Variables> results;  // of each result, those of the samples
   Variables arguments = inputs;

@@ -122,7 +122,7 @@ Variable scaled_dot_product_attention(const Variable& q, const Variable& k, cons
 
 Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptions& options,
                         const Tensor& mask) {
-  require<ShapeError>(qkv.rank() == 3 && heads >= 1 && heads <= qkv.size(2) && qkv.size(2) % (3 * heads) == 0,
+  require<ShapeError>(qkv.ndim() == 3 && heads >= 1 && heads <= qkv.size(2) && qkv.size(2) % (3 * heads) == 0,
                       "self_attention: expected qkv (B, T, 3 C) with C divisible by ", heads, " heads, got ",
                       qkv);
   require_samples_first("self_attention", qkv, options);

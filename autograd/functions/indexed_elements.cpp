@@ -14,7 +14,7 @@ using ops::IndexedElements;
 /// Index tensors before or along the dimension of the samples move or reorder them.
 void set_layout_of_elements(const Variable& x, const Variable& y, unsigned dims) {
   const SampleLayout own = x.impl()->current().samples;
-  if (y.rank() == 0 || dims == 0) return;
+  if (y.ndim() == 0 || dims == 0) return;
   const int first = std::countr_zero(dims);
   const bool apart = ((dims >> first) & ((dims >> first) + 1)) != 0;
   if (own.kind == SampleLayout::Kind::along)

@@ -40,8 +40,8 @@ bool is_embedding_output(const Variable& x) {
 Variable source_gradient(const Variable& dy, int64_t dim, const Tensor& index, const Shape& source) {
   const Variable gathered = gather(dy, dim, index);
   Shape after = source;
-  for (int i = 0; i < source.rank(); ++i) after[i] -= index.shape()[i];
-  return index.shape() == source ? gathered : pad(gathered, Shape::filled(source.rank(), 0), after);
+  for (int i = 0; i < source.ndim(); ++i) after[i] -= index.shape()[i];
+  return index.shape() == source ? gathered : pad(gathered, Shape::filled(source.ndim(), 0), after);
 }
 
 }  // namespace
@@ -142,7 +142,7 @@ Variable scatter_add(const Variable& x, int64_t dim, const Tensor& index, const 
 Variable take_along(const Variable& x, const Tensor& index, int64_t dim) {
   const Variable y =
       record("take_along", ops::take_along(x.value(), index, dim), {x}, saved(index),
-             [dim = normalize_dim(dim, x.rank(), "take_along"), from = x.shape()](
+             [dim = normalize_dim(dim, x.ndim(), "take_along"), from = x.shape()](
                  Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
                // The backward of a gather from x, broadcast to the result's extents.
                Shape wide = dy[0].shape();

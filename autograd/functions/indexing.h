@@ -19,8 +19,8 @@ Variable embedding_add(const Tensor& ids, const Variable& weight, const Variable
 Variable index_select(const Variable& x, int64_t dim, const Tensor& index);
 /// A copy of x with source[..., i, ...] added at index[i] of `dim`.
 Variable index_add(const Variable& x, int64_t dim, const Tensor& index, const Variable& source);
-/// Result[i][j][k] = x[i][index[i][j][k]][k] for dim = 1. `index` has x's rank and at most its extents,
-/// except along `dim`; the result has the shape of `index`.
+/// Result[i][j][k] = x[i][index[i][j][k]][k] for dim = 1. `index` has as many dimensions as x and at most its
+/// extents, except along `dim`; the result has the shape of `index`.
 Variable gather(const Variable& x, int64_t dim, const Tensor& index);
 /// A copy of x with result[i][index[i][j][k]][k] = source[i][j][k] for dim = 1. Of several elements that go
 /// to one position the last one stays, but each of them receives the gradient of that position.

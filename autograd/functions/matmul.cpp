@@ -14,9 +14,9 @@ Variable transposed(const Variable& x) {
 
 /// All dimensions but the last as one: (rows, n).
 Variable rows_of(const Variable& x) {
-  if (x.rank() == 2) return x;
+  if (x.ndim() == 2) return x;
   int64_t rows = 1;
-  for (int i = 0; i + 1 < x.rank(); ++i) rows *= x.shape()[i];
+  for (int i = 0; i + 1 < x.ndim(); ++i) rows *= x.shape()[i];
   return reshape(x, {rows, x.shape().back()});
 }
 
@@ -35,7 +35,7 @@ Gradients matmul_rule(const Variable& a, const Variable& b, const Variable& dy, 
   if (wanted[0]) gradients[0] = sum_to(matmul(dy, transposed(b)), sa);
   if (!wanted[1]) return gradients;
   // The batch shares one matrix: its gradient is one product over all rows.
-  if (sb.rank() == 2 && dy.rank() == sa.rank())
+  if (sb.ndim() == 2 && dy.ndim() == sa.ndim())
     gradients[1] = weight_gradient(rows_of(a), rows_of(dy), 1, wanted);
   else
     gradients[1] = sum_to(matmul(transposed(a), dy), sb);
@@ -46,8 +46,8 @@ Gradients matmul_rule(const Variable& a, const Variable& b, const Variable& dy, 
 
 Variable matmul(const Variable& a, const Variable& b) {
   // A vector becomes a row or a column; the result loses that dimension.
-  if (a.rank() == 1) return squeeze(matmul(unsqueeze(a, 0), b), b.rank() == 1 ? 0 : -2);
-  if (b.rank() == 1) return squeeze(matmul(a, unsqueeze(b, 1)), -1);
+  if (a.ndim() == 1) return squeeze(matmul(unsqueeze(a, 0), b), b.ndim() == 1 ? 0 : -2);
+  if (b.ndim() == 1) return squeeze(matmul(a, unsqueeze(b, 1)), -1);
   return record(
       "matmul", [&] { return ops::matmul(a.value(), b.value()); }, {a, b},
       saved(saved_if(b.requires_grad(), a), saved_if(a.requires_grad(), b)),
@@ -67,11 +67,11 @@ Variable linear(const Variable& x, const Variable& weight, const Variable& bias)
                   Gradients gradients(3);
                   if (wanted[0]) gradients[0] = matmul(dy[0], s[1]);
                   if (!wanted[1] && !wanted[2]) return gradients;
-                  const Variable rows = rows_of(dy[0].rank() == 1 ? unsqueeze(dy[0], 0) : dy[0]);
+                  const Variable rows = rows_of(dy[0].ndim() == 1 ? unsqueeze(dy[0], 0) : dy[0]);
                   if (wanted[1]) {
                     const Variable input = s[0];
                     gradients[1] = weight_gradient(
-                        rows, rows_of(input.rank() == 1 ? unsqueeze(input, 0) : input), 1, wanted);
+                        rows, rows_of(input.ndim() == 1 ? unsqueeze(input, 0) : input), 1, wanted);
                   }
                   if (wanted[2]) gradients[2] = sum_to(dy[0], {width}, wanted.dtype(2, dy[0].dtype()));
                   return gradients;

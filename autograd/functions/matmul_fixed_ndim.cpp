@@ -8,7 +8,7 @@
 namespace tessera {
 
 Variable mm(const Variable& a, const Variable& b) {
-  ops::require_ranks("mm", a.value(), 2, b.value(), 2, "matmul");
+  ops::require_ndims("mm", a.value(), 2, b.value(), 2, "matmul");
   return matmul(a, b);
 }
 
@@ -18,17 +18,17 @@ Variable bmm(const Variable& a, const Variable& b) {
 }
 
 Variable mv(const Variable& a, const Variable& b) {
-  ops::require_ranks("mv", a.value(), 2, b.value(), 1, "matmul");
+  ops::require_ndims("mv", a.value(), 2, b.value(), 1, "matmul");
   return matmul(a, b);
 }
 
 Variable dot(const Variable& a, const Variable& b) {
-  ops::require_ranks("dot", a.value(), 1, b.value(), 1, "matmul, or sum(a * b)");
+  ops::require_ndims("dot", a.value(), 1, b.value(), 1, "matmul, or sum(a * b)");
   return matmul(a, b);
 }
 
 Variable outer(const Variable& a, const Variable& b) {
-  ops::require_ranks("outer", a.value(), 1, b.value(), 1, "unsqueeze and *");
+  ops::require_ndims("outer", a.value(), 1, b.value(), 1, "unsqueeze and *");
   return mul(unsqueeze(a, 1), unsqueeze(b, 0));
 }
 

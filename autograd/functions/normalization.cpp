@@ -14,8 +14,8 @@ namespace tessera {
 namespace {
 
 int64_t axes_of(const Variable& weight, const Variable& bias) {
-  if (weight.defined()) return weight.rank();
-  return bias.defined() ? bias.rank() : 1;
+  if (weight.defined()) return weight.ndim();
+  return bias.defined() ? bias.ndim() : 1;
 }
 
 Tensor value_of(const Variable& x) {

@@ -21,16 +21,16 @@
 namespace tessera {
 namespace {
 
-/// The axes of a reduction, to bring a result back to the rank and shape of x.
+/// The axes of a reduction, to bring a result back to the dimensions and shape of x.
 struct Axes {
   Shape from;     // x's shape
   Shape kept;     // with reduced axes of extent 1
   int64_t count;  // elements per result
 
   Axes(const Shape& shape, const Shape& axes) : from(shape), kept(shape), count(1) {
-    for (int i = 0; i < shape.rank(); ++i) {
+    for (int i = 0; i < shape.ndim(); ++i) {
       bool reduced = axes.empty();
-      for (int64_t axis : axes) reduced |= normalize_dim(axis, shape.rank(), "reduction") == i;
+      for (int64_t axis : axes) reduced |= normalize_dim(axis, shape.ndim(), "reduction") == i;
       if (!reduced) continue;
       count *= shape[i];
       kept[i] = 1;
@@ -106,11 +106,11 @@ Tensor derivative_for_zero_divisor(const Tensor& deviation, const Tensor& result
 /// nothing can be divided. Repeats the n factors of a result n times, each time without one of them.
 Variable product_of_others(V x, const Shape& axes) {
   const Axes a(x.shape(), axes);
-  Shape order, back = Shape::filled(x.rank(), 0);
+  Shape order, back = Shape::filled(x.ndim(), 0);
   for (bool reduced : {false, true})
-    for (int i = 0; i < x.rank(); ++i)
+    for (int i = 0; i < x.ndim(); ++i)
       if ((a.kept[i] != a.from[i]) == reduced) order.push_back(i);
-  for (int i = 0; i < x.rank(); ++i) back[order[i]] = i;
+  for (int i = 0; i < x.ndim(); ++i) back[order[i]] = i;
   const Variable moved = permute(x, order);
   const int64_t n = a.count, rows = x.numel() / n;
   const Tensor position = ops::arange(n, i64, x.device());

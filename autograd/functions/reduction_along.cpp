@@ -13,7 +13,7 @@ namespace {
 /// The gradient of each value goes to the element that it is; the other elements get 0.
 ValuesAndIndices<Variable> record_choice(const char* name, const Variable& x, int64_t dim, bool keepdim,
                                          ValuesAndIndices<Tensor> chosen) {
-  dim = normalize_dim(dim, x.rank(), name);
+  dim = normalize_dim(dim, x.ndim(), name);
   const auto rule = [dim, keepdim, from = x.shape()](Saved& s, const Incoming& dy,
                                                      const Wanted&) -> Gradients {
     if (from.empty()) return {dy[0]};
@@ -22,7 +22,7 @@ ValuesAndIndices<Variable> record_choice(const char* name, const Variable& x, in
     return {scatter(zeros, dim, s.tensor(0).unsqueeze(dim), unsqueeze(dy[0], dim))};
   };
   Variable values = record(name, std::move(chosen.values), {x}, saved(chosen.indices), rule);
-  if (x.rank() > 0) detail::set_layout_after_reduction(x, values, {dim}, keepdim);
+  if (x.ndim() > 0) detail::set_layout_after_reduction(x, values, {dim}, keepdim);
   return {std::move(values), std::move(chosen.indices)};
 }
 

@@ -19,7 +19,7 @@ std::vector<Tensor> values_of(std::span<const Variable> variables) {
 
 Variable cat(std::span<const Variable> inputs, int64_t dim) {
   const Tensor y = ops::cat(values_of(inputs), dim);
-  dim = normalize_dim(dim, y.rank(), "cat");
+  dim = normalize_dim(dim, y.ndim(), "cat");
   std::vector<int64_t> sizes;
   for (const Variable& input : inputs) sizes.push_back(input.size(dim));
   return record("cat", y, Inputs(inputs), saved(),
@@ -40,7 +40,7 @@ Variable cat(std::initializer_list<Variable> inputs, int64_t dim) {
 
 Variable stack(std::span<const Variable> inputs, int64_t dim) {
   const Tensor y = ops::stack(values_of(inputs), dim);
-  dim = normalize_dim(dim, y.rank(), "stack");
+  dim = normalize_dim(dim, y.ndim(), "stack");
   const Variable result =
       record("stack", y, Inputs(inputs), saved(),
              [dim, count = inputs.size()](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
@@ -84,7 +84,7 @@ std::vector<Variable> split(const Variable& x, int64_t size, int64_t dim) {
 
 std::vector<Variable> unbind(const Variable& x, int64_t dim) {
   const std::vector<Tensor> slices = ops::unbind(x.value(), dim);
-  dim = normalize_dim(dim, x.rank(), "unbind");
+  dim = normalize_dim(dim, x.ndim(), "unbind");
   Shape shape = x.shape();
   shape.erase(dim);
   std::vector<Variable> views =
@@ -114,7 +114,7 @@ Variable pad(const Variable& x, const Shape& before, const Shape& after, double 
   return record("pad", ops::pad(x.value(), before, after, value), {x}, saved(),
                 [before, inside = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
                   Variable dx = dy[0];
-                  for (int i = 0; i < inside.rank(); ++i) dx = narrow(dx, i, before[i], inside[i]);
+                  for (int i = 0; i < inside.ndim(); ++i) dx = narrow(dx, i, before[i], inside[i]);
                   return {dx};
                 });
 }
@@ -124,9 +124,9 @@ Variable repeat(const Variable& x, const Shape& repeats) {
                 [repeats, from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
                   // Dimension by dimension: (outer, repeats, rest) summed over the repeats.
                   Variable dx = dy[0];
-                  const int added = repeats.rank() - from.rank();
+                  const int added = repeats.ndim() - from.ndim();
                   int64_t outer = 1, rest = dx.numel();
-                  for (int i = 0; i < repeats.rank(); ++i) {
+                  for (int i = 0; i < repeats.ndim(); ++i) {
                     if (repeats[i] == 0) return {Variable(Tensor::zeros(from, dx.dtype(), dx.device()))};
                     rest /= repeats[i];
                     const Variable tiles = reshape(dx, {outer, repeats[i], rest / outer});

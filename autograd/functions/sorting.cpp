@@ -32,7 +32,7 @@ SortedVariable topk(const Variable& x, int64_t k, int64_t dim, bool largest) {
 Variable cumsum(const Variable& x, int64_t dim) {
   return record("cumsum", ops::cumsum(x.value(), dim), {x}, saved(),
                 [dim](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-                  if (dy[0].rank() == 0) return {dy[0]};
+                  if (dy[0].ndim() == 0) return {dy[0]};
                   return {flip(cumsum(flip(dy[0], {dim}), dim), {dim})};
                 });
 }

@@ -41,13 +41,13 @@ Variable view(const Variable& x, const Shape& shape) {
 }
 
 Variable flatten(const Variable& x, int64_t start, int64_t end) {
-  start = normalize_dim(start, x.rank(), "flatten");
-  end = normalize_dim(end, x.rank(), "flatten");
+  start = normalize_dim(start, x.ndim(), "flatten");
+  end = normalize_dim(end, x.ndim(), "flatten");
   require<IndexError>(start <= end, "flatten: dimensions ", start, " to ", end, " of ", x.shape(),
                       " are out of order");
   Shape shape;
   int64_t joined = 1;
-  for (int i = 0; i < x.rank(); ++i) {
+  for (int i = 0; i < x.ndim(); ++i) {
     if (i < start || i > end) {
       shape.push_back(x.shape()[i]);
       continue;
@@ -55,7 +55,7 @@ Variable flatten(const Variable& x, int64_t start, int64_t end) {
     joined *= x.shape()[i];
     if (i == end) shape.push_back(joined);
   }
-  return reshape(x, x.rank() == 0 ? Shape{1} : shape);
+  return reshape(x, x.ndim() == 0 ? Shape{1} : shape);
 }
 
 Variable transpose(const Variable& x, int64_t dim0, int64_t dim1) {
@@ -63,9 +63,9 @@ Variable transpose(const Variable& x, int64_t dim0, int64_t dim1) {
       "transpose", x.value().transpose(dim0, dim1), x,
       [=](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {transpose(dy[0], dim0, dim1)}; });
   Shape order;
-  for (int i = 0; i < x.rank(); ++i) order.push_back(i);
-  std::swap(order[normalize_dim(dim0, x.rank(), "transpose")],
-            order[normalize_dim(dim1, x.rank(), "transpose")]);
+  for (int i = 0; i < x.ndim(); ++i) order.push_back(i);
+  std::swap(order[normalize_dim(dim0, x.ndim(), "transpose")],
+            order[normalize_dim(dim1, x.ndim(), "transpose")]);
   detail::set_layout_after_permutation(x, y, order);
   return y;
 }
@@ -73,8 +73,8 @@ Variable transpose(const Variable& x, int64_t dim0, int64_t dim1) {
 Variable permute(const Variable& x, const Shape& order) {
   const Tensor y = x.value().permute(order);
   Shape inverse = order, forward = order;
-  for (int i = 0; i < order.rank(); ++i) {
-    forward[i] = normalize_dim(order[i], order.rank(), "permute");
+  for (int i = 0; i < order.ndim(); ++i) {
+    forward[i] = normalize_dim(order[i], order.ndim(), "permute");
     inverse[forward[i]] = i;
   }
   const Variable result =
@@ -96,7 +96,7 @@ Variable expand(const Variable& x, const Shape& shape) {
 
 Variable slice(const Variable& x, int64_t dim, int64_t start, int64_t end, int64_t step) {
   const Tensor y = x.value().slice(dim, start, end, step);
-  dim = normalize_dim(dim, x.rank(), "slice");
+  dim = normalize_dim(dim, x.ndim(), "slice");
   if (start < 0) start = std::max<int64_t>(0, start + x.size(dim));
   return record_view("slice", y, x,
                      [=, from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
@@ -106,7 +106,7 @@ Variable slice(const Variable& x, int64_t dim, int64_t start, int64_t end, int64
 
 Variable narrow(const Variable& x, int64_t dim, int64_t start, int64_t length) {
   const Tensor y = x.value().narrow(dim, start, length);  // checks the bounds
-  dim = normalize_dim(dim, x.rank(), "narrow");
+  dim = normalize_dim(dim, x.ndim(), "narrow");
   if (length == x.size(dim)) return x;
   return record_view("narrow", y, x,
                      [=, from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
@@ -116,7 +116,7 @@ Variable narrow(const Variable& x, int64_t dim, int64_t start, int64_t length) {
 
 Variable select(const Variable& x, int64_t dim, int64_t i) {
   const Tensor y = x.value().select(dim, i);
-  dim = normalize_dim(dim, x.rank(), "select");
+  dim = normalize_dim(dim, x.ndim(), "select");
   const int64_t start = i < 0 ? i + x.size(dim) : i;
   const Variable result = record_view(
       "select", y, x, [=, from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
@@ -129,7 +129,7 @@ Variable select(const Variable& x, int64_t dim, int64_t i) {
 Variable unsqueeze(const Variable& x, int64_t dim) {
   const Variable y = record_view(
       "unsqueeze", x.value().unsqueeze(dim), x,
-      [dim = normalize_dim(dim, x.rank() + 1, "unsqueeze")](
+      [dim = normalize_dim(dim, x.ndim() + 1, "unsqueeze")](
           Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {squeeze(dy[0], dim)}; });
   detail::set_layout_after_reshape(x, y);
   return y;
@@ -138,7 +138,7 @@ Variable unsqueeze(const Variable& x, int64_t dim) {
 Variable squeeze(const Variable& x, int64_t dim) {
   const Variable y = record_view(
       "squeeze", x.value().squeeze(dim), x,
-      [dim = normalize_dim(dim, x.rank(), "squeeze")](
+      [dim = normalize_dim(dim, x.ndim(), "squeeze")](
           Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {unsqueeze(dy[0], dim)}; });
   detail::set_layout_after_reshape(x, y);
   return y;
@@ -149,9 +149,9 @@ Variable squeeze(const Variable& x) {
 }
 
 Variable t(const Variable& x) {
-  require<ShapeError>(x.rank() <= 2, "t: expected at most two dimensions, got ", x,
+  require<ShapeError>(x.ndim() <= 2, "t: expected at most two dimensions, got ", x,
                       "; use transpose(x, -2, -1)");
-  return x.rank() < 2 ? x : transpose(x, 0, 1);
+  return x.ndim() < 2 ? x : transpose(x, 0, 1);
 }
 
 }  // namespace tessera

@@ -57,7 +57,7 @@ class Fields {
   /// At most 8 integers from 0.
   Shape shape(const char* name) {
     const Json::Value& value = get(name);
-    expect(value.isArray() && value.size() <= Shape::max_rank, name, "an array of at most 8 integers");
+    expect(value.isArray() && value.size() <= Shape::max_ndim, name, "an array of at most 8 integers");
     Shape result;
     for (const Json::Value& extent : value) {
       expect(is_integer(extent) && extent.isInt64() && extent.asInt64() >= 0, name, "integers from 0");

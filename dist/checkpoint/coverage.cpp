@@ -15,9 +15,9 @@ struct Box {
 /// incomplete first and last row, and the rows between them. At most two for each dimension.
 void add_boxes(const Box& box, int d, int64_t begin, int64_t end, std::vector<Box>& boxes) {
   if (begin == end) return;
-  if (d == box.start.rank()) return boxes.push_back(box);
+  if (d == box.start.ndim()) return boxes.push_back(box);
   int64_t row_size = 1;
-  for (int inner = d + 1; inner < box.start.rank(); ++inner) row_size *= box.end[inner] - box.start[inner];
+  for (int inner = d + 1; inner < box.start.ndim(); ++inner) row_size *= box.end[inner] - box.start[inner];
   const auto rows = [&](int64_t from, int64_t to) {
     Box result = box;
     result.start[d] = box.start[d] + from;
@@ -43,11 +43,11 @@ class CoverageCheck {
       : shape_(tensor.shape),
         files_(files),
         where_(std::move(where)),
-        index_(Shape::filled(tensor.shape.rank(), 0)) {
+        index_(Shape::filled(tensor.shape.ndim(), 0)) {
     for (const StoredChunk& stored : tensor.chunks) {
       const TensorRange& range = stored.chunk->range;
       Box box{range.start, range.start, stored.file};
-      for (int d = 0; d < shape_.rank(); ++d) box.end[d] += range.extent[d];
+      for (int d = 0; d < shape_.ndim(); ++d) box.end[d] += range.extent[d];
       add_boxes(box, 0, range.begin, range.end, boxes_);
     }
   }
@@ -64,7 +64,7 @@ class CoverageCheck {
   void check(std::vector<const Box*> boxes, int d) {
     if (boxes.empty()) fail_missing(d);
     if (boxes.size() == 1 && spans(*boxes[0], d)) return;
-    if (d == shape_.rank()) fail_overlap(boxes);
+    if (d == shape_.ndim()) fail_overlap(boxes);
     std::sort(boxes.begin(), boxes.end(),
               [d](const Box* a, const Box* b) { return a->start[d] < b->start[d]; });
     std::vector<const Box*> active;
@@ -82,7 +82,7 @@ class CoverageCheck {
   }
 
   bool spans(const Box& box, int d) const {
-    for (; d < shape_.rank(); ++d)
+    for (; d < shape_.ndim(); ++d)
       if (box.start[d] != 0 || box.end[d] != shape_[d]) return false;
     return true;
   }
@@ -100,7 +100,7 @@ class CoverageCheck {
   }
   [[noreturn]] void fail_overlap(const std::vector<const Box*>& boxes) const {
     const auto [first, last] = std::minmax(boxes[0]->file, boxes[1]->file);
-    throw CheckpointError(text(where_, ": element ", element(shape_.rank()), " of ", shape_, " is in both ",
+    throw CheckpointError(text(where_, ": element ", element(shape_.ndim()), " of ", shape_, " is in both ",
                                files_[first].name, " and ", files_[last].name));
   }
 

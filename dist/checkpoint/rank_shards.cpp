@@ -82,7 +82,7 @@ GroupShard optimizer_shards(const ParameterList& parameters, const optim::Optimi
     require<CheckpointError>(found != by_name.end(), "optimizer state '", entry.name,
                              "': belongs to no parameter of the list");
     const NamedParameter& parameter = *found->second;
-    const bool is_counter = entry.tensor.dtype() == i64 && entry.tensor.rank() == 0;
+    const bool is_counter = entry.tensor.dtype() == i64 && entry.tensor.ndim() == 0;
     require<CheckpointError>(
         !parameter.shard || is_counter || entry.tensor.shape() == parameter.variable.shape(),
         "optimizer state '", entry.name, "': expected shape ", parameter.variable.shape(), ", got ",

@@ -11,13 +11,13 @@ TensorRange full_range(const Shape& shape) {
 }
 
 TensorRange flat_range(const Shape& shape, int64_t begin, int64_t end) {
-  return {Shape::filled(shape.rank(), 0), shape, begin, end};
+  return {Shape::filled(shape.ndim(), 0), shape, begin, end};
 }
 
 std::string problem_of(const TensorRange& range, const Shape& shape) {
-  const bool same_rank = range.start.rank() == shape.rank() && range.extent.rank() == shape.rank();
+  const bool same_rank = range.start.ndim() == shape.ndim() && range.extent.ndim() == shape.ndim();
   bool inside = same_rank;
-  for (int d = 0; inside && d < shape.rank(); ++d)
+  for (int d = 0; inside && d < shape.ndim(); ++d)
     inside = range.start[d] >= 0 && range.extent[d] >= 0 && range.extent[d] <= shape[d] &&
              range.start[d] <= shape[d] - range.extent[d];
   if (!inside) return text("the box from ", range.start, " of size ", range.extent, " is not inside ", shape);
@@ -28,7 +28,7 @@ std::string problem_of(const TensorRange& range, const Shape& shape) {
 }
 
 RangeCursor::RangeCursor(const TensorRange& range, const Shape& shape)
-    : range_(range), strides_(contiguous_strides(shape)), outer_(shape.rank()) {
+    : range_(range), strides_(contiguous_strides(shape)), outer_(shape.ndim()) {
   // A row: the trailing dimensions that the box spans, and the one before them. The others number the rows.
   while (outer_ > 0) {
     --outer_;
@@ -36,7 +36,7 @@ RangeCursor::RangeCursor(const TensorRange& range, const Shape& shape)
     if (range.extent[outer_] != shape[outer_]) break;
   }
   if (range.numel() == 0) return;
-  for (int d = 0; d < shape.rank(); ++d) origin_ += range.start[d] * strides_[d];
+  for (int d = 0; d < shape.ndim(); ++d) origin_ += range.start[d] * strides_[d];
   row_ = range.begin / length_;
   rows_ = (range.end - 1) / length_ + 1;
   current_ = range_at(row_);
@@ -73,7 +73,7 @@ void RangeCursor::skip_to(int64_t position) {
 
 std::string to_string(const TensorRange& range) {
   std::string box = "[";
-  for (int d = 0; d < range.start.rank(); ++d)
+  for (int d = 0; d < range.start.ndim(); ++d)
     box += text(d == 0 ? "" : ", ", range.start[d], ":", range.start[d] + range.extent[d]);
   box += "]";
   if (range.begin == 0 && range.end == range.extent.numel()) return box;

@@ -18,8 +18,8 @@ std::string Linear::describe_options() const {
 }
 
 void Linear::check(const Variable& x) const {
-  require<ShapeError>(x.rank() >= 1 && x.shape().back() == o.in, "nn::Linear '", full_name(), "': input has ",
-                      x.rank() >= 1 ? x.shape().back() : 0, " features, the weight ", weight.shape(),
+  require<ShapeError>(x.ndim() >= 1 && x.shape().back() == o.in, "nn::Linear '", full_name(), "': input has ",
+                      x.ndim() >= 1 ? x.shape().back() : 0, " features, the weight ", weight.shape(),
                       " takes ", o.in, "; x is ", x);
 }
 

@@ -3,8 +3,8 @@
 namespace tessera::nn {
 
 void LayerNorm::check(const Variable& x) const {
-  const int axes = o.normalized_shape.rank();
-  bool fits = x.rank() >= axes;
+  const int axes = o.normalized_shape.ndim();
+  bool fits = x.ndim() >= axes;
   for (int i = 1; fits && i <= axes; ++i) fits = x.size(-i) == o.normalized_shape[axes - i];
   require<ShapeError>(fits, "nn::LayerNorm '", full_name(), "': expected the input's last dimensions to be ",
                       o.normalized_shape, "; x is ", x);
@@ -28,7 +28,7 @@ SumAndNorm LayerNorm::add_dropout_and_norm(const Variable& x, const BeforeDropou
 }
 
 void RMSNorm::check(const Variable& x) const {
-  require<ShapeError>(x.rank() >= 1 && x.size(-1) == o.width, "nn::RMSNorm '", full_name(),
+  require<ShapeError>(x.ndim() >= 1 && x.size(-1) == o.width, "nn::RMSNorm '", full_name(),
                       "': expected the input's last dimension to be ", o.width, "; x is ", x);
 }
 

@@ -25,22 +25,22 @@ void check_parameters(const std::string& optimizer, const ParameterList& paramet
 }
 
 Shape with_one(Shape shape, int64_t dim) {
-  shape[shape.rank() + dim] = 1;
+  shape[shape.ndim() + dim] = 1;
   return shape;
 }
 
 std::optional<Shape> row_shape(const Shape& parameter) {
-  if (parameter.rank() < 2) return std::nullopt;
+  if (parameter.ndim() < 2) return std::nullopt;
   return with_one(parameter, -1);
 }
 
 std::optional<Shape> column_shape(const Shape& parameter) {
-  if (parameter.rank() < 2) return std::nullopt;
+  if (parameter.ndim() < 2) return std::nullopt;
   return with_one(parameter, -2);
 }
 
 std::optional<Shape> vector_shape(const Shape& parameter) {
-  if (parameter.rank() >= 2) return std::nullopt;
+  if (parameter.ndim() >= 2) return std::nullopt;
   return parameter;
 }
 
@@ -59,7 +59,7 @@ void take_mean(const Tensor& mean, const Tensor& g, int64_t dim, double share) {
 Tensor second_mean(const PlainParameter& p, double share, double eps) {
   const auto& [rows, columns, variance] = p.state;
   const Tensor& g = p.gradient;
-  if (g.rank() < 2) {
+  if (g.ndim() < 2) {
     variance.copy_from(ops::lerp(variance, ops::square(g), share));
     return variance;
   }

@@ -25,7 +25,7 @@ void check_options(const std::string& optimizer, const MuonOptions& o) {
 void check_parameters(const std::string& optimizer, const ParameterList& parameters) {
   require_full(parameters, optimizer, "its step multiplies full matrices");
   for (const NamedParameter& parameter : parameters)
-    require<ValueError>(!parameter.variable.defined() || parameter.full_shape().rank() == 2, optimizer,
+    require<ValueError>(!parameter.variable.defined() || parameter.full_shape().ndim() == 2, optimizer,
                         ": expected matrices, got parameter '", parameter.name, "' ", parameter.full_shape(),
                         ": give such parameters to another optimizer (AdamW), see ParameterList::where");
 }

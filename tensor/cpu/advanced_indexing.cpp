@@ -27,7 +27,7 @@ class Offsets {
         loop_(shape_, {&strides_}) {}
   int64_t operator[](int64_t i) const {
     int64_t offset = 0;
-    for (int d = loop_.rank - 1; d > 0; --d) {
+    for (int d = loop_.ndim - 1; d > 0; --d) {
       offset += i % loop_.extents[d] * loop_.strides[0][d];
       i /= loop_.extents[d];
     }
@@ -45,9 +45,9 @@ class Offsets {
 class InnerCopy {
  public:
   InnerCopy(const Tensor& to, int to_begin, const Tensor& from, int from_begin)
-      : to_strides_(part_of(to.strides(), to_begin, to.rank())),
-        from_strides_(part_of(from.strides(), from_begin, from.rank())),
-        loop_(part_of(to.shape(), to_begin, to.rank()), {&to_strides_, &from_strides_}),
+      : to_strides_(part_of(to.strides(), to_begin, to.ndim())),
+        from_strides_(part_of(from.strides(), from_begin, from.ndim())),
+        loop_(part_of(to.shape(), to_begin, to.ndim()), {&to_strides_, &from_strides_}),
         rows_(loop_.rows()),
         columns_(loop_.inner()) {}
   int64_t count() const { return rows_ * columns_; }
@@ -58,7 +58,7 @@ class InnerCopy {
       *to = *from;
       return;
     }
-    const int64_t to_step = loop_.strides[0][loop_.rank - 1], from_step = loop_.strides[1][loop_.rank - 1];
+    const int64_t to_step = loop_.strides[0][loop_.ndim - 1], from_step = loop_.strides[1][loop_.ndim - 1];
     for (int64_t row = 0; row < rows_; ++row) {
       int64_t at[2];
       loop_.row_offsets(row, at);
@@ -80,7 +80,7 @@ class InnerCopy {
 template <class T>
 void read_typed(const Tensor& x, int first, int count, const Tensor& positions, const Tensor& out) {
   const Offsets before(x, 0, first), at(x, first, first + count);
-  const InnerCopy copy(out, first + positions.rank(), x, first + count);
+  const InnerCopy copy(out, first + positions.ndim(), x, first + count);
   const int64_t n = positions.numel(), inner = copy.count();
   const int64_t* const ids = positions.data<int64_t>();
   const T* const from = static_cast<const T*>(x.raw_data());
@@ -102,8 +102,8 @@ void read_typed(const Tensor& x, int first, int count, const Tensor& positions, 
 template <class T>
 void write_typed(const Tensor& value, const Tensor& positions, int first, int count, const Tensor& out) {
   const Offsets before(out, 0, first), at(out, first, first + count);
-  const Offsets value_before(value, 0, first), value_at(value, first, first + positions.rank());
-  const InnerCopy copy(out, first + count, value, first + positions.rank());
+  const Offsets value_before(value, 0, first), value_at(value, first, first + positions.ndim());
+  const InnerCopy copy(out, first + count, value, first + positions.ndim());
   const int64_t n = positions.numel(), inner = copy.count(), outer = before.count(), limit = at.count();
   const int64_t* const ids = positions.data<int64_t>();
   const T* const from = static_cast<const T*>(value.raw_data());
@@ -202,12 +202,12 @@ void true_positions(const Tensor& mask, const Tensor& positions) {
 void unravel(const Tensor& positions, const Shape& shape, const Tensor& coordinates) {
   const int64_t* const ids = positions.data<int64_t>();
   int64_t* const out = coordinates.data<int64_t>();
-  const int rank = shape.rank();
+  const int ndim = shape.ndim();
   parallel_for(positions.numel(), grain_elements, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       int64_t rest = ids[i];
-      for (int d = rank - 1; d >= 0; --d) {
-        out[i * rank + d] = rest % shape[d];
+      for (int d = ndim - 1; d >= 0; --d) {
+        out[i * ndim + d] = rest % shape[d];
         rest /= shape[d];
       }
     }

@@ -17,7 +17,7 @@ void add_coordinate(const char* where, int entry, const Tensor& index, int64_t e
 int64_t count_true(const Tensor& mask);
 /// The row-major indices of the true elements of a contiguous mask, in rising order: `count_true` of them.
 void true_positions(const Tensor& mask, const Tensor& positions);
-/// coordinates[i] = those of element positions[i] of a tensor of shape `shape`; coordinates (n, rank) is
+/// coordinates[i] = those of element positions[i] of a tensor of shape `shape`; coordinates (n, ndim) is
 /// contiguous.
 void unravel(const Tensor& positions, const Shape& shape, const Tensor& coordinates);
 

@@ -15,8 +15,8 @@ void copy_elements(const Tensor& source, const Tensor& target) {
   const StridedLoop<2> loop(target.shape(), {&source.strides(), &target.strides()});
   const T* from = static_cast<const T*>(source.raw_data());
   T* to = static_cast<T*>(target.raw_data());
-  const int64_t inner = loop.inner(), from_step = loop.strides[0][loop.rank - 1],
-                to_step = loop.strides[1][loop.rank - 1];
+  const int64_t inner = loop.inner(), from_step = loop.strides[0][loop.ndim - 1],
+                to_step = loop.strides[1][loop.ndim - 1];
   parallel_for(loop.rows(), 1 + grain_bytes / static_cast<int64_t>(inner * sizeof(T)),
                [&](int64_t begin, int64_t end) {
                  for (int64_t row = begin; row < end; ++row) {
@@ -70,7 +70,7 @@ void zero(const Tensor& target) {
     int64_t offsets[1];
     loop.row_offsets(row, offsets);
     for (int64_t i = 0; i < loop.inner(); ++i)
-      std::memset(base + (offsets[0] + i * loop.strides[0][loop.rank - 1]) * width, 0, width);
+      std::memset(base + (offsets[0] + i * loop.strides[0][loop.ndim - 1]) * width, 0, width);
   }
 }
 

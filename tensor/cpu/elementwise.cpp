@@ -57,7 +57,7 @@ void binary_scalar(BinaryOp op, DType type, const Tensor& x, const Scalar& scala
   require_kernel(blocks.arrays != nullptr, type);
   alignas(8) char element[8];
   scalar.write(type == boolean ? boolean : compute, element, "elementwise operation");
-  const Operand constant = {element, compute, Strides::filled(out.rank(), 0), compute, true};
+  const Operand constant = {element, compute, Strides::filled(out.ndim(), 0), compute, true};
   const Operand result = Operand::of(out, is_comparison(op) ? u8 : compute), tensor = Operand::of(x, compute);
   walk_binary(blocks, out.shape(), result, scalar_first ? constant : tensor,
               scalar_first ? tensor : constant);
@@ -106,7 +106,7 @@ void fill(const Tensor& out, const Scalar& value) {
   value.write(out.dtype(), element, "fill");
   const DType type = out.dtype();
   const UnaryBlock copy = TESSERA_PER_ISA(convert_block)(type, type);
-  const Operand constant = {element, type, Strides::filled(out.rank(), 0), type};
+  const Operand constant = {element, type, Strides::filled(out.ndim(), 0), type};
   walk_blocks(out.shape(), Operand::of(out, type), {constant},
               [&](const Block& block) { copy(block.in[0], block.out, block.n); });
 }

@@ -18,7 +18,7 @@ constexpr int64_t grain_elements = 1 << 14;
 struct AroundDim {
   int64_t outer = 1, count, inner = 1;
   AroundDim(const Tensor& x, int64_t dim) : count(x.shape()[dim]) {
-    for (int64_t i = 0; i < x.rank(); ++i) (i < dim ? outer : inner) *= i == dim ? 1 : x.shape()[i];
+    for (int64_t i = 0; i < x.ndim(); ++i) (i < dim ? outer : inner) *= i == dim ? 1 : x.shape()[i];
   }
 };
 
@@ -28,7 +28,7 @@ struct AroundDim {
 template <class Body>
 void for_each_indexed(const Tensor& index, int64_t dim, const Tensor& strided, const Body& body) {
   const IndexValues ids(index);
-  const int last = index.rank() - 1;
+  const int last = index.ndim() - 1;
   const int64_t columns = index.shape()[last], rows = columns == 0 ? 0 : index.numel() / columns;
   const int64_t step = strided.strides()[dim], column_step = dim == last ? 0 : strided.strides()[last];
   parallel_for(rows, 1 + grain_elements / std::max<int64_t>(columns, 1), [&](int64_t begin, int64_t end) {
@@ -109,7 +109,7 @@ void scatter_add_typed(const Tensor& source, const Tensor& index, const Tensor& 
   using Sum = accumulator_of<T>;
   const T* from = static_cast<const T*>(source.raw_data());
   T* to = static_cast<T*>(out.raw_data());
-  for_each_indexed(index, index.rank() - 1, out, [&](int64_t element, int64_t offset) {
+  for_each_indexed(index, index.ndim() - 1, out, [&](int64_t element, int64_t offset) {
     to[offset] = static_cast<T>(static_cast<Sum>(to[offset]) + static_cast<Sum>(from[element]));
   });
 }
@@ -172,7 +172,7 @@ void scatter(const Tensor& source, const Tensor& index, const Tensor& out) {
     using T = std::remove_pointer_t<decltype(element_type)>;
     const T* from = static_cast<const T*>(source.raw_data());
     T* to = static_cast<T*>(out.raw_data());
-    for_each_indexed(index, index.rank() - 1, out,
+    for_each_indexed(index, index.ndim() - 1, out,
                      [&](int64_t element, int64_t offset) { to[offset] = from[element]; });
   });
 }

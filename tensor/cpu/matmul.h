@@ -6,8 +6,8 @@
 namespace tessera::kernels::cpu {
 
 /// out (batch..., m, n) = a (batch..., m, k) b (batch..., k, n) + bias (n); with `accumulate` it is added to
-/// `out`. All have one rank. `out` is row-major in its last two dimensions, operands have a `matrix_layout`,
-/// and their batch dimensions may have stride 0. `bias` is contiguous or undefined.
+/// `out`. All have as many dimensions. `out` is row-major in its last two dimensions, operands have a
+/// `matrix_layout`, and their batch dimensions may have stride 0. `bias` is contiguous or undefined.
 void matmul(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out, bool accumulate);
 
 /// The f32 product of the chosen backend, in the calling thread.

@@ -324,8 +324,8 @@ void arg_extreme(bool largest, int64_t dim, const Tensor& x, const Tensor& out) 
         int64_t offsets[2];
         loop.row_offsets(row, offsets);
         for (int64_t i = 0; i < loop.inner(); ++i)
-          positions[offsets[1] + i * loop.strides[1][loop.rank - 1]] =
-              extreme_position(values + offsets[0] + i * loop.strides[0][loop.rank - 1], n, step, largest);
+          positions[offsets[1] + i * loop.strides[1][loop.ndim - 1]] =
+              extreme_position(values + offsets[0] + i * loop.strides[0][loop.ndim - 1], n, step, largest);
       }
     });
   });

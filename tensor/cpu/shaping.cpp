@@ -15,7 +15,7 @@ template <class T>
 void flip_elements(const T* from, const Strides& mirrored, const Tensor& out) {
   const StridedLoop<2> loop(out.shape(), {&mirrored, &out.strides()});
   T* to = static_cast<T*>(out.raw_data());
-  const int last = loop.rank - 1;
+  const int last = loop.ndim - 1;
   parallel_for(loop.rows(), 1 + grain_elements / loop.inner(), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       int64_t offsets[2];
@@ -33,7 +33,7 @@ void flip(const Tensor& x, unsigned dims, const Tensor& out) {
   // A reversed dimension has a negative stride and starts at its last element.
   Strides mirrored = x.strides();
   int64_t start = 0;
-  for (int i = 0; i < x.rank(); ++i) {
+  for (int i = 0; i < x.ndim(); ++i) {
     if (!(dims >> i & 1u)) continue;
     start += (x.shape()[i] - 1) * mirrored[i];
     mirrored[i] = -mirrored[i];

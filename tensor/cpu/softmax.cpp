@@ -50,7 +50,7 @@ void for_each_row(const Tensor* const (&tensors)[inputs + 1], int64_t dim, const
     for (int64_t row = begin; row < end; ++row) {
       int64_t offsets[inputs + 1];
       loop.row_offsets(row / inner, offsets);
-      for (int k = 0; k <= inputs; ++k) offsets[k] += row % inner * loop.strides[k][loop.rank - 1];
+      for (int k = 0; k <= inputs; ++k) offsets[k] += row % inner * loop.strides[k][loop.ndim - 1];
       const A* rows[inputs];
       for (int k = 0; k < inputs; ++k) rows[k] = read_row(data[k] + offsets[k], steps[k], n, buffers[k]);
       T* out = data[inputs] + offsets[inputs];

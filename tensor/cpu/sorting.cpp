@@ -26,7 +26,7 @@ void for_each_line(const Tensor& x, const Tensor& out, int64_t dim, const Body& 
       int64_t offsets[2];
       loop.row_offsets(line / inner, offsets);
       const int64_t i = line % inner;
-      body(offsets[0] + i * loop.strides[0][loop.rank - 1], offsets[1] + i * loop.strides[1][loop.rank - 1]);
+      body(offsets[0] + i * loop.strides[0][loop.ndim - 1], offsets[1] + i * loop.strides[1][loop.ndim - 1]);
     }
   });
 }

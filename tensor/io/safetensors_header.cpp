@@ -124,8 +124,8 @@ class HeaderReader {
 
   void read_shape(SafetensorsEntry& entry) {
     const std::vector<int64_t> dims = read_counts(entry.name, "shape");
-    expect(dims.size() <= Shape::max_rank, "tensor '", entry.name, "': expected a shape of at most ",
-           Shape::max_rank, " dimensions");
+    expect(dims.size() <= Shape::max_ndim, "tensor '", entry.name, "': expected a shape of at most ",
+           Shape::max_ndim, " dimensions");
     for (const int64_t dim : dims) entry.shape.push_back(dim);
   }
 
@@ -191,7 +191,7 @@ void require_utf8(std::string_view bytes, const char* what, const std::string& w
 void append_entry(const SafetensorsEntry& entry, std::string& json) {
   append_json_string(entry.name, json);
   json += ":{\"dtype\":\"" + entry.dtype_name() + "\",\"shape\":[";
-  for (int d = 0; d < entry.shape.rank(); ++d) json += (d == 0 ? "" : ",") + std::to_string(entry.shape[d]);
+  for (int d = 0; d < entry.shape.ndim(); ++d) json += (d == 0 ? "" : ",") + std::to_string(entry.shape[d]);
   json += text("],\"data_offsets\":[", entry.offset, ",", entry.offset + entry.nbytes(), "]}");
 }
 

@@ -51,7 +51,7 @@ void check_gradients(const Tensor& dy, const Tensor& x, const Tensor& weight,
   const char* name = "activation_linear_backward";
   common_device(name, {&dy, &x, &weight});
   check_linear(name, x, weight, {});
-  require<ShapeError>(dy.rank() == x.rank() && dy.size(-1) == weight.size(0) &&
+  require<ShapeError>(dy.ndim() == x.ndim() && dy.size(-1) == weight.size(0) &&
                           dy.numel() / std::max<int64_t>(weight.size(0), 1) * x.size(-1) == x.numel(),
                       name, ": x ", x.shape(), " and a weight ", weight.shape(), " do not give a gradient ",
                       dy.shape());
@@ -83,7 +83,7 @@ Tensor activation_linear(Activation f, const Tensor& x, const Tensor& weight, co
   if (!fused(x, weight)) return linear(activation(f, x), weight, bias);
   const Device device = common_device("activation_linear", {&x, &weight});
   Shape shape = x.shape();
-  shape[shape.rank() - 1] = weight.size(0);
+  shape[shape.ndim() - 1] = weight.size(0);
   const Tensor y = Tensor::empty(shape, x.dtype(), device);
   const Tensor rows = matrix_of(x), w = weight.contiguous(), b = bias.defined() ? bias.contiguous() : bias;
   count_flops(2 * x.numel() * weight.size(0));

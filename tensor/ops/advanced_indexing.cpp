@@ -17,7 +17,7 @@ constexpr Kernel<void(const Tensor& positions, const Shape& shape, const Tensor&
 Tensor nonzero(const Tensor& x) {
   common_device("nonzero", {&x});
   const Tensor positions = true_elements("nonzero", cast(x, boolean));
-  const Tensor coordinates = Tensor::empty({positions.numel(), x.rank()}, i64);
+  const Tensor coordinates = Tensor::empty({positions.numel(), x.ndim()}, i64);
   unravel_kernel(x.device(), positions, x.shape(), coordinates);
   return coordinates;
 }

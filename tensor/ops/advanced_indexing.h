@@ -6,7 +6,7 @@
 /// bool. Errors are those of `Tensor::index`.
 namespace tessera::ops {
 
-/// The coordinates of the elements that are not 0, (n, rank) in i64, in row-major order. Throws DeviceError
+/// The coordinates of the elements that are not 0, (n, ndim) in i64, in row-major order. Throws DeviceError
 /// on meta: the number depends on the values.
 Tensor nonzero(const Tensor& x);
 /// The elements of `x` where `mask` is true, one-dimensional; the two broadcast. Throws DeviceError for a

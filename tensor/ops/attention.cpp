@@ -26,10 +26,10 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOpt
   require_floating("attention", q);
   require_same_dtype("attention", {&q, &k, &v});
   const auto fits = [&](const Tensor& x) {
-    return x.rank() == 4 && x.shape()[0] == q.shape()[0] && x.shape()[1] == q.shape()[1] &&
+    return x.ndim() == 4 && x.shape()[0] == q.shape()[0] && x.shape()[1] == q.shape()[1] &&
            x.shape()[3] == q.shape()[3];
   };
-  require<ShapeError>(q.rank() == 4 && fits(k) && fits(v) && k.shape() == v.shape(),
+  require<ShapeError>(q.ndim() == 4 && fits(k) && fits(v) && k.shape() == v.shape(),
                       "attention: expected q (B, H, T_q, D) and k, v (B, H, T_k, D), got ", q.shape(), ", ",
                       k.shape(), " and ", v.shape());
   require<ValueError>(options.dropout >= 0 && options.dropout < 1,
@@ -58,7 +58,7 @@ Tensor prepared_mask(const Tensor& mask, const Tensor& q, const Tensor& k) {
   const Shape all{q.size(0), q.size(1), q.size(2), k.size(2)};
   require<DTypeError>(mask.dtype() == boolean || is_floating(mask.dtype()),
                       "attention: expected a mask of bool or of a floating dtype, got ", describe(mask));
-  require<ShapeError>(mask.rank() <= 4 && broadcast_shapes(mask.shape(), all, "attention") == all,
+  require<ShapeError>(mask.ndim() <= 4 && broadcast_shapes(mask.shape(), all, "attention") == all,
                       "attention: a mask of shape ", mask.shape(), " does not broadcast to ", all);
   return (mask.dtype() == boolean ? mask : cast(mask, q.dtype() == f64 ? f64 : f32)).expand(all);
 }
@@ -168,7 +168,7 @@ void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const
 }
 
 Tensor attention_dropout(const Shape& shape, const AttentionOptions& options, DType dtype, Device device) {
-  require<ShapeError>(shape.rank() == 4, "attention_dropout: expected (B, H, T_q, T_k), got ", shape);
+  require<ShapeError>(shape.ndim() == 4, "attention_dropout: expected (B, H, T_q, T_k), got ", shape);
   const Tensor factors = Tensor::empty(shape, dtype == f64 ? f64 : f32, device);
   const RandomContext& random = random_context();
   resolve_samples("attention_dropout", samples_along(0), shape, std::ssize(random.samples));

@@ -27,7 +27,7 @@ DropoutRows dropout_rows(const char* where, const Tensor& x, const DropoutMask& 
     result.length = x.numel();
   } else {
     result.length = layout.inner;
-    for (int i = layout.dim + 1; i < shape.rank(); ++i) result.length *= shape[i];
+    for (int i = layout.dim + 1; i < shape.ndim(); ++i) result.length *= shape[i];
   }
   result.samples.reserve(static_cast<size_t>(count));
   for (int64_t row = 0; row < count; ++row)

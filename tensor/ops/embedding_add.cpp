@@ -24,7 +24,7 @@ Tensor embedding_add(const Tensor& ids, const Tensor& weight, const Tensor& adde
   require_floating(name, weight);
   require_same_dtype(name, {&weight, &addend});
   require<ShapeError>(
-      weight.rank() == 2 && ids.rank() == 2 && addend.shape() == Shape({ids.size(1), weight.size(1)}), name,
+      weight.ndim() == 2 && ids.ndim() == 2 && addend.shape() == Shape({ids.size(1), weight.size(1)}), name,
       ": expected ids (B, T), a weight (V, C) and an addend (T, C), got ", describe(ids), ", ",
       describe(weight), " and ", describe(addend));
   const Tensor y = Tensor::empty({ids.size(0), ids.size(1), weight.size(1)}, weight.dtype(), device);
@@ -42,7 +42,7 @@ Tensor embedding_add(const Tensor& ids, const Tensor& weight, const Tensor& adde
 void embedding_add_backward(const Tensor& dy, const Tensor& ids, const Tensor& table, const Tensor& addend) {
   const char* name = "embedding_add_backward";
   const Device device = common_device(name, {&dy, &ids});
-  require<ShapeError>(dy.rank() == 3 && ids.shape() == Shape({dy.size(0), dy.size(1)}), name,
+  require<ShapeError>(dy.ndim() == 3 && ids.shape() == Shape({dy.size(0), dy.size(1)}), name,
                       ": expected a gradient (B, T, C) and ids (B, T), got ", describe(dy), " and ",
                       describe(ids));
   const DType sums = dy.dtype() == f64 ? f64 : f32;
@@ -50,7 +50,7 @@ void embedding_add_backward(const Tensor& dy, const Tensor& ids, const Tensor& t
     if (!out.defined()) continue;
     require<DTypeError>(out.dtype() == sums && out.is_contiguous(), name, ": expected contiguous ", sums,
                         " for the sums of a gradient ", dy.dtype(), ", got ", describe(out));
-    require<ShapeError>(out.rank() == 2 && out.size(1) == dy.size(2), name, ": a gradient ", dy.shape(),
+    require<ShapeError>(out.ndim() == 2 && out.size(1) == dy.size(2), name, ": a gradient ", dy.shape(),
                         " does not fit into ", describe(out));
     require_no_overlap(name, out, {&dy, &ids});
   }

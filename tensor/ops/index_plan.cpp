@@ -16,14 +16,14 @@ bool is_mask(const Index& index) {
 
 /// Whether a 0-dim tensor stands for an integer. On meta it has no value.
 bool is_integer_tensor(const Index& index) {
-  return index.kind() == Index::Kind::tensor && index.tensor().rank() == 0 && !is_mask(index) &&
+  return index.kind() == Index::Kind::tensor && index.tensor().ndim() == 0 && !is_mask(index) &&
          !index.tensor().is_meta();
 }
 
 /// The number of a tensor's dimensions that the index takes.
 int dims_taken(const Index& index) {
   if (index.kind() == Index::Kind::none || index.kind() == Index::Kind::ellipsis) return 0;
-  return is_mask(index) ? index.tensor().rank() : 1;
+  return is_mask(index) ? index.tensor().ndim() : 1;
 }
 
 std::string end_text(const std::optional<int64_t>& end) {
@@ -66,7 +66,7 @@ int64_t product(const Shape& shape, int begin, int end) {
 
 void IndexPlan::add_step(const char* where, const ViewStep& step) {
   require<ShapeError>(step_count < static_cast<int>(std::size(steps)), where, ": a tensor has at most ",
-                      Shape::max_rank, " dimensions, the indices make more");
+                      Shape::max_ndim, " dimensions, the indices make more");
   steps[step_count++] = step;
 }
 
@@ -82,12 +82,12 @@ void IndexPlan::add_tensor(const char* where, const Shape& shape, int source_dim
     tensors[tensor_count++] = {&tensor, dim++, 1, entry};
     return;
   }
-  for (int d = 0; d < tensor.rank(); ++d)
+  for (int d = 0; d < tensor.ndim(); ++d)
     require<IndexError>(tensor.shape()[d] == shape[source_dim + d], where, ": the mask ", tensor.shape(),
                         " at position ", entry, " has extent ", tensor.shape()[d], " in its dimension ", d,
                         ", dimension ", source_dim + d, " of ", shape, " has ", shape[source_dim + d]);
-  if (tensor.rank() == 0) add_step(where, {Index::Kind::none, dim, 0, 0, 0});
-  const int dims = std::max(1, tensor.rank());
+  if (tensor.ndim() == 0) add_step(where, {Index::Kind::none, dim, 0, 0, 0});
+  const int dims = std::max(1, tensor.ndim());
   tensors[tensor_count++] = {&tensor, dim, dims, entry};
   dim += dims;
 }
@@ -104,12 +104,12 @@ IndexPlan::IndexPlan(const char* where, const Shape& shape, std::span<const Inde
                         "; at most one is possible");
     ellipsis = i;
   }
-  require<IndexError>(taken <= shape.rank(), where, ": the indices take ", taken, " dimensions, ", shape,
-                      " has ", shape.rank());
+  require<IndexError>(taken <= shape.ndim(), where, ": the indices take ", taken, " dimensions, ", shape,
+                      " has ", shape.ndim());
   int dim = 0, source = 0;  // of the view, and of the tensor
   for (int i = 0; i < std::ssize(indices); ++i) {
     const Index& index = indices[i];
-    const int64_t extent = source < shape.rank() ? shape[source] : 0;
+    const int64_t extent = source < shape.ndim() ? shape[source] : 0;
     switch (is_integer_tensor(index) ? Index::Kind::integer : index.kind()) {
       case Index::Kind::integer: {
         if (index.kind() == Index::Kind::tensor)
@@ -137,8 +137,8 @@ IndexPlan::IndexPlan(const char* where, const Shape& shape, std::span<const Inde
         add_step(where, {Index::Kind::none, dim++, 0, 0, 0});
         break;
       case Index::Kind::ellipsis:
-        dim += shape.rank() - taken;
-        source += shape.rank() - taken;
+        dim += shape.ndim() - taken;
+        source += shape.ndim() - taken;
         break;
       default:
         add_tensor(where, shape, source, dim, index, i);
@@ -162,7 +162,7 @@ Tensor IndexPlan::view(const Tensor& x) const {
 }
 
 IndexedElements IndexPlan::elements(const char* where, const Tensor& view) const {
-  Tensor indices[2 * Shape::max_rank];
+  Tensor indices[2 * Shape::max_ndim];
   IndexedElements result;
   Shape shape;
   bool known = true;
@@ -172,14 +172,14 @@ IndexedElements IndexPlan::elements(const char* where, const Tensor& view) const
     indices[i] = t.tensor->dtype() == boolean ? true_elements(where, *t.tensor) : *t.tensor;
     known = known && !indices[i].is_meta();
     const Shape& own = indices[i].shape();
-    while (shape.rank() < own.rank()) shape.insert(0, 1);
-    for (int d = 1; d <= own.rank(); ++d) {
-      int64_t& extent = shape[shape.rank() - d];
-      require<ShapeError>(own[own.rank() - d] == extent || own[own.rank() - d] == 1 || extent == 1, where,
+    while (shape.ndim() < own.ndim()) shape.insert(0, 1);
+    for (int d = 1; d <= own.ndim(); ++d) {
+      int64_t& extent = shape[shape.ndim() - d];
+      require<ShapeError>(own[own.ndim() - d] == extent || own[own.ndim() - d] == 1 || extent == 1, where,
                           ": index tensors that broadcast to ", shape, " before position ", t.entry,
                           " do not broadcast with the one there, ", own,
                           t.tensor->dtype() == boolean ? " (a mask counts as its true elements)" : "");
-      if (extent == 1) extent = own[own.rank() - d];
+      if (extent == 1) extent = own[own.ndim() - d];
     }
     for (int d = t.dim; d < t.dim + t.dims; ++d) result.dims |= 1u << d;
   }
@@ -204,10 +204,10 @@ Shape assigned_shape(const char* where, const Shape& value, DType value_dtype, c
       where, ": a value of ", value_dtype, " does not go into a tensor of ", target,
       "; convert it, for example with cast");
   Shape kept = value;
-  while (kept.rank() > shape.rank() && kept[0] == 1) kept.erase(0);
-  bool fits = kept.rank() <= shape.rank();
-  for (int i = 1; fits && i <= kept.rank(); ++i)
-    fits = kept[kept.rank() - i] == shape[shape.rank() - i] || kept[kept.rank() - i] == 1;
+  while (kept.ndim() > shape.ndim() && kept[0] == 1) kept.erase(0);
+  bool fits = kept.ndim() <= shape.ndim();
+  for (int i = 1; fits && i <= kept.ndim(); ++i)
+    fits = kept[kept.ndim() - i] == shape[shape.ndim() - i] || kept[kept.ndim() - i] == 1;
   require<ShapeError>(fits, where, ": the value ", value, " does not broadcast to ", shape,
                       ", the shape of the indexed elements");
   return kept;

@@ -21,9 +21,9 @@ struct IndexPlan {
     int dim, dims;         ///< the first dimension, and the number of them
     int entry;             ///< its position in the list
   };
-  ViewStep steps[3 * Shape::max_rank];       ///< the first `step_count` are set
+  ViewStep steps[3 * Shape::max_ndim];       ///< the first `step_count` are set
   int step_count = 0;                        ///< the number of views
-  TensorEntry tensors[2 * Shape::max_rank];  ///< the first `tensor_count` are set
+  TensorEntry tensors[2 * Shape::max_ndim];  ///< the first `tensor_count` are set
   int tensor_count = 0;                      ///< the number of index tensors
 
   /// For a tensor of shape `shape`. Throws as `Tensor::index`, naming `where`, except for the values of index

@@ -26,13 +26,13 @@ constexpr Kernel<void(const Tensor& mask, const Tensor& positions)> true_positio
 struct Arrangement {
   int first = 0, count;
   Shape order;  // dimension i of the arranged tensor is dimension order[i]
-  Arrangement(int rank, unsigned dims) : count(std::popcount(dims)) {
+  Arrangement(int ndim, unsigned dims) : count(std::popcount(dims)) {
     const unsigned from_first = dims == 0 ? 0 : dims >> std::countr_zero(dims);
     const bool apart = (from_first & (from_first + 1)) != 0;
     if (!apart) first = dims == 0 ? 0 : std::countr_zero(dims);
-    for (int d = 0; apart && d < rank; ++d)
+    for (int d = 0; apart && d < ndim; ++d)
       if (dims >> d & 1u) order.push_back(d);
-    for (int d = 0; d < rank; ++d)
+    for (int d = 0; d < ndim; ++d)
       if (!apart || !(dims >> d & 1u)) order.push_back(d);
   }
 };
@@ -44,7 +44,7 @@ int64_t product(const Shape& shape, int begin, int end) {
 }
 
 unsigned all_dims(const Tensor& x) {
-  return (1u << x.rank()) - 1;
+  return (1u << x.ndim()) - 1;
 }
 
 void require_mask_of(const char* where, const Tensor& x, const Tensor& mask) {
@@ -59,7 +59,7 @@ void accumulate_elements(const Tensor& arranged, const Arrangement& dims, const 
   const Tensor target = arranged.contiguous();
   const int end = dims.first + dims.count;
   const int64_t outer = product(target.shape(), 0, dims.first),
-                inner = product(target.shape(), end, target.rank());
+                inner = product(target.shape(), end, target.ndim());
   add_kernel(target.device(), value.contiguous().view({outer, positions.numel(), inner}), 1,
              positions.view({positions.numel()}),
              target.view({outer, product(target.shape(), dims.first, end), inner}));
@@ -99,29 +99,29 @@ IndexedElements elements_to_fill(const char* where, const Tensor& x, const Tenso
 
 IndexedElements elements_along(const char* where, const Tensor& x, int64_t dim, const Tensor& index) {
   common_device(where, {&x, &index});
-  require<ShapeError>(x.rank() >= 1 && index.rank() == 1, where,
+  require<ShapeError>(x.ndim() >= 1 && index.ndim() == 1, where,
                       ": expected x of at least one dimension and an index (n,), got ", describe(x), " and ",
                       describe(index));
   require<DTypeError>(index.dtype() == i64 || index.dtype() == i32, where,
                       ": expected an index of i64 or i32, got ", describe(index));
-  std::vector<Index> indices(normalize_dim(dim, x.rank(), where), Slice());
+  std::vector<Index> indices(normalize_dim(dim, x.ndim(), where), Slice());
   indices.emplace_back(index);
   return IndexPlan(where, x.shape(), indices).elements(where, x);
 }
 
 Shape IndexedElements::shape(const Shape& x) const {
-  const Arrangement arranged(x.rank(), dims);
+  const Arrangement arranged(x.ndim(), dims);
   Shape result;
   for (int i = 0; i < arranged.first; ++i) result.push_back(x[arranged.order[i]]);
   for (const int64_t extent : positions.shape()) result.push_back(extent);
-  for (int i = arranged.first + arranged.count; i < x.rank(); ++i) result.push_back(x[arranged.order[i]]);
+  for (int i = arranged.first + arranged.count; i < x.ndim(); ++i) result.push_back(x[arranged.order[i]]);
   return result;
 }
 
 Tensor read_elements(const Tensor& x, const IndexedElements& elements) {
   const Device device = common_device("index", {&x, &elements.positions});
   const Tensor out = Tensor::empty(elements.shape(x.shape()), x.dtype(), device);
-  const Arrangement dims(x.rank(), elements.dims);
+  const Arrangement dims(x.ndim(), elements.dims);
   read_kernel(device, x.permute(dims.order), dims.first, dims.count, elements.positions, out);
   return out;
 }
@@ -134,7 +134,7 @@ void write_elements(const Tensor& x, const IndexedElements& elements, const Tens
   const Tensor values = copy_if_overlapping(x, value.expand(elements.shape(x.shape())));
   require_distinct_elements("index_put_", x);
   if (device.is_meta()) return;
-  const Arrangement dims(x.rank(), elements.dims);
+  const Arrangement dims(x.ndim(), elements.dims);
   const Tensor arranged = x.permute(dims.order);
   if (!accumulate)
     write_kernel(device, values, elements.positions, dims.first, dims.count, arranged);

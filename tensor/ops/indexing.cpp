@@ -28,7 +28,7 @@ void require_index(const char* where, const Tensor& index) {
 /// Shape `x` with the extents of `index` in place of dimension `dim`.
 Shape replace_dim(const Shape& x, int64_t dim, const Shape& index) {
   Shape shape;
-  for (int64_t i = 0; i < x.rank(); ++i) {
+  for (int64_t i = 0; i < x.ndim(); ++i) {
     if (i != dim)
       shape.push_back(x[i]);
     else
@@ -60,10 +60,11 @@ void add_slices(const char* where, const Tensor& out, int64_t dim, const Tensor&
 /// Checks what gather and scatter share; returns `dim` counted from the front.
 int64_t check_along(const char* where, const Tensor& x, int64_t dim, const Tensor& index) {
   require_index(where, index);
-  require<ShapeError>(x.rank() >= 1 && index.rank() == x.rank(), where,
-                      ": expected x and index of one rank, got ", describe(x), " and ", describe(index));
-  dim = normalize_dim(dim, x.rank(), where);
-  for (int i = 0; i < x.rank(); ++i)
+  require<ShapeError>(x.ndim() >= 1 && index.ndim() == x.ndim(), where,
+                      ": expected x and index of as many dimensions, got ", describe(x), " and ",
+                      describe(index));
+  dim = normalize_dim(dim, x.ndim(), where);
+  for (int i = 0; i < x.ndim(); ++i)
     require<ShapeError>(i == dim || index.shape()[i] <= x.shape()[i], where, ": the index ", index.shape(),
                         " is larger than ", x.shape(), " in dimension ", i);
   return dim;
@@ -76,10 +77,11 @@ void scatter_into(const char* where, const Tensor& out, int64_t dim, const Tenso
   require<DTypeError>(!add || (out.dtype() != u8 && out.dtype() != boolean), where,
                       ": expected a dtype other than u8 and bool, got ", describe(out));
   dim = check_along(where, out, dim, index);
-  require<ShapeError>(source.rank() == index.rank(), where, ": expected a source of the index's rank ",
-                      index.rank(), ", got ", source.shape());
+  require<ShapeError>(source.ndim() == index.ndim(), where,
+                      ": expected a source of as many dimensions as the index, ", index.ndim(), ", got ",
+                      source.shape());
   Tensor values = source;
-  for (int i = 0; i < index.rank(); ++i) {
+  for (int i = 0; i < index.ndim(); ++i) {
     require<ShapeError>(index.shape()[i] <= source.shape()[i], where, ": the index ", index.shape(),
                         " is larger than the source ", source.shape());
     values = values.narrow(i, 0, index.shape()[i]);
@@ -99,7 +101,7 @@ void scatter_into(const char* where, const Tensor& out, int64_t dim, const Tenso
 Tensor embedding(const Tensor& ids, const Tensor& weight) {
   const Device device = common_device("embedding", {&weight, &ids});
   require_index("embedding", ids);
-  require<ShapeError>(weight.rank() == 2, "embedding: expected a weight (rows, width), got ",
+  require<ShapeError>(weight.ndim() == 2, "embedding: expected a weight (rows, width), got ",
                       describe(weight));
   const Tensor out = Tensor::empty(replace_dim(weight.shape(), 0, ids.shape()), weight.dtype(), device);
   if (device.is_meta()) return out;
@@ -112,7 +114,7 @@ Tensor embedding(const Tensor& ids, const Tensor& weight) {
 
 void embedding_accumulate(const Tensor& out, const Tensor& dy, const Tensor& ids) {
   common_device("embedding_accumulate", {&out, &dy, &ids});
-  require<ShapeError>(out.rank() == 2 && dy.shape() == replace_dim(out.shape(), 0, ids.shape()),
+  require<ShapeError>(out.ndim() == 2 && dy.shape() == replace_dim(out.shape(), 0, ids.shape()),
                       "embedding_accumulate: ids ", ids.shape(), " and a table ", out.shape(),
                       " do not give a gradient ", dy.shape());
   add_slices("embedding_accumulate", out, 0, ids, dy.reshape({ids.numel(), out.size(1)}));
@@ -121,10 +123,10 @@ void embedding_accumulate(const Tensor& out, const Tensor& dy, const Tensor& ids
 Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
   const Device device = common_device("index_select", {&x, &index});
   require_index("index_select", index);
-  require<ShapeError>(x.rank() >= 1 && index.rank() == 1,
+  require<ShapeError>(x.ndim() >= 1 && index.ndim() == 1,
                       "index_select: expected x of at least one dimension and an index (n,), got ",
                       describe(x), " and ", describe(index));
-  dim = normalize_dim(dim, x.rank(), "index_select");
+  dim = normalize_dim(dim, x.ndim(), "index_select");
   const Tensor out = Tensor::empty(replace_dim(x.shape(), dim, index.shape()), x.dtype(), device);
   if (device.is_meta()) return out;
   const Tensor ids = index.contiguous();
@@ -135,9 +137,9 @@ Tensor index_select(const Tensor& x, int64_t dim, const Tensor& index) {
 
 void index_add_out(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source) {
   common_device("index_add", {&out, &index, &source});
-  require<ShapeError>(out.rank() >= 1 && index.rank() == 1, "index_add: expected an index (n,), got ",
+  require<ShapeError>(out.ndim() >= 1 && index.ndim() == 1, "index_add: expected an index (n,), got ",
                       describe(index), " for ", describe(out));
-  dim = normalize_dim(dim, out.rank(), "index_add");
+  dim = normalize_dim(dim, out.ndim(), "index_add");
   require<ShapeError>(source.shape() == replace_dim(out.shape(), dim, index.shape()), "index_add: index ",
                       index.shape(), " along dimension ", dim, " of ", out.shape(), " takes ",
                       replace_dim(out.shape(), dim, index.shape()), ", got ", source.shape());
@@ -181,10 +183,10 @@ void scatter_add_out(const Tensor& out, int64_t dim, const Tensor& index, const 
 
 Tensor take_along(const Tensor& x, const Tensor& index, int64_t dim) {
   common_device("take_along", {&x, &index});
-  require<ShapeError>(x.rank() >= 1 && index.rank() == x.rank(),
-                      "take_along: expected x and index of one rank, got ", describe(x), " and ",
+  require<ShapeError>(x.ndim() >= 1 && index.ndim() == x.ndim(),
+                      "take_along: expected x and index of as many dimensions, got ", describe(x), " and ",
                       describe(index));
-  dim = normalize_dim(dim, x.rank(), "take_along");
+  dim = normalize_dim(dim, x.ndim(), "take_along");
   Shape x_shape = x.shape(), index_shape = index.shape();
   x_shape[dim] = index_shape[dim] = 1;
   Shape shared = broadcast_shapes(x_shape, index_shape, "take_along");

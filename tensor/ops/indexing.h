@@ -25,8 +25,8 @@ void index_add_out(const Tensor& out, int64_t dim, const Tensor& index, const Te
 /// A copy of `x` with `source` added to it, as `index_add_out`.
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
 
-/// out[i][j][k] = x[i][index[i][j][k]][k] for dim = 1. `index` has x's rank and at most its extents, except
-/// along `dim`; the result has the shape of `index`.
+/// out[i][j][k] = x[i][index[i][j][k]][k] for dim = 1. `index` has as many dimensions as x and at most its
+/// extents, except along `dim`; the result has the shape of `index`.
 Tensor gather(const Tensor& x, int64_t dim, const Tensor& index);
 
 /// A copy of `x` with out[i][index[i][j][k]][k] = source[i][j][k] for dim = 1; the last of several values for

@@ -36,7 +36,7 @@ struct Literal {
 
  private:
   void note_extent(int64_t extent, int depth) {
-    if (depth == shape.rank()) shape.push_back(extent);
+    if (depth == shape.ndim()) shape.push_back(extent);
     require<ShapeError>(shape[depth] == extent, "tensor: expected ", shape[depth],
                         " values in each brace of depth ", depth, ", got ", extent);
   }

@@ -31,11 +31,11 @@ Tensor contiguous(const Tensor& tensor) {
 
 void check_cross_entropy(const Shape& logits, DType dtype, const Tensor& targets, const Tensor& weight,
                          const CrossEntropyOptions& options) {
-  require<ShapeError>(logits.rank() >= 1 && logits.back() >= 1,
+  require<ShapeError>(logits.ndim() >= 1 && logits.back() >= 1,
                       "cross_entropy: expected logits of shape (..., classes) with at least one class, got ",
                       logits);
   Shape leading = logits;
-  leading.erase(leading.rank() - 1);
+  leading.erase(leading.ndim() - 1);
   require<ShapeError>(targets.shape() == leading, "cross_entropy: expected targets ", leading, " for logits ",
                       logits, ", got ", targets.shape());
   require<DTypeError>(targets.dtype() == i64 || targets.dtype() == i32,
@@ -103,7 +103,7 @@ void check_linear_cross_entropy(const Tensor& x, const Tensor& weight, const Ten
                       "linear_cross_entropy: expected a reduction to mean or sum, got none; use "
                       "cross_entropy(linear(x), ...)");
   Shape logits = x.shape();
-  logits[logits.rank() - 1] = weight.shape()[0];
+  logits[logits.ndim() - 1] = weight.shape()[0];
   check_cross_entropy(logits, x.dtype(), targets, class_weight, options);
 }
 

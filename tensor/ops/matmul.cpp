@@ -41,11 +41,11 @@ Product product_of(const char* name, const Tensor& a, const Tensor& b) {
   require<DTypeError>(is_floating(a.dtype()) && a.dtype() == b.dtype(), name,
                       ": expected two operands of one floating dtype, got ", describe(a), " and ",
                       describe(b));
-  require<ShapeError>(a.rank() >= 1 && b.rank() >= 1, name,
+  require<ShapeError>(a.ndim() >= 1 && b.ndim() >= 1, name,
                       ": expected operands of at least one dimension, got ", describe(a), " and ",
                       describe(b));
-  if (a.rank() == 1) p.a = a.unsqueeze(0);
-  if (b.rank() == 1) p.b = b.unsqueeze(1);
+  if (a.ndim() == 1) p.a = a.unsqueeze(0);
+  if (b.ndim() == 1) p.b = b.unsqueeze(1);
   require<ShapeError>(p.a.size(-1) == p.b.size(-2), name, ": the first operand has ", p.a.size(-1),
                       " columns, the second ", p.b.size(-2), " rows; got ", describe(a), " and ",
                       describe(b));
@@ -53,8 +53,8 @@ Product product_of(const char* name, const Tensor& a, const Tensor& b) {
   p.m = p.a.size(-2);
   p.n = p.b.size(-1);
   p.result = p.batch;
-  if (a.rank() > 1) p.result.push_back(p.m);
-  if (b.rank() > 1) p.result.push_back(p.n);
+  if (a.ndim() > 1) p.result.push_back(p.m);
+  if (b.ndim() > 1) p.result.push_back(p.n);
   return p;
 }
 
@@ -71,14 +71,14 @@ Shape matrix_shape(const Shape& batch, int64_t rows, int64_t columns) {
 
 /// Whether all dimensions except the last are evenly spaced, so that they can be seen as one.
 bool rows_are_even(const Tensor& x) {
-  for (int i = 0; i + 2 < x.rank(); ++i)
+  for (int i = 0; i + 2 < x.ndim(); ++i)
     if (x.strides()[i] != x.strides()[i + 1] * x.shape()[i + 1]) return false;
   return true;
 }
 
 /// One product over all rows where the second operand is one matrix: (batch..., m, k) is (batch * m, k).
 bool join_rows(Tensor& a, const Tensor& b, Tensor& out) {
-  if (b.rank() != 2 || a.rank() == 2 || matrix_layout(a)->transposed) return false;
+  if (b.ndim() != 2 || a.ndim() == 2 || matrix_layout(a)->transposed) return false;
   if (!rows_are_even(a) || !rows_are_even(out)) return false;
   a = a.flatten(0, -2);
   out = out.flatten(0, -2);
@@ -123,8 +123,8 @@ void into(const char* name, const Tensor& out, const Tensor& a, const Tensor& b,
   const Product p = product_of(name, a, b);
   check_out(p, out);
   Tensor target = out;
-  if (a.rank() == 1) target = target.unsqueeze(b.rank() == 1 ? target.rank() : target.rank() - 1);
-  if (b.rank() == 1) target = target.unsqueeze(target.rank());
+  if (a.ndim() == 1) target = target.unsqueeze(b.ndim() == 1 ? target.ndim() : target.ndim() - 1);
+  if (b.ndim() == 1) target = target.unsqueeze(target.ndim());
   const auto layout = matrix_layout(target);
   // Elements of operands are read more than once, so `out` may not overlap them.
   const bool apart = overlap_of(out, a) == Overlap::none && overlap_of(out, b) == Overlap::none;
@@ -160,14 +160,14 @@ void matmul_accumulate(const Tensor& out, const Tensor& a, const Tensor& b) {
 
 void check_linear(const char* name, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   common_device(name, {&x, &weight});
-  require<ShapeError>(x.rank() >= 1 && weight.rank() == 2, name,
+  require<ShapeError>(x.ndim() >= 1 && weight.ndim() == 2, name,
                       ": expected x (..., in) and a weight (out, in), got ", describe(x), " and ",
                       describe(weight));
   require<ShapeError>(x.size(-1) == weight.size(1), name, ": input has ", x.size(-1),
                       " features, the weight ", weight.shape(), " takes ", weight.size(1), "; x is ",
                       describe(x));
   if (!bias.defined()) return;
-  require<ShapeError>(bias.rank() == 1 && bias.size(0) == weight.size(0), name, ": the weight ",
+  require<ShapeError>(bias.ndim() == 1 && bias.size(0) == weight.size(0), name, ": the weight ",
                       weight.shape(), " takes a bias of ", weight.size(0), ", got ", describe(bias));
   require_same_dtype(name, {&weight, &bias});
   common_device(name, {&x, &weight, &bias});

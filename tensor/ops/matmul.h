@@ -33,7 +33,7 @@ Tensor dot(const Tensor& a, const Tensor& b);
 Tensor outer(const Tensor& a, const Tensor& b);
 /// Throws ShapeError naming `name` and the general function `instead` unless a and b have these numbers of
 /// dimensions.
-void require_ranks(const char* name, const Tensor& a, int rank_a, const Tensor& b, int rank_b,
+void require_ndims(const char* name, const Tensor& a, int ndim_a, const Tensor& b, int ndim_b,
                    const char* instead);
 /// Throws ShapeError unless a and b are equally many matrices, as `bmm` takes them.
 void require_batches(const Tensor& a, const Tensor& b);

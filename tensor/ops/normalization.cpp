@@ -27,7 +27,7 @@ Shape extents_of(const Shape& shape, int64_t begin, int64_t end) {
 void check_operand(const char* name, const char* operand, const Tensor& tensor, const Tensor& x,
                    int64_t axes) {
   if (!tensor.defined()) return;
-  const Shape normalized = extents_of(x.shape(), x.rank() - axes, x.rank());
+  const Shape normalized = extents_of(x.shape(), x.ndim() - axes, x.ndim());
   require<ShapeError>(tensor.shape() == normalized, name, ": expected a ", operand, " of shape ", normalized,
                       " for x ", x.shape(), ", got ", tensor.shape());
   require_same_dtype(name, {&x, &tensor});
@@ -44,7 +44,7 @@ class MaskRows {
   MaskRows(const char* name, const DropoutMask& mask, const Tensor& x, int64_t axes)
       : drops_(mask.probability != 0) {
     if (!drops_) return;
-    require<ShapeError>(x.rank() > axes, name, ": dropout needs a first dimension of samples, but x ",
+    require<ShapeError>(x.ndim() > axes, name, ": dropout needs a first dimension of samples, but x ",
                         x.shape(), " is normalized over all of its ", axes, " dimensions");
     rows_ = dropout_rows(name, x, mask);
   }
@@ -65,7 +65,7 @@ Normalized normalize(Norm norm, const Tensor& x, const Tensor& delta, const Drop
   const char* name = norm.name;
   const Device device = delta.defined() ? common_device(name, {&x, &delta}) : common_device(name, {&x});
   require_floating(name, x);
-  require<ShapeError>(axes >= 1 && axes <= x.rank(), name, ": cannot normalize the last ", axes,
+  require<ShapeError>(axes >= 1 && axes <= x.ndim(), name, ": cannot normalize the last ", axes,
                       " dimensions of ", describe(x));
   if (delta.defined()) {
     require_same_dtype(name, {&x, &delta});
@@ -74,7 +74,7 @@ Normalized normalize(Norm norm, const Tensor& x, const Tensor& delta, const Drop
   }
   check_operand(name, "weight", weight, x, axes);
   check_operand(name, "bias", bias, x, axes);
-  const Shape leading = extents_of(x.shape(), 0, x.rank() - axes);
+  const Shape leading = extents_of(x.shape(), 0, x.ndim() - axes);
   const DType statistics = x.dtype() == f64 ? f64 : f32;
   Normalized result{Tensor::empty_like(x), {}, Tensor::empty(leading, statistics, device)};
   if (norm.centered) result.mean = Tensor::empty(leading, statistics, device);
@@ -136,7 +136,7 @@ NormalizationGradients add_normalization_backward(const Tensor& dsum, const Tens
   }
   check_operand(name, "weight", weight, sum, axes);
   if (needs_grad.overwrite_x) require_no_overlap(name, sum, {&dy, &dsum, &weight, &mean, &rstd});
-  const Shape normalized = extents_of(sum.shape(), sum.rank() - axes, sum.rank());
+  const Shape normalized = extents_of(sum.shape(), sum.ndim() - axes, sum.ndim());
   const bool drops = mask.probability != 0;
   NormalizationGradients gradients;
   if (needs_grad.x || (needs_grad.delta && !drops))

@@ -102,12 +102,12 @@ void fill_bernoulli(const Tensor& out, uint64_t key, double probability, int64_t
 Tensor multinomial(const Tensor& weights, int64_t count, uint64_t key, bool replacement) {
   const Device device = common_device("multinomial", {&weights});
   require_floating("multinomial", weights);
-  require<ShapeError>(weights.rank() >= 1, "multinomial: expected at least one dimension, got ",
+  require<ShapeError>(weights.ndim() >= 1, "multinomial: expected at least one dimension, got ",
                       describe(weights));
   require<ValueError>(count >= 0, "multinomial: expected a count of at least 0, got ", count);
   Shape shape = weights.shape();
   const int64_t classes = shape.back();
-  shape[shape.rank() - 1] = count;
+  shape[shape.ndim() - 1] = count;
   if (device.is_meta() || shape.numel() == 0) return Tensor::empty(shape, i64, device);
   const Tensor values = cast(weights.to(cpu()), f64).contiguous(), u = Tensor::empty(shape, f64);
   fill_uniform(u, key);

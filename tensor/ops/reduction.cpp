@@ -17,11 +17,11 @@ constexpr Kernel<void(bool, int64_t, const Tensor&, const Tensor&)> arg_extreme_
 /// x's shape with extent 1 along the axes to reduce.
 Shape kept_shape(const char* name, const Tensor& x, const Shape& axes) {
   require<ValueError>(x.defined(), name, ": expected a tensor, got an undefined one");
-  if (axes.empty()) return Shape::filled(x.rank(), 1);
+  if (axes.empty()) return Shape::filled(x.ndim(), 1);
   Shape kept = x.shape();
   unsigned seen = 0;
   for (int64_t axis : axes) {
-    const int64_t dim = normalize_dim(axis, x.rank(), name);
+    const int64_t dim = normalize_dim(axis, x.ndim(), name);
     require<ValueError>(!(seen >> dim & 1u), name, ": expected different axes, got ", dim, " twice in ",
                         axes);
     seen |= 1u << dim;
@@ -30,17 +30,17 @@ Shape kept_shape(const char* name, const Tensor& x, const Shape& axes) {
   return kept;
 }
 
-bool is_reduced(const Shape& axes, int64_t dim, int64_t rank) {
+bool is_reduced(const Shape& axes, int64_t dim, int64_t ndim) {
   if (axes.empty()) return true;
   for (int64_t axis : axes)
-    if ((axis < 0 ? axis + rank : axis) == dim) return true;
+    if ((axis < 0 ? axis + ndim : axis) == dim) return true;
   return false;
 }
 
 Tensor drop_axes(const Tensor& result, const Shape& axes) {
   Shape shape;
-  for (int dim = 0; dim < result.rank(); ++dim)
-    if (!is_reduced(axes, dim, result.rank())) shape.push_back(result.shape()[dim]);
+  for (int dim = 0; dim < result.ndim(); ++dim)
+    if (!is_reduced(axes, dim, result.ndim())) shape.push_back(result.shape()[dim]);
   return result.view(shape);
 }
 
@@ -78,8 +78,8 @@ Tensor floating_reduce(const char* name, Reduction kind, const Tensor& x, const 
 
 Tensor arg_extreme(const char* name, bool largest, const Tensor& x, int64_t axis, bool keepdim) {
   common_device(name, {&x});
-  const int64_t dim = normalize_dim(axis, x.rank(), name);
-  if (x.rank() == 0) return Tensor::zeros({}, i64, x.device());
+  const int64_t dim = normalize_dim(axis, x.ndim(), name);
+  if (x.ndim() == 0) return Tensor::zeros({}, i64, x.device());
   require_elements(name, x, {dim});
   const Tensor out = Tensor::empty(kept_shape(name, x, {dim}), i64, x.device());
   arg_extreme_kernel(x.device(), largest, dim, x, out);
@@ -154,12 +154,12 @@ Tensor argmin(const Tensor& x) {
 
 ValuesAndIndices<Tensor> max_along(const Tensor& x, int64_t dim, bool keepdim) {
   const Tensor indices = arg_extreme("max", true, x, dim, keepdim);
-  return {x.rank() == 0 ? x.clone() : max(x, {dim}, keepdim), indices};
+  return {x.ndim() == 0 ? x.clone() : max(x, {dim}, keepdim), indices};
 }
 
 ValuesAndIndices<Tensor> min_along(const Tensor& x, int64_t dim, bool keepdim) {
   const Tensor indices = arg_extreme("min", false, x, dim, keepdim);
-  return {x.rank() == 0 ? x.clone() : min(x, {dim}, keepdim), indices};
+  return {x.ndim() == 0 ? x.clone() : min(x, {dim}, keepdim), indices};
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
@@ -176,8 +176,8 @@ Tensor sum_to(const Tensor& x, const Shape& shape, DType dtype) {
   require<ShapeError>(broadcast_shapes(shape, x.shape(), "sum_to") == x.shape(), "sum_to: ", shape,
                       " does not broadcast to ", x.shape());
   Shape axes;
-  const int added = x.rank() - shape.rank();
-  for (int dim = 0; dim < x.rank(); ++dim)
+  const int added = x.ndim() - shape.ndim();
+  for (int dim = 0; dim < x.ndim(); ++dim)
     if (dim < added || (shape[dim - added] == 1 && x.shape()[dim] != 1)) axes.push_back(dim);
   // Shapes that differ only by leading extents of 1 need no sum.
   if (axes.empty()) return cast(x.view(shape), dtype);

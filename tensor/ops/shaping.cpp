@@ -16,7 +16,7 @@ constexpr Kernel<void(const Tensor& x, int64_t diagonal, bool lower, const Tenso
 
 Tensor triangle(const char* where, const Tensor& x, int64_t diagonal, bool lower) {
   common_device(where, {&x});
-  require<ShapeError>(x.rank() >= 2, where, ": expected at least two dimensions, got ", describe(x));
+  require<ShapeError>(x.ndim() >= 2, where, ": expected at least two dimensions, got ", describe(x));
   const Tensor out = Tensor::empty_like(x);
   diagonal = std::clamp(diagonal, -x.size(-2), x.size(-1));  // beyond these the result does not change
   if (!x.is_meta()) triangle_kernel(x.device(), x.contiguous(), diagonal, lower, out);
@@ -34,15 +34,15 @@ Tensor cat(std::span<const Tensor> tensors, int64_t dim) {
   require<ValueError>(!tensors.empty(), "cat: expected at least one tensor, got none");
   const Tensor& first = tensors.front();
   Device device = common_device("cat", {&first});
-  require<ShapeError>(first.rank() > 0, "cat: expected at least one dimension, got 0-dim tensors; use stack");
-  dim = normalize_dim(dim, first.rank(), "cat");
+  require<ShapeError>(first.ndim() > 0, "cat: expected at least one dimension, got 0-dim tensors; use stack");
+  dim = normalize_dim(dim, first.ndim(), "cat");
   Shape shape = first.shape();
   shape[dim] = 0;
   for (const Tensor& tensor : tensors) {
     device = common_device("cat", {&first, &tensor}).is_meta() ? meta() : device;
     require_same_dtype("cat", {&first, &tensor});
     Shape others = tensor.shape();
-    if (others.rank() == shape.rank()) others[dim] = shape[dim];
+    if (others.ndim() == shape.ndim()) others[dim] = shape[dim];
     require<ShapeError>(others == shape, "cat: along dimension ", dim, ", ", describe(tensor),
                         " does not follow ", describe(first));
     shape[dim] = add_sizes(shape[dim], tensor.size(dim), "cat");
@@ -59,7 +59,7 @@ Tensor cat(std::span<const Tensor> tensors, int64_t dim) {
 Tensor stack(std::span<const Tensor> tensors, int64_t dim) {
   require<ValueError>(!tensors.empty(), "stack: expected at least one tensor, got none");
   for (const Tensor& tensor : tensors) common_device("stack", {&tensor});
-  dim = normalize_dim(dim, tensors.front().rank() + 1, "stack");
+  dim = normalize_dim(dim, tensors.front().ndim() + 1, "stack");
   std::vector<Tensor> slices;
   for (const Tensor& tensor : tensors) {
     require<ShapeError>(tensor.shape() == tensors.front().shape(), "stack: expected one shape, got ",
@@ -71,13 +71,13 @@ Tensor stack(std::span<const Tensor> tensors, int64_t dim) {
 
 std::vector<Tensor> split(const Tensor& x, std::span<const int64_t> sizes, int64_t dim) {
   common_device("split", {&x});
-  dim = normalize_dim(dim, x.rank(), "split");
+  dim = normalize_dim(dim, x.ndim(), "split");
   int64_t total = 0;
   for (int64_t size : sizes) {
     require<ValueError>(size >= 0, "split: expected sizes of at least 0, got ", size);
     total = add_sizes(total, size, "split");
   }
-  require<ShapeError>(x.rank() > 0 && total == x.size(dim), "split: expected sizes that add up to dimension ",
+  require<ShapeError>(x.ndim() > 0 && total == x.size(dim), "split: expected sizes that add up to dimension ",
                       dim, " of ", describe(x), ", got ", total);
   std::vector<Tensor> views;
   int64_t start = 0;
@@ -89,9 +89,9 @@ std::vector<Tensor> split(const Tensor& x, std::span<const int64_t> sizes, int64
 }
 
 std::vector<int64_t> equal_sizes(const Shape& shape, int64_t size, int64_t dim) {
-  require<ShapeError>(shape.rank() > 0, "split: a 0-dim tensor has no dimension to split");
+  require<ShapeError>(shape.ndim() > 0, "split: a 0-dim tensor has no dimension to split");
   require<ValueError>(size >= 1, "split: expected a size of at least 1, got ", size);
-  const int64_t extent = shape[normalize_dim(dim, shape.rank(), "split")];
+  const int64_t extent = shape[normalize_dim(dim, shape.ndim(), "split")];
   std::vector<int64_t> sizes;
   for (int64_t start = 0; start < extent; start += size) sizes.push_back(std::min(size, extent - start));
   return sizes;
@@ -100,8 +100,8 @@ std::vector<int64_t> equal_sizes(const Shape& shape, int64_t size, int64_t dim) 
 std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
   common_device("chunk", {&x});
   require<ValueError>(chunks >= 1, "chunk: expected at least one chunk, got ", chunks);
-  require<ShapeError>(x.rank() > 0, "chunk: expected at least one dimension, got a 0-dim tensor");
-  dim = normalize_dim(dim, x.rank(), "chunk");
+  require<ShapeError>(x.ndim() > 0, "chunk: expected at least one dimension, got a 0-dim tensor");
+  dim = normalize_dim(dim, x.ndim(), "chunk");
   const int64_t extent = x.size(dim), size = extent / chunks + (extent % chunks != 0);
   std::vector<Tensor> views;
   for (int64_t start = 0; start < extent; start += size)
@@ -112,10 +112,10 @@ std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
 
 Tensor pad(const Tensor& x, const Shape& before, const Shape& after, double value) {
   common_device("pad", {&x});
-  require<ShapeError>(before.rank() == x.rank() && after.rank() == x.rank(), "pad: expected ", x.rank(),
+  require<ShapeError>(before.ndim() == x.ndim() && after.ndim() == x.ndim(), "pad: expected ", x.ndim(),
                       " widths before and after for ", describe(x), ", got ", before, " and ", after);
   Shape shape = x.shape();
-  for (int i = 0; i < x.rank(); ++i) {
+  for (int i = 0; i < x.ndim(); ++i) {
     require<ValueError>(before[i] >= 0 && after[i] >= 0, "pad: expected widths of at least 0, got ", before,
                         " and ", after);
     shape[i] = add_sizes(add_sizes(shape[i], before[i], "pad"), after[i], "pad");
@@ -124,7 +124,7 @@ Tensor pad(const Tensor& x, const Shape& before, const Shape& after, double valu
   if (out.is_meta()) return out;
   const Tensor edge = cast(Tensor::scalar(value), x.dtype()).to(x.device());
   Tensor inside = out;  // the border of each dimension is filled, then `inside` is narrowed to its interior
-  for (int i = 0; i < x.rank(); ++i) {
+  for (int i = 0; i < x.ndim(); ++i) {
     for (const Tensor& border :
          {inside.narrow(i, 0, before[i]), inside.narrow(i, before[i] + x.size(i), after[i])})
       border.copy_from(edge.expand(border.shape()));
@@ -136,12 +136,12 @@ Tensor pad(const Tensor& x, const Shape& before, const Shape& after, double valu
 
 Tensor repeat(const Tensor& x, const Shape& repeats) {
   common_device("repeat", {&x});
-  require<ShapeError>(repeats.rank() >= x.rank(), "repeat: expected at least ", x.rank(), " repeats for ",
+  require<ShapeError>(repeats.ndim() >= x.ndim(), "repeat: expected at least ", x.ndim(), " repeats for ",
                       describe(x), ", got ", repeats);
   Tensor tile = x;
-  while (tile.rank() < repeats.rank()) tile = tile.unsqueeze(0);
+  while (tile.ndim() < repeats.ndim()) tile = tile.unsqueeze(0);
   Shape shape = tile.shape();
-  for (int i = 0; i < shape.rank(); ++i) {
+  for (int i = 0; i < shape.ndim(); ++i) {
     require<ValueError>(repeats[i] >= 0, "repeat: expected repeats of at least 0, got ", repeats);
     shape[i] = multiply_sizes(shape[i], repeats[i], "repeat");
   }
@@ -149,11 +149,11 @@ Tensor repeat(const Tensor& x, const Shape& repeats) {
   if (out.is_meta() || out.numel() == 0) return out;
   // x is written once, then copied along one dimension after another.
   Tensor filled = out;
-  for (int i = 0; i < shape.rank(); ++i) filled = filled.narrow(i, 0, tile.size(i));
+  for (int i = 0; i < shape.ndim(); ++i) filled = filled.narrow(i, 0, tile.size(i));
   filled.copy_from(tile);
-  for (int i = 0; i < shape.rank(); ++i) {
+  for (int i = 0; i < shape.ndim(); ++i) {
     Tensor row = out;
-    for (int later = i + 1; later < shape.rank(); ++later) row = row.narrow(later, 0, tile.size(later));
+    for (int later = i + 1; later < shape.ndim(); ++later) row = row.narrow(later, 0, tile.size(later));
     for (int64_t r = 1; r < repeats[i]; ++r)
       row.narrow(i, r * tile.size(i), tile.size(i)).copy_from(row.narrow(i, 0, tile.size(i)));
   }
@@ -164,7 +164,7 @@ Tensor flip(const Tensor& x, const Shape& dims) {
   common_device("flip", {&x});
   unsigned reversed = 0;
   for (int64_t dim : dims) {
-    dim = normalize_dim(dim, x.rank(), "flip");
+    dim = normalize_dim(dim, x.ndim(), "flip");
     require<ValueError>(!(reversed >> dim & 1u), "flip: expected different dimensions, got ", dim,
                         " twice in ", dims);
     reversed |= 1u << dim;
@@ -176,8 +176,8 @@ Tensor flip(const Tensor& x, const Shape& dims) {
 
 Tensor roll(const Tensor& x, int64_t shift, int64_t dim) {
   common_device("roll", {&x});
-  require<ShapeError>(x.rank() > 0, "roll: expected at least one dimension, got a 0-dim tensor");
-  dim = normalize_dim(dim, x.rank(), "roll");
+  require<ShapeError>(x.ndim() > 0, "roll: expected at least one dimension, got a 0-dim tensor");
+  dim = normalize_dim(dim, x.ndim(), "roll");
   const int64_t n = x.size(dim);
   const Tensor out = Tensor::empty_like(x);
   if (n == 0) return out;

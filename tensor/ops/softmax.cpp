@@ -18,7 +18,7 @@ constexpr Backward log_softmax_backward_kernel{"log_softmax_backward", &kernels:
 Tensor forward(const Forward& kernel, const Tensor& x, int64_t dim) {
   const Device device = common_device(kernel.name(), {&x});
   require_floating(kernel.name(), x);
-  dim = normalize_dim(dim, x.rank(), kernel.name());
+  dim = normalize_dim(dim, x.ndim(), kernel.name());
   Tensor y = Tensor::empty_like(x);
   if (y.numel() > 0) kernel(device, at_least_1d(x), at_least_1d(y), dim);
   return y;
@@ -30,7 +30,7 @@ Tensor backward(const Backward& kernel, const Tensor& y, const Tensor& dy, int64
   require_same_dtype(kernel.name(), {&y, &dy});
   require<ShapeError>(y.shape() == dy.shape(), kernel.name(), ": expected a gradient of the output's shape ",
                       y.shape(), ", got ", dy.shape());
-  dim = normalize_dim(dim, y.rank(), kernel.name());
+  dim = normalize_dim(dim, y.ndim(), kernel.name());
   Tensor dx = Tensor::empty(y.shape(), y.dtype(), device);
   if (dx.numel() > 0) kernel(device, at_least_1d(y), at_least_1d(dy), at_least_1d(dx), dim);
   return dx;

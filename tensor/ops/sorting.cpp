@@ -22,7 +22,7 @@ constexpr Kernel<void(const Tensor&, const Tensor&, int64_t)> cumsum_kernel{"cum
 /// The first `k` of the order along `dim`.
 Sorted first_of_order(const char* name, const Tensor& x, int64_t k, int64_t dim, bool descending) {
   const Device device = common_device(name, {&x});
-  dim = normalize_dim(dim, x.rank(), name);
+  dim = normalize_dim(dim, x.ndim(), name);
   Shape shape = x.shape();
   const int64_t extent = shape.empty() ? 1 : shape[dim];
   if (k < 0) k = extent;
@@ -53,7 +53,7 @@ Sorted topk(const Tensor& x, int64_t k, int64_t dim, bool largest) {
 
 Sorted median_along(const Tensor& x, int64_t dim, bool keepdim) {
   common_device("median", {&x});
-  dim = normalize_dim(dim, x.rank(), "median");
+  dim = normalize_dim(dim, x.ndim(), "median");
   const Tensor row = at_least_1d(x);
   const int64_t extent = row.size(dim);
   require<ShapeError>(extent > 0, "median: expected at least one element along dimension ", dim, ", got ",
@@ -67,7 +67,7 @@ Sorted median_along(const Tensor& x, int64_t dim, bool keepdim) {
     position = where(greater(nans, Scalar(0)), sub(Scalar(extent), nans), position);
   }
   const Sorted middle{gather(sorted.values, dim, position), gather(sorted.indices, dim, position)};
-  if (keepdim && x.rank() > 0) return middle;
+  if (keepdim && x.ndim() > 0) return middle;
   return {middle.values.squeeze(dim), middle.indices.squeeze(dim)};
 }
 
@@ -78,7 +78,7 @@ Tensor median(const Tensor& x) {
 
 Tensor cumsum(const Tensor& x, int64_t dim) {
   const Device device = common_device("cumsum", {&x});
-  dim = normalize_dim(dim, x.rank(), "cumsum");
+  dim = normalize_dim(dim, x.ndim(), "cumsum");
   Tensor result = Tensor::empty(x.shape(), is_floating(x.dtype()) ? x.dtype() : i64, device);
   cumsum_kernel(device, at_least_1d(x), at_least_1d(result), dim);
   return result;

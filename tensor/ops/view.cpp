@@ -55,13 +55,13 @@ Tensor squeeze(const Tensor& x) {
 }
 
 Tensor t(const Tensor& x) {
-  require<ShapeError>(x.rank() <= 2, "t: expected at most two dimensions, got ", describe(x),
+  require<ShapeError>(x.ndim() <= 2, "t: expected at most two dimensions, got ", describe(x),
                       "; use transpose(x, -2, -1)");
-  return x.rank() < 2 ? x : x.transpose(0, 1);
+  return x.ndim() < 2 ? x : x.transpose(0, 1);
 }
 
 std::vector<Tensor> unbind(const Tensor& x, int64_t dim) {
-  require<ShapeError>(x.rank() > 0, "unbind: expected at least one dimension, got ", describe(x));
+  require<ShapeError>(x.ndim() > 0, "unbind: expected at least one dimension, got ", describe(x));
   std::vector<Tensor> views;
   for (int64_t i = 0; i < x.size(dim); ++i) views.push_back(x.select(dim, i));
   return views;

@@ -29,7 +29,7 @@ class Layout {
 
   /// Calls `visit` with the offset of every element that is printed.
   void for_each_printed(int dim, int64_t offset, const std::function<void(int64_t)>& visit) const {
-    if (dim == tensor_.rank()) return visit(offset);
+    if (dim == tensor_.ndim()) return visit(offset);
     const int64_t n = tensor_.shape()[dim];
     for (int64_t i = 0; i < n; ++i) {
       if (is_summarized(dim) && i == options_.edge_items) i = n - options_.edge_items;
@@ -39,9 +39,9 @@ class Layout {
 
   std::string print(int dim, int64_t offset, const std::string& indent, int64_t width,
                     const ElementText& element_text) const {
-    if (dim == tensor_.rank()) return element_text(offset);
+    if (dim == tensor_.ndim()) return element_text(offset);
     return "[" +
-           (dim + 1 == tensor_.rank() ? row(offset, indent, width, element_text)
+           (dim + 1 == tensor_.ndim() ? row(offset, indent, width, element_text)
                                       : rows(dim, offset, indent, width, element_text)) +
            "]";
   }
@@ -52,7 +52,7 @@ class Layout {
   /// The last dimension: elements in lines of at most `width` columns, closing bracket included.
   std::string row(int64_t offset, const std::string& indent, int64_t width,
                   const ElementText& element_text) const {
-    const int last = tensor_.rank() - 1;
+    const int last = tensor_.ndim() - 1;
     const int64_t n = tensor_.shape()[last];
     std::string text, line = indent;
     const auto add = [&](const std::string& element) {
@@ -80,7 +80,7 @@ class Layout {
   std::string rows(int dim, int64_t offset, const std::string& indent, int64_t width,
                    const ElementText& element_text) const {
     const int64_t n = tensor_.shape()[dim];
-    const std::string separator = std::string(static_cast<size_t>(tensor_.rank() - dim - 1), '\n') + indent;
+    const std::string separator = std::string(static_cast<size_t>(tensor_.ndim() - dim - 1), '\n') + indent;
     std::string text;
     for (int64_t i = 0; i < n; ++i) {
       if (i > 0) text += separator;
@@ -102,7 +102,7 @@ template <class T>
 ElementText element_text_of(const Tensor& tensor, const Layout& layout, const FormatOptions& options) {
   const T* values = tensor.data<T>();
   if constexpr (std::is_same_v<T, bool>) {
-    const bool alone = tensor.rank() == 0;
+    const bool alone = tensor.ndim() == 0;
     return [=](int64_t at) { return std::string(values[at] ? (alone ? "True" : " True") : "False"); };
   } else if constexpr (std::is_integral_v<T>) {
     size_t width = 0;

@@ -86,7 +86,7 @@ std::vector<IndexCase> all_cases() {
     for (const Index& index : c.indices) {
       const bool is_tensor = index.kind() == Index::Kind::tensor;
       c.has_tensors =
-          c.has_tensors || (is_tensor && (index.tensor().rank() > 0 || index.tensor().dtype() == boolean));
+          c.has_tensors || (is_tensor && (index.tensor().ndim() > 0 || index.tensor().dtype() == boolean));
     }
     c.repeats = std::set<int64_t>(c.positions.begin(), c.positions.end()).size() < c.positions.size();
     cases.push_back(std::move(c));
@@ -99,16 +99,16 @@ Tensor counted(const Shape& shape, double first, double step, size_t layout = 0)
   const Tensor values = Tensor::empty(shape, f64);
   for (int64_t i = 0; i < values.numel(); ++i)
     values.data<double>()[i] = first + step * static_cast<double>(i);
-  if (layout % 3 == 0 || shape.rank() == 0) return values;
+  if (layout % 3 == 0 || shape.ndim() == 0) return values;
   if (layout % 3 == 1) {
     Shape reversed;
-    for (int i = shape.rank(); i-- > 0;) reversed.push_back(i);
+    for (int i = shape.ndim(); i-- > 0;) reversed.push_back(i);
     return values.permute(reversed).clone().permute(reversed);
   }
   Shape larger = shape;
   for (int64_t& extent : larger) extent += 2;
   Tensor inside = Tensor::zeros(larger, f64);
-  for (int i = 0; i < shape.rank(); ++i) inside = inside.narrow(i, 1, shape[i]);
+  for (int i = 0; i < shape.ndim(); ++i) inside = inside.narrow(i, 1, shape[i]);
   inside.copy_from(values);
   return inside;
 }
@@ -123,10 +123,10 @@ std::vector<int64_t> broadcast_elements(const IndexCase& c) {
   std::vector<int64_t> elements;
   for (int64_t i = 0; i < c.result_shape.numel(); ++i) {
     int64_t rest = i, element = 0, stride = 1;
-    for (int d = 1; d <= c.result_shape.rank(); ++d) {
-      const int64_t extent = c.result_shape[c.result_shape.rank() - d];
-      if (d <= c.value_shape.rank()) {
-        const int64_t own = c.value_shape[c.value_shape.rank() - d];
+    for (int d = 1; d <= c.result_shape.ndim(); ++d) {
+      const int64_t extent = c.result_shape[c.result_shape.ndim() - d];
+      if (d <= c.value_shape.ndim()) {
+        const int64_t own = c.value_shape[c.value_shape.ndim() - d];
         if (own > 1) element += rest % extent * stride;
         stride *= own;
       }

@@ -19,7 +19,7 @@ TEST_CASE("an undefined Variable: every method throws a typed error") {
   CHECK_THROWS_AS(none.dtype(), ValueError);
   CHECK_THROWS_AS(none.device(), ValueError);
   CHECK_THROWS_AS(none.shape(), ValueError);
-  CHECK_THROWS_AS(none.rank(), ValueError);
+  CHECK_THROWS_AS(none.ndim(), ValueError);
   CHECK_THROWS_AS(none.size(0), ValueError);
   CHECK_THROWS_AS(none.numel(), ValueError);
   CHECK_THROWS_AS(none.item(), ValueError);

@@ -48,7 +48,7 @@ T narrow(double value) {
 /// The distance in elements from the tensor's first element to the one of row-major index `i`.
 int64_t position_of(int64_t i, const Tensor& tensor) {
   int64_t position = 0;
-  for (int d = tensor.rank() - 1; d >= 0; --d) {
+  for (int d = tensor.ndim() - 1; d >= 0; --d) {
     position += i % tensor.shape()[d] * tensor.strides()[d];
     i /= tensor.shape()[d];
   }
@@ -83,8 +83,8 @@ bool holds_exactly(const Tensor& tensor, DType dtype) {
 }
 
 Tensor strided_copy(const Tensor& tensor) {
-  Strides strides = Strides::filled(tensor.rank(), 2);
-  for (int d = 1; d < tensor.rank(); ++d)
+  Strides strides = Strides::filled(tensor.ndim(), 2);
+  for (int d = 1; d < tensor.ndim(); ++d)
     strides[d] = strides[d - 1] * std::max<int64_t>(1, tensor.shape()[d - 1]);
   const Tensor base = Tensor::zeros({2 * tensor.numel() + 3}, tensor.dtype());
   const Tensor copy = Tensor::over(base.storage(), tensor.dtype(), tensor.shape(), strides, 3);

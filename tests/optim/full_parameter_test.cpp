@@ -34,7 +34,7 @@ struct Problem {
   Problem(const Goldens& file, bool matrices_only, DType dtype = f64) : goldens(file) {
     for (const char* name : {"tall", "cube", "wide", "vector"}) {
       const Tensor start = goldens.tensor(text("problem/start_", name));
-      if (matrices_only && start.rank() != 2) continue;
+      if (matrices_only && start.ndim() != 2) continue;
       const bool first = std::string_view(name) == "tall" || std::string_view(name) == "cube";
       groups[first ? 0 : 1].push_back({name, Variable::parameter(cast(start, dtype))});
     }

@@ -17,10 +17,10 @@ namespace {
 
 /// The product in f64 by the definition, of operands with broadcast batch dimensions.
 Tensor reference(const Tensor& a, const Tensor& b) {
-  const Tensor left = to_f64(a.rank() == 1 ? a.unsqueeze(0) : a);
-  const Tensor right = to_f64(b.rank() == 1 ? b.unsqueeze(1) : b);
+  const Tensor left = to_f64(a.ndim() == 1 ? a.unsqueeze(0) : a);
+  const Tensor right = to_f64(b.ndim() == 1 ? b.unsqueeze(1) : b);
   const auto leading = [](const Tensor& x) {
-    return Shape(std::span<const int64_t>(x.shape().begin(), x.rank() - 2));
+    return Shape(std::span<const int64_t>(x.shape().begin(), x.ndim() - 2));
   };
   const Shape batch = broadcast_shapes(leading(left), leading(right), "reference");
   const int64_t m = left.size(-2), k = left.size(-1), n = right.size(-1);
@@ -32,8 +32,8 @@ Tensor reference(const Tensor& a, const Tensor& b) {
   };
   const Tensor as = broadcast(left), bs = broadcast(right);
   Shape shape = batch;
-  if (a.rank() > 1) shape.push_back(m);
-  if (b.rank() > 1) shape.push_back(n);
+  if (a.ndim() > 1) shape.push_back(m);
+  if (b.ndim() > 1) shape.push_back(n);
   const Tensor out = Tensor::zeros(shape, f64);
   for (int64_t e = 0; e < batch.numel(); ++e)
     for (int64_t i = 0; i < m; ++i)
@@ -91,13 +91,13 @@ const Shapes every_shape[] = {{{3, 4}, {4, 5}},
 
 /// The same values in column-major order.
 Tensor column_major(const Tensor& x) {
-  return x.rank() < 2 ? x : x.transpose(-1, -2).clone().transpose(-1, -2);
+  return x.ndim() < 2 ? x : x.transpose(-1, -2).clone().transpose(-1, -2);
 }
 
 /// The same values with gaps between rows and between elements.
 Tensor with_gaps(const Tensor& x) {
   Shape wide = x.shape();
-  wide[x.rank() - 1] *= 2;
+  wide[x.ndim() - 1] *= 2;
   const Tensor gaps = random_tensor(wide, x.dtype(), 99).slice(-1, 0, wide.back(), 2);
   gaps.copy_from(x);
   return gaps;
@@ -106,7 +106,7 @@ Tensor with_gaps(const Tensor& x) {
 /// The same values in rows with a stride larger than their length.
 Tensor with_long_rows(const Tensor& x) {
   Shape wide = x.shape();
-  wide[x.rank() - 1] += 5;
+  wide[x.ndim() - 1] += 5;
   const Tensor rows = random_tensor(wide, x.dtype(), 98).narrow(-1, 2, x.size(-1));
   rows.copy_from(x);
   return rows;
@@ -148,7 +148,7 @@ TEST_CASE("matmul: out and accumulate write any layout, in f32 for narrow operan
           for (int64_t i = 0; i < sum.numel(); ++i) sum.data<double>()[i] += expected.data<double>()[i];
           const double bound = tolerance(out_dtype, a.size(-1) + 1);
           for (const Tensor& layout : {start.clone(), column_major(start)}) {
-            const Tensor out = expected.rank() == 0 ? start.clone() : layout.clone();
+            const Tensor out = expected.ndim() == 0 ? start.clone() : layout.clone();
             CAPTURE(to_string(dtype));
             CAPTURE(to_string(shapes.a));
             CAPTURE(to_string(shapes.b));

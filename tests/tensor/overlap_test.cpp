@@ -34,7 +34,7 @@ std::set<const void*> addresses(const Tensor& x) {
   std::set<const void*> all;
   for (int64_t i = 0; i < x.numel(); ++i) {
     int64_t at = 0, rest = i;
-    for (int d = x.rank() - 1; d >= 0; --d) {
+    for (int d = x.ndim() - 1; d >= 0; --d) {
       at += rest % x.shape()[d] * x.strides()[d];
       rest /= x.shape()[d];
     }

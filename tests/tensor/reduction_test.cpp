@@ -17,15 +17,15 @@ constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
 
 /// The elements of x that belong to each result, in row-major order of the results.
 std::vector<std::vector<double>> gathered(const Tensor& x, const Shape& axes) {
-  std::vector<bool> reduced(static_cast<size_t>(x.rank()), axes.empty());
-  for (int64_t axis : axes) reduced[static_cast<size_t>(axis < 0 ? axis + x.rank() : axis)] = true;
+  std::vector<bool> reduced(static_cast<size_t>(x.ndim()), axes.empty());
+  for (int64_t axis : axes) reduced[static_cast<size_t>(axis < 0 ? axis + x.ndim() : axis)] = true;
   int64_t results = 1;
-  for (int d = 0; d < x.rank(); ++d)
+  for (int d = 0; d < x.ndim(); ++d)
     if (!reduced[static_cast<size_t>(d)]) results *= x.shape()[d];
   std::vector<std::vector<double>> lists(static_cast<size_t>(results));
   for (int64_t i = 0; i < x.numel(); ++i) {
     int64_t rest = i, result = 0, step = 1;
-    for (int d = x.rank() - 1; d >= 0; --d) {
+    for (int d = x.ndim() - 1; d >= 0; --d) {
       if (!reduced[static_cast<size_t>(d)]) {
         result += rest % x.shape()[d] * step;
         step *= x.shape()[d];
@@ -118,7 +118,7 @@ TEST_CASE("reduction: sum, mean, var, norm and logsumexp match their formulas, f
       check_formula(
           ops::mean(c.x, c.axes), c.x, c.axes,
           [](const auto& v) { return total(v) / static_cast<double>(v.size()); }, tolerance);
-      if (c.x.rank() > 0) {
+      if (c.x.ndim() > 0) {
         check_formula(
             ops::var(c.x, c.axes), c.x, c.axes, [](const auto& v) { return variance(v, 1); }, tolerance);
         check_formula(
@@ -150,7 +150,7 @@ TEST_CASE("reduction: max, min, infinite norms and arguments of extremes are exa
   for (DType dtype : {f64, f32, bf16, f16, i64, i32, u8}) {
     CAPTURE(to_string(dtype));
     for (const Case& c : cases(f64)) {
-      const Tensor x = c.x.rank()
+      const Tensor x = c.x.ndim()
                            ? filled(c.x.shape(), dtype,
                                     [&](int64_t i) { return std::abs(std::round(element(c.x, i) * 8)); })
                            : c.x;
@@ -162,7 +162,7 @@ TEST_CASE("reduction: max, min, infinite norms and arguments of extremes are exa
         check_formula(ops::norm(x, inf, c.axes), x, c.axes, largest, 0);
         check_formula(ops::norm(x, -inf, c.axes), x, c.axes, smallest, 0);
       }
-      if (c.axes.rank() == 1) {
+      if (c.axes.ndim() == 1) {
         const auto first = [](auto it, const auto& v) { return static_cast<double>(it - v.begin()); };
         check_formula(
             ops::argmax(x, c.axes[0]), x, c.axes,

@@ -16,7 +16,7 @@ namespace tessera::reference {
 /// Element `index` (row-major) of any dtype and strides.
 inline double element(const Tensor& x, int64_t index) {
   int64_t at = 0;
-  for (int d = x.rank() - 1; d >= 0; --d) {
+  for (int d = x.ndim() - 1; d >= 0; --d) {
     at += index % x.shape()[d] * x.strides()[d];
     index /= x.shape()[d];
   }

@@ -20,7 +20,7 @@ double tolerance_of(DType dtype) {
 /// Row `r` of x along `dim`, by arithmetic on indices alone.
 std::vector<double> row_of(const Tensor& x, int64_t dim, int64_t r) {
   int64_t inner = 1;
-  for (int d = static_cast<int>(dim) + 1; d < x.rank(); ++d) inner *= x.shape()[d];
+  for (int d = static_cast<int>(dim) + 1; d < x.ndim(); ++d) inner *= x.shape()[d];
   const int64_t n = x.shape()[dim];
   std::vector<double> row;
   for (int64_t i = 0; i < n; ++i) row.push_back(element(x, (r / inner * n + i) * inner + r % inner));

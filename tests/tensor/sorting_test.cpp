@@ -12,8 +12,8 @@ namespace {
 /// Checks that values are ordered along `dim`, equal ones by index, that each is the value at its index, and
 /// that no index repeats.
 void check_order(const Tensor& x, const ops::Sorted& sorted, int64_t dim, bool descending) {
-  const Tensor from = x.transpose(dim, x.rank() - 1), values = sorted.values.transpose(dim, x.rank() - 1),
-               indices = sorted.indices.transpose(dim, x.rank() - 1);
+  const Tensor from = x.transpose(dim, x.ndim() - 1), values = sorted.values.transpose(dim, x.ndim() - 1),
+               indices = sorted.indices.transpose(dim, x.ndim() - 1);
   const int64_t n = from.shape().back(), k = values.shape().back();
   for (int64_t row = 0; row < values.numel() / k; ++row) {
     std::vector<bool> seen(static_cast<size_t>(n));

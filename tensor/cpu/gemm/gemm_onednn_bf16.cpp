@@ -86,16 +86,16 @@ dnnl::memory::data_type type_of(const Tensor& x) {
 /// oneDNN describes a broadcast dimension by an extent of 1.
 dnnl::memory::desc describe_operand(const Tensor& x) {
   Dims dims, strides;
-  for (int i = 0; i < x.rank(); ++i) {
+  for (int i = 0; i < x.ndim(); ++i) {
     dims.push_back(x.strides()[i] == 0 ? 1 : x.shape()[i]);
     strides.push_back(x.strides()[i] == 0 ? 1 : x.strides()[i]);
   }
   return {dims, type_of(x), strides};
 }
 
-dnnl::memory::desc describe_bias(const Tensor& bias, int rank) {
+dnnl::memory::desc describe_bias(const Tensor& bias, int ndim) {
   if (!bias.defined()) return {};
-  Dims dims(rank, 1), strides(rank, bias.numel());
+  Dims dims(ndim, 1), strides(ndim, bias.numel());
   dims.back() = bias.numel();
   strides.back() = 1;
   return {dims, type_of(bias), strides};
@@ -124,10 +124,10 @@ Product make_product(OneDnn& dnn, const Operands& o) {
     sum.append_sum(1.0f);
     attributes.set_post_ops(sum);
   }
-  const bool packs = o.b.rank() == 2 && o.a.size(0) >= min_rows_to_pack;
+  const bool packs = o.b.ndim() == 2 && o.a.size(0) >= min_rows_to_pack;
   const dnnl::memory::desc b = describe_operand(o.b);
   const dnnl::matmul::desc operation(describe_operand(o.a), packs ? describe_packed(o.b) : b,
-                                     describe_bias(o.bias, o.a.rank()), describe_operand(o.out));
+                                     describe_bias(o.bias, o.a.ndim()), describe_operand(o.out));
   const dnnl::matmul::primitive_desc description(operation, attributes, dnn.engine);
   std::optional<dnnl::reorder> pack;
   if (description.weights_desc() != b)
@@ -137,7 +137,7 @@ Product make_product(OneDnn& dnn, const Operands& o) {
 
 Product& product_for(OneDnn& dnn, const Operands& o) {
   thread_local Key key;
-  key.assign({o.accumulate, o.a.rank()});
+  key.assign({o.accumulate, o.a.ndim()});
   for (const Tensor* x : {&o.a, &o.b, &o.bias, &o.out}) append(key, *x);
   if (Product* product = dnn.find(key)) return *product;
   return dnn.insert(key, make_product(dnn, o));
@@ -210,7 +210,7 @@ void multiply_batch(const Operands& o) {
 void matmul_onednn_bf16(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
                         bool accumulate) {
   const Operands operands{a, b, bias, out, accumulate};
-  out.rank() == 2 ? multiply_matrices(operands) : multiply_batch(operands);
+  out.ndim() == 2 ? multiply_matrices(operands) : multiply_batch(operands);
 }
 
 }  // namespace tessera::kernels::cpu

@@ -86,7 +86,7 @@ struct ProductBatch {
   Gemm<T, C> at(int64_t index) const {
     int64_t offsets[3];
     loop.row_offsets(index / loop.inner(), offsets);
-    const int64_t column = index % loop.inner(), last = loop.rank - 1;
+    const int64_t column = index % loop.inner(), last = loop.ndim - 1;
     Gemm<T, C> gemm = first;
     gemm.a += offsets[0] + column * loop.strides[0][last];
     gemm.b += offsets[1] + column * loop.strides[1][last];

@@ -103,18 +103,18 @@ Access access_of(const Operand& operand, int64_t stride, bool writes) {
 /// The operands' offsets of one row after another, by additions instead of divisions.
 struct Walk {
   const StridedLoop<max_operands>& loop;
-  int64_t index[Shape::max_rank] = {};
+  int64_t index[Shape::max_ndim] = {};
   int64_t offsets[max_operands] = {};
 
   Walk(const StridedLoop<max_operands>& space, int64_t row) : loop(space) {
     loop.row_offsets(row, offsets);
-    for (int i = loop.rank - 2; i >= 0; --i) {
+    for (int i = loop.ndim - 2; i >= 0; --i) {
       index[i] = row % loop.extents[i];
       row /= loop.extents[i];
     }
   }
   void advance() {
-    for (int i = loop.rank - 2; i >= 0; --i) {
+    for (int i = loop.ndim - 2; i >= 0; --i) {
       const int64_t back = ++index[i] == loop.extents[i] ? loop.extents[i] : 0;
       for (int k = 0; k < max_operands; ++k) offsets[k] += (1 - back) * loop.strides[k][i];
       if (back == 0) return;
@@ -135,7 +135,7 @@ void walk_blocks(const Shape& shape, const Operand& out, std::initializer_list<O
   const StridedLoop<max_operands> loop(shape, strides);
 
   Access access[max_operands];
-  const int last = loop.rank - 1;
+  const int last = loop.ndim - 1;
   bool direct = true;
   for (int k = 0; k <= count; ++k) {
     // A single element is contiguous whatever its stride.

@@ -22,7 +22,7 @@ class IndexValues {
 /// The coordinates of an element of a contiguous tensor, as errors print them: "(1, 0, 2)".
 inline std::string position_of(int64_t element, const Shape& shape) {
   Shape position = shape;
-  for (int i = shape.rank() - 1; i >= 0; --i) {
+  for (int i = shape.ndim() - 1; i >= 0; --i) {
     position[i] = element % shape[i];
     element /= shape[i];
   }

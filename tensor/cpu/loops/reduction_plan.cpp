@@ -8,9 +8,9 @@
 namespace tessera::kernels::cpu {
 
 ReductionPlan::ReductionPlan(const Tensor& x, const Tensor& out) {
-  Dim dims[Shape::max_rank];
+  Dim dims[Shape::max_ndim];
   int n = 0;
-  for (int i = 0; i < x.rank(); ++i) {
+  for (int i = 0; i < x.ndim(); ++i) {
     const int64_t extent = x.shape()[i];
     const bool reduced = out.shape()[i] != extent;
     if (reduced) count_ *= extent;

@@ -13,7 +13,7 @@ namespace tessera::kernels::cpu {
 /// The ranges of a result, and their order, do not depend on the number of threads.
 class ReductionPlan {
  public:
-  /// out has x's rank, and extent 1 along reduced dimensions.
+  /// out has as many dimensions as x, and extent 1 along reduced dimensions.
   ReductionPlan(const Tensor& x, const Tensor& out);
 
   /// Whether results come in groups of columns.
@@ -51,7 +51,7 @@ class ReductionPlan {
   Dim inner_;      // the kept innermost dimension, when columns_
   Dim range_dim_;  // the dimension that ranges are cut from
   int kept_rank_ = 0, reduced_rank_ = 0;
-  Dim kept_[Shape::max_rank], reduced_[Shape::max_rank];  // the outer ones
+  Dim kept_[Shape::max_ndim], reduced_[Shape::max_ndim];  // the outer ones
 };
 
 }  // namespace tessera::kernels::cpu

@@ -16,7 +16,7 @@ std::vector<int64_t> positions_by_definition(const TensorRange& range, const Sha
   std::vector<int64_t> positions;
   for (int64_t i = range.begin; i < range.end; ++i) {
     int64_t rest = i, position = 0;
-    for (int d = 0; d < shape.rank(); ++d) {
+    for (int d = 0; d < shape.ndim(); ++d) {
       position += (range.start[d] + rest / box[d]) * full[d];
       rest %= box[d];
     }

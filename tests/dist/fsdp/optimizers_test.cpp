@@ -40,7 +40,7 @@ Variable input(int64_t sample) {
 }
 
 ParameterList matrices(const Net& net) {
-  return net.parameters().where([](const NamedParameter& p) { return p.full_shape().rank() == 2; });
+  return net.parameters().where([](const NamedParameter& p) { return p.full_shape().ndim() == 2; });
 }
 
 /// Three steps; `add_gradients(step)` runs forward and backward.

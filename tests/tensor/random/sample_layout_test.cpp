@@ -13,7 +13,7 @@ namespace {
 /// The sample of each element of a tensor of shape `shape`, in row-major order.
 std::vector<int64_t> samples_of_elements(const SampleLayout& layout, const Shape& shape) {
   int64_t below = 1;
-  for (int d = layout.dim + 1; d < shape.rank(); ++d) below *= shape[d];
+  for (int d = layout.dim + 1; d < shape.ndim(); ++d) below *= shape[d];
   const int64_t samples = count_samples(layout, shape);
   std::vector<int64_t> result;
   for (int64_t i = 0; i < shape.numel(); ++i)
@@ -23,7 +23,7 @@ std::vector<int64_t> samples_of_elements(const SampleLayout& layout, const Shape
 
 std::vector<SampleLayout> layouts(const Shape& shape) {
   std::vector<SampleLayout> all;
-  for (int d = 0; d < shape.rank(); ++d)
+  for (int d = 0; d < shape.ndim(); ++d)
     for (int64_t outer = 1; outer <= shape[d]; ++outer)
       for (int64_t inner = 1; inner * outer <= shape[d]; ++inner)
         if (shape[d] % (outer * inner) == 0) all.push_back(samples_along(d, inner, outer));
