@@ -14,7 +14,7 @@ class BackwardGraph {
  public:
   /// A gradient that is returned instead of accumulated: that of an output, as an entry of the results.
   struct Capture {
-    int slot;      ///< the output
+    int output;    ///< the output
     size_t index;  ///< the entry
   };
   /// A node in this backward.

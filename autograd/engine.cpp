@@ -50,12 +50,12 @@ void Engine::capture(const Variable& x, size_t index) {
   const Edge edge = gradient_edge(x);
   State& state = graph_[graph_.index_of(edge.node)];
   if (!state.captures) state.captures = std::make_unique<std::vector<Capture>>();
-  state.captures->push_back({edge.slot, index});
+  state.captures->push_back({edge.output, index});
 }
 
 void Engine::seed(const Edge& edge, Variable gradient) {
   const uint32_t index = graph_.index_of(edge.node);
-  sum_into(graph_[index].incoming[edge.slot], std::move(gradient));
+  sum_into(graph_[index].incoming[edge.output], std::move(gradient));
   seeds_.push_back(index);
 }
 
@@ -117,15 +117,16 @@ void Engine::apply_hooks(State& state) {
   if (node.has_hooks()) call_hooks(state);
   if (node.retained_variables)
     for (const Node::Retained& retained : *node.retained_variables)
-      accumulate_retained(retained, state.incoming[retained.slot]);
+      accumulate_retained(retained, state.incoming[retained.output]);
   if (state.captures)
-    for (const Capture& capture : *state.captures) (*results_)[capture.index] = state.incoming[capture.slot];
+    for (const Capture& capture : *state.captures)
+      (*results_)[capture.index] = state.incoming[capture.output];
 }
 
 void Engine::call_hooks(State& state) {
   for (const std::shared_ptr<Node::Hook>& hook : Node::Hooks(*state.node->hooks)) {
-    if (hook->slot < 0) continue;  // of the operation
-    Variable& gradient = state.incoming[hook->slot];
+    if (hook->output < 0) continue;  // of the operation
+    Variable& gradient = state.incoming[hook->output];
     if (!gradient.defined()) continue;
     Variable replaced = hook->call(gradient);
     if (!replaced.defined()) continue;
@@ -209,7 +210,7 @@ void Engine::deliver(const Edge& edge, Variable gradient, bool written) {
     if (accumulates_directly(target))
       accumulate(*target.node->as_leaf(), std::move(gradient));
     else
-      sum_into(target.incoming[edge.slot], std::move(gradient));
+      sum_into(target.incoming[edge.output], std::move(gradient));
   }
   if (--target.dependencies > 0) return;
   if (target.node->as_leaf())

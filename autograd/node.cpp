@@ -13,7 +13,7 @@ thread_local std::vector<Node*>* unreferenced_nodes = nullptr;
 }  // namespace
 
 Edge::Edge() = default;
-Edge::Edge(intrusive_ptr<Node> target, int output) : node(std::move(target)), slot(output) {}
+Edge::Edge(intrusive_ptr<Node> target, int output) : node(std::move(target)), output(output) {}
 Edge::Edge(const Edge&) = default;
 Edge::Edge(Edge&&) noexcept = default;
 Edge& Edge::operator=(const Edge&) = default;
@@ -56,13 +56,13 @@ Edge gradient_edge(const Variable& x) {
 
 namespace {
 
-/// Moves the hooks of output `slot` of `from` to the output to which `to` leads.
-void move_hooks(Node& from, int slot, const Edge& to) {
+/// Moves the hooks of output `output` of `from` to the output to which `to` leads.
+void move_hooks(Node& from, int output, const Edge& to) {
   if (!from.has_hooks()) return;
   if (!to.node->hooks) to.node->hooks = std::make_shared<Node::Hooks>();
-  std::erase_if(*from.hooks, [slot, &to](const std::shared_ptr<Node::Hook>& hook) {
-    if (hook->slot != slot) return false;
-    hook->slot = to.slot;
+  std::erase_if(*from.hooks, [output, &to](const std::shared_ptr<Node::Hook>& hook) {
+    if (hook->output != output) return false;
+    hook->output = to.output;
     hook->list = to.node->hooks;
     to.node->hooks->push_back(hook);
     return true;
@@ -74,7 +74,7 @@ void move_retained(VariableImpl& x, Node& from, const Edge& to) {
   std::erase_if(*from.retained_variables, [&x](const Node::Retained& r) { return r.variable == &x; });
   if (!to.node->retained_variables)
     to.node->retained_variables = std::make_unique<std::vector<Node::Retained>>();
-  to.node->retained_variables->push_back({to.slot, &x});
+  to.node->retained_variables->push_back({to.output, &x});
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ void move_retained(VariableImpl& x, Node& from, const Edge& to) {
 void set_history(VariableImpl& x, Edge edge) {
   const Edge before = std::exchange(x.history, std::move(edge));
   if (before.node) {
-    move_hooks(*before.node, before.slot, x.history);
+    move_hooks(*before.node, before.output, x.history);
     if (x.retains_grad) move_retained(x, *before.node, x.history);
     if (LeafNode* leaf = before.node->as_leaf()) leaf->leaf = nullptr;
   }

@@ -73,7 +73,7 @@ class Node : public RefCounted<Node> {
   /// A gradient hook of an output, or a hook of the operation. A handle refers to its hook, and the hook to
   /// its list, weakly: both may be deleted earlier, and hooks of outputs move to another node.
   struct Hook {
-    int slot;                   ///< the output, of which the hook gets the gradient; -1: of the operation
+    int output;                 ///< the output, of which the hook gets the gradient; -1: of the operation
     GradientHook call;          ///< the registered function of an output
     std::string variable_name;  ///< of the Variable that it was registered on
     std::weak_ptr<Hooks> list;  ///< in which it is
@@ -87,7 +87,7 @@ class Node : public RefCounted<Node> {
 
   /// A computed Variable that keeps its gradient (`Variable::retain_grad`).
   struct Retained {
-    int slot;                ///< the output that it is
+    int output;              ///< the output that it is
     VariableImpl* variable;  ///< not a reference: its destructor removes this entry
   };
   /// The outputs that keep their gradients; null where `retain_grad` was not called.
@@ -129,7 +129,7 @@ class LeafNode final : public Node {
 /// Adds a hook to `node`; the handle removes it.
 HookHandle add_hook(Node& node, Node::Hook hook);
 
-/// The edge that leads to `x`: its node and slot, or its LeafNode; null when `x` needs no gradient.
+/// The edge that leads to `x`: its node and output, or its LeafNode; null when `x` needs no gradient.
 Edge gradient_edge(const Variable& x);
 
 /// Makes `edge` the history of `x`. Hooks and retained gradients of `x` move to its node.

@@ -48,7 +48,7 @@ class ParameterReducer {
   /// others yet.
   virtual void clear(const ParameterList& list) { (void)list; }
   /// This rank's number in messages.
-  virtual int ndim() const { return 0; }
+  virtual int rank() const { return 0; }
 };
 
 /// The parameters that a module, or this rank's shard of one, trains; in module order. Each Variable once, by

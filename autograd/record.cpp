@@ -28,12 +28,12 @@ void save_outputs(Node& node, std::span<const SavedItem> items, std::span<const 
 
 namespace {
 
-Variable computed(const intrusive_ptr<Node>& node, Tensor value, int slot) {
+Variable computed(const intrusive_ptr<Node>& node, Tensor value, int output) {
   Variable x(std::move(value));
   VariableImpl& impl = *x.impl();
   impl.requires_grad = true;
   impl.is_leaf = false;
-  impl.history = Edge(node, slot);
+  impl.history = Edge(node, output);
   return x;
 }
 

@@ -32,7 +32,7 @@ void check_gradients(const Node& node, Gradients& gradients) {
     if (!edge.node || !gradients[i].defined()) continue;
     LeafNode* const leaf = edge.node->as_leaf();
     if (leaf && !leaf->leaf) continue;
-    const Shape& expected = leaf ? leaf->leaf->value.shape() : edge.node->outputs[edge.slot].shape;
+    const Shape& expected = leaf ? leaf->leaf->value.shape() : edge.node->outputs[edge.output].shape;
     require<ShapeError>(gradients[i].shape() == expected, "the rule of '", node.name(),
                         "' returned a gradient of shape ", gradients[i].shape(), " for input ", i,
                         " of shape ", expected);

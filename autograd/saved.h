@@ -9,13 +9,13 @@
 
 namespace tessera {
 
-/// Declares output `slot` of the operation itself as saved.
+/// Declares output `output` of the operation itself as saved.
 struct SavedOutput {
-  int slot;  ///< the index of the output
+  int output;  ///< the index of the output
 };
 /// The same, in a call of `saved`.
-inline SavedOutput saved_output(int slot = 0) {
-  return {slot};
+inline SavedOutput saved_output(int output = 0) {
+  return {output};
 }
 
 /// One declared value: an input or another Variable, a plain Tensor, or an output of the operation itself.
@@ -28,7 +28,7 @@ struct SavedItem {
   /// @{
   SavedItem(const Variable& x) : variable(x) {}
   SavedItem(const Tensor& x) : tensor(x) {}
-  SavedItem(SavedOutput x) : output(x.slot) {}
+  SavedItem(SavedOutput x) : output(x.output) {}
   /// @}
 };
 

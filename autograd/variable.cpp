@@ -139,7 +139,7 @@ void Variable::retain_grad() const {
   if (is_leaf() || impl_->retains_grad) return;
   Node& node = *impl_->history.node;
   if (!node.retained_variables) node.retained_variables = std::make_unique<std::vector<Node::Retained>>();
-  node.retained_variables->push_back({impl_->history.slot, impl_.get()});
+  node.retained_variables->push_back({impl_->history.output, impl_.get()});
   impl_->retains_grad = true;
 }
 
@@ -156,7 +156,7 @@ HookHandle Variable::register_hook(GradientHook hook) const {
   require<AutogradError>(requires_grad(), "register_hook: ", *this, " requires no gradient");
   require<ValueError>(hook != nullptr, "register_hook: expected a function, got an empty one");
   const Edge edge = gradient_edge(*this);
-  return add_hook(*edge.node, {edge.slot, std::move(hook), name(), {}});
+  return add_hook(*edge.node, {edge.output, std::move(hook), name(), {}});
 }
 
 HookHandle Variable::register_post_accumulate_grad_hook(PostAccumulateGradHook hook) const {

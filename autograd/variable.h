@@ -22,7 +22,7 @@ class Variable;
 /// One output of a node of the graph, to which a gradient is passed on. A null node: no gradient is needed.
 struct Edge {
   intrusive_ptr<Node> node;  ///< null: no gradient is needed
-  int slot = 0;              ///< the index of the output
+  int output = 0;            ///< the index of the output
 
   Edge();
   /// Leads to output `output` of `target`.

@@ -158,7 +158,7 @@ Gradients CustomNode::by_input(std::vector<Variable> gradients, const Wanted& wa
     const Edge& edge = edges[input];
     const bool is_leaf = edge.node->as_leaf() != nullptr;  // its gradient is converted where it is added
     if (!is_leaf && is_floating(gradient.dtype()))
-      gradient = cast(gradient, edge.node->outputs[edge.slot].dtype);
+      gradient = cast(gradient, edge.node->outputs[edge.output].dtype);
     by_input[input] = std::move(gradient);
   }
   return by_input;
