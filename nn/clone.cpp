@@ -43,9 +43,9 @@ class TreeCopy {
 
   /// Adds the children that constructors do not make, and copies options.
   void complete(Module& copy, const Module& original) {
-    for (const Module::Child& child : original.child_slots()) {
+    for (const Module::Child& child : original.child_entries()) {
       const Module::Child* same = nullptr;
-      for (const Module::Child& made : copy.child_slots())
+      for (const Module::Child& made : copy.child_entries())
         if (made.name == child.name) same = &made;
       if (!same) {
         std::unique_ptr<Module> clone = constructed(*child.module);
@@ -59,28 +59,28 @@ class TreeCopy {
                            same->module->kind(), " by the constructor of ", original.kind());
       complete(*same->module, *child.module);
     }
-    require<ConfigError>(copy.child_slots().size() == original.child_slots().size(), named(original), " has ",
-                         original.child_slots().size(), " children, and its constructor makes ",
-                         copy.child_slots().size());
+    require<ConfigError>(copy.child_entries().size() == original.child_entries().size(), named(original),
+                         " has ", original.child_entries().size(), " children, and its constructor makes ",
+                         copy.child_entries().size());
     copy.copy_options(original);
   }
 
   void copy_state(Module& copy, const Module& original) {
     copy.training_ = original.training_;
-    require<ConfigError>(copy.slots().size() == original.slots().size(), named(original), " has ",
-                         original.slots().size(), " parameters and buffers, and its constructor makes ",
-                         copy.slots().size());
-    auto slot = copy.slots().begin();
-    for (const Module::Slot& from : original.slots()) {
-      require<ConfigError>(slot->name == from.name && slot->is_buffer == from.is_buffer, named(original),
-                           " has '", from.name, "', and its constructor makes '", slot->name, "'");
-      copy_slot(*slot++, from, original);
+    require<ConfigError>(copy.entries().size() == original.entries().size(), named(original), " has ",
+                         original.entries().size(), " parameters and buffers, and its constructor makes ",
+                         copy.entries().size());
+    auto entry = copy.entries().begin();
+    for (const Module::Entry& from : original.entries()) {
+      require<ConfigError>(entry->name == from.name && entry->is_buffer == from.is_buffer, named(original),
+                           " has '", from.name, "', and its constructor makes '", entry->name, "'");
+      copy_entry(*entry++, from, original);
     }
-    auto child = copy.child_slots().begin();
-    for (const Module::Child& from : original.child_slots()) copy_state(*(child++)->module, *from.module);
+    auto child = copy.child_entries().begin();
+    for (const Module::Child& from : original.child_entries()) copy_state(*(child++)->module, *from.module);
   }
 
-  void copy_slot(Module::Slot& to, const Module::Slot& from, const Module& original) {
+  void copy_entry(Module::Entry& to, const Module::Entry& from, const Module& original) {
     require<ConfigError>(!from.master.defined(), named(original), ": '", from.name,
                          "' is in mixed precision; clone the module before nn::use_mixed_precision");
     to.persistent = from.persistent;

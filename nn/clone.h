@@ -12,10 +12,10 @@ namespace tessera::nn {
 /// A deep copy of a module of any type, a root: every module is made again by its constructor, from its
 /// options `o` (a `Layer<Derived, Options>`, or a layer with a member `o`) or without arguments, containers
 /// with the modules that were pushed. Then values, dtypes, devices, modes, options and which parameters
-/// require a gradient are copied; tied weights stay tied; a module on meta stays on meta, with its programs.
-/// Gradients, hooks and other members of user-defined types are not copied. Throws ConfigError, naming the
-/// module, where a constructor takes other arguments or makes other parameters or children than the original
-/// has, for a sharded module and for one in mixed precision.
+/// require a gradient are copied; tied weights stay tied; a module on meta stays on meta, with its
+/// initialisers. Gradients, hooks and other members of user-defined types are not copied. Throws ConfigError,
+/// naming the module, where a constructor takes other arguments or makes other parameters or children than
+/// the original has, for a sharded module and for one in mixed precision.
 std::unique_ptr<Module> clone_module(const Module& module);
 
 /// The same as a value: `auto copy = nn::clone(net);`. Throws ConfigError for a reference to a base class.

@@ -90,7 +90,7 @@ void orthonormalize_rows(std::vector<double>& a, int64_t rows, int64_t columns) 
 }  // namespace
 
 void Initializer::fill(const Tensor& out, uint64_t key, const Shape& full_shape, int64_t first_index) const {
-  require<ConfigError>(defined(), "init: the program is undefined");
+  require<ConfigError>(defined(), "init: the initializer is undefined");
   require<ShapeError>(first_index >= 0 && first_index + out.numel() <= full_shape.numel(),
                       "init::", description_, ": elements [", first_index, ", ", first_index + out.numel(),
                       ") are outside the shape ", full_shape);

@@ -6,9 +6,9 @@
 
 #include "tensor/tensor.h"
 
-/// Initialisers as recorded programs: pure functions of (key, element's index, full shape). A module declares
-/// them; `nn::materialize` runs them. Any rank can fill any range of elements, in any order, with the values
-/// of the full tensor.
+/// Initialisers as modules record them: pure functions of (key, element's index, full shape). A module
+/// declares them; `nn::materialize` runs them. Any rank can fill any range of elements, in any order, with
+/// the values of the full tensor.
 namespace tessera::init {
 
 /// The recorded initial values of a tensor: a function that computes any range of its elements, and a
@@ -43,8 +43,8 @@ class Initializer {
 
   /// The elements [first_index, first_index + out.numel()) of the full tensor, in `out`'s dtype (floating,
   /// integer or bool; half types are rounded from f32). Does nothing on meta. Throws ConfigError for an
-  /// undefined program, ShapeError when the range leaves the full shape, or where the program needs all of
-  /// it.
+  /// undefined initialiser, ShapeError when the range leaves the full shape, or where the initialiser needs
+  /// all of it.
   void fill(const Tensor& out, uint64_t key, const Shape& full_shape, int64_t first_index = 0) const;
 
  private:

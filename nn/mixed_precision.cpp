@@ -20,17 +20,17 @@ class MasterVersions {
   /// Rounds the masters that were written since. Without such a master it changes nothing: several threads
   /// may run one model.
   void round_changed(const Module& module) {
-    for (const Module::Slot& slot : module.slots())
-      if (slot.master.defined() && !slot.master.is_meta()) round_changed(slot);
-    for (const Module::Child& child : module.child_slots()) round_changed(*child.module);
+    for (const Module::Entry& entry : module.entries())
+      if (entry.master.defined() && !entry.master.is_meta()) round_changed(entry);
+    for (const Module::Child& child : module.child_entries()) round_changed(*child.module);
   }
 
  private:
-  void round_changed(const Module::Slot& slot) {
-    const auto found = differences_.find(slot.variable.impl().get());
-    if (found == differences_.end() || found->second == difference(slot.master, slot.variable)) return;
-    ops::cast_out(slot.master, slot.variable.value());
-    found->second = difference(slot.master, slot.variable);
+  void round_changed(const Module::Entry& entry) {
+    const auto found = differences_.find(entry.variable.impl().get());
+    if (found == differences_.end() || found->second == difference(entry.master, entry.variable)) return;
+    ops::cast_out(entry.master, entry.variable.value());
+    found->second = difference(entry.master, entry.variable);
   }
   static uint64_t difference(const Tensor& master, const Variable& rounded) {
     return master.version() - rounded.value().version();
@@ -43,8 +43,8 @@ class MasterVersions {
 
 void set_master(Module& module, const Variable& variable, const Tensor& master) {
   module.for_each([&](Module& submodule) {
-    for (Module::Slot& slot : submodule.slots())
-      if (slot.variable.is_same(variable)) slot.master = master;
+    for (Module::Entry& entry : submodule.entries())
+      if (entry.variable.is_same(variable)) entry.master = master;
   });
 }
 

@@ -5,7 +5,7 @@
 namespace tessera::nn {
 
 /// From here on `module` computes in `compute` (bf16 or f16) and is updated in f32 (Micikevicius et al.
-/// 2018). The values of every floating parameter become its f32 master, kept in its Slot. The Variable, the
+/// 2018). The values of every floating parameter become its f32 master, kept in its Entry. The Variable, the
 /// same one as before, holds them rounded, and its gradient is accumulated in f32. Optimizers made afterwards
 /// change the master and write the rounded values in the same pass; state_dict, and so a checkpoint, holds
 /// the masters. Bytes a parameter: 2 rounded, 4 master and 4 gradient. Masters count as optimizer state.
@@ -26,7 +26,7 @@ void use_mixed_precision(Module& module, DType compute);
 /// write went through a raw pointer.
 void round_masters(Module& module);
 
-/// Sets the master of `variable` in every slot of `module` and its submodules that holds it (tied weights
+/// Sets the master of `variable` in every entry of `module` and its submodules that holds it (tied weights
 /// have several); an undefined `master` removes it.
 void set_master(Module& module, const Variable& variable, const Tensor& master);
 

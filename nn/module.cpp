@@ -20,7 +20,7 @@ Module::Module(Module&& other) {
                        : other.hooks_ ? "hooks"
                                       : "sharded parameters");
   training_ = other.training_;
-  slots_ = std::move(other.slots_);
+  entries_ = std::move(other.entries_);
   children_ = std::move(other.children_);
   for (Child& child : children_) child.module->parent_ = this;
 }
@@ -52,21 +52,13 @@ ParameterStore* Module::store() const {
 
 namespace {
 
-/// Calls visit(relative name, slot) for every slot below `module`.
-void visit_slots(const Module& module, const std::string& prefix,
-                 const std::function<void(const std::string&, const Module::Slot&)>& visit) {
-  for (const Module::Slot& slot : module.slots()) visit(prefix + slot.name, slot);
-  for (const Module::Child& child : module.child_slots())
-    visit_slots(*child.module, prefix + child.name + ".", visit);
-}
-
 /// The parameters below `module`, each once by identity, sharded or not.
 std::vector<NamedParameter> declared_parameters(const Module& module) {
   std::vector<NamedParameter> list;
   std::unordered_set<const VariableImpl*> seen;
-  visit_slots(module, "", [&](const std::string& name, const Module::Slot& slot) {
-    if (!slot.is_buffer && seen.insert(slot.variable.impl().get()).second)
-      list.push_back({name, slot.variable, slot.master});
+  module.for_each_entry([&](const std::string& name, const Module::Entry& entry) {
+    if (!entry.is_buffer && seen.insert(entry.variable.impl().get()).second)
+      list.push_back({name, entry.variable, entry.master});
   });
   return list;
 }
@@ -120,16 +112,16 @@ std::vector<NamedVariable> Module::named_buffers() const {
 
 ParameterSet parameters_below(const Module& module) {
   ParameterSet found;
-  visit_slots(module, "", [&](const std::string&, const Module::Slot& slot) {
-    if (!slot.is_buffer) found.insert(slot.variable.impl().get());
+  module.for_each_entry([&](const std::string&, const Module::Entry& entry) {
+    if (!entry.is_buffer) found.insert(entry.variable.impl().get());
   });
   return found;
 }
 
 std::vector<NamedParameter> Module::buffers() const {
   std::vector<NamedParameter> list;
-  visit_slots(*this, "", [&](const std::string& name, const Slot& slot) {
-    if (slot.is_buffer) list.push_back({name, slot.variable});
+  for_each_entry([&](const std::string& name, const Entry& entry) {
+    if (entry.is_buffer) list.push_back({name, entry.variable});
   });
   return list;
 }
@@ -145,8 +137,8 @@ StateDict Module::state_dict() const {
     else
       state.push_back({parameter.name, parameter.variable.value()});
   }
-  visit_slots(*this, "", [&](const std::string& name, const Slot& slot) {
-    if (slot.is_buffer && slot.persistent) state.push_back({name, slot.variable.value()});
+  for_each_entry([&](const std::string& name, const Entry& entry) {
+    if (entry.is_buffer && entry.persistent) state.push_back({name, entry.variable.value()});
   });
   return state;
 }
@@ -222,39 +214,39 @@ void Module::require_free_name(const std::string& name) const {
   require<ConfigError>(!name.empty() && name.find('.') == std::string::npos, kind(),
                        ": expected a name that is not empty and has no dot, got '", name, "'");
   const bool taken =
-      std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) { return slot.name == name; }) ||
+      std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.name == name; }) ||
       std::any_of(children_.begin(), children_.end(), [&](const Child& child) { return child.name == name; });
   require<ConfigError>(!taken, kind(), ": the name '", name, "' is taken");
 }
 
-Variable& Module::parameter(const std::string& name, const Shape& shape, init::Initializer program,
+Variable& Module::parameter(const std::string& name, const Shape& shape, init::Initializer initializer,
                             DType dtype) {
   require_free_name(name);
   const CategoryScope category(MemoryCategory::parameter);  // for a plan on meta; materialize sets its own
-  slots_.push_back({.name = name,
-                    .variable = Variable::parameter(Tensor::empty(shape, dtype, meta()), true, name),
-                    .program = std::move(program)});
-  return slots_.back().variable;
+  entries_.push_back({.name = name,
+                      .variable = Variable::parameter(Tensor::empty(shape, dtype, meta()), true, name),
+                      .initializer = std::move(initializer)});
+  return entries_.back().variable;
 }
 
 Variable& Module::share_parameter(const std::string& name, const Variable& shared) {
   require_free_name(name);
   require<ValueError>(shared.defined() && shared.is_parameter(), "share_parameter '", name,
                       "': expected a parameter, got ", shared);
-  slots_.push_back({.name = name, .variable = shared, .program = {}});
-  return slots_.back().variable;
+  entries_.push_back({.name = name, .variable = shared, .initializer = {}});
+  return entries_.back().variable;
 }
 
-Variable& Module::buffer(const std::string& name, const Shape& shape, init::Initializer program, DType dtype,
-                         bool persistent) {
+Variable& Module::buffer(const std::string& name, const Shape& shape, init::Initializer initializer,
+                         DType dtype, bool persistent) {
   require_free_name(name);
   const CategoryScope category(MemoryCategory::parameter);
-  slots_.push_back({.name = name,
-                    .variable = Variable::parameter(Tensor::empty(shape, dtype, meta()), false, name),
-                    .program = std::move(program),
-                    .is_buffer = true,
-                    .persistent = persistent});
-  return slots_.back().variable;
+  entries_.push_back({.name = name,
+                      .variable = Variable::parameter(Tensor::empty(shape, dtype, meta()), false, name),
+                      .initializer = std::move(initializer),
+                      .is_buffer = true,
+                      .persistent = persistent});
+  return entries_.back().variable;
 }
 
 Variable& Module::buffer(const std::string& name, const Shape& shape, init::Element element, DType dtype,

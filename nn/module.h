@@ -30,7 +30,7 @@ class ParameterStore {
   virtual ~ParameterStore() = default;
   /// This rank's shard of each parameter from `module` down, by full names.
   virtual ParameterList parameters(const Module& module) = 0;
-  /// Gives every parameter its memory, and the values of its recorded program.
+  /// Gives every parameter its memory, and the values of its recorded initialiser.
   virtual void materialize(Device device, uint64_t seed) = 0;
   /// The full value of a parameter, for state dicts. Throws ConfigError, naming it, unless it was gathered.
   virtual Tensor full_value(const std::string& name, const Variable& parameter) = 0;
@@ -43,7 +43,7 @@ template <class M>
 concept ModuleValue = std::derived_from<std::remove_cvref_t<M>, Module>;
 
 /// A part of a model: named parameters, buffers and child modules, in order of declaration. Constructed on
-/// meta: a parameter is a shape and the program of its initial values until `nn::materialize` runs it.
+/// meta: a parameter is a shape and the initialiser of its values until `nn::materialize` runs it.
 /// Children and parameters have stable addresses, and references to them stay valid when the module is moved,
 /// so that `Linear& fc = add("fc", nn::Linear(2, 64))` builds a child by value. Only a root is moved, before
 /// it has hooks. Copies are made by `nn::clone`. Derive from nn::Layer to get a call that runs hooks.
@@ -56,14 +56,15 @@ concept ModuleValue = std::derived_from<std::remove_cvref_t<M>, Module>;
 class Module {
  public:
   /// A parameter or buffer as it was declared.
-  struct Slot {
+  struct Entry {
     std::string name;  ///< within its module, without dots
     /// A leaf, on meta until it is materialized; the same one under every name of tied weights.
     Variable variable;
-    init::Initializer program;  ///< of the initial values; undefined where `share_parameter` made the slot
-    bool is_buffer = false;     ///< made by `buffer`: not trained, and not in `parameters()`
-    bool persistent = true;     ///< of a buffer: whether state dicts hold it
-    Tensor master = {};         ///< f32, in mixed precision (nn/mixed_precision.h); else undefined
+    init::Initializer
+        initializer;         ///< of the initial values; undefined where `share_parameter` made the entry
+    bool is_buffer = false;  ///< made by `buffer`: not trained, and not in `parameters()`
+    bool persistent = true;  ///< of a buffer: whether state dicts hold it
+    Tensor master = {};      ///< f32, in mixed precision (nn/mixed_precision.h); else undefined
   };
   /// A module within its parent.
   struct Child {
@@ -96,11 +97,11 @@ class Module {
   /// The module that owns this one; null for a root.
   Module* parent() const { return parent_; }
   /// The direct children as this module owns them, in order of declaration.
-  std::span<const Child> child_slots() const { return children_; }
+  std::span<const Child> child_entries() const { return children_; }
   /// The parameters and buffers that this module itself declares, in order of declaration.
   /// @{
-  std::deque<Slot>& slots() { return slots_; }
-  const std::deque<Slot>& slots() const { return slots_; }
+  std::deque<Entry>& entries() { return entries_; }
+  const std::deque<Entry>& entries() const { return entries_; }
   /// @}
   /// The module at a path such as "blocks.3.mlp"; "" is this module. Throws ValueError naming the children
   /// that exist. `get_submodule` is the same, by PyTorch's name.
@@ -139,6 +140,9 @@ class Module {
   void for_each(const std::function<void(Module&)>& visit);
   void for_each(const std::function<void(const Module&)>& visit) const;
   /// @}
+  /// Calls `visit(name, entry)` for every parameter and buffer from here down, in order of declaration, with
+  /// names relative to this module; tied weights under each of their names.
+  void for_each_entry(const std::function<void(const std::string&, const Entry&)>& visit) const;
   /// Calls `change(module)` for everything below this module, then for itself: children before parents.
   /// Returns the module.
   Module& apply(const std::function<void(Module&)>& change);
@@ -251,13 +255,13 @@ class Module {
  protected:
   /// Declares a parameter: a meta leaf with a recorded initialiser. Throws ConfigError when the name is
   /// taken.
-  Variable& parameter(const std::string& name, const Shape& shape, init::Initializer program,
+  Variable& parameter(const std::string& name, const Shape& shape, init::Initializer initializer,
                       DType dtype = f32);
   /// Declares a parameter that another module owns too: one Variable under two names (tied weights).
   Variable& share_parameter(const std::string& name, const Variable& shared);
   /// Declares a tensor that is not trained.
-  Variable& buffer(const std::string& name, const Shape& shape, init::Initializer program, DType dtype = f32,
-                   bool persistent = true);
+  Variable& buffer(const std::string& name, const Shape& shape, init::Initializer initializer,
+                   DType dtype = f32, bool persistent = true);
   /// The same, filled with what `element(index, shape)` returns, in any dtype (init::elementwise).
   Variable& buffer(const std::string& name, const Shape& shape, init::Element element, DType dtype = f32,
                    bool persistent = true);
@@ -360,7 +364,7 @@ class Module {
   mutable std::atomic<bool> full_name_valid_{false};
   Module* parent_ = nullptr;
   bool training_ = true;
-  std::deque<Slot> slots_;  // a deque: `Variable&` members of layers point into it
+  std::deque<Entry> entries_;  // a deque: `Variable&` members of layers point into it
   std::vector<Child> children_;
   std::shared_ptr<Hooks> hooks_;
   std::shared_ptr<ParameterStore> store_;  // destroyed first: it refers to the module's parameters

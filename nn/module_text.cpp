@@ -59,9 +59,9 @@ std::string Module::kind() const {
 
 std::string to_string(const Module& module) {
   const std::string head = module.kind() + "(", options = module.describe_options();
-  if (module.child_slots().empty()) return head + options + ")";
+  if (module.child_entries().empty()) return head + options + ")";
   std::vector<Line> lines;
-  for (const Module::Child& child : module.child_slots()) {
+  for (const Module::Child& child : module.child_entries()) {
     const std::string tree = to_string(*child.module);
     if (module.is_container() && !lines.empty() && lines.back().text == tree) {
       lines.back().last = child.name;

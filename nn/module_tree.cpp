@@ -16,9 +16,16 @@ std::string joined(const std::vector<std::string>& names, const char* none) {
 
 /// The child of this name, null when there is none.
 Module* find_child(const Module& module, const std::string& name) {
-  for (const Module::Child& child : module.child_slots())
+  for (const Module::Child& child : module.child_entries())
     if (child.name == name) return child.module.get();
   return nullptr;
+}
+
+void visit_entries(const Module& module, const std::string& prefix,
+                   const std::function<void(const std::string&, const Module::Entry&)>& visit) {
+  for (const Module::Entry& entry : module.entries()) visit(prefix + entry.name, entry);
+  for (const Module::Child& child : module.child_entries())
+    visit_entries(*child.module, prefix + child.name + ".", visit);
 }
 
 /// Module or const Module, as `at` for both: constness is that of the root.
@@ -31,7 +38,7 @@ M& module_at(M& root, const std::string& path) {
     M* child = find_child(*module, step);
     if (!child) {
       std::vector<std::string> names;
-      for (const Module::Child& c : module->child_slots()) names.push_back(c.name);
+      for (const Module::Child& c : module->child_entries()) names.push_back(c.name);
       throw ValueError(text("at: no module '", step, "' of '", path, "' in ", module->kind(), " '",
                             module->full_name(), "': it has ", joined(names, "no children")));
     }
@@ -47,10 +54,10 @@ Variable variable_at(const Module& root, const std::string& path, bool is_buffer
   const Module& module = is_own ? root : root.at(path.substr(0, dot));
   const std::string name = is_own ? path : path.substr(dot + 1);
   std::vector<std::string> names;
-  for (const Module::Slot& slot : module.slots()) {
-    if (slot.is_buffer != is_buffer) continue;
-    if (slot.name == name) return slot.variable;
-    names.push_back(slot.name);
+  for (const Module::Entry& entry : module.entries()) {
+    if (entry.is_buffer != is_buffer) continue;
+    if (entry.name == name) return entry.variable;
+    names.push_back(entry.name);
   }
   throw ValueError(text(is_buffer ? "get_buffer: no buffer '" : "get_parameter: no parameter '", name,
                         "' in ", module.kind(), " '", module.full_name(), "': it has ",
@@ -82,14 +89,14 @@ std::vector<NamedModuleOf<M>> named_modules_of(M& root) {
 template <class M>
 ModuleRange<M> children_of(M& module) {
   std::vector<M*> list;
-  for (const Module::Child& child : module.child_slots()) list.push_back(child.module.get());
+  for (const Module::Child& child : module.child_entries()) list.push_back(child.module.get());
   return ModuleRange<M>(std::move(list));
 }
 
 template <class M>
 std::vector<NamedModuleOf<M>> named_children_of(M& module) {
   std::vector<NamedModuleOf<M>> list;
-  for (const Module::Child& child : module.child_slots()) list.push_back({child.name, *child.module});
+  for (const Module::Child& child : module.child_entries()) list.push_back({child.name, *child.module});
   return list;
 }
 
@@ -98,6 +105,10 @@ std::vector<NamedModuleOf<M>> named_children_of(M& module) {
 void Module::for_each(const std::function<void(Module&)>& visit) {
   visit(*this);
   for (Child& child : children_) child.module->for_each(visit);
+}
+
+void Module::for_each_entry(const std::function<void(const std::string&, const Entry&)>& visit) const {
+  visit_entries(*this, "", visit);
 }
 
 void Module::for_each(const std::function<void(const Module&)>& visit) const {

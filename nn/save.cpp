@@ -5,16 +5,6 @@
 #include "tensor/io/safetensors.h"
 
 namespace tessera::nn {
-namespace {
-
-/// Every name of a parameter or buffer from `module` down, all names of tied ones.
-void collect_names(const Module& module, const std::string& prefix, std::set<std::string>& names) {
-  for (const Module::Slot& slot : module.slots()) names.insert(prefix + slot.name);
-  for (const Module::Child& child : module.child_slots())
-    collect_names(*child.module, prefix + child.name + ".", names);
-}
-
-}  // namespace
 
 void save(const Module& module, const std::string& path) {
   save(module.state_dict(), path);
@@ -30,7 +20,7 @@ void save(const StateDict& state, const std::string& path) {
 LoadResult load(Module& module, const std::string& path, bool strict) {
   if (strict) return module.load_state_dict(read_state_dict(path));
   std::set<std::string> names;
-  collect_names(module, "", names);
+  module.for_each_entry([&](const std::string& name, const Module::Entry&) { names.insert(name); });
   const io::SafetensorsFile file(path);
   StateDict state;
   std::vector<std::string> unexpected;

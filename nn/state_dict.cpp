@@ -14,21 +14,13 @@ namespace tessera::nn {
 
 namespace {
 
-/// Calls visit(relative name, slot) for every parameter below `module`.
-void visit_parameters(const Module& module, const std::string& prefix,
-                      const std::function<void(const std::string&, const Module::Slot&)>& visit) {
-  for (const Module::Slot& slot : module.slots())
-    if (!slot.is_buffer) visit(prefix + slot.name, slot);
-  for (const Module::Child& child : module.child_slots())
-    visit_parameters(*child.module, prefix + child.name + ".", visit);
-}
-
 /// For every further name of a tied parameter its first name, which state dicts use.
 std::unordered_map<std::string, std::string> first_names_of_tied(const Module& module) {
   std::unordered_map<const VariableImpl*, std::string> first;
   std::unordered_map<std::string, std::string> others;
-  visit_parameters(module, "", [&](const std::string& name, const Module::Slot& slot) {
-    const auto [found, is_first] = first.emplace(slot.variable.impl().get(), name);
+  module.for_each_entry([&](const std::string& name, const Module::Entry& entry) {
+    if (entry.is_buffer) return;
+    const auto [found, is_first] = first.emplace(entry.variable.impl().get(), name);
     if (!is_first) others.emplace(name, found->second);
   });
   return others;
@@ -79,52 +71,87 @@ class Problems {
   std::vector<std::string> lines_;
 };
 
+/// Loading `given` into the tensors of `own`: all comparisons, and then the copies.
+class Loading {
+ public:
+  Loading(const StateDict& own, const StateDict& given) : own_(own), given_(given) {
+    for (const NamedTensor& entry : own) targets_.emplace(entry.name, entry.tensor);
+  }
+
+  /// The names that one side alone has: problems with `strict`.
+  LoadResult compare_names(bool strict) {
+    std::unordered_set<std::string> names;
+    for (const NamedTensor& entry : given_) names.insert(entry.name);
+    LoadResult result;
+    for (const NamedTensor& entry : own_) {
+      if (names.contains(entry.name)) continue;
+      result.missing_keys.push_back(entry.name);
+      if (strict) problems_.add("'", entry.name, "' ", entry.tensor.shape(), " is missing");
+    }
+    for (const NamedTensor& entry : given_) {
+      if (targets_.contains(entry.name)) continue;
+      result.unexpected_keys.push_back(entry.name);
+      if (strict) problems_.add("unexpected '", entry.name, "': there is no such parameter or buffer");
+    }
+    other_names_ = !problems_.empty();
+    return result;
+  }
+
+  /// Shapes, dtypes and devices of the names that both have.
+  void compare_tensors() {
+    for_each_pair([this](const NamedTensor& entry, const Tensor& target) {
+      if (target.shape() != entry.tensor.shape()) {
+        problems_.add("'", entry.name, "' expects ", target.shape(), ", got ", entry.tensor.shape());
+        other_shapes_ = true;
+      } else if (is_floating(target.dtype()) != is_floating(entry.tensor.dtype())) {
+        problems_.add("'", entry.name, "' expects ", target.dtype(), ", got ", entry.tensor.dtype());
+      }
+      if (target.is_meta() && !on_meta_) on_meta_ = &entry.name;
+    });
+  }
+
+  /// Throws the problems that the comparisons found.
+  void throw_problems(const std::string& subject) const {
+    if (!problems_.empty()) {
+      const std::string message = problems_.message(subject);
+      if (other_names_) throw ValueError(message);
+      if (other_shapes_) throw ShapeError(message);
+      throw DTypeError(message);
+    }
+    require<DeviceError>(!on_meta_, subject, ": '", on_meta_ ? *on_meta_ : "",
+                         "' is on meta; materialize the module first");
+  }
+
+  void copy() {
+    for_each_pair([](const NamedTensor& entry, const Tensor& target) {
+      target.copy_from(ops::cast(entry.tensor, target.dtype()));
+    });
+  }
+
+ private:
+  template <class Visit>
+  void for_each_pair(const Visit& visit) {
+    for (const NamedTensor& entry : given_)
+      if (const auto target = targets_.find(entry.name); target != targets_.end())
+        visit(entry, target->second);
+  }
+
+  const StateDict& own_;
+  const StateDict& given_;
+  std::unordered_map<std::string, Tensor> targets_;
+  Problems problems_;
+  bool other_names_ = false, other_shapes_ = false;
+  const std::string* on_meta_ = nullptr;
+};
+
 }  // namespace
 
 LoadResult load_into(const StateDict& own, const StateDict& given, bool strict, const std::string& subject) {
-  std::unordered_map<std::string, Tensor> targets;
-  for (const NamedTensor& entry : own) targets.emplace(entry.name, entry.tensor);
-  LoadResult result;
-  Problems problems;
-  bool other_names = false, other_shapes = false;
-  std::unordered_set<std::string> names;
-  const std::string* on_meta = nullptr;
-  for (const NamedTensor& entry : given) names.insert(entry.name);
-  for (const NamedTensor& entry : own) {
-    if (names.contains(entry.name)) continue;
-    result.missing_keys.push_back(entry.name);
-    if (strict) problems.add("'", entry.name, "' ", entry.tensor.shape(), " is missing");
-  }
-  for (const NamedTensor& entry : given) {
-    const auto target = targets.find(entry.name);
-    if (target != targets.end()) continue;
-    result.unexpected_keys.push_back(entry.name);
-    if (strict) problems.add("unexpected '", entry.name, "': there is no such parameter or buffer");
-  }
-  other_names = !problems.empty();
-  for (const NamedTensor& entry : given) {
-    const auto target = targets.find(entry.name);
-    if (target == targets.end()) continue;
-    const Tensor& tensor = target->second;
-    if (tensor.shape() != entry.tensor.shape()) {
-      problems.add("'", entry.name, "' expects ", tensor.shape(), ", got ", entry.tensor.shape());
-      other_shapes = true;
-    } else if (is_floating(tensor.dtype()) != is_floating(entry.tensor.dtype())) {
-      problems.add("'", entry.name, "' expects ", tensor.dtype(), ", got ", entry.tensor.dtype());
-    }
-    if (tensor.is_meta() && !on_meta) on_meta = &entry.name;
-  }
-  if (!problems.empty()) {
-    const std::string message = problems.message(subject);
-    if (other_names) throw ValueError(message);
-    if (other_shapes) throw ShapeError(message);
-    throw DTypeError(message);
-  }
-  require<DeviceError>(!on_meta, subject, ": '", on_meta ? *on_meta : "",
-                       "' is on meta; materialize the module first");
-  for (const NamedTensor& entry : given)
-    if (const auto target = targets.find(entry.name); target != targets.end())
-      target->second.copy_from(ops::cast(entry.tensor, target->second.dtype()));
+  Loading loading(own, given);
+  LoadResult result = loading.compare_names(strict);
+  loading.compare_tensors();
+  loading.throw_problems(subject);
+  loading.copy();
   return result;
 }
 

@@ -3,16 +3,6 @@
 #include "nn/module.h"
 
 namespace tessera::dist {
-namespace {
-
-void collect_buffers(const nn::Module& module, const std::string& prefix, std::vector<NamedTensor>& buffers) {
-  for (const nn::Module::Slot& slot : module.slots())
-    if (slot.is_buffer && slot.persistent) buffers.push_back({prefix + slot.name, slot.variable.value()});
-  for (const nn::Module::Child& child : module.child_slots())
-    collect_buffers(*child.module, prefix + child.name + ".", buffers);
-}
-
-}  // namespace
 
 ShardPlacement placement_of(const Sharding& sharding) {
   const Mesh& mesh = sharding.options().mesh;
@@ -29,7 +19,9 @@ ShardPlacement placement_of(const Sharding& sharding) {
 std::vector<GroupShard> shards_of(const nn::Module& model, optim::Optimizer* optimizer,
                                   const ShardPlacement& placement) {
   std::vector<NamedTensor> buffers;
-  collect_buffers(model, "", buffers);
+  model.for_each_entry([&](const std::string& name, const nn::Module::Entry& entry) {
+    if (entry.is_buffer && entry.persistent) buffers.push_back({name, entry.variable.value()});
+  });
   std::vector<GroupShard> groups{model_shards(model.parameters(), buffers, placement)};
   if (optimizer) groups.push_back(optimizer_shards(optimizer->parameters(), optimizer->state(), placement));
   return groups;

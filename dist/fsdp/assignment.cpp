@@ -52,21 +52,22 @@ class Assignment {
       parents_.push_back(unit);
       unit = static_cast<int>(units_.size()) - 1;
     }
-    for (nn::Module::Slot& slot : module.slots())
-      if (!slot.is_buffer)
-        add_parameter(slot, join(path, slot.name), join(module.full_name(), slot.name), unit);
-    for (const nn::Module::Child& child : module.child_slots())
+    for (nn::Module::Entry& entry : module.entries())
+      if (!entry.is_buffer)
+        add_parameter(entry, join(path, entry.name), join(module.full_name(), entry.name), unit);
+    for (const nn::Module::Child& child : module.child_entries())
       visit(*child.module, join(path, child.name), unit);
   }
 
-  void add_parameter(nn::Module::Slot& slot, std::string name, std::string key_name, int unit) {
-    const VariableImpl* variable = slot.variable.impl().get();
+  void add_parameter(nn::Module::Entry& entry, std::string name, std::string key_name, int unit) {
+    const VariableImpl* variable = entry.variable.impl().get();
     const auto [place, is_new] = found_.try_emplace(
-        variable, Found{{slot.variable, std::move(name), std::move(key_name), nullptr}, unit});
+        variable, Found{{entry.variable, std::move(name), std::move(key_name), nullptr}, unit});
     Found& found = place->second;
     if (is_new) order_.push_back(variable);
     found.owner = common_ancestor(found.owner, unit);
-    if (!found.parameter.program && slot.program.defined()) found.parameter.program = &slot.program;
+    if (!found.parameter.initializer && entry.initializer.defined())
+      found.parameter.initializer = &entry.initializer;
   }
 
   /// A unit's index is larger than those of the units above it.

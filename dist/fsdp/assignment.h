@@ -11,10 +11,10 @@ namespace tessera::dist {
 
 /// A parameter of a unit.
 struct UnitParameter {
-  Variable variable;                           ///< shared with the module
-  std::string name;                            ///< its first full name, relative to the root
-  std::string key_name;                        ///< the same in the whole model: the key of its initial values
-  const init::Initializer* program = nullptr;  ///< null: none was declared
+  Variable variable;     ///< shared with the module
+  std::string name;      ///< its first full name, relative to the root
+  std::string key_name;  ///< the same in the whole model: the key of its initial values
+  const init::Initializer* initializer = nullptr;  ///< null: none was declared
 };
 
 /// A unit before its parameters are laid out.

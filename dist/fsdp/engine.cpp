@@ -74,8 +74,8 @@ void Sharding::Engine::check(const ShardOptions& options) {
   root_.for_each([](nn::Module& module) {
     require<ConfigError>(!module.store(), "shard: ", module.kind(), " '", module.full_name(),
                          "' is sharded already");
-    for (const nn::Module::Slot& slot : module.slots())
-      require<ConfigError>(!slot.master.defined(), "shard: '", slot.name, "' of '", module.full_name(),
+    for (const nn::Module::Entry& entry : module.entries())
+      require<ConfigError>(!entry.master.defined(), "shard: '", entry.name, "' of '", module.full_name(),
                            "' is in mixed precision already: set ShardOptions::precision instead");
   });
   for (const std::optional<DType>& dtype : {options.precision.compute, options.precision.reduce,

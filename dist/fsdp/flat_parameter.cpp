@@ -70,7 +70,8 @@ void FlatParameter::allocate_values(Device device) {
   values_.zero();
 }
 
-/// Fills `out` with elements first, first + 1, ... of parameter i: its values, or else those of its program.
+/// Fills `out` with elements first, first + 1, ... of parameter i: its values, or else those of its
+/// initialiser.
 void FlatParameter::fill_range(size_t i, const Tensor& out, int64_t first, uint64_t seed) const {
   const UnitParameter& parameter = parameters_[i];
   const Variable& variable = parameter.variable;
@@ -78,15 +79,15 @@ void FlatParameter::fill_range(size_t i, const Tensor& out, int64_t first, uint6
     out.copy_from(variable.value().reshape({-1}).narrow(0, first, out.numel()));
     return;
   }
-  require<ConfigError>(parameter.program, "materialize: '", parameter.name,
+  require<ConfigError>(parameter.initializer, "materialize: '", parameter.name,
                        "' was declared without an initialiser");
   const uint64_t key = init::parameter_key(seed, parameter.key_name);
-  if (!parameter.program->needs_full_tensor()) {
-    parameter.program->fill(out, key, variable.shape(), first);
+  if (!parameter.initializer->needs_full_tensor()) {
+    parameter.initializer->fill(out, key, variable.shape(), first);
     return;
   }
   const Tensor all = Tensor::empty(variable.shape(), variable.dtype());
-  parameter.program->fill(all, key, variable.shape());
+  parameter.initializer->fill(all, key, variable.shape());
   out.copy_from(all.view({-1}).narrow(0, first, out.numel()));
 }
 

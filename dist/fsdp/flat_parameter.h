@@ -70,7 +70,7 @@ class FlatParameter final : private StorageOwner {
   /// @}
 
   /// Allocates the shard and fills it: with the values that parameters have already, the others from their
-  /// recorded programs. From then on the modules' Variables are views of the full parameters.
+  /// recorded initialisers. From then on the modules' Variables are views of the full parameters.
   void materialize(Device device, uint64_t seed);
 
   /// Calls `handler` when a backward is about to read the full parameters, or to write their gradient, and

@@ -31,8 +31,9 @@ InitialValues::InitialValues(nn::Module& root, const std::vector<nn::Module*>& e
 void InitialValues::collect(nn::Module& module, const std::vector<nn::Module*>& excluded,
                             const std::string& prefix) {
   if (std::find(excluded.begin(), excluded.end(), &module) != excluded.end()) return;
-  for (const nn::Module::Slot& slot : module.slots()) entries_.push_back({prefix + slot.name, slot.variable});
-  for (const nn::Module::Child& child : module.child_slots())
+  for (const nn::Module::Entry& entry : module.entries())
+    entries_.push_back({prefix + entry.name, entry.variable});
+  for (const nn::Module::Child& child : module.child_entries())
     collect(*child.module, excluded, prefix + child.name + ".");
 }
 

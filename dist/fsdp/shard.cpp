@@ -18,18 +18,16 @@ void cast_buffers(nn::Module& root, const Precision& precision) {
 }
 
 /// Moves the parameters from `module` down, in order of declaration, from `wanted` to `list`.
-void collect(const nn::Module& module, const std::string& prefix, const Sharding::Engine& engine,
-             nn::ParameterSet& wanted, ParameterList& list) {
-  for (const nn::Module::Slot& slot : module.slots()) {
-    if (slot.is_buffer || wanted.erase(slot.variable.impl().get()) == 0) continue;
-    const Sharding::Engine::Place* place = engine.find(slot.variable.impl().get());
-    NamedParameter parameter{.name = "", .variable = slot.variable, .master = slot.master};
+void collect(const nn::Module& module, const Sharding::Engine& engine, nn::ParameterSet& wanted,
+             ParameterList& list) {
+  module.for_each_entry([&](const std::string& name, const nn::Module::Entry& entry) {
+    if (entry.is_buffer || wanted.erase(entry.variable.impl().get()) == 0) return;
+    const Sharding::Engine::Place* place = engine.find(entry.variable.impl().get());
+    NamedParameter parameter{.name = "", .variable = entry.variable, .master = entry.master};
     if (place) parameter = place->flat->local(place->index);
-    parameter.name = prefix + slot.name;
+    parameter.name = name;
     list.push_back(std::move(parameter));
-  }
-  for (const nn::Module::Child& child : module.child_slots())
-    collect(*child.module, prefix + child.name + ".", engine, wanted, list);
+  });
 }
 
 void collect_ignored(const nn::Module& module, const std::string& prefix, bool is_ignored,
@@ -37,9 +35,9 @@ void collect_ignored(const nn::Module& module, const std::string& prefix, bool i
   const std::vector<nn::Module*>& ignored = engine.options().ignored;
   is_ignored = is_ignored || std::find(ignored.begin(), ignored.end(), &module) != ignored.end();
   if (is_ignored)
-    for (const nn::Module::Slot& slot : module.slots())
-      if (slot.is_buffer || !engine.find(slot.variable.impl().get())) names.insert(prefix + slot.name);
-  for (const nn::Module::Child& child : module.child_slots())
+    for (const nn::Module::Entry& entry : module.entries())
+      if (entry.is_buffer || !engine.find(entry.variable.impl().get())) names.insert(prefix + entry.name);
+  for (const nn::Module::Child& child : module.child_entries())
     collect_ignored(*child.module, prefix + child.name + ".", is_ignored, engine, names);
 }
 
@@ -83,7 +81,7 @@ ParameterList Sharding::parameters(const nn::Module& module) {
   engine_->sync_requires_grad();
   ParameterList list;
   nn::ParameterSet wanted = nn::parameters_below(module);
-  collect(engine_->root(), "", *engine_, wanted, list);
+  collect(engine_->root(), *engine_, wanted, list);
   list.set_reducer(std::make_shared<ShardReducer>(*engine_));
   return list;
 }

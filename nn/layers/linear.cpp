@@ -7,7 +7,7 @@
 
 namespace tessera::nn {
 
-init::Initializer LinearOptions::bias_program() const {
+init::Initializer LinearOptions::bias_initializer() const {
   if (bias_init.defined()) return bias_init;
   const double bound = in > 0 ? 1 / std::sqrt(static_cast<double>(in)) : 0;
   return init::uniform(-bound, bound);

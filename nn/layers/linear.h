@@ -16,7 +16,7 @@ struct LinearOptions {
   init::Initializer bias_init = {};  ///< undefined: PyTorch's default, uniform within 1/sqrt(in)
 
   /// `bias_init`, or the default.
-  init::Initializer bias_program() const;
+  init::Initializer bias_initializer() const;
 };
 
 /// y = x W^T + b: x (..., in), weight (out, in), bias (out), y (..., out). Throws ShapeError naming the
@@ -24,7 +24,7 @@ struct LinearOptions {
 struct Linear : Layer<Linear, LinearOptions> {
   Variable& weight = parameter("weight", {o.out, o.in}, o.weight_init);  ///< (out, in)
   /// (out); null for a layer without one.
-  Variable* bias = o.bias ? &parameter("bias", {o.out}, o.bias_program()) : nullptr;
+  Variable* bias = o.bias ? &parameter("bias", {o.out}, o.bias_initializer()) : nullptr;
 
   /// Declares the parameters on meta.
   /// @{

@@ -12,9 +12,9 @@ using namespace tessera;
 
 namespace {
 
-Tensor full_tensor(const init::Initializer& program, const Shape& shape, uint64_t key = 11) {
+Tensor full_tensor(const init::Initializer& initializer, const Shape& shape, uint64_t key = 11) {
   const Tensor t = Tensor::empty(shape, f64);
-  program.fill(t, key, shape);
+  initializer.fill(t, key, shape);
   return t;
 }
 
@@ -34,15 +34,15 @@ Moments moments(const Tensor& t) {
 
 TEST_CASE("init: any range, in any order, has the values of the full tensor") {
   const Shape shape{7, 9};
-  for (const init::Initializer& program :
+  for (const init::Initializer& initializer :
        {init::normal(0.02), init::uniform(-1, 1), init::truncated_normal(0.5), init::xavier_uniform(),
         init::kaiming_normal(), init::constant(3)}) {
-    CAPTURE(program.description());
-    const Tensor all = full_tensor(program, shape);
+    CAPTURE(initializer.description());
+    const Tensor all = full_tensor(initializer, shape);
     for (const auto& [first, count] :
          {std::pair<int64_t, int64_t>{40, 23}, {0, 1}, {3, 17}, {61, 2}, {5, 0}}) {
       const Tensor range = Tensor::empty({count}, f64);
-      program.fill(range, 11, shape, first);
+      initializer.fill(range, 11, shape, first);
       for (int64_t i = 0; i < count; ++i) CHECK(range.data<double>()[i] == all.data<double>()[first + i]);
     }
   }
@@ -93,15 +93,15 @@ TEST_CASE("init: a filling function of (index, shape) fills every dtype, half ty
   const init::Element third = [](int64_t i, const Shape& shape) {
     return static_cast<double>(static_cast<float>(i + 1) / static_cast<float>(3 * shape[0]));
   };
-  const init::Initializer program = init::elementwise(third);
+  const init::Initializer initializer = init::elementwise(third);
   const Shape shape{5, 7};
   const Tensor exact = Tensor::empty(shape, f32);
-  program.fill(exact, 0, shape);
+  initializer.fill(exact, 0, shape);
   CHECK(exact.data<float>()[6] == 7.0f / 15.0f);
   for (const DType dtype : {f64, bf16, f16}) {
     CAPTURE(dtype);
     const Tensor t = Tensor::empty(shape, dtype), rounded = ops::cast(exact, dtype);
-    program.fill(t, 0, shape);
+    initializer.fill(t, 0, shape);
     for (int64_t i = 0; i < t.numel(); ++i)
       REQUIRE(ops::cast(t, f64).data<double>()[i] == ops::cast(rounded, f64).data<double>()[i]);
   }
@@ -111,10 +111,10 @@ TEST_CASE("init: a filling function of (index, shape) fills every dtype, half ty
   count.fill(ids, 0, {9}, 5);
   CHECK(ids.data<int64_t>()[3] == (int64_t{1} << 40) + 8);
   CHECK_THROWS_AS(count.fill(Tensor::empty({4}, i32), 0, {4}), ValueError);
-  CHECK_THROWS_AS(program.fill(Tensor::empty(shape, i64), 0, shape), ValueError);
+  CHECK_THROWS_AS(initializer.fill(Tensor::empty(shape, i64), 0, shape), ValueError);
 }
 
-TEST_CASE("init: a user-defined program writes f32, whatever the dtype") {
+TEST_CASE("init: a user-defined initializer writes f32, whatever the dtype") {
   const init::Initializer squares("squares", [](const Tensor& out, uint64_t, const Shape&, int64_t first) {
     for (int64_t i = 0; i < out.numel(); ++i)
       out.data<float>()[i] = static_cast<float>((first + i) * (first + i));

@@ -42,7 +42,7 @@ void by_module(Net& net, const std::string& name, bool trained) {
   net.at(name).set_requires_grad(trained);
 }
 void by_variable(Net& net, const std::string& name, bool trained) {
-  for (nn::Module::Slot& slot : net.at(name).slots()) slot.variable.set_requires_grad(trained);
+  for (nn::Module::Entry& entry : net.at(name).entries()) entry.variable.set_requires_grad(trained);
 }
 void by_local_shard(Net& net, const std::string& name, bool trained) {
   for (const NamedParameter& p : net.parameters())

@@ -344,7 +344,7 @@ TEST_CASE("gradients: frozen units are freed when backward has passed them") {
   test::require_no_problems(4, [](World& world) {
     Tower model;
     for (Unit3* unit : {&model.b, &model.c})
-      for (nn::Module::Slot& slot : unit->slots()) slot.variable.set_requires_grad(false);
+      for (nn::Module::Entry& entry : unit->entries()) entry.variable.set_requires_grad(false);
     ShardOptions options = options_for(world, {});
     options.backward_prefetch = BackwardPrefetch::none;
     dist::shard(model, options);

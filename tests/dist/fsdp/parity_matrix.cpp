@@ -49,9 +49,9 @@ void add_delays(nn::Module& root, const std::shared_ptr<RandomDelay>& delay) {
         [delay](nn::Module&, const nn::CallVariables&, const nn::CallVariables&) { (*delay)(); });
     module.register_full_backward_pre_hook([delay](nn::Module&, std::vector<Variable>&) { (*delay)(); });
     module.register_input_gradient_hook([delay](nn::Module&, std::vector<Variable>&) { (*delay)(); });
-    for (nn::Module::Slot& slot : module.slots())
-      if (slot.variable.requires_grad())
-        slot.variable.register_post_accumulate_grad_hook([delay](const Variable&) { (*delay)(); });
+    for (nn::Module::Entry& entry : module.entries())
+      if (entry.variable.requires_grad())
+        entry.variable.register_post_accumulate_grad_hook([delay](const Variable&) { (*delay)(); });
   });
 }
 
