@@ -9,12 +9,6 @@
 namespace tessera::nn {
 namespace {
 
-/// The counters at the start of a call.
-struct CallStart {
-  int64_t flops;
-  int64_t bytes;
-};
-
 /// 1234567 as "1,234,567".
 std::string with_commas(int64_t count) {
   std::string digits = std::to_string(count);
@@ -38,46 +32,72 @@ std::string padded(std::string cell, size_t width) {
   return cell + "  ";
 }
 
+/// Counts what each module adds during one call on meta, by hooks on all of them.
+class ModuleCounters {
+ public:
+  explicit ModuleCounters(Module& root) : root_(root) {
+    root.for_each([this](Module& module) { add_row(module); });
+  }
+  ~ModuleCounters() {
+    for (HookHandle& handle : handles_) handle.remove();
+  }
+  ModuleCounters(const ModuleCounters&) = delete;
+  ModuleCounters& operator=(const ModuleCounters&) = delete;
+
+  std::vector<SummaryRow> count(const std::function<void()>& call) {
+    MetaAccountScope account(memory_);
+    CostScope counting(cost_);
+    GradMode record(true);
+    call();
+    return std::move(rows_);
+  }
+
+ private:
+  /// The counters at the start of a call.
+  struct CallStart {
+    int64_t flops;
+    int64_t bytes;
+  };
+
+  void add_row(Module& module) {
+    SummaryRow row{.name = &module == &root_ ? "(model)" : module.full_name(),
+                   .kind = module.kind(),
+                   .options = module.describe_options()};
+    for (Module* above = &module; above != &root_; above = above->parent()) ++row.depth;
+    row.parameters = module.parameters().numel();
+    row_of_[&module] = rows_.size();
+    rows_.push_back(std::move(row));
+    handles_.push_back(module.register_forward_pre_hook([this](Module& called, const CallVariables&) {
+      open_calls_[&called].push_back({cost_.flops, memory_->total().current});
+    }));
+    handles_.push_back(
+        module.register_forward_hook([this](Module& called, const CallVariables&,
+                                            const CallVariables& outputs) { end(called, outputs); }));
+  }
+
+  void end(Module& called, const CallVariables& outputs) {
+    SummaryRow& row = rows_[row_of_[&called]];
+    const CallStart start = open_calls_[&called].back();
+    open_calls_[&called].pop_back();
+    row.flops += cost_.flops - start.flops;
+    row.activation_bytes += memory_->total().current - start.bytes;
+    row.outputs.clear();
+    for (const Variable& output : outputs) row.outputs.push_back(output.shape());
+  }
+
+  Module& root_;
+  std::vector<SummaryRow> rows_;
+  std::unordered_map<Module*, size_t> row_of_;
+  std::unordered_map<Module*, std::vector<CallStart>> open_calls_;
+  Cost cost_;
+  intrusive_ptr<MemoryAccount> memory_ = make_intrusive<MemoryAccount>();
+  std::vector<HookHandle> handles_;
+};
+
 }  // namespace
 
 Summary summarize(Module& module, const std::function<void()>& call) {
-  Summary result;
-  Cost cost;
-  const auto plan = make_intrusive<MemoryAccount>();
-  std::unordered_map<Module*, size_t> row_of;
-  std::unordered_map<Module*, std::vector<CallStart>> open_calls;
-  std::vector<HookHandle> handles;
-
-  module.for_each([&](Module& submodule) {
-    SummaryRow row{.name = &submodule == &module ? "(model)" : submodule.full_name(),
-                   .kind = submodule.kind(),
-                   .options = submodule.describe_options()};
-    for (Module* above = &submodule; above != &module; above = above->parent()) ++row.depth;
-    row.parameters = submodule.parameters().numel();
-    row_of[&submodule] = result.rows.size();
-    result.rows.push_back(std::move(row));
-    handles.push_back(submodule.register_forward_pre_hook([&](Module& called, const CallVariables&) {
-      open_calls[&called].push_back({cost.flops, plan->total().current});
-    }));
-    handles.push_back(submodule.register_forward_hook(
-        [&](Module& called, const CallVariables&, const CallVariables& outputs) {
-          SummaryRow& row_called = result.rows[row_of[&called]];
-          const CallStart start = open_calls[&called].back();
-          open_calls[&called].pop_back();
-          row_called.flops += cost.flops - start.flops;
-          row_called.activation_bytes += plan->total().current - start.bytes;
-          row_called.outputs.clear();
-          for (const Variable& output : outputs) row_called.outputs.push_back(output.shape());
-        }));
-  });
-  {
-    MetaAccountScope account(plan);
-    CostScope counting(cost);
-    GradMode record(true);
-    call();
-  }
-  for (HookHandle& handle : handles) handle.remove();
-
+  Summary result{.rows = ModuleCounters(module).count(call)};
   result.flops = result.rows[0].flops;
   result.activation_bytes = result.rows[0].activation_bytes;
   for (const NamedParameter& parameter : module.parameters()) {
