@@ -65,8 +65,8 @@ struct TensorShard {
   Tensor tensor;           ///< the elements of `range` in row-major order, under any shape
   Replicas replicas = {};  ///< the ranks that hold these elements
   Tensor rounded = {};  ///< the parameter in bf16 or f16, where `tensor` is its master: rounded after loading
-  /// This rank's place on the mesh, for a tensor that each rank has for itself (own_shards.h); else empty.
-  std::vector<MeshIndex> own_place = {};
+  /// This rank's place on the mesh, for a tensor that each rank has for itself (rank_local.h); else empty.
+  std::vector<MeshIndex> rank_place = {};
 };
 
 /// What a rank holds of a group of tensors.
@@ -80,7 +80,7 @@ GroupShard unsharded(const TensorGroup& group);
 /// The identity of a tensor in a checkpoint: its group ("model", "optimizer", ...) and full name.
 struct TensorId {
   std::string group;  ///< the group's name
-  std::string name;   ///< the tensor's full name; of an own shard, that under which it is stored
+  std::string name;   ///< the tensor's full name; of a rank-local tensor, that under which it is stored
   /// By group, then by name.
   friend auto operator<=>(const TensorId&, const TensorId&) = default;
 };

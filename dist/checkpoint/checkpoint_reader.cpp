@@ -6,7 +6,7 @@
 #include <memory>
 #include <set>
 
-#include "dist/checkpoint/own_shards.h"
+#include "dist/checkpoint/rank_local.h"
 #include "dist/checkpoint/value_check.h"
 #include "tensor/ops/cast.h"
 
@@ -168,7 +168,7 @@ void require_same_tensors(const CheckpointReader& reader, const GroupShard& grou
     require<CheckpointError>(shard.tensor.defined() && !shard.tensor.is_meta(), group.name, "/", shard.name,
                              ": expected a tensor to load into, got ", describe(shard.tensor));
     names.insert(shard.name);
-    if (!shard.own_place.empty()) own.insert(name_without_place(shard.name));
+    if (!shard.rank_place.empty()) own.insert(name_without_place(shard.name));
     const StoredTensor& stored = reader.tensor({group.name, shard.name});
     require<CheckpointError>(stored.shape == shard.shape && stored.dtype == shard.tensor.dtype(),
                              reader.folder(), ": tensor '", group.name, "/", shard.name, "': expected ",

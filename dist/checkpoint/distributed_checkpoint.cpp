@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "dist/checkpoint/own_shards.h"
 #include "dist/checkpoint/rank_agreement.h"
+#include "dist/checkpoint/rank_local.h"
 #include "dist/checkpoint/rank_save.h"
 
 namespace tessera::dist {
@@ -68,7 +68,7 @@ void load_checkpoint(Communicator& world, const CheckpointReader& reader,
   require_same_checkpoint(world, reader);
   std::vector<GroupShard> found;
   run_on_all(world, [&] {
-    found = find_own_shards(reader, groups);
+    found = find_rank_local(reader, groups);
     for (const GroupShard& group : found) require_same_tensors(reader, group);
   });
   run_long_together(world, [&] {

@@ -12,7 +12,7 @@ ShardPlacement placement_of(const Sharding& sharding) {
   for (const MeshDimension& dimension : mesh.dimensions())
     if (dimension.size > 1)
       placement.place.push_back({dimension.name, dimension.size, mesh.index(dimension.name)});
-  placement.own_names = sharding.ignored_names();
+  placement.rank_local_names = sharding.ignored_names();
   return placement;
 }
 

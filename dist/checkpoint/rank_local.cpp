@@ -1,4 +1,4 @@
-#include "dist/checkpoint/own_shards.h"
+#include "dist/checkpoint/rank_local.h"
 
 #include <algorithm>
 #include <map>
@@ -18,7 +18,7 @@ std::string place_text(std::span<const MeshIndex> place) {
   return result;
 }
 
-/// The places of all ranks and the hashes of their own shards: one row per rank.
+/// The places of all ranks and the hashes of their rank-local tensors: one row per rank.
 struct Comparison {
   Tensor places, hashes;
 
@@ -58,11 +58,11 @@ Tensor gather_places(Communicator& world, const std::vector<MeshIndex>& place) {
 void store_by_place(TensorShard& shard, const Comparison& ranks, int64_t index) {
   std::vector<MeshIndex> differing;
   bool is_writer = true;
-  for (size_t d = 0; d < shard.own_place.size(); ++d)
+  for (size_t d = 0; d < shard.rank_place.size(); ++d)
     if (ranks.differs_along(static_cast<int64_t>(d), index))
-      differing.push_back(shard.own_place[d]);
+      differing.push_back(shard.rank_place[d]);
     else
-      is_writer = is_writer && shard.own_place[d].index == 0;
+      is_writer = is_writer && shard.rank_place[d].index == 0;
   if (differing.empty()) return;
   shard.name += place_text(differing);
   shard.replicas = {is_writer ? 1 : 0, 0};
@@ -91,40 +91,40 @@ void resolve_name(const CheckpointReader& reader, const std::string& group, Tens
   const std::vector<TensorId> stored = tensors_by_place(reader.tensors(), id);
   if (stored.empty()) return;  // missing: require_same_tensors reports it
   for (const TensorId& candidate : stored) {
-    if (matching_places(candidate.name.substr(shard.name.size()), shard.own_place) != std::ssize(stored))
+    if (matching_places(candidate.name.substr(shard.name.size()), shard.rank_place) != std::ssize(stored))
       continue;
     shard.name = candidate.name;
     return;
   }
   throw CheckpointError(text(reader.folder(), ": tensor '", id,
                              "', each rank's own: expected values at place ",
-                             place_text(shard.own_place).substr(1), ", got those of ", stored.size(),
+                             place_text(shard.rank_place).substr(1), ", got those of ", stored.size(),
                              " places (", stored.front().name, ", ...): load it on the same mesh"));
 }
 
 }  // namespace
 
-std::vector<GroupShard> name_own_shards(Communicator& world, std::span<const GroupShard> groups) {
+std::vector<GroupShard> name_rank_local(Communicator& world, std::span<const GroupShard> groups) {
   std::vector<GroupShard> named(groups.begin(), groups.end());
   std::vector<TensorShard*> own;
   std::vector<Tensor> tensors;
   for (GroupShard& group : named)
     for (TensorShard& shard : group.shards)
-      if (!shard.own_place.empty()) {
+      if (!shard.rank_place.empty()) {
         own.push_back(&shard);
         tensors.push_back(shard.tensor);
       }
   if (own.empty()) return named;
-  const Comparison ranks{gather_places(world, own.front()->own_place), gather_value_hashes(world, tensors)};
+  const Comparison ranks{gather_places(world, own.front()->rank_place), gather_value_hashes(world, tensors)};
   for (size_t i = 0; i < own.size(); ++i) store_by_place(*own[i], ranks, static_cast<int64_t>(i));
   return named;
 }
 
-std::vector<GroupShard> find_own_shards(const CheckpointReader& reader, std::span<const GroupShard> groups) {
+std::vector<GroupShard> find_rank_local(const CheckpointReader& reader, std::span<const GroupShard> groups) {
   std::vector<GroupShard> found(groups.begin(), groups.end());
   for (GroupShard& group : found)
     for (TensorShard& shard : group.shards)
-      if (!shard.own_place.empty()) resolve_name(reader, group.name, shard);
+      if (!shard.rank_place.empty()) resolve_name(reader, group.name, shard);
   return found;
 }
 

@@ -14,13 +14,13 @@
 /// with the same places.
 namespace tessera::dist {
 
-/// The groups to save: own shards get the names under which they are stored. Collective: the ranks compare
-/// hashes.
-std::vector<GroupShard> name_own_shards(Communicator& world, std::span<const GroupShard> groups);
+/// The groups to save: rank-local tensors get the names under which they are stored. Collective: the ranks
+/// compare hashes.
+std::vector<GroupShard> name_rank_local(Communicator& world, std::span<const GroupShard> groups);
 
-/// The groups to load: own shards get the names under which this checkpoint stores them. Throws
+/// The groups to load: rank-local tensors get the names under which this checkpoint stores them. Throws
 /// CheckpointError, naming the tensor, where the checkpoint's places are not those of this mesh.
-std::vector<GroupShard> find_own_shards(const CheckpointReader& reader, std::span<const GroupShard> groups);
+std::vector<GroupShard> find_rank_local(const CheckpointReader& reader, std::span<const GroupShard> groups);
 
 /// The tensors that store `id` by place: "experts.weight@shard=0", ...
 std::vector<TensorId> tensors_by_place(const StoredTensors& tensors, const TensorId& id);

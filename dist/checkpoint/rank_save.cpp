@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "dist/checkpoint/own_shards.h"
 #include "dist/checkpoint/rank_agreement.h"
+#include "dist/checkpoint/rank_local.h"
 #include "dist/checkpoint/rank_shards.h"
 
 namespace tessera::dist {
@@ -31,7 +31,7 @@ RankSave::RankSave(Communicator& world, const std::string& root, int64_t step,
     if (rank_ == 0) writer_ = std::make_unique<CheckpointWriter>(root, step);
   });
   folder_ = broadcast_text(world, writer_ ? writer_->folder() : "");
-  groups_ = name_own_shards(world, groups);
+  groups_ = name_rank_local(world, groups);
 }
 
 std::vector<GroupShard> RankSave::take_shards() {

@@ -34,8 +34,8 @@ TensorShard counter_shard(const std::string& name, const NamedParameter& paramet
   return {name, tensor.shape(), full_range(tensor.shape()), tensor, replicas};
 }
 
-void set_own_place(TensorShard& shard, const std::string& name, const ShardPlacement& placement) {
-  if (placement.own_names.contains(name)) shard.own_place = placement.place;
+void set_rank_place(TensorShard& shard, const std::string& name, const ShardPlacement& placement) {
+  if (placement.rank_local_names.contains(name)) shard.rank_place = placement.place;
 }
 
 /// Elements [begin, end) of a shard.
@@ -56,15 +56,15 @@ GroupShard model_shards(const ParameterList& parameters, std::span<const NamedTe
   for (const NamedParameter& parameter : parameters) {
     group.shards.push_back(parameter_shard(parameter.name, parameter, parameter.values(), placement));
     if (parameter.master.defined()) group.shards.back().rounded = parameter.variable.value();
-    set_own_place(group.shards.back(), parameter.name, placement);
+    set_rank_place(group.shards.back(), parameter.name, placement);
   }
   // A buffer's values may differ between ranks (statistics of their batches), so one rank writes all of them.
   const Replicas writer{placement.full_replicas.index == 0 ? 1 : 0, 0};
   for (const NamedTensor& buffer : buffers) {
-    const bool is_own = placement.own_names.contains(buffer.name);
+    const bool is_rank_local = placement.rank_local_names.contains(buffer.name);
     group.shards.push_back({buffer.name, buffer.tensor.shape(), full_range(buffer.tensor.shape()),
-                            buffer.tensor, is_own ? placement.full_replicas : writer});
-    set_own_place(group.shards.back(), buffer.name, placement);
+                            buffer.tensor, is_rank_local ? placement.full_replicas : writer});
+    set_rank_place(group.shards.back(), buffer.name, placement);
   }
   return group;
 }
@@ -89,7 +89,7 @@ GroupShard optimizer_shards(const ParameterList& parameters, const optim::Optimi
         describe(entry.tensor));
     group.shards.push_back(is_counter ? counter_shard(entry.name, parameter, entry.tensor, placement)
                                       : parameter_shard(entry.name, parameter, entry.tensor, placement));
-    set_own_place(group.shards.back(), parameter.name, placement);
+    set_rank_place(group.shards.back(), parameter.name, placement);
   }
   return group;
 }

@@ -13,18 +13,18 @@
 namespace tessera::dist {
 
 /// The position of a rank among those of a sharded model. Ranks that hold the same parameters must hold the
-/// same values of them, except for own shards (own_shards.h).
+/// same values of them, except for rank-local tensors (rank_local.h).
 struct ShardPlacement {
   /// Ranks that hold the same shards: one in flat sharding, the number of replicas in hybrid sharding.
   Replicas shard_replicas;
   Replicas full_replicas;             ///< ranks that hold tensors that are not cut: the world
   std::vector<MeshIndex> place = {};  ///< of this rank, along all dimensions of the mesh
   /// Parameters and buffers that each rank has for itself: those of modules that sharding ignores.
-  std::set<std::string> own_names = {};
+  std::set<std::string> rank_local_names = {};
 };
 
 /// The group "model": the values of each parameter (its f32 master where it has one), and persistent buffers,
-/// of which rank 0's are saved unless they are own shards.
+/// of which rank 0's are saved unless they are rank-local tensors.
 GroupShard model_shards(const ParameterList& parameters, std::span<const NamedTensor> buffers,
                         const ShardPlacement& placement);
 

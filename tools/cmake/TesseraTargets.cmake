@@ -114,7 +114,7 @@ function(tessera_generate_headers)
     list(FILTER headers EXCLUDE REGEX "^optim/(first_nonfinite|gradient_squares|parameter_list_checks|rules/strong_wolfe|schedules/schedule_checks)\\.h$")
     list(FILTER headers EXCLUDE REGEX "^data/(permutation|random_draws|text/(download|file|grammar|play_grammar|sha256|utf8))\\.h$")
     list(FILTER headers EXCLUDE REGEX "^dist/fsdp/(assignment|buckets|engine|flat_gradient|flat_parameter|initial_values|layout|reducer|unit|value_hash)\\.h$")
-    list(FILTER headers EXCLUDE REGEX "^dist/checkpoint/(coverage|own_shards|rank_agreement|rank_save|rank_shards|value_check)\\.h$")
+    list(FILTER headers EXCLUDE REGEX "^dist/checkpoint/(coverage|rank_local|rank_agreement|rank_save|rank_shards|value_check)\\.h$")
     # Of communicators only the interface: dist::launch makes them.
     list(FILTER headers EXCLUDE REGEX "^dist/comm/(wait|node|process|remote|nccl)/|^dist/comm/interface/(call_plan|ledger)\\.h$")
     list(SORT headers)

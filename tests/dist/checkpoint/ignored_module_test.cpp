@@ -22,7 +22,7 @@ using namespace tessera::dist;
 
 namespace {
 
-/// `own` is ignored by sharding, and trained. Its parameters and buffer are own shards.
+/// `own` is ignored by sharding, and trained. Its parameters and buffer are rank-local tensors.
 struct Expert : nn::Layer<Expert> {
   nn::Linear& layer = add<nn::Linear>("layer", {.in = 4, .out = 5});
   Variable& seen = buffer("seen", {1}, init::constant(0.0));
