@@ -58,10 +58,10 @@ void Sharding::Engine::check(const ShardOptions& options) {
   const StrategyTraits traits = traits_of(options.strategy);
   const std::string strategy = name_of(options.strategy);
   require<ConfigError>(mesh.has("shard"), "shard: ", strategy, " needs a mesh with a dimension 'shard'");
-  require<ConfigError>(
-      traits.replicates || mesh.size("replica") == 1 || !traits.shards_optimizer, "shard: ", strategy,
-      " shards over all ranks, but the mesh has ", mesh.size("replica"),
-      " replicas: use hybrid_shard or hybrid_shard_zero2, or a mesh with 'shard' as its only dimension");
+  require<ConfigError>(traits.replicates || mesh.size("replica") == 1 || !traits.shards_optimizer,
+                       "shard: ", strategy, " shards over all ranks, but the mesh has ", mesh.size("replica"),
+                       " replicas: use ", names_of_strategies(true),
+                       ", or a mesh with 'shard' as its only dimension");
   require<ConfigError>(options.alignment > 0, "shard: expected a positive alignment, got ",
                        options.alignment);
   require<ConfigError>(options.gathers_in_flight > 0, "shard: expected at least 1 gather in flight, got ",

@@ -29,6 +29,21 @@ TrafficFactors traffic_factors(const StrategyTraits& traits) {
   return {.reduced = 2};
 }
 
+std::string describe_strategies() {
+  std::string all;
+  for (const StrategyRow& row : strategy_table)
+    all += text(all.empty() ? "" : ", ", row.name, " (", row.shards, ")");
+  return all;
+}
+
+std::string names_of_strategies(bool replicating) {
+  std::string names;
+  for (const StrategyRow& row : strategy_table)
+    if (row.traits.replicates == replicating) names += text(names.empty() ? "" : ", ", row.name);
+  if (const size_t last = names.rfind(", "); last != std::string::npos) names.replace(last, 2, " or ");
+  return names;
+}
+
 Strategy parse_strategy(std::string_view name) {
   std::string known;
   for (const StrategyRow& row : strategy_table) {

@@ -33,23 +33,30 @@ struct StrategyTraits {
 struct StrategyRow {
   Strategy strategy;      ///< the value
   const char* name;       ///< in options, files and messages
+  const char* shards;     ///< what is sharded, in a few words
   StrategyTraits traits;  ///< all properties of the strategy
 };
 /// The table: all differences between the strategies.
 inline constexpr StrategyRow strategy_table[] = {
-    {Strategy::no_shard, "no_shard", {}},
-    {Strategy::shard_optim, "shard_optim", {.shards_optimizer = true, .reduces_in_backward = false}},
+    {Strategy::no_shard, "no_shard", "nothing: DDP", {}},
+    {Strategy::shard_optim,
+     "shard_optim",
+     "optimizer state: ZeRO-1",
+     {.shards_optimizer = true, .reduces_in_backward = false}},
     {Strategy::shard_grad_op,
      "shard_grad_op",
+     "and gradients: ZeRO-2",
      {.shards_parameters = true, .shards_optimizer = true, .shards_gradients = true}},
     {Strategy::full_shard,
      "full_shard",
+     "and parameters: ZeRO-3, FSDP",
      {.shards_parameters = true,
       .frees_after_forward = true,
       .shards_optimizer = true,
       .shards_gradients = true}},
     {Strategy::hybrid_shard,
      "hybrid_shard",
+     "as full_shard, within groups of ranks",
      {.shards_parameters = true,
       .frees_after_forward = true,
       .shards_optimizer = true,
@@ -57,6 +64,7 @@ inline constexpr StrategyRow strategy_table[] = {
       .replicates = true}},
     {Strategy::hybrid_shard_zero2,
      "hybrid_shard_zero2",
+     "as shard_grad_op, within groups of ranks",
      {.shards_parameters = true, .shards_optimizer = true, .shards_gradients = true, .replicates = true}},
 };
 
@@ -95,6 +103,10 @@ struct TrafficFactors {
 };
 /// The factors of a strategy with these traits.
 TrafficFactors traffic_factors(const StrategyTraits& traits);
+/// The strategies with names and what they shard, for the help of an option: "no_shard (nothing: DDP), ...".
+std::string describe_strategies();
+/// The names of the strategies that replicate (or do not), as in "a, b or c".
+std::string names_of_strategies(bool replicating);
 /// The inverse of `name_of`. Throws ConfigError listing the names.
 Strategy parse_strategy(std::string_view name);
 

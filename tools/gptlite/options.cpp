@@ -2,6 +2,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include "dist/fsdp/strategy.h"
+#include "tensor/error.h"
+
 namespace tessera::gptlite {
 namespace {
 
@@ -57,11 +60,9 @@ void add_configuration_flags(CLI::App& command, TrainFlags& f) {
 void add_parallel_flags(CLI::App& command, ParallelFlags& f) {
   command.add_option("--virtual-ranks", f.virtual_ranks,
                      "ranks as threads of this process; under mpirun or srun its processes are the ranks");
-  command.add_option(
-      "--strategy", f.strategy,
-      "what is sharded over ranks: no_shard (nothing: DDP), shard_optim (optimizer state: ZeRO-1), "
-      "shard_grad_op (and gradients: ZeRO-2), full_shard (and parameters: ZeRO-3, FSDP), hybrid_shard, "
-      "hybrid_shard_zero2 (these two within groups of ranks); default: full_shard with several ranks");
+  command.add_option("--strategy", f.strategy,
+                     text("what is sharded over ranks: ", dist::describe_strategies(),
+                          "; default: full_shard with several ranks"));
   command.add_option(
       "--shard-group-size", f.shard_group_size,
       "ranks that hold one copy of the model together, for the hybrid strategies; divides the ranks");
@@ -86,14 +87,7 @@ void add_parallel_flags(CLI::App& command, ParallelFlags& f) {
       ->capture_default_str();
 }
 
-}  // namespace
-
-void add_train_flags(CLI::App& command, TrainFlags& f) {
-  add_model_flags(command, f.model);
-  add_data_flags(command, f.data, "tiny-shakespeare");
-  add_device_flags(command, f.device, "fp32, or the resumed run's");
-  add_configuration_flags(command, f);
-  add_parallel_flags(command, f.parallel);
+void add_recomputation_flags(CLI::App& command, TrainFlags& f) {
   command
       .add_option("--activation-checkpoint-interval", f.activation_checkpoint_interval,
                   "layers of which only the first one's input is kept; backward runs them again. 0: keep all")
@@ -103,12 +97,18 @@ void add_train_flags(CLI::App& command, TrainFlags& f) {
                   "what is kept beside these inputs: attention (its output and log-sum-exp), or none")
       ->check(CLI::IsMember({"attention", "none"}))
       ->capture_default_str();
+}
+
+void add_evaluation_flags(CLI::App& command, TrainFlags& f) {
   command.add_option("--eval-interval", f.eval_interval, "steps between evaluations; 0: none")
       ->capture_default_str();
   command
       .add_option("--eval-steps", f.eval_steps,
                   "batches of an evaluation's sampled estimate; 0: the whole validation set")
       ->capture_default_str();
+}
+
+void add_checkpoint_flags(CLI::App& command, TrainFlags& f) {
   command.add_option("--out", f.out,
                      "folder of the checkpoints (default: out, or the run's that is resumed)");
   command.add_option(
@@ -123,6 +123,9 @@ void add_train_flags(CLI::App& command, TrainFlags& f) {
       ->capture_default_str();
   command.add_flag("--async-save", f.async_save,
                    "on ranks: copy what a checkpoint needs, and write it during the next steps");
+}
+
+void add_report_flags(CLI::App& command, TrainFlags& f) {
   command.add_option("--metrics", f.metrics,
                      "append a JSON object per step to this file; 'step' counts finished steps, from 1");
   command.add_option("--profile", f.profile,
@@ -134,6 +137,20 @@ void add_train_flags(CLI::App& command, TrainFlags& f) {
   command.add_option(
       "--parity-export", f.parity_export,
       "write the first weights and every batch to this folder, for tools/bench/parity_pytorch.py");
+}
+
+}  // namespace
+
+void add_train_flags(CLI::App& command, TrainFlags& f) {
+  add_model_flags(command, f.model);
+  add_data_flags(command, f.data, "tiny-shakespeare");
+  add_device_flags(command, f.device, "fp32, or the resumed run's");
+  add_configuration_flags(command, f);
+  add_parallel_flags(command, f.parallel);
+  add_recomputation_flags(command, f);
+  add_evaluation_flags(command, f);
+  add_checkpoint_flags(command, f);
+  add_report_flags(command, f);
   command.add_flag("--explain", f.explain, "print what would run, and stop");
   command.add_flag("--quiet", f.quiet, "print errors only");
 }

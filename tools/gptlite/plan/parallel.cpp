@@ -56,7 +56,8 @@ int shard_group_of(const ParallelFlags& flags, Strategy strategy, int world) {
   const char* name = name_of(strategy);
   if (!dist::traits_of(strategy).replicates) {
     require<ConfigError>(!flags.shard_group_size, "--shard-group-size ", flags.shard_group_size.value_or(0),
-                         " with --strategy ", name, ": only hybrid_shard and hybrid_shard_zero2 have groups");
+                         " with --strategy ", name, ": ranks are divided into groups by ",
+                         dist::names_of_strategies(true));
     return world;
   }
   require<ConfigError>(flags.shard_group_size.has_value(), "--strategy ", name,
