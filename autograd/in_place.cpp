@@ -6,7 +6,7 @@
 #include "autograd/leaf_accumulation.h"
 #include "autograd/record.h"
 #include "autograd/sample_layout.h"
-#include "autograd/view_window.h"
+#include "autograd/view_positions.h"
 
 namespace tessera {
 namespace {
@@ -73,16 +73,16 @@ Edge edge_to_write_view(const VariableImpl& base, const VariableImpl& view, Edge
   if (view.view == ViewKind::same)
     return edge_to_new_node("write_view", base, {std::move(written)},
                             [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0]}; });
-  const ViewWindow window(base.value, view.value);
-  const auto rule = [window](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
+  const ViewPositions positions(base.value, view.value);
+  const auto rule = [positions](Saved&, const Incoming& dy, const Wanted& wanted) -> Gradients {
     Gradients gradients(2);
-    if (wanted[1]) gradients[1] = take_window(dy[0], window);
+    if (wanted[1]) gradients[1] = take_positions(dy[0], positions);
     if (!wanted[0]) return gradients;
     // Otherwise a tensor that is written in many steps would be copied in each of them.
     const bool reusable = !grad_mode() && !wanted.retained() && is_only_handle(dy[0]) &&
-                          dy[0].value().strides() == window.base_strides;
-    if (reusable) clear_window_in_place(dy[0], window);
-    gradients[0] = reusable ? dy[0] : clear_window(dy[0], window);
+                          dy[0].value().strides() == positions.base_strides;
+    if (reusable) clear_positions_in_place(dy[0], positions);
+    gradients[0] = reusable ? dy[0] : clear_positions(dy[0], positions);
     return gradients;
   };
   return edge_to_new_node("write_view", base, {std::move(before), std::move(written)}, rule);
@@ -90,10 +90,10 @@ Edge edge_to_write_view(const VariableImpl& base, const VariableImpl& view, Edge
 
 /// The history of `view` as a view of what its base is now.
 Edge edge_to_view_of_base(const VariableImpl& view) {
-  const ViewWindow window(view.base->value, view.value);
+  const ViewPositions positions(view.base->value, view.value);
   return edge_to_new_node("view", view, {gradient_edge(Variable(view.base))},
-                          [window](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-                            return {place_window(dy[0], window)};
+                          [positions](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+                            return {place_at_positions(dy[0], positions)};
                           });
 }
 

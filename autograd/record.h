@@ -66,7 +66,7 @@ Variable attach_computed(intrusive_ptr<Node> node, Tensor output, const Inputs& 
 std::vector<Variable> attach_computed(intrusive_ptr<Node> node, std::span<const Tensor> outputs,
                                       const Inputs& inputs, std::span<const SavedItem> saved);
 /// Marks `view` as a view of `base`, from which it was computed.
-void mark_as_view(const Variable& view, const Variable& base, ViewKind kind = ViewKind::window);
+void mark_as_view(const Variable& view, const Variable& base, ViewKind kind = ViewKind::recorded);
 void check_in_place(const char* name, const Variable& x, bool recorded);
 /// Before an in-place change: links `node` to its inputs and saves them. Returns the edges to the base of
 /// `x`, to the base of that, and so on.

@@ -126,7 +126,7 @@ void Variable::set_gradient_buffer(const Tensor& buffer) const {
                         ", got ", buffer.dtype(), name().empty() ? "" : " for '" + name() + "'");
   }
   at().gradient_buffer = buffer;
-  impl_->has_sharded_gradient = false;
+  impl_->has_external_gradient_buffer = false;
 }
 
 void Variable::set_grad_dtype(DType dtype) const {

@@ -61,7 +61,7 @@ class HookHandle {
 /// How a Variable came to share the storage of another (autograd/README.md, "Views and in-place changes").
 enum class ViewKind : uint8_t {
   none,                       ///< not a view
-  window,                     ///< the one result of a recorded view operation
+  recorded,                   ///< the one result of a recorded view operation
   one_of_several,             ///< one of the results of an operation: `split`
   unrecorded_constant,        ///< made under NoGrad, of a constant
   unrecorded_differentiable,  ///< made under NoGrad, of a Variable that requires a gradient
@@ -80,12 +80,12 @@ struct VariableImpl : RefCounted<VariableImpl> {
   DType grad_dtype = f32;                ///< of a leaf: the dtype in which its gradient is accumulated
   intrusive_ptr<VariableImpl> gradient;  ///< the accumulated gradient; null: none
   Tensor gradient_buffer;                ///< memory for the gradient; undefined: the tensor of the first one
-  bool has_sharded_gradient = false;     ///< the buffer is part of a sharded unit's
-  intrusive_ptr<VariableImpl> base;      ///< of a view; itself a view only where one of the two is `same`
-  uint64_t history_version = 0;          ///< of a view: the version for which `history` was last checked
-  std::string name;                      ///< for messages and drawings
-  SampleLayout samples;                  ///< where it holds the batch's samples (autograd/sample_layout.h)
-  bool retains_grad = false;             ///< it is computed and keeps its gradient (`retain_grad`)
+  bool has_external_gradient_buffer = false;  ///< the buffer belongs to a sharded unit
+  intrusive_ptr<VariableImpl> base;        ///< of a view; itself a view only where one of the two is `same`
+  uint64_t history_version = 0;            ///< of a view: the version for which `history` was last checked
+  std::string name;                        ///< for messages and drawings
+  SampleLayout samples;                    ///< where it holds the batch's samples (autograd/sample_layout.h)
+  bool retains_grad = false;               ///< it is computed and keeps its gradient (`retain_grad`)
   std::shared_ptr<ValueSource> recompute;  ///< computes the values again (autograd/recompute/recompute.h)
   uint64_t recompute_version = 0;          ///< of the values that it computes
   uint64_t change_version = 0;  ///< of the last recorded change; of a view at first that of its creation

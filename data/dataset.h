@@ -46,7 +46,7 @@ Example stack_examples(std::span<const Example> examples);
 /// the mean over its targets is NaN: take a sum there, or skip it.
 class DatasetBatches : public BatchSource {
  public:
-  /// The batches, and this rank's part of them.
+  /// The batches, and this rank's share of them.
   struct Options {
     /// Examples per step, of all ranks together.
     int64_t batch_size = 1;

@@ -58,7 +58,7 @@ class RandomSampler : public Sampler {
 /// ranks. An incomplete last batch is smaller and padded so that all shares have the same length.
 class DistributedSampler : public Sampler {
  public:
-  /// The batches, and this rank's part of them.
+  /// The batches, and this rank's share of them.
   struct Options {
     /// This rank, and the number of ranks.
     /// @{

@@ -42,8 +42,8 @@ class Module;
 template <class M>
 concept ModuleValue = std::derived_from<std::remove_cvref_t<M>, Module>;
 
-/// A part of a model: named parameters, buffers and child modules, in order of declaration. Constructed on
-/// meta: a parameter is a shape and the initialiser of its values until `nn::materialize` runs it.
+/// A component of a model: named parameters, buffers and child modules, in order of declaration. Constructed
+/// on meta: a parameter is a shape and the initialiser of its values until `nn::materialize` runs it.
 /// Children and parameters have stable addresses, and references to them stay valid when the module is moved,
 /// so that `Linear& fc = add("fc", nn::Linear(2, 64))` builds a child by value. Only a root is moved, before
 /// it has hooks. Copies are made by `nn::clone`. Derive from nn::Layer to get a call that runs hooks.

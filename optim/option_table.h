@@ -26,7 +26,7 @@ struct OptionField {
   const char* name;                        ///< in saved state
   double Options::*value = nullptr;        ///< the member of an option that is a number
   bool Options::*flag = nullptr;           ///< the member of a flag
-  int64_t Options::*count = nullptr;       ///< the member of a whole number
+  int64_t Options::*count = nullptr;       ///< the member of an integer
   double& (*element)(Options&) = nullptr;  ///< returns an element of a member: `o.betas[0]`
 
   /// The option as a number.

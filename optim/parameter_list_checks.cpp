@@ -9,7 +9,7 @@ void require_current(const ParameterList& parameters, std::string_view where) {
   // Sharding marks the gradient of every parameter that is trained, and gives a reducer to its own lists.
   for (const NamedParameter& parameter : parameters)
     require<ConfigError>(
-        !parameter.variable.defined() || !parameter.variable.impl()->has_sharded_gradient, where,
+        !parameter.variable.defined() || !parameter.variable.impl()->has_external_gradient_buffer, where,
         ": parameter '", parameter.name,
         "' was sharded after this list of parameters was made: call module.parameters(), and "
         "make the optimizer, after dist::shard");

@@ -14,7 +14,7 @@ void require_current(const ParameterList& parameters, std::string_view where);
 /// sum would be over this rank's values only.
 void require_summable(const ParameterList& parameters, std::string_view where);
 
-/// For a rule that reads parameters as a whole. Throws ConfigError, naming the optimizer, the parameter,
+/// For a rule that needs full parameters. Throws ConfigError, naming the optimizer, the parameter,
 /// `reason` ("its step divides by norms of full parameters") and what works instead, for a list with shards.
 void require_full(const ParameterList& parameters, std::string_view optimizer, std::string_view reason);
 

@@ -39,9 +39,9 @@ class RecomputedValue final : public ValueSource {
 /// graph is recorded, or where a saving policy decides (a checkpointed segment keeps still less).
 ///
 ///     attach_recompute(y, "layer_norm", saved(x, weight, mean, rstd),
-///                   [](std::span<const Tensor> v) { return ops::recompute_normalized(v[0], v[1], v[2],
-///                   v[3]);
-///                   });
+///                      [](std::span<const Tensor> v) {
+///                        return ops::recompute_normalized(v[0], v[1], v[2], v[3]);
+///                      });
 template <size_t N, class Make>
 void attach_recompute(const Variable& y, const char* name, const std::array<SavedItem, N>& inputs,
                       Make make) {

@@ -21,7 +21,7 @@ int64_t window_start(uint64_t seed, int64_t step, int64_t sample, int64_t starts
 /// nanoGPT's sampled estimate of a loss.
 class RandomWindows : public BatchSource {
  public:
-  /// The windows of a step, and this rank's part of them.
+  /// The windows of a step, and this rank's share of them.
   struct Options {
     /// Tokens of a window, T.
     int64_t block = 64;
@@ -54,7 +54,7 @@ class ConsecutiveWindows : public BatchSource {
   /// The target of a padded position; losses skip it (PyTorch's default ignore_index).
   static constexpr int64_t ignored = ignored_target;
 
-  /// The windows of a step, and this rank's part of them.
+  /// The windows of a step, and this rank's share of them.
   struct Options {
     /// Tokens of a window, T; the text's last window may be shorter.
     int64_t block = 64;

@@ -37,7 +37,7 @@ void FlatGradient::attach() {
     const Variable& parameter = flat_.parameters()[i].variable;
     parameter.set_grad_dtype(dtype_);
     parameter.set_gradient_buffer(range_of(i));
-    parameter.impl()->has_sharded_gradient = true;
+    parameter.impl()->has_external_gradient_buffer = true;
   }
 }
 

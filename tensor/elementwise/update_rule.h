@@ -6,9 +6,7 @@
 
 /// The parts of an optimizer's rule. A rule is a struct in a header of tensor/elementwise/update_rules:
 ///
-///   members         the options, without the learning rate; `maximize` is one of every rule: where it is
-///   set,
-///                   the update is by -g
+///   members         the options, without the learning rate; each rule has `maximize`: the update is by -g
 ///   name            that of its operation, for errors and profiles: "adam_update"
 ///   states          its state tensors, at most `max_update_states`
 ///   variants        how many versions of the loop are compiled; `variant()` chooses one by the options

@@ -57,7 +57,7 @@ TEST_CASE("tessera checkpoint: inspect, verify and consolidate a run's latest") 
   CHECK(inspected.err == "");
   const Outcome verified = call("checkpoint verify '" + saved + "'");
   CHECK(verified.status == 0);
-  CHECK(contains(verified.out, saved + ": whole: 7 tensors at step 1000"));
+  CHECK(contains(verified.out, saved + ": complete: 7 tensors at step 1000"));
   const Outcome written =
       call("checkpoint consolidate '" + saved + "' --out '" + (folder / "all.safetensors") + "'");
   CHECK(written.status == 0);

@@ -108,7 +108,7 @@ function(tessera_generate_headers)
     list(FILTER headers EXCLUDE REGEX "^tensor/(methods_definitions|ops/(index_plan|indexed_elements|kernel)|overlap|profile/operand_bytes|profile/recording|types/dtype_switch|types/host_device)\\.h$")
     list(FILTER headers EXCLUDE REGEX "^tensor/threads/(cores|thread_team|wait_word)\\.h$")
     # How the engine, sharding and checkpoints work inside.
-    list(FILTER headers EXCLUDE REGEX "^autograd/(backward_graph|engine|functions/indexed_elements|inline_vector|leaf_accumulation|node_hooks|rule_checks|view_window)\\.h$")
+    list(FILTER headers EXCLUDE REGEX "^autograd/(backward_graph|engine|functions/indexed_elements|inline_vector|leaf_accumulation|node_hooks|rule_checks|view_positions)\\.h$")
     list(FILTER headers EXCLUDE REGEX "^autograd/recompute/(first_run|recompute)\\.h$")
     list(FILTER headers EXCLUDE REGEX "^autograd/functional/own_input\\.h$")
     list(FILTER headers EXCLUDE REGEX "^optim/(first_nonfinite|gradient_squares|parameter_list_checks|rules/strong_wolfe|schedules/schedule_checks)\\.h$")

@@ -87,7 +87,7 @@ void verify_checkpoint(const std::string& path, std::ostream& out) {
   require<CheckpointError>(damaged == 0, folder, ": ", damaged, " of ", verdicts.size(), " files ",
                            damaged == 1 ? "is" : "are", " damaged");
   const dist::CheckpointReader reader(folder);
-  out << folder << ": whole: " << reader.tensors().size() << " tensors at step " << reader.state().step
+  out << folder << ": complete: " << reader.tensors().size() << " tensors at step " << reader.state().step
       << "\n";
 }
 
