@@ -69,17 +69,17 @@ void measure(Communicator& c, int64_t nbytes, double budget) {
       {"broadcast", [&] { c.broadcast(full, 0).wait(); }},
       {"all_to_all", [&] { c.all_to_all(other, full).wait(); }},
   };
-  if (c.ndim() == 0) std::printf("%10lld", static_cast<long long>(n * 4));
+  if (c.rank() == 0) std::printf("%10lld", static_cast<long long>(n * 4));
   for (const Collective& collective : collectives) {
     const double seconds = seconds_of(c, collective.call, budget);
-    if (c.ndim() == 0)
+    if (c.rank() == 0)
       std::printf(" | %9.1f us %6.1f GB/s", seconds * 1e6, static_cast<double>(n * 4) / seconds * 1e-9);
   }
-  if (c.ndim() == 0) std::printf("\n"), std::fflush(stdout);
+  if (c.rank() == 0) std::printf("\n"), std::fflush(stdout);
 }
 
 void report(Communicator& c, double budget) {
-  if (c.ndim() == 0)
+  if (c.rank() == 0)
     std::printf("%10s | %22s | %22s | %22s | %22s | %22s\n", "bytes", "all_reduce", "reduce_scatter",
                 "all_gather", "broadcast", "all_to_all");
   for (const int64_t nbytes :
@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
       [&](World& world) {
         set_num_threads(1);
         if (bind) bind_to_core(world.local_rank() % available_cores());
-        if (world.ndim() == 0)
+        if (world.rank() == 0)
           std::printf("copying, read and written: %.1f GB/s in cache (4 MB), %.1f GB/s in memory\n\n",
                       measured_copy_rate(4 << 20) * 1e-9, measured_copy_rate() * 1e-9);
         world.communicator().barrier().wait();

@@ -202,7 +202,7 @@ Waiting waiting_of(const Profiler& profiler, int rank) {
 void profile(const Options& o, Steps& steps, dist::World& world, Json::Value& result) {
   dist::Communicator& all = world.communicator();
   // A process has one profiler for the spans of all its threads; its first rank opens it.
-  const bool opens = world.ndim() == 0 || o.virtual_ranks == 1;
+  const bool opens = world.rank() == 0 || o.virtual_ranks == 1;
   Profiler profiler;
   std::optional<ProfilerScope> recording;
   if (opens) recording.emplace(profiler);
@@ -217,7 +217,7 @@ void profile(const Options& o, Steps& steps, dist::World& world, Json::Value& re
   result["sent_per_step"]["calls"] = Json::Int64(all.ledger().total().calls / o.profiled);
   all.barrier().wait();
   recording.reset();
-  if (world.ndim() != 0) return;
+  if (world.rank() != 0) return;
   const Waiting waiting = waiting_of(profiler, 0);
   result["waiting_share"] = static_cast<double>(waiting.waits) / static_cast<double>(waiting.steps);
   if (!o.trace.empty()) write_chrome_trace(profiler, o.trace);
@@ -268,14 +268,14 @@ void run_single(const Options& o) {
 }
 
 void run_rank(const Options& o, dist::World& world) {
-  Task task = make_task(o, 1, world.ndim());
+  Task task = make_task(o, 1, world.rank());
   Json::Value result = describe(o, task, world.size());
   dist::shard(*task.model, shard_options(o, world, task));
   nn::materialize(*task.model, cpu(), o.seed);
   Steps steps(task);
   measure(o, steps, task.items * world.size(), result);
   if (o.profiled > 0) profile(o, steps, world, result);
-  if (world.ndim() == 0) print(result);
+  if (world.rank() == 0) print(result);
 }
 
 }  // namespace
