@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // internal
 
 #include "autograd/variable.h"
 #include "tensor/ops/indexed_elements.h"

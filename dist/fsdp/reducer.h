@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // internal
 
 #include "autograd/parameter_list.h"
 #include "dist/fsdp/engine.h"

@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // internal
 
 #include "tensor/arguments/dropout.h"
 #include "tensor/arguments/normalization.h"

@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // internal
 
 #include "tensor/index.h"
 #include "tensor/ops/indexed_elements.h"

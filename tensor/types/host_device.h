@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // internal
 
 /// Marks a function that compiles for the host and, under nvcc, for the device too.
 #if defined(__CUDACC__)

@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // internal
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>

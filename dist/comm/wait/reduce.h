@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // internal
 
 #include "dist/comm/interface/call.h"
 #include "tensor/cpu/combine_sources.h"

@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // internal
 
 #include "tensor/cpu/gemm/gemm.h"
 #include "tensor/cpu/isa.h"

@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // internal
 
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/independent_iterations.h"

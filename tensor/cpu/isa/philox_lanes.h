@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // internal
 
 #include "tensor/cpu/isa/lanes.h"
 #include "tensor/random/philox.h"

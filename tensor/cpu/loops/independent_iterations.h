@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // internal
 
 /// Placed before a loop whose iterations are independent: compilers then vectorize it without checking
 /// whether its pointers overlap.
