@@ -59,7 +59,7 @@ done
 
 run blocked
 expect_status 5
-expect_text "rank 1 on host $(hostname) is lost: it is alive, but has begun no call"
+expect_text "rank 1 on host $(hostname) is lost: its process runs, but has begun no call"
 
 run exception
 expect_status 1 5 # that of the rank, or of one that received its abort message, whichever ends first

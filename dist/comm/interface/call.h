@@ -42,7 +42,8 @@ const char* name_of(Traffic traffic);
 
 /// Options of a call.
 struct CallOptions {
-  std::string_view unit = {};  ///< the unit that it serves ("blocks.3"): in errors, the ledger and the trace
+  std::string_view unit =
+      {};  ///< the unit that it belongs to ("blocks.3"): in errors, the ledger and the trace
   Traffic traffic = Traffic::control;  ///< under which the ledger counts the bytes
 };
 

@@ -61,7 +61,7 @@ struct CallPhase {
 };
 
 /// A call as one rank executes it: its phases, one after another, and the ranges of its tensors. A small
-/// value; ranges are computed when they are asked for.
+/// value; ranges are computed when they are requested.
 struct CallPlan {
   static constexpr int every_rank = -1;  ///< as `sender` or `receiver`
 

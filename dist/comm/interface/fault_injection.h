@@ -12,7 +12,7 @@ namespace tessera::dist {
 enum class CommPoint : uint8_t {
   start,    ///< before a call is entered
   wait,     ///< before a wait
-  serve,    ///< before this rank's work for a call: a copy or a sum
+  work,     ///< before this rank's work for a call: a copy or a sum
   finished  ///< after that work
 };
 

@@ -19,7 +19,7 @@ class PendingCall {
 
 /// A call in flight: a handle, cheap to copy. Waits may come in any order, and a handle may be dropped: the
 /// call is completed by later waits, by `Communicator::poll`, or by the communicator's destructor. While a
-/// rank waits for one call it serves all others that are in flight.
+/// rank waits for one call it advances all others that are in flight.
 class Work {
  public:
   /// A call that is over.

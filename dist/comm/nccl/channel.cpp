@@ -172,7 +172,7 @@ void Channel::issue(const Operation& operation) {
   }
 }
 
-/// NCCL has no all_to_all: the plan says what goes to each rank and comes from it. Of the other collectives
+/// NCCL has no all_to_all: the plan gives the ranges to each rank and from it. Of the other collectives
 /// NCCL has its own plan, which suits the topology.
 void Channel::exchange(const Operation& operation) {
   const ncclDataType_t type = type_of(operation.call.header.dtype);

@@ -16,7 +16,7 @@
 namespace tessera::dist::nccl {
 namespace {
 
-/// All channels of a rank, in every group: while the rank waits for one call it serves all.
+/// All channels of a rank, in every group: while the rank waits for one call it advances all.
 class ChannelList {
  public:
   explicit ChannelList(std::chrono::milliseconds timeout) : timeout_(timeout) {}

@@ -232,7 +232,7 @@ bool NodeCall::is_there(int rank) const {
 }
 
 void NodeCall::begin_work() {
-  if (!has_begun_) run_comm_hook(CommPoint::serve, header());
+  if (!has_begun_) run_comm_hook(CommPoint::work, header());
   has_begun_ = true;
 }
 

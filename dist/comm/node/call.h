@@ -12,8 +12,8 @@ namespace tessera::dist::node {
 /// A collective between ranks that read each other's memory: it executes the plan by reading. Every rank
 /// posts a header and the address of its input. Then each copies what the others send to it out of their
 /// inputs, or combines it in rank order, and posts that it has finished reading. What is combined in the
-/// first of two phases is written in place, where the others read it in the second. Small inputs travel with
-/// the header.
+/// first of two phases is written in place, where the others read it in the second. Small inputs are posted
+/// with the header.
 ///
 /// Where a rank's input is not visible to the others, the call proceeds in chunks: that rank copies each
 /// chunk of its input to a staging buffer, once all ranks have read the one before.

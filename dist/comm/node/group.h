@@ -17,7 +17,7 @@ class NodeGroup {
   /// Bytes of control memory that a group of `size` ranks needs.
   static int64_t control_bytes(int size);
   /// `members` are indices of ranks on this machine; `control` is that memory, zeros at first. `self` must
-  /// exist whenever a call is served.
+  /// exist whenever a call is advanced.
   NodeGroup(NodeRank& self, std::string name, std::vector<int> members, int rank, char* control);
 
   const std::string& name() const { return name_; }
@@ -55,7 +55,7 @@ class NodeGroup {
   void compare(const CallHeader& own, int peer, const PostedHeader& posted) const;
   [[noreturn]] void mismatch(const std::string& message) const;
 
-  /// Scratch memory of the call that is being served: an address for each rank.
+  /// Scratch memory of the call that is being advanced: an address for each rank.
   std::vector<const void*>& sources() { return sources_; }
 
  private:

@@ -57,7 +57,7 @@ struct PostedCall {
 };
 static_assert(sizeof(PostedCall) == 128);
 
-/// Inputs of at most this number of bytes travel with the header: no wait until they are read.
+/// Inputs of at most this number of bytes are posted with the header: no wait until they are read.
 inline constexpr int64_t in_slot_bytes = 512;
 /// Calls of a group that a rank can have in flight; later ones queue in its own memory.
 inline constexpr int slots_in_flight = 64;

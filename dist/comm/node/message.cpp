@@ -104,7 +104,7 @@ bool NodeRecv::advance() {
     message_ = find();
     if (!message_) return false;
     group_->compare(header(), call_.peer, message_->call.header);
-    run_comm_hook(CommPoint::serve, header());
+    run_comm_hook(CommPoint::work, header());
     message_->taken.store(mark(number_, 0), std::memory_order_relaxed);  // later receives pass over it
   }
   return taken_ = take_chunks();

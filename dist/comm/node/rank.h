@@ -26,7 +26,7 @@ std::unique_ptr<RankProgress> make_progress(RankBlock& block, std::chrono::micro
 std::vector<int> rank_indices(int ranks);
 
 /// One rank among those of its machine. Shared by all communicators of the rank, and destroyed with the last
-/// of them; the destructor first serves what the other ranks need of this one.
+/// of them; the destructor first does what the other ranks need of this one.
 class NodeRank {
  public:
   NodeRank(std::shared_ptr<NodeShared> shared, int index, const NodeRankOptions& options);

@@ -112,7 +112,7 @@ void RemoteCall::place_own() {
 }
 
 void RemoteCall::combine() {
-  run_comm_hook(CommPoint::serve, header());
+  run_comm_hook(CommPoint::work, header());
   const ElementRange range = plan_.received(phase_, rank_);
   std::vector<const void*> sources;
   const char* received = static_cast<const char*>(received_ranges_.raw_data());

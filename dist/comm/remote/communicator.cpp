@@ -7,7 +7,7 @@
 namespace tessera::dist {
 namespace {
 
-/// The rank among those of its machine; it keeps `self` alive.
+/// The rank among those of its machine; it keeps `self`.
 std::shared_ptr<node::NodeRank> node_of(const std::shared_ptr<RemoteRank>& self) {
   return {self, self->node()};
 }

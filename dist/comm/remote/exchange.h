@@ -31,7 +31,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     // Of the remote thread:
     int64_t send_posted = 0, sent = 0, receive_posted = 0, received = 0;
     int data_tag_out = 0, data_tag_in = 0;
-    bool agreed = false;  ///< its header has come and agrees with ours
+    bool agreed = false;  ///< its header has come and agrees with the own one
 
     /// Whether all bytes from it have come.
     bool complete() const { return agreed && received == receive_bytes; }

@@ -211,7 +211,7 @@ void JobWatch::record_stuck(int rank, int waited_for, const CallHeader& call) {
 /// Where `timeout` is the shorter deadline, a stopped rank exceeds it before `heartbeat_timeout`.
 std::string JobWatch::heartbeat_text(const Peer& peer) const {
   const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - peer.last_frame);
-  if (silent < 3 * between_heartbeats(deadlines_)) return "it is alive, but";
+  if (silent < 3 * between_heartbeats(deadlines_)) return "its process runs, but";
   return text("it has sent no heartbeat for ", seconds_text(silent), " and");
 }
 

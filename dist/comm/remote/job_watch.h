@@ -15,7 +15,7 @@ namespace tessera::dist {
 /// When a rank of a job counts as lost.
 struct Deadlines {
   std::chrono::milliseconds heartbeat_timeout{30'000};  ///< no heartbeat from it
-  std::chrono::milliseconds timeout{300'000};  ///< alive, but its count of operations does not change
+  std::chrono::milliseconds timeout{300'000};  ///< running, but its count of operations does not change
 };
 
 /// The time between two heartbeats of a rank that others watch with these deadlines.
@@ -31,7 +31,7 @@ struct RankPlace {
 /// detected at once, of any other by missing heartbeats. The remote thread reports the frames that arrive;
 /// the rank's thread calls `check` while it waits.
 ///
-/// A rank that is alive is lost once it is stuck (StallDetector), by the reports in its heartbeats.
+/// A rank that is running is lost once it is stuck (StallDetector), by the reports in its heartbeats.
 class JobWatch final : public PeerWatch {
  public:
   JobWatch(int rank, int ranks, const Deadlines& deadlines);

@@ -14,7 +14,7 @@ namespace tessera::dist {
 /// The work of the remote thread, in turns.
 class RemoteLoop {
  public:
-  /// What the rank's thread asks for.
+  /// What the rank's thread requests.
   struct Requests {
     std::vector<std::shared_ptr<Exchange>> posted, abandoned;
     std::unique_ptr<RemoteThread::Launch> launch;

@@ -17,7 +17,7 @@
 namespace tessera::dist {
 
 /// A process as a rank of its job, in one launch: what all its communicators share. Destroyed with the last
-/// of them; the destructor first serves what other ranks still need of this one.
+/// of them; the destructor first does what other ranks still need of this one.
 class RemoteRank {
  public:
   /// All ranks of the job construct it, in launches of the same number. Throws ConfigError where shared

@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The longest sleep before a rank checks whether the ranks that it waits for are alive.
+/// The longest sleep before a rank checks whether the ranks that it waits for are running.
 constexpr std::chrono::milliseconds between_checks{50};
 
 }  // namespace
@@ -62,15 +62,15 @@ void RankProgress::add(std::shared_ptr<ActiveCall> call) {
   throw_if_failed();
   count_operation();
   calls_.push_back(std::move(call));
-  serve();
+  advance_all();
 }
 
 void RankProgress::poll() {
-  serve();
+  advance_all();
   throw_if_failed();
 }
 
-void RankProgress::serve() {
+void RankProgress::advance_all() {
   size_t kept = 0;
   for (size_t i = 0; i < calls_.size(); ++i) {
     const bool over = calls_[i]->advance();
@@ -85,23 +85,23 @@ void RankProgress::serve() {
 void RankProgress::wait(ActiveCall& call, FunctionRef<bool()> reached) {
   run_comm_hook(CommPoint::wait, call.header());
   count_operation();
-  serve();
+  advance_all();
   if (reached()) return;
   const SpanScope span(SpanKind::wait, name_of(call.header().kind));
   auto last_check = Clock::now();
   bool asleep = false;
   for (;;) {
     const uint32_t seen = event_.value();
-    serve();
+    advance_all();
     if (reached()) break;
     throw_if_failed();
     if (event_.spin_while(seen, options_.spin)) continue;
     if (call.missing_has_exited()) {
-      serve();  // what that rank did before it left
+      advance_all();  // what that rank did before it left
       if (reached()) break;
       if (call.missing_has_exited())
         throw RankLostError(text("rank ", call.missing_rank(),
-                                 " ended its communication without its part of ", call.header()),
+                                 " ended its communication before it completed ", call.header()),
                             call.missing_rank());
     }
     if (options_.publish_waiting) options_.publish_waiting(call.missing_rank());
@@ -120,7 +120,7 @@ void RankProgress::wait(ActiveCall& call, FunctionRef<bool()> reached) {
 bool RankProgress::complete_calls() noexcept {
   try {
     for (;;) {
-      serve();
+      advance_all();
       const auto call =
           std::find_if(calls_.begin(), calls_.end(), [](const auto& c) { return !c->own_work_done(); });
       if (call == calls_.end()) return true;

@@ -18,7 +18,7 @@ namespace tessera::dist {
 
 class RankProgress;
 
-/// A call in flight, as its rank serves it. Used by the rank's own thread alone.
+/// A call in flight, as its rank advances it. Used by the rank's own thread alone.
 class ActiveCall : public PendingCall {
  public:
   ActiveCall(RankProgress& progress, CallHeader header);
@@ -53,7 +53,7 @@ class ActiveCall : public PendingCall {
 };
 
 /// All calls that one rank has in flight, in all its groups, and how it waits: while it waits for one call it
-/// serves all. Its event is signaled by what may end a wait: other ranks, or a thread that moves its bytes.
+/// advances all. Its event is signaled by what may end a wait: other ranks, or a thread that moves its bytes.
 class RankProgress {
  public:
   struct Options {
@@ -76,7 +76,7 @@ class RankProgress {
   void add_failure_check(std::function<void()> check) { failure_checks_.push_back(std::move(check)); }
   void set_watch(std::shared_ptr<PeerWatch> watch) { watch_ = std::move(watch); }
 
-  /// Adds a call to those that are served, and serves them once.
+  /// Adds a call to those in flight, and advances all once.
   void add(std::shared_ptr<ActiveCall> call);
   /// Advances all calls as far as possible without waiting.
   void poll();
@@ -92,7 +92,7 @@ class RankProgress {
 
  private:
   friend class ActiveCall;
-  void serve();
+  void advance_all();
   void throw_if_failed() const {
     for (const auto& check : failure_checks_) check();
   }

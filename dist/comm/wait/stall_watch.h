@@ -20,7 +20,8 @@ namespace tessera::dist {
 class StallDetector {
  public:
   using Clock = std::chrono::steady_clock;
-  /// `own` is this rank; `report` gives the state of any other one of `ranks`, as the transport knows it.
+  /// `own` is this rank; `report` gives the state of any other one of `ranks`, as reported over the
+  /// transport.
   StallDetector(int own, std::vector<int> ranks, std::chrono::milliseconds timeout,
                 std::function<RankReport(int rank)> report)
       : own_(own), ranks_(std::move(ranks)), timeout_(timeout), report_(std::move(report)) {}

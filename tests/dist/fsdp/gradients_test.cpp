@@ -398,7 +398,7 @@ TEST_CASE("sharding: an optimizer writes values only when no other rank reads th
       sum(model(x)).backward();
       sgd.step();
       const CommHookScope slow([&](CommPoint point, const CallHeader& call) {
-        if (world.rank() == 1 && point == CommPoint::serve && call.unit == "layer")
+        if (world.rank() == 1 && point == CommPoint::work && call.unit == "layer")
           std::this_thread::sleep_for(std::chrono::milliseconds(50));
       });
       const NoGrad no_grad;

@@ -88,7 +88,7 @@ TEST_CASE(
     }
   });
   CHECK(errors[0] ==
-        "rank 1 ended its communication without its part of all_reduce #1 of unit 'norm' (16 bytes)");
+        "rank 1 ended its communication before it completed all_reduce #1 of unit 'norm' (16 bytes)");
   CHECK(errors[1] == "");
 }
 

@@ -113,7 +113,7 @@ TEST_CASE("job watch: a rank that has left is lost in a launch, but not for rank
   CHECK(!leaving.find_lost());
 }
 
-TEST_CASE("job watch: a rank without progress counts as alive only while it sends heartbeats") {
+TEST_CASE("job watch: a rank without progress counts as running only while it sends heartbeats") {
   const CallHeader call{.sequence = 3, .kind = CallKind::barrier};
   JobWatch watch(0, 2, {.heartbeat_timeout = an_hour, .timeout = milliseconds(30)});
   const auto message = [&] {
@@ -123,7 +123,7 @@ TEST_CASE("job watch: a rank without progress counts as alive only while it send
       return std::string(error.what());
     }
   };
-  CHECK(message().starts_with("rank 1 is lost: it is alive, but has begun no call for 0.03 s"));
+  CHECK(message().starts_with("rank 1 is lost: its process runs, but has begun no call for 0.03 s"));
   JobWatch silent(0, 2, {.heartbeat_timeout = milliseconds(2000), .timeout = milliseconds(700)});
   try {
     for (;;) silent.check(1, call);
