@@ -195,9 +195,9 @@ Tensor Communicator::empty(const Shape& shape, DType dtype, Storage::Initial ini
                       contiguous_strides(shape));
 }
 
-void Communicator::gather_integers(std::span<const int64_t> mine, std::span<int64_t> all) {
+void Communicator::gather_integers(std::span<const int64_t> own, std::span<int64_t> all) {
   Call call;
-  call.input = Tensor::from(mine, {std::ssize(mine)});
+  call.input = Tensor::from(own, {std::ssize(own)});
   call.output = Tensor::empty({std::ssize(all)}, i64);
   call.header = {.bytes = call.output.nbytes(), .kind = CallKind::split, .dtype = i64};
   const Tensor output = call.output;

@@ -145,7 +145,7 @@ class Communicator {
  private:
   Work begin(Call call, const CallOptions& options, int64_t bytes_sent);
   Work message(CallKind kind, const Tensor& tensor, int peer, int tag, const CallOptions& options);
-  void gather_integers(std::span<const int64_t> mine, std::span<int64_t> all);
+  void gather_integers(std::span<const int64_t> own, std::span<int64_t> all);
 
   std::string name_;
   int rank_;

@@ -43,7 +43,7 @@ bool NodeCall::advance() {
     group_->signal_others();
   }
   if (!finished_ || !all_finished(chunks_)) return false;
-  group_->give_slot(header().sequence);
+  group_->release_slot(header().sequence);
   staging_.reset();  // handles may outlive the call
   call_.input = call_.output = Tensor();
   return true;
@@ -68,9 +68,9 @@ int NodeCall::missing() const {
 
 bool NodeCall::post() {
   Slot& slot = slot_of(group_->rank());
-  if (!group_->take_slot(header().sequence)) return false;
+  if (!group_->acquire_slot(header().sequence)) return false;
   if (!place_input(slot)) {
-    group_->give_slot(header().sequence);
+    group_->release_slot(header().sequence);
     return false;
   }
   slot.call.header = encode(header());

@@ -33,8 +33,8 @@ Slot& NodeGroup::slot(int rank, uint64_t sequence) const {
 }
 
 SendQueue& NodeGroup::send_queue(int rank) const {
-  char* const boxes = control_ + size() * slots_in_flight * slot_stride_;
-  return reinterpret_cast<SendQueue*>(boxes)[rank];
+  char* const queues = control_ + size() * slots_in_flight * slot_stride_;
+  return reinterpret_cast<SendQueue*>(queues)[rank];
 }
 
 void NodeGroup::signal_others() const {
@@ -42,7 +42,7 @@ void NodeGroup::signal_others() const {
     if (r != rank_) signal(r);
 }
 
-bool NodeGroup::take_slot(uint64_t sequence) {
+bool NodeGroup::acquire_slot(uint64_t sequence) {
   const size_t index = sequence % slots_in_flight;
   if (slot_in_use_[index]) return false;
   slot_in_use_[index] = true;

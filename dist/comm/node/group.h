@@ -39,9 +39,9 @@ class NodeGroup {
   void signal(int rank) const { shared().block(members_[rank]).event.signal(); }
   bool has_exited(int rank) const { return shared().block(members_[rank]).has_exited.load() != 0; }
 
-  /// Takes this rank's slot for a call. False while an earlier call uses it.
-  bool take_slot(uint64_t sequence);
-  void give_slot(uint64_t sequence) { slot_in_use_[sequence % slots_in_flight] = false; }
+  /// Acquires this rank's slot for a call. False while an earlier call uses it.
+  bool acquire_slot(uint64_t sequence);
+  void release_slot(uint64_t sequence) { slot_in_use_[sequence % slots_in_flight] = false; }
   /// Number of the next message, from 1.
   uint64_t next_message() { return ++messages_; }
   /// The number of messages to `peer` with `tag` that were posted: the sequence number of the next one.

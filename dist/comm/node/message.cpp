@@ -10,7 +10,7 @@ namespace tessera::dist::node {
 NodeSend::NodeSend(std::shared_ptr<NodeGroup> group, CheckedCall call)
     : ActiveCall(group->self().progress(), call.header), group_(std::move(group)), call_(std::move(call)) {}
 
-/// Messages of one tag are posted in order, whether they wait for a place in the send_queue or a staging
+/// Messages of one tag are posted in order, whether they wait for a place in the send queue or a staging
 /// buffer.
 bool NodeSend::post() {
   uint64_t& posted_before = group_->posted_messages(call_.peer, call_.tag);
@@ -20,8 +20,8 @@ bool NodeSend::post() {
       std::find_if(std::begin(send_queue.posted), std::end(send_queue.posted),
                    [](const auto& posted) { return posted.load(std::memory_order_relaxed) == 0; });
   if (free == std::end(send_queue.posted)) return false;
-  outbox_index_ = static_cast<int>(free - std::begin(send_queue.posted));
-  Message& message = send_queue.messages[outbox_index_];
+  queue_index_ = static_cast<int>(free - std::begin(send_queue.posted));
+  Message& message = send_queue.messages[queue_index_];
   if (!place_input(message)) return false;
   ++posted_before;
   number_ = group_->next_message();
@@ -61,10 +61,10 @@ bool NodeSend::advance() {
   if (number_ == 0 && !post()) return false;
   if (taken_) return true;
   SendQueue& send_queue = group_->send_queue(group_->rank());
-  Message& message = send_queue.messages[outbox_index_];
+  Message& message = send_queue.messages[queue_index_];
   const uint64_t taken = message.taken.load(std::memory_order_acquire);
   if (taken >= mark(number_, static_cast<uint64_t>(chunks_))) {
-    send_queue.posted[outbox_index_].store(0, std::memory_order_relaxed);
+    send_queue.posted[queue_index_].store(0, std::memory_order_relaxed);
     staging_.reset();  // the handle may outlive the message
     call_.input = Tensor();
     return taken_ = true;

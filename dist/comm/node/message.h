@@ -7,7 +7,7 @@
 
 namespace tessera::dist::node {
 
-/// A message to a rank of the machine: it stays in the sender's send_queue until the receiver has copied it.
+/// A message to a rank of the machine: it stays in the sender's send queue until the receiver has copied it.
 class NodeSend final : public ActiveCall {
  public:
   NodeSend(std::shared_ptr<NodeGroup> group, CheckedCall call);
@@ -27,14 +27,14 @@ class NodeSend final : public ActiveCall {
   CheckedCall call_;
   Source source_ = Source::none;
   std::shared_ptr<void> staging_;
-  int outbox_index_ = 0;  ///< in the send_queue
-  uint64_t number_ = 0;   ///< 0: not posted
+  int queue_index_ = 0;  ///< in the send queue
+  uint64_t number_ = 0;  ///< 0: not posted
   int64_t chunks_ = 1;
   int64_t ready_ = 0;  ///< chunks that the receiver can read
   bool taken_ = false;
 };
 
-/// Receives the oldest message with its tag from the sender's send_queue.
+/// Receives the oldest message with its tag from the sender's send queue.
 class NodeRecv final : public ActiveCall {
  public:
   NodeRecv(std::shared_ptr<NodeGroup> group, CheckedCall call);

@@ -4,7 +4,7 @@
 
 namespace tessera::dist {
 
-int64_t FreeRanges::take(int64_t nbytes) {
+int64_t FreeRanges::acquire(int64_t nbytes) {
   nbytes = rounded(nbytes);
   auto best = ranges_.end();
   for (auto range = ranges_.begin(); range != ranges_.end(); ++range)
@@ -16,7 +16,7 @@ int64_t FreeRanges::take(int64_t nbytes) {
   return offset;
 }
 
-void FreeRanges::give(int64_t offset, int64_t nbytes) {
+void FreeRanges::release(int64_t offset, int64_t nbytes) {
   nbytes = rounded(nbytes);
   if (nbytes == 0) return;
   auto next = ranges_.lower_bound(offset);

@@ -122,11 +122,11 @@ SharedArena::SharedArena(const ArenaOptions& options)
     : options_(options), memory_(SharedMapping::create(machine_memory())), token_(random_number()) {
   require<OutOfMemoryError>(grow(options_.step), "shared memory: ", options_.step,
                             " bytes in /dev/shm could not be reserved");
-  free_.take(first_block);  // the lowest there is: offset 0
-  const int64_t kept = options_.step / 4;
-  kept_begin_ = free_.take(kept);
-  kept_end_ = kept_begin_ + FreeRanges::rounded(kept);
-  kept_back_.give(kept_begin_, kept);
+  free_.acquire(first_block);  // the lowest there is: offset 0
+  const int64_t reserve = options_.step / 4;
+  reserve_begin_ = free_.acquire(reserve);
+  reserve_end_ = reserve_begin_ + FreeRanges::rounded(reserve);
+  reserve_.release(reserve_begin_, reserve);
   new (memory_.data()) node::RankBlock;
   new (memory_.data() + failure_offset) node::FailureRecord;
   std::memcpy(memory_.data() + token_offset, &token_, sizeof token_);
@@ -155,24 +155,24 @@ bool SharedArena::grow(int64_t nbytes) {
   const int64_t limit = options_.limit ? std::min(options_.limit, capacity()) : capacity();
   for (const int64_t more : {step, (missing + page - 1) / page * page}) {
     if (reserved_ + more > limit || !memory_.reserve(reserved_, more)) continue;
-    free_.give(reserved_, more);
+    free_.release(reserved_, more);
     reserved_ += more;
     return true;
   }
   return false;
 }
 
-/// The offset of a block outside the range that is kept back; -1 where there is no room.
+/// The offset of a block outside the reserve; -1 where there is no room.
 int64_t SharedArena::take_range(int64_t nbytes) {
-  const int64_t offset = free_.take(nbytes);
-  return offset < 0 && grow(FreeRanges::rounded(nbytes)) ? free_.take(nbytes) : offset;
+  const int64_t offset = free_.acquire(nbytes);
+  return offset < 0 && grow(FreeRanges::rounded(nbytes)) ? free_.acquire(nbytes) : offset;
 }
 
 void* SharedArena::take_shared(int64_t nbytes) {
   const std::lock_guard lock(mutex_);
   const int64_t size = std::max<int64_t>(nbytes, 1);
   int64_t offset = take_range(size);
-  if (offset < 0) offset = kept_back_.take(size);
+  if (offset < 0) offset = reserve_.acquire(size);
   return offset < 0 ? nullptr : memory_.data() + offset;
 }
 
@@ -197,8 +197,8 @@ void SharedArena::give(void* block, int64_t nbytes) noexcept {
     return;
   }
   const int64_t offset = static_cast<char*>(block) - memory_.data();
-  const bool is_kept = kept_begin_ <= offset && offset < kept_end_;
-  (is_kept ? kept_back_ : free_).give(offset, std::max<int64_t>(nbytes, 1));
+  const bool is_in_reserve = reserve_begin_ <= offset && offset < reserve_end_;
+  (is_in_reserve ? reserve_ : free_).release(offset, std::max<int64_t>(nbytes, 1));
 }
 
 int64_t SharedArena::reserved() const {

@@ -58,7 +58,7 @@ struct ArenaOptions {
 /// Memory of this process that the other processes of the machine read: the source of `Communicator::empty`.
 /// It grows by steps whose pages are reserved, so that no later write can fail for lack of memory. Blocks
 /// given back are used again. Where nothing more can be reserved, further blocks come from the allocator;
-/// others then read them through a staging buffer, for which a quarter of the first step is kept back.
+/// others then read them through a staging buffer, for which a quarter of the first step is a reserve.
 class SharedArena final : public MemorySource {
  public:
   /// Throws OutOfMemoryError with the reason where the first step of shared memory cannot be reserved.
@@ -81,7 +81,7 @@ class SharedArena final : public MemorySource {
   void* take(int64_t nbytes) override;
   void give(void* block, int64_t nbytes) noexcept override;
   /// For memory that others must see, such as staging buffers. Where the rest is used up it comes from the
-  /// range that is kept back; null where that is used up too.
+  /// reserve; null where that is used up too.
   void* take_shared(int64_t nbytes);
 
   /// Bytes that are reserved, and bytes that came from the allocator because they did not fit.
@@ -97,8 +97,8 @@ class SharedArena final : public MemorySource {
   SharedMapping memory_;
   uint64_t token_;
   mutable std::mutex mutex_;
-  FreeRanges free_, kept_back_;
-  int64_t kept_begin_ = 0, kept_end_ = 0;  ///< the range that is kept back, in use or not
+  FreeRanges free_, reserve_;
+  int64_t reserve_begin_ = 0, reserve_end_ = 0;  ///< the range of the reserve, in use or not
   int64_t reserved_ = 0, outside_ = 0;
 };
 

@@ -68,7 +68,7 @@ void RemoteRank::make_block(Transport transport) {
       arena_ = SharedArena::create();
       block_ = std::shared_ptr<node::RankBlock>(arena_, &arena_->block());
     } catch (const OutOfMemoryError& error) {
-      obstacle_ = error.what();
+      no_shared_memory_reason_ = error.what();
     }
   }
   if (!block_) block_ = std::make_shared<node::RankBlock>();
@@ -101,10 +101,10 @@ void RemoteRank::join_machine(Transport transport) {
   RankBootstrap bootstrap(*this, local_ranks_);
   JoinedProcesses joined = join_processes(arena_, bootstrap, local_ranks_);
   shared_ = std::move(joined.shared);
-  if (!shared_ && obstacle_.empty()) obstacle_ = joined.no_shared_memory_reason;
+  if (!shared_ && no_shared_memory_reason_.empty()) no_shared_memory_reason_ = joined.no_shared_memory_reason;
   require<ConfigError>(
       shared_ || transport == Transport::automatic,
-      "TESSERA_TRANSPORT: expected shared memory, which these ranks do not have: ", obstacle_);
+      "TESSERA_TRANSPORT: expected shared memory, which these ranks do not have: ", no_shared_memory_reason_);
 }
 
 void RemoteRank::fail(std::exception_ptr reason) {

@@ -42,7 +42,7 @@ class RemoteRank {
   /// This rank among those of its machine that share memory; null where they do not.
   node::NodeRank* node() const { return node_.get(); }
   /// Why they do not; empty where they do, or where it was not tried.
-  const std::string& no_shared_memory_reason() const { return obstacle_; }
+  const std::string& no_shared_memory_reason() const { return no_shared_memory_reason_; }
 
   /// A new id for a group whose first rank is this one.
   uint64_t open_group() { return group_id(launch_, rank(), ++opened_); }
@@ -71,7 +71,7 @@ class RemoteRank {
   std::shared_ptr<SharedArena> arena_;
   std::shared_ptr<node::RankBlock> block_;  ///< in the arena, where there is one
   std::shared_ptr<WaitWord> event_;         ///< of the block
-  std::string obstacle_;
+  std::string no_shared_memory_reason_;
   std::shared_ptr<JobWatch> watch_;
   std::vector<int> local_ranks_;
   int local_index_ = 0, ranks_on_cores_ = 0;

@@ -49,21 +49,21 @@ CallHeader decode(const PostedHeader& posted) {
 }
 
 bool is_same_call(const CallHeader& own, const CallHeader& other) {
-  CallHeader mine = own;
-  mine.unit = posted_suffix(own.unit);
+  CallHeader expected = own;
+  expected.unit = posted_suffix(own.unit);
   if (is_message(own.kind) && is_message(other.kind)) {
     if (own.kind == other.kind) return false;
-    mine.kind = other.kind;  // a send matches a recv
+    expected.kind = other.kind;  // a send matches a recv
   }
-  return same_call(mine, other);
+  return same_call(expected, other);
 }
 
 std::string mismatch_text(const std::string& group, int rank, const CallHeader& own, int other_rank,
                           const CallHeader& other) {
-  const std::string ours = text("rank ", rank, " calls ", describe_call(own));
-  const std::string theirs = text("rank ", other_rank, " calls ", describe_call(other));
+  const std::string own_text = text("rank ", rank, " calls ", describe_call(own));
+  const std::string other_text = text("rank ", other_rank, " calls ", describe_call(other));
   const bool first = rank < other_rank;
-  return text("group '", group, "': ", first ? ours : theirs, ", ", first ? theirs : ours);
+  return text("group '", group, "': ", first ? own_text : other_text, ", ", first ? other_text : own_text);
 }
 
 std::string count_mismatch_text(const std::string& group, const CallHeader& call, int sender, int64_t count,

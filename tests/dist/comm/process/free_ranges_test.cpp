@@ -12,31 +12,31 @@ using tessera::dist::FreeRanges;
 
 TEST_CASE("free ranges: the smallest that is large enough is taken, and neighbours are merged") {
   FreeRanges free;
-  CHECK(free.take(1) == -1);
-  free.give(0, 1024);
-  CHECK(free.take(100) == 0);  // 128 bytes
-  CHECK(free.take(256) == 128);
-  CHECK(free.take(64) == 384);
-  free.give(128, 256);
-  CHECK(free.take(200) == 128);  // not from the larger range
-  CHECK(free.take(1024) == -1);
-  free.give(0, 100);
-  free.give(384, 64);
-  free.give(128, 200);
+  CHECK(free.acquire(1) == -1);
+  free.release(0, 1024);
+  CHECK(free.acquire(100) == 0);  // 128 bytes
+  CHECK(free.acquire(256) == 128);
+  CHECK(free.acquire(64) == 384);
+  free.release(128, 256);
+  CHECK(free.acquire(200) == 128);  // not from the larger range
+  CHECK(free.acquire(1024) == -1);
+  free.release(0, 100);
+  free.release(384, 64);
+  free.release(128, 200);
   CHECK(free.free_before(1024) == 1024);
-  CHECK(free.take(1024) == 0);
+  CHECK(free.acquire(1024) == 0);
   CHECK(free.free_before(1024) == 0);
 }
 
 TEST_CASE("free ranges: in any order, no two blocks overlap and all memory is free again at the end") {
   FreeRanges free;
   constexpr int64_t end = 1 << 20;
-  free.give(0, end);
+  free.release(0, end);
   std::map<int64_t, int64_t> taken;
   std::mt19937 random(7);
   for (int i = 0; i < 20000; ++i) {
     if (random() % 2) {
-      const int64_t nbytes = 1 + random() % 5000, offset = free.take(nbytes);
+      const int64_t nbytes = 1 + random() % 5000, offset = free.acquire(nbytes);
       if (offset < 0) continue;
       const auto next = taken.lower_bound(offset);
       CHECK((next == taken.end() || offset + nbytes <= next->first));
@@ -45,10 +45,10 @@ TEST_CASE("free ranges: in any order, no two blocks overlap and all memory is fr
     } else if (!taken.empty()) {
       auto block = taken.begin();
       std::advance(block, random() % taken.size());
-      free.give(block->first, block->second);
+      free.release(block->first, block->second);
       taken.erase(block);
     }
   }
-  for (const auto& [offset, nbytes] : taken) free.give(offset, nbytes);
-  CHECK(free.take(end) == 0);
+  for (const auto& [offset, nbytes] : taken) free.release(offset, nbytes);
+  CHECK(free.acquire(end) == 0);
 }
