@@ -78,12 +78,12 @@ class ThreadShare {
 };
 
 std::string transport_of(const RemoteRank& self) {
-  const std::string messages = "messages (MPI)";
+  const std::string remote = "remote transport (MPI)";
   if (!self.no_shared_memory_reason().empty())
-    return text(messages, ", without shared memory: ", self.no_shared_memory_reason());
-  if (!self.node()) return messages;
+    return text(remote, ", without shared memory: ", self.no_shared_memory_reason());
+  if (!self.node()) return remote;
   const bool is_one_machine = std::ssize(self.local_ranks()) == self.size();
-  return is_one_machine ? "shared memory" : "shared memory in a machine, " + messages + " between machines";
+  return is_one_machine ? "shared memory" : "shared memory in a machine, " + remote + " between machines";
 }
 
 }  // namespace

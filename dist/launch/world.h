@@ -37,7 +37,8 @@ class World {
   /// @}
   /// The device on which this rank computes.
   Device device() const { return device_; }
-  /// Names the transport: "shared memory", "messages (MPI)", ... with the reason where it is not the fastest.
+  /// Names the transport: "shared memory", "remote transport (MPI)", ... with the reason where it is not the
+  /// fastest.
   const std::string& transport() const { return transport_; }
   /// The group of all ranks.
   /// @{

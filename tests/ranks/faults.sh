@@ -80,7 +80,7 @@ done
 # Groups may be kept until after a launch.
 run keeps-groups
 expect_status 0
-run keeps-groups -x TESSERA_TRANSPORT=messages
+run keeps-groups -x TESSERA_TRANSPORT=remote
 expect_status 0
 # A rank that ended between two launches is lost when the next one begins, not after its deadline for heartbeats (40 s).
 run killed-between --enable-recovery

@@ -101,7 +101,7 @@ echo "== two hosts of one name, and one machine with a name for each rank"
 # place NAME PROGRAM: PROGRAM as a rank on a host of that name.
 # shellcheck disable=SC2016 # expanded by each rank
 place=(unshare -u sh -c 'hostname "$(eval echo "$0")" && exec "$1" place 0')
-expect_places 4 "shared memory in a machine, messages (MPI) between machines" \
+expect_places 4 "shared memory in a machine, remote transport (MPI) between machines" \
   "${on_both_hosts[@]}" "${place[@]}" tessera-name "$faults"
 # shellcheck disable=SC2016 # expanded by each rank
 expect_places 3 "shared memory" \

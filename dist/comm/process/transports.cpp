@@ -20,8 +20,8 @@ Transport requested_transport() {
   const std::string_view value = variable ? variable : "";
   if (value.empty()) return Transport::automatic;
   if (value == "shared") return Transport::shared;
-  require<ConfigError>(value == "messages", "TESSERA_TRANSPORT: expected 'shared' or 'messages', got '",
-                       value, "'");
+  require<ConfigError>(value == "remote" || value == "messages",
+                       "TESSERA_TRANSPORT: expected 'shared' or 'remote', got '", value, "'");
   return Transport::remote;
 }
 

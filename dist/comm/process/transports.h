@@ -11,8 +11,8 @@ enum class Transport {
   shared,     ///< through shared memory, or not at all
   remote
 };
-/// The value of the environment variable TESSERA_TRANSPORT ("shared"; "messages" for `remote`), for tests.
-/// Throws ConfigError for anything else.
+/// The value of the environment variable TESSERA_TRANSPORT ("shared" or "remote"), for tests. "messages" is
+/// the earlier name of "remote", accepted in 0.1. Throws ConfigError for anything else.
 Transport requested_transport();
 
 }  // namespace tessera::dist

@@ -73,7 +73,7 @@ void block_signals() {
 void RemoteThread::run(const std::shared_ptr<State>& state,
                        const std::function<std::unique_ptr<Wire>()>& make_wire) {
   block_signals();
-  pthread_setname_np(pthread_self(), "tessera-message");
+  pthread_setname_np(pthread_self(), "tessera-remote");
   std::unique_ptr<RemoteLoop> loop;
   try {
     loop = std::make_unique<RemoteLoop>(make_wire());
