@@ -31,15 +31,15 @@ class Membership {
     if (completed_ && ::getpid() == process_ && thread_.leave()) thread_.finish(std::chrono::seconds(10));
   }
 
-  RemoteThread& thread() { return thread_; }
+  remote::Thread& thread() { return thread_; }
   uint64_t next_launch() { return ++launches_; }
   void set_completed(bool completed) { completed_ = completed; }
 
  private:
   Membership(const LauncherJob& job, milliseconds timeout)
-      : thread_([job] { return make_mpi_wire(job.rank, job.size); }, timeout), process_(::getpid()) {}
+      : thread_([job] { return remote::make_mpi_wire(job.rank, job.size); }, timeout), process_(::getpid()) {}
 
-  RemoteThread thread_;
+  remote::Thread thread_;
   pid_t process_;
   uint64_t launches_ = 0;
   bool completed_ = false;
@@ -77,7 +77,7 @@ class ThreadShare {
   int before_;
 };
 
-std::string transport_of(const RemoteRank& self) {
+std::string transport_of(const remote::Rank& self) {
   const std::string remote = "remote transport (MPI)";
   if (!self.no_shared_memory_reason().empty())
     return text(remote, ", without shared memory: ", self.no_shared_memory_reason());
@@ -95,13 +95,13 @@ int run_process_rank(const std::function<int(World&)>& body, const LaunchOptions
   membership.set_completed(false);
   const AccountScope account(make_intrusive<MemoryAccount>());
   const ProfilerRankScope row(job.rank);
-  const auto self = std::make_shared<RemoteRank>(membership.thread(), membership.next_launch(),
-                                                 Deadlines{options.heartbeat_timeout, options.timeout},
-                                                 requested_transport());
+  const auto self = std::make_shared<remote::Rank>(
+      membership.thread(), membership.next_launch(),
+      remote::Deadlines{options.heartbeat_timeout, options.timeout}, requested_transport());
   const ThreadShare threads(options.threads, self->ranks_on_cores());
   std::unique_ptr<World> world;  // destroyed after the other ranks have the failure
   try {
-    world = std::make_unique<World>(make_process_world(self), host_name(), self->local_index(),
+    world = std::make_unique<World>(remote::make_process_world(self), host_name(), self->local_index(),
                                     static_cast<int>(self->local_ranks().size()), options.device,
                                     transport_of(*self));
     const int result = body(*world);

@@ -7,7 +7,7 @@
 
 namespace tessera::dist::node {
 
-NodeCall::NodeCall(std::shared_ptr<NodeGroup> group, CheckedCall call)
+Call::Call(std::shared_ptr<Group> group, CheckedCall call)
     : ActiveCall(group->self().progress(), call.header),
       group_(std::move(group)),
       call_(std::move(call)),
@@ -26,11 +26,11 @@ NodeCall::NodeCall(std::shared_ptr<NodeGroup> group, CheckedCall call)
       std::max(staging_bytes / (staged_ranges_ * width_ * range_alignment), int64_t{1}) * range_alignment;
 }
 
-bool NodeCall::has_input() const {
+bool Call::has_input() const {
   return !call_.headers_only && call_.input.defined() && plan_.sends();
 }
 
-bool NodeCall::advance() {
+bool Call::advance() {
   if (!posted_ && !post()) return false;
   compare_headers();
   if (!output_ready_) output_ready_ = advance_chunks();
@@ -49,7 +49,7 @@ bool NodeCall::advance() {
   return true;
 }
 
-bool NodeCall::all_finished(int64_t chunks) {
+bool Call::all_finished(int64_t chunks) {
   const uint64_t finished = mark_ + static_cast<uint64_t>(chunks);
   while (finished_peers_ < compared_peers_ &&
          slot_of(peer(finished_peers_)).marks.finished.load(std::memory_order_acquire) >= finished)
@@ -57,16 +57,16 @@ bool NodeCall::all_finished(int64_t chunks) {
   return finished_peers_ == peers();
 }
 
-bool NodeCall::inputs_released() const {
+bool Call::inputs_released() const {
   return !has_input() || own_source_ != Source::direct || finished_peers_ == peers();
 }
 
-int NodeCall::missing() const {
+int Call::missing() const {
   if (compared_peers_ < peers()) return peer(compared_peers_);
   return peer(std::min(output_ready_ ? finished_peers_ : read_peers_, peers() - 1));
 }
 
-bool NodeCall::post() {
+bool Call::post() {
   Slot& slot = slot_of(group_->rank());
   if (!group_->acquire_slot(header().sequence)) return false;
   if (!place_input(slot)) {
@@ -84,7 +84,7 @@ bool NodeCall::post() {
 
 /// Makes the input visible: in the slot, where it lies, or its first chunk in a staging buffer. False where
 /// there is no staging buffer now.
-bool NodeCall::place_input(Slot& slot) {
+bool Call::place_input(Slot& slot) {
   if (!has_input()) return true;
   if (!group_->place(call_.input, staged_ranges_ * staged_length_ * width_, slot.call, slot.bytes, staging_))
     return false;
@@ -93,7 +93,7 @@ bool NodeCall::place_input(Slot& slot) {
   return true;
 }
 
-void NodeCall::compare_headers() {
+void Call::compare_headers() {
   for (; compared_peers_ < peers(); ++compared_peers_) {
     const Slot& slot = slot_of(peer(compared_peers_));
     if (slot.marks.posted.load(std::memory_order_acquire) < mark_) return;
@@ -103,7 +103,7 @@ void NodeCall::compare_headers() {
 
 /// One chunk where all inputs are visible; else as many as the size of a staging buffer requires. All ranks
 /// compute the same number, since they read the same slots.
-void NodeCall::choose_chunks() {
+void Call::choose_chunks() {
   chunks_ = 1;
   for (int r = 0; r < group_->size() && group_->shared().may_stage(); ++r)
     if (slot_of(r).call.source == Source::staged)
@@ -111,7 +111,7 @@ void NodeCall::choose_chunks() {
   begin_chunk();
 }
 
-int64_t NodeCall::longest_staged_range() const {
+int64_t Call::longest_staged_range() const {
   if (input_counts_.empty()) return staged_range(0).count;
   int64_t longest = 0;
   for (int r = 0; r < group_->size(); ++r) {
@@ -121,7 +121,7 @@ int64_t NodeCall::longest_staged_range() const {
   return longest;
 }
 
-bool NodeCall::advance_chunks() {
+bool Call::advance_chunks() {
   if (chunks_ == 0) {
     if (group_->shared().may_stage() && compared_peers_ < peers()) return false;
     choose_chunks();
@@ -138,7 +138,7 @@ bool NodeCall::advance_chunks() {
 }
 
 /// An all_reduce in chunks is one all_reduce after another: each chunk is cut into a range for each rank.
-void NodeCall::begin_chunk() {
+void Call::begin_chunk() {
   phase_ = read_peers_ = 0;
   has_begun_ = own_placed_ = false;
   if (chunks_ == 1 || plan_.phases.size() == 1) return;
@@ -148,7 +148,7 @@ void NodeCall::begin_chunk() {
 }
 
 /// Copies the chunk of this rank's input to the staging buffer, once all ranks have read the one before.
-bool NodeCall::stage_chunk() {
+bool Call::stage_chunk() {
   if (own_source_ != Source::staged) return true;
   Marks& marks = slot_of(group_->rank()).marks;
   const uint64_t posted = mark_ + static_cast<uint64_t>(chunk_);
@@ -160,7 +160,7 @@ bool NodeCall::stage_chunk() {
   return true;
 }
 
-void NodeCall::fill_staging_buffer() {
+void Call::fill_staging_buffer() {
   for (int i = 0; i < staged_ranges_; ++i) {
     const ElementRange range = chunk_of(staged_range(i));
     kernels::cpu::copy_bytes(static_cast<char*>(staging_.get()) + i * staged_length_ * width_,
@@ -171,7 +171,7 @@ void NodeCall::fill_staging_buffer() {
 
 // The plan, executed by reading.
 
-bool NodeCall::move_chunk() {
+bool Call::move_chunk() {
   if (call_.headers_only || plan_.phases.empty()) return compare_counts();
   for (;;) {
     const bool is_over = plan_.phases[static_cast<size_t>(phase_)].combines ? combine() : place();
@@ -183,7 +183,7 @@ bool NodeCall::move_chunk() {
 }
 
 /// The work of a call without data.
-bool NodeCall::compare_counts() {
+bool Call::compare_counts() {
   if (compared_peers_ < peers()) return false;
   for (int i = 0; i < peers() && !input_counts_.empty(); ++i)
     require_count(peer(i), sent_by(peer(i)).count, plan_.received(0, peer(i)).count);
@@ -191,7 +191,7 @@ bool NodeCall::compare_counts() {
 }
 
 /// Copies each range as soon as it is there.
-bool NodeCall::place() {
+bool Call::place() {
   if (!own_placed_ && plan_.receives_from(group_->rank())) copy_from(group_->rank());
   own_placed_ = true;
   for (; read_peers_ < peers(); ++read_peers_) {
@@ -203,7 +203,7 @@ bool NodeCall::place() {
   return true;
 }
 
-bool NodeCall::combine() {
+bool Call::combine() {
   for (; read_peers_ < peers(); ++read_peers_)
     if (read_peers_ >= compared_peers_ || !is_there(peer(read_peers_))) return false;
   begin_work();
@@ -224,19 +224,19 @@ bool NodeCall::combine() {
 }
 
 /// Whether what `rank` sends in this phase of the chunk is there.
-bool NodeCall::is_there(int rank) const {
+bool Call::is_there(int rank) const {
   const Slot& slot = slot_of(rank);
   const uint64_t posted = mark_ + static_cast<uint64_t>(chunk_);
   if (phase_ > 0) return slot.marks.reduced.load(std::memory_order_acquire) >= posted + 1;
   return slot.call.source != Source::staged || slot.marks.posted.load(std::memory_order_acquire) >= posted;
 }
 
-void NodeCall::begin_work() {
+void Call::begin_work() {
   if (!has_begun_) run_comm_hook(CommPoint::work, header());
   has_begun_ = true;
 }
 
-void NodeCall::copy_from(int rank) {
+void Call::copy_from(int rank) {
   begin_work();
   const ElementRange sent = sent_by(rank), received = plan_.received(phase_, rank);
   require_count(rank, sent.count, received.count);
@@ -251,7 +251,7 @@ void NodeCall::copy_from(int rank) {
 }
 
 /// Counts of an all_to_all that disagree are a mismatch, as another call would be.
-void NodeCall::require_count(int from, int64_t sent, int64_t expected) const {
+void Call::require_count(int from, int64_t sent, int64_t expected) const {
   if (sent != expected)
     group_->mismatch(count_mismatch_text(group_->name(), header(), group_->world_rank(from), sent,
                                          group_->world_rank(group_->rank()), expected));
@@ -260,26 +260,26 @@ void NodeCall::require_count(int from, int64_t sent, int64_t expected) const {
 // Ranges and addresses.
 
 /// The ranges of this rank's input that are staged, each by chunks.
-ElementRange NodeCall::staged_range(int index) const {
+ElementRange Call::staged_range(int index) const {
   if (staged_ranges_ == 1) return {.first = 0, .count = call_.input.numel()};
   return plan_.sent(0, index);
 }
 
 /// The chunk of a range that is staged. Before the number of chunks is known, as if there were many.
-ElementRange NodeCall::chunk_of(const ElementRange& range) const {
+ElementRange Call::chunk_of(const ElementRange& range) const {
   if (chunks_ == 1) return range;
   const int64_t first = std::min(chunk_ * staged_length_, range.count);
   return {.first = range.first + first, .count = std::min(staged_length_, range.count - first)};
 }
 
 /// What of a range of the plan moves in this chunk, as a range of the tensor.
-ElementRange NodeCall::in_tensor(const ElementRange& range) const {
+ElementRange Call::in_tensor(const ElementRange& range) const {
   if (plan_.phases.size() == 1) return chunk_of(range);
   return {.first = chunk_begin_ + range.first, .count = range.count};
 }
 
 /// What `rank` sends to this rank, by the plan of that rank: of an all_to_all it has counts of its own.
-ElementRange NodeCall::sent_by(int rank) const {
+ElementRange Call::sent_by(int rank) const {
   RankRanges ranges = plan_.source(phase_);
   if (!ranges.counts.empty())
     ranges.counts = {group_->counts(slot_of(rank)), static_cast<size_t>(group_->size())};
@@ -287,7 +287,7 @@ ElementRange NodeCall::sent_by(int rank) const {
 }
 
 /// The address of this chunk of it: in its slot, where it lies, or in its staging buffer.
-const char* NodeCall::source(int rank, const ElementRange& sent) const {
+const char* Call::source(int rank, const ElementRange& sent) const {
   const Slot& slot = slot_of(rank);
   const char* const data = slot.call.source == Source::in_slot
                                ? slot.bytes

@@ -17,9 +17,9 @@ namespace tessera::dist::node {
 ///
 /// Where a rank's input is not visible to the others, the call proceeds in chunks: that rank copies each
 /// chunk of its input to a staging buffer, once all ranks have read the one before.
-class NodeCall final : public ActiveCall {
+class Call final : public ActiveCall {
  public:
-  NodeCall(std::shared_ptr<NodeGroup> group, CheckedCall call);
+  Call(std::shared_ptr<Group> group, CheckedCall call);
 
  private:
   bool advance() override;
@@ -67,7 +67,7 @@ class NodeCall final : public ActiveCall {
     return static_cast<char*>(call_.output.raw_data()) + element * width_;
   }
 
-  std::shared_ptr<NodeGroup> group_;
+  std::shared_ptr<Group> group_;
   CheckedCall call_;
   std::vector<int64_t> output_counts_, input_counts_;  ///< of an all_to_all
   CallPlan plan_;                                      ///< of a staged all_reduce: of the current chunk

@@ -12,11 +12,11 @@ int64_t stride_of_slot(int size) {
 
 }  // namespace
 
-int64_t NodeGroup::control_bytes(int size) {
+int64_t Group::control_bytes(int size) {
   return size * (slots_in_flight * stride_of_slot(size) + static_cast<int64_t>(sizeof(SendQueue)));
 }
 
-NodeGroup::NodeGroup(NodeRank& self, std::string name, std::vector<int> members, int rank, char* control)
+Group::Group(Rank& self, std::string name, std::vector<int> members, int rank, char* control)
     : self_(&self),
       name_(std::move(name)),
       members_(std::move(members)),
@@ -26,31 +26,31 @@ NodeGroup::NodeGroup(NodeRank& self, std::string name, std::vector<int> members,
       slot_in_use_(slots_in_flight),
       sources_(members_.size()) {}
 
-Slot& NodeGroup::slot(int rank, uint64_t sequence) const {
+Slot& Group::slot(int rank, uint64_t sequence) const {
   const int64_t index =
       static_cast<int64_t>(rank) * slots_in_flight + static_cast<int64_t>(sequence % slots_in_flight);
   return *reinterpret_cast<Slot*>(control_ + index * slot_stride_);
 }
 
-SendQueue& NodeGroup::send_queue(int rank) const {
+SendQueue& Group::send_queue(int rank) const {
   char* const queues = control_ + size() * slots_in_flight * slot_stride_;
   return reinterpret_cast<SendQueue*>(queues)[rank];
 }
 
-void NodeGroup::signal_others() const {
+void Group::signal_others() const {
   for (int r = 0; r < size(); ++r)
     if (r != rank_) signal(r);
 }
 
-bool NodeGroup::acquire_slot(uint64_t sequence) {
+bool Group::acquire_slot(uint64_t sequence) {
   const size_t index = sequence % slots_in_flight;
   if (slot_in_use_[index]) return false;
   slot_in_use_[index] = true;
   return true;
 }
 
-bool NodeGroup::place(const Tensor& input, int64_t staged, PostedCall& call, char* in_slot,
-                      std::shared_ptr<void>& staging) const {
+bool Group::place(const Tensor& input, int64_t staged, PostedCall& call, char* in_slot,
+                  std::shared_ptr<void>& staging) const {
   const int64_t nbytes = input.nbytes();
   void* const data = input.raw_data();
   if (nbytes <= in_slot_bytes) {
@@ -70,13 +70,13 @@ bool NodeGroup::place(const Tensor& input, int64_t staged, PostedCall& call, cha
   return true;
 }
 
-void NodeGroup::compare(const CallHeader& own, int peer, const PostedHeader& posted) const {
+void Group::compare(const CallHeader& own, int peer, const PostedHeader& posted) const {
   const CallHeader other = decode(posted);
   if (is_same_call(own, other)) return;
   mismatch(mismatch_text(name_, world_rank(rank_), own, world_rank(peer), other));
 }
 
-void NodeGroup::mismatch(const std::string& message) const {
+void Group::mismatch(const std::string& message) const {
   shared().fail({.kind = RunFailure::Kind::mismatched, .rank = world_rank(rank_), .message = message});
   throw MismatchError(message);
 }

@@ -12,13 +12,13 @@
 namespace tessera::dist::node {
 
 /// A group as one of its ranks sees it: the slots of all its ranks for calls and messages, in shared memory.
-class NodeGroup {
+class Group {
  public:
   /// Bytes of control memory that a group of `size` ranks needs.
   static int64_t control_bytes(int size);
   /// `members` are indices of ranks on this machine; `control` is that memory, zeros at first. `self` must
   /// exist whenever a call is advanced.
-  NodeGroup(NodeRank& self, std::string name, std::vector<int> members, int rank, char* control);
+  Group(Rank& self, std::string name, std::vector<int> members, int rank, char* control);
 
   const std::string& name() const { return name_; }
   int rank() const { return rank_; }
@@ -26,8 +26,8 @@ class NodeGroup {
   /// A member's index on this machine, and its rank in the world.
   int member(int rank) const { return members_[rank]; }
   int world_rank(int rank) const { return shared().world_rank(members_[rank]); }
-  NodeRank& self() const { return *self_; }
-  NodeShared& shared() const { return self_->shared(); }
+  Rank& self() const { return *self_; }
+  SharedMemory& shared() const { return self_->shared(); }
 
   Slot& slot(int rank, uint64_t sequence) const;
   /// The counts that follow a slot.
@@ -59,7 +59,7 @@ class NodeGroup {
   std::vector<const void*>& sources() { return sources_; }
 
  private:
-  NodeRank* self_;
+  Rank* self_;
   std::string name_;
   std::vector<int> members_;
   int rank_;

@@ -52,7 +52,7 @@ enum class Source : uint8_t { none, in_slot, direct, staged };
 /// A call as a rank announces it: its header, and where the input is.
 struct PostedCall {
   PostedHeader header;
-  uint64_t data = 0;  ///< a reference (NodeShared) to the input
+  uint64_t data = 0;  ///< a reference (SharedMemory) to the input
   Source source = Source::none;
 };
 static_assert(sizeof(PostedCall) == 128);

@@ -7,12 +7,12 @@
 
 namespace tessera::dist::node {
 
-NodeSend::NodeSend(std::shared_ptr<NodeGroup> group, CheckedCall call)
+Send::Send(std::shared_ptr<Group> group, CheckedCall call)
     : ActiveCall(group->self().progress(), call.header), group_(std::move(group)), call_(std::move(call)) {}
 
 /// Messages of one tag are posted in order, whether they wait for a place in the send queue or a staging
 /// buffer.
-bool NodeSend::post() {
+bool Send::post() {
   uint64_t& posted_before = group_->posted_messages(call_.peer, call_.tag);
   if (posted_before != header().sequence) return false;
   SendQueue& send_queue = group_->send_queue(group_->rank());
@@ -35,8 +35,8 @@ bool NodeSend::post() {
   return true;
 }
 
-/// As NodeCall::place_input.
-bool NodeSend::place_input(Message& message) {
+/// As Call::place_input.
+bool Send::place_input(Message& message) {
   if (call_.headers_only) {
     source_ = Source::in_slot;
     return true;
@@ -51,13 +51,13 @@ bool NodeSend::place_input(Message& message) {
   return true;
 }
 
-void NodeSend::fill_staging_buffer() {
+void Send::fill_staging_buffer() {
   const int64_t first = ready_ * staging_bytes;
   kernels::cpu::copy_bytes(staging_.get(), static_cast<const char*>(call_.input.raw_data()) + first,
                            std::min(staging_bytes, call_.input.nbytes() - first));
 }
 
-bool NodeSend::advance() {
+bool Send::advance() {
   if (number_ == 0 && !post()) return false;
   if (taken_) return true;
   SendQueue& send_queue = group_->send_queue(group_->rank());
@@ -77,10 +77,10 @@ bool NodeSend::advance() {
   return false;
 }
 
-NodeRecv::NodeRecv(std::shared_ptr<NodeGroup> group, CheckedCall call)
+Recv::Recv(std::shared_ptr<Group> group, CheckedCall call)
     : ActiveCall(group->self().progress(), call.header), group_(std::move(group)), call_(std::move(call)) {}
 
-Message* NodeRecv::find() {
+Message* Recv::find() {
   SendQueue& send_queue = group_->send_queue(call_.peer);
   Message* found = nullptr;
   for (int i = 0; i < messages_in_flight; ++i) {
@@ -98,7 +98,7 @@ Message* NodeRecv::find() {
   return found;
 }
 
-bool NodeRecv::advance() {
+bool Recv::advance() {
   if (taken_) return true;
   if (!message_) {
     message_ = find();
@@ -110,7 +110,7 @@ bool NodeRecv::advance() {
   return taken_ = take_chunks();
 }
 
-bool NodeRecv::take_chunks() {
+bool Recv::take_chunks() {
   if (call_.headers_only) {
     message_->taken.store(mark(number_, 1), std::memory_order_release);
     group_->signal(call_.peer);

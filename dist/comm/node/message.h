@@ -8,9 +8,9 @@
 namespace tessera::dist::node {
 
 /// A message to a rank of the machine: it stays in the sender's send queue until the receiver has copied it.
-class NodeSend final : public ActiveCall {
+class Send final : public ActiveCall {
  public:
-  NodeSend(std::shared_ptr<NodeGroup> group, CheckedCall call);
+  Send(std::shared_ptr<Group> group, CheckedCall call);
 
  private:
   bool advance() override;
@@ -23,7 +23,7 @@ class NodeSend final : public ActiveCall {
   bool place_input(Message& message);
   void fill_staging_buffer();
 
-  std::shared_ptr<NodeGroup> group_;
+  std::shared_ptr<Group> group_;
   CheckedCall call_;
   Source source_ = Source::none;
   std::shared_ptr<void> staging_;
@@ -35,9 +35,9 @@ class NodeSend final : public ActiveCall {
 };
 
 /// Receives the oldest message with its tag from the sender's send queue.
-class NodeRecv final : public ActiveCall {
+class Recv final : public ActiveCall {
  public:
-  NodeRecv(std::shared_ptr<NodeGroup> group, CheckedCall call);
+  Recv(std::shared_ptr<Group> group, CheckedCall call);
 
  private:
   bool advance() override;
@@ -49,7 +49,7 @@ class NodeRecv final : public ActiveCall {
   Message* find();
   bool take_chunks();
 
-  std::shared_ptr<NodeGroup> group_;
+  std::shared_ptr<Group> group_;
   CheckedCall call_;
   Message* message_ = nullptr;  ///< once it is there
   uint64_t number_ = 0;

@@ -24,7 +24,7 @@ std::vector<int> rank_indices(int ranks) {
   return indices;
 }
 
-NodeRank::NodeRank(std::shared_ptr<NodeShared> shared, int index, const NodeRankOptions& options)
+Rank::Rank(std::shared_ptr<SharedMemory> shared, int index, const RankOptions& options)
     : shared_(std::move(shared)),
       index_(index),
       own_progress_(make_progress(shared_->block(index), spin_among(shared_->ranks()))),
@@ -39,18 +39,18 @@ NodeRank::NodeRank(std::shared_ptr<NodeShared> shared, int index, const NodeRank
   progress_.add_failure_check([all = shared_.get()] { all->throw_if_failed(); });
 }
 
-NodeRank::NodeRank(std::shared_ptr<NodeShared> shared, int index, RankProgress& progress)
+Rank::Rank(std::shared_ptr<SharedMemory> shared, int index, RankProgress& progress)
     : shared_(std::move(shared)), index_(index), progress_(progress) {
   progress_.add_failure_check([all = shared_] { all->throw_if_failed(); });
 }
 
-NodeRank::~NodeRank() {
+Rank::~Rank() {
   if (own_progress_) end_communication();
   shared_->block(index_).has_exited.store(1);
   for (int r = 0; r < shared_->ranks(); ++r) shared_->block(r).event.signal();
 }
 
-void NodeRank::end_communication() {
+void Rank::end_communication() {
   if (std::uncaught_exceptions() > 0)
     shared_->fail({.rank = world_rank(), .message = "its communication was ended by an exception"});
   if (!shared_->has_failed() && !progress_.complete_calls())

@@ -9,7 +9,7 @@
 
 namespace tessera::dist::node {
 
-struct NodeRankOptions {
+struct RankOptions {
   /// How long a rank may do nothing while others wait for it.
   std::chrono::milliseconds timeout{300'000};
 };
@@ -27,17 +27,17 @@ std::vector<int> rank_indices(int ranks);
 
 /// One rank among those of its machine. Shared by all communicators of the rank, and destroyed with the last
 /// of them; the destructor first does what the other ranks need of this one.
-class NodeRank {
+class Rank {
  public:
-  NodeRank(std::shared_ptr<NodeShared> shared, int index, const NodeRankOptions& options);
+  Rank(std::shared_ptr<SharedMemory> shared, int index, const RankOptions& options);
   /// The same for a rank that has other transports too. They share `progress`, which waits for the event of
   /// this rank's block. Its owner sets its watch and completes its calls.
-  NodeRank(std::shared_ptr<NodeShared> shared, int index, RankProgress& progress);
-  ~NodeRank();
-  NodeRank(const NodeRank&) = delete;
-  NodeRank& operator=(const NodeRank&) = delete;
+  Rank(std::shared_ptr<SharedMemory> shared, int index, RankProgress& progress);
+  ~Rank();
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
 
-  NodeShared& shared() const { return *shared_; }
+  SharedMemory& shared() const { return *shared_; }
   /// Its index on this machine, and its rank in the world.
   int index() const { return index_; }
   int world_rank() const { return shared_->world_rank(index_); }
@@ -46,7 +46,7 @@ class NodeRank {
  private:
   void end_communication();
 
-  std::shared_ptr<NodeShared> shared_;
+  std::shared_ptr<SharedMemory> shared_;
   int index_;
   std::unique_ptr<RankProgress> own_progress_;
   RankProgress& progress_;

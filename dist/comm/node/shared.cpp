@@ -5,12 +5,12 @@
 
 namespace tessera::dist::node {
 
-RankBlock* NodeShared::block_of_world_rank(int rank) const {
+RankBlock* SharedMemory::block_of_world_rank(int rank) const {
   const auto found = std::find(world_ranks_.begin(), world_ranks_.end(), rank);
   return found == world_ranks_.end() ? nullptr : blocks_[static_cast<size_t>(found - world_ranks_.begin())];
 }
 
-void NodeShared::fail(const RunFailure& failure) {
+void SharedMemory::fail(const RunFailure& failure) {
   uint32_t expected = FailureRecord::none;
   if (!failure_->state.compare_exchange_strong(expected, FailureRecord::being_written)) return;
   failure_->kind = failure.kind;
@@ -22,11 +22,11 @@ void NodeShared::fail(const RunFailure& failure) {
   for (RankBlock* block : blocks_) block->event.signal();
 }
 
-void NodeShared::throw_recorded() const {
+void SharedMemory::throw_recorded() const {
   throw_failure({.kind = failure_->kind, .rank = failure_->rank, .message = failure_->message});
 }
 
-void NodeShared::keep(std::vector<std::shared_ptr<void>> objects) {
+void SharedMemory::keep(std::vector<std::shared_ptr<void>> objects) {
   const std::lock_guard lock(mutex_);
   for (auto& object : objects) kept_.push_back(std::move(object));
 }

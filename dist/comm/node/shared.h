@@ -12,13 +12,13 @@
 namespace tessera::dist::node {
 
 /// The memory that the ranks of one machine share, as one process sees it: that of the process itself where
-/// the ranks are its threads (then all of them share one NodeShared), or mapped segments. A reference is an
+/// the ranks are its threads (then all of them share one SharedMemory), or mapped segments. A reference is an
 /// offset from its owner's base address, which is 0 among threads.
-class NodeShared {
+class SharedMemory {
  public:
-  virtual ~NodeShared() = default;
-  NodeShared(const NodeShared&) = delete;
-  NodeShared& operator=(const NodeShared&) = delete;
+  virtual ~SharedMemory() = default;
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
 
   int ranks() const { return static_cast<int>(world_ranks_.size()); }
   /// The rank in the world of the rank with this index on the machine.
@@ -56,7 +56,7 @@ class NodeShared {
   void keep(std::vector<std::shared_ptr<void>> objects);
 
  protected:
-  NodeShared(std::vector<int> world_ranks, std::vector<uintptr_t> bases, uintptr_t own_base)
+  SharedMemory(std::vector<int> world_ranks, std::vector<uintptr_t> bases, uintptr_t own_base)
       : world_ranks_(std::move(world_ranks)), bases_(std::move(bases)), own_base_(own_base) {}
   FailureRecord* failure_ = nullptr;
   std::vector<RankBlock*> blocks_;

@@ -8,10 +8,10 @@
 namespace tessera::dist {
 
 /// All memory of the process is visible to all ranks.
-class ThreadRanks::Memory : public node::NodeShared {
+class ThreadRanks::Memory : public node::SharedMemory {
  public:
   explicit Memory(int ranks)
-      : NodeShared(node::rank_indices(ranks), std::vector<uintptr_t>(static_cast<size_t>(ranks), 0), 0),
+      : SharedMemory(node::rank_indices(ranks), std::vector<uintptr_t>(static_cast<size_t>(ranks), 0), 0),
         block_of_each_(static_cast<size_t>(ranks)) {
     failure_ = &record_;
     for (node::RankBlock& block : block_of_each_) blocks_.push_back(&block);
@@ -44,11 +44,10 @@ ThreadRanks::ThreadRanks(int ranks, const ThreadRankOptions& options) {
   memory_ = std::make_shared<Memory>(ranks);
   int64_t token = 0;
   for (int r = 0; r < ranks; ++r) {
-    auto self =
-        std::make_shared<node::NodeRank>(memory_, r, node::NodeRankOptions{.timeout = options.timeout});
-    if (r == 0) token = node::open_node_group(*self, ranks);
-    communicators_.push_back(std::make_shared<node::NodeCommunicator>(
-        self, "world", node::rank_indices(ranks), r, token, std::make_shared<Ledger>()));
+    auto self = std::make_shared<node::Rank>(memory_, r, node::RankOptions{.timeout = options.timeout});
+    if (r == 0) token = node::open_group_memory(*self, ranks);
+    communicators_.push_back(std::make_shared<node::Communicator>(self, "world", node::rank_indices(ranks), r,
+                                                                  token, std::make_shared<Ledger>()));
   }
 }
 

@@ -32,12 +32,12 @@ std::vector<uintptr_t> bases_of(const SharedArena& own, int rank, const std::vec
 }
 
 /// This process's arena, and the mapped arenas of the others.
-class MappedArenas final : public node::NodeShared {
+class MappedArenas final : public node::SharedMemory {
  public:
   MappedArenas(std::shared_ptr<SharedArena> own, int rank, std::vector<SharedMapping> others,
                std::vector<int> world_ranks)
-      : NodeShared(std::move(world_ranks), bases_of(*own, rank, others),
-                   reinterpret_cast<uintptr_t>(own->data())),
+      : SharedMemory(std::move(world_ranks), bases_of(*own, rank, others),
+                     reinterpret_cast<uintptr_t>(own->data())),
         own_(std::move(own)),
         others_(std::move(others)) {
     for (int r = 0; r < ranks(); ++r) blocks_.push_back(&SharedArena::block_in(at(r, 0)));
@@ -93,14 +93,13 @@ JoinedProcesses join_processes(std::shared_ptr<SharedArena> arena, Bootstrap& bo
           .no_shared_memory_reason = ""};
 }
 
-std::shared_ptr<Communicator> make_node_communicator(std::shared_ptr<node::NodeRank> self,
-                                                     Bootstrap& bootstrap, const std::string& name,
+std::shared_ptr<Communicator> make_node_communicator(std::shared_ptr<node::Rank> self, Bootstrap& bootstrap,
+                                                     const std::string& name,
                                                      std::shared_ptr<Ledger> ledger) {
-  const int64_t token = bootstrap.rank() == 0 ? node::open_node_group(*self, bootstrap.size()) : 0;
+  const int64_t token = bootstrap.rank() == 0 ? node::open_group_memory(*self, bootstrap.size()) : 0;
   std::vector<int> members = node::rank_indices(bootstrap.size());
-  return std::make_shared<node::NodeCommunicator>(std::move(self), name, std::move(members), bootstrap.rank(),
-                                                  gather_records(bootstrap, token).front(),
-                                                  std::move(ledger));
+  return std::make_shared<node::Communicator>(std::move(self), name, std::move(members), bootstrap.rank(),
+                                              gather_records(bootstrap, token).front(), std::move(ledger));
 }
 
 }  // namespace tessera::dist

@@ -37,8 +37,8 @@ std::vector<T> gather_records(Bootstrap& bootstrap, const T& own) {
 
 /// The shared memory of the processes of one machine; or the reason why there is none.
 struct JoinedProcesses {
-  std::shared_ptr<node::NodeShared> shared;  ///< null: not joined
-  std::string no_shared_memory_reason;       ///< the reason then
+  std::shared_ptr<node::SharedMemory> shared;  ///< null: not joined
+  std::string no_shared_memory_reason;         ///< the reason then
 };
 
 /// Maps the arenas of all processes into each; an arena lives as long as one of the processes. Called by all
@@ -48,8 +48,7 @@ JoinedProcesses join_processes(std::shared_ptr<SharedArena> arena, Bootstrap& bo
                                std::vector<int> world_ranks);
 
 /// The communicator of all ranks of the machine, as `self` sees it. Called by all processes.
-std::shared_ptr<Communicator> make_node_communicator(std::shared_ptr<node::NodeRank> self,
-                                                     Bootstrap& bootstrap, const std::string& name,
-                                                     std::shared_ptr<Ledger> ledger);
+std::shared_ptr<Communicator> make_node_communicator(std::shared_ptr<node::Rank> self, Bootstrap& bootstrap,
+                                                     const std::string& name, std::shared_ptr<Ledger> ledger);
 
 }  // namespace tessera::dist

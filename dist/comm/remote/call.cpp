@@ -4,9 +4,9 @@
 #include "dist/comm/wait/reduce.h"
 #include "tensor/memory/account.h"
 
-namespace tessera::dist {
+namespace tessera::dist::remote {
 
-RemoteCall::RemoteCall(const RemoteGroup& group, CheckedCall call)
+Call::Call(const Group& group, CheckedCall call)
     : ActiveCall(group.self->progress(), call.header),
       thread_(&group.self->thread()),
       event_(group.self->event()),
@@ -24,11 +24,11 @@ RemoteCall::RemoteCall(const RemoteGroup& group, CheckedCall call)
   plan_.input.counts = plan_.output.counts = {};
 }
 
-RemoteCall::~RemoteCall() {
+Call::~Call() {
   if (!exchange_->over()) thread_->abandon(exchange_);
 }
 
-std::shared_ptr<Exchange> RemoteCall::make_exchange() const {
+std::shared_ptr<Exchange> Call::make_exchange() const {
   FrameKey key{.group = group_, .sequence = header().sequence, .channel = phase_, .tag = 0};
   if (is_message(header().kind)) {
     // After the phases of collectives.
@@ -41,7 +41,7 @@ std::shared_ptr<Exchange> RemoteCall::make_exchange() const {
   return exchange;
 }
 
-void RemoteCall::add_peer(int rank, const ElementRange& sent, char* receive, int64_t receive_count) {
+void Call::add_peer(int rank, const ElementRange& sent, char* receive, int64_t receive_count) {
   const int64_t width = size_of(header().dtype);
   exchange_->peers.push_back({.rank = members_[static_cast<size_t>(rank)],
                               .send = sent.count > 0 && !call_.headers_only ? source_at(sent.first) : nullptr,
@@ -50,18 +50,18 @@ void RemoteCall::add_peer(int rank, const ElementRange& sent, char* receive, int
                               .receive_bytes = receive_count * width});
 }
 
-char* RemoteCall::output_at(int64_t element) const {
+char* Call::output_at(int64_t element) const {
   return static_cast<char*>(call_.output.raw_data()) + element * size_of(header().dtype);
 }
 
 /// In the tensor that this phase sends.
-const char* RemoteCall::source_at(int64_t element) const {
+const char* Call::source_at(int64_t element) const {
   const Tensor& source = phase_ == 0 ? call_.input : call_.output;
   return static_cast<const char*>(source.raw_data()) + element * size_of(header().dtype);
 }
 
 /// Exchanges the headers with all ranks, and the counts of an all_to_all; no bytes.
-void RemoteCall::exchange_headers() {
+void Call::exchange_headers() {
   exchange_ = make_exchange();
   exchange_->headers_only = true;
   const bool has_counts = header().kind == CallKind::all_to_all;
@@ -78,7 +78,7 @@ void RemoteCall::exchange_headers() {
 
 /// Starts the sends and receives of a phase. A second phase writes into ranges that the first one sent: it
 /// begins once these have left.
-void RemoteCall::begin_phase() {
+void Call::begin_phase() {
   exchange_ = make_exchange();
   const bool combines = plan_.phases[static_cast<size_t>(phase_)].combines;
   if (combines)
@@ -96,7 +96,7 @@ void RemoteCall::begin_phase() {
   thread_->post(exchange_);
 }
 
-void RemoteCall::allocate_received() {
+void Call::allocate_received() {
   const CategoryScope scope(MemoryCategory::communication);
   received_ranges_ =
       Tensor::empty({std::ssize(members_) - 1, plan_.received(phase_, rank_).count}, header().dtype);
@@ -104,14 +104,14 @@ void RemoteCall::allocate_received() {
 }
 
 /// Copies what this rank sends to itself, unless it is there.
-void RemoteCall::place_own() {
+void Call::place_own() {
   const ElementRange from = plan_.sent(phase_, rank_), to = plan_.received(phase_, rank_);
   if (from.count > 0 && output_at(to.first) != source_at(from.first))
     kernels::cpu::copy_bytes(output_at(to.first), source_at(from.first),
                              from.count * size_of(header().dtype));
 }
 
-void RemoteCall::combine() {
+void Call::combine() {
   run_comm_hook(CommPoint::work, header());
   const ElementRange range = plan_.received(phase_, rank_);
   std::vector<const void*> sources;
@@ -125,7 +125,7 @@ void RemoteCall::combine() {
   received_ranges_ = {};
 }
 
-bool RemoteCall::advance() {
+bool Call::advance() {
   if (!exchange_->received()) return false;
   if (received_ranges_.defined()) combine();
   if (phase_ + 1 < std::ssize(plan_.phases)) {
@@ -141,4 +141,4 @@ bool RemoteCall::advance() {
   return exchange_->over();
 }
 
-}  // namespace tessera::dist
+}  // namespace tessera::dist::remote

@@ -8,11 +8,11 @@
 #include "dist/comm/remote/exchange.h"
 #include "dist/comm/remote/rank.h"
 
-namespace tessera::dist {
+namespace tessera::dist::remote {
 
 /// A group of the remote transport, as one of its ranks sees it.
-struct RemoteGroup {
-  RemoteRank* self;
+struct Group {
+  Rank* self;
   std::string name;
   uint64_t id;
   int rank;
@@ -22,10 +22,10 @@ struct RemoteGroup {
 /// A call over the remote transport: it executes the plan by sending and receiving. Each phase is an
 /// exchange, in which the remote thread moves the bytes. What is to be combined is received into memory of
 /// its own; the rank's thread combines it when it waits or polls.
-class RemoteCall final : public ActiveCall {
+class Call final : public ActiveCall {
  public:
-  RemoteCall(const RemoteGroup& group, CheckedCall call);
-  ~RemoteCall() override;
+  Call(const Group& group, CheckedCall call);
+  ~Call() override;
 
  private:
   bool advance() override;
@@ -44,7 +44,7 @@ class RemoteCall final : public ActiveCall {
   void add_peer(int rank, const ElementRange& sent, char* receive, int64_t receive_count);
   void combine();
 
-  RemoteThread* thread_;
+  Thread* thread_;
   std::shared_ptr<WaitWord> event_;
   std::string name_;
   uint64_t group_;
@@ -58,4 +58,4 @@ class RemoteCall final : public ActiveCall {
   bool output_ready_ = false;
 };
 
-}  // namespace tessera::dist
+}  // namespace tessera::dist::remote

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace tessera::dist {
+namespace tessera::dist::remote {
 namespace {
 
 /// Chunks in flight from one rank to another in one call, in each direction.
@@ -54,7 +54,7 @@ void Exchange::send_frame(Wire& wire, Peer& peer) {
   }
   ++frames_leaving_;
   ++in_flight_;
-  dist::send_frame(wire, peer.rank, frame, peer.send, [self = shared_from_this()](int, int64_t) {
+  remote::send_frame(wire, peer.rank, frame, peer.send, [self = shared_from_this()](int, int64_t) {
     --self->frames_leaving_;
     --self->in_flight_;
     self->update();
@@ -144,4 +144,4 @@ void Exchange::update() {
   event_->signal();
 }
 
-}  // namespace tessera::dist
+}  // namespace tessera::dist::remote

@@ -11,14 +11,14 @@
 #include "tensor/tensor.h"
 #include "tensor/threads/wait_word.h"
 
-namespace tessera::dist {
+namespace tessera::dist::remote {
 
 /// Bytes to and from each of several other ranks, as one phase of a call: a state machine. First a frame with
 /// the call's header goes to each of them, with the bytes where they are few. Otherwise the bytes move to and
 /// from a rank once its header has come and agrees, in chunks of at most `Wire::most_bytes`. Exchanges do not
 /// wait for one another, in whatever order ranks start them.
 ///
-/// The rank's thread fills it in and posts it (RemoteThread::post); the remote thread alone advances it. The
+/// The rank's thread fills it in and posts it (Thread::post); the remote thread alone advances it. The
 /// rank then only reads its state; the rank's event is signaled at each change.
 class Exchange : public std::enable_shared_from_this<Exchange> {
  public:
@@ -86,4 +86,4 @@ void send_frame(Wire& wire, int to, const Frame& frame, const void* payload, Wir
 inline constexpr int frame_tag = 1;
 inline constexpr int first_data_tag = 2;
 
-}  // namespace tessera::dist
+}  // namespace tessera::dist::remote

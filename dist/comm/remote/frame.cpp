@@ -2,7 +2,7 @@
 
 #include "dist/comm/interface/errors.h"
 
-namespace tessera::dist {
+namespace tessera::dist::remote {
 
 const Frame& frame_in(const char* bytes, int64_t count, int from) {
   require<CommunicationError>(count >= int64_t{sizeof(Frame)}, "rank ", from, " sent ", count,
@@ -16,4 +16,4 @@ const Frame& frame_in(const char* bytes, int64_t count, int from) {
   return frame;
 }
 
-}  // namespace tessera::dist
+}  // namespace tessera::dist::remote

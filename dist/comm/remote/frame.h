@@ -8,7 +8,7 @@
 #include "dist/comm/wait/run_failure.h"
 
 /// Frames, which the remote threads of a job send each other beside data: a header and a short payload.
-namespace tessera::dist {
+namespace tessera::dist::remote {
 
 /// The call that a frame belongs to. All ranks of a group give the same call the same key.
 struct FrameKey {
@@ -62,4 +62,4 @@ struct Frame {
 /// The frame in `count` bytes that came from rank `from`. Throws CommunicationError where they are none.
 const Frame& frame_in(const char* bytes, int64_t count, int from);
 
-}  // namespace tessera::dist
+}  // namespace tessera::dist::remote

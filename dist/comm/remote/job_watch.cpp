@@ -9,7 +9,7 @@
 
 #include "dist/comm/interface/errors.h"
 
-namespace tessera::dist {
+namespace tessera::dist::remote {
 namespace {
 
 /// The time between the end of a process and its report: frames that it sent before may still arrive.
@@ -220,4 +220,4 @@ std::chrono::milliseconds between_heartbeats(const Deadlines& deadlines) {
                     std::chrono::milliseconds(1000));
 }
 
-}  // namespace tessera::dist
+}  // namespace tessera::dist::remote

@@ -10,7 +10,7 @@
 #include "dist/comm/wait/run_failure.h"
 #include "dist/comm/wait/stall_watch.h"
 
-namespace tessera::dist {
+namespace tessera::dist::remote {
 
 /// When a rank of a job counts as lost.
 struct Deadlines {
@@ -106,4 +106,4 @@ class JobWatch final : public PeerWatch {
   RunFailure failure_;
 };
 
-}  // namespace tessera::dist
+}  // namespace tessera::dist::remote

@@ -9,7 +9,7 @@
 
 #include "dist/comm/interface/errors.h"
 
-namespace tessera::dist {
+namespace tessera::dist::remote {
 namespace {
 
 using std::chrono::microseconds;
@@ -27,17 +27,16 @@ constexpr milliseconds between_searches{100};
 
 }  // namespace
 
-struct RemoteLoop::FrameBuffer {
+struct Loop::FrameBuffer {
   static constexpr size_t room = sizeof(Frame) + Frame::most_payload;
   alignas(Frame) char bytes[room];
 };
 
-RemoteLoop::RemoteLoop(std::unique_ptr<Wire> wire)
-    : wire_(std::move(wire)), peers_(static_cast<size_t>(wire_->size())) {
+Loop::Loop(std::unique_ptr<Wire> wire) : wire_(std::move(wire)), peers_(static_cast<size_t>(wire_->size())) {
   for (int i = 0; i < frame_buffers; ++i) post_receive(std::make_shared<FrameBuffer>());
 }
 
-void RemoteLoop::post_receive(const std::shared_ptr<FrameBuffer>& buffer) {
+void Loop::post_receive(const std::shared_ptr<FrameBuffer>& buffer) {
   wire_->receive(buffer->bytes, FrameBuffer::room, Wire::any_rank, frame_tag,
                  [this, buffer](int from, int64_t count) {
                    handle_frame(from, frame_in(buffer->bytes, count, from));
@@ -45,7 +44,7 @@ void RemoteLoop::post_receive(const std::shared_ptr<FrameBuffer>& buffer) {
                  });
 }
 
-void RemoteLoop::handle_frame(int from, const Frame& frame) {
+void Loop::handle_frame(int from, const Frame& frame) {
   const uint64_t number = launch_of(frame.key.group);
   const bool is_of_launch = launch_ && number == launch_->number;
   if (launch_) launch_->watch->record_frame(from);
@@ -69,7 +68,7 @@ void RemoteLoop::handle_frame(int from, const Frame& frame) {
 }
 
 /// Heartbeats also come between launches, and from launches that this rank has not reached or has left.
-void RemoteLoop::handle_heartbeat(int from, const Frame& frame, bool is_of_launch) {
+void Loop::handle_heartbeat(int from, const Frame& frame, bool is_of_launch) {
   ProcessPlace& process = peers_[static_cast<size_t>(from)].process;
   if (process.pid == 0) {
     process = frame.process;
@@ -81,13 +80,13 @@ void RemoteLoop::handle_heartbeat(int from, const Frame& frame, bool is_of_launc
                                      frame.payload_text());
 }
 
-void RemoteLoop::handle_leave(int from) {
+void Loop::handle_leave(int from) {
   peers_[static_cast<size_t>(from)].has_exited = true;
   if (launch_) launch_->watch->record_leave(from);
   if (leave_watch_) leave_watch_->stop_watching(from);
 }
 
-void RemoteLoop::start(const std::shared_ptr<Exchange>& exchange) {
+void Loop::start(const std::shared_ptr<Exchange>& exchange) {
   exchanges_[exchange->key] = exchange;
   exchange->start(*wire_, next_data_tag_);
   const auto early = early_frames_.extract(exchange->key);
@@ -97,7 +96,7 @@ void RemoteLoop::start(const std::shared_ptr<Exchange>& exchange) {
 }
 
 /// A mismatch is reported to all ranks: others of the job may wait for these ranks in other calls.
-void RemoteLoop::pass_frame(Exchange& exchange, int from, const Frame& frame) {
+void Loop::pass_frame(Exchange& exchange, int from, const Frame& frame) {
   const bool before = !exchange.mismatch().empty();
   exchange.receive_frame(*wire_, from, frame);
   if (before || exchange.mismatch().empty()) return;
@@ -108,12 +107,12 @@ void RemoteLoop::pass_frame(Exchange& exchange, int from, const Frame& frame) {
   send_abort_message(failure, [] {});
 }
 
-void RemoteLoop::drop_finished() {
+void Loop::drop_finished() {
   std::erase_if(exchanges_, [](const auto& entry) { return entry.second->over(); });
   std::erase_if(abandoned_, [](const auto& exchange) { return !exchange->in_flight(); });
 }
 
-void RemoteLoop::abandon_all() {
+void Loop::abandon_all() {
   for (const auto& [key, exchange] : exchanges_) {
     exchange->abandon();
     abandoned_.push_back(exchange);
@@ -121,7 +120,7 @@ void RemoteLoop::abandon_all() {
   exchanges_.clear();
 }
 
-void RemoteLoop::begin_launch(std::unique_ptr<RemoteThread::Launch> launch) {
+void Loop::begin_launch(std::unique_ptr<Thread::Launch> launch) {
   abandon_all();  // exchanges of a launch that failed early, or whose communicators are kept
   if (end_launch_) std::exchange(end_launch_, nullptr)();
   launch_ = std::move(launch);
@@ -142,7 +141,7 @@ void RemoteLoop::begin_launch(std::unique_ptr<RemoteThread::Launch> launch) {
       handle_frame(from, *reinterpret_cast<const Frame*>(bytes.data()));
 }
 
-Frame RemoteLoop::own_heartbeat() const {
+Frame Loop::own_heartbeat() const {
   Frame frame;
   frame.type = Frame::Type::heartbeat;
   frame.key.group = group_id(last_launch_, 0, 0);
@@ -154,7 +153,7 @@ Frame RemoteLoop::own_heartbeat() const {
   return frame;
 }
 
-void RemoteLoop::send_heartbeats() {
+void Loop::send_heartbeats() {
   const std::string waiting_in = launch_ ? launch_->watch->waiting_in().substr(0, 256) : "";
   Frame frame = own_heartbeat();
   frame.payload_bytes = static_cast<int32_t>(waiting_in.size());
@@ -166,7 +165,7 @@ void RemoteLoop::send_heartbeats() {
   }
 }
 
-void RemoteLoop::send_abort_message(const RunFailure& failure, std::function<void()> sent) {
+void Loop::send_abort_message(const RunFailure& failure, std::function<void()> sent) {
   if (!launch_ || wire_->size() == 1) return sent();
   Frame frame;
   frame.type = Frame::Type::abort;
@@ -193,7 +192,7 @@ void exit_alone(const JobWatch& watch) {
   std::_Exit(5);
 }
 
-void RemoteLoop::run_periodic_work() {
+void Loop::run_periodic_work() {
   const auto now = Clock::now();
   if (launch_ && now >= next_search_) {
     next_search_ = now + between_searches;
@@ -208,7 +207,7 @@ void RemoteLoop::run_periodic_work() {
   }
 }
 
-void RemoteLoop::finish_end_launch() {
+void Loop::finish_end_launch() {
   if (!end_launch_ || (!abandoned_.empty() && Clock::now() < end_by_)) return;
   // MPI may end a process that sends to one that has ended.
   if (launch_ && launch_->watch->lost_a_rank()) sends_heartbeats_ = false;
@@ -217,7 +216,7 @@ void RemoteLoop::finish_end_launch() {
 }
 
 /// Sends a leave frame to all others, and begins to wait for theirs: as long as they send heartbeats.
-void RemoteLoop::begin_leave(std::function<void()> done) {
+void Loop::begin_leave(std::function<void()> done) {
   leave_ = std::move(done);
   sends_heartbeats_ = false;
   leave_watch_ = std::make_unique<JobWatch>(wire_->rank(), wire_->size(), deadlines_);
@@ -233,7 +232,7 @@ void RemoteLoop::begin_leave(std::function<void()> done) {
 }
 
 /// False when a rank is lost before it left, or frames cannot be sent: then ranks do not leave together.
-bool RemoteLoop::advance_leave() {
+bool Loop::advance_leave() {
   if (!leave_) return true;
   const auto has_exited = [&](const Peer& peer) {
     return peer.has_exited || &peer == &peers_[static_cast<size_t>(wire_->rank())];
@@ -250,7 +249,7 @@ bool RemoteLoop::advance_leave() {
   return true;
 }
 
-bool RemoteLoop::run_once(Requests requests) {
+bool Loop::run_once(Requests requests) {
   if (requests.launch) begin_launch(std::move(requests.launch));
   for (const auto& exchange : requests.posted) start(exchange);
   for (const auto& exchange : requests.abandoned) {
@@ -281,17 +280,17 @@ bool RemoteLoop::run_once(Requests requests) {
   return !requests.stop;
 }
 
-bool RemoteLoop::is_idle() const {
+bool Loop::is_idle() const {
   return exchanges_.empty() && abandoned_.empty() && !end_launch_;
 }
 
-microseconds RemoteLoop::pause() const {
+microseconds Loop::pause() const {
   if (is_idle()) return std::min(between_heartbeats(deadlines_), longest_idle_sleep);
   if (idle_iterations_ < turns_awake) return microseconds(0);
   return std::min(longest_sleep, microseconds(5) * (idle_iterations_ - turns_awake + 1));
 }
 
-void RemoteLoop::report_broken(const std::string& why) {
+void Loop::report_broken(const std::string& why) {
   if (!launch_) return;
   launch_->watch->fail({.kind = RunFailure::Kind::broken,
                         .rank = wire_->rank(),
@@ -299,4 +298,4 @@ void RemoteLoop::report_broken(const std::string& why) {
   launch_->event->signal();
 }
 
-}  // namespace tessera::dist
+}  // namespace tessera::dist::remote

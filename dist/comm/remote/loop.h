@@ -9,15 +9,15 @@
 
 #include "dist/comm/remote/thread.h"
 
-namespace tessera::dist {
+namespace tessera::dist::remote {
 
 /// The work of the remote thread, in turns.
-class RemoteLoop {
+class Loop {
  public:
   /// What the rank's thread requests.
   struct Requests {
     std::vector<std::shared_ptr<Exchange>> posted, abandoned;
-    std::unique_ptr<RemoteThread::Launch> launch;
+    std::unique_ptr<Thread::Launch> launch;
     RunFailure abort_message;
     uint64_t ended_launch = 0;                                            ///< the one that `end_launch` ends
     std::function<void()> abort_message_sent, end_launch, leave, finish;  ///< called when done
@@ -28,7 +28,7 @@ class RemoteLoop {
     }
   };
 
-  explicit RemoteLoop(std::unique_ptr<Wire> wire);
+  explicit Loop(std::unique_ptr<Wire> wire);
 
   Wire& wire() const { return *wire_; }
   /// False when this was the last turn.
@@ -54,7 +54,7 @@ class RemoteLoop {
   void start(const std::shared_ptr<Exchange>& exchange);
   void drop_finished();
   void abandon_all();
-  void begin_launch(std::unique_ptr<RemoteThread::Launch> launch);
+  void begin_launch(std::unique_ptr<Thread::Launch> launch);
   void send_abort_message(const RunFailure& failure, std::function<void()> sent);
   void pass_frame(Exchange& exchange, int from, const Frame& frame);
   void handle_heartbeat(int from, const Frame& frame, bool is_of_launch);
@@ -71,7 +71,7 @@ class RemoteLoop {
   /// Frames that came before this rank's own call, by the call, each with its sender.
   std::map<FrameKey, std::vector<std::pair<int, std::vector<char>>>> early_frames_;
   std::vector<std::shared_ptr<Exchange>> abandoned_;  ///< abandoned, with sends or receives in flight
-  std::unique_ptr<RemoteThread::Launch> launch_;
+  std::unique_ptr<Thread::Launch> launch_;
   std::vector<Peer> peers_;  ///< by rank
   std::function<void()> end_launch_, leave_;
   std::unique_ptr<JobWatch> leave_watch_;  ///< of the ranks that this one waits for when it leaves
@@ -84,4 +84,4 @@ class RemoteLoop {
   int idle_iterations_ = 0;
 };
 
-}  // namespace tessera::dist
+}  // namespace tessera::dist::remote

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace tessera::dist {
+namespace tessera::dist::remote {
 namespace {
 
 void check(int result, const char* call) {
@@ -130,16 +130,16 @@ std::unique_ptr<Wire> make_mpi_wire(int rank, int size) {
   return std::make_unique<MpiWire>(rank, size);
 }
 
-}  // namespace tessera::dist
+}  // namespace tessera::dist::remote
 
 #else
 
-namespace tessera::dist {
+namespace tessera::dist::remote {
 
 std::unique_ptr<Wire> make_mpi_wire(int, int) {
   throw NotBuiltError("this build has no MPI: install libopenmpi-dev and openmpi-bin and configure again");
 }
 
-}  // namespace tessera::dist
+}  // namespace tessera::dist::remote
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "dist/comm/interface/errors.h"
 
-namespace tessera::dist {
+namespace tessera::dist::remote {
 namespace {
 
 /// A RankPlace as bytes of one length.
@@ -32,7 +32,7 @@ struct PlaceRecord {
 
 }  // namespace
 
-RemoteRank::RemoteRank(RemoteThread& thread, uint64_t launch, const Deadlines& deadlines, Transport transport)
+Rank::Rank(Thread& thread, uint64_t launch, const Deadlines& deadlines, Transport transport)
     : thread_(thread),
       launch_(launch),
       deadlines_(deadlines),
@@ -51,10 +51,10 @@ RemoteRank::RemoteRank(RemoteThread& thread, uint64_t launch, const Deadlines& d
   progress_ = node::make_progress(*block_, spin);
   progress_->add_failure_check([watch = watch_] { watch->throw_if_failed(); });
   progress_->set_watch(watch_);
-  if (shared_) node_ = std::make_unique<node::NodeRank>(shared_, local_index_, *progress_);
+  if (shared_) node_ = std::make_unique<node::Rank>(shared_, local_index_, *progress_);
 }
 
-RemoteRank::~RemoteRank() {
+Rank::~Rank() {
   if (!failed_ && !watch_->has_failed()) progress_->complete_calls();
   std::vector<std::shared_ptr<void>> kept = progress_->take_calls();
   if (shared_) shared_->keep(std::move(kept));
@@ -62,7 +62,7 @@ RemoteRank::~RemoteRank() {
   thread_.end_launch(launch_);
 }
 
-void RemoteRank::make_block(Transport transport) {
+void Rank::make_block(Transport transport) {
   if (transport != Transport::remote) {
     try {
       arena_ = SharedArena::create();
@@ -75,13 +75,13 @@ void RemoteRank::make_block(Transport transport) {
   event_ = std::shared_ptr<WaitWord>(block_, &block_->event);
 }
 
-void RemoteRank::begin() {
+void Rank::begin() {
   const auto report = [block = block_] { return block->report(); };
   thread_.begin_launch(
       {.number = launch_, .watch = watch_, .event = event_, .report = report, .deadlines = deadlines_});
 }
 
-std::vector<RankPlace> RemoteRank::gather_places() {
+std::vector<RankPlace> Rank::gather_places() {
   const PlaceRecord own;
   RankBootstrap world(*this, node::rank_indices(size()));
   const std::vector<PlaceRecord> records = gather_records(world, own);
@@ -96,7 +96,7 @@ std::vector<RankPlace> RemoteRank::gather_places() {
   return places;
 }
 
-void RemoteRank::join_machine(Transport transport) {
+void Rank::join_machine(Transport transport) {
   if (transport == Transport::remote || local_ranks_.size() == 1) return;
   RankBootstrap bootstrap(*this, local_ranks_);
   JoinedProcesses joined = join_processes(arena_, bootstrap, local_ranks_);
@@ -107,7 +107,7 @@ void RemoteRank::join_machine(Transport transport) {
       "TESSERA_TRANSPORT: expected shared memory, which these ranks do not have: ", no_shared_memory_reason_);
 }
 
-void RemoteRank::fail(std::exception_ptr reason) {
+void Rank::fail(std::exception_ptr reason) {
   failed_ = true;
   try {
     if (shared_) shared_->throw_if_failed();
@@ -128,7 +128,7 @@ void RemoteRank::fail(std::exception_ptr reason) {
   thread_.send_abort_message(failure);
 }
 
-std::string RemoteRank::all_gather(std::span<const int> members, const std::string& bytes) {
+std::string Rank::all_gather(std::span<const int> members, const std::string& bytes) {
   constexpr int64_t own_channel = -1;  // distinct from those of the world's collectives
   CallHeader header;
   header.sequence = gathered_++;
@@ -171,4 +171,4 @@ std::string RemoteRank::all_gather(std::span<const int> members, const std::stri
   }
 }
 
-}  // namespace tessera::dist
+}  // namespace tessera::dist::remote

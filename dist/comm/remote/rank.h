@@ -14,18 +14,18 @@
 #include "dist/comm/remote/thread.h"
 #include "dist/comm/wait/rank_progress.h"
 
-namespace tessera::dist {
+namespace tessera::dist::remote {
 
 /// A process as a rank of its job, in one launch: what all its communicators share. Destroyed with the last
 /// of them; the destructor first does what other ranks still need of this one.
-class RemoteRank {
+class Rank {
  public:
   /// All ranks of the job construct it, in launches of the same number. Throws ConfigError where shared
   /// memory is required and there is none.
-  RemoteRank(RemoteThread& thread, uint64_t launch, const Deadlines& deadlines, Transport transport);
-  ~RemoteRank();
-  RemoteRank(const RemoteRank&) = delete;
-  RemoteRank& operator=(const RemoteRank&) = delete;
+  Rank(Thread& thread, uint64_t launch, const Deadlines& deadlines, Transport transport);
+  ~Rank();
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
 
   int rank() const { return thread_.rank(); }
   int size() const { return thread_.size(); }
@@ -36,11 +36,11 @@ class RemoteRank {
   /// The number of ranks, with this one, that may run on cores on which this one may run.
   int ranks_on_cores() const { return ranks_on_cores_; }
 
-  RemoteThread& thread() const { return thread_; }
+  Thread& thread() const { return thread_; }
   RankProgress& progress() { return *progress_; }
   const std::shared_ptr<WaitWord>& event() const { return event_; }
   /// This rank among those of its machine that share memory; null where they do not.
-  node::NodeRank* node() const { return node_.get(); }
+  node::Rank* node() const { return node_.get(); }
   /// Why they do not; empty where they do, or where it was not tried.
   const std::string& no_shared_memory_reason() const { return no_shared_memory_reason_; }
 
@@ -65,7 +65,7 @@ class RemoteRank {
   std::vector<RankPlace> gather_places();
   void join_machine(Transport transport);
 
-  RemoteThread& thread_;
+  Thread& thread_;
   uint64_t launch_;
   Deadlines deadlines_;
   std::shared_ptr<SharedArena> arena_;
@@ -75,9 +75,9 @@ class RemoteRank {
   std::shared_ptr<JobWatch> watch_;
   std::vector<int> local_ranks_;
   int local_index_ = 0, ranks_on_cores_ = 0;
-  std::shared_ptr<node::NodeShared> shared_;
+  std::shared_ptr<node::SharedMemory> shared_;
   std::unique_ptr<RankProgress> progress_;
-  std::unique_ptr<node::NodeRank> node_;
+  std::unique_ptr<node::Rank> node_;
   uint64_t opened_ = 0, gathered_ = 0;
   bool failed_ = false;
 };
@@ -86,7 +86,7 @@ class RemoteRank {
 class RankBootstrap final : public Bootstrap {
  public:
   /// `members` are ranks of the world, in order; `self` is one of them.
-  RankBootstrap(RemoteRank& self, std::vector<int> members)
+  RankBootstrap(Rank& self, std::vector<int> members)
       : self_(self),
         members_(std::move(members)),
         rank_(static_cast<int>(std::find(members_.begin(), members_.end(), self.rank()) - members_.begin())) {
@@ -96,9 +96,9 @@ class RankBootstrap final : public Bootstrap {
   std::string all_gather(const std::string& bytes) override { return self_.all_gather(members_, bytes); }
 
  private:
-  RemoteRank& self_;
+  Rank& self_;
   std::vector<int> members_;
   int rank_;
 };
 
-}  // namespace tessera::dist
+}  // namespace tessera::dist::remote

@@ -14,15 +14,15 @@
 #include "dist/comm/interface/errors.h"
 #include "dist/comm/remote/loop.h"
 
-namespace tessera::dist {
+namespace tessera::dist::remote {
 
 using std::chrono::milliseconds;
 
 /// What the rank's thread and the remote thread share.
-struct RemoteThread::State {
+struct Thread::State {
   std::mutex mutex;
   std::condition_variable changed;
-  RemoteLoop::Requests requests;  ///< what the loop has not taken yet
+  Loop::Requests requests;  ///< what the loop has not taken yet
   std::exception_ptr start_failure;
   std::string broken;
   int rank = 0, size = 0;
@@ -41,7 +41,7 @@ struct RemoteThread::State {
   template <class Change>
   bool request_and_wait(Change change, std::optional<milliseconds> timeout = {}) {
     const auto done = std::make_shared<bool>(false);
-    request([&](RemoteLoop::Requests& all) {
+    request([&](Loop::Requests& all) {
       change(all, [this, done] {
         const std::lock_guard lock(mutex);
         *done = true;
@@ -70,13 +70,13 @@ void block_signals() {
 
 }  // namespace
 
-void RemoteThread::run(const std::shared_ptr<State>& state,
-                       const std::function<std::unique_ptr<Wire>()>& make_wire) {
+void Thread::run(const std::shared_ptr<State>& state,
+                 const std::function<std::unique_ptr<Wire>()>& make_wire) {
   block_signals();
   pthread_setname_np(pthread_self(), "tessera-remote");
-  std::unique_ptr<RemoteLoop> loop;
+  std::unique_ptr<Loop> loop;
   try {
-    loop = std::make_unique<RemoteLoop>(make_wire());
+    loop = std::make_unique<Loop>(make_wire());
   } catch (...) {
     const std::lock_guard lock(state->mutex);
     state->start_failure = std::current_exception();
@@ -94,7 +94,7 @@ void RemoteThread::run(const std::shared_ptr<State>& state,
   if (!loop) return;
   try {
     for (bool running = true; running;) {
-      RemoteLoop::Requests requests;
+      Loop::Requests requests;
       {
         std::unique_lock lock(state->mutex);
         if (const auto pause = loop->pause(); pause.count() > 0 && state->requests.empty()) {
@@ -116,7 +116,7 @@ void RemoteThread::run(const std::shared_ptr<State>& state,
     state->broken = error.what();
   }
   // MPI may still write into its buffers, so it is kept; reachable from here it is no leak.
-  static std::vector<RemoteLoop*>& kept = *new std::vector<RemoteLoop*>;
+  static std::vector<Loop*>& kept = *new std::vector<Loop*>;
   kept.push_back(loop.release());
   {
     const std::lock_guard lock(state->mutex);
@@ -125,7 +125,7 @@ void RemoteThread::run(const std::shared_ptr<State>& state,
   state->changed.notify_all();
 }
 
-RemoteThread::RemoteThread(std::function<std::unique_ptr<Wire>()> make_wire, milliseconds timeout)
+Thread::Thread(std::function<std::unique_ptr<Wire>()> make_wire, milliseconds timeout)
     : state_(std::make_shared<State>()) {
   thread_ = std::thread([state = state_, make = std::move(make_wire)] { run(state, make); });
   std::unique_lock lock(state_->mutex);
@@ -139,8 +139,8 @@ RemoteThread::RemoteThread(std::function<std::unique_ptr<Wire>()> make_wire, mil
   std::rethrow_exception(state_->start_failure);
 }
 
-RemoteThread::~RemoteThread() {
-  state_->request([](RemoteLoop::Requests& requests) { requests.stop = true; });
+Thread::~Thread() {
+  state_->request([](Loop::Requests& requests) { requests.stop = true; });
   std::unique_lock lock(state_->mutex);
   const bool ended = state_->changed.wait_for(lock, std::chrono::seconds(1), [&] { return state_->ended; });
   lock.unlock();
@@ -150,59 +150,59 @@ RemoteThread::~RemoteThread() {
     thread_.detach();
 }
 
-int RemoteThread::rank() const {
+int Thread::rank() const {
   return state_->rank;
 }
 
-int RemoteThread::size() const {
+int Thread::size() const {
   return state_->size;
 }
 
-void RemoteThread::post(std::shared_ptr<Exchange> exchange) {
-  state_->request([&](RemoteLoop::Requests& requests) { requests.posted.push_back(std::move(exchange)); });
+void Thread::post(std::shared_ptr<Exchange> exchange) {
+  state_->request([&](Loop::Requests& requests) { requests.posted.push_back(std::move(exchange)); });
 }
 
-void RemoteThread::abandon(std::shared_ptr<Exchange> exchange) {
-  state_->request([&](RemoteLoop::Requests& requests) { requests.abandoned.push_back(std::move(exchange)); });
+void Thread::abandon(std::shared_ptr<Exchange> exchange) {
+  state_->request([&](Loop::Requests& requests) { requests.abandoned.push_back(std::move(exchange)); });
 }
 
-void RemoteThread::begin_launch(Launch launch) {
+void Thread::begin_launch(Launch launch) {
   state_->request(
-      [&](RemoteLoop::Requests& requests) { requests.launch = std::make_unique<Launch>(std::move(launch)); });
+      [&](Loop::Requests& requests) { requests.launch = std::make_unique<Launch>(std::move(launch)); });
 }
 
-void RemoteThread::end_launch(uint64_t number) {
+void Thread::end_launch(uint64_t number) {
   state_->request_and_wait(
-      [number](RemoteLoop::Requests& requests, std::function<void()> done) {
+      [number](Loop::Requests& requests, std::function<void()> done) {
         requests.end_launch = std::move(done);
         requests.ended_launch = number;
       },
       std::chrono::seconds(1));
 }
 
-void RemoteThread::send_abort_message(const RunFailure& failure) {
+void Thread::send_abort_message(const RunFailure& failure) {
   state_->request_and_wait(
-      [&](RemoteLoop::Requests& requests, std::function<void()> done) {
+      [&](Loop::Requests& requests, std::function<void()> done) {
         requests.abort_message = failure;
         requests.abort_message_sent = std::move(done);
       },
       std::chrono::seconds(1));
 }
 
-bool RemoteThread::leave() {
+bool Thread::leave() {
   return state_->request_and_wait(
-      [](RemoteLoop::Requests& requests, std::function<void()> done) { requests.leave = std::move(done); });
+      [](Loop::Requests& requests, std::function<void()> done) { requests.leave = std::move(done); });
 }
 
-bool RemoteThread::finish(milliseconds timeout) {
+bool Thread::finish(milliseconds timeout) {
   return state_->request_and_wait(
-      [](RemoteLoop::Requests& requests, std::function<void()> done) { requests.finish = std::move(done); },
+      [](Loop::Requests& requests, std::function<void()> done) { requests.finish = std::move(done); },
       timeout);
 }
 
-std::string RemoteThread::broken() const {
+std::string Thread::broken() const {
   const std::lock_guard lock(state_->mutex);
   return state_->broken;
 }
 
-}  // namespace tessera::dist
+}  // namespace tessera::dist::remote

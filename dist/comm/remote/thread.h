@@ -15,12 +15,12 @@
 #include "dist/comm/remote/job_watch.h"
 #include "dist/comm/remote/wire.h"
 
-namespace tessera::dist {
+namespace tessera::dist::remote {
 
 /// The remote thread: the one thread of a process that calls MPI, from its initialisation on. It advances the
 /// exchanges that the rank's thread posts, and sends and receives heartbeats; it computes nothing. While
 /// bytes are in flight it polls in intervals that grow to 100 us; otherwise it sleeps.
-class RemoteThread {
+class Thread {
  public:
   /// A launch of the process: the state of the job while one world lives.
   struct Launch {
@@ -33,11 +33,11 @@ class RemoteThread {
 
   /// Starts the thread and waits, at most for `timeout`, until `make_wire`, called there, has made the
   /// connection. Rethrows what that threw; throws CommunicationError when it takes longer.
-  RemoteThread(std::function<std::unique_ptr<Wire>()> make_wire, std::chrono::milliseconds timeout);
+  Thread(std::function<std::unique_ptr<Wire>()> make_wire, std::chrono::milliseconds timeout);
   /// Detaches the thread if it does not end by itself within a second.
-  ~RemoteThread();
-  RemoteThread(const RemoteThread&) = delete;
-  RemoteThread& operator=(const RemoteThread&) = delete;
+  ~Thread();
+  Thread(const Thread&) = delete;
+  Thread& operator=(const Thread&) = delete;
 
   int rank() const;
   int size() const;
@@ -71,4 +71,4 @@ class RemoteThread {
   std::thread thread_;
 };
 
-}  // namespace tessera::dist
+}  // namespace tessera::dist::remote

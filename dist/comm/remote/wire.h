@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-namespace tessera::dist {
+namespace tessera::dist::remote {
 
 /// Sends and receives of bytes between the processes of a job, without waiting: the base of the remote
 /// thread. All calls come from one thread, the one that made it. Throws CommunicationError where the system
@@ -39,4 +39,4 @@ class Wire {
 /// launcher's `rank` and `size`.
 std::unique_ptr<Wire> make_mpi_wire(int rank, int size);
 
-}  // namespace tessera::dist
+}  // namespace tessera::dist::remote

@@ -52,8 +52,8 @@ void run_rank(SharedState& shared, int rank, int ranks, const std::function<void
   for (int r = 0; r < ranks; ++r) world.push_back(r);
   const JoinedProcesses joined = join_processes(arena, bootstrap, world);
   if (!joined.shared) throw std::runtime_error("not joined: " + joined.no_shared_memory_reason);
-  const auto self = std::make_shared<node::NodeRank>(joined.shared, rank,
-                                                     node::NodeRankOptions{.timeout = options.timeout});
+  const auto self =
+      std::make_shared<node::Rank>(joined.shared, rank, node::RankOptions{.timeout = options.timeout});
   const auto communicator = make_node_communicator(self, bootstrap, "world", std::make_shared<Ledger>());
   Process process{*communicator, *arena};
   try {

@@ -14,6 +14,7 @@ namespace {
 
 using namespace tessera;
 using namespace tessera::dist;
+using namespace tessera::dist::remote;
 using std::chrono::milliseconds;
 
 constexpr milliseconds an_hour{3'600'000};

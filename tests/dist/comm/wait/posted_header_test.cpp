@@ -12,6 +12,8 @@
 namespace tessera::dist {
 namespace {
 
+using remote::Frame;
+
 CallHeader call_of(CallKind kind) {
   return {.sequence = 7,
           .bytes = 400,
@@ -79,14 +81,14 @@ TEST_CASE("frame: bytes that are no frame are an error") {
   const char* const bytes = reinterpret_cast<const char*>(&sent);
   sent.frame.payload_bytes = 5;
   const int64_t count = sent.frame.size();
-  CHECK(frame_in(bytes, count, 1).payload_text() == "waits");
-  CHECK_THROWS_AS(frame_in(bytes, count - 1, 1), CommunicationError);
-  CHECK_THROWS_AS(frame_in(bytes, 3, 1), CommunicationError);
+  CHECK(remote::frame_in(bytes, count, 1).payload_text() == "waits");
+  CHECK_THROWS_AS(remote::frame_in(bytes, count - 1, 1), CommunicationError);
+  CHECK_THROWS_AS(remote::frame_in(bytes, 3, 1), CommunicationError);
   sent.frame.payload_bytes = -1;
-  CHECK_THROWS_AS(frame_in(bytes, count, 1), CommunicationError);
+  CHECK_THROWS_AS(remote::frame_in(bytes, count, 1), CommunicationError);
   sent.frame.payload_bytes = 5;
   sent.frame.type = static_cast<Frame::Type>(17);
-  CHECK_THROWS_AS(frame_in(bytes, count, 1), CommunicationError);
+  CHECK_THROWS_AS(remote::frame_in(bytes, count, 1), CommunicationError);
 }
 
 }  // namespace tessera::dist
