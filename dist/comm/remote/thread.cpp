@@ -56,6 +56,12 @@ struct Thread::State {
       changed.wait(lock, is_over);
     return *done;
   }
+
+  // The life of the remote thread.
+  std::unique_ptr<Loop> start(const std::function<std::unique_ptr<Wire>()>& make_wire);
+  Loop::Requests next_requests(const Loop& loop);
+  void run_turns(Loop& loop);
+  void end();
 };
 
 namespace {
@@ -70,59 +76,75 @@ void block_signals() {
 
 }  // namespace
 
+/// Makes the loop, and reports to the constructor that the thread has started; null where that failed.
+std::unique_ptr<Loop> Thread::State::start(const std::function<std::unique_ptr<Wire>()>& make_wire) {
+  std::unique_ptr<Loop> loop;
+  std::exception_ptr failure;
+  try {
+    loop = std::make_unique<Loop>(make_wire());
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  {
+    const std::lock_guard lock(mutex);
+    start_failure = failure;
+    if (loop) {
+      rank = loop->wire().rank();
+      size = loop->wire().size();
+    }
+    started = true;
+    ended = !loop;
+  }
+  changed.notify_all();
+  return loop;
+}
+
+/// The requests since the last turn, after the loop's pause.
+Loop::Requests Thread::State::next_requests(const Loop& loop) {
+  std::unique_lock lock(mutex);
+  if (const auto pause = loop.pause(); pause.count() > 0 && requests.empty()) {
+    if (loop.is_idle())
+      changed.wait_for(lock, pause, [&] { return !requests.empty(); });
+    else {
+      lock.unlock();
+      std::this_thread::sleep_for(pause);
+      lock.lock();
+    }
+  }
+  return std::exchange(requests, {});
+}
+
+/// Turns of the loop up to the last one.
+void Thread::State::run_turns(Loop& loop) {
+  try {
+    while (loop.run_once(next_requests(loop))) {
+    }
+  } catch (const std::exception& error) {
+    loop.report_broken(error.what());
+    const std::lock_guard lock(mutex);
+    broken = error.what();
+  }
+}
+
+void Thread::State::end() {
+  {
+    const std::lock_guard lock(mutex);
+    ended = true;
+  }
+  changed.notify_all();
+}
+
 void Thread::run(const std::shared_ptr<State>& state,
                  const std::function<std::unique_ptr<Wire>()>& make_wire) {
   block_signals();
   pthread_setname_np(pthread_self(), "tessera-remote");
-  std::unique_ptr<Loop> loop;
-  try {
-    loop = std::make_unique<Loop>(make_wire());
-  } catch (...) {
-    const std::lock_guard lock(state->mutex);
-    state->start_failure = std::current_exception();
-  }
-  {
-    const std::lock_guard lock(state->mutex);
-    if (loop) {
-      state->rank = loop->wire().rank();
-      state->size = loop->wire().size();
-    }
-    state->started = true;
-    state->ended = !loop;
-  }
-  state->changed.notify_all();
+  std::unique_ptr<Loop> loop = state->start(make_wire);
   if (!loop) return;
-  try {
-    for (bool running = true; running;) {
-      Loop::Requests requests;
-      {
-        std::unique_lock lock(state->mutex);
-        if (const auto pause = loop->pause(); pause.count() > 0 && state->requests.empty()) {
-          if (loop->is_idle())
-            state->changed.wait_for(lock, pause, [&] { return !state->requests.empty(); });
-          else {
-            lock.unlock();
-            std::this_thread::sleep_for(pause);
-            lock.lock();
-          }
-        }
-        requests = std::exchange(state->requests, {});
-      }
-      running = loop->run_once(std::move(requests));
-    }
-  } catch (const std::exception& error) {
-    loop->report_broken(error.what());
-    const std::lock_guard lock(state->mutex);
-    state->broken = error.what();
-  }
+  state->run_turns(*loop);
   // MPI may still write into its buffers, so it is kept; reachable from here it is no leak.
   static std::vector<Loop*>& kept = *new std::vector<Loop*>;
   kept.push_back(loop.release());
-  {
-    const std::lock_guard lock(state->mutex);
-    state->ended = true;
-  }
-  state->changed.notify_all();
+  state->end();
 }
 
 Thread::Thread(std::function<std::unique_ptr<Wire>()> make_wire, milliseconds timeout)
