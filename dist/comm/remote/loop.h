@@ -41,6 +41,10 @@ class Loop {
 
  private:
   using Clock = std::chrono::steady_clock;
+  /// How long the sends and receives of an abandoned launch are waited for.
+  static constexpr std::chrono::milliseconds end_timeout{500};
+  /// The time between two searches for lost ranks.
+  static constexpr std::chrono::milliseconds between_searches{100};
   struct FrameBuffer;  ///< a frame being received
   /// The state of another process that does not depend on the launch.
   struct Peer {
