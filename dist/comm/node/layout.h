@@ -12,15 +12,12 @@
 /// share: no pointers, no owners, atomics without locks. Each writer has cache lines of its own.
 namespace tessera::dist::node {
 
-/// The first RunFailure, in plain bytes. The rest is valid once `state` is `written`.
+/// The first failure of the ranks. It is valid once `state` is `written`.
 struct FailureRecord {
   enum State : uint32_t { none, being_written, written };
   std::atomic<uint32_t> state{none};
-  RunFailure::Kind kind = RunFailure::Kind::exception;
-  int32_t rank = 0;
-  char message[2036] = {};
+  PostedFailure failure;
 };
-static_assert(sizeof(FailureRecord) == 2048);
 
 /// The state of a rank that the others can read.
 struct RankBlock {

@@ -1,7 +1,6 @@
 #include "dist/comm/node/shared.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace tessera::dist::node {
 
@@ -13,17 +12,13 @@ RankBlock* SharedMemory::block_of_world_rank(int rank) const {
 void SharedMemory::fail(const RunFailure& failure) {
   uint32_t expected = FailureRecord::none;
   if (!failure_->state.compare_exchange_strong(expected, FailureRecord::being_written)) return;
-  failure_->kind = failure.kind;
-  failure_->rank = failure.rank;
-  const size_t length = std::min(failure.message.size(), sizeof failure_->message - 1);
-  std::memcpy(failure_->message, failure.message.data(), length);
-  failure_->message[length] = '\0';
+  failure_->failure = encode(failure);
   failure_->state.store(FailureRecord::written);
   for (RankBlock* block : blocks_) block->event.signal();
 }
 
 void SharedMemory::throw_recorded() const {
-  throw_failure({.kind = failure_->kind, .rank = failure_->rank, .message = failure_->message});
+  throw_failure(decode(failure_->failure));
 }
 
 void SharedMemory::keep(std::vector<std::shared_ptr<void>> objects) {

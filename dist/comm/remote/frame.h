@@ -33,7 +33,7 @@ struct Frame {
   enum class Type : uint32_t {
     call,       ///< the sender's call, and its bytes where they are few
     heartbeat,  ///< the payload is a text: what the sender waits for
-    abort,      ///< an abort message: the sender failed; the payload is the reason
+    abort,      ///< an abort message: the sender failed; the payload is a PostedFailure
     leave,      ///< the sender's program ends: it sends nothing more
   };
   static constexpr int most_payload = 8192;
@@ -45,11 +45,10 @@ struct Frame {
   PostedHeader header;
   int64_t send_bytes = 0, receive_bytes = 0;
   // Of a heartbeat: where the sender runs, its calls begun and waited for, and the rank that it waits for
-  // (-1: none). Of an abort message: what happened, and the rank that caused it.
+  // (-1: none).
   ProcessPlace process;
   uint64_t operations = 0;
-  int32_t rank = -1;
-  RunFailure::Kind failure = RunFailure::Kind::exception;
+  int32_t waits_for = -1;
   int32_t payload_bytes = 0;
 
   /// Bytes of the frame with its payload.
@@ -58,6 +57,10 @@ struct Frame {
   const char* payload() const { return reinterpret_cast<const char*>(this) + sizeof(Frame); }
   std::string payload_text() const { return {payload(), static_cast<size_t>(payload_bytes)}; }
 };
+static_assert(sizeof(PostedFailure) <= Frame::most_payload);
+
+/// The failure in an abort message. Throws CommunicationError where there is none.
+RunFailure failure_in(const Frame& frame);
 
 /// The frame in `count` bytes that came from rank `from`. Throws CommunicationError where they are none.
 const Frame& frame_in(const char* bytes, int64_t count, int from);

@@ -53,7 +53,7 @@ void Loop::handle_frame(int from, const Frame& frame) {
     if (number <= last_launch_) return;
   } else {
     if (frame.type == Frame::Type::abort) {
-      launch_->watch->fail({.kind = frame.failure, .rank = frame.rank, .message = frame.payload_text()});
+      launch_->watch->fail(failure_in(frame));
       launch_->event->signal();
       return;
     }

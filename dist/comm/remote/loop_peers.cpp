@@ -15,7 +15,7 @@ void Loop::handle_heartbeat(int from, const Frame& frame, bool is_of_launch) {
     if (leave_watch_) leave_watch_->set_process(from, process);
   }
   if (is_of_launch)
-    launch_->watch->record_heartbeat(from, {.operations = frame.operations, .waits_for = frame.rank},
+    launch_->watch->record_heartbeat(from, {.operations = frame.operations, .waits_for = frame.waits_for},
                                      frame.payload_text());
 }
 
@@ -33,7 +33,7 @@ Frame Loop::own_heartbeat() const {
   if (!launch_) return frame;
   const RankReport own = launch_->report();
   frame.operations = own.operations;
-  frame.rank = own.waits_for;
+  frame.waits_for = own.waits_for;
   return frame;
 }
 
@@ -54,14 +54,13 @@ void Loop::send_abort_message(const RunFailure& failure, std::function<void()> s
   Frame frame;
   frame.type = Frame::Type::abort;
   frame.key.group = group_id(launch_->number, 0, 0);
-  frame.failure = failure.kind;
-  frame.rank = failure.rank;
-  frame.payload_bytes = static_cast<int32_t>(std::min<size_t>(failure.message.size(), Frame::most_payload));
+  const PostedFailure posted = encode(failure);
+  frame.payload_bytes = static_cast<int32_t>(used_bytes(posted));
   const auto leaving = std::make_shared<int>(wire_->size() - 1);
   const auto done = std::make_shared<std::function<void()>>(std::move(sent));
   for (int to = 0; to < wire_->size(); ++to) {
     if (to == wire_->rank()) continue;
-    send_frame(*wire_, to, frame, failure.message.data(), [leaving, done](int, int64_t) {
+    send_frame(*wire_, to, frame, &posted, [leaving, done](int, int64_t) {
       if (--*leaving == 0) (*done)();
     });
   }

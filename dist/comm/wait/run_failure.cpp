@@ -1,8 +1,38 @@
 #include "dist/comm/wait/run_failure.h"
 
+#include <cstddef>
+#include <cstring>
+
 #include "dist/comm/interface/errors.h"
 
 namespace tessera::dist {
+namespace {
+
+size_t message_length(const PostedFailure& posted) {
+  return ::strnlen(posted.message, sizeof posted.message - 1);
+}
+
+}  // namespace
+
+PostedFailure encode(const RunFailure& failure) {
+  PostedFailure posted;
+  posted.rank = failure.rank;
+  posted.kind = static_cast<uint8_t>(failure.kind);
+  failure.message.copy(posted.message, sizeof posted.message - 1);
+  return posted;
+}
+
+RunFailure decode(const PostedFailure& posted) {
+  require<CommunicationError>(posted.kind <= static_cast<uint8_t>(RunFailure::Kind::broken),
+                              "a failure that no rank has: kind ", int{posted.kind});
+  return {.kind = static_cast<RunFailure::Kind>(posted.kind),
+          .rank = posted.rank,
+          .message = std::string(posted.message, message_length(posted))};
+}
+
+int64_t used_bytes(const PostedFailure& posted) {
+  return static_cast<int64_t>(offsetof(PostedFailure, message) + message_length(posted));
+}
 
 void throw_failure(const RunFailure& failure) {
   switch (failure.kind) {
