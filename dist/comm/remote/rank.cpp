@@ -11,6 +11,39 @@
 namespace tessera::dist::remote {
 namespace {
 
+/// An all_gather before there are communicators, as a call in flight.
+class GatherCall final : public ActiveCall {
+ public:
+  GatherCall(RankProgress& progress, std::shared_ptr<Exchange> exchange)
+      : ActiveCall(progress, exchange->header), exchange_(std::move(exchange)) {}
+
+ private:
+  bool advance() override { return exchange_->over(); }
+  bool output_ready() const override { return exchange_->over(); }
+  bool inputs_released() const override { return true; }
+  bool own_work_done() const override { return exchange_->over(); }
+  int missing_rank() const override { return exchange_->missing(); }
+
+  std::shared_ptr<Exchange> exchange_;
+};
+
+/// The watch of such a call. Ranks that have not reached the launch yet may be working: they have until the
+/// deadline.
+class LaunchWatch final : public PeerWatch {
+ public:
+  explicit LaunchWatch(std::chrono::milliseconds timeout)
+      : timeout_(timeout), deadline_(std::chrono::steady_clock::now() + timeout) {}
+  void check(int rank, const CallHeader&) override {
+    if (std::chrono::steady_clock::now() > deadline_)
+      throw RankLostError(text("rank ", rank, " did not reach the launch within ", seconds_text(timeout_)),
+                          rank);
+  }
+
+ private:
+  std::chrono::milliseconds timeout_;
+  std::chrono::steady_clock::time_point deadline_;
+};
+
 /// A RankPlace as bytes of one length.
 struct PlaceRecord {
   char host[248] = "";
@@ -39,6 +72,9 @@ Rank::Rank(Thread& thread, uint64_t launch, const Deadlines& deadlines, Transpor
       watch_(std::make_shared<JobWatch>(thread.rank(), thread.size(), deadlines)) {
   make_block(transport);
   begin();
+  // Without shared memory the remote thread needs the processor: no spinning.
+  progress_ = node::make_progress(*block_, std::chrono::microseconds(0));
+  progress_->add_failure_check([watch = watch_] { watch->throw_if_failed(); });
   try {
     watch_->set_places(gather_places());
     join_machine(transport);
@@ -46,11 +82,7 @@ Rank::Rank(Thread& thread, uint64_t launch, const Deadlines& deadlines, Transpor
     thread_.end_launch(launch_);
     throw;
   }
-  // Without shared memory the remote thread needs the processor: no spinning.
-  const auto spin = shared_ ? node::spin_among(ranks_on_cores_) : std::chrono::microseconds(0);
-  progress_ = node::make_progress(*block_, spin);
-  progress_->add_failure_check([watch = watch_] { watch->throw_if_failed(); });
-  progress_->set_watch(watch_);
+  if (shared_) progress_->set_spin(node::spin_among(ranks_on_cores_));
   if (shared_) node_ = std::make_unique<node::Rank>(shared_, local_index_, *progress_);
 }
 
@@ -129,46 +161,42 @@ void Rank::fail(std::exception_ptr reason) {
 }
 
 std::string Rank::all_gather(std::span<const int> members, const std::string& bytes) {
+  const Tensor output = Tensor::empty({std::ssize(bytes) * std::ssize(members)}, u8);
+  const auto exchange = make_exchange(members, bytes, output);
+  thread_.post(exchange);
+  const auto call = std::make_shared<GatherCall>(*progress_, exchange);
+  progress_->set_watch(std::make_shared<LaunchWatch>(deadlines_.timeout));
+  progress_->add(call);
+  call->wait();
+  progress_->set_watch(watch_);
+  return {static_cast<const char*>(output.raw_data()), static_cast<size_t>(output.nbytes())};
+}
+
+/// The exchange of an all_gather of `bytes` into `output`.
+std::shared_ptr<Exchange> Rank::make_exchange(std::span<const int> members, const std::string& bytes,
+                                              const Tensor& output) {
   constexpr int64_t own_channel = -1;  // distinct from those of the world's collectives
-  CallHeader header;
-  header.sequence = gathered_++;
-  header.kind = CallKind::split;
-  header.dtype = u8;
-  header.bytes = static_cast<int64_t>(bytes.size());
-  const auto exchange = std::make_shared<Exchange>("world",
-                                                   FrameKey{.group = world_group(),
-                                                            .sequence = header.sequence,
-                                                            .channel = own_channel,
-                                                            .tag = members.front()},
-                                                   header, event_);
+  const CallHeader header{
+      .sequence = gathered_++, .bytes = std::ssize(bytes), .kind = CallKind::split, .dtype = u8};
+  const FrameKey key{
+      .group = world_group(), .sequence = header.sequence, .channel = own_channel, .tag = members.front()};
+  const auto exchange = std::make_shared<Exchange>("world", key, header, event_);
   const Tensor input = Tensor::from<uint8_t>(
       std::span(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()), {header.bytes});
-  const Tensor output = Tensor::empty({header.bytes * std::ssize(members)}, u8);
-  char* const out = static_cast<char*>(output.raw_data());
-  for (size_t i = 0; i < members.size(); ++i) {
-    char* const place = out + static_cast<int64_t>(i) * header.bytes;
-    if (members[i] == rank())
+  char* place = static_cast<char*>(output.raw_data());
+  for (const int member : members) {
+    if (member == rank())
       std::copy(bytes.begin(), bytes.end(), place);
     else
-      exchange->peers.push_back({.rank = members[i],
+      exchange->peers.push_back({.rank = member,
                                  .send = static_cast<const char*>(input.raw_data()),
                                  .send_bytes = header.bytes,
                                  .receive = place,
                                  .receive_bytes = header.bytes});
+    place += header.bytes;
   }
   exchange->keep = {input, output};
-  thread_.post(exchange);
-  const auto deadline = std::chrono::steady_clock::now() + deadlines_.timeout;
-  for (;;) {
-    const uint32_t seen = event_->value();
-    if (exchange->over()) return std::string(out, static_cast<size_t>(output.nbytes()));
-    watch_->throw_if_failed();
-    if (std::chrono::steady_clock::now() > deadline)
-      throw RankLostError(text("rank ", exchange->missing(), " did not reach the launch within ",
-                               seconds_text(deadlines_.timeout)),
-                          exchange->missing());
-    event_->sleep_while(seen, std::chrono::milliseconds(50));
-  }
+  return exchange;
 }
 
 }  // namespace tessera::dist::remote

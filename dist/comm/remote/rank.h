@@ -64,6 +64,8 @@ class Rank {
   void begin();
   std::vector<RankPlace> gather_places();
   void join_machine(Transport transport);
+  std::shared_ptr<Exchange> make_exchange(std::span<const int> members, const std::string& bytes,
+                                          const Tensor& output);
 
   Thread& thread_;
   uint64_t launch_;

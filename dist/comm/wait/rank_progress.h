@@ -74,6 +74,7 @@ class RankProgress {
   WaitWord& event() const { return event_; }
   /// `check` throws when the run has failed elsewhere. Called in every wait, and in poll.
   void add_failure_check(std::function<void()> check) { failure_checks_.push_back(std::move(check)); }
+  void set_spin(std::chrono::microseconds spin) { options_.spin = spin; }
   void set_watch(std::shared_ptr<PeerWatch> watch) { watch_ = std::move(watch); }
 
   /// Adds a call to those in flight, and advances all once.
