@@ -66,6 +66,20 @@ TEST_CASE("NCCL: a missing rank ends the start of the others within the timeout"
   CHECK_THROWS_AS(nccl::make_communicator(first, cpu(), milliseconds(200)), CommunicationError);
 }
 
+TEST_CASE("NCCL: a wait up to its deadline is an error that names the rank without the call") {
+  run(
+      2,
+      [](Communicator& c) {
+        if (c.rank() == 1) return std::this_thread::sleep_for(milliseconds(900));
+        const Work sum = c.all_reduce(Tensor::zeros({4}, f32), Reduction::sum);
+        CHECK_THROWS_WITH_AS(
+            sum.wait_output(),
+            "all_reduce #0 (16 bytes) of group 'world' was not over after 300 ms: it waits for rank 1",
+            RankLostError);
+      },
+      milliseconds(300));
+}
+
 TEST_CASE("NCCL: a group with a call that the other rank never makes is closed within the timeout") {
   const auto errors = run(
       2,

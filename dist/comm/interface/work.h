@@ -15,6 +15,8 @@ class PendingCall {
   virtual void wait_output() = 0;
   /// Returns when the outputs are there and no other rank reads the inputs any more.
   virtual void wait() = 0;
+  /// The rank, in the world, that the call waits for; -1: none, or not known.
+  virtual int missing_rank() const { return -1; }
 };
 
 /// A call in flight: a handle, cheap to copy. Waits may come in any order, and a handle may be dropped: the

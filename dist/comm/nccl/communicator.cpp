@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "dist/comm/nccl/channel.h"
+#include "tensor/function_ref.h"
 
 namespace tessera::dist::nccl {
 namespace {
@@ -41,13 +42,9 @@ class Channels {
     ChannelId id = make_id(host_->rank() == 0);
     id.arrival = host_->broadcast(id.bytes, 0, {.unit = "nccl id"});
     collectives_ = make(host_->size(), host_->rank(), std::move(id));
-    const Clock::time_point deadline = Clock::now() + all_->timeout();
-    while (!collectives_->is_ready()) {
-      poll();
-      require<CommunicationError>(Clock::now() < deadline, "group '", host_->name(),
-                                  "' over NCCL was not connected within ", all_->timeout().count(), " ms");
-      std::this_thread::yield();
-    }
+    require<CommunicationError>(poll_until(deadline(), [&] { return collectives_->is_ready(); }), "group '",
+                                host_->name(), "' over NCCL was not connected within ",
+                                all_->timeout().count(), " ms");
   }
 
   /// The channel of a call.
@@ -68,7 +65,18 @@ class Channels {
     host_->poll();
     all_->advance();
   }
+  /// Polls until `reached` is true; false where that takes until the `deadline`.
+  bool poll_until(Clock::time_point deadline, FunctionRef<bool()> reached) {
+    while (!reached()) {
+      if (Clock::now() >= deadline) return false;
+      std::this_thread::yield();
+      poll();
+    }
+    return true;
+  }
   std::chrono::milliseconds timeout() const { return all_->timeout(); }
+  /// Of a wait that begins now.
+  Clock::time_point deadline() const { return Clock::now() + timeout(); }
   const std::shared_ptr<ChannelList>& all() const { return all_; }
 
   bool is_aborted() const { return collectives_->is_aborted(); }
@@ -78,17 +86,14 @@ class Channels {
   }
   /// Waits for the calls in flight and closes the channels, within the timeout; aborts what fails.
   void close() noexcept {
-    const Clock::time_point deadline = Clock::now() + all_->timeout();
+    const Clock::time_point end = deadline();
     try {
-      while (!is_idle() && Clock::now() < deadline) {
-        poll();
-        std::this_thread::yield();
-      }
+      poll_until(end, [&] { return is_idle(); });
     } catch (...) {
       return abort();
     }
-    collectives_->close(deadline);
-    for (const auto& [key, channel] : messages_) channel->close(deadline);
+    collectives_->close(end);
+    for (const auto& [key, channel] : messages_) channel->close(end);
   }
 
  private:
@@ -113,7 +118,7 @@ class NcclCall final : public PendingCall {
  public:
   /// `operation` is null for a call that has only an agreement (barrier, split).
   NcclCall(std::shared_ptr<Channels> channels, CallHeader header, std::string group,
-           std::shared_ptr<Operation> operation, Work agreement)
+           std::shared_ptr<Operation> operation, std::shared_ptr<PendingCall> agreement)
       : channels_(std::move(channels)),
         header_(std::move(header)),
         group_(std::move(group)),
@@ -122,35 +127,43 @@ class NcclCall final : public PendingCall {
 
   bool poll() override {
     channels_->poll();
-    const bool over = is_over();
-    require<CommunicationError>(over || !channels_->is_aborted(), header_, ": group '", group_,
-                                "' has failed before, or is closed");
-    return over;
+    return is_over();
   }
   void wait_output() override { wait(); }
   void wait() override {
-    const Clock::time_point deadline = Clock::now() + channels_->timeout();
+    const Clock::time_point deadline = channels_->deadline();
     try {
-      while (!poll()) {
-        require<CommunicationError>(Clock::now() < deadline, to_string(header_), " of group '", group_,
-                                    "' was not over after ", channels_->timeout().count(), " ms");
-        std::this_thread::yield();
-      }
+      if (!poll() && !channels_->poll_until(deadline, [&] { return is_over(); })) throw_late();
     } catch (...) {
       channels_->abort();
       throw;
     }
   }
+  /// While the headers are compared; NCCL does not say for which rank it waits.
+  int missing_rank() const override { return is_agreed() ? -1 : agreement_->missing_rank(); }
 
  private:
+  bool is_agreed() const { return !agreement_ || agreement_->poll(); }
   /// The headers first: after a mismatch the bytes mean nothing.
-  bool is_over() const { return agreement_.is_done() && (!operation_ || operation_->is_over); }
+  bool is_over() const {
+    const bool over = is_agreed() && (!operation_ || operation_->is_over);
+    require<CommunicationError>(over || !channels_->is_aborted(), header_, ": group '", group_,
+                                "' has failed before, or is closed");
+    return over;
+  }
+  [[noreturn]] void throw_late() const {
+    const std::string late = text(to_string(header_), " of group '", group_, "' was not over after ",
+                                  channels_->timeout().count(), " ms");
+    const int rank = missing_rank();
+    if (rank < 0) throw CommunicationError(late);
+    throw RankLostError(text(late, ": it waits for rank ", rank), rank);
+  }
 
   std::shared_ptr<Channels> channels_;
   CallHeader header_;
   std::string group_;
   std::shared_ptr<Operation> operation_;
-  Work agreement_;
+  std::shared_ptr<PendingCall> agreement_;  ///< null: nothing to compare
 };
 
 class NcclCommunicator final : public Communicator {
@@ -179,7 +192,7 @@ class NcclCommunicator final : public Communicator {
   std::shared_ptr<PendingCall> start(Call call) override {
     const CallHeader header = call.header;
     std::shared_ptr<Operation> operation;
-    Work agreement = agree(call);
+    std::shared_ptr<PendingCall> agreement = agree(call);
     if (header.kind != CallKind::split && header.kind != CallKind::barrier) {
       operation = std::make_shared<Operation>(std::move(call));
       operation->computed.record(cudaStreamPerThread);
@@ -200,18 +213,18 @@ class NcclCommunicator final : public Communicator {
 
  private:
   /// The hosts' work: compares headers; makes the full call for a split, whose values lie in host memory.
-  Work agree(const Call& call) {
+  std::shared_ptr<PendingCall> agree(const Call& call) {
     if (size() == 1) {
       if (call.header.kind == CallKind::split && call.output.nbytes() > 0)
         std::memcpy(call.output.raw_data(), call.input.raw_data(), static_cast<size_t>(call.output.nbytes()));
-      return {};
+      return nullptr;
     }
     Call compared = call;
     if (call.header.kind != CallKind::split) {
       compared.headers_only = true;
       compared.input = compared.output = Tensor();
     }
-    return Work(start_on(*headers_, std::move(compared)));
+    return start_on(*headers_, std::move(compared));
   }
 
   std::shared_ptr<Communicator> host_, headers_;

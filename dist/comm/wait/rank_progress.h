@@ -27,6 +27,7 @@ class ActiveCall : public PendingCall {
   bool poll() final;
   void wait_output() final;
   void wait() final;
+  int missing_rank() const override = 0;
 
  protected:
   /// Does what is possible now, without waiting. True once the other ranks need nothing more of this call: it
@@ -37,9 +38,7 @@ class ActiveCall : public PendingCall {
   virtual bool inputs_released() const = 0;
   /// Whether this rank has nothing more to do for the call; others may still read its memory.
   virtual bool own_work_done() const = 0;
-  /// The rank, in the world, that the call waits for.
-  virtual int missing_rank() const = 0;
-  /// Whether that rank has ended its communication, so that the call cannot complete.
+  /// Whether the `missing_rank` has ended its communication, so that the call cannot complete.
   virtual bool missing_has_exited() const { return false; }
 
  private:
