@@ -23,11 +23,13 @@ struct CheckpointOptions {
 };
 
 /// Runs `segment` and keeps only its inputs: the values that its operations save are dropped. The first of
-/// them that backward reads runs the segment again (same random numbers, and modules in the mode, training
-/// or evaluation, that they had), up to the last value needed. After a backward with `retain_graph` the
-/// values are dropped again. Losses and gradients have the same bits as without. Segments nest; each keeps
-/// what its own options name. Backward throws AutogradError naming `name` when the rerun saves other shapes,
-/// dtypes or counts of values (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016).
+/// them that backward reads runs the segment again (same random numbers of the thread's RandomContext, and
+/// modules in the mode, training or evaluation, that they had; a generator of another kind that the segment
+/// captures, such as a std::mt19937, goes on and gives wrong gradients), up to the last value needed. After a
+/// backward with `retain_graph` the values are dropped again. Losses and gradients have the same bits as
+/// without. Segments nest; each keeps what its own options name. Backward throws AutogradError naming `name`
+/// when the rerun saves other shapes, dtypes or counts of values (Chen et al., "Training Deep Nets with
+/// Sublinear Memory Cost", 2016).
 std::vector<Variable> checkpoint_segment(const std::string& name, Segment segment,
                                          std::vector<Variable> inputs, const CheckpointOptions& options = {});
 
