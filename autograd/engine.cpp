@@ -30,7 +30,30 @@ Gradients run_in_module_scope(Node& node, const Incoming& incoming, const Wanted
   return node.run(incoming, wanted);
 }
 
+thread_local const Engine* running_engine = nullptr;
+
+/// Makes an engine that of the innermost backward while it lives.
+class RunningEngine {
+ public:
+  explicit RunningEngine(const Engine* engine) : outer_(std::exchange(running_engine, engine)) {}
+  ~RunningEngine() { running_engine = outer_; }
+  RunningEngine(const RunningEngine&) = delete;
+  RunningEngine& operator=(const RunningEngine&) = delete;
+
+ private:
+  const Engine* outer_;
+};
+
 }  // namespace
+
+const Engine* Engine::running() {
+  return running_engine;
+}
+
+void Engine::visit_needed(FunctionRef<void(const Node&)> visit) const {
+  for (const State& state : graph_.states())
+    if (state.needed) visit(*state.node);
+}
 
 Engine::Engine(BackwardOptions options) : options_(options) {
   options_.retain_graph |= options_.create_graph;
@@ -75,6 +98,7 @@ void Engine::run(std::vector<Variable>* results) {
 
   const SpanScope span(SpanKind::phase, "backward");
   BackwardInProgress in_progress;
+  const RunningEngine running_now(this);
   report_start();
   const auto earlier = [this](uint32_t a, uint32_t b) {
     return graph_[a].node->sequence() < graph_[b].node->sequence();

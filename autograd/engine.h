@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "autograd/backward_graph.h"
+#include "tensor/function_ref.h"
 
 namespace tessera {
 
@@ -43,6 +44,11 @@ class Engine {
   void run(std::vector<Variable>* results = nullptr);
   /// Whether any seed leads to something wanted.
   bool reaches_wanted() const { return reaches_wanted_; }
+
+  /// The engine of this thread's innermost backward; null outside of one.
+  static const Engine* running();
+  /// Calls `visit` with each node that this backward gives gradients to, in no order.
+  void visit_needed(FunctionRef<void(const Node&)> visit) const;
 
  private:
   using State = BackwardGraph::State;
