@@ -162,7 +162,7 @@ void check_in_place(const char* name, const Variable& x, bool recorded) {
 
 std::vector<Edge> prepare_in_place(Node& node, const Variable& x, const Inputs& inputs,
                                    std::span<const SavedItem> saved) {
-  link(node, inputs);
+  link(node, inputs, x.device());
   save_inputs(node, saved);
   std::vector<Edge> bases;
   // A leaf whose values were replaced (`set_value`) has another storage.

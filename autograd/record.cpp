@@ -1,6 +1,7 @@
 #include "autograd/record.h"
 
 #include "autograd/debug/anomaly.h"
+#include "autograd/functional/batching.h"
 #include "autograd/recompute/first_run.h"
 
 namespace tessera {
@@ -14,9 +15,11 @@ bool Inputs::recorded() const {
 
 namespace detail {
 
-void link(Node& node, const Inputs& inputs) {
+void link(Node& node, const Inputs& inputs, Device device) {
   node.edges.reserve(inputs.list().size());
   for (const Variable& input : inputs.list()) node.edges.push_back(gradient_edge(input));
+  if (device.is_batched()) [[unlikely]]
+    link_shared_inputs(node, inputs.list(), device.samples);
   if ((anomaly_mode() || profiling()) && !current_scope().empty()) [[unlikely]]
     node.module_name = &intern(current_scope());
 }
@@ -77,7 +80,7 @@ std::vector<Variable> attach(intrusive_ptr<Node> node, std::span<const Tensor> o
 Variable attach_computed(intrusive_ptr<Node> node, Tensor output, const Inputs& inputs,
                          std::span<const SavedItem> saved) {
   if (!is_floating(output.dtype())) return Variable(std::move(output));
-  link(*node, inputs);
+  link(*node, inputs, output.device());
   node->outputs.push_back({output.shape(), output.dtype()});
   save_outputs(*node, saved, {&output, 1});
   Variable result = computed(node, std::move(output), 0);
@@ -87,7 +90,7 @@ Variable attach_computed(intrusive_ptr<Node> node, Tensor output, const Inputs& 
 
 std::vector<Variable> attach_computed(intrusive_ptr<Node> node, std::span<const Tensor> outputs,
                                       const Inputs& inputs, std::span<const SavedItem> saved) {
-  link(*node, inputs);
+  link(*node, inputs, outputs.empty() ? cpu() : outputs[0].device());
   for (const Tensor& output : outputs) node->outputs.push_back({output.shape(), output.dtype()});
   save_outputs(*node, saved, outputs);
   std::vector<Variable> results;

@@ -75,7 +75,8 @@ std::vector<Edge> prepare_in_place(Node& node, const Variable& x, const Inputs& 
 /// After the change: makes `x` the result of `node`, and each of its `bases` the result of writing a view.
 void attach_in_place(intrusive_ptr<Node> node, const Variable& x, std::vector<Edge> bases,
                      std::span<const SavedItem> saved);
-void link(Node& node, const Inputs& inputs);
+/// Makes the edges of `node`, whose outputs are on `device`, to the nodes of its inputs.
+void link(Node& node, const Inputs& inputs, Device device);
 void save_outputs(Node& node, std::span<const SavedItem> items, std::span<const Tensor> outputs);
 void check_forward(const char* name, const Tensor& output);
 bool anomaly_mode();

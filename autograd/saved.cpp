@@ -112,7 +112,7 @@ Tensor Saved::take(size_t i) const {
   return value;
 }
 bool is_only_handle(const Tensor& x) {
-  return x.storage()->use_count() == 1 && x.is_contiguous();
+  return x.storage()->use_count() == 1 && x.is_contiguous() && x.storage()->owns_bytes();
 }
 void Saved::release(size_t i) const {
   if (!retained_) node_->saved[i].release();

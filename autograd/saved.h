@@ -81,7 +81,7 @@ class SavedValue {
   uint64_t version_ = 0;
 };
 
-/// Whether `x` is contiguous and the only tensor on its storage.
+/// Whether `x` is contiguous and the only tensor on its storage, which has bytes of its own.
 bool is_only_handle(const Tensor& x);
 
 /// What an operation declared to `record`, as its rule reads it.

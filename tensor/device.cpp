@@ -18,6 +18,7 @@ Device cuda(int index) {
 std::string to_string(Device device) {
   if (device.is_cpu()) return "cpu";
   if (device.is_meta()) return "meta";
+  if (device.is_batched()) return "cpu, batched by " + std::to_string(device.samples);
   return "cuda:" + std::to_string(device.index);
 }
 

@@ -5,21 +5,25 @@
 
 namespace tessera {
 
-/// Where a tensor's values are. `meta` has none: operations on it stop after the shape.
-enum class DeviceKind : uint8_t { cpu, cuda, meta };
+/// Where a tensor's values are. `meta` has none: operations on it stop after the shape. `batched` is the CPU
+/// inside a vmap: a tensor has the shape of one sample, and values for every sample
+/// (tensor/batched/README.md).
+enum class DeviceKind : uint8_t { cpu, cuda, meta, batched };  // those with one address per element first
 
 /// A device by its kind and number. The default is the CPU.
 struct Device {
   DeviceKind kind = DeviceKind::cpu;  ///< where the values are, or `meta` for none
   int8_t index = 0;                   ///< the number of a CUDA device, 0 to 127; 0 for the other kinds
+  int32_t samples = 0;                ///< of `batched`: the number of samples; 0 for the other kinds
 
   /// Whether the device is of that kind, whatever its index.
   /// @{
   bool is_cpu() const { return kind == DeviceKind::cpu; }
   bool is_cuda() const { return kind == DeviceKind::cuda; }
   bool is_meta() const { return kind == DeviceKind::meta; }
+  bool is_batched() const { return kind == DeviceKind::batched; }
   /// @}
-  /// Same kind and index.
+  /// Same kind, index and samples.
   friend bool operator==(Device, Device) = default;
 };
 

@@ -54,8 +54,9 @@ class DifferenceSearch {
   int count_ = 0, steps_ = 0;
 };
 
+/// The address of the first element; on a batched device that of the first sample.
 const char* begin_of(const Tensor& x) {
-  return static_cast<const char*>(x.raw_data());
+  return static_cast<const char*>(x.storage()->data()) + x.offset() * size_of(x.dtype());
 }
 
 /// Bytes from the first element's start to the last one's end; strides are never negative.

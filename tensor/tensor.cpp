@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/copy.h"
 #include "tensor/ops/cast.h"
 #include "tensor/ops/kernel.h"
@@ -9,8 +10,10 @@
 
 namespace tessera {
 namespace {
-constexpr Kernel<void(const Tensor&, const Tensor&)> copy_kernel{"copy", &kernels::cpu::copy, nullptr};
-constexpr Kernel<void(const Tensor&)> zero_kernel{"zero", &kernels::cpu::zero, nullptr};
+constexpr Kernel<void(const Tensor&, const Tensor&)> copy_kernel{"copy", &kernels::cpu::copy, nullptr,
+                                                                 batched::together<&kernels::cpu::copy>};
+constexpr Kernel<void(const Tensor&)> zero_kernel{"zero", &kernels::cpu::zero, nullptr,
+                                                  batched::together<&kernels::cpu::zero>};
 }  // namespace
 
 bool Tensor::layout_is_contiguous(const Shape& shape, const Strides& strides) {
@@ -69,6 +72,8 @@ Tensor Tensor::to(Device target) const {
   require_defined("to");
   if (device() == target) return *this;
   if (target.is_meta()) return empty(shape_, dtype_, target);
+  if (target.is_batched() && device().is_cpu()) return batched::shared(*this, target.samples);
+  if (device().is_batched()) throw_no_batching_rule("to");
   throw DeviceError(text("to: cannot copy from ", device(), " to ", target));
 }
 
@@ -103,7 +108,14 @@ void Tensor::throw_undefined(const char* method) {
   throw ValueError(text(method, ": the tensor is undefined"));
 }
 
+/// What `raw_data` returns where there is no one value of each element.
+void* Tensor::data_without_values() const {
+  if (device().is_batched()) throw_no_batching_rule("data");
+  return storage_->data();
+}
+
 void Tensor::throw_not_readable(DType expected) const {
+  if (device().is_batched()) throw_no_batching_rule("data");
   if (!device().is_cpu()) throw DeviceError(text("data: expected a tensor on cpu, got ", describe(*this)));
   throw DTypeError(text("data: expected dtype ", expected, ", got ", describe(*this)));
 }
@@ -117,6 +129,7 @@ double read_as_double(const Tensor& tensor) {
 
 void require_single_readable(const Tensor& tensor) {
   require<ValueError>(tensor.defined(), "item: the tensor is undefined");
+  if (tensor.device().is_batched()) throw_no_batching_rule("item");
   require<ShapeError>(tensor.numel() == 1, "item: expected one element, got ", describe(tensor));
   require<DeviceError>(tensor.device().is_cpu(), "item: expected a tensor on cpu, got ", describe(tensor));
 }

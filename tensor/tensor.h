@@ -171,10 +171,12 @@ class Tensor : public TensorMethods<Tensor> {
   }
 
   /// The first element, computed from the storage at each call; null on meta. Throws StorageError when
-  /// released.
+  /// released, NoBatchingRule on a batched device.
   void* raw_data() const {
     require_defined("data");
-    return static_cast<char*>(storage_->data()) + (is_meta() ? 0 : offset_ * size_of(dtype_));
+    if (storage_->device().kind >= DeviceKind::meta) [[unlikely]]
+      return data_without_values();
+    return static_cast<char*>(storage_->data()) + offset_ * size_of(dtype_);
   }
   /// The same, as T*. Throws DTypeError when T is not the dtype, DeviceError when not on the CPU.
   template <class T>
@@ -325,6 +327,7 @@ class Tensor : public TensorMethods<Tensor> {
   void assign(const Scalar& value) const;
   Tensor with_layout(const Shape& shape, const Strides& strides, int64_t offset) const;
   [[noreturn]] void throw_not_readable(DType expected) const;
+  void* data_without_values() const;
   static bool layout_is_contiguous(const Shape& shape, const Strides& strides);
 
   intrusive_ptr<Storage> storage_;

@@ -1,11 +1,13 @@
-// Gradients and loops over samples, as functions of functions.
+// Gradients and vmap, as functions of functions.
 
 #include "autograd/functional/transforms.h"
 
+#include "autograd/functional/batching.h"
 #include "autograd/functional/own_input.h"
 #include "autograd/functions/shaping.h"
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
+#include "tensor/random/random_context.h"
 
 namespace tessera::autograd::functional::detail {
 namespace {
@@ -40,22 +42,40 @@ Variables samples_of(const Variable& x, int64_t dim, int64_t count) {
   return samples;
 }
 
-}  // namespace
+using Dims = std::vector<std::optional<int64_t>>;
 
-Variables apply_to_samples(const MultiFunction& function, const Variables& inputs,
-                           const VmapOptions& options) {
-  std::vector<std::optional<int64_t>> dims = options.in_dims;
-  if (dims.empty()) dims.assign(inputs.size(), 0);
-  require<ValueError>(dims.size() == inputs.size(), "vmap: in_dims has ", dims.size(), " entries for ",
-                      inputs.size(), " inputs");
-  const int64_t count = sample_count(inputs, dims);
+/// The function once, on all samples. Throws NoBatchingRule.
+Variables apply_to_all(const MultiFunction& function, const Variables& inputs, const Dims& dims,
+                       int64_t count, const VmapOptions& options) {
+  for (const Variable& input : inputs)
+    if (input.defined() && !input.device().is_cpu()) throw NoBatchingRule(to_string(input.device()));
+  const auto samples = static_cast<int32_t>(count);
+  Variables arguments = inputs, results;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (dims[i]) arguments[i] = tessera::detail::to_samples(inputs[i], *dims[i]);
+  {
+    const batched::Scope scope(samples, options.randomness);
+    results = function(arguments);
+  }
+  for (size_t r = 0; r < results.size(); ++r) {
+    require<ValueError>(results[r].defined(), "vmap: result ", r, " of the function is undefined");
+    results[r] = tessera::detail::from_samples(results[r], options.out_dim, samples);
+  }
+  return results;
+}
+
+/// The function on one sample after another.
+Variables apply_in_loop(const MultiFunction& function, const Variables& inputs, const Dims& dims,
+                        int64_t count, const VmapOptions& options) {
   std::vector<Variables> samples(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i)
     if (dims[i]) samples[i] = samples_of(inputs[i], normalize_dim(*dims[i], inputs[i].ndim(), "vmap"), count);
-
+  const batched::Scope scope(0, options.randomness);
+  const RandomContext random = random_context();
   std::vector<Variables> results;  // of each result, those of the samples
   Variables arguments = inputs;
   for (int64_t n = 0; n < count; ++n) {
+    if (options.randomness == Randomness::same) random_context() = random;
     for (size_t i = 0; i < inputs.size(); ++i)
       if (dims[i]) arguments[i] = samples[i][static_cast<size_t>(n)];
     Variables of_sample = function(arguments);
@@ -67,6 +87,27 @@ Variables apply_to_samples(const MultiFunction& function, const Variables& input
   Variables stacked;
   for (const Variables& list : results) stacked.push_back(stack(list, options.out_dim));
   return stacked;
+}
+
+}  // namespace
+
+Variables apply_to_samples(const MultiFunction& function, const Variables& inputs,
+                           const VmapOptions& options) {
+  Dims dims = options.in_dims;
+  if (dims.empty()) dims.assign(inputs.size(), 0);
+  require<ValueError>(dims.size() == inputs.size(), "vmap: in_dims has ", dims.size(), " entries for ",
+                      inputs.size(), " inputs");
+  const int64_t count = sample_count(inputs, dims);
+  if (batched::current_samples() > 0) throw_no_batching_rule("vmap");  // the outer one becomes a loop
+  if (options.always_loop) return apply_in_loop(function, inputs, dims, count, options);
+  const RandomContext random = random_context();
+  try {
+    return apply_to_all(function, inputs, dims, count, options);
+  } catch (const NoBatchingRule& error) {
+    random_context() = random;
+    if (options.on_fallback) options.on_fallback(error.operation());
+  }
+  return apply_in_loop(function, inputs, dims, count, options);
 }
 
 Variables value_and_gradients(const MultiFunction& function, const Variables& inputs,

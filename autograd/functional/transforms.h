@@ -1,12 +1,15 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "autograd/functional/multi_function.h"
 #include "autograd/variable.h"
+#include "tensor/batched/batched.h"
 
 /// Functions of functions, as torch.func: `grad(f)` is the function that computes the gradient of f,
 /// `vmap(f)` the one that applies f to every sample of a batch. They combine:
@@ -61,21 +64,24 @@ class Transformed {
   MultiFunction function_;
 };
 
-/// Which dimension holds the samples.
+/// Which random numbers the samples draw: `Randomness::error`, `different` or `same`.
+using Randomness = batched::Randomness;
+
+/// Which dimension holds the samples, and how the function runs.
 struct VmapOptions {
   /// Of each input: the dimension of the samples, counted from the end when negative; nullopt: the input is
   /// the same for every sample. Empty: dimension 0 of each.
   std::vector<std::optional<int64_t>> in_dims = {};
   /// Of the results.
   int64_t out_dim = 0;
-};
-
-/// A function that `vmap` made.
-template <size_t taken, bool one_result>
-struct Vmapped : Transformed<taken, one_result> {
-  using Transformed<taken, one_result>::Transformed;
-  /// Whether a call applies the function to one sample after another.
-  static constexpr bool runs_in_loop = true;
+  /// Of random numbers inside the function, such as `randn({3})` and dropout: a ValueError, numbers of its
+  /// own for each sample, or the same for all. A call with a key of its own (`ops::fill_normal(x, key)`)
+  /// draws the same.
+  Randomness randomness = Randomness::error;
+  /// Called with the name of the operation for which a call fell back to a loop over the samples.
+  std::function<void(const std::string& operation)> on_fallback = {};
+  /// Runs the loop at once, as if every operation had no rule; `on_fallback` is not called.
+  bool always_loop = false;
 };
 
 namespace detail {
@@ -126,17 +132,20 @@ auto value_and_grad(F function, std::vector<size_t> argnums = {0}) {
 }
 
 /// The function that applies `function` to every sample: its inputs have one more dimension, which holds the
-/// samples, and so have its results. It runs `function` in a loop, once for each sample (`runs_in_loop`), and
-/// stacks the results, so it is as fast as that loop: for speed write the function for a batch. Gradients,
-/// `grad` and `jacobian` inside and outside are those of the loop. A sample is one of several views of an
-/// input: `function` must not change it in place. A call throws ValueError for other numbers of inputs and
-/// in_dims, no input with samples, or no samples; ShapeError for different numbers of samples and for results
-/// of different shapes; IndexError for a dimension that an input does not have.
+/// samples, and so have its results. `function` runs once, on Variables with the shape of one sample and the
+/// values of all, and each kernel computes for all samples (tensor/batched/README.md). Where an operation has
+/// no rule for that, or its result is read (`item()`), the call starts again as a loop over the samples:
+/// `on_fallback` names the operation. So `function` must have no effects but its results. Gradients, `grad`
+/// and `jacobian` inside and outside are those of the loop. A sample is one of several views of an input:
+/// `function` must not change it in place. A call throws ValueError for other numbers of inputs and in_dims,
+/// no input with samples, no samples, or random numbers (`randomness`); ShapeError for different numbers of
+/// samples, and in a loop for results of different shapes; IndexError for a dimension that an input does not
+/// have.
 template <class F>
 auto vmap(F function, VmapOptions options = {}) {
   constexpr size_t taken = tessera::detail::variables_taken<F>();
   constexpr bool one_result = detail::returns_one<F>();
-  return Vmapped<taken, one_result>(
+  return Transformed<taken, one_result>(
       MultiFunction([function = MultiFunction(std::move(function)),
                      options = std::move(options)](const std::vector<Variable>& inputs) {
         return detail::apply_to_samples(function, inputs, options);

@@ -64,7 +64,7 @@ Variable activation_linear(Activation f, const Variable& x, const Variable& weig
       "activation_linear", compute, {x, weight, bias}, saved(x, weight),
       [f, width = weight.shape()[0]](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
         Gradients gradients(3);
-        if (grad_mode())
+        if (grad_mode() || dy[0].device().is_batched())
           composed_backward(f, s, dy[0], wanted, gradients);
         else if (wanted[0] || wanted[1])
           fused_backward(f, s, dy[0].value(), wanted, gradients);

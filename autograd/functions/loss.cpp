@@ -66,7 +66,7 @@ namespace {
 Variable scaled(const Saved& s, size_t i, const Tensor& dloss) {
   const Tensor gradient = s.tensor(i);
   s.release(i);
-  if (dloss.is_meta() || dloss.item() == 1.0) return gradient;
+  if (dloss.is_meta() || (dloss.device().is_cpu() && dloss.item() == 1.0)) return gradient;
   return ops::cast(ops::mul(gradient, ops::cast(dloss, gradient.dtype())), gradient.dtype());
 }
 

@@ -23,7 +23,8 @@ Variable rows_of(const Variable& x) {
 /// a^T b, the gradient of input `input`.
 Variable weight_gradient(const Variable& a, const Variable& b, size_t input, const Wanted& wanted) {
   if (grad_mode()) return matmul(transposed(a), b);
-  const auto [out, add] = wanted.target(input, {a.size(1), b.size(1)}, a.dtype(), a.device());
+  const Device device = b.device().is_batched() ? b.device() : a.device();
+  const auto [out, add] = wanted.target(input, {a.size(1), b.size(1)}, a.dtype(), device);
   (add ? ops::matmul_accumulate : ops::matmul_out)(out, a.value().transpose(0, 1), b.value());
   return out;
 }

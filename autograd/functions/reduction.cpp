@@ -67,7 +67,7 @@ Variable saving_both(const char* name, V x, Tensor result, const Shape& axes, bo
 Tensor extremum_mask(const Tensor& elements, const Tensor& result) {
   const Tensor equal = ops::equal(elements, result);
   const Tensor nan = ops::isnan(result);
-  if (nan.is_meta() || !ops::any(nan).item_i64()) return equal;
+  if (nan.is_meta() || (nan.device().is_cpu() && !ops::any(nan).item_i64())) return equal;
   return ops::where(nan, ops::isnan(elements), equal);
 }
 
@@ -82,8 +82,9 @@ Variable extremum(const char* name, V x, Tensor result, const Shape& axes, bool 
                      [axes](V a, V y, V dy) { return dy * extremum_shares(a.value(), y.value(), axes); });
 }
 
+/// True also where the values cannot be read here: those of the samples of a vmap.
 bool has_zero(const Tensor& x) {
-  return !x.is_meta() && !ops::all(x).item_i64();
+  return !x.is_meta() && (!x.device().is_cpu() || !ops::all(x).item_i64());
 }
 
 Variable one_like(V y) {

@@ -5,6 +5,7 @@
 #include "autograd/grad_mode.h"
 #include "autograd/recompute/first_run.h"
 #include "autograd/record.h"
+#include "tensor/batched/batched.h"
 #include "tensor/random/random_context.h"
 
 namespace tessera {
@@ -125,6 +126,7 @@ class SegmentValue final : public ValueSource {
 std::vector<Variable> checkpoint_segment(const std::string& name, Segment segment,
                                          std::vector<Variable> inputs, const CheckpointOptions& options) {
   if (!grad_mode()) return segment(inputs);
+  if (batched::current_samples() > 0) throw_no_batching_rule("checkpoint");
   const auto recomputation = std::make_shared<Recomputation>(name, segment, inputs, options);
   SavingPolicyScope scope(
       [&recomputation](const char*, const Tensor& value) -> std::shared_ptr<ValueSource> {

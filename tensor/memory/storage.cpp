@@ -1,5 +1,6 @@
 #include "tensor/memory/storage.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "tensor/error.h"
@@ -38,6 +39,15 @@ intrusive_ptr<Storage> Storage::wrap(void* data, int64_t nbytes, Device device,
   return storage;
 }
 
+intrusive_ptr<Storage> Storage::batched(intrusive_ptr<Storage> base, int64_t sample_stride, int32_t samples) {
+  intrusive_ptr<Storage> storage(
+      new Storage(base->nbytes(), {.kind = DeviceKind::batched, .samples = samples}));
+  storage->data_ = base->data();
+  storage->sample_stride_ = sample_stride;
+  storage->on_destroy_ = [base = std::move(base)] {};
+  return storage;
+}
+
 Storage::~Storage() {
   if (on_destroy_) on_destroy_();
   if (!released_) free_bytes();
@@ -45,7 +55,8 @@ Storage::~Storage() {
 
 void Storage::initialize(intrusive_ptr<MemoryAccount> account, Initial initial) {
   require<ValueError>(nbytes_ >= 0, "storage on ", device_, ": expected at least 0 bytes, got ", nbytes_);
-  require<OutOfMemoryError>(device_.is_meta() || nbytes_ <= max_bytes, "storage on ", device_, ": ", nbytes_,
+  require<OutOfMemoryError>(device_.is_meta() || nbytes_ <= max_bytes / std::max(device_.samples, 1),
+                            "storage on ", device_, ": ", nbytes_,
                             " bytes are more than a processor addresses");
   category_ = current_category();
   account_ = std::move(account);
@@ -56,12 +67,12 @@ void Storage::initialize(intrusive_ptr<MemoryAccount> account, Initial initial) 
 void Storage::allocate_bytes() {
   // Stays released where the account throws: the storage then has nothing to give back.
   released_ = true;
-  account_->add(category_, nbytes_);
-  if (device_.is_cpu()) {
+  account_->add(category_, allocated_bytes());
+  if (device_.is_cpu() || device_.is_batched()) {
     try {
-      data_ = source_ ? source_->take(nbytes_) : cpu_allocate(nbytes_);
+      data_ = source_ ? source_->take(nbytes_) : cpu_allocate(allocated_bytes());
     } catch (...) {
-      account_->remove(category_, nbytes_);
+      account_->remove(category_, allocated_bytes());
       throw;
     }
   }
@@ -72,10 +83,10 @@ void Storage::free_bytes() noexcept {
   if (!account_) return;  // wrapped memory has another owner
   if (source_)
     source_->give(data_, nbytes_);
-  else if (device_.is_cpu())
-    cpu_free(data_, nbytes_);
+  else if (device_.is_cpu() || device_.is_batched())
+    cpu_free(data_, allocated_bytes());
   data_ = nullptr;
-  account_->remove(category_, nbytes_);
+  account_->remove(category_, allocated_bytes());
 }
 
 void Storage::release() {
@@ -91,7 +102,7 @@ void Storage::refill() {
 }
 
 void Storage::set_category(MemoryCategory category) {
-  if (account_ && !released_) account_->move(category_, category, nbytes_);
+  if (account_ && !released_) account_->move(category_, category, allocated_bytes());
   category_ = category;
 }
 

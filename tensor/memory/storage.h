@@ -41,9 +41,17 @@ class Storage : public RefCounted<Storage> {
   static intrusive_ptr<Storage> wrap(void* data, int64_t nbytes, Device device,
                                      std::function<void()> on_destroy);
 
+  /// Wraps samples that lie in `base`, on the CPU: sample i has the bytes from `sample_stride` i on
+  /// (tensor/batched).
+  static intrusive_ptr<Storage> batched(intrusive_ptr<Storage> base, int64_t sample_stride, int32_t samples);
+
   /// Where the bytes are.
   Device device() const { return device_; }
-  /// The size in bytes, also while they are released, and on meta.
+  /// Whether its bytes are its own: not memory of another owner, or the samples in another storage.
+  bool owns_bytes() const { return static_cast<bool>(account_); }
+  /// On a batched device: bytes from one sample to the next; 0 where all samples share their bytes.
+  int64_t sample_stride() const { return sample_stride_; }
+  /// The size in bytes, also while they are released, and on meta; on a batched device that of one sample.
   int64_t nbytes() const { return nbytes_; }
   /// The address of the bytes; null on meta. Throws StorageError naming the label when they were released.
   void* data() const {
@@ -73,7 +81,8 @@ class Storage : public RefCounted<Storage> {
 
  private:
   friend class RefCounted<Storage>;
-  Storage(int64_t nbytes, Device device) : device_(device), nbytes_(nbytes) {}
+  Storage(int64_t nbytes, Device device) : device_(device), nbytes_(nbytes), sample_stride_(nbytes) {}
+  int64_t allocated_bytes() const { return device_.is_batched() ? nbytes_ * device_.samples : nbytes_; }
   ~Storage();
   void initialize(intrusive_ptr<MemoryAccount> account, Initial initial);
   void allocate_bytes();
@@ -84,6 +93,7 @@ class Storage : public RefCounted<Storage> {
   MemoryCategory category_ = MemoryCategory::other;
   bool released_ = false;
   int64_t nbytes_;
+  int64_t sample_stride_;
   void* data_ = nullptr;
   intrusive_ptr<MemoryAccount> account_;
   std::shared_ptr<MemorySource> source_;  ///< null: the allocator

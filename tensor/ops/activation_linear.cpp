@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensor/arguments/activation_table.h"
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/activation_linear.h"
 #include "tensor/cpu/elementwise.h"
 #include "tensor/ops/binary.h"
@@ -29,13 +30,15 @@ constexpr Kernel<void(Activation f, const Tensor& dy, const Tensor& x, const Ten
     backward_kernel{"activation_linear_backward", &kernels::cpu::activation_linear_backward, nullptr};
 
 constexpr Kernel<void(const Tensor& x, const Tensor& dy, const Tensor& y, const Tensor& dx)>
-    gelu_gradient_kernel{"gelu_gradient", &kernels::cpu::gelu_gradient, nullptr};
+    gelu_gradient_kernel{"gelu_gradient", &kernels::cpu::gelu_gradient, nullptr,
+                         batched::together<&kernels::cpu::gelu_gradient>};
 
 /// Whether the fused kernels take the operands (f32 or f64 on the CPU); otherwise activation and product are
 /// computed one after the other.
 bool fused(const Tensor& x, const Tensor& weight) {
   const bool wide = x.dtype() == f32 || x.dtype() == f64;
-  return wide && !x.device().is_cuda() && x.numel() > 0 && weight.numel() > 0;
+  const bool on_device = !x.device().is_cuda() && !x.device().is_batched() && !weight.device().is_batched();
+  return wide && on_device && x.numel() > 0 && weight.numel() > 0;
 }
 
 /// (rows, n) of (..., n).
@@ -80,7 +83,8 @@ Tensor activation(Activation f, const Tensor& x) {
 
 Tensor activation_linear(Activation f, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_linear("activation_linear", x, weight, bias);
-  if (!fused(x, weight)) return linear(activation(f, x), weight, bias);
+  if (!fused(x, weight) || (bias.defined() && bias.device().is_batched()))
+    return linear(activation(f, x), weight, bias);
   const Device device = common_device("activation_linear", {&x, &weight});
   Shape shape = x.shape();
   shape[shape.ndim() - 1] = weight.size(0);

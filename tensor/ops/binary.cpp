@@ -1,5 +1,6 @@
 #include "tensor/ops/binary.h"
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/elementwise.h"
 #include "tensor/ops/cast.h"
 #include "tensor/ops/kernel.h"
@@ -10,9 +11,10 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(BinaryOp, DType, const Tensor&, const Tensor&, const Tensor&)> binary_kernel{
-    "elementwise operation", &kernels::cpu::binary, nullptr};
+    "elementwise operation", &kernels::cpu::binary, nullptr, batched::together<&kernels::cpu::binary>};
 constexpr Kernel<void(BinaryOp, DType, const Tensor&, const Scalar&, bool, const Tensor&)> scalar_kernel{
-    "elementwise operation", &kernels::cpu::binary_scalar, nullptr};
+    "elementwise operation", &kernels::cpu::binary_scalar, nullptr,
+    batched::together<&kernels::cpu::binary_scalar>};
 
 using kernels::cpu::is_comparison;
 

@@ -1,5 +1,6 @@
 #include "tensor/ops/cast.h"
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/elementwise.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/ops/promotion.h"
@@ -7,7 +8,8 @@
 namespace tessera::ops {
 namespace {
 
-constexpr Kernel<void(const Tensor&, const Tensor&)> cast_kernel{"cast", &kernels::cpu::cast, nullptr};
+constexpr Kernel<void(const Tensor&, const Tensor&)> cast_kernel{"cast", &kernels::cpu::cast, nullptr,
+                                                                 batched::together<&kernels::cpu::cast>};
 
 }  // namespace
 

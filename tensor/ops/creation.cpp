@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/elementwise.h"
 #include "tensor/ops/cast.h"
 #include "tensor/ops/kernel.h"
@@ -11,7 +12,8 @@
 namespace tessera::ops {
 namespace {
 
-constexpr Kernel<void(const Tensor&, const Scalar&)> fill_kernel{"fill", &kernels::cpu::fill, nullptr};
+constexpr Kernel<void(const Tensor&, const Scalar&)> fill_kernel{"fill", &kernels::cpu::fill, nullptr,
+                                                                 batched::together<&kernels::cpu::fill>};
 
 /// The 1-dim tensor of value(i) for i < count, computed as T on the host.
 template <class T, class Value>

@@ -1,5 +1,6 @@
 #include "tensor/ops/embedding_add.h"
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/dropout.h"
 #include "tensor/cpu/embedding_add.h"
 #include "tensor/cpu/indexing.h"
@@ -10,7 +11,7 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(const char*, const Tensor&, int64_t)> check_kernel{
-    "check_indices", &kernels::cpu::check_indices, nullptr};
+    "check_indices", &kernels::cpu::check_indices, nullptr, batched::reading<&kernels::cpu::check_indices>};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const DropoutRows*, const Tensor&)>
     forward_kernel{"embedding_add", &kernels::cpu::embedding_add, nullptr};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&)> backward_kernel{

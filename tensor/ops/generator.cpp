@@ -11,6 +11,20 @@
 #include "tensor/random/random_context.h"
 
 namespace tessera {
+namespace {
+
+/// Where numbers are drawn for `x`: all samples of a vmap at once where theirs are different.
+Tensor to_draw(const char* name, const Tensor& x) {
+  const Device device = common_device(name, {&x});
+  batched::check_draw_for_each_sample(name, device);
+  const batched::Scope* const scope = batched::current();
+  if (!device.is_batched() || !scope || scope->randomness() != batched::Randomness::different) return x;
+  if (batched::is_shared(x)) throw_no_batching_rule(name);
+  x.bump_version();
+  return batched::all_samples(x, device.samples);
+}
+
+}  // namespace
 
 void manual_seed(uint64_t seed) {
   random_context().generator_seed = seed;
@@ -18,13 +32,13 @@ void manual_seed(uint64_t seed) {
 }
 
 Tensor rand(const Shape& shape, DType dtype, Device device) {
-  const Tensor out = Tensor::empty(shape, dtype, device);
+  const Tensor out = Tensor::empty(shape, dtype, batched::random_device(device));
   uniform_(out);
   return out;
 }
 
 Tensor randn(const Shape& shape, DType dtype, Device device) {
-  const Tensor out = Tensor::empty(shape, dtype, device);
+  const Tensor out = Tensor::empty(shape, dtype, batched::random_device(device));
   normal_(out);
   return out;
 }
@@ -74,19 +88,20 @@ Tensor bernoulli(const Tensor& probabilities) {
 }
 
 Tensor multinomial(const Tensor& weights, int64_t count, bool replacement) {
+  batched::check_draw_for_each_sample("multinomial", common_device("multinomial", {&weights}));
   return ops::multinomial(weights, count, next_generator_key(), replacement);
 }
 
 void normal_(const Tensor& x, double mean, double deviation) {
-  ops::fill_normal(x, next_generator_key(), 0, mean, deviation);
+  ops::fill_normal(to_draw("normal_", x), next_generator_key(), 0, mean, deviation);
 }
 
 void uniform_(const Tensor& x, double low, double high) {
-  ops::fill_uniform(x, next_generator_key(), 0, low, high);
+  ops::fill_uniform(to_draw("uniform_", x), next_generator_key(), 0, low, high);
 }
 
 void bernoulli_(const Tensor& x, double probability) {
-  ops::fill_bernoulli(x, next_generator_key(), probability);
+  ops::fill_bernoulli(to_draw("bernoulli_", x), next_generator_key(), probability);
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/advanced_indexing.h"
 #include "tensor/ops/index_plan.h"
 #include "tensor/ops/kernel.h"
@@ -54,7 +55,8 @@ namespace {
 
 constexpr Kernel<void(const char* where, int entry, const Tensor& index, int64_t extent, bool replace,
                       const Tensor& positions)>
-    coordinate_kernel{"add_coordinate", &kernels::cpu::add_coordinate, nullptr};
+    coordinate_kernel{"add_coordinate", &kernels::cpu::add_coordinate, nullptr,
+                      batched::one_by_one<&kernels::cpu::add_coordinate>};
 
 int64_t product(const Shape& shape, int begin, int end) {
   int64_t n = 1;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <vector>
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/advanced_indexing.h"
 #include "tensor/cpu/indexing.h"
 #include "tensor/ops/index_plan.h"
@@ -14,11 +15,13 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(const Tensor& x, int first, int count, const Tensor& positions, const Tensor& out)>
-    read_kernel{"index", &kernels::cpu::read_positions, nullptr};
+    read_kernel{"index", &kernels::cpu::read_positions, nullptr,
+                batched::one_by_one<&kernels::cpu::read_positions>};
 constexpr Kernel<void(const Tensor& value, const Tensor& positions, int first, int count, const Tensor& out)>
-    write_kernel{"index_put_", &kernels::cpu::write_positions, nullptr};
+    write_kernel{"index_put_", &kernels::cpu::write_positions, nullptr,
+                 batched::one_by_one<&kernels::cpu::write_positions>};
 constexpr Kernel<void(const Tensor& source, int64_t dim, const Tensor& index, const Tensor& out)> add_kernel{
-    "index_put_", &kernels::cpu::index_add, nullptr};
+    "index_put_", &kernels::cpu::index_add, nullptr, batched::one_by_one<&kernels::cpu::index_add>};
 constexpr Kernel<void(const Tensor& mask, const Tensor& positions)> true_positions_kernel{
     "nonzero", &kernels::cpu::true_positions, nullptr};
 
@@ -70,6 +73,7 @@ void accumulate_elements(const Tensor& arranged, const Arrangement& dims, const 
 
 Tensor true_elements(const char* where, const Tensor& mask) {
   require<DTypeError>(mask.dtype() == boolean, where, ": expected a mask of bool, got ", describe(mask));
+  if (mask.device().is_batched()) throw_no_batching_rule(where);
   require<DeviceError>(mask.device().is_cpu(), where,
                        ": the size of the result depends on the values of the mask ", describe(mask),
                        "; it needs a device with values, such as cpu");

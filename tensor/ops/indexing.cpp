@@ -1,5 +1,6 @@
 #include "tensor/ops/indexing.h"
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/indexing.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
@@ -8,17 +9,19 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(const char* where, const Tensor& index, int64_t limit)> check_kernel{
-    "check_indices", &kernels::cpu::check_indices, nullptr};
+    "check_indices", &kernels::cpu::check_indices, nullptr, batched::reading<&kernels::cpu::check_indices>};
 constexpr Kernel<void(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& out)>
-    index_select_kernel{"index_select", &kernels::cpu::index_select, nullptr};
+    index_select_kernel{"index_select", &kernels::cpu::index_select, nullptr,
+                        batched::one_by_one<&kernels::cpu::index_select>};
 constexpr Kernel<void(const Tensor& source, int64_t dim, const Tensor& index, const Tensor& out)>
-    index_add_kernel{"index_add", &kernels::cpu::index_add, nullptr};
+    index_add_kernel{"index_add", &kernels::cpu::index_add, nullptr,
+                     batched::one_by_one<&kernels::cpu::index_add>};
 constexpr Kernel<void(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& out)> gather_kernel{
-    "gather", &kernels::cpu::gather, nullptr};
+    "gather", &kernels::cpu::gather, nullptr, batched::one_by_one<&kernels::cpu::gather>};
 constexpr Kernel<void(const Tensor& source, const Tensor& index, const Tensor& out)> scatter_kernel{
-    "scatter", &kernels::cpu::scatter, nullptr};
+    "scatter", &kernels::cpu::scatter, nullptr, batched::one_by_one<&kernels::cpu::scatter>};
 constexpr Kernel<void(const Tensor& source, const Tensor& index, const Tensor& out)> scatter_add_kernel{
-    "scatter_add", &kernels::cpu::scatter_add, nullptr};
+    "scatter_add", &kernels::cpu::scatter_add, nullptr, batched::one_by_one<&kernels::cpu::scatter_add>};
 
 void require_index(const char* where, const Tensor& index) {
   require<DTypeError>(index.dtype() == i64 || index.dtype() == i32, where,

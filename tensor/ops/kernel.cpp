@@ -13,6 +13,14 @@ namespace {
                          "; materialize the model first (nn::materialize), or give it inputs on meta"));
 }
 
+/// Of two different devices, one of them the CPU, the batched one: its samples share the other operand.
+Device batched_among(const char* where, Device a, Device b) {
+  if (a.is_batched() && b.is_cpu()) return a;
+  if (b.is_batched() && a.is_cpu()) return b;
+  if (a.is_batched() && b.is_batched()) throw_no_batching_rule(where);
+  throw DeviceError(text(where, ": expected all operands on one device, got ", a, " and ", b));
+}
+
 }  // namespace
 
 Device common_device(const char* where, std::initializer_list<const Tensor*> operands) {
@@ -24,9 +32,9 @@ Device common_device(const char* where, std::initializer_list<const Tensor*> ope
       on_meta = operand;
       continue;
     }
-    require<DeviceError>(!real || device == real->device(), where,
-                         ": expected all operands on one device, got ", real ? real->device() : device,
-                         " and ", device);
+    if (real && device != real->device()) [[unlikely]] {
+      if (batched_among(where, real->device(), device) == real->device()) continue;
+    }
     real = operand;
   }
   if (!on_meta) return real ? real->device() : cpu();

@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 
+#include "tensor/batched/batched.h"
 #include "tensor/ops/op_names.h"
 #include "tensor/profile/operand_bytes.h"
 #include "tensor/profile/span.h"
@@ -24,16 +25,18 @@ class Kernel<void(Args...)> {
  public:
   /// A kernel of one device.
   using Function = void (*)(Args...);
-  /// `name`, a literal, names the operation in errors and profiles.
-  constexpr Kernel(const char* name, Function cpu, Function cuda) : name_(name), cpu_(cpu), cuda_(cuda) {}
+  /// `name`, a literal, names the operation in errors and profiles. `batched` computes for all samples of a
+  /// vmap (tensor/batched/rules.h).
+  constexpr Kernel(const char* name, Function cpu, Function cuda, Function batched = nullptr)
+      : name_(name), cpu_(cpu), cuda_(cuda), batched_(batched) {}
 
-  /// Runs the kernel of `device`. Throws NotBuiltError, naming the operation, where there is none. Recorded
-  /// as a span while a profiler is open.
+  /// Runs the kernel of `device`. Throws NotBuiltError, naming the operation, where there is none, and
+  /// NoBatchingRule on a batched device. Recorded as a span while a profiler is open.
   void operator()(Device device, Args... args) const {
     if (device.is_meta()) return;
-    const Function function = device.is_cpu() ? cpu_ : cuda_;
+    Function function = device.is_cpu() ? cpu_ : device.is_cuda() ? cuda_ : nullptr;
     if (!function) [[unlikely]]
-      throw NotBuiltError(text(name_, ": this build has no kernel for ", device));
+      function = batched_on(device);
     const FlushDenormals flushed;
     if (profiling()) [[unlikely]]
       return call_profiled(function, args...);
@@ -43,6 +46,12 @@ class Kernel<void(Args...)> {
   const char* name() const { return name_; }
 
  private:
+  [[gnu::noinline]] Function batched_on(Device device) const {
+    if (!device.is_batched()) throw NotBuiltError(text(name_, ": this build has no kernel for ", device));
+    if (!batched_) throw_no_batching_rule(name_);
+    return batched_;
+  }
+
   [[gnu::noinline]] void call_profiled(Function function, Args... args) const {
     SpanScope span(SpanKind::kernel, span_name(args...));
     span.add_bytes(bytes_of_operands(args...));
@@ -61,6 +70,7 @@ class Kernel<void(Args...)> {
   const char* name_;
   Function cpu_;
   Function cuda_;
+  Function batched_;
 };
 
 /// The device that operands share. Throws DeviceError naming `where` and the devices when they differ (also

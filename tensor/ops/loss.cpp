@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/loss.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/cast.h"
@@ -10,14 +11,22 @@
 #include "tensor/ops/reduction.h"
 
 namespace tessera::ops {
+
+CrossEntropy of_sample(const CrossEntropy& c, int64_t i) {
+  return {batched::of_sample(c.loss, i), batched::of_sample(c.log_sum_exp, i),
+          batched::of_sample(c.divisor, i)};
+}
+
 namespace {
 
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const CrossEntropyOptions&,
                       const CrossEntropy&)>
-    forward_kernel{"cross_entropy", &kernels::cpu::cross_entropy, nullptr};
+    forward_kernel{"cross_entropy", &kernels::cpu::cross_entropy, nullptr,
+                   batched::one_by_one<&kernels::cpu::cross_entropy>};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const CrossEntropy&,
                       const CrossEntropyOptions&, const Tensor&)>
-    backward_kernel{"cross_entropy_backward", &kernels::cpu::cross_entropy_backward, nullptr};
+    backward_kernel{"cross_entropy_backward", &kernels::cpu::cross_entropy_backward, nullptr,
+                    batched::one_by_one<&kernels::cpu::cross_entropy_backward>};
 
 DType loss_dtype(const Tensor& logits) {
   return logits.dtype() == f64 ? f64 : f32;
@@ -52,7 +61,8 @@ void check_cross_entropy(const Shape& logits, DType dtype, const Tensor& targets
 
 CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& weight,
                            const CrossEntropyOptions& options) {
-  const Device device = common_device("cross_entropy", {&logits, &targets});
+  Device device = common_device("cross_entropy", {&logits, &targets});
+  if (weight.defined()) device = common_device("cross_entropy", {&logits, &targets, &weight});
   require_floating("cross_entropy", logits);
   check_cross_entropy(logits.shape(), logits.dtype(), targets, weight, options);
   const Shape loss_shape = options.reduction == LossReduction::none ? targets.shape() : Shape{};

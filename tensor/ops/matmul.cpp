@@ -1,5 +1,6 @@
 #include "tensor/ops/matmul.h"
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/matmul.h"
 #include "tensor/matrix_layout.h"
@@ -22,9 +23,32 @@ MatmulBackend matmul_backend() {
 namespace ops {
 namespace {
 
+/// Whether all dimensions except the last are evenly spaced, so that they can be seen as one.
+bool rows_are_even(const Tensor& x) {
+  for (int i = 0; i + 2 < x.ndim(); ++i)
+    if (x.strides()[i] != x.strides()[i + 1] * x.shape()[i + 1]) return false;
+  return true;
+}
+
+/// The products of all samples: one over all rows where they share the second operand, a matrix.
+void matmul_of_samples(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
+                       bool accumulate) {
+  if (bias.defined() && !batched::is_shared(bias))
+    return batched::one_by_one<&kernels::cpu::matmul>(a, b, bias, out, accumulate);
+  if (batched::is_shared(out)) throw_no_batching_rule("matmul_out");
+  const int32_t samples = out.device().samples;
+  const Tensor all_a = batched::all_samples(a, samples), all_out = batched::all_samples(out, samples);
+  const Tensor one_bias = bias.defined() ? batched::one_sample(bias, 0) : bias;
+  const bool one_matrix = batched::is_shared(b) && b.ndim() == 2 && !matrix_layout(a)->transposed;
+  if (one_matrix && rows_are_even(all_a) && rows_are_even(all_out))
+    return kernels::cpu::matmul(all_a.flatten(0, -2), batched::one_sample(b, 0), one_bias,
+                                all_out.flatten(0, -2), accumulate);
+  kernels::cpu::matmul(all_a, batched::all_samples(b, samples), one_bias, all_out, accumulate);
+}
+
 constexpr Kernel<void(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out,
                       bool accumulate)>
-    matmul_kernel{"matmul", &kernels::cpu::matmul, nullptr};
+    matmul_kernel{"matmul", &kernels::cpu::matmul, nullptr, &matmul_of_samples};
 
 /// A product whose operands are seen as matrices (a vector as a row or a column), with the resulting shapes.
 struct Product {
@@ -67,13 +91,6 @@ Shape matrix_shape(const Shape& batch, int64_t rows, int64_t columns) {
   shape.push_back(rows);
   shape.push_back(columns);
   return shape;
-}
-
-/// Whether all dimensions except the last are evenly spaced, so that they can be seen as one.
-bool rows_are_even(const Tensor& x) {
-  for (int i = 0; i + 2 < x.ndim(); ++i)
-    if (x.strides()[i] != x.strides()[i + 1] * x.shape()[i + 1]) return false;
-  return true;
 }
 
 /// One product over all rows where the second operand is one matrix: (batch..., m, k) is (batch * m, k).
@@ -175,7 +192,8 @@ void check_linear(const char* name, const Tensor& x, const Tensor& weight, const
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_linear("linear", x, weight, bias);
-  const Product p = product_of("linear", x, weight.transpose(0, 1));
+  Product p = product_of("linear", x, weight.transpose(0, 1));
+  if (bias.defined()) p.device = common_device("linear", {&x, &weight, &bias});
   const Tensor out = Tensor::empty(matrix_shape(p.batch, p.m, p.n), x.dtype(), p.device);
   run(p, bias.defined() ? bias.contiguous() : bias, out, false);
   return out.view(p.result);

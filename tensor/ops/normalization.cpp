@@ -1,23 +1,59 @@
 #include "tensor/ops/normalization.h"
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/dropout.h"
 #include "tensor/cpu/normalization.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
 
-namespace tessera::ops {
+namespace tessera {
+
+namespace kernels::cpu {
+
+int32_t samples_in(const NormalizationCall& c) {
+  return std::max({batched::samples_in(c.x), batched::samples_in(c.weight), batched::samples_in(c.bias)});
+}
+NormalizationCall of_sample(const NormalizationCall& c, int64_t i) {
+  using batched::of_sample;
+  return {of_sample(c.x, i),      of_sample(c.delta, i), c.mask,
+          of_sample(c.weight, i), of_sample(c.bias, i),  c.eps};
+}
+int32_t samples_in(const NormalizationBackwardCall& c) {
+  return batched::samples_in(c.dy);
+}
+NormalizationBackwardCall of_sample(const NormalizationBackwardCall& c, int64_t i) {
+  using batched::of_sample;
+  return {of_sample(c.dy, i),   of_sample(c.dsum, i), c.mask, of_sample(c.x, i), of_sample(c.weight, i),
+          of_sample(c.mean, i), of_sample(c.rstd, i)};
+}
+
+}  // namespace kernels::cpu
+
+namespace ops {
+
+Normalized of_sample(const Normalized& n, int64_t i) {
+  using batched::of_sample;
+  return {of_sample(n.y, i), of_sample(n.mean, i), of_sample(n.rstd, i), of_sample(n.sum, i)};
+}
+NormalizationGradients of_sample(const NormalizationGradients& g, int64_t i) {
+  using batched::of_sample;
+  return {of_sample(g.x, i), of_sample(g.weight, i), of_sample(g.bias, i), of_sample(g.delta, i)};
+}
+
 namespace {
 
 using kernels::cpu::NormalizationBackwardCall;
 using kernels::cpu::NormalizationCall;
 
 constexpr Kernel<void(const NormalizationCall&, const Normalized&)> forward_kernel{
-    "layer_norm", &kernels::cpu::normalization, nullptr};
+    "layer_norm", &kernels::cpu::normalization, nullptr, batched::one_by_one<&kernels::cpu::normalization>};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                       const Tensor&)>
-    recompute_kernel{"recompute_normalized", &kernels::cpu::recompute_normalized, nullptr};
+    recompute_kernel{"recompute_normalized", &kernels::cpu::recompute_normalized, nullptr,
+                     batched::one_by_one<&kernels::cpu::recompute_normalized>};
 constexpr Kernel<void(const NormalizationBackwardCall&, const NormalizationGradients&)> backward_kernel{
-    "normalization_backward", &kernels::cpu::normalization_backward, nullptr};
+    "normalization_backward", &kernels::cpu::normalization_backward, nullptr,
+    batched::one_by_one<&kernels::cpu::normalization_backward>};
 
 /// Extents begin..end of x: the leading ones or the normalized ones.
 Shape extents_of(const Shape& shape, int64_t begin, int64_t end) {
@@ -63,7 +99,9 @@ struct Norm {
 Normalized normalize(Norm norm, const Tensor& x, const Tensor& delta, const DropoutMask& mask,
                      const Tensor& weight, const Tensor& bias, double eps, int64_t axes) {
   const char* name = norm.name;
-  const Device device = delta.defined() ? common_device(name, {&x, &delta}) : common_device(name, {&x});
+  Device device = delta.defined() ? common_device(name, {&x, &delta}) : common_device(name, {&x});
+  for (const Tensor* operand : {&weight, &bias})
+    if (operand->defined() && operand->device().is_batched()) device = common_device(name, {&x, operand});
   require_floating(name, x);
   require<ShapeError>(axes >= 1 && axes <= x.ndim(), name, ": cannot normalize the last ", axes,
                       " dimensions of ", describe(x));
@@ -76,9 +114,10 @@ Normalized normalize(Norm norm, const Tensor& x, const Tensor& delta, const Drop
   check_operand(name, "bias", bias, x, axes);
   const Shape leading = extents_of(x.shape(), 0, x.ndim() - axes);
   const DType statistics = x.dtype() == f64 ? f64 : f32;
-  Normalized result{Tensor::empty_like(x), {}, Tensor::empty(leading, statistics, device)};
+  Normalized result{
+      Tensor::empty(x.shape(), x.dtype(), device), {}, Tensor::empty(leading, statistics, device)};
   if (norm.centered) result.mean = Tensor::empty(leading, statistics, device);
-  if (delta.defined()) result.sum = Tensor::empty_like(x);
+  if (delta.defined()) result.sum = Tensor::empty(x.shape(), x.dtype(), device);
   const MaskRows rows(name, delta.defined() ? mask : DropoutMask(), x, axes);
   forward_kernel(device,
                  {x.contiguous(), contiguous(delta), rows.get(), contiguous(weight), contiguous(bias), eps},
@@ -111,7 +150,7 @@ Normalized add_rms_norm(const Tensor& x, const Tensor& delta, const DropoutMask&
 Tensor recompute_normalized(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
                             const Tensor& rstd) {
   const Device device = common_device("recompute_normalized", {&x, &rstd});
-  Tensor y = Tensor::empty_like(x);
+  Tensor y = Tensor::empty(x.shape(), x.dtype(), device);
   recompute_kernel(device, x.contiguous(), contiguous(weight), contiguous(bias), mean, rstd, y);
   return y;
 }
@@ -135,12 +174,14 @@ NormalizationGradients add_normalization_backward(const Tensor& dsum, const Tens
                         sum.shape(), ", got ", gradient.shape());
   }
   check_operand(name, "weight", weight, sum, axes);
-  if (needs_grad.overwrite_x) require_no_overlap(name, sum, {&dy, &dsum, &weight, &mean, &rstd});
+  const bool overwrites =
+      needs_grad.overwrite_x && sum.device() == device;  // all samples of a vmap may share it
+  if (overwrites) require_no_overlap(name, sum, {&dy, &dsum, &weight, &mean, &rstd});
   const Shape normalized = extents_of(sum.shape(), sum.ndim() - axes, sum.ndim());
   const bool drops = mask.probability != 0;
   NormalizationGradients gradients;
   if (needs_grad.x || (needs_grad.delta && !drops))
-    gradients.x = needs_grad.overwrite_x ? sum : Tensor::empty(sum.shape(), sum.dtype(), device);
+    gradients.x = overwrites ? sum : Tensor::empty(sum.shape(), sum.dtype(), device);
   if (needs_grad.delta && drops) gradients.delta = Tensor::empty(sum.shape(), sum.dtype(), device);
   const DType sums = sum.dtype() == f64 ? f64 : f32;
   if (needs_grad.weight) gradients.weight = Tensor::empty(normalized, sums, device);
@@ -150,9 +191,10 @@ NormalizationGradients add_normalization_backward(const Tensor& dsum, const Tens
       device,
       {dy.contiguous(), contiguous(dsum), rows.get(), sum.contiguous(), contiguous(weight), mean, rstd},
       gradients);
-  if (needs_grad.overwrite_x) sum.bump_version();
+  if (overwrites) sum.bump_version();
   if (needs_grad.delta && !drops) gradients.delta = gradients.x;
   return gradients;
 }
 
-}  // namespace tessera::ops
+}  // namespace ops
+}  // namespace tessera

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/random.h"
 #include "tensor/ops/cast.h"
 #include "tensor/ops/kernel.h"
@@ -14,7 +15,7 @@ namespace {
 using kernels::cpu::Distribution;
 
 constexpr Kernel<void(const Distribution&, uint64_t, int64_t, const Tensor&)> fill_kernel{
-    "random numbers", &kernels::cpu::fill_random, nullptr};
+    "random numbers", &kernels::cpu::fill_random, nullptr, batched::one_by_one<&kernels::cpu::fill_random>};
 
 void fill(const char* name, const Distribution& distribution, uint64_t key, int64_t first_index,
           const Tensor& out) {

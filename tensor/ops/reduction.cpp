@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/reduction.h"
 #include "tensor/ops/cast.h"
 #include "tensor/ops/kernel.h"
@@ -10,9 +11,9 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(Reduction, double, const Tensor&, const Tensor&)> reduce_kernel{
-    "reduce", &kernels::cpu::reduce, nullptr};
+    "reduce", &kernels::cpu::reduce, nullptr, batched::together<&kernels::cpu::reduce>};
 constexpr Kernel<void(bool, int64_t, const Tensor&, const Tensor&)> arg_extreme_kernel{
-    "argmax", &kernels::cpu::arg_extreme, nullptr};
+    "argmax", &kernels::cpu::arg_extreme, nullptr, batched::along<&kernels::cpu::arg_extreme>};
 
 /// x's shape with extent 1 along the axes to reduce.
 Shape kept_shape(const char* name, const Tensor& x, const Shape& axes) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/shaping.h"
 #include "tensor/ops/cast.h"
 #include "tensor/ops/kernel.h"
@@ -10,9 +11,9 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(const Tensor& x, unsigned dims, const Tensor& out)> flip_kernel{
-    "flip", &kernels::cpu::flip, nullptr};
+    "flip", &kernels::cpu::flip, nullptr, batched::one_by_one<&kernels::cpu::flip>};
 constexpr Kernel<void(const Tensor& x, int64_t diagonal, bool lower, const Tensor& out)> triangle_kernel{
-    "triangle", &kernels::cpu::triangle, nullptr};
+    "triangle", &kernels::cpu::triangle, nullptr, batched::one_by_one<&kernels::cpu::triangle>};
 
 Tensor triangle(const char* where, const Tensor& x, int64_t diagonal, bool lower) {
   common_device(where, {&x});
@@ -39,7 +40,8 @@ Tensor cat(std::span<const Tensor> tensors, int64_t dim) {
   Shape shape = first.shape();
   shape[dim] = 0;
   for (const Tensor& tensor : tensors) {
-    device = common_device("cat", {&first, &tensor}).is_meta() ? meta() : device;
+    const Device both = common_device("cat", {&first, &tensor});
+    if (!both.is_cpu()) device = both;
     require_same_dtype("cat", {&first, &tensor});
     Shape others = tensor.shape();
     if (others.ndim() == shape.ndim()) others[dim] = shape[dim];

@@ -1,5 +1,6 @@
 #include "tensor/ops/sorting.h"
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/sorting.h"
 #include "tensor/ops/at_least_1d.h"
 #include "tensor/ops/binary.h"
@@ -15,9 +16,9 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, int64_t, bool)> sort_kernel{
-    "sort", &kernels::cpu::sort, nullptr};
-constexpr Kernel<void(const Tensor&, const Tensor&, int64_t)> cumsum_kernel{"cumsum", &kernels::cpu::cumsum,
-                                                                            nullptr};
+    "sort", &kernels::cpu::sort, nullptr, batched::along<&kernels::cpu::sort>};
+constexpr Kernel<void(const Tensor&, const Tensor&, int64_t)> cumsum_kernel{
+    "cumsum", &kernels::cpu::cumsum, nullptr, batched::along<&kernels::cpu::cumsum>};
 
 /// The first `k` of the order along `dim`.
 Sorted first_of_order(const char* name, const Tensor& x, int64_t k, int64_t dim, bool descending) {

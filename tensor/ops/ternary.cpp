@@ -1,5 +1,6 @@
 #include "tensor/ops/ternary.h"
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/elementwise.h"
 #include "tensor/elementwise/op_lists.h"
 #include "tensor/ops/binary.h"
@@ -11,9 +12,10 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(TernaryOp, DType, const Tensor&, const Tensor&, const Tensor&, double, const Tensor&)>
-    ternary_kernel{"elementwise operation", &kernels::cpu::ternary, nullptr};
+    ternary_kernel{"elementwise operation", &kernels::cpu::ternary, nullptr,
+                   batched::together<&kernels::cpu::ternary>};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&)> where_kernel{
-    "where", &kernels::cpu::where, nullptr};
+    "where", &kernels::cpu::where, nullptr, batched::together<&kernels::cpu::where>};
 
 DType promote_three(const char* name, const Tensor& a, const Tensor& b, const Tensor& c) {
   common_device(name, {&a, &b, &c});

@@ -1,5 +1,6 @@
 #include "tensor/ops/unary.h"
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/elementwise.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/kernel.h"
@@ -9,7 +10,7 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(UnaryOp, DType, const Tensor&, const Tensor&)> unary_kernel{
-    "elementwise operation", &kernels::cpu::unary, nullptr};
+    "elementwise operation", &kernels::cpu::unary, nullptr, batched::together<&kernels::cpu::unary>};
 
 using kernels::cpu::is_predicate;
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "tensor/batched/batched.h"
+
 namespace tessera {
 
 RandomContext& random_context() {
@@ -48,6 +50,7 @@ uint64_t random_key(uint64_t seed, const std::string& name, uint32_t call) {
 }
 
 uint64_t next_generator_key() {
+  batched::check_random_draw();
   RandomContext& context = random_context();
   std::string bytes = "generator";
   append(bytes, context.generator_seed, 8);
@@ -56,6 +59,7 @@ uint64_t next_generator_key() {
 }
 
 uint64_t next_random_key(const std::string& name) {
+  batched::check_random_draw();
   RandomContext& context = random_context();
   return random_key(context.seed, name, context.calls[name]++);
 }
