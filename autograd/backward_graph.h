@@ -47,8 +47,10 @@ class BackwardGraph {
   const State& operator[](uint32_t index) const { return states_[index]; }
   /// @}
   /// All states, by index.
+  /// @{
   std::vector<State>& states() { return states_; }
   const std::vector<State>& states() const { return states_; }
+  /// @}
   /// Whether the backward goes along this edge: there is a node, and no earlier backward went along it.
   bool follows_edge(const State& state, size_t input) const {
     return state.node->edges[input].node && !(state.delivered && (*state.delivered)[input]);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autograd/debug/anomaly_check.h"
+#include "tensor/batched/batched.h"
 #include "tensor/ops/cast.h"
 
 namespace tessera {
@@ -25,10 +26,12 @@ bool anomaly_mode() {
 
 int64_t first_nan(const Tensor& values) {
   if (!values.defined() || values.is_meta() || !is_floating(values.dtype())) return -1;
-  const Tensor wide = ops::cast(values, f64).contiguous();
+  const Device device = values.device();
+  const Tensor all = device.is_batched() ? batched::all_samples(values, device.samples) : values;
+  const Tensor wide = ops::cast(all, f64).contiguous();
   const double* elements = wide.data<double>();
   for (int64_t i = 0; i < wide.numel(); ++i)
-    if (std::isnan(elements[i])) return i;
+    if (std::isnan(elements[i])) return i % values.numel();
   return -1;
 }
 

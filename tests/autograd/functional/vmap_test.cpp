@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "autograd/debug/anomaly.h"
 #include "autograd/debug/gradcheck.h"
 #include "autograd/functional/derivatives.h"
 #include "autograd/functional/transforms.h"
@@ -324,6 +325,20 @@ TEST_CASE("vmap: an error of the function is not a reason for a loop") {
   };
   CHECK_THROWS_WITH_AS(functional::vmap(in_place, options)(Variable::leaf(values({4, 3}, 1))),
                        doctest::Contains("one of several results"), AutogradError);
+  CHECK(fallbacks == 0);
+}
+
+TEST_CASE("vmap: anomaly mode reads all samples") {
+  const AnomalyMode anomaly;
+  const Variable x = Variable::leaf(Tensor::from({1.0, 2.0, 4.0, 0.0}, {4, 1}));
+  int fallbacks = 0;
+  const functional::VmapOptions options{.on_fallback = [&](const std::string&) { ++fallbacks; }};
+  CHECK_THROWS_WITH_AS(functional::vmap([](const Variable& a) { return log(a - 1.5); }, options)(x),
+                       doctest::Contains("the forward of 'log' produced NaN at element (0,)"),
+                       NonFiniteError);
+  // In backward: 0 / 0 at the square root of 0.
+  const Variable y = functional::vmap([](const Variable& a) { return sqrt(a) * 0.0; }, options)(x);
+  CHECK_THROWS_WITH_AS(sum(y).backward(), doctest::Contains("the backward of 'sqrt'"), NonFiniteError);
   CHECK(fallbacks == 0);
 }
 
