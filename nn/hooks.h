@@ -55,6 +55,17 @@ using ForwardPreHook = std::function<void(Module& module, const CallVariables& i
 /// Receives a call's Variables after it ran, and may replace the results.
 using ForwardHook =
     std::function<void(Module& module, const CallVariables& inputs, const CallVariables& outputs)>;
+/// Options of a forward pre-hook, or of a backward hook.
+struct HookOptions {
+  bool prepend = false;  ///< called before the hooks of its kind that are registered already
+};
+/// Options of a forward hook.
+struct ForwardHookOptions {
+  bool prepend = false;  ///< called before the forward hooks that are registered already
+  /// Called also where an exception ends the call: of a hook, with the results, or of anything before,
+  /// without results. What it throws then is dropped; the exception that ended the call propagates.
+  bool always_call = false;
+};
 /// Called in the place of forward hooks when an exception ended the call.
 using ForwardFailureHook = std::function<void(Module& module)>;
 /// Receives gradients, one per Variable of the call's results, or arguments, undefined where this backward

@@ -208,21 +208,21 @@ class Module {
 
   /// Called before `forward` in each call of the module, as `hook(module, inputs)`. It may replace inputs, by
   /// assignment or by what it returns: a Variable for a single one, or a vector. Hooks of one kind are called
-  /// in the order of their registration, until `remove` of the handle; a handle that is destroyed removes
-  /// none.
+  /// in the order of their registration (with `prepend`, before those registered so far), until `remove` of
+  /// the handle; a handle that is destroyed removes none.
   template <class Hook>
-  HookHandle register_forward_pre_hook(Hook hook) {
-    return add_forward_pre_hook(detail::replacing<0, const CallVariables&>(std::move(hook)));
+  HookHandle register_forward_pre_hook(Hook hook, HookOptions options = {}) {
+    return add_forward_pre_hook(detail::replacing<0, const CallVariables&>(std::move(hook)), options);
   }
-  /// Called after `forward` in each call that no exception ended, as `hook(module, inputs, outputs)`. It may
-  /// replace outputs, by assignment or by what it returns.
+  /// Called after `forward` in each call that no exception ended (with `always_call`, in each call), as
+  /// `hook(module, inputs, outputs)`. It may replace outputs, by assignment or by what it returns.
   ///
   ///     net.at("fc").register_forward_hook([&](nn::Module&, const nn::CallVariables&,
   ///                                            const nn::CallVariables& outputs) { seen = outputs[0]; });
   template <class Hook>
-  HookHandle register_forward_hook(Hook hook) {
-    return add_forward_hook(
-        detail::replacing<1, const CallVariables&, const CallVariables&>(std::move(hook)));
+  HookHandle register_forward_hook(Hook hook, ForwardHookOptions options = {}) {
+    return add_forward_hook(detail::replacing<1, const CallVariables&, const CallVariables&>(std::move(hook)),
+                            options);
   }
   /// Called as `hook(module)`. An exception from such a hook is dropped: the one that ended the call
   /// propagates.
@@ -236,17 +236,17 @@ class Module {
   /// if it was registered before the call and not removed since; none is called after the module's
   /// destruction.
   template <class Hook>
-  HookHandle register_full_backward_pre_hook(Hook hook) {
-    return add_backward_pre_hook(detail::replacing<0, std::vector<Variable>&>(std::move(hook)));
+  HookHandle register_full_backward_pre_hook(Hook hook, HookOptions options = {}) {
+    return add_backward_pre_hook(detail::replacing<0, std::vector<Variable>&>(std::move(hook)), options);
   }
   /// Called as `hook(module, grad_inputs, grad_outputs)` when all gradients of the Variables among the
   /// arguments have arrived, with those of the results too, as backward pre-hooks left them. Where no
   /// argument requires a gradient, it is called before the backward of the call, with undefined
   /// `grad_inputs`. It may replace gradients of arguments as the pre-hook those of results.
   template <class Hook>
-  HookHandle register_full_backward_hook(Hook hook) {
+  HookHandle register_full_backward_hook(Hook hook, HookOptions options = {}) {
     return add_full_backward_hook(
-        detail::replacing<0, std::vector<Variable>&, const std::vector<Variable>&>(std::move(hook)));
+        detail::replacing<0, std::vector<Variable>&, const std::vector<Variable>&>(std::move(hook)), options);
   }
   /// Called with the gradients of the arguments alone, after the full backward hooks, and not where no
   /// argument requires one: then the backward of the call is done.
@@ -320,18 +320,22 @@ class Module {
     /// Begins a call of `module`; its hooks get it as one that may be changed.
     explicit HookedCall(const Module& module) : module_(const_cast<Module&>(module)) {}
     ~HookedCall() {
-      if (!finished_) module_.forward_failed();
+      if (!finished_) fail();
     }
     HookedCall(const HookedCall&) = delete;
     HookedCall& operator=(const HookedCall&) = delete;
     /// Calls the forward pre-hooks, then replaces `inputs` by Variables that backward hooks observe.
     void before_forward(std::span<Variable* const> inputs);
-    /// Replaces `outputs` by Variables that backward hooks observe, then calls the forward hooks. No
-    /// exception ended the call: failure hooks are not called.
+    /// Replaces `outputs` by Variables that backward hooks observe, then calls the forward hooks. Unless one
+    /// of these throws, no exception ended the call: failure hooks are not called.
     void after_forward(std::span<Variable* const> inputs, std::span<Variable* const> outputs);
 
    private:
+    void fail() noexcept;
+
     Module& module_;
+    std::span<Variable* const> inputs_;  // of the call
+    bool results_seen_ = false;  // the forward hooks have been called with the results, or some of them
     std::shared_ptr<HookedBackward> backward_;  // null: without backward hooks
     bool finished_ = false;
   };
@@ -349,11 +353,10 @@ class Module {
  private:
   friend class TreeCopy;
   Variable& computed_buffer(const std::string& name, std::function<Tensor(Device)> values, bool persistent);
-  HookHandle add_forward_pre_hook(ForwardPreHook hook);
-  HookHandle add_forward_hook(ForwardHook hook);
-  HookHandle add_backward_pre_hook(BackwardHook hook);
-  HookHandle add_full_backward_hook(FullBackwardHook hook);
-  void forward_failed() noexcept;
+  HookHandle add_forward_pre_hook(ForwardPreHook hook, HookOptions options);
+  HookHandle add_forward_hook(ForwardHook hook, ForwardHookOptions options);
+  HookHandle add_backward_pre_hook(BackwardHook hook, HookOptions options);
+  HookHandle add_full_backward_hook(FullBackwardHook hook, HookOptions options);
   void adopt_child(const std::string& name, std::unique_ptr<Module> module);
   void require_free_name(const std::string& name) const;
   Hooks& hooks();

@@ -16,6 +16,7 @@ template <class Hook>
 struct HookEntry {
   int64_t id;
   Hook call;
+  bool always = false;  // of a forward hook: called also where an exception ended the call
 };
 
 struct Module::Hooks {
@@ -32,9 +33,10 @@ namespace {
 std::atomic<int64_t> next_hook{1};
 
 template <class Hook>
-HookHandle register_in(std::vector<HookEntry<Hook>>& list, std::weak_ptr<void> owner, Hook hook) {
+HookHandle register_in(std::vector<HookEntry<Hook>>& list, std::weak_ptr<void> owner, Hook hook,
+                       ForwardHookOptions options = {}) {
   const int64_t id = next_hook.fetch_add(1);
-  list.push_back({id, std::move(hook)});
+  list.insert(options.prepend ? list.begin() : list.end(), {id, std::move(hook), options.always_call});
   return HookHandle([&list, owner, id] {
     if (owner.lock()) std::erase_if(list, [id](const HookEntry<Hook>& entry) { return entry.id == id; });
   });
@@ -78,6 +80,15 @@ class GradientCollector {
   uint64_t backward_ = 0;
   bool called_ = false;
 };
+
+/// Calls those of `hooks` that are called although an exception ended the call; drops what they throw.
+void call_always(std::span<const HookEntry<ForwardHook>> hooks, Module& module,
+                 std::span<Variable* const> inputs, std::span<Variable* const> outputs) noexcept {
+  for (const HookEntry<ForwardHook>& hook : hooks) try {
+      if (hook.always) hook.call(module, CallVariables(inputs), CallVariables(outputs));
+    } catch (...) {
+    }
+}
 
 std::vector<OutputInfo> infos_of(std::span<Variable* const> variables) {
   std::vector<OutputInfo> infos;
@@ -219,6 +230,7 @@ Module::Hooks& Module::hooks() {
 }
 
 void Module::HookedCall::before_forward(std::span<Variable* const> inputs) {
+  inputs_ = inputs;
   const std::shared_ptr<Hooks>& hooks = module_.hooks_;
   for (const auto& hook : std::vector(hooks->forward_pre)) hook.call(module_, CallVariables(inputs));
   const bool observes_inputs = !hooks->full_backward.empty() || !hooks->input_gradient.empty();
@@ -232,14 +244,22 @@ void Module::HookedCall::after_forward(std::span<Variable* const> inputs,
   const std::shared_ptr<Hooks>& hooks = module_.hooks_;
   if (backward_ && (!hooks->backward_pre.empty() || !hooks->full_backward.empty()))
     backward_->observe_outputs(outputs);
-  for (const auto& hook : std::vector(hooks->forward))
-    hook.call(module_, CallVariables(inputs), CallVariables(outputs));
+  const std::vector<HookEntry<ForwardHook>> list = hooks->forward;
+  results_seen_ = true;
+  for (size_t i = 0; i < list.size(); ++i) try {
+      list[i].call(module_, CallVariables(inputs), CallVariables(outputs));
+    } catch (...) {
+      call_always(std::span(list).subspan(i + 1), module_, inputs, outputs);
+      throw;
+    }
   finished_ = true;
 }
 
-void Module::forward_failed() noexcept {
-  for (const auto& hook : std::vector(hooks_->forward_failure)) try {
-      hook.call(*this);
+void Module::HookedCall::fail() noexcept {
+  const std::shared_ptr<Hooks>& hooks = module_.hooks_;
+  if (!results_seen_) call_always(std::vector(hooks->forward), module_, inputs_, {});
+  for (const auto& hook : std::vector(hooks->forward_failure)) try {
+      hook.call(module_);
     } catch (...) {
     }
 }
@@ -270,25 +290,25 @@ std::ostream& operator<<(std::ostream& out, const CallVariables& variables) {
   return out << to_string(variables);
 }
 
-HookHandle Module::add_forward_pre_hook(ForwardPreHook hook) {
+HookHandle Module::add_forward_pre_hook(ForwardPreHook hook, HookOptions options) {
   auto& list = hooks().forward_pre;
-  return register_in(list, hooks_, std::move(hook));
+  return register_in(list, hooks_, std::move(hook), {.prepend = options.prepend});
 }
-HookHandle Module::add_forward_hook(ForwardHook hook) {
+HookHandle Module::add_forward_hook(ForwardHook hook, ForwardHookOptions options) {
   auto& list = hooks().forward;
-  return register_in(list, hooks_, std::move(hook));
+  return register_in(list, hooks_, std::move(hook), options);
 }
 HookHandle Module::register_forward_failure_hook(ForwardFailureHook hook) {
   auto& list = hooks().forward_failure;
   return register_in(list, hooks_, std::move(hook));
 }
-HookHandle Module::add_backward_pre_hook(BackwardHook hook) {
+HookHandle Module::add_backward_pre_hook(BackwardHook hook, HookOptions options) {
   auto& list = hooks().backward_pre;
-  return register_in(list, hooks_, std::move(hook));
+  return register_in(list, hooks_, std::move(hook), {.prepend = options.prepend});
 }
-HookHandle Module::add_full_backward_hook(FullBackwardHook hook) {
+HookHandle Module::add_full_backward_hook(FullBackwardHook hook, HookOptions options) {
   auto& list = hooks().full_backward;
-  return register_in(list, hooks_, std::move(hook));
+  return register_in(list, hooks_, std::move(hook), {.prepend = options.prepend});
 }
 HookHandle Module::register_input_gradient_hook(BackwardHook hook) {
   auto& list = hooks().input_gradient;
