@@ -1,28 +1,11 @@
 #include "optim/rules/adam.h"
 
+#include "optim/rules/adam_options.h"
+
 namespace tessera::optim {
 namespace {
 
 using Rule = elementwise::AdamRule;
-
-void check(const std::string& optimizer, const Rule& rule) {
-  require_fraction(optimizer, "betas[0]", rule.beta1);
-  require_fraction(optimizer, "betas[1]", rule.beta2);
-  require_not_negative(optimizer, "eps", rule.eps);
-  require_not_negative(optimizer, "weight_decay", rule.weight_decay);
-}
-
-/// The saved options, the same for both.
-OptionTable<Rule> table() {
-  return {{{.name = "beta1", .value = &Rule::beta1},
-           {.name = "beta2", .value = &Rule::beta2},
-           {.name = "eps", .value = &Rule::eps},
-           {.name = "weight_decay", .value = &Rule::weight_decay},
-           {.name = "amsgrad", .flag = &Rule::amsgrad},
-           {.name = "decoupled_weight_decay", .flag = &Rule::decoupled},
-           {.name = "maximize", .flag = &Rule::maximize}},
-          &check};
-}
 
 template <class Options>
 Rule rule_of(const Options& o, bool decoupled) {
@@ -49,11 +32,11 @@ template class FusedOptimizer<elementwise::AdamRule, AdamWOptions>;
 Adam::Adam(const ParameterList& parameters, const Options& options) : Adam({{parameters, options}}) {}
 
 Adam::Adam(const std::vector<ParameterGroup<Options>>& groups)
-    : FusedOptimizer("Adam", groups, &adam, table()) {}
+    : FusedOptimizer("Adam", groups, &adam, adam_options<Rule>()) {}
 
 AdamW::AdamW(const ParameterList& parameters, const Options& options) : AdamW({{parameters, options}}) {}
 
 AdamW::AdamW(const std::vector<ParameterGroup<Options>>& groups)
-    : FusedOptimizer("AdamW", groups, &adamw, table()) {}
+    : FusedOptimizer("AdamW", groups, &adamw, adam_options<Rule>()) {}
 
 }  // namespace tessera::optim

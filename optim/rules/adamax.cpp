@@ -1,5 +1,7 @@
 #include "optim/rules/adamax.h"
 
+#include "optim/rules/adam_options.h"
+
 namespace tessera::optim {
 namespace {
 
@@ -13,13 +15,6 @@ Rule rule(const AdamaxOptions& o) {
           .maximize = o.maximize};
 }
 
-void check(const std::string& optimizer, const Rule& rule) {
-  require_fraction(optimizer, "betas[0]", rule.beta1);
-  require_fraction(optimizer, "betas[1]", rule.beta2);
-  require_not_negative(optimizer, "eps", rule.eps);
-  require_not_negative(optimizer, "weight_decay", rule.weight_decay);
-}
-
 }  // namespace
 
 template class FusedOptimizer<elementwise::AdamaxRule, AdamaxOptions>;
@@ -27,12 +22,6 @@ template class FusedOptimizer<elementwise::AdamaxRule, AdamaxOptions>;
 Adamax::Adamax(const ParameterList& parameters, const Options& options) : Adamax({{parameters, options}}) {}
 
 Adamax::Adamax(const std::vector<ParameterGroup<Options>>& groups)
-    : FusedOptimizer("Adamax", groups, &rule,
-                     {{{.name = "beta1", .value = &Rule::beta1},
-                       {.name = "beta2", .value = &Rule::beta2},
-                       {.name = "eps", .value = &Rule::eps},
-                       {.name = "weight_decay", .value = &Rule::weight_decay},
-                       {.name = "maximize", .flag = &Rule::maximize}},
-                      &check}) {}
+    : FusedOptimizer("Adamax", groups, &rule, adam_options<Rule>()) {}
 
 }  // namespace tessera::optim

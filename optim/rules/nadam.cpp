@@ -1,5 +1,7 @@
 #include "optim/rules/nadam.h"
 
+#include "optim/rules/adam_options.h"
+
 namespace tessera::optim {
 namespace {
 
@@ -15,14 +17,6 @@ Rule rule(const NAdamOptions& o) {
           .maximize = o.maximize};
 }
 
-void check(const std::string& optimizer, const Rule& rule) {
-  require_fraction(optimizer, "betas[0]", rule.beta1);
-  require_fraction(optimizer, "betas[1]", rule.beta2);
-  require_not_negative(optimizer, "eps", rule.eps);
-  require_not_negative(optimizer, "weight_decay", rule.weight_decay);
-  require_not_negative(optimizer, "momentum_decay", rule.momentum_decay);
-}
-
 }  // namespace
 
 template class FusedOptimizer<elementwise::NadamRule, NAdamOptions>;
@@ -30,14 +24,6 @@ template class FusedOptimizer<elementwise::NadamRule, NAdamOptions>;
 NAdam::NAdam(const ParameterList& parameters, const Options& options) : NAdam({{parameters, options}}) {}
 
 NAdam::NAdam(const std::vector<ParameterGroup<Options>>& groups)
-    : FusedOptimizer("NAdam", groups, &rule,
-                     {{{.name = "beta1", .value = &Rule::beta1},
-                       {.name = "beta2", .value = &Rule::beta2},
-                       {.name = "eps", .value = &Rule::eps},
-                       {.name = "weight_decay", .value = &Rule::weight_decay},
-                       {.name = "momentum_decay", .value = &Rule::momentum_decay},
-                       {.name = "decoupled_weight_decay", .flag = &Rule::decoupled},
-                       {.name = "maximize", .flag = &Rule::maximize}},
-                      &check}) {}
+    : FusedOptimizer("NAdam", groups, &rule, adam_options<Rule>()) {}
 
 }  // namespace tessera::optim
