@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,10 @@ class ParameterReducer {
   /// only on the mesh; a missing gradient counts 0. For an infinite p the largest |g|. NaN where any gradient
   /// has one.
   virtual double power_sum(const ParameterList& list, double p) = 0;
+  /// The sums over all shards of each of `values`, in place: of values that each rank computed from its
+  /// shards of some parameters, in an order that depends only on the mesh. Throws ConfigError for a reducer
+  /// that cannot.
+  virtual void sum_over_shards(std::span<double> values);
   /// The largest of one value per rank (of a flag: whether any rank has it set).
   virtual double largest(double value) = 0;
   /// Called when the gradients of `list` are cleared: clears also what this rank has not reduced over the

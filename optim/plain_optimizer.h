@@ -25,13 +25,16 @@ struct PlainParameter {
   int64_t step;
   /// The learning rate of the parameter's group in this step.
   double lr;
+  /// The parameter's number in the optimizer.
+  size_t index = 0;
 };
 
-/// Counts the step of each item that has a gradient, calls step(parameter, group), and writes the rounded
-/// copies. Throws ShapeError, naming the parameter, for a gradient that does not fit; then it changes
-/// nothing.
+/// Counts the step of each item that has a gradient, calls step(parameter, group) for one after the other,
+/// then `finish`, and writes the rounded copies. Throws ShapeError, naming the parameter, for a gradient that
+/// does not fit; then it changes nothing.
 void for_each_parameter(const Optimizer& optimizer, std::span<const ops::UpdateItem> items,
-                        const Tensor& clip, FunctionRef<void(PlainParameter&, int group)> step);
+                        const Tensor& clip, FunctionRef<void(PlainParameter&, int group)> step,
+                        FunctionRef<void()> finish);
 
 /// Throws, naming optimizer and parameter, for parameters that an optimizer cannot update.
 using ParameterCheck = void (*)(const std::string& optimizer, const ParameterList& parameters);
@@ -65,18 +68,24 @@ class PlainOptimizer : public Optimizer {
 
   /// Updates one parameter and its state.
   virtual void step_parameter(const PlainParameter& p, const Options& options) const = 0;
+  /// Called after `step_parameter` of all parameters of a step, on all ranks: for rules that need sums over
+  /// the shards of a parameter before they write it.
+  virtual void finish_step() const {}
 
   /// The options of a group, for `slots` that depend on them.
   const Options& group_options(int group) const { return options_[group]; }
 
  private:
   void update(std::span<const ops::UpdateItem> items, const Tensor& clip) override {
-    for_each_parameter(*this, items, clip, [this](PlainParameter& parameter, int group) {
-      const Options& options = options_[group];
-      if constexpr (requires { options.maximize; })
-        if (options.maximize) parameter.gradient = ops::neg(parameter.gradient);
-      step_parameter(parameter, options);
-    });
+    for_each_parameter(
+        *this, items, clip,
+        [this](PlainParameter& parameter, int group) {
+          const Options& options = options_[group];
+          if constexpr (requires { options.maximize; })
+            if (options.maximize) parameter.gradient = ops::neg(parameter.gradient);
+          step_parameter(parameter, options);
+        },
+        [this] { finish_step(); });
   }
   std::vector<NamedOption> options(int group) const override { return table_.values(options_[group]); }
   void load_options(int group, std::span<const NamedOption> saved, bool apply) override {

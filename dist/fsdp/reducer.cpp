@@ -54,6 +54,19 @@ double ShardReducer::power_sum(const ParameterList& list, double p) {
   return std::isinf(p) ? maximum : total;
 }
 
+void ShardReducer::sum_over_shards(std::span<double> values) {
+  const auto count = static_cast<int64_t>(values.size());
+  if (!engine_.traits().shards_optimizer || count == 0) return;  // each rank has all elements
+  const int shards = engine_.shard_group().size();
+  const Tensor own = Tensor::from(std::span<const double>(values), {count});
+  const Tensor all = Tensor::empty({shards * count}, f64);
+  engine_.shard_group().all_gather(all, own, {.unit = "sums"}).wait();
+  for (int64_t i = 0; i < count; ++i) {
+    values[i] = 0.0;
+    for (int shard = 0; shard < shards; ++shard) values[i] += all.data<double>()[shard * count + i];
+  }
+}
+
 double ShardReducer::largest(double value) {
   const Tensor result = Tensor::scalar(value);
   engine_.all_ranks().all_reduce(result, Reduction::max, {.unit = "largest"}).wait();

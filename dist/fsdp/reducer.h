@@ -13,6 +13,7 @@ class ShardReducer final : public ParameterReducer {
   /// `engine` must outlive it.
   explicit ShardReducer(const Sharding::Engine& engine) : engine_(engine) {}
   double power_sum(const ParameterList& list, double p) override;
+  void sum_over_shards(std::span<double> values) override;
   double largest(double value) override;
   void clear(const ParameterList& list) override;
   int rank() const override;

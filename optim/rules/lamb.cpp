@@ -1,7 +1,11 @@
 #include "optim/rules/lamb.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "optim/parameter_list_checks.h"
 #include "tensor/ops/binary.h"
+#include "tensor/ops/multi_tensor.h"
 #include "tensor/ops/reduction.h"
 
 namespace tessera::optim {
@@ -15,7 +19,13 @@ void check_options(const std::string& optimizer, const LambOptions& o) {
 }
 
 void check_parameters(const std::string& optimizer, const ParameterList& parameters) {
-  require_full(parameters, optimizer, "its step divides norms of full parameters");
+  require_summable(parameters, optimizer);
+}
+
+/// value -= lr |value| / |change| change, with the factor 1 where a norm is 0.
+void apply(const Tensor& value, const Tensor& change, double lr, double value_norm, double change_norm) {
+  const double ratio = value_norm > 0.0 && change_norm > 0.0 ? value_norm / change_norm : 1.0;
+  ops::sub_(value, ops::mul(change, lr * ratio));
 }
 
 /// mean = decay mean + (1 - decay) x; returns it with its bias corrected.
@@ -42,9 +52,28 @@ void Lamb::step_parameter(const PlainParameter& p, const Options& o) const {
   const Tensor square_mean = take_mean(p.state[1], ops::square(p.gradient), o.betas[1], p.step);
   const Tensor change =
       ops::add(ops::div(mean, ops::add(ops::sqrt(square_mean), o.eps)), ops::mul(p.value, o.weight_decay));
-  const double value_norm = ops::norm(p.value).item(), change_norm = ops::norm(change).item();
-  const double ratio = value_norm > 0.0 && change_norm > 0.0 ? value_norm / change_norm : 1.0;
-  ops::sub_(p.value, ops::mul(change, p.lr * ratio));
+  if (!changes_.empty() && changes_.back().index >= p.index)
+    changes_.clear();  // of a step that an error ended
+  if (parameters()[p.index].shard)
+    changes_.push_back({p.index, p.value, change, p.lr});
+  else
+    apply(p.value, change, p.lr, ops::norm(p.value).item(), ops::norm(change).item());
+}
+
+void Lamb::finish_step() const {
+  const auto is_shard = [](const NamedParameter& parameter) { return parameter.shard.has_value(); };
+  if (std::none_of(parameters().begin(), parameters().end(), is_shard)) return;
+  if (parameters()[0].values().is_meta()) return;
+  const std::vector<Change> changes = std::exchange(changes_, {});
+  std::vector<Tensor> parts;
+  for (const Change& c : changes) parts.insert(parts.end(), {c.value, c.change});
+  const Tensor own = ops::power_sums(parts, 2.0);
+  // A place for every parameter: a rank may have no gradient for a shard without elements.
+  std::vector<double> squares(2 * parameters().size(), 0.0);
+  for (size_t i = 0; i < parts.size(); ++i) squares[2 * changes[i / 2].index + i % 2] = own.data<double>()[i];
+  parameters().reducer()->sum_over_shards(squares);
+  for (const Change& c : changes)
+    apply(c.value, c.change, c.lr, std::sqrt(squares[2 * c.index]), std::sqrt(squares[2 * c.index + 1]));
 }
 
 }  // namespace tessera::optim

@@ -16,8 +16,10 @@ struct LambOptions {
 };
 
 /// LAMB (You et al. 2020, algorithm 2): Adam's change of each parameter, scaled to the parameter's norm (the
-/// function phi is the identity). State: exp_avg and exp_avg_sq. Works on full parameters: a list of shards
-/// throws ConfigError. Throws ConfigError for options out of range, and as `Optimizer` does.
+/// function phi is the identity). State: exp_avg and exp_avg_sq. Over shards the norms are sums over all
+/// ranks, in f64: one collective a step, which every rank calls; until then a step keeps the changes of its
+/// shards. Throws ConfigError for options out of range, for shards in a list without a reducer, and as
+/// `Optimizer` does.
 class Lamb : public PlainOptimizer<LambOptions> {
  public:
   /// One group with all parameters, or several groups.
@@ -30,6 +32,16 @@ class Lamb : public PlainOptimizer<LambOptions> {
  protected:
   std::vector<Slot> slots(int) const override { return {{"exp_avg", 0}, {"exp_avg_sq", 1}}; }
   void step_parameter(const PlainParameter& p, const Options& options) const override;
+  void finish_step() const override;
+
+ private:
+  /// The change of a shard, which waits for the norms of the full parameter.
+  struct Change {
+    size_t index;  // of the parameter
+    Tensor value, change;
+    double lr;
+  };
+  mutable std::vector<Change> changes_;  // of the running step; empty without shards
 };
 
 }  // namespace tessera::optim

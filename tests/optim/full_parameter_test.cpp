@@ -230,13 +230,29 @@ TEST_CASE("full parameters: shards are refused by name, with what works instead"
   CHECK_THROWS_WITH_AS(optim::Adafactor{shards},
                        refused("Adafactor", "its second mean is over rows and columns of full parameters"),
                        ConfigError);
-  CHECK_THROWS_WITH_AS(optim::Lamb{shards}, refused("Lamb", "its step divides norms of full parameters"),
-                       ConfigError);
   CHECK_THROWS_WITH_AS(optim::Muon{shards}, refused("Muon", "its step multiplies full matrices"),
                        ConfigError);
+  optim::Adafactor adafactor(one({2}));
+  CHECK_THROWS_AS(adafactor.add_param_group({shards, {}}), ConfigError);
+  CHECK(adafactor.group_count() == 1);
+}
+
+TEST_CASE("full parameters: Lamb takes shards with a reducer that sums over them") {
+  const ParameterList shards = one({5}, ShardInfo{{6, 4}, 3});
+  CHECK_THROWS_WITH_AS(
+      optim::Lamb{shards},
+      doctest::Contains("Lamb: the list holds a shard of parameter 'fc.weight' and no reducer"), ConfigError);
   optim::Lamb lamb(one({2}));
   CHECK_THROWS_AS(lamb.add_param_group({shards, {}}), ConfigError);
   CHECK(lamb.group_count() == 1);
+  struct NoSums : ParameterReducer {
+    double power_sum(const ParameterList&, double) override { return 0; }
+    double largest(double value) override { return value; }
+  };
+  ParameterList reduced = shards;
+  reduced.set_reducer(std::make_shared<NoSums>());
+  CHECK_THROWS_WITH_AS(optim::Lamb(reduced).step(), doctest::Contains("no sums over the shards"),
+                       ConfigError);
 }
 
 TEST_CASE("full parameters: Muon refuses what is no matrix by name") {

@@ -1,5 +1,5 @@
-// Every elementwise optimizer trains as on one device under every strategy; those that read full parameters
-// do so under no_shard, and refuse shards.
+// Every elementwise optimizer, and Lamb, trains as on one device under every strategy; those that read full
+// parameters do so under no_shard, and refuse shards.
 
 #include "autograd/functions/activation.h"
 #include "autograd/functions/reduction.h"
@@ -110,8 +110,15 @@ TEST_CASE("optimizers on ranks: elementwise ones train as on one device under ev
   check_optimizer<optim::Lion>({.lr = 0.01, .weight_decay = 0.1}, true);
 }
 
+TEST_CASE("optimizers on ranks: Lamb's norms are those of full parameters under every strategy") {
+  for (const int ranks : {2, 3, 4})
+    test::require_no_problems(ranks, [&](World& world) {
+      return check<optim::Lamb>(world, {.lr = 0.01, .eps = 1e-2, .weight_decay = 0.1},
+                                [](Strategy) { return true; });
+    });
+}
+
 TEST_CASE("optimizers on ranks: those of full parameters train under no_shard and refuse shards by name") {
-  check_optimizer<optim::Lamb>({.lr = 0.01, .eps = 1e-2}, false);
   check_optimizer<optim::Adafactor>({}, false);
   check_optimizer<optim::Muon>({.lr = 0.01}, false);
 }
