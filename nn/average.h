@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ struct AverageOptions {
 /// evaluates better than the last values (Polyak & Juditsky 1992). As torch.optim.swa_utils.AveragedModel
 /// with `get_ema_multi_avg_fn(decay)`: the first update copies, each further one moves every average by
 /// 1 - decay of its distance. All parameters are one pass. Averages are f32 or f64, of masters in mixed
-/// precision; buffers are the module's.
+/// precision; buffers are the module's. Of a sharded module each rank averages its shards, without
+/// communication; every rank makes the same calls, and `dist::average_shards` saves and loads them.
 ///
 ///     nn::ExponentialMovingAverage average(net, {.decay = 0.999});
 ///     ... adam.step(); average.update(); ...
@@ -29,14 +31,15 @@ class ExponentialMovingAverage {
  public:
   using Options = AverageOptions;  ///< in braces: `{.decay = 0.99}`
 
-  /// Averages begin as copies of the parameters. Throws ConfigError for a decay outside [0, 1], for a module
-  /// on meta and for a sharded one.
+  /// Averages begin as copies of the parameters. Throws ConfigError for a decay outside [0, 1] and for a
+  /// module on meta. A module is sharded before.
   explicit ExponentialMovingAverage(Module& module, Options options = {});
 
-  /// Takes the parameters' values into the averages. Throws ConfigError while the averages are swapped in.
+  /// Takes the parameters' values into the averages. Throws ConfigError while the averages are swapped in,
+  /// and for a module that was sharded since.
   void update();
   /// The number of updates.
-  int64_t n_averaged() const { return n_averaged_; }
+  int64_t n_averaged() const { return n_averaged_.item_i64(); }
 
   /// While it lives, the module computes with the averages.
   class Swapped {
@@ -55,17 +58,28 @@ class ExponentialMovingAverage {
   [[nodiscard]] Swapped swap_in() { return Swapped(*this); }
 
   /// "n_averaged", and averages and persistent buffers as "module.NAME", by which AveragedModel saves them.
+  /// Throws ConfigError for a sharded module.
   StateDict state_dict() const;
-  /// Loads what `state_dict` returned; buffers are left as they are. Throws as Module::load_state_dict.
+  /// Loads what `state_dict` returned; buffers are left as they are. Throws as Module::load_state_dict, and
+  /// ConfigError for a sharded module.
   void load_state_dict(const StateDict& state);
+
+  /// The averages as a list of parameters, of a sharded module this rank's shards, by names relative to the
+  /// module: what a checkpoint saves, and loads in place.
+  ParameterList averages() const;
+  /// The number of updates as it is saved, and loaded in place: 0-dim i64.
+  const Tensor& count() const { return n_averaged_; }
 
  private:
   struct Entry {
-    std::string name;  // relative to the module
-    size_t index;      // in the module's parameters()
-    Tensor average;    // f32 or f64
-    Tensor step;       // counted by the update, and not used
+    std::string name;                // relative to the module
+    size_t index;                    // in the module's parameters()
+    Tensor average;                  // f32 or f64
+    Tensor step;                     // counted by the update, and not used
+    std::optional<ShardInfo> shard;  // of a sharded parameter
   };
+  ParameterList current_parameters(const char* where) const;
+  void require_full(const char* where) const;
   void begin_swap();
   void end_swap();
 
@@ -73,7 +87,7 @@ class ExponentialMovingAverage {
   Options options_;
   std::vector<Entry> entries_;  // of floating parameters
   std::vector<Tensor> kept_;    // the module's values, while it has the averages
-  int64_t n_averaged_ = 0;
+  Tensor n_averaged_ = Tensor::scalar(int64_t{0});
   bool swapped_ = false;
 };
 

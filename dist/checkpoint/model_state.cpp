@@ -27,4 +27,11 @@ std::vector<GroupShard> shards_of(const nn::Module& model, optim::Optimizer* opt
   return groups;
 }
 
+GroupShard average_shards(const nn::ExponentialMovingAverage& average, const ShardPlacement& placement) {
+  const NamedTensor count{"n_averaged", average.count()};
+  GroupShard group = model_shards(average.averages(), {&count, 1}, placement);
+  group.name = "average";
+  return group;
+}
+
 }  // namespace tessera::dist
