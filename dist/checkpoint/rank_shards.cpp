@@ -73,9 +73,17 @@ GroupShard optimizer_shards(const ParameterList& parameters, const optim::Optimi
                             const ShardPlacement& placement) {
   std::map<std::string_view, const NamedParameter*> by_name;
   for (const NamedParameter& parameter : parameters) by_name[parameter.name] = &parameter;
+  const bool has_shards =
+      std::any_of(parameters.begin(), parameters.end(),
+                  [](const NamedParameter& parameter) { return parameter.shard.has_value(); });
   GroupShard group{"optimizer", {}};
   for (const NamedTensor& entry : state.tensors) {
     const size_t slash = entry.name.find('/');
+    if (slash == std::string::npos && !has_shards) {  // of the optimizer as a whole, as LBFGS has it
+      group.shards.push_back({entry.name, entry.tensor.shape(), full_range(entry.tensor.shape()),
+                              entry.tensor, placement.full_replicas});
+      continue;
+    }
     const auto found = slash == std::string::npos
                            ? by_name.end()
                            : by_name.find(std::string_view(entry.name).substr(slash + 1));

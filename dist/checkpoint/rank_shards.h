@@ -30,7 +30,9 @@ GroupShard model_shards(const ParameterList& parameters, std::span<const NamedTe
 
 /// The group "optimizer": entries of a parameter's shape are sharded as the parameter is. Every rank has step
 /// counters; those of the rank with the parameter's first element are saved. `state` is that of an optimizer
-/// of these parameters; its tensors are saved from and loaded into.
+/// of these parameters; its tensors are saved from and loaded into. State of the optimizer as a whole (LBFGS)
+/// is a full tensor. Throws CheckpointError, naming the entry, where it is that of an optimizer over shards,
+/// and for one that belongs to no parameter.
 GroupShard optimizer_shards(const ParameterList& parameters, const optim::OptimizerState& state,
                             const ShardPlacement& placement);
 

@@ -5,6 +5,7 @@
 #include "dist/checkpoint/checkpoint_reader.h"
 #include "dist/checkpoint/rank_save.h"
 #include "optim/rules/adafactor.h"
+#include "optim/rules/lbfgs.h"
 #include "tests/dist/checkpoint/rank_state.h"
 
 using namespace tessera;
@@ -104,6 +105,49 @@ TEST_CASE("rank shards: state that belongs to no parameter is refused by name") 
   state.tensors = {{"exp_avg/fc.bias", Tensor::zeros({9}, f32)}};
   CHECK(contains(refused([&] { optimizer_shards(rank.parameters(), state, rank.placement()); }),
                  "optimizer state 'exp_avg/fc.bias': expected shape"));
+}
+
+TEST_CASE("rank shards: LBFGS's state, which is of no parameter, is saved and loaded, of full parameters") {
+  const TemporaryFolder folder;
+  const auto make_list = [] {
+    return ParameterList(
+        {{"w", Variable::parameter(numbered({2}, 0))}, {"v", Variable::parameter(numbered({3}, 0))}});
+  };
+  // The loss sum_i (i + 1) (z_i - 3)^2 of both, and its gradients.
+  const auto evaluate = [](const ParameterList& list) {
+    double loss = 0;
+    for (const NamedParameter& parameter : list) {
+      const Tensor gradient = Tensor::zeros_like(parameter.values());
+      for (int64_t i = 0; i < gradient.numel(); ++i) {
+        const float factor = static_cast<float>(i + 1), distance = parameter.values().data<float>()[i] - 3.0f;
+        loss += factor * distance * distance;
+        gradient.data<float>()[i] = 2 * factor * distance;
+      }
+      parameter.variable.set_grad(Variable(gradient));
+    }
+    return loss;
+  };
+  const ParameterList list = make_list(), other = make_list();
+  optim::LBFGS saved(list, {.lr = 0.1, .max_iter = 3}), loaded(other, {.lr = 0.1, .max_iter = 3});
+  saved.step([&] { return evaluate(list); });
+  CheckpointWriter writer(folder.path(), 1);
+  const std::vector<GroupShard> groups{model_shards(list, {}, {}), optimizer_shards(list, saved.state(), {})};
+  publish(writer,
+          std::vector<std::string>{to_text(write_files(writer.folder(), 0, 1, groups_to_write({groups})))},
+          state_at(1), {});
+  const CheckpointReader reader(find_checkpoint(folder.path()));
+  for (const GroupShard& group : {model_shards(other, {}, {}), optimizer_shards(other, loaded.state(), {})}) {
+    require_same_tensors(reader, group);
+    read_shards(reader, group);
+  }
+  saved.step([&] { return evaluate(list); });
+  loaded.step([&] { return evaluate(other); });
+  for (size_t i = 0; i < 2; ++i) CHECK(same_bits(list[i].values(), other[i].values()));
+  // Over shards such state has no place.
+  RankState rank({2, 1}, 1);
+  const optim::OptimizerState state{"LBFGS", {{"old_dirs", Tensor::zeros({2, 5}, f32)}}, {}};
+  CHECK(contains(refused([&] { optimizer_shards(rank.parameters(), state, rank.placement()); }),
+                 "optimizer state 'old_dirs': belongs to no parameter"));
 }
 
 TEST_CASE("rank shards: masters are saved, and parameters are rounded from them after loading") {
