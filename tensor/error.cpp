@@ -2,7 +2,15 @@
 
 #include <cstdio>
 
+#include "tensor/uncaught_exception.h"
+
 namespace tessera {
+namespace {
+
+// Here, since every program that uses a tensor links this source.
+[[maybe_unused]] const bool has_uncaught_handler = install_uncaught_handler();
+
+}  // namespace
 
 TextArgument::TextArgument(double value) {
   char buffer[32];

@@ -2,10 +2,17 @@
 
 #include <unistd.h>
 
+#include "dist/launch/rank_report.h"
 #include "dist/launch/ranks.h"
 #include "tensor/error.h"
 
 namespace tessera::dist {
+namespace {
+
+// Here, since every program with ranks links this source.
+[[maybe_unused]] const bool has_rank_reporter = install_rank_reporter();
+
+}  // namespace
 
 std::string host_name() {
   char name[256] = "";

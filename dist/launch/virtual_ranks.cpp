@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dist/comm/node/thread_ranks.h"
+#include "dist/launch/rank_report.h"
 #include "dist/launch/ranks.h"
 #include "tensor/memory/account.h"
 #include "tensor/profile/profiler.h"
@@ -16,17 +17,23 @@ namespace {
 /// The first exception of all ranks.
 class FirstFailure {
  public:
-  void add(std::exception_ptr failure) {
+  void add(std::exception_ptr failure, int rank) {
     const std::lock_guard lock(mutex_);
-    if (!first_) first_ = std::move(failure);
+    if (first_) return;
+    first_ = std::move(failure);
+    rank_ = rank;
   }
-  void rethrow() const {
-    if (first_) std::rethrow_exception(first_);
+  /// Throws it, if there is one: out of `main` it is reported with its rank.
+  void rethrow(int ranks) const {
+    if (!first_) return;
+    if (ranks > 1) note_rank_of(first_, rank_, ranks);
+    std::rethrow_exception(first_);
   }
 
  private:
   std::mutex mutex_;
   std::exception_ptr first_;
+  int rank_ = 0;
 };
 
 /// Runs one rank in its own thread. Its communicators are destroyed before this returns, and after a failure
@@ -37,7 +44,7 @@ int run_rank(const std::function<int(World&)>& body, const LaunchOptions& option
   const ProfilerRankScope row(rank);
   World world(ranks.take(rank), host_name(), rank, options.virtual_ranks, options.device);
   const auto fail = [&](const char* message) {
-    failure.add(std::current_exception());
+    failure.add(std::current_exception(), rank);
     ranks.fail(rank, message);
     return 1;
   };
@@ -76,7 +83,7 @@ int run_virtual_ranks(const std::function<int(World&)>& body, const LaunchOption
         results[static_cast<size_t>(r)] = run_rank(body, options, world, r, failure);
       });
   }
-  failure.rethrow();
+  failure.rethrow(ranks);
   return results[0];
 }
 
