@@ -110,7 +110,7 @@ class Node : public RefCounted<Node> {
 class LeafNode final : public Node {
  public:
   /// The node of `leaf`. The leaf holds a reference to the node.
-  explicit LeafNode(VariableImpl* leaf) : Node("leaf"), leaf(leaf) {}
+  explicit LeafNode(VariableImpl* of) : Node("leaf"), leaf(of) {}
   Gradients run(const Incoming&, const Wanted&) override { return {}; }
   LeafNode* as_leaf() override { return this; }
 

@@ -155,6 +155,19 @@ class Variable : public TensorMethods<Variable> {
   int64_t item_i64() const { return value().item_i64(); }
   /// @}
 
+  // clang-format off
+  /// Errors that say what to write.
+  /// @{
+  template <std::integral... Sizes> requires(sizeof...(Sizes) > 1)
+  Variable view(Sizes...) const = delete;     // sizes in braces: x.view({2, -1})
+  template <std::integral... Sizes> requires(sizeof...(Sizes) > 1)
+  Variable reshape(Sizes...) const = delete;  // sizes in braces: x.reshape({2, -1})
+  template <std::integral... Sizes> requires(sizeof...(Sizes) > 1)
+  Variable permute(Sizes...) const = delete;  // the order in braces: x.permute({1, 0})
+  template <std::integral... Sizes> requires(sizeof...(Sizes) > 1)
+  Variable expand(Sizes...) const = delete;   // sizes in braces: x.expand({2, -1})
+  /// @}
+  // clang-format on
   /// Views, as the functions with these names (autograd/functions/view.h).
   /// @{
   Variable view(const Shape& shape) const;

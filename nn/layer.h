@@ -136,6 +136,17 @@ class CallableModule : public Module {
                   "Variable& x) const`, or call it through a reference that is not const");
     return const_cast<CallableModule&>(*this)(std::forward<Args>(args)...);
   }
+  /// Errors that say what to write, for a layer without a `forward` that takes these arguments.
+  /// @{
+  // clang-format off
+  template <class... Args, class Self = Derived>
+  requires(!detail::HasForward<Self>)
+  void operator()(Args&&...) const = delete;  // the layer has no forward: write `Variable forward(const Variable& x)` in it
+  template <class... Args, class Self = Derived>
+  requires(detail::HasForward<Self> && !detail::CallsForward<Self, Args...>)
+  void operator()(Args&&...) const = delete;  // the layer's forward, which is public, takes other arguments than this call
+  // clang-format on
+  /// @}
   /// Whether Derived has a member named `forward`; true for a final class, which cannot be examined.
   bool has_forward() const override { return detail::HasForward<Derived>; }
 

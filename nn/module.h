@@ -74,11 +74,15 @@ class Module {
 
   Module();
   virtual ~Module();
-  Module(const Module&) = delete;
-  Module& operator=(const Module&) = delete;
+  Module(const Module&) = delete;             // write nn::clone(module), or pass a reference: nn::Linear& x
+  Module& operator=(const Module&) = delete;  // write nn::clone(module), or load_state_dict
   /// Takes the parameters, buffers and children of a root. Throws ConfigError for a module that has a parent,
   /// hooks or sharded parameters: others refer to it.
   Module(Module&& other);
+
+  /// An error that says what to write: only layers are called.
+  template <class... Args>
+  void operator()(Args&&...) const = delete;  // derive from nn::Layer<Net>; net[0].as<nn::Linear>()(x)
 
   /// The type's name for summaries and errors ("Linear"): by default that of the class, without namespaces
   /// and template arguments.
@@ -286,7 +290,7 @@ class Module {
   }
   /// Makes a child of type M. `add<nn::Linear>("fc", {.in = 768, .out = 3072})`: options in braces.
   template <class M>
-  M& add(const std::string& name, typename M::Options options) {
+  M& add(const std::string& name, typename M::Options options) {  // fields of these options, in order
     return adopt(name, std::make_unique<M>(std::move(options)));
   }
   /// The same by constructor arguments: `add<nn::LayerNorm>("ln_1", width)`.
@@ -299,7 +303,7 @@ class Module {
   M& add(const std::string& name, M&& module) {
     static_assert(!std::is_reference_v<M>,
                   "a module is moved into its parent: write add(name, std::move(module))");
-    return adopt(name, std::make_unique<M>(std::move(module)));
+    return adopt(name, std::make_unique<std::remove_cvref_t<M>>(std::move(module)));
   }
   /// Makes `module` a child, and returns it. Throws ConfigError for a name that is taken, empty or has a dot.
   template <class M>

@@ -37,7 +37,7 @@ class FusedOptimizer : public Optimizer {
   }
 
   /// The rule of a group.
-  const Rule& group_rule(int group) const { return groups_[group].rule; }
+  const Rule& group_rule(int group) const { return groups_[static_cast<size_t>(group)].rule; }
 
   /// The states that the rule has with the options of the group.
   std::vector<Slot> slots(int group) const override {
@@ -59,7 +59,7 @@ class FusedOptimizer : public Optimizer {
   /// Sets or checks the options of the table; throws as `OptionTable::loaded`.
   void load_options(int group, std::span<const NamedOption> saved, bool apply) override {
     const Rule loaded = table_.loaded(name(), group, group_rule(group), saved);
-    if (apply) groups_[group].rule = loaded;
+    if (apply) groups_[static_cast<size_t>(group)].rule = loaded;
   }
 
  private:

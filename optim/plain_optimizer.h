@@ -73,24 +73,26 @@ class PlainOptimizer : public Optimizer {
   virtual void finish_step() const {}
 
   /// The options of a group, for `slots` that depend on them.
-  const Options& group_options(int group) const { return options_[group]; }
+  const Options& group_options(int group) const { return options_[static_cast<size_t>(group)]; }
 
  private:
   void update(std::span<const ops::UpdateItem> items, const Tensor& clip) override {
     for_each_parameter(
         *this, items, clip,
         [this](PlainParameter& parameter, int group) {
-          const Options& options = options_[group];
+          const Options& options = options_[static_cast<size_t>(group)];
           if constexpr (requires { options.maximize; })
             if (options.maximize) parameter.gradient = ops::neg(parameter.gradient);
           step_parameter(parameter, options);
         },
         [this] { finish_step(); });
   }
-  std::vector<NamedOption> options(int group) const override { return table_.values(options_[group]); }
+  std::vector<NamedOption> options(int group) const override {
+    return table_.values(options_[static_cast<size_t>(group)]);
+  }
   void load_options(int group, std::span<const NamedOption> saved, bool apply) override {
-    const Options loaded = table_.loaded(name(), group, options_[group], saved);
-    if (apply) options_[group] = loaded;
+    const Options loaded = table_.loaded(name(), group, options_[static_cast<size_t>(group)], saved);
+    if (apply) options_[static_cast<size_t>(group)] = loaded;
   }
 
   std::vector<Options> options_;

@@ -32,9 +32,9 @@ struct Slice {
   int64_t step;                  ///< at least 1, else indexing throws ValueError
 
   /// `Slice()` is `:`, `Slice(1)` is `1:`, `Slice({}, -1)` is `:-1`, `Slice({}, {}, 2)` is `::2`.
-  constexpr explicit Slice(std::optional<int64_t> start = {}, std::optional<int64_t> stop = {},
-                           int64_t step = 1)
-      : start(start), stop(stop), step(step) {}
+  constexpr explicit Slice(std::optional<int64_t> first = {}, std::optional<int64_t> end = {},
+                           int64_t stride = 1)
+      : start(first), stop(end), step(stride) {}
 };
 
 /// One entry of a list of indices.

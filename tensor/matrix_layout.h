@@ -31,7 +31,7 @@ inline std::optional<MatrixLayout> matrix_layout(const Tensor& x) {
 
 /// The dimensions before the matrix, of a shape or of strides.
 inline Shape batch_dims(const Shape& shape) {
-  return Shape(std::span<const int64_t>(shape.begin(), shape.ndim() - 2));
+  return Shape(std::span<const int64_t>(shape.begin(), static_cast<size_t>(shape.ndim() - 2)));
 }
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #include "tensor/shape.h"
 
 #include <algorithm>
+#include <ostream>
 
 #include "tensor/error.h"
 
@@ -88,6 +89,10 @@ Shape broadcast_shapes(const Shape& a, const Shape& b, const char* where) {
     out[ndim - i] = x == 1 ? y : x;
   }
   return out;
+}
+
+std::ostream& operator<<(std::ostream& stream, const Shape& shape) {
+  return stream << to_string(shape);
 }
 
 }  // namespace tessera

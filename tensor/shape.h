@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
 #include <span>
 #include <string>
 
@@ -83,11 +84,14 @@ class Shape {
     return true;
   }
 
+  /// Prints `to_string(shape)`.
+  friend std::ostream& operator<<(std::ostream& stream, const Shape& shape);
+
  private:
   [[noreturn]] void throw_too_large() const;
   void require_rank(size_t expected) const;
 
-  int32_t ndim_ = 0;
+  int32_t ndim_ = 0;  // no structured binding of a Shape: write auto [B, T] = x.dims<2>()
   int64_t dims_[max_ndim] = {};
 };
 

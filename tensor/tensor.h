@@ -89,6 +89,18 @@ class Tensor : public TensorMethods<Tensor> {
   static Tensor over(intrusive_ptr<Storage> storage, DType dtype, const Shape& shape, const Strides& strides,
                      int64_t offset = 0);
 
+  // clang-format off
+  /// Errors that say what to write: a Tensor has values only, and Variables are differentiated.
+  /// @{
+  void backward() const = delete;             // a Tensor has no history: compute the loss from a Variable
+  void grad() const = delete;                 // a Tensor has no gradient: Variable w = Variable::leaf(tensor)
+  void requires_grad() const = delete;        // a Tensor has no gradient: Variable w = Variable::leaf(tensor)
+  void requires_grad_(bool = true) = delete;  // a Tensor has no gradient: Variable w = Variable::leaf(tensor)
+  /// @}
+  /// An error that says what to write: `x == y` and its like compare element by element.
+  explicit operator bool() const = delete;    // comparisons give a Tensor: write all(x == y).item() or allclose(x, y)
+  // clang-format on
+
   /// Whether it is a window onto a storage.
   bool defined() const { return static_cast<bool>(storage_); }
   /// The type of the elements.
@@ -193,6 +205,19 @@ class Tensor : public TensorMethods<Tensor> {
 
   // Views: no bytes are copied, and the version counter is shared.
 
+  // clang-format off
+  /// Errors that say what to write.
+  /// @{
+  template <std::integral... Sizes> requires(sizeof...(Sizes) > 1)
+  Tensor view(Sizes...) const = delete;     // sizes in braces: x.view({2, -1})
+  template <std::integral... Sizes> requires(sizeof...(Sizes) > 1)
+  Tensor reshape(Sizes...) const = delete;  // sizes in braces: x.reshape({2, -1})
+  template <std::integral... Sizes> requires(sizeof...(Sizes) > 1)
+  Tensor permute(Sizes...) const = delete;  // the order in braces: x.permute({1, 0})
+  template <std::integral... Sizes> requires(sizeof...(Sizes) > 1)
+  Tensor expand(Sizes...) const = delete;   // sizes in braces: x.expand({2, -1})
+  /// @}
+  // clang-format on
   /// The same elements under another shape; one extent may be -1. Throws ShapeError when the sizes differ, or
   /// when the strides cannot express it (`reshape` copies then).
   Tensor view(const Shape& shape) const;
@@ -373,7 +398,7 @@ Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
                       " takes ", shape.numel(), " values, got ", values.size());
   Tensor tensor = empty(shape, dtype_of<T>);
   T* out = tensor.data<T>();
-  for (size_t i = 0; i < values.size(); ++i) out[i] = values.begin()[i];
+  for (const T value : values) *out++ = value;
   return tensor;
 }
 

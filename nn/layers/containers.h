@@ -67,7 +67,7 @@ class Sequential : public Layer<Sequential> {
   M& push(const std::string& name, M&& module) {
     static_assert(!std::is_reference_v<M>,
                   "a module is moved into its parent: write push(std::move(module))");
-    return append(name, std::make_unique<M>(std::move(module)));
+    return append(name, std::make_unique<std::remove_cvref_t<M>>(std::move(module)));
   }
   /// @}
   /// Number of modules.

@@ -28,7 +28,7 @@ struct RandomContext {
   /// @}
 
   /// The index of the sample in row `row` of the first dimension.
-  int64_t sample(int64_t row) const { return samples.empty() ? row : samples[row]; }
+  int64_t sample(int64_t row) const { return samples.empty() ? row : samples[static_cast<size_t>(row)]; }
 
   /// The fields on which the random numbers of a given key depend: enough to draw them again, and smaller.
   RandomContext without_calls() const;

@@ -15,7 +15,7 @@ class Scalar {
   /// A bool or an integer; `integer()` wraps for one beyond int64_t.
   template <std::integral T>
   Scalar(T value)
-      : kind_(std::same_as<T, bool> ? Kind::boolean : Kind::integer),
+      : kind_(std::same_as<T, bool> ? Kind::truth : Kind::integer),
         real_(static_cast<double>(value)),
         integer_(static_cast<int64_t>(value)) {}
   /// A floating number, kept as f64.
@@ -24,7 +24,7 @@ class Scalar {
 
   /// How the number was written; exactly one of the three holds.
   /// @{
-  bool is_boolean() const { return kind_ == Kind::boolean; }
+  bool is_boolean() const { return kind_ == Kind::truth; }
   bool is_integer() const { return kind_ == Kind::integer; }
   bool is_floating() const { return kind_ == Kind::floating; }
   /// @}
@@ -44,7 +44,7 @@ class Scalar {
   friend std::string to_string(const Scalar& scalar) { return scalar.str(); }
 
  private:
-  enum class Kind : uint8_t { boolean, integer, floating };
+  enum class Kind : uint8_t { truth, integer, floating };
   Kind kind_;
   double real_;
   int64_t integer_;

@@ -15,8 +15,8 @@ namespace tessera::test {
 /// The argument of a row's call: the case's inputs, as leaves where they need a gradient, and its arguments.
 class CaseInputs : public Arguments {
  public:
-  CaseInputs(std::vector<Variable> inputs, const Arguments& arguments)
-      : Arguments(arguments), inputs(std::move(inputs)) {}
+  CaseInputs(std::vector<Variable> leaves, const Arguments& arguments)
+      : Arguments(arguments), inputs(std::move(leaves)) {}
 
   const Variable& operator[](size_t i) const {
     required_inputs.insert(i);

@@ -1,0 +1,7 @@
+// expect: write nn::clone(module)
+#include <tessera/tessera.h>
+using namespace tessera;
+
+void copy(nn::Linear& layer) {
+  nn::Linear other = layer;
+}
