@@ -28,9 +28,10 @@ void seed_roots(Engine& engine, std::span<const Variable> roots, std::span<const
   require<ValueError>(gradients.empty() || gradients.size() == roots.size(), where, ": expected ",
                       roots.size(), " gradients, one per root, got ", gradients.size());
   for (size_t i = 0; i < roots.size(); ++i) {
-    require<AutogradError>(
-        roots[i].requires_grad(), where, ": ", roots[i],
-        " depends on nothing that requires a gradient (a constant, or computed under NoGrad)");
+    require<AutogradError>(roots[i].requires_grad(), where, ": ", roots[i],
+                           " depends on nothing that requires a gradient (a constant, or computed under "
+                           "NoGrad); compute it from "
+                           "parameters or from Variable::leaf(tensor)");
     engine.seed(gradient_edge(roots[i]),
                 root_gradient(roots[i], gradients.empty() ? Variable() : gradients[i], where));
   }

@@ -64,11 +64,11 @@ Tensor SavedValue::tensor(const char* op) const {
   const Tensor& value = parameter_ ? parameter_->value : tensor_;
   ensure_values(*value.storage());
   if (value.version() != version_) [[unlikely]]
-    throw AutogradError(
-        text("backward of '", op, "': the ", describe(value),
-             parameter_ && !parameter_->name.empty() ? " parameter '" + parameter_->name + "'" : "",
-             output_ >= 0 ? " that it returned" : " that it saved", " was changed in place since (version ",
-             value.version(), ", saved at ", version_, ")"));
+    throw AutogradError(text(
+        "backward of '", op, "': the ", describe(value),
+        parameter_ && !parameter_->name.empty() ? " parameter '" + parameter_->name + "'" : "",
+        output_ >= 0 ? " that it returned" : " that it saved", " was changed in place since (version ",
+        value.version(), ", saved at ", version_, "); change a clone() of it, or change it after backward"));
   return value;
 }
 

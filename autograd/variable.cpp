@@ -13,7 +13,7 @@ std::atomic<int64_t> next_post_accumulate_hook{1};
 void require_differentiable(const Tensor& value, const std::string& name) {
   require<DTypeError>(is_floating(value.dtype()),
                       "a Variable that requires a gradient needs a floating dtype, got ", describe(value),
-                      name.empty() ? "" : " for '" + name + "'");
+                      name.empty() ? "" : " for '" + name + "'", "; convert it first: x.to(f32)");
 }
 
 /// Makes `x` a leaf that requires a gradient. Its node is created now: threads that share the leaf then only
@@ -42,7 +42,9 @@ VariableImpl::~VariableImpl() {
 }
 
 void Variable::throw_undefined() {
-  throw ValueError("an undefined Variable was used where one with a value is needed");
+  throw ValueError(
+      "an undefined Variable was used where one with a value is needed; grad() is undefined before the first "
+      "backward and after zero_grad()");
 }
 
 Variable::Variable(Tensor value) {

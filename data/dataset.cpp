@@ -22,6 +22,13 @@ Example padding(const Example& like) {
   return {like.x, ops::full(like.y.shape(), ignored_target, like.y.dtype())};
 }
 
+void require_one_shape(const char* what, std::span<const Tensor> tensors) {
+  for (const Tensor& tensor : tensors)
+    require<ShapeError>(tensor.shape() == tensors[0].shape(), "stack_examples: expected ", what,
+                        " of one shape in all examples of a batch, got ", tensors[0].shape(), " and ",
+                        tensor.shape(), "; pad them in `get`, or give a `collate`");
+}
+
 }  // namespace
 
 Example stack_examples(std::span<const Example> examples) {
@@ -30,6 +37,8 @@ Example stack_examples(std::span<const Example> examples) {
     x.push_back(example.x);
     y.push_back(example.y);
   }
+  require_one_shape("x", x);
+  require_one_shape("y", y);
   return {ops::stack(x, 0), ops::stack(y, 0)};
 }
 

@@ -44,7 +44,8 @@ DistributedSampler::DistributedSampler(std::shared_ptr<const Sampler> order, con
   const int64_t size = order_->size();
   batches_ = size / batch_size_;
   if (!options.drop_last && size % batch_size_ > 0) ++batches_;
-  require<DataError>(batches_ > 0, "sampler: ", size, " examples give no batch of ", batch_size_);
+  require<DataError>(batches_ > 0, "sampler: ", size, " examples give no batch of ", batch_size_,
+                     size > 0 ? "; use a smaller batch_size, or drop_last = false" : "");
 }
 
 int64_t DistributedSampler::examples(int64_t batch) const {

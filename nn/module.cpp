@@ -216,7 +216,8 @@ void Module::require_free_name(const std::string& name) const {
   const bool taken =
       std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.name == name; }) ||
       std::any_of(children_.begin(), children_.end(), [&](const Child& child) { return child.name == name; });
-  require<ConfigError>(!taken, kind(), ": the name '", name, "' is taken");
+  require<ConfigError>(!taken, kind(), ": the name '", name,
+                       "' is taken: parameters, buffers and children have distinct names");
 }
 
 Variable& Module::parameter(const std::string& name, const Shape& shape, init::Initializer initializer,

@@ -82,7 +82,7 @@ class Module {
 
   /// An error that says what to write: only layers are called.
   template <class... Args>
-  void operator()(Args&&...) const = delete;  // derive from nn::Layer<Net>; net[0].as<nn::Linear>()(x)
+  void operator()(Args&&...) const = delete;  // derive from nn::Layer<Net>; (*net[0].as<nn::Linear>())(x)
 
   /// The type's name for summaries and errors ("Linear"): by default that of the class, without namespaces
   /// and template arguments.

@@ -39,8 +39,10 @@ M& module_at(M& root, const std::string& path) {
     if (!child) {
       std::vector<std::string> names;
       for (const Module::Child& c : module->child_entries()) names.push_back(c.name);
-      throw ValueError(text("at: no module '", step, "' of '", path, "' in ", module->kind(), " '",
-                            module->full_name(), "': it has ", joined(names, "no children")));
+      const std::string of = step == path ? "" : text(" of '", path, "'");
+      const std::string where = module->full_name().empty() ? "" : text(" '", module->full_name(), "'");
+      throw ValueError(text("at: no module '", step, "'", of, " in ", module->kind(), where, ": it has ",
+                            joined(names, "no children")));
     }
     module = child;
     begin = end + 1;

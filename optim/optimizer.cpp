@@ -77,7 +77,10 @@ Tensor Optimizer::add_group(const ParameterList& list, double lr) {
 }
 
 void Optimizer::require_parameters() const {
-  require<ValueError>(!parameters_.empty(), name_, ": expected at least one parameter, got an empty list");
+  require<ValueError>(
+      !parameters_.empty(), name_, ": expected at least one parameter, got an empty list",
+      "; a module has the parameters that it makes by parameter(name, ...) and those of the layers "
+      "that it makes by add(name, ...)");
 }
 
 const Tensor& Optimizer::lr(int group) const {

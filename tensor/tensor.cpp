@@ -117,7 +117,8 @@ void* Tensor::data_without_values() const {
 void Tensor::throw_not_readable(DType expected) const {
   if (device().is_batched()) throw_no_batching_rule("data");
   if (!device().is_cpu()) throw DeviceError(text("data: expected a tensor on cpu, got ", describe(*this)));
-  throw DTypeError(text("data: expected dtype ", expected, ", got ", describe(*this)));
+  throw DTypeError(text("data: expected dtype ", expected, ", got ", describe(*this),
+                        "; convert it first: x.to(", expected, ")"));
 }
 
 namespace {
@@ -130,8 +131,11 @@ double read_as_double(const Tensor& tensor) {
 void require_single_readable(const Tensor& tensor) {
   require<ValueError>(tensor.defined(), "item: the tensor is undefined");
   if (tensor.device().is_batched()) throw_no_batching_rule("item");
-  require<ShapeError>(tensor.numel() == 1, "item: expected one element, got ", describe(tensor));
-  require<DeviceError>(tensor.device().is_cpu(), "item: expected a tensor on cpu, got ", describe(tensor));
+  require<ShapeError>(tensor.numel() == 1, "item: expected one element, got ", describe(tensor),
+                      "; select one (x[0].item()) or reduce it (x.sum().item())");
+  require<DeviceError>(tensor.device().is_cpu(), "item: expected a tensor on cpu, got ", describe(tensor),
+                       tensor.is_meta() ? ", without values: materialize the model first (nn::materialize)"
+                                        : "; copy it first: x.to(cpu())");
 }
 
 }  // namespace

@@ -107,13 +107,15 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight, const T
 }
 
 Variable mse_loss(const Variable& x, const Variable& target, LossReduction reduction) {
-  require<ShapeError>(x.shape() == target.shape(), "mse_loss: x is ", x, ", the target ", target);
+  require<ShapeError>(x.shape() == target.shape(), "mse_loss: expected x and the target of one shape, got ",
+                      x, " and ", target);
   return reduced(square(x - target), reduction);
 }
 
 Variable bce_with_logits(const Variable& x, const Variable& target, LossReduction reduction,
                          const Variable& positive_weight) {
-  require<ShapeError>(x.shape() == target.shape(), "bce_with_logits: x is ", x, ", the target ", target);
+  require<ShapeError>(x.shape() == target.shape(),
+                      "bce_with_logits: expected x and the target of one shape, got ", x, " and ", target);
   // softplus(-x) is log(1 + exp(-x)) without overflow; the loss is (1 - t) x + (1 + (w - 1) t) softplus(-x).
   const Variable losses = positive_weight.defined()
                               ? (1.0 - target) * x + (1.0 + (positive_weight - 1.0) * target) * softplus(-x)

@@ -69,7 +69,8 @@ Corpus open_corpus(const CorpusOptions& options) {
   require<ConfigError>(needs_data || name == "tiny-shakespeare" || name == "builtin", "dataset '", name,
                        "': expected tiny-shakespeare, builtin, text or tokens");
   require<ConfigError>(!needs_data || !options.data.empty(), "dataset '", name, "' needs `--data ",
-                       name == "text" ? "FILE`" : "FOLDER` (with train.bin and val.bin)");
+                       name == "text" ? "FILE`" : "FOLDER` (with train.bin and val.bin)",
+                       "; in C++, CorpusOptions::data");
   require<ConfigError>(name != "builtin" || options.data.empty(), "dataset 'builtin' takes no `--data`, got ",
                        options.data);
   Corpus corpus = name == "tokens"    ? token_corpus(options)

@@ -25,7 +25,8 @@ constexpr Kernel<void(const Tensor& source, const Tensor& index, const Tensor& o
 
 void require_index(const char* where, const Tensor& index) {
   require<DTypeError>(index.dtype() == i64 || index.dtype() == i32, where,
-                      ": expected an index of i64 or i32, got ", describe(index));
+                      ": expected an index of i64 or i32, got ", describe(index),
+                      "; convert it first: x.to(i64)");
 }
 
 /// Shape `x` with the extents of `index` in place of dimension `dim`.

@@ -46,9 +46,10 @@ void check_cross_entropy(const Shape& logits, DType dtype, const Tensor& targets
   Shape leading = logits;
   leading.erase(leading.ndim() - 1);
   require<ShapeError>(targets.shape() == leading, "cross_entropy: expected targets ", leading, " for logits ",
-                      logits, ", got ", targets.shape());
+                      logits, ", got ", targets.shape(), ": one class id for each row of logits");
   require<DTypeError>(targets.dtype() == i64 || targets.dtype() == i32,
-                      "cross_entropy: expected targets of class ids, i64 or i32, got ", describe(targets));
+                      "cross_entropy: expected targets of class ids, i64 or i32, got ", describe(targets),
+                      "; convert ids first: targets.to(i64)");
   require<ValueError>(options.label_smoothing >= 0 && options.label_smoothing <= 1,
                       "cross_entropy: expected a label smoothing in [0, 1], got ", options.label_smoothing);
   if (!weight.defined()) return;

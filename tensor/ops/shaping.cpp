@@ -46,7 +46,7 @@ Tensor cat(std::span<const Tensor> tensors, int64_t dim) {
     Shape others = tensor.shape();
     if (others.ndim() == shape.ndim()) others[dim] = shape[dim];
     require<ShapeError>(others == shape, "cat: along dimension ", dim, ", ", describe(tensor),
-                        " does not follow ", describe(first));
+                        " does not follow ", describe(first), ": the other dimensions must be equal");
     shape[dim] = add_sizes(shape[dim], tensor.size(dim), "cat");
   }
   const Tensor out = Tensor::empty(shape, first.dtype(), device);

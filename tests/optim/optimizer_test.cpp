@@ -201,7 +201,8 @@ TEST_CASE("parameter groups: tensors of two dimensions and more decay, in a sepa
 
 TEST_CASE("optimizers: an invalid parameter is refused by name") {
   const Variable p = parameter({2}), q = parameter({2});
-  CHECK_THROWS_WITH_AS(optim::Adam(list({})), "Adam: expected at least one parameter, got an empty list",
+  CHECK_THROWS_WITH_AS(optim::Adam(list({})),
+                       doctest::Contains("Adam: expected at least one parameter, got an empty list"),
                        ValueError);
   CHECK_THROWS_WITH_AS(optim::Adam(list({{"p", p}, {"again", p}})),
                        "Adam: parameter 'again' of group 0 is listed twice", ValueError);

@@ -5,6 +5,7 @@
 
 #include "dist/comm/interface/errors.h"
 #include "tensor/error.h"
+#include "tensor/uncaught_exception.h"
 #include "tools/cli/exit_status.h"
 #include "tools/cli/program.h"
 #include "tools/cli/suggest.h"
@@ -98,4 +99,19 @@ TEST_CASE("run_program: help is no error") {
   CHECK(outcome.status == 0);
   CHECK(outcome.out.find("--batch-size") != std::string::npos);
   CHECK(outcome.err.empty());
+}
+
+TEST_CASE("exit status: that of an exception that leaves main") {
+  const auto agree = [](const auto& error) {
+    return tools::exit_status(error) == tessera::exit_status(std::make_exception_ptr(error));
+  };
+  CHECK(agree(ConfigError("")));
+  CHECK(agree(NotBuiltError("")));
+  CHECK(agree(DataError("")));
+  CHECK(agree(CheckpointError("")));
+  CHECK(agree(NonFiniteError("")));
+  CHECK(agree(ShapeError("")));
+  CHECK(agree(dist::MismatchError("")));
+  CHECK(agree(dist::RankLostError("", 1)));
+  CHECK(agree(std::runtime_error("")));
 }

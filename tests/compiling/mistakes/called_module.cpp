@@ -1,4 +1,4 @@
-// expect: derive from nn::Layer<Net>; net[0].as<nn::Linear>()(x)
+// expect: derive from nn::Layer<Net>; (*net[0].as<nn::Linear>())(x)
 #include <tessera/tessera.h>
 using namespace tessera;
 
