@@ -31,7 +31,7 @@ std::string type_name(const std::type_info& type) {
   return name.substr(nested.size(), name.size() - nested.size() - 1);
 }
 
-/// The text with each line break, and the spaces beside it, as one space.
+/// The lines of a text as one: after "; ", or after a space where a line ends with punctuation.
 std::string one_line(std::string_view message) {
   constexpr std::string_view breaks = "\r\n", spaces = " \t\r\n";
   std::string line;
@@ -41,7 +41,10 @@ std::string one_line(std::string_view message) {
     message.remove_prefix(end == message.npos ? message.size() : end + 1);
     part.remove_prefix(std::min(part.find_first_not_of(spaces), part.size()));
     part = part.substr(0, part.find_last_not_of(spaces) + 1);
-    if (!part.empty()) line.append(line.empty() ? "" : " ").append(part);
+    if (part.empty()) continue;
+    if (!line.empty())
+      line += std::string_view(":;,.").find(line.back()) == std::string_view::npos ? "; " : " ";
+    line += part;
   }
   return line;
 }

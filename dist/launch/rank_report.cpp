@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -52,24 +53,27 @@ std::string agreement_file() {
   return folder && job ? text(folder, "/tessera-error-", job) : "";
 }
 
-/// Waits until the process that made `file` has printed its line.
-void wait_until_printed(const std::string& file, milliseconds timeout) {
+/// Waits until the process that made `file` has printed its line. False where that was long ago: an earlier
+/// program of the job did, as in `mpirun -n 4 sh -c "first; second"`.
+bool wait_until_printed(const std::string& file, milliseconds timeout) {
+  constexpr time_t recent = 20;  // s; the job's other ranks fail within a few
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   struct ::stat state {};
   while (::stat(file.c_str(), &state) != 0 || state.st_size == 0) {
-    if (std::chrono::steady_clock::now() > deadline) return;
+    if (std::chrono::steady_clock::now() > deadline) return true;
     std::this_thread::sleep_for(milliseconds(2));
   }
+  return std::time(nullptr) - state.st_mtime < recent;
 }
 
 /// Prints the line unless another process of the job has printed one.
 void print_once(const std::string& line) {
   const std::string file = agreement_file();
   const int made = file.empty() ? -1 : ::open(file.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-  if (made < 0 && !file.empty() && errno == EEXIST) return wait_until_printed(file, milliseconds(1000));
+  if (made < 0 && !file.empty() && errno == EEXIST && wait_until_printed(file, milliseconds(1000))) return;
   print_error_line(line);
-  if (made >= 0) [[maybe_unused]]
-    const auto written = ::write(made, line.data(), line.size());
+  // Without it the others wait for a second.
+  if (made >= 0 && ::write(made, line.data(), line.size()) < 0) return;
 }
 
 void print_rank_exception(const std::exception_ptr& exception, const std::string& line) {

@@ -175,7 +175,7 @@ TEST_CASE_FIXTURE(Fixture, "messages: backward") {
         "at 0); "
         "change a clone() of it, or change it after backward");
   CHECK(
-      message_of<ValueError>([&] { net.a.weight.grad().value(); }) ==
+      message_of<ValueError>([] { Net().a.weight.grad().value(); }) ==
       "an undefined Variable was used where one with a value is needed; grad() is undefined before the first "
       "backward and after zero_grad()");
 }
@@ -226,11 +226,21 @@ TEST_CASE_FIXTURE(Fixture, "messages: checkpoints") {
         other + ": not a safetensors file: expected at least 8 bytes, got 5");
   WiderNet wider;
   nn::materialize(wider, cpu(), 1);
-  CHECK(message_of<CheckpointError>([&] { nn::load(wider, file); }) ==
+  CHECK(message_of<ShapeError>([&] { nn::load(wider, file); }) ==
         "load_state_dict of WiderNet: 3 entries do not fit\n"
         "  'a.weight' expects (16, 2), got (8, 2)\n"
         "  'a.bias' expects (16,), got (8,)\n"
         "  'b.weight' expects (3, 16), got (3, 8)");
+  nn::Linear another(2, 3);
+  nn::materialize(another, cpu(), 1);
+  CHECK(message_of<ValueError>([&] { nn::load(another, file); }) ==
+        "load_state_dict of Linear: 6 entries do not fit\n"
+        "  'weight' (3, 2) is missing\n"
+        "  'bias' (3,) is missing\n"
+        "  unexpected 'a.weight': there is no such parameter or buffer\n"
+        "  unexpected 'a.bias': there is no such parameter or buffer\n"
+        "  unexpected 'b.weight': there is no such parameter or buffer\n"
+        "  unexpected 'b.bias': there is no such parameter or buffer");
 }
 
 TEST_CASE("messages: ranks") {

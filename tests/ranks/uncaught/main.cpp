@@ -30,7 +30,7 @@ void throw_nested() {
       std::throw_with_nested(std::invalid_argument("row 3"));
     }
   } catch (...) {
-    std::throw_with_nested(DataError("table.csv: expected numbers\n  in every row"));
+    std::throw_with_nested(DataError("table.csv: 2 rows are wrong:\n  row 3\n  row 7"));
   }
 }
 
