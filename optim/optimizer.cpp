@@ -33,7 +33,30 @@ void require_rate(const std::string& name, double lr) {
 }  // namespace
 
 Optimizer::Optimizer(std::string name) : name_(std::move(name)) {}
+Optimizer::Optimizer(const ParameterList& parameters, double lr) : Optimizer("Optimizer") {
+  add_group(parameters, lr);
+  require_parameters();
+}
 Optimizer::~Optimizer() = default;
+
+std::vector<Optimizer::Slot> Optimizer::slots(int) const {
+  return {};
+}
+
+void Optimizer::update(std::span<const ops::UpdateItem>, const Tensor&) {
+  throw ConfigError(text(name_,
+                         ": it overrides step() alone, so it has no step with options, as a GradScaler and "
+                         "{.clip = ...} need it; derive from optim::PlainOptimizer for such steps"));
+}
+
+std::vector<NamedOption> Optimizer::options(int) const {
+  return {};
+}
+
+void Optimizer::load_options(int group, std::span<const NamedOption> saved, bool) {
+  require<CheckpointError>(saved.empty(), name_, ": unknown option '", saved.empty() ? "" : saved[0].name,
+                           "' of group ", group);
+}
 
 std::vector<NamedParameter> Optimizer::checked(const ParameterList& list) const {
   std::set<const void*> identities;

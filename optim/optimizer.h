@@ -31,6 +31,17 @@ struct StepOptions {
 /// `add_param_group`, which adds parameters to an optimizer that is in use. In mixed precision it updates the
 /// f32 master and writes the rounded parameter. It works on Tensors, so nothing is recorded. Its state, one
 /// arena per group and dtype in the memory category `optimizer_state`, is made at the first step.
+///
+/// A class of your own may override `step()` alone, as in PyTorch; what else it keeps is not in `state()`:
+///
+///     struct Sgd : optim::Optimizer {
+///       Sgd(const ParameterList& p, double rate) : Optimizer(p), rate(rate) {}
+///       void step() override {
+///         NoGrad no_grad;
+///         for (auto& p : parameters()) p.variable -= rate * p.variable.grad();
+///       }
+///       double rate;
+///     };
 class Optimizer {
  public:
   virtual ~Optimizer();
@@ -40,7 +51,10 @@ class Optimizer {
   /// One update. A parameter without a gradient is skipped: its value, state and step count stay.
   /// Throws ShapeError or DTypeError, naming the parameter, for a gradient that does not fit, and ConfigError
   /// when the parameters were sharded after the optimizer was made; then it changes nothing.
-  void step(const StepOptions& options = {});
+  /// @{
+  virtual void step() { step(StepOptions()); }
+  void step(const StepOptions& options);
+  /// @}
   /// Removes all gradients (`set_to_none`), or zeroes them in place.
   void zero_grad(bool set_to_none = true) const;
 
@@ -83,6 +97,9 @@ class Optimizer {
 
   /// Has no groups yet. `name`: in messages and saved state.
   explicit Optimizer(std::string name);
+  /// One group with all parameters, for a class that overrides `step()`; it is called "Optimizer". Throws as
+  /// `add_group`, and ValueError when there is no parameter.
+  explicit Optimizer(const ParameterList& parameters, double lr = 1e-3);
   /// Adds a group and returns its learning rate. Throws ConfigError for a rate that is negative or not
   /// finite; for a parameter that is undefined or listed twice (by identity or by name) ValueError, for one
   /// that is not a leaf AutogradError, for one that is neither f32 nor f64 and has no such master DTypeError,
@@ -91,15 +108,16 @@ class Optimizer {
   /// Throws ValueError when the groups hold no parameter at all.
   void require_parameters() const;
 
-  /// The state tensors of each parameter of a group.
-  virtual std::vector<Slot> slots(int group) const = 0;
-  /// Updates the items that have a gradient, each gradient times `clip` (0-dim f64, undefined for 1).
-  virtual void update(std::span<const ops::UpdateItem> items, const Tensor& clip) = 0;
-  /// A group's options except the learning rate.
-  virtual std::vector<NamedOption> options(int group) const = 0;
+  /// The state tensors of each parameter of a group; none by default.
+  virtual std::vector<Slot> slots(int group) const;
+  /// Updates the items that have a gradient, each gradient times `clip` (0-dim f64, undefined for 1). By
+  /// default throws ConfigError: a class that overrides `step()` alone has no step with options.
+  virtual void update(std::span<const ops::UpdateItem> items, const Tensor& clip);
+  /// A group's options except the learning rate; none by default.
+  virtual std::vector<NamedOption> options(int group) const;
   /// Sets what `options` returned; with `apply = false` only checks it. Throws CheckpointError for an
   /// unknown or missing option, ConfigError for a value out of range.
-  virtual void load_options(int group, std::span<const NamedOption> options, bool apply) = 0;
+  virtual void load_options(int group, std::span<const NamedOption> options, bool apply);
   /// State of the optimizer as a whole, in the order in which it is saved; loading copies into these Tensors.
   virtual std::vector<NamedTensor> common_state() { return {}; }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <concepts>
+
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/adadelta.h"
 
@@ -20,9 +22,11 @@ extern template class FusedOptimizer<elementwise::AdadeltaRule, AdadeltaOptions>
 /// squared changes. Throws ConfigError for options out of range, and as `Optimizer` does.
 class Adadelta : public FusedOptimizer<elementwise::AdadeltaRule, AdadeltaOptions> {
  public:
-  /// One group with all parameters, or several groups.
+  /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit Adadelta(const ParameterList& parameters, const Options& options = {});
+  Adadelta(const ParameterList& parameters, std::floating_point auto lr)
+      : Adadelta(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit Adadelta(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 
 #include "optim/plain_optimizer.h"
 
@@ -24,10 +25,12 @@ struct AdafactorOptions {
 /// Throws ConfigError for options out of range, and as `Optimizer` does.
 class Adafactor : public PlainOptimizer<AdafactorOptions> {
  public:
-  /// One group with all parameters, or several groups.
+  /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit Adafactor(const ParameterList& parameters, const Options& options = {})
       : Adafactor({{parameters, options}}) {}
+  Adafactor(const ParameterList& parameters, std::floating_point auto lr)
+      : Adafactor(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit Adafactor(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
 

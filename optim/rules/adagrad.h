@@ -1,5 +1,7 @@
 #pragma once
 
+#include <concepts>
+
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/adagrad.h"
 
@@ -21,9 +23,11 @@ extern template class FusedOptimizer<elementwise::AdagradRule, AdagradOptions>;
 /// options out of range, and as `Optimizer` does.
 class Adagrad : public FusedOptimizer<elementwise::AdagradRule, AdagradOptions> {
  public:
-  /// One group with all parameters, or several groups.
+  /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit Adagrad(const ParameterList& parameters, const Options& options = {});
+  Adagrad(const ParameterList& parameters, std::floating_point auto lr)
+      : Adagrad(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit Adagrad(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
 

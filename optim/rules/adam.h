@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/adam.h"
@@ -35,9 +36,11 @@ extern template class FusedOptimizer<elementwise::AdamRule, AdamWOptions>;
 /// amsgrad, max_exp_avg_sq. Throws ConfigError for options out of range, and as `Optimizer` does.
 class Adam : public FusedOptimizer<elementwise::AdamRule, AdamOptions> {
  public:
-  /// One group with all parameters, or several groups.
+  /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit Adam(const ParameterList& parameters, const Options& options = {});
+  Adam(const ParameterList& parameters, std::floating_point auto lr)
+      : Adam(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit Adam(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
 };
@@ -45,9 +48,11 @@ class Adam : public FusedOptimizer<elementwise::AdamRule, AdamOptions> {
 /// Adam with decoupled weight decay (Loshchilov and Hutter 2019). State and errors as Adam's.
 class AdamW : public FusedOptimizer<elementwise::AdamRule, AdamWOptions> {
  public:
-  /// One group with all parameters, or several groups.
+  /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit AdamW(const ParameterList& parameters, const Options& options = {});
+  AdamW(const ParameterList& parameters, std::floating_point auto lr)
+      : AdamW(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit AdamW(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/adamax.h"
@@ -22,9 +23,11 @@ extern template class FusedOptimizer<elementwise::AdamaxRule, AdamaxOptions>;
 /// gradient's magnitude. Throws ConfigError for options out of range, and as `Optimizer` does.
 class Adamax : public FusedOptimizer<elementwise::AdamaxRule, AdamaxOptions> {
  public:
-  /// One group with all parameters, or several groups.
+  /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit Adamax(const ParameterList& parameters, const Options& options = {});
+  Adamax(const ParameterList& parameters, std::floating_point auto lr)
+      : Adamax(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit Adamax(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 
 #include "optim/plain_optimizer.h"
 
@@ -22,10 +23,12 @@ struct LambOptions {
 /// `Optimizer` does.
 class Lamb : public PlainOptimizer<LambOptions> {
  public:
-  /// One group with all parameters, or several groups.
+  /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit Lamb(const ParameterList& parameters, const Options& options = {})
       : Lamb({{parameters, options}}) {}
+  Lamb(const ParameterList& parameters, std::floating_point auto lr)
+      : Lamb(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit Lamb(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
 

@@ -44,8 +44,14 @@ class LBFGS : public Optimizer {
   using Options = LBFGSOptions;  ///< those of the optimizer
 
   /// All parameters in one group.
+  /// @{
   explicit LBFGS(const ParameterList& parameters, const Options& options = {});
+  LBFGS(const ParameterList& parameters, std::floating_point auto lr)
+      : LBFGS(parameters, Options{.lr = static_cast<double>(lr)}) {}
+  /// @}
 
+  /// Throws ConfigError: a step needs a closure.
+  void step() override { Optimizer::step(); }
   /// Up to max_iter iterations. `closure` clears the gradients, computes the loss and its gradients and
   /// returns the loss, as a Variable or a double. Returns the loss before the first iteration.
   template <std::invocable Closure>

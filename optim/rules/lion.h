@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/lion.h"
@@ -21,9 +22,11 @@ extern template class FusedOptimizer<elementwise::LionRule, LionOptions>;
 /// running mean. State: exp_avg. Throws ConfigError for options out of range, and as `Optimizer` does.
 class Lion : public FusedOptimizer<elementwise::LionRule, LionOptions> {
  public:
-  /// One group with all parameters, or several groups.
+  /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit Lion(const ParameterList& parameters, const Options& options = {});
+  Lion(const ParameterList& parameters, std::floating_point auto lr)
+      : Lion(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit Lion(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
 };

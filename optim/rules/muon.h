@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 
 #include "optim/plain_optimizer.h"
@@ -34,10 +35,12 @@ struct MuonOptions {
 /// that is not a matrix ValueError. Throws ConfigError for options out of range, and as `Optimizer` does.
 class Muon : public PlainOptimizer<MuonOptions> {
  public:
-  /// One group with all parameters, or several groups.
+  /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit Muon(const ParameterList& parameters, const Options& options = {})
       : Muon({{parameters, options}}) {}
+  Muon(const ParameterList& parameters, std::floating_point auto lr)
+      : Muon(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit Muon(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/nadam.h"
@@ -24,9 +25,11 @@ extern template class FusedOptimizer<elementwise::NadamRule, NAdamOptions>;
 /// is computed from the step. Throws ConfigError for options out of range, and as `Optimizer` does.
 class NAdam : public FusedOptimizer<elementwise::NadamRule, NAdamOptions> {
  public:
-  /// One group with all parameters, or several groups.
+  /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit NAdam(const ParameterList& parameters, const Options& options = {});
+  NAdam(const ParameterList& parameters, std::floating_point auto lr)
+      : NAdam(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit NAdam(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
 };

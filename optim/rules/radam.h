@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/radam.h"
@@ -23,9 +24,11 @@ extern template class FusedOptimizer<elementwise::RadamRule, RAdamOptions>;
 /// Throws ConfigError for options out of range, and as `Optimizer` does.
 class RAdam : public FusedOptimizer<elementwise::RadamRule, RAdamOptions> {
  public:
-  /// One group with all parameters, or several groups.
+  /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit RAdam(const ParameterList& parameters, const Options& options = {});
+  RAdam(const ParameterList& parameters, std::floating_point auto lr)
+      : RAdam(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit RAdam(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
 };

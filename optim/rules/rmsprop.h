@@ -1,5 +1,7 @@
 #pragma once
 
+#include <concepts>
+
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/rmsprop.h"
 
@@ -22,9 +24,11 @@ extern template class FusedOptimizer<elementwise::RmspropRule, RMSpropOptions>;
 /// momentum_buffer, centered grad_avg. Throws ConfigError for options out of range, and as `Optimizer` does.
 class RMSprop : public FusedOptimizer<elementwise::RmspropRule, RMSpropOptions> {
  public:
-  /// One group with all parameters, or several groups.
+  /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit RMSprop(const ParameterList& parameters, const Options& options = {});
+  RMSprop(const ParameterList& parameters, std::floating_point auto lr)
+      : RMSprop(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit RMSprop(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
 };

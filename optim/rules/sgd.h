@@ -1,5 +1,7 @@
 #pragma once
 
+#include <concepts>
+
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/sgd.h"
 
@@ -22,9 +24,11 @@ extern template class FusedOptimizer<elementwise::SgdRule, SGDOptions>;
 /// et al., 2013. Throws ConfigError for options out of range, and as `Optimizer` does.
 class SGD : public FusedOptimizer<elementwise::SgdRule, SGDOptions> {
  public:
-  /// One group with all parameters, or several groups.
+  /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit SGD(const ParameterList& parameters, const Options& options = {});
+  SGD(const ParameterList& parameters, std::floating_point auto lr)
+      : SGD(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit SGD(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
 };

@@ -7,6 +7,7 @@
 #include "optim/clip.h"
 #include "optim/parameter_groups.h"
 #include "optim/rules/adam.h"
+#include "optim/rules/lbfgs.h"
 #include "optim/rules/sgd.h"
 #include "tests/optim/golden_runs.h"
 
@@ -197,6 +198,17 @@ TEST_CASE("parameter groups: tensors of two dimensions and more decay, in a sepa
   CHECK(groups[1].options.lr == 3e-4);
   optim::AdamW adam(groups);
   CHECK(adam.parameters().size() == 3);
+}
+
+TEST_CASE("optimizers: the learning rate alone is an argument, as in PyTorch") {
+  const Variable p = parameter({2});
+  const ParameterList one = list({{"p", p}});
+  CHECK(optim::Adam(one, 0.5).lr().item() == 0.5);
+  CHECK(optim::AdamW(one, 0.5f).lr().item() == 0.5);
+  CHECK(optim::SGD(one, 0.5).lr().item() == 0.5);
+  CHECK(optim::LBFGS(one, 0.5).lr().item() == 0.5);
+  CHECK(optim::Adam(one, {}).lr().item() == 1e-3);
+  CHECK_THROWS_AS(optim::SGD(one, -0.5), ConfigError);
 }
 
 TEST_CASE("optimizers: an invalid parameter is refused by name") {
