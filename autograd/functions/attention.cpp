@@ -94,10 +94,29 @@ X qkv_third(const X& qkv, int64_t heads, int64_t which) {
   }
 }
 
+/// k or v (B, H_k, T, D) with each head as often as q has queries' heads for it: (B, H, T, D).
+Variable repeat_heads(const Variable& x, const Variable& q) {
+  require<ShapeError>(
+      q.rank() == 4 && x.rank() == 4 && x.size(1) > 0 && q.size(1) % x.size(1) == 0,
+      "scaled_dot_product_attention: with enable_gqa the heads of k and v must divide those of "
+      "q, got q ",
+      q.shape(), " and k or v ", x.shape());
+  const auto [batch, heads, time, width] = x.dims<4>();
+  const int64_t group = q.size(1) / heads;
+  if (group == 1) return x;
+  return reshape(expand(unsqueeze(x, 2), {batch, heads, group, time, width}),
+                 {batch, heads * group, time, width});
+}
+
 }  // namespace
 
 Variable scaled_dot_product_attention(const Variable& q, const Variable& k, const Variable& v,
                                       const AttentionOptions& options, const Variable& mask) {
+  if (options.enable_gqa) {
+    AttentionOptions equal_heads = options;
+    equal_heads.enable_gqa = false;
+    return scaled_dot_product_attention(q, repeat_heads(k, q), repeat_heads(v, q), equal_heads, mask);
+  }
   require_samples_first("scaled_dot_product_attention", q, options);
   if (mask.requires_grad()) return matmul(weights_of(q, k, options, mask).after_dropout, v);
   const Tensor mask_value = mask.defined() ? mask.value() : Tensor();

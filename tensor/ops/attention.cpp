@@ -31,7 +31,7 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOpt
   };
   require<ShapeError>(q.ndim() == 4 && fits(k) && fits(v) && k.shape() == v.shape(),
                       "attention: expected q (B, H, T_q, D) and k, v (B, H, T_k, D), got ", q.shape(), ", ",
-                      k.shape(), " and ", v.shape());
+                      k.shape(), " and ", v.shape(), " (k and v with fewer heads need {.enable_gqa = true})");
   require<ValueError>(options.dropout >= 0 && options.dropout < 1,
                       "attention: expected a dropout in [0, 1), got ", options.dropout);
 }

@@ -12,6 +12,10 @@ struct AttentionOptions {
   double scale = 0;     ///< factor of the products of queries and keys; 0: 1/sqrt(D)
   double dropout = 0;   ///< probability in [0, 1) of a weight becoming 0; others are divided by 1 - dropout
   uint64_t key = 0;     ///< Philox key of the dropout mask; samples and step are the random context's
+  /// Grouped queries: k and v may have fewer heads, whose number divides that of q; heads h G .. h G + G - 1
+  /// of q attend to head h (Ainslie et al. 2023). `scaled_dot_product_attention` repeats the heads of k and
+  /// v; the functions here take equal numbers.
+  bool enable_gqa = false;
 };
 
 namespace ops {
