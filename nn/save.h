@@ -23,6 +23,17 @@ void save(const StateDict& state, const std::string& path);
 LoadResult load(Module& module, const std::string& path, bool strict = true);
 
 /// Every tensor of a safetensors file, in the order of the file. Throws CheckpointError.
+/// `load(path)` is the same, by PyTorch's name: `model.load_state_dict(load(path))`.
+/// @{
 StateDict read_state_dict(const std::string& path);
+inline StateDict load(const std::string& path) {
+  return read_state_dict(path);
+}
+/// @}
 
 }  // namespace tessera::nn
+
+namespace tessera {
+using nn::load;
+using nn::save;
+}  // namespace tessera

@@ -9,8 +9,10 @@ namespace {
 [[noreturn]] void throw_partly_on_meta(const char* where, std::initializer_list<const Tensor*> operands) {
   std::string list;
   for (const Tensor* operand : operands) list = text(list, list.empty() ? "" : ", ", describe(*operand));
-  throw DeviceError(text(where, ": operands with values and operands on meta, without values: ", list,
-                         "; materialize the model first (nn::materialize), or give it inputs on meta"));
+  throw DeviceError(
+      text(where, ": operands with values and operands on meta, without values: ", list,
+           "; materialize the model first (nn::materialize), or give it inputs on meta (a member module "
+           "is part of a model only where add(name, module) made it)"));
 }
 
 /// Of two different devices, one of them the CPU, the batched one: its samples share the other operand.

@@ -57,6 +57,17 @@ TEST_CASE("save: a module is loaded with the same bits, tied weights once") {
   CHECK(values(copy.scale.value()) == std::vector<float>{0.5f, -3});
 }
 
+TEST_CASE("save and load: by PyTorch's names, without the namespace of modules") {
+  const TemporaryFolder folder;
+  Tied model, copy;
+  materialize(model, 1);
+  materialize(copy, 2);
+  save(model.state_dict(), folder / "model.pt");
+  copy.load_state_dict(load(folder / "model.pt"));
+  CHECK(values(copy.out.weight.value()) == values(model.out.weight.value()));
+  load(copy, folder / "model.pt");
+}
+
 TEST_CASE("load: tied weights are found under either name, or under both with equal values") {
   const TemporaryFolder folder;
   const std::string path = folder / "model.safetensors";

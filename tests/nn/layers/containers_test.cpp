@@ -15,6 +15,7 @@
 #include "nn/layers/normalization.h"
 #include "nn/materialize.h"
 #include "tensor/ops/creation.h"
+#include "tests/support/error_text.h"
 
 using namespace tessera;
 
@@ -217,4 +218,16 @@ TEST_CASE("module dict: by name, in order of insertion") {
   linear.insert("a", {.in = 2, .out = 3});
   nn::materialize(linear, cpu(), 1);
   CHECK(linear["a"](Variable(ops::ones({1, 2}, f32))).shape() == Shape{1, 3});
+}
+
+TEST_CASE("modules: a member that was not added is reported by the first operation on its weight") {
+  struct Forgotten : nn::Layer<Forgotten> {
+    nn::Sequential net{nn::Linear(2, 2), nn::ReLU()};
+    Variable forward(const Variable& x) const { return net(x); }
+  };
+  Forgotten model;
+  CHECK(model.parameters().empty());
+  nn::materialize(model, cpu(), 1);
+  const std::string message = message_of<DeviceError>([&] { model(ops::ones({1, 2})); });
+  CHECK(contains(message, "(a member module is part of a model only where add(name, module) made it)"));
 }
