@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tensor/tensor.h"
@@ -9,7 +11,7 @@
 namespace tessera::data {
 
 /// The input of one training step on one rank. B samples; for windows of text x and y are (B, T) i64, and
-/// y[b][t] is the token after x[b][t].
+/// y[b][t] is the token after x[b][t]. A structured binding gives x and y: `for (auto& [x, y] : loader)`.
 struct Batch {
   Tensor x;  ///< the inputs: (B, ...)
   Tensor y;  ///< the targets: (B, ...)
@@ -42,6 +44,22 @@ struct Batch {
   Batch micro_batch(int64_t first, int64_t count) const;
 };
 
+/// x for 0, y for 1.
+/// @{
+template <size_t i>
+requires(i < 2) Tensor& get(Batch& batch) {
+  return i == 0 ? batch.x : batch.y;
+}
+template <size_t i>
+requires(i < 2) const Tensor& get(const Batch& batch) {
+  return i == 0 ? batch.x : batch.y;
+}
+template <size_t i>
+requires(i < 2) Tensor && get(Batch&& batch) {
+  return std::move(i == 0 ? batch.x : batch.y);
+}
+/// @}
+
 /// The target of a padded position; losses skip it (PyTorch's default ignore_index).
 inline constexpr int64_t ignored_target = -100;
 
@@ -71,3 +89,12 @@ struct Share {
 Share share_of(int64_t batch, int rank, int world_size);
 
 }  // namespace tessera::data
+
+/// A structured binding of a Batch has two names.
+template <>
+struct std::tuple_size<tessera::data::Batch> : std::integral_constant<size_t, 2> {};
+/// Both are Tensors.
+template <size_t i>
+struct std::tuple_element<i, tessera::data::Batch> {
+  using type = tessera::Tensor;  ///< of x and of y
+};

@@ -42,6 +42,12 @@ Example stack_examples(std::span<const Example> examples) {
   return {ops::stack(x, 0), ops::stack(y, 0)};
 }
 
+TensorDataset::TensorDataset(Tensor x, Tensor y) : x_(std::move(x)), y_(std::move(y)) {
+  require<ShapeError>(x_.rank() > 0 && y_.rank() > 0 && x_.size(0) == y_.size(0),
+                      "TensorDataset: expected x and y with the same first extent, got ", describe(x_),
+                      " and ", describe(y_));
+}
+
 DatasetBatches::DatasetBatches(std::shared_ptr<const Dataset> dataset, const Options& options)
     : DatasetBatches(dataset, make_order(dataset->size(), options), options) {}
 

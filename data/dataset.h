@@ -31,6 +31,18 @@ class Dataset {
   virtual std::string name() const { return "dataset"; }
 };
 
+/// Two tensors with the same first extent: example i is row i of both.
+class TensorDataset : public Dataset {
+ public:
+  /// Shares the tensors. Throws ShapeError where the first extents differ, or there is none.
+  TensorDataset(Tensor x, Tensor y);
+  int64_t size() const override { return x_.size(0); }
+  Example get(int64_t index) const override { return {x_.select(0, index), y_.select(0, index)}; }
+
+ private:
+  Tensor x_, y_;
+};
+
 /// Combines examples into x and y of a batch.
 using Collate = std::function<Example(std::span<const Example>)>;
 /// All x stacked along a new first dimension, and all y: n of (...) give (n, ...). Throws ShapeError or
