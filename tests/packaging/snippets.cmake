@@ -2,7 +2,7 @@
 #
 # tests/packaging/snippets/<folder with _ for />.cpp.in is the code around the blocks of a folder's README.md: a line
 # `@snippet N@` stands for the N-th block, once for each. A block without such a line, and C++ in an indented block,
-# fail a test.
+# fail a test. Pages of .github have the wrapper <name in lower case>.cpp.in.
 # tessera_snippets(OUTPUT): writes that source; README.md's own program is built by readme_example.cmake.
 function(tessera_snippets output)
   set(chapters "")
@@ -10,6 +10,7 @@ function(tessera_snippets output)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/README.md")
     list(APPEND chapters ${found})
   endforeach()
+  list(APPEND chapters "${PROJECT_SOURCE_DIR}/.github/COMING_FROM_PYTORCH.md")
   set(problems "")
   set(source "#include \"tessera/tessera.h\"\n\n#include <doctest/doctest.h>\n\n")
   # A chapter may declare what it does not use.
@@ -20,6 +21,10 @@ function(tessera_snippets output)
     cmake_path(GET chapter PARENT_PATH folder)
     cmake_path(RELATIVE_PATH folder BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE name)
     string(REPLACE "/" "_" name "${name}")
+    if(name STREQUAL ".github")
+      cmake_path(GET chapter STEM name)
+      string(TOLOWER "${name}" name)
+    endif()
     set(wrapper "${CMAKE_CURRENT_SOURCE_DIR}/snippets/${name}.cpp.in")
     tessera_wrapped_chapter("${chapter}" "${wrapper}" wrapped problem)
     string(APPEND source "${wrapped}")
