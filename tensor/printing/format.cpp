@@ -139,4 +139,12 @@ std::ostream& operator<<(std::ostream& stream, const Tensor& tensor) {
   return stream << to_string(tensor);
 }
 
+std::ostream& operator<<(std::ostream& stream, DType dtype) {
+  return stream << to_string(dtype);
+}
+
+std::ostream& operator<<(std::ostream& stream, Device device) {
+  return stream << to_string(device);
+}
+
 }  // namespace tessera

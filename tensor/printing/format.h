@@ -26,5 +26,10 @@ std::string to_string(const Tensor& tensor);
 
 /// Writes `to_string(tensor)`.
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
+/// Write the names, "f32" and "cpu": `std::cout << x.dtype() << " on " << x.device()`.
+/// @{
+std::ostream& operator<<(std::ostream& stream, DType dtype);
+std::ostream& operator<<(std::ostream& stream, Device device);
+/// @}
 
 }  // namespace tessera

@@ -196,6 +196,9 @@ TEST_CASE("format: other layouts, dtype, shape and device, meta, empty and undef
   std::ostringstream stream;
   stream << x.select(0, 1);
   CHECK(stream.str() == "[4. 5. 6.]\n(3,) f32 on cpu");
+  stream.str("");
+  stream << x.dtype() << " on " << x.device() << ", " << bf16 << " on " << meta();
+  CHECK(stream.str() == "f32 on cpu, bf16 on meta");
   CHECK(to_string(x.to(meta())) == "(2, 3) f32 on meta");
   CHECK(to_string(Tensor::empty({0, 3}, i64)) == "[]\n(0, 3) i64 on cpu");
   CHECK(to_string(Tensor()) == "an undefined tensor");
