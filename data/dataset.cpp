@@ -43,7 +43,7 @@ Example stack_examples(std::span<const Example> examples) {
 }
 
 TensorDataset::TensorDataset(Tensor x, Tensor y) : x_(std::move(x)), y_(std::move(y)) {
-  require<ShapeError>(x_.rank() > 0 && y_.rank() > 0 && x_.size(0) == y_.size(0),
+  require<ShapeError>(x_.ndim() > 0 && y_.ndim() > 0 && x_.size(0) == y_.size(0),
                       "TensorDataset: expected x and y with the same first extent, got ", describe(x_),
                       " and ", describe(y_));
 }

@@ -14,7 +14,7 @@ constexpr const char *input_operation = "vmap_input", *share_operation = "vmap_s
 /// Dimension 0 as dimension `dim`.
 Variable with_samples_at(const Variable& x, int64_t dim) {
   Shape order;
-  for (int i = 1; i < x.rank(); ++i) order.push_back(i);
+  for (int i = 1; i < x.ndim(); ++i) order.push_back(i);
   order.insert(dim, 0);
   return permute(x, order);
 }
@@ -40,7 +40,7 @@ Variable first_dimension(const Variable& x, int32_t samples) {
 
 Variable to_samples(const Variable& x, int64_t dim) {
   const Tensor value = batched::from_dim(x.value(), dim);
-  dim = normalize_dim(dim, x.rank(), "vmap");
+  dim = normalize_dim(dim, x.ndim(), "vmap");
   const Variable samples =
       record(input_operation, value, {x}, saved(),
              [dim, n = value.device().samples](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
@@ -52,7 +52,7 @@ Variable to_samples(const Variable& x, int64_t dim) {
 
 Variable from_samples(const Variable& x, int64_t dim, int32_t samples) {
   if (!x.device().is_batched()) return from_samples(share_with_samples(x, samples), dim, samples);
-  dim = normalize_dim(dim, x.rank() + 1, "vmap");
+  dim = normalize_dim(dim, x.ndim() + 1, "vmap");
   const Variable first = first_dimension(x, samples);
   return dim == 0 ? first : with_samples_at(first, dim);
 }

@@ -36,7 +36,7 @@ Tensor window(const Tensor& x, const Shape& shape, const Strides& strides) {
 }  // namespace
 
 Tensor from_dim(const Tensor& x, int64_t dim) {
-  dim = normalize_dim(dim, x.rank(), "vmap");
+  dim = normalize_dim(dim, x.ndim(), "vmap");
   const int64_t stride = x.strides()[dim] * size_of(x.dtype());
   Shape shape = x.shape();
   Strides strides = x.strides();
@@ -54,7 +54,7 @@ Tensor shared(const Tensor& x, int32_t samples) {
 }
 
 Tensor all_samples(const Tensor& x, int32_t samples) {
-  if (x.rank() == Shape::max_rank) throw_no_batching_rule("an operation on 8 dimensions");
+  if (x.ndim() == Shape::max_ndim) throw_no_batching_rule("an operation on 8 dimensions");
   Shape shape = x.shape();
   Strides strides = x.strides();
   shape.insert(0, samples);

@@ -7,7 +7,7 @@
 #include "autograd/functions/reduction.h"
 #include "dist/checkpoint/distributed_checkpoint.h"
 #include "dist/checkpoint/model_state.h"
-#include "nn/linear.h"
+#include "nn/layers/linear.h"
 #include "nn/materialize.h"
 #include "optim/rules/sgd.h"
 #include "tests/dist/checkpoint/checkpoint_fixture.h"
