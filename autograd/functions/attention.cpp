@@ -97,7 +97,7 @@ X qkv_third(const X& qkv, int64_t heads, int64_t which) {
 /// k or v (B, H_k, T, D) with each head as often as q has queries' heads for it: (B, H, T, D).
 Variable repeat_heads(const Variable& x, const Variable& q) {
   require<ShapeError>(
-      q.rank() == 4 && x.rank() == 4 && x.size(1) > 0 && q.size(1) % x.size(1) == 0,
+      q.ndim() == 4 && x.ndim() == 4 && x.size(1) > 0 && q.size(1) % x.size(1) == 0,
       "scaled_dot_product_attention: with enable_gqa the heads of k and v must divide those of "
       "q, got q ",
       q.shape(), " and k or v ", x.shape());
