@@ -1,11 +1,9 @@
 #include "dist/comm/remote/loop.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <utility>
 
 #include "dist/comm/interface/errors.h"
 
