@@ -44,13 +44,7 @@ Tensor where(const Tensor& condition, const Scalar& a, const Scalar& b) {
 }
 
 bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol) {
-  if (!is_floating(a.dtype()) && !is_floating(b.dtype()))
-    return allclose(ops::cast(a, f64), ops::cast(b, f64), rtol, atol);
-  // Infinities have no distance, or an infinite one: only equal ones are close.
-  const Tensor bound = ops::add(ops::mul(ops::abs(b), rtol), atol);
-  const Tensor close = ops::less_equal(ops::abs(ops::sub(a, b)), bound);
-  const Tensor near = ops::logical_and(close, ops::isfinite(b));
-  return ops::all(ops::logical_or(near, ops::equal(a, b))).item_i64() != 0;
+  return ops::all(isclose(a, b, rtol, atol)).item_i64() != 0;
 }
 
 Tensor cat(std::initializer_list<Tensor> tensors, int64_t dim) {

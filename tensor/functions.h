@@ -3,7 +3,10 @@
 #include <array>
 #include <utility>
 
+#include "tensor/composed/functions.h"
+#include "tensor/composed/integers.h"
 #include "tensor/operators.h"
+#include "tensor/ops/advanced_indexing.h"
 #include "tensor/ops/binary.h"
 #include "tensor/ops/cast.h"
 #include "tensor/ops/creation.h"
@@ -39,6 +42,7 @@ TESSERA_BINARY_COMPARISONS(TESSERA_USE)
 // binary.h, unary.h, ternary.h
 using ops::add_;
 using ops::addcdiv;
+using ops::addcdiv_;
 using ops::addcmul;
 using ops::addcmul_;
 using ops::clamp;
@@ -46,11 +50,13 @@ using ops::div_;
 using ops::greater;
 using ops::greater_equal;
 using ops::lerp;
+using ops::lerp_;
 using ops::logical_and;
 using ops::logical_not;
 using ops::logical_or;
 using ops::logical_xor;
 using ops::masked_fill;
+using ops::masked_fill_;
 using ops::mul_;
 using ops::sub_;
 using ops::where;
@@ -59,6 +65,8 @@ using ops::where;
 using ops::abs_;
 using ops::ceil_;
 using ops::clamp_;
+using ops::clamp_max_;
+using ops::clamp_min_;
 using ops::copy_;
 using ops::cos_;
 using ops::exp_;
@@ -128,7 +136,7 @@ using ops::mm;
 using ops::mv;
 using ops::outer;
 
-// shaping.h, view.h, indexing.h
+// shaping.h, view.h, indexing.h, advanced_indexing.h
 using ops::broadcast_to;
 using ops::cat;
 using ops::chunk;
@@ -140,21 +148,31 @@ using ops::flatten;
 using ops::flip;
 using ops::gather;
 using ops::index_add;
+using ops::index_add_;
+using ops::index_copy;
+using ops::index_copy_;
+using ops::index_fill_;
 using ops::index_select;
+using ops::masked_scatter;
+using ops::masked_select;
 using ops::narrow;
+using ops::nonzero;
 using ops::pad;
 using ops::permute;
 using ops::repeat;
 using ops::reshape;
 using ops::roll;
 using ops::scatter;
+using ops::scatter_;
 using ops::scatter_add;
+using ops::scatter_add_;
 using ops::select;
 using ops::slice;
 using ops::split;
 using ops::squeeze;
 using ops::stack;
 using ops::t;
+using ops::take;
 using ops::take_along;
 using ops::transpose;
 using ops::tril;

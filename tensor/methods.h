@@ -1,13 +1,16 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "tensor/device.h"
 #include "tensor/shape.h"
+#include "tensor/types/dtype.h"
 #include "tensor/types/scalar.h"
 
 namespace tessera {
@@ -16,6 +19,16 @@ class Tensor;
 /// The result of `sort`, `topk`, `max(dim)`, `min(dim)` and `median(dim)`, also as `auto [values, indices]`.
 template <class X>
 struct ValuesAndIndices;
+struct UniqueValues;
+
+namespace detail {
+/// V is the type of a Variable whose values are of type X: an operand that a method of X takes, too.
+template <class V, class X>
+concept VariableOf = requires(const V& v) {
+  { v.value() } -> std::same_as<const X&>;
+  V(v.value());
+};
+}  // namespace detail
 
 /// The operations on X, a Tensor or a Variable, as methods: one list for both. Each calls the function of
 /// namespace tessera with its name and its remaining arguments, `x.softmax(-1)` that is `softmax(x, -1)`;
@@ -46,6 +59,8 @@ class TensorMethods {
   X tanh() const;        ///< the hyperbolic tangent
   X sigmoid() const;     ///< 1 / (1 + e^-x)
   X relu() const;        ///< max(x, 0)
+  X sinh() const;        ///< the hyperbolic sine
+  X cosh() const;        ///< the hyperbolic cosine
   X erf() const;         ///< the error function
   X erfc() const;        ///< 1 - erf(x)
   X floor() const;       ///< rounded down
@@ -62,6 +77,13 @@ class TensorMethods {
   X mul(const Scalar& n) const;                                              ///< x times n
   X div(const X& y) const;                                                   ///< x / y
   X div(const Scalar& n) const;                                              ///< x / n
+  X remainder(const X& y) const;                                             ///< x % y, with y's sign
+  X remainder(const Scalar& n) const;                                        ///< x % n, with n's sign
+  X fmod(const X& y) const;                                                  ///< x % y, with x's sign
+  X fmod(const Scalar& n) const;                                             ///< x % n, with x's sign
+  Tensor floor_divide(const X& y) const;                                     ///< x / y, rounded down
+  Tensor floor_divide(const Scalar& n) const;                                ///< x / n, rounded down
+  X logaddexp(const X& y) const;                                             ///< log(e^x + e^y)
   X pow(const X& y) const;                                                   ///< x^y
   X pow(const Scalar& n) const;                                              ///< x^n
   X maximum(const X& y) const;                                               ///< the larger
@@ -74,6 +96,18 @@ class TensorMethods {
   X clamp(std::optional<Scalar> min, std::optional<Scalar> max = {}) const;  ///< limited to [min, max]
   X clamp_min(const Scalar& min) const;                                      ///< at least `min`
   X clamp_max(const Scalar& max) const;                                      ///< at most `max`
+  /// Finite numbers in place of NaN and infinities.
+  X nan_to_num(double nan = 0, std::optional<double> posinf = {}, std::optional<double> neginf = {}) const;
+
+  // Bits of integers and bools.
+  Tensor bitwise_and(const X& y) const;               ///< bits that both have
+  Tensor bitwise_or(const X& y) const;                ///< bits that one has
+  Tensor bitwise_xor(const X& y) const;               ///< bits that exactly one has
+  Tensor bitwise_not() const;                         ///< every bit flipped
+  Tensor bitwise_left_shift(const X& n) const;        ///< x 2^n
+  Tensor bitwise_left_shift(const Scalar& n) const;   ///< x 2^n
+  Tensor bitwise_right_shift(const X& n) const;       ///< x / 2^n, rounded down
+  Tensor bitwise_right_shift(const Scalar& n) const;  ///< x / 2^n, rounded down
 
   // Element by element: bool. (Whether two handles are one Variable is `is_same`.)
   Tensor eq(const X& y) const;           ///< equal
@@ -98,6 +132,9 @@ class TensorMethods {
   /// Whether all elements are close: |x - y| at most atol + rtol |y|, infinities equal; NaN is close to
   /// nothing.
   bool allclose(const X& y, double rtol = 1e-5, double atol = 1e-8) const;
+  /// The same, element by element.
+  Tensor isclose(const X& y, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false) const;
+  bool array_equal(const X& y) const;  ///< whether shapes and all elements are equal
 
   // Reductions.
   X sum(const Shape& dims = {}, bool keepdim = false) const;                          ///< the sum
@@ -124,6 +161,10 @@ class TensorMethods {
   X softmax(int64_t dim) const;                                         ///< exp(x) / sum(exp(x))
   X log_softmax(int64_t dim) const;                                     ///< log(softmax(x))
   X cumsum(int64_t dim) const;                                          ///< sums of elements 0 to i
+  X cumprod(int64_t dim) const;                                         ///< products of elements 0 to i
+  X logcumsumexp(int64_t dim) const;                                    ///< `logsumexp` of elements 0 to i
+  X diff(int64_t dim = -1) const;                                       ///< x[i + 1] - x[i]
+  Tensor count_nonzero(const Shape& dims = {}) const;                   ///< i64
 
   // Matrices.
   X matmul(const X& y) const;  ///< the product by NumPy's rules
@@ -132,11 +173,21 @@ class TensorMethods {
   X mv(const X& y) const;      ///< of a matrix and a vector
   X dot(const X& y) const;     ///< of two vectors: a 0-dim result
   X outer(const X& y) const;   ///< of two vectors: a matrix
+  X addmm(const X& a, const X& b, const Scalar& beta = 1,
+          const Scalar& alpha = 1) const;  ///< beta x + alpha a b
+  X addmv(const X& a, const X& b, const Scalar& beta = 1, const Scalar& alpha = 1) const;  ///< of a vector b
+  X baddbmm(const X& a, const X& b, const Scalar& beta = 1, const Scalar& alpha = 1) const;  ///< of batches
+  X trace() const;  ///< the sum of the diagonal
 
   // Order.
   ValuesAndIndices<X> sort(int64_t dim = -1, bool descending = false) const;         ///< all elements
   ValuesAndIndices<X> topk(int64_t k, int64_t dim = -1, bool largest = true) const;  ///< the k largest
   Tensor argsort(int64_t dim = -1, bool descending = false) const;                   ///< i64
+  /// The k-th smallest along `dim`, counted from 1.
+  ValuesAndIndices<X> kthvalue(int64_t k, int64_t dim = -1, bool keepdim = false) const;
+  Tensor unique() const;            ///< the different values in rising order
+  UniqueValues unique_all() const;  ///< with their places and counts
+  Tensor bincount(const Tensor& weights = {}, int64_t minlength = 0) const;  ///< how often 0, 1, ... occur
 
   // By index.
   X gather(int64_t dim, const Tensor& index) const;                        ///< x at `index` along dim
@@ -146,21 +197,36 @@ class TensorMethods {
   X index_add(int64_t dim, const Tensor& index, const X& source) const;    ///< x with values added
   X take_along_dim(const Tensor& index, int64_t dim) const;                ///< `gather`, broadcast
   X masked_fill(const Tensor& mask, const Scalar& value) const;            ///< `value` where the mask is
-  X where(const Tensor& condition, const X& other) const;                  ///< x where true, else other
-  X where(const Tensor& condition, const Scalar& other) const;             ///< x where true, else other
+  X masked_select(const Tensor& mask) const;                               ///< the elements where the mask is
+  X masked_scatter(const Tensor& mask, const X& source) const;             ///< `source` where the mask is
+  X take(const Tensor& index) const;                                       ///< of x as one vector
+  Tensor nonzero() const;                                                  ///< i64 (n, rank)
+  X scatter(int64_t dim, const Tensor& index, const Scalar& value) const;  ///< x with one number
+  X index_copy(int64_t dim, const Tensor& index, const X& source) const;   ///< x with slices replaced
+  X index_fill(int64_t dim, const Tensor& index, const Scalar& value) const;  ///< x with one number
+  X where(const Tensor& condition, const X& other) const;                     ///< x where true, else other
+  X where(const Tensor& condition, const Scalar& other) const;                ///< x where true, else other
 
   // Shape and place. The views that a Tensor has are members of Tensor and Variable.
-  X t() const;                               ///< the transpose of a matrix; a vector itself
-  X expand_as(const X& y) const;             ///< `expand(y.shape())`
-  X view_as(const X& y) const;               ///< `view(y.shape())`
-  X reshape_as(const X& y) const;            ///< `reshape(y.shape())`
-  X tril(int64_t diagonal = 0) const;        ///< zeros above the diagonal
-  X triu(int64_t diagonal = 0) const;        ///< zeros below the diagonal
-  X roll(int64_t shift, int64_t dim) const;  ///< moved by `shift` along `dim`
-  X flip(const Shape& dims) const;           ///< in reverse order along `dims`
-  X repeat(const Shape& repeats) const;      ///< repeats[i] times along dimension i
-  std::vector<X> chunk(int64_t chunks, int64_t dim = 0) const;                  ///< about equal views
-  std::vector<X> split(int64_t size, int64_t dim = 0) const;                    ///< views of `size` elements
+  X t() const;                     ///< the transpose of a matrix; a vector itself
+  X expand_as(const X& y) const;   ///< `expand(y.shape())`
+  X view_as(const X& y) const;     ///< `view(y.shape())`
+  X reshape_as(const X& y) const;  ///< `reshape(y.shape())`
+  X type_as(const X& y) const;     ///< `to(y.device(), y.dtype())`
+  X movedim(const Shape& source, const Shape& destination) const;  ///< dimensions elsewhere
+  X unflatten(int64_t dim, const Shape& sizes) const;              ///< one dimension as several
+  X diag(int64_t diagonal = 0) const;                              ///< the diagonal, or a matrix with it
+  X diagonal(int64_t offset = 0, int64_t dim1 = 0, int64_t dim2 = 1) const;   ///< the diagonal
+  X tile(const Shape& repeats) const;                                         ///< `repeat`, from the last one
+  X repeat_interleave(int64_t count, std::optional<int64_t> dim = {}) const;  ///< each element repeated
+  X repeat_interleave(const Tensor& counts, std::optional<int64_t> dim = {}) const;  ///< by its count
+  X tril(int64_t diagonal = 0) const;                           ///< zeros above the diagonal
+  X triu(int64_t diagonal = 0) const;                           ///< zeros below the diagonal
+  X roll(int64_t shift, int64_t dim) const;                     ///< moved by `shift` along `dim`
+  X flip(const Shape& dims) const;                              ///< in reverse order along `dims`
+  X repeat(const Shape& repeats) const;                         ///< repeats[i] times along dimension i
+  std::vector<X> chunk(int64_t chunks, int64_t dim = 0) const;  ///< about equal views
+  std::vector<X> split(int64_t size, int64_t dim = 0) const;    ///< views of `size` elements
   std::vector<X> split(std::span<const int64_t> sizes, int64_t dim = 0) const;  ///< views of these sizes
   /// Views of these sizes.
   std::vector<X> split(std::initializer_list<int64_t> sizes, int64_t dim = 0) const {
@@ -192,30 +258,91 @@ class TensorMethods {
   const X& pow_(const Scalar& n) const;   ///< x^n
   const X& copy_(const X& y) const;       ///< y, broadcast to x's shape and converted to its dtype
   const X& fill_(const Scalar& n) const;  ///< n
-  const X& zero_() const;                 ///< 0
-  const X& clamp_(std::optional<Scalar> min, std::optional<Scalar> max = {}) const;  ///< limited
-  const X& abs_() const;                                                             ///< |x|
-  const X& neg_() const;                                                             ///< -x
-  const X& square_() const;                                                          ///< x^2
-  const X& sqrt_() const;                                                            ///< the square root
-  const X& rsqrt_() const;                                                           ///< 1 / sqrt(x)
-  const X& reciprocal_() const;                                                      ///< 1 / x
-  const X& exp_() const;                                                             ///< e^x
-  const X& log_() const;                                                             ///< the logarithm
-  const X& sin_() const;                                                             ///< the sine
-  const X& cos_() const;                                                             ///< the cosine
-  const X& tanh_() const;                                                            ///< tanh
-  const X& sigmoid_() const;                                                         ///< 1 / (1 + e^-x)
-  const X& relu_() const;                                                            ///< max(x, 0)
-  const X& floor_() const;                                                           ///< rounded down
-  const X& ceil_() const;                                                            ///< rounded up
+  const X& lerp_(const X& end, double weight) const;                           ///< x + weight (end - x)
+  const X& addcmul_(const X& a, const X& b, double value = 1) const;           ///< x + value a b
+  const X& addcdiv_(const X& a, const X& b, double value = 1) const;           ///< x + value a / b
+  const X& clamp_min_(const Scalar& min) const;                                ///< at least `min`
+  const X& clamp_max_(const Scalar& max) const;                                ///< at most `max`
+  const X& masked_fill_(const Tensor& mask, const Scalar& value) const;        ///< `value` where the mask is
+  const X& scatter_(int64_t dim, const Tensor& index, const X& source) const;  ///< as `scatter`
+  const X& scatter_(int64_t dim, const Tensor& index, const Scalar& value) const;     ///< as `scatter`
+  const X& scatter_add_(int64_t dim, const Tensor& index, const X& source) const;     ///< as `scatter_add`
+  const X& index_add_(int64_t dim, const Tensor& index, const X& source) const;       ///< as `index_add`
+  const X& index_copy_(int64_t dim, const Tensor& index, const X& source) const;      ///< as `index_copy`
+  const X& index_fill_(int64_t dim, const Tensor& index, const Scalar& value) const;  ///< as `index_fill`
+  const X& zero_() const;                                                             ///< 0
+  const X& clamp_(std::optional<Scalar> min, std::optional<Scalar> max = {}) const;   ///< limited
+  const X& abs_() const;                                                              ///< |x|
+  const X& neg_() const;                                                              ///< -x
+  const X& square_() const;                                                           ///< x^2
+  const X& sqrt_() const;                                                             ///< the square root
+  const X& rsqrt_() const;                                                            ///< 1 / sqrt(x)
+  const X& reciprocal_() const;                                                       ///< 1 / x
+  const X& exp_() const;                                                              ///< e^x
+  const X& log_() const;                                                              ///< the logarithm
+  const X& sin_() const;                                                              ///< the sine
+  const X& cos_() const;                                                              ///< the cosine
+  const X& tanh_() const;                                                             ///< tanh
+  const X& sigmoid_() const;                                                          ///< 1 / (1 + e^-x)
+  const X& relu_() const;                                                             ///< max(x, 0)
+  const X& floor_() const;                                                            ///< rounded down
+  const X& ceil_() const;                                                             ///< rounded up
   const X& round_() const;                                        ///< to the nearest integer
   const X& normal_(double mean = 0, double deviation = 1) const;  ///< random (tensor/ops/generator.h)
   const X& uniform_(double low = 0, double high = 1) const;       ///< random in [low, high)
   const X& bernoulli_(double probability = 0.5) const;            ///< 1 with `probability`, else 0
 
+  // New constants with x's device and, unless given, its dtype.
+  Tensor new_empty(const Shape& shape, std::optional<DType> dtype = {}) const;  ///< uninitialised
+  Tensor new_zeros(const Shape& shape, std::optional<DType> dtype = {}) const;  ///< 0
+  Tensor new_ones(const Shape& shape, std::optional<DType> dtype = {}) const;   ///< 1
+  Tensor new_full(const Shape& shape, const Scalar& n, std::optional<DType> dtype = {}) const;  ///< n
+
+// clang-format off
+  // A Variable as the operand of a Tensor's method: the Tensor counts as a constant, the result is a Variable.
+  // Changes in place are not possible: a Tensor has no history in which to record the Variable.
+#define TESSERA_WITH_VARIABLE(name) \
+  template <detail::VariableOf<X> V> auto name(const V& y) const { return V(self()).name(y); }
+#define TESSERA_WITHOUT_VARIABLE(name) \
+  template <detail::VariableOf<X> V> void name(const V&) const { \
+    static_assert(sizeof(V) == 0, "a Tensor records nothing: write Variable(x)." #name "(y), or x." #name "(y.value())"); \
+  }
+  TESSERA_WITH_VARIABLE(add)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(sub)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(mul)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(div)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(remainder)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(fmod)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(logaddexp)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(pow)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(maximum)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(minimum)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(matmul)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(mm)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(bmm)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(mv)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(dot)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(outer)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(type_as)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(eq)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(ne)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(lt)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(le)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(gt)  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(ge)  ///< as of two Variables
+  TESSERA_WITHOUT_VARIABLE(add_)  ///< does not compile
+  TESSERA_WITHOUT_VARIABLE(sub_)  ///< does not compile
+  TESSERA_WITHOUT_VARIABLE(mul_)  ///< does not compile
+  TESSERA_WITHOUT_VARIABLE(div_)  ///< does not compile
+  TESSERA_WITHOUT_VARIABLE(copy_)  ///< does not compile
+#undef TESSERA_WITH_VARIABLE
+#undef TESSERA_WITHOUT_VARIABLE
+  // clang-format on
+
  private:
-  const X& self() const { return static_cast<const X&>(*this); }
+  const X& self() const {
+    return static_cast<const X&>(*this);
+  }
   std::vector<X> exact_chunks(size_t count, int64_t dim) const;
 };
 

@@ -73,6 +73,8 @@ TESSERA_METHOD(tan)
 TESSERA_METHOD(tanh)
 TESSERA_METHOD(sigmoid)
 TESSERA_METHOD(relu)
+TESSERA_METHOD(sinh)
+TESSERA_METHOD(cosh)
 TESSERA_METHOD(erf)
 TESSERA_METHOD(erfc)
 TESSERA_METHOD(floor)
@@ -85,11 +87,18 @@ TESSERA_PREDICATE(isfinite)
 TESSERA_PREDICATE(logical_not)
 TESSERA_PREDICATE(argmax)
 TESSERA_PREDICATE(argmin)
+TESSERA_PREDICATE(bitwise_not)
+TESSERA_PREDICATE(unique)
+TESSERA_PREDICATE(nonzero)
 
 TESSERA_WITH_OPERAND(X, add, add)
 TESSERA_WITH_OPERAND(X, sub, sub)
 TESSERA_WITH_OPERAND(X, mul, mul)
 TESSERA_WITH_OPERAND(X, div, div)
+TESSERA_WITH_OPERAND(X, remainder, remainder)
+TESSERA_WITH_OPERAND(X, fmod, fmod)
+TESSERA_WITH_OPERAND(X, logaddexp, logaddexp)
+TESSERA_WITH_OPERAND(Tensor, floor_divide, floor_divide)
 TESSERA_WITH_OPERAND(X, pow, pow)
 TESSERA_WITH_OPERAND(X, maximum, maximum)
 TESSERA_WITH_OPERAND(X, minimum, minimum)
@@ -103,6 +112,9 @@ TESSERA_WITH_NUMBER(X, add, add)
 TESSERA_WITH_NUMBER(X, sub, sub)
 TESSERA_WITH_NUMBER(X, mul, mul)
 TESSERA_WITH_NUMBER(X, div, div)
+TESSERA_WITH_NUMBER(X, remainder, remainder)
+TESSERA_WITH_NUMBER(X, fmod, fmod)
+TESSERA_WITH_NUMBER(Tensor, floor_divide, floor_divide)
 TESSERA_WITH_NUMBER(X, pow, pow)
 TESSERA_WITH_NUMBER(X, maximum, maximum)
 TESSERA_WITH_NUMBER(X, minimum, minimum)
@@ -123,6 +135,14 @@ TESSERA_WITH_NUMBER(Tensor, ge, greater_equal)
 TESSERA_WITH_OPERAND(Tensor, logical_and, logical_and)
 TESSERA_WITH_OPERAND(Tensor, logical_or, logical_or)
 TESSERA_WITH_OPERAND(Tensor, logical_xor, logical_xor)
+TESSERA_WITH_OPERAND(Tensor, bitwise_and, bitwise_and)
+TESSERA_WITH_OPERAND(Tensor, bitwise_or, bitwise_or)
+TESSERA_WITH_OPERAND(Tensor, bitwise_xor, bitwise_xor)
+TESSERA_WITH_OPERAND(Tensor, bitwise_left_shift, bitwise_left_shift)
+TESSERA_WITH_NUMBER(Tensor, bitwise_left_shift, bitwise_left_shift)
+TESSERA_WITH_OPERAND(Tensor, bitwise_right_shift, bitwise_right_shift)
+TESSERA_WITH_NUMBER(Tensor, bitwise_right_shift, bitwise_right_shift)
+TESSERA_WITH_OPERAND(bool, array_equal, array_equal)
 
 TESSERA_REDUCTION(X, sum)
 TESSERA_REDUCTION(X, mean)
@@ -141,6 +161,7 @@ TESSERA_METHOD(max)
 TESSERA_METHOD(min)
 TESSERA_METHOD(median)
 TESSERA_METHOD(t)
+TESSERA_METHOD(trace)
 
 TESSERA_IN_PLACE(zero_)
 TESSERA_IN_PLACE(abs_)
@@ -170,6 +191,8 @@ TESSERA_IN_PLACE_WITH(mul_, Scalar)
 TESSERA_IN_PLACE_WITH(div_, Scalar)
 TESSERA_IN_PLACE_WITH(pow_, Scalar)
 TESSERA_IN_PLACE_WITH(fill_, Scalar)
+TESSERA_IN_PLACE_WITH(clamp_min_, Scalar)
+TESSERA_IN_PLACE_WITH(clamp_max_, Scalar)
 
 #undef TESSERA_METHOD
 #undef TESSERA_PREDICATE
@@ -346,6 +369,177 @@ const X& TensorMethods<X>::uniform_(double low, double high) const {
 template <class X>
 const X& TensorMethods<X>::bernoulli_(double probability) const {
   tessera::bernoulli_(self(), probability);
+  return self();
+}
+template <class X>
+X TensorMethods<X>::nan_to_num(double nan, std::optional<double> posinf, std::optional<double> neginf) const {
+  return tessera::nan_to_num(self(), nan, posinf, neginf);
+}
+template <class X>
+Tensor TensorMethods<X>::isclose(const X& y, double rtol, double atol, bool equal_nan) const {
+  return tessera::isclose(self(), y, rtol, atol, equal_nan);
+}
+template <class X>
+X TensorMethods<X>::cumprod(int64_t dim) const {
+  return tessera::cumprod(self(), dim);
+}
+template <class X>
+X TensorMethods<X>::logcumsumexp(int64_t dim) const {
+  return tessera::logcumsumexp(self(), dim);
+}
+template <class X>
+X TensorMethods<X>::diff(int64_t dim) const {
+  return tessera::diff(self(), dim);
+}
+template <class X>
+Tensor TensorMethods<X>::count_nonzero(const Shape& dims) const {
+  return tessera::count_nonzero(self(), dims);
+}
+template <class X>
+X TensorMethods<X>::addmm(const X& a, const X& b, const Scalar& beta, const Scalar& alpha) const {
+  return tessera::addmm(self(), a, b, beta, alpha);
+}
+template <class X>
+X TensorMethods<X>::addmv(const X& a, const X& b, const Scalar& beta, const Scalar& alpha) const {
+  return tessera::addmv(self(), a, b, beta, alpha);
+}
+template <class X>
+X TensorMethods<X>::baddbmm(const X& a, const X& b, const Scalar& beta, const Scalar& alpha) const {
+  return tessera::baddbmm(self(), a, b, beta, alpha);
+}
+template <class X>
+ValuesAndIndices<X> TensorMethods<X>::kthvalue(int64_t k, int64_t dim, bool keepdim) const {
+  return tessera::kthvalue(self(), k, dim, keepdim);
+}
+template <class X>
+UniqueValues TensorMethods<X>::unique_all() const {
+  return tessera::unique_all(self());
+}
+template <class X>
+Tensor TensorMethods<X>::bincount(const Tensor& weights, int64_t minlength) const {
+  return tessera::bincount(self(), weights, minlength);
+}
+template <class X>
+X TensorMethods<X>::masked_select(const Tensor& mask) const {
+  return tessera::masked_select(self(), mask);
+}
+template <class X>
+X TensorMethods<X>::masked_scatter(const Tensor& mask, const X& source) const {
+  return tessera::masked_scatter(self(), mask, source);
+}
+template <class X>
+X TensorMethods<X>::take(const Tensor& index) const {
+  return tessera::take(self(), index);
+}
+template <class X>
+X TensorMethods<X>::scatter(int64_t dim, const Tensor& index, const Scalar& value) const {
+  return tessera::scatter(self(), dim, index, value);
+}
+template <class X>
+X TensorMethods<X>::index_copy(int64_t dim, const Tensor& index, const X& source) const {
+  return tessera::index_copy(self(), dim, index, source);
+}
+template <class X>
+X TensorMethods<X>::index_fill(int64_t dim, const Tensor& index, const Scalar& value) const {
+  return tessera::index_fill(self(), dim, index, value);
+}
+template <class X>
+X TensorMethods<X>::movedim(const Shape& source, const Shape& destination) const {
+  return tessera::movedim(self(), source, destination);
+}
+template <class X>
+X TensorMethods<X>::unflatten(int64_t dim, const Shape& sizes) const {
+  return tessera::unflatten(self(), dim, sizes);
+}
+template <class X>
+X TensorMethods<X>::diag(int64_t diagonal) const {
+  return tessera::diag(self(), diagonal);
+}
+template <class X>
+X TensorMethods<X>::diagonal(int64_t offset, int64_t dim1, int64_t dim2) const {
+  return tessera::diagonal(self(), offset, dim1, dim2);
+}
+template <class X>
+X TensorMethods<X>::tile(const Shape& repeats) const {
+  return tessera::tile(self(), repeats);
+}
+template <class X>
+X TensorMethods<X>::repeat_interleave(int64_t count, std::optional<int64_t> dim) const {
+  return tessera::repeat_interleave(self(), count, dim);
+}
+template <class X>
+X TensorMethods<X>::repeat_interleave(const Tensor& counts, std::optional<int64_t> dim) const {
+  return tessera::repeat_interleave(self(), counts, dim);
+}
+template <class X>
+X TensorMethods<X>::type_as(const X& y) const {
+  return self().to(y.device(), y.dtype());
+}
+template <class X>
+Tensor TensorMethods<X>::new_empty(const Shape& shape, std::optional<DType> dtype) const {
+  return Tensor::empty(shape, dtype.value_or(self().dtype()), self().device());
+}
+template <class X>
+Tensor TensorMethods<X>::new_zeros(const Shape& shape, std::optional<DType> dtype) const {
+  return Tensor::zeros(shape, dtype.value_or(self().dtype()), self().device());
+}
+template <class X>
+Tensor TensorMethods<X>::new_ones(const Shape& shape, std::optional<DType> dtype) const {
+  return tessera::ones(shape, dtype.value_or(self().dtype()), self().device());
+}
+template <class X>
+Tensor TensorMethods<X>::new_full(const Shape& shape, const Scalar& n, std::optional<DType> dtype) const {
+  return tessera::full(shape, n, dtype.value_or(self().dtype()), self().device());
+}
+
+template <class X>
+const X& TensorMethods<X>::lerp_(const X& end, double weight) const {
+  tessera::lerp_(self(), end, weight);
+  return self();
+}
+template <class X>
+const X& TensorMethods<X>::addcmul_(const X& a, const X& b, double value) const {
+  tessera::addcmul_(self(), a, b, value);
+  return self();
+}
+template <class X>
+const X& TensorMethods<X>::addcdiv_(const X& a, const X& b, double value) const {
+  tessera::addcdiv_(self(), a, b, value);
+  return self();
+}
+template <class X>
+const X& TensorMethods<X>::masked_fill_(const Tensor& mask, const Scalar& value) const {
+  tessera::masked_fill_(self(), mask, value);
+  return self();
+}
+template <class X>
+const X& TensorMethods<X>::scatter_(int64_t dim, const Tensor& index, const X& source) const {
+  tessera::scatter_(self(), dim, index, source);
+  return self();
+}
+template <class X>
+const X& TensorMethods<X>::scatter_(int64_t dim, const Tensor& index, const Scalar& value) const {
+  tessera::scatter_(self(), dim, index, value);
+  return self();
+}
+template <class X>
+const X& TensorMethods<X>::scatter_add_(int64_t dim, const Tensor& index, const X& source) const {
+  tessera::scatter_add_(self(), dim, index, source);
+  return self();
+}
+template <class X>
+const X& TensorMethods<X>::index_add_(int64_t dim, const Tensor& index, const X& source) const {
+  tessera::index_add_(self(), dim, index, source);
+  return self();
+}
+template <class X>
+const X& TensorMethods<X>::index_copy_(int64_t dim, const Tensor& index, const X& source) const {
+  tessera::index_copy_(self(), dim, index, source);
+  return self();
+}
+template <class X>
+const X& TensorMethods<X>::index_fill_(int64_t dim, const Tensor& index, const Scalar& value) const {
+  tessera::index_fill_(self(), dim, index, value);
   return self();
 }
 

@@ -37,6 +37,31 @@ Variable mul(const Variable& a, const Variable& b) {
                 });
 }
 
+Variable remainder(const Variable& a, const Variable& b) {
+  return record(
+      "remainder", ops::remainder(a.value(), b.value()), {a, b},
+      saved(saved_if(b.requires_grad(), a), saved_if(b.requires_grad(), b)),
+      [oa = OperandInfo(a), ob = OperandInfo(b)](Saved& s, const Incoming& dy,
+                                                 const Wanted& wanted) -> Gradients {
+        return {wanted[0] ? oa.gradient(dy[0]) : Variable(),
+                wanted[1] ? ob.gradient(neg(dy[0] * Variable(ops::floor_divide(s.tensor(0), s.tensor(1)))))
+                          : Variable()};
+      });
+}
+
+Variable remainder(const Variable& x, const Scalar& scalar) {
+  return record("remainder", ops::remainder(x.value(), scalar), {x}, saved(),
+                [](Saved&, const Incoming& dy, const Wanted&) -> Gradients { return {dy[0]}; });
+}
+
+Variable operator%(const Variable& a, const Variable& b) {
+  return remainder(a, b);
+}
+
+Variable operator%(const Variable& x, const Scalar& scalar) {
+  return remainder(x, scalar);
+}
+
 Variable div(const Variable& a, const Variable& b) {
   const SavedItem quotient = b.requires_grad() ? SavedItem(saved_output(0)) : SavedItem();
   return record("div", ops::div(a.value(), b.value()), {a, b}, saved(b, quotient),

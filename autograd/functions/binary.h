@@ -30,6 +30,15 @@ Variable minimum(const Variable& x, const Scalar& scalar);
 Variable minimum(const Scalar& scalar, const Variable& x);
 /// @}
 
+/// The remainder with b's sign, as Python's %. Saves a and b where b's gradient is wanted: minus the quotient
+/// rounded down.
+/// @{
+Variable remainder(const Variable& a, const Variable& b);
+Variable remainder(const Variable& x, const Scalar& scalar);
+Variable operator%(const Variable& a, const Variable& b);
+Variable operator%(const Variable& x, const Scalar& scalar);
+/// @}
+
 /// x + scalar, x times scalar, and x - scalar. Nothing is saved.
 /// @{
 Variable add(const Variable& x, const Scalar& scalar);

@@ -1,15 +1,21 @@
 #include "autograd/functions/in_place.h"
 
 #include "autograd/functions/activation.h"
+#include "autograd/functions/advanced_indexing.h"
 #include "autograd/functions/binary.h"
 #include "autograd/functions/broadcasting.h"
 #include "autograd/functions/cast.h"
+#include "autograd/functions/composed.h"
+#include "autograd/functions/indexing.h"
 #include "autograd/functions/ternary.h"
 #include "autograd/functions/unary.h"
 #include "autograd/record.h"
+#include "tensor/ops/advanced_indexing.h"
 #include "tensor/ops/creation.h"
 #include "tensor/ops/generator.h"
 #include "tensor/ops/in_place.h"
+#include "tensor/ops/indexing.h"
+#include "tensor/ops/ternary.h"
 
 namespace tessera {
 namespace {
@@ -32,6 +38,17 @@ void replace(const char* name, const Variable& x, bool saves_argument, Change ch
   if (!Inputs{x}.recorded()) return record_in_place(name, x, {x}, saved(), change, no_gradient);
   detail::check_in_place(name, x, true);
   copy_(x, f(saves_argument ? clone(x) : x));
+}
+
+/// The same for an f of several arguments that saves no x; they are `inputs`, x first.
+template <class Change, class Function>
+void replace_with(const char* name, const Variable& x, const Inputs& inputs, Change change, Function f) {
+  if (!inputs.recorded()) {
+    return record_in_place(name, x, inputs, saved(), change,
+                           [](Saved&, const Incoming&, const Wanted&) -> Gradients { return {}; });
+  }
+  detail::check_in_place(name, x, true);
+  copy_(x, f());
 }
 
 }  // namespace
@@ -86,6 +103,78 @@ void copy_(const Variable& x, const Variable& y) {
         return {wanted[0] ? Variable(Tensor::zeros_like(dy[0].value())) : Variable(),
                 wanted[1] ? oy.gradient(dy[0]) : Variable()};
       });
+}
+
+void clamp_min_(const Variable& x, const Scalar& min) {
+  replace(
+      "clamp_min_", x, true, [&] { ops::clamp_min_(x.value(), min); },
+      [&](const Variable& a) { return clamp_min(a, min); });
+}
+
+void clamp_max_(const Variable& x, const Scalar& max) {
+  replace(
+      "clamp_max_", x, true, [&] { ops::clamp_max_(x.value(), max); },
+      [&](const Variable& a) { return clamp_max(a, max); });
+}
+
+void lerp_(const Variable& x, const Variable& end, double weight) {
+  replace_with(
+      "lerp_", x, {x, end}, [&] { ops::lerp_(x.value(), end.value(), weight); },
+      [&] { return lerp(x, end, weight); });
+}
+
+void addcmul_(const Variable& x, const Variable& a, const Variable& b, double factor) {
+  replace_with(
+      "addcmul_", x, {x, a, b}, [&] { ops::addcmul_(x.value(), a.value(), b.value(), factor); },
+      [&] { return addcmul(x, a, b, factor); });
+}
+
+void addcdiv_(const Variable& x, const Variable& a, const Variable& b, double factor) {
+  replace_with(
+      "addcdiv_", x, {x, a, b}, [&] { ops::addcdiv_(x.value(), a.value(), b.value(), factor); },
+      [&] { return addcdiv(x, a, b, factor); });
+}
+
+void masked_fill_(const Variable& x, const Tensor& mask, const Scalar& value) {
+  replace_with(
+      "masked_fill_", x, {x}, [&] { ops::masked_fill_(x.value(), mask, value); },
+      [&] { return masked_fill(x, mask, value); });
+}
+
+void scatter_(const Variable& x, int64_t dim, const Tensor& index, const Variable& source) {
+  replace_with(
+      "scatter_", x, {x, source}, [&] { ops::scatter_(x.value(), dim, index, source.value()); },
+      [&] { return scatter(x, dim, index, source); });
+}
+
+void scatter_(const Variable& x, int64_t dim, const Tensor& index, const Scalar& value) {
+  replace_with(
+      "scatter_", x, {x}, [&] { ops::scatter_(x.value(), dim, index, value); },
+      [&] { return scatter(x, dim, index, value); });
+}
+
+void scatter_add_(const Variable& x, int64_t dim, const Tensor& index, const Variable& source) {
+  replace_with(
+      "scatter_add_", x, {x, source}, [&] { ops::scatter_add_(x.value(), dim, index, source.value()); },
+      [&] { return scatter_add(x, dim, index, source); });
+}
+
+void index_add_(const Variable& x, int64_t dim, const Tensor& index, const Variable& source) {
+  replace_with(
+      "index_add_", x, {x, source}, [&] { ops::index_add_(x.value(), dim, index, source.value()); },
+      [&] { return index_add(x, dim, index, source); });
+}
+
+void index_copy_(const Variable& x, int64_t dim, const Tensor& index, const Variable& source) {
+  replace_with(
+      "index_copy_", x, {x, source}, [&] { ops::index_copy_(x.value(), dim, index, source.value()); },
+      [&] { return index_copy(x, dim, index, source); });
+}
+
+void index_fill_(const Variable& x, int64_t dim, const Tensor& index, const Scalar& value) {
+  replace_with(
+      "index_fill_", x, {x}, [&] { ops::index_fill_(x.value(), dim, index, value); },
+      [&] { return index_fill(x, dim, index, value); });
 }
 
 void normal_(const Variable& x, double mean, double deviation) {

@@ -39,6 +39,21 @@ void zero_(const Variable& x);
 /// The values of y, broadcast to x's shape and converted to its dtype. Nothing is saved; the gradient goes to
 /// y.
 void copy_(const Variable& x, const Variable& y);
+/// As the functions without `_`. Only what these save is saved.
+/// @{
+void lerp_(const Variable& x, const Variable& end, double weight);
+void addcmul_(const Variable& x, const Variable& a, const Variable& b, double factor = 1);
+void addcdiv_(const Variable& x, const Variable& a, const Variable& b, double factor = 1);
+void clamp_min_(const Variable& x, const Scalar& min);
+void clamp_max_(const Variable& x, const Scalar& max);
+void masked_fill_(const Variable& x, const Tensor& mask, const Scalar& value);
+void scatter_(const Variable& x, int64_t dim, const Tensor& index, const Variable& source);
+void scatter_(const Variable& x, int64_t dim, const Tensor& index, const Scalar& value);
+void scatter_add_(const Variable& x, int64_t dim, const Tensor& index, const Variable& source);
+void index_add_(const Variable& x, int64_t dim, const Tensor& index, const Variable& source);
+void index_copy_(const Variable& x, int64_t dim, const Tensor& index, const Variable& source);
+void index_fill_(const Variable& x, int64_t dim, const Tensor& index, const Scalar& value);
+/// @}
 /// Random values, as the functions on Tensors (tensor/ops/generator.h); the gradient of the old values is 0.
 /// @{
 void normal_(const Variable& x, double mean = 0, double deviation = 1);

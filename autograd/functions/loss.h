@@ -31,4 +31,25 @@ Variable mse_loss(const Variable& x, const Variable& target, LossReduction reduc
 Variable bce_with_logits(const Variable& x, const Variable& target,
                          LossReduction reduction = LossReduction::mean, const Variable& positive_weight = {});
 
+/// Losses made of other functions; with `reduction` mean or sum a 0-dim Variable.
+/// @{
+
+/// |x - target|.
+Variable l1_loss(const Variable& x, const Variable& target, LossReduction reduction = LossReduction::mean);
+/// (x - target)^2 / (2 beta) where the difference is below `beta`, else |x - target| - beta / 2 (Girshick
+/// 2015). Throws ValueError for a beta that is not above 0.
+Variable smooth_l1_loss(const Variable& x, const Variable& target,
+                        LossReduction reduction = LossReduction::mean, double beta = 1);
+/// -target log(x) - (1 - target) log(1 - x) for probabilities x; logarithms below -100 count as -100, as in
+/// PyTorch.
+Variable binary_cross_entropy(const Variable& x, const Variable& target,
+                              LossReduction reduction = LossReduction::mean);
+/// target (log(target) - x) for logarithms of probabilities x; 0 where the target is 0. With `log_target`,
+/// the target is a logarithm, too. The mean is that over all elements.
+Variable kl_div(const Variable& x, const Variable& target, LossReduction reduction = LossReduction::mean,
+                bool log_target = false);
+/// -x[i][targets[i]] for logarithms of probabilities x (n, classes) and targets (n,). Throws as `gather`.
+Variable nll_loss(const Variable& x, const Tensor& targets, LossReduction reduction = LossReduction::mean);
+/// @}
+
 }  // namespace tessera

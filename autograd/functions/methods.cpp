@@ -3,8 +3,10 @@
 #include "tensor/methods.h"
 
 #include "autograd/functions/activation.h"
+#include "autograd/functions/advanced_indexing.h"
 #include "autograd/functions/binary.h"
 #include "autograd/functions/cast.h"
+#include "autograd/functions/composed.h"
 #include "autograd/functions/in_place.h"
 #include "autograd/functions/indexing.h"
 #include "autograd/functions/matmul.h"

@@ -73,6 +73,55 @@ bool allclose(const Variable& a, const Variable& b, double rtol, double atol) {
   return allclose(a.value(), b.value(), rtol, atol);
 }
 
+Tensor isclose(const Variable& a, const Variable& b, double rtol, double atol, bool equal_nan) {
+  return isclose(a.value(), b.value(), rtol, atol, equal_nan);
+}
+bool array_equal(const Variable& a, const Variable& b) {
+  return array_equal(a.value(), b.value());
+}
+
+#define TESSERA_DEFINE(name)                          \
+  Tensor name(const Variable& a, const Variable& b) { \
+    return name(a.value(), b.value());                \
+  }
+#define TESSERA_DEFINE_WITH_SCALAR(name)            \
+  Tensor name(const Variable& a, const Scalar& b) { \
+    return name(a.value(), b);                      \
+  }
+TESSERA_DEFINE(floor_divide)
+TESSERA_DEFINE(bitwise_and)
+TESSERA_DEFINE(bitwise_or)
+TESSERA_DEFINE(bitwise_xor)
+TESSERA_DEFINE(bitwise_left_shift)
+TESSERA_DEFINE(bitwise_right_shift)
+TESSERA_DEFINE_WITH_SCALAR(floor_divide)
+TESSERA_DEFINE_WITH_SCALAR(bitwise_left_shift)
+TESSERA_DEFINE_WITH_SCALAR(bitwise_right_shift)
+#undef TESSERA_DEFINE
+#undef TESSERA_DEFINE_WITH_SCALAR
+
+#define TESSERA_DEFINE(name)       \
+  Tensor name(const Variable& x) { \
+    return name(x.value());        \
+  }
+TESSERA_DEFINE(bitwise_not)
+TESSERA_DEFINE(nonzero)
+TESSERA_DEFINE(unique)
+#undef TESSERA_DEFINE
+
+Tensor count_nonzero(const Variable& x, const Shape& dims) {
+  return count_nonzero(x.value(), dims);
+}
+UniqueValues unique_all(const Variable& x) {
+  return unique_all(x.value());
+}
+Tensor bincount(const Variable& x, const Tensor& weights, int64_t minlength) {
+  return bincount(x.value(), weights, minlength);
+}
+Tensor searchsorted(const Variable& sorted, const Variable& values, bool right) {
+  return searchsorted(sorted.value(), values.value(), right);
+}
+
 #define TESSERA_DEFINE(name)                                   \
   Tensor name(const Variable& x, std::optional<DType> dtype) { \
     return name(x.value(), dtype);                             \

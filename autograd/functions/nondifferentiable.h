@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "autograd/variable.h"
+#include "tensor/composed/integers.h"
 #include "tensor/ops/generator.h"
 #include "tensor/types/scalar.h"
 
@@ -75,6 +76,36 @@ Tensor argmin(const Variable& x, int64_t axis, bool keepdim = false);
 Tensor argsort(const Variable& x, int64_t dim = -1, bool descending = false);
 /// Whether all elements are close: |a - b| at most atol + rtol |b|.
 bool allclose(const Variable& a, const Variable& b, double rtol = 1e-5, double atol = 1e-8);
+/// The same element by element, and whether shapes and all elements are equal.
+/// @{
+Tensor isclose(const Variable& a, const Variable& b, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false);
+bool array_equal(const Variable& a, const Variable& b);
+/// @}
+/// The quotient rounded down, as Python's //.
+/// @{
+Tensor floor_divide(const Variable& a, const Variable& b);
+Tensor floor_divide(const Variable& a, const Scalar& b);
+/// @}
+/// Bits of integers and bools (tensor/composed/integers.h).
+/// @{
+Tensor bitwise_and(const Variable& a, const Variable& b);
+Tensor bitwise_or(const Variable& a, const Variable& b);
+Tensor bitwise_xor(const Variable& a, const Variable& b);
+Tensor bitwise_not(const Variable& x);
+Tensor bitwise_left_shift(const Variable& x, const Variable& n);
+Tensor bitwise_left_shift(const Variable& x, const Scalar& n);
+Tensor bitwise_right_shift(const Variable& x, const Variable& n);
+Tensor bitwise_right_shift(const Variable& x, const Scalar& n);
+/// @}
+/// Counts, sets and places of the values (tensor/composed/integers.h).
+/// @{
+Tensor count_nonzero(const Variable& x, const Shape& dims = {});
+Tensor nonzero(const Variable& x);
+Tensor unique(const Variable& x);
+UniqueValues unique_all(const Variable& x);
+Tensor bincount(const Variable& x, const Tensor& weights = {}, int64_t minlength = 0);
+Tensor searchsorted(const Variable& sorted, const Variable& values, bool right = false);
+/// @}
 /// New constants with the shape, the device and, unless given, the dtype of x.
 /// @{
 Tensor zeros_like(const Variable& x, std::optional<DType> dtype = {});

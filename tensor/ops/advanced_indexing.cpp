@@ -2,6 +2,7 @@
 
 #include "tensor/cpu/advanced_indexing.h"
 #include "tensor/ops/cast.h"
+#include "tensor/ops/creation.h"
 #include "tensor/ops/indexed_elements.h"
 #include "tensor/ops/indexing.h"
 #include "tensor/ops/kernel.h"
@@ -11,6 +12,15 @@ namespace {
 
 constexpr Kernel<void(const Tensor& positions, const Shape& shape, const Tensor& coordinates)> unravel_kernel{
     "nonzero", &kernels::cpu::unravel, nullptr};
+
+void copy_slices(const char* where, const Tensor& out, int64_t dim, const Tensor& index,
+                 const Tensor& source) {
+  const IndexedElements elements = elements_along(where, out, dim, index);
+  require<ShapeError>(source.shape() == elements.shape(out.shape()), where, ": index ", index.shape(),
+                      " along dimension ", dim, " of ", out.shape(), " takes ", elements.shape(out.shape()),
+                      ", got ", source.shape());
+  write_elements(out, elements, source, false);
+}
 
 }  // namespace
 
@@ -45,14 +55,21 @@ Tensor take(const Tensor& x, const Tensor& index) {
       .view(index.shape());
 }
 
+void index_copy_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  common_device("index_copy_", {&x, &index, &source});
+  copy_slices("index_copy_", x, dim, index, source);
+}
+
+void index_fill_(const Tensor& x, int64_t dim, const Tensor& index, const Scalar& value) {
+  common_device("index_fill_", {&x, &index});
+  write_elements(x, elements_along("index_fill_", x, dim, index), full({}, value, x.dtype(), x.device()),
+                 false);
+}
+
 Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
   common_device("index_copy", {&x, &index, &source});
-  const IndexedElements elements = elements_along("index_copy", x, dim, index);
-  require<ShapeError>(source.shape() == elements.shape(x.shape()), "index_copy: index ", index.shape(),
-                      " along dimension ", dim, " of ", x.shape(), " takes ", elements.shape(x.shape()),
-                      ", got ", source.shape());
   const Tensor out = x.clone();
-  write_elements(out, elements, source, false);
+  copy_slices("index_copy", out, dim, index, source);
   return out;
 }
 

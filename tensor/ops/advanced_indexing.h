@@ -20,5 +20,10 @@ Tensor take(const Tensor& x, const Tensor& index);
 /// A copy of x with result[..., index[i], ...] = source[..., i, ...] along `dim`; index (n,). The last of
 /// several values for one element stays.
 Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
+/// `index_copy` in place, and the same with one number for all elements.
+/// @{
+void index_copy_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
+void index_fill_(const Tensor& x, int64_t dim, const Tensor& index, const Scalar& value);
+/// @}
 
 }  // namespace tessera::ops

@@ -40,6 +40,13 @@ void clamp_(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> hi
   if (high) binary_out(BinaryOp::minimum, x, *high, x);
 }
 
+void clamp_min_(const Tensor& x, const Scalar& min) {
+  binary_out(BinaryOp::maximum, x, min, x);
+}
+void clamp_max_(const Tensor& x, const Scalar& max) {
+  binary_out(BinaryOp::minimum, x, max, x);
+}
+
 void zero_(const Tensor& x) {
   x.zero();
 }

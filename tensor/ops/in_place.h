@@ -31,6 +31,8 @@ void round_(const Tensor& x);       ///< to the nearest integer, ties to even
 void pow_(const Tensor& x, const Scalar& n);
 /// Limited to [low, high]. Throws ValueError when both bounds are missing.
 void clamp_(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high = {});
+void clamp_min_(const Tensor& x, const Scalar& min);  ///< at least `min`
+void clamp_max_(const Tensor& x, const Scalar& max);  ///< at most `max`
 /// 0.
 void zero_(const Tensor& x);
 /// The values of y, broadcast to x's shape and converted to its dtype; y may overlap x.

@@ -2,6 +2,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/indexing.h"
+#include "tensor/ops/creation.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
 
@@ -179,6 +180,21 @@ Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tens
   const Tensor out = x.clone();
   scatter_into("scatter_add", out, dim, index, source, true);
   return out;
+}
+
+void scatter_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  scatter_into("scatter_", x, dim, index, source, false);
+}
+void scatter_(const Tensor& x, int64_t dim, const Tensor& index, const Scalar& value) {
+  common_device("scatter_", {&x, &index});
+  scatter_into("scatter_", x, dim, index, full({}, value, x.dtype(), x.device()).expand(index.shape()),
+               false);
+}
+void scatter_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  scatter_into("scatter_add_", x, dim, index, source, true);
+}
+void index_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
+  index_add_out(x, dim, index, source);
 }
 
 void scatter_add_out(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source) {

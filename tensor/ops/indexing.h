@@ -39,6 +39,14 @@ Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tens
 /// `scatter_add` into `out` itself: the gradient of `gather`.
 void scatter_add_out(const Tensor& out, int64_t dim, const Tensor& index, const Tensor& source);
 
+/// `scatter`, `scatter_add` and `index_add` in place; `scatter_` also of one number.
+/// @{
+void scatter_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
+void scatter_(const Tensor& x, int64_t dim, const Tensor& index, const Scalar& value);
+void scatter_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
+void index_add_(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source);
+/// @}
+
 /// `gather` after broadcasting `x` and `index` against each other in all dimensions except `dim` (NumPy's
 /// take_along_axis).
 Tensor take_along(const Tensor& x, const Tensor& index, int64_t dim);

@@ -43,6 +43,17 @@ Tensor scalar_like(const Tensor& x, const Scalar& scalar) {
   return full({}, scalar, x.dtype(), x.device());
 }
 
+/// x becomes op(x, a, b).
+void floating_in_place(const char* name, TernaryOp op, const Tensor& x, const Tensor& a, const Tensor& b,
+                       double factor) {
+  const DType type = promote_three(name, x, a, b);
+  const Shape operands = broadcast_shapes(a.shape(), b.shape(), name);
+  check_out(name, x, broadcast_shapes(x.shape(), operands, name), type);
+  require<DTypeError>(is_floating(type), name, ": expected floating dtypes, got ", type);
+  run(op, type, x, a, b, factor, x);
+  x.bump_version();
+}
+
 }  // namespace
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
@@ -69,6 +80,25 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, const Scalar& value) {
   require<ShapeError>(broadcast_shapes(x.shape(), mask.shape(), "masked_fill") == x.shape(),
                       "masked_fill: the mask ", mask.shape(), " does not broadcast to x's shape ", x.shape());
   return where(mask, value, x);
+}
+
+void masked_fill_(const Tensor& x, const Tensor& mask, const Tensor& value) {
+  common_device("masked_fill_", {&x, &mask, &value});
+  require_same_dtype("masked_fill_", {&x, &value});
+  require<ShapeError>(value.numel() == 1, "masked_fill_: expected a value of one element, got ",
+                      describe(value));
+  require<ShapeError>(broadcast_shapes(x.shape(), mask.shape(), "masked_fill_") == x.shape(),
+                      "masked_fill_: the mask ", mask.shape(), " does not broadcast to x's shape ",
+                      x.shape());
+  require<DTypeError>(mask.dtype() == boolean, "masked_fill_: expected a mask of bool, got ", describe(mask));
+  check_out("masked_fill_", x, x.shape(), x.dtype());
+  if (!x.is_meta() && x.numel() > 0)
+    where_kernel(x.device(), prepare_operand(mask, x), prepare_operand(value.reshape({}), x), x, x);
+  x.bump_version();
+}
+void masked_fill_(const Tensor& x, const Tensor& mask, const Scalar& value) {
+  common_device("masked_fill_", {&x, &mask});
+  masked_fill_(x, mask, scalar_like(x, value));
 }
 
 Tensor clamp(const Tensor& x, std::optional<Scalar> low, std::optional<Scalar> high) {
@@ -102,12 +132,14 @@ Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double factor)
 }
 
 void addcmul_(const Tensor& x, const Tensor& a, const Tensor& b, double factor) {
-  const DType type = promote_three("addcmul_", x, a, b);
-  const Shape operands = broadcast_shapes(a.shape(), b.shape(), "addcmul_");
-  check_out("addcmul_", x, broadcast_shapes(x.shape(), operands, "addcmul_"), type);
-  require<DTypeError>(is_floating(type), "addcmul_: expected floating dtypes, got ", type);
-  run(TernaryOp::addcmul, type, x, a, b, factor, x);
-  x.bump_version();
+  floating_in_place("addcmul_", TernaryOp::addcmul, x, a, b, factor);
+}
+void addcdiv_(const Tensor& x, const Tensor& a, const Tensor& b, double factor) {
+  floating_in_place("addcdiv_", TernaryOp::addcdiv, x, a, b, factor);
+}
+void lerp_(const Tensor& x, const Tensor& end, double weight) {
+  common_device("lerp_", {&x, &end});
+  floating_in_place("lerp_", TernaryOp::lerp, x, end, scalar_like(x, weight), 0.0);
 }
 
 }  // namespace tessera::ops

@@ -39,5 +39,16 @@ Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, double factor 
 
 /// x += factor a b; x keeps its dtype. With a 0-dim a this is x += scalar b in one pass.
 void addcmul_(const Tensor& x, const Tensor& a, const Tensor& b, double factor = 1.0);
+/// x += factor a / b, and x += weight (end - x); x keeps its dtype.
+/// @{
+void addcdiv_(const Tensor& x, const Tensor& a, const Tensor& b, double factor = 1.0);
+void lerp_(const Tensor& x, const Tensor& end, double weight);
+/// @}
+/// `value`, one element of x's dtype, where `mask` (bool, broadcast to x's shape) is true, in place. Throws
+/// ValueError when elements of x overlap.
+/// @{
+void masked_fill_(const Tensor& x, const Tensor& mask, const Scalar& value);
+void masked_fill_(const Tensor& x, const Tensor& mask, const Tensor& value);
+/// @}
 
 }  // namespace tessera::ops

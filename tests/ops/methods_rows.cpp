@@ -89,6 +89,40 @@ void append_by_name(std::vector<OpRow>& rows) {
   for (const char* name :
        {"empty", "zeros_like", "ones_like", "full_like", "empty_like", "tensor", "from_literal"})
     rows.push_back(tested(name, "tests/tensor/creation_test.cpp"));
+  for (const char* name : {"fmod",
+                           "logaddexp",
+                           "nan_to_num",
+                           "sinh",
+                           "cosh",
+                           "leaky_relu",
+                           "elu",
+                           "logsigmoid",
+                           "mish",
+                           "cumprod",
+                           "logcumsumexp",
+                           "diff",
+                           "addmm",
+                           "addmv",
+                           "baddbmm",
+                           "einsum",
+                           "cdist",
+                           "cosine_similarity",
+                           "normalize",
+                           "trace",
+                           "diagonal",
+                           "diag",
+                           "movedim",
+                           "unflatten",
+                           "tile",
+                           "repeat_interleave",
+                           "meshgrid",
+                           "index_fill",
+                           "l1_loss",
+                           "smooth_l1_loss",
+                           "binary_cross_entropy",
+                           "kl_div",
+                           "nll_loss"})
+    rows.push_back(tested(name, "tests/autograd/composed_test.cpp"));
   for (const char* name : {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "bernoulli"})
     rows.push_back(tested(name, "tests/tensor/generator_test.cpp"));
 }
