@@ -85,6 +85,10 @@ void Variable::index_put_(std::span<const Index> indices, const Variable& value,
 }
 
 void Variable::index_put_(std::span<const Index> indices, const Scalar& value, bool accumulate) const {
+  if (!Inputs{*this}.recorded())  // as a Tensor: it may need less than a list of positions
+    return record_in_place(
+        "index_put_", *this, {*this}, saved(), [&] { this->value().index_put_(indices, value, accumulate); },
+        [](Saved&, const Incoming&, const Wanted&) -> Gradients { return {}; });
   index_put_(indices, Variable(ops::full({}, value, dtype(), device())), accumulate);
 }
 

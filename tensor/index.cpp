@@ -5,6 +5,8 @@
 #include "tensor/ops/creation.h"
 #include "tensor/ops/index_plan.h"
 #include "tensor/ops/kernel.h"
+#include "tensor/ops/ternary.h"
+#include "tensor/overlap.h"
 
 namespace tessera {
 namespace {
@@ -15,6 +17,20 @@ void write_view(const Tensor& view, const Tensor& value, bool accumulate) {
     ops::add_(view, value);
   else
     view.copy_from(value.expand(view.shape()));
+}
+
+/// One value for the elements of one mask needs no list of them. Whether this was such a case.
+bool fill_by_mask(const ops::IndexPlan& plan, const Tensor& target, const Tensor& value) {
+  const ops::IndexPlan::TensorEntry& entry = plan.tensors[0];
+  if (plan.tensor_count != 1 || entry.tensor->dtype() != boolean || target.is_meta() ||
+      entry.tensor->is_meta())
+    return false;
+  common_device("index_put_", {&target, entry.tensor});
+  Shape shape = Shape::filled(target.rank(), 1);
+  for (int d = 0; d < entry.tensor->rank(); ++d) shape[entry.dim + d] = entry.tensor->size(d);
+  require_distinct_elements("index_put_", target);
+  ops::masked_fill_(target, entry.tensor->reshape(shape), value);
+  return true;
 }
 
 std::span<const Index> as_span(std::initializer_list<Index> indices) {
@@ -46,6 +62,7 @@ void Tensor::index_put_(std::span<const Index> indices, const Tensor& value, boo
         dtype_);
   };
   if (plan.tensor_count == 0) return write_view(target, prepared(target.shape()), accumulate);
+  if (!accumulate && value.rank() == 0 && fill_by_mask(plan, target, prepared({}))) return;
   const ops::IndexedElements elements = plan.elements("index_put_", target);
   ops::write_elements(target, elements, prepared(elements.shape(target.shape())), accumulate);
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "tensor/cpu/loops/index_values.h"
@@ -104,6 +106,77 @@ void add_rows(const Tensor& source, int64_t dim, const Tensor& index, const Tens
   });
 }
 
+/// The positions of an index, in ranges of 2^shift ids and in rising order within each.
+struct IdRanges {
+  int shift = 0;
+  std::vector<int64_t> starts, positions;
+  /// As many ranges as threads at least, so that each has some; none whose sums leave the cache.
+  IdRanges(const IndexValues& ids, int64_t n, int64_t limit) {
+    while (shift < 16 && (limit >> (shift + 1)) >= num_threads()) ++shift;
+    while ((limit >> shift) > 4096) ++shift;
+    starts.assign(static_cast<size_t>((limit >> shift) + 2), 0);
+    for (int64_t i = 0; i < n; ++i) ++starts[(ids[i] >> shift) + 1];
+    for (size_t r = 1; r < starts.size(); ++r) starts[r] += starts[r - 1];
+    std::vector<int64_t> next(starts.begin(), starts.end() - 1);
+    positions.resize(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i) positions[next[ids[i] >> shift]++] = i;
+  }
+  int64_t count() const { return std::ssize(starts) - 1; }
+};
+
+/// The same for few columns: the sums of a range of ids, in order, and then the rows of `out` that have one.
+/// Threads share the ranges, so that the bits do not depend on their number.
+template <class Source, class T>
+void add_narrow_rows(const Tensor& source, int64_t dim, const Tensor& index, const Tensor& out) {
+  using Sum = accumulator_of<T>;
+  const AroundDim rows(source, dim), targets(out, dim);
+  const IndexValues ids(index);
+  const int64_t n = rows.count, inner = rows.inner, limit = targets.count;
+  const IdRanges ranges(ids, n, limit);
+  const Source* const from = static_cast<const Source*>(source.raw_data());
+  T* const to = static_cast<T*>(out.raw_data());
+  parallel_for(rows.outer * ranges.count(), 1 + grain_elements * ranges.count() / (n * inner),
+               [&](int64_t begin, int64_t end) {
+                 const int64_t width = std::min(limit, int64_t{1} << ranges.shift);
+                 std::vector<Sum> sums(static_cast<size_t>(width * inner));
+                 std::vector<char> present(static_cast<size_t>(width));
+                 for (int64_t item = begin; item < end; ++item) {
+                   const int64_t o = item / ranges.count(), range = item % ranges.count();
+                   const int64_t low = range << ranges.shift, high = std::min(limit, low + width);
+                   const Source* const values = from + o * n * inner;
+                   T* const target = to + (o * limit + low) * inner;
+                   const std::span positions(ranges.positions.data() + ranges.starts[range],
+                                             ranges.positions.data() + ranges.starts[range + 1]);
+                   for (const int64_t i : positions) {
+                     const int64_t id = ids[i] - low;
+                     present[id] = 1;
+                     for (int64_t j = 0; j < inner; ++j)
+                       sums[id * inner + j] += static_cast<Sum>(values[i * inner + j]);
+                   }
+                   const auto add = [&](int64_t id) {
+                     if (!std::exchange(present[id], 0)) return;
+                     for (int64_t j = id * inner; j < (id + 1) * inner; ++j)
+                       target[j] =
+                           static_cast<T>(static_cast<Sum>(target[j]) + std::exchange(sums[j], Sum(0)));
+                   };
+                   if (high - low <= 8 * std::ssize(positions))
+                     for (int64_t id = 0; id < high - low; ++id) add(id);
+                   else
+                     for (const int64_t i : positions) add(ids[i] - low);
+                 }
+               });
+}
+
+/// Adds by the method for the width of the rows.
+template <class Source, class T>
+void add_any_rows(const Tensor& source, int64_t dim, const Tensor& index, const Tensor& out) {
+  constexpr int64_t narrow = 8;
+  if (AroundDim(source, dim).inner <= narrow)
+    add_narrow_rows<Source, T>(source, dim, index, out);
+  else
+    add_rows<Source, T>(source, dim, index, out);
+}
+
 template <class T>
 void scatter_add_typed(const Tensor& source, const Tensor& index, const Tensor& out) {
   using Sum = accumulator_of<T>;
@@ -142,19 +215,19 @@ void index_select(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
 void index_add(const Tensor& source, int64_t dim, const Tensor& index, const Tensor& out) {
   switch (source.dtype()) {
     case f64:
-      return add_rows<double, double>(source, dim, index, out);
+      return add_any_rows<double, double>(source, dim, index, out);
     case f32:
-      return add_rows<float, float>(source, dim, index, out);
+      return add_any_rows<float, float>(source, dim, index, out);
     case bf16:
-      return out.dtype() == f32 ? add_rows<bfloat16, float>(source, dim, index, out)
-                                : add_rows<bfloat16, bfloat16>(source, dim, index, out);
+      return out.dtype() == f32 ? add_any_rows<bfloat16, float>(source, dim, index, out)
+                                : add_any_rows<bfloat16, bfloat16>(source, dim, index, out);
     case f16:
-      return out.dtype() == f32 ? add_rows<float16, float>(source, dim, index, out)
-                                : add_rows<float16, float16>(source, dim, index, out);
+      return out.dtype() == f32 ? add_any_rows<float16, float>(source, dim, index, out)
+                                : add_any_rows<float16, float16>(source, dim, index, out);
     case i64:
-      return add_rows<int64_t, int64_t>(source, dim, index, out);
+      return add_any_rows<int64_t, int64_t>(source, dim, index, out);
     default:
-      return add_rows<int32_t, int32_t>(source, dim, index, out);
+      return add_any_rows<int32_t, int32_t>(source, dim, index, out);
   }
 }
 
