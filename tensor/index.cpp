@@ -26,8 +26,8 @@ bool fill_by_mask(const ops::IndexPlan& plan, const Tensor& target, const Tensor
       entry.tensor->is_meta())
     return false;
   common_device("index_put_", {&target, entry.tensor});
-  Shape shape = Shape::filled(target.rank(), 1);
-  for (int d = 0; d < entry.tensor->rank(); ++d) shape[entry.dim + d] = entry.tensor->size(d);
+  Shape shape = Shape::filled(target.ndim(), 1);
+  for (int d = 0; d < entry.tensor->ndim(); ++d) shape[entry.dim + d] = entry.tensor->size(d);
   require_distinct_elements("index_put_", target);
   ops::masked_fill_(target, entry.tensor->reshape(shape), value);
   return true;
@@ -62,7 +62,7 @@ void Tensor::index_put_(std::span<const Index> indices, const Tensor& value, boo
         dtype_);
   };
   if (plan.tensor_count == 0) return write_view(target, prepared(target.shape()), accumulate);
-  if (!accumulate && value.rank() == 0 && fill_by_mask(plan, target, prepared({}))) return;
+  if (!accumulate && value.ndim() == 0 && fill_by_mask(plan, target, prepared({}))) return;
   const ops::IndexedElements elements = plan.elements("index_put_", target);
   ops::write_elements(target, elements, prepared(elements.shape(target.shape())), accumulate);
 }

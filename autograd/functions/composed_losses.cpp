@@ -61,7 +61,7 @@ Variable kl_div(const Variable& x, const Variable& target, LossReduction reducti
 }
 
 Variable nll_loss(const Variable& x, const Tensor& targets, LossReduction reduction) {
-  require<ShapeError>(x.rank() == 2 && targets.rank() == 1 && targets.size(0) == x.size(0),
+  require<ShapeError>(x.ndim() == 2 && targets.ndim() == 1 && targets.size(0) == x.size(0),
                       "nll_loss: expected x (n, classes) and targets (n,), got ", x.shape(), " and ",
                       targets.shape());
   return reduced(neg(squeeze(gather(x, 1, targets.unsqueeze(1)), 1)), reduction);

@@ -84,7 +84,7 @@ EinsumPlan plan_einsum(std::string_view equation, std::span<const Shape> shapes)
   EinsumPlan plan;
   int64_t widest = 0;
   for (size_t i = 0; i < terms.size(); ++i) {
-    const int64_t extra = shapes[i].rank() - count_letters(terms[i]);
+    const int64_t extra = shapes[i].ndim() - count_letters(terms[i]);
     plan.inputs.push_back(read_names(equation, terms[i], extra));
     const bool dots = terms[i].find("...") != std::string_view::npos;
     require<ShapeError>(dots ? extra >= 0 : extra == 0, "einsum: \"", std::string(terms[i]), "\" of \"",

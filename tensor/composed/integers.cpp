@@ -86,7 +86,7 @@ UniqueValues unique_all(const Tensor& x) {
 
 Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
   require<DTypeError>(is_integer(x.dtype()), "bincount: expected integers, got ", describe(x));
-  require<ShapeError>(x.rank() == 1 && (!weights.defined() || weights.shape() == x.shape()),
+  require<ShapeError>(x.ndim() == 1 && (!weights.defined() || weights.shape() == x.shape()),
                       "bincount: expected a vector and weights of its shape, got ", describe(x), " and ",
                       describe(weights));
   require<ValueError>(minlength >= 0, "bincount: expected a minlength of at least 0, got ", minlength);
@@ -104,11 +104,11 @@ Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength) {
 }
 
 Tensor searchsorted(const Tensor& sorted, const Tensor& values, bool right) {
-  require<ShapeError>(sorted.rank() >= 1, "searchsorted: expected at least one dimension, got ",
+  require<ShapeError>(sorted.ndim() >= 1, "searchsorted: expected at least one dimension, got ",
                       sorted.shape());
-  const Tensor flat = sorted.rank() == 1 ? values.reshape({values.numel()}) : values;
-  bool fits = flat.rank() == sorted.rank();
-  for (int d = 0; fits && d + 1 < sorted.rank(); ++d) fits = flat.size(d) == sorted.size(d);
+  const Tensor flat = sorted.ndim() == 1 ? values.reshape({values.numel()}) : values;
+  bool fits = flat.ndim() == sorted.ndim();
+  for (int d = 0; fits && d + 1 < sorted.ndim(); ++d) fits = flat.size(d) == sorted.size(d);
   require<ShapeError>(fits, "searchsorted: expected values with the extents of ", sorted.shape(),
                       " but for the last, got ", values.shape());
   const int64_t n = sorted.shape().back();
@@ -131,7 +131,7 @@ Tensor searchsorted(const Tensor& sorted, const Scalar& value, bool right) {
 }
 
 Tensor bucketize(const Tensor& values, const Tensor& boundaries, bool right) {
-  require<ShapeError>(boundaries.rank() == 1, "bucketize: expected boundaries (n,), got ",
+  require<ShapeError>(boundaries.ndim() == 1, "bucketize: expected boundaries (n,), got ",
                       describe(boundaries));
   return searchsorted(boundaries, values, right);
 }

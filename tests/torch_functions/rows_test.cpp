@@ -138,7 +138,7 @@ void compare(const char* torch, const Parts& parts) {
   for (size_t k = 0; k < parts.size(); ++k) {
     const Expected& expected = row.parts[k];
     CHECK(to_string(parts[k].shape()) == to_string(expected.shape));
-    if (expected.shape.rank() > 0) CHECK(to_string(parts[k].dtype()) == expected.dtype);
+    if (expected.shape.ndim() > 0) CHECK(to_string(parts[k].dtype()) == expected.dtype);
     if (row.random || parts[k].numel() != std::ssize(expected.values)) continue;
     const Tensor values = ops::cast(parts[k], f64).contiguous();
     for (int64_t n = 0; n < values.numel(); ++n) {
