@@ -3,7 +3,7 @@
 #include "autograd/engine.h"
 #include "autograd/leaf_accumulation.h"
 #include "autograd/split_backward.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 
 namespace tessera {
 namespace {

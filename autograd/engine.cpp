@@ -9,13 +9,13 @@
 
 #include "autograd/debug/anomaly.h"
 #include "autograd/debug/backward_reports.h"
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/grad_mode.h"
 #include "autograd/leaf_accumulation.h"
 #include "autograd/node_hooks.h"
 #include "autograd/record.h"
 #include "autograd/rule_checks.h"
-#include "tensor/ops/binary.h"
+#include "tensor/ops/elementwise/binary.h"
 
 namespace tessera {
 namespace {

@@ -2,14 +2,14 @@
 
 #include "tensor/index.h"
 
-#include "autograd/functions/broadcasting.h"
-#include "autograd/functions/cast.h"
-#include "autograd/functions/indexed_elements.h"
+#include "autograd/functions/elementwise/broadcasting.h"
+#include "autograd/functions/elementwise/cast.h"
+#include "autograd/functions/indexing/indexed_elements.h"
 #include "autograd/functions/view.h"
 #include "autograd/record.h"
-#include "tensor/ops/binary.h"
-#include "tensor/ops/creation.h"
-#include "tensor/ops/index_plan.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/indexing/index_plan.h"
 #include "tensor/ops/kernel.h"
 
 namespace tessera {

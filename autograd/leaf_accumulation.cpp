@@ -1,11 +1,11 @@
 #include "autograd/leaf_accumulation.h"
 
-#include "autograd/functions/binary.h"
-#include "autograd/functions/cast.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/cast.h"
 #include "autograd/saved.h"
 #include "tensor/memory/storage_owner.h"
-#include "tensor/ops/binary.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/cast.h"
 
 namespace tessera {
 namespace {

@@ -183,7 +183,7 @@ class Variable : public TensorMethods<Variable> {
   Variable squeeze(int64_t dim) const;
   Variable squeeze() const;
   /// @}
-  /// Copies, as the functions with these names (autograd/functions/cast.h).
+  /// Copies, as the functions with these names (autograd/functions/elementwise/cast.h).
   /// @{
   Variable clone() const;
   Variable contiguous() const;

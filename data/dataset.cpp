@@ -5,7 +5,7 @@
 
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 #include "tensor/ops/shaping.h"
 
 namespace tessera::data {

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/grad_mode.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 
 namespace tessera::models {
 

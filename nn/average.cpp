@@ -5,8 +5,8 @@
 
 #include "nn/mixed_precision.h"
 #include "tensor/elementwise/update_rules.h"
-#include "tensor/ops/cast.h"
-#include "tensor/ops/optimizer_update.h"
+#include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/training/optimizer_update.h"
 
 namespace tessera::nn {
 

@@ -1,12 +1,12 @@
 #pragma once
 
-#include "autograd/functions/activation.h"
-#include "autograd/functions/attention.h"
-#include "autograd/functions/dropout.h"
-#include "autograd/functions/indexing.h"
+#include "autograd/functions/elementwise/activation.h"
+#include "autograd/functions/indexing/indexing.h"
+#include "autograd/functions/layers/attention.h"
+#include "autograd/functions/layers/dropout.h"
+#include "autograd/functions/layers/normalization.h"
+#include "autograd/functions/layers/softmax.h"
 #include "autograd/functions/matmul.h"
-#include "autograd/functions/normalization.h"
-#include "autograd/functions/softmax.h"
 #include "nn/loss.h"
 
 /// The functions that the layers call, for models written without modules.

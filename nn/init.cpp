@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "tensor/error.h"
-#include "tensor/ops/cast.h"
-#include "tensor/ops/creation.h"
-#include "tensor/ops/random.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/creation/random.h"
+#include "tensor/ops/elementwise/cast.h"
 #include "tensor/random/random_context.h"
 
 namespace tessera::init {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "autograd/functions/loss.h"
+#include "autograd/functions/layers/loss.h"
 
 /// Losses as functions: `nn::cross_entropy(logits, targets)`.
 namespace tessera::nn {

@@ -2,7 +2,7 @@
 
 #include <unordered_map>
 
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 
 namespace tessera::nn {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "autograd/recompute/first_run.h"
 #include "nn/mixed_precision.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 
 namespace tessera::nn {
 

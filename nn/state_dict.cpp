@@ -8,7 +8,7 @@
 
 #include "nn/mixed_precision.h"
 #include "nn/module.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 
 namespace tessera::nn {
 

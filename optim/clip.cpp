@@ -9,7 +9,7 @@
 #include "optim/gradient_squares.h"
 #include "optim/parameter_list_checks.h"
 #include "tensor/elementwise/power.h"
-#include "tensor/ops/multi_tensor.h"
+#include "tensor/ops/training/multi_tensor.h"
 #include "tensor/profile/span.h"
 
 namespace tessera::optim {

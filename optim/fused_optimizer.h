@@ -6,7 +6,7 @@
 
 #include "optim/optimizer.h"
 #include "optim/option_table.h"
-#include "tensor/ops/optimizer_update.h"
+#include "tensor/ops/training/optimizer_update.h"
 
 namespace tessera::optim {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "optim/parameter_list_checks.h"
-#include "tensor/ops/multi_tensor.h"
+#include "tensor/ops/training/multi_tensor.h"
 
 namespace tessera::optim {
 namespace {

@@ -1,6 +1,6 @@
 #include "optim/gradient_squares.h"
 
-#include "tensor/ops/multi_tensor.h"
+#include "tensor/ops/training/multi_tensor.h"
 
 namespace tessera::optim {
 

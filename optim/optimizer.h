@@ -7,7 +7,7 @@
 
 #include "autograd/parameter_list.h"
 #include "optim/optimizer_state.h"
-#include "tensor/ops/optimizer_update.h"
+#include "tensor/ops/training/optimizer_update.h"
 
 /// Optimizers, learning rate schedules, clipping of gradients and loss scaling.
 namespace tessera::optim {

@@ -1,7 +1,7 @@
 #include "optim/plain_optimizer.h"
 
-#include "tensor/ops/binary.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/cast.h"
 
 namespace tessera::optim {
 

@@ -9,7 +9,7 @@
 #include "optim/optimizer.h"
 #include "optim/option_table.h"
 #include "tensor/function_ref.h"
-#include "tensor/ops/unary.h"
+#include "tensor/ops/elementwise/unary.h"
 
 namespace tessera::optim {
 

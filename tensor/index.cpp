@@ -1,11 +1,11 @@
 #include "tensor/index.h"
 
-#include "tensor/ops/binary.h"
-#include "tensor/ops/cast.h"
-#include "tensor/ops/creation.h"
-#include "tensor/ops/index_plan.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/elementwise/ternary.h"
+#include "tensor/ops/indexing/index_plan.h"
 #include "tensor/ops/kernel.h"
-#include "tensor/ops/ternary.h"
 #include "tensor/overlap.h"
 
 namespace tessera {

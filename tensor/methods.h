@@ -287,10 +287,11 @@ class TensorMethods {
   const X& relu_() const;                                                             ///< max(x, 0)
   const X& floor_() const;                                                            ///< rounded down
   const X& ceil_() const;                                                             ///< rounded up
-  const X& round_() const;                                        ///< to the nearest integer
-  const X& normal_(double mean = 0, double deviation = 1) const;  ///< random (tensor/ops/generator.h)
-  const X& uniform_(double low = 0, double high = 1) const;       ///< random in [low, high)
-  const X& bernoulli_(double probability = 0.5) const;            ///< 1 with `probability`, else 0
+  const X& round_() const;  ///< to the nearest integer
+  const X& normal_(double mean = 0,
+                   double deviation = 1) const;              ///< random (tensor/ops/creation/generator.h)
+  const X& uniform_(double low = 0, double high = 1) const;  ///< random in [low, high)
+  const X& bernoulli_(double probability = 0.5) const;       ///< 1 with `probability`, else 0
 
   // New constants with x's device and, unless given, its dtype.
   Tensor new_empty(const Shape& shape, std::optional<DType> dtype = {}) const;  ///< uninitialised

@@ -4,7 +4,7 @@
 #include "tensor/types/scalar.h"
 
 /// Arithmetic and comparisons of Tensors, and of a Tensor and a number, as operators. They broadcast, promote
-/// and throw as the functions in tensor/ops/binary.h.
+/// and throw as the functions in tensor/ops/elementwise/binary.h.
 namespace tessera {
 
 // clang-format off

@@ -4,7 +4,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/copy.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
 

@@ -4,7 +4,7 @@
 
 #include "autograd/debug/anomaly_check.h"
 #include "tensor/batched/batched.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 
 namespace tessera {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "autograd/grad_mode.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 
 namespace tessera {
 namespace {

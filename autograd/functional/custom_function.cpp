@@ -7,7 +7,7 @@
 
 #include <cstdlib>
 
-#include "autograd/functions/cast.h"
+#include "autograd/functions/elementwise/cast.h"
 #include "autograd/record.h"
 #include "tensor/profile/span.h"
 

@@ -6,7 +6,7 @@
 #include "autograd/functions/shaping.h"
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 
 namespace tessera {
 namespace detail {

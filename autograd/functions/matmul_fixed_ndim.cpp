@@ -1,6 +1,6 @@
 // Products of given numbers of dimensions, by matmul.
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/view.h"
 #include "tensor/ops/matmul.h"

@@ -4,7 +4,7 @@
 
 #include "autograd/variable.h"
 #include "tensor/composed/integers.h"
-#include "tensor/ops/generator.h"
+#include "tensor/ops/creation/generator.h"
 #include "tensor/types/scalar.h"
 
 /// Functions of Variables without a gradient: results are Tensors, computed from the values as by the raw

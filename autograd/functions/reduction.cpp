@@ -3,20 +3,20 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/functions/binary.h"
-#include "autograd/functions/broadcasting.h"
-#include "autograd/functions/cast.h"
-#include "autograd/functions/ternary.h"
-#include "autograd/functions/unary.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/broadcasting.h"
+#include "autograd/functions/elementwise/cast.h"
+#include "autograd/functions/elementwise/ternary.h"
+#include "autograd/functions/elementwise/unary.h"
 #include "autograd/functions/view.h"
 #include "autograd/record.h"
-#include "tensor/ops/binary.h"
-#include "tensor/ops/cast.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/elementwise/ternary.h"
+#include "tensor/ops/elementwise/unary.h"
+#include "tensor/ops/indexing/sorting.h"
 #include "tensor/ops/reduction.h"
-#include "tensor/ops/sorting.h"
-#include "tensor/ops/ternary.h"
-#include "tensor/ops/unary.h"
 
 namespace tessera {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 
 /// Reductions over any axes, counted from the end when negative; without axes, over all. With `keepdim` a
 /// reduced axis stays with extent 1.

@@ -1,11 +1,11 @@
 // Extremes and medians along one dimension, with their indices.
 
-#include "autograd/functions/indexing.h"
+#include "autograd/functions/indexing/indexing.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/view.h"
 #include "autograd/record.h"
+#include "tensor/ops/indexing/sorting.h"
 #include "tensor/ops/reduction.h"
-#include "tensor/ops/sorting.h"
 
 namespace tessera {
 namespace {

@@ -1,6 +1,6 @@
 #include "autograd/functions/shaping.h"
 
-#include "autograd/functions/broadcasting.h"
+#include "autograd/functions/elementwise/broadcasting.h"
 #include "autograd/functions/view.h"
 #include "autograd/record.h"
 #include "tensor/ops/shaping.h"

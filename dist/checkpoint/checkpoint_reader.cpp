@@ -8,7 +8,7 @@
 
 #include "dist/checkpoint/rank_local.h"
 #include "dist/checkpoint/value_check.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 
 namespace tessera::dist {
 namespace {

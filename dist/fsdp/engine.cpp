@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "autograd/functions/cast.h"
+#include "autograd/functions/elementwise/cast.h"
 #include "autograd/grad_mode.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 
 namespace tessera::dist {
 namespace {

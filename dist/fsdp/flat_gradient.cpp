@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "dist/fsdp/flat_parameter.h"
-#include "tensor/ops/binary.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/cast.h"
 
 namespace tessera::dist {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "tensor/error.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 
 namespace tessera::dist {
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tensor/ops/multi_tensor.h"
+#include "tensor/ops/training/multi_tensor.h"
 
 namespace tessera::dist {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "dist/fsdp/engine.h"
 #include "dist/fsdp/reducer.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 
 namespace tessera::dist {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "autograd/functions/activation.h"
-#include "autograd/functions/softmax.h"
-#include "autograd/functions/unary.h"
+#include "autograd/functions/elementwise/activation.h"
+#include "autograd/functions/elementwise/unary.h"
+#include "autograd/functions/layers/softmax.h"
 #include "nn/layer.h"
 
 /// Activations as modules, for nn::Sequential; each is the function of the same name. No parameters.

@@ -1,6 +1,6 @@
 #include "nn/layers/attention.h"
 
-#include "autograd/functions/attention.h"
+#include "autograd/functions/layers/attention.h"
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
 #include "tensor/random/random_context.h"

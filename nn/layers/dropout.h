@@ -1,6 +1,6 @@
 #pragma once
 
-#include "autograd/functions/dropout.h"
+#include "autograd/functions/layers/dropout.h"
 #include "nn/layer.h"
 
 namespace tessera::nn {

@@ -1,7 +1,7 @@
 #include "nn/layers/embedding.h"
 
-#include "autograd/functions/indexing.h"
-#include "autograd/functions/loss.h"
+#include "autograd/functions/indexing/indexing.h"
+#include "autograd/functions/layers/loss.h"
 #include "autograd/functions/matmul.h"
 
 namespace tessera::nn {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "autograd/functions/activation_linear.h"
+#include "autograd/functions/layers/activation_linear.h"
 #include "autograd/functions/matmul.h"
 
 namespace tessera::nn {

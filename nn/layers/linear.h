@@ -1,8 +1,8 @@
 #pragma once
 
-#include "autograd/functions/loss.h"
+#include "autograd/functions/layers/loss.h"
 #include "nn/layer.h"
-#include "tensor/ops/activation_linear.h"
+#include "tensor/ops/layers/activation_linear.h"
 
 namespace tessera::nn {
 

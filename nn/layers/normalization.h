@@ -1,6 +1,6 @@
 #pragma once
 
-#include "autograd/functions/normalization.h"
+#include "autograd/functions/layers/normalization.h"
 #include "nn/layer.h"
 #include "nn/layers/dropout.h"
 

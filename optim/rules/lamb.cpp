@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "optim/parameter_list_checks.h"
-#include "tensor/ops/binary.h"
-#include "tensor/ops/multi_tensor.h"
+#include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/reduction.h"
+#include "tensor/ops/training/multi_tensor.h"
 
 namespace tessera::optim {
 namespace {

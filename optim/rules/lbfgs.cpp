@@ -5,11 +5,11 @@
 
 #include "optim/parameter_list_checks.h"
 #include "optim/rules/strong_wolfe.h"
-#include "tensor/ops/binary.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/elementwise/unary.h"
 #include "tensor/ops/reduction.h"
 #include "tensor/ops/shaping.h"
-#include "tensor/ops/unary.h"
 
 namespace tessera::optim {
 namespace {

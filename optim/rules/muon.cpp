@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "optim/parameter_list_checks.h"
-#include "tensor/ops/binary.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/ternary.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/reduction.h"
-#include "tensor/ops/ternary.h"
 
 namespace tessera::optim {
 namespace {

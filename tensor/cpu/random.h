@@ -8,7 +8,7 @@
 /// full tensor.
 namespace tessera::kernels::cpu {
 
-/// A distribution and its parameters (see tensor/ops/random.h).
+/// A distribution and its parameters (see tensor/ops/creation/random.h).
 struct Distribution {
   enum class Kind : uint8_t { uniform, normal, truncated_normal, bernoulli } kind;
   double location = 0,

@@ -3,7 +3,7 @@
 #include <initializer_list>
 
 #include "tensor/batched/batched.h"
-#include "tensor/ops/op_names.h"
+#include "tensor/ops/elementwise/op_names.h"
 #include "tensor/profile/operand_bytes.h"
 #include "tensor/profile/span.h"
 #include "tensor/tensor.h"

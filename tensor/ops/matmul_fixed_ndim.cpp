@@ -1,6 +1,6 @@
 // Products of given numbers of dimensions, by matmul.
 
-#include "tensor/ops/binary.h"
+#include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/ops/matmul.h"
 

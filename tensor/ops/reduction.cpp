@@ -4,7 +4,7 @@
 
 #include "tensor/batched/rules.h"
 #include "tensor/cpu/reduction.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/kernel.h"
 
 namespace tessera::ops {

@@ -2,12 +2,12 @@
 
 #include <doctest/doctest.h>
 
-#include "autograd/functions/binary.h"
-#include "autograd/functions/dropout.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/unary.h"
+#include "autograd/functions/layers/dropout.h"
 #include "autograd/functions/reduction.h"
-#include "autograd/functions/unary.h"
 #include "autograd/recompute/checkpoint.h"
-#include "tensor/ops/generator.h"
+#include "tensor/ops/creation/generator.h"
 #include "tensor/random/random_context.h"
 
 using namespace tessera;

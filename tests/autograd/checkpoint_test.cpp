@@ -1,12 +1,12 @@
 #include <doctest/doctest.h>
 
 #include "autograd/debug/graph_dot.h"
-#include "autograd/functions/binary.h"
-#include "autograd/functions/unary.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/unary.h"
 #include "autograd/recompute/checkpoint.h"
 #include "autograd/record.h"
 #include "tensor/memory/account.h"
-#include "tensor/ops/binary.h"
+#include "tensor/ops/elementwise/binary.h"
 
 using namespace tessera;
 

@@ -9,20 +9,20 @@
 #include <limits>
 
 #include "autograd/debug/gradcheck.h"
-#include "autograd/functions/advanced_indexing.h"
-#include "autograd/functions/binary.h"
-#include "autograd/functions/in_place.h"
-#include "autograd/functions/indexing.h"
-#include "autograd/functions/loss.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/in_place.h"
+#include "autograd/functions/elementwise/unary.h"
+#include "autograd/functions/indexing/advanced_indexing.h"
+#include "autograd/functions/indexing/indexing.h"
+#include "autograd/functions/layers/loss.h"
+#include "autograd/functions/layers/softmax.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/nondifferentiable.h"
 #include "autograd/functions/reduction.h"
-#include "autograd/functions/softmax.h"
-#include "autograd/functions/unary.h"
 #include "autograd/functions/view.h"
 #include "tensor/functions.h"
-#include "tensor/ops/generator.h"
-#include "tensor/ops/literal.h"
+#include "tensor/ops/creation/generator.h"
+#include "tensor/ops/creation/literal.h"
 
 using namespace tessera;
 

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "autograd/debug/gradcheck.h"
-#include "autograd/functions/activation.h"
-#include "autograd/functions/binary.h"
-#include "autograd/functions/cast.h"
-#include "autograd/functions/dropout.h"
-#include "autograd/functions/ternary.h"
-#include "autograd/functions/unary.h"
-#include "tensor/ops/creation.h"
+#include "autograd/functions/elementwise/activation.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/cast.h"
+#include "autograd/functions/elementwise/ternary.h"
+#include "autograd/functions/elementwise/unary.h"
+#include "autograd/functions/layers/dropout.h"
+#include "tensor/ops/creation/creation.h"
 #include "tensor/random/random_context.h"
 #include "tests/tensor/test_values.h"
 

@@ -6,14 +6,14 @@
 #include "autograd/debug/backward_reports.h"
 #include "autograd/debug/gradcheck.h"
 #include "autograd/debug/graph_dot.h"
-#include "autograd/functions/binary.h"
-#include "autograd/functions/cast.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/cast.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/grad_mode.h"
 #include "autograd/record.h"
 #include "autograd/split_backward.h"
 #include "tensor/memory/account.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 
 using namespace tessera;
 

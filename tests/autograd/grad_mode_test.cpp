@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/variable.h"
 
 using namespace tessera;

@@ -1,10 +1,10 @@
 #include <doctest/doctest.h>
 
-#include "autograd/functions/activation_linear.h"
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/layers/activation_linear.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
-#include "tensor/ops/random.h"
+#include "tensor/ops/creation/random.h"
 
 using namespace tessera;
 

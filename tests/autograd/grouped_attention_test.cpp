@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "autograd/debug/gradcheck.h"
-#include "autograd/functions/attention.h"
+#include "autograd/functions/layers/attention.h"
 #include "autograd/functions/shaping.h"
 #include "autograd/functions/view.h"
 #include "tests/support/error_text.h"

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include "autograd/functions/binary.h"
-#include "autograd/functions/cast.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/cast.h"
 #include "autograd/functions/view.h"
 #include "autograd/split_backward.h"
 #include "autograd/variable.h"

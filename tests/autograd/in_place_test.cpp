@@ -1,10 +1,10 @@
 #include <doctest/doctest.h>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/view.h"
 #include "autograd/record.h"
-#include "tensor/ops/binary.h"
+#include "tensor/ops/elementwise/binary.h"
 
 using namespace tessera;
 using Values = std::vector<double>;

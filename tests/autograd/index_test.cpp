@@ -1,9 +1,9 @@
 #include <doctest/doctest.h>
 
 #include "autograd/debug/gradcheck.h"
-#include "autograd/functions/activation.h"
-#include "autograd/functions/advanced_indexing.h"
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/activation.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/indexing/advanced_indexing.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/shaping.h"

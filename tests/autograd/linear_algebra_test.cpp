@@ -1,12 +1,12 @@
 #include <doctest/doctest.h>
 
-#include "autograd/functions/activation_linear.h"
-#include "autograd/functions/binary.h"
-#include "autograd/functions/indexing.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/unary.h"
+#include "autograd/functions/indexing/indexing.h"
+#include "autograd/functions/layers/activation_linear.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/shaping.h"
-#include "autograd/functions/unary.h"
 #include "autograd/functions/view.h"
 #include "autograd/node.h"
 #include "tests/tensor/test_values.h"

@@ -3,19 +3,19 @@
 #include <cmath>
 #include <sstream>
 
-#include "autograd/functions/activation.h"
-#include "autograd/functions/binary.h"
-#include "autograd/functions/cast.h"
+#include "autograd/functions/elementwise/activation.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/cast.h"
+#include "autograd/functions/elementwise/unary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/nondifferentiable.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/shaping.h"
-#include "autograd/functions/unary.h"
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
 #include "autograd/printing.h"
 #include "tensor/functions.h"
-#include "tensor/ops/literal.h"
+#include "tensor/ops/creation/literal.h"
 
 using namespace tessera;
 

@@ -2,10 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include "autograd/functions/binary.h"
-#include "autograd/functions/in_place.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/in_place.h"
+#include "autograd/functions/elementwise/unary.h"
 #include "autograd/functions/reduction.h"
-#include "autograd/functions/unary.h"
 #include "autograd/grad_mode.h"
 #include "autograd/record.h"
 

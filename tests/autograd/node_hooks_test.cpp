@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/shaping.h"

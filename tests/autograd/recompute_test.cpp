@@ -6,13 +6,13 @@
 #include <cstring>
 
 #include "autograd/debug/graph_dot.h"
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/layers/normalization.h"
 #include "autograd/functions/matmul.h"
-#include "autograd/functions/normalization.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/view.h"
 #include "autograd/recompute/checkpoint.h"
-#include "tensor/ops/binary.h"
+#include "tensor/ops/elementwise/binary.h"
 
 using namespace tessera;
 

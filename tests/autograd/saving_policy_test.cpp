@@ -2,10 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/recompute/checkpoint.h"
 #include "autograd/record.h"
-#include "tensor/ops/binary.h"
+#include "tensor/ops/elementwise/binary.h"
 
 using namespace tessera;
 

@@ -3,11 +3,11 @@
 #include <latch>
 #include <thread>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/variable.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 
 using namespace tessera;
 

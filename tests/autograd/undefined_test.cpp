@@ -3,9 +3,9 @@
 #include <functional>
 #include <vector>
 
-#include "autograd/functions/binary.h"
-#include "autograd/functions/dropout.h"
-#include "autograd/functions/ternary.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/ternary.h"
+#include "autograd/functions/layers/dropout.h"
 
 using namespace tessera;
 

@@ -1,15 +1,15 @@
 #include <doctest/doctest.h>
 
 #include "autograd/debug/gradcheck.h"
-#include "autograd/functions/activation.h"
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/activation.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/unary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/shaping.h"
-#include "autograd/functions/unary.h"
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 
 using namespace tessera;
 using Values = std::vector<double>;

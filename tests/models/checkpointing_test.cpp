@@ -4,7 +4,7 @@
 #include "models/gpt.h"
 #include "nn/loss.h"
 #include "nn/materialize.h"
-#include "tensor/ops/binary.h"
+#include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/reduction.h"
 #include "tensor/profile/cost.h"
 #include "tensor/random/random_context.h"

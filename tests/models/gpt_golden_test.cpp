@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "autograd/functions/loss.h"
+#include "autograd/functions/layers/loss.h"
 #include "models/gpt.h"
 #include "nn/materialize.h"
 #include "optim/clip.h"

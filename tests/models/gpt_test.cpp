@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "autograd/debug/graph_dot.h"
-#include "autograd/functions/binary.h"
-#include "autograd/functions/loss.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/layers/loss.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/grad_mode.h"
 #include "autograd/recompute/checkpoint.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
 #include "models/gpt.h"
 #include "nn/layers/linear.h"
@@ -12,8 +12,8 @@
 #include "nn/loss.h"
 #include "nn/materialize.h"
 #include "optim/rules/adam.h"
-#include "tensor/ops/binary.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/reduction.h"
 #include "tensor/random/random_context.h"

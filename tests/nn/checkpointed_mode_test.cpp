@@ -1,11 +1,11 @@
 #include <doctest/doctest.h>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/recompute/checkpoint.h"
 #include "nn/layer.h"
 #include "nn/layers/dropout.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 #include "tensor/random/random_context.h"
 
 using namespace tessera;

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "nn/layers/activation.h"
 #include "nn/layers/containers.h"
 #include "nn/layers/linear.h"

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
 #include "nn/layer.h"
 

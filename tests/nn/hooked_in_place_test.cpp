@@ -1,11 +1,11 @@
 #include <doctest/doctest.h>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
 #include "nn/layer.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 
 using namespace tessera;
 

@@ -6,7 +6,7 @@
 #include "nn/layers/linear.h"
 #include "nn/materialize.h"
 #include "tensor/error.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 
 using namespace tessera;
 

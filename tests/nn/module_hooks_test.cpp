@@ -8,11 +8,11 @@
 #include <unordered_map>
 #include <variant>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
 #include "nn/layers/containers.h"
 #include "nn/layers/linear.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 
 using namespace tessera;
 

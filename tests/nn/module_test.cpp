@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "autograd/functions/binary.h"
-#include "autograd/functions/loss.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/layers/loss.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/grad_mode.h"
 #include "nn/layers/activation.h"
@@ -13,9 +13,9 @@
 #include "nn/layers/normalization.h"
 #include "nn/materialize.h"
 #include "nn/summary.h"
-#include "tensor/ops/binary.h"
-#include "tensor/ops/cast.h"
-#include "tensor/ops/random.h"
+#include "tensor/ops/creation/random.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/cast.h"
 
 using namespace tessera;
 

@@ -3,11 +3,11 @@
 
 #include <numeric>
 
-#include "autograd/functions/attention.h"
-#include "autograd/functions/binary.h"
-#include "autograd/functions/indexing.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/indexing/indexing.h"
+#include "autograd/functions/layers/attention.h"
+#include "autograd/functions/layers/normalization.h"
 #include "autograd/functions/matmul.h"
-#include "autograd/functions/normalization.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/shaping.h"
 #include "autograd/functions/view.h"
@@ -15,8 +15,8 @@
 #include "autograd/recompute/checkpoint.h"
 #include "autograd/sample_layout.h"
 #include "nn/layers/dropout.h"
-#include "tensor/ops/attention.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/layers/attention.h"
 #include "tensor/ops/shaping.h"
 #include "tensor/random/random_context.h"
 #include "tests/tensor/test_values.h"

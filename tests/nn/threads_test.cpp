@@ -5,14 +5,14 @@
 #include <barrier>
 #include <thread>
 
-#include "autograd/functions/binary.h"
-#include "autograd/functions/loss.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/layers/loss.h"
 #include "nn/layers/activation.h"
 #include "nn/layers/attention.h"
 #include "nn/layers/containers.h"
 #include "nn/layers/dropout.h"
 #include "nn/materialize.h"
-#include "tensor/ops/random.h"
+#include "tensor/ops/creation/random.h"
 #include "tensor/random/random_context.h"
 #include "tensor/threads/parallel.h"
 #include "tests/tensor/test_values.h"

@@ -8,12 +8,12 @@
 #include <set>
 #include <sstream>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
 #include "nn/layers/activation.h"
 #include "nn/layers/linear.h"
 #include "nn/materialize.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 #include "tests/nn/golden_net.h"
 
 using namespace tessera;

@@ -1,4 +1,4 @@
-#include "autograd/functions/attention.h"
+#include "autograd/functions/layers/attention.h"
 
 #include "tests/ops/table.h"
 

@@ -1,5 +1,5 @@
-#include "autograd/functions/binary.h"
-#include "tensor/ops/binary.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "tensor/ops/elementwise/binary.h"
 #include "tests/ops/table.h"
 
 namespace tessera::test {

@@ -1,8 +1,8 @@
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 
-#include "autograd/functions/broadcasting.h"
-#include "autograd/functions/cast.h"
-#include "autograd/functions/dropout.h"
+#include "autograd/functions/elementwise/broadcasting.h"
+#include "autograd/functions/elementwise/cast.h"
+#include "autograd/functions/layers/dropout.h"
 #include "tests/ops/table.h"
 
 namespace tessera::test {

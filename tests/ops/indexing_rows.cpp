@@ -1,9 +1,9 @@
-#include "autograd/functions/indexing.h"
+#include "autograd/functions/indexing/indexing.h"
 
-#include "autograd/functions/advanced_indexing.h"
-#include "tensor/ops/advanced_indexing.h"
-#include "tensor/ops/creation.h"
-#include "tensor/ops/indexing.h"
+#include "autograd/functions/indexing/advanced_indexing.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/indexing/advanced_indexing.h"
+#include "tensor/ops/indexing/indexing.h"
 #include "tests/ops/table.h"
 
 namespace tessera::test {

@@ -1,4 +1,4 @@
-#include "autograd/functions/loss.h"
+#include "autograd/functions/layers/loss.h"
 
 #include "tests/ops/table.h"
 

@@ -1,4 +1,4 @@
-#include "autograd/functions/activation_linear.h"
+#include "autograd/functions/layers/activation_linear.h"
 #include "autograd/functions/matmul.h"
 
 #include "autograd/functions/view.h"

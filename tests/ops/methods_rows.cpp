@@ -1,13 +1,13 @@
 #include "tensor/functions.h"
 #include "tests/ops/table.h"
 
-#include "autograd/functions/binary.h"
-#include "autograd/functions/cast.h"
-#include "autograd/functions/in_place.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/cast.h"
+#include "autograd/functions/elementwise/in_place.h"
+#include "autograd/functions/elementwise/ternary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/shaping.h"
-#include "autograd/functions/ternary.h"
 #include "autograd/functions/view.h"
 
 /// Operations that are called as methods, or that came with them: the family of goldens `methods`.

@@ -1,4 +1,4 @@
-#include "autograd/functions/normalization.h"
+#include "autograd/functions/layers/normalization.h"
 
 #include "tests/ops/table.h"
 

@@ -1,4 +1,4 @@
-#include "autograd/functions/softmax.h"
+#include "autograd/functions/layers/softmax.h"
 
 #include "tests/ops/table.h"
 

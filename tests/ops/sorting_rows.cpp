@@ -1,4 +1,4 @@
-#include "autograd/functions/sorting.h"
+#include "autograd/functions/indexing/sorting.h"
 
 #include "tests/ops/table.h"
 

@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "autograd/functions/ternary.h"
+#include "autograd/functions/elementwise/ternary.h"
 #include "tests/ops/table.h"
 
 namespace tessera::test {

@@ -1,6 +1,6 @@
-#include "autograd/functions/activation.h"
-#include "autograd/functions/unary.h"
-#include "tensor/ops/unary.h"
+#include "autograd/functions/elementwise/activation.h"
+#include "autograd/functions/elementwise/unary.h"
+#include "tensor/ops/elementwise/unary.h"
 #include "tests/ops/table.h"
 
 namespace tessera::test {

@@ -7,11 +7,11 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
 #include "optim/rules/adam.h"
 #include "tensor/cpu/isa.h"
-#include "tensor/ops/multi_tensor.h"
+#include "tensor/ops/training/multi_tensor.h"
 #include "tensor/threads/parallel.h"
 #include "tests/optim/golden_runs.h"
 

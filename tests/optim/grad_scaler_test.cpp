@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "optim/clip.h"
 #include "optim/rules/sgd.h"
 

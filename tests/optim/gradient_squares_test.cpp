@@ -5,12 +5,12 @@
 #include <cmath>
 #include <optional>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/unary.h"
 #include "autograd/functions/reduction.h"
-#include "autograd/functions/unary.h"
 #include "optim/clip.h"
-#include "tensor/ops/creation.h"
-#include "tensor/ops/multi_tensor.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/training/multi_tensor.h"
 
 using namespace tessera;
 

@@ -4,11 +4,11 @@
 
 #include <json/value.h>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/unary.h"
 #include "autograd/functions/reduction.h"
-#include "autograd/functions/unary.h"
 #include "optim/rules/strong_wolfe.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 #include "tests/optim/golden_runs.h"
 
 using namespace tessera;

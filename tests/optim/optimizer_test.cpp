@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
 #include "optim/clip.h"
 #include "optim/parameter_groups.h"

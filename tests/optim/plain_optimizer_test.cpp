@@ -7,7 +7,7 @@
 #include <set>
 
 #include "tensor/elementwise/update_rules.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 #include "tests/optim/optimizer_cases.h"
 
 using namespace tessera;

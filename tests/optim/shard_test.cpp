@@ -8,8 +8,8 @@
 #include <limits>
 #include <thread>
 
+#include "autograd/functions/elementwise/unary.h"
 #include "autograd/functions/reduction.h"
-#include "autograd/functions/unary.h"
 #include "optim/clip.h"
 #include "optim/grad_scaler.h"
 #include "optim/gradient_squares.h"

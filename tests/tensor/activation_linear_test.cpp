@@ -1,12 +1,12 @@
-#include "tensor/ops/activation_linear.h"
+#include "tensor/ops/layers/activation_linear.h"
 
 #include <doctest/doctest.h>
 
 #include "tensor/cpu/loops/elementwise_blocks.h"
-#include "tensor/ops/binary.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/unary.h"
 #include "tensor/ops/matmul.h"
-#include "tensor/ops/unary.h"
 #include "tensor/profile/cost.h"
 #include "tensor/threads/parallel.h"
 #include "tests/tensor/test_values.h"

@@ -1,10 +1,10 @@
-#include "tensor/ops/attention.h"
+#include "tensor/ops/layers/attention.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 
-#include "tensor/ops/binary.h"
+#include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/random/random_context.h"
 #include "tensor/threads/parallel.h"

@@ -3,9 +3,9 @@
 #include <doctest/doctest.h>
 
 #include "tensor/memory/account.h"
-#include "tensor/ops/binary.h"
-#include "tensor/ops/creation.h"
-#include "tensor/ops/generator.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/creation/generator.h"
+#include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/reduction.h"
 

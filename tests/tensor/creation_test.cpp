@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tensor/functions.h"
-#include "tensor/ops/literal.h"
+#include "tensor/ops/creation/literal.h"
 
 using namespace tessera;
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <vector>
 
-#include "tensor/ops/cast.h"
-#include "tensor/ops/creation.h"
-#include "tensor/ops/dropout.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/layers/dropout.h"
 #include "tensor/random/philox.h"
 #include "tensor/random/random_context.h"
 

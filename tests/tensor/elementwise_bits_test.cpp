@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "tensor/cpu/loops/elementwise_blocks.h"
-#include "tensor/ops/creation.h"
-#include "tensor/ops/unary.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/elementwise/unary.h"
 
 using namespace tessera;
 namespace kernels_cpu = tessera::kernels::cpu;

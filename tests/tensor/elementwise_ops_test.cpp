@@ -8,12 +8,12 @@
 #include <optional>
 #include <string>
 
-#include "tensor/ops/binary.h"
-#include "tensor/ops/cast.h"
-#include "tensor/ops/creation.h"
-#include "tensor/ops/promotion.h"
-#include "tensor/ops/ternary.h"
-#include "tensor/ops/unary.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/elementwise/promotion.h"
+#include "tensor/ops/elementwise/ternary.h"
+#include "tensor/ops/elementwise/unary.h"
 #include "tensor/threads/parallel.h"
 #include "tests/support/error_text.h"
 

@@ -1,9 +1,9 @@
-#include "tensor/ops/embedding_add.h"
+#include "tensor/ops/indexing/embedding_add.h"
 
 #include <doctest/doctest.h>
 
-#include "tensor/ops/binary.h"
-#include "tensor/ops/indexing.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/indexing/indexing.h"
 #include "tests/tensor/reference.h"
 
 using namespace tessera;

@@ -7,8 +7,8 @@
 
 #include "tensor/functions.h"
 #include "tensor/index.h"
-#include "tensor/ops/generator.h"
-#include "tensor/ops/literal.h"
+#include "tensor/ops/creation/generator.h"
+#include "tensor/ops/creation/literal.h"
 #include "tensor/threads/parallel.h"
 
 using namespace tessera;

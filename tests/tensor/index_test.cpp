@@ -5,10 +5,10 @@
 #include <type_traits>
 
 #include "tensor/memory/account.h"
-#include "tensor/ops/advanced_indexing.h"
-#include "tensor/ops/cast.h"
-#include "tensor/ops/creation.h"
-#include "tensor/ops/indexing.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/indexing/advanced_indexing.h"
+#include "tensor/ops/indexing/indexing.h"
 #include "tensor/threads/parallel.h"
 #include "tests/tensor/test_values.h"
 

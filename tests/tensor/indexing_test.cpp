@@ -1,8 +1,8 @@
-#include "tensor/ops/indexing.h"
+#include "tensor/ops/indexing/indexing.h"
 
 #include <doctest/doctest.h>
 
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 #include "tensor/threads/parallel.h"
 #include "tests/tensor/test_values.h"
 

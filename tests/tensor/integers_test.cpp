@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tensor/functions.h"
-#include "tensor/ops/generator.h"
-#include "tensor/ops/literal.h"
+#include "tensor/ops/creation/generator.h"
+#include "tensor/ops/creation/literal.h"
 
 using namespace tessera;
 

@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "tensor/ops/attention.h"
-#include "tensor/ops/binary.h"
-#include "tensor/ops/loss.h"
-#include "tensor/ops/softmax.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/layers/attention.h"
+#include "tensor/ops/layers/loss.h"
+#include "tensor/ops/layers/softmax.h"
 #include "tests/tensor/test_values.h"
 
 using namespace tessera;

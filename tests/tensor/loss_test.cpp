@@ -1,8 +1,8 @@
-#include "tensor/ops/loss.h"
+#include "tensor/ops/layers/loss.h"
 
 #include <doctest/doctest.h>
 
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/matmul.h"
 #include "tests/tensor/reference.h"
 

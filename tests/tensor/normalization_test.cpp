@@ -1,9 +1,9 @@
-#include "tensor/ops/normalization.h"
+#include "tensor/ops/layers/normalization.h"
 
 #include <doctest/doctest.h>
 
 #include "tensor/cpu/isa.h"
-#include "tensor/ops/binary.h"
+#include "tensor/ops/elementwise/binary.h"
 #include "tests/tensor/reference.h"
 
 using namespace tessera;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "tensor/cpu/isa.h"
-#include "tensor/ops/cast.h"
-#include "tensor/ops/random.h"
+#include "tensor/ops/creation/random.h"
+#include "tensor/ops/elementwise/cast.h"
 #include "tensor/random/philox.h"
 #include "tensor/threads/parallel.h"
 

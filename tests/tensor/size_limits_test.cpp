@@ -3,13 +3,13 @@
 
 #include <limits>
 
-#include "tensor/ops/creation.h"
-#include "tensor/ops/loss.h"
-#include "tensor/ops/normalization.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/indexing/sorting.h"
+#include "tensor/ops/layers/loss.h"
+#include "tensor/ops/layers/normalization.h"
+#include "tensor/ops/layers/softmax.h"
 #include "tensor/ops/reduction.h"
 #include "tensor/ops/shaping.h"
-#include "tensor/ops/softmax.h"
-#include "tensor/ops/sorting.h"
 #include "tests/tensor/reference.h"
 
 using namespace tessera;

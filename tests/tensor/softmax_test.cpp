@@ -1,4 +1,4 @@
-#include "tensor/ops/softmax.h"
+#include "tensor/ops/layers/softmax.h"
 
 #include <doctest/doctest.h>
 

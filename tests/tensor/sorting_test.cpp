@@ -1,4 +1,4 @@
-#include "tensor/ops/sorting.h"
+#include "tensor/ops/indexing/sorting.h"
 
 #include <doctest/doctest.h>
 

@@ -5,8 +5,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "tensor/ops/attention.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/layers/attention.h"
 
 namespace {
 

@@ -5,13 +5,13 @@
 
 #include <benchmark/benchmark.h>
 
-#include "autograd/functions/activation.h"
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/activation.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/view.h"
 #include "tensor/memory/cpu_allocator.h"
-#include "tensor/ops/binary.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/elementwise/binary.h"
 #include "tensor/threads/parallel.h"
 
 namespace {

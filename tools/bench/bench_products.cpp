@@ -13,8 +13,8 @@
 
 #include "models/presets.h"
 #include "tensor/error.h"
+#include "tensor/ops/creation/random.h"
 #include "tensor/ops/matmul.h"
-#include "tensor/ops/random.h"
 #include "tensor/threads/parallel.h"
 #include "tools/gptlite/run.h"
 #include "tools/gptlite/training/progress.h"

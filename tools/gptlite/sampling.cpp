@@ -7,7 +7,7 @@
 
 #include "autograd/grad_mode.h"
 #include "tensor/error.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 #include "tensor/random/philox.h"
 
 namespace tessera::gptlite {

@@ -5,7 +5,7 @@
 #include "nn/materialize.h"
 #include "nn/mixed_precision.h"
 #include "tensor/error.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 
 namespace tessera::gptlite {
 namespace {

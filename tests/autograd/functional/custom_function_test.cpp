@@ -7,19 +7,19 @@
 
 #include "autograd/debug/gradcheck.h"
 #include "autograd/debug/graph_dot.h"
-#include "autograd/functions/activation.h"
-#include "autograd/functions/binary.h"
-#include "autograd/functions/cast.h"
+#include "autograd/functions/elementwise/activation.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/cast.h"
+#include "autograd/functions/elementwise/unary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
-#include "autograd/functions/unary.h"
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
 #include "autograd/node.h"
 #include "autograd/recompute/checkpoint.h"
 #include "autograd/saving_policy.h"
 #include "autograd/split_backward.h"
-#include "tensor/ops/unary.h"
+#include "tensor/ops/elementwise/unary.h"
 
 using namespace tessera;
 

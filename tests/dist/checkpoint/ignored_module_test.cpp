@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
 #include "dist/checkpoint/background_save.h"
 #include "dist/checkpoint/distributed_checkpoint.h"

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/grad_mode.h"
 #include "dist/checkpoint/checkpoint_reader.h"
@@ -8,7 +8,7 @@
 #include "dist/launch/launch.h"
 #include "nn/layers/linear.h"
 #include "nn/mixed_precision.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 #include "tests/dist/checkpoint/sharded_run.h"
 
 using namespace tessera;

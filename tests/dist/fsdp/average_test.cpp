@@ -3,7 +3,7 @@
 
 #include "nn/average.h"
 
-#include "autograd/functions/activation.h"
+#include "autograd/functions/elementwise/activation.h"
 #include "autograd/functions/reduction.h"
 #include "dist/checkpoint/distributed_checkpoint.h"
 #include "dist/checkpoint/model_state.h"

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
 #include "nn/layers/linear.h"
 #include "nn/materialize.h"

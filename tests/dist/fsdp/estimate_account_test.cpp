@@ -8,7 +8,7 @@
 #include "nn/materialize.h"
 #include "optim/rules/adam.h"
 #include "tensor/memory/account.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 
 // The formulas of estimate.h against the bytes that ranks hold and send.
 

@@ -4,13 +4,13 @@
 #include <atomic>
 #include <stdexcept>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
 #include "dist/fsdp/shard.h"
 #include "models/dnn.h"
 #include "nn/materialize.h"
 #include "optim/rules/adam.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 #include "tests/dist/fsdp/on_threads.h"
 #include "tests/support/error_text.h"
 

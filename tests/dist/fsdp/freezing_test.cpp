@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "autograd/functions/activation.h"
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/activation.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "nn/layers/linear.h"

@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "autograd/functions/activation.h"
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/activation.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/grad_mode.h"
@@ -21,7 +21,7 @@
 #include "nn/materialize.h"
 #include "optim/clip.h"
 #include "optim/rules/sgd.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 #include "tests/dist/fsdp/on_threads.h"
 
 using namespace tessera;

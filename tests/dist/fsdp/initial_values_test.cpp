@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
 #include "dist/fsdp/shard.h"
 #include "nn/layers/linear.h"

@@ -9,7 +9,7 @@
 #include "nn/materialize.h"
 #include "optim/rules/adam.h"
 #include "tensor/memory/account.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 #include "tests/dist/fsdp/on_threads.h"
 
 using namespace tessera;

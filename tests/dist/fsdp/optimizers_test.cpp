@@ -1,7 +1,7 @@
 // Every elementwise optimizer, and Lamb, trains as on one device under every strategy; those that read full
 // parameters do so under no_shard, and refuse shards.
 
-#include "autograd/functions/activation.h"
+#include "autograd/functions/elementwise/activation.h"
 #include "autograd/functions/reduction.h"
 #include "nn/layers/linear.h"
 #include "nn/materialize.h"

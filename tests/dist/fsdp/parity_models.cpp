@@ -1,7 +1,7 @@
 #include "tests/dist/fsdp/parity_models.h"
 
-#include "autograd/functions/activation.h"
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/activation.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/view.h"
 #include "models/gpt.h"

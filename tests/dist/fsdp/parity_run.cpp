@@ -5,14 +5,14 @@
 #include <cstring>
 #include <map>
 
-#include "autograd/functions/binary.h"
-#include "autograd/functions/cast.h"
-#include "autograd/functions/loss.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/cast.h"
+#include "autograd/functions/layers/loss.h"
 #include "nn/materialize.h"
 #include "nn/mixed_precision.h"
 #include "optim/clip.h"
 #include "optim/rules/adam.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 
 namespace tessera::test {
 namespace {

@@ -1,8 +1,8 @@
 // Backwards that do not begin at a unit's results: losses on intermediate results of a unit, and split
 // backwards. And the holds that keep a unit gathered, until the last one ends.
 
-#include "autograd/functions/activation.h"
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/activation.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/recompute/checkpoint.h"

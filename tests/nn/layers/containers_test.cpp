@@ -6,7 +6,7 @@
 
 #include <sstream>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
 #include "nn/layers/activation.h"
 #include "nn/layers/dropout.h"
@@ -14,7 +14,7 @@
 #include "nn/layers/linear.h"
 #include "nn/layers/normalization.h"
 #include "nn/materialize.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 #include "tests/support/error_text.h"
 
 using namespace tessera;

@@ -2,13 +2,13 @@
 
 #include <cmath>
 
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
 #include "nn/layers/attention.h"
 #include "nn/layers/dropout.h"
 #include "nn/layers/normalization.h"
 #include "nn/materialize.h"
-#include "tensor/ops/creation.h"
+#include "tensor/ops/creation/creation.h"
 #include "tensor/random/random_context.h"
 
 using namespace tessera;

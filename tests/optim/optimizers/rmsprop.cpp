@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 
 #include "optim/plain_optimizer.h"
-#include "tensor/ops/binary.h"
-#include "tensor/ops/unary.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/unary.h"
 #include "tests/optim/optimizer_cases.h"
 
 using namespace tessera;

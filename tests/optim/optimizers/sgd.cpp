@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "optim/plain_optimizer.h"
-#include "tensor/ops/binary.h"
+#include "tensor/ops/elementwise/binary.h"
 #include "tests/optim/optimizer_cases.h"
 
 using namespace tessera;

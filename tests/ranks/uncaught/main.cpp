@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "dist/launch/launch.h"
-#include "tensor/ops/binary.h"
+#include "tensor/ops/elementwise/binary.h"
 #include "tensor/tensor.h"
 #include "tensor/uncaught_exception.h"
 

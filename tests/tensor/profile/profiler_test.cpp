@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "tensor/error.h"
-#include "tensor/ops/binary.h"
+#include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/profile/chrome_trace.h"
 #include "tensor/profile/named_scope.h"

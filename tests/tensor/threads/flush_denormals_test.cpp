@@ -4,17 +4,17 @@
 #include <thread>
 
 #include "tensor/cpu/combine_sources.h"
-#include "tensor/ops/attention.h"
-#include "tensor/ops/binary.h"
-#include "tensor/ops/cast.h"
-#include "tensor/ops/loss.h"
+#include "tensor/ops/creation/random.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/elementwise/unary.h"
+#include "tensor/ops/layers/attention.h"
+#include "tensor/ops/layers/loss.h"
+#include "tensor/ops/layers/normalization.h"
+#include "tensor/ops/layers/softmax.h"
 #include "tensor/ops/matmul.h"
-#include "tensor/ops/normalization.h"
-#include "tensor/ops/optimizer_update.h"
-#include "tensor/ops/random.h"
 #include "tensor/ops/reduction.h"
-#include "tensor/ops/softmax.h"
-#include "tensor/ops/unary.h"
+#include "tensor/ops/training/optimizer_update.h"
 #include "tests/tensor/reference.h"
 
 using namespace tessera;

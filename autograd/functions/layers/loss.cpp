@@ -1,0 +1,126 @@
+#include "autograd/functions/layers/loss.h"
+
+#include "autograd/functions/elementwise/activation.h"
+#include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/cast.h"
+#include "autograd/functions/elementwise/unary.h"
+#include "autograd/functions/layers/softmax.h"
+#include "autograd/functions/matmul.h"
+#include "autograd/functions/reduction.h"
+#include "autograd/functions/view.h"
+#include "autograd/record.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/elementwise/ternary.h"
+#include "tensor/ops/layers/loss.h"
+#include "tensor/ops/reduction.h"
+
+namespace tessera {
+namespace {
+
+Variable reduced(const Variable& losses, LossReduction reduction) {
+  if (reduction == LossReduction::none) return losses;
+  return reduction == LossReduction::sum ? sum(losses) : mean(losses);
+}
+
+/// The gradient of the logits in differentiable functions. A row's loss is linear in log softmax with
+/// coefficients -c[k] that do not depend on the logits, so the gradient is (sum(c) softmax - c) dloss.
+Variable composed_backward(const Variable& logits, const Tensor& targets, const Tensor& weight,
+                           const Variable& dloss, const Tensor& divisor, const CrossEntropyOptions& o) {
+  const int64_t classes = logits.size(-1);
+  const DType type = logits.dtype();
+  const Tensor ids = ops::cast(targets, i64);
+  const Tensor counted = ops::not_equal(ids, Scalar(o.ignore_index));
+  const Tensor valid_ids = ops::where(counted, ids, Scalar(int64_t{0}));
+  Tensor c = ops::mul(ops::one_hot(valid_ids, classes, type), Scalar(1.0 - o.label_smoothing));
+  c = ops::add(c, Scalar(o.label_smoothing / static_cast<double>(classes)));
+  if (weight.defined()) c = ops::mul(c, weight);
+  c = ops::mul(c, ops::cast(counted.unsqueeze(-1), type));
+  Variable scale = dloss;
+  if (o.reduction == LossReduction::mean) scale = scale / Variable(ops::cast(divisor, type));
+  if (o.reduction == LossReduction::none) scale = unsqueeze(scale, -1);
+  const Variable total = ops::sum(c, {-1}, true);
+  return cast(scale * (total * softmax(logits, -1) - Variable(c)), type);
+}
+
+}  // namespace
+
+Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options,
+                       const Tensor& weight) {
+  const ops::CrossEntropy forward = ops::cross_entropy(logits.value(), targets, weight, options);
+  return record(
+      "cross_entropy", forward.loss, {logits},
+      saved(logits, targets, weight, forward.log_sum_exp, forward.divisor),
+      [options](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+        if (grad_mode())
+          return {composed_backward(s[0], s.tensor(1), s.tensor(2), dy[0], s.tensor(4), options)};
+        return {Variable(ops::cross_entropy_backward(dy[0].value(), s.tensor(0), s.tensor(1), s.tensor(2),
+                                                     {{}, s.tensor(3), s.tensor(4)}, options))};
+      });
+}
+
+namespace {
+
+/// The gradient in saved value `i` times `dloss`; without a copy where that is 1. Releases the saved value.
+Variable scaled(const Saved& s, size_t i, const Tensor& dloss) {
+  const Tensor gradient = s.tensor(i);
+  s.release(i);
+  if (dloss.is_meta() || (dloss.device().is_cpu() && dloss.item() == 1.0)) return gradient;
+  return ops::cast(ops::mul(gradient, ops::cast(dloss, gradient.dtype())), gradient.dtype());
+}
+
+}  // namespace
+
+Variable linear_cross_entropy(const Variable& x, const Variable& weight, const Tensor& targets,
+                              const CrossEntropyOptions& options, const Variable& bias,
+                              const Tensor& class_weight) {
+  if (options.reduction == LossReduction::none)
+    return cross_entropy(linear(x, weight, bias), targets, options, class_weight);
+  const bool recorded = Inputs{x, weight, bias}.recorded();
+  const ops::LinearCrossEntropy forward = ops::linear_cross_entropy(
+      x.value(), weight.value(), bias.defined() ? bias.value() : Tensor(), targets, class_weight, options,
+      {.x = recorded && x.requires_grad(),
+       .weight = recorded && weight.requires_grad(),
+       .bias = recorded && bias.requires_grad()});
+  return record("linear_cross_entropy", forward.loss, {x, weight, bias},
+                saved(forward.x, forward.weight, forward.bias, x, weight, bias, targets, class_weight),
+                [options](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+                  Gradients gradients(3);
+                  std::vector<Variable> sources;
+                  for (size_t i = 0; i < 3; ++i) {
+                    if (!wanted[i]) continue;
+                    if (grad_mode())
+                      sources.push_back(s[i + 3]);
+                    else
+                      gradients[i] = scaled(s, i, dy[0].value());
+                  }
+                  if (sources.empty()) return gradients;
+                  const Variable loss =
+                      cross_entropy(linear(s[3], s[4], s[5]), s.tensor(6), options, s.tensor(7));
+                  const std::vector<Variable> found =
+                      grad(std::vector{loss}, sources, std::vector{dy[0]}, {.create_graph = true});
+                  for (size_t i = 0, next = 0; i < 3; ++i)
+                    if (wanted[i]) gradients[i] = found[next++];
+                  return gradients;
+                });
+}
+
+Variable mse_loss(const Variable& x, const Variable& target, LossReduction reduction) {
+  require<ShapeError>(x.shape() == target.shape(), "mse_loss: expected x and the target of one shape, got ",
+                      x, " and ", target);
+  return reduced(square(x - target), reduction);
+}
+
+Variable bce_with_logits(const Variable& x, const Variable& target, LossReduction reduction,
+                         const Variable& positive_weight) {
+  require<ShapeError>(x.shape() == target.shape(),
+                      "bce_with_logits: expected x and the target of one shape, got ", x, " and ", target);
+  // softplus(-x) is log(1 + exp(-x)) without overflow; the loss is (1 - t) x + (1 + (w - 1) t) softplus(-x).
+  const Variable losses = positive_weight.defined()
+                              ? (1.0 - target) * x + (1.0 + (positive_weight - 1.0) * target) * softplus(-x)
+                              : (1.0 - target) * x + softplus(-x);
+  return reduced(losses, reduction);
+}
+
+}  // namespace tessera

@@ -1,0 +1,181 @@
+#include "tensor/ops/layers/attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tensor/cpu/attention.h"
+#include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/kernel.h"
+#include "tensor/overlap.h"
+#include "tensor/profile/cost.h"
+#include "tensor/random/random_context.h"
+#include "tensor/random/sample_layout.h"
+
+namespace tessera::ops {
+namespace {
+
+using kernels::cpu::AttentionCall;
+
+constexpr Kernel<void(const AttentionCall&)> forward_kernel{"attention", &kernels::cpu::attention, nullptr};
+constexpr Kernel<void(const AttentionCall&, const Tensor&, const Tensor&, const Tensor&, const Tensor&)>
+    backward_kernel{"attention_backward", &kernels::cpu::attention_backward, nullptr};
+constexpr Kernel<void(const Tensor&, double, uint64_t, int64_t, std::span<const int64_t>)> dropout_kernel{
+    "attention_dropout", &kernels::cpu::attention_dropout, nullptr};
+
+void check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  require_floating("attention", q);
+  require_same_dtype("attention", {&q, &k, &v});
+  const auto fits = [&](const Tensor& x) {
+    return x.ndim() == 4 && x.shape()[0] == q.shape()[0] && x.shape()[1] == q.shape()[1] &&
+           x.shape()[3] == q.shape()[3];
+  };
+  require<ShapeError>(q.ndim() == 4 && fits(k) && fits(v) && k.shape() == v.shape(),
+                      "attention: expected q (B, H, T_q, D) and k, v (B, H, T_k, D), got ", q.shape(), ", ",
+                      k.shape(), " and ", v.shape(), " (k and v with fewer heads need {.enable_gqa = true})");
+  require<ValueError>(options.dropout >= 0 && options.dropout < 1,
+                      "attention: expected a dropout in [0, 1), got ", options.dropout);
+}
+
+bool is_half(DType dtype) {
+  return dtype == bf16 || dtype == f16;
+}
+
+/// Whether operands of the dtype are converted to f32 for the kernels.
+bool converts_to_f32(DType dtype) {
+  return is_half(dtype) && !(dtype == bf16 && kernels::cpu::attention_takes_bf16());
+}
+
+/// The operand as the kernels take it: with a last stride of 1.
+Tensor prepared(const Tensor& x) {
+  const Tensor wide = converts_to_f32(x.dtype()) ? cast(x, f32) : x;
+  return wide.strides()[3] == 1 || wide.size(3) == 1 ? wide : wide.contiguous();
+}
+
+/// The mask broadcast to (B, H, T_q, T_k), as bool or in the accumulator's dtype. Throws ShapeError,
+/// DTypeError.
+Tensor prepared_mask(const Tensor& mask, const Tensor& q, const Tensor& k) {
+  if (!mask.defined()) return mask;
+  const Shape all{q.size(0), q.size(1), q.size(2), k.size(2)};
+  require<DTypeError>(mask.dtype() == boolean || is_floating(mask.dtype()),
+                      "attention: expected a mask of bool or of a floating dtype, got ", describe(mask));
+  require<ShapeError>(mask.ndim() <= 4 && broadcast_shapes(mask.shape(), all, "attention") == all,
+                      "attention: a mask of shape ", mask.shape(), " does not broadcast to ", all);
+  return (mask.dtype() == boolean ? mask : cast(mask, q.dtype() == f64 ? f64 : f32)).expand(all);
+}
+
+AttentionCall make_call(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& result,
+                        const AttentionOptions& o, const Tensor& mask) {
+  const double width = static_cast<double>(std::max<int64_t>(q.size(3), 1));
+  const RandomContext& random = random_context();
+  if (o.dropout > 0) resolve_samples("attention", samples_along(0), q.shape(), std::ssize(random.samples));
+  return {.q = prepared(q),
+          .k = prepared(k),
+          .v = prepared(v),
+          .out = result.out,
+          .log_sum_exp = result.log_sum_exp,
+          .mask = prepared_mask(mask, q, k),
+          .causal = o.causal,
+          .scale = o.scale != 0 ? o.scale : 1.0 / std::sqrt(width),
+          .dropout = o.dropout,
+          .key = o.key,
+          .step = random.step,
+          .samples = random.samples.size() == static_cast<size_t>(q.size(0))
+                         ? std::span<const int64_t>(random.samples)
+                         : std::span<const int64_t>()};
+}
+
+/// The number of pairs of a query and a key that is visible to it, over all heads.
+int64_t visible_pairs(const Tensor& q, const Tensor& k, bool causal) {
+  const int64_t queries = q.size(2), keys = k.size(2);
+  int64_t pairs = queries * keys;
+  if (causal) {
+    pairs = 0;
+    for (int64_t i = 0; i < queries; ++i) pairs += std::clamp<int64_t>(i + 1 + keys - queries, 0, keys);
+  }
+  return q.size(0) * q.size(1) * pairs;
+}
+
+/// A tensor (B, H, T, D) whose memory layout is (B, T, H, D).
+Tensor heads_inside(const Tensor& like, DType dtype, Device device) {
+  const Shape& s = like.shape();
+  return Tensor::empty({s[0], s[2], s[1], s[3]}, dtype, device).transpose(1, 2);
+}
+
+/// Gradients are written while operands are still read, so they may overlap neither these nor each other.
+void check_gradients(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& forward,
+                     const Tensor& dout, const Tensor& dq, const Tensor& dk, const Tensor& dv,
+                     const Tensor& mask) {
+  const char* name = "attention_backward";
+  require<ShapeError>(dout.shape() == q.shape() && dq.shape() == q.shape() && dk.shape() == k.shape() &&
+                          dv.shape() == v.shape(),
+                      name, ": expected gradients of the shapes ", q.shape(), ", ", k.shape(), " and ",
+                      v.shape(), ", got ", dq.shape(), ", ", dk.shape(), " and ", dv.shape(), " for dout ",
+                      dout.shape());
+  require_same_dtype(name, {&q, &dout, &dq, &dk, &dv});
+  for (const Tensor* out : {&dq, &dk, &dv}) {
+    require_distinct_elements(name, *out);
+    require_no_overlap(name, *out, {&q, &k, &v, &dout, &forward.out, &forward.log_sum_exp, &mask});
+  }
+  require_no_overlap(name, dq, {&dk, &dv});
+  require_no_overlap(name, dk, {&dv});
+}
+
+}  // namespace
+
+Attention attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                    const Tensor& mask) {
+  const Device device = common_device("attention", {&q, &k, &v});
+  check(q, k, v, options);
+  const DType type = q.dtype() == f64 ? f64 : f32;
+  Attention result{heads_inside(q, converts_to_f32(q.dtype()) ? f32 : q.dtype(), device),
+                   Tensor::empty({2, q.size(0), q.size(1), q.size(2)}, type, device)};
+  const int64_t flops = 4 * q.size(3) * visible_pairs(q, k, options.causal);
+  if (q.numel() > 0) {
+    const AttentionCall call = make_call(q, k, v, result, options, mask);
+    count_flops(flops);
+    forward_kernel(device, call);
+  }
+  if (converts_to_f32(q.dtype())) {
+    const Tensor narrow = heads_inside(q, q.dtype(), device);
+    if (!device.is_meta()) narrow.copy_from(cast(result.out, q.dtype()));
+    result.out = narrow;
+  }
+  return result;
+}
+
+void attention_backward(const Tensor& q, const Tensor& k, const Tensor& v, const Attention& forward,
+                        const Tensor& dout, const AttentionOptions& options, const Tensor& dq,
+                        const Tensor& dk, const Tensor& dv, const Tensor& mask) {
+  const Device device = common_device("attention_backward", {&q, &k, &v, &forward.out, &dout, &dq, &dk, &dv});
+  check(q, k, v, options);
+  check_gradients(q, k, v, forward, dout, dq, dk, dv, mask);
+  const int64_t flops = 10 * q.size(3) * visible_pairs(q, k, options.causal);
+  if (q.numel() == 0 || k.numel() == 0) {
+    for (const Tensor* gradient : {&dq, &dk, &dv}) gradient->zero();
+    return;
+  }
+  const Attention wide{prepared(forward.out), forward.log_sum_exp};
+  const AttentionCall call = make_call(q, k, v, wide, options, mask);
+  const Tensor prepared_dout = prepared(dout);
+  count_flops(flops);
+  if (!converts_to_f32(q.dtype())) return backward_kernel(device, call, prepared_dout, dq, dk, dv);
+  const Tensor wq = Tensor::empty(q.shape(), f32, device), wk = Tensor::empty(k.shape(), f32, device),
+               wv = Tensor::empty(v.shape(), f32, device);
+  backward_kernel(device, call, prepared_dout, wq, wk, wv);
+  dq.copy_from(cast(wq, q.dtype()));
+  dk.copy_from(cast(wk, q.dtype()));
+  dv.copy_from(cast(wv, q.dtype()));
+}
+
+Tensor attention_dropout(const Shape& shape, const AttentionOptions& options, DType dtype, Device device) {
+  require<ShapeError>(shape.ndim() == 4, "attention_dropout: expected (B, H, T_q, T_k), got ", shape);
+  const Tensor factors = Tensor::empty(shape, dtype == f64 ? f64 : f32, device);
+  const RandomContext& random = random_context();
+  resolve_samples("attention_dropout", samples_along(0), shape, std::ssize(random.samples));
+  const bool has_samples = random.samples.size() == static_cast<size_t>(shape[0]);
+  dropout_kernel(device, factors, options.dropout, options.key, random.step,
+                 has_samples ? std::span<const int64_t>(random.samples) : std::span<const int64_t>());
+  return cast(factors, dtype);
+}
+
+}  // namespace tessera::ops

@@ -1,0 +1,202 @@
+#include "tensor/ops/layers/loss.h"
+
+#include <algorithm>
+
+#include "tensor/batched/rules.h"
+#include "tensor/cpu/loss.h"
+#include "tensor/ops/elementwise/binary.h"
+#include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/kernel.h"
+#include "tensor/ops/matmul.h"
+#include "tensor/ops/reduction.h"
+
+namespace tessera::ops {
+
+CrossEntropy of_sample(const CrossEntropy& c, int64_t i) {
+  return {batched::of_sample(c.loss, i), batched::of_sample(c.log_sum_exp, i),
+          batched::of_sample(c.divisor, i)};
+}
+
+namespace {
+
+constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const CrossEntropyOptions&,
+                      const CrossEntropy&)>
+    forward_kernel{"cross_entropy", &kernels::cpu::cross_entropy, nullptr,
+                   batched::one_by_one<&kernels::cpu::cross_entropy>};
+constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const CrossEntropy&,
+                      const CrossEntropyOptions&, const Tensor&)>
+    backward_kernel{"cross_entropy_backward", &kernels::cpu::cross_entropy_backward, nullptr,
+                    batched::one_by_one<&kernels::cpu::cross_entropy_backward>};
+
+DType loss_dtype(const Tensor& logits) {
+  return logits.dtype() == f64 ? f64 : f32;
+}
+
+Tensor contiguous(const Tensor& tensor) {
+  return tensor.defined() ? tensor.contiguous() : tensor;
+}
+
+}  // namespace
+
+void check_cross_entropy(const Shape& logits, DType dtype, const Tensor& targets, const Tensor& weight,
+                         const CrossEntropyOptions& options) {
+  require<ShapeError>(logits.ndim() >= 1 && logits.back() >= 1,
+                      "cross_entropy: expected logits of shape (..., classes) with at least one class, got ",
+                      logits);
+  Shape leading = logits;
+  leading.erase(leading.ndim() - 1);
+  require<ShapeError>(targets.shape() == leading, "cross_entropy: expected targets ", leading, " for logits ",
+                      logits, ", got ", targets.shape(), ": one class id for each row of logits");
+  require<DTypeError>(targets.dtype() == i64 || targets.dtype() == i32,
+                      "cross_entropy: expected targets of class ids, i64 or i32, got ", describe(targets),
+                      "; convert ids first: targets.to(i64)");
+  require<ValueError>(options.label_smoothing >= 0 && options.label_smoothing <= 1,
+                      "cross_entropy: expected a label smoothing in [0, 1], got ", options.label_smoothing);
+  if (!weight.defined()) return;
+  require<ShapeError>(weight.shape() == Shape{logits.back()}, "cross_entropy: expected ", logits.back(),
+                      " class weights, got ", weight.shape());
+  require<DTypeError>(weight.dtype() == dtype, "cross_entropy: expected class weights of the logits' dtype ",
+                      dtype, ", got ", describe(weight));
+  common_device("cross_entropy", {&targets, &weight});
+}
+
+CrossEntropy cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& weight,
+                           const CrossEntropyOptions& options) {
+  Device device = common_device("cross_entropy", {&logits, &targets});
+  if (weight.defined()) device = common_device("cross_entropy", {&logits, &targets, &weight});
+  require_floating("cross_entropy", logits);
+  check_cross_entropy(logits.shape(), logits.dtype(), targets, weight, options);
+  const Shape loss_shape = options.reduction == LossReduction::none ? targets.shape() : Shape{};
+  const DType wide = loss_dtype(logits);
+  Shape rows = targets.shape();
+  rows.insert(0, 2);
+  const CrossEntropy result{Tensor::empty(loss_shape, wide, device), Tensor::empty(rows, wide, device),
+                            Tensor::empty({}, f64, device)};
+  forward_kernel(device, logits.contiguous(), targets.contiguous(), contiguous(weight), options, result);
+  return result;
+}
+
+Tensor cross_entropy_backward(const Tensor& dloss, const Tensor& logits, const Tensor& targets,
+                              const Tensor& weight, const CrossEntropy& forward,
+                              const CrossEntropyOptions& options) {
+  const Device device = common_device("cross_entropy_backward", {&dloss, &logits, &targets});
+  check_cross_entropy(logits.shape(), logits.dtype(), targets, weight, options);
+  const Shape loss_shape = options.reduction == LossReduction::none ? targets.shape() : Shape{};
+  require<ShapeError>(dloss.shape() == loss_shape, "cross_entropy_backward: expected a gradient of the loss ",
+                      loss_shape, ", got ", dloss.shape());
+  require<DTypeError>(dloss.dtype() == loss_dtype(logits), "cross_entropy_backward: expected a gradient ",
+                      loss_dtype(logits), " for logits ", logits.dtype(), ", got ", describe(dloss));
+  Tensor dlogits = Tensor::empty(logits.shape(), logits.dtype(), device);
+  backward_kernel(device, dloss.contiguous(), logits.contiguous(), targets.contiguous(), contiguous(weight),
+                  forward, options, dlogits);
+  return dlogits;
+}
+
+namespace {
+
+constexpr Kernel<void(const Tensor&, int64_t, const Tensor&, const CrossEntropyOptions&, const Tensor&)>
+    divisor_kernel{"cross_entropy_divisor", &kernels::cpu::cross_entropy_divisor, nullptr};
+constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&, const CrossEntropyOptions&, const Tensor&,
+                      bool, const Tensor&)>
+    chunk_kernel{"cross_entropy_in_place", &kernels::cpu::cross_entropy_in_place, nullptr};
+
+/// A chunk of logits fits the cache; with fewer than 256 rows the weight would be read too often.
+int64_t rows_per_chunk(int64_t classes) {
+  constexpr int64_t elements = 1 << 18;
+  return std::max<int64_t>(256, elements / std::max<int64_t>(classes, 1));
+}
+
+void check_linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                const Tensor& targets, const Tensor& class_weight,
+                                const CrossEntropyOptions& options) {
+  check_linear("linear_cross_entropy", x, weight, bias);
+  require<ValueError>(options.reduction != LossReduction::none,
+                      "linear_cross_entropy: expected a reduction to mean or sum, got none; use "
+                      "cross_entropy(linear(x), ...)");
+  Shape logits = x.shape();
+  logits[logits.ndim() - 1] = weight.shape()[0];
+  check_cross_entropy(logits, x.dtype(), targets, class_weight, options);
+}
+
+/// The buffers of a call, and the computations on a chunk of rows.
+class Chunks {
+ public:
+  Chunks(const Tensor& x, const Tensor& weight, const Tensor& bias, LinearCrossEntropyNeedsGrad needs_grad)
+      : x_(x), weight_(weight), bias_(bias), needs_grad_(needs_grad), wide_(x.dtype() == f64 ? f64 : f32) {
+    if (needs_grad.x) gradient_.x = Tensor::empty(x.shape(), x.dtype(), x.device());
+    const CategoryScope category(MemoryCategory::gradient);
+    if (needs_grad.weight) gradient_.weight = Tensor::empty(weight.shape(), wide_, x.device());
+    if (needs_grad.bias) gradient_.bias = Tensor::empty({weight.shape()[0]}, wide_, x.device());
+  }
+
+  Tensor logits(int64_t first, int64_t count) {
+    const Shape shape{count, weight_.shape()[0]};
+    if (!logits_.defined()) logits_ = Tensor::empty(shape, wide_, x_.device());
+    const Tensor out = logits_.narrow(0, 0, count);
+    matmul_out(out, x_.narrow(0, first, count), weight_.transpose(0, 1));
+    if (bias_.defined()) add_(out, cast(bias_, wide_));
+    return out;
+  }
+
+  /// Adds a chunk's contribution to the gradients of x, weight and bias.
+  void add(int64_t first, int64_t count, const Tensor& dlogits) {
+    const Tensor rounded = cast(dlogits, x_.dtype());  // dlogits itself, except for half types
+    if (needs_grad_.x) matmul_out(gradient_.x.narrow(0, first, count), rounded, weight_);
+    if (needs_grad_.weight) {
+      const auto product = first == 0 ? matmul_out : matmul_accumulate;
+      product(gradient_.weight, rounded.transpose(0, 1), x_.narrow(0, first, count));
+    }
+    if (!needs_grad_.bias) return;
+    const Tensor sum = sum_to(dlogits, gradient_.bias.shape());
+    if (first == 0)
+      gradient_.bias = sum;
+    else
+      add_(gradient_.bias, sum);
+  }
+
+  LinearCrossEntropy& gradient() { return gradient_; }
+
+ private:
+  const Tensor &x_, &weight_, &bias_;
+  LinearCrossEntropyNeedsGrad needs_grad_;
+  DType wide_;
+  Tensor logits_;
+  LinearCrossEntropy gradient_;
+};
+
+}  // namespace
+
+LinearCrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                        const Tensor& targets, const Tensor& class_weight,
+                                        const CrossEntropyOptions& options,
+                                        LinearCrossEntropyNeedsGrad needs_grad) {
+  const Device device = common_device("linear_cross_entropy", {&x, &weight, &targets});
+  check_linear_cross_entropy(x, weight, bias, targets, class_weight, options);
+  const DType wide = x.dtype() == f64 ? f64 : f32;
+  const int64_t rows = targets.numel(), classes = weight.shape()[0];
+  const Tensor input = x.contiguous().view({rows, weight.shape()[1]}),
+               ids = targets.contiguous().view({rows});
+  const Tensor class_weights = class_weight.defined() ? cast(class_weight, wide).contiguous() : class_weight;
+  // The sum of the losses so far, and its divisor.
+  const Tensor divisor = Tensor::empty({}, f64, device), sum = Tensor::zeros({}, f64, device);
+  divisor_kernel(device, targets.contiguous(), classes, class_weights, options, divisor);
+
+  Chunks chunks(input, weight, bias, needs_grad);
+  const int64_t step = rows_per_chunk(classes);
+  for (int64_t first = 0; first < rows; first += step) {
+    const int64_t count = std::min(step, rows - first);
+    const Tensor logits = chunks.logits(first, count);
+    chunk_kernel(device, logits, ids.narrow(0, first, count), class_weights, options, divisor,
+                 needs_grad.any(), sum);
+    if (needs_grad.any()) chunks.add(first, count, logits);
+  }
+  LinearCrossEntropy result = std::move(chunks.gradient());
+  if (rows == 0)
+    for (const Tensor& gradient : {result.weight, result.bias})
+      if (gradient.defined()) gradient.zero();
+  if (result.x.defined()) result.x = result.x.view(x.shape());
+  result.loss = cast(div(sum, divisor), wide);
+  return result;
+}
+
+}  // namespace tessera::ops
