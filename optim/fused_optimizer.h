@@ -40,12 +40,12 @@ class FusedOptimizer : public Optimizer {
   const Rule& group_rule(int group) const { return groups_[static_cast<size_t>(group)].rule; }
 
   /// The states that the rule has with the options of the group.
-  std::vector<Slot> slots(int group) const override {
-    std::vector<Slot> slots;
+  std::vector<StateTensor> state_tensors(int group) const override {
+    std::vector<StateTensor> states;
     for (int k = 0; k < static_cast<int>(std::size(Rule::states)); ++k)
       if (elementwise::has_state<Rule>(group_rule(group).variant(), k))
-        slots.push_back({Rule::states[k].name, k});
-    return slots;
+        states.push_back({Rule::states[k].name, k});
+    return states;
   }
 
   /// The fused update of all items.

@@ -39,7 +39,7 @@ Optimizer::Optimizer(const ParameterList& parameters, double lr) : Optimizer("Op
 }
 Optimizer::~Optimizer() = default;
 
-std::vector<Optimizer::Slot> Optimizer::slots(int) const {
+std::vector<Optimizer::StateTensor> Optimizer::state_tensors(int) const {
   return {};
 }
 
@@ -178,31 +178,31 @@ void Optimizer::make_state() {
 
 void Optimizer::make_arena(int group, DType dtype) {
   struct Place {
-    Slot slot;
+    StateTensor kind;
     size_t item;
     Shape shape;
     int64_t offset;
   };
   std::vector<Place> places;
   int64_t numel = 0;
-  for (const Slot& slot : slots(group)) {
-    require<IndexError>(slot.index >= 0 && slot.index < elementwise::max_update_states, name_, ": state '",
-                        slot.name, "' has index ", slot.index, " of ", elementwise::max_update_states);
+  for (const StateTensor& kind : state_tensors(group)) {
+    require<IndexError>(kind.index >= 0 && kind.index < elementwise::max_update_states, name_, ": state '",
+                        kind.name, "' has index ", kind.index, " of ", elementwise::max_update_states);
     for (size_t i = 0; i < items_.size(); ++i) {
       if (items_[i].group != group || parameters_[i].values().dtype() != dtype) continue;
       const Shape& parameter = parameters_[i].variable.shape();
-      const std::optional<Shape> shape = slot.shape ? slot.shape(parameter) : parameter;
+      const std::optional<Shape> shape = kind.shape ? kind.shape(parameter) : parameter;
       if (!shape) continue;
-      places.push_back({slot, i, *shape, numel});
+      places.push_back({kind, i, *shape, numel});
       numel += padded(shape->numel());
     }
   }
   if (places.empty()) return;
   const Tensor arena = Tensor::zeros({numel}, dtype, parameters_[places.front().item].variable.device());
-  for (const auto& [slot, item, shape, offset] : places) {
+  for (const auto& [kind, item, shape, offset] : places) {
     const Tensor state = Tensor::over(arena.storage(), dtype, shape, contiguous_strides(shape), offset);
-    if (slot.initial != 0.0) fill(state, slot.initial);
-    items_[item].state[slot.index] = state;
+    if (kind.initial != 0.0) fill(state, kind.initial);
+    items_[item].state[kind.index] = state;
   }
 }
 
@@ -212,9 +212,9 @@ OptimizerState Optimizer::state() {
   state.optimizer = name_;
   for (size_t i = 0; i < items_.size(); ++i) {
     const std::string& name = parameters_[i].name;
-    for (const Slot& slot : slots(items_[i].group))
-      if (const Tensor& tensor = items_[i].state[slot.index]; tensor.defined())
-        state.tensors.push_back({text(slot.name, "/", name), tensor});
+    for (const StateTensor& kind : state_tensors(items_[i].group))
+      if (const Tensor& tensor = items_[i].state[kind.index]; tensor.defined())
+        state.tensors.push_back({text(kind.name, "/", name), tensor});
     state.tensors.push_back({text("step/", name), items_[i].step});
   }
   for (NamedTensor& entry : common_state()) state.tensors.push_back(std::move(entry));

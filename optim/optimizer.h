@@ -88,7 +88,7 @@ class Optimizer {
   /// such state.
   using StateShape = std::optional<Shape> (*)(const Shape& parameter);
   /// One state tensor per parameter.
-  struct Slot {
+  struct StateTensor {
     const char* name;            ///< in saved state, before the parameter's: "exp_avg"
     int index;                   ///< in UpdateItem::state
     double initial = 0.0;        ///< every element before the first step
@@ -109,7 +109,7 @@ class Optimizer {
   void require_parameters() const;
 
   /// The state tensors of each parameter of a group; none by default.
-  virtual std::vector<Slot> slots(int group) const;
+  virtual std::vector<StateTensor> state_tensors(int group) const;
   /// Updates the items that have a gradient, each gradient times `clip` (0-dim f64, undefined for 1). By
   /// default throws ConfigError: a class that overrides `step()` alone has no step with options.
   virtual void update(std::span<const ops::UpdateItem> items, const Tensor& clip);

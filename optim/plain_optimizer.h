@@ -19,7 +19,7 @@ struct PlainParameter {
   Tensor value;
   /// Of the value's shape and dtype, clipped. Only read: it may share memory with the stored gradient.
   Tensor gradient;
-  /// By the index of `slots`, updated in place; undefined where the parameter has no such state.
+  /// By the index of `state_tensors`, updated in place; undefined where the parameter has no such state.
   std::array<Tensor, elementwise::max_update_states> state;
   /// The number of this update of the parameter, from 1.
   int64_t step;
@@ -72,7 +72,7 @@ class PlainOptimizer : public Optimizer {
   /// the shards of a parameter before they write it.
   virtual void finish_step() const {}
 
-  /// The options of a group, for `slots` that depend on them.
+  /// The options of a group, for `state_tensors` that depend on them.
   const Options& group_options(int group) const { return options_[static_cast<size_t>(group)]; }
 
  private:

@@ -82,7 +82,7 @@ Adafactor::Adafactor(const std::vector<ParameterGroup<Options>>& groups)
                       &check_options},
                      &check_parameters) {}
 
-std::vector<Optimizer::Slot> Adafactor::slots(int) const {
+std::vector<Optimizer::StateTensor> Adafactor::state_tensors(int) const {
   return {{.name = "row_var", .index = 0, .shape = &row_shape},
           {.name = "col_var", .index = 1, .shape = &column_shape},
           {.name = "variance", .index = 2, .shape = &vector_shape}};

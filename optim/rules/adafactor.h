@@ -35,7 +35,7 @@ class Adafactor : public PlainOptimizer<AdafactorOptions> {
   /// @}
 
  protected:
-  std::vector<Slot> slots(int group) const override;
+  std::vector<StateTensor> state_tensors(int group) const override;
   void step_parameter(const PlainParameter& p, const Options& options) const override;
 };
 

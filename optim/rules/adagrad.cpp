@@ -35,10 +35,10 @@ Adagrad::Adagrad(const std::vector<ParameterGroup<Options>>& groups)
                        {.name = "maximize", .flag = &Rule::maximize}},
                       &check}) {}
 
-std::vector<Adagrad::Slot> Adagrad::slots(int group) const {
-  std::vector<Slot> slots = FusedOptimizer::slots(group);
-  slots[0].initial = group_rule(group).initial_accumulator_value;
-  return slots;
+std::vector<Adagrad::StateTensor> Adagrad::state_tensors(int group) const {
+  std::vector<StateTensor> states = FusedOptimizer::state_tensors(group);
+  states[0].initial = group_rule(group).initial_accumulator_value;
+  return states;
 }
 
 }  // namespace tessera::optim

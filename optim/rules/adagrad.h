@@ -32,7 +32,7 @@ class Adagrad : public FusedOptimizer<elementwise::AdagradRule, AdagradOptions> 
   /// @}
 
  protected:
-  std::vector<Slot> slots(int group) const override;
+  std::vector<StateTensor> state_tensors(int group) const override;
 };
 
 }  // namespace tessera::optim

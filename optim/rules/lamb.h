@@ -33,7 +33,7 @@ class Lamb : public PlainOptimizer<LambOptions> {
   /// @}
 
  protected:
-  std::vector<Slot> slots(int) const override { return {{"exp_avg", 0}, {"exp_avg_sq", 1}}; }
+  std::vector<StateTensor> state_tensors(int) const override { return {{"exp_avg", 0}, {"exp_avg_sq", 1}}; }
   void step_parameter(const PlainParameter& p, const Options& options) const override;
   void finish_step() const override;
 

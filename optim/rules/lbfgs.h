@@ -65,7 +65,7 @@ class LBFGS : public Optimizer {
   }
 
  protected:
-  std::vector<Slot> slots(int) const override { return {}; }
+  std::vector<StateTensor> state_tensors(int) const override { return {}; }
   /// Throws ConfigError: a step needs a closure.
   void update(std::span<const ops::UpdateItem> items, const Tensor& clip) override;
   std::vector<NamedOption> options(int) const override { return table_.values(options_); }

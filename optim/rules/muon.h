@@ -45,7 +45,7 @@ class Muon : public PlainOptimizer<MuonOptions> {
   /// @}
 
  protected:
-  std::vector<Slot> slots(int) const override { return {{"momentum_buffer", 0}}; }
+  std::vector<StateTensor> state_tensors(int) const override { return {{"momentum_buffer", 0}}; }
   void step_parameter(const PlainParameter& p, const Options& options) const override;
 };
 

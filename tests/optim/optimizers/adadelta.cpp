@@ -18,7 +18,7 @@ class PlainAdadelta : public optim::PlainOptimizer<AdadeltaOptions> {
       : PlainOptimizer("Adadelta", groups, {}) {}
 
  protected:
-  std::vector<Slot> slots(int) const override { return {{"square_avg", 0}, {"acc_delta", 1}}; }
+  std::vector<StateTensor> state_tensors(int) const override { return {{"square_avg", 0}, {"acc_delta", 1}}; }
   void step_parameter(const optim::PlainParameter& p, const AdadeltaOptions& o) const override {
     const auto& [square_mean, change_mean, unused] = p.state;
     const Tensor g = ops::add(p.gradient, ops::mul(p.value, o.weight_decay));

@@ -18,7 +18,7 @@ class PlainAdagrad : public optim::PlainOptimizer<AdagradOptions> {
       : PlainOptimizer("Adagrad", groups, {}) {}
 
  protected:
-  std::vector<Slot> slots(int group) const override {
+  std::vector<StateTensor> state_tensors(int group) const override {
     return {{"sum", 0, group_options(group).initial_accumulator_value}};
   }
   void step_parameter(const optim::PlainParameter& p, const AdagradOptions& o) const override {

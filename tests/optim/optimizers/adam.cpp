@@ -25,10 +25,10 @@ class PlainAdam : public optim::PlainOptimizer<Options> {
  protected:
   static constexpr bool is_adamw = std::is_same_v<Options, AdamWOptions>;
 
-  std::vector<optim::Optimizer::Slot> slots(int group) const override {
-    std::vector<optim::Optimizer::Slot> slots = {{"exp_avg", 0}, {"exp_avg_sq", 1}};
-    if (this->group_options(group).amsgrad) slots.push_back({"max_exp_avg_sq", 2});
-    return slots;
+  std::vector<optim::Optimizer::StateTensor> state_tensors(int group) const override {
+    std::vector<optim::Optimizer::StateTensor> states = {{"exp_avg", 0}, {"exp_avg_sq", 1}};
+    if (this->group_options(group).amsgrad) states.push_back({"max_exp_avg_sq", 2});
+    return states;
   }
   void step_parameter(const optim::PlainParameter& p, const Options& o) const override {
     const auto& [mean, square_mean, largest] = p.state;

@@ -20,7 +20,7 @@ class PlainAdamax : public optim::PlainOptimizer<AdamaxOptions> {
       : PlainOptimizer("Adamax", groups, {}) {}
 
  protected:
-  std::vector<Slot> slots(int) const override { return {{"exp_avg", 0}, {"exp_inf", 1}}; }
+  std::vector<StateTensor> state_tensors(int) const override { return {{"exp_avg", 0}, {"exp_inf", 1}}; }
   void step_parameter(const optim::PlainParameter& p, const AdamaxOptions& o) const override {
     const auto& [mean, largest, unused] = p.state;
     const Tensor g = ops::add(p.gradient, ops::mul(p.value, o.weight_decay));

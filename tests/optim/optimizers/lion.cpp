@@ -18,7 +18,7 @@ class PlainLion : public optim::PlainOptimizer<LionOptions> {
       : PlainOptimizer("Lion", groups, {}) {}
 
  protected:
-  std::vector<Slot> slots(int) const override { return {{"exp_avg", 0}}; }
+  std::vector<StateTensor> state_tensors(int) const override { return {{"exp_avg", 0}}; }
   void step_parameter(const optim::PlainParameter& p, const LionOptions& o) const override {
     const Tensor& mean = p.state[0];
     const Tensor direction = ops::add(ops::mul(mean, o.betas[0]), ops::mul(p.gradient, 1.0 - o.betas[0]));

@@ -20,7 +20,7 @@ class PlainNAdam : public optim::PlainOptimizer<NAdamOptions> {
       : PlainOptimizer("NAdam", groups, {}) {}
 
  protected:
-  std::vector<Slot> slots(int) const override { return {{"exp_avg", 0}, {"exp_avg_sq", 1}}; }
+  std::vector<StateTensor> state_tensors(int) const override { return {{"exp_avg", 0}, {"exp_avg_sq", 1}}; }
   void step_parameter(const optim::PlainParameter& p, const NAdamOptions& o) const override {
     const auto& [mean, square_mean, unused] = p.state;
     Tensor g = p.gradient;

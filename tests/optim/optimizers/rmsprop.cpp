@@ -18,11 +18,11 @@ class PlainRmsprop : public optim::PlainOptimizer<RMSpropOptions> {
       : PlainOptimizer("RMSprop", groups, {}) {}
 
  protected:
-  std::vector<Slot> slots(int group) const override {
-    std::vector<Slot> slots = {{"square_avg", 0}};
-    if (group_options(group).momentum != 0.0) slots.push_back({"momentum_buffer", 1});
-    if (group_options(group).centered) slots.push_back({"grad_avg", 2});
-    return slots;
+  std::vector<StateTensor> state_tensors(int group) const override {
+    std::vector<StateTensor> states = {{"square_avg", 0}};
+    if (group_options(group).momentum != 0.0) states.push_back({"momentum_buffer", 1});
+    if (group_options(group).centered) states.push_back({"grad_avg", 2});
+    return states;
   }
   void step_parameter(const optim::PlainParameter& p, const RMSpropOptions& o) const override {
     const auto& [square_mean, buffer, mean] = p.state;

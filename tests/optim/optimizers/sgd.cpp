@@ -17,7 +17,7 @@ class PlainSgd : public optim::PlainOptimizer<SGDOptions> {
       : PlainOptimizer("SGD", groups, {}) {}
 
  protected:
-  std::vector<Slot> slots(int group) const override {
+  std::vector<StateTensor> state_tensors(int group) const override {
     if (group_options(group).momentum == 0.0) return {};
     return {{"momentum_buffer", 0}};
   }
