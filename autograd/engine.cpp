@@ -9,13 +9,11 @@
 
 #include "autograd/debug/anomaly.h"
 #include "autograd/debug/backward_reports.h"
-#include "autograd/functions/elementwise/binary.h"
 #include "autograd/grad_mode.h"
 #include "autograd/leaf_accumulation.h"
 #include "autograd/node_hooks.h"
-#include "autograd/record.h"
+#include "autograd/retained_gradients.h"
 #include "autograd/rule_checks.h"
-#include "tensor/ops/elementwise/binary.h"
 
 namespace tessera {
 namespace {
@@ -30,65 +28,7 @@ Gradients run_in_module_scope(Node& node, const Incoming& incoming, const Wanted
   return node.run(incoming, wanted);
 }
 
-thread_local const Engine* running_engine = nullptr;
-
-/// Makes an engine that of the innermost backward while it lives.
-class RunningEngine {
- public:
-  explicit RunningEngine(const Engine* engine) : outer_(std::exchange(running_engine, engine)) {}
-  ~RunningEngine() { running_engine = outer_; }
-  RunningEngine(const RunningEngine&) = delete;
-  RunningEngine& operator=(const RunningEngine&) = delete;
-
- private:
-  const Engine* outer_;
-};
-
 }  // namespace
-
-const Engine* Engine::running() {
-  return running_engine;
-}
-
-void Engine::visit_needed(FunctionRef<void(const Node&)> visit) const {
-  for (const State& state : graph_.states())
-    if (state.needed) visit(*state.node);
-}
-
-Engine::Engine(BackwardOptions options) : options_(options) {
-  options_.retain_graph |= options_.create_graph;
-}
-
-Engine::~Engine() {
-  if (!options_.retain_graph) return;
-  for (State& state : graph_.states()) state.node->drop_produced();  // also of nodes that did not run
-}
-
-void Engine::accumulate_into(std::span<const Variable> leaves) {
-  all_leaves_ = leaves.empty();
-  for (const Variable& leaf : leaves) graph_[graph_.index_of(gradient_edge(leaf).node)].wanted_leaf = true;
-}
-
-void Engine::capture(const Variable& x, size_t index) {
-  const Edge edge = gradient_edge(x);
-  State& state = graph_[graph_.index_of(edge.node)];
-  if (!state.captures) state.captures = std::make_unique<std::vector<Capture>>();
-  state.captures->push_back({edge.output, index});
-}
-
-void Engine::seed(const Edge& edge, Variable gradient) {
-  const uint32_t index = graph_.index_of(edge.node);
-  sum_into(graph_[index].incoming[edge.output], std::move(gradient));
-  seeds_.push_back(index);
-}
-
-void Engine::seed(PendingNode pending) {
-  const uint32_t index = graph_.index_of(pending.node);
-  State& state = graph_[index];
-  state.incoming = std::move(pending.incoming);
-  state.delivered = std::make_unique<std::vector<bool>>(std::move(pending.delivered));
-  seeds_.push_back(index);
-}
 
 void Engine::run(std::vector<Variable>* results) {
   results_ = results;
@@ -98,7 +38,7 @@ void Engine::run(std::vector<Variable>* results) {
 
   const SpanScope span(SpanKind::phase, "backward");
   BackwardInProgress in_progress;
-  const RunningEngine running_now(this);
+  const Running running(this);
   report_start();
   const auto earlier = [this](uint32_t a, uint32_t b) {
     return graph_[a].node->sequence() < graph_[b].node->sequence();
@@ -138,38 +78,11 @@ void Engine::process(uint32_t index) {
 void Engine::apply_hooks(State& state) {
   if (state.delivered) return;  // the earlier backward did so
   Node& node = *state.node;
-  if (node.has_hooks()) call_hooks(state);
-  if (node.retained_variables)
-    for (const Node::Retained& retained : *node.retained_variables)
-      accumulate_retained(retained, state.incoming[retained.output]);
+  if (node.has_hooks()) call_gradient_hooks(node, state.incoming);
+  if (node.retained_variables) retain_gradients(node, state.incoming, options_.create_graph);
   if (state.captures)
     for (const Capture& capture : *state.captures)
       (*results_)[capture.index] = state.incoming[capture.output];
-}
-
-void Engine::call_hooks(State& state) {
-  for (const std::shared_ptr<Node::Hook>& hook : Node::Hooks(*state.node->hooks)) {
-    if (hook->output < 0) continue;  // of the operation
-    Variable& gradient = state.incoming[hook->output];
-    if (!gradient.defined()) continue;
-    Variable replaced = hook->call(gradient);
-    if (!replaced.defined()) continue;
-    check_replaced(*state.node, *hook, gradient, replaced);
-    gradient = std::move(replaced);
-  }
-}
-
-/// Adds `gradient` to the one that a computed Variable retains: out of place, since it may have other
-/// holders.
-void Engine::accumulate_retained(const Node::Retained& retained, const Variable& gradient) {
-  if (!gradient.defined()) return;
-  intrusive_ptr<VariableImpl>& kept = retained.variable->gradient;
-  if (!kept)
-    kept = gradient.impl();
-  else if (options_.create_graph)
-    kept = add(Variable(kept), gradient).impl();
-  else
-    kept = Variable(ops::add(kept->value, gradient.value())).impl();
 }
 
 /// Finds the inputs that need a gradient, and the leaves among them: the rule may write their gradients.
@@ -266,16 +179,6 @@ void Engine::finish_leaf(State& state) {
 void Engine::sum_into(Variable& total, Variable gradient) {
   total = total.defined() ? sum_gradients(std::move(total), gradient, options_.create_graph)
                           : std::move(gradient);
-}
-
-void Engine::report_start() {
-  if (!backward_is_observed()) return;
-  std::vector<Variable> reached;
-  for (const State& state : graph_.states())
-    if (LeafNode* leaf = state.node->as_leaf();
-        leaf && leaf->leaf && state.wanted_leaf && state.dependencies > 0)
-      reached.emplace_back(intrusive_ptr<VariableImpl>(leaf->leaf));
-  notify_backward_start(reached);
 }
 
 }  // namespace tessera

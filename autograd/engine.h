@@ -18,7 +18,8 @@ struct PendingNode {
 
 /// One backward: order the nodes that lead to a wanted leaf by dependency count; pop one; sum the gradients
 /// that arrived; run its rule; pass its gradients on; free its saved values. Single-threaded; threads may
-/// each run one at the same time, also to leaves that they share. See engine.cpp.
+/// each run one at the same time, also to leaves that they share. What to compute is in engine_setup.cpp, how
+/// in engine.cpp.
 class Engine {
  public:
   /// `create_graph` implies `retain_graph`. The methods below say what to compute; `run` is called once.
@@ -53,11 +54,20 @@ class Engine {
  private:
   using State = BackwardGraph::State;
   using Capture = BackwardGraph::Capture;
+  /// Makes an engine that of the thread's innermost backward while it lives.
+  class Running {
+   public:
+    explicit Running(const Engine* engine);
+    ~Running();
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    const Engine* outer_;
+  };
 
   void process(uint32_t index);
   void apply_hooks(State& state);
-  void call_hooks(State& state);
-  void accumulate_retained(const Node::Retained& retained, const Variable& gradient);
   void run_rule(State& state);
   struct WantedInputs {
     bool some_wanted = false;    // an input leads to something wanted

@@ -54,6 +54,18 @@ HookHandle Node::register_hook(NodeHook hook) {
   return add_hook(*this, {-1, {}, "", {}, {}, std::move(hook)});
 }
 
+void call_gradient_hooks(const Node& node, InlineVector<Variable, 1>& gradients) {
+  for (const std::shared_ptr<Node::Hook>& hook : Node::Hooks(*node.hooks)) {
+    if (hook->output < 0) continue;  // of the operation
+    Variable& gradient = gradients[static_cast<size_t>(hook->output)];
+    if (!gradient.defined()) continue;
+    Variable replaced = hook->call(gradient);
+    if (!replaced.defined()) continue;
+    check_replaced(node, *hook, gradient, replaced);
+    gradient = std::move(replaced);
+  }
+}
+
 bool has_hooks_after_rule(const Node& node) {
   return node.hooks && std::any_of(node.hooks->begin(), node.hooks->end(),
                                    [](const auto& hook) { return static_cast<bool>(hook->after); });

@@ -4,6 +4,9 @@
 
 namespace tessera {
 
+/// Calls the hooks of a node's outputs with the gradients that arrived, which they may replace.
+void call_gradient_hooks(const Node& node, InlineVector<Variable, 1>& gradients);
+
 /// Whether a hook of the operation is called after its rule: the rule then returns all gradients.
 bool has_hooks_after_rule(const Node& node);
 
