@@ -66,6 +66,17 @@ TEST_CASE("save and load: by PyTorch's names, without the namespace of modules")
   copy.load_state_dict(load(folder / "model.pt"));
   CHECK(values(copy.out.weight.value()) == values(model.out.weight.value()));
   load(copy, folder / "model.pt");
+  std::vector<std::string> listed;
+  for (auto& [name, tensor] : model.state_dict()) {
+    listed.push_back(name);
+    CHECK(tensor.defined());
+  }
+  CHECK(listed == names(model.state_dict()));
+  nn::StateDict state = model.state_dict();
+  for (auto& [name, tensor] : state) name = "ema." + name;
+  CHECK(state[0].name == "ema.head");
+  const auto [name, tensor] = state[0];
+  CHECK(tensor.shares_storage(model.head.value()));
 }
 
 TEST_CASE("load: tied weights are found under either name, or under both with equal values") {
