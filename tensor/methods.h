@@ -299,43 +299,47 @@ class TensorMethods {
   Tensor new_ones(const Shape& shape, std::optional<DType> dtype = {}) const;   ///< 1
   Tensor new_full(const Shape& shape, const Scalar& n, std::optional<DType> dtype = {}) const;  ///< n
 
-// clang-format off
+  // clang-format off
   // A Variable as the operand of a Tensor's method: the Tensor counts as a constant, the result is a Variable.
   // Changes in place are not possible: a Tensor has no history in which to record the Variable.
-#define TESSERA_WITH_VARIABLE(name) \
-  template <detail::VariableOf<X> V> auto name(const V& y) const { return V(self()).name(y); }
-#define TESSERA_WITHOUT_VARIABLE(name) \
-  template <detail::VariableOf<X> V> void name(const V&) const { \
+#define TESSERA_WITH_VARIABLE(name)                                        \
+  template <detail::VariableOf<X> V> auto name(const V& y) const {         \
+    return V(self()).name(y);                                              \
+  }                                                                        \
+  static_assert(true)
+#define TESSERA_WITHOUT_VARIABLE(name)                                     \
+  template <detail::VariableOf<X> V> void name(const V&) const {           \
     static_assert(sizeof(V) == 0, "a Tensor records nothing: write Variable(x)." #name "(y), or x." #name "(y.value())"); \
-  }
-  TESSERA_WITH_VARIABLE(add)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(sub)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(mul)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(div)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(remainder)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(fmod)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(logaddexp)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(pow)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(maximum)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(minimum)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(matmul)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(mm)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(bmm)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(mv)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(dot)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(outer)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(type_as)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(eq)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(ne)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(lt)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(le)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(gt)  ///< as of two Variables
-  TESSERA_WITH_VARIABLE(ge)  ///< as of two Variables
-  TESSERA_WITHOUT_VARIABLE(add_)  ///< does not compile
-  TESSERA_WITHOUT_VARIABLE(sub_)  ///< does not compile
-  TESSERA_WITHOUT_VARIABLE(mul_)  ///< does not compile
-  TESSERA_WITHOUT_VARIABLE(div_)  ///< does not compile
-  TESSERA_WITHOUT_VARIABLE(copy_)  ///< does not compile
+  }                                                                        \
+  static_assert(true)
+  TESSERA_WITH_VARIABLE(add);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(sub);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(mul);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(div);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(remainder);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(fmod);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(logaddexp);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(pow);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(maximum);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(minimum);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(matmul);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(mm);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(bmm);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(mv);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(dot);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(outer);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(type_as);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(eq);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(ne);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(lt);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(le);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(gt);  ///< as of two Variables
+  TESSERA_WITH_VARIABLE(ge);  ///< as of two Variables
+  TESSERA_WITHOUT_VARIABLE(add_);  ///< does not compile
+  TESSERA_WITHOUT_VARIABLE(sub_);  ///< does not compile
+  TESSERA_WITHOUT_VARIABLE(mul_);  ///< does not compile
+  TESSERA_WITHOUT_VARIABLE(div_);  ///< does not compile
+  TESSERA_WITHOUT_VARIABLE(copy_);  ///< does not compile
 #undef TESSERA_WITH_VARIABLE
 #undef TESSERA_WITHOUT_VARIABLE
   // clang-format on

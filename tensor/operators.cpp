@@ -46,15 +46,29 @@ Tensor operator/(const Scalar& a, const Tensor& b) {
   return ops::div(a, b);
 }
 
-Tensor operator&(const Tensor& a, const Tensor& b) {
-  return ops::bitwise_and(a, b);
-}
-Tensor operator|(const Tensor& a, const Tensor& b) {
-  return ops::bitwise_or(a, b);
-}
-Tensor operator^(const Tensor& a, const Tensor& b) {
-  return ops::bitwise_xor(a, b);
-}
+#define TESSERA_DEFINE(symbol, name)                         \
+  Tensor operator symbol(const Tensor& a, const Tensor& b) { \
+    return name(a, b);                                       \
+  }                                                          \
+  Tensor operator symbol(const Tensor& a, const Scalar& b) { \
+    return name(a, ops::full({}, b, a.dtype(), a.device())); \
+  }
+TESSERA_DEFINE(&, bitwise_and)
+TESSERA_DEFINE(|, bitwise_or)
+TESSERA_DEFINE(^, bitwise_xor)
+TESSERA_DEFINE(<<, bitwise_left_shift)
+TESSERA_DEFINE(>>, bitwise_right_shift)
+#undef TESSERA_DEFINE
+
+#define TESSERA_DEFINE(symbol, name)                                \
+  const Tensor& operator symbol(const Tensor& a, const Tensor& b) { \
+    ops::binary_out(BinaryOp::name, a, b, a);                       \
+    return a;                                                       \
+  }
+TESSERA_DEFINE(&=, bitwise_and)
+TESSERA_DEFINE(|=, bitwise_or)
+TESSERA_DEFINE(^=, bitwise_xor)
+#undef TESSERA_DEFINE
 
 Tensor operator-(const Tensor& x) {
   return ops::neg(x);

@@ -51,11 +51,19 @@ Tensor operator>=(const Tensor& a, const Scalar& b);
 Tensor operator>=(const Scalar& a, const Tensor& b);
 /// @}
 
-/// Of bools and integers, bit by bit; `!x` is true where x is 0, for any dtype.
+/// Of bools and integers, bit by bit; `!x` is true where x is 0, for any dtype. Shifts are of integers
+/// (tensor/composed/integers.h).
 /// @{
 Tensor operator&(const Tensor& a, const Tensor& b);
+Tensor operator&(const Tensor& a, const Scalar& b);
 Tensor operator|(const Tensor& a, const Tensor& b);
+Tensor operator|(const Tensor& a, const Scalar& b);
 Tensor operator^(const Tensor& a, const Tensor& b);
+Tensor operator^(const Tensor& a, const Scalar& b);
+Tensor operator<<(const Tensor& a, const Tensor& b);
+Tensor operator<<(const Tensor& a, const Scalar& b);
+Tensor operator>>(const Tensor& a, const Tensor& b);
+Tensor operator>>(const Tensor& a, const Scalar& b);
 Tensor operator~(const Tensor& x);
 Tensor operator!(const Tensor& x);
 /// @}
@@ -70,6 +78,9 @@ const Tensor& operator*=(const Tensor& a, const Tensor& b);
 const Tensor& operator*=(const Tensor& a, const Scalar& b);
 const Tensor& operator/=(const Tensor& a, const Tensor& b);
 const Tensor& operator/=(const Tensor& a, const Scalar& b);
+const Tensor& operator&=(const Tensor& a, const Tensor& b);
+const Tensor& operator|=(const Tensor& a, const Tensor& b);
+const Tensor& operator^=(const Tensor& a, const Tensor& b);
 /// @}
 // clang-format on
 

@@ -37,6 +37,27 @@ TEST_CASE("integers: shifts of every width, and outside it") {
   CHECK_THROWS_AS(bitwise_right_shift(x, 1.0), DTypeError);
 }
 
+TEST_CASE("integers: operators of bits, also in place") {
+  const Tensor x = tensor({12, 10}), y = tensor({10, 3});
+  CHECK(array_equal(x & 8, tensor({8, 8})));
+  CHECK(array_equal(x | 1, tensor({13, 11})));
+  CHECK(array_equal(x ^ 2, tensor({14, 8})));
+  CHECK(array_equal(x << tensor({1, 2}), tensor({24, 40})));
+  CHECK(array_equal((x >> 1) << 1, x));
+  Tensor z = x.clone();
+  z &= y;
+  CHECK(array_equal(z, tensor({8, 2})));
+  z |= tensor({1, 1});
+  z ^= tensor({9, 0});
+  CHECK(array_equal(z, tensor({0, 3})));
+  Tensor mask = tensor({true, false});
+  mask |= tensor({false, true});
+  CHECK(mask.all().item() == 1);
+  CHECK_THROWS_AS(x & 0.5, DTypeError);
+  CHECK_THROWS_AS(zeros({2}) & 1, DTypeError);
+  CHECK_THROWS_AS(x & mask, DTypeError);
+}
+
 TEST_CASE("integers: unique values, their places and counts") {
   const Tensor x = tensor({{3, 1, 3}, {-2, 1, 3}});
   const UniqueValues all = unique_all(x);

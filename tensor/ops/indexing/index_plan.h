@@ -10,15 +10,17 @@ namespace tessera::ops {
 struct IndexPlan {
   /// `select` (integer), `slice`, or `unsqueeze` (none).
   struct ViewStep {
-    Index::Kind kind;    ///< which of the three
-    int dim;             ///< of the view so far
-    int64_t start;       ///< of a slice, or the position of a `select`
-    int64_t stop, step;  ///< of a slice
+    Index::Kind kind;  ///< which of the three
+    int dim;           ///< of the view so far
+    int64_t start;     ///< of a slice, or the position of a `select`
+    int64_t stop;      ///< of a slice
+    int64_t step;      ///< of a slice
   };
   /// An index tensor, for dimensions dim to dim + dims - 1 of the view.
   struct TensorEntry {
     const Tensor* tensor;  ///< positions or a mask
-    int dim, dims;         ///< the first dimension, and the number of them
+    int dim;               ///< the first dimension
+    int dims;              ///< the number of dimensions
     int entry;             ///< its position in the list
   };
   ViewStep steps[3 * Shape::max_ndim];       ///< the first `step_count` are set
