@@ -90,6 +90,19 @@ struct StepRecord {
   std::string timeline;
 };
 
+void take_step(models::Gpt& gpt, optim::AdamW& adam, const Tensor& ids, int64_t number) {
+  const SpanScope span(SpanKind::step, "step", number);
+  Variable loss;
+  {
+    const SpanScope phase(SpanKind::phase, "forward");
+    loss = gpt.loss(ids, ids);
+  }
+  loss.backward();
+  const SpanScope phase(SpanKind::phase, "optimizer");
+  adam.step();
+  adam.zero_grad();
+}
+
 void train(const ShardedStepOptions& o, Strategy strategy, dist::World& world, Profiler& profiler,
            StepRecord& record) {
   constexpr int64_t T = 64, vocabulary = 65;
@@ -102,26 +115,14 @@ void train(const ShardedStepOptions& o, Strategy strategy, dist::World& world, P
   const Tensor ids = Tensor::empty({o.batch_size, T}, i64);
   for (int64_t i = 0; i < ids.numel(); ++i) ids.data<int64_t>()[i] = (7 * i + world.rank()) % vocabulary;
   dist::Communicator& all = world.communicator();
-  const auto step = [&](int64_t number) {
-    const SpanScope span(SpanKind::step, "step", number);
-    Variable loss;
-    {
-      const SpanScope phase(SpanKind::phase, "forward");
-      loss = gpt.loss(ids, ids);
-    }
-    loss.backward();
-    const SpanScope phase(SpanKind::phase, "optimizer");
-    adam.step();
-    adam.zero_grad();
-  };
-  for (int64_t i = 0; i < 3; ++i) step(i);
+  for (int64_t i = 0; i < 3; ++i) take_step(gpt, adam, ids, i);
   all.barrier().wait();
   std::optional<ProfilerScope> recording;
   if (world.rank() == 0) recording.emplace(profiler);
   all.barrier().wait();
   all.ledger().reset();
   all.ledger().keep_entries(true);
-  step(3);
+  take_step(gpt, adam, ids, 3);
   if (world.rank() == 0) record.entries = all.ledger().entries();
   all.barrier().wait();
   recording.reset();
@@ -129,8 +130,8 @@ void train(const ShardedStepOptions& o, Strategy strategy, dist::World& world, P
   std::vector<std::string> units;
   for (const auto& unit : sharding.units()) units.push_back(unit->name());
   record.totals = formula_bytes(sharding);
-  record.timeline = step_timeline(profiler, 0, units,
-                                  text("A step of ", strategy, " on ", o.ranks, " ranks, as rank 0 saw it"));
+  record.timeline = step_timeline(
+      profiler, 0, units, text("A step of ", strategy, " on ", o.ranks, " ranks, recorded on rank 0"));
 }
 
 }  // namespace

@@ -94,7 +94,10 @@ void IndexPlan::add_tensor(const char* where, const Shape& shape, int source_dim
   dim += dims;
 }
 
-IndexPlan::IndexPlan(const char* where, const Shape& shape, std::span<const Index> indices) {
+namespace {
+
+/// The dimensions that the indices take, of `shape`'s; the others are those of the ellipsis, or come last.
+int count_taken(const char* where, const Shape& shape, std::span<const Index> indices) {
   int taken = 0, ellipsis = -1;
   for (int i = 0; i < std::ssize(indices); ++i) {
     if (indices[i].kind() == Index::Kind::tensor)
@@ -108,39 +111,51 @@ IndexPlan::IndexPlan(const char* where, const Shape& shape, std::span<const Inde
   }
   require<IndexError>(taken <= shape.ndim(), where, ": the indices take ", taken, " dimensions, ", shape,
                       " has ", shape.ndim());
+  return taken;
+}
+
+/// The position that entry `i`, an integer or a 0-dim tensor, gives.
+int64_t integer_of(const char* where, const Index& index, int i) {
+  if (index.kind() != Index::Kind::tensor) return index.integer();
+  require<DTypeError>(index.tensor().dtype() == i64 || index.tensor().dtype() == i32, where,
+                      ": the index tensor at position ", i,
+                      " holds positions in i64 or i32, or a mask in bool; got ", describe(index.tensor()));
+  return index.tensor().item_i64();
+}
+
+}  // namespace
+
+void IndexPlan::add_slice(const char* where, const Slice& slice, int64_t extent, int dim, int entry) {
+  require<ValueError>(slice.step >= 1, where, ": the slice at position ", entry, " has step ", slice.step,
+                      ", expected at least 1; for the reverse order use flip");
+  const int64_t start = slice.start.value_or(0), stop = slice.stop.value_or(extent);
+  const bool is_all = (start == 0 || start <= -extent) && stop >= extent && slice.step == 1;
+  if (!is_all) add_step(where, {Index::Kind::slice, dim, start, stop, slice.step});
+}
+
+IndexPlan::IndexPlan(const char* where, const Shape& shape, std::span<const Index> indices) {
+  const int left_out = shape.ndim() - count_taken(where, shape, indices);
   int dim = 0, source = 0;  // of the view, and of the tensor
   for (int i = 0; i < std::ssize(indices); ++i) {
     const Index& index = indices[i];
     const int64_t extent = source < shape.ndim() ? shape[source] : 0;
     switch (is_integer_tensor(index) ? Index::Kind::integer : index.kind()) {
       case Index::Kind::integer: {
-        if (index.kind() == Index::Kind::tensor)
-          require<DTypeError>(index.tensor().dtype() == i64 || index.tensor().dtype() == i32, where,
-                              ": the index tensor at position ", i,
-                              " holds positions in i64 or i32, or a mask in bool; got ",
-                              describe(index.tensor()));
-        const int64_t at = index.kind() == Index::Kind::tensor ? index.tensor().item_i64() : index.integer();
+        const int64_t at = integer_of(where, index, i);
         require<IndexError>(at >= -extent && at < extent, where, ": index ", at, " at position ", i,
                             " is outside [", -extent, ", ", extent, "), dimension ", source, " of ", shape);
         add_step(where, {Index::Kind::integer, dim, at, 0, 0});
         break;
       }
-      case Index::Kind::slice: {
-        const Slice& slice = index.slice();
-        require<ValueError>(slice.step >= 1, where, ": the slice at position ", i, " has step ", slice.step,
-                            ", expected at least 1; for the reverse order use flip");
-        const int64_t start = slice.start.value_or(0), stop = slice.stop.value_or(extent);
-        const bool is_all = (start == 0 || start <= -extent) && stop >= extent && slice.step == 1;
-        if (!is_all) add_step(where, {Index::Kind::slice, dim, start, stop, slice.step});
-        ++dim;
+      case Index::Kind::slice:
+        add_slice(where, index.slice(), extent, dim++, i);
         break;
-      }
       case Index::Kind::none:
         add_step(where, {Index::Kind::none, dim++, 0, 0, 0});
         break;
       case Index::Kind::ellipsis:
-        dim += shape.ndim() - taken;
-        source += shape.ndim() - taken;
+        dim += left_out;
+        source += left_out;
         break;
       default:
         add_tensor(where, shape, source, dim, index, i);

@@ -38,6 +38,7 @@ struct IndexPlan {
 
  private:
   void add_step(const char* where, const ViewStep& step);
+  void add_slice(const char* where, const Slice& slice, int64_t extent, int dim, int entry);
   void add_tensor(const char* where, const Shape& shape, int source_dim, int& dim, const Index& index,
                   int entry);
 };
