@@ -187,7 +187,8 @@ class TensorMethods {
   ValuesAndIndices<X> kthvalue(int64_t k, int64_t dim = -1, bool keepdim = false) const;
   Tensor unique() const;            ///< the different values in rising order
   UniqueValues unique_all() const;  ///< with their places and counts
-  Tensor bincount(const Tensor& weights = {}, int64_t minlength = 0) const;  ///< how often 0, 1, ... occur
+  Tensor bincount() const;          ///< how often 0, 1, ... occur
+  Tensor bincount(const Tensor& weights, int64_t minlength = 0) const;  ///< the sums of their weights
 
   // By index.
   X gather(int64_t dim, const Tensor& index) const;                        ///< x at `index` along dim
