@@ -55,8 +55,9 @@ Storage::~Storage() {
 
 void Storage::initialize(intrusive_ptr<MemoryAccount> account, Initial initial) {
   require<ValueError>(nbytes_ >= 0, "storage on ", device_, ": expected at least 0 bytes, got ", nbytes_);
-  require<OutOfMemoryError>(device_.is_meta() || nbytes_ <= max_bytes / std::max(device_.samples, 1),
-                            "storage on ", device_, ": ", nbytes_,
+  const bool fits = device_.is_batched() ? nbytes_ <= max_bytes / std::max(device_.samples, 1)
+                                         : device_.is_meta() || nbytes_ <= max_bytes;
+  require<OutOfMemoryError>(fits, "storage on ", device_, ": ", nbytes_,
                             " bytes are more than a processor addresses");
   category_ = current_category();
   account_ = std::move(account);
