@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string>
 
@@ -14,7 +15,7 @@ enum class DeviceKind : uint8_t { cpu, cuda, meta, batched };  // those with one
 struct Device {
   DeviceKind kind = DeviceKind::cpu;  ///< where the values are, or `meta` for none
   int8_t index = 0;                   ///< the number of a CUDA device, 0 to 127; 0 for the other kinds
-  int32_t samples = 0;                ///< of `batched`: the number of samples; 0 for the other kinds
+  uint16_t samples = 0;               ///< of `batched`: the number of samples; 0 for the other kinds
 
   /// Whether the device is of that kind, whatever its index.
   /// @{
@@ -24,7 +25,9 @@ struct Device {
   bool is_batched() const { return kind == DeviceKind::batched; }
   /// @}
   /// Same kind, index and samples.
-  friend bool operator==(Device, Device) = default;
+  friend bool operator==(Device a, Device b) {
+    return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
+  }
 };
 
 /// The CPU: where tensors are unless another device is given.

@@ -21,8 +21,8 @@ namespace {
 thread_local const Scope* innermost = nullptr;
 
 Device device_of(int64_t samples) {
-  if (samples > std::numeric_limits<int32_t>::max()) throw_no_batching_rule("more than 2^31 samples");
-  return {.kind = DeviceKind::batched, .samples = static_cast<int32_t>(samples)};
+  if (samples > std::numeric_limits<uint16_t>::max()) throw_no_batching_rule("more than 65,535 samples");
+  return {.kind = DeviceKind::batched, .samples = static_cast<uint16_t>(samples)};
 }
 
 /// A window of the CPU onto the memory of a batched storage, from its first sample to its last.

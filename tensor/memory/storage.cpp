@@ -41,7 +41,7 @@ intrusive_ptr<Storage> Storage::wrap(void* data, int64_t nbytes, Device device,
 
 intrusive_ptr<Storage> Storage::batched(intrusive_ptr<Storage> base, int64_t sample_stride, int32_t samples) {
   intrusive_ptr<Storage> storage(
-      new Storage(base->nbytes(), {.kind = DeviceKind::batched, .samples = samples}));
+      new Storage(base->nbytes(), {.kind = DeviceKind::batched, .samples = static_cast<uint16_t>(samples)}));
   storage->data_ = base->data();
   storage->sample_stride_ = sample_stride;
   storage->on_destroy_ = [base = std::move(base)] {};
@@ -55,7 +55,7 @@ Storage::~Storage() {
 
 void Storage::initialize(intrusive_ptr<MemoryAccount> account, Initial initial) {
   require<ValueError>(nbytes_ >= 0, "storage on ", device_, ": expected at least 0 bytes, got ", nbytes_);
-  const bool fits = device_.is_batched() ? nbytes_ <= max_bytes / std::max(device_.samples, 1)
+  const bool fits = device_.is_batched() ? nbytes_ <= max_bytes / std::max<int64_t>(device_.samples, 1)
                                          : device_.is_meta() || nbytes_ <= max_bytes;
   require<OutOfMemoryError>(fits, "storage on ", device_, ": ", nbytes_,
                             " bytes are more than a processor addresses");

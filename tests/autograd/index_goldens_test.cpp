@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "autograd/debug/gradcheck.h"
-#include "autograd/functions/binary.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "tensor/index.h"
-#include "tensor/ops/cast.h"
+#include "tensor/ops/elementwise/cast.h"
 #include "tensor/threads/parallel.h"
 
 using namespace tessera;

@@ -92,7 +92,7 @@ TEST_CASE_FIXTURE(Operands, "undefined tensor: every other method refuses it wit
   METHOD(is_meta(), "is_meta");
   METHOD(shape(), "shape");
   METHOD(strides(), "strides");
-  METHOD(rank(), "rank");
+  METHOD(ndim(), "ndim");
   METHOD(numel(), "numel");
   METHOD(nbytes(), "nbytes");
   METHOD(offset(), "offset");
