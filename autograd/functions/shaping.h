@@ -26,7 +26,7 @@ Variable stack(std::initializer_list<Variable> inputs, int64_t dim = 0);
 std::vector<Variable> split(const Variable& x, std::span<const int64_t> sizes, int64_t dim = 0);
 std::vector<Variable> split(const Variable& x, std::initializer_list<int64_t> sizes, int64_t dim = 0);
 /// @}
-/// The same with pieces of one size, the last of which may be smaller.
+/// The same with chunks of one size, the last of which may be smaller.
 std::vector<Variable> split(const Variable& x, int64_t size, int64_t dim = 0);
 /// `split` into views of `ceil(extent / chunks)` each; the last may be shorter, and there may be fewer.
 std::vector<Variable> chunk(const Variable& x, int64_t chunks, int64_t dim = 0);

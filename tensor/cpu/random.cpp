@@ -12,7 +12,7 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-constexpr int64_t chunk = 512;  // elements whose words and random numbers stay in the first-level cache
+constexpr int64_t chunk = 512;  // elements whose words and random values stay in the first-level cache
 
 /// The random words of elements first, ..., first + n - 1, drawn in whole blocks of 4. The first element's
 /// word is at `offset`.
@@ -34,24 +34,23 @@ double normal_cumulative(double x) {
 }
 
 /// A random number for every drawn word.
-void numbers_of(const Distribution& d, const Words& words, const Words& low_words, bool fine, double* out) {
+void values_of(const Distribution& d, const Words& words, const Words& low_words, bool fine, double* out) {
   const int64_t n = words.count;
   switch (d.kind) {
     case Distribution::Kind::uniform:
       if (fine)
-        TESSERA_PER_ISA(uniform_numbers_53)(words.word, low_words.word, d.location, d.scale, n, out);
+        TESSERA_PER_ISA(uniform_values_53)(words.word, low_words.word, d.location, d.scale, n, out);
       else
-        TESSERA_PER_ISA(uniform_numbers)(words.word, d.location, d.scale, n, out);
+        TESSERA_PER_ISA(uniform_values)(words.word, d.location, d.scale, n, out);
       return;
     case Distribution::Kind::normal:
-      return TESSERA_PER_ISA(normal_numbers)(words.word, d.location, d.scale, n, out);
+      return TESSERA_PER_ISA(normal_values)(words.word, d.location, d.scale, n, out);
     case Distribution::Kind::truncated_normal:
-      return TESSERA_PER_ISA(truncated_normal_numbers)(words.word, d.low, d.high, normal_cumulative(d.low),
-                                                       normal_cumulative(d.high), d.location, d.scale, n,
-                                                       out);
+      return TESSERA_PER_ISA(truncated_normal_values)(words.word, d.low, d.high, normal_cumulative(d.low),
+                                                      normal_cumulative(d.high), d.location, d.scale, n, out);
     case Distribution::Kind::bernoulli:
-      return TESSERA_PER_ISA(bernoulli_numbers)(words.word, elementwise::bernoulli_threshold(d.location), n,
-                                                out);
+      return TESSERA_PER_ISA(bernoulli_values)(words.word, elementwise::bernoulli_threshold(d.location), n,
+                                               out);
   }
 }
 
@@ -65,13 +64,13 @@ void fill_random(const Distribution& distribution, uint64_t key, int64_t first_i
   const int64_t total = out.numel(), width = size_of(out.dtype());
   parallel_for((total + chunk - 1) / chunk, 16, [&](int64_t begin, int64_t end) {
     Words words, low_words;
-    alignas(64) double numbers[chunk + 8];
+    alignas(64) double values[chunk + 8];
     for (int64_t i = begin; i < end; ++i) {
       const int64_t start = i * chunk, n = std::min(chunk, total - start);
       words.draw(source, first_index + start, n);
       if (fine) low_words.draw(source, first_index + start, n, true);
-      numbers_of(distribution, words, low_words, fine, numbers);
-      convert(numbers + words.offset, data + start * width, n);
+      values_of(distribution, words, low_words, fine, values);
+      convert(values + words.offset, data + start * width, n);
     }
   });
 }

@@ -10,9 +10,9 @@
 TESSERA_ELEMENTWISE_BEGIN
 
 /// The a where exp(-a^2/2) = 2^-127, which counts as 0.
-constexpr float gelu_reach = 13.268f;
+constexpr float gelu_limit = 13.268f;
 
-/// exp(-a^2/2) for 0 <= a <= gelu_reach.
+/// exp(-a^2/2) for 0 <= a <= gelu_limit.
 TESSERA_ELEMENT float gaussian(float a) {
   constexpr float magic = 0x1.8p23f;                 // adding it leaves the nearest integer in the low bits
   const float y = a * a * -0.72134752044448170368f;  // log2(e) / 2
@@ -33,7 +33,7 @@ TESSERA_ELEMENT float normal_tail_ratio(float a) {
 /// max(x, 0) - a Q(a).
 TESSERA_ELEMENT float gelu(float x) {
   const float magnitude = abs(x);
-  const float a = magnitude > gelu_reach ? gelu_reach : magnitude;  // a NaN passes
+  const float a = magnitude > gelu_limit ? gelu_limit : magnitude;  // a NaN passes
   // max(x, 0), but NaN at minus infinity, as x Phi(x) is; cheaper in vectors than a select.
   const float positive = fma(0.5f, x, 0.5f * magnitude);
   return fma(-a * gaussian(a), normal_tail_ratio(a), positive);
@@ -45,7 +45,7 @@ TESSERA_ELEMENT double gelu(double x) {
 /// dy (Phi(x) + x phi(x)): with s = Q(a) - a phi(a), the derivative is s for x <= 0 and 1 - s for x > 0.
 TESSERA_ELEMENT float gelu_backward(float x, float dy) {
   float a = abs(x);
-  a = a > gelu_reach ? gelu_reach : a;
+  a = a > gelu_limit ? gelu_limit : a;
   const float s = gaussian(a) * fma(a, -0.39894228040143267794f, normal_tail_ratio(a));
   return dy * (x > 0.0f ? 1.0f - s : s);
 }
@@ -64,7 +64,7 @@ struct ValueAndGradient {
 /// gelu(x) and gelu_backward(x, dy), with the same bits, from one exponential.
 TESSERA_ELEMENT ValueAndGradient<float> gelu_with_gradient(float x, float dy) {
   const float magnitude = abs(x);
-  const float a = magnitude > gelu_reach ? gelu_reach : magnitude;
+  const float a = magnitude > gelu_limit ? gelu_limit : magnitude;
   const float g = gaussian(a), ratio = normal_tail_ratio(a);
   const float positive = fma(0.5f, x, 0.5f * magnitude);
   const float s = g * fma(a, -0.39894228040143267794f, ratio);

@@ -15,7 +15,7 @@
   X(gelu) X(gelu_tanh) X(silu) X(softplus)
 
 /// Floating or integer in, the same dtype out.
-#define TESSERA_UNARY_NUMBER_OPS(X) X(neg) X(abs) X(sign) X(square) X(relu)
+#define TESSERA_UNARY_NUMERIC_OPS(X) X(neg) X(abs) X(sign) X(square) X(relu)
 
 /// Integers or bool in, the same dtype out.
 #define TESSERA_UNARY_INTEGER_OPS(X) X(bitwise_not)
@@ -24,7 +24,7 @@
 #define TESSERA_UNARY_PREDICATES(X) X(isnan) X(isinf) X(isfinite)
 
 /// Two operands of one floating or integer dtype in, that dtype out.
-#define TESSERA_BINARY_NUMBER_OPS(X) \
+#define TESSERA_BINARY_NUMERIC_OPS(X) \
   X(add) X(sub) X(mul) X(maximum) X(minimum) X(pow) X(floor_divide) X(remainder)
 
 /// Floating in, the same dtype out. The derivatives take (x or y, dy).
@@ -40,7 +40,7 @@
 
 /// Three operands and a factor, floating; `clamp` takes integers too.
 #define TESSERA_TERNARY_FLOAT_OPS(X) X(lerp) X(multiply_add) X(addcmul) X(addcdiv)
-#define TESSERA_TERNARY_NUMBER_OPS(X) X(clamp)
+#define TESSERA_TERNARY_NUMERIC_OPS(X) X(clamp)
 
 // clang-format on
 
@@ -49,17 +49,17 @@ namespace tessera {
 #define TESSERA_ENUMERATOR(name) name,
 
 enum class UnaryOp : uint8_t {
-  TESSERA_UNARY_FLOAT_OPS(TESSERA_ENUMERATOR) TESSERA_UNARY_NUMBER_OPS(TESSERA_ENUMERATOR)
+  TESSERA_UNARY_FLOAT_OPS(TESSERA_ENUMERATOR) TESSERA_UNARY_NUMERIC_OPS(TESSERA_ENUMERATOR)
       TESSERA_UNARY_INTEGER_OPS(TESSERA_ENUMERATOR) TESSERA_UNARY_PREDICATES(TESSERA_ENUMERATOR)
 };
 
 enum class BinaryOp : uint8_t {
-  TESSERA_BINARY_NUMBER_OPS(TESSERA_ENUMERATOR) TESSERA_BINARY_FLOAT_OPS(TESSERA_ENUMERATOR)
+  TESSERA_BINARY_NUMERIC_OPS(TESSERA_ENUMERATOR) TESSERA_BINARY_FLOAT_OPS(TESSERA_ENUMERATOR)
       TESSERA_BINARY_INTEGER_OPS(TESSERA_ENUMERATOR) TESSERA_BINARY_COMPARISONS(TESSERA_ENUMERATOR)
 };
 
 enum class TernaryOp : uint8_t {
-  TESSERA_TERNARY_FLOAT_OPS(TESSERA_ENUMERATOR) TESSERA_TERNARY_NUMBER_OPS(TESSERA_ENUMERATOR)
+  TESSERA_TERNARY_FLOAT_OPS(TESSERA_ENUMERATOR) TESSERA_TERNARY_NUMERIC_OPS(TESSERA_ENUMERATOR)
 };
 
 #undef TESSERA_ENUMERATOR

@@ -66,7 +66,7 @@ Tensor SafetensorsFile::read(const std::string& name) const {
 
 void SafetensorsFile::read(const SafetensorsEntry& entry, int64_t begin, int64_t end, void* out) const {
   require<IndexError>(0 <= begin && begin <= end && end <= entry.shape.numel(), path(), ": tensor '",
-                      entry.name, "' has elements [0, ", entry.shape.numel(), "), asked for [", begin, ", ",
+                      entry.name, "' has elements [0, ", entry.shape.numel(), "), requested [", begin, ", ",
                       end, ")");
   require_tensor_dtype(entry, path());
   const int64_t size = size_of(entry.dtype);

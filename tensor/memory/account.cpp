@@ -48,7 +48,7 @@ void MemoryAccount::add(MemoryCategory category, int64_t bytes) {
   const int64_t limit = limit_.load(std::memory_order_relaxed);
   if (limit > 0 && total_.current.load(std::memory_order_relaxed) + bytes > limit)
     throw OutOfMemoryError(text("memory limit of ", limit, " bytes: ", total_.current.load(),
-                                " are held and ", bytes, " more were asked for (", category, ")"));
+                                " are held and ", bytes, " more were requested (", category, ")"));
   counters_[static_cast<int>(category)].add(bytes);
   const int64_t before = total_.peak.load(std::memory_order_relaxed);
   total_.add(bytes);

@@ -16,7 +16,7 @@ Tensor stack(std::span<const Tensor> tensors, int64_t dim = 0);
 
 /// Consecutive views along `dim` of the given sizes, which add up to its extent.
 std::vector<Tensor> split(const Tensor& x, std::span<const int64_t> sizes, int64_t dim = 0);
-/// The sizes of consecutive pieces of `size` along `dim`, the last of which may be smaller. Throws ValueError
+/// The sizes of consecutive chunks of `size` along `dim`, the last of which may be smaller. Throws ValueError
 /// for a size below 1.
 std::vector<int64_t> equal_sizes(const Shape& shape, int64_t size, int64_t dim);
 /// Views of `ceil(extent / chunks)` each along `dim`; the last may be shorter, and there may be fewer.

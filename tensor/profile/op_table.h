@@ -39,7 +39,7 @@ struct OpTable {
 };
 
 /// Sums the kernels inside steps, in the rows that have steps: a kernel counts in the thread that called it,
-/// which waits for its parts on other threads. Without a recorded step, sums all kernels of all rows. A
+/// which waits for its ranges on other threads. Without a recorded step, sums all kernels of all rows. A
 /// kernel that another one calls counts as part of that one.
 OpTable top_ops(const Profiler& profiler);
 

@@ -101,7 +101,8 @@ void activate(const intrusive_ptr<Recording>& recording) {
 }  // namespace detail
 
 const char* name_of(SpanKind kind) {
-  constexpr const char* names[] = {"step", "phase", "module", "rule", "kernel", "part", "collective", "wait"};
+  constexpr const char* names[] = {"step",   "phase", "module",     "rule",
+                                   "kernel", "range", "collective", "wait"};
   return names[static_cast<int>(kind)];
 }
 
@@ -164,7 +165,7 @@ SpanOrigin span_origin() {
   return {state.kernel, state.phase, state.rank};
 }
 
-const char* PartScope::adopt(const SpanOrigin& origin) {
+const char* RangeScope::adopt(const SpanOrigin& origin) {
   detail::set_rank(origin.rank);
   detail::thread_state.phase = origin.phase;
   return origin.kernel ? origin.kernel : "parallel loop";

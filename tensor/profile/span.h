@@ -9,14 +9,14 @@
 namespace tessera {
 
 /// The kind of work that a span covers. A step contains phases, a phase modules, a module or a phase backward
-/// rules, all of these kernels, and a kernel the parts of its parallel loops: the range of one thread each,
-/// in that thread's row. Collectives have rows of their own; a wait is time in which a thread waits for
+/// rules, all of these kernels, and a kernel the ranges of its parallel loops, each in the row of its thread.
+/// Collectives have rows of their own; a wait is time in which a thread waits for
 /// others.
-enum class SpanKind : uint8_t { step, phase, module, rule, kernel, part, collective, wait };
+enum class SpanKind : uint8_t { step, phase, module, rule, kernel, range, collective, wait };
 /// The number of kinds.
 inline constexpr int span_kinds = 8;
 
-/// "step", "phase", "module", "rule", "kernel", "part", "collective", "wait".
+/// "step", "phase", "module", "rule", "kernel", "range", "collective", "wait".
 const char* name_of(SpanKind kind);
 
 /// One recorded interval. Strings live as long as the program (a literal, or `intern`).
@@ -94,11 +94,11 @@ struct SpanOrigin {
 /// The origin of spans in this thread, as they are now.
 SpanOrigin span_origin();
 
-/// The span of one part of a parallel loop, in the thread that computes it, named by the loop's kernel.
-class PartScope {
+/// The span of one range of a parallel loop, in the thread that computes it, named by the loop's kernel.
+class RangeScope {
  public:
   /// Gives this thread the phase and the rank of `origin`, until another origin is adopted.
-  explicit PartScope(const SpanOrigin& origin) : span_(SpanKind::part, adopt(origin)) {}
+  explicit RangeScope(const SpanOrigin& origin) : span_(SpanKind::range, adopt(origin)) {}
 
  private:
   static const char* adopt(const SpanOrigin& origin);

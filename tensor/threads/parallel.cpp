@@ -51,7 +51,7 @@ int default_threads() {
   return setting ? parse_thread_count(setting) : available_cores();
 }
 
-/// Marks the calling thread as one that computes a part, while the object lives.
+/// Marks the calling thread as one that computes a range, while the object lives.
 class InsideParallel {
  public:
   InsideParallel() { inside_parallel = true; }
@@ -83,15 +83,15 @@ ThreadTeam* team_of(int threads) {
   return team.get();
 }
 
-/// `ThreadTeam::run` under a profiler: records a span per part, and one for the time in which the caller
+/// `ThreadTeam::run` under a profiler: records a span per range, and one for the time in which the caller
 /// waits for the slowest.
-void run_profiled(ThreadTeam& team, int parts, FunctionRef<void(int)> part) {
+void run_profiled(ThreadTeam& team, int ranges, FunctionRef<void(int)> range) {
   const SpanOrigin origin = span_origin();
   int64_t finished = 0;
-  team.run(parts, [&](int i) {
+  team.run(ranges, [&](int i) {
     {
-      const PartScope span(origin);
-      part(i);
+      const RangeScope span(origin);
+      range(i);
     }
     if (i == 0) finished = profile_clock();
   });
@@ -138,29 +138,29 @@ void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t, int64_t)> 
   if (n <= 0) return;
   const FlushDenormals flushed;
   const int threads = num_threads();
-  const int64_t parts = std::min<int64_t>(threads, n / std::max<int64_t>(grain, 1));
-  if (parts <= 1 || inside_parallel) return body(0, n);
+  const int64_t ranges = std::min<int64_t>(threads, n / std::max<int64_t>(grain, 1));
+  if (ranges <= 1 || inside_parallel) return body(0, n);
 
   const MemoryScopes memory = current_memory_scopes();
-  const auto run_part = [&](int part) { body(n * part / parts, n * (part + 1) / parts); };
+  const auto run_range = [&](int range) { body(n * range / ranges, n * (range + 1) / ranges); };
   ThreadTeam* const team = team_of(threads);
   const InsideParallel scope;
   if (!team) {
-    for (int part = 0; part < parts; ++part) run_part(part);
+    for (int range = 0; range < ranges; ++range) run_range(range);
     return;
   }
-  const auto in_thread = [&](int part) {
+  const auto in_thread = [&](int range) {
     const FlushDenormals flushed_here;
-    if (part > 0) {
+    if (range > 0) {
       adopt_memory_scopes(memory);
       thread_count = threads;
       inside_parallel = true;
     }
-    run_part(part);
+    run_range(range);
   };
   if (profiling()) [[unlikely]]
-    return run_profiled(*team, static_cast<int>(parts), in_thread);
-  team->run(static_cast<int>(parts), in_thread);
+    return run_profiled(*team, static_cast<int>(ranges), in_thread);
+  team->run(static_cast<int>(ranges), in_thread);
 }
 
 }  // namespace tessera

@@ -14,12 +14,12 @@ int num_threads();
 void set_num_threads(int threads);
 
 /// The one entry to threads. Calls `body(begin, end)` over a static split of [0, n) into at most
-/// `num_threads()` contiguous ranges (the parts of the loop) of at least `grain` elements; in the calling
-/// thread when one part is enough or when already inside a `parallel_for`. The split depends on n, grain and
-/// `num_threads()` alone, and part i always goes to the same thread. Every calling thread has a team of its
+/// `num_threads()` contiguous ranges of at least `grain` elements; in the calling thread when one range is
+/// enough or when already inside a `parallel_for`. The split depends on n, grain and `num_threads()` alone,
+/// and range i always goes to the same thread. Every calling thread has a team of its
 /// own (tensor/threads/thread_team.h), made at the first loop that needs one. The team's threads allocate in
-/// the caller's memory account and category. The exception of the first part that failed is rethrown here.
-/// Parts run with denormals flushed to zero (`FlushDenormals`).
+/// the caller's memory account and category. The exception of the first range that failed is rethrown here.
+/// Ranges run with denormals flushed to zero (`FlushDenormals`).
 void parallel_for(int64_t n, int64_t grain, FunctionRef<void(int64_t begin, int64_t end)> body);
 
 /// While the object lives, the calling thread flushes denormals to zero and reads them as zero; afterwards it

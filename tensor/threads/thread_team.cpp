@@ -57,7 +57,7 @@ class SignalsBlocked {
 /// The work of one call of `run`. Written by the caller before it posts to the workers, and not again before
 /// all have counted down.
 struct ThreadTeam::Job {
-  const FunctionRef<void(int)>* part = nullptr;
+  const FunctionRef<void(int)>* range = nullptr;
   std::atomic<bool> failed{false};
   WaitWord unfinished;
 };
@@ -73,7 +73,7 @@ struct ThreadTeam::Worker {
       seen = posted.wait_while(seen, may_spin());
       if (stopping) return;
       try {
-        (*job.part)(number);
+        (*job.range)(number);
       } catch (...) {
         failure = std::current_exception();
         job.failed.store(true, std::memory_order_relaxed);
@@ -133,20 +133,20 @@ bool ThreadTeam::is_from_before_fork() const {
   return forks_before_ != forks.load(std::memory_order_relaxed);
 }
 
-void ThreadTeam::run(int parts, FunctionRef<void(int)> part) {
-  const int worker_count = parts - 1;
-  job_->part = &part;
+void ThreadTeam::run(int ranges, FunctionRef<void(int)> range) {
+  const int worker_count = ranges - 1;
+  job_->range = &range;
   job_->unfinished.reset(static_cast<uint32_t>(worker_count));
   for (int i = 0; i < worker_count; ++i) workers_[i]->posted.set(workers_[i]->posted.value() + 1);
   std::exception_ptr failure;
   try {
-    part(0);
+    range(0);
   } catch (...) {
     failure = std::current_exception();
   }
   require<Error>(
       !is_from_before_fork(),
-      "thread team: the process forked inside a parallel loop, and the threads of its other parts ",
+      "thread team: the process forked inside a parallel loop, and the threads of its other ranges ",
       "exist in the parent alone");
   job_->unfinished.wait_for_zero(may_spin());
   if (job_->failed.exchange(false, std::memory_order_relaxed))

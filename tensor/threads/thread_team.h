@@ -29,10 +29,10 @@ class ThreadTeam {
   /// Whether the process has forked since the team was made, and this is the child.
   bool is_from_before_fork() const;
 
-  /// Calls part(i) in thread i for i = 0 .. parts - 1 and returns when all have returned; `parts` at most
-  /// `threads()`. Rethrows the exception of the lowest part that failed. To be called by one thread at a
-  /// time, not from inside a part.
-  void run(int parts, FunctionRef<void(int part)> part);
+  /// Calls range(i) in thread i for i = 0 .. ranges - 1 and returns when all have returned; `ranges` at most
+  /// `threads()`. Rethrows the exception of the lowest range that failed. To be called by one thread at a
+  /// time, not from inside a range.
+  void run(int ranges, FunctionRef<void(int range)> range);
 
  private:
   struct Worker;

@@ -21,7 +21,7 @@ Values values(const Tensor& x) {
 }
 
 Device batched_by(int32_t samples) {
-  return {.kind = DeviceKind::batched, .samples = samples};
+  return {.kind = DeviceKind::batched, .samples = static_cast<uint16_t>(samples)};
 }
 
 }  // namespace

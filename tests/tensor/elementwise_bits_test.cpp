@@ -144,8 +144,8 @@ TEST_CASE("elementwise bits: unary operations at every offset, length and instru
   check_unary<int32_t, int32_t>(UnaryOp::name, i32); \
   check_unary<uint8_t, uint8_t>(UnaryOp::name, u8);
   TESSERA_UNARY_FLOAT_OPS(CHECK_FLOATING)
-  TESSERA_UNARY_NUMBER_OPS(CHECK_FLOATING)
-  TESSERA_UNARY_NUMBER_OPS(CHECK_INTEGER)
+  TESSERA_UNARY_NUMERIC_OPS(CHECK_FLOATING)
+  TESSERA_UNARY_NUMERIC_OPS(CHECK_INTEGER)
   TESSERA_UNARY_INTEGER_OPS(CHECK_INTEGER)
   TESSERA_UNARY_PREDICATES(CHECK_PREDICATE)
 #undef CHECK_FLOATING
@@ -165,9 +165,9 @@ TEST_CASE("elementwise bits: binary operations at every offset, length and instr
   check_binary<float, uint8_t>(BinaryOp::name, f32);  \
   check_binary<double, uint8_t>(BinaryOp::name, f64); \
   check_binary<int64_t, uint8_t>(BinaryOp::name, i64);
-  TESSERA_BINARY_NUMBER_OPS(CHECK_FLOATING)
+  TESSERA_BINARY_NUMERIC_OPS(CHECK_FLOATING)
   TESSERA_BINARY_FLOAT_OPS(CHECK_FLOATING)
-  TESSERA_BINARY_NUMBER_OPS(CHECK_INTEGER)
+  TESSERA_BINARY_NUMERIC_OPS(CHECK_INTEGER)
   TESSERA_BINARY_INTEGER_OPS(CHECK_INTEGER)
   TESSERA_BINARY_COMPARISONS(CHECK_COMPARISON)
 }

@@ -41,7 +41,7 @@ BinaryBlocks blocks_of() {
   case BinaryOp::name:                \
     return blocks_of<binary_##name, T, uint8_t>();
 
-TESSERA_BINARY_NUMBER_OPS(TESSERA_BINARY_FUNCTION)
+TESSERA_BINARY_NUMERIC_OPS(TESSERA_BINARY_FUNCTION)
 TESSERA_BINARY_COMPARISONS(TESSERA_BINARY_FUNCTION)
 
 }  // namespace

@@ -17,18 +17,18 @@ void random_words(const WordSource& source, uint64_t first_block, bool low, int6
   for (int64_t i = 4 * done; i < 4 * blocks; ++i) words[i] = last[i - 4 * done];
 }
 
-void uniform_numbers(const uint32_t* words, double low, double width, int64_t n, double* out) {
+void uniform_values(const uint32_t* words, double low, double width, int64_t n, double* out) {
   for (int64_t i = 0; i < n; ++i)
     out[i] = elementwise::fma(static_cast<double>(elementwise::uniform_f32(words[i])), width, low);
 }
 
-void uniform_numbers_53(const uint32_t* words, const uint32_t* low_words, double low, double width, int64_t n,
-                        double* out) {
+void uniform_values_53(const uint32_t* words, const uint32_t* low_words, double low, double width, int64_t n,
+                       double* out) {
   for (int64_t i = 0; i < n; ++i)
     out[i] = elementwise::fma(elementwise::uniform_f64(words[i], low_words[i]), width, low);
 }
 
-void normal_numbers(const uint32_t* words, double mean, double deviation, int64_t n, double* out) {
+void normal_values(const uint32_t* words, double mean, double deviation, int64_t n, double* out) {
   for (int64_t i = 0; i < n / 2; ++i) {
     const elementwise::NormalPair pair = elementwise::normal_pair(words[2 * i], words[2 * i + 1]);
     out[2 * i] = elementwise::fma(pair.first, deviation, mean);
@@ -36,15 +36,15 @@ void normal_numbers(const uint32_t* words, double mean, double deviation, int64_
   }
 }
 
-void truncated_normal_numbers(const uint32_t* words, double low, double high, double cumulative_low,
-                              double cumulative_high, double mean, double deviation, int64_t n, double* out) {
+void truncated_normal_values(const uint32_t* words, double low, double high, double cumulative_low,
+                             double cumulative_high, double mean, double deviation, int64_t n, double* out) {
   for (int64_t i = 0; i < n; ++i) {
     const double z = elementwise::truncated_normal(words[i], low, high, cumulative_low, cumulative_high);
     out[i] = elementwise::fma(z, deviation, mean);
   }
 }
 
-void bernoulli_numbers(const uint32_t* words, uint64_t threshold, int64_t n, double* out) {
+void bernoulli_values(const uint32_t* words, uint64_t threshold, int64_t n, double* out) {
   for (int64_t i = 0; i < n; ++i) out[i] = elementwise::bernoulli(words[i], threshold) ? 1.0 : 0.0;
 }
 

@@ -29,13 +29,13 @@ void ternary_loop(const void* a_bytes, const void* b_bytes, const void* c_bytes,
     return &ternary_loop<ternary_##name, T>;
 
 TESSERA_TERNARY_FLOAT_OPS(TESSERA_TERNARY_FUNCTION)
-TESSERA_TERNARY_NUMBER_OPS(TESSERA_TERNARY_FUNCTION)
+TESSERA_TERNARY_NUMERIC_OPS(TESSERA_TERNARY_FUNCTION)
 
 template <class T>
 TernaryBlock float_block(TernaryOp op) {
   switch (op) {
     TESSERA_TERNARY_FLOAT_OPS(TESSERA_TERNARY_CASE)
-    TESSERA_TERNARY_NUMBER_OPS(TESSERA_TERNARY_CASE)
+    TESSERA_TERNARY_NUMERIC_OPS(TESSERA_TERNARY_CASE)
   }
   return nullptr;
 }
@@ -43,7 +43,7 @@ TernaryBlock float_block(TernaryOp op) {
 template <class T>
 TernaryBlock integer_block(TernaryOp op) {
   switch (op) {
-    TESSERA_TERNARY_NUMBER_OPS(TESSERA_TERNARY_CASE)
+    TESSERA_TERNARY_NUMERIC_OPS(TESSERA_TERNARY_CASE)
     default:
       return nullptr;
   }

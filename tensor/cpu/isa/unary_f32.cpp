@@ -6,7 +6,7 @@ UnaryBlock unary_block_f32(UnaryOp op) {
   using T = float;
   switch (op) {
     TESSERA_UNARY_FLOAT_OPS(TESSERA_UNARY_CASE)
-    TESSERA_UNARY_NUMBER_OPS(TESSERA_UNARY_CASE)
+    TESSERA_UNARY_NUMERIC_OPS(TESSERA_UNARY_CASE)
     TESSERA_UNARY_PREDICATES(TESSERA_PREDICATE_CASE)
     default:
       return nullptr;

@@ -6,7 +6,7 @@ namespace {
 template <class T>
 UnaryBlock integer_block(UnaryOp op) {
   switch (op) {
-    TESSERA_UNARY_NUMBER_OPS(TESSERA_UNARY_CASE)
+    TESSERA_UNARY_NUMERIC_OPS(TESSERA_UNARY_CASE)
     TESSERA_UNARY_INTEGER_OPS(TESSERA_UNARY_CASE)
     default:
       return nullptr;

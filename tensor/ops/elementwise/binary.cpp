@@ -25,7 +25,7 @@ void check_dtype(const char* name, BinaryOp op, DType type) {
     case BinaryOp::div:
       return require<DTypeError>(is_floating(type), "div: ", type,
                                  " values have no exact quotient; cast to f32, or use floor_divide");
-      TESSERA_BINARY_NUMBER_OPS(TESSERA_CASE)
+      TESSERA_BINARY_NUMERIC_OPS(TESSERA_CASE)
       return require<DTypeError>(type != boolean, name,
                                  ": expected a numeric dtype, got bool; cast to i64 first");
       TESSERA_BINARY_INTEGER_OPS(TESSERA_CASE)
@@ -98,7 +98,7 @@ Tensor binary(const char* name, BinaryOp op, const Tensor& x, const Scalar& scal
     return binary(#name, BinaryOp::name, a, b);   \
   }
 
-TESSERA_BINARY_NUMBER_OPS(TESSERA_DEFINE)
+TESSERA_BINARY_NUMERIC_OPS(TESSERA_DEFINE)
 TESSERA_BINARY_FLOAT_OPS(TESSERA_DEFINE)
 TESSERA_BINARY_INTEGER_OPS(TESSERA_DEFINE)
 TESSERA_BINARY_COMPARISONS(TESSERA_DEFINE)

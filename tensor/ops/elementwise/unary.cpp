@@ -21,7 +21,7 @@ void check_dtype(UnaryOp op, const Tensor& x) {
     TESSERA_UNARY_FLOAT_OPS(TESSERA_CASE)
     TESSERA_UNARY_PREDICATES(TESSERA_CASE)
     return require_floating(name_of(op), x);
-    TESSERA_UNARY_NUMBER_OPS(TESSERA_CASE)
+    TESSERA_UNARY_NUMERIC_OPS(TESSERA_CASE)
     return require<DTypeError>(x.dtype() != boolean, name_of(op), ": expected a numeric dtype, got ",
                                describe(x));
     TESSERA_UNARY_INTEGER_OPS(TESSERA_CASE)
@@ -47,7 +47,7 @@ Tensor unary(UnaryOp op, const Tensor& x) {
   }
 
 TESSERA_UNARY_FLOAT_OPS(TESSERA_DEFINE)
-TESSERA_UNARY_NUMBER_OPS(TESSERA_DEFINE)
+TESSERA_UNARY_NUMERIC_OPS(TESSERA_DEFINE)
 TESSERA_UNARY_PREDICATES(TESSERA_DEFINE)
 
 Tensor bitwise_not(const Tensor& x) {

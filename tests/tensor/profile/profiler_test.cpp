@@ -179,14 +179,14 @@ TEST_CASE("profiler: each thread of a parallel loop records its part in its own 
   CHECK(kernel.name == std::string("add"));
   for (const Profiler::Row& row : rows) {
     CHECK(row.rank == 5);
-    int parts = 0;
+    int ranges = 0;
     for (const Span& span : row.spans) {
-      if (span.kind != SpanKind::part) continue;
-      ++parts;
+      if (span.kind != SpanKind::range) continue;
+      ++ranges;
       CHECK(span.name == std::string("add"));
       CHECK(is_inside(span, kernel));
     }
-    CHECK(parts == 1);
+    CHECK(ranges == 1);
   }
   const Span wait = find(*caller, "threads");
   CHECK(wait.kind == SpanKind::wait);
