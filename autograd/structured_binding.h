@@ -19,7 +19,7 @@ concept ListOfTensors = std::same_as<T, std::vector<Tensor>> || std::same_as<T, 
 template <std::same_as<tessera::Shape> T>
 struct std::tuple_size<T> {
   static_assert(tessera::detail::has_fixed_size<T>,
-                "the rank of a Shape is not known when this is compiled: write auto [B, T, C] = x.dims<3>()");
+                "the length of a Shape is not known when this is compiled: write auto [B, T, C] = x.dims<3>()");
   static constexpr size_t value = 0;  ///< not used: the error comes first
 };
 

@@ -91,7 +91,7 @@ class Shape {
   [[noreturn]] void throw_too_large() const;
   void require_rank(size_t expected) const;
 
-  int32_t ndim_ = 0;  // no structured binding of a Shape: write auto [B, T] = x.dims<2>()
+  int32_t ndim_ = 0;
   int64_t dims_[max_ndim] = {};
 };
 

@@ -101,8 +101,8 @@ TEST_CASE_FIXTURE(Fixture, "messages: indices, dtypes and devices") {
           fresh(x);
         }) ==
         "linear: operands with values and operands on meta, without values: (4, 2) f32 on cpu, (8, 2) f32 on "
-        "meta; "
-        "materialize the model first (nn::materialize), or give it inputs on meta");
+        "meta; materialize the model first (nn::materialize), or give it inputs on meta (a member module is "
+        "part of a model only where add(name, module) made it)");
   CHECK(message_of<DeviceError>([] { empty({2}, f32, meta()).sum().item(); }) ==
         "item: expected a tensor on cpu, got () f32 on meta, without values: materialize the model first "
         "(nn::materialize)");

@@ -1,4 +1,4 @@
-// expect: write auto [B, T] = x.dims<2>()
+// expect: write auto [B, T, C] = x.dims<3>()
 #include <tessera/tessera.h>
 using namespace tessera;
 
