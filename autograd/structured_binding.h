@@ -18,8 +18,9 @@ concept ListOfTensors = std::same_as<T, std::vector<Tensor>> || std::same_as<T, 
 /// Of `auto [B, T, C] = x.shape()`.
 template <std::same_as<tessera::Shape> T>
 struct std::tuple_size<T> {
-  static_assert(tessera::detail::has_fixed_size<T>,
-                "the length of a Shape is not known when this is compiled: write auto [B, T, C] = x.dims<3>()");
+  static_assert(
+      tessera::detail::has_fixed_size<T>,
+      "the length of a Shape is not known when this is compiled: write auto [B, T, C] = x.dims<3>()");
   static constexpr size_t value = 0;  ///< not used: the error comes first
 };
 
