@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/random_blocks.h"
 #include "tensor/random/philox.h"

@@ -1,6 +1,7 @@
 #include "tensor/cpu/elementwise.h"
 
 #include "tensor/cpu/loops/block_walk.h"
+#include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/threads/parallel.h"
 

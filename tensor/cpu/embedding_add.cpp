@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
+#include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/independent_iterations.h"
 #include "tensor/cpu/loops/index_values.h"
-#include "tensor/cpu/loops/row_access.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/threads/parallel.h"
 #include "tensor/types/dtype_switch.h"

@@ -8,6 +8,7 @@
 
 #include "tensor/cpu/loops/index_values.h"
 #include "tensor/threads/parallel.h"
+#include "tensor/types/accumulator.h"
 #include "tensor/types/dtype_switch.h"
 
 namespace tessera::kernels::cpu {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/index_values.h"
-#include "tensor/cpu/loops/row_access.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/cpu/loops/softmax_rows.h"
 #include "tensor/threads/parallel.h"

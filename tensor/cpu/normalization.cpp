@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "tensor/cpu/dropout.h"
+#include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/normalization_rows.h"
 #include "tensor/cpu/loops/scratch.h"
@@ -33,16 +34,6 @@ T* at(const Tensor& tensor, int64_t i = 0) {
   return tensor.defined() ? static_cast<T*>(tensor.raw_data()) + i : nullptr;
 }
 
-template <class T, class A>
-void widen(const T* from, int64_t n, A* to) {
-  TESSERA_PER_ISA(convert_block)(dtype_of<T>, dtype_of<A>)(from, to, n);
-}
-
-template <class T, class A>
-void narrow(const A* from, int64_t n, T* to) {
-  TESSERA_PER_ISA(convert_block)(dtype_of<A>, dtype_of<T>)(from, to, n);
-}
-
 /// A contiguous tensor in the type that is computed in: the tensor itself, or a widened copy.
 template <class T>
 class Operand {
@@ -51,7 +42,7 @@ class Operand {
   explicit Operand(const Tensor& tensor)
       : copy_(tensor.defined() && !std::is_same_v<T, A> ? tensor.numel() : 0) {
     if (copy_.get())
-      widen(at<T>(tensor), tensor.numel(), copy_.get());
+      widen_contiguous(at<T>(tensor), tensor.numel(), copy_.get());
     else if constexpr (std::is_same_v<T, A>)
       data_ = at<A>(tensor);
   }
@@ -98,22 +89,22 @@ class Forward {
       }
     } else {
       sum = scratch + block_ * n_, y = sum + block_ * n_;
-      widen(at<T>(call_.x, from), n, scratch);
+      widen_contiguous(at<T>(call_.x, from), n, scratch);
       if (adds) add_rounded(from, n, scratch, sum);
       x = adds ? sum : scratch;
     }
     kernel_(x, delta, count, n_, weight_.get(), bias_.get(), static_cast<A>(call_.eps), sum, y,
             at<A>(out_.mean, first), at<A>(out_.rstd, first));
-    if constexpr (!in_place) narrow(y, n, at<T>(out_.y, from));
+    if constexpr (!in_place) narrow_contiguous(y, n, at<T>(out_.y, from));
   }
 
   /// For half types: sum = x + dropout(delta) as stored, so that backward normalizes the same values.
   void add_rounded(int64_t from, int64_t n, const A* x, A* sum) const {
-    widen(at<T>(call_.delta, from), n, sum);
+    widen_contiguous(at<T>(call_.delta, from), n, sum);
     if (call_.mask) drop_elements(*call_.mask, sum, from, n, sum);
     TESSERA_PER_ISA(binary_blocks)(BinaryOp::add, dtype_of<A>).arrays(x, sum, sum, n);
-    narrow(sum, n, at<T>(out_.sum, from));
-    widen(at<T>(out_.sum, from), n, sum);
+    narrow_contiguous(sum, n, at<T>(out_.sum, from));
+    widen_contiguous(at<T>(out_.sum, from), n, sum);
   }
 
   decltype(NormalizationRows<A>::forward) kernel_ = normalization_rows<A>().forward;
@@ -180,9 +171,9 @@ class Backward {
       dx = at<A>(out_.x, from), ddelta = at<A>(out_.delta, from);
     } else {
       A *wide_x = scratch, *wide_dy = wide_x + block_ * n_, *wide_dsum = wide_dy + block_ * n_;
-      widen(at<T>(call_.x, from), n, wide_x);
-      widen(at<T>(call_.dy, from), n, wide_dy);
-      if (call_.dsum.defined()) widen(at<T>(call_.dsum, from), n, wide_dsum);
+      widen_contiguous(at<T>(call_.x, from), n, wide_x);
+      widen_contiguous(at<T>(call_.dy, from), n, wide_dy);
+      if (call_.dsum.defined()) widen_contiguous(at<T>(call_.dsum, from), n, wide_dsum);
       x = wide_x, dy = wide_dy, dsum = call_.dsum.defined() ? wide_dsum : nullptr;
       A* wide_dx = wide_dsum + block_ * n_;
       dx = out_.x.defined() ? wide_dx : nullptr, ddelta = out_.delta.defined() ? wide_dx : nullptr;
@@ -191,10 +182,10 @@ class Backward {
     kernel_(x, dy, dsum, count, n_, weight_.get(), at<A>(call_.mean, first), at<A>(call_.rstd, first),
             gradient, dweight, dbias);
     if constexpr (!in_place)
-      if (dx) narrow(dx, n, at<T>(out_.x, from));
+      if (dx) narrow_contiguous(dx, n, at<T>(out_.x, from));
     if (ddelta) drop_elements(*call_.mask, gradient, from, n, ddelta);
     if constexpr (!in_place)
-      if (ddelta) narrow(ddelta, n, at<T>(out_.delta, from));
+      if (ddelta) narrow_contiguous(ddelta, n, at<T>(out_.delta, from));
   }
 
   decltype(NormalizationRows<A>::backward) kernel_ = normalization_rows<A>().backward;
@@ -221,9 +212,9 @@ void normalize_again(const Tensor& x, const Operand<T>& weight, const Operand<T>
         run(at<A>(x, from), at<A>(y, from));
       } else {
         A* wide = scratch.get();
-        widen(at<T>(x, from), count * n, wide);
+        widen_contiguous(at<T>(x, from), count * n, wide);
         run(wide, wide + block * n);
-        narrow(wide + block * n, count * n, at<T>(y, from));
+        narrow_contiguous(wide + block * n, count * n, at<T>(y, from));
       }
     }
   });

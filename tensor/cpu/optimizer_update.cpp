@@ -4,7 +4,7 @@
 
 #include "tensor/cpu/isa/optimizer_update.h"
 #include "tensor/cpu/loops/chunked_loop.h"
-#include "tensor/cpu/loops/elementwise_blocks.h"
+#include "tensor/cpu/loops/convert.h"
 
 namespace tessera::kernels::cpu {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/reduction_plan.h"
-#include "tensor/cpu/loops/row_access.h"
 #include "tensor/cpu/loops/row_reductions.h"
 #include "tensor/cpu/loops/strided_loop.h"
 #include "tensor/elementwise/log.h"

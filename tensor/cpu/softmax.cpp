@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "tensor/cpu/loops/row_access.h"
+#include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/softmax_rows.h"
 #include "tensor/cpu/loops/strided_loop.h"
 #include "tensor/threads/parallel.h"

@@ -9,6 +9,7 @@
 
 #include "tensor/cpu/isa.h"
 #include "tensor/tensor.h"
+#include "tensor/types/accumulator.h"
 #include "tensor/types/dtype_switch.h"
 
 namespace {

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/elementwise/unary.h"

@@ -40,6 +40,6 @@ TESSERA_DECLARE_PER_ISA(
     // For bf16 and f16: the functions that have a loop of their own, without buffers in f32.
     UnaryBlock half_unary_block(UnaryOp op, DType type);
     // gelu_gradient_block takes bf16 and f16 too.
-    UnaryBlock convert_block(DType from, DType to); TernaryBlock where_block(int64_t element_size);)
+    TernaryBlock where_block(int64_t element_size);)
 
 }  // namespace tessera::kernels::cpu
