@@ -27,7 +27,7 @@ constexpr int64_t max_depth = 1024;
 struct ActivationBlocks {
   UnaryBlock forward;
   BinaryBlock backward;
-  GradientBlock both = nullptr;
+  GradientBlock both;
 
   /// f(x) and f'(x) dy of n elements.
   void run(const void* x, const void* dy, void* y, void* dx, int64_t n) const {
@@ -41,7 +41,7 @@ ActivationBlocks blocks_of(Activation f, DType type) {
   const ActivationRow& row = row_of(f);
   return {TESSERA_PER_ISA(unary_block)(row.forward, type),
           TESSERA_PER_ISA(binary_blocks)(row.backward, type).arrays,
-          f == Activation::gelu ? TESSERA_PER_ISA(gelu_gradient_block)(type) : nullptr};
+          TESSERA_PER_ISA(gradient_block)(row.forward, type)};
 }
 
 void multiply(const Gemm<float>& gemm) {
@@ -222,6 +222,17 @@ void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x,
                                 const ops::ActivationLinearGradients& out) {
   x.dtype() == f64 ? Backward<double>(f, dy, x, weight, out).run()
                    : Backward<float>(f, dy, x, weight, out).run();
+}
+
+void activation_gradient(Activation f, const Tensor& x, const Tensor& dy, const Tensor& y, const Tensor& dx) {
+  const GradientBlock kernel = TESSERA_PER_ISA(gradient_block)(row_of(f).forward, x.dtype());
+  const int64_t width = size_of(x.dtype());
+  const auto at = [width](const Tensor& tensor, int64_t i) {
+    return static_cast<char*>(tensor.raw_data()) + i * width;
+  };
+  parallel_for(x.numel(), 16384, [&](int64_t begin, int64_t end) {
+    kernel(at(x, begin), at(dy, begin), at(y, begin), at(dx, begin), end - begin);
+  });
 }
 
 }  // namespace tessera::kernels::cpu

@@ -13,4 +13,8 @@ void activation_linear(Activation f, const Tensor& x, const Tensor& weight, cons
 void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x, const Tensor& weight,
                                 const ops::ActivationLinearGradients& out);
 
+/// y = f(x) and dx = f'(x) dy in one pass, for an f with `has_value_with_gradient`: contiguous tensors of one
+/// floating dtype; dx may be dy.
+void activation_gradient(Activation f, const Tensor& x, const Tensor& dy, const Tensor& y, const Tensor& dx);
+
 }  // namespace tessera::kernels::cpu

@@ -3,7 +3,6 @@
 #include "tensor/cpu/loops/block_walk.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
-#include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
 namespace {
@@ -73,18 +72,6 @@ void ternary(TernaryOp op, DType type, const Tensor& a, const Tensor& b, const T
       out.shape(), Operand::of(out, compute),
       {Operand::of(a, compute), Operand::of(b, compute), Operand::of(c, compute)},
       [&](const Block& block) { kernel(block.in[0], block.in[1], block.in[2], factor, block.out, block.n); });
-}
-
-void gelu_gradient(const Tensor& x, const Tensor& dy, const Tensor& y, const Tensor& dx) {
-  const GradientBlock kernel = TESSERA_PER_ISA(gelu_gradient_block)(x.dtype());
-  require_kernel(kernel != nullptr, x.dtype());
-  const int64_t width = size_of(x.dtype());
-  const auto at = [width](const Tensor& tensor, int64_t i) {
-    return static_cast<char*>(tensor.raw_data()) + i * width;
-  };
-  parallel_for(x.numel(), 16384, [&](int64_t begin, int64_t end) {
-    kernel(at(x, begin), at(dy, begin), at(y, begin), at(dx, begin), end - begin);
-  });
 }
 
 void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& out) {

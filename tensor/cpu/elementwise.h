@@ -27,8 +27,6 @@ void binary_scalar(BinaryOp op, DType type, const Tensor& x, const Scalar& scala
 /// out = op(a, b, c, factor).
 void ternary(TernaryOp op, DType type, const Tensor& a, const Tensor& b, const Tensor& c, double factor,
              const Tensor& out);
-/// y = gelu(x) and dx = gelu'(x) dy in one pass: contiguous tensors of one floating dtype; dx may be dy.
-void gelu_gradient(const Tensor& x, const Tensor& dy, const Tensor& y, const Tensor& dx);
 /// out = condition ? a : b; condition is bool, a and b have any dtype of out's kind.
 void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& out);
 /// out = x converted to out's dtype.

@@ -15,7 +15,7 @@ namespace tessera::kernels::cpu {
 namespace {
 
 GradientBlock gelu_gradient(DType dtype) {
-  return TESSERA_PER_ISA(gelu_gradient_block)(dtype);
+  return TESSERA_PER_ISA(gradient_block)(UnaryOp::gelu, dtype);
 }
 
 }  // namespace

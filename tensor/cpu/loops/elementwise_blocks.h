@@ -36,10 +36,11 @@ TESSERA_DECLARE_PER_ISA(
     UnaryBlock unary_block(UnaryOp op, DType type); UnaryBlock unary_block_f32(UnaryOp op);
     UnaryBlock unary_block_f64(UnaryOp op); BinaryBlocks binary_blocks(BinaryOp op, DType type);
     BinaryBlocks binary_blocks_f32(BinaryOp op); BinaryBlocks binary_blocks_f64(BinaryOp op);
-    TernaryBlock ternary_block(TernaryOp op, DType type); GradientBlock gelu_gradient_block(DType type);
-    // For bf16 and f16: the functions that have a loop of their own, without buffers in f32.
-    UnaryBlock half_unary_block(UnaryOp op, DType type);
-    // gelu_gradient_block takes bf16 and f16 too.
-    TernaryBlock where_block(int64_t element_size);)
+    TernaryBlock ternary_block(
+        TernaryOp op,
+        DType type);  // For the operations of TESSERA_UNARY_WITH_GRADIENT_OPS and f64, f32, bf16, f16.
+    GradientBlock gradient_block(UnaryOp op, DType type);
+    // For the same operations and bf16, f16: a loop of their own, without buffers in f32.
+    UnaryBlock half_unary_block(UnaryOp op, DType type); TernaryBlock where_block(int64_t element_size);)
 
 }  // namespace tessera::kernels::cpu
