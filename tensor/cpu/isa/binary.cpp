@@ -1,7 +1,6 @@
-#pragma once  // internal
-
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/independent_iterations.h"
+#include "tensor/elementwise/activation.h"
 #include "tensor/elementwise/arithmetic.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
@@ -42,7 +41,49 @@ BinaryBlocks blocks_of() {
     return blocks_of<binary_##name, T, uint8_t>();
 
 TESSERA_BINARY_NUMERIC_OPS(TESSERA_BINARY_FUNCTION)
+TESSERA_BINARY_FLOAT_OPS(TESSERA_BINARY_FUNCTION)
+TESSERA_BINARY_INTEGER_OPS(TESSERA_BINARY_FUNCTION)
 TESSERA_BINARY_COMPARISONS(TESSERA_BINARY_FUNCTION)
 
+template <class T>
+BinaryBlocks float_blocks(BinaryOp op) {
+  switch (op) {
+    TESSERA_BINARY_NUMERIC_OPS(TESSERA_BINARY_CASE)
+    TESSERA_BINARY_FLOAT_OPS(TESSERA_BINARY_CASE)
+    TESSERA_BINARY_COMPARISONS(TESSERA_COMPARISON_CASE)
+    default:
+      return {};
+  }
+}
+
+template <class T>
+BinaryBlocks integer_blocks(BinaryOp op) {
+  switch (op) {
+    TESSERA_BINARY_NUMERIC_OPS(TESSERA_BINARY_CASE)
+    TESSERA_BINARY_INTEGER_OPS(TESSERA_BINARY_CASE)
+    TESSERA_BINARY_COMPARISONS(TESSERA_COMPARISON_CASE)
+    default:
+      return {};
+  }
+}
+
 }  // namespace
+
+BinaryBlocks binary_blocks(BinaryOp op, DType type) {
+  switch (type) {
+    case DType::f64:
+      return float_blocks<double>(op);
+    case DType::f32:
+      return float_blocks<float>(op);
+    case DType::i64:
+      return integer_blocks<int64_t>(op);
+    case DType::i32:
+      return integer_blocks<int32_t>(op);
+    case DType::u8:
+      return integer_blocks<uint8_t>(op);
+    default:
+      return {};
+  }
+}
+
 }  // namespace tessera::kernels::cpu::TESSERA_ISA

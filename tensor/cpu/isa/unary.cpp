@@ -1,5 +1,3 @@
-#pragma once  // internal
-
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/independent_iterations.h"
 #include "tensor/elementwise/activation.h"
@@ -39,5 +37,44 @@ TESSERA_UNARY_NUMERIC_OPS(TESSERA_UNARY_FUNCTION)
 TESSERA_UNARY_INTEGER_OPS(TESSERA_UNARY_FUNCTION)
 TESSERA_UNARY_PREDICATES(TESSERA_UNARY_FUNCTION)
 
+template <class T>
+UnaryBlock float_block(UnaryOp op) {
+  switch (op) {
+    TESSERA_UNARY_FLOAT_OPS(TESSERA_UNARY_CASE)
+    TESSERA_UNARY_NUMERIC_OPS(TESSERA_UNARY_CASE)
+    TESSERA_UNARY_PREDICATES(TESSERA_PREDICATE_CASE)
+    default:
+      return nullptr;
+  }
+}
+
+template <class T>
+UnaryBlock integer_block(UnaryOp op) {
+  switch (op) {
+    TESSERA_UNARY_NUMERIC_OPS(TESSERA_UNARY_CASE)
+    TESSERA_UNARY_INTEGER_OPS(TESSERA_UNARY_CASE)
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
+
+UnaryBlock unary_block(UnaryOp op, DType type) {
+  switch (type) {
+    case DType::f64:
+      return float_block<double>(op);
+    case DType::f32:
+      return float_block<float>(op);
+    case DType::i64:
+      return integer_block<int64_t>(op);
+    case DType::i32:
+      return integer_block<int32_t>(op);
+    case DType::u8:
+      return integer_block<uint8_t>(op);
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace tessera::kernels::cpu::TESSERA_ISA
