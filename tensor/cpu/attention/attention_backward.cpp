@@ -3,9 +3,9 @@
 // all queries that attend to it; the queries' gradients are added up block by block. The order is fixed
 // within a head.
 
-#include "tensor/cpu/attention.h"
 #include "tensor/cpu/attention/attention_extents.h"
 #include "tensor/cpu/attention/attention_products.h"
+#include "tensor/cpu/layers/attention.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/threads/parallel.h"
 

@@ -27,8 +27,8 @@
 ///              | 2      | 3      |
 ///          100 +--------+--------+
 ///
-/// Where a function of x is computed between two products (tensor/cpu/activation_linear.cpp), the cache
-/// limits a block too: a thread then gets several blocks, and every thread equally many
+/// Where a function of x is computed between two products (tensor/cpu/layers/activation_linear.cpp), the
+/// cache limits a block too: a thread then gets several blocks, and every thread equally many
 /// (`blocks_of_at_most`).
 ///
 /// A cut depends on the extents and the number of threads alone. A library may sum a block of another size

@@ -7,8 +7,8 @@
 #include "tensor/types/dtype.h"
 
 /// The inner loops of elementwise operations, on one contiguous block of elements of one type. Their sources
-/// are in tensor/cpu/isa, compiled once per instruction set; tensor/cpu/elementwise.cpp cuts tensors into
-/// such blocks.
+/// are in tensor/cpu/isa, compiled once per instruction set; tensor/cpu/elementwise/elementwise.cpp cuts
+/// tensors into such blocks.
 namespace tessera::kernels::cpu {
 
 /// y[i] = f(x[i]) for i < n. x and y may be the same.

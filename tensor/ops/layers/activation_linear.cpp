@@ -4,7 +4,7 @@
 
 #include "tensor/arguments/activation_table.h"
 #include "tensor/batched/rules.h"
-#include "tensor/cpu/activation_linear.h"
+#include "tensor/cpu/layers/activation_linear.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/unary.h"
 #include "tensor/ops/kernel.h"

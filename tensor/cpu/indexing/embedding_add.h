@@ -1,6 +1,6 @@
 #pragma once  // internal
 
-#include "tensor/cpu/dropout.h"
+#include "tensor/cpu/layers/dropout.h"
 
 namespace tessera::kernels::cpu {
 

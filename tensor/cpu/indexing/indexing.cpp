@@ -1,4 +1,4 @@
-#include "tensor/cpu/indexing.h"
+#include "tensor/cpu/indexing/indexing.h"
 
 #include <algorithm>
 #include <cstring>

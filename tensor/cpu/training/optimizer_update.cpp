@@ -1,4 +1,4 @@
-#include "tensor/cpu/optimizer_update.h"
+#include "tensor/cpu/training/optimizer_update.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "tensor/cpu/copy.h"
+#include "tensor/cpu/elementwise/copy.h"
 
 #include <cstring>
 

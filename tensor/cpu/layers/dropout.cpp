@@ -1,4 +1,4 @@
-#include "tensor/cpu/dropout.h"
+#include "tensor/cpu/layers/dropout.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tensor/cpu/multi_tensor.h"
+#include "tensor/cpu/training/multi_tensor.h"
 
 #include <atomic>
 #include <limits>

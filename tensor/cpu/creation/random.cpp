@@ -1,4 +1,4 @@
-#include "tensor/cpu/random.h"
+#include "tensor/cpu/creation/random.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Sorting and running sums along one dimension, line by line; a line is sorted in a buffer.
-#include "tensor/cpu/sorting.h"
+#include "tensor/cpu/indexing/sorting.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,6 +1,6 @@
 // Softmax along any dimension, by the per-ISA row kernels: in place where a row is contiguous and of the type
 // that is computed in, through a buffer of one row otherwise.
-#include "tensor/cpu/softmax.h"
+#include "tensor/cpu/layers/softmax.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "tensor/cpu/elementwise.h"
+#include "tensor/cpu/elementwise/elementwise.h"
 
 #include "tensor/cpu/loops/block_walk.h"
 #include "tensor/cpu/loops/convert.h"

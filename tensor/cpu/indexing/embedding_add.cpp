@@ -1,7 +1,7 @@
 // The sum of a row of the token table and a row of the position table. Backward reads dy once for both
 // gradients. Threads share the columns and each adds the rows in order, so that sums do not depend on the
 // number of threads.
-#include "tensor/cpu/embedding_add.h"
+#include "tensor/cpu/indexing/embedding_add.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tensor/cpu/advanced_indexing.h"
+#include "tensor/cpu/indexing/advanced_indexing.h"
 
 #include <algorithm>
 #include <cstring>

@@ -2,11 +2,11 @@
 // that stay in the first-level cache for all steps (random words, widening, sums). The gradients of weight
 // and bias are added up within fixed groups of rows, one buffer per group, and then over the groups in order:
 // at most 64 groups, for any number of threads.
-#include "tensor/cpu/normalization.h"
+#include "tensor/cpu/layers/normalization.h"
 
 #include <algorithm>
 
-#include "tensor/cpu/dropout.h"
+#include "tensor/cpu/layers/dropout.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/normalization_rows.h"

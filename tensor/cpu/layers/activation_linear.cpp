@@ -3,7 +3,7 @@
 // rows. Backward: ranges of columns of x, so that each thread owns its columns of dx and of dW and computes
 // both f(x) and f'(x) there.
 
-#include "tensor/cpu/activation_linear.h"
+#include "tensor/cpu/layers/activation_linear.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Cross entropy from logits. Forward reads a row of logits once and keeps two values of it, the largest logit
 // and log(sum(exp(x - largest))); backward reads the row again and writes its gradient. Neither stores the
 // probabilities.
-#include "tensor/cpu/loss.h"
+#include "tensor/cpu/layers/loss.h"
 
 #include <algorithm>
 #include <vector>

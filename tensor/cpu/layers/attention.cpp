@@ -2,7 +2,7 @@
 // are in the cache, and the product with v. A head's keys and values are packed once. Threads share the
 // heads; within a head the order is fixed, so the bits do not depend on the number of threads.
 
-#include "tensor/cpu/attention.h"
+#include "tensor/cpu/layers/attention.h"
 
 #include "tensor/cpu/attention/attention_extents.h"
 #include "tensor/cpu/attention/attention_products.h"
