@@ -99,7 +99,7 @@ void check_widening() {
     expected[h] = static_cast<float>(h & 0x8000 ? -value : value);
     const float got = static_cast<float>(x[h]);
     if (nan ? !std::isnan(got) : bits_of(got) != bits_of(expected[h]))
-      FAIL_CHECK(text("0x", std::hex, h, ": ", got, " instead of ", expected[h]));
+      FAIL_CHECK(text("bits ", h, ": ", got, " instead of ", expected[h]));
     if (nan) expected[h] = got;  // its payload is not defined; arrays have the same
   }
   on_each_isa([&] {
