@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "tensor/batched/rules.h"
-#include "tensor/cpu/copy.h"
+#include "tensor/cpu/elementwise/copy.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"

@@ -5,7 +5,8 @@
 
 namespace tessera {
 
-/// An activation: its name, and the elementwise operations f(x) and f'(x) dy.
+/// An activation: its name, and the elementwise operations f(x) and f'(x) dy. Whether one pass computes both
+/// is a property of the operation (`has_value_with_gradient`).
 struct ActivationRow {
   Activation activation;  ///< the row's key, and its position in the table
   const char* name;       ///< as `to_string(activation)` gives it

@@ -11,10 +11,10 @@
 /// of elementwise kernels and reductions give the same bits; matrix products round differently on each, as
 /// the processor's multiply-add does.
 ///
-///     // tensor/cpu/gemm/gemm_eigen.h, inside namespace tessera::kernels::cpu
-///     TESSERA_DECLARE_PER_ISA(void widen_bf16(const bfloat16* from, int64_t count, float* to);)
-///     // tensor/cpu/gemm/gemm_bf16.cpp
-///     TESSERA_PER_ISA(widen_bf16)(bias.data<bfloat16>(), bias.numel(), wide_bias.get());
+///     // tensor/cpu/loops/convert.h, inside namespace tessera::kernels::cpu
+///     TESSERA_DECLARE_PER_ISA(void widen_bf16(const bfloat16* from, int64_t n, float* to);)
+///     // and its use
+///     TESSERA_PER_ISA(widen_bf16)(x, n, row);
 namespace tessera::kernels::cpu {
 
 /// Instruction sets in rising order; each includes those before it. Kernels in tensor/cpu/isa are compiled

@@ -5,6 +5,7 @@
 #include "tensor/cpu/gemm/gemm_narrow.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/cpu/transpose.h"
 
@@ -35,14 +36,10 @@ Cut smallest_perimeter(int64_t m, int64_t n, int64_t blocks) {
 
 template <class T, class C>
 void add_bias(const Gemm<T, C>& tile, const T* bias) {
+  using A = accumulator_of<C>;
   for (int64_t i = 0; i < tile.m; ++i) {
     C* row = tile.c + i * tile.ldc;
-    for (int64_t j = 0; j < tile.n; ++j) {
-      if constexpr (sizeof(C) < 4)
-        row[j] = static_cast<C>(static_cast<float>(row[j]) + static_cast<float>(bias[j]));
-      else
-        row[j] += static_cast<C>(bias[j]);
-    }
+    for (int64_t j = 0; j < tile.n; ++j) row[j] = narrow<C>(widen<A>(row[j]) + widen<A>(bias[j]));
   }
 }
 

@@ -9,8 +9,4 @@ namespace tessera::kernels::cpu {
 /// others. `parameter`: see ops::Reduction. Any strides.
 void reduce(ops::Reduction kind, double parameter, const Tensor& x, const Tensor& out);
 
-/// out (i64, x's shape with extent 1 along `dim`) = the position of the largest (or smallest) element: the
-/// first of equals; a NaN counts as the most extreme.
-void arg_extreme(bool largest, int64_t dim, const Tensor& x, const Tensor& out);
-
 }  // namespace tessera::kernels::cpu

@@ -4,7 +4,7 @@
 
 /// exp, exp2 and expm1. x = n ln 2 + r with |r| <= ln(2)/2, so exp(x) = 2^n exp(r); exp(r) is a minimax
 /// polynomial (minimax.py) and 2^n is built from its bits. Errors, measured by
-/// tests/tensor/elementwise_accuracy_test.cpp: exp and exp2 below 1 ulp, expm1 below 1.6 ulp.
+/// tests/tensor/elementwise/elementwise_accuracy_test.cpp: exp and exp2 below 1 ulp, expm1 below 1.6 ulp.
 TESSERA_ELEMENTWISE_BEGIN
 
 /// An argument reduced to n ln 2 + r. For double, 4096 is added to n, so that shifts are unsigned.

@@ -14,6 +14,10 @@
   X(sin) X(cos) X(tan) X(tanh) X(sigmoid) X(erf) X(erfc) X(floor) X(ceil) X(round) X(trunc)           \
   X(gelu) X(gelu_tanh) X(silu) X(softplus)
 
+/// Those of them with a function `name_with_gradient` too, which gives f(x) and f'(x) dy from one pass over
+/// (x, dy). Their loops take bf16 and f16 without buffers in f32.
+#define TESSERA_UNARY_WITH_GRADIENT_OPS(X) X(gelu)
+
 /// Floating or integer in, the same dtype out.
 #define TESSERA_UNARY_NUMERIC_OPS(X) X(neg) X(abs) X(sign) X(square) X(relu)
 
@@ -63,5 +67,12 @@ enum class TernaryOp : uint8_t {
 };
 
 #undef TESSERA_ENUMERATOR
+
+/// Whether `op` is one of TESSERA_UNARY_WITH_GRADIENT_OPS.
+constexpr bool has_value_with_gradient(UnaryOp op) {
+#define TESSERA_EQUALS(name) op == UnaryOp::name ||
+  return TESSERA_UNARY_WITH_GRADIENT_OPS(TESSERA_EQUALS) false;
+#undef TESSERA_EQUALS
+}
 
 }  // namespace tessera

@@ -24,12 +24,6 @@
   }                             \
   }
 
-#if defined(__CUDACC__)
-#define TESSERA_ELEMENT TESSERA_HD __forceinline__
-#else
-#define TESSERA_ELEMENT inline __attribute__((always_inline))
-#endif
-
 TESSERA_ELEMENTWISE_BEGIN
 
 #if defined(__CUDA_ARCH__)

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tensor/batched/rules.h"
+#include "tensor/cpu/arg_extreme.h"
 #include "tensor/cpu/reduction.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/kernel.h"

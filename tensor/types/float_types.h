@@ -1,10 +1,12 @@
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
 #include "tensor/types/host_device.h"
 
+// The conversions between the 16-bit formats and f32. Every other one, of arrays too, is made of these. They
+// have no branches, so that loops over them become vector code, and no f32 denormals, so that they give the
+// same bits with denormals flushed.
 namespace tessera {
 
 /// bfloat16: the upper half of an IEEE f32. Arithmetic happens in f32; this type only stores.
@@ -13,14 +15,14 @@ struct bfloat16 {
 
   bfloat16() = default;
   /// Rounds to nearest, ties to even; a NaN stays a (quiet) NaN.
-  TESSERA_HD explicit bfloat16(float value) {
+  TESSERA_ELEMENT explicit bfloat16(float value) {
     const uint32_t u = __builtin_bit_cast(uint32_t, value);
-    const uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-    const bool nan = (u & 0x7fffffffu) > 0x7f800000u;
-    bits = static_cast<uint16_t>(nan ? ((u >> 16) | 0x40u) : rounded);
+    const uint32_t rounded = u + 0x7fffu + ((u >> 16) & 1u);
+    const uint32_t chosen = (u & 0x7fffffffu) > 0x7f800000u ? u | 0x400000u : rounded;
+    bits = static_cast<uint16_t>(chosen >> 16);
   }
   /// The value, exactly.
-  TESSERA_HD explicit operator float() const {
+  TESSERA_ELEMENT explicit operator float() const {
     return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16);
   }
 };
@@ -30,12 +32,9 @@ struct float16 {
   uint16_t bits;  ///< sign, 5 bits of exponent, 10 of mantissa
 
   float16() = default;
-  /// Rounds to nearest, ties to even; values of 65520 and more become infinite. Branchless, and free of f32
-  /// denormals, so that it gives the same bits with denormals flushed.
-  TESSERA_HD explicit float16(float value) {
-    const uint32_t u = __builtin_bit_cast(uint32_t, value);
-    const uint32_t sign = (u >> 16) & 0x8000u;
-    const uint32_t a = u & 0x7fffffffu;
+  /// Rounds to nearest, ties to even; values of 65520 and more become infinite.
+  TESSERA_ELEMENT explicit float16(float value) {
+    const uint32_t u = __builtin_bit_cast(uint32_t, value), a = u & 0x7fffffffu;
     // Normal halves: rebias the exponent (127 - 15 = 112) and round the 13 dropped bits to even.
     const uint32_t normal = (a - (112u << 23) + 0xfffu + ((a >> 13) & 1u)) >> 13;
     // Subnormal halves: adding 0.5 puts the half's last bit at the float's last bit, and the adder rounds.
@@ -44,18 +43,18 @@ struct float16 {
     uint32_t h = a < (113u << 23) ? subnormal : normal;
     h = a >= 0x477ff000u ? 0x7c00u : h;
     h = a > 0x7f800000u ? 0x7e00u : h;
-    bits = static_cast<uint16_t>(sign | h);
+    bits = static_cast<uint16_t>(h | ((u >> 16) & 0x8000u));
   }
   /// The value, exactly.
-  TESSERA_HD explicit operator float() const {
-    const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
-    const uint32_t exponent = (bits >> 10) & 0x1fu;
-    const uint32_t mantissa = bits & 0x3ffu;
-    const float subnormal = static_cast<float>(static_cast<int32_t>(mantissa)) * 0x1p-24f;
-    uint32_t u = ((exponent + 112u) << 23) | (mantissa << 13);
-    u = exponent == 31u ? (0x7f800000u | (mantissa << 13)) : u;
-    u = exponent == 0u ? __builtin_bit_cast(uint32_t, subnormal) : u;
-    return __builtin_bit_cast(float, sign | u);
+  TESSERA_ELEMENT explicit operator float() const {
+    const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fffu) << 13;
+    const uint32_t normal = magnitude + (112u << 23);
+    const uint32_t special = magnitude + (224u << 23);
+    // Subnormal halves: the mantissa below an exponent of 2^-14, from which that power is subtracted.
+    const float shifted = __builtin_bit_cast(float, magnitude + (113u << 23)) - 0x1p-14f;
+    uint32_t u = magnitude >= (31u << 23) ? special : normal;
+    u = magnitude < (1u << 23) ? __builtin_bit_cast(uint32_t, shifted) : u;
+    return __builtin_bit_cast(float, u | static_cast<uint32_t>(bits & 0x8000u) << 16);
   }
 };
 

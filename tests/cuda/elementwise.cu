@@ -1,13 +1,13 @@
 // Every function of tensor/elementwise, called from a kernel: the test is that this file compiles.
 #include "tensor/elementwise/activation.h"
 #include "tensor/elementwise/arithmetic.h"
-#include "tensor/elementwise/convert.h"
 #include "tensor/elementwise/erf.h"
 #include "tensor/elementwise/exp.h"
 #include "tensor/elementwise/hyperbolic.h"
 #include "tensor/elementwise/log.h"
 #include "tensor/elementwise/normal_quantile.h"
 #include "tensor/elementwise/power.h"
+#include "tensor/elementwise/to_integer.h"
 #include "tensor/elementwise/trigonometric.h"
 #include "tensor/types/float_types.h"
 

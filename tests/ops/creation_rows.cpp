@@ -87,7 +87,7 @@ std::vector<OpRow> creation_rows() {
        .call = [](const CaseInputs& g) { return dropout(g[0], 0.25, 7); },
        .cases =
            [=] { return std::vector<OpCase>{{.name = "key", .inputs = {square}, .differentiable = true}}; }});
-  rows.push_back({.name = "multinomial", .tested_in = "tests/tensor/random_test.cpp"});
+  rows.push_back({.name = "multinomial", .tested_in = "tests/tensor/ops/creation/random_test.cpp"});
   rows.push_back({.name = "power_sums", .tested_in = "tests/optim/clip_test.cpp"});
   rows.push_back({.name = "scale_and_find_nonfinite", .tested_in = "tests/optim/grad_scaler_test.cpp"});
   return rows;

@@ -35,7 +35,7 @@ std::vector<OpRow> matmul_rows() {
            [](const CaseInputs& g) {
              return activation_linear(activation_named(g.text("activation")), g[0], g[1], g.optional(2));
            }},
-      {.name = "activation", .tested_in = "tests/tensor/activation_linear_test.cpp"},
+      {.name = "activation", .tested_in = "tests/tensor/ops/layers/activation_linear_test.cpp"},
   };
 }
 

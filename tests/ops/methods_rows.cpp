@@ -88,7 +88,7 @@ void append_by_name(std::vector<OpRow>& rows) {
   rows.push_back(tested("contiguous", "tests/autograd/methods_test.cpp"));
   for (const char* name :
        {"empty", "zeros_like", "ones_like", "full_like", "empty_like", "tensor", "from_literal"})
-    rows.push_back(tested(name, "tests/tensor/creation_test.cpp"));
+    rows.push_back(tested(name, "tests/tensor/ops/creation/creation_test.cpp"));
   for (const char* name : {"fmod",
                            "logaddexp",
                            "nan_to_num",
@@ -124,7 +124,7 @@ void append_by_name(std::vector<OpRow>& rows) {
                            "nll_loss"})
     rows.push_back(tested(name, "tests/autograd/composed_test.cpp"));
   for (const char* name : {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "bernoulli"})
-    rows.push_back(tested(name, "tests/tensor/generator_test.cpp"));
+    rows.push_back(tested(name, "tests/tensor/ops/creation/generator_test.cpp"));
 }
 
 }  // namespace

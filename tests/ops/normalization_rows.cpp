@@ -67,7 +67,7 @@ std::vector<OpRow> normalization_rows() {
       {.name = "add_dropout",
        .call = [](const CaseInputs& g) { return add_dropout(g[0], g[1], quarter_dropped); },
        .cases = masked_cases},
-      {.name = "recompute_normalized", .tested_in = "tests/tensor/normalization_test.cpp"},
+      {.name = "recompute_normalized", .tested_in = "tests/tensor/ops/layers/normalization_test.cpp"},
   };
 }
 

@@ -23,7 +23,7 @@ std::vector<OpRow> sorting_rows() {
            [](const CaseInputs& g) {
              return both(topk(g[0], g.integer("k"), g.integer("axis"), g.flag("largest")));
            }},
-      {.name = "argsort", .tested_in = "tests/tensor/sorting_test.cpp"},
+      {.name = "argsort", .tested_in = "tests/tensor/ops/indexing/sorting_test.cpp"},
       {.name = "cumsum",
        .family = "reduction",
        .call = [](const CaseInputs& g) { return cumsum(g[0], g.integer("axis")); }},

@@ -3,9 +3,10 @@
 // all queries that attend to it; the queries' gradients are added up block by block. The order is fixed
 // within a head.
 
-#include "tensor/cpu/attention.h"
 #include "tensor/cpu/attention/attention_extents.h"
 #include "tensor/cpu/attention/attention_products.h"
+#include "tensor/cpu/layers/attention.h"
+#include "tensor/cpu/loops/convert.h"
 #include "tensor/threads/parallel.h"
 
 namespace tessera::kernels::cpu {
@@ -41,7 +42,7 @@ class Sums {
   int64_t stride() const { return sums_.stride; }
   void finish(int64_t rows) const {
     if constexpr (!in_place)
-      for (int64_t i = 0; i < rows; ++i) TESSERA_PER_ISA(narrow_bf16)(sums_.row(i), width_, result_.row(i));
+      for (int64_t i = 0; i < rows; ++i) narrow_contiguous(sums_.row(i), width_, result_.row(i));
   }
 
  private:

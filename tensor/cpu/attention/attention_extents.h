@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "tensor/cpu/attention.h"
 #include "tensor/cpu/attention/attention_rows.h"
+#include "tensor/cpu/layers/attention.h"
 
 namespace tessera::kernels::cpu {
 

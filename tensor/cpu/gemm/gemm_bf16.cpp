@@ -7,8 +7,8 @@
 #include <type_traits>
 
 #include "tensor/cpu/gemm/gemm_bf16_kernels.h"
-#include "tensor/cpu/gemm/gemm_eigen.h"
 #include "tensor/cpu/gemm/product_blocks.h"
+#include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/scratch.h"
 
 namespace tessera::kernels::cpu {
@@ -99,7 +99,7 @@ template void gemm_bf16(const Gemm<bfloat16, float>&, const float*);
 
 void matmul_bf16(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& out, bool accumulate) {
   const Scratch<float> wide_bias(bias.defined() ? bias.numel() : 0);
-  if (bias.defined()) TESSERA_PER_ISA(widen_bf16)(bias.data<bfloat16>(), bias.numel(), wide_bias.get());
+  if (bias.defined()) widen_contiguous(bias.data<bfloat16>(), bias.numel(), wide_bias.get());
   const float* const added = bias.defined() ? wide_bias.get() : nullptr;
   if (out.dtype() == f32)
     run<float>(a, b, added, out, accumulate);

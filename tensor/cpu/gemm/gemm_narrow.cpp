@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tensor/cpu/loops/row_access.h"
+#include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/scratch.h"
 
 namespace tessera::kernels::cpu {

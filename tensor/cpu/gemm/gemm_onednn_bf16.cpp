@@ -176,8 +176,7 @@ constexpr int64_t grain = 1 << 18;
 constexpr int64_t granularity = 32;
 
 /// By columns, and by rows where there are few columns.
-Cut choose_cut(int64_t m, int64_t n, int64_t work) {
-  const int64_t threads = threads_for(work, grain);
+Cut choose_cut(int64_t m, int64_t n, int64_t threads) {
   if (n >= threads * granularity) return {1, threads, granularity, granularity, false};
   return {std::clamp<int64_t>(m / granularity, 1, threads), 1, granularity, granularity, false};
 }
@@ -185,18 +184,18 @@ Cut choose_cut(int64_t m, int64_t n, int64_t work) {
 /// One matrix product, cut into blocks of c.
 void multiply_matrices(const Operands& o) {
   const int64_t m = o.out.size(0), n = o.out.size(1);
-  const Cut cut = choose_cut(m, n, m * n * o.a.size(1));
-  parallel_for(cut.blocks(), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const auto [row, rows, column, columns] = cut.block(m, n, i);
-      multiply({o.a.narrow(0, row, rows), o.b.narrow(1, column, columns),
-                o.bias.defined() ? o.bias.narrow(0, column, columns) : o.bias,
-                o.out.narrow(0, row, rows).narrow(1, column, columns), o.accumulate});
-    }
-  });
+  for_each_block(
+      {.count = 1, .m = m, .n = n, .k = o.a.size(1)}, grain,
+      [&](int64_t threads) { return choose_cut(m, n, threads); },
+      [&](int64_t, const ProductBlock& block) {
+        const auto [row, rows, column, columns] = block;
+        multiply({o.a.narrow(0, row, rows), o.b.narrow(1, column, columns),
+                  o.bias.defined() ? o.bias.narrow(0, column, columns) : o.bias,
+                  o.out.narrow(0, row, rows).narrow(1, column, columns), o.accumulate});
+      });
 }
 
-/// The products of a batch; threads share its first dimension.
+/// The products of a batch; threads share its first dimension, and each calls one primitive for its range.
 void multiply_batch(const Operands& o) {
   const int64_t count = o.out.size(0), work = o.out.numel() * o.a.size(-1);
   parallel_for(count, std::max<int64_t>(1, grain * count / (work + 1)), [&](int64_t begin, int64_t end) {

@@ -27,8 +27,8 @@
 ///              | 2      | 3      |
 ///          100 +--------+--------+
 ///
-/// Where a function of x is computed between two products (tensor/cpu/activation_linear.cpp), the cache
-/// limits a block too: a thread then gets several blocks, and every thread equally many
+/// Where a function of x is computed between two products (tensor/cpu/layers/activation_linear.cpp), the
+/// cache limits a block too: a thread then gets several blocks, and every thread equally many
 /// (`blocks_of_at_most`).
 ///
 /// A cut depends on the extents and the number of threads alone. A library may sum a block of another size
@@ -76,6 +76,28 @@ inline int64_t blocks_of_at_most(int64_t largest, int64_t extent) {
   return std::max<int64_t>(1, std::min(extent, (least + threads - 1) / threads * threads));
 }
 
+/// `count` products of the same extents.
+struct ProductExtents {
+  int64_t count, m, n, k;
+};
+
+/// Calls multiply(index of a product, block of its c) for every block of all products, in `num_threads()`
+/// threads. choose_cut(threads) gives the cut where there are fewer products than threads could share.
+template <class ChooseCut, class Multiply>
+void for_each_block(const ProductExtents& e, int64_t grain, const ChooseCut& choose_cut,
+                    const Multiply& multiply) {
+  const int64_t work = e.m * e.n * e.k, threads = threads_for(e.count * work, grain);
+  const bool uncut = e.count % threads == 0 || e.count >= 4 * threads;
+  const Cut cut = uncut ? Cut{} : choose_cut(threads);
+  const int64_t blocks = cut.blocks();
+  parallel_for(e.count * blocks, 1 + grain * blocks / (work + 1), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const ProductBlock block = cut.block(e.m, e.n, i % blocks);
+      if (!block.empty()) multiply(i / blocks, block);
+    }
+  });
+}
+
 /// The products of a batch: the first one, and the offsets of the others.
 template <class T, class C>
 struct ProductBatch {
@@ -116,24 +138,18 @@ ProductBatch<T, C> product_batch(const Tensor& a, const Tensor& b, const Tensor&
   return {first, batch.numel(), StridedLoop<3>(batch, {&sa, &sb, &sc})};
 }
 
-/// Calls multiply(product of a block, its first column) for every block of the batch, in `num_threads()`
-/// threads. choose_cut(first product, threads) gives the cut where there are fewer products than threads
-/// could share.
+/// Calls multiply(product of a block, its first column) for every block of the batch. choose_cut(first
+/// product, threads) as in `for_each_block` of extents.
 template <class T, class C, class ChooseCut, class Multiply>
 void for_each_block(const ProductBatch<T, C>& batch, int64_t grain, const ChooseCut& choose_cut,
                     const Multiply& multiply) {
   const Gemm<T, C>& first = batch.first;
-  const int64_t work = first.m * first.n * first.k, threads = threads_for(batch.count * work, grain);
-  const bool uncut = batch.count % threads == 0 || batch.count >= 4 * threads;
-  const Cut cut = uncut ? Cut{} : choose_cut(first, threads);
-  const int64_t blocks = cut.blocks();
-  parallel_for(batch.count * blocks, 1 + grain * blocks / (work + 1), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const ProductBlock block = cut.block(first.m, first.n, i % blocks);
-      if (block.empty()) continue;
-      multiply(batch.at(i / blocks).tile(block.row, block.rows, block.column, block.columns), block.column);
-    }
-  });
+  for_each_block(
+      {batch.count, first.m, first.n, first.k}, grain,
+      [&](int64_t threads) { return choose_cut(first, threads); },
+      [&](int64_t index, const ProductBlock& block) {
+        multiply(batch.at(index).tile(block.row, block.rows, block.column, block.columns), block.column);
+      });
 }
 
 }  // namespace tessera::kernels::cpu

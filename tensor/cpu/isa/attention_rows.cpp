@@ -5,7 +5,7 @@
 
 #include "tensor/cpu/isa/lanes.h"
 #include "tensor/cpu/isa/philox_lanes.h"
-#include "tensor/cpu/isa/stored.h"
+#include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/independent_iterations.h"
 #include "tensor/elementwise/exp.h"
 #include "tensor/elementwise/log.h"
@@ -84,10 +84,10 @@ void weights(const AttentionRow<A>* rows, int64_t count, int64_t leading, A* s, 
     const A scale = inverse[r];
     if (drop) {
       TESSERA_INDEPENDENT_ITERATIONS
-      for (int64_t i = 0; i < padded; ++i) narrow(row[i] * scale * drop[i], to[i]);
+      for (int64_t i = 0; i < padded; ++i) to[i] = narrow<Out>(row[i] * scale * drop[i]);
     } else {
       TESSERA_INDEPENDENT_ITERATIONS
-      for (int64_t i = 0; i < padded; ++i) narrow(row[i] * scale, to[i]);
+      for (int64_t i = 0; i < padded; ++i) to[i] = narrow<Out>(row[i] * scale);
     }
     zeros(to, rows[r].visible, rows[r].width);
     largest[r] = largest_product[r];
@@ -106,15 +106,15 @@ void score_gradients(const AttentionRow<A>& row, const A* s, const A* dp, A larg
     for (int64_t i = 0; i < padded; ++i) {
       const A weight = elementwise::exp(elementwise::fma(s[i], scale, -largest) - log_sum),
               factor = factors[i];
-      narrow(weight * (dp[i] * factor - dot) * gradient_scale, ds[i]);
-      narrow(weight * factor, p[i]);
+      ds[i] = narrow<Out>(weight * (dp[i] * factor - dot) * gradient_scale);
+      p[i] = narrow<Out>(weight * factor);
     }
   } else {
     TESSERA_INDEPENDENT_ITERATIONS
     for (int64_t i = 0; i < padded; ++i) {
       const A weight = elementwise::exp(elementwise::fma(s[i], scale, -largest) - log_sum);
-      narrow(weight * (dp[i] - dot) * gradient_scale, ds[i]);
-      narrow(weight, p[i]);
+      ds[i] = narrow<Out>(weight * (dp[i] - dot) * gradient_scale);
+      p[i] = narrow<Out>(weight);
     }
   }
   zeros(p, n, row.width);
@@ -123,7 +123,7 @@ void score_gradients(const AttentionRow<A>& row, const A* s, const A* dp, A larg
 
 template <class A, class T>
 A dot(const T* a, const T* b, int64_t n) {
-  return sum_lanes<A>(n, [=](int64_t i) { return widen(a[i]) * widen(b[i]); });
+  return sum_lanes<A>(n, [=](int64_t i) { return widen<A>(a[i]) * widen<A>(b[i]); });
 }
 
 template <class A>
@@ -157,16 +157,6 @@ void hide(const bool* visible, int64_t step, int64_t n, A scale, A* s) {
     s[i] = visible[i * step] ? s[i] * scale : -elementwise::Floating<A>::infinity;
 }
 
-using elementwise::Bf16;
-
-template <class Stored>
-auto* bits(Stored* p) {
-  if constexpr (std::is_const_v<Stored>)
-    return reinterpret_cast<const Bf16*>(p);
-  else
-    return reinterpret_cast<Bf16*>(p);
-}
-
 }  // namespace
 
 const AttentionRows<float, float>* attention_rows_f32() {
@@ -186,16 +176,9 @@ const AttentionRows<double, double>* attention_rows_f64() {
 
 const AttentionRows<float, bfloat16>* attention_rows_bf16() {
   static constexpr AttentionRows<float, bfloat16> rows{
-      [](const AttentionRow<float>* row, int64_t count, int64_t leading, float* s, const float* drop,
-         bfloat16* out, float* largest,
-         float* log_sum) { weights(row, count, leading, s, drop, bits(out), largest, log_sum); },
-      [](const AttentionRow<float>& row, const float* s, const float* dp, float largest, float log_sum,
-         float d, const float* drop, bfloat16* p,
-         bfloat16* ds) { score_gradients(row, s, dp, largest, log_sum, d, drop, bits(p), bits(ds)); },
-      [](const bfloat16* a, const bfloat16* b, int64_t n) { return dot<float>(bits(a), bits(b), n); },
-      &dropout_factors<float>,
-      &add_mask<float>,
-      &hide<float>};
+      &weights<float, bfloat16>, &score_gradients<float, bfloat16>,
+      &dot<float, bfloat16>,     &dropout_factors<float>,
+      &add_mask<float>,          &hide<float>};
   return &rows;
 }
 

@@ -2,10 +2,8 @@
 // bound by memory.
 #include "tensor/cpu/isa/combine_sources.h"
 
-#include <type_traits>
-
 #include "tensor/cpu/isa/lanes.h"
-#include "tensor/cpu/isa/stored.h"
+#include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/independent_iterations.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
@@ -13,26 +11,6 @@ namespace {
 
 /// Elements whose sums stay in the first-level cache while one source after another is added.
 constexpr int64_t block = 1024;
-
-template <class T>
-TESSERA_ELEMENT auto widen_any(T x) {
-  if constexpr (std::is_same_v<T, Boolean>)
-    return static_cast<int64_t>(x.byte);
-  else if constexpr (std::is_integral_v<T>)
-    return static_cast<int64_t>(x);
-  else
-    return widen(x);
-}
-
-template <class A, class T>
-TESSERA_ELEMENT void narrow_any(A x, T& out) {
-  if constexpr (std::is_same_v<T, Boolean>)
-    out.byte = x != 0;
-  else if constexpr (std::is_integral_v<T>)
-    out = static_cast<T>(x);
-  else
-    narrow(x, out);
-}
 
 template <class A>
 TESSERA_ELEMENT A divided(A x, A divisor, bool divides) {
@@ -42,10 +20,11 @@ TESSERA_ELEMENT A divided(A x, A divisor, bool divides) {
 /// Element i of `count` sources, joined from the left.
 template <class Join, int count, class T>
 [[gnu::always_inline]] inline auto joined(const T* const* s, int64_t i) {
-  auto a = widen_any(s[0][i]);
-  if constexpr (count > 1) a = Join()(a, widen_any(s[1][i]));
-  if constexpr (count > 2) a = Join()(a, widen_any(s[2][i]));
-  if constexpr (count > 3) a = Join()(a, widen_any(s[3][i]));
+  using A = accumulator_of<T>;
+  A a = widen<A>(s[0][i]);
+  if constexpr (count > 1) a = Join()(a, widen<A>(s[1][i]));
+  if constexpr (count > 2) a = Join()(a, widen<A>(s[2][i]));
+  if constexpr (count > 3) a = Join()(a, widen<A>(s[3][i]));
   return a;
 }
 
@@ -59,17 +38,17 @@ TESSERA_ELEMENT const T* elements_of(const void* source, int64_t first) {
 
 template <class Join, bool divides, int count, class T>
 void combine_few(const void* const* sources, int64_t first, T* out, int64_t n) {
-  using A = decltype(widen_any(T{}));
+  using A = accumulator_of<T>;
   const T* s[count];
   for (int k = 0; k < count; ++k) s[k] = elements_of<T>(sources[k], first);
   TESSERA_INDEPENDENT_ITERATIONS
   for (int64_t i = 0; i < n; ++i)
-    narrow_any(divided(joined<Join, count>(s, i), static_cast<A>(count), divides), out[i]);
+    out[i] = narrow<T>(divided(joined<Join, count>(s, i), static_cast<A>(count), divides));
 }
 
 template <class Join, bool divides, class T>
 void combine_many(const void* const* sources, int count, int64_t first, T* out, int64_t n) {
-  using A = decltype(widen_any(T{}));
+  using A = accumulator_of<T>;
   alignas(64) A sums[block];
   for (int64_t begin = 0; begin < n; begin += block) {
     const int64_t length = n - begin < block ? n - begin : block;
@@ -78,11 +57,11 @@ void combine_many(const void* const* sources, int count, int64_t first, T* out, 
     for (int64_t i = 0; i < length; ++i) sums[i] = joined<Join, 4>(s, i);
     for (int k = 4; k < count; ++k) {
       const T* x = elements_of<T>(sources[k], first + begin);
-      for (int64_t i = 0; i < length; ++i) sums[i] = Join()(sums[i], widen_any(x[i]));
+      for (int64_t i = 0; i < length; ++i) sums[i] = Join()(sums[i], widen<A>(x[i]));
     }
     TESSERA_INDEPENDENT_ITERATIONS
     for (int64_t i = 0; i < length; ++i)
-      narrow_any(divided(sums[i], static_cast<A>(count), divides), out[begin + i]);
+      out[begin + i] = narrow<T>(divided(sums[i], static_cast<A>(count), divides));
   }
 }
 
@@ -128,9 +107,9 @@ void combine_block(DType dtype, Combination combination, const void* const* sour
     case DType::f32:
       return combine<float>(combination, sources, count, first, out, n);
     case DType::bf16:
-      return combine<elementwise::Bf16>(combination, sources, count, first, out, n);
+      return combine<bfloat16>(combination, sources, count, first, out, n);
     case DType::f16:
-      return combine<elementwise::F16>(combination, sources, count, first, out, n);
+      return combine<float16>(combination, sources, count, first, out, n);
     case DType::i64:
       return combine<int64_t>(combination, sources, count, first, out, n);
     case DType::i32:

@@ -1,55 +1,34 @@
-#include <type_traits>
+#include "tensor/cpu/loops/convert.h"
 
-#include "tensor/cpu/isa/stored.h"
-#include "tensor/cpu/loops/elementwise_blocks.h"
 #include "tensor/cpu/loops/independent_iterations.h"
+#include "tensor/elementwise/to_integer.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
 
-using elementwise::Bf16;
-using elementwise::F16;
-
-/// The value of an element in arithmetic: 16-bit floats in f32, bool as an integer.
+/// The type in which an element is converted: f32 for the half types, a byte for bool, else its own.
 template <class T>
-TESSERA_ELEMENT auto load(T x) {
-  if constexpr (std::is_same_v<T, Boolean>)
-    return x.byte;
-  else if constexpr (std::is_integral_v<T>)
-    return x;
+using Loaded =
+    std::conditional_t<is_half<T>, float, std::conditional_t<std::is_same_v<T, Boolean>, uint8_t, T>>;
+
+/// Converts a loaded value to an element of type To.
+template <class To, class A>
+TESSERA_ELEMENT To stored(A x) {
+  if constexpr (std::is_floating_point_v<A> && std::is_integral_v<To>)
+    return elementwise::to_integer<To>(x);
   else
-    return widen(x);
+    return narrow<To>(x);
 }
 
-/// Converts a value of type From to an element of type To.
-template <class To, class From>
-struct Store {
-  static TESSERA_ELEMENT To call(From x) {
-    if constexpr (static_cast<From>(0.5) != From(0) && static_cast<To>(0.5) == To(0))
-      return elementwise::to_integer<To>(x);
-    else
-      return static_cast<To>(x);
-  }
-};
-template <class From>
-struct Store<Bf16, From> {
-  static TESSERA_ELEMENT Bf16 call(From x) { return elementwise::to_bf16(static_cast<float>(x)); }
-};
-template <class From>
-struct Store<F16, From> {
-  static TESSERA_ELEMENT F16 call(From x) { return elementwise::to_f16(static_cast<float>(x)); }
-};
-template <class From>
-struct Store<Boolean, From> {
-  static TESSERA_ELEMENT Boolean call(From x) { return {static_cast<uint8_t>(x != From(0))}; }
-};
+template <class From, class To>
+void convert_all(const From* x, int64_t n, To* y) {
+  TESSERA_INDEPENDENT_ITERATIONS
+  for (int64_t i = 0; i < n; ++i) y[i] = stored<To>(widen<Loaded<From>>(x[i]));
+}
 
 template <class From, class To>
-void convert_loop(const void* x_bytes, void* y_bytes, int64_t n) {
-  const From* x = static_cast<const From*>(x_bytes);
-  To* y = static_cast<To*>(y_bytes);
-  TESSERA_INDEPENDENT_ITERATIONS
-  for (int64_t i = 0; i < n; ++i) y[i] = Store<To, decltype(load(x[i]))>::call(load(x[i]));
+void convert_loop(const void* x, void* y, int64_t n) {
+  convert_all(static_cast<const From*>(x), n, static_cast<To*>(y));
 }
 
 template <class From>
@@ -60,9 +39,9 @@ UnaryBlock convert_from(DType to) {
     case DType::f32:
       return &convert_loop<From, float>;
     case DType::bf16:
-      return &convert_loop<From, Bf16>;
+      return &convert_loop<From, bfloat16>;
     case DType::f16:
-      return &convert_loop<From, F16>;
+      return &convert_loop<From, float16>;
     case DType::i64:
       return &convert_loop<From, int64_t>;
     case DType::i32:
@@ -84,9 +63,9 @@ UnaryBlock convert_block(DType from, DType to) {
     case DType::f32:
       return convert_from<float>(to);
     case DType::bf16:
-      return convert_from<Bf16>(to);
+      return convert_from<bfloat16>(to);
     case DType::f16:
-      return convert_from<F16>(to);
+      return convert_from<float16>(to);
     case DType::i64:
       return convert_from<int64_t>(to);
     case DType::i32:
@@ -97,6 +76,19 @@ UnaryBlock convert_block(DType from, DType to) {
       return convert_from<Boolean>(to);
   }
   return nullptr;
+}
+
+void widen_bf16(const bfloat16* from, int64_t n, float* to) {
+  convert_all(from, n, to);
+}
+void widen_f16(const float16* from, int64_t n, float* to) {
+  convert_all(from, n, to);
+}
+void narrow_bf16(const float* from, int64_t n, bfloat16* to) {
+  convert_all(from, n, to);
+}
+void narrow_f16(const float* from, int64_t n, float16* to) {
+  convert_all(from, n, to);
 }
 
 }  // namespace tessera::kernels::cpu::TESSERA_ISA

@@ -44,11 +44,6 @@ void gemm_eigen(const Gemm<T>& gemm) {
                       : multiply<RowMajor<T>, RowMajor<T>>(gemm);
 }
 
-template <class From, class To>
-void convert(const From* from, int64_t count, To* to) {
-  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(from[i]);
-}
-
 }  // namespace
 
 void gemm_eigen_f32(const Gemm<float>& gemm) {
@@ -56,18 +51,6 @@ void gemm_eigen_f32(const Gemm<float>& gemm) {
 }
 void gemm_eigen_f64(const Gemm<double>& gemm) {
   gemm_eigen(gemm);
-}
-void widen_bf16(const bfloat16* from, int64_t count, float* to) {
-  convert(from, count, to);
-}
-void widen_f16(const float16* from, int64_t count, float* to) {
-  convert(from, count, to);
-}
-void narrow_bf16(const float* from, int64_t count, bfloat16* to) {
-  convert(from, count, to);
-}
-void narrow_f16(const float* from, int64_t count, float16* to) {
-  convert(from, count, to);
 }
 
 }  // namespace tessera::kernels::cpu::TESSERA_ISA

@@ -5,7 +5,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "tensor/cpu/isa/stored.h"
+#include "tensor/cpu/loops/convert.h"
 #include "tensor/elementwise/power.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
@@ -20,8 +20,8 @@ template <class Void, class Body>
 [[gnu::always_inline]] inline auto with_type(DType dtype, Void* x, const Body& body) {
   if (dtype == DType::f64) return body(static_cast<As<Void, double>*>(x));
   if (dtype == DType::f32) return body(static_cast<As<Void, float>*>(x));
-  if (dtype == DType::bf16) return body(static_cast<As<Void, elementwise::Bf16>*>(x));
-  return body(static_cast<As<Void, elementwise::F16>*>(x));
+  if (dtype == DType::bf16) return body(static_cast<As<Void, bfloat16>*>(x));
+  return body(static_cast<As<Void, float16>*>(x));
 }
 
 /// Element i goes to lane i % 16 for every vector width; then the lanes are folded by halves.
@@ -29,7 +29,7 @@ template <class T, class Join, class Term>
 [[gnu::always_inline]] inline double reduce(const T* x, int64_t n, const Join& join, const Term& term) {
   constexpr int64_t width = 16;
   double lanes[width] = {};
-  const auto value = [&](int64_t i) { return term(static_cast<double>(widen(x[i]))); };
+  const auto value = [&](int64_t i) { return term(widen<double>(x[i])); };
   const int64_t full = n - n % width;
   for (int64_t i = 0; i < full; i += width)
     for (int64_t k = 0; k < width; ++k) lanes[k] = join(lanes[k], value(i + k));
@@ -51,23 +51,23 @@ double power_sum_of(const T* x, int64_t n, double p) {
 }
 
 template <class T>
-bool scale_all(T* x, int64_t n, Wide<T> factor) {
+bool scale_all(T* x, int64_t n, accumulator_of<T> factor) {
   int32_t nonfinite = 0;
   for (int64_t i = 0; i < n; ++i) {
-    const Wide<T> product = widen(x[i]) * factor;
+    const accumulator_of<T> product = widen<accumulator_of<T>>(x[i]) * factor;
     nonfinite |= static_cast<int32_t>(product - product != 0);  // infinity - infinity is NaN
-    narrow(product, x[i]);
+    x[i] = narrow<T>(product);
   }
   return nonfinite == 0;
 }
 
 template <class T>
-void clamp_all(T* x, int64_t n, Wide<T> limit) {
+void clamp_all(T* x, int64_t n, accumulator_of<T> limit) {
   for (int64_t i = 0; i < n; ++i) {
-    Wide<T> value = widen(x[i]);
+    accumulator_of<T> value = widen<accumulator_of<T>>(x[i]);
     value = value > limit ? limit : value;
     value = value < -limit ? -limit : value;
-    narrow(value, x[i]);
+    x[i] = narrow<T>(value);
   }
 }
 
@@ -78,12 +78,13 @@ double power_sum(DType dtype, const void* x, int64_t n, double p) {
 }
 
 bool scale_block(DType dtype, void* x, int64_t n, double factor) {
-  return with_type(dtype, x,
-                   [&]<class T>(T* typed) { return scale_all(typed, n, static_cast<Wide<T>>(factor)); });
+  return with_type(dtype, x, [&]<class T>(T* typed) {
+    return scale_all(typed, n, static_cast<accumulator_of<T>>(factor));
+  });
 }
 
 void clamp_block(DType dtype, void* x, int64_t n, double limit) {
-  with_type(dtype, x, [&]<class T>(T* typed) { clamp_all(typed, n, static_cast<Wide<T>>(limit)); });
+  with_type(dtype, x, [&]<class T>(T* typed) { clamp_all(typed, n, static_cast<accumulator_of<T>>(limit)); });
 }
 
 }  // namespace tessera::kernels::cpu::TESSERA_ISA

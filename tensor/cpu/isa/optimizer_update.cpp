@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "tensor/cpu/isa/stored.h"
+#include "tensor/cpu/loops/convert.h"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
@@ -15,9 +15,9 @@ template <class Body>
   if (span.dtype == DType::f64)
     body(static_cast<double*>(span.parameter), static_cast<const double*>(span.gradient));
   else if (span.gradient_dtype == DType::bf16)
-    body(static_cast<float*>(span.parameter), static_cast<const elementwise::Bf16*>(span.gradient));
+    body(static_cast<float*>(span.parameter), static_cast<const bfloat16*>(span.gradient));
   else if (span.gradient_dtype == DType::f16)
-    body(static_cast<float*>(span.parameter), static_cast<const elementwise::F16*>(span.gradient));
+    body(static_cast<float*>(span.parameter), static_cast<const float16*>(span.gradient));
   else
     body(static_cast<float*>(span.parameter), static_cast<const float*>(span.gradient));
 }
@@ -53,7 +53,7 @@ void update_loop(std::integer_sequence<int, k...>, const typename Rule::template
                  int64_t n, T* __restrict p, const G* __restrict g, State* __restrict... state) {
   for (int64_t i = 0; i < n; ++i) {
     T unused;
-    elementwise::apply<variant>(step, p[i], widen(g[i]) * clip,
+    elementwise::apply<variant>(step, p[i], widen<T>(g[i]) * clip,
                                 state_element<elementwise::has_state<Rule>(variant, k)>(state, i, unused)...);
   }
 }

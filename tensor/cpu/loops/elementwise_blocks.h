@@ -7,8 +7,8 @@
 #include "tensor/types/dtype.h"
 
 /// The inner loops of elementwise operations, on one contiguous block of elements of one type. Their sources
-/// are in tensor/cpu/isa, compiled once per instruction set; tensor/cpu/elementwise.cpp cuts tensors into
-/// such blocks.
+/// are in tensor/cpu/isa, compiled once per instruction set; tensor/cpu/elementwise/elementwise.cpp cuts
+/// tensors into such blocks.
 namespace tessera::kernels::cpu {
 
 /// y[i] = f(x[i]) for i < n. x and y may be the same.
@@ -30,16 +30,19 @@ using TernaryBlock = void (*)(const void* a, const void* b, const void* c, doubl
 /// y[i] = f(x[i]) and dx[i] = f'(x[i]) dy[i]; dx may be dy.
 using GradientBlock = void (*)(const void* x, const void* dy, void* y, void* dx, int64_t n);
 
-// Each returns null where the operation does not take the type. `type` is one of f64, f32, i64, i32, u8;
-// results of predicates and comparisons are bytes 0 and 1.
+// clang-format off
 TESSERA_DECLARE_PER_ISA(
-    UnaryBlock unary_block(UnaryOp op, DType type); UnaryBlock unary_block_f32(UnaryOp op);
-    UnaryBlock unary_block_f64(UnaryOp op); BinaryBlocks binary_blocks(BinaryOp op, DType type);
-    BinaryBlocks binary_blocks_f32(BinaryOp op); BinaryBlocks binary_blocks_f64(BinaryOp op);
-    TernaryBlock ternary_block(TernaryOp op, DType type); GradientBlock gelu_gradient_block(DType type);
-    // For bf16 and f16: the functions that have a loop of their own, without buffers in f32.
-    UnaryBlock half_unary_block(UnaryOp op, DType type);
-    // gelu_gradient_block takes bf16 and f16 too.
-    UnaryBlock convert_block(DType from, DType to); TernaryBlock where_block(int64_t element_size);)
+  // Each returns null where the operation does not take the type. `type` is one of f64, f32, i64, i32, u8;
+  // results of predicates and comparisons are bytes 0 and 1.
+  UnaryBlock unary_block(UnaryOp op, DType type);
+  BinaryBlocks binary_blocks(BinaryOp op, DType type);
+  TernaryBlock ternary_block(TernaryOp op, DType type);
+  TernaryBlock where_block(int64_t element_size);
+  // For the operations of TESSERA_UNARY_WITH_GRADIENT_OPS; `type` is f64, f32, bf16 or f16.
+  GradientBlock gradient_block(UnaryOp op, DType type);
+  // For the same operations in bf16 and f16: a loop without buffers in f32.
+  UnaryBlock half_unary_block(UnaryOp op, DType type);
+)
+// clang-format on
 
 }  // namespace tessera::kernels::cpu

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tensor/batched/rules.h"
-#include "tensor/cpu/elementwise.h"
+#include "tensor/cpu/elementwise/elementwise.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/elementwise/promotion.h"
 #include "tensor/ops/kernel.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tensor/batched/rules.h"
-#include "tensor/cpu/random.h"
+#include "tensor/cpu/creation/random.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/elementwise/promotion.h"
 #include "tensor/ops/kernel.h"

@@ -1,7 +1,7 @@
 #include "tensor/ops/elementwise/cast.h"
 
 #include "tensor/batched/rules.h"
-#include "tensor/cpu/elementwise.h"
+#include "tensor/cpu/elementwise/elementwise.h"
 #include "tensor/ops/elementwise/promotion.h"
 #include "tensor/ops/kernel.h"
 

@@ -1,7 +1,7 @@
 #include "tensor/ops/elementwise/ternary.h"
 
 #include "tensor/batched/rules.h"
-#include "tensor/cpu/elementwise.h"
+#include "tensor/cpu/elementwise/elementwise.h"
 #include "tensor/elementwise/op_lists.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/elementwise/binary.h"

@@ -1,7 +1,7 @@
 #include "tensor/ops/elementwise/unary.h"
 
 #include "tensor/batched/rules.h"
-#include "tensor/cpu/elementwise.h"
+#include "tensor/cpu/elementwise/elementwise.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/promotion.h"
 #include "tensor/ops/kernel.h"

@@ -1,6 +1,6 @@
 #include "tensor/ops/indexing/advanced_indexing.h"
 
-#include "tensor/cpu/advanced_indexing.h"
+#include "tensor/cpu/indexing/advanced_indexing.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/indexing/indexed_elements.h"

@@ -1,9 +1,9 @@
 #include "tensor/ops/indexing/embedding_add.h"
 
 #include "tensor/batched/rules.h"
-#include "tensor/cpu/dropout.h"
-#include "tensor/cpu/embedding_add.h"
-#include "tensor/cpu/indexing.h"
+#include "tensor/cpu/indexing/embedding_add.h"
+#include "tensor/cpu/indexing/indexing.h"
+#include "tensor/cpu/layers/dropout.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "tensor/batched/rules.h"
-#include "tensor/cpu/advanced_indexing.h"
+#include "tensor/cpu/indexing/advanced_indexing.h"
 #include "tensor/ops/indexing/index_plan.h"
 #include "tensor/ops/kernel.h"
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "tensor/batched/rules.h"
-#include "tensor/cpu/advanced_indexing.h"
-#include "tensor/cpu/indexing.h"
+#include "tensor/cpu/indexing/advanced_indexing.h"
+#include "tensor/cpu/indexing/indexing.h"
 #include "tensor/ops/indexing/index_plan.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"

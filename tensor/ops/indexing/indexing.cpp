@@ -1,7 +1,7 @@
 #include "tensor/ops/indexing/indexing.h"
 
 #include "tensor/batched/rules.h"
-#include "tensor/cpu/indexing.h"
+#include "tensor/cpu/indexing/indexing.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"

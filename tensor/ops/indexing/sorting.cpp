@@ -1,7 +1,7 @@
 #include "tensor/ops/indexing/sorting.h"
 
 #include "tensor/batched/rules.h"
-#include "tensor/cpu/sorting.h"
+#include "tensor/cpu/indexing/sorting.h"
 #include "tensor/ops/at_least_1d.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/elementwise/binary.h"

@@ -4,8 +4,7 @@
 
 #include "tensor/arguments/activation_table.h"
 #include "tensor/batched/rules.h"
-#include "tensor/cpu/activation_linear.h"
-#include "tensor/cpu/elementwise.h"
+#include "tensor/cpu/layers/activation_linear.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/unary.h"
 #include "tensor/ops/kernel.h"
@@ -29,9 +28,9 @@ constexpr Kernel<void(Activation f, const Tensor& dy, const Tensor& x, const Ten
                       const ActivationLinearGradients& out)>
     backward_kernel{"activation_linear_backward", &kernels::cpu::activation_linear_backward, nullptr};
 
-constexpr Kernel<void(const Tensor& x, const Tensor& dy, const Tensor& y, const Tensor& dx)>
-    gelu_gradient_kernel{"gelu_gradient", &kernels::cpu::gelu_gradient, nullptr,
-                         batched::together<&kernels::cpu::gelu_gradient>};
+constexpr Kernel<void(Activation f, const Tensor& x, const Tensor& dy, const Tensor& y, const Tensor& dx)>
+    gradient_kernel{"activation_gradient", &kernels::cpu::activation_gradient, nullptr,
+                    batched::together<&kernels::cpu::activation_gradient>};
 
 /// Whether the fused kernels take the operands (f32 or f64 on the CPU); otherwise activation and product are
 /// computed one after the other.
@@ -112,11 +111,12 @@ void activation_linear_backward(Activation f, const Tensor& dy, const Tensor& x,
     if (out.x.defined()) matrices.x = matrix_of(out.x);
     count_flops(2 * x_rows.numel() * weight.size(0) * (out.x.defined() + out.weight.defined()));
     backward_kernel(device, f, dy_rows, x_rows, w, matrices);
-  } else if (f == Activation::gelu && !x.device().is_cuda() && out.x.defined() && out.weight.defined()) {
+  } else if (has_value_with_gradient(row_of(f).forward) && !x.device().is_cuda() && out.x.defined() &&
+             out.weight.defined()) {
     // One pass gives f(x), which lives for this call alone, and f'(x) dy.
     const Tensor dx = matrix_of(out.x), activated = Tensor::empty(x_rows.shape(), x.dtype(), x.device());
     matmul_out(dx, dy_rows, weight);
-    if (x.numel() > 0) gelu_gradient_kernel(x.device(), x_rows, dx, activated, dx);
+    if (x.numel() > 0) gradient_kernel(x.device(), f, x_rows, dx, activated, dx);
     weight_gradient(dy_rows, activated, out);
   } else {
     if (out.x.defined()) binary_out(row_of(f).backward, x, matmul(dy_rows, weight).view(x.shape()), out.x);

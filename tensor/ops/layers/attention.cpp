@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tensor/cpu/attention.h"
+#include "tensor/cpu/layers/attention.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"

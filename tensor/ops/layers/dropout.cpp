@@ -1,6 +1,6 @@
 #include "tensor/ops/layers/dropout.h"
 
-#include "tensor/cpu/dropout.h"
+#include "tensor/cpu/layers/dropout.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/random/random_context.h"
 

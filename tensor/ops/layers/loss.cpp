@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tensor/batched/rules.h"
-#include "tensor/cpu/loss.h"
+#include "tensor/cpu/layers/loss.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/kernel.h"

@@ -1,8 +1,8 @@
 #include "tensor/ops/layers/normalization.h"
 
 #include "tensor/batched/rules.h"
-#include "tensor/cpu/dropout.h"
-#include "tensor/cpu/normalization.h"
+#include "tensor/cpu/layers/dropout.h"
+#include "tensor/cpu/layers/normalization.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
 

@@ -1,7 +1,7 @@
 #include "tensor/ops/layers/softmax.h"
 
 #include "tensor/batched/rules.h"
-#include "tensor/cpu/softmax.h"
+#include "tensor/cpu/layers/softmax.h"
 #include "tensor/ops/at_least_1d.h"
 #include "tensor/ops/kernel.h"
 

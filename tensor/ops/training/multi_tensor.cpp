@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "tensor/cpu/multi_tensor.h"
+#include "tensor/cpu/training/multi_tensor.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"
 

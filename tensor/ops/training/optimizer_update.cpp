@@ -1,6 +1,6 @@
 #include "tensor/ops/training/optimizer_update.h"
 
-#include "tensor/cpu/optimizer_update.h"
+#include "tensor/cpu/training/optimizer_update.h"
 #include "tensor/elementwise/update_rules.h"
 #include "tensor/ops/kernel.h"
 #include "tensor/overlap.h"

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "tensor/types/accumulator.h"
 #include "tensor/types/dtype_switch.h"
 
 namespace tessera::dist::conformance {

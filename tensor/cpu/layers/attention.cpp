@@ -1,0 +1,134 @@
+// Attention's forward, eight queries at a time: their products with all visible keys, softmax while the rows
+// are in the cache, and the product with v. A head's keys and values are packed once. Threads share the
+// heads; within a head the order is fixed, so the bits do not depend on the number of threads.
+
+#include "tensor/cpu/layers/attention.h"
+
+#include "tensor/cpu/attention/attention_extents.h"
+#include "tensor/cpu/attention/attention_products.h"
+#include "tensor/threads/parallel.h"
+
+namespace tessera::kernels::cpu {
+namespace {
+
+/// The forward of one head after another, in one thread's memory.
+template <class Products>
+class HeadForward {
+ public:
+  using Element = typename Products::Element;
+  using Sum = typename Products::Sum;
+
+  HeadForward(const AttentionCall& call, const AttentionExtents& e)
+      : call_(call),
+        e_(e),
+        leading_(row_leading<Sum>(e.keys)),
+        keys_(e.width, e.keys),
+        values_(e.keys, e.width),
+        s_(attention_tile * leading_),
+        p_(in_place ? 0 : attention_tile * leading_),
+        factors_(call.dropout > 0 ? attention_tile * leading_ : 0) {}
+
+  void run(int64_t b, int64_t h) {
+    const auto k = head_of<const Element>(call_.k, b, h), v = head_of<const Element>(call_.v, b, h);
+    keys_.pack(k.data, k.stride, true, e_.width, e_.keys);
+    values_.pack(v.data, v.stride, false, e_.keys, e_.width);
+    for (int64_t i = 0; i < e_.queries; i += attention_tile) query_tile(b, h, i);
+  }
+
+ private:
+  static constexpr bool in_place = std::is_same_v<Element, Sum>;
+
+  Element* weights() const {
+    if constexpr (in_place)
+      return s_.get();
+    else
+      return p_.get();
+  }
+
+  void query_tile(int64_t b, int64_t h, int64_t first) {
+    const int64_t rows = std::min(attention_tile, e_.queries - first),
+                  visible = e_.visible_keys(first + rows - 1);
+    const auto q = head_of<const Element>(call_.q, b, h);
+    const auto out = head_of<Element>(call_.out, b, h);
+    const auto lse = log_sum_exps_of<Sum>(call_, b * e_.heads + h, first);
+    if (visible == 0) {
+      for (int64_t r = 0; r < rows; ++r) std::fill_n(out.row(first + r), e_.width, Element(0.0f));
+      std::fill_n(lse.largest, rows, -infinity);
+      std::fill_n(lse.log_sum, rows, Sum(0));
+      return;
+    }
+    Products::multiply(rows, visible, e_.width, q.row(first), q.stride, keys_, s_.get(), leading_, false);
+    const auto& kernels = Products::rows();
+    const AttentionQuery<Sum> query(call_, e_, b, h);
+    AttentionRow<Sum> tile[attention_tile];
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t i = first + r, n = e_.visible_keys(i);
+      const Sum scale = query.apply_mask(kernels, i, 0, n, s_.get() + r * leading_);
+      if (call_.dropout > 0) query.dropout_factors(kernels, i, 0, n, factors_.get() + r * leading_);
+      tile[r] = {n, visible, scale, scale};
+    }
+    kernels.weights(tile, rows, leading_, s_.get(), call_.dropout > 0 ? factors_.get() : nullptr, weights(),
+                    lse.largest, lse.log_sum);
+    Products::multiply(rows, e_.width, visible, weights(), leading_, values_, out.row(first), out.stride,
+                       false);
+  }
+
+  static constexpr Sum infinity = static_cast<Sum>(__builtin_huge_val());
+
+  const AttentionCall& call_;
+  const AttentionExtents& e_;
+  int64_t leading_;
+  typename Products::Right keys_, values_;
+  Scratch<Sum> s_;
+  Scratch<Element> p_;
+  Scratch<Sum> factors_;
+};
+
+template <class Products>
+void forward(const AttentionCall& call) {
+  const AttentionExtents e(call);
+  parallel_for(e.batch * e.heads, 1, [&](int64_t begin, int64_t end) {
+    HeadForward<Products> head(call, e);
+    for (int64_t i = begin; i < end; ++i) head.run(i / e.heads, i % e.heads);
+  });
+}
+
+template <class A>
+void dropout_factors(const Tensor& factors, double dropout, uint64_t key, int64_t step,
+                     std::span<const int64_t> samples) {
+  const int64_t rows = factors.size(1) * factors.size(2), keys = factors.size(3);
+  A* const all = factors.data<A>();
+  const auto& kernels = WideProducts<A>::rows();
+  parallel_for(factors.size(0) * rows, 64, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t b = i / rows, sample = samples.empty() ? b : samples[b];
+      kernels.dropout_factors(AttentionQuery<A>::dropout_row(dropout, key, step, sample, i % rows * keys),
+                              all + i * keys, keys);
+    }
+  });
+}
+
+}  // namespace
+
+bool attention_takes_bf16() {
+  return multiplies_bf16_pairs();
+}
+
+void attention(const AttentionCall& call) {
+  switch (call.q.dtype()) {
+    case f64:
+      return forward<WideProducts<double>>(call);
+    case bf16:
+      return forward<Bf16Products>(call);
+    default:
+      return forward<WideProducts<float>>(call);
+  }
+}
+
+void attention_dropout(const Tensor& factors, double dropout, uint64_t key, int64_t step,
+                       std::span<const int64_t> samples) {
+  factors.dtype() == f64 ? dropout_factors<double>(factors, dropout, key, step, samples)
+                         : dropout_factors<float>(factors, dropout, key, step, samples);
+}
+
+}  // namespace tessera::kernels::cpu
