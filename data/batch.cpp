@@ -1,6 +1,8 @@
 #include "data/batch.h"
 
 #include <algorithm>
+#include <string_view>
+#include <type_traits>
 
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
@@ -29,17 +31,35 @@ Batch Batch::micro_batch(int64_t first, int64_t count) const {
                       ": expected samples in [0, ", size(), "), got [", first, ", ", first + count, ")");
   require<IndexError>(items.empty() || std::ssize(items) == size(), "batch of step ", step, ": expected ",
                       size(), " items, one for each sample, or none, got ", items.size());
-  const auto range = [&](const std::vector<int64_t>& all) {
+  const auto range = [&](const auto& all) {
     if (all.empty()) return all;
-    return std::vector<int64_t>(all.begin() + first, all.begin() + first + count);
+    return std::decay_t<decltype(all)>(all.begin() + first, all.begin() + first + count);
   };
-  return {x.narrow(0, first, count),
-          y.narrow(0, first, count),
-          range(samples),
-          range(items),
-          step,
-          total_unpadded_size,
-          world_size};
+  const auto rows = [&](std::string_view name, int64_t got) {
+    require<ShapeError>(got == size(), "batch of step ", step, ": expected ", size(), " rows in the field '",
+                        name, "', one for each sample, got ", got);
+  };
+  Batch micro;
+  for (const Field& field : fields()) {
+    if (field.value.ndim() > 0) rows(field.name, field.value.size(0));
+    micro.set(field.name, field.value.ndim() > 0 ? field.value.narrow(0, first, count) : field.value);
+  }
+  for (const List& one : lists()) {
+    rows(one.name, std::ssize(one.values));
+    micro.set_list(one.name, range(one.values));
+  }
+  micro.samples = range(samples);
+  micro.items = range(items);
+  micro.step = step;
+  micro.total_unpadded_size = total_unpadded_size;
+  micro.world_size = world_size;
+  return micro;
+}
+
+Batch Batch::to(Device device) const {
+  Batch moved = *this;
+  static_cast<Record&>(moved) = Record::to(device);
+  return moved;
 }
 
 Share share_of(int64_t batch, int rank, int world_size) {

@@ -2,19 +2,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "data/record.h"
 
 namespace tessera::data {
 
-/// The input of one training step on one rank. B samples; for windows of text x and y are (B, T) i64, and
-/// y[b][t] is the token after x[b][t]. A structured binding gives x and y: `for (auto& [x, y] : loader)`.
-struct Batch {
-  Tensor x;  ///< the inputs: (B, ...)
-  Tensor y;  ///< the targets: (B, ...)
+/// The input of one training step on one rank: fields with a row for each of B samples. For windows of text x
+/// and y are (B, T) i64, and y[b][t] is the token after x[b][t]. A structured binding gives x and y:
+/// `for (auto& [x, y] : loader)`.
+struct Batch : Record {
   /// The samples of the step that these are: indices into the batch of all ranks together. They key the
   /// random numbers of dropout, which therefore do not depend on how the batch is split.
   std::vector<int64_t> samples;
@@ -38,27 +37,15 @@ struct Batch {
   double rank_weight() const;
   /// (B) f32: 1 for a sample, 0 for padding.
   Tensor weights() const;
-  /// Samples first .. first + count - 1 as a micro-batch: views of x and y. Throws IndexError when they are
-  /// not all in the batch. `begin_random_step(seed, micro.step, micro.samples)` before its forward gives it
-  /// the random numbers of the same samples in the full batch.
+  /// The batch on a device: tensors that are there already are shared.
+  Batch to(Device device) const;
+  /// Samples first .. first + count - 1 as a micro-batch: views of the fields, and those entries of the
+  /// lists. A field without dimensions is of the whole batch. Throws IndexError when the samples are not all
+  /// in the batch, ShapeError for a field or list with another number of rows. `begin_random_step(seed,
+  /// micro.step, micro.samples)` before its forward gives it the random numbers of the same samples in the
+  /// full batch.
   Batch micro_batch(int64_t first, int64_t count) const;
 };
-
-/// x for 0, y for 1.
-/// @{
-template <size_t i>
-requires(i < 2) Tensor& get(Batch& batch) {
-  return i == 0 ? batch.x : batch.y;
-}
-template <size_t i>
-requires(i < 2) const Tensor& get(const Batch& batch) {
-  return i == 0 ? batch.x : batch.y;
-}
-template <size_t i>
-requires(i < 2) Tensor && get(Batch&& batch) {
-  return std::move(i == 0 ? batch.x : batch.y);
-}
-/// @}
 
 /// The target of a padded position; losses skip it (PyTorch's default ignore_index).
 inline constexpr int64_t ignored_target = -100;
@@ -72,6 +59,9 @@ class BatchSource {
   virtual Batch batch(int64_t step) const = 0;
   /// Number of steps; -1 for no end.
   virtual int64_t steps() const { return -1; }
+  /// The batch of a step, or nothing where the source ends before it: for a source that cannot tell its
+  /// number of steps in advance. Called as `batch`.
+  virtual std::optional<Batch> try_batch(int64_t step) const { return batch(step); }
   /// Its name in error messages.
   virtual std::string name() const = 0;
 };

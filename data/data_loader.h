@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "data/dataset.h"
+#include "data/datasets/dataset_batches.h"
+#include "data/datasets/stream.h"
 #include "data/loader.h"
 
 namespace tessera::data {
@@ -35,10 +38,16 @@ class DataLoader {
     int rank = 0, world_size = 1;
     /// @}
     Collate collate = stack_examples;  ///< combines examples; called from several threads with workers
+    /// The order of the examples, instead of `shuffle`: weighted, by length, or of the user's own.
+    std::shared_ptr<const Sampler> sampler = nullptr;
+    /// Of a stream: examples from which the next one is drawn at random (StreamBatches).
+    int64_t shuffle_buffer = 0;
+    std::vector<std::string> targets = {"y"};  ///< fields that losses skip in padded rows (DatasetBatches)
   };
 
   /// Moves the dataset in, copies a named one, or shares it. Throws as DatasetBatches, and ConfigError for a
-  /// batch_size below 1, a negative number of workers, and a null pointer.
+  /// batch_size below 1, a negative number of workers, a null pointer, `shuffle` with a sampler, a
+  /// `shuffle_buffer` without a stream, and `shuffle` or a sampler with one.
   /// @{
   template <std::derived_from<Dataset> D>
   explicit DataLoader(D dataset) : DataLoader(std::move(dataset), Options()) {}
@@ -50,10 +59,15 @@ class DataLoader {
       : DataLoader(std::move(dataset),
                    Options{.batch_size = static_cast<int64_t>(batch_size), .shuffle = shuffle}) {}
   DataLoader(std::shared_ptr<const Dataset> dataset, const Options& options);
+  template <std::derived_from<StreamDataset> S>
+  DataLoader(S stream, const Options& options)
+      : DataLoader(std::make_shared<const S>(std::move(stream)), options) {}
+  DataLoader(std::shared_ptr<const StreamDataset> stream, const Options& options);
   /// @}
 
-  /// Batches of an epoch: `len(loader)` of PyTorch.
-  int64_t size() const { return batches_->batches_per_epoch(); }
+  /// Batches of an epoch: `len(loader)` of PyTorch; -1 for a stream: its length is known when its end is
+  /// reached.
+  int64_t size() const { return batches_ ? batches_->batches_per_epoch() : -1; }
   /// The epoch of the next pass, from 0.
   /// @{
   int64_t epoch() const { return epoch_; }
@@ -97,7 +111,8 @@ class DataLoader {
   std::default_sentinel_t end() const { return {}; }
 
  private:
-  std::shared_ptr<const DatasetBatches> batches_;
+  std::shared_ptr<const DatasetBatches> batches_;  ///< null for a stream
+  std::shared_ptr<const StreamDataset> stream_;    ///< null for a dataset
   Options options_;
   int64_t epoch_ = 0;
 };

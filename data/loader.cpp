@@ -23,7 +23,7 @@ namespace tessera::data {
 struct Loader::Shared {
   struct Slot {
     bool full = false;
-    Batch batch;
+    std::optional<Batch> batch;  ///< nothing where the source has ended
     std::exception_ptr error;
   };
 
@@ -52,9 +52,9 @@ struct Loader::Shared {
       if (stopping || next_made == last) break;
       const int64_t step = next_made++;
       lock.unlock();
-      Slot made{true, {}, nullptr};
+      Slot made{true, std::nullopt, nullptr};
       try {
-        made.batch = source->batch(step);
+        made.batch = source->try_batch(step);
       } catch (...) {
         made.error = std::current_exception();
       }
@@ -146,22 +146,24 @@ std::optional<Batch> Loader::next() {
   require<DataError>(!in_forked_child(), "loader of ", shared_->source->name(),
                      ": its workers are threads of process ", workers_->process, ", and this is process ",
                      ::getpid(), ", forked from it; make a new loader with first_step = ", step_);
-  Batch batch = workers_->threads.empty() ? shared_->source->batch(step_) : take();
-  begin_random_step(options_.seed, step_, batch.samples);
+  std::optional<Batch> batch = workers_->threads.empty() ? shared_->source->try_batch(step_) : take();
+  if (!batch) return std::nullopt;
+  begin_random_step(options_.seed, step_, batch->samples);
   ++step_;
   return batch;
 }
 
-/// The batch of step_, from the ring.
-Batch Loader::take() {
+/// The batch of step_, from the ring; nothing where the source has ended, also at further calls.
+std::optional<Batch> Loader::take() {
   std::unique_lock lock(shared_->mutex);
   Shared::Slot& slot = shared_->slot(step_);
   if (!wait(shared_->ready, lock, options_.timeout, [&slot] { return slot.full; }))
     throw DataError(text("loader of ", shared_->source->name(), ": the batch of step ", step_,
                          " was not ready after ", options_.timeout.count(), " ms"));
   if (slot.error) std::rethrow_exception(slot.error);
+  if (!slot.batch) return std::nullopt;
   slot.full = false;
-  Batch batch = std::move(slot.batch);
+  std::optional<Batch> batch = std::exchange(slot.batch, std::nullopt);
   ++shared_->next_taken;
   shared_->slot_freed.notify_one();
   return batch;

@@ -96,7 +96,7 @@ class Loader {
 
  private:
   struct Shared;
-  Batch take();
+  std::optional<Batch> take();
   void stop() noexcept;
   bool in_forked_child() const;
 

@@ -6,7 +6,15 @@ namespace tessera::data {
 
 /// The use of a random number in this folder: with equal seeds and counters, two purposes give independent
 /// random numbers.
-enum class Purpose : uint32_t { training_window, estimate_window, grammar, shuffle };
+enum class Purpose : uint32_t {
+  training_window,
+  estimate_window,
+  grammar,
+  shuffle,
+  weighted,
+  example,
+  stream
+};
 
 /// 64 random bits at (a, b): Philox 4x32-10 with the seed as key. A pure function of its arguments.
 uint64_t draw(uint64_t seed, Purpose purpose, uint64_t a, uint32_t b);

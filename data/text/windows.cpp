@@ -20,7 +20,11 @@ void fill_row(const Tokens& tokens, int64_t start, int64_t count, int64_t row, c
 
 Batch empty_batch(int64_t step, int64_t rows, int64_t block) {
   const CategoryScope scope(MemoryCategory::other);
-  return {Tensor::empty({rows, block}, i64), Tensor::empty({rows, block}, i64), {}, {}, step};
+  Batch batch;
+  batch.x = Tensor::empty({rows, block}, i64);
+  batch.y = Tensor::empty({rows, block}, i64);
+  batch.step = step;
+  return batch;
 }
 
 void check_step(int64_t step, const std::string& name) {

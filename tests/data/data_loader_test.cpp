@@ -2,10 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
 #include <set>
 #include <vector>
 
+#include "data/samplers/weighted_sampler.h"
 #include "tensor/error.h"
+#include "tensor/functions.h"
 #include "tensor/operators.h"
 #include "tensor/random/random_context.h"
 
@@ -140,4 +143,55 @@ TEST_CASE("data loader: options and tensors that do not fit are refused") {
                        "TensorDataset: expected x and y with the same first extent, got (3, 2) f32 on cpu "
                        "and (2,) f32 on cpu",
                        ShapeError);
+}
+
+TEST_CASE("data loader: random numbers drawn by a dataset depend on seed, epoch and example alone") {
+  struct Noisy : data::Dataset {
+    int64_t size() const override { return 12; }
+    data::Example get(int64_t i) const override { return {{"x", Tensor::scalar(i)}, {"noise", rand({3})}}; }
+  };
+  const auto noise_of = [](data::DataLoader& loader) {
+    std::map<int64_t, Tensor> noise;
+    for (const data::Batch& batch : loader)
+      for (int64_t row = 0; row < batch.size(); ++row) noise[batch.x[row].item_i64()] = batch["noise"][row];
+    return noise;
+  };
+  DataLoader reference(Noisy(), {.batch_size = 12});
+  const auto first = noise_of(reference), second = noise_of(reference);
+  CHECK(!first.at(0).array_equal(first.at(1)));
+  CHECK(!first.at(0).array_equal(second.at(0)));
+  manual_seed(9);
+  const Tensor own = rand({2});
+  manual_seed(9);
+  for (const int rank : {0, 1}) {
+    DataLoader other(Noisy(),
+                     {.batch_size = 4, .shuffle = true, .workers = rank, .rank = rank, .world_size = 2});
+    const auto shuffled = noise_of(other);
+    CHECK(shuffled.size() == 6);
+    for (const auto& [i, noise] : shuffled) CHECK(noise.array_equal(first.at(i)));
+  }
+  CHECK(rand({2}).array_equal(own));
+}
+
+TEST_CASE("data loader: a sampler gives the order") {
+  const std::vector<double> weights = {0, 1, 0, 0, 3};
+  DataLoader loader(Squares(5),
+                    {.batch_size = 2, .sampler = std::make_shared<data::WeightedSampler>(weights)});
+  const Epoch epoch(loader);
+  CHECK(epoch.y.size() == 5);
+  for (const int64_t y : epoch.y) CHECK((y == 1 || y == 16));
+  CHECK_THROWS_WITH_AS(
+      DataLoader(Squares(5), {.shuffle = true, .sampler = std::make_shared<data::SequentialSampler>(5)}),
+      "DataLoader: expected either shuffle or a sampler, which gives the order, got both", ConfigError);
+  CHECK_THROWS_AS(DataLoader(Squares(5), {.shuffle_buffer = 4}), ConfigError);
+}
+
+TEST_CASE("tensor dataset: any fields") {
+  data::TensorDataset columns(
+      data::Record{{"tokens", Tensor::zeros({3, 2})}, {"label", Tensor::zeros({3}, i64)}});
+  CHECK(columns.size() == 3);
+  CHECK(columns.get(1)["tokens"].shape() == Shape{2});
+  CHECK(columns.get(1)["label"].ndim() == 0);
+  CHECK_THROWS_AS(data::TensorDataset(data::Record()), ValueError);
+  CHECK_THROWS_AS(data::TensorDataset(data::Record{{"a", Tensor::scalar(1.0f)}}), ShapeError);
 }

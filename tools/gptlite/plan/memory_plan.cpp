@@ -17,7 +17,9 @@ data::Batch meta_batch(const Run& run) {
   const CategoryScope category(MemoryCategory::other);
   const int64_t samples = samples_per_rank(run);
   const Shape shape{samples, run.preset.model.block_size};
-  data::Batch batch{Tensor::empty(shape, i64, meta()), Tensor::empty(shape, i64, meta()), {}, {}, 0};
+  data::Batch batch;
+  batch.x = Tensor::empty(shape, i64, meta());
+  batch.y = Tensor::empty(shape, i64, meta());
   batch.samples.resize(static_cast<size_t>(samples));
   std::iota(batch.samples.begin(), batch.samples.end(), 0);
   batch.items.resize(batch.samples.size());

@@ -1,4 +1,4 @@
-#include "data/sampler.h"
+#include "data/samplers/sampler.h"
 
 #include <doctest/doctest.h>
 
@@ -7,8 +7,8 @@
 #include <map>
 #include <numeric>
 
-#include "data/dataset.h"
-#include "data/permutation.h"
+#include "data/datasets/dataset_batches.h"
+#include "data/samplers/permutation.h"
 #include "tensor/error.h"
 #include "tests/support/error_text.h"
 

@@ -1,9 +1,9 @@
-#include "data/sampler.h"
+#include "data/samplers/sampler.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "data/permutation.h"
+#include "data/samplers/permutation.h"
 #include "tensor/error.h"
 
 namespace tessera::data {

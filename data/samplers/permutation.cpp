@@ -1,4 +1,4 @@
-#include "data/permutation.h"
+#include "data/samplers/permutation.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,53 +1,16 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "data/batch.h"
-#include "data/sampler.h"
-#include "tensor/tensor.h"
+#include "data/collate.h"
+#include "data/datasets/dataset.h"
+#include "data/samplers/sampler.h"
 
 namespace tessera::data {
-
-/// One example: a model's input x, and its target y.
-struct Example {
-  Tensor x;  ///< of one example: without a batch dimension
-  Tensor y;  ///< likewise, of any shape and dtype
-};
-
-/// Examples by index: the base class for user-defined data.
-class Dataset {
- public:
-  virtual ~Dataset() = default;
-  /// Number of examples.
-  virtual int64_t size() const = 0;
-  /// Example `index`, 0 <= index < size(). Called from several threads at once. All examples of a batch have
-  /// the same shapes and dtypes, unless a user-defined `collate` combines them.
-  virtual Example get(int64_t index) const = 0;
-  /// Its name in error messages.
-  virtual std::string name() const { return "dataset"; }
-};
-
-/// Two tensors with the same first extent: example i is row i of both.
-class TensorDataset : public Dataset {
- public:
-  /// Shares the tensors. Throws ShapeError where the first extents differ, or there is none.
-  TensorDataset(Tensor x, Tensor y);
-  int64_t size() const override { return x_.size(0); }
-  Example get(int64_t index) const override { return {x_.select(0, index), y_.select(0, index)}; }
-
- private:
-  Tensor x_, y_;
-};
-
-/// Combines examples into x and y of a batch.
-using Collate = std::function<Example(std::span<const Example>)>;
-/// All x stacked along a new first dimension, and all y: n of (...) give (n, ...). Throws ShapeError or
-/// DTypeError for examples that differ.
-Example stack_examples(std::span<const Example> examples);
 
 /// Batches of a dataset, epoch after epoch without end: step s is batch s mod n of epoch s / n, n batches an
 /// epoch. With an incomplete last batch, the mean over an epoch weights each batch by its examples:
@@ -66,9 +29,10 @@ class DatasetBatches : public BatchSource {
     uint64_t seed = 1337;  ///< of these orders
     /// Whether an epoch's incomplete last batch is left out. Otherwise it is smaller, and on several ranks
     /// padded to the same number of rows on each. A padded row has item -1 and weight 0 (`Batch::weights`),
-    /// the values of some example as x, and as y, where ids are the targets, `ignored_target`, which losses
-    /// skip.
+    /// and the values of some example, except in the fields of `targets`.
     bool drop_last = true;
+    /// Fields that hold ids as targets (i64 or i32): `ignored_target` in a padded row, which losses skip.
+    std::vector<std::string> targets = {"y"};
     /// This rank, of `world_size` ranks, takes a contiguous share of every batch.
     /// @{
     int rank = 0, world_size = 1;
@@ -89,6 +53,8 @@ class DatasetBatches : public BatchSource {
  private:
   std::shared_ptr<const Dataset> dataset_;
   DistributedSampler sampler_;
+  std::vector<std::string> targets_;
+  uint64_t seed_;
   Collate collate_;
 };
 
