@@ -5,7 +5,7 @@
 /// The names of all elementwise operations. A name is that of the function in tensor/elementwise and of the
 /// raw op `tessera::ops::name`. From these lists are generated the kernels of every device, the raw unary
 /// ops, the functions of `tessera` and the definitions of methods; what a new operation needs besides is in
-/// tensor/README.md. The comment of a unary operation is that of `ops::name` in the reference.
+/// tensor/README.md. The comment of a unary operation is that of its functions in the reference.
 
 // clang-format off
 
