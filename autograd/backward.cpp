@@ -1,7 +1,7 @@
 // backward(), grad() and SplitBackward, in terms of the engine.
 
 #include "autograd/engine.h"
-#include "autograd/leaf_accumulation.h"
+#include "autograd/graph/leaf_accumulation.h"
 #include "autograd/split_backward.h"
 #include "tensor/ops/creation/creation.h"
 

@@ -10,10 +10,10 @@
 #include "autograd/debug/anomaly.h"
 #include "autograd/debug/backward_reports.h"
 #include "autograd/grad_mode.h"
-#include "autograd/leaf_accumulation.h"
-#include "autograd/node_hooks.h"
-#include "autograd/retained_gradients.h"
-#include "autograd/rule_checks.h"
+#include "autograd/graph/leaf_accumulation.h"
+#include "autograd/graph/retained_gradients.h"
+#include "autograd/graph/rule_checks.h"
+#include "autograd/hooks/node_hooks.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "autograd/backward_graph.h"
+#include "autograd/graph/backward_graph.h"
 #include "tensor/function_ref.h"
 
 namespace tessera {

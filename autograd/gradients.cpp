@@ -1,7 +1,7 @@
 #include "autograd/gradients.h"
 
-#include "autograd/leaf_accumulation.h"
-#include "autograd/node.h"
+#include "autograd/graph/leaf_accumulation.h"
+#include "autograd/graph/node.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 #include <mutex>
 #include <vector>
 
-#include "autograd/inline_vector.h"
+#include "autograd/graph/inline_vector.h"
 #include "autograd/variable.h"
 
 namespace tessera {

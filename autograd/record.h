@@ -9,9 +9,9 @@
 
 #include "autograd/grad_mode.h"
 #include "autograd/gradients.h"
-#include "autograd/node.h"
-#include "autograd/sample_layout.h"
-#include "autograd/saved.h"
+#include "autograd/graph/node.h"
+#include "autograd/graph/saved.h"
+#include "autograd/views/sample_layout.h"
 #include "tensor/function_ref.h"
 
 namespace tessera {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "autograd/node.h"
+#include "autograd/graph/node.h"
 
 namespace tessera {
 namespace {

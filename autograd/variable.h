@@ -81,11 +81,11 @@ struct VariableImpl : RefCounted<VariableImpl> {
   intrusive_ptr<VariableImpl> gradient;  ///< the accumulated gradient; null: none
   Tensor gradient_buffer;                ///< memory for the gradient; undefined: the tensor of the first one
   bool has_external_gradient_buffer = false;  ///< the buffer belongs to a sharded unit
-  intrusive_ptr<VariableImpl> base;        ///< of a view; itself a view only where one of the two is `same`
-  uint64_t history_version = 0;            ///< of a view: the version for which `history` was last checked
-  std::string name;                        ///< for messages and drawings
-  SampleLayout samples;                    ///< where it holds the batch's samples (autograd/sample_layout.h)
-  bool retains_grad = false;               ///< it is computed and keeps its gradient (`retain_grad`)
+  intrusive_ptr<VariableImpl> base;  ///< of a view; itself a view only where one of the two is `same`
+  uint64_t history_version = 0;      ///< of a view: the version for which `history` was last checked
+  std::string name;                  ///< for messages and drawings
+  SampleLayout samples;              ///< where it holds the batch's samples (autograd/views/sample_layout.h)
+  bool retains_grad = false;         ///< it is computed and keeps its gradient (`retain_grad`)
   std::shared_ptr<ValueSource> recompute;  ///< computes the values again (autograd/recompute/recompute.h)
   uint64_t recompute_version = 0;          ///< of the values that it computes
   uint64_t change_version = 0;  ///< of the last recorded change; of a view at first that of its creation
@@ -212,7 +212,7 @@ class Variable : public TensorMethods<Variable> {
   void set_name(std::string name) const { at().name = std::move(name); }
   /// The operation that computed it: null for a leaf.
   const Node* node() const { return is_leaf() ? nullptr : impl_->history.node.get(); }
-  /// The same under PyTorch's name, to register hooks on the operation (autograd/node.h).
+  /// The same under PyTorch's name, to register hooks on the operation (autograd/graph/node.h).
   Node* grad_fn() const { return is_leaf() ? nullptr : impl_->history.node.get(); }
 
   /// The accumulated gradient; undefined before the first backward.

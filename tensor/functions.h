@@ -27,7 +27,8 @@
 /// Tensors alone they give a Tensor, with a Variable among the arguments a Variable.
 namespace tessera {
 
-/// Makes an operation of the lists in tensor/elementwise/op_lists.h a function of tessera.
+/// Makes an operation of the lists in tensor/elementwise/op_lists.h, or its form in place, a function of
+/// tessera.
 #define TESSERA_USE(name) using ops::name;
 TESSERA_UNARY_FLOAT_OPS(TESSERA_USE)
 TESSERA_UNARY_NUMERIC_OPS(TESSERA_USE)
@@ -37,6 +38,9 @@ TESSERA_BINARY_NUMERIC_OPS(TESSERA_USE)
 TESSERA_BINARY_FLOAT_OPS(TESSERA_USE)
 TESSERA_BINARY_INTEGER_OPS(TESSERA_USE)
 TESSERA_BINARY_COMPARISONS(TESSERA_USE)
+#undef TESSERA_USE
+#define TESSERA_USE(name) using ops::name##_;
+TESSERA_UNARY_IN_PLACE_OPS(TESSERA_USE)
 #undef TESSERA_USE
 
 // binary.h, unary.h, ternary.h
@@ -62,27 +66,11 @@ using ops::sub_;
 using ops::where;
 
 // in_place.h
-using ops::abs_;
-using ops::ceil_;
 using ops::clamp_;
 using ops::clamp_max_;
 using ops::clamp_min_;
 using ops::copy_;
-using ops::cos_;
-using ops::exp_;
-using ops::floor_;
-using ops::log_;
-using ops::neg_;
 using ops::pow_;
-using ops::reciprocal_;
-using ops::relu_;
-using ops::round_;
-using ops::rsqrt_;
-using ops::sigmoid_;
-using ops::sin_;
-using ops::sqrt_;
-using ops::square_;
-using ops::tanh_;
 using ops::zero_;
 
 // reduction.h, softmax.h, sorting.h

@@ -1,7 +1,7 @@
 #include "tensor/methods.h"
 
 #include "tensor/functions.h"
-#include "tensor/methods_definitions.h"
+#include "tensor/methods/definitions.h"
 
 namespace tessera {
 

@@ -4,41 +4,30 @@
 
 namespace tessera {
 
-#define TESSERA_DEFINE(symbol, name)                         \
+#define TESSERA_DEFINE(name, symbol)                         \
   Tensor operator symbol(const Tensor& a, const Tensor& b) { \
     return ops::name(a, b);                                  \
   }                                                          \
   Tensor operator symbol(const Tensor& a, const Scalar& b) { \
     return ops::name(a, b);                                  \
   }
-TESSERA_DEFINE(+, add)
-TESSERA_DEFINE(-, sub)
-TESSERA_DEFINE(*, mul)
-TESSERA_DEFINE(/, div)
-TESSERA_DEFINE(%, remainder)
-TESSERA_DEFINE(==, equal)
-TESSERA_DEFINE(!=, not_equal)
-TESSERA_DEFINE(<, less)
-TESSERA_DEFINE(<=, less_equal)
-TESSERA_DEFINE(>, greater)
-TESSERA_DEFINE(>=, greater_equal)
-#undef TESSERA_DEFINE
-
-/// A number on the left: the operation `name` with the tensor first.
-#define TESSERA_DEFINE(symbol, name)                         \
-  Tensor operator symbol(const Scalar& a, const Tensor& b) { \
-    return ops::name(b, a);                                  \
+#define TESSERA_DEFINE_COMPARISON(name, symbol, method, exchanged) \
+  TESSERA_DEFINE(name, symbol)                                     \
+  Tensor operator symbol(const Scalar& a, const Tensor& b) {       \
+    return ops::exchanged(b, a);                                   \
   }
-TESSERA_DEFINE(+, add)
-TESSERA_DEFINE(*, mul)
-TESSERA_DEFINE(==, equal)
-TESSERA_DEFINE(!=, not_equal)
-TESSERA_DEFINE(<, greater)
-TESSERA_DEFINE(<=, greater_equal)
-TESSERA_DEFINE(>, less)
-TESSERA_DEFINE(>=, less_equal)
+TESSERA_ARITHMETIC(TESSERA_DEFINE)
+TESSERA_COMPARISONS(TESSERA_DEFINE_COMPARISON)
+TESSERA_DEFINE(remainder, %)
 #undef TESSERA_DEFINE
+#undef TESSERA_DEFINE_COMPARISON
 
+Tensor operator+(const Scalar& a, const Tensor& b) {
+  return ops::add(b, a);
+}
+Tensor operator*(const Scalar& a, const Tensor& b) {
+  return ops::mul(b, a);
+}
 Tensor operator-(const Scalar& a, const Tensor& b) {
   return ops::sub(a, b);
 }
@@ -80,19 +69,16 @@ Tensor operator!(const Tensor& x) {
   return ops::logical_not(x);
 }
 
-#define TESSERA_DEFINE(symbol, name)                                \
-  const Tensor& operator symbol(const Tensor& a, const Tensor& b) { \
-    ops::name(a, b);                                                \
-    return a;                                                       \
-  }                                                                 \
-  const Tensor& operator symbol(const Tensor& a, const Scalar& b) { \
-    ops::name(a, b);                                                \
-    return a;                                                       \
+#define TESSERA_DEFINE(name, symbol)                                   \
+  const Tensor& operator symbol##=(const Tensor& a, const Tensor& b) { \
+    ops::name##_(a, b);                                                \
+    return a;                                                          \
+  }                                                                    \
+  const Tensor& operator symbol##=(const Tensor& a, const Scalar& b) { \
+    ops::name##_(a, b);                                                \
+    return a;                                                          \
   }
-TESSERA_DEFINE(+=, add_)
-TESSERA_DEFINE(-=, sub_)
-TESSERA_DEFINE(*=, mul_)
-TESSERA_DEFINE(/=, div_)
+TESSERA_ARITHMETIC(TESSERA_DEFINE)
 #undef TESSERA_DEFINE
 
 }  // namespace tessera

@@ -4,7 +4,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "autograd/node.h"
+#include "autograd/graph/node.h"
 
 namespace tessera {
 namespace {

@@ -1,7 +1,7 @@
 #include "autograd/functional/context.h"
 
 #include "autograd/gradients.h"
-#include "autograd/saved.h"
+#include "autograd/graph/saved.h"
 
 namespace tessera {
 

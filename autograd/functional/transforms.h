@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/functional/derivatives.h"
 #include "autograd/functional/multi_function.h"
+#include "autograd/grad_mode.h"
 #include "autograd/variable.h"
 #include "tensor/batched/batched.h"
 
@@ -151,5 +153,40 @@ auto vmap(F function, VmapOptions options = {}) {
         return detail::apply_to_samples(function, inputs, options);
       }));
 }
+/// `vmap(f, x)` does not compile: `vmap(f)` is a function, which takes x.
+template <class F, std::convertible_to<Variable>... Inputs>
+requires(sizeof...(Inputs) > 0) Variable vmap(const F&, const Inputs&...) {
+  static_assert(
+      sizeof...(Inputs) == 0,
+      "vmap(f) is a function of the batch: write vmap(f)(x), or vmap(f, {.in_dims = {0, 1}})(x, y)");
+  return {};
+}
+
+/// The function that computes the Jacobian or the Hessian of `function`, which takes one Variable, as
+/// torch.func.jacrev and hessian. While operations are recorded so is the result. A call throws as `jacobian`
+/// and `hessian`.
+/// @{
+template <UnaryFunction F>
+auto jacrev(F function) {
+  return [function = std::move(function)](const Variable& x) {
+    return jacobian(function, x, {.create_graph = grad_mode()});
+  };
+}
+template <UnaryFunction F>
+auto hessian(F function) {
+  return [function = std::move(function)](const Variable& x) {
+    return hessian(function, x, {.create_graph = grad_mode()});
+  };
+}
+/// @}
 
 }  // namespace tessera::autograd::functional
+
+namespace tessera {
+
+// As torch.vmap: `vmap(f)(x)`. The other functions of functions stay in autograd::functional, as they are in
+// torch.func: `grad(f)` beside `grad(results, inputs)` would be another function of one name.
+using autograd::functional::Randomness;
+using autograd::functional::vmap;
+
+}  // namespace tessera

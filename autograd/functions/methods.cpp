@@ -19,7 +19,7 @@
 #include "autograd/functions/shaping.h"
 #include "autograd/functions/view.h"
 #include "autograd/record.h"
-#include "tensor/methods_definitions.h"
+#include "tensor/methods/definitions.h"
 
 namespace tessera {
 

@@ -4,8 +4,7 @@
 
 namespace tessera {
 
-/// `mirrored` is the comparison with its operands exchanged.
-#define TESSERA_DEFINE(name, symbol, mirrored)                   \
+#define TESSERA_DEFINE(name, symbol, method, exchanged)          \
   Tensor name(const Variable& a, const Variable& b) {            \
     return ops::name(a.value(), b.value());                      \
   }                                                              \
@@ -19,14 +18,9 @@ namespace tessera {
     return ops::name(a.value(), b);                              \
   }                                                              \
   Tensor operator symbol(const Scalar& a, const Variable& b) {   \
-    return ops::mirrored(b.value(), a);                          \
+    return ops::exchanged(b.value(), a);                         \
   }
-TESSERA_DEFINE(equal, ==, equal)
-TESSERA_DEFINE(not_equal, !=, not_equal)
-TESSERA_DEFINE(less, <, greater)
-TESSERA_DEFINE(less_equal, <=, greater_equal)
-TESSERA_DEFINE(greater, >, less)
-TESSERA_DEFINE(greater_equal, >=, less_equal)
+TESSERA_COMPARISONS(TESSERA_DEFINE)
 #undef TESSERA_DEFINE
 
 Tensor logical_and(const Variable& a, const Variable& b) {
@@ -46,10 +40,9 @@ Tensor operator!(const Variable& x) {
   Tensor name(const Variable& x) { \
     return ops::name(x.value());   \
   }
+TESSERA_UNARY_PREDICATES(TESSERA_DEFINE)
+TESSERA_UNARY_INTEGER_OPS(TESSERA_DEFINE)
 TESSERA_DEFINE(logical_not)
-TESSERA_DEFINE(isnan)
-TESSERA_DEFINE(isinf)
-TESSERA_DEFINE(isfinite)
 TESSERA_DEFINE(argmax)
 TESSERA_DEFINE(argmin)
 #undef TESSERA_DEFINE
@@ -104,7 +97,6 @@ TESSERA_DEFINE_WITH_SCALAR(bitwise_right_shift)
   Tensor name(const Variable& x) { \
     return name(x.value());        \
   }
-TESSERA_DEFINE(bitwise_not)
 TESSERA_DEFINE(nonzero)
 TESSERA_DEFINE(unique)
 #undef TESSERA_DEFINE

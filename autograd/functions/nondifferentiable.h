@@ -4,6 +4,7 @@
 
 #include "autograd/variable.h"
 #include "tensor/composed/integers.h"
+#include "tensor/elementwise/op_lists.h"
 #include "tensor/ops/creation/generator.h"
 #include "tensor/types/scalar.h"
 
@@ -56,9 +57,8 @@ Tensor operator!(const Variable& x);
 /// @}
 /// Predicates of floating values: bool.
 /// @{
-Tensor isnan(const Variable& x);
-Tensor isinf(const Variable& x);
-Tensor isfinite(const Variable& x);
+#define TESSERA_DECLARE(name) Tensor name(const Variable& x);
+TESSERA_UNARY_PREDICATES(TESSERA_DECLARE)
 /// @}
 /// bool: whether any element, or all elements, are not 0.
 /// @{
@@ -91,7 +91,8 @@ Tensor floor_divide(const Variable& a, const Scalar& b);
 Tensor bitwise_and(const Variable& a, const Variable& b);
 Tensor bitwise_or(const Variable& a, const Variable& b);
 Tensor bitwise_xor(const Variable& a, const Variable& b);
-Tensor bitwise_not(const Variable& x);
+TESSERA_UNARY_INTEGER_OPS(TESSERA_DECLARE)
+#undef TESSERA_DECLARE
 Tensor bitwise_left_shift(const Variable& x, const Variable& n);
 Tensor bitwise_left_shift(const Variable& x, const Scalar& n);
 Tensor bitwise_right_shift(const Variable& x, const Variable& n);

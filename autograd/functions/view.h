@@ -5,7 +5,7 @@
 /// Views of `x`, without copies except where noted. Semantics and errors are those of the members of Tensor
 /// with these names. Nothing is saved. An in-place change of `x` or of a view changes both, and gradients
 /// follow (autograd/README.md, "Views and in-place changes"). The result has the layout of the samples of the
-/// batch, for dropout (autograd/sample_layout.h).
+/// batch, for dropout (autograd/views/sample_layout.h).
 namespace tessera {
 
 /// The same elements under another shape; one extent may be -1. Copies if strides cannot express the shape.

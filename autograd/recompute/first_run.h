@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "autograd/saving_policy.h"
+#include "autograd/graph/saving_policy.h"
 #include "tensor/function_ref.h"
 #include "tensor/tensor.h"
 

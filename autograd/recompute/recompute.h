@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "autograd/grad_mode.h"
-#include "autograd/saved.h"
+#include "autograd/graph/saved.h"
 
 namespace tessera {
 

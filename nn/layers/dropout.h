@@ -16,7 +16,7 @@ struct DropoutOptions {
 /// In training, zeroes elements at random (Srivastava et al. 2014); in evaluation, does nothing. The mask is
 /// a function of (seed, this module's full name, call, sample, element), so that it does not depend on ranks
 /// or micro-batches and a recomputation draws it again. x (B, ...), or (T, B, C) or (B T, C) where view
-/// functions made it from that (autograd/sample_layout.h) or the options declare it. Throws
+/// functions made it from that (autograd/views/sample_layout.h) or the options declare it. Throws
 /// ValueError for an input that does not hold the batch's samples.
 struct Dropout : Layer<Dropout, DropoutOptions> {
   /// Throws ConfigError for a probability outside [0, 1).

@@ -6,9 +6,9 @@ namespace tessera {
 
 NoBatchingRule::NoBatchingRule(std::string operation)
     : DeviceError(
-          text("'", operation,
-               "' cannot be computed for all samples of a vmap at once; write the function for a batch, or "
-               "give vmap the option {.always_loop = true}")),
+          text("vmap: '", operation,
+               "' has no batching rule, so it cannot be computed for all samples at once; write the function "
+               "for a batch, or run it for one sample after another: vmap(f, {.always_loop = true})")),
       operation_(std::move(operation)) {}
 
 void throw_no_batching_rule(const char* operation) {

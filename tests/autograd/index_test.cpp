@@ -9,7 +9,7 @@
 #include "autograd/functions/shaping.h"
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
-#include "autograd/sample_layout.h"
+#include "autograd/views/sample_layout.h"
 #include "tensor/index.h"
 #include "tensor/threads/parallel.h"
 #include "tests/tensor/test_values.h"

@@ -8,7 +8,7 @@
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/shaping.h"
 #include "autograd/functions/view.h"
-#include "autograd/node.h"
+#include "autograd/graph/node.h"
 #include "tests/tensor/test_values.h"
 
 using namespace tessera;

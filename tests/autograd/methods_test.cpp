@@ -3,6 +3,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "autograd/debug/printing.h"
 #include "autograd/functions/elementwise/activation.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/cast.h"
@@ -13,7 +14,6 @@
 #include "autograd/functions/shaping.h"
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
-#include "autograd/printing.h"
 #include "tensor/functions.h"
 #include "tensor/ops/creation/literal.h"
 

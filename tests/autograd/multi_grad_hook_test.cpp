@@ -1,4 +1,4 @@
-#include "autograd/multi_grad_hook.h"
+#include "autograd/hooks/multi_grad_hook.h"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/shaping.h"
-#include "autograd/node.h"
+#include "autograd/graph/node.h"
 #include "autograd/split_backward.h"
 
 using namespace tessera;

@@ -1,4 +1,4 @@
-#include "autograd/saving_policy.h"
+#include "autograd/graph/saving_policy.h"
 
 #include <doctest/doctest.h>
 

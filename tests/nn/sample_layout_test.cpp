@@ -13,7 +13,7 @@
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
 #include "autograd/recompute/checkpoint.h"
-#include "autograd/sample_layout.h"
+#include "autograd/views/sample_layout.h"
 #include "nn/layers/dropout.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/layers/attention.h"

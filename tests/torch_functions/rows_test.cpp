@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "autograd/functional/derivatives.h"
+#include "autograd/functional/transforms.h"
 #include "autograd/functions/composed.h"
 #include "autograd/functions/elementwise/activation.h"
 #include "autograd/functions/elementwise/binary.h"

@@ -1,13 +1,12 @@
 #pragma once
 
-#include "autograd/variable.h"
+#include "autograd/functions/elementwise/unary.h"
 
-/// Activation functions. Each derivative is fused in one pass (`gelu_backward(x, dy)` and so on) and is
-/// itself differentiable.
+/// Activation functions, of which relu, tanh and sigmoid are declared with the unary functions; relu saves x,
+/// tanh and sigmoid their result. Each derivative is fused in one pass (`gelu_backward(x, dy)` and so on) and
+/// is itself differentiable.
 namespace tessera {
 
-/// max(x, 0). Saves x.
-Variable relu(const Variable& x);
 /// x Phi(x), Phi the normal distribution function, by erf (Hendrycks & Gimpel 2016). Saves x.
 Variable gelu(const Variable& x);
 /// GELU by its tanh approximation. Saves x.
@@ -16,10 +15,6 @@ Variable gelu_tanh(const Variable& x);
 Variable silu(const Variable& x);
 /// log(1 + exp(x)). Saves x.
 Variable softplus(const Variable& x);
-/// The hyperbolic tangent. Saves the result.
-Variable tanh(const Variable& x);
-/// 1 / (1 + exp(-x)). Saves the result.
-Variable sigmoid(const Variable& x);
 
 /// dy times the derivative at x.
 /// @{

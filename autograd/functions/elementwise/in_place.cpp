@@ -51,30 +51,35 @@ void replace_with(const char* name, const Variable& x, const Inputs& inputs, Cha
   copy_(x, f());
 }
 
+/// Whether the rule of a function reads its argument; where it reads the result, or nothing, no copy is
+/// needed.
+constexpr bool saves_argument(UnaryOp op) {
+  switch (op) {
+    case UnaryOp::neg:
+    case UnaryOp::exp:
+    case UnaryOp::sqrt:
+    case UnaryOp::rsqrt:
+    case UnaryOp::reciprocal:
+    case UnaryOp::tanh:
+    case UnaryOp::sigmoid:
+    case UnaryOp::floor:
+    case UnaryOp::ceil:
+    case UnaryOp::round:
+      return false;
+    default:
+      return true;
+  }
+}
+
 }  // namespace
 
-#define TESSERA_DEFINE(name, saves_argument)                            \
-  void name##_(const Variable& x) {                                     \
-    replace(                                                            \
-        #name "_", x, saves_argument, [&] { ops::name##_(x.value()); }, \
-        [](const Variable& a) { return name(a); });                     \
+#define TESSERA_DEFINE(name)                                                           \
+  void name##_(const Variable& x) {                                                    \
+    replace(                                                                           \
+        #name "_", x, saves_argument(UnaryOp::name), [&] { ops::name##_(x.value()); }, \
+        [](const Variable& a) { return name(a); });                                    \
   }
-TESSERA_DEFINE(abs, true)
-TESSERA_DEFINE(square, true)
-TESSERA_DEFINE(relu, true)
-TESSERA_DEFINE(log, true)
-TESSERA_DEFINE(sin, true)
-TESSERA_DEFINE(cos, true)
-TESSERA_DEFINE(neg, false)
-TESSERA_DEFINE(exp, false)
-TESSERA_DEFINE(sqrt, false)
-TESSERA_DEFINE(rsqrt, false)
-TESSERA_DEFINE(reciprocal, false)
-TESSERA_DEFINE(tanh, false)
-TESSERA_DEFINE(sigmoid, false)
-TESSERA_DEFINE(floor, false)
-TESSERA_DEFINE(ceil, false)
-TESSERA_DEFINE(round, false)
+TESSERA_UNARY_IN_PLACE_OPS(TESSERA_DEFINE)
 #undef TESSERA_DEFINE
 
 void pow_(const Variable& x, const Scalar& n) {

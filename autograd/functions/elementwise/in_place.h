@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "autograd/variable.h"
+#include "tensor/elementwise/op_lists.h"
 #include "tensor/types/scalar.h"
 
 /// In place: x becomes f(x). The arithmetic ones are in binary.h. All throw as `record_in_place`
@@ -10,23 +11,12 @@
 /// they need no memory.
 namespace tessera {
 
-void abs_(const Variable& x);         ///< |x|
-void neg_(const Variable& x);         ///< -x
-void square_(const Variable& x);      ///< x^2
-void relu_(const Variable& x);        ///< max(x, 0)
-void exp_(const Variable& x);         ///< e^x
-void log_(const Variable& x);         ///< the natural logarithm
-void sqrt_(const Variable& x);        ///< the square root
-void rsqrt_(const Variable& x);       ///< 1 / sqrt(x)
-void reciprocal_(const Variable& x);  ///< 1 / x
-void sin_(const Variable& x);         ///< the sine
-void cos_(const Variable& x);         ///< the cosine
-void tanh_(const Variable& x);        ///< the hyperbolic tangent
-void sigmoid_(const Variable& x);     ///< 1 / (1 + e^-x)
-void floor_(const Variable& x);       ///< rounded down
-void ceil_(const Variable& x);        ///< rounded up
-void round_(const Variable& x);       ///< to the nearest integer, ties to even
-
+/// x = f(x) for the unary operations f of TESSERA_UNARY_IN_PLACE_OPS (tensor/elementwise/op_lists.h).
+/// @{
+#define TESSERA_DECLARE(name) void name##_(const Variable& x);
+TESSERA_UNARY_IN_PLACE_OPS(TESSERA_DECLARE)
+#undef TESSERA_DECLARE
+/// @}
 /// x^n.
 void pow_(const Variable& x, const Scalar& n);
 /// Limited to [low, high]; a missing bound does not limit.

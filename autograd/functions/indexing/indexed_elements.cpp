@@ -4,7 +4,7 @@
 
 #include "autograd/functions/elementwise/broadcasting.h"
 #include "autograd/record.h"
-#include "autograd/sample_layout.h"
+#include "autograd/views/sample_layout.h"
 
 namespace tessera {
 namespace {

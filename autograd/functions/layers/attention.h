@@ -10,7 +10,7 @@ namespace tessera {
 /// floating: added to the scaled products) and is not copied; a query without visible positions gets zeros.
 /// The kernels run in blocks and save q, k, v, the mask, the result and one value per query. A mask that
 /// requires a gradient takes the composed form instead, which saves the weights. Dropout throws ValueError
-/// where the layout set on q does not have the samples along B (autograd/sample_layout.h). With
+/// where the layout set on q does not have the samples along B (autograd/views/sample_layout.h). With
 /// `options.enable_gqa` the heads of k and v are repeated to those of q first; ShapeError when their number
 /// does not divide.
 Variable scaled_dot_product_attention(const Variable& q, const Variable& k, const Variable& v,

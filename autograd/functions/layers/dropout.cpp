@@ -2,7 +2,7 @@
 
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/record.h"
-#include "autograd/sample_layout.h"
+#include "autograd/views/sample_layout.h"
 #include "tensor/random/random_context.h"
 
 namespace tessera {

@@ -10,8 +10,8 @@ using ops::DropoutMask;
 /// x with elements zeroed at the mask's probability, the others scaled by 1/(1 - probability). The mask is a
 /// function of (key, sample, step, index within the sample), with the samples and the step of the random
 /// context. `mask.samples` gives the layout of the samples in x. By default it is the layout set on x
-/// (autograd/sample_layout.h), with which (B, T, C), its transpose (T, B, C) and its reshape (B T, C) get the
-/// same mask, else the first dimension. Nothing is saved: the backward draws the mask again. Throws
+/// (autograd/views/sample_layout.h), with which (B, T, C), its transpose (T, B, C) and its reshape (B T, C)
+/// get the same mask, else the first dimension. Nothing is saved: the backward draws the mask again. Throws
 /// ValueError, with a correction, where x does not hold the context's samples in that layout.
 Variable dropout(const Variable& x, const DropoutMask& mask);
 /// The same from probability and key.

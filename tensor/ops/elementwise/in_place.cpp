@@ -12,22 +12,7 @@ namespace tessera::ops {
   void name##_(const Tensor& x) { \
     unary_(UnaryOp::name, x);     \
   }
-TESSERA_DEFINE(abs)
-TESSERA_DEFINE(neg)
-TESSERA_DEFINE(square)
-TESSERA_DEFINE(relu)
-TESSERA_DEFINE(exp)
-TESSERA_DEFINE(log)
-TESSERA_DEFINE(sqrt)
-TESSERA_DEFINE(rsqrt)
-TESSERA_DEFINE(reciprocal)
-TESSERA_DEFINE(sin)
-TESSERA_DEFINE(cos)
-TESSERA_DEFINE(tanh)
-TESSERA_DEFINE(sigmoid)
-TESSERA_DEFINE(floor)
-TESSERA_DEFINE(ceil)
-TESSERA_DEFINE(round)
+TESSERA_UNARY_IN_PLACE_OPS(TESSERA_DEFINE)
 #undef TESSERA_DEFINE
 
 void pow_(const Tensor& x, const Scalar& n) {

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "tensor/elementwise/op_lists.h"
 #include "tensor/tensor.h"
 #include "tensor/types/scalar.h"
 
@@ -10,23 +11,12 @@
 /// as in an expanded view. Each counts a change of x.
 namespace tessera::ops {
 
-void abs_(const Tensor& x);         ///< |x|
-void neg_(const Tensor& x);         ///< -x
-void square_(const Tensor& x);      ///< x^2
-void relu_(const Tensor& x);        ///< max(x, 0)
-void exp_(const Tensor& x);         ///< e^x
-void log_(const Tensor& x);         ///< the natural logarithm
-void sqrt_(const Tensor& x);        ///< the square root
-void rsqrt_(const Tensor& x);       ///< 1 / sqrt(x)
-void reciprocal_(const Tensor& x);  ///< 1 / x
-void sin_(const Tensor& x);         ///< the sine
-void cos_(const Tensor& x);         ///< the cosine
-void tanh_(const Tensor& x);        ///< the hyperbolic tangent
-void sigmoid_(const Tensor& x);     ///< 1 / (1 + e^-x)
-void floor_(const Tensor& x);       ///< rounded down
-void ceil_(const Tensor& x);        ///< rounded up
-void round_(const Tensor& x);       ///< to the nearest integer, ties to even
-
+/// x = f(x) for the unary operations f of TESSERA_UNARY_IN_PLACE_OPS (tensor/elementwise/op_lists.h).
+/// @{
+#define TESSERA_DECLARE(name) void name##_(const Tensor& x);
+TESSERA_UNARY_IN_PLACE_OPS(TESSERA_DECLARE)
+#undef TESSERA_DECLARE
+/// @}
 /// x^n.
 void pow_(const Tensor& x, const Scalar& n);
 /// Limited to [low, high]. Throws ValueError when both bounds are missing.

@@ -172,6 +172,7 @@ LinearCrossEntropy linear_cross_entropy(const Tensor& x, const Tensor& weight, c
                                         LinearCrossEntropyNeedsGrad needs_grad) {
   const Device device = common_device("linear_cross_entropy", {&x, &weight, &targets});
   check_linear_cross_entropy(x, weight, bias, targets, class_weight, options);
+  if (device.is_batched()) throw_no_batching_rule("linear_cross_entropy");
   const DType wide = x.dtype() == f64 ? f64 : f32;
   const int64_t rows = targets.numel(), classes = weight.shape()[0];
   const Tensor input = x.contiguous().view({rows, weight.shape()[1]}),

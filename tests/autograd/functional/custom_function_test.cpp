@@ -15,9 +15,9 @@
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
-#include "autograd/node.h"
+#include "autograd/graph/node.h"
+#include "autograd/graph/saving_policy.h"
 #include "autograd/recompute/checkpoint.h"
-#include "autograd/saving_policy.h"
 #include "autograd/split_backward.h"
 #include "tensor/ops/elementwise/unary.h"
 

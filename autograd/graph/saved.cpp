@@ -1,7 +1,7 @@
-#include "autograd/saved.h"
+#include "autograd/graph/saved.h"
 
 #include "autograd/grad_mode.h"
-#include "autograd/node.h"
+#include "autograd/graph/node.h"
 #include "autograd/recompute/first_run.h"
 #include "tensor/memory/storage_owner.h"
 

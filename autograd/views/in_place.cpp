@@ -3,10 +3,10 @@
 // operation, and the view a view of the new base. Other views of the base take a new history at their next
 // use.
 
-#include "autograd/leaf_accumulation.h"
+#include "autograd/graph/leaf_accumulation.h"
 #include "autograd/record.h"
-#include "autograd/sample_layout.h"
-#include "autograd/view_positions.h"
+#include "autograd/views/sample_layout.h"
+#include "autograd/views/view_positions.h"
 
 namespace tessera {
 namespace {

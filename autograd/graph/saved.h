@@ -3,8 +3,8 @@
 #include <array>
 #include <memory>
 
-#include "autograd/inline_vector.h"
-#include "autograd/saving_policy.h"
+#include "autograd/graph/inline_vector.h"
+#include "autograd/graph/saving_policy.h"
 #include "autograd/variable.h"
 
 namespace tessera {
@@ -44,8 +44,8 @@ inline SavedItem saved_if(bool needed, const Variable& x) {
   return needed ? SavedItem(x) : SavedItem();
 }
 
-/// One value saved for a rule: held, or a source that produces it (autograd/saving_policy.h); of a parameter
-/// the Variable. With its version at that time and its history.
+/// One value saved for a rule: held, or a source that produces it (autograd/graph/saving_policy.h); of a
+/// parameter the Variable. With its version at that time and its history.
 class SavedValue {
  public:
   SavedValue() = default;

@@ -1,4 +1,4 @@
-#include "autograd/sample_layout.h"
+#include "autograd/views/sample_layout.h"
 
 #include <optional>
 

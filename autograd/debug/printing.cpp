@@ -1,8 +1,8 @@
-#include "autograd/printing.h"
+#include "autograd/debug/printing.h"
 
 #include <ostream>
 
-#include "autograd/node.h"
+#include "autograd/graph/node.h"
 #include "tensor/printing/format.h"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-#include "autograd/node.h"
+#include "autograd/graph/node.h"
 
 #include <atomic>
 

@@ -1,8 +1,8 @@
-#include "autograd/leaf_accumulation.h"
+#include "autograd/graph/leaf_accumulation.h"
 
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/cast.h"
-#include "autograd/saved.h"
+#include "autograd/graph/saved.h"
 #include "tensor/memory/storage_owner.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/cast.h"

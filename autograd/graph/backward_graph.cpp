@@ -1,4 +1,4 @@
-#include "autograd/backward_graph.h"
+#include "autograd/graph/backward_graph.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "autograd/rule_checks.h"
+#include "autograd/graph/rule_checks.h"
 
 #include "autograd/debug/anomaly_check.h"
 #include "autograd/record.h"

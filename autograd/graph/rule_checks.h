@@ -1,6 +1,6 @@
 #pragma once  // internal
 
-#include "autograd/node.h"
+#include "autograd/graph/node.h"
 
 namespace tessera {
 

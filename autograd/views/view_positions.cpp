@@ -1,4 +1,4 @@
-#include "autograd/view_positions.h"
+#include "autograd/views/view_positions.h"
 
 #include "autograd/record.h"
 #include "tensor/ops/reduction.h"

@@ -1,11 +1,11 @@
 // Hooks of an operation: before its rule, with the grad_outputs, and after it, with the gradients of its
 // inputs.
 
-#include "autograd/node_hooks.h"
+#include "autograd/hooks/node_hooks.h"
 
 #include <algorithm>
 
-#include "autograd/rule_checks.h"
+#include "autograd/graph/rule_checks.h"
 
 namespace tessera {
 namespace {

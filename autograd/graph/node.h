@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "autograd/gradients.h"
-#include "autograd/saved.h"
+#include "autograd/graph/saved.h"
 
 namespace tessera {
 

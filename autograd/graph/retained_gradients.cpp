@@ -1,4 +1,4 @@
-#include "autograd/retained_gradients.h"
+#include "autograd/graph/retained_gradients.h"
 
 #include "autograd/functions/elementwise/binary.h"
 #include "tensor/ops/elementwise/binary.h"
