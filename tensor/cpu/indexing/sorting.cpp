@@ -2,6 +2,7 @@
 #include "tensor/cpu/indexing/sorting.h"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "tensor/cpu/loops/convert.h"
@@ -79,9 +80,16 @@ void cumsum_lines(const Tensor& x, const Tensor& out, int64_t dim) {
   Out* to = static_cast<Out*>(out.raw_data());
   for_each_line(x, out, dim, [&](int64_t at, int64_t start) {
     Sum sum = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      sum += widen<Sum>(from[at + i * x_step]);
-      to[start + i * out_step] = narrow<Out>(sum);
+    const auto next = [&](int64_t i) { return sum += widen<Sum>(from[at + i * x_step]); };
+    if constexpr (is_half<T>) {
+      float block[256];  // rounded in vectors
+      for (int64_t i = 0; i < n; i += std::ssize(block)) {
+        const int64_t count = std::min<int64_t>(std::ssize(block), n - i);
+        for (int64_t j = 0; j < count; ++j) block[j] = static_cast<float>(next(i + j));
+        narrow_row(block, out_step, count, to + start + i * out_step);
+      }
+    } else {
+      for (int64_t i = 0; i < n; ++i) to[start + i * out_step] = narrow<Out>(next(i));
     }
   });
 }
