@@ -51,6 +51,15 @@ using AutoGradMode = GradMode;
 using set_grad_enabled = GradMode;
 /// @}
 
+// clang-format off
+/// Errors that say what to write.
+/// @{
+void no_grad() = delete;         // write NoGradGuard guard; to the end of a block, or no_grad([&] { ... })
+void enable_grad() = delete;     // write EnableGrad guard; to the end of a block, or enable_grad([&] { ... })
+void inference_mode() = delete;  // write InferenceMode guard; to the end of a block, or inference_mode([&] { ... })
+/// @}
+// clang-format on
+
 /// What `function()` returns, called while nothing is recorded.
 template <class Function>
 decltype(auto) no_grad(Function&& function) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,6 +26,15 @@ struct NamedParameter {
   /// Of a sharded parameter, whose `variable` is this rank's shard, one-dimensional and perhaps without
   /// elements; nothing for a full parameter.
   std::optional<ShardInfo> shard = {};
+
+  /// The gradient of `variable`, undefined where there is none; and whether it receives one.
+  /// @{
+  Variable grad() const { return variable.grad(); }
+  bool requires_grad() const { return variable.requires_grad(); }
+  const Variable& requires_grad_(bool requires_grad = true) const {
+    return variable.requires_grad_(requires_grad);
+  }
+  /// @}
 
   /// Of the full parameter.
   const Shape& full_shape() const { return shard ? shard->shape : variable.shape(); }
@@ -64,6 +74,14 @@ class ParameterList {
   ParameterList() = default;
   /// The given parameters, without a reducer.
   explicit ParameterList(std::vector<NamedParameter> parameters) : list_(std::move(parameters)) {}
+  /// Variables without a module, which get the names "0", "1", ...: `optim::Adam adam({w, b}, 1e-3)`.
+  /// @{
+  ParameterList(std::initializer_list<Variable> parameters)
+      : ParameterList(std::vector<Variable>(parameters)) {}
+  ParameterList(const std::vector<Variable>& parameters) {
+    for (const Variable& parameter : parameters) list_.push_back({std::to_string(list_.size()), parameter});
+  }
+  /// @}
 
   /// The number of parameters.
   size_t size() const { return list_.size(); }

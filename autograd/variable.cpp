@@ -95,6 +95,7 @@ const Variable& Variable::detach_() const {
 }
 
 void Variable::set_requires_grad(bool requires_grad) const {
+  if (requires_grad && defined() && this->requires_grad()) return;
   require<AutogradError>(is_leaf(), "set_requires_grad: ", *this, " was computed by '",
                          is_leaf() ? "" : node()->name(), "'; expected a leaf: detach it");
   if (!requires_grad) {

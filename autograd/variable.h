@@ -125,6 +125,9 @@ class Variable : public TensorMethods<Variable> {
   Variable() = default;
   /// A constant: it receives no gradient.
   Variable(Tensor value);
+  /// With `requires_grad` a leaf, as `leaf(value)`.
+  Variable(Tensor value, bool requires_grad)
+      : Variable(requires_grad ? leaf(std::move(value)) : Variable(std::move(value))) {}
   /// A leaf whose gradient accumulates in `grad()`. Throws DTypeError for integer or bool values.
   static Variable leaf(Tensor value, std::string name = "");
   /// A leaf that is a module's parameter: saved by reference, read when backward reaches it; saving
@@ -153,21 +156,31 @@ class Variable : public TensorMethods<Variable> {
   bool is_floating_point() const { return value().is_floating_point(); }
   double item() const { return value().item(); }
   int64_t item_i64() const { return value().item_i64(); }
+  template <class T>
+  T item() const requires(std::is_arithmetic_v<T>) {
+    return value().template item<T>();
+  }
   /// @}
 
-  // clang-format off
-  /// Errors that say what to write.
+  /// Sizes without braces: `x.view(2, -1)` is `x.view({2, -1})`.
   /// @{
-  template <std::integral... Sizes> requires(sizeof...(Sizes) > 1)
-  Variable view(Sizes...) const = delete;     // sizes in braces: x.view({2, -1})
-  template <std::integral... Sizes> requires(sizeof...(Sizes) > 1)
-  Variable reshape(Sizes...) const = delete;  // sizes in braces: x.reshape({2, -1})
-  template <std::integral... Sizes> requires(sizeof...(Sizes) > 1)
-  Variable permute(Sizes...) const = delete;  // the order in braces: x.permute({1, 0})
-  template <std::integral... Sizes> requires(sizeof...(Sizes) > 1)
-  Variable expand(Sizes...) const = delete;   // sizes in braces: x.expand({2, -1})
+  template <std::integral... Sizes>
+  Variable view(Sizes... sizes) const requires(sizeof...(Sizes) > 1) {
+    return view(Shape{static_cast<int64_t>(sizes)...});
+  }
+  template <std::integral... Sizes>
+  Variable reshape(Sizes... sizes) const requires(sizeof...(Sizes) > 1) {
+    return reshape(Shape{static_cast<int64_t>(sizes)...});
+  }
+  template <std::integral... Sizes>
+  Variable permute(Sizes... sizes) const requires(sizeof...(Sizes) > 1) {
+    return permute(Shape{static_cast<int64_t>(sizes)...});
+  }
+  template <std::integral... Sizes>
+  Variable expand(Sizes... sizes) const requires(sizeof...(Sizes) > 1) {
+    return expand(Shape{static_cast<int64_t>(sizes)...});
+  }
   /// @}
-  // clang-format on
   /// Views, as the functions with these names (autograd/functions/view.h).
   /// @{
   Variable view(const Shape& shape) const;
@@ -190,6 +203,7 @@ class Variable : public TensorMethods<Variable> {
   Variable to(DType dtype) const;
   Variable to(Device device) const;
   Variable to(Device device, DType dtype) const;
+  Variable to(const char* device) const { return to(parse_device(device)); }
   /// @}
 
   /// Whether backward computes a gradient for it: for a leaf as set, else whether a recorded operation
@@ -304,6 +318,15 @@ class Variable : public TensorMethods<Variable> {
   /// registration; hooks stay through in-place changes. Backward throws ShapeError, DTypeError or DeviceError
   /// naming this Variable when a hook returns a gradient unlike the one that it was given.
   HookHandle register_hook(GradientHook hook) const;
+  /// The same for a hook that returns nothing.
+  template <class Hook>
+  requires(std::is_void_v<std::invoke_result_t<Hook&, const Variable&>>) HookHandle register_hook(Hook hook)
+  const {
+    return register_hook(GradientHook([hook = std::move(hook)](const Variable& gradient) mutable {
+      hook(gradient);
+      return Variable();
+    }));
+  }
   /// Called when a leaf's last gradient of a backward has been added. Throws AutogradError for a computed
   /// Variable.
   HookHandle register_post_accumulate_grad_hook(PostAccumulateGradHook hook) const;
@@ -352,5 +375,9 @@ std::vector<Variable> grad(std::span<const Variable> roots, std::span<const Vari
 /// The same for one scalar root.
 std::vector<Variable> grad(const Variable& root, std::initializer_list<Variable> inputs,
                            GradOptions options = {});
+/// The same for one input.
+inline std::vector<Variable> grad(const Variable& root, const Variable& input, GradOptions options = {}) {
+  return grad(root, {input}, options);
+}
 
 }  // namespace tessera

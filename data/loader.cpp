@@ -116,6 +116,7 @@ Loader::Loader(std::shared_ptr<const BatchSource> source, const Options& options
 }
 
 Loader::~Loader() {
+  end_pass();
   stop();
 }
 
@@ -142,15 +143,24 @@ void Loader::stop() noexcept {
 
 std::optional<Batch> Loader::next() {
   const SpanScope span(SpanKind::phase, "data");
-  if (step_ >= shared_->last) return std::nullopt;
+  if (step_ >= shared_->last) return end_pass();
   require<DataError>(!in_forked_child(), "loader of ", shared_->source->name(),
                      ": its workers are threads of process ", workers_->process, ", and this is process ",
                      ::getpid(), ", forked from it; make a new loader with first_step = ", step_);
   std::optional<Batch> batch = workers_->threads.empty() ? shared_->source->try_batch(step_) : take();
-  if (!batch) return std::nullopt;
+  if (!batch) return end_pass();
   begin_random_step(options_.seed, step_, batch->samples);
-  ++step_;
+  random_step_ = step_++;
   return batch;
+}
+
+/// Leaves the random context of this loader's last batch: what comes after the loop has other samples.
+std::nullopt_t Loader::end_pass() {
+  RandomContext& context = random_context();
+  if (random_step_ >= 0 && context.seed == options_.seed && context.step == random_step_)
+    context.samples.clear();
+  random_step_ = -1;
+  return std::nullopt;
 }
 
 /// The batch of step_, from the ring; nothing where the source has ended, also at further calls.

@@ -18,9 +18,9 @@ namespace tessera::data {
 ///
 /// A batch depends on its step only, so neither the number of workers nor their timing changes the result,
 /// and a loader that begins at step s continues one that stopped there. Taking a batch sets the calling
-/// thread's random context to (seed, step, samples), which keys dropout. Batches are taken by one thread. A
-/// child process made by `fork` does not have its parent's workers: there, a loader with workers only throws;
-/// make a new one at `step()`.
+/// thread's random context to (seed, step, samples), which keys dropout, until the loop has ended. Batches
+/// are taken by one thread. A child process made by `fork` does not have its parent's workers: there, a
+/// loader with workers only throws; make a new one at `step()`.
 class Loader {
  public:
   /// The steps, and how they are prefetched.
@@ -96,6 +96,7 @@ class Loader {
 
  private:
   struct Shared;
+  std::nullopt_t end_pass();
   std::optional<Batch> take();
   void stop() noexcept;
   bool in_forked_child() const;
@@ -105,6 +106,7 @@ class Loader {
   std::unique_ptr<Workers> workers_;
   Options options_;
   int64_t step_;
+  int64_t random_step_ = -1;  ///< the step that the random context was set to; -1: none
 };
 
 }  // namespace tessera::data

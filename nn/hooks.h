@@ -12,7 +12,8 @@
 namespace tessera::nn {
 
 /// The Variables among a call's arguments, or results, in order. `variables[0] = ...` replaces one in the
-/// call. Other arguments, such as a Tensor of ids, are not among them.
+/// call. A Tensor is among them where the module takes a Variable; other arguments, such as a Tensor of ids
+/// that the module takes as one, are not.
 class CallVariables {
  public:
   /// Those at these addresses.

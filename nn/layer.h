@@ -203,14 +203,28 @@ class CallableModule : public Module {
       return accepts_constant<index, Body, Args...>(std::index_sequence_for<Args...>());
   }
 
+  /// What hooks and Body get for an argument: a copy, of a Tensor as a Variable where Body takes one, or the
+  /// argument itself.
+  template <size_t index, class Body, class... Args, size_t... I>
+  static auto passed_on(std::index_sequence<I...>) {
+    using Argument = std::tuple_element_t<index, std::tuple<Args&&...>>;
+    using Value = std::remove_cvref_t<Argument>;
+    if constexpr (!is_copied<index, Body, Args...>())
+      return std::type_identity<Argument>();
+    else if constexpr (std::is_same_v<Value, Tensor> &&
+                       std::is_invocable_v<const Body&, std::conditional_t<I == index, Variable&, Args>...>)
+      return std::type_identity<Variable>();
+    else
+      return std::type_identity<Value>();
+  }
+
   template <class Body, class... Args>
   auto call_with_hooks(const Body& body, Args&&... args) const {
     // Copies of the arguments' handles, so that hooks replace the copies and not the caller's. What cannot be
     // copied, or `body` may write to (caches, modules), is passed on as it is.
     const auto copy = [&]<size_t... I>(std::index_sequence<I...>) {
-      return std::tuple<
-          std::conditional_t<is_copied<I, Body, Args...>(), std::remove_cvref_t<Args>, Args&&>...>(
-          std::forward<Args>(args)...);
+      return std::tuple<typename decltype(passed_on<I, Body, Args...>(
+          std::index_sequence_for<Args...>()))::type...>(std::forward<Args>(args)...);
     };
     auto copies = copy(std::index_sequence_for<Args...>());
     std::vector<Variable*> inputs, outputs;

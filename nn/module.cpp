@@ -220,6 +220,18 @@ void Module::require_free_name(const std::string& name) const {
                        "' is taken: parameters, buffers and children have distinct names");
 }
 
+namespace {
+
+/// Copies these values, in the dtype and to the device of what it fills.
+init::Initializer given_values(const Tensor& values) {
+  const auto copy = [values](const Tensor& out, uint64_t, const Shape&, int64_t) {
+    out.copy_from(ops::cast(values, out.dtype()).to(out.device()));
+  };
+  return {"given values", copy, /*needs_full_tensor=*/true, init::Initializer::FillDType::own_dtype};
+}
+
+}  // namespace
+
 Variable& Module::parameter(const std::string& name, const Shape& shape, init::Initializer initializer,
                             DType dtype) {
   require_free_name(name);
@@ -228,6 +240,13 @@ Variable& Module::parameter(const std::string& name, const Shape& shape, init::I
                       .variable = Variable::parameter(Tensor::empty(shape, dtype, meta()), true, name),
                       .initializer = std::move(initializer)});
   return entries_.back().variable;
+}
+
+Variable& Module::parameter(const std::string& name, const Tensor& values) {
+  require<ValueError>(values.defined() && !values.is_meta(), kind(), ": parameter '", name,
+                      "' expects values, got ", describe(values),
+                      "; give a shape and an initialiser instead");
+  return parameter(name, values.shape(), given_values(values), values.dtype());
 }
 
 Variable& Module::share_parameter(const std::string& name, const Variable& shared) {
@@ -259,13 +278,7 @@ Variable& Module::buffer(const std::string& name, const Tensor& values, bool per
   require<ValueError>(values.defined() && !values.is_meta(), kind(), ": buffer '", name,
                       "' expects values, got ", describe(values),
                       "; a function of the device computes them later");
-  init::Initializer copies(
-      "given values",
-      [values](const Tensor& out, uint64_t, const Shape&, int64_t) {
-        out.copy_from(ops::cast(values, out.dtype()).to(out.device()));
-      },
-      /*needs_full_tensor=*/true, init::Initializer::FillDType::own_dtype);
-  return buffer(name, values.shape(), std::move(copies), values.dtype(), persistent);
+  return buffer(name, values.shape(), given_values(values), values.dtype(), persistent);
 }
 
 Variable& Module::computed_buffer(const std::string& name, std::function<Tensor(Device)> values,

@@ -261,6 +261,17 @@ class Module {
   /// taken.
   Variable& parameter(const std::string& name, const Shape& shape, init::Initializer initializer,
                       DType dtype = f32);
+  /// Declares a parameter with these values, which `nn::materialize` copies. Throws ValueError for a tensor
+  /// on meta, DTypeError for one that is not floating.
+  Variable& parameter(const std::string& name, const Tensor& values);
+  // clang-format off
+  /// Errors that say what to write for PyTorch's names.
+  /// @{
+  void register_parameter(auto&&...) = delete;  // write Variable& w = parameter("w", {2, 3}, init::normal(0.02)), or parameter("w", tensor)
+  void register_buffer(auto&&...) = delete;     // write Variable& b = buffer("b", tensor)
+  void register_module(auto&&...) = delete;     // write nn::Linear& fc = add("fc", nn::Linear(2, 3))
+  /// @}
+  // clang-format on
   /// Declares a parameter that another module owns too: one Variable under two names (tied weights).
   Variable& share_parameter(const std::string& name, const Variable& shared);
   /// Declares a tensor that is not trained.

@@ -144,6 +144,8 @@ class Module::HookedBackward : public std::enable_shared_from_this<HookedBackwar
     inputs_ = infos_of(inputs);
     has_input_gradients_ = any_requires_grad(inputs);
     if (!has_input_gradients_) return;
+    for (const Variable* input : inputs)
+      if (input->requires_grad() && input->is_leaf()) leaves_.push_back(*input);
     const auto call = [self = shared_from_this()](std::vector<Variable>& gradients) {
       self->call_input_hooks(gradients);
     };
@@ -220,6 +222,7 @@ class Module::HookedBackward : public std::enable_shared_from_this<HookedBackwar
   int64_t hook_id_end_;         // hooks from this id on were registered after the call
   std::vector<OutputInfo> inputs_, outputs_;
   bool has_input_gradients_ = false;
+  std::vector<Variable> leaves_;  // among the inputs: a backward that ends at a dead leaf stops before
   std::vector<Variable> output_gradients_;  // for full backward hooks
   uint64_t backward_ = 0;                   // the backward of these
 };

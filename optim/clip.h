@@ -27,6 +27,11 @@ Tensor grad_norm(const ParameterList& parameters, const NormOptions& options = {
 /// f64. A NaN or infinite norm makes every gradient NaN or 0, so it stays visible. Throws ValueError for a
 /// negative max_norm, and as `grad_norm`.
 Tensor clip_grad_norm(const ParameterList& parameters, double max_norm, const NormOptions& options = {});
+/// The same, by PyTorch's name.
+inline Tensor clip_grad_norm_(const ParameterList& parameters, double max_norm,
+                              const NormOptions& options = {}) {
+  return clip_grad_norm(parameters, max_norm, options);
+}
 
 /// The norm of the gradients, and the coefficient that clips them to `max_norm`; both 0-dim f64.
 struct ClipCoefficient {
@@ -44,5 +49,9 @@ ClipCoefficient clip_coefficient(const ParameterList& parameters, double max_nor
 /// Moves every element of every gradient into [-limit, limit], in place. Throws ValueError for a negative
 /// limit.
 void clip_grad_value(const ParameterList& parameters, double limit);
+/// The same, by PyTorch's name.
+inline void clip_grad_value_(const ParameterList& parameters, double limit) {
+  clip_grad_value(parameters, limit);
+}
 
 }  // namespace tessera::optim

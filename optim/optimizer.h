@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,10 @@ struct ParameterGroup {
   ParameterList parameters;  ///< each in one group only
   Options options;           ///< for example AdamWOptions
 };
+
+/// An integer or floating number, such as a learning rate: `optim::SGD sgd(parameters, 1)`.
+template <class T>
+concept Number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 
 /// Options of one step.
 struct StepOptions {
@@ -74,6 +79,15 @@ class Optimizer {
   void set_lr(double lr);
   /// The same for one group. Throws IndexError for one that does not exist.
   void set_lr(int group, double lr);
+
+  // clang-format off
+  /// Errors that say what to write.
+  /// @{
+  void param_groups() const = delete;           // rates: lr(group), set_lr(group, rate); parameters: parameters()
+  void state_dict() const = delete;             // write state(), which is tensors and options
+  void load_state_dict(auto&&) const = delete;  // write load_state(saved), of what state() returned
+  /// @}
+  // clang-format on
 
   /// The state with which a resumed run continues with the same bits. Its Tensors share memory with the
   /// optimizer's. Allocates the state when there was no step yet.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <utility>
 
 #include "tensor/composed/functions.h"
@@ -42,6 +43,21 @@ TESSERA_BINARY_COMPARISONS(TESSERA_USE)
 #define TESSERA_USE(name) using ops::name##_;
 TESSERA_UNARY_IN_PLACE_OPS(TESSERA_USE)
 #undef TESSERA_USE
+
+/// Sizes without braces: `zeros(2, 3)` is `zeros({2, 3})`. One size alone is `zeros(2)`, too.
+/// @{
+#define TESSERA_OF_SIZES(name, with_shape)                     \
+  template <std::integral... Sizes>                            \
+  requires(sizeof...(Sizes) > 1) Tensor name(Sizes... sizes) { \
+    return with_shape(Shape{static_cast<int64_t>(sizes)...});  \
+  }
+TESSERA_OF_SIZES(zeros, ops::zeros)
+TESSERA_OF_SIZES(ones, ops::ones)
+TESSERA_OF_SIZES(empty, ops::empty)
+TESSERA_OF_SIZES(rand, tessera::rand)
+TESSERA_OF_SIZES(randn, tessera::randn)
+#undef TESSERA_OF_SIZES
+/// @}
 
 // binary.h, unary.h, ternary.h
 using ops::add_;

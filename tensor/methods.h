@@ -30,6 +30,13 @@ concept VariableOf = requires(const V& v) {
 };
 }  // namespace detail
 
+/// Options of `x.var` and `x.std`: `x.var(0, {.keepdim = true})`. (A bool there would be PyTorch's
+/// `unbiased`.)
+struct VarianceOptions {
+  bool keepdim = false;    ///< reduced dimensions stay, with extent 1
+  int64_t correction = 1;  ///< the sum of squares is divided by n - correction
+};
+
 /// The operations on X, a Tensor or a Variable, as methods: one list for both. Each calls the function of
 /// namespace tessera with its name and its remaining arguments, `x.softmax(-1)` that is `softmax(x, -1)`;
 /// what it computes, saves and throws is documented there (tensor/ops/, autograd/functions/). Names and the
@@ -135,19 +142,21 @@ class TensorMethods {
   /// The same, element by element.
   Tensor isclose(const X& y, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false) const;
   bool array_equal(const X& y) const;  ///< whether shapes and all elements are equal
+  /// `array_equal`, by PyTorch's name. (The function `equal(x, y)` compares element by element.)
+  bool equal(const X& y) const { return array_equal(y); }
 
   // Reductions.
-  X sum(const Shape& dims = {}, bool keepdim = false) const;                          ///< the sum
-  X mean(const Shape& dims = {}, bool keepdim = false) const;                         ///< the mean
-  X prod(const Shape& dims = {}, bool keepdim = false) const;                         ///< the product
-  X amax(const Shape& dims = {}, bool keepdim = false) const;                         ///< the largest values
-  X amin(const Shape& dims = {}, bool keepdim = false) const;                         ///< the smallest values
-  X var(const Shape& dims = {}, bool keepdim = false, int64_t correction = 1) const;  ///< the variance
-  X std(const Shape& dims = {}, bool keepdim = false, int64_t correction = 1) const;  ///< the deviation
-  X norm(double p = 2, const Shape& dims = {}, bool keepdim = false) const;           ///< (sum |x|^p)^(1/p)
-  X logsumexp(const Shape& dims, bool keepdim = false) const;                         ///< log(sum(exp(x)))
-  X max() const;                                                                      ///< the largest element
-  X min() const;     ///< the smallest element
+  X sum(const Shape& dims = {}, bool keepdim = false) const;                 ///< the sum
+  X mean(const Shape& dims = {}, bool keepdim = false) const;                ///< the mean
+  X prod(const Shape& dims = {}, bool keepdim = false) const;                ///< the product
+  X amax(const Shape& dims = {}, bool keepdim = false) const;                ///< the largest values
+  X amin(const Shape& dims = {}, bool keepdim = false) const;                ///< the smallest values
+  X var(const Shape& dims = {}, const VarianceOptions& options = {}) const;  ///< the variance
+  X std(const Shape& dims = {}, const VarianceOptions& options = {}) const;  ///< the standard deviation
+  X norm(double p = 2, const Shape& dims = {}, bool keepdim = false) const;  ///< (sum |x|^p)^(1/p)
+  X logsumexp(const Shape& dims, bool keepdim = false) const;                ///< log(sum(exp(x)))
+  X max() const;                                                             ///< the largest element
+  X min() const;                                                             ///< the smallest element
   X median() const;  ///< the middle element in order, of two the smaller
   ValuesAndIndices<X> max(int64_t dim, bool keepdim = false) const;     ///< the largest along `dim`
   ValuesAndIndices<X> min(int64_t dim, bool keepdim = false) const;     ///< the smallest along `dim`
@@ -210,6 +219,8 @@ class TensorMethods {
 
   // Shape and place. The views that a Tensor has are members of Tensor and Variable.
   X t() const;                     ///< the transpose of a matrix; a vector itself
+  X T() const { return t(); }      ///< `t`, by the name of PyTorch's attribute
+  X mT() const;                    ///< the last two dimensions transposed
   X expand_as(const X& y) const;   ///< `expand(y.shape())`
   X view_as(const X& y) const;     ///< `view(y.shape())`
   X reshape_as(const X& y) const;  ///< `reshape(y.shape())`
@@ -221,9 +232,24 @@ class TensorMethods {
   X tile(const Shape& repeats) const;                                         ///< `repeat`, from the last one
   X repeat_interleave(int64_t count, std::optional<int64_t> dim = {}) const;  ///< each element repeated
   X repeat_interleave(const Tensor& counts, std::optional<int64_t> dim = {}) const;  ///< by its count
-  X tril(int64_t diagonal = 0) const;                           ///< zeros above the diagonal
-  X triu(int64_t diagonal = 0) const;                           ///< zeros below the diagonal
-  X roll(int64_t shift, int64_t dim) const;                     ///< moved by `shift` along `dim`
+  X tril(int64_t diagonal = 0) const;        ///< zeros above the diagonal
+  X triu(int64_t diagonal = 0) const;        ///< zeros below the diagonal
+  X roll(int64_t shift, int64_t dim) const;  ///< moved by `shift` along `dim`
+  /// Of sizes without braces: `x.repeat(2, 1)` is `x.repeat({2, 1})`.
+  /// @{
+  template <std::integral... Sizes>
+  X repeat(Sizes... sizes) const requires(sizeof...(Sizes) > 1) {
+    return repeat(Shape{static_cast<int64_t>(sizes)...});
+  }
+  template <std::integral... Sizes>
+  X tile(Sizes... sizes) const requires(sizeof...(Sizes) > 1) {
+    return tile(Shape{static_cast<int64_t>(sizes)...});
+  }
+  template <std::integral... Dims>
+  X flip(Dims... dims) const requires(sizeof...(Dims) > 1) {
+    return flip(Shape{static_cast<int64_t>(dims)...});
+  }
+  /// @}
   X flip(const Shape& dims) const;                              ///< in reverse order along `dims`
   X repeat(const Shape& repeats) const;                         ///< repeats[i] times along dimension i
   std::vector<X> chunk(int64_t chunks, int64_t dim = 0) const;  ///< about equal views

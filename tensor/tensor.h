@@ -202,22 +202,36 @@ class Tensor : public TensorMethods<Tensor> {
   double item() const;
   /// The only element of an integer or bool tensor.
   int64_t item_i64() const;
+  /// The only element as a T: `item<float>()`; of an integer T by `item_i64`. Throws as those.
+  template <class T>
+  T item() const requires(std::is_arithmetic_v<T>) {
+    if constexpr (std::is_floating_point_v<T>)
+      return static_cast<T>(item());
+    else
+      return static_cast<T>(item_i64());
+  }
 
   // Views: no bytes are copied, and the version counter is shared.
 
-  // clang-format off
-  /// Errors that say what to write.
+  /// Sizes without braces: `x.view(2, -1)` is `x.view({2, -1})`.
   /// @{
-  template <std::integral... Sizes> requires(sizeof...(Sizes) > 1)
-  Tensor view(Sizes...) const = delete;     // sizes in braces: x.view({2, -1})
-  template <std::integral... Sizes> requires(sizeof...(Sizes) > 1)
-  Tensor reshape(Sizes...) const = delete;  // sizes in braces: x.reshape({2, -1})
-  template <std::integral... Sizes> requires(sizeof...(Sizes) > 1)
-  Tensor permute(Sizes...) const = delete;  // the order in braces: x.permute({1, 0})
-  template <std::integral... Sizes> requires(sizeof...(Sizes) > 1)
-  Tensor expand(Sizes...) const = delete;   // sizes in braces: x.expand({2, -1})
+  template <std::integral... Sizes>
+  Tensor view(Sizes... sizes) const requires(sizeof...(Sizes) > 1) {
+    return view(Shape{static_cast<int64_t>(sizes)...});
+  }
+  template <std::integral... Sizes>
+  Tensor reshape(Sizes... sizes) const requires(sizeof...(Sizes) > 1) {
+    return reshape(Shape{static_cast<int64_t>(sizes)...});
+  }
+  template <std::integral... Sizes>
+  Tensor permute(Sizes... sizes) const requires(sizeof...(Sizes) > 1) {
+    return permute(Shape{static_cast<int64_t>(sizes)...});
+  }
+  template <std::integral... Sizes>
+  Tensor expand(Sizes... sizes) const requires(sizeof...(Sizes) > 1) {
+    return expand(Shape{static_cast<int64_t>(sizes)...});
+  }
   /// @}
-  // clang-format on
   /// The same elements under another shape; one extent may be -1. Throws ShapeError when the sizes differ, or
   /// when the strides cannot express it (`reshape` copies then).
   Tensor view(const Shape& shape) const;
@@ -267,6 +281,8 @@ class Tensor : public TensorMethods<Tensor> {
   /// @{
   Tensor to(DType dtype) const;
   Tensor to(Device device, DType dtype) const;
+  /// By the device's name, "cpu" or "cuda:0". Throws ValueError for another name.
+  Tensor to(const char* device) const { return to(parse_device(device)); }
   /// @}
   /// This tensor: `detach` of a Variable gives it.
   Tensor detach() const { return *this; }
@@ -392,13 +408,13 @@ inline std::string to_string(const Description& description) {
   return description;
 }
 
-template <class T>
-Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
+template <class Value>
+Tensor Tensor::from(std::span<const Value> values, const Shape& shape) {
   require<ShapeError>(static_cast<int64_t>(values.size()) == shape.numel(), "Tensor::from: shape ", shape,
                       " takes ", shape.numel(), " values, got ", values.size());
-  Tensor tensor = empty(shape, dtype_of<T>);
-  T* out = tensor.data<T>();
-  for (const T value : values) *out++ = value;
+  Tensor tensor = empty(shape, dtype_of<Value>);
+  Value* out = tensor.data<Value>();
+  for (const Value value : values) *out++ = value;
   return tensor;
 }
 

@@ -191,7 +191,10 @@ Variable norm(V x, double p, const Shape& axes, bool keepdim) {
                      [p, axes](V a, V y, V dy) {
                        if (std::isinf(p))
                          return dy * sign(a) * extremum_shares(abs(a).value(), y.value(), axes);
-                       const Variable safe = where(ops::equal(y.value(), Scalar(0)), one_like(y), y);
+                       const Tensor is_zero = ops::equal(y.value(), Scalar(0));
+                       const Variable safe = where(is_zero, one_like(y), y);
+                       // Not by the powers below, whose second derivative at elements of 0 would be 0.
+                       if (p == 2) return where(is_zero, zero_like(dy), dy) / safe * a;
                        return dy * sign(a) * pow(abs(a) / safe, p - 1);
                      });
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <concepts>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -28,6 +29,41 @@ Variable run_step(Module& module, const Variable& x) {
   }
 }
 
+/// A module by value in a list in braces: `nn::Sequential({nn::Linear(2, 64), nn::ReLU()})`.
+template <class Base>
+class ListedModule {
+ public:
+  /// Moves the module.
+  template <ModuleValue M>
+  requires(std::derived_from<std::remove_cvref_t<M>, Base>) ListedModule(M&& module)
+      : module_(std::make_unique<std::remove_cvref_t<M>>(std::move(module))) {
+    static_assert(!std::is_reference_v<M>,
+                  "a module is moved into its parent: write std::move(module) in the list");
+  }
+  /// Gives the module away.
+  std::unique_ptr<Base> take() const { return std::move(module_); }
+
+ private:
+  mutable std::unique_ptr<Base> module_;  // the elements of a std::initializer_list are constant
+};
+
+/// The same for a step of nn::Sequential, with how it is called.
+class ListedStep : public ListedModule<Module> {
+ public:
+  /// Moves the module.
+  template <ModuleValue M>
+  ListedStep(M&& module)
+      : ListedModule<Module>(std::forward<M>(module)), run(&run_step<std::remove_cvref_t<M>>) {}
+  Variable (*run)(Module&, const Variable&);  ///< calls the module
+};
+
+/// The same with a name.
+template <class Base>
+struct NamedListedModule {
+  std::string name;           ///< without dots
+  ListedModule<Base> module;  ///< moved in
+};
+
 /// Whether the arguments are one module, which is moved and not passed to a constructor.
 template <class... Args>
 concept OneModule = sizeof...(Args) == 1 && (ModuleValue<Args> && ...);
@@ -43,8 +79,16 @@ class Sequential : public Layer<Sequential> {
  public:
   Sequential() = default;
   /// Moves the modules into the tree.
+  /// @{
   template <ModuleValue... M>
-  requires(sizeof...(M) > 0) explicit Sequential(M&&... modules) { (push(std::forward<M>(modules)), ...); }
+  requires(sizeof...(M) > 0) explicit(sizeof...(M) == 1) Sequential(M&&... modules) {
+    (push(std::forward<M>(modules)), ...);
+  }
+  template <size_t n>
+  explicit Sequential(detail::ListedStep (&&modules)[n]) {
+    for (detail::ListedStep& step : modules) append(next_name(), step.take(), step.run);
+  }
+  /// @}
 
   /// Appends a new module and returns it: `push<nn::Linear>({.in = 8, .out = 4})`, options in braces.
   template <class M>
@@ -57,7 +101,7 @@ class Sequential : public Layer<Sequential> {
     return append(next_name(), std::make_unique<M>(std::forward<Args>(args)...));
   }
   /// Moves a module to the end and returns it there: `push(nn::ReLU())`; with a name, `push("act",
-  /// nn::ReLU())`. Throws ConfigError for a name that is taken.
+  /// nn::ReLU())`. `append` is PyTorch's name. Throws ConfigError for a name that is taken.
   /// @{
   template <ModuleValue M>
   M& push(M&& module) {
@@ -68,6 +112,10 @@ class Sequential : public Layer<Sequential> {
     static_assert(!std::is_reference_v<M>,
                   "a module is moved into its parent: write push(std::move(module))");
     return append(name, std::make_unique<std::remove_cvref_t<M>>(std::move(module)));
+  }
+  template <ModuleValue M>
+  M& append(M&& module) {
+    return push(std::forward<M>(module));
   }
   /// @}
   /// Number of modules.
@@ -99,9 +147,10 @@ class Sequential : public Layer<Sequential> {
   };
   std::string next_name() const { return std::to_string(steps_.size()); }
   template <class M>
-  M& append(const std::string& name, std::unique_ptr<M> module) {
+  M& append(const std::string& name, std::unique_ptr<M> module,
+            Variable (*run)(Module&, const Variable&) = &detail::run_step<M>) {
     M& step = adopt(name, std::move(module));
-    steps_.push_back({&step, &detail::run_step<M>});
+    steps_.push_back({&step, run});
     return step;
   }
   std::vector<Step> steps_;
@@ -128,10 +177,16 @@ class ModuleList : public Layer<ModuleList<M>> {
  public:
   ModuleList() = default;
   /// Moves the modules into the tree.
+  /// @{
   template <ModuleValue... Modules>
-  requires(sizeof...(Modules) > 0) explicit ModuleList(Modules&&... modules) {
+  requires(sizeof...(Modules) > 0) explicit(sizeof...(Modules) == 1) ModuleList(Modules&&... modules) {
     (push(std::forward<Modules>(modules)), ...);
   }
+  template <size_t n>
+  explicit ModuleList(detail::ListedModule<M> (&&modules)[n]) {
+    for (detail::ListedModule<M>& module : modules) append(module.take());
+  }
+  /// @}
 
   /// Appends a new module and returns it: `push({.in = 8, .out = 4})`; of a derived type
   /// `push<nn::Linear>({.in = 8, .out = 4})`.
@@ -144,13 +199,19 @@ class ModuleList : public Layer<ModuleList<M>> {
   requires(std::constructible_from<T, Args...> && !detail::OneModule<Args...>) T& push(Args&&... args) {
     return append(std::make_unique<T>(std::forward<Args>(args)...));
   }
-  /// Moves a module to the end and returns it there: `push(nn::Linear(8, 4))`.
+  /// Moves a module to the end and returns it there: `push(nn::Linear(8, 4))`; `append` is PyTorch's name.
+  /// @{
   template <ModuleValue T>
   T& push(T&& module) {
     static_assert(!std::is_reference_v<T>,
                   "a module is moved into its parent: write push(std::move(module))");
     return append(std::make_unique<T>(std::move(module)));
   }
+  template <ModuleValue T>
+  T& append(T&& module) {
+    return push(std::forward<T>(module));
+  }
+  /// @}
   /// Number of modules.
   size_t size() const { return list_.size(); }
   /// Module `i`, not checked: 0 <= i < size().
@@ -215,6 +276,9 @@ class ModuleList : public Layer<ModuleList<M>> {
 template <ModuleValue First, ModuleValue... More>
 ModuleList(First&&, More&&...)
     -> ModuleList<std::conditional_t<(std::is_same_v<First, More> && ...), First, Module>>;
+/// `ModuleList list({nn::Linear(2, 8), nn::Linear(8, 2)})`: modules of one type in braces.
+template <ModuleValue T, size_t n>
+ModuleList(T (&&)[n]) -> ModuleList<T>;
 
 /// Modules by names, of type M or derived from it; by default of any types. The owner calls them.
 ///
@@ -224,6 +288,12 @@ ModuleList(First&&, More&&...)
 template <class M = Module>
 class ModuleDict : public Layer<ModuleDict<M>> {
  public:
+  ModuleDict() = default;
+  /// Moves the modules into the tree: `nn::ModuleDict<> heads{{"classes", nn::Linear(64, 10)}}`. Throws as
+  /// `insert`.
+  ModuleDict(std::initializer_list<detail::NamedListedModule<M>> modules) {
+    for (const detail::NamedListedModule<M>& one : modules) append(one.name, one.module.take());
+  }
   /// Adds a new module and returns it: `insert<nn::Linear>("classes", {.in = 64, .out = 10})`. Throws
   /// ConfigError for a name that is taken, empty or has a dot.
   template <std::derived_from<M> T = M>

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <concepts>
 
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/adadelta.h"
@@ -25,7 +24,7 @@ class Adadelta : public FusedOptimizer<elementwise::AdadeltaRule, AdadeltaOption
   /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit Adadelta(const ParameterList& parameters, const Options& options = {});
-  Adadelta(const ParameterList& parameters, std::floating_point auto lr)
+  Adadelta(const ParameterList& parameters, Number auto lr)
       : Adadelta(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit Adadelta(const std::vector<ParameterGroup<Options>>& groups);
   /// @}

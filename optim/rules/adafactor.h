@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <concepts>
 
 #include "optim/plain_optimizer.h"
 
@@ -29,7 +28,7 @@ class Adafactor : public PlainOptimizer<AdafactorOptions> {
   /// @{
   explicit Adafactor(const ParameterList& parameters, const Options& options = {})
       : Adafactor({{parameters, options}}) {}
-  Adafactor(const ParameterList& parameters, std::floating_point auto lr)
+  Adafactor(const ParameterList& parameters, Number auto lr)
       : Adafactor(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit Adafactor(const std::vector<ParameterGroup<Options>>& groups);
   /// @}

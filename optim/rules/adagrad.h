@@ -1,6 +1,5 @@
 #pragma once
 
-#include <concepts>
 
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/adagrad.h"
@@ -26,7 +25,7 @@ class Adagrad : public FusedOptimizer<elementwise::AdagradRule, AdagradOptions> 
   /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit Adagrad(const ParameterList& parameters, const Options& options = {});
-  Adagrad(const ParameterList& parameters, std::floating_point auto lr)
+  Adagrad(const ParameterList& parameters, Number auto lr)
       : Adagrad(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit Adagrad(const std::vector<ParameterGroup<Options>>& groups);
   /// @}

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <concepts>
 
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/adam.h"
@@ -39,7 +38,7 @@ class Adam : public FusedOptimizer<elementwise::AdamRule, AdamOptions> {
   /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit Adam(const ParameterList& parameters, const Options& options = {});
-  Adam(const ParameterList& parameters, std::floating_point auto lr)
+  Adam(const ParameterList& parameters, Number auto lr)
       : Adam(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit Adam(const std::vector<ParameterGroup<Options>>& groups);
   /// @}
@@ -51,7 +50,7 @@ class AdamW : public FusedOptimizer<elementwise::AdamRule, AdamWOptions> {
   /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit AdamW(const ParameterList& parameters, const Options& options = {});
-  AdamW(const ParameterList& parameters, std::floating_point auto lr)
+  AdamW(const ParameterList& parameters, Number auto lr)
       : AdamW(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit AdamW(const std::vector<ParameterGroup<Options>>& groups);
   /// @}

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <concepts>
 
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/adamax.h"
@@ -26,7 +25,7 @@ class Adamax : public FusedOptimizer<elementwise::AdamaxRule, AdamaxOptions> {
   /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit Adamax(const ParameterList& parameters, const Options& options = {});
-  Adamax(const ParameterList& parameters, std::floating_point auto lr)
+  Adamax(const ParameterList& parameters, Number auto lr)
       : Adamax(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit Adamax(const std::vector<ParameterGroup<Options>>& groups);
   /// @}

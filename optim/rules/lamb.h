@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <concepts>
 
 #include "optim/plain_optimizer.h"
 
@@ -27,7 +26,7 @@ class Lamb : public PlainOptimizer<LambOptions> {
   /// @{
   explicit Lamb(const ParameterList& parameters, const Options& options = {})
       : Lamb({{parameters, options}}) {}
-  Lamb(const ParameterList& parameters, std::floating_point auto lr)
+  Lamb(const ParameterList& parameters, Number auto lr)
       : Lamb(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit Lamb(const std::vector<ParameterGroup<Options>>& groups);
   /// @}

@@ -46,7 +46,7 @@ class LBFGS : public Optimizer {
   /// All parameters in one group.
   /// @{
   explicit LBFGS(const ParameterList& parameters, const Options& options = {});
-  LBFGS(const ParameterList& parameters, std::floating_point auto lr)
+  LBFGS(const ParameterList& parameters, Number auto lr)
       : LBFGS(parameters, Options{.lr = static_cast<double>(lr)}) {}
   /// @}
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <concepts>
 
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/lion.h"
@@ -25,7 +24,7 @@ class Lion : public FusedOptimizer<elementwise::LionRule, LionOptions> {
   /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit Lion(const ParameterList& parameters, const Options& options = {});
-  Lion(const ParameterList& parameters, std::floating_point auto lr)
+  Lion(const ParameterList& parameters, Number auto lr)
       : Lion(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit Lion(const std::vector<ParameterGroup<Options>>& groups);
   /// @}

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <concepts>
 #include <cstdint>
 
 #include "optim/plain_optimizer.h"
@@ -39,7 +38,7 @@ class Muon : public PlainOptimizer<MuonOptions> {
   /// @{
   explicit Muon(const ParameterList& parameters, const Options& options = {})
       : Muon({{parameters, options}}) {}
-  Muon(const ParameterList& parameters, std::floating_point auto lr)
+  Muon(const ParameterList& parameters, Number auto lr)
       : Muon(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit Muon(const std::vector<ParameterGroup<Options>>& groups);
   /// @}

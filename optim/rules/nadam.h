@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <concepts>
 
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/nadam.h"
@@ -28,7 +27,7 @@ class NAdam : public FusedOptimizer<elementwise::NadamRule, NAdamOptions> {
   /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit NAdam(const ParameterList& parameters, const Options& options = {});
-  NAdam(const ParameterList& parameters, std::floating_point auto lr)
+  NAdam(const ParameterList& parameters, Number auto lr)
       : NAdam(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit NAdam(const std::vector<ParameterGroup<Options>>& groups);
   /// @}

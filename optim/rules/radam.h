@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <concepts>
 
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/radam.h"
@@ -27,7 +26,7 @@ class RAdam : public FusedOptimizer<elementwise::RadamRule, RAdamOptions> {
   /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit RAdam(const ParameterList& parameters, const Options& options = {});
-  RAdam(const ParameterList& parameters, std::floating_point auto lr)
+  RAdam(const ParameterList& parameters, Number auto lr)
       : RAdam(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit RAdam(const std::vector<ParameterGroup<Options>>& groups);
   /// @}

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <concepts>
 
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/rmsprop.h"
@@ -27,7 +26,7 @@ class RMSprop : public FusedOptimizer<elementwise::RmspropRule, RMSpropOptions> 
   /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit RMSprop(const ParameterList& parameters, const Options& options = {});
-  RMSprop(const ParameterList& parameters, std::floating_point auto lr)
+  RMSprop(const ParameterList& parameters, Number auto lr)
       : RMSprop(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit RMSprop(const std::vector<ParameterGroup<Options>>& groups);
   /// @}

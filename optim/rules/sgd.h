@@ -1,6 +1,5 @@
 #pragma once
 
-#include <concepts>
 
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/sgd.h"
@@ -27,7 +26,7 @@ class SGD : public FusedOptimizer<elementwise::SgdRule, SGDOptions> {
   /// One group with all parameters, also by their learning rate alone, or several groups.
   /// @{
   explicit SGD(const ParameterList& parameters, const Options& options = {});
-  SGD(const ParameterList& parameters, std::floating_point auto lr)
+  SGD(const ParameterList& parameters, Number auto lr)
       : SGD(parameters, Options{.lr = static_cast<double>(lr)}) {}
   explicit SGD(const std::vector<ParameterGroup<Options>>& groups);
   /// @}

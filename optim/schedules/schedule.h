@@ -49,6 +49,8 @@ class Schedule {
   void apply(Optimizer& optimizer, int group) const;
   /// To call after a step that updated the parameters.
   void advance() { ++position_; }
+  /// An error that says what to write.
+  void step() const = delete;  // optim::LRScheduler scheduler(optimizer, schedule); scheduler.step();
   /// The current step, from 0.
   int64_t position() const { return position_; }
   /// Throws ValueError for a negative one.

@@ -65,6 +65,10 @@ void note_extents(std::string_view equation, const std::string& names, const Sha
   for (size_t d = 0; d < names.size(); ++d) {
     int64_t& extent = plan.extents.try_emplace(names[d], 1).first->second;
     const int64_t own = shape[static_cast<int64_t>(d)];
+    const size_t first = names.find(names[d]);  // of a diagonal, whose extents must be equal
+    require<ShapeError>(shape[static_cast<int64_t>(first)] == own, "einsum: '", names[d], "' of \"", equation,
+                        "\" stands twice in one operand, with the extents ",
+                        shape[static_cast<int64_t>(first)], " and ", own);
     require<ShapeError>(own == extent || own == 1 || extent == 1, "einsum: '", names[d], "' of \"", equation,
                         "\" has the extents ", extent, " and ", own);
     if (extent == 1) extent = own;

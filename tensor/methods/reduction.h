@@ -47,12 +47,12 @@ TESSERA_OF_ALL(Tensor, bincount)
 #undef TESSERA_OF_ALL
 
 template <class X>
-X TensorMethods<X>::var(const Shape& dims, bool keepdim, int64_t correction) const {
-  return tessera::var(self(), dims, keepdim, correction);
+X TensorMethods<X>::var(const Shape& dims, const VarianceOptions& options) const {
+  return tessera::var(self(), dims, options.keepdim, options.correction);
 }
 template <class X>
-X TensorMethods<X>::std(const Shape& dims, bool keepdim, int64_t correction) const {
-  return tessera::stddev(self(), dims, keepdim, correction);
+X TensorMethods<X>::std(const Shape& dims, const VarianceOptions& options) const {
+  return tessera::stddev(self(), dims, options.keepdim, options.correction);
 }
 template <class X>
 X TensorMethods<X>::norm(double p, const Shape& dims, bool keepdim) const {

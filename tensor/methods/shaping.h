@@ -43,6 +43,10 @@ X TensorMethods<X>::diagonal(int64_t offset, int64_t dim1, int64_t dim2) const {
   return tessera::diagonal(self(), offset, dim1, dim2);
 }
 template <class X>
+X TensorMethods<X>::mT() const {
+  return self().transpose(-2, -1);
+}
+template <class X>
 X TensorMethods<X>::tile(const Shape& repeats) const {
   return tessera::tile(self(), repeats);
 }

@@ -96,6 +96,7 @@ std::vector<int64_t> equal_sizes(const Shape& shape, int64_t size, int64_t dim) 
   const int64_t extent = shape[normalize_dim(dim, shape.ndim(), "split")];
   std::vector<int64_t> sizes;
   for (int64_t start = 0; start < extent; start += size) sizes.push_back(std::min(size, extent - start));
+  if (sizes.empty()) sizes.push_back(0);  // one empty part, as in PyTorch
   return sizes;
 }
 
@@ -108,7 +109,7 @@ std::vector<Tensor> chunk(const Tensor& x, int64_t chunks, int64_t dim) {
   std::vector<Tensor> views;
   for (int64_t start = 0; start < extent; start += size)
     views.push_back(x.narrow(dim, start, std::min(size, extent - start)));
-  if (views.empty()) views.push_back(x);
+  if (views.empty()) views.resize(static_cast<size_t>(chunks), x);  // as many empty ones as in PyTorch
   return views;
 }
 

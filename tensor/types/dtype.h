@@ -20,6 +20,10 @@ inline constexpr DType i64 = DType::i64;
 inline constexpr DType i32 = DType::i32;
 inline constexpr DType u8 = DType::u8;
 inline constexpr DType boolean = DType::boolean;
+/// PyTorch's names. (`bfloat16` and `float16` are the types of such elements.)
+/// @{
+inline constexpr DType float64 = DType::f64, float32 = DType::f32;
+/// @}
 /// @}
 
 /// Bytes of one element.

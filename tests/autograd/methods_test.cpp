@@ -57,7 +57,7 @@ void check_methods(const X& x) {  // (2, 3), positive
   CHECK(same(x.amin(), x.min()));
   CHECK(same(x.amax({0, 1}), x.max()));
   CHECK(same(x.std(1), x.var(1).sqrt()));
-  CHECK(same(x.std(0, true, 0), stddev(x, {0}, true, 0)));
+  CHECK(same(x.std(0, {.keepdim = true, .correction = 0}), stddev(x, {0}, true, 0)));
   CHECK(same(x.norm(), x.square().sum().sqrt()));
   CHECK(same(x.matmul(x.t()), x.mm(x.transpose(0, 1))));
   CHECK(same(x.unsqueeze(0).bmm(x.t().unsqueeze(0)).squeeze(0), x.mm(x.t())));

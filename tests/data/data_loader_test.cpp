@@ -195,3 +195,14 @@ TEST_CASE("tensor dataset: any fields") {
   CHECK_THROWS_AS(data::TensorDataset(data::Record()), ValueError);
   CHECK_THROWS_AS(data::TensorDataset(data::Record{{"a", Tensor::scalar(1.0f)}}), ShapeError);
 }
+
+TEST_CASE("data loader: the random context of the last batch ends with the loop") {
+  for (const bool left_early : {false, true}) {
+    DataLoader loader(Squares(4), {.batch_size = 4});
+    for (const data::Batch& batch : loader) {
+      CHECK(random_context().samples.size() == static_cast<size_t>(batch.size()));
+      if (left_early) break;
+    }
+    CHECK(random_context().samples.empty());
+  }
+}

@@ -211,8 +211,8 @@ TEST_CASE("messages: data") {
           data::DatasetBatches batches(std::make_shared<Growing>(), {.batch_size = 2, .shuffle = false});
           batches.batch(0);
         }) ==
-        "stack_examples: expected x of one shape in all examples of a batch, got (1,) and (2,); pad them in "
-        "`get`, or give a `collate`");
+        "collate: expected 'x' of one shape in all examples of a batch, got (1,) and (2,); pad it "
+        "(collate_fields, pad_field), or give a `collate`");
 }
 
 TEST_CASE_FIXTURE(Fixture, "messages: checkpoints") {

@@ -98,6 +98,8 @@ void fill_(const Tensor& x, const Scalar& value) {
 
 Tensor arange(const Scalar& start, const Scalar& end, const Scalar& step, DType dtype, Device device) {
   require<ValueError>(step.real() != 0.0, "arange: expected a step that is not 0");
+  require<ValueError>((end.real() - start.real()) / step.real() >= 0, "arange: a step of ", step,
+                      " does not lead from ", start, " to ", end);
   require<DTypeError>(dtype != boolean, "arange: expected a numeric dtype, got bool");
   const bool integral = !start.is_floating() && !end.is_floating() && !step.is_floating();
   require<DTypeError>(integral || is_floating(dtype), "arange: floating bounds (", start, ", ", end, ", ",
