@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "autograd/functions/elementwise/binary.h"
 #include "optim/rules/sgd.h"
 #include "optim/schedules/decay.h"
 #include "tensor/functions.h"
@@ -32,7 +33,7 @@ TEST_CASE("optimizers: Variables in braces, and integer rates") {
   optim::SGD sgd({w, b}, 1);
   CHECK(sgd.parameters().size() == 2);
   CHECK(sgd.parameters()[1].name == "1");
-  (w.sum() * 2 + b.sum()).backward();
+  (w.sum() * 2.0 + b.sum()).backward();
   CHECK(sgd.parameters()[0].grad().value().array_equal(full({2}, 2.0f)));
   sgd.step();
   CHECK(w.value().array_equal(full({2}, -1.0f)));

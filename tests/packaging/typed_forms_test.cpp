@@ -1,13 +1,11 @@
 // Forms that are typed by habit: sizes without braces, short names, hooks that return nothing.
 
+#include <tessera/tessera.h>
+
 #include <doctest/doctest.h>
 
 #include <vector>
 
-#include "autograd/functional/derivatives.h"
-#include "autograd/variable.h"
-#include "tensor/error.h"
-#include "tensor/functions.h"
 #include "tests/support/error_text.h"
 
 using namespace tessera;
@@ -78,8 +76,9 @@ TEST_CASE("lists of an empty dimension, diagonals and ranges") {
   CHECK(none.chunk(3).size() == 3);
   CHECK(none.split(2).size() == 1);
   CHECK(none.split(2)[0].shape() == Shape{0, 2});
-  CHECK(message_of<ShapeError>([] { einsum("ii->i", {zeros({3, 1})}); }) ==
-        "einsum: 'i' of \"ii->i\" stands twice in one operand, with the extents 3 and 1");
+  CHECK(message_of<ShapeError>([] {
+          einsum("ii->i", {zeros({3, 1})});
+        }) == "einsum: 'i' of \"ii->i\" stands twice in one operand, with the extents 3 and 1");
   CHECK(arange(0, 0, -1).numel() == 0);
   CHECK(message_of<ValueError>([] { arange(0, 5, -1); }) == "arange: a step of -1 does not lead from 0 to 5");
 }
