@@ -235,25 +235,25 @@ class TensorMethods {
   X tril(int64_t diagonal = 0) const;        ///< zeros above the diagonal
   X triu(int64_t diagonal = 0) const;        ///< zeros below the diagonal
   X roll(int64_t shift, int64_t dim) const;  ///< moved by `shift` along `dim`
-  /// Of sizes without braces: `x.repeat(2, 1)` is `x.repeat({2, 1})`.
-  /// @{
+  X flip(const Shape& dims) const;           ///< in reverse order along `dims`
+  X repeat(const Shape& repeats) const;      ///< repeats[i] times along dimension i
+  /// `x.repeat(2, 1)` is `x.repeat({2, 1})`.
   template <std::integral... Sizes>
   X repeat(Sizes... sizes) const requires(sizeof...(Sizes) > 1) {
     return repeat(Shape{static_cast<int64_t>(sizes)...});
   }
+  /// `x.tile(2, 1)` is `x.tile({2, 1})`.
   template <std::integral... Sizes>
   X tile(Sizes... sizes) const requires(sizeof...(Sizes) > 1) {
     return tile(Shape{static_cast<int64_t>(sizes)...});
   }
+  /// `x.flip(0, 1)` is `x.flip({0, 1})`.
   template <std::integral... Dims>
   X flip(Dims... dims) const requires(sizeof...(Dims) > 1) {
     return flip(Shape{static_cast<int64_t>(dims)...});
   }
-  /// @}
-  X flip(const Shape& dims) const;                              ///< in reverse order along `dims`
-  X repeat(const Shape& repeats) const;                         ///< repeats[i] times along dimension i
-  std::vector<X> chunk(int64_t chunks, int64_t dim = 0) const;  ///< about equal views
-  std::vector<X> split(int64_t size, int64_t dim = 0) const;    ///< views of `size` elements
+  std::vector<X> chunk(int64_t chunks, int64_t dim = 0) const;                  ///< about equal views
+  std::vector<X> split(int64_t size, int64_t dim = 0) const;                    ///< views of `size` elements
   std::vector<X> split(std::span<const int64_t> sizes, int64_t dim = 0) const;  ///< views of these sizes
   /// Views of these sizes.
   std::vector<X> split(std::initializer_list<int64_t> sizes, int64_t dim = 0) const {

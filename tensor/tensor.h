@@ -58,8 +58,8 @@ class Tensor : public TensorMethods<Tensor> {
   /// A copy of `values` in row-major order, on the CPU. Throws ShapeError when their count is not the
   /// shape's.
   /// @{
-  template <class T>
-  static Tensor from(std::span<const T> values, const Shape& shape);
+  template <class Value>
+  static Tensor from(std::span<const Value> values, const Shape& shape);
   template <class T>
   static Tensor from(std::initializer_list<T> values, const Shape& shape) {
     return from(std::span<const T>(values.begin(), values.size()), shape);

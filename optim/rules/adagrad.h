@@ -1,6 +1,5 @@
 #pragma once
 
-
 #include "optim/fused_optimizer.h"
 #include "tensor/elementwise/update_rules/adagrad.h"
 
