@@ -1,6 +1,6 @@
 # cmake -DSOURCE=DIR -DGENERATED=DIR -DOUTPUT=DIR -DFOLDERS=a:b -P PublicHeaders.cmake
-# Writes to OUTPUT/tessera the headers that users of the library include: <tessera/tessera.h>, and those that it
-# includes, directly or through others. Inside the project an include is written from the project's root
+# Writes to OUTPUT/tessera the headers that users of the library include: <tessera/tessera.h>, those that begin with
+# `#pragma once  // not in tessera.h`, and those that they include, directly or through others. Inside the project an include is written from the project's root
 # ("tensor/shape.h"); here it becomes "tessera/tensor/shape.h", so that it never finds a user's own folder tensor/.
 # Files that did not change keep their time.
 cmake_minimum_required(VERSION 3.25)
@@ -30,6 +30,16 @@ foreach(name IN LISTS generated)
   write_public("${GENERATED}/tessera/${name}" "${name}" included)
   list(APPEND names "${name}")
   list(APPEND headers ${included})
+endforeach()
+string(REPLACE ":" ";" folders "${FOLDERS}")
+foreach(folder IN LISTS folders)
+  file(GLOB_RECURSE sources RELATIVE "${SOURCE}" "${SOURCE}/${folder}/*.h")
+  foreach(header IN LISTS sources)
+    file(STRINGS "${SOURCE}/${header}" first_line LIMIT_COUNT 1)
+    if(first_line STREQUAL "#pragma once  // not in tessera.h")
+      list(APPEND headers "${header}")
+    endif()
+  endforeach()
 endforeach()
 while(headers)
   list(POP_FRONT headers header)

@@ -102,9 +102,10 @@ function(tessera_generate_headers)
     file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/${folder}/*.h")
     list(SORT headers)
     foreach(header IN LISTS headers)
-      # What only the library's own sources call is not in tessera.h, for the time that it takes to compile.
+      # What only the library's own sources call is not in tessera.h, for the time that it takes to compile, nor is
+      # what programs include by its name: <tessera/autograd/record.h>.
       file(STRINGS "${PROJECT_SOURCE_DIR}/${header}" first_line LIMIT_COUNT 1)
-      if(NOT first_line STREQUAL "#pragma once  // internal")
+      if(NOT first_line MATCHES "^#pragma once  // (internal|not in tessera.h)$")
         string(APPEND includes "#include \"${header}\"\n")
       endif()
     endforeach()
