@@ -192,7 +192,7 @@ TEST_CASE("tensor dataset: any fields") {
   CHECK(columns.size() == 3);
   CHECK(columns.get(1)["tokens"].shape() == Shape{2});
   CHECK(columns.get(1)["label"].ndim() == 0);
-  CHECK_THROWS_AS(data::TensorDataset(data::Record()), ValueError);
+  CHECK_THROWS_AS(data::TensorDataset{data::Record{}}, ValueError);
   CHECK_THROWS_AS(data::TensorDataset(data::Record{{"a", Tensor::scalar(1.0f)}}), ShapeError);
 }
 

@@ -84,7 +84,8 @@ TEST_CASE("first drafts: logits, loss and gradients of the LLaMA-like model are 
   loss.backward();
   CHECK(model.named_parameters().size() + 2 == expected.size());
   for (auto& [name, p] : model.named_parameters()) {
-    CAPTURE(name);
+    const std::string& parameter = name;  // clang 14 captures no structured binding
+    CAPTURE(parameter);
     CHECK(norm(p.grad()).item() == doctest::Approx(expected.at(name)[0]).epsilon(1e-4));
   }
 }

@@ -81,7 +81,8 @@ TEST_CASE(
   REQUIRE(one.size() == 8);
   CHECK(one.at(8) < one.at(1) - 0.05);
   for (const auto& [step, loss] : one) {
-    CAPTURE(step);
+    const int at = step;  // clang 14 captures no structured binding
+    CAPTURE(at);
     // A rank's gradients are rounded to bf16 before they are added up.
     CHECK(std::abs(four.at(step) - loss) < 1e-3);
   }

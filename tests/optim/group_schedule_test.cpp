@@ -67,7 +67,8 @@ struct Checked {
 TEST_CASE("schedules: the rates of two groups over 100 steps are PyTorch's, also when resumed") {
   const Goldens goldens("group_schedules.safetensors");
   for (const auto& [name, made] : schedules()) {
-    CAPTURE(name);
+    const std::string& schedule_name = name;  // clang 14 captures no structured binding
+    CAPTURE(schedule_name);
     const auto sgd = two_groups();
     optim::Schedule schedule = made;
     Checked checked{goldens.tensor(name)};

@@ -17,7 +17,8 @@ TEST_CASE("transports: TESSERA_TRANSPORT requests one of them, also by its earli
   for (const auto& [value, transport] :
        {Case{"", Transport::automatic}, Case{"shared", Transport::shared}, Case{"remote", Transport::remote},
         Case{"messages", Transport::remote}}) {
-    CAPTURE(value);
+    const char* const requested = value;  // clang 14 captures no structured binding
+    CAPTURE(requested);
     ::setenv("TESSERA_TRANSPORT", value, 1);
     CHECK(requested_transport() == transport);
   }
