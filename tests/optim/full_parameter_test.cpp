@@ -2,6 +2,7 @@
 
 #include <json/value.h>
 
+#include <cmath>
 #include <map>
 
 #include "optim/clip.h"
