@@ -62,7 +62,8 @@ DataLoader::Iterator DataLoader::begin() {
                                         .rank = options_.rank,
                                         .world_size = options_.world_size,
                                         .collate = options_.collate});
-    // Steps begin at 0 in every epoch, whose number is not known before its end: the seed tells epochs apart.
+    // Steps begin at 0 in every epoch, since the number of an epoch's steps is not known: seeds differ
+    // instead.
     const uint64_t seed = draw(options_.seed, Purpose::stream, static_cast<uint64_t>(epoch), 2);
     return Iterator(std::make_unique<Loader>(std::move(batches),
                                              Loader::Options{.workers = options_.workers, .seed = seed}));

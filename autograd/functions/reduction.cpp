@@ -193,7 +193,7 @@ Variable norm(V x, double p, const Shape& axes, bool keepdim) {
                          return dy * sign(a) * extremum_shares(abs(a).value(), y.value(), axes);
                        const Tensor is_zero = ops::equal(y.value(), Scalar(0));
                        const Variable safe = where(is_zero, one_like(y), y);
-                       // Not by the powers below, whose second derivative at elements of 0 would be 0.
+                       // The powers below would give a second derivative of 0 at elements of 0.
                        if (p == 2) return where(is_zero, zero_like(dy), dy) / safe * a;
                        return dy * sign(a) * pow(abs(a) / safe, p - 1);
                      });

@@ -122,7 +122,7 @@ struct StreamBatches::State {
   Options options;
   Share share;
   std::unique_ptr<Reader> reader = nullptr;
-  int64_t next_step = 0;                  ///< the step whose rows come next
+  int64_t next_step = 0;                  ///< the step of the next rows
   std::vector<int64_t> first_steps = {};  ///< of the epochs begun, from first_epoch on
   std::map<int64_t, Batch> ahead = {};    ///< made before they were asked for
   std::mutex mutex = {};

@@ -8,7 +8,7 @@
 
 namespace tessera::data {
 
-/// The orders of the last two epochs that were used, for samplers whose order must be computed as a whole.
+/// The orders of the last two epochs that were used, for samplers that compute an order as a whole.
 /// Two, since a loader makes batches of the next epoch while the last ones of this are taken.
 class EpochOrders {
  public:

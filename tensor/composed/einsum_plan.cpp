@@ -65,7 +65,7 @@ void note_extents(std::string_view equation, const std::string& names, const Sha
   for (size_t d = 0; d < names.size(); ++d) {
     int64_t& extent = plan.extents.try_emplace(names[d], 1).first->second;
     const int64_t own = shape[static_cast<int64_t>(d)];
-    const size_t first = names.find(names[d]);  // of a diagonal, whose extents must be equal
+    const size_t first = names.find(names[d]);  // of a diagonal: equal extents
     require<ShapeError>(shape[static_cast<int64_t>(first)] == own, "einsum: '", names[d], "' of \"", equation,
                         "\" stands twice in one operand, with the extents ",
                         shape[static_cast<int64_t>(first)], " and ", own);
