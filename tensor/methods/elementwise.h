@@ -26,7 +26,7 @@ TESSERA_PREDICATE(logical_not)
 #undef TESSERA_METHOD
 #undef TESSERA_PREDICATE
 
-/// A method whose operand is a tensor, a number, or either.
+/// A method with an operand: a tensor, a number, or either.
 #define TESSERA_WITH(Result, method, function, Operand)     \
   template <class X>                                        \
   Result TensorMethods<X>::method(const Operand& y) const { \

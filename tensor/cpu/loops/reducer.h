@@ -97,7 +97,7 @@ class Reducer {
     emit(group, total);
   }
 
-  /// Few results of many ranges: threads share the ranges, whose partial results are combined afterwards in
+  /// Few results of many ranges: threads share the ranges; their partial results are combined afterwards in
   /// the same order.
   void reduce_ranges_in_parallel(RowReduction kind, A parameter, const A* parameters, Emit emit) const {
     const int64_t ranges = plan_.ranges(), groups = plan_.groups();
