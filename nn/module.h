@@ -314,7 +314,7 @@ class Module {
   M& add(const std::string& name, M&& module) {
     static_assert(!std::is_reference_v<M>,
                   "a module is moved into its parent: write add(name, std::move(module))");
-    return adopt(name, std::make_unique<std::remove_cvref_t<M>>(std::move(module)));
+    return adopt(name, std::make_unique<std::remove_cvref_t<M>>(std::forward<M>(module)));
   }
   /// Makes `module` a child, and returns it. Throws ConfigError for a name that is taken, empty or has a dot.
   template <class M>

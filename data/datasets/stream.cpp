@@ -204,6 +204,7 @@ StreamBatches::StreamBatches(std::shared_ptr<const StreamDataset> stream, const 
                        options.first_epoch, " and ", options.epochs);
   require<ConfigError>(options.collate != nullptr, name(), ": expected a collate function, got none");
   const Share share = share_of(options.batch_size, options.rank, options.world_size);
+  // NOLINTNEXTLINE(modernize-make-unique): an aggregate with fields by name, which cannot be moved
   state_.reset(new State{.stream = stream_, .options = options, .share = share});
 }
 

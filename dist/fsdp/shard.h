@@ -109,7 +109,14 @@ class Sharding final : public nn::ParameterStore {
 ///                       .strategy = dist::Strategy::full_shard,
 ///                       .units = dist::every<models::Block>()});
 ///     nn::materialize(gpt, world.device(), 1337);
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 13
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdangling-reference"  // the result belongs to `module`, not to the options
+#endif
 Sharding& shard(nn::Module& module, ShardOptions options);
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 13
+#pragma GCC diagnostic pop
+#endif
 
 /// While it lives, backwards belong to a micro-batch that is not the step's last one: their gradients are
 /// added to later ones. Without `communicate` full gradients stay on their rank until a backward outside

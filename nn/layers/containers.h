@@ -36,7 +36,7 @@ class ListedModule {
   /// Moves the module.
   template <ModuleValue M>
   requires(std::derived_from<std::remove_cvref_t<M>, Base>) ListedModule(M&& module)
-      : module_(std::make_unique<std::remove_cvref_t<M>>(std::move(module))) {
+      : module_(std::make_unique<std::remove_cvref_t<M>>(std::forward<M>(module))) {
     static_assert(!std::is_reference_v<M>,
                   "a module is moved into its parent: write std::move(module) in the list");
   }
@@ -111,7 +111,7 @@ class Sequential : public Layer<Sequential> {
   M& push(const std::string& name, M&& module) {
     static_assert(!std::is_reference_v<M>,
                   "a module is moved into its parent: write push(std::move(module))");
-    return append(name, std::make_unique<std::remove_cvref_t<M>>(std::move(module)));
+    return append(name, std::make_unique<std::remove_cvref_t<M>>(std::forward<M>(module)));
   }
   template <ModuleValue M>
   M& append(M&& module) {
@@ -205,7 +205,7 @@ class ModuleList : public Layer<ModuleList<M>> {
   T& push(T&& module) {
     static_assert(!std::is_reference_v<T>,
                   "a module is moved into its parent: write push(std::move(module))");
-    return append(std::make_unique<T>(std::move(module)));
+    return append(std::make_unique<T>(std::forward<T>(module)));
   }
   template <ModuleValue T>
   T& append(T&& module) {
@@ -311,7 +311,7 @@ class ModuleDict : public Layer<ModuleDict<M>> {
   T& insert(const std::string& name, T&& module) {
     static_assert(!std::is_reference_v<T>,
                   "a module is moved into its parent: write insert(name, std::move(module))");
-    return append(name, std::make_unique<T>(std::move(module)));
+    return append(name, std::make_unique<T>(std::forward<T>(module)));
   }
   /// Number of modules.
   size_t size() const { return entries_.size(); }

@@ -54,7 +54,7 @@ BlockHeap::Class BlockHeap::class_of(int64_t size) {
 
 BlockHeap::Block*& BlockHeap::small_list(int64_t size) {
   const auto [first, second] = class_of(size);
-  return small_[static_cast<size_t>(first * second_levels + second)];
+  return small_[static_cast<size_t>(first) * second_levels + static_cast<size_t>(second)];
 }
 
 void* BlockHeap::allocate(int64_t bytes, int64_t max_reserved) {

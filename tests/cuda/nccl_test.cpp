@@ -3,6 +3,7 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
+#include <barrier>
 #include <functional>
 #include <string>
 #include <thread>
@@ -18,20 +19,24 @@ using namespace tessera;
 using namespace tessera::dist;
 using std::chrono::milliseconds;
 
-/// Runs `body` on `ranks` threads; returns the message of what each threw, or "".
+/// Runs `body` on `ranks` threads, once all have a communicator; returns the message of what each threw, or
+/// "".
 std::vector<std::string> run(int ranks, const std::function<void(Communicator&)>& body,
                              milliseconds timeout = std::chrono::seconds(20)) {
   ThreadRanks world(ranks, {.timeout = timeout});
   std::vector<std::string> errors(static_cast<size_t>(ranks));
+  std::barrier made(ranks);
   std::vector<std::jthread> threads;
   for (int r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
       try {
         const auto group = nccl::make_communicator(world.take(r), cpu(), timeout);
+        made.arrive_and_wait();
         body(*group);
       } catch (const std::exception& error) {
         errors[static_cast<size_t>(r)] = error.what();
         world.fail(r, error.what());
+        made.arrive_and_drop();
       }
     });
   threads.clear();

@@ -2,7 +2,7 @@
 #define main()     \
   declared_only(); \
   void run()
-#include "tests/first_drafts/hooks_and_optimizer.cpp"
+#include "tests/first_drafts/hooks_and_optimizer.cpp"  // NOLINT(bugprone-suspicious-include)
 #undef main
 
 #include <doctest/doctest.h>

@@ -2,7 +2,7 @@
 #define main()     \
   declared_only(); \
   void construct()
-#include "tests/first_drafts/llama.cpp"
+#include "tests/first_drafts/llama.cpp"  // NOLINT(bugprone-suspicious-include)
 #undef main
 
 #include <doctest/doctest.h>

@@ -2,7 +2,7 @@
 #define main()     \
   declared_only(); \
   void train()
-#include "tests/first_drafts/mlp.cpp"
+#include "tests/first_drafts/mlp.cpp"  // NOLINT(bugprone-suspicious-include)
 #undef main
 
 #include <doctest/doctest.h>

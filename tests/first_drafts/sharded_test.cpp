@@ -1,5 +1,5 @@
 #define main train
-#include "tests/first_drafts/sharded.cpp"
+#include "tests/first_drafts/sharded.cpp"  // NOLINT(bugprone-suspicious-include)
 #undef main
 
 #include <doctest/doctest.h>

@@ -69,7 +69,7 @@ void measure(Communicator& c, int64_t nbytes, double budget) {
       {"broadcast", [&] { c.broadcast(full, 0).wait(); }},
       {"all_to_all", [&] { c.all_to_all(other, full).wait(); }},
   };
-  if (c.rank() == 0) std::printf("%10lld", static_cast<long long>(n * 4));
+  if (c.rank() == 0) std::printf("%10lld", static_cast<long long>(n) * 4);
   for (const Collective& collective : collectives) {
     const double seconds = seconds_of(c, collective.call, budget);
     if (c.rank() == 0)

@@ -81,7 +81,7 @@ Outcome train_on_one_device(int steps) {
 bool same_bits(const nn::StateDict& a, const nn::StateDict& b) {
   for (size_t i = 0; i < a.size(); ++i)
     if (a[i].name != b[i].name || std::memcmp(a[i].tensor.raw_data(), b[i].tensor.raw_data(),
-                                              static_cast<size_t>(a[i].tensor.nbytes())))
+                                              static_cast<size_t>(a[i].tensor.nbytes())) != 0)
       return false;
   return a.size() == b.size();
 }

@@ -115,7 +115,7 @@ TEST_CASE("initial values: different seeds on ranks are an error") {
       Model model;
       dist::shard(model, options_for(world, strategy));
       const std::string message = message_of<ValueError>(
-          [&] { nn::materialize(model, cpu(), static_cast<uint64_t>(5 + world.rank())); });
+          [&] { nn::materialize(model, cpu(), uint64_t{5} + static_cast<uint64_t>(world.rank())); });
       return unless(has_all(message, {"seed", "5 on rank 0", "6 on rank 1"}), message);
     });
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <string_view>
 #include <thread>
 
 #include "tensor/error.h"
@@ -19,10 +20,10 @@ using namespace tessera;
 
 namespace {
 
-const Span& find(const Profiler::Row& row, const std::string& name) {
+const Span& find(const Profiler::Row& row, std::string_view name) {
   const auto found =
       std::find_if(row.spans.begin(), row.spans.end(), [&](const Span& span) { return span.name == name; });
-  REQUIRE_MESSAGE(found != row.spans.end(), name);
+  REQUIRE_MESSAGE(found != row.spans.end(), std::string(name));
   return *found;
 }
 

@@ -70,8 +70,10 @@ TEST_CASE("ranks as processes: inputs in the arena on some ranks only") {
       expect(shard.data<float>()[i] == static_cast<float>(3 * ((c.rank() * n + i) % 1000) + 3),
              "reduce_scatter");
     c.all_gather(all, x).wait();
-    for (int64_t i = 0; i < 9 * n; i += 501)
-      expect(all.data<float>()[i] == static_cast<float>(i % (3 * n) % 1000 + i / (3 * n)), "all_gather");
+    for (int64_t i = 0; i < 9 * n; i += 501) {
+      const int64_t from = i / (3 * n);
+      expect(all.data<float>()[i] == static_cast<float>(i % (3 * n) % 1000 + from), "all_gather");
+    }
     c.all_reduce(x, Reduction::max).wait();
     for (int64_t i = 0; i < 3 * n; i += 501)
       expect(x.data<float>()[i] == static_cast<float>(i % 1000 + 2), "all_reduce");

@@ -44,7 +44,10 @@ TEST_CASE("binary: both operands broadcast, also along the innermost dimension")
   const Tensor a = ops::arange(3, f64).view({3, 1}), b = ops::arange(2, f64).view({2, 1, 1});
   const Tensor y = ops::add(a.expand({3, 5}), b);
   REQUIRE(y.shape() == Shape{2, 3, 5});
-  for (int64_t i = 0; i < 30; ++i) CHECK(at(y, i) == static_cast<double>(i / 15 + i / 5 % 3));
+  for (int64_t i = 0; i < 30; ++i) {
+    const int64_t matrix = i / 15, row = i / 5 % 3;
+    CHECK(at(y, i) == static_cast<double>(matrix + row));
+  }
 }
 
 TEST_CASE("binary: transposed, strided and sliced operands") {
