@@ -94,3 +94,18 @@ TEST_CASE("NCCL: a group with a call that the other rank never makes is closed w
       milliseconds(300));
   for (const std::string& error : errors) CHECK(error == "");
 }
+
+TEST_CASE("NCCL: messages to a rank that fails are errors, and the group closes") {
+  // Of many messages, each with a channel of its own, one meets the failure while its channel is made.
+  for (int round = 0; round < 60; ++round)
+    run(2, [](Communicator& c) {
+      require<CommunicationError>(c.rank() == 0, "rank 1 fails");
+      std::vector<Work> sent;
+      CHECK_THROWS_AS(
+          for (int tag = 1;; ++tag) {
+            sent.push_back(c.send(Tensor::zeros({4}, f32), 1, tag));
+            c.poll();
+          },
+          Error);
+    });
+}

@@ -51,14 +51,15 @@ class Channels {
   Channel& of(const CheckedCall& call) {
     if (!is_message(call.header.kind)) return *collectives_;
     const bool sends = call.header.kind == CallKind::send;
-    std::shared_ptr<Channel>& channel = messages_[{sends, call.peer, call.tag}];
-    if (!channel) {
+    const std::tuple key{sends, call.peer, call.tag};
+    auto found = messages_.find(key);
+    if (found == messages_.end()) {
       ChannelId id = make_id(sends);
       id.arrival = sends ? host_->send(id.bytes, call.peer, call.tag, {.unit = "nccl id"})
                          : host_->recv(id.bytes, call.peer, call.tag, {.unit = "nccl id"});
-      channel = make(2, sends ? 0 : 1, std::move(id));
+      found = messages_.emplace(key, make(2, sends ? 0 : 1, std::move(id))).first;
     }
-    return *channel;
+    return *found->second;
   }
 
   void poll() {
