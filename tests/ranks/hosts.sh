@@ -79,7 +79,13 @@ on_both_hosts=(timeout -k 2 480 mpirun --allow-run-as-root --bind-to none -n 4 -
 
 echo "== four ranks on two hosts"
 # shellcheck disable=SC2016 # expanded on the hosts
-"${on_both_hosts[@]}" sh -c 'echo "rank $OMPI_COMM_WORLD_RANK on $(hostname)"' | sort | tee "$scratch/placed"
+if ! "${on_both_hosts[@]}" sh -c 'echo "rank $OMPI_COMM_WORLD_RANK on $(hostname)"' >"$scratch/placed" 2>&1; then
+  cat "$scratch/placed"
+  # Some mpiruns are built or configured without a way to start processes on other hosts.
+  ! grep -q 'are already filled' "$scratch/placed" || skip "this mpirun starts no processes on other hosts"
+  exit 1
+fi
+sort "$scratch/placed"
 [[ $(sed 's/.* on //' "$scratch/placed" | sort -u | wc -l) == 2 ]] || {
   echo "the ranks are not on two hosts"
   exit 1

@@ -85,7 +85,7 @@ TEST_CASE("gptlite train: under mpirun rank 0 locks --out, and a second run ends
   CHECK(second.wait() == 2);
   CHECK_MESSAGE(contains(file_bytes(log), out + ": another run saves into this folder"), file_bytes(log));
   CHECK(gptlite(tiny_training(out, {"--steps", "3"})).status == 2);
-  first.send(SIGUSR1);
+  send_to_ranks(first, SIGUSR1);
   CHECK(first.wait() == 0);
 }
 

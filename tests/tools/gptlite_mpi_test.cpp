@@ -64,7 +64,7 @@ TEST_CASE("gptlite under mpirun: SIGUSR1 saves and stops all ranks at one step")
                      {.output = folder / "run.log"});
   while (child.is_running() && losses_of(metrics).size() < 3)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  child.send(SIGUSR1);
+  send_to_ranks(child, SIGUSR1);
   CHECK_MESSAGE(child.wait() == 0, file_bytes(folder / "run.log"));
   const auto losses = losses_of(metrics);
   REQUIRE(!losses.empty());

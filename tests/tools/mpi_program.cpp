@@ -1,6 +1,7 @@
 #include "tests/tools/mpi_program.h"
 
 #include <doctest/doctest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,4 +60,8 @@ std::vector<pid_t> children_of(pid_t parent) {
   }
   std::sort(children.begin(), children.end());
   return children;
+}
+
+void send_to_ranks(const ChildProcess& mpirun, int signal) {
+  for (const pid_t rank : children_of(mpirun.pid())) ::kill(rank, signal);
 }

@@ -19,3 +19,7 @@ std::vector<std::string> on_ranks(int ranks, const std::vector<std::string>& arg
 
 /// The running children of a process, in the order of their ids: mpirun's ranks.
 std::vector<pid_t> children_of(pid_t parent);
+
+/// Sends `signal` to every rank of a running mpirun, as a job scheduler does: not every mpirun passes on what
+/// it gets itself.
+void send_to_ranks(const ChildProcess& mpirun, int signal);
