@@ -11,12 +11,17 @@ declare -A may=(
   [optim]="tensor autograd optim"
   [data]="tensor data"
   [models]="tensor autograd nn models"
-  [dist]="tensor autograd nn optim dist"
+  [dist]="tensor autograd nn optim data dist"
   [tools]="tensor autograd nn optim data models dist tools"
   [tests]="tensor autograd nn optim data models dist tools tests"
 )
 # For each folder inside a folder, those that it may not include: kernels are below the operations that call them.
 declare -A may_not=(
+  [dist/checkpoint]="data dist/train"
+  [dist/comm]="data dist/train"
+  [dist/fsdp]="data dist/train"
+  [dist/launch]="data dist/train"
+  [dist/mesh]="data dist/train"
   [tensor/arguments]="tensor/ops tensor/cpu tensor/cuda"
   [tensor/cpu]="tensor/ops tensor/cuda"
   [tensor/cuda]="tensor/ops tensor/cpu"
