@@ -36,7 +36,7 @@ declare -A library=(
   ["json/"]="tensor dist tools tests"
   ["curl/"]="data tools"
   ["openssl/"]="data tools tests"
-  ["CLI/"]="tools tests"
+  ["CLI/"]="dist tools tests"
 )
 
 sources() { find "$1" -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0; }

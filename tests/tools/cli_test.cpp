@@ -8,7 +8,7 @@
 #include "tensor/uncaught_exception.h"
 #include "tools/cli/exit_status.h"
 #include "tools/cli/program.h"
-#include "tools/cli/suggest.h"
+#include "tensor/nearest_name.h"
 
 using namespace tessera;
 using namespace tessera::tools;
@@ -49,12 +49,12 @@ TEST_CASE("edit_distance: insertions, deletions, changes and swaps count one eac
 
 TEST_CASE("closest: a near name is found, a far one is not") {
   const std::vector<std::string> flags{"--batch-size", "--block-size", "--lr", "--steps"};
-  CHECK(closest("--batchsize", flags) == "--batch-size");
-  CHECK(closest("--blcok-size", flags) == "--block-size");
-  CHECK(closest("--step", flags) == "--steps");
-  CHECK(closest("--rl", flags) == "--lr");
-  CHECK(closest("--frobnicate", flags) == "");
-  CHECK(closest("--x", flags) == "");
+  CHECK(nearest_name("--batchsize", flags) == "--batch-size");
+  CHECK(nearest_name("--blcok-size", flags) == "--block-size");
+  CHECK(nearest_name("--step", flags) == "--steps");
+  CHECK(nearest_name("--rl", flags) == "--lr");
+  CHECK(nearest_name("--frobnicate", flags) == "");
+  CHECK(nearest_name("--x", flags) == "");
 }
 
 TEST_CASE("run_program: a misspelt flag or subcommand ends with 2 and the right spelling") {

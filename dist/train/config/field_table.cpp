@@ -1,0 +1,67 @@
+#include "dist/train/config/field_table.h"
+
+#include <algorithm>
+
+#include "tensor/error.h"
+#include "tensor/nearest_name.h"
+
+namespace tessera::train {
+namespace {
+
+/// Text of a cell of a table in Markdown.
+std::string cell(const std::string& value) {
+  std::string out;
+  for (const char c : value) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
+}  // namespace
+
+void throw_unknown(const std::string& place, std::string_view name, const std::vector<std::string>& names) {
+  const std::string near = nearest_name(name, names);
+  throw ConfigError(text(place, ": there is no option '", name, "'", near.empty() ? "" : "; the nearest is '",
+                         near, near.empty() ? "" : "'"));
+}
+
+std::string explain(const std::vector<FieldValue>& values, bool all) {
+  size_t name_width = 0, value_width = 0;
+  const auto shown = [](const FieldValue& field) {
+    const std::string value = field.value.empty() ? "none" : field.value;
+    return *field.info.unit ? value + " " + field.info.unit : value;
+  };
+  for (const FieldValue& field : values) {
+    name_width = std::max(name_width, std::string_view(field.info.name).size());
+    value_width = std::max(value_width, std::min<size_t>(shown(field).size(), 40));
+  }
+  std::string out;
+  for (const FieldValue& field : values) {
+    if (!all && field.origin.source == Source::standard) continue;
+    std::string line = field.info.name;
+    line.resize(name_width + 2, ' ');
+    line += shown(field);
+    line.resize(std::max(line.size(), name_width + 2 + value_width), ' ');
+    out += line + "  " + to_string(field.origin) + "\n";
+  }
+  return out;
+}
+
+std::string to_json(const std::vector<FieldValue>& values) {
+  std::string out = "{";
+  for (const FieldValue& field : values)
+    out += text(out == "{" ? "\n" : ",\n", "  \"", field.info.name, "\": ", field.json);
+  return out + "\n}\n";
+}
+
+std::string reference_page(const std::vector<FieldValue>& values, const std::vector<std::string>& expected) {
+  std::string out = "| name | flag | default | takes | what it is |\n| --- | --- | --- | --- | --- |\n";
+  for (size_t i = 0; i < values.size(); ++i) {
+    const FieldValue& field = values[i];
+    out += text("| `", field.info.name, "` | `", flag_of(field.info.name), "` | ",
+                field.initial.empty() ? std::string("none") : "`" + field.initial + "`", " | ",
+                cell(expected[i]), *field.info.unit ? text(", in ", field.info.unit) : "", " | ",
+                cell(field.info.help), " |\n");
+  }
+  return out;
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "dist/fsdp/shard.h"
+#include "dist/fsdp/strategy.h"
+#include "dist/train/config/field_table.h"
+#include "optim/grad_scaler.h"
+
+namespace tessera::train {
+
+/// The dtype of forward and backward. The optimizer's values and state are f32.
+enum class Precision {
+  f32,   ///< "32"
+  f16,   ///< "16": with loss scaling (Micikevicius et al. 2018)
+  bf16,  ///< "bf16": f32's range, without loss scaling
+};
+
+/// The options of a training run of any model, on one rank or many. A size of 0 is derived from the others
+/// (`resolve_batch_sizes`).
+struct TrainingConfig {
+  int64_t max_epochs = -1;  ///< passes over the training data; -1: no limit
+  int64_t max_steps = -1;   ///< steps of the optimizer; -1: no limit
+
+  int64_t train_batch_size = 0;    ///< samples of a step, of all ranks and micro-batches
+  int64_t micro_batch_size = 0;    ///< samples that a rank computes at once
+  int64_t accumulation_steps = 0;  ///< micro-batches of a step on each rank
+
+  double gradient_clip = 0;  ///< largest norm of all gradients; 0: no clipping
+  Precision precision = Precision::f32;
+  optim::GradScalerOptions scaler = {};  ///< of f16
+
+  dist::Strategy strategy = dist::Strategy::no_shard;
+  int shard_group_size = 0;                  ///< ranks that hold one copy of the model together; 0: all
+  int64_t reduce_bucket_size = 500'000'000;  ///< elements of a message that reduces gradients, at most
+  int64_t gather_bucket_size = 500'000'000;  ///< elements of a message that gathers parameters, at most
+  int64_t prefetch_bucket_size =
+      50'000'000;                     ///< elements that full_shard gathers ahead of their use, at most
+  bool overlap_communication = true;  ///< gradients are reduced while backward runs
+  bool reduce_scatter = true;         ///< else gradients are summed by all_reduce
+  bool gather_partitions = true;      ///< updated parameters by all_gather, else by broadcasts
+  dist::BackwardPrefetch backward_prefetch = dist::BackwardPrefetch::pre;
+  bool accumulate_communication = false;  ///< gradients are summed over ranks after each micro-batch
+  double timeout = 300;                   ///< seconds
+
+  uint64_t seed = 42;
+
+  std::string out = {};             ///< folder of checkpoints; "": none are written
+  std::string resume = {};          ///< a checkpoint's or run's folder, or "latest" in `out`; "": a new run
+  int64_t checkpoint_interval = 0;  ///< steps; 0: the last step alone
+  int64_t keep = 3;                 ///< newest checkpoints, besides the best
+  bool async_save = false;          ///< checkpoints are written while the next steps run
+
+  int64_t validate_interval = 0;  ///< steps; 0: at the end of each epoch
+  int64_t log_interval = 10;      ///< steps between lines of progress
+  bool wall_clock_breakdown = false;
+};
+
+/// The fields of TrainingConfig by name.
+const FieldTable<TrainingConfig>& training_fields();
+
+/// The three sizes of a step.
+struct BatchSizes {
+  int64_t train_batch_size, micro_batch_size, accumulation_steps;
+};
+
+/// DeepSpeed's batch equation: train_batch_size = micro_batch_size * accumulation_steps * ranks. Sizes of 0
+/// are derived: any two give the third; train_batch_size alone is one micro-batch a rank, micro_batch_size
+/// alone a step of one micro-batch. Throws ConfigError, with the numbers, where none is given, where they
+/// contradict each other, and for fewer samples than ranks.
+BatchSizes resolve_batch_sizes(const BatchSizes& given, int64_t ranks);
+
+/// Fills the sizes of a configuration that are 0, with the rule as their origin. Throws as
+/// `resolve_batch_sizes`, and for values that contradict each other.
+void resolve(Resolved<TrainingConfig>& config, int64_t ranks);
+
+}  // namespace tessera::train
