@@ -38,7 +38,7 @@ std::string first_problem(const std::string& errors) {
   if (line == std::string::npos || comma == std::string::npos || problem == std::string::npos) return errors;
   const size_t begin = errors.find_first_not_of(" \n", problem), end = errors.find('\n', begin);
   std::string what = begin == std::string::npos ? "" : errors.substr(begin, end - begin);
-  if (what.starts_with("Duplicate key: ")) what = "the key " + what.substr(15) + " is there twice";
+  if (what.starts_with("Duplicate key: ")) what = text("the key ", what.substr(15), " is there twice");
   return text("line ", errors.substr(line + 5, comma - line - 5), ": ", what);
 }
 
@@ -95,7 +95,10 @@ std::string JsonNode::given() const {
   builder["emitUTF8"] = true;
   std::string json = Json::writeString(builder, *value_);
   std::erase(json, '\n');
-  if (json.size() > max_shown) json = json.substr(0, max_shown) + "...";
+  if (json.size() > max_shown) {
+    json.resize(max_shown);
+    json += "...";
+  }
   return json;
 }
 

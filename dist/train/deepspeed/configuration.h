@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // not in tessera.h
 
 #include <memory>
 #include <optional>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "dist/train/config/json_document.h"
-#include "dist/train/config/training_config.h"
+#include "dist/train/config/training_fields.h"
 
 /// Runs configured by the files of DeepSpeed. `keys.h` has the table of all keys.
 namespace tessera::train::deepspeed {

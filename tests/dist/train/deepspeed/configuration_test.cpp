@@ -155,7 +155,8 @@ TEST_CASE(
       for (size_t dot = path.rfind('.');; dot = path.rfind('.')) {
         json = "\"" + path.substr(dot == path.npos ? 0 : dot + 1) + "\": " + json;
         if (dot == path.npos) break;
-        json = "{" + json + "}";
+        const bool needs_type = path == "optimizer.legacy_fusion";
+        json = (needs_type ? "{\"type\": \"Adam\", " : "{") + json + "}";
         path.resize(dot);
       }
       return json;
@@ -175,8 +176,9 @@ TEST_CASE(
                                                                     : "7";
       CHECK(contains(refusal(inside(other)), text(key.path, ": only ")));
     }
-    if (key.kind != deepspeed::Kind::free)
-      CHECK(contains(refusal(inside("[{}]")), key.kind == deepspeed::Kind::list ? "" : "expected"));
+    if (key.kind == deepspeed::Kind::free || path == "train_batch_size") continue;
+    const char* const wrong = key.kind == deepspeed::Kind::list ? "true" : "[{}]";
+    CHECK(contains(refusal(inside(wrong)), text(key.path, ": expected ")));
   }
 }
 

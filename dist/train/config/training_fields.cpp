@@ -1,4 +1,4 @@
-#include "dist/train/config/training_config.h"
+#include "dist/train/config/training_fields.h"
 
 #include "tensor/error.h"
 

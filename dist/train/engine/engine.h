@@ -1,0 +1,91 @@
+#pragma once
+
+#include <iterator>
+#include <type_traits>
+#include <utility>
+
+#include "autograd/functions/elementwise/cast.h"
+#include "autograd/grad_mode.h"
+#include "data/batch.h"
+#include "dist/train/engine/engine_core.h"
+#include "tensor/error.h"
+
+namespace tessera::train {
+
+/// A model and the step of its training, on one rank or many:
+///
+///     train::Engine engine(model, {.config = {.micro_batch_size = 8, .gradient_clip = 1.0},
+///                                  .optimizer = [](const ParameterList& p) { return make<optim::AdamW>(p,
+///                                  ...); }});
+///     for (auto& [x, y] : loader) {
+///       const Variable loss = nn::cross_entropy(engine(x), y);
+///       engine.backward(loss);
+///       engine.step();
+///     }
+///
+/// There is no zero_grad: a step that updates removes the gradients.
+template <class Model>
+class Engine : public EngineCore {
+ public:
+  /// As EngineCore. The model must outlive the engine.
+  explicit Engine(Model& model, EngineOptions options)
+      : EngineCore(model, std::move(options)), typed_(model) {}
+
+  /// The model's forward. Floating Tensors and Variables among the inputs are cast to the dtype of
+  /// computation.
+  template <class... Inputs>
+  decltype(auto) operator()(Inputs&&... inputs) {
+    if (typed_.is_training()) begin_micro_batch();
+    if (compute_dtype() == f32) return typed_(std::forward<Inputs>(inputs)...);
+    return typed_(in_compute_dtype(std::forward<Inputs>(inputs))...);
+  }
+
+  /// One step of the optimizer: takes gradient_accumulation_steps() batches from `batches`, an iterator of a
+  /// loader, and calls `loss(batch)`, the mean loss of each. Returns the mean loss of the step on this rank.
+  /// `batches` then stands after the last one taken. Throws ValueError where `batches` reaches `end` within
+  /// the step.
+  template <std::input_or_output_iterator Iterator, std::sentinel_for<Iterator> End, class Loss>
+  double train_batch(Iterator& batches, const End& end, Loss&& loss) {
+    double sum = 0;
+    const int64_t count = gradient_accumulation_steps();
+    for (int64_t i = 0; i < count; ++i, ++batches) {
+      require<ValueError>(batches != end, "Engine::train_batch: expected ", count, " batches, got ", i);
+      const Variable value = loss(*batches);
+      sum += value.value().item();
+      backward(value);
+      step();
+    }
+    return sum / static_cast<double>(count);
+  }
+  /// The mean loss of the batches without gradients, the model in evaluation meanwhile.
+  template <class Batches, class Loss>
+  double eval_batch(Batches&& batches, Loss&& loss) {
+    const bool was_training = typed_.is_training();
+    typed_.eval();
+    double sum = 0, weight = 0;
+    const NoGrad no_grad;
+    for (const data::Batch& batch : batches) {
+      const auto size = static_cast<double>(batch.unpadded_size());
+      sum += size * loss(batch).value().item();
+      weight += size;
+    }
+    typed_.train(was_training);
+    return weight > 0 ? sum / weight : 0;
+  }
+
+ private:
+  template <class Input>
+  decltype(auto) in_compute_dtype(Input&& input) const {
+    using Value = std::remove_cvref_t<Input>;
+    if constexpr (std::is_same_v<Value, Tensor>)
+      return is_floating(input.dtype()) ? input.to(compute_dtype()) : Tensor(input);
+    else if constexpr (std::is_same_v<Value, Variable>)
+      return is_floating(input.dtype()) ? cast(input, compute_dtype()) : Variable(input);
+    else
+      return std::forward<Input>(input);
+  }
+
+  Model& typed_;
+};
+
+}  // namespace tessera::train

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "autograd/variable.h"
+#include "dist/fsdp/policy.h"
+#include "dist/fsdp/shard.h"
+#include "dist/launch/world.h"
+#include "dist/train/config/training_config.h"
+#include "nn/module.h"
+#include "optim/grad_scaler.h"
+#include "optim/optimizer.h"
+#include "optim/schedules/schedule.h"
+
+namespace tessera::optim {
+class GradientSquares;
+}
+
+namespace tessera::train {
+
+/// Makes the optimizer of parameters that may be shards.
+using OptimizerMaker = std::function<std::unique_ptr<optim::Optimizer>(const ParameterList& parameters)>;
+
+/// What an engine is made of, besides the model.
+struct EngineOptions {
+  TrainingConfig config = {};     ///< sizes of 0 are derived (`resolve_batch_sizes`)
+  OptimizerMaker optimizer = {};  ///< required
+  /// The learning rate by step of the optimizer; nothing: the optimizer's own.
+  std::optional<optim::Schedule> schedule = {};
+  /// All ranks; null: this process is the only one.
+  dist::World* world = nullptr;
+  dist::UnitPolicy units = {};  ///< of sharding
+};
+
+/// The step of a run, for any model: DeepSpeed's engine without the forward call, which needs the model's
+/// type
+/// (`Engine`). For each micro-batch a forward, `backward` and `step`; the optimizer updates at the last
+/// micro-batch of a step, and gradients are then removed.
+class EngineCore {
+ public:
+  /// Shards the model where there are several ranks or the strategy shards, gives it initial values where it
+  /// has none
+  /// (`nn::materialize` with the configuration's seed), and makes the optimizer. All ranks construct
+  /// together. Throws ConfigError for options that contradict each other or are not there yet, and as
+  /// `dist::shard`.
+  EngineCore(nn::Module& model, EngineOptions options);
+  ~EngineCore();
+  EngineCore(const EngineCore&) = delete;
+  EngineCore& operator=(const EngineCore&) = delete;
+
+  /// Called before each forward of a micro-batch in training: until its backward, gradients are of a step
+  /// that has more micro-batches.
+  void begin_micro_batch();
+  /// Gradients of a micro-batch's mean loss, as its share of the step and times the loss scale. `weight` is
+  /// its part of the step's mean; by default 1 / accumulation_steps. Throws ValueError for a loss that is no
+  /// single number.
+  void backward(const Variable& loss, std::optional<double> weight = {});
+  /// Ends a micro-batch. At the last one of a step: clips, updates, removes the gradients and advances the
+  /// schedule. Returns whether the optimizer updated: false within a step, and where loss scaling skips it.
+  /// Throws NonFiniteError, before anything changes, for gradients that are not finite without loss scaling,
+  /// and ConfigError for a micro-batch without `backward`.
+  bool step();
+  /// Whether the current micro-batch is the last one of its step.
+  bool is_gradient_accumulation_boundary() const;
+
+  /// The dtype of forward and backward.
+  DType compute_dtype() const;
+  /// The device of this rank, its number, its number on its machine, and the number of ranks.
+  /// @{
+  Device device() const;
+  int rank() const { return world_ ? world_->rank() : 0; }
+  int local_rank() const { return world_ ? world_->local_rank() : 0; }
+  int world_size() const { return world_ ? world_->size() : 1; }
+  /// @}
+  /// Sizes of the batch equation (`resolve_batch_sizes`).
+  /// @{
+  int64_t train_batch_size() const { return config_.train_batch_size; }
+  int64_t train_micro_batch_size_per_gpu() const { return config_.micro_batch_size; }
+  int64_t gradient_accumulation_steps() const { return config_.accumulation_steps; }
+  /// @}
+  /// Steps of the optimizer, steps that loss scaling skipped among them, and micro-batches, since the start.
+  /// @{
+  int64_t global_steps() const { return global_steps_; }
+  int64_t skipped_steps() const { return skipped_steps_; }
+  int64_t micro_steps() const { return micro_steps_; }
+  /// @}
+  /// The norm of all gradients of the last step, before clipping; NaN or infinite in a skipped one.
+  double global_grad_norm() const { return gradient_norm_; }
+  /// The loss scale; 1 without scaling.
+  double loss_scale() const;
+  /// The rate of each group of the optimizer in the next step.
+  std::vector<double> get_lr() const;
+
+  nn::Module& module() { return model_; }
+  optim::Optimizer& optimizer() { return *optimizer_; }
+  /// Null without sharding.
+  dist::Sharding* sharding() { return sharding_; }
+  const TrainingConfig& config() const { return config_; }
+  /// Null for one process.
+  dist::World* world() { return world_; }
+
+  /// Writes the model, the optimizer and the engine's counters as the checkpoint of global_steps() in the
+  /// run's folder; all ranks call it together. Returns the checkpoint's folder. Throws CheckpointError.
+  std::string save_checkpoint(const std::string& folder);
+  /// Fills them from a checkpoint, or from the latest one of a run's folder, which any number of ranks wrote.
+  /// The next step is the one after it, with the same bits as without a stop. Throws CheckpointError; then
+  /// nothing has changed.
+  void load_checkpoint(const std::string& folder);
+
+ private:
+  bool update();
+
+  nn::Module& model_;
+  TrainingConfig config_;
+  dist::World* world_;
+  dist::Sharding* sharding_ = nullptr;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::optional<optim::Schedule> schedule_;
+  std::unique_ptr<optim::GradScaler> scaler_;  // null without loss scaling
+  std::optional<dist::Accumulation> accumulation_;
+  std::unique_ptr<optim::GradientSquares> squares_;
+  int64_t global_steps_ = 0, skipped_steps_ = 0, micro_steps_ = 0;
+  double gradient_norm_ = 0;
+  bool has_gradients_ = false;  // of the current micro-batch
+};
+
+}  // namespace tessera::train
