@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tensor/nearest_name.h"
 #include "tools/cli/exit_status.h"
-#include "tools/cli/suggest.h"
 
 namespace tessera::tools {
 namespace {
@@ -39,7 +39,7 @@ std::string explain_unknown(CLI::App& app, const std::string& argument) {
   const std::string name = argument.substr(0, argument.find('='));
   const bool flag = name.rfind('-', 0) == 0;
   const std::vector<std::string> known = flag ? known_flags(app) : known_subcommands(app);
-  const std::string near = closest(name, known);
+  const std::string near = nearest_name(name, known);
   std::string line = (flag ? "unknown flag '" : "unexpected argument '") + name + "'";
   if (!near.empty()) line += "; did you mean '" + near + "'?";
   return line;

@@ -1,9 +1,9 @@
-#include "tools/cli/suggest.h"
+#include "tensor/nearest_name.h"
 
 #include <algorithm>
 #include <vector>
 
-namespace tessera::tools {
+namespace tessera {
 
 int edit_distance(std::string_view a, std::string_view b) {
   // Rows of the table for the current character of `a` and the two before it.
@@ -23,7 +23,7 @@ int edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-std::string closest(std::string_view name, std::span<const std::string> candidates) {
+std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {
   const auto letters = std::count_if(name.begin(), name.end(), [](char c) { return c != '-'; });
   int best = static_cast<int>(letters + 2) / 3;
   const std::string* found = nullptr;
@@ -37,4 +37,4 @@ std::string closest(std::string_view name, std::span<const std::string> candidat
   return found == nullptr ? "" : *found;
 }
 
-}  // namespace tessera::tools
+}  // namespace tessera
