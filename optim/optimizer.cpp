@@ -120,6 +120,40 @@ bool Optimizer::has_one_base_lr() const {
   return std::adjacent_find(base_rates_.begin(), base_rates_.end(), std::not_equal_to()) == base_rates_.end();
 }
 
+std::optional<double> Optimizer::option(int group, std::string_view name) const {
+  lr(group);  // the check of the group
+  for (const NamedOption& option : options(group))
+    if (option.name == name) return option.value;
+  return std::nullopt;
+}
+
+void Optimizer::set_option(int group, std::string_view name, double value) {
+  lr(group);  // the check of the group
+  const std::vector<NamedOption> before = options(group);
+  std::vector<NamedOption> after = before;
+  std::string names;
+  NamedOption* changed = nullptr;
+  for (NamedOption& option : after) {
+    names += (names.empty() ? "" : ", ") + option.name;
+    if (option.name == name) changed = &option;
+  }
+  require<ConfigError>(changed != nullptr, name_, ": no option '", name, "'; there are ", names);
+  if (changed->value == value) return;
+  changed->value = value;
+  const std::vector<int> states = state_indices(group);
+  load_options(group, after, true);
+  if (state_indices(group) == states) return;
+  load_options(group, before, true);
+  throw ConfigError(text(name_, ": ", name, " = ", value, " changes which state group ", group,
+                         " has; make the optimizer with it"));
+}
+
+std::vector<int> Optimizer::state_indices(int group) const {
+  std::vector<int> indices;
+  for (const StateTensor& state : state_tensors(group)) indices.push_back(state.index);
+  return indices;
+}
+
 void Optimizer::set_lr(int group, double lr) {
   require_rate(name_, lr);
   *this->lr(group).data<double>() = lr;

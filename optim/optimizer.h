@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -80,6 +81,14 @@ class Optimizer {
   /// The same for one group. Throws IndexError for one that does not exist.
   void set_lr(int group, double lr);
 
+  /// A group's option by the name under which `state` saves it: "beta1", "momentum", ...; a flag is 0 or 1.
+  /// Nothing where the optimizer has no such option. Throws IndexError for a group that does not exist.
+  std::optional<double> option(int group, std::string_view name) const;
+  /// Sets it for the steps that follow. Throws ConfigError, naming the option, where there is none of this
+  /// name, for a value out of range, and for one that would change which state the group has (a momentum
+  /// from 0, ...); then it sets nothing. Throws IndexError as `option`.
+  void set_option(int group, std::string_view name, double value);
+
   // clang-format off
   /// Errors that say what to write.
   /// @{
@@ -141,6 +150,7 @@ class Optimizer {
   void make_arena(int group, DType dtype);
   void collect_gradients();
   void load_group(int group, std::span<const NamedOption> saved, bool apply);
+  std::vector<int> state_indices(int group) const;
 
   std::string name_;
   ParameterList parameters_;

@@ -16,23 +16,29 @@ void check_options(const std::string& optimizer, const LambOptions& o) {
   require_fraction(optimizer, "betas[1]", o.betas[1]);
   require_not_negative(optimizer, "eps", o.eps);
   require_not_negative(optimizer, "weight_decay", o.weight_decay);
+  require_not_negative(optimizer, "min_coeff", o.min_coeff);
+  require<ConfigError>(o.max_coeff >= o.min_coeff, optimizer,
+                       ": expected max_coeff to be at least min_coeff (", o.min_coeff, "), got ",
+                       o.max_coeff);
 }
 
 void check_parameters(const std::string& optimizer, const ParameterList& parameters) {
   require_summable(parameters, optimizer);
 }
 
-/// value -= lr |value| / |change| change, with the factor 1 where a norm is 0.
-void apply(const Tensor& value, const Tensor& change, double lr, double value_norm, double change_norm) {
-  const double ratio = value_norm > 0.0 && change_norm > 0.0 ? value_norm / change_norm : 1.0;
-  ops::sub_(value, ops::mul(change, lr * ratio));
+/// value -= lr factor change, the factor |value| / |change| within its bounds, and 1 where a norm is 0.
+void apply(const Tensor& value, const Tensor& change, double lr, double min_coeff, double max_coeff,
+           double value_norm, double change_norm) {
+  const double factor = value_norm > 0.0 && change_norm > 0.0
+                            ? std::clamp(value_norm / change_norm, min_coeff, max_coeff)
+                            : 1.0;
+  ops::sub_(value, ops::mul(change, lr * factor));
 }
 
-/// mean = decay mean + (1 - decay) x; returns it with its bias corrected.
-Tensor take_mean(const Tensor& mean, const Tensor& x, double decay, int64_t step) {
+/// mean = decay mean + (1 - decay) x
+void take_mean(const Tensor& mean, const Tensor& x, double decay) {
   ops::mul_(mean, decay);
   ops::add_(mean, ops::mul(x, 1.0 - decay));
-  return ops::div(mean, 1.0 - elementwise::integer_power(decay, step));
 }
 
 }  // namespace
@@ -43,21 +49,33 @@ Lamb::Lamb(const std::vector<ParameterGroup<Options>>& groups)
                        {.name = "beta2", .element = [](Options& o) -> double& { return o.betas[1]; }},
                        {.name = "eps", .value = &Options::eps},
                        {.name = "weight_decay", .value = &Options::weight_decay},
-                       {.name = "maximize", .flag = &Options::maximize}},
+                       {.name = "maximize", .flag = &Options::maximize},
+                       {.name = "min_coeff", .value = &Options::min_coeff},
+                       {.name = "max_coeff", .value = &Options::max_coeff}},
                       &check_options},
                      &check_parameters) {}
 
 void Lamb::step_parameter(const PlainParameter& p, const Options& o) const {
-  const Tensor mean = take_mean(p.state[0], p.gradient, o.betas[0], p.step);
-  const Tensor square_mean = take_mean(p.state[1], ops::square(p.gradient), o.betas[1], p.step);
+  Tensor mean = p.state[0], square_mean = p.state[1];
+  take_mean(mean, p.gradient, o.betas[0]);
+  take_mean(square_mean, ops::square(p.gradient), o.betas[1]);
+  const double bias = 1.0 - elementwise::integer_power(o.betas[0], p.step);
+  const double square_bias = 1.0 - elementwise::integer_power(o.betas[1], p.step);
+  double lr = p.lr;
+  if (o.bias_correction == LambBiasCorrection::means) {
+    mean = ops::div(mean, bias);
+    square_mean = ops::div(square_mean, square_bias);
+  } else if (o.bias_correction == LambBiasCorrection::rate) {
+    lr = lr * std::sqrt(square_bias) / bias;
+  }
   const Tensor change =
       ops::add(ops::div(mean, ops::add(ops::sqrt(square_mean), o.eps)), ops::mul(p.value, o.weight_decay));
   if (!changes_.empty() && changes_.back().index >= p.index)
     changes_.clear();  // of a step that an error ended
   if (parameters()[p.index].shard)
-    changes_.push_back({p.index, p.value, change, p.lr});
+    changes_.push_back({p.index, p.value, change, lr, o.min_coeff, o.max_coeff});
   else
-    apply(p.value, change, p.lr, ops::norm(p.value).item(), ops::norm(change).item());
+    apply(p.value, change, lr, o.min_coeff, o.max_coeff, ops::norm(p.value).item(), ops::norm(change).item());
 }
 
 void Lamb::finish_step() const {
@@ -73,7 +91,8 @@ void Lamb::finish_step() const {
   for (size_t i = 0; i < parts.size(); ++i) squares[2 * changes[i / 2].index + i % 2] = own.data<double>()[i];
   parameters().reducer()->sum_over_shards(squares);
   for (const Change& c : changes)
-    apply(c.value, c.change, c.lr, std::sqrt(squares[2 * c.index]), std::sqrt(squares[2 * c.index + 1]));
+    apply(c.value, c.change, c.lr, c.min_coeff, c.max_coeff, std::sqrt(squares[2 * c.index]),
+          std::sqrt(squares[2 * c.index + 1]));
 }
 
 }  // namespace tessera::optim

@@ -1,10 +1,18 @@
 #pragma once
 
 #include <array>
+#include <limits>
 
 #include "optim/plain_optimizer.h"
 
 namespace tessera::optim {
+
+/// Where Lamb corrects the bias of its means in the first steps; t is the step, from 1.
+enum class LambBiasCorrection {
+  means,  ///< in the means, before the norms, as the paper
+  rate,   ///< in the rate, which is multiplied by sqrt(1 - betas[1]^t) / (1 - betas[0]^t), as DeepSpeed
+  none    ///< nowhere
+};
 
 /// Options of Lamb, with the paper's values where it has them.
 struct LambOptions {
@@ -13,13 +21,17 @@ struct LambOptions {
   double eps = 1e-6;                           ///< added to the root of the second, after its bias correction
   double weight_decay = 0.0;                   ///< times the parameter, added to Adam's change
   bool maximize = false;                       ///< climb instead of descending
+  double min_coeff = 0.0;                      ///< the least factor of the change, norm over norm
+  double max_coeff = std::numeric_limits<double>::infinity();      ///< the largest
+  LambBiasCorrection bias_correction = LambBiasCorrection::means;  ///< where; it is not saved
 };
 
 /// LAMB (You et al. 2020, algorithm 2): Adam's change of each parameter, scaled to the parameter's norm (the
-/// function phi is the identity). State: exp_avg and exp_avg_sq. Over shards the norms are sums over all
-/// ranks, in f64: one collective a step, which every rank calls; until then a step keeps the changes of its
-/// shards. Throws ConfigError for options out of range, for shards in a list without a reducer, and as
-/// `Optimizer` does.
+/// function phi is the identity). With min_coeff = 0.01, max_coeff = 10, eps = 1e-8 and the correction of the
+/// rate it is DeepSpeed's. State: exp_avg and exp_avg_sq. Over shards the norms are sums over all ranks, in
+/// f64: one collective a step, which every rank calls; until then a step keeps the changes of its shards.
+/// Throws ConfigError for options out of range, for shards in a list without a reducer, and as `Optimizer`
+/// does.
 class Lamb : public PlainOptimizer<LambOptions> {
  public:
   /// One group with all parameters, also by their learning rate alone, or several groups.
@@ -41,7 +53,7 @@ class Lamb : public PlainOptimizer<LambOptions> {
   struct Change {
     size_t index;  // of the parameter
     Tensor value, change;
-    double lr;
+    double lr, min_coeff, max_coeff;
   };
   mutable std::vector<Change> changes_;  // of the running step; empty without shards
 };

@@ -7,11 +7,13 @@
 namespace tessera::optim {
 namespace {
 
-/// The rate of the parts, which have the same or none.
+/// The rate of the parts, which have the same or none, and set no options.
 std::optional<double> common_rate(const char* name, const std::vector<Schedule>& parts) {
   require<ConfigError>(!parts.empty(), name, ": expected at least one schedule, got none");
   double common = 0.0;
   for (const Schedule& part : parts) {
+    require<ConfigError>(part.options_at(0).empty(), name, ": expected schedules of rates alone; '",
+                         part.name(), "' sets options too");
     require<ConfigError>(common == 0.0 || part.lr() == 0.0 || part.lr() == common, name,
                          ": expected schedules with the same lr, got ", common, " and, of '", part.name(),
                          "', ", part.lr());

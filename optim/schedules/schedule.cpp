@@ -32,18 +32,37 @@ double Schedule::at(int64_t step, double base_lr) const {
   return rate_(step, base_lr);
 }
 
+std::vector<NamedOption> Schedule::options_at(int64_t step) const {
+  require<ValueError>(step >= 0, "schedule '", name_, "': expected a step of at least 0, got ", step);
+  std::vector<NamedOption> values;
+  for (const Option& option : options_) values.push_back({option.name, option.value(step)});
+  return values;
+}
+
 void Schedule::apply(Optimizer& optimizer) const {
-  if (lr_ && optimizer.has_one_base_lr()) return optimizer.set_lr(at(position_));
-  require<ConfigError>(
-      !lr_ || *lr_ > 0.0, "schedule '", name_, "': the groups of ", optimizer.name(),
-      " have different rates, and the schedule has no lr above 0 to scale them by; set its lr, "
-      "or apply it to each group");
-  for (int group = 0; group < optimizer.group_count(); ++group)
-    optimizer.set_lr(group, at(position_, optimizer.base_lr(group)));
+  if (lr_ && optimizer.has_one_base_lr()) {
+    optimizer.set_lr(at(position_));
+  } else {
+    require<ConfigError>(
+        !lr_ || *lr_ > 0.0, "schedule '", name_, "': the groups of ", optimizer.name(),
+        " have different rates, and the schedule has no lr above 0 to scale them by; set its lr, "
+        "or apply it to each group");
+    for (int group = 0; group < optimizer.group_count(); ++group)
+      optimizer.set_lr(group, at(position_, optimizer.base_lr(group)));
+  }
+  for (int group = 0; group < optimizer.group_count(); ++group) apply_options(optimizer, group);
 }
 
 void Schedule::apply(Optimizer& optimizer, int group) const {
   optimizer.set_lr(group, lr_ ? at(position_) : at(position_, optimizer.base_lr(group)));
+  apply_options(optimizer, group);
+}
+
+void Schedule::apply_options(Optimizer& optimizer, int group) const {
+  const std::vector<NamedOption> values = options_at(position_);
+  for (const NamedOption& value : values)
+    if (!optimizer.option(group, value.name)) return;
+  for (const NamedOption& value : values) optimizer.set_option(group, value.name, value.value);
 }
 
 void Schedule::set_position(int64_t step) {

@@ -4,6 +4,9 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "optim/optimizer.h"
 
@@ -20,6 +23,11 @@ class Schedule {
  public:
   /// The rate of a step, for parameters whose optimizer was made with the rate `base_lr`.
   using Rate = std::function<double(int64_t step, double base_lr)>;
+  /// An option of optimizers that changes with the step, by the name under which it is saved.
+  struct Option {
+    std::string name;                           ///< "beta1", "momentum", ...
+    std::function<double(int64_t step)> value;  ///< of a step
+  };
 
   /// `lr` is the rate of which `rate` returns multiples; 0 where there is none.
   Schedule(std::string name, std::function<double(int64_t step)> rate, double lr = 0.0);
@@ -39,10 +47,15 @@ class Schedule {
   /// step, ConfigError for a schedule whose rate is no multiple of another.
   double at(int64_t step, double base_lr) const;
 
+  /// Options that `apply` sets with the rate in an optimizer that has all of them; others keep theirs.
+  void set_options(std::vector<Option> options) { options_ = std::move(options); }
+  /// The values of these options at `step`, in order. Throws ValueError for a negative step.
+  std::vector<NamedOption> options_at(int64_t step) const;
+
   /// Writes the rate of the position into every group's `lr`: at(position()) where the schedule has an `lr`
   /// and all groups were made with the same rate, else at(position(), base_lr(group)), so that groups with
   /// different rates keep their proportions. Throws ConfigError for such groups where the schedule's rate is
-  /// no multiple of another.
+  /// no multiple of another, and as `Optimizer::set_option`.
   void apply(Optimizer& optimizer) const;
   /// Writes the rate of the position into one group's `lr`: at(position()), or without an `lr` that for the
   /// rate with which the group was made.
@@ -57,9 +70,12 @@ class Schedule {
   void set_position(int64_t step);
 
  private:
+  void apply_options(Optimizer& optimizer, int group) const;
+
   std::string name_;
   Rate rate_;
   std::optional<double> lr_;
+  std::vector<Option> options_;
   int64_t position_ = 0;
 };
 

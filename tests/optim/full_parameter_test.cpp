@@ -78,11 +78,17 @@ optim::AdafactorOptions read_adafactor(const Json::Value& o) {
 }
 
 optim::LambOptions read_lamb(const Json::Value& o) {
+  const std::string correction = o["bias_correction"].asString();
   return {.lr = o["lr"].asDouble(),
           .betas = {o["betas"][0].asDouble(), o["betas"][1].asDouble()},
           .eps = o["eps"].asDouble(),
           .weight_decay = o["weight_decay"].asDouble(),
-          .maximize = o["maximize"].asBool()};
+          .maximize = o["maximize"].asBool(),
+          .min_coeff = o["min_coeff"].asDouble(),
+          .max_coeff = o["max_coeff"].isNull() ? INFINITY : o["max_coeff"].asDouble(),
+          .bias_correction = correction == "means"  ? optim::LambBiasCorrection::means
+                             : correction == "rate" ? optim::LambBiasCorrection::rate
+                                                    : optim::LambBiasCorrection::none};
 }
 
 optim::MuonOptions read_muon(const Json::Value& o) {
@@ -119,7 +125,7 @@ ParameterList one(const Shape& shape, std::optional<ShardInfo> shard = {}) {
 
 TEST_CASE("full parameters: 40 steps equal PyTorch's and the papers', with two groups") {
   const Goldens goldens("full_parameters.safetensors");
-  CHECK(goldens.cases().size() == 6);
+  CHECK(goldens.cases().size() == 8);
   for (const std::string& name : goldens.cases()) {
     CAPTURE(name);
     const Json::Value options = goldens.options(name);
@@ -281,6 +287,9 @@ TEST_CASE("full parameters: defaults are PyTorch's, and options out of range are
                        ConfigError);
   CHECK_THROWS_AS(optim::Lamb(p, {.betas = {0.9, -1.0}}), ConfigError);
   CHECK_THROWS_AS(optim::Lamb(p, {.eps = -1.0}), ConfigError);
+  CHECK_THROWS_AS(optim::Lamb(p, {.min_coeff = -1.0}), ConfigError);
+  CHECK_THROWS_WITH_AS(optim::Lamb(p, {.min_coeff = 0.5, .max_coeff = 0.4}),
+                       "Lamb: expected max_coeff to be at least min_coeff (0.5), got 0.4", ConfigError);
   CHECK_THROWS_AS(optim::Lamb(p, {.weight_decay = -1.0}), ConfigError);
   CHECK_THROWS_AS(optim::Lamb(p, {.lr = -1.0}), ConfigError);
   CHECK_THROWS_WITH_AS(optim::Muon(p, {.momentum = 1.0}), "Muon: expected momentum in [0, 1), got 1",

@@ -7,6 +7,7 @@
 #include "optim/schedules/composed.h"
 #include "optim/schedules/cosine.h"
 #include "optim/schedules/decay.h"
+#include "optim/schedules/lr_scheduler.h"
 #include "optim/schedules/one_cycle.h"
 #include "optim/schedules/reduce_lr_on_plateau.h"
 #include "tests/optim/golden_runs.h"
@@ -100,32 +101,103 @@ TEST_CASE("schedules: a function of its own for each group") {
   }
 }
 
-TEST_CASE("schedules: ReduceLROnPlateau reduces as PyTorch's, also when resumed") {
-  using Plateau = optim::ReduceLROnPlateau;
+TEST_CASE("schedules: an LRScheduler with a schedule for each group is PyTorch's LambdaLR with a list") {
+  const Goldens goldens("group_schedules.safetensors");
+  const auto sgd = two_groups();
+  const optim::Schedule first = optim::lambda([](int64_t step) { return std::pow(0.9, step); }),
+                        second = optim::lambda(
+                            [](int64_t step) { return 1.0 / (1.0 + static_cast<double>(step)); });
+  auto scheduler = std::make_unique<optim::LRScheduler>(*sgd, std::vector{first, second});
+  Checked checked{goldens.tensor("lambda_per_group")};
+  for (int64_t step = 0; step < 100; ++step) {
+    if (step == 41) {  // resumed
+      scheduler = std::make_unique<optim::LRScheduler>(*sgd, std::vector{first, second});
+      scheduler->set_position(step);
+    }
+    checked.check(step, *sgd);
+    scheduler->step();
+  }
+  CHECK(scheduler->position() == 100);
+  using Schedules = std::vector<optim::Schedule>;
+  CHECK_THROWS_WITH_AS(optim::LRScheduler(*sgd, Schedules{first}),
+                       "LRScheduler: expected a schedule for each of the 2 groups of SGD, got 1",
+                       ConfigError);
+  optim::Schedule later = second;
+  later.advance();
+  CHECK_THROWS_WITH_AS(optim::LRScheduler(*sgd, Schedules{first, later}),
+                       "LRScheduler: expected schedules at one position, got 0 and, of 'lambda', 1",
+                       ConfigError);
+}
+
+namespace {
+
+using Plateau = optim::ReduceLROnPlateau;
+
+/// A case of the goldens, and the metric that it sees.
+struct PlateauCase {
+  const char* name;
+  Plateau::Options options;
+  double (*metric)(double) = [](double m) { return m; };
+};
+
+const std::vector<PlateauCase>& plateau_cases() {
+  using Mode = Plateau::Mode;
+  using ThresholdMode = Plateau::ThresholdMode;
+  static const std::vector<PlateauCase> all{
+      {"plateau", {.factor = 0.5, .patience = 3, .min_lr = 1e-3}},
+      {"plateau_max",
+       {.mode = Mode::max,
+        .factor = 0.7,
+        .patience = 2,
+        .threshold = 0.05,
+        .threshold_mode = ThresholdMode::abs,
+        .cooldown = 4},
+       [](double m) { return -m; }},
+      {"plateau_min_lrs", {.factor = 0.6, .patience = 1, .cooldown = 2, .min_lr = {1e-3, 5e-3}}},
+      {"plateau_max_rel",
+       {.mode = Mode::max, .factor = 0.8, .patience = 0, .threshold = 0.02},
+       [](double m) { return 2.0 - m; }},
+      {"plateau_min_abs_eps",
+       {.factor = 0.5,
+        .patience = 0,
+        .threshold = 0.05,
+        .threshold_mode = ThresholdMode::abs,
+        .cooldown = 1,
+        .eps = 2e-3}}};
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("schedules: ReduceLROnPlateau reduces as PyTorch's, also with another optimizer after each step") {
   const Goldens goldens("group_schedules.safetensors");
   const Tensor metrics = goldens.tensor("metrics");
-  const Plateau::Options reduced{.factor = 0.5, .patience = 3, .min_lr = 1e-3},
-      largest{.mode = Plateau::Mode::max,
-              .factor = 0.7,
-              .patience = 2,
-              .threshold = 0.05,
-              .threshold_mode = Plateau::ThresholdMode::abs,
-              .cooldown = 4};
-  for (const Plateau::Options& options : {reduced, largest}) {
-    const bool is_max = options.mode == Plateau::Mode::max;
-    const auto sgd = two_groups();
-    auto plateau = std::make_unique<Plateau>(*sgd, options);
-    Checked checked{goldens.tensor(is_max ? "plateau_max" : "plateau")};
+  for (const PlateauCase& plateau_case : plateau_cases()) {
+    CAPTURE(plateau_case.name);
+    auto sgd = two_groups();
+    auto plateau = std::make_unique<Plateau>(*sgd, plateau_case.options);
+    Checked checked{goldens.tensor(plateau_case.name)};
     CHECK(checked.rates.data<double>()[198] < 0.1);  // the goldens have reductions
     for (int64_t step = 0; step < 100; ++step) {
       checked.check(step, *sgd);
-      const double metric = metrics.data<double>()[step];
-      plateau->step(is_max ? -metric : metric);
+      plateau->step(plateau_case.metric(metrics.data<double>()[step]));
       const optim::ReduceLROnPlateauState saved = plateau->state();
-      plateau = std::make_unique<Plateau>(*sgd, options);
+      plateau.reset();
+      sgd = two_groups();
+      plateau = std::make_unique<Plateau>(*sgd, plateau_case.options);
       plateau->load_state(saved);
+      for (int group = 0; group < 2; ++group)
+        CHECK(sgd->lr(group).item() == saved.lr[static_cast<size_t>(group)]);
+      const optim::ReduceLROnPlateauState again = plateau->state();
+      CHECK(again.best == saved.best);
+      CHECK(again.num_bad_epochs == saved.num_bad_epochs);
+      CHECK(again.cooldown_counter == saved.cooldown_counter);
+      CHECK(again.lr == saved.lr);
     }
   }
+}
+
+TEST_CASE("schedules: options and states of ReduceLROnPlateau that do not fit are refused") {
   const auto sgd = two_groups();
   CHECK_THROWS_WITH_AS(Plateau(*sgd, {.factor = 1.0}), "ReduceLROnPlateau: expected factor in [0, 1), got 1",
                        ConfigError);
@@ -133,10 +205,27 @@ TEST_CASE("schedules: ReduceLROnPlateau reduces as PyTorch's, also when resumed"
   CHECK_THROWS_AS(Plateau(*sgd, {.threshold = -1.0}), ConfigError);
   CHECK_THROWS_AS(Plateau(*sgd, {.cooldown = -1}), ConfigError);
   CHECK_THROWS_AS(Plateau(*sgd, {.min_lr = -1.0}), ConfigError);
+  CHECK_THROWS_AS(Plateau(*sgd, {.min_lr = {0.1, -1.0}}), ConfigError);
   CHECK_THROWS_AS(Plateau(*sgd, {.eps = -1.0}), ConfigError);
-  Plateau plateau(*sgd);
-  CHECK_THROWS_AS(plateau.load_state({.best = 0.0, .num_bad_epochs = -1, .cooldown_counter = 0}),
-                  CheckpointError);
+  CHECK_THROWS_WITH_AS(
+      Plateau(*sgd, {.min_lr = {0.1, 0.2, 0.3}}),
+      "ReduceLROnPlateau: expected one min_lr, or one for each of the 2 groups of SGD, got 3", ConfigError);
+  Plateau plateau(*sgd, {.min_lr = {0.0, 0.0}});
+  CHECK_THROWS_AS(
+      plateau.load_state({.best = 0.0, .num_bad_epochs = -1, .cooldown_counter = 0, .lr = {1, 1}}),
+      CheckpointError);
+  CHECK_THROWS_AS(
+      plateau.load_state({.best = 0.0, .num_bad_epochs = 0, .cooldown_counter = -1, .lr = {1, 1}}),
+      CheckpointError);
+  CHECK_THROWS_WITH_AS(
+      plateau.load_state({.best = 0.0, .num_bad_epochs = 0, .cooldown_counter = 0, .lr = {1}}),
+      "ReduceLROnPlateau: expected the rates of 2 groups, got 1", CheckpointError);
+  CHECK_THROWS_AS(
+      plateau.load_state({.best = 0.0, .num_bad_epochs = 0, .cooldown_counter = 0, .lr = {1, -1}}),
+      CheckpointError);
+  CHECK(sgd->lr().item() == 0.1);
+  sgd->add_param_group({ParameterList({{"q", Variable::parameter(Tensor::zeros({1}, f32))}}), {.lr = 0.5}});
+  CHECK_THROWS_AS(plateau.step(1.0), ConfigError);
 }
 
 TEST_CASE("schedules: a warm-up from zero, and the schedule's own lr in place of the groups'") {

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Makes tests/optim/goldens/*.safetensors: results of PyTorch's optimizers, schedules and clipping, in f64.
+"""Makes tests/optim/goldens/*.safetensors: results of PyTorch's optimizers, schedules and clipping, and of
+DeepSpeed's schedules, in f64.
 
-The files are committed; run this again only after adding a case, where `torch` and `safetensors` are installed:
+The files are committed; run this again only after adding a case, where `torch`, `safetensors` and, for
+deepspeed_schedules, `deepspeed` are installed:
 
-    python3 tests/optim/make_goldens.py            # writes the files
-    python3 tests/optim/make_goldens.py --check    # compares with the committed files and writes nothing
+    python3 tests/optim/make_goldens.py                           # writes the files
+    python3 tests/optim/make_goldens.py --check                   # compares with the committed files, writes nothing
+    python3 tests/optim/make_goldens.py --only group_schedules    # one file
 
 The modules of golden_cases/ say what each file holds.
 """
@@ -14,7 +17,7 @@ import pathlib
 import sys
 
 import torch
-from golden_cases import clipping, lbfgs, optimizers, schedules
+from golden_cases import clipping, deepspeed_schedules, lbfgs, optimizers, schedules
 from safetensors import safe_open
 from safetensors.torch import save_file
 
@@ -38,6 +41,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare with the committed files, write nothing")
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "goldens", help="folder (default: %(default)s)")
+    parser.add_argument("--only", help="make or check this file alone, given without .safetensors")
     options = parser.parse_args()
 
     torch.set_num_threads(1)
@@ -49,8 +53,11 @@ def main():
         ("lbfgs", lbfgs.lbfgs),
         ("schedules", schedules.schedules),
         ("group_schedules", schedules.group_schedules),
+        ("deepspeed_schedules", deepspeed_schedules.deepspeed_schedules),
         ("clipping", clipping.clipping),
     ):
+        if options.only not in (None, name):
+            continue
         tensors, metadata = make()
         tensors = {key: value.detach().clone().contiguous() for key, value in tensors.items()}
         path = options.out / f"{name}.safetensors"

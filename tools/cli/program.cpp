@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/cli/exit_status.h"
 #include "tensor/nearest_name.h"
+#include "tools/cli/exit_status.h"
 
 namespace tessera::tools {
 namespace {

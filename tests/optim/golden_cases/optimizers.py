@@ -84,6 +84,12 @@ FULL_PARAMETERS = {
     ),
     "lamb": ("Lamb", dict(lr=0.02), dict(lr=0.01, betas=(0.8, 0.95))),
     "lamb_weight_decay": ("Lamb", dict(lr=0.02, weight_decay=0.1, eps=1e-3), dict(maximize=True)),
+    "lamb_deepspeed": (
+        "Lamb",
+        dict(lr=0.02, eps=1e-8, weight_decay=0.1, min_coeff=0.01, max_coeff=10.0, bias_correction="rate"),
+        dict(max_coeff=0.3),
+    ),
+    "lamb_uncorrected": ("Lamb", dict(lr=0.02, bias_correction="none"), dict(min_coeff=1.5)),
     "muon": ("Muon", dict(lr=0.02), dict(lr=0.01, momentum=0.8)),
     "muon_plain": (
         "Muon",
@@ -148,7 +154,7 @@ KNOWN = {
     "NAdam": ADAM | {"momentum_decay", "decoupled_weight_decay"},
     "RAdam": ADAM | {"decoupled_weight_decay"},
     "Lion": ADAM - {"eps"},
-    "Lamb": ADAM,
+    "Lamb": ADAM | {"min_coeff", "max_coeff", "bias_correction"},
     "Adafactor": {"lr", "beta2_decay", "eps", "d", "weight_decay", "maximize"},
     "Muon": {"lr", "weight_decay", "momentum", "nesterov", "eps", "ns_steps", "adjust_lr_fn"},
 }

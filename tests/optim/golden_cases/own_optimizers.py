@@ -22,10 +22,14 @@ class Lion(torch.optim.Optimizer):
 
 
 class Lamb(torch.optim.Optimizer):
-    """You et al. 2020, algorithm 2, with phi(z) = z."""
+    """You et al. 2020, algorithm 2, with phi(z) = z; with bias_correction = "rate" DeepSpeed's FusedLamb.
+
+    DeepSpeed's kernel needs a GPU; the formulas are those of csrc/lamb/fused_lamb_cuda_kernel.cu of its version 0.19.8.
+    """
 
     def __init__(self, params, **options):
         defaults = dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0, maximize=False)
+        defaults |= dict(min_coeff=0.0, max_coeff=None, bias_correction="means")
         super().__init__(params, defaults | options)
 
     @torch.no_grad()
@@ -38,9 +42,17 @@ class Lamb(torch.optim.Optimizer):
                 t = state["step"] = state.get("step", 0) + 1
                 m = state["m"] = beta1 * state.get("m", torch.zeros_like(p)) + (1 - beta1) * g
                 v = state["v"] = beta2 * state.get("v", torch.zeros_like(p)) + (1 - beta2) * g * g
-                r = (m / (1 - beta1**t)) / ((v / (1 - beta2**t)).sqrt() + group["eps"])
+                lr = group["lr"]
+                if group["bias_correction"] == "means":
+                    m, v = m / (1 - beta1**t), v / (1 - beta2**t)
+                elif group["bias_correction"] == "rate":
+                    lr = lr * (1 - beta2**t) ** 0.5 / (1 - beta1**t)
+                r = m / (v.sqrt() + group["eps"])
                 change = r + group["weight_decay"] * p
-                p.copy_(p - group["lr"] * p.norm() / change.norm() * change)
+                coefficient = max(p.norm() / change.norm(), group["min_coeff"])
+                if group["max_coeff"] is not None:
+                    coefficient = min(coefficient, group["max_coeff"])
+                p.copy_(p - lr * coefficient * change)
 
 
 OWN = {"Lion": Lion, "Lamb": Lamb}

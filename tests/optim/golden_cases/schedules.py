@@ -72,6 +72,23 @@ def group_schedules():
         ),
         lambda m: -m,
     )
+    add(
+        "plateau_min_lrs",
+        lambda o: schedulers.ReduceLROnPlateau(o, factor=0.6, patience=1, cooldown=2, min_lr=[1e-3, 5e-3]),
+        lambda m: m,
+    )
+    add(
+        "plateau_max_rel",
+        lambda o: schedulers.ReduceLROnPlateau(o, mode="max", factor=0.8, patience=0, threshold=0.02),
+        lambda m: 2.0 - m,
+    )
+    add(
+        "plateau_min_abs_eps",
+        lambda o: schedulers.ReduceLROnPlateau(
+            o, factor=0.5, patience=0, threshold=0.05, threshold_mode="abs", cooldown=1, eps=2e-3
+        ),
+        lambda m: m,
+    )
     return tensors, {}
 
 
