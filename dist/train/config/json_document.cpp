@@ -81,6 +81,9 @@ bool JsonNode::is(std::string_view text) const {
   return is_text() && value_->asString() == text;
 }
 
+const std::string& JsonNode::document_name() const {
+  return document_->name();
+}
 std::string JsonNode::file_and_line() const {
   return text(document_->name(), ":", document_->line_of(static_cast<size_t>(value_->getOffsetStart())));
 }

@@ -34,6 +34,8 @@ class JsonNode {
   const std::string& path() const { return path_; }
   /// "ds_config.json:12: zero_optimization.stage": the file, the line and the path.
   std::string place() const;
+  /// "ds_config.json".
+  const std::string& document_name() const;
   /// "ds_config.json:12".
   std::string file_and_line() const;
   /// The value as JSON on one line, shortened where it is long: for messages.

@@ -152,6 +152,11 @@ bool EngineCore::update() {
   return updated;
 }
 
+void EngineCore::set_schedule(optim::Schedule schedule) {
+  schedule_ = std::move(schedule);
+  schedule_->apply(*optimizer_);
+}
+
 double EngineCore::loss_scale() const {
   return scaler_ ? scaler_->scale().item() : 1.0;
 }

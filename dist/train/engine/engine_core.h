@@ -95,8 +95,13 @@ class EngineCore {
   /// The rate of each group of the optimizer in the next step.
   std::vector<double> get_lr() const;
 
+  /// From here on the learning rates are the schedule's, from its position on. Before the first step.
+  void set_schedule(optim::Schedule schedule);
+
   nn::Module& module() { return model_; }
   optim::Optimizer& optimizer() { return *optimizer_; }
+  /// Nothing without a schedule.
+  const std::optional<optim::Schedule>& schedule() const { return schedule_; }
   /// Null without sharding.
   dist::Sharding* sharding() { return sharding_; }
   const TrainingConfig& config() const { return config_; }

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "data/data_loader.h"
+#include "dist/train/engine/engine.h"
+
+namespace tessera::train {
+
+/// JSON in memory, in the form of a file of DeepSpeed.
+struct JsonText {
+  std::string text;  ///< the configuration
+};
+
+/// What `initialize` takes besides the model.
+struct InitializeOptions {
+  /// The options of the run: a struct, the path of a file of DeepSpeed's configuration, or its text.
+  std::variant<TrainingConfig, std::string, JsonText> config = {};
+  /// Values for what the file lacks, and for its "auto"; not with a struct.
+  TrainingConfig defaults = {};
+  /// Of the loader; null: none is made.
+  std::shared_ptr<const data::Dataset> training_data = {};
+  /// Of the loader: batch size and ranks are those of the configuration.
+  data::DataLoader::Options loader = {.shuffle = true};
+  /// The optimizer and the schedule. Without them those that the file names.
+  /// @{
+  OptimizerMaker optimizer = {};
+  std::optional<optim::Schedule> schedule = {};
+  /// @}
+  dist::World* world = nullptr;  ///< all ranks; null: this process is the only one
+  dist::UnitPolicy units = {};   ///< of sharding
+};
+
+/// The parts of `initialize` that do not depend on the model's type.
+struct Resources {
+  EngineOptions engine;                             ///< options of the engine
+  std::optional<data::DataLoader::Options> loader;  ///< nothing without training data
+};
+/// Reads the configuration. Throws ConfigError for a file that is wrong (`deepspeed::read`), for a run
+/// without an optimizer, and for one that both code and file give.
+Resources prepare(const InitializeOptions& options);
+
+/// What `initialize` returns, for a structured binding.
+template <class Model>
+struct Initialized {
+  Engine<Model> engine;
+  optim::Optimizer& optimizer;
+  /// Micro-batches of all ranks, of which this rank has its share.
+  std::optional<data::DataLoader> loader;
+  /// Advanced by the engine; nothing without a schedule.
+  const std::optional<optim::Schedule>& schedule;
+
+  /// Used by `initialize`.
+  Initialized(Model& model, const InitializeOptions& options, Resources resources)
+      : engine(model, std::move(resources.engine)),
+        optimizer(engine.optimizer()),
+        schedule(engine.schedule()) {
+    if (resources.loader) {
+      resources.loader->batch_size = engine.train_micro_batch_size_per_gpu() * engine.world_size();
+      resources.loader->rank = engine.rank();
+      resources.loader->world_size = engine.world_size();
+      loader.emplace(options.training_data, *resources.loader);
+    }
+  }
+};
+
+/// DeepSpeed's initialize: an engine for a model, its optimizer, a loader of micro-batches and the schedule.
+///
+///     auto [engine, optimizer, loader, schedule] =
+///         train::initialize(model, {.config = "ds_config.json", .training_data = dataset, .world = &world});
+///     for (auto& [x, y] : *loader) {
+///       const Variable loss = nn::cross_entropy(engine(x), y);
+///       engine.backward(loss);
+///       engine.step();
+///     }
+///
+/// All ranks call it together. Throws as `prepare` and the constructor of the engine.
+template <class Model>
+Initialized<Model> initialize(Model& model, const InitializeOptions& options) {
+  return {model, options, prepare(options)};
+}
+
+}  // namespace tessera::train

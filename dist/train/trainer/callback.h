@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <string>
+
+#include "data/batch.h"
+
+namespace tessera::train {
+
+class Trainer;
+class Task;
+
+/// Code that runs at fixed points of a run, on every rank. A callback that talks to other ranks does so on
+/// all of them. The order of the calls of `Trainer::fit`, indented as the loops are:
+///
+///     on_fit_start
+///     on_train_start
+///       on_train_epoch_start
+///         on_train_batch_start
+///           on_before_backward, on_after_backward
+///           on_before_optimizer_step               at the last micro-batch of a step
+///         on_train_batch_end
+///         on_validation_start                      every validate_every steps, or after the epoch's last
+///         batch
+///           on_validation_epoch_start
+///             on_validation_batch_start, on_validation_batch_end
+///           on_validation_epoch_end
+///         on_validation_end
+///       on_train_epoch_end
+///     on_train_end
+///     on_fit_end
+///
+/// `validate` and `test` make the calls of a validation and of a test alone, `predict` those of a prediction.
+/// At each point callbacks are called in the order in which they are given. After an exception `on_exception`
+/// is called, and the exception leaves `fit`.
+class Callback {
+ public:
+  virtual ~Callback() = default;
+
+  /// The points above.
+  /// @{
+  virtual void on_fit_start(Trainer&, Task&) {}
+  virtual void on_fit_end(Trainer&, Task&) {}
+  virtual void on_train_start(Trainer&, Task&) {}
+  virtual void on_train_end(Trainer&, Task&) {}
+  virtual void on_train_epoch_start(Trainer&, Task&) {}
+  virtual void on_train_epoch_end(Trainer&, Task&) {}
+  virtual void on_train_batch_start(Trainer&, Task&, const data::Batch&, int64_t) {}
+  virtual void on_train_batch_end(Trainer&, Task&, const data::Batch&, int64_t) {}
+  virtual void on_before_backward(Trainer&, Task&, const Variable&) {}
+  virtual void on_after_backward(Trainer&, Task&) {}
+  virtual void on_before_optimizer_step(Trainer&, Task&) {}
+  virtual void on_validation_start(Trainer&, Task&) {}
+  virtual void on_validation_end(Trainer&, Task&) {}
+  virtual void on_validation_epoch_start(Trainer&, Task&) {}
+  virtual void on_validation_epoch_end(Trainer&, Task&) {}
+  virtual void on_validation_batch_start(Trainer&, Task&, const data::Batch&, int64_t) {}
+  virtual void on_validation_batch_end(Trainer&, Task&, const data::Batch&, int64_t) {}
+  virtual void on_test_start(Trainer&, Task&) {}
+  virtual void on_test_end(Trainer&, Task&) {}
+  virtual void on_test_batch_start(Trainer&, Task&, const data::Batch&, int64_t) {}
+  virtual void on_test_batch_end(Trainer&, Task&, const data::Batch&, int64_t) {}
+  virtual void on_predict_start(Trainer&, Task&) {}
+  virtual void on_predict_end(Trainer&, Task&) {}
+  virtual void on_exception(Trainer&, Task&, const std::exception&) {}
+  /// @}
+
+  /// What a checkpoint keeps of this callback, under `state_key`; loaded before on_train_start of a resumed
+  /// run.
+  /// @{
+  virtual std::map<std::string, std::string> state() const { return {}; }
+  virtual void load_state(const std::map<std::string, std::string>&) {}
+  virtual std::string state_key() const { return ""; }
+  /// @}
+};
+
+}  // namespace tessera::train

@@ -1,0 +1,131 @@
+#include "dist/train/trainer/logged_values.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "dist/comm/interface/communicator.h"
+#include "tensor/error.h"
+#include "tensor/ops/creation/creation.h"
+
+namespace tessera::train {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// The texts of all ranks, on every rank.
+std::vector<std::string> gather(dist::Communicator& ranks, const std::string& text) {
+  Tensor longest = ops::full({1}, static_cast<int64_t>(text.size()), i64);
+  ranks.all_reduce(longest, dist::Reduction::max).wait();
+  const int64_t width = longest.data<int64_t>()[0] + 1;
+  const Tensor own = Tensor::zeros({width}, u8), all = Tensor::zeros({width * ranks.size()}, u8);
+  std::copy(text.begin(), text.end(), own.data<uint8_t>());
+  ranks.all_gather(all, own).wait();
+  std::vector<std::string> texts;
+  for (int r = 0; r < ranks.size(); ++r)
+    texts.emplace_back(reinterpret_cast<const char*>(all.data<uint8_t>() + r * width));
+  return texts;
+}
+
+std::set<std::string> lines(const std::string& text) {
+  std::set<std::string> all;
+  for (size_t at = 0, end = text.find('\n'); end != text.npos; at = end + 1, end = text.find('\n', at))
+    all.insert(text.substr(at, end - at));
+  return all;
+}
+
+/// Throws ConfigError on every rank where the names of two ranks differ.
+void require_same_names(dist::Communicator& ranks, const std::string& names) {
+  const std::vector<std::string> all = gather(ranks, names);
+  const std::set<std::string> first = lines(all[0]);
+  for (size_t r = 1; r < all.size(); ++r) {
+    const std::set<std::string> other = lines(all[r]);
+    const auto missing = [&](const std::set<std::string>& from, const std::set<std::string>& in, size_t has,
+                             size_t lacks) {
+      for (const std::string& name : from)
+        require<ConfigError>(in.contains(name), "log: expected the same names on all ranks, got '", name,
+                             "' on rank ", has, " and not on rank ", lacks);
+    };
+    missing(first, other, 0, r);
+    missing(other, first, r, 0);
+  }
+}
+
+}  // namespace
+
+void LoggedValues::add(const std::string& name, double value, double weight, const LogOptions& options) {
+  require<ConfigError>(!name.empty() && name.find('\n') == name.npos,
+                       "log: expected a name on one line, got '", name, "'");
+  const double factor = options.is_weighted ? weight : 1.0;
+  const auto [at, is_new] = sums_.try_emplace(name, Sum{.reduction = options.reduction});
+  Sum& sum = at->second;
+  require<ConfigError>(sum.reduction == options.reduction, "log: '", name,
+                       "' was logged with another reduction before in this epoch");
+  switch (options.reduction) {
+    case LogReduction::mean:
+      if (factor != 0) sum.value += value * factor;  // the mean of a batch without samples is NaN
+      break;
+    case LogReduction::sum:
+      sum.value += value;
+      break;
+    case LogReduction::min:
+      sum.value = is_new ? value : std::min(sum.value, value);
+      break;
+    case LogReduction::max:
+      sum.value = is_new ? value : std::max(sum.value, value);
+      break;
+  }
+  sum.weight += factor;
+  newest_[name] = value;
+}
+
+std::map<std::string, double> LoggedValues::reduce(dist::Communicator* ranks) const {
+  const auto count = static_cast<int64_t>(sums_.size());
+  // Sums of values and weights, then values of which the smallest is taken; a largest one is the smallest of
+  // the negated.
+  Tensor added = Tensor::zeros({2 * count + 1}, f64), smallest = ops::full({count + 1}, infinity, f64);
+  std::string names;
+  int64_t i = 0;
+  for (const auto& [name, sum] : sums_) {
+    names += name + '\n';
+    const bool is_added = sum.reduction == LogReduction::mean || sum.reduction == LogReduction::sum;
+    added.data<double>()[2 * i] = is_added ? sum.value : 0;
+    added.data<double>()[2 * i + 1] = sum.weight;
+    if (!is_added) smallest.data<double>()[i] = sum.reduction == LogReduction::min ? sum.value : -sum.value;
+    ++i;
+  }
+  if (ranks && ranks->size() > 1) {
+    require_same_names(*ranks, names);
+    ranks->all_reduce(added, dist::Reduction::sum).wait();
+    ranks->all_reduce(smallest, dist::Reduction::min).wait();
+  }
+  std::map<std::string, double> values;
+  i = 0;
+  for (const auto& [name, sum] : sums_) {
+    const double value = added.data<double>()[2 * i], weight = added.data<double>()[2 * i + 1],
+                 least = smallest.data<double>()[i];
+    switch (sum.reduction) {
+      case LogReduction::mean:
+        values[name] = value / weight;
+        break;
+      case LogReduction::sum:
+        values[name] = value;
+        break;
+      case LogReduction::min:
+        values[name] = least;
+        break;
+      case LogReduction::max:
+        values[name] = -least;
+        break;
+    }
+    ++i;
+  }
+  return values;
+}
+
+void LoggedValues::clear() {
+  sums_.clear();
+  newest_.clear();
+}
+
+}  // namespace tessera::train

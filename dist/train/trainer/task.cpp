@@ -1,0 +1,42 @@
+#include "dist/train/trainer/task.h"
+
+#include "dist/train/trainer/trainer.h"
+#include "tensor/error.h"
+
+namespace tessera::train {
+namespace {
+
+[[noreturn]] void throw_missing(const char* method, const char* caller) {
+  throw ConfigError(text("Task::", method, ": expected the task to have it, since ", caller, " calls it"));
+}
+
+}  // namespace
+
+Variable Task::training_step(const data::Batch&, int64_t) {
+  throw_missing("training_step", "Trainer::fit");
+}
+void Task::validation_step(const data::Batch&, int64_t) {
+  throw_missing("validation_step", "a validation");
+}
+void Task::test_step(const data::Batch&, int64_t) {
+  throw_missing("test_step", "Trainer::test");
+}
+Tensor Task::predict_step(const data::Batch&, int64_t) {
+  throw_missing("predict_step", "Trainer::predict");
+}
+OptimizerSetup Task::configure_optimizers(const ParameterList&) {
+  throw_missing("configure_optimizers", "Trainer::fit");
+}
+
+void Task::log(const std::string& name, double value, LogOptions options) {
+  Trainer& running = trainer();
+  running.values_.add(name, value, running.batch_weight_, options);
+  running.logged_[name] = value;
+}
+
+Trainer& Task::trainer() const {
+  require<ConfigError>(trainer_ != nullptr, "Task: expected a trainer that runs it, as in Trainer::fit");
+  return *trainer_;
+}
+
+}  // namespace tessera::train

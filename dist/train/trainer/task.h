@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "autograd/variable.h"
+#include "data/batch.h"
+#include "dist/train/trainer/logged_values.h"
+#include "nn/layer.h"
+#include "optim/optimizer.h"
+#include "optim/schedules/schedule.h"
+
+namespace tessera::train {
+
+class Trainer;
+
+/// What a task trains with.
+struct OptimizerSetup {
+  std::unique_ptr<optim::Optimizer> optimizer;   ///< of the parameters given, which may be shards
+  std::optional<optim::Schedule> schedule = {};  ///< advanced after each step of the optimizer
+};
+
+/// What a model is trained for: the losses of batches and the optimizer. A task derives from TaskOf and holds
+/// the model, or is the model; the Trainer has the loops.
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  /// The module whose parameters are trained.
+  virtual nn::Module& module() = 0;
+  /// The mean loss of a batch. `index` counts the epoch's batches. Required by `fit`.
+  virtual Variable training_step(const data::Batch& batch, int64_t index);
+  /// Logs what is of interest of a batch; the module is in evaluation and nothing is recorded.
+  /// @{
+  virtual void validation_step(const data::Batch& batch, int64_t index);
+  virtual void test_step(const data::Batch& batch, int64_t index);
+  /// @}
+  /// The results for a batch.
+  virtual Tensor predict_step(const data::Batch& batch, int64_t index);
+  /// The optimizer of these parameters. Required by `fit`.
+  virtual OptimizerSetup configure_optimizers(const ParameterList& parameters);
+
+  /// Records a value of the current batch under a name; monitors and callbacks see it. The value of an epoch
+  /// is that over all batches and all ranks: a mean is weighted by samples. All ranks log the same names in
+  /// an epoch.
+  /// @{
+  void log(const std::string& name, double value, LogOptions options = {});
+  void log(const std::string& name, const Variable& value, LogOptions options = {}) {
+    log(name, value.value().item(), options);
+  }
+  void log(const std::string& name, const Tensor& value, LogOptions options = {}) {
+    log(name, value.item(), options);
+  }
+  /// @}
+  /// The trainer that runs the task. Throws ConfigError outside of one.
+  Trainer& trainer() const;
+
+ private:
+  friend class Trainer;
+  Trainer* trainer_ = nullptr;
+};
+
+/// A module that is its own task:
+///
+///     struct Classifier : train::TaskOf<Classifier> {
+///       nn::Linear& out = add<nn::Linear>("out", {.in = 2, .out = 3});
+///       Variable forward(const Variable& x) { return out(x); }
+///       Variable training_step(const data::Batch& batch, int64_t) override {
+///         return nn::cross_entropy((*this)(batch.x), batch.y);
+///       }
+///       train::OptimizerSetup configure_optimizers(const ParameterList& parameters) override {
+///         return {std::make_unique<optim::AdamW>(parameters, 1e-3)};
+///       }
+///     };
+template <class Self>
+struct TaskOf : nn::Layer<Self>, Task {
+  nn::Module& module() override { return *this; }
+};
+
+}  // namespace tessera::train

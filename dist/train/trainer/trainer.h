@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dist/fsdp/policy.h"
+#include "dist/launch/world.h"
+#include "dist/train/config/training_config.h"
+#include "dist/train/engine/engine_core.h"
+#include "dist/train/trainer/callback.h"
+#include "dist/train/trainer/data_module.h"
+#include "dist/train/trainer/logged_values.h"
+#include "dist/train/trainer/task.h"
+
+namespace tessera::train {
+
+/// Options of a Trainer.
+struct TrainerOptions {
+  int64_t max_epochs = -1;  ///< passes over the training data; -1: no limit
+  int64_t max_steps = -1;   ///< steps of the optimizer; -1: no limit
+  /// "auto" (no_shard), "ddp" (no_shard), "fsdp" (full_shard), "deepspeed_stage_0" to "deepspeed_stage_3", or
+  /// the name of a dist::Strategy.
+  std::string strategy = "auto";
+  Precision precision = Precision::f32;
+  int64_t accumulate = 1;      ///< micro-batches of a step
+  double gradient_clip = 0;    ///< largest norm of all gradients; 0: no clipping
+  int64_t validate_every = 0;  ///< steps between validations; 0: at the end of each epoch
+  uint64_t seed = 42;          ///< of first weights, orders and dropout
+  /// Called in this order at each point.
+  std::vector<std::shared_ptr<Callback>> callbacks = {};
+  dist::UnitPolicy units = {};   ///< of sharding
+  dist::World* world = nullptr;  ///< all ranks; null: this process is the only one
+  /// Batches of each epoch's training, validation, test and prediction, at most; -1: all.
+  /// @{
+  int64_t limit_train_batches = -1, limit_val_batches = -1, limit_test_batches = -1,
+          limit_predict_batches = -1;
+  /// @}
+  bool fast_dev_run = false;  ///< one batch of each kind, one epoch: does the program run at all
+  int64_t overfit_batches =
+      0;  ///< train and validate on the first so many batches, in the same order; 0: on all
+};
+
+/// The loops of a run, for any task:
+///
+///     train::Trainer trainer({.max_epochs = 5, .strategy = "full_shard", .world = &world});
+///     trainer.fit(task, data);
+class Trainer {
+ public:
+  /// Throws ConfigError, naming the option, for values out of range or that contradict each other.
+  explicit Trainer(TrainerOptions options);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// Trains until max_epochs, max_steps or `stop`. Throws ConfigError for a task without a training step or
+  /// an optimizer, and for data without a training loader; then nothing has started. What task, data and
+  /// callbacks throw leaves it, after on_exception.
+  void fit(Task& task, DataModule& data);
+  /// One pass over the data, with `validation_step` or `test_step`; returns what the task logged, over all
+  /// ranks.
+  /// @{
+  std::map<std::string, double> validate(Task& task, DataModule& data);
+  std::map<std::string, double> test(Task& task, DataModule& data);
+  /// @}
+  /// The results of `predict_step`, one for each of this rank's batches.
+  std::vector<Tensor> predict(Task& task, DataModule& data);
+
+  /// Ends the training after the current batch. All ranks must call it in the same batch.
+  void stop() { is_stopped_ = true; }
+  bool is_stopped() const { return is_stopped_; }
+
+  /// The epoch, from 0, and the steps of the optimizer that are done.
+  /// @{
+  int64_t current_epoch() const { return epoch_; }
+  int64_t global_step() const { return engine_ ? engine_->global_steps() : 0; }
+  /// @}
+  /// The number of this rank and of all ranks.
+  /// @{
+  int rank() const { return options_.world ? options_.world->rank() : 0; }
+  int world_size() const { return options_.world ? options_.world->size() : 1; }
+  /// @}
+  /// The newest value of each logged name: of a batch as it is logged, of an epoch at its end, over all
+  /// ranks.
+  const std::map<std::string, double>& logged() const { return logged_; }
+  /// The engine of the fit that runs. Throws ConfigError outside of one.
+  EngineCore& engine();
+  const TrainerOptions& options() const { return options_; }
+
+ private:
+  friend class Task;
+  class Batches;
+
+  template <class Body>
+  void run(Task& task, Body body);
+  template <class Point>
+  void call(Point point);
+  void train_epoch(Task& task, Batches& training, Batches* validation);
+  std::map<std::string, double> evaluate(Task& task, Batches& batches, Stage stage);
+  std::unique_ptr<Batches> batches(const std::optional<LoaderSpec>& spec, Stage stage) const;
+  void start_stage(DataModule& data, Stage stage);
+  dist::Communicator* ranks() const { return options_.world ? &options_.world->communicator() : nullptr; }
+  bool is_over() const;
+
+  TrainerOptions options_;
+  std::unique_ptr<EngineCore> engine_;
+  Task* task_ = nullptr;
+  LoggedValues values_;                   // of the epoch that runs
+  std::map<std::string, double> logged_;  // newest
+  int64_t epoch_ = 0;
+  double batch_weight_ = 0;  // samples of the current batch
+  bool is_stopped_ = false;
+};
+
+}  // namespace tessera::train
