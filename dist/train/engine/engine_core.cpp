@@ -168,7 +168,7 @@ std::vector<double> EngineCore::get_lr() const {
   return rates;
 }
 
-std::string EngineCore::save_checkpoint(const std::string& folder) {
+std::string EngineCore::save_checkpoint(const std::string& folder, const SaveExtras& extras) {
   require<ConfigError>(micro_steps_ % config_.accumulation_steps == 0 && !has_gradients_,
                        "Engine::save_checkpoint: expected the end of a step, got micro-batch ",
                        micro_steps_ % config_.accumulation_steps, " of ", config_.accumulation_steps);
@@ -185,12 +185,17 @@ std::string EngineCore::save_checkpoint(const std::string& folder) {
   for (const FieldValue& field : values.values())
     if (field.info.on_resume != OnResume::not_saved) state.run[field.info.name] = field.value;
   state.run[skipped_key] = std::to_string(skipped_steps_);
-  if (!sharding_) return dist::save_checkpoint(folder, state, full_tensors(model_, *optimizer_));
+  for (const auto& [name, value] : extras.run) state.run[name] = value;
+  state.validation_loss = extras.validation_loss;
+  const dist::SaveOptions options{.keep = extras.keep};
+  if (!sharding_) return dist::save_checkpoint(folder, state, full_tensors(model_, *optimizer_), options);
   return dist::save_checkpoint(world_->communicator(), folder, state,
-                               dist::shards_of(model_, optimizer_.get(), dist::placement_of(*sharding_)));
+                               dist::shards_of(model_, optimizer_.get(), dist::placement_of(*sharding_)),
+                               options);
 }
 
-void EngineCore::load_checkpoint(const std::string& folder) {
+std::map<std::string, std::string> EngineCore::load_checkpoint(
+    const std::string& folder, const std::function<void(const std::map<std::string, std::string>&)>& check) {
   require<ConfigError>(micro_steps_ % config_.accumulation_steps == 0 && !has_gradients_,
                        "Engine::load_checkpoint: expected the end of a step, got micro-batch ",
                        micro_steps_ % config_.accumulation_steps, " of ", config_.accumulation_steps);
@@ -198,6 +203,8 @@ void EngineCore::load_checkpoint(const std::string& folder) {
       sharding_ ? dist::open_checkpoint(world_->communicator(), folder)
                 : std::make_unique<dist::CheckpointReader>(dist::find_checkpoint(folder));
   const dist::TrainingState& state = reader->state();
+  std::map<std::string, std::string> run(state.run.begin(), state.run.end());
+  if (check) check(run);
   const optim::GradScalerState scale{.scale = state.loss_scale.scale,
                                      .hysteresis = static_cast<int>(state.loss_scale.hysteresis),
                                      .good_steps = state.loss_scale.good_steps,
@@ -218,6 +225,7 @@ void EngineCore::load_checkpoint(const std::string& folder) {
     schedule_->set_position(state.schedule_step);
     schedule_->apply(*optimizer_);
   }
+  return run;
 }
 
 }  // namespace tessera::train

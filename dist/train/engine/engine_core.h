@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "autograd/variable.h"
@@ -34,6 +36,14 @@ struct EngineOptions {
   /// All ranks; null: this process is the only one.
   dist::World* world = nullptr;
   dist::UnitPolicy units = {};  ///< of sharding
+};
+
+/// What a checkpoint has beside the engine's own state.
+struct SaveExtras {
+  /// The value by which the checkpoint with the lowest one is the best.
+  std::optional<double> validation_loss = {};
+  std::map<std::string, std::string> run = {};  ///< the program's own state, as text
+  int64_t keep = 0;  ///< newest checkpoints of the folder that are kept, besides the best; 0: all
 };
 
 /// The step of a run, for any model: DeepSpeed's engine without the forward call, which needs the model's
@@ -110,11 +120,15 @@ class EngineCore {
 
   /// Writes the model, the optimizer and the engine's counters as the checkpoint of global_steps() in the
   /// run's folder; all ranks call it together. Returns the checkpoint's folder. Throws CheckpointError.
-  std::string save_checkpoint(const std::string& folder);
+  std::string save_checkpoint(const std::string& folder, const SaveExtras& extras = {});
   /// Fills them from a checkpoint, or from the latest one of a run's folder, which any number of ranks wrote.
   /// The next step is the one after it, with the same bits as without a stop. Throws CheckpointError; then
   /// nothing has changed.
-  void load_checkpoint(const std::string& folder);
+  /// Returns `SaveExtras::run`, and the sizes and options that the run began with. `check` is called with
+  /// them before anything changes, and may throw.
+  std::map<std::string, std::string> load_checkpoint(
+      const std::string& folder,
+      const std::function<void(const std::map<std::string, std::string>&)>& check = {});
 
  private:
   bool update();

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "autograd/variable.h"
 #include "data/batch.h"
 
 namespace tessera::train {

@@ -8,6 +8,7 @@
 #include "data/datasets/dataset_batches.h"
 #include "data/loader.h"
 #include "data/samplers/sampler.h"
+#include "dist/checkpoint/checkpoint_folder.h"
 #include "nn/materialize.h"
 #include "tensor/error.h"
 
@@ -35,6 +36,11 @@ dist::Strategy strategy_of(const std::string& name) {
 
 void require_option(bool is_right, const char* name, int64_t value, const char* expected) {
   require<ConfigError>(is_right, "Trainer: ", name, " ", value, ": expected ", expected);
+}
+
+/// The name under which a checkpoint keeps a value of a callback's state.
+std::string state_name(const Callback& callback, const std::string& name) {
+  return text("callback.", callback.state_key(), ".", name);
 }
 
 /// A batch for the model: on the device, floating fields in the dtype of computation. Of a batch without
@@ -126,6 +132,42 @@ EngineCore& Trainer::engine() {
   return *engine_;
 }
 
+bool Trainer::is_at_step_end() const {
+  return engine_ && engine_->micro_steps() % engine_->gradient_accumulation_steps() == 0;
+}
+
+std::string Trainer::checkpoint_name() const {
+  return dist::step_name(global_step());
+}
+
+std::string Trainer::save_checkpoint(const std::string& folder, SaveExtras extras) {
+  for (const auto& callback : options_.callbacks)
+    for (const auto& [name, value] : callback->state()) extras.run[state_name(*callback, name)] = value;
+  return engine().save_checkpoint(folder, extras);
+}
+
+void Trainer::resume() {
+  const auto check = [&](const std::map<std::string, std::string>& saved) {
+    for (const auto& [name, now] : {std::pair<const char*, std::string>{
+                                        "train_batch_size", std::to_string(engine_->train_batch_size())},
+                                    {"seed", std::to_string(options_.seed)}}) {
+      const auto found = saved.find(name);
+      require<CheckpointError>(found != saved.end(), options_.resume, ": has no '", name,
+                               "': not a checkpoint of a Trainer");
+      require<CheckpointError>(found->second == now, options_.resume, ": this run began with ", name, " ",
+                               found->second, ", now it is ", now);
+    }
+  };
+  const std::map<std::string, std::string> saved = engine_->load_checkpoint(options_.resume, check);
+  for (const auto& callback : options_.callbacks) {
+    std::map<std::string, std::string> state;
+    const std::string prefix = state_name(*callback, "");
+    for (const auto& [name, value] : saved)
+      if (name.starts_with(prefix)) state[name.substr(prefix.size())] = value;
+    if (!state.empty()) callback->load_state(state);
+  }
+}
+
 template <class Point>
 void Trainer::call(Point point) {
   for (const auto& callback : options_.callbacks) point(*callback);
@@ -202,6 +244,7 @@ void Trainer::fit(Task& task, DataModule& data) {
                                      .world = options_.world,
                                      .units = options_.units});
     if (schedule) engine_->set_schedule(std::move(*schedule));
+    if (!options_.resume.empty()) resume();
     call([&](Callback& c) { c.on_fit_start(*this, task); });
     task.module().train();
     call([&](Callback& c) { c.on_train_start(*this, task); });
@@ -220,6 +263,7 @@ void Trainer::train_epoch(Task& task, Batches& training, Batches* validation) {
   for (; !is_over(); ++index) {
     const std::optional<data::Batch> taken = loader.next();
     if (!taken) break;
+    is_last_batch_ = index + 1 == training.size();
     const data::Batch batch =
         prepared(*taken, engine_->device(), engine_->compute_dtype(), training.targets());
     batch_weight_ = static_cast<double>(batch.unpadded_size());

@@ -30,6 +30,9 @@ struct TrainerOptions {
   double gradient_clip = 0;    ///< largest norm of all gradients; 0: no clipping
   int64_t validate_every = 0;  ///< steps between validations; 0: at the end of each epoch
   uint64_t seed = 42;          ///< of first weights, orders and dropout
+  /// A checkpoint's folder, or a run's (its latest): `fit` continues it with the same bits, on any number of
+  /// ranks with the same train_batch_size. "": a new run.
+  std::string resume = {};
   /// Called in this order at each point.
   std::vector<std::shared_ptr<Callback>> callbacks = {};
   dist::UnitPolicy units = {};   ///< of sharding
@@ -78,6 +81,16 @@ class Trainer {
   int64_t current_epoch() const { return epoch_; }
   int64_t global_step() const { return engine_ ? engine_->global_steps() : 0; }
   /// @}
+  /// Whether the newest batch ended a step of the optimizer, and whether it is the last one of its epoch.
+  /// @{
+  bool is_at_step_end() const;
+  bool is_last_batch() const { return is_last_batch_; }
+  /// @}
+  /// Saves the run at the end of a step, with the callbacks' states. All ranks call it together. Returns the
+  /// checkpoint's folder. Throws CheckpointError, and ConfigError outside of a fit or within a step.
+  std::string save_checkpoint(const std::string& folder, SaveExtras extras = {});
+  /// The name of the folder of a checkpoint of this step.
+  std::string checkpoint_name() const;
   /// The number of this rank and of all ranks.
   /// @{
   int rank() const { return options_.world ? options_.world->rank() : 0; }
@@ -104,6 +117,7 @@ class Trainer {
   void start_stage(DataModule& data, Stage stage);
   dist::Communicator* ranks() const { return options_.world ? &options_.world->communicator() : nullptr; }
   bool is_over() const;
+  void resume();
 
   TrainerOptions options_;
   std::unique_ptr<EngineCore> engine_;
@@ -112,7 +126,7 @@ class Trainer {
   std::map<std::string, double> logged_;  // newest
   int64_t epoch_ = 0;
   double batch_weight_ = 0;  // samples of the current batch
-  bool is_stopped_ = false;
+  bool is_stopped_ = false, is_last_batch_ = false;
 };
 
 }  // namespace tessera::train
