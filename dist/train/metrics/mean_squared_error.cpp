@@ -10,20 +10,9 @@ MeanSquaredError::MeanSquaredError(const Options& options)
     : Metric("mean_squared_error", text("root ", options.root)), options_(options) {}
 
 void MeanSquaredError::update(const Variable& predictions, const Variable& targets, const Tensor& weights) {
-  const Tensor p = doubles_on_cpu(name(), "predictions", predictions.value());
-  const Tensor t = doubles_on_cpu(name(), "targets", targets.value());
-  check_same_shape(name(), p, t);
-  const SampleWeights weight_of(name(), weights, t.shape());
-  const double* const predicted = p.data<double>();
-  const double* const target = t.data<double>();
-  double sum = 0, total = 0;
-  weight_of.for_each([&](int64_t i, double weight) {
-    const double difference = predicted[i] - target[i];
-    sum += weight * difference * difference;
-    total += weight;
-  });
-  *sum_.value.data<double>() += sum;
-  *weight_.value.data<double>() += total;
+  add_errors(
+      name(), predictions.value(), targets.value(), weights,
+      [](double difference) { return difference * difference; }, sum_.value, weight_.value);
 }
 
 Tensor MeanSquaredError::value() const {

@@ -52,6 +52,26 @@ class SampleWeights {
   int64_t rows_, samples_per_row_;
 };
 
+/// Adds sum(w error(prediction - target)) over all elements, and sum(w), to two f64 values. Throws ShapeError
+/// unless predictions and targets have one shape, and as SampleWeights.
+template <class Error>
+void add_errors(const std::string& metric, const Tensor& predictions, const Tensor& targets,
+                const Tensor& weights, Error&& error, const Tensor& sum, const Tensor& total) {
+  const Tensor p = doubles_on_cpu(metric, "predictions", predictions);
+  const Tensor t = doubles_on_cpu(metric, "targets", targets);
+  check_same_shape(metric, p, t);
+  const SampleWeights weight_of(metric, weights, t.shape());
+  const double* const predicted = p.data<double>();
+  const double* const target = t.data<double>();
+  double errors = 0, all = 0;
+  weight_of.for_each([&](int64_t i, double weight) {
+    errors += weight * error(predicted[i] - target[i]);
+    all += weight;
+  });
+  *sum.data<double>() += errors;
+  *total.data<double>() += all;
+}
+
 /// Targets of a classification that count: class ids and weights.
 class ClassTargets {
  public:
