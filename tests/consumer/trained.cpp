@@ -1,0 +1,59 @@
+// usage: trained FOLDER STEPS [RESUME]
+// A user's project: a model, its data and its task in one file; the Trainer has the rest. Under mpirun its processes are
+// the ranks. Prints the mean of all weights, which any difference in the run changes.
+#include <tessera/dist/train/callbacks/model_checkpoint.h>
+#include <tessera/dist/train/trainer/trainer.h>
+#include <tessera/tessera.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+using namespace tessera;
+
+// Three classes by the angle of a point, from the index of the example.
+struct Angles : data::Dataset {
+  int64_t size() const override { return 600; }
+  data::Example get(int64_t index) const override {
+    const Tensor x = rand({2}) * 2 - 1;
+    const double angle = std::atan2(x[1].item(), x[0].item());
+    return {x, Tensor::scalar(static_cast<int64_t>((angle + 3.2) / 6.4 * 3) + index * 0)};
+  }
+};
+
+struct Classifier : training::TaskOf<Classifier> {
+  nn::Linear& hidden = add<nn::Linear>("hidden", {.in = 2, .out = 32});
+  nn::Dropout& drop = add<nn::Dropout>("drop", 0.1);
+  nn::Linear& out = add<nn::Linear>("out", {.in = 32, .out = 3});
+  Variable forward(const Variable& x) { return out(drop(relu(hidden(x)))); }
+
+  Variable training_step(const data::Batch& batch, int64_t) override {
+    return nn::cross_entropy((*this)(batch.x), batch.y);
+  }
+  training::OptimizerSetup configure_optimizers(const ParameterList& parameters) override {
+    return {std::make_unique<optim::AdamW>(parameters, 1e-2)};
+  }
+};
+
+struct Data : training::DataModule {
+  int64_t ranks = 1;
+  std::optional<training::LoaderSpec> train_dataloader() override {
+    return training::LoaderSpec{std::make_shared<Angles>(), {.batch_size = 24 / ranks, .shuffle = true}};
+  }
+};
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  const std::string folder = argv[1], resume = argc > 3 ? argv[3] : "";
+  return dist::launch([&](dist::World& world) {
+    Classifier task;
+    Data data;
+    data.ranks = world.size();
+    training::Trainer trainer({.max_steps = std::atoll(argv[2]), .strategy = "full_shard", .resume = resume,
+        .callbacks = {std::make_shared<training::ModelCheckpoint>(
+            training::ModelCheckpointOptions{.folder = folder, .every_steps = 20})}, .world = &world});
+    trainer.fit(task, data);
+    double sum = 0;
+    for (const auto& entry : task.state_dict()) sum += entry.tensor.to(f64).sum().item();
+    if (world.rank() == 0) std::printf("%.17g\n", sum);
+  });
+}
