@@ -88,32 +88,36 @@ TEST_CASE("estimate: the tables do not change with the batch size, the peak of a
 }
 
 TEST_CASE("estimate: bad input is one line and exit status 2, and prints nothing else") {
-  for (const auto& [arguments, message] : {std::pair("--preset gpt-five", "preset 'gpt-five' is unknown"),
-                                           {"--parameters -5", "got -5"},
-                                           {"--parameters 5 --largest-layer -1", "got -1"},
-                                           {"--parameters 5 --largest-layer 6", "more than the 5"},
-                                           {"--gpus-per-node 0", "got 0 and 1"},
-                                           {"--nodes -1", "got 8 and -1"},
-                                           {"--dtypes float7", "'float7'"},
-                                           {"--vocabulary -1", "--vocabulary"},
-                                           {"--batch-size 0", "--batch-size"},
-                                           {"--decimals 0", "--decimals"},
-                                           {"--buffer-factor -1", "above 0"},
-                                           {"--pipeline-num-stages -2", "--pipeline-num-stages"},
-                                           {"--pipeline-num-stages 17", "a layer for each of 17 stages"},
-                                           {"--stage-blocks 13", "got 13"},
-                                           {"--parameters 5 --stage-blocks 1", "--preset"},
-                                           {"--parameters 5 --preset nano", "excludes"},
-                                           {"--largest-layer 5", "--parameters"},
-                                           {"--parameters x", "x"},
-                                           {"--gpu-per-node 8", "did you mean '--gpus-per-node'?"}}) {
-    const Outcome outcome = call(arguments);
-    CAPTURE(arguments);
+  struct BadInput {
+    const char *arguments, *message;
+  };
+  const BadInput inputs[] = {{"--preset gpt-five", "preset 'gpt-five' is unknown"},
+                             {"--parameters -5", "got -5"},
+                             {"--parameters 5 --largest-layer -1", "got -1"},
+                             {"--parameters 5 --largest-layer 6", "more than the 5"},
+                             {"--gpus-per-node 0", "got 0 and 1"},
+                             {"--nodes -1", "got 8 and -1"},
+                             {"--dtypes float7", "'float7'"},
+                             {"--vocabulary -1", "--vocabulary"},
+                             {"--batch-size 0", "--batch-size"},
+                             {"--decimals 0", "--decimals"},
+                             {"--buffer-factor -1", "above 0"},
+                             {"--pipeline-num-stages -2", "--pipeline-num-stages"},
+                             {"--pipeline-num-stages 17", "a layer for each of 17 stages"},
+                             {"--stage-blocks 13", "got 13"},
+                             {"--parameters 5 --stage-blocks 1", "--preset"},
+                             {"--parameters 5 --preset nano", "excludes"},
+                             {"--largest-layer 5", "--parameters"},
+                             {"--parameters x", "x"},
+                             {"--gpu-per-node 8", "did you mean '--gpus-per-node'?"}};
+  for (const BadInput& input : inputs) {
+    const Outcome outcome = call(input.arguments);
+    CAPTURE(input.arguments);
     CAPTURE(outcome.err);
     CHECK(outcome.status == 2);
     CHECK(outcome.out == "");
     CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
-    CHECK(contains(outcome.err, message));
+    CHECK(contains(outcome.err, input.message));
   }
 }
 
@@ -130,4 +134,5 @@ TEST_CASE("estimate: the program prints tables of numbers, and takes both spelli
   const Outcome underscores = call("--preset gpt-lite --pipeline_num_stages 4 --pipeline_spec_layers");
   CHECK(underscores.status == 0);
   CHECK(contains(underscores.out, "stage 3, layers [10, 15)"));
+  CHECK(call("--help").status == 0);
 }

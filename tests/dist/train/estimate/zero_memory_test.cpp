@@ -7,7 +7,6 @@
 #include "tests/support/error_text.h"
 
 using namespace tessera;
-using train::ZeroMemory;
 using train::ZeroSetup;
 
 namespace {

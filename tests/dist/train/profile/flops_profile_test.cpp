@@ -159,6 +159,7 @@ TEST_CASE(
   check_sums(profile.root);
   CHECK(profile.root.parameters == gpt.parameters().numel());
   CHECK(profile.root.kind == "Gpt");
+  CHECK(profile.root.nanoseconds() <= profile.nanoseconds);  // no time counts in two nodes
   CHECK(profile.phase_nanoseconds("backward") > 0);
   CHECK(profile.phase_nanoseconds("optimizer") > 0);
   CHECK(profile.phase_nanoseconds("no such phase") == 0);
@@ -279,6 +280,68 @@ TEST_CASE("flops profile: on meta it is a plan with the same FLOPs, without byte
   compare(plan.root, real.root);
   const std::vector<const ProfileNode*> order = train::slowest_first(plan);
   for (size_t i = 1; i < order.size(); ++i) CHECK(order[i - 1]->own_flops() >= order[i]->own_flops());
+}
+
+TEST_CASE("flops profile: times, bytes and FLOPs of recorded spans, each for the innermost module") {
+  Shared shared;
+  Profiler profiler;
+  const auto record = [](SpanKind kind, const char* name, const char* phase, int64_t begin, int64_t end,
+                         int64_t flops = 0, bool nested = false) {
+    record_span({.name = name,
+                 .module = nullptr,
+                 .phase = phase,
+                 .stream = nullptr,
+                 .begin = begin,
+                 .end = end,
+                 .bytes = kind == SpanKind::kernel ? 10 : 0,
+                 .flops = flops,
+                 .number = -1,
+                 .kind = kind,
+                 .nested = nested});
+  };
+  {
+    const ProfilerScope recording(profiler);
+    record(SpanKind::step, "step", nullptr, 0, 1000);
+    record(SpanKind::kernel, "random", "data", 10, 20, 1);  // of no module
+    record(SpanKind::phase, "forward", "forward", 100, 210);
+    record(SpanKind::module, "model", "forward", 100, 200);
+    record(SpanKind::module, "in", "forward", 110, 140);
+    record(SpanKind::kernel, "matmul", "forward", 115, 135, 2);
+    record(SpanKind::kernel, "pack", "forward", 116, 118, 4, true);  // inside matmul
+    record(SpanKind::module, "twice", "forward", 150, 170);
+    record(SpanKind::module, "twice", "forward", 170, 180);
+    record(SpanKind::kernel, "add", "forward", 185, 190, 8);    // of the root
+    record(SpanKind::kernel, "loss", "forward", 202, 208, 16);  // outside every module
+    record(SpanKind::phase, "backward", "backward", 300, 400);
+    record(SpanKind::module, "twice", "backward", 310, 350);
+    record(SpanKind::rule, "linear", "backward", 311, 349);
+    record(SpanKind::kernel, "matmul", "backward", 320, 340, 32);
+    record(SpanKind::module, "another", "backward", 350, 360);  // of another model
+    record(SpanKind::kernel, "matmul", "backward", 352, 358, 64);
+    const ProfilerRankScope other_rank(1);
+    record(SpanKind::module, "in", "forward", 110, 140);
+    record(SpanKind::kernel, "matmul", "forward", 115, 135, 128);
+  }
+  const FlopsProfile profile = train::profile_from(shared, profiler);
+  check_sums(profile.root);
+  CHECK(profile.nanoseconds == 1000);
+  CHECK(profile.phase_nanoseconds("forward") == 110);
+  CHECK(profile.phase_nanoseconds("backward") == 100);
+  const ProfileNode &root = profile.root, &in = child(root, "in"), &twice = child(root, "twice");
+  CHECK(in.own_forward.nanoseconds == 30);
+  CHECK(in.own_forward.flops == 2 + 4);
+  CHECK(in.own_forward.bytes == 10);
+  CHECK(twice.calls == 2);
+  CHECK(twice.own_forward.nanoseconds == 30);
+  CHECK(twice.own_backward.nanoseconds == 40);
+  CHECK(twice.own_backward.flops == 32);
+  CHECK(root.own_forward.nanoseconds == 100 - 30 - 30 + 6);
+  CHECK(root.own_forward.flops == 8 + 16);
+  CHECK(root.own_backward.nanoseconds == 0);
+  CHECK(root.forward.nanoseconds == 106);
+  CHECK(root.flops() == 2 + 4 + 8 + 16 + 32);
+  CHECK(train::profile_from(shared, profiler, 1).root.flops() == 128);
+  CHECK_THROWS_AS(train::profile_from(shared, profiler, 2), ValueError);
 }
 
 TEST_CASE("flops profile: the slowest module is first, by its own time") {

@@ -103,7 +103,7 @@ TEST_CASE("step log: 30 steps with 10 per print are 3 blocks, with speed, averag
     if (const auto block = log.end_step(step <= 10 ? 4 : 8)) blocks.push_back(*block);
     CHECK(log.metrics().has_value() == (step >= 10));
     if (step == 20) {
-      CHECK(log.metrics()->average_bytes == static_cast<double>(GiB / 2));
+      CHECK(log.metrics()->average_bytes == 0.5 * GiB);
       CHECK(log.metrics()->maximum_bytes == GiB / 4 + GiB / 2 + GiB);
       CHECK(log.metrics()->samples == 80);
       CHECK(log.metrics()->seconds == 5);
