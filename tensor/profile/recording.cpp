@@ -26,6 +26,7 @@ struct ThreadState {
   const char* phase = nullptr;
   const char* kernel = nullptr;
   int rank = 0;
+  std::vector<int64_t> counted;  // FLOPs outside kernels, of each open span that contains kernels
 };
 thread_local ThreadState thread_state;
 
@@ -47,6 +48,27 @@ void set_rank(int rank) {
   thread_state.rank = rank;
   thread_state.recording = 0;
   thread_state.log = nullptr;
+}
+
+/// Whether FLOPs that are counted where no kernel runs, as on meta, belong to such a span.
+bool contains_kernels(SpanKind kind) {
+  return kind <= SpanKind::rule;
+}
+
+/// Adds the FLOPs counted since the last kernel to the innermost open span; outside all spans, drops them.
+void settle_counted_flops() {
+  const int64_t flops = take_counted_flops();
+  if (!thread_state.counted.empty()) thread_state.counted.back() += flops;
+}
+
+/// The FLOPs of a span that ends now.
+int64_t flops_at_end(SpanKind kind) {
+  if (kind == SpanKind::kernel) return take_counted_flops();
+  if (!contains_kernels(kind)) return 0;
+  settle_counted_flops();
+  const int64_t flops = thread_state.counted.back();
+  thread_state.counted.pop_back();
+  return flops;
 }
 
 const char* module_of_this_thread() {
@@ -135,7 +157,10 @@ void SpanScope::open(SpanKind kind, const char* name, int64_t number) {
   outer_kernel_ = state.kernel;
   if (kind == SpanKind::phase) state.phase = name;
   if (kind == SpanKind::kernel) state.kernel = name;
-  if (kind == SpanKind::step) take_counted_flops();  // drops those from before the step
+  if (detail::contains_kernels(kind)) {
+    detail::settle_counted_flops();
+    state.counted.push_back(0);
+  }
   ++log_->depth[static_cast<int>(kind)];
   begin_ = profile_clock();
 }
@@ -151,7 +176,7 @@ void SpanScope::close() {
                 .begin = begin_,
                 .end = end,
                 .bytes = bytes_,
-                .flops = kind_ == SpanKind::kernel ? take_counted_flops() : 0,
+                .flops = detail::flops_at_end(kind_),
                 .number = number_,
                 .kind = kind_,
                 .nested = nested});

@@ -7,6 +7,7 @@
 #include "tools/cli/program.h"
 #include "tools/tessera/checkpoint_commands.h"
 #include "tools/tessera/doctor.h"
+#include "tools/tessera/estimate.h"
 #include "tools/tessera/sharded_step.h"
 
 namespace tessera::tools {
@@ -42,6 +43,39 @@ void add_checkpoint_commands(CLI::App& app, CheckpointFlags& f) {
   consolidate->callback([&f] { consolidate_checkpoint(f.path, f.output, f.replaces, std::cout); });
 }
 
+void add_estimate(CLI::App& app, EstimateFlags& f) {
+  CLI::App* estimate = app.add_subcommand(
+      "estimate",
+      "Prints the memory that training a model takes, by DeepSpeed's, Accelerate's and our formulas");
+  CLI::Option* preset = estimate->add_option("--preset", f.preset, "The model")->capture_default_str();
+  estimate->add_option("--vocabulary", f.vocabulary, "Token ids of the model (default: 65; gpt2: 50304)");
+  CLI::Option* parameters =
+      estimate->add_option("--parameters", f.parameters, "Parameters of a model that is only numbers")
+          ->excludes(preset);
+  estimate->add_option("--largest-layer", f.largest_layer, "Parameters of its largest layer")
+      ->needs(parameters);
+  estimate->add_option("--gpus-per-node", f.gpus_per_node)->capture_default_str();
+  estimate->add_option("--nodes", f.nodes)->capture_default_str();
+  estimate
+      ->add_option("--buffer-factor", f.buffer_factor, "DeepSpeed's factor for buffers in the CPU's memory")
+      ->capture_default_str();
+  estimate->add_option("--decimals", f.decimals, "of GB")->capture_default_str();
+  estimate->add_option("--dtypes", f.dtypes, "float32, float16, bfloat16, int8, int4")->capture_default_str();
+  estimate->add_option("--pipeline-num-stages,--pipeline_num_stages", f.pipeline_stages,
+                       "Shows each stage of a pipeline of so many");
+  estimate->add_flag("--pipeline-spec-layers,--pipeline_spec_layers", f.spec_layers,
+                     "Embeddings are a layer of the pipeline");
+  estimate->add_option("--stage-blocks", f.stage_blocks, "Shows a stage of so many blocks; may be repeated");
+  estimate
+      ->add_option("--batch-size", f.batch_size,
+                   "Sequences of the step whose peak is shown; changes no estimate")
+      ->capture_default_str();
+  estimate->callback([&f, parameters] {
+    f.is_cold = parameters->count() > 0;
+    estimate_memory(f, std::cout);
+  });
+}
+
 void add_sharded_step(CLI::App& app, ShardedStepOptions& step) {
   CLI::App* sharded = app.add_subcommand(
       "sharded-step",
@@ -61,13 +95,15 @@ void add_sharded_step(CLI::App& app, ShardedStepOptions& step) {
 
 int main(int argc, char** argv) {
   using namespace tessera::tools;
-  CLI::App app("Inspects checkpoints, this build and this machine.", "tessera");
+  CLI::App app("Inspects checkpoints, memory, this build and this machine.", "tessera");
   app.set_version_flag("--version", TESSERA_VERSION);
   app.require_subcommand(1);
   CheckpointFlags checkpoint;
   add_checkpoint_commands(app, checkpoint);
   app.add_subcommand("doctor", "Prints what was found at build time and on this machine, and what is missing")
       ->callback([] { std::cout << report(examine()); });
+  EstimateFlags estimate;
+  add_estimate(app, estimate);
   ShardedStepOptions step;
   add_sharded_step(app, step);
   return run_program(app, argc, argv, std::cout, std::cerr);

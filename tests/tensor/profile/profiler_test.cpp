@@ -92,6 +92,37 @@ TEST_CASE(
   CHECK(add.bytes == 4 * 3 * (3 * 5));
 }
 
+TEST_CASE("profiler: on meta, FLOPs belong to the innermost span, since no kernel runs") {
+  const Tensor a = Tensor::empty({3, 5}, f32, meta()), b = Tensor::empty({5, 7}, f32, meta());
+  constexpr int64_t flops = 2 * 3 * 5 * 7;
+  Profiler profiler;
+  ops::matmul(a, b);
+  {
+    const ProfilerScope recording(profiler);
+    ops::matmul(a, b);  // outside all spans: dropped
+    const SpanScope step(SpanKind::step, "step");
+    ops::matmul(a, b);
+    {
+      const NamedScope outer("outer");
+      ops::matmul(a, b);
+      {
+        const NamedScope inner("inner");
+        const SpanScope rule(SpanKind::rule, "rule");
+        for (int i = 0; i < 3; ++i) ops::matmul(a, b);
+      }
+      ops::matmul(a, b);
+    }
+    ops::matmul(a, b);
+  }
+  const auto rows = profiler.rows();
+  REQUIRE(rows.size() == 1);
+  REQUIRE(rows[0].spans.size() == 4);
+  CHECK(find(rows[0], "step").flops == 2 * flops);
+  CHECK(find(rows[0], "outer").flops == 2 * flops);
+  CHECK(find(rows[0], "inner").flops == 0);
+  CHECK(find(rows[0], "rule").flops == 3 * flops);
+}
+
 TEST_CASE(
     "profiler: nothing is recorded while it is closed, and FLOPs counted then belong to no later kernel") {
   const Tensor a = Tensor::zeros({4, 4}, f32);
