@@ -17,7 +17,8 @@ fail() {
 required_packages=(g++ cmake ninja-build libeigen3-dev libxxhash-dev libjsoncpp-dev libcurl4-openssl-dev libssl-dev
   libcli11-dev doctest-dev ca-certificates)
 # Without these a build is slower or has fewer features.
-optional_packages=(libdnnl-dev libopenmpi-dev openmpi-bin iproute2 libbenchmark-dev ccache lld)
+optional_packages=(libdnnl-dev libopenmpi-dev openmpi-bin iproute2 libprotobuf-dev protobuf-compiler libbenchmark-dev ccache
+  lld)
 
 # For tools/test.sh --all, and for tools/lint.sh.
 # shellcheck disable=SC2034

@@ -34,6 +34,7 @@ declare -A library=(
   ["omp\.h"]="tensor"
   ["mpi\.h"]="dist tests"
   ["json/"]="tensor dist tools tests"
+  ["google/protobuf/|tensorboard_event\.pb\.h"]="dist tests"
   ["curl/"]="data tools"
   ["openssl/"]="data tools tests"
   ["CLI/"]="dist tools tests"

@@ -65,6 +65,24 @@ else()
   tessera_note(MPI OFF "switched off: ranks are threads of one process")
 endif()
 
+# TensorBoard's event files are protobuf messages. Releases from 22 on are found by their own configuration, which
+# names the libraries that they need; earlier ones by CMake's module.
+set(TESSERA_WITH_TENSORBOARD OFF)
+if(TESSERA_TENSORBOARD)
+  set(prefer_config "${CMAKE_FIND_PACKAGE_PREFER_CONFIG}")
+  set(CMAKE_FIND_PACKAGE_PREFER_CONFIG TRUE)
+  find_package(Protobuf QUIET)
+  set(CMAKE_FIND_PACKAGE_PREFER_CONFIG "${prefer_config}")
+  if(TARGET protobuf::libprotobuf-lite AND TARGET protobuf::protoc)
+    set(TESSERA_WITH_TENSORBOARD ON)
+    tessera_note(protobuf TRUE "${Protobuf_VERSION}")
+  else()
+    tessera_note(protobuf OFF "no event files of TensorBoard are written")
+  endif()
+else()
+  tessera_note(protobuf OFF "switched off: no event files of TensorBoard are written")
+endif()
+
 # Communication between GPUs.
 set(TESSERA_WITH_NCCL OFF)
 if(TESSERA_CUDA)
@@ -76,7 +94,7 @@ if(TESSERA_CUDA)
 endif()
 
 # As literals that C++ and CMake both accept.
-foreach(library IN ITEMS ONEDNN MPI CUDA)
+foreach(library IN ITEMS ONEDNN MPI TENSORBOARD CUDA)
   if(TESSERA_WITH_${library})
     set(TESSERA_WITH_${library}_BOOL true)
   else()
