@@ -27,21 +27,21 @@ Schedule warmup(const WarmupOptions& options);
 
 /// Options of `warmup_decay`.
 struct WarmupDecayOptions {
-  int64_t total_num_steps;                   ///< the iteration at which the rate is 0
+  int64_t total_num_steps;                   ///< the iteration at which the rate is warmup_min_lr again
   double warmup_min_lr = 0.0;                ///< as in WarmupOptions
   double warmup_max_lr = 0.001;              ///< as in WarmupOptions
   int64_t warmup_num_steps = 1000;           ///< as in WarmupOptions
   WarmupType warmup_type = WarmupType::log;  ///< as in WarmupOptions
   int64_t last_batch_iteration = -1;         ///< as in WarmupOptions
 };
-/// DeepSpeed's WarmupDecayLR: the same warm-up, then a line towards 0; it begins at warmup_max_lr, and has
-/// warmup_min_lr at total_num_steps. Every group has the same rate.
+/// DeepSpeed's WarmupDecayLR: the same warm-up, then a line from warmup_max_lr to warmup_min_lr at iteration
+/// total_num_steps, then the same rate. Every group has the same rate.
 Schedule warmup_decay(const WarmupDecayOptions& options);
 
 /// Options of `warmup_cosine`.
 struct WarmupCosineOptions {
   std::optional<double> lr = {};             ///< after the warm-up; nothing: the rate of each group
-  int64_t total_num_steps;                   ///< the iteration after the one that ends the half cosine
+  int64_t total_num_steps;                   ///< the half cosine ends at the iteration before it
   double warmup_min_ratio = 0.0;             ///< the rate at step 1 is lr times it; at step 0 it is 0
   int64_t warmup_num_steps = 1000;           ///< as in WarmupOptions
   double cos_min_ratio = 0.0001;             ///< the rate at the end is lr times it
