@@ -14,9 +14,9 @@
 namespace tessera::tools {
 namespace {
 
-using train::ModelSize;
-using train::StageSize;
-using train::ZeroSetup;
+using training::ModelSize;
+using training::StageSize;
+using training::ZeroSetup;
 
 std::string gigabytes(int64_t bytes, int decimals) {
   char digits[64];
@@ -31,7 +31,7 @@ struct Layer {
 };
 
 Layer layer_of(const nn::Module& module) {
-  const ModelSize size = train::model_size(module);
+  const ModelSize size = training::model_size(module);
   return {size.parameters, size.largest_layer};
 }
 
@@ -65,7 +65,7 @@ std::vector<StageSize> stages_of(const models::Gpt& gpt, const EstimateFlags& f)
   for (const Layer& layer : layers) sizes.push_back(layer.parameters);
   std::vector<StageSize> stages;
   if (f.pipeline_stages != 0) {
-    const std::vector<int64_t> bounds = train::partition_by_parameters(sizes, f.pipeline_stages);
+    const std::vector<int64_t> bounds = training::partition_by_parameters(sizes, f.pipeline_stages);
     for (int s = 0; s < f.pipeline_stages; ++s)
       stages.push_back(stage_of(layers, bounds[s], bounds[s + 1],
                                 text("stage ", s, ", layers [", bounds[s], ", ", bounds[s + 1], ")")));
@@ -101,9 +101,9 @@ void print_step_peak(models::Gpt& gpt, const EstimateFlags& f, std::ostream& out
 
 void print_zero(int64_t parameters, int64_t largest, const ZeroSetup& setup, std::ostream& out) {
   out << "\nZeRO-2, by DeepSpeed's formula\n"
-      << train::estimate_zero2_model_states_mem_needs_all_cold(parameters, setup)
+      << training::estimate_zero2_model_states_mem_needs_all_cold(parameters, setup)
       << "\nZeRO-3, by DeepSpeed's formula\n"
-      << train::estimate_zero3_model_states_mem_needs_all_cold(parameters, largest, setup);
+      << training::estimate_zero3_model_states_mem_needs_all_cold(parameters, largest, setup);
 }
 
 void print_numbers(const EstimateFlags& f, const ZeroSetup& setup, std::ostream& out) {
@@ -112,10 +112,11 @@ void print_numbers(const EstimateFlags& f, const ZeroSetup& setup, std::ostream&
   require<ConfigError>(f.pipeline_stages == 0 && f.stage_blocks.empty(),
                        "--pipeline-num-stages and --stage-blocks need a --preset, not --parameters");
   // An error of the setup comes before any output.
-  train::estimate_zero3_model_states_mem_needs(f.parameters, f.largest_layer, {}, setup);
-  out << train::native_size_text(4 * f.parameters, f.decimals) << "\n";
+  training::estimate_zero3_model_states_mem_needs(f.parameters, f.largest_layer, {}, setup);
+  out << training::native_size_text(4 * f.parameters, f.decimals) << "\n";
   print_zero(f.parameters, f.largest_layer, setup, out);
-  out << "\n" << train::accelerate_memory_table("numbers", 4 * f.largest_layer, 4 * f.parameters, f.dtypes);
+  out << "\n"
+      << training::accelerate_memory_table("numbers", 4 * f.largest_layer, 4 * f.parameters, f.dtypes);
 }
 
 }  // namespace
@@ -126,26 +127,26 @@ void estimate_memory(const EstimateFlags& f, std::ostream& out) {
   require<ConfigError>(f.pipeline_stages >= 0, "--pipeline-num-stages: expected 0 or more, got ",
                        f.pipeline_stages);
   require<ConfigError>(f.vocabulary >= 0, "--vocabulary: expected 1 or more, got ", f.vocabulary);
-  for (const std::string& dtype : f.dtypes) train::dtype_memory(0, 0, dtype);
+  for (const std::string& dtype : f.dtypes) training::dtype_memory(0, 0, dtype);
   const ZeroSetup setup{f.gpus_per_node, f.nodes, f.buffer_factor, f.decimals};
   if (f.is_cold) return print_numbers(f, setup, out);
 
   const int64_t vocabulary = f.vocabulary > 0 ? f.vocabulary : f.preset == "gpt2" ? 50304 : 65;
   models::Gpt gpt(models::preset(f.preset, vocabulary).model);
-  const ModelSize size = train::model_size(gpt);
+  const ModelSize size = training::model_size(gpt);
   const std::vector<StageSize> stages = stages_of(gpt, f);
   // An error of the setup comes before any output.
-  train::estimate_zero3_model_states_mem_needs(size.parameters, size.largest_layer, {}, setup);
+  training::estimate_zero3_model_states_mem_needs(size.parameters, size.largest_layer, {}, setup);
   out << f.preset << ", vocabulary " << vocabulary << ": " << with_commas(size.parameters)
       << " parameters, the largest layer has " << with_commas(size.largest_layer) << "\n"
-      << train::native_size_text(size.bytes, f.decimals) << "\n";
+      << training::native_size_text(size.bytes, f.decimals) << "\n";
   print_zero(size.parameters, size.largest_layer, setup, out);
   out << "\n"
-      << train::accelerate_memory_table(f.preset, size.largest_leaf_bytes, size.total_bytes, f.dtypes);
-  if (!stages.empty()) out << "\nPipeline stages, per GPU\n" << train::stage_memory_table(stages, setup);
+      << training::accelerate_memory_table(f.preset, size.largest_leaf_bytes, size.total_bytes, f.dtypes);
+  if (!stages.empty()) out << "\nPipeline stages, per GPU\n" << training::stage_memory_table(stages, setup);
   const int ranks = f.gpus_per_node * f.nodes;
   out << "\nTessera, each of " << ranks << (ranks > 1 ? " ranks" : " rank") << ", in f32 with AdamW\n"
-      << train::sharding_memory_table(gpt, dist::every<models::Block>(), {.shards = ranks}, f.decimals);
+      << training::sharding_memory_table(gpt, dist::every<models::Block>(), {.shards = ranks}, f.decimals);
   print_step_peak(gpt, f, out);
 }
 

@@ -6,7 +6,7 @@
 #include "dist/train/trainer/trainer.h"
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 EarlyStopping::EarlyStopping(EarlyStoppingOptions options)
     : options_(std::move(options)), best_(worst(options_.best)) {
@@ -44,4 +44,4 @@ void EarlyStopping::load_state(const std::map<std::string, std::string>& state) 
     waited_ = static_cast<int64_t>(from_state(found->second));
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

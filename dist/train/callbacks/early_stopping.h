@@ -7,7 +7,7 @@
 #include "dist/train/callbacks/monitored.h"
 #include "dist/train/trainer/callback.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// Options of EarlyStopping.
 struct EarlyStoppingOptions {
@@ -47,4 +47,4 @@ class EarlyStopping : public Callback {
   std::string reason_;
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

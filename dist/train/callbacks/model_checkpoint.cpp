@@ -6,7 +6,7 @@
 #include "dist/train/trainer/trainer.h"
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
     : options_(std::move(options)), best_(worst(options_.best)) {
@@ -59,4 +59,4 @@ void ModelCheckpoint::load_state(const std::map<std::string, std::string>& state
     best_checkpoint_ = found->second;
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

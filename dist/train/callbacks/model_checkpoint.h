@@ -6,7 +6,7 @@
 #include "dist/train/callbacks/monitored.h"
 #include "dist/train/trainer/callback.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// Options of ModelCheckpoint.
 struct ModelCheckpointOptions {
@@ -50,4 +50,4 @@ class ModelCheckpoint : public Callback {
   bool is_due_ = false;  // at the end of the epoch
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

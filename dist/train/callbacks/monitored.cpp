@@ -6,7 +6,7 @@
 
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 bool is_better(double value, double than, Best best, double min_delta) {
   return best == Best::lowest ? value < than - min_delta : value > than + min_delta;
@@ -40,4 +40,4 @@ double from_state(const std::string& text) {
   return value;
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

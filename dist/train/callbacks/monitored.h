@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// Whether lower or higher values of a metric are better.
 enum class Best { lowest, highest };
@@ -23,4 +23,4 @@ std::string to_state(double value);
 double from_state(const std::string& text);
 /// @}
 
-}  // namespace tessera::train
+}  // namespace tessera::training

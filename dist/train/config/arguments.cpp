@@ -8,7 +8,7 @@
 #include "tensor/error.h"
 #include "tensor/nearest_name.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 bool is_flag(const FieldValue& field) {
@@ -55,4 +55,4 @@ Arguments parse_arguments(const std::vector<FieldValue>& fields, const std::vect
   return parsed;
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

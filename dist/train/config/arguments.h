@@ -6,7 +6,7 @@
 
 #include "dist/train/config/field_table.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// What a command line says about a configuration.
 struct Arguments {
@@ -39,4 +39,4 @@ Arguments apply_arguments(Resolved<Config>& config, const std::string& program,
   return parsed;
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

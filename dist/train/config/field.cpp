@@ -6,7 +6,7 @@
 
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 template <class... F>
@@ -179,4 +179,4 @@ void set_json(const FieldInfo& info, const FieldPointer& at, const JsonNode& val
   check_limits(info, at, value.place());
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

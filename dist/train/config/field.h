@@ -13,7 +13,7 @@
 
 #include "dist/train/config/json_document.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// A name of an enumerator in flags, files and messages.
 struct ChoiceName {
@@ -96,4 +96,4 @@ void set_json(const FieldInfo& info, const FieldPointer& at, const JsonNode& val
 /// Throws ConfigError naming `place` unless the field's value is one that its limits allow.
 void check_limits(const FieldInfo& info, const FieldPointer& at, const std::string& place);
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -5,7 +5,7 @@
 #include "tensor/error.h"
 #include "tensor/nearest_name.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 /// Text of a cell of a table in Markdown.
@@ -64,4 +64,4 @@ std::string reference_page(const std::vector<FieldValue>& values, const std::vec
   return out;
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

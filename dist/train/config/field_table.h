@@ -9,7 +9,7 @@
 #include "dist/train/config/field.h"
 #include "dist/train/config/origin.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// A field of a configuration with its value, for printing and saving.
 struct FieldValue {
@@ -159,4 +159,4 @@ std::vector<std::string> expected_values(const FieldTable<Config>& table) {
   return all;
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -11,7 +11,7 @@
 
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 constexpr int64_t max_bytes = int64_t{16} << 20;
@@ -202,4 +202,4 @@ int64_t JsonDocument::line_of(size_t byte) const {
          std::count(text_.begin(), text_.begin() + static_cast<int64_t>(std::min(byte, text_.size())), '\n');
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

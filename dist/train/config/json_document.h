@@ -12,7 +12,7 @@ namespace Json {
 class Value;
 }
 
-namespace tessera::train {
+namespace tessera::training {
 
 class JsonDocument;
 
@@ -96,4 +96,4 @@ class JsonDocument {
   std::unique_ptr<Json::Value> root_;
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -1,6 +1,6 @@
 #include "dist/train/config/origin.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 std::string to_string(const Origin& origin) {
   const auto with_place = [&](const char* name, const char* separator) {
@@ -25,4 +25,4 @@ std::string to_string(const Origin& origin) {
   return with_place("derived", ": ");
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

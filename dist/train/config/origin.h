@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// What gave a configuration's value.
 enum class Source {
@@ -25,4 +25,4 @@ struct Origin {
 /// "default", "preset nano", "file run.json:12", "flag --max-steps", "derived: batch_size / ranks".
 std::string to_string(const Origin& origin);
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -7,10 +7,10 @@
 #include "dist/fsdp/strategy.h"
 #include "optim/grad_scaler.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// The dtype of forward and backward. The optimizer's values and state are f32.
-enum class Precision {
+enum class PrecisionMode {
   f32,   ///< "32"
   f16,   ///< "16": with loss scaling (Micikevicius et al. 2018)
   bf16,  ///< "bf16": f32's range, without loss scaling
@@ -27,7 +27,7 @@ struct TrainingConfig {
   int64_t accumulation_steps = 0;  ///< micro-batches of a step on each rank
 
   double gradient_clip = 0;  ///< largest norm of all gradients; 0: no clipping
-  Precision precision = Precision::f32;
+  PrecisionMode precision = PrecisionMode::f32;
   optim::GradScalerOptions scaler = {};  ///< of f16
 
   dist::Strategy strategy = dist::Strategy::no_shard;
@@ -56,4 +56,4 @@ struct TrainingConfig {
   bool wall_clock_breakdown = false;
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -2,12 +2,12 @@
 
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
-constexpr ChoiceName precisions[] = {{static_cast<int>(Precision::f32), "32"},
-                                     {static_cast<int>(Precision::f16), "16"},
-                                     {static_cast<int>(Precision::bf16), "bf16"}};
+constexpr ChoiceName precisions[] = {{static_cast<int>(PrecisionMode::f32), "32"},
+                                     {static_cast<int>(PrecisionMode::f16), "16"},
+                                     {static_cast<int>(PrecisionMode::bf16), "bf16"}};
 constexpr ChoiceName prefetches[] = {{static_cast<int>(dist::BackwardPrefetch::pre), "pre"},
                                      {static_cast<int>(dist::BackwardPrefetch::post), "post"},
                                      {static_cast<int>(dist::BackwardPrefetch::none), "none"}};
@@ -159,4 +159,4 @@ void resolve(Resolved<TrainingConfig>& config, int64_t ranks) {
                        ": expected a divisor of the ", ranks, " ranks");
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -5,7 +5,7 @@
 #include "dist/train/config/field_table.h"
 #include "dist/train/config/training_config.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// The fields of TrainingConfig by name.
 const FieldTable<TrainingConfig>& training_fields();
@@ -25,4 +25,4 @@ BatchSizes resolve_batch_sizes(const BatchSizes& given, int64_t ranks);
 /// `resolve_batch_sizes`, and for values that contradict each other.
 void resolve(Resolved<TrainingConfig>& config, int64_t ranks);
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -12,7 +12,7 @@
 #include "optim/schedules/deepspeed/warmup.h"
 #include "tensor/error.h"
 
-namespace tessera::train::deepspeed {
+namespace tessera::training::deepspeed {
 namespace {
 
 optim::OptionValue option_value(const JsonNode& node) {
@@ -181,4 +181,4 @@ optim::Schedule make_schedule(const Named& named, int64_t max_steps) {
   });
 }
 
-}  // namespace tessera::train::deepspeed
+}  // namespace tessera::training::deepspeed

@@ -6,7 +6,7 @@
 #include "optim/optimizer.h"
 #include "optim/schedules/schedule.h"
 
-namespace tessera::train::deepspeed {
+namespace tessera::training::deepspeed {
 
 /// The optimizer that a file names (`optim::make_optimizer`). Throws ConfigError or NotBuiltError with the
 /// file, the line and the reason.
@@ -18,4 +18,4 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const Named& named, const Param
 /// option or name also the nearest one.
 optim::Schedule make_schedule(const Named& named, int64_t max_steps);
 
-}  // namespace tessera::train::deepspeed
+}  // namespace tessera::training::deepspeed

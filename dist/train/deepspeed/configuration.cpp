@@ -8,7 +8,7 @@
 #include "tensor/error.h"
 #include "tensor/nearest_name.h"
 
-namespace tessera::train::deepspeed {
+namespace tessera::training::deepspeed {
 namespace {
 
 constexpr dist::Strategy stages[] = {dist::Strategy::no_shard, dist::Strategy::shard_optim,
@@ -232,4 +232,4 @@ std::string resolved_json(const Configuration& configuration) {
   return Json::writeString(builder, root) + "\n";
 }
 
-}  // namespace tessera::train::deepspeed
+}  // namespace tessera::training::deepspeed

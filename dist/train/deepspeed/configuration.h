@@ -10,7 +10,7 @@
 #include "dist/train/config/training_fields.h"
 
 /// Runs configured by the files of DeepSpeed. `keys.h` has the table of all keys.
-namespace tessera::train::deepspeed {
+namespace tessera::training::deepspeed {
 
 /// An optimizer or a schedule by name.
 struct Named {
@@ -44,4 +44,4 @@ Configuration read(JsonDocument document, Resolved<TrainingConfig> program, int6
 /// The file's JSON with a value in place of every "auto", and all three batch sizes.
 std::string resolved_json(const Configuration& configuration);
 
-}  // namespace tessera::train::deepspeed
+}  // namespace tessera::training::deepspeed

@@ -5,7 +5,7 @@
 
 #include "tensor/error.h"
 
-namespace tessera::train::deepspeed {
+namespace tessera::training::deepspeed {
 namespace {
 
 using enum Effect;
@@ -317,4 +317,4 @@ std::string keys_page() {
   return page;
 }
 
-}  // namespace tessera::train::deepspeed
+}  // namespace tessera::training::deepspeed

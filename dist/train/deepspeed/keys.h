@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace tessera::train::deepspeed {
+namespace tessera::training::deepspeed {
 
 /// What a value of a key must be.
 enum class Kind {
@@ -50,4 +50,4 @@ const Key* find_key(std::string_view path);
 /// The table as a page in Markdown: key, default, and what happens to it.
 std::string keys_page();
 
-}  // namespace tessera::train::deepspeed
+}  // namespace tessera::training::deepspeed

@@ -10,11 +10,11 @@
 #include "dist/train/engine/engine_core.h"
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// A model and the step of its training, on one rank or many:
 ///
-///     train::Engine engine(model, {.config = {.micro_batch_size = 8, .gradient_clip = 1.0},
+///     training::Engine engine(model, {.config = {.micro_batch_size = 8, .gradient_clip = 1.0},
 ///                                  .optimizer = [](const ParameterList& p) { return make<optim::AdamW>(p,
 ///                                  ...); }});
 ///     for (auto& [x, y] : loader) {
@@ -88,4 +88,4 @@ class Engine : public EngineCore {
   Model& typed_;
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -17,12 +17,12 @@
 #include "tensor/error.h"
 #include "tensor/ops/creation/creation.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
-DType dtype_of(Precision precision) {
-  if (precision == Precision::f32) return f32;
-  return precision == Precision::bf16 ? bf16 : f16;
+DType dtype_of(PrecisionMode precision) {
+  if (precision == PrecisionMode::f32) return f32;
+  return precision == PrecisionMode::bf16 ? bf16 : f16;
 }
 
 TrainingConfig with_sizes(TrainingConfig config, int ranks) {
@@ -61,14 +61,14 @@ EngineCore::EngineCore(nn::Module& model, EngineOptions options)
       schedule_(std::move(options.schedule)) {
   require<ConfigError>(options.optimizer != nullptr,
                        "Engine: expected a function that makes the optimizer, got none");
-  const bool has_masters = config_.precision != Precision::f32;
+  const bool has_masters = config_.precision != PrecisionMode::f32;
   const Device device = world_ ? world_->device() : cpu();
   const bool has_no_values = is_on_meta(model_);
   if (world_ && (world_->size() > 1 || config_.strategy != dist::Strategy::no_shard))
     sharding_ = &dist::shard(model_, sharding_options(config_, model_, *world_, std::move(options.units)));
   if (has_no_values) nn::materialize(model_, device, config_.seed);
   if (has_masters && !sharding_) nn::use_mixed_precision(model_, dtype_of(config_.precision));
-  if (config_.precision == Precision::f16) scaler_ = std::make_unique<optim::GradScaler>(config_.scaler);
+  if (config_.precision == PrecisionMode::f16) scaler_ = std::make_unique<optim::GradScaler>(config_.scaler);
   optimizer_ = options.optimizer(model_.parameters());
   require<ConfigError>(optimizer_ != nullptr, "Engine: the function that makes the optimizer returned none");
   if (schedule_) schedule_->apply(*optimizer_);
@@ -228,4 +228,4 @@ std::map<std::string, std::string> EngineCore::load_checkpoint(
   return run;
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -22,7 +22,7 @@ namespace tessera::optim {
 class GradientSquares;
 }
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// Makes the optimizer of parameters that may be shards.
 using OptimizerMaker = std::function<std::unique_ptr<optim::Optimizer>(const ParameterList& parameters)>;
@@ -147,4 +147,4 @@ class EngineCore {
   bool has_gradients_ = false;  // of the current micro-batch
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

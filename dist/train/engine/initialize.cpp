@@ -5,7 +5,7 @@
 #include "dist/train/deepspeed/configuration.h"
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 deepspeed::Configuration read_file(const InitializeOptions& options) {
@@ -54,4 +54,4 @@ Resources prepare(const InitializeOptions& options) {
   return resources;
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -9,7 +9,7 @@
 #include "data/data_loader.h"
 #include "dist/train/engine/engine.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// JSON in memory, in the form of a file of DeepSpeed.
 struct JsonText {
@@ -71,7 +71,8 @@ struct Initialized {
 /// DeepSpeed's initialize: an engine for a model, its optimizer, a loader of micro-batches and the schedule.
 ///
 ///     auto [engine, optimizer, loader, schedule] =
-///         train::initialize(model, {.config = "ds_config.json", .training_data = dataset, .world = &world});
+///         training::initialize(model, {.config = "ds_config.json", .training_data = dataset, .world =
+///         &world});
 ///     for (auto& [x, y] : *loader) {
 ///       const Variable loss = nn::cross_entropy(engine(x), y);
 ///       engine.backward(loss);
@@ -84,4 +85,4 @@ Initialized<Model> initialize(Model& model, const InitializeOptions& options) {
   return {model, options, prepare(options)};
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -5,7 +5,7 @@
 
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 int64_t elements_of(const nn::Module& module) {
@@ -49,8 +49,8 @@ dist::ShardOptions sharding_options(const TrainingConfig& config, nn::Module& mo
                                 : dist::Mesh(world)};
   options.strategy = config.strategy;
   options.backward_prefetch = config.backward_prefetch;
-  if (config.precision != Precision::f32)
-    options.precision.compute = config.precision == Precision::bf16 ? bf16 : f16;
+  if (config.precision != PrecisionMode::f32)
+    options.precision.compute = config.precision == PrecisionMode::bf16 ? bf16 : f16;
   if (traits.shards_optimizer) {
     const int64_t largest = largest_unit(model, units);
     require_message("reduce_bucket_size", config.reduce_bucket_size, largest);
@@ -67,4 +67,4 @@ dist::ShardOptions sharding_options(const TrainingConfig& config, nn::Module& mo
   return options;
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

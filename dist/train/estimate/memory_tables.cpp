@@ -5,7 +5,7 @@
 
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
@@ -113,4 +113,4 @@ std::string sharding_memory_table(nn::Module& module, const dist::UnitPolicy& un
   return columns(rows);
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

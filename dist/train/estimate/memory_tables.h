@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // not in tessera.h
 
 #include <span>
 #include <string>
@@ -8,7 +8,7 @@
 #include "dist/train/estimate/zero_memory.h"
 
 /// Further tables of memory: of Accelerate, of the stages of a pipeline, and of this library's own sharding.
-namespace tessera::train {
+namespace tessera::training {
 
 /// One row of Accelerate's `estimate-memory`, in bytes.
 struct DtypeMemory {
@@ -47,4 +47,4 @@ std::string stage_memory_table(std::span<const StageSize> stages, const ZeroSetu
 std::string sharding_memory_table(nn::Module& module, const dist::UnitPolicy& units,
                                   const dist::EstimateOptions& options, int decimals = 3);
 
-}  // namespace tessera::train
+}  // namespace tessera::training

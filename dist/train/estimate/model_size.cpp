@@ -6,7 +6,7 @@
 
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 int64_t bytes_of(const Variable& values) {
@@ -87,4 +87,4 @@ std::vector<int64_t> partition_by_parameters(std::span<const int64_t> layers, in
   return bounds_for(layers, stages, least);
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // not in tessera.h
 
 #include <cstdint>
 #include <span>
@@ -8,7 +8,7 @@
 #include "nn/module.h"
 
 /// Sizes of a model, and of the stages of a pipeline, which the estimates of memory are computed from.
-namespace tessera::train {
+namespace tessera::training {
 
 /// Numbers of values in a model's parameters. Read from shapes: a model on meta has them.
 struct ModelSize {
@@ -33,4 +33,4 @@ std::string native_size_text(int64_t bytes, int decimals = 2);
 /// ConfigError for fewer layers than stages, less than one stage, or a negative size.
 std::vector<int64_t> partition_by_parameters(std::span<const int64_t> layers, int stages);
 
-}  // namespace tessera::train
+}  // namespace tessera::training

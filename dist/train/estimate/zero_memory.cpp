@@ -6,7 +6,7 @@
 
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 double gpus(const ZeroSetup& setup) {
@@ -130,4 +130,4 @@ std::string estimate_zero3_model_states_mem_needs_all_live(const nn::Module& mod
   return estimate_zero3_model_states_mem_needs_all_cold(size.parameters, size.largest_layer, setup);
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // not in tessera.h
 
 #include <cstdint>
 #include <string>
@@ -8,7 +8,7 @@
 /// DeepSpeed's estimates of the memory of model states (parameters, gradients, Adam's state) by the number of
 /// parameters alone: activations, buffers, batch size and precision change nothing. Its mixed precision: 2
 /// bytes a parameter, 2 a gradient, 4 a master, 8 of Adam's means.
-namespace tessera::train {
+namespace tessera::training {
 
 /// The hardware, and DeepSpeed's factor for buffers in the CPU's memory.
 struct ZeroSetup {
@@ -58,4 +58,4 @@ std::string estimate_zero3_model_states_mem_needs_all_live(const nn::Module& mod
                                                            const ZeroSetup& setup = {});
 /// @}
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -8,7 +8,7 @@
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/threads/parallel.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 /// The number of classes that are ahead of `target`: with a larger score, or an equal one and a smaller id.
@@ -97,4 +97,4 @@ Tensor Accuracy::value() const {
   return Tensor::scalar(total == 0 ? 0.0 : correct_.value.item() / total);
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

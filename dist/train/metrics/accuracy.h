@@ -6,7 +6,7 @@
 #include "autograd/variable.h"
 #include "dist/train/metrics/metric.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// Options of Accuracy.
 struct AccuracyOptions {
@@ -44,4 +44,4 @@ class Accuracy : public Metric {
   MetricState& total_ = add_state("total", dist::Reduction::sum);
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

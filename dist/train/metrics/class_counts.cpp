@@ -4,7 +4,7 @@
 
 #include "dist/train/metrics/metric_input.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 const char* name_of(Average average) {
   constexpr const char* names[] = {"macro", "micro", "weighted", "none", "binary"};
@@ -68,4 +68,4 @@ Tensor ClassCounts::value() const {
   return Tensor::scalar(sum / static_cast<double>(occurring));
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -7,7 +7,7 @@
 #include "autograd/variable.h"
 #include "dist/train/metrics/metric.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// How the values of the classes become the result.
 enum class Average : uint8_t {
@@ -67,4 +67,4 @@ class ClassCounts : public Metric {
   MetricState& actual_;
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

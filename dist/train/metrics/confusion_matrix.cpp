@@ -5,7 +5,7 @@
 
 #include "dist/train/metrics/metric_input.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 const char* name_of(Normalize normalize) {
   constexpr const char* names[] = {"none", "targets", "predictions", "all"};
@@ -54,4 +54,4 @@ Tensor ConfusionMatrix::value() const {
   return result;
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -6,7 +6,7 @@
 #include "autograd/variable.h"
 #include "dist/train/metrics/metric.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// What the entries of a confusion matrix are divided by.
 enum class Normalize : uint8_t {
@@ -45,4 +45,4 @@ class ConfusionMatrix : public Metric {
   MetricState& counts_;
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

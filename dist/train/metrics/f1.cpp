@@ -1,6 +1,6 @@
 #include "dist/train/metrics/f1.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 double quotient(double a, double b) {
@@ -21,4 +21,4 @@ double F1::value_of(const Counts& counts) const {
   return quotient(2 * counts.correct, counts.predicted + counts.actual);
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -5,7 +5,7 @@
 /// Precision, recall and their harmonic mean, as scikit-learn's precision_recall_fscore_support with
 /// `zero_division=0`, and torchmetrics' of these names: a quotient with divisor 0 is 0, so all are 0 without
 /// samples.
-namespace tessera::train {
+namespace tessera::training {
 
 /// The share of the samples predicted as a class that are of it: tp / (tp + fp).
 class Precision : public ClassCounts {
@@ -39,4 +39,4 @@ class F1 : public ClassCounts {
   double value_of(const Counts& counts) const override;
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

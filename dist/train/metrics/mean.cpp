@@ -4,7 +4,7 @@
 
 #include "dist/train/metrics/metric_input.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 void Mean::update(double value, double weight) {
   require<ValueError>(std::isfinite(weight) && weight >= 0, "metric '", name(),
@@ -38,4 +38,4 @@ Tensor Mean::value() const {
   return Tensor::scalar(sum_.value.item() / weight_.value.item());
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

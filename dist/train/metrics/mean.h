@@ -3,7 +3,7 @@
 #include "autograd/variable.h"
 #include "dist/train/metrics/metric.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// The weighted mean of values, sum(w x) / sum(w): of losses, of times. NaN without samples; a NaN or
 /// infinite value of a weight other than 0 is in the result. (torchmetrics' MeanMetric leaves NaN out unless
@@ -29,4 +29,4 @@ class Mean : public Metric {
   MetricState& weight_ = add_state("weight", dist::Reduction::sum);
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -4,7 +4,7 @@
 
 #include "dist/train/metrics/metric_input.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 void MeanAbsoluteError::update(const Variable& predictions, const Variable& targets, const Tensor& weights) {
   add_errors(
@@ -16,4 +16,4 @@ Tensor MeanAbsoluteError::value() const {
   return Tensor::scalar(sum_.value.item() / weight_.value.item());
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

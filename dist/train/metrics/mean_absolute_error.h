@@ -3,7 +3,7 @@
 #include "autograd/variable.h"
 #include "dist/train/metrics/metric.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// sum(w |prediction - target|) / sum(w) over all elements: scikit-learn's mean_absolute_error of one output,
 /// torchmetrics' MeanAbsoluteError. NaN without samples.
@@ -23,4 +23,4 @@ class MeanAbsoluteError : public Metric {
   MetricState& weight_ = add_state("weight", dist::Reduction::sum);
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -4,7 +4,7 @@
 
 #include "dist/train/metrics/metric_input.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 MeanSquaredError::MeanSquaredError(const Options& options)
     : Metric("mean_squared_error", text("root ", options.root)), options_(options) {}
@@ -20,4 +20,4 @@ Tensor MeanSquaredError::value() const {
   return Tensor::scalar(options_.root ? std::sqrt(mean) : mean);
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -3,7 +3,7 @@
 #include "autograd/variable.h"
 #include "dist/train/metrics/metric.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// Options of MeanSquaredError.
 struct MeanSquaredErrorOptions {
@@ -31,4 +31,4 @@ class MeanSquaredError : public Metric {
   MetricState& weight_ = add_state("weight", dist::Reduction::sum);
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -7,7 +7,7 @@
 #include "dist/train/metrics/metric_names.h"
 #include "dist/train/metrics/state_reduction.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 template <class T>
@@ -72,4 +72,4 @@ Tensor Metric::compute(dist::Communicator& ranks) {
   return value();
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -7,7 +7,7 @@
 #include "tensor/tensor.h"
 
 /// Training loops: what they measure, and how.
-namespace tessera::train {
+namespace tessera::training {
 
 /// What a metric keeps of the samples of its updates: a contiguous tensor on the CPU, and how those of
 /// several ranks become one.
@@ -68,4 +68,4 @@ class Metric {
   std::deque<MetricState> states_;
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 constexpr dist::CallOptions call{.unit = "metrics of the ranks", .traffic = dist::Traffic::control};
@@ -104,4 +104,4 @@ void require_same_metrics(std::span<Metric* const> metrics, dist::Communicator& 
                                      "': ", difference(by_rank[0], by_rank[r], static_cast<int64_t>(r))));
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

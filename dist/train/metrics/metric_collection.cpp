@@ -3,7 +3,7 @@
 #include "dist/train/metrics/metric_names.h"
 #include "dist/train/metrics/state_reduction.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 void MetricCollection::insert(const std::string& name, std::unique_ptr<Metric> metric) {
   check_metric_name("MetricCollection", name);
@@ -42,4 +42,4 @@ void MetricCollection::reset() {
   for (const auto& metric : metrics_) metric->reset();
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -9,7 +9,7 @@
 #include "dist/train/metrics/metric.h"
 #include "tensor/named_tensor.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// Metrics by name, whose states are reduced together: as many calls for all as for one.
 class MetricCollection {
@@ -55,4 +55,4 @@ class MetricCollection {
   std::vector<std::unique_ptr<Metric>> metrics_;
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

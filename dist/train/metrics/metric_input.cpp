@@ -5,7 +5,7 @@
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/reduction.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 bool is_prefix(const Shape& shape, const Shape& of) {
@@ -120,4 +120,4 @@ std::string ignore_index_text(std::optional<int64_t> ignore_index) {
   return ignore_index ? text(*ignore_index) : "none";
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

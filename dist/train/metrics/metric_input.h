@@ -8,7 +8,7 @@
 
 /// Checks and conversions of what metrics are updated with. `metric` is the name in messages. Positions in
 /// messages are row-major.
-namespace tessera::train {
+namespace tessera::training {
 
 /// `values` on the CPU, contiguous. Throws DeviceError for a tensor on meta.
 Tensor values_on_cpu(const std::string& metric, const char* role, const Tensor& values);
@@ -109,4 +109,4 @@ Tensor predicted_classes(const std::string& metric, const Tensor& predictions, c
 /// "none" or the number, for the options in a metric's description.
 std::string ignore_index_text(std::optional<int64_t> ignore_index);
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -4,7 +4,7 @@
 
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 bool has_control_character(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < ' '; });
@@ -15,4 +15,4 @@ void check_metric_name(std::string_view place, const std::string& name) {
   require<ValueError>(!has_control_character(name), place, ": expected a name without control characters");
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -7,7 +7,7 @@
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/layers/loss.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 /// The target of a token that does not count, in the targets that are given to the loss.
@@ -55,4 +55,4 @@ Tensor Perplexity::value() const {
   return Tensor::scalar(std::exp(nll_.value.item() / tokens_.value.item()));
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

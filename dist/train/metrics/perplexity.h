@@ -6,7 +6,7 @@
 #include "autograd/variable.h"
 #include "dist/train/metrics/metric.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// Options of Perplexity.
 struct PerplexityOptions {
@@ -39,4 +39,4 @@ class Perplexity : public Metric {
   MetricState& tokens_ = add_state("tokens", dist::Reduction::sum);
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

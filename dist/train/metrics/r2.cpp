@@ -5,7 +5,7 @@
 
 #include "dist/train/metrics/metric_input.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 const char* name_of(OutputAverage average) {
   constexpr const char* names[] = {"uniform", "variance_weighted", "none"};
@@ -88,4 +88,4 @@ Tensor R2::value() const {
   return Tensor::scalar(weighted / variances);
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -5,7 +5,7 @@
 #include "autograd/variable.h"
 #include "dist/train/metrics/metric.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// How the values of several outputs become the result of R2, as scikit-learn's `multioutput`.
 enum class OutputAverage : uint8_t {
@@ -54,4 +54,4 @@ class R2 : public Metric {
   MetricState& largest_;
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -5,7 +5,7 @@
 
 #include "dist/train/metrics/metric_agreement.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 using dist::Reduction;
@@ -112,4 +112,4 @@ void ReducedStates::exchange() {
   for (size_t i = 0; i < states_.size(); ++i) std::swap(states_[i]->value, values_[i]);
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

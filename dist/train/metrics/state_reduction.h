@@ -6,7 +6,7 @@
 #include "dist/comm/interface/communicator.h"
 #include "dist/train/metrics/metric.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// While it lives, the states of these metrics are those of all ranks; the destructor restores this rank's.
 class ReducedStates {
@@ -26,4 +26,4 @@ class ReducedStates {
   std::vector<Tensor> values_;  ///< by state: the reduced ones, while the states hold them this rank's
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

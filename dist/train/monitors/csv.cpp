@@ -6,7 +6,7 @@
 #include "dist/train/monitors/metric_file.h"
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 /// A field as RFC 4180 has it.
@@ -141,4 +141,4 @@ void CsvMonitor::end() {
   file_.reset();
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // not in tessera.h
 
 #include <map>
 #include <memory>
@@ -7,7 +7,7 @@
 
 #include "dist/train/monitors/monitor.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 class AppendedFile;
 
@@ -49,4 +49,4 @@ class CsvMonitor : public Monitor {
   std::map<std::string, size_t> index_;  // of a column
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 constexpr int64_t chunk = 1 << 16;  // elements that are converted to f64 at a time
@@ -68,4 +68,4 @@ ExponentialHistogram exponential_histogram(const Tensor& values) {
   return histogram;
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

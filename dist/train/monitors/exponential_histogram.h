@@ -5,7 +5,7 @@
 
 #include "tensor/tensor.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// The finite elements of a tensor, counted in buckets, and their moments.
 struct ExponentialHistogram {
@@ -25,4 +25,4 @@ struct ExponentialHistogram {
 /// finite elements: one empty bucket. Throws ValueError for an undefined tensor, DeviceError for one on meta.
 ExponentialHistogram exponential_histogram(const Tensor& values);
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -8,7 +8,7 @@
 #include "tensor/error.h"
 #include "tensor/io/strict_json.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 std::string json_string(const std::string& bytes) {
@@ -115,4 +115,4 @@ void JsonLinesMonitor::end() {
   file_.reset();
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -1,11 +1,11 @@
-#pragma once
+#pragma once  // not in tessera.h
 
 #include <memory>
 #include <string>
 
 #include "dist/train/monitors/monitor.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 class AppendedFile;
 
@@ -49,4 +49,4 @@ class JsonLinesMonitor : public Monitor {
   int64_t last_step_ = 0;
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -17,7 +17,7 @@
 #include "tensor/io/file.h"
 #include "tensor/io/utf8.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 AppendedFile::AppendedFile(std::string path, bool is_new) : path_(std::move(path)) {
   descriptor_ =
@@ -108,4 +108,4 @@ void require_names(std::span<const std::pair<std::string, std::string>> configur
                          "' twice");
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -7,7 +7,7 @@
 
 #include "dist/train/monitors/monitor.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// A file that grows at its end. Every write goes to the system at once, so that a reader sees what was
 /// reported, and a killed process leaves at most its last write unfinished.
@@ -53,4 +53,4 @@ void require_names(std::span<const std::pair<std::string, std::string>> configur
                    const std::string& where);
 /// @}
 
-}  // namespace tessera::train
+}  // namespace tessera::training

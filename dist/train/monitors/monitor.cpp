@@ -1,6 +1,6 @@
 #include "dist/train/monitors/monitor.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 void Monitor::begin(const RunDescription&) {}
 void Monitor::histogram(int64_t, const std::string&, const Tensor&) {}
@@ -8,4 +8,4 @@ void Monitor::text(int64_t, const std::string&, const std::string&) {}
 void Monitor::flush() {}
 void Monitor::end() {}
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // not in tessera.h
 
 #include <cstdint>
 #include <span>
@@ -8,7 +8,7 @@
 
 #include "tensor/tensor.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// What a run is: given to every monitor when the run begins.
 struct RunDescription {
@@ -58,4 +58,4 @@ class Monitor {
   virtual void end();
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

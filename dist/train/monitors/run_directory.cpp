@@ -14,7 +14,7 @@
 #include "tensor/io/file.h"
 #include "tensor/io/strict_json.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 constexpr int64_t size_limit = int64_t{1} << 24;
@@ -166,4 +166,4 @@ RunRecord read_run_directory(const std::string& folder) {
   return record;
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

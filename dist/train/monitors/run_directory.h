@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // not in tessera.h
 
 #include <string>
 #include <utility>
@@ -6,7 +6,7 @@
 
 #include "dist/train/monitors/monitor.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// Where and when a run began.
 struct RunMetadata {
@@ -48,4 +48,4 @@ void write_run_directory(const std::string& folder, const RunRecord& record);
 /// that is missing, unknown or of another type.
 RunRecord read_run_directory(const std::string& folder);
 
-}  // namespace tessera::train
+}  // namespace tessera::training

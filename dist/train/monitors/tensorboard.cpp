@@ -12,7 +12,7 @@
 
 #include "dist/launch/ranks.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 constexpr std::string_view file_prefix = "events.out.tfevents.";
@@ -95,4 +95,4 @@ void TensorBoardMonitor::end() {
   file_.reset();
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -1,11 +1,11 @@
-#pragma once
+#pragma once  // not in tessera.h
 
 #include <memory>
 #include <string>
 
 #include "dist/train/monitors/monitor.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 class AppendedFile;
 
@@ -53,4 +53,4 @@ class TensorBoardMonitor : public Monitor {
   int64_t last_step_ = 0;
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

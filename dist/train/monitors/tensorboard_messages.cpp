@@ -14,7 +14,7 @@
 #include "dist/train/monitors/metric_file.h"
 #endif
 
-namespace tessera::train {
+namespace tessera::training {
 
 #ifdef TESSERA_WITH_TENSORBOARD
 
@@ -202,4 +202,4 @@ std::string markdown_table(const RunDescription&) {
 
 #endif
 
-}  // namespace tessera::train
+}  // namespace tessera::training

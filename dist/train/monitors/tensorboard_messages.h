@@ -8,7 +8,7 @@
 
 /// Events of TensorBoard's files as serialized protobuf messages (tensorboard_event.proto). Each throws
 /// NotBuiltError in a build without protobuf.
-namespace tessera::train::wire {
+namespace tessera::training::wire {
 
 /// The first event of a file, with the version of the format.
 std::string file_version_event();
@@ -27,4 +27,4 @@ std::string text_event(int64_t step, const std::string& name, const std::string&
 /// The run's name, tags and configuration in Markdown.
 std::string markdown_table(const RunDescription& run);
 
-}  // namespace tessera::train::wire
+}  // namespace tessera::training::wire

@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 /// The CRC of each byte: the division of its bits, least significant first, by the polynomial 0x1edc6f41.
@@ -49,4 +49,4 @@ std::string tfrecord(std::string_view payload) {
   return record + little_endian(masked_crc32c(payload));
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// CRC-32C (Castagnoli; RFC 3720, appendix B.4).
 uint32_t crc32c(std::string_view bytes);
@@ -15,4 +15,4 @@ uint32_t masked_crc32c(std::string_view bytes);
 /// CRC; integers in little-endian order.
 std::string tfrecord(std::string_view payload);
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -6,7 +6,7 @@
 
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 /// The nodes of modules, without their costs. Tied parameters count where they are found first.
@@ -234,4 +234,4 @@ std::vector<const ProfileNode*> slowest_first(const FlopsProfile& profile) {
   return nodes;
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

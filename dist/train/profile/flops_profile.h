@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // not in tessera.h
 
 #include <cstdint>
 #include <functional>
@@ -9,7 +9,7 @@
 #include "tensor/profile/profiler.h"
 
 /// The cost of a step by module: parameters, FLOPs, bytes and time, as a tree.
-namespace tessera::train {
+namespace tessera::training {
 
 /// The cost of forward, or of backward.
 struct PassCost {
@@ -87,4 +87,4 @@ FlopsProfile profile_from(const nn::Module& module, const Profiler& profiler, in
 /// declaration. They point into `profile`.
 std::vector<const ProfileNode*> slowest_first(const FlopsProfile& profile);
 
-}  // namespace tessera::train
+}  // namespace tessera::training

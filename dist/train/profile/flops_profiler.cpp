@@ -6,7 +6,7 @@
 
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 struct FlopsProfiler::Recording {
   explicit Recording(int64_t step) : scope(profiler), span(std::in_place, SpanKind::step, "step", step) {}
@@ -69,4 +69,4 @@ std::string FlopsProfiler::report() const {
   return flops_report(*profile_, {o_.module_depth, o_.top_modules, o_.detailed});
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

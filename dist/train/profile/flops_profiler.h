@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // not in tessera.h
 
 #include <memory>
 #include <optional>
@@ -6,7 +6,7 @@
 
 #include "dist/train/profile/flops_report.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// The fields of DeepSpeed's section "flops_profiler", with its defaults.
 struct FlopsProfilerOptions {
@@ -23,7 +23,7 @@ struct FlopsProfilerOptions {
 
 /// Profiles one chosen step of a training loop, and costs nothing in the others:
 ///
-///     train::FlopsProfiler profiler(model, {.enabled = true, .profile_step = 5});
+///     training::FlopsProfiler profiler(model, {.enabled = true, .profile_step = 5});
 ///     for (int64_t step = 0; step < steps; ++step) {
 ///       profiler.begin_step(step);
 ///       ...                                  // forward, backward, optimizer
@@ -64,4 +64,4 @@ class FlopsProfiler {
   std::optional<FlopsProfile> profile_;
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -5,7 +5,7 @@
 
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 /// With three significant digits.
@@ -205,4 +205,4 @@ std::string flops_report(const FlopsProfile& profile, const ReportOptions& o) {
   return out;
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

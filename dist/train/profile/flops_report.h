@@ -1,10 +1,10 @@
-#pragma once
+#pragma once  // not in tessera.h
 
 #include <string>
 
 #include "dist/train/profile/flops_profile.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// What a report shows; DeepSpeed's keys.
 struct ReportOptions {
@@ -25,4 +25,4 @@ std::string amount_text(double amount, const char* unit = "");
 /// "1.23 s", "4.5 ms", "12 us".
 std::string duration_text(int64_t nanoseconds);
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -5,7 +5,7 @@
 
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 StepLogOptions checked(StepLogOptions options) {
@@ -68,4 +68,4 @@ std::string epoch_line(int64_t epoch, double loss) {
   return text("Epoch: ", epoch, ", Loss: ", loss);
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

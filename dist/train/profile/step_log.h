@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // not in tessera.h
 
 #include <optional>
 #include <string>
@@ -7,7 +7,7 @@
 #include "tensor/memory/account.h"
 
 /// The lines that a training loop prints every so many steps. Nothing is printed here.
-namespace tessera::train {
+namespace tessera::training {
 
 /// Options of StepLog; the first two are DeepSpeed's keys.
 struct StepLogOptions {
@@ -31,9 +31,9 @@ struct IntervalMetrics {
 
 /// Speed and memory of steps, by intervals of `steps_per_print` of them:
 ///
-///     train::StepLog log({.steps_per_print = 10, .wall_clock_breakdown = true});
+///     training::StepLog log({.steps_per_print = 10, .wall_clock_breakdown = true});
 ///     for (...) {
-///       { const auto timing = log.clock().measure(train::StepPart::forward); ... }
+///       { const auto timing = log.clock().measure(training::StepPart::forward); ... }
 ///       if (const auto block = log.end_step(batch_size)) std::cout << *block;
 ///     }
 class StepLog {
@@ -76,4 +76,4 @@ std::string test_loss_line(double loss);
 std::string epoch_line(int64_t epoch, double loss);
 /// @}
 
-}  // namespace tessera::train
+}  // namespace tessera::training

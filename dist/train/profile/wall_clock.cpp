@@ -6,7 +6,7 @@
 #include "tensor/error.h"
 #include "tensor/profile/span.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 size_t index_of(StepPart part) {
@@ -84,4 +84,4 @@ std::string WallClock::breakdown() const {
   return line + cell("iter", times.total);
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -1,4 +1,4 @@
-#pragma once
+#pragma once  // not in tessera.h
 
 #include <array>
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// A part of a training step.
 enum class StepPart : uint8_t { data, forward, backward, communication, optimizer };
@@ -37,10 +37,10 @@ struct WallClockOptions {
 
 /// The wall-clock breakdown of steps: a stopwatch per part, and means over the last steps.
 ///
-///     train::WallClock clock;
+///     training::WallClock clock;
 ///     for (...) {
-///       { const auto timing = clock.measure(train::StepPart::forward); loss = model(x); }
-///       { const auto timing = clock.measure(train::StepPart::backward); loss.backward(); }
+///       { const auto timing = clock.measure(training::StepPart::forward); loss = model(x); }
+///       { const auto timing = clock.measure(training::StepPart::backward); loss.backward(); }
 ///       clock.end_step();
 ///     }
 ///     std::cout << clock.breakdown();
@@ -98,4 +98,4 @@ class WallClock {
   std::deque<StepTimes> window_;
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -8,7 +8,7 @@
 #include "autograd/variable.h"
 #include "data/batch.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 class Trainer;
 class Task;
@@ -77,4 +77,4 @@ class Callback {
   /// @}
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

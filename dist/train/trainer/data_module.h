@@ -5,7 +5,7 @@
 
 #include "data/data_loader.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// What a run is for.
 enum class Stage { fit, validate, test, predict };
@@ -34,4 +34,4 @@ class DataModule {
   /// @}
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

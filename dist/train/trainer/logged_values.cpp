@@ -8,7 +8,7 @@
 #include "tensor/error.h"
 #include "tensor/ops/creation/creation.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -128,4 +128,4 @@ void LoggedValues::clear() {
   newest_.clear();
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -9,7 +9,7 @@ namespace tessera::dist {
 class Communicator;
 }
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// How the values of batches and ranks become one.
 enum class LogReduction { mean, sum, min, max };
@@ -44,4 +44,4 @@ class LoggedValues {
   std::map<std::string, double> newest_;
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

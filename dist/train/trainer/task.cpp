@@ -3,7 +3,7 @@
 #include "dist/train/trainer/trainer.h"
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 [[noreturn]] void throw_missing(const char* method, const char* caller) {
@@ -39,4 +39,4 @@ Trainer& Task::trainer() const {
   return *trainer_;
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -12,7 +12,7 @@
 #include "optim/optimizer.h"
 #include "optim/schedules/schedule.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 class Trainer;
 
@@ -64,13 +64,13 @@ class Task {
 
 /// A module that is its own task:
 ///
-///     struct Classifier : train::TaskOf<Classifier> {
+///     struct Classifier : training::TaskOf<Classifier> {
 ///       nn::Linear& out = add<nn::Linear>("out", {.in = 2, .out = 3});
 ///       Variable forward(const Variable& x) { return out(x); }
 ///       Variable training_step(const data::Batch& batch, int64_t) override {
 ///         return nn::cross_entropy((*this)(batch.x), batch.y);
 ///       }
-///       train::OptimizerSetup configure_optimizers(const ParameterList& parameters) override {
+///       training::OptimizerSetup configure_optimizers(const ParameterList& parameters) override {
 ///         return {std::make_unique<optim::AdamW>(parameters, 1e-3)};
 ///       }
 ///     };
@@ -79,4 +79,4 @@ struct TaskOf : nn::Layer<Self>, Task {
   nn::Module& module() override { return *this; }
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

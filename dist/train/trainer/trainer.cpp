@@ -12,7 +12,7 @@
 #include "nn/materialize.h"
 #include "tensor/error.h"
 
-namespace tessera::train {
+namespace tessera::training {
 namespace {
 
 dist::Strategy strategy_of(const std::string& name) {
@@ -366,4 +366,4 @@ std::vector<Tensor> Trainer::predict(Task& task, DataModule& data) {
   return results;
 }
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -16,7 +16,7 @@
 #include "dist/train/trainer/logged_values.h"
 #include "dist/train/trainer/task.h"
 
-namespace tessera::train {
+namespace tessera::training {
 
 /// Options of a Trainer.
 struct TrainerOptions {
@@ -25,7 +25,7 @@ struct TrainerOptions {
   /// "auto" (no_shard), "ddp" (no_shard), "fsdp" (full_shard), "deepspeed_stage_0" to "deepspeed_stage_3", or
   /// the name of a dist::Strategy.
   std::string strategy = "auto";
-  Precision precision = Precision::f32;
+  PrecisionMode precision = PrecisionMode::f32;
   int64_t accumulate = 1;      ///< micro-batches of a step
   double gradient_clip = 0;    ///< largest norm of all gradients; 0: no clipping
   int64_t validate_every = 0;  ///< steps between validations; 0: at the end of each epoch
@@ -49,7 +49,7 @@ struct TrainerOptions {
 
 /// The loops of a run, for any task:
 ///
-///     train::Trainer trainer({.max_epochs = 5, .strategy = "full_shard", .world = &world});
+///     training::Trainer trainer({.max_epochs = 5, .strategy = "full_shard", .world = &world});
 ///     trainer.fit(task, data);
 class Trainer {
  public:
@@ -129,4 +129,4 @@ class Trainer {
   bool is_stopped_ = false, is_last_batch_ = false;
 };
 
-}  // namespace tessera::train
+}  // namespace tessera::training

@@ -10,7 +10,7 @@
 #include "tests/support/temporary_folder.h"
 
 using namespace tessera;
-using train::JsonDocument;
+using training::JsonDocument;
 
 namespace {
 

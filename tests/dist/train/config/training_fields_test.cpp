@@ -8,7 +8,7 @@
 #include "tests/support/error_text.h"
 
 using namespace tessera;
-using namespace tessera::train;
+using namespace tessera::training;
 
 namespace {
 

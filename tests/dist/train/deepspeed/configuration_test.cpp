@@ -10,7 +10,7 @@
 #include "tests/support/error_text.h"
 
 using namespace tessera;
-using namespace tessera::train;
+using namespace tessera::training;
 
 namespace {
 
@@ -72,7 +72,7 @@ TEST_CASE("DeepSpeed's configuration: each honoured key sets its field") {
   CHECK(t.gradient_clip == 1.5);
   CHECK(t.log_interval == 2000);
   CHECK(t.wall_clock_breakdown);
-  CHECK(t.precision == Precision::bf16);
+  CHECK(t.precision == PrecisionMode::bf16);
   CHECK(t.scaler.loss_scale == 128);
   CHECK(t.scaler.initial_scale_power == 12);
   CHECK(t.scaler.loss_scale_window == 500);
@@ -102,7 +102,7 @@ TEST_CASE("DeepSpeed's configuration: stages 0 to 3 are strategies") {
 
 TEST_CASE("DeepSpeed's configuration: fp16 alone has the documented defaults") {
   const auto c = read("{\"train_batch_size\": 8, \"fp16\": {\"enabled\": true}}");
-  CHECK(c.training->precision == Precision::f16);
+  CHECK(c.training->precision == PrecisionMode::f16);
   CHECK(c.training->scaler.loss_scale == 0);
   CHECK(c.training->scaler.initial_scale_power == 16);
   CHECK(c.training->scaler.loss_scale_window == 1000);
@@ -210,11 +210,11 @@ TEST_CASE("DeepSpeed's configuration: \"auto\" is the program's value, and the r
   config.micro_batch_size = 2;
   config.accumulation_steps = 3;
   config.gradient_clip = 0.5;
-  config.precision = Precision::f16;
+  config.precision = PrecisionMode::f16;
   const auto c = read(without(*json, offload), 4, config);
   CHECK(c.training->train_batch_size == 24);
   CHECK(c.training->gradient_clip == 0.5);
-  CHECK(c.training->precision == Precision::f16);
+  CHECK(c.training->precision == PrecisionMode::f16);
   CHECK(to_string(c.training.origin("micro_batch_size")) == "derived: auto: the program's value");
   CHECK(c.optimizer.value().type == "AdamW");
   CHECK(c.optimizer.value().params.size() == 4);
@@ -245,7 +245,7 @@ TEST_CASE("DeepSpeed's configuration: the documents' files, what is refused remo
   const auto c = read(*gptlite, 8);
   CHECK(c.training->accumulation_steps == 32);
   CHECK(c.training->strategy == dist::Strategy::full_shard);
-  CHECK(c.training->precision == Precision::f16);
+  CHECK(c.training->precision == PrecisionMode::f16);
   CHECK(c.training->prefetch_bucket_size == 400'000);
   CHECK(c.training->log_interval == 10);
 

@@ -21,9 +21,9 @@
 #include "tests/support/temporary_folder.h"
 
 using namespace tessera;
-using train::Engine;
-using train::EngineOptions;
-using train::TrainingConfig;
+using training::Engine;
+using training::EngineOptions;
+using training::TrainingConfig;
 
 namespace {
 
@@ -47,7 +47,7 @@ Samples samples(int64_t step, int64_t first, int64_t count, int64_t batch = 8) {
   return {x.slice(0, first, first + count), y.slice(0, first, first + count)};
 }
 
-train::OptimizerMaker adam() {
+training::OptimizerMaker adam() {
   return [](const ParameterList& parameters) {
     return std::make_unique<optim::Adam>(parameters, optim::AdamOptions{.lr = 1e-2});
   };
@@ -181,7 +181,7 @@ TEST_CASE("engine: counters, boundary, rates and norm") {
 }
 
 TEST_CASE("engine: five steps, a checkpoint and five steps are ten steps, to the bit, under every strategy") {
-  const auto run = [](dist::World* world, dist::Strategy strategy, train::Precision precision,
+  const auto run = [](dist::World* world, dist::Strategy strategy, training::PrecisionMode precision,
                       const std::string& folder) {
     TrainingConfig config = sizes(8, 2);
     config.strategy = strategy;
@@ -218,8 +218,8 @@ TEST_CASE("engine: five steps, a checkpoint and five steps are ten steps, to the
     if (losses != expected) problems.push_back(all_of(losses) + " for " + all_of(expected));
     return problems;
   };
-  for (const train::Precision precision :
-       {train::Precision::f32, train::Precision::bf16, train::Precision::f16}) {
+  for (const training::PrecisionMode precision :
+       {training::PrecisionMode::f32, training::PrecisionMode::bf16, training::PrecisionMode::f16}) {
     CAPTURE(static_cast<int>(precision));
     const TemporaryFolder alone;
     CHECK(run(nullptr, dist::Strategy::no_shard, precision, alone / "run") == std::vector<std::string>{});
@@ -235,7 +235,7 @@ TEST_CASE("engine: five steps, a checkpoint and five steps are ten steps, to the
 TEST_CASE("engine: an overflow in precision 16 skips the step, and the scale falls at the second") {
   Net net;
   TrainingConfig config = sizes(4, 4);
-  config.precision = train::Precision::f16;
+  config.precision = training::PrecisionMode::f16;
   Engine engine(net, {.config = config, .optimizer = adam(), .schedule = schedule()});
   CHECK(engine.loss_scale() == 65536);
   const auto step = [&](float factor) {

@@ -21,7 +21,7 @@
 #include "tests/support/temporary_folder.h"
 
 using namespace tessera;
-using train::TrainingConfig;
+using training::TrainingConfig;
 
 namespace {
 
@@ -69,7 +69,7 @@ std::string refusal(Body body) {
 std::string refused(const std::string& json, const char* part = "") {
   return refusal([&] {
     Net net;
-    train::initialize(net, {.config = train::JsonText{json}});
+    training::initialize(net, {.config = training::JsonText{json}});
     CAPTURE(part);
   });
 }
@@ -85,7 +85,7 @@ const std::string adam = R"({"type": "Adam", "params": {"lr": 0.01}})";
 
 TEST_CASE("initialize: the documents' loop has the losses of a hand-written one, to the bit") {
   Net net, other;
-  auto training = train::initialize(net, {.config = train::JsonText{file}, .training_data = points()});
+  auto training = training::initialize(net, {.config = training::JsonText{file}, .training_data = points()});
   const std::vector<double> losses = losses_of(training);
 
   nn::materialize(other, cpu(), 42);
@@ -115,13 +115,13 @@ TEST_CASE("initialize: a file, its text and a struct with code give the same los
   const TemporaryFolder folder;
   std::ofstream(folder / "ds.json") << file;
   Net by_text, by_file, by_code;
-  auto text = train::initialize(by_text, {.config = train::JsonText{file}, .training_data = points()});
-  auto path = train::initialize(by_file, {.config = folder / "ds.json", .training_data = points()});
+  auto text = training::initialize(by_text, {.config = training::JsonText{file}, .training_data = points()});
+  auto path = training::initialize(by_file, {.config = folder / "ds.json", .training_data = points()});
   TrainingConfig config;
   config.train_batch_size = 8;
   config.micro_batch_size = 4;
   config.gradient_clip = 0.5;
-  auto code = train::initialize(
+  auto code = training::initialize(
       by_code,
       {.config = config,
        .training_data = points(),
@@ -139,7 +139,7 @@ TEST_CASE("initialize: a file, its text and a struct with code give the same los
 
 TEST_CASE("initialize: stages 0 to 3 on two ranks have the losses of one rank; ranks see disjoint samples") {
   Net one;
-  auto alone = train::initialize(one, {.config = train::JsonText{file}, .training_data = points()});
+  auto alone = training::initialize(one, {.config = training::JsonText{file}, .training_data = points()});
   const std::vector<double> expected = losses_of(alone, 8);
   for (int stage = 0; stage < 4; ++stage) {
     CAPTURE(stage);
@@ -150,8 +150,8 @@ TEST_CASE("initialize: stages 0 to 3 on two ranks have the losses of one rank; r
     std::multiset<int64_t> seen;
     test::require_no_problems(2, [&](dist::World& world) -> std::vector<std::string> {
       Net net;
-      auto [engine, optimizer, loader, schedule] = train::initialize(
-          net, {.config = train::JsonText{json}, .training_data = points(), .world = &world});
+      auto [engine, optimizer, loader, schedule] = training::initialize(
+          net, {.config = training::JsonText{json}, .training_data = points(), .world = &world});
       std::vector<std::string> problems;
       size_t i = 0;
       for (const data::Batch& batch : *loader) {
@@ -182,13 +182,14 @@ TEST_CASE("initialize: an optimizer and a schedule come from the code or from th
   CHECK(contains(refused("{\"train_batch_size\": 8}"),
                  "expected an optimizer, from the program or the configuration"));
   CHECK(contains(
-      refusal([&] { train::initialize(net, {.config = train::JsonText{file}, .optimizer = maker}); }),
+      refusal([&] { training::initialize(net, {.config = training::JsonText{file}, .optimizer = maker}); }),
       "the configuration:3: optimizer: the program gives an optimizer too"));
   CHECK(contains(refusal([&] {
-                   train::initialize(net, {.config = train::JsonText{file}, .schedule = optim::warmup({})});
+                   training::initialize(net,
+                                        {.config = training::JsonText{file}, .schedule = optim::warmup({})});
                  }),
                  "the configuration:4: scheduler: the program gives a schedule too"));
-  CHECK(contains(refusal([&] { train::initialize(net, {.config = "nowhere.json"}); }),
+  CHECK(contains(refusal([&] { training::initialize(net, {.config = "nowhere.json"}); }),
                  "nowhere.json: expected"));
 }
 
@@ -206,8 +207,8 @@ TEST_CASE("initialize: each optimizer and schedule of a file by name") {
 TEST_CASE("initialize: what is wrong in an optimizer or a schedule of a file names the place") {
   CHECK(contains(message_of<NotBuiltError>([&] {
                    Net net;
-                   train::initialize(net,
-                                     {.config = train::JsonText{with("{\"type\": \"OneBitAdam\"}", "")}});
+                   training::initialize(
+                       net, {.config = training::JsonText{with("{\"type\": \"OneBitAdam\"}", "")}});
                  }),
                  "the configuration:2: optimizer: "));
   const std::string unknown = refused(with("{\"type\": \"AdamX\"}", ""));

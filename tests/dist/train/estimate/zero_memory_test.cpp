@@ -7,7 +7,7 @@
 #include "tests/support/error_text.h"
 
 using namespace tessera;
-using train::ZeroSetup;
+using training::ZeroSetup;
 
 namespace {
 
@@ -19,8 +19,8 @@ constexpr ZeroSetup eight{.num_gpus_per_node = 8, .num_nodes = 1, .decimals = 3}
 
 TEST_CASE("zero memory: GPT-lite on 8 GPUs by the formulas 2P, 4P + 16P/8, 4L and 4L + 18P/8") {
   CHECK(L == 2'362'368);
-  using train::estimate_zero2_model_states_mem_needs;
-  using train::estimate_zero3_model_states_mem_needs;
+  using training::estimate_zero2_model_states_mem_needs;
+  using training::estimate_zero3_model_states_mem_needs;
   CHECK(estimate_zero2_model_states_mem_needs(P, {.optimizer = true}, eight).gpu == 2 * P);
   CHECK(estimate_zero2_model_states_mem_needs(P, {}, eight).gpu == 4 * P + 2 * P);
   CHECK(estimate_zero2_model_states_mem_needs(P, {.optimizer = true}, eight).cpu == P * 32 * 3 / 2);
@@ -33,8 +33,8 @@ TEST_CASE("zero memory: GPT-lite on 8 GPUs by the formulas 2P, 4P + 16P/8, 4L an
 }
 
 TEST_CASE("zero memory: several nodes, few GPUs and another factor") {
-  using train::estimate_zero2_model_states_mem_needs;
-  using train::estimate_zero3_model_states_mem_needs;
+  using training::estimate_zero2_model_states_mem_needs;
+  using training::estimate_zero3_model_states_mem_needs;
   const ZeroSetup two{.num_gpus_per_node = 2, .num_nodes = 4, .additional_buffer_factor = 2};
   // 4 N = 32 is more than 16; on one GPU 16 is more than 4.
   CHECK(estimate_zero2_model_states_mem_needs(800, {.optimizer = true}, two).cpu == 800 * 32 * 2);
@@ -57,36 +57,37 @@ TEST_CASE("zero memory: several nodes, few GPUs and another factor") {
 TEST_CASE("zero memory: DeepSpeed's documented tables for T5 of 3 billion parameters") {
   // From DeepSpeed's documentation, "Memory Requirements": 2851M parameters, 32M in the largest layer.
   const int64_t parameters = 2'851'598'336, layer = 32'128 * 1024;
-  CHECK(train::estimate_zero2_model_states_mem_needs_all_cold(parameters, {.num_gpus_per_node = 8}) ==
+  CHECK(training::estimate_zero2_model_states_mem_needs_all_cold(parameters, {.num_gpus_per_node = 8}) ==
         "Estimated memory needed for params, optim states and gradients for a:\n"
         "HW: Setup with 1 node, 8 GPUs per node.\n"
         "SW: Model with 2851M total params.\n"
         "  per CPU  |  per GPU |   Options\n"
         "  127.48GB |   5.31GB | offload_optimizer=cpu\n"
         "  127.48GB |  15.93GB | offload_optimizer=none\n");
-  CHECK(train::estimate_zero3_model_states_mem_needs_all_cold(parameters, layer, {.num_gpus_per_node = 8}) ==
-        "Estimated memory needed for params, optim states and gradients for a:\n"
-        "HW: Setup with 1 node, 8 GPUs per node.\n"
-        "SW: Model with 2851M total params, 32M largest layer params.\n"
-        "  per CPU  |  per GPU |   Options\n"
-        "   71.71GB |   0.12GB | offload_param=cpu , offload_optimizer=cpu , zero_init=1\n"
-        "  127.48GB |   0.12GB | offload_param=cpu , offload_optimizer=cpu , zero_init=0\n"
-        "   63.74GB |   0.79GB | offload_param=none, offload_optimizer=cpu , zero_init=1\n"
-        "  127.48GB |   0.79GB | offload_param=none, offload_optimizer=cpu , zero_init=0\n"
-        "    1.47GB |   6.10GB | offload_param=none, offload_optimizer=none, zero_init=1\n"
-        "  127.48GB |   6.10GB | offload_param=none, offload_optimizer=none, zero_init=0\n");
+  CHECK(
+      training::estimate_zero3_model_states_mem_needs_all_cold(parameters, layer, {.num_gpus_per_node = 8}) ==
+      "Estimated memory needed for params, optim states and gradients for a:\n"
+      "HW: Setup with 1 node, 8 GPUs per node.\n"
+      "SW: Model with 2851M total params, 32M largest layer params.\n"
+      "  per CPU  |  per GPU |   Options\n"
+      "   71.71GB |   0.12GB | offload_param=cpu , offload_optimizer=cpu , zero_init=1\n"
+      "  127.48GB |   0.12GB | offload_param=cpu , offload_optimizer=cpu , zero_init=0\n"
+      "   63.74GB |   0.79GB | offload_param=none, offload_optimizer=cpu , zero_init=1\n"
+      "  127.48GB |   0.79GB | offload_param=none, offload_optimizer=cpu , zero_init=0\n"
+      "    1.47GB |   6.10GB | offload_param=none, offload_optimizer=none, zero_init=1\n"
+      "  127.48GB |   6.10GB | offload_param=none, offload_optimizer=none, zero_init=0\n");
 }
 
 TEST_CASE("zero memory: the tables of GPT-lite from the model, with three decimals") {
   const models::Gpt gpt(models::gpt_lite(65));
-  CHECK(train::estimate_zero2_model_states_mem_needs_all_live(gpt, eight) ==
+  CHECK(training::estimate_zero2_model_states_mem_needs_all_live(gpt, eight) ==
         "Estimated memory needed for params, optim states and gradients for a:\n"
         "HW: Setup with 1 node, 8 GPUs per node.\n"
         "SW: Model with 86M total params.\n"
         "  per CPU  |  per GPU |   Options\n"
         "    3.876GB |   0.161GB | offload_optimizer=cpu\n"
         "    3.876GB |   0.484GB | offload_optimizer=none\n");
-  CHECK(train::estimate_zero3_model_states_mem_needs_all_live(gpt, eight) ==
+  CHECK(training::estimate_zero3_model_states_mem_needs_all_live(gpt, eight) ==
         "Estimated memory needed for params, optim states and gradients for a:\n"
         "HW: Setup with 1 node, 8 GPUs per node.\n"
         "SW: Model with 86M total params, 2M largest layer params.\n"
@@ -97,14 +98,14 @@ TEST_CASE("zero memory: the tables of GPT-lite from the model, with three decima
         "    3.876GB |   0.029GB | offload_param=none, offload_optimizer=cpu , zero_init=0\n"
         "    0.106GB |   0.190GB | offload_param=none, offload_optimizer=none, zero_init=1\n"
         "    3.876GB |   0.190GB | offload_param=none, offload_optimizer=none, zero_init=0\n");
-  CHECK(train::estimate_zero2_model_states_mem_needs_all_cold(1, {.num_gpus_per_node = 1, .num_nodes = 2})
+  CHECK(training::estimate_zero2_model_states_mem_needs_all_cold(1, {.num_gpus_per_node = 1, .num_nodes = 2})
             .find("HW: Setup with 2 nodes, 1 GPU per node.") != std::string::npos);
 }
 
 TEST_CASE("zero memory: negative sizes, setups out of range and contradictions are errors") {
   const auto refused = [](auto body) { return message_of<ConfigError>(body); };
-  using train::estimate_zero2_model_states_mem_needs_all_cold;
-  using train::estimate_zero3_model_states_mem_needs_all_cold;
+  using training::estimate_zero2_model_states_mem_needs_all_cold;
+  using training::estimate_zero3_model_states_mem_needs_all_cold;
   CHECK(contains(refused([] { estimate_zero2_model_states_mem_needs_all_cold(-1); }), "got -1 in all"));
   CHECK(contains(refused([] { estimate_zero3_model_states_mem_needs_all_cold(5, -2); }),
                  "got 5 in all and -2"));
@@ -120,7 +121,7 @@ TEST_CASE("zero memory: negative sizes, setups out of range and contradictions a
   CHECK(contains(setup({.decimals = 10}), "decimals"));
   CHECK(contains(refused([] { estimate_zero2_model_states_mem_needs_all_cold(int64_t{1} << 60); }),
                  "too many bytes"));
-  CHECK_THROWS_AS(train::estimate_zero3_model_states_mem_needs(5, 1, {.parameters = true}), ConfigError);
-  CHECK_THROWS_AS(train::estimate_zero2_model_states_mem_needs(5, {.optimizer = true, .parameters = true}),
+  CHECK_THROWS_AS(training::estimate_zero3_model_states_mem_needs(5, 1, {.parameters = true}), ConfigError);
+  CHECK_THROWS_AS(training::estimate_zero2_model_states_mem_needs(5, {.optimizer = true, .parameters = true}),
                   ConfigError);
 }

@@ -28,7 +28,7 @@
 #include "tests/dist/fsdp/rank_threads.h"
 
 using namespace tessera;
-using namespace tessera::train;
+using namespace tessera::training;
 
 namespace {
 

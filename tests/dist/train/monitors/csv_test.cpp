@@ -15,8 +15,8 @@
 #include "tests/support/temporary_folder.h"
 
 using namespace tessera;
-using train::CsvMonitor;
-using train::MetricValue;
+using training::CsvMonitor;
+using training::MetricValue;
 using Metrics = std::vector<MetricValue>;
 using Table = std::vector<std::vector<std::string>>;
 

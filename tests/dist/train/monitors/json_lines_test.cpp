@@ -15,8 +15,8 @@
 #include "tests/support/temporary_folder.h"
 
 using namespace tessera;
-using train::JsonLinesMonitor;
-using train::MetricValue;
+using training::JsonLinesMonitor;
+using training::MetricValue;
 using Metrics = std::vector<MetricValue>;
 
 namespace {

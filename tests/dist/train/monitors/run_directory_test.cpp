@@ -15,7 +15,7 @@
 #include "tests/support/temporary_folder.h"
 
 using namespace tessera;
-using namespace tessera::train;
+using namespace tessera::training;
 
 namespace {
 

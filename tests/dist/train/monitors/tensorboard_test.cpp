@@ -18,8 +18,8 @@
 #include "tests/support/temporary_folder.h"
 
 using namespace tessera;
-using train::MetricValue;
-using train::TensorBoardMonitor;
+using training::MetricValue;
+using training::TensorBoardMonitor;
 using Metrics = std::vector<MetricValue>;
 
 namespace {
@@ -88,14 +88,14 @@ std::vector<double> expected_limits() {
 }  // namespace
 
 TEST_CASE("tensorboard: a build without protobuf says which packages it needs") {
-  if (train::tensorboard_is_built()) return;
+  if (training::tensorboard_is_built()) return;
   const std::string message = message_of<NotBuiltError>([] { TensorBoardMonitor monitor("folder"); });
   CHECK(contains(message, "libprotobuf-dev"));
   CHECK(contains(message, "protobuf-compiler"));
 }
 
 TEST_CASE("tensorboard: the scalars of a run") {
-  if (!train::tensorboard_is_built()) return;
+  if (!training::tensorboard_is_built()) return;
   const TemporaryFolder folder;
   TensorBoardMonitor monitor(folder / "runs/one");
   monitor.begin({});
@@ -115,7 +115,7 @@ TEST_CASE("tensorboard: the scalars of a run") {
 }
 
 TEST_CASE("tensorboard: a histogram counts each element in the bucket that holds it") {
-  if (!train::tensorboard_is_built()) return;
+  if (!training::tensorboard_is_built()) return;
   const TemporaryFolder folder;
   TensorBoardMonitor monitor(folder.path());
   monitor.begin({});
@@ -162,7 +162,7 @@ TEST_CASE("tensorboard: a histogram counts each element in the bucket that holds
 }
 
 TEST_CASE("tensorboard: histograms of other dtypes, strides and sizes") {
-  if (!train::tensorboard_is_built()) return;
+  if (!training::tensorboard_is_built()) return;
   const TemporaryFolder folder;
   TensorBoardMonitor monitor(folder.path());
   monitor.begin({});
@@ -188,7 +188,7 @@ TEST_CASE("tensorboard: histograms of other dtypes, strides and sizes") {
 }
 
 TEST_CASE("tensorboard: texts") {
-  if (!train::tensorboard_is_built()) return;
+  if (!training::tensorboard_is_built()) return;
   const TemporaryFolder folder;
   TensorBoardMonitor monitor(folder.path());
   monitor.begin({});
@@ -205,7 +205,7 @@ TEST_CASE("tensorboard: texts") {
 }
 
 TEST_CASE("tensorboard: the configuration is there as hyper-parameters and as a text") {
-  if (!train::tensorboard_is_built()) return;
+  if (!training::tensorboard_is_built()) return;
   const TemporaryFolder folder;
   TensorBoardMonitor monitor(folder.path());
   monitor.begin(
@@ -235,7 +235,7 @@ TEST_CASE("tensorboard: the configuration is there as hyper-parameters and as a 
 }
 
 TEST_CASE("tensorboard: a resumed run adds a file whose start drops later steps") {
-  if (!train::tensorboard_is_built()) return;
+  if (!training::tensorboard_is_built()) return;
   const TemporaryFolder folder;
   std::vector<std::string> paths;
   for (const int64_t resume_step : {-1, 20, 10}) {
@@ -253,7 +253,7 @@ TEST_CASE("tensorboard: a resumed run adds a file whose start drops later steps"
 }
 
 TEST_CASE("tensorboard: what cannot be written is an error that names the folder or the metric") {
-  if (!train::tensorboard_is_built()) return;
+  if (!training::tensorboard_is_built()) return;
   const TemporaryFolder folder;
   const std::string path = folder.write("file", "") + "/run";
   TensorBoardMonitor unwritable(path);
@@ -272,7 +272,7 @@ TEST_CASE("tensorboard: what cannot be written is an error that names the folder
 
 // read_events.py starts this case with a folder, and reads what it wrote.
 TEST_CASE("tensorboard: a run for read_events.py") {
-  if (!train::tensorboard_is_built()) return;
+  if (!training::tensorboard_is_built()) return;
   const TemporaryFolder own;
   const char* given = std::getenv("TESSERA_EVENTS_FOLDER");
   const std::string folder = given ? given : own.path();

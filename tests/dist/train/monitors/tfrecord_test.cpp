@@ -9,7 +9,7 @@
 #include "tests/dist/train/monitors/event_reader.h"
 #include "tests/support/temporary_folder.h"
 
-using namespace tessera::train;
+using namespace tessera::training;
 
 TEST_CASE("tfrecord: CRC-32C has the values of RFC 3720") {
   std::string ascending, descending;

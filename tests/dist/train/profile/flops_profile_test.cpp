@@ -15,9 +15,9 @@
 #include "tests/support/error_text.h"
 
 using namespace tessera;
-using train::FlopsProfile;
-using train::PassCost;
-using train::ProfileNode;
+using training::FlopsProfile;
+using training::PassCost;
+using training::ProfileNode;
 
 namespace {
 
@@ -108,7 +108,7 @@ TEST_CASE(
   nn::Linear linear(256, 256);
   nn::materialize(linear, cpu(), 1);
   const Variable x = Variable(ops::ones({32, 256})).requires_grad_();
-  const FlopsProfile profile = train::profile_modules(
+  const FlopsProfile profile = training::profile_modules(
       linear, [&] { sum(linear(x)).backward(); }, 7);
   const ProfileNode& root = profile.root;
   CHECK(root.name == "(model)");
@@ -129,7 +129,7 @@ TEST_CASE(
 TEST_CASE("flops profile: without a gradient of the input, backward has the weight's product alone") {
   nn::Linear linear(8, 16);
   nn::materialize(linear, cpu(), 1);
-  const FlopsProfile profile = train::profile_modules(linear, [&] {
+  const FlopsProfile profile = training::profile_modules(linear, [&] {
     sum(linear(Variable(ops::ones({3, 8})))).backward();
   });
   CHECK(profile.root.forward.flops == product(3, 8, 16));
@@ -139,7 +139,9 @@ TEST_CASE("flops profile: without a gradient of the input, backward has the weig
 TEST_CASE("flops profile: a forward alone has no backward") {
   nn::Linear linear(8, 16);
   nn::materialize(linear, cpu(), 1);
-  const FlopsProfile profile = train::profile_modules(linear, [&] { linear(Variable(ops::ones({3, 8}))); });
+  const FlopsProfile profile = training::profile_modules(linear, [&] {
+    linear(Variable(ops::ones({3, 8})));
+  });
   CHECK(profile.root.forward.flops == product(3, 8, 16));
   CHECK(profile.root.backward.flops == 0);
   CHECK(profile.root.backward.nanoseconds == 0);
@@ -152,7 +154,7 @@ TEST_CASE(
   nn::materialize(gpt, cpu(), 1);
   optim::AdamW adam(gpt.parameters());
   const Tensor ids = Tensor::zeros({2, 8}, i64);
-  const FlopsProfile profile = train::profile_modules(gpt, [&] {
+  const FlopsProfile profile = training::profile_modules(gpt, [&] {
     gpt.loss(ids, ids).backward();
     adam.step();
   });
@@ -179,7 +181,7 @@ TEST_CASE("flops profile: all FLOPs of a step are in the tree") {
   FlopsProfile profile;
   {
     const CostScope counting(cost);
-    profile = train::profile_modules(gpt, [&] { gpt.loss(ids, ids).backward(); });
+    profile = training::profile_modules(gpt, [&] { gpt.loss(ids, ids).backward(); });
   }
   CHECK(profile.root.flops() == cost.flops);
   CHECK(cost.flops > 0);
@@ -187,7 +189,7 @@ TEST_CASE("flops profile: all FLOPs of a step are in the tree") {
 
 TEST_CASE("flops profile: a module that is called twice is one node with the sum of its calls") {
   Shared shared;
-  FlopsProfile profile = train::profile_modules(shared, [&] {
+  FlopsProfile profile = training::profile_modules(shared, [&] {
     train_step(shared, [&] { return sum(shared(Variable(ops::ones({5, 8})))); });
   });
   check_sums(profile.root);
@@ -201,7 +203,7 @@ TEST_CASE("flops profile: a module that is called twice is one node with the sum
 
 TEST_CASE("flops profile: a module that another one calls counts where it is declared") {
   Borrower borrower;
-  const FlopsProfile profile = train::profile_modules(borrower, [&] {
+  const FlopsProfile profile = training::profile_modules(borrower, [&] {
     train_step(borrower, [&] { return sum(borrower(Variable(ops::ones({3, 4})))); });
   });
   check_sums(profile.root);
@@ -212,7 +214,7 @@ TEST_CASE("flops profile: a module that another one calls counts where it is dec
 
 TEST_CASE("flops profile: tied weights count once, at their first module") {
   Tied tied;
-  const FlopsProfile profile = train::profile_modules(tied, [&] {
+  const FlopsProfile profile = training::profile_modules(tied, [&] {
     train_step(tied, [&] { return sum(tied(Variable(ops::ones({2, 6})))); });
   });
   CHECK(profile.root.parameters == 36);
@@ -223,7 +225,7 @@ TEST_CASE("flops profile: tied weights count once, at their first module") {
 
 TEST_CASE("flops profile: a child named model and the root are two nodes") {
   Wrapper wrapper;
-  const FlopsProfile profile = train::profile_modules(wrapper, [&] {
+  const FlopsProfile profile = training::profile_modules(wrapper, [&] {
     train_step(wrapper, [&] { return sum(wrapper(Variable(ops::ones({3, 4})))); });
   });
   check_sums(profile.root);
@@ -239,13 +241,13 @@ TEST_CASE("flops profile: a child named model and the root are two nodes") {
 TEST_CASE("flops profile: of a submodule, and of scopes that are no modules") {
   Shared shared;
   nn::materialize(shared, cpu(), 1);
-  const FlopsProfile profile = train::profile_modules(shared.in, [&] {
+  const FlopsProfile profile = training::profile_modules(shared.in, [&] {
     shared(Variable(ops::ones({5, 8})));
   });
   CHECK(profile.root.name == "in");
   CHECK(profile.root.depth == 0);
   CHECK(profile.root.forward.flops == product(5, 8, 16));
-  const FlopsProfile scoped = train::profile_modules(shared, [&] {
+  const FlopsProfile scoped = training::profile_modules(shared, [&] {
     const NamedScope loss("a scope of the user's");
     shared(Variable(ops::ones({5, 8})));
   });
@@ -259,7 +261,7 @@ TEST_CASE("flops profile: on meta it is a plan with the same FLOPs, without byte
     if (!device.is_meta()) nn::materialize(gpt, device, 1);
     const Tensor ids = Tensor::empty({2, 8}, i64, device);
     if (!device.is_meta()) ids.zero();
-    return train::profile_modules(gpt, [&] { gpt.loss(ids, ids).backward(); });
+    return training::profile_modules(gpt, [&] { gpt.loss(ids, ids).backward(); });
   };
   const FlopsProfile plan = profile_on(meta()), real = profile_on(cpu());
   CHECK(plan.is_plan);
@@ -278,7 +280,7 @@ TEST_CASE("flops profile: on meta it is a plan with the same FLOPs, without byte
     for (size_t i = 0; i < a.children.size(); ++i) compare(a.children[i], b.children[i]);
   };
   compare(plan.root, real.root);
-  const std::vector<const ProfileNode*> order = train::slowest_first(plan);
+  const std::vector<const ProfileNode*> order = training::slowest_first(plan);
   for (size_t i = 1; i < order.size(); ++i) CHECK(order[i - 1]->own_flops() >= order[i]->own_flops());
 }
 
@@ -322,7 +324,7 @@ TEST_CASE("flops profile: times, bytes and FLOPs of recorded spans, each for the
     record(SpanKind::module, "in", "forward", 110, 140);
     record(SpanKind::kernel, "matmul", "forward", 115, 135, 128);
   }
-  const FlopsProfile profile = train::profile_from(shared, profiler);
+  const FlopsProfile profile = training::profile_from(shared, profiler);
   check_sums(profile.root);
   CHECK(profile.nanoseconds == 1000);
   CHECK(profile.phase_nanoseconds("forward") == 110);
@@ -340,8 +342,8 @@ TEST_CASE("flops profile: times, bytes and FLOPs of recorded spans, each for the
   CHECK(root.own_backward.nanoseconds == 0);
   CHECK(root.forward.nanoseconds == 106);
   CHECK(root.flops() == 2 + 4 + 8 + 16 + 32);
-  CHECK(train::profile_from(shared, profiler, 1).root.flops() == 128);
-  CHECK_THROWS_AS(train::profile_from(shared, profiler, 2), ValueError);
+  CHECK(training::profile_from(shared, profiler, 1).root.flops() == 128);
+  CHECK_THROWS_AS(training::profile_from(shared, profiler, 2), ValueError);
 }
 
 TEST_CASE("flops profile: the slowest module is first, by its own time") {
@@ -352,7 +354,7 @@ TEST_CASE("flops profile: the slowest module is first, by its own time") {
   profile.root.children[0].own_backward.nanoseconds = 5;
   profile.root.children[1].own_forward.nanoseconds = 3;
   profile.root.children[1].own_backward.nanoseconds = 4;
-  const auto order = train::slowest_first(profile);
+  const auto order = training::slowest_first(profile);
   REQUIRE(order.size() == 4);
   CHECK(order[0]->name == "b");
   CHECK(order[1]->name == "(model)");
@@ -363,12 +365,12 @@ TEST_CASE("flops profile: the slowest module is first, by its own time") {
 TEST_CASE("flops profile: a step without a call of the module, or inside another profile, is an error") {
   nn::Linear linear(2, 2), other(2, 2);
   nn::materialize(linear, cpu(), 1);
-  CHECK_THROWS_AS(train::profile_modules(linear, [] {}), ValueError);
-  CHECK(contains(message_of<ValueError>([&] { train::profile_modules(linear, [] {}); }),
+  CHECK_THROWS_AS(training::profile_modules(linear, [] {}), ValueError);
+  CHECK(contains(message_of<ValueError>([&] { training::profile_modules(linear, [] {}); }),
                  "no module of Linear"));
   CHECK_THROWS_AS(
-      train::profile_modules(
-          linear, [&] { train::profile_modules(linear, [&] {
+      training::profile_modules(
+          linear, [&] { training::profile_modules(linear, [&] {
                           linear(Variable(ops::ones({1, 2})));
                         }); }),
       ValueError);

@@ -15,8 +15,8 @@
 #include "tests/support/temporary_folder.h"
 
 using namespace tessera;
-using train::FlopsProfile;
-using train::ProfileNode;
+using training::FlopsProfile;
+using training::ProfileNode;
 
 namespace {
 
@@ -54,7 +54,7 @@ std::string file_text(const std::string& path) {
 TEST_CASE("flops report: the whole text") {
   const std::string bar(26, '-');
   CHECK(
-      train::flops_report(small_profile(), {.top_modules = 2}) ==
+      training::flops_report(small_profile(), {.top_modules = 2}) ==
       bar + " Flops Profiler " + bar +
           "\n"
           "Profile Summary at step 5:\n"
@@ -100,34 +100,34 @@ TEST_CASE("flops report: the whole text") {
 
 TEST_CASE("flops report: module_depth cuts the tree, detailed = false leaves it out, a plan has no times") {
   const FlopsProfile profile = small_profile();
-  const std::string cut = train::flops_report(profile, {.module_depth = 0});
+  const std::string cut = training::flops_report(profile, {.module_depth = 0});
   CHECK(contains(cut, "\nNet("));
   CHECK_FALSE(contains(cut, "(fast): "));
   CHECK_FALSE(contains(cut, "depth 1:"));
-  CHECK_FALSE(contains(train::flops_report(profile, {.detailed = false}), "Detailed"));
+  CHECK_FALSE(contains(training::flops_report(profile, {.detailed = false}), "Detailed"));
   FlopsProfile plan = profile;
   plan.is_plan = true;
-  const std::string text = train::flops_report(plan);
+  const std::string text = training::flops_report(plan);
   CHECK(contains(text, "On meta: no bytes and no times."));
   CHECK_FALSE(contains(text, "latency: "));
   CHECK_FALSE(contains(text, " ms"));
   CHECK(contains(text, "    fast (Linear): 3 Mflops = 100% flops\n"));
-  CHECK_THROWS_AS(train::flops_report(profile, {.module_depth = -2}), ConfigError);
-  CHECK_THROWS_AS(train::flops_report(profile, {.top_modules = 0}), ConfigError);
+  CHECK_THROWS_AS(training::flops_report(profile, {.module_depth = -2}), ConfigError);
+  CHECK_THROWS_AS(training::flops_report(profile, {.top_modules = 0}), ConfigError);
 }
 
 TEST_CASE("flops report: amounts have three digits, durations their unit") {
-  CHECK(train::amount_text(0) == "0");
-  CHECK(train::amount_text(999) == "999");
-  CHECK(train::amount_text(999.7) == "1 k");
-  CHECK(train::amount_text(65'792) == "65.8 k");
-  CHECK(train::amount_text(4'194'304) == "4.19 M");
-  CHECK(train::amount_text(1.2e12) == "1.2 T");
-  CHECK(train::amount_text(12, "B") == "12 B");
-  CHECK(train::duration_text(0) == "0 us");
-  CHECK(train::duration_text(12'340) == "12.3 us");
-  CHECK(train::duration_text(1'500'000) == "1.5 ms");
-  CHECK(train::duration_text(2'000'000'000) == "2 s");
+  CHECK(training::amount_text(0) == "0");
+  CHECK(training::amount_text(999) == "999");
+  CHECK(training::amount_text(999.7) == "1 k");
+  CHECK(training::amount_text(65'792) == "65.8 k");
+  CHECK(training::amount_text(4'194'304) == "4.19 M");
+  CHECK(training::amount_text(1.2e12) == "1.2 T");
+  CHECK(training::amount_text(12, "B") == "12 B");
+  CHECK(training::duration_text(0) == "0 us");
+  CHECK(training::duration_text(12'340) == "12.3 us");
+  CHECK(training::duration_text(1'500'000) == "1.5 ms");
+  CHECK(training::duration_text(2'000'000'000) == "2 s");
 }
 
 TEST_CASE("flops profiler: the chosen step is profiled, and no other") {
@@ -135,7 +135,7 @@ TEST_CASE("flops profiler: the chosen step is profiled, and no other") {
   nn::materialize(linear, cpu(), 1);
   const TemporaryFolder folder;
   const std::string path = folder / "reports/profile.txt";
-  train::FlopsProfiler profiler(linear, {.enabled = true, .profile_step = 2, .output_file = path}, 1e9);
+  training::FlopsProfiler profiler(linear, {.enabled = true, .profile_step = 2, .output_file = path}, 1e9);
   for (int64_t step = 0; step < 4; ++step) {
     profiler.begin_step(step);
     CHECK(profiler.is_recording() == (step == 2));
@@ -155,7 +155,7 @@ TEST_CASE("flops profiler: the chosen step is profiled, and no other") {
 
 TEST_CASE("flops profiler: disabled it records nothing") {
   nn::Linear linear(4, 4);
-  train::FlopsProfiler profiler(linear, {.profile_step = 0});
+  training::FlopsProfiler profiler(linear, {.profile_step = 0});
   profiler.begin_step(0);
   CHECK_FALSE(profiling());
   profiler.end_step();
@@ -165,13 +165,13 @@ TEST_CASE("flops profiler: disabled it records nothing") {
 
 TEST_CASE("flops profiler: options out of range and steps out of order are errors with their key") {
   nn::Linear linear(4, 4);
-  const auto refused = [&](train::FlopsProfilerOptions options) {
-    return message_of<ConfigError>([&] { train::FlopsProfiler(linear, options); });
+  const auto refused = [&](training::FlopsProfilerOptions options) {
+    return message_of<ConfigError>([&] { training::FlopsProfiler(linear, options); });
   };
   CHECK(refused({.profile_step = -1}) == "flops_profiler: profile_step: expected 0 or more, got -1");
   CHECK(refused({.module_depth = -2}) == "flops_profiler: module_depth: expected -1 or more, got -2");
   CHECK(refused({.top_modules = 0}) == "flops_profiler: top_modules: expected 1 or more, got 0");
-  train::FlopsProfiler profiler(linear, {.enabled = true, .profile_step = 3});
+  training::FlopsProfiler profiler(linear, {.enabled = true, .profile_step = 3});
   CHECK_THROWS_AS(profiler.end_step(), ValueError);
   profiler.begin_step(0);
   CHECK_THROWS_AS(profiler.begin_step(1), ValueError);
@@ -182,7 +182,8 @@ TEST_CASE("flops profiler: options out of range and steps out of order are error
 
   const TemporaryFolder folder;
   nn::materialize(linear, cpu(), 1);
-  train::FlopsProfiler unwritable(linear, {.enabled = true, .profile_step = 0, .output_file = folder / ""});
+  training::FlopsProfiler unwritable(linear,
+                                     {.enabled = true, .profile_step = 0, .output_file = folder / ""});
   unwritable.begin_step(0);
   linear(Variable(ops::ones({1, 4})));
   CHECK(contains(message_of<ConfigError>([&] { unwritable.end_step(); }), "output_file: cannot write"));

@@ -6,15 +6,15 @@
 #include "tests/support/error_text.h"
 
 using namespace tessera;
-using train::StepPart;
-using train::WallClock;
+using training::StepPart;
+using training::WallClock;
 
 namespace {
 
 /// A clock that a test moves.
 struct ManualClock {
   double now = 100;
-  train::SecondsClock read() {
+  training::SecondsClock read() {
     return [this] { return now; };
   }
 };
@@ -48,7 +48,7 @@ TEST_CASE("wall clock: the times of each part, and means over the window") {
   }
   CHECK(clock.steps() == 3);
   CHECK(clock.last().total == 21);
-  const train::StepTimes mean = clock.mean();
+  const training::StepTimes mean = clock.mean();
   CHECK(mean.of(StepPart::data) == 0);
   CHECK(mean.of(StepPart::forward) == 4);
   CHECK(mean.of(StepPart::backward) == 8);
@@ -92,7 +92,7 @@ TEST_CASE("wall clock: an exception in a measured part ends its measurement") {
 TEST_CASE("step log: 30 steps with 10 per print are 3 blocks, with speed, average and maximum memory") {
   ManualClock time;
   const auto account = make_intrusive<MemoryAccount>();
-  train::StepLog log({.steps_per_print = 10, .clock = time.read(), .account = account});
+  training::StepLog log({.steps_per_print = 10, .clock = time.read(), .account = account});
   std::vector<std::string> blocks;
   account->add(MemoryCategory::parameter, GiB / 4);
   for (int step = 1; step <= 30; ++step) {
@@ -118,10 +118,10 @@ TEST_CASE("step log: 30 steps with 10 per print are 3 blocks, with speed, averag
 
 TEST_CASE("step log: wall_clock_breakdown adds the line of times, of the interval alone") {
   ManualClock time;
-  train::StepLog log({.steps_per_print = 2,
-                      .wall_clock_breakdown = true,
-                      .clock = time.read(),
-                      .account = make_intrusive<MemoryAccount>()});
+  training::StepLog log({.steps_per_print = 2,
+                         .wall_clock_breakdown = true,
+                         .clock = time.read(),
+                         .account = make_intrusive<MemoryAccount>()});
   std::string last;
   for (int step = 0; step < 4; ++step) {
     {
@@ -140,17 +140,17 @@ TEST_CASE("step log: no time is no speed; the account is the thread's by default
   const auto account = make_intrusive<MemoryAccount>();
   const AccountScope scope(account);
   account->add(MemoryCategory::other, GiB);
-  train::StepLog log({.steps_per_print = 1, .clock = time.read()});
+  training::StepLog log({.steps_per_print = 1, .clock = time.read()});
   CHECK(*log.end_step(5) ==
         "step=1, AvgSamplesPerSec=0.00, AvgMemAllocated=1.000GB, MaxMemAllocated=1.000GB\n");
   CHECK_THROWS_AS(log.end_step(-1), ValueError);
-  CHECK_THROWS_AS(train::StepLog({.steps_per_print = 0}), ConfigError);
+  CHECK_THROWS_AS(training::StepLog({.steps_per_print = 0}), ConfigError);
 }
 
 TEST_CASE("step log: the lines of a training loop") {
-  CHECK(train::loss_line(2, 3, 40, 0.6931471) == "[2/3; 40] loss: 0.69315");
-  CHECK(train::valid_loss_line(2, 3, 40, 12.5) == "[2/3; 40] valid loss: 12.50000");
-  CHECK(train::finished_line(12.5) == "Finished training after 12.5 seconds.");
-  CHECK(train::test_loss_line(0.25) == "Final test loss: 0.25000");
-  CHECK(train::epoch_line(2, 0.6931471) == "Epoch: 2, Loss: 0.693147");
+  CHECK(training::loss_line(2, 3, 40, 0.6931471) == "[2/3; 40] loss: 0.69315");
+  CHECK(training::valid_loss_line(2, 3, 40, 12.5) == "[2/3; 40] valid loss: 12.50000");
+  CHECK(training::finished_line(12.5) == "Finished training after 12.5 seconds.");
+  CHECK(training::test_loss_line(0.25) == "Final test loss: 0.25000");
+  CHECK(training::epoch_line(2, 0.6931471) == "Epoch: 2, Loss: 0.693147");
 }

@@ -19,7 +19,7 @@
 #include "tests/support/temporary_folder.h"
 
 using namespace tessera;
-using namespace tessera::train;
+using namespace tessera::training;
 
 namespace {
 
@@ -84,7 +84,7 @@ std::vector<double> after(const std::vector<double>& losses, int64_t steps) {
 
 TEST_CASE(
     "trainer: a run resumed after any step continues with the same bits, in mid-epoch and with dropout") {
-  for (const Precision precision : {Precision::f32, Precision::bf16, Precision::f16}) {
+  for (const PrecisionMode precision : {PrecisionMode::f32, PrecisionMode::bf16, PrecisionMode::f16}) {
     const TemporaryFolder folder;
     const TrainerOptions options{.precision = precision, .gradient_clip = 0.5};
     const std::vector<double> whole = run(9, folder / "whole", "", nullptr, options);

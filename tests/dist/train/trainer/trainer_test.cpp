@@ -16,7 +16,7 @@
 #include "tests/support/error_text.h"
 
 using namespace tessera;
-using namespace tessera::train;
+using namespace tessera::training;
 
 namespace {
 
@@ -315,7 +315,7 @@ TEST_CASE("trainer: predictions come batch by batch") {
 }
 
 TEST_CASE("trainer: half precisions train, and the learning rate does not advance in a skipped step") {
-  for (const Precision precision : {Precision::bf16, Precision::f16}) {
+  for (const PrecisionMode precision : {PrecisionMode::bf16, PrecisionMode::f16}) {
     Points data;
     Classifier task;
     Trainer trainer({.max_epochs = 10, .precision = precision});
