@@ -1,12 +1,10 @@
 // usage: trained FOLDER STEPS [RESUME]
-// A user's project: a model, its data and its task; the Trainer has the rest. Under mpirun its processes are
-// the ranks. Prints the sum of all weights.
+// A user's project: a model, its data and its task. Prints the sum of all weights at the end.
 #include <tessera/dist/train/callbacks/model_checkpoint.h>
 #include <tessera/dist/train/trainer/trainer.h>
 #include <tessera/tessera.h>
 
 #include <cstdio>
-#include <cstdlib>
 
 using namespace tessera;
 
@@ -48,7 +46,7 @@ int main(int argc, char** argv) {
     Classifier task;
     Data data;
     data.ranks = world.size();
-    training::Trainer trainer({.max_steps = std::atoll(argv[2]),
+    training::Trainer trainer({.max_steps = std::stoll(argv[2]),
                                .strategy = "full_shard",
                                .resume = resume,
                                .callbacks = {std::make_shared<training::ModelCheckpoint>(
