@@ -10,10 +10,11 @@ namespace tessera::dist {
 
 /// Where a rank is when its hook is called.
 enum class CommPoint : uint8_t {
-  start,    ///< before a call is entered
-  wait,     ///< before a wait
-  work,     ///< before this rank's work for a call: a copy or a sum
-  finished  ///< after that work
+  start,     ///< before a call is entered
+  wait,      ///< before a wait
+  work,      ///< before this rank's work for a call: a copy or a sum
+  finished,  ///< after that work
+  search     ///< within the search for a message, after the first place that may have it
 };
 
 /// It may sleep, throw, or end the process.

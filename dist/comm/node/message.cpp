@@ -80,10 +80,18 @@ bool Send::advance() {
 Recv::Recv(std::shared_ptr<Group> group, CheckedCall call)
     : ActiveCall(group->self().progress(), call.header), group_(std::move(group)), call_(std::move(call)) {}
 
+/// The oldest message that this receive may take. One search is not enough: while it goes on, the sender may
+/// post a message in a place that was passed and a later one further on. What was posted before a message
+/// that was found is visible to a search that begins after.
 Message* Recv::find() {
+  return search() ? search() : nullptr;
+}
+
+Message* Recv::search() {
   SendQueue& send_queue = group_->send_queue(call_.peer);
   Message* found = nullptr;
   for (int i = 0; i < messages_in_flight; ++i) {
+    if (i == 1) run_comm_hook(CommPoint::search, header());
     const uint64_t posted = send_queue.posted[i].load(std::memory_order_acquire);
     const uint64_t number = posted >> 16;
     if (posted == 0 || static_cast<int>(posted & 0xffff) != group_->rank()) continue;

@@ -47,6 +47,7 @@ class Recv final : public ActiveCall {
   int missing_rank() const override { return group_->world_rank(call_.peer); }
   bool missing_has_exited() const override { return group_->has_exited(call_.peer); }
   Message* find();
+  Message* search();
   bool take_chunks();
 
   std::shared_ptr<Group> group_;

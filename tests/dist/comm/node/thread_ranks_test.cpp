@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "dist/comm/interface/fault_injection.h"
+#include "tensor/ops/creation/creation.h"
 #include "tensor/profile/profiler.h"
 #include "tensor/threads/parallel.h"
 #include "tests/dist/comm/conformance.h"
@@ -233,4 +234,30 @@ TEST_CASE("ranks as threads: communication and waits are in the trace, with unit
     }
   CHECK(collectives == 2);
   CHECK(waited > 1'000'000);
+}
+
+TEST_CASE("ranks as threads: messages that are posted while the receiver searches come in order") {
+  std::atomic<bool> is_searching = false, is_sent = false;
+  const auto body = [&](Communicator& c) {
+    const Tensor first = ops::full({1}, 1.0f, f32), second = ops::full({3}, 2.0f, f32);
+    if (c.rank() == 0) {
+      while (!is_searching) std::this_thread::yield();
+      Work sent[] = {c.send(first, 1), c.send(second, 1)};
+      c.poll();
+      is_sent = true;
+      for (Work& work : sent) work.wait();
+      return;
+    }
+    // The receiver has found no message in the first place when both are posted, the first one there.
+    const CommHookScope hook([&](CommPoint point, const CallHeader&) {
+      if (point != CommPoint::search || is_searching.exchange(true)) return;
+      while (!is_sent) std::this_thread::yield();
+    });
+    const Tensor a = Tensor::zeros({1}, f32), b = Tensor::zeros({3}, f32);
+    c.recv(a, 0).wait();
+    c.recv(b, 0).wait();
+    require<ValueError>(a.item() == 1.0 && b[0].item() == 2.0, "expected 1 and 2, got ", a.item(), " and ",
+                        b[0].item());
+  };
+  for (const std::string& error : run(2, body)) CHECK(error == "");
 }
