@@ -24,6 +24,7 @@ struct ChoiceName {
 /// A pointer to a member of an enumeration's type, and the names of its values.
 class ChoicePointer {
  public:
+  /// Of `member`; `names` must outlive this.
   template <class Enum>
   ChoicePointer(Enum* member, std::span<const ChoiceName> names)
       : member_(member),
@@ -35,6 +36,7 @@ class ChoicePointer {
   std::string name() const;
   /// Whether `name` is one of the names; the member then has its value.
   bool set(std::string_view name) const;
+  /// All names, in order.
   std::span<const ChoiceName> names() const { return names_; }
 
  private:
@@ -56,9 +58,9 @@ enum class OnResume {
 
 /// The values that a number may have.
 struct Limits {
-  double low = std::numeric_limits<double>::lowest();
-  double high = std::numeric_limits<double>::max();
-  bool is_below_high = false;  ///< the value must be below `high`, not equal to it
+  double low = std::numeric_limits<double>::lowest();  ///< the smallest one
+  double high = std::numeric_limits<double>::max();    ///< the largest one
+  bool is_below_high = false;                          ///< the value must be below `high`, not equal to it
 };
 
 /// What is known of a field besides its place in a configuration.
@@ -67,13 +69,13 @@ struct FieldInfo {
   const char* help;       ///< what it is, in a line
   const char* unit = "";  ///< "steps", "elements", "seconds"; "" for none
   Limits limits = {};     ///< of a number
-  OnResume on_resume = OnResume::not_saved;
+  OnResume on_resume = OnResume::not_saved;  ///< what a resumed run may do with it
 };
 
 /// A row of a table of fields: an option of a program or of the library.
 template <class Config>
 struct Field {
-  FieldInfo info;
+  FieldInfo info;                           ///< name, help, limits
   std::function<FieldPointer(Config&)> at;  ///< the member of a configuration
 };
 

@@ -13,11 +13,11 @@ namespace tessera::training {
 
 /// A field of a configuration with its value, for printing and saving.
 struct FieldValue {
-  FieldInfo info;
+  FieldInfo info;       ///< name, help, limits
   std::string value;    ///< as text
   std::string json;     ///< as JSON
   std::string initial;  ///< the default, as text
-  Origin origin;
+  Origin origin;        ///< what gave the value
 };
 
 /// The options of a configuration: from this one table come its flags, the keys of its files, what is
@@ -37,8 +37,11 @@ class FieldTable {
     return *this;
   }
 
+  /// The rows, and their number.
+  /// @{
   const std::vector<Field<Config>>& fields() const { return fields_; }
   size_t size() const { return fields_.size(); }
+  /// @}
   /// The row of a name; nothing where there is none.
   std::optional<size_t> find(std::string_view name) const {
     for (size_t i = 0; i < fields_.size(); ++i)
@@ -69,8 +72,10 @@ class Resolved {
       : table_(&table), config_(std::move(config)), origins_(table.size(), std::move(origin)) {}
 
   /// The values.
+  /// @{
   const Config& operator*() const { return config_; }
   const Config* operator->() const { return &config_; }
+  /// @}
 
   /// Sets a field. Throws ConfigError with the place, what is expected and what came, also for a name that
   /// the table lacks; then nothing changes.
@@ -129,6 +134,7 @@ class Resolved {
     }
     return all;
   }
+  /// The table of the fields.
   const FieldTable<Config>& table() const { return *table_; }
 
  private:

@@ -22,11 +22,14 @@ class JsonNode {
   /// What a JSON value is, as in messages: "a table", "a list", "a text", "a number", "true or false",
   /// "null".
   std::string kind() const;
+  /// Whether it is of a kind.
+  /// @{
   bool is_table() const;
   bool is_list() const;
   bool is_text() const;
   bool is_number() const;
   bool is_bool() const;
+  /// @}
   /// Whether it is the text `text`.
   bool is(std::string_view text) const;
 
@@ -79,12 +82,16 @@ class JsonDocument {
   /// Reads a file. Throws ConfigError naming the path where it cannot be read or is larger than 16 MiB.
   static JsonDocument read(const std::string& path);
 
+  /// Nodes of the document that is moved point to nothing afterwards.
+  /// @{
   JsonDocument(JsonDocument&&) noexcept;
   JsonDocument& operator=(JsonDocument&&) noexcept;
+  /// @}
   ~JsonDocument();
 
   /// The whole value. Its nodes point to this document, which must not move meanwhile.
   JsonNode root() const;
+  /// As given to `parse`, or the path.
   const std::string& name() const { return name_; }
   /// The line of a byte of the text, from 1.
   int64_t line_of(size_t byte) const;

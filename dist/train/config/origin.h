@@ -17,7 +17,7 @@ enum class Source {
 
 /// What gave a value, and where.
 struct Origin {
-  Source source = Source::standard;
+  Source source = Source::standard;  ///< the kind of origin
   /// "run.json:12" of a file, "--max-steps" of a flag, the preset's name, the rule of a derived value.
   std::string place = {};
 };

@@ -26,11 +26,11 @@ struct TrainingConfig {
   int64_t micro_batch_size = 0;    ///< samples that a rank computes at once
   int64_t accumulation_steps = 0;  ///< micro-batches of a step on each rank
 
-  double gradient_clip = 0;  ///< largest norm of all gradients; 0: no clipping
-  PrecisionMode precision = PrecisionMode::f32;
-  optim::GradScalerOptions scaler = {};  ///< of f16
+  double gradient_clip = 0;                      ///< largest norm of all gradients; 0: no clipping
+  PrecisionMode precision = PrecisionMode::f32;  ///< of forward and backward
+  optim::GradScalerOptions scaler = {};          ///< of f16
 
-  dist::Strategy strategy = dist::Strategy::no_shard;
+  dist::Strategy strategy = dist::Strategy::no_shard;  ///< what is sharded over ranks
   int shard_group_size = 0;                  ///< ranks that hold one copy of the model together; 0: all
   int64_t reduce_bucket_size = 500'000'000;  ///< elements of a message that reduces gradients, at most
   int64_t gather_bucket_size = 500'000'000;  ///< elements of a message that gathers parameters, at most
@@ -39,11 +39,11 @@ struct TrainingConfig {
   bool overlap_communication = true;  ///< gradients are reduced while backward runs
   bool reduce_scatter = true;         ///< else gradients are summed by all_reduce
   bool gather_partitions = true;      ///< updated parameters by all_gather, else by broadcasts
-  dist::BackwardPrefetch backward_prefetch = dist::BackwardPrefetch::pre;
+  dist::BackwardPrefetch backward_prefetch = dist::BackwardPrefetch::pre;  ///< when backward gathers
   bool accumulate_communication = false;  ///< gradients are summed over ranks after each micro-batch
   double timeout = 300;                   ///< seconds
 
-  uint64_t seed = 42;
+  uint64_t seed = 42;  ///< of first weights, batches and dropout
 
   std::string out = {};             ///< folder of checkpoints; "": none are written
   std::string resume = {};          ///< a checkpoint's or run's folder, or "latest" in `out`; "": a new run
@@ -51,9 +51,9 @@ struct TrainingConfig {
   int64_t keep = 3;                 ///< newest checkpoints, besides the best
   bool async_save = false;          ///< checkpoints are written while the next steps run
 
-  int64_t validate_interval = 0;  ///< steps; 0: at the end of each epoch
-  int64_t log_interval = 10;      ///< steps between lines of progress
-  bool wall_clock_breakdown = false;
+  int64_t validate_interval = 0;      ///< steps; 0: at the end of each epoch
+  int64_t log_interval = 10;          ///< steps between lines of progress
+  bool wall_clock_breakdown = false;  ///< lines of progress give the times of a step's parts
 };
 
 }  // namespace tessera::training

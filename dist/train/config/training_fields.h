@@ -12,7 +12,10 @@ const FieldTable<TrainingConfig>& training_fields();
 
 /// The three sizes of a step.
 struct BatchSizes {
+  /// Samples of a step, samples that a rank computes at once, and micro-batches of a step on each rank.
+  /// @{
   int64_t train_batch_size, micro_batch_size, accumulation_steps;
+  /// @}
 };
 
 /// DeepSpeed's batch equation: train_batch_size = micro_batch_size * accumulation_steps * ranks. Sizes of 0

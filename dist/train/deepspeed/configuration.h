@@ -25,7 +25,10 @@ struct Configuration {
   std::shared_ptr<const JsonDocument> document;
   /// With batch sizes that fulfil the batch equation.
   Resolved<TrainingConfig> training;
+  /// Where the file has them.
+  /// @{
   std::optional<Named> optimizer, schedule;
+  /// @}
   /// Blocks that monitors and profilers of the program read, by name: "tensorboard", "flops_profiler".
   std::vector<std::pair<std::string, JsonNode>> blocks;
   /// Top-level keys that DeepSpeed does not have, kept for the program.

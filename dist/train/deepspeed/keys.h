@@ -28,9 +28,9 @@ enum class Effect {
 
 /// A key of DeepSpeed's configuration.
 struct Key {
-  const char* path;  ///< "zero_optimization.stage"
-  Kind kind;
-  Effect effect;
+  const char* path;           ///< "zero_optimization.stage"
+  Kind kind;                  ///< of its values
+  Effect effect;              ///< what it does here
   const char* standard = "";  ///< DeepSpeed's default as JSON; "" where it has none
   const char* field = "";     ///< the field of TrainingConfig that it sets; "" for one read by itself
   const char* note = "";      ///< the reason, or what it sets

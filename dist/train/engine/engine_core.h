@@ -108,12 +108,16 @@ class EngineCore {
   /// From here on the learning rates are the schedule's, from its position on. Before the first step.
   void set_schedule(optim::Schedule schedule);
 
+  /// The model and the optimizer.
+  /// @{
   nn::Module& module() { return model_; }
   optim::Optimizer& optimizer() { return *optimizer_; }
+  /// @}
   /// Nothing without a schedule.
   const std::optional<optim::Schedule>& schedule() const { return schedule_; }
   /// Null without sharding.
   dist::Sharding* sharding() { return sharding_; }
+  /// The options, with all batch sizes.
   const TrainingConfig& config() const { return config_; }
   /// Null for one process.
   dist::World* world() { return world_; }

@@ -47,8 +47,8 @@ Resources prepare(const InitializeOptions& options);
 /// What `initialize` returns, for a structured binding.
 template <class Model>
 struct Initialized {
-  Engine<Model> engine;
-  optim::Optimizer& optimizer;
+  Engine<Model> engine;         ///< the model and its step
+  optim::Optimizer& optimizer;  ///< the engine's
   /// Micro-batches of all ranks, of which this rank has its share.
   std::optional<data::DataLoader> loader;
   /// Advanced by the engine; nothing without a schedule.

@@ -32,7 +32,9 @@ class LoggedValues {
   std::map<std::string, double> reduce(dist::Communicator* ranks) const;
   /// The newest value of each name, of this rank's batch.
   const std::map<std::string, double>& newest() const { return newest_; }
+  /// Whether nothing was added.
   bool empty() const { return sums_.empty(); }
+  /// Forgets all values.
   void clear();
 
  private:

@@ -25,11 +25,11 @@ struct TrainerOptions {
   /// "auto" (no_shard), "ddp" (no_shard), "fsdp" (full_shard), "deepspeed_stage_0" to "deepspeed_stage_3", or
   /// the name of a dist::Strategy.
   std::string strategy = "auto";
-  PrecisionMode precision = PrecisionMode::f32;
-  int64_t accumulate = 1;      ///< micro-batches of a step
-  double gradient_clip = 0;    ///< largest norm of all gradients; 0: no clipping
-  int64_t validate_every = 0;  ///< steps between validations; 0: at the end of each epoch
-  uint64_t seed = 42;          ///< of first weights, orders and dropout
+  PrecisionMode precision = PrecisionMode::f32;  ///< of forward and backward
+  int64_t accumulate = 1;                        ///< micro-batches of a step
+  double gradient_clip = 0;                      ///< largest norm of all gradients; 0: no clipping
+  int64_t validate_every = 0;                    ///< steps between validations; 0: at the end of each epoch
+  uint64_t seed = 42;                            ///< of first weights, orders and dropout
   /// A checkpoint's folder, or a run's (its latest): `fit` continues it with the same bits, on any number of
   /// ranks with the same train_batch_size. "": a new run.
   std::string resume = {};
@@ -74,6 +74,7 @@ class Trainer {
 
   /// Ends the training after the current batch. All ranks must call it in the same batch.
   void stop() { is_stopped_ = true; }
+  /// Whether `stop` was called in this fit.
   bool is_stopped() const { return is_stopped_; }
 
   /// The epoch, from 0, and the steps of the optimizer that are done.
@@ -101,6 +102,7 @@ class Trainer {
   const std::map<std::string, double>& logged() const { return logged_; }
   /// The engine of the fit that runs. Throws ConfigError outside of one.
   EngineCore& engine();
+  /// As given to the constructor.
   const TrainerOptions& options() const { return options_; }
 
  private:
