@@ -11,7 +11,7 @@
 
 namespace tessera::training {
 
-/// Metrics by name, whose states are reduced together: as many calls for all as for one.
+/// Metrics by name. Their states are reduced together: as many calls for all as for one.
 class MetricCollection {
  public:
   /// Makes a metric M, which is then named `name`: `add<Accuracy>("top5", {.top_k = 5})`. The reference lives

@@ -99,10 +99,10 @@ class ClassTargets {
 };
 
 /// The predicted class of each sample, i64 in the targets' shape, of predictions in one of three forms:
-/// scores (..., classes), whose largest counts (the first of equals, NaN before all, as ops::argmax); class
-/// ids of the targets' shape; for 2 classes scores of class 1 of the targets' shape, which stand for class 1
-/// above `threshold`. Throws ShapeError for another shape, IndexError for an id outside [0, classes) of a
-/// target that counts, DeviceError.
+/// scores (..., classes), of which the largest counts (the first of equals, NaN before all, as ops::argmax);
+/// class ids of the targets' shape; for 2 classes scores of class 1 of the targets' shape, which stand for
+/// class 1 above `threshold`. Throws ShapeError for another shape, IndexError for an id outside [0, classes)
+/// of a target that counts, DeviceError.
 Tensor predicted_classes(const std::string& metric, const Tensor& predictions, const ClassTargets& targets,
                          int64_t classes, double threshold);
 

@@ -13,14 +13,14 @@ class AppendedFile;
 bool tensorboard_is_built();
 
 /// Event files that TensorBoard reads (`tensorboard --logdir FOLDER`, where each run is a folder in FOLDER):
-/// scalars, which it has in f32; histograms, whose elements that are not finite are in no bucket but are
+/// scalars, which it has in f32; histograms, of which elements that are not finite are in no bucket but are
 /// counted in a scalar NAME/non_finite; texts, which it shows as Markdown; the configuration, as
 /// hyper-parameters (where texts that are numbers, "true" or "false" are such values) and as a text
 /// "configuration".
 ///
-/// Every `begin` makes a new file, `events.out.tfevents.SECONDS.HOST`, whose name sorts after those already
-/// in the folder. Its second record tells readers to drop the later steps of a resumed run, or all earlier
-/// files' steps for a new run. No earlier file is changed.
+/// Every `begin` makes a new file, `events.out.tfevents.SECONDS.HOST`, with a name that sorts after those
+/// already in the folder. Its second record makes readers drop the later steps of a resumed run, or all
+/// earlier files' steps for a new run. No earlier file is changed.
 class TensorBoardMonitor : public Monitor {
  public:
   /// The folder of one run; `begin` makes it and the file in it. Throws NotBuiltError naming the missing

@@ -50,7 +50,7 @@ HParamValue hyper_parameter(const std::string& text) {
   return value;
 }
 
-/// An event whose only content is the metadata: its tensor has no elements.
+/// An event with metadata as its only content: its tensor has no elements.
 std::string hparams_event(int64_t step, const char* tag, const HParams& content) {
   Event event = event_now(step);
   Summary::Value* value = event.mutable_summary()->add_value();

@@ -28,7 +28,7 @@ class Task {
  public:
   virtual ~Task() = default;
 
-  /// The module whose parameters are trained.
+  /// The module of the parameters that are trained.
   virtual nn::Module& module() = 0;
   /// The mean loss of a batch. `index` counts the epoch's batches. Required by `fit`.
   virtual Variable training_step(const data::Batch& batch, int64_t index);

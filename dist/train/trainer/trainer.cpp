@@ -44,8 +44,8 @@ std::string state_name(const Callback& callback, const std::string& name) {
 }
 
 /// A batch for the model: on the device, floating fields in the dtype of computation. Of a batch without
-/// samples, whose loss has the weight 0, targets are 0 instead of ignored: the mean over no target would be
-/// NaN, and 0 times it too.
+/// samples, where the loss has the weight 0, targets are 0 instead of ignored: the mean over no target would
+/// be NaN, and 0 times it too.
 data::Batch prepared(const data::Batch& taken, Device device, DType dtype,
                      const std::vector<std::string>& targets) {
   data::Batch batch = taken.to(device);

@@ -1,5 +1,5 @@
 // Every metric against scikit-learn and torchmetrics (make_goldens.py), on one process and on ranks with
-// unequal shares, in batches whose last one is padded.
+// unequal shares, in batches of which the last one is padded.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -234,7 +234,7 @@ TEST_CASE("tensorboard: the configuration is there as hyper-parameters and as a 
   CHECK(WireMessage(end.text(2)).message(4).integer(1) == 1);  // STATUS_SUCCESS
 }
 
-TEST_CASE("tensorboard: a resumed run adds a file whose start drops later steps") {
+TEST_CASE("tensorboard: a resumed run adds a file that drops later steps") {
   if (!training::tensorboard_is_built()) return;
   const TemporaryFolder folder;
   std::vector<std::string> paths;

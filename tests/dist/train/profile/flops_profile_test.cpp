@@ -28,7 +28,7 @@ struct Shared : nn::Layer<Shared> {
   Variable forward(const Variable& x) const { return twice(twice(in(x))); }
 };
 
-/// A module whose child calls a module that is not below it.
+/// A module with a child that calls a module that is not below it.
 struct Caller : nn::Layer<Caller> {
   const nn::Linear* other = nullptr;
   Variable forward(const Variable& x) const { return (*other)(x); }
