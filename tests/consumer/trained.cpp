@@ -1,13 +1,12 @@
-// usage: trained FOLDER STEPS [RESUME]
-// A user's project: a model, its data and its task. Prints the sum of all weights at the end.
+// usage: trained FOLDER STEPS [RESUME]: a model, its data and its task; prints the sum of all weights.
 #include <tessera/dist/train/callbacks/model_checkpoint.h>
 #include <tessera/dist/train/trainer/trainer.h>
 #include <tessera/tessera.h>
 
+#include <cmath>
 #include <cstdio>
 
 using namespace tessera;
-
 // Points drawn at random, in three classes by their angle.
 struct Angles : data::Dataset {
   int64_t size() const override { return 600; }
@@ -53,8 +52,9 @@ int main(int argc, char** argv) {
                                    training::ModelCheckpointOptions{.folder = folder, .every_steps = 20})},
                                .world = &world});
     trainer.fit(task, data);
-    double sum = 0;
-    for (const auto& entry : task.state_dict()) sum += entry.tensor.to(f64).sum().item();
-    if (world.rank() == 0) std::printf("%.17g\n", sum);
+    Tensor sum = zeros({1}, f64);
+    for (const auto& p : task.parameters()) sum += p.variable.value().to(f64).sum();
+    world.communicator().all_reduce(sum, dist::Reduction::sum).wait();
+    if (world.rank() == 0) std::printf("%.17g\n", sum.item());
   });
 }

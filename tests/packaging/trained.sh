@@ -7,7 +7,7 @@ program=$1
 export OMP_NUM_THREADS=1 TESSERA_NUM_THREADS=1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-steps=600
+steps=1500
 
 whole=$("$program" "$scratch/whole" $steps)
 echo "one run: $whole"
