@@ -13,6 +13,8 @@ template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
 };
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;  // clang 14 does not derive it
 
 template <class T>
 constexpr bool is_number = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;

@@ -106,7 +106,9 @@ Options read_params(const Named& named, const std::vector<Param<Options>>& param
                     std::initializer_list<const char*> required, Automatic automatic, Options options = {}) {
   std::vector<std::string> names;
   for (const Param<Options>& param : params) names.push_back(param.name);
-  for (const auto& [name, value] : named.params) {
+  for (const auto& given : named.params) {
+    const std::string& name = given.first;
+    const JsonNode& value = given.second;
     const auto found =
         std::find_if(params.begin(), params.end(), [&](const auto& param) { return param.name == name; });
     if (found == params.end()) throw_unknown(value.place(), name, names);

@@ -288,7 +288,8 @@ TEST_CASE("engine: what is wrong is an error that names it") {
   CHECK(contains(message_of<ConfigError>([&] { Engine engine(net, {.optimizer = adam()}); }), "batch sizes"));
   Engine engine(net, {.config = sizes(8, 4), .optimizer = adam()});
   CHECK(contains(message_of<ConfigError>([&] { engine.step(); }), "expected `backward`"));
-  const auto [x, y] = samples(0, 0, 4);
+  const Samples all = samples(0, 0, 4);
+  const Tensor x = all.x, y = all.y;
   CHECK(contains(message_of<ValueError>([&] { engine.backward(engine(x)); }),
                  "expected a loss of one element"));
   engine.backward(nn::cross_entropy(engine(x), y));
