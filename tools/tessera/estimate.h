@@ -21,7 +21,7 @@ struct EstimateFlags {
   int pipeline_stages = 0;                 ///< 0: none
   bool spec_layers = false;                ///< the embeddings are a layer of the pipeline, and count
   std::vector<int64_t> stage_blocks = {};  ///< further stages to show: of so many blocks each
-  int64_t batch_size = 1;                  ///< sequences of the step whose peak is shown; changes no estimate
+  int64_t batch_size = 1;                  ///< sequences of a step, for the peak alone
 };
 
 /// Prints DeepSpeed's and Accelerate's estimates of memory for a preset or for numbers; for a preset also

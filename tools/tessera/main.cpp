@@ -68,7 +68,7 @@ void add_estimate(CLI::App& app, EstimateFlags& f) {
   estimate->add_option("--stage-blocks", f.stage_blocks, "Shows a stage of so many blocks; may be repeated");
   estimate
       ->add_option("--batch-size", f.batch_size,
-                   "Sequences of the step whose peak is shown; changes no estimate")
+                   "Sequences of the step of which the peak is shown; changes no estimate")
       ->capture_default_str();
   estimate->callback([&f, parameters] {
     f.is_cold = parameters->count() > 0;

@@ -24,8 +24,10 @@ struct InitializeOptions {
   TrainingConfig defaults = {};
   /// Of the loader; null: none is made.
   std::shared_ptr<const data::Dataset> training_data = {};
-  /// Of the loader: batch size and ranks are those of the configuration.
-  data::DataLoader::Options loader = {.shuffle = true};
+  /// Of the loader: batch size and ranks are those of the configuration. An incomplete last batch is left out
+  /// by default, since `backward` weighs all micro-batches alike, and a rank without samples has no mean
+  /// loss.
+  data::DataLoader::Options loader = {.shuffle = true, .drop_last = true};
   /// The optimizer and the schedule. Without them those that the file names.
   /// @{
   OptimizerMaker optimizer = {};

@@ -176,6 +176,23 @@ TEST_CASE("initialize: stages 0 to 3 on two ranks have the losses of one rank; r
   }
 }
 
+TEST_CASE("initialize: an incomplete last batch is left out, so that every rank has samples") {
+  std::string json = file;
+  json.replace(json.find("size\": 8"), 8, "size\": 9");
+  json.replace(json.find("gpu\": 4"), 7, "gpu\": 3");
+  test::require_no_problems(3, [&](dist::World& world) {
+    Net net;
+    auto training = training::initialize(
+        net, {.config = training::JsonText{json}, .training_data = points(), .world = &world});
+    std::vector<std::string> problems;
+    if (training.loader->size() != 3)
+      problems.push_back(text(training.loader->size(), " batches"));  // of 32 / 9
+    for (const double loss : losses_of(training, 6))
+      if (!std::isfinite(loss)) problems.push_back("a loss that is not finite");
+    return problems;
+  });
+}
+
 TEST_CASE("initialize: an optimizer and a schedule come from the code or from the file, not from both") {
   Net net;
   const auto maker = [](const ParameterList& p) { return std::make_unique<optim::Adam>(p); };
