@@ -30,14 +30,24 @@ TESSERA_BF16_INLINE __m512i load_pair(const bfloat16* at) {
   return _mm512_set1_epi32(pair);
 }
 
+/// sums += the products of the pairs of a and b.
+TESSERA_BF16_INLINE void add_products(__m512& sums, __m512i a, __m512i b) {
+#if defined(__clang__) && __clang_major__ >= 16
+  // Clang 16 crashes where it optimises the cast of an integer vector to its vector of bf16.
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sums) : "v"(a), "v"(b));
+#else
+  sums = _mm512_dpbf16_ps(sums, (__m512bh)a, (__m512bh)b);
+#endif
+}
+
 /// Adds the products of one pair of k: b's vectors are `step` apart.
 template <int rows, int vectors>
 TESSERA_BF16_INLINE void multiply_pair(const __m512i (&a)[rows], const uint32_t* b, int64_t step,
                                        __m512 (&sums)[rows][vectors]) {
-  __m512bh columns[vectors];
-  for (int v = 0; v < vectors; ++v) columns[v] = (__m512bh)_mm512_loadu_si512(b + v * step);
+  __m512i columns[vectors];
+  for (int v = 0; v < vectors; ++v) columns[v] = _mm512_loadu_si512(b + v * step);
   for (int i = 0; i < rows; ++i)
-    for (int v = 0; v < vectors; ++v) sums[i][v] = _mm512_dpbf16_ps(sums[i][v], (__m512bh)a[i], columns[v]);
+    for (int v = 0; v < vectors; ++v) add_products(sums[i][v], a[i], columns[v]);
 }
 
 TESSERA_BF16_INLINE void store(const PairTarget& target, int64_t row, int64_t column, int64_t left,
