@@ -15,20 +15,20 @@ constexpr const char* kind = "gpt";
 constexpr const char* characters_key = "characters";
 constexpr const char* train_tokens_key = "train_tokens";
 
-Run run_of(const dist::CheckpointReader& reader) {
+TrainConfiguration options_of(const dist::CheckpointReader& reader) {
   const io::Metadata& model = reader.state().model;
   const auto found = model.find(kind_key);
   require<CheckpointError>(found != model.end() && found->second == kind, reader.folder(),
                            ": expected a model of kind '", kind, "', got ",
                            found == model.end() ? "none" : "'" + found->second + "'");
-  Run run = read_run(reader.state(), reader.folder());
+  TrainConfiguration options = read_run(reader.state(), reader.folder());
   int64_t elements = 0;
   for (const auto& [id, tensor] : reader.tensors())
     if (id.group == "model") elements += tensor.shape.numel();
-  const int64_t expected = models::parameter_count(run.preset.model);
+  const int64_t expected = models::parameter_count(options->run.preset.model);
   require<CheckpointError>(elements == expected, reader.folder(), ": a model of these options has ", expected,
                            " parameters, the checkpoint holds ", elements);
-  return run;
+  return options;
 }
 
 std::optional<data::CharacterVocabulary> vocabulary_of(const dist::CheckpointReader& reader) {
@@ -56,15 +56,15 @@ std::vector<dist::GroupShard> shards_of(ParallelModel& model, optim::Optimizer& 
 SavedRun::SavedRun(const std::string& path)
     : found_(dist::locate_checkpoint(path)),
       reader_(found_.folder),
-      run_(run_of(reader_)),
+      options_(options_of(reader_)),
       vocabulary_(vocabulary_of(reader_)) {}
 
 std::unique_ptr<models::Gpt> SavedRun::model(Device device, const std::optional<std::string>& dtype) const {
-  auto gpt = std::make_unique<models::Gpt>(run_.preset.model);
-  nn::materialize(*gpt, device, run_.seed);
+  auto gpt = std::make_unique<models::Gpt>(run().preset.model);
+  nn::materialize(*gpt, device, run().seed);
   const std::vector<dist::TensorGroup> groups{{"model", gpt->state_dict()}};
   dist::load_checkpoint(reader_, groups);
-  gpt->to(compute_dtype(dtype.value_or(run_.dtype)));
+  gpt->to(compute_dtype(dtype.value_or(run().dtype)));
   return gpt;
 }
 
@@ -79,7 +79,7 @@ void SavedRun::load(ParallelModel& model, optim::Optimizer& optimizer, const Ran
 
 void SavedRun::require_same_data(const data::Corpus& corpus) const {
   require<CheckpointError>(corpus.vocabulary == vocabulary_, folder(), ": its vocabulary of ",
-                           vocabulary_ ? vocabulary_->size() : run_.preset.model.vocabulary,
+                           vocabulary_ ? vocabulary_->size() : run().preset.model.vocabulary,
                            " is not that of ", corpus.source, ", which has ", corpus.vocabulary_size,
                            ": a run is resumed with the text that it began with");
   const io::Metadata& saved = reader_.state().run;
@@ -89,16 +89,17 @@ void SavedRun::require_same_data(const data::Corpus& corpus) const {
                            expected, " tokens to train on, ", corpus.source, " has ", corpus.train.size());
 }
 
-dist::TrainingState training_state(const Run& run, const data::Corpus& corpus, int64_t step,
-                                   std::optional<double> validation_loss) {
+dist::TrainingState training_state(const TrainConfiguration& options, const data::Corpus& corpus,
+                                   int64_t step, std::optional<double> validation_loss) {
+  const Run& run = options->run;
   dist::TrainingState state;
   state.step = step;
   state.seed = run.seed;
   state.data_position = step * run.preset.batch_size;
   state.schedule_step = step;
   state.validation_loss = validation_loss;
-  for (const RunField& field : model_fields(run)) state.model[field.name] = field.value;
-  for (const RunField& field : configuration_fields(run)) state.run[field.name] = field.value;
+  for (const auto& [name, value] : options.record())
+    (model_fields().find(name) ? state.model : state.run)[name] = value;
   state.run[world_size_key] = std::to_string(run.parallel.world_size);
   state.model[kind_key] = kind;
   if (corpus.vocabulary) state.model[characters_key] = corpus.vocabulary->characters();

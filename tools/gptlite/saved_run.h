@@ -9,6 +9,7 @@
 #include "dist/checkpoint/checkpoint_writer.h"
 #include "optim/optimizer.h"
 #include "tools/gptlite/plan/parallelize.h"
+#include "tools/gptlite/resolve.h"
 
 namespace tessera::gptlite {
 
@@ -25,7 +26,8 @@ class SavedRun {
   int64_t step() const { return reader_.state().step; }
   /// At its step; empty without an evaluation there.
   std::optional<double> validation_loss() const { return reader_.state().validation_loss; }
-  const Run& run() const { return run_; }
+  const TrainConfiguration& options() const { return options_; }
+  const Run& run() const { return options_->run; }
   /// The characters of the ids; empty where the data was ids.
   const std::optional<data::CharacterVocabulary>& vocabulary() const { return vocabulary_; }
 
@@ -41,13 +43,13 @@ class SavedRun {
  private:
   dist::FoundCheckpoint found_;
   dist::CheckpointReader reader_;
-  Run run_;
+  TrainConfiguration options_;
   std::optional<data::CharacterVocabulary> vocabulary_;
 };
 
 /// What a checkpoint of this run contains besides tensors.
-dist::TrainingState training_state(const Run& run, const data::Corpus& corpus, int64_t step,
-                                   std::optional<double> validation_loss);
+dist::TrainingState training_state(const TrainConfiguration& options, const data::Corpus& corpus,
+                                   int64_t step, std::optional<double> validation_loss);
 
 /// Saves a model and its optimizer as the checkpoint of `state.step` in the run's folder. Ranks call it
 /// together, and each writes its shards: at once, or with `background` during the next steps. Throws

@@ -181,9 +181,8 @@ std::string EngineCore::save_checkpoint(const std::string& folder, const SaveExt
     const optim::GradScalerState scale = scaler_->state();
     state.loss_scale = {.scale = scale.scale, .hysteresis = scale.hysteresis, .good_steps = scale.good_steps};
   }
-  Resolved<TrainingConfig> values(training_fields(), config_);
-  for (const FieldValue& field : values.values())
-    if (field.info.on_resume != OnResume::not_saved) state.run[field.info.name] = field.value;
+  for (const auto& [name, value] : Resolved<TrainingConfig>(training_fields(), config_).record())
+    state.run[name] = value;
   state.run[skipped_key] = std::to_string(skipped_steps_);
   for (const auto& [name, value] : extras.run) state.run[name] = value;
   state.validation_loss = extras.validation_loss;

@@ -4,6 +4,7 @@
 
 #include "tools/gptlite/number_text.h"
 #include "tools/gptlite/plan/parallelize.h"
+#include "tools/gptlite/run.h"
 
 namespace tessera::gptlite {
 namespace {
@@ -22,28 +23,10 @@ std::string bytes(int64_t count) {
   return count == 0 ? "-" : scaled(static_cast<double>(count), "B");
 }
 
-std::string explain_options(const TrainFlags& flags, const Run& run) {
+std::string explain_world(const Run& run) {
   const Parallel& p = run.parallel;
-  const auto source = [&](const std::string& flag, const std::string& fallback = "default") {
-    return flags.given.contains(flag) ? "--" + flag : fallback;
-  };
-  const bool is_hybrid = dist::traits_of(p.strategy).replicates;
-  std::string text = "ranks\n";
-  text += line("world_size", std::to_string(p.world_size), source("virtual-ranks", p.launcher));
-  text += line("strategy", name_of(p.strategy), source("strategy"));
-  if (is_hybrid)
-    text += line("shard_group_size", std::to_string(p.shard_group_size), source("shard-group-size"));
-  text += line("auto_wrap", to_string(p.auto_wrap), source("auto-wrap"));
-  if (!dist::traits_of(p.strategy).shards_optimizer)
-    text += line("bucket_bytes", std::to_string(p.bucket_bytes), source("bucket-bytes"));
-  else
-    text += line("backward_prefetch", to_string(p.backward_prefetch), source("backward-prefetch"));
-  text += line("accumulate_communication", p.accumulate_communication ? "true" : "false",
-               source("accumulate-communication"));
-  text +=
-      line("timeout", tessera::text(static_cast<double>(p.timeout.count()) / 1000, " s"), source("timeout"));
-  text += line("samples_per_rank", std::to_string(samples_per_rank(run)), "the batch size over the ranks");
-  return text;
+  return "ranks\n" + line("world_size", std::to_string(p.world_size), p.launcher) +
+         line("samples_per_rank", std::to_string(samples_per_rank(run)), "the batch size over the ranks");
 }
 
 /// A line per unit; consecutive units of one size share a line.
@@ -99,10 +82,10 @@ PeakMemory with_estimate(PeakMemory alone, const dist::Estimate& e) {
   return alone;
 }
 
-std::string explain_ranks(const TrainFlags& flags, const Run& run, const Ranks& ranks) {
+std::string explain_ranks(const Run& run, const Ranks& ranks) {
   const dist::Estimate e = estimate_run(run);
   const dist::Mesh mesh = make_mesh(run.parallel, *ranks.world());
-  return explain_options(flags, run) + "mesh\n" + to_string(mesh) + "units\n" + describe_units(e.units) +
+  return explain_world(run) + "mesh\n" + to_string(mesh) + "units\n" + describe_units(e.units) +
          "per rank, by the formulas\n" + describe_bytes(e) + "sent by each rank in a step\n" +
          line("parameters", bytes(e.traffic.parameters)) + line("gradients", bytes(e.traffic.gradients));
 }

@@ -1,7 +1,10 @@
 #include "tools/gptlite/plan/parallelize.h"
 
+#include <charconv>
+
 #include "nn/materialize.h"
 #include "nn/mixed_precision.h"
+#include "tensor/error.h"
 
 namespace tessera::gptlite {
 namespace {
@@ -18,16 +21,18 @@ dist::UnitPolicy by_size(int64_t elements) {
 
 }  // namespace
 
-dist::UnitPolicy unit_policy(const AutoWrap& policy) {
-  switch (policy.kind) {
-    case AutoWrap::Kind::block:
-      return dist::every<models::Block>();
-    case AutoWrap::Kind::size:
-      return by_size(policy.elements);
-    case AutoWrap::Kind::none:
-      break;
-  }
-  return {};
+dist::UnitPolicy unit_policy(const std::string& auto_wrap) {
+  if (auto_wrap == "block") return dist::every<models::Block>();
+  if (auto_wrap == "none") return {};
+  int64_t elements = 0;
+  const std::string prefix = "size:";
+  const bool has_prefix = auto_wrap.starts_with(prefix);
+  const char* end = auto_wrap.data() + auto_wrap.size();
+  const auto [rest, error] =
+      std::from_chars(auto_wrap.data() + (has_prefix ? prefix.size() : auto_wrap.size()), end, elements);
+  require<ConfigError>(has_prefix && error == std::errc() && rest == end && elements >= 1, "--auto-wrap '",
+                       auto_wrap, "': expected block, none, or size:N with at least N parameters a unit");
+  return by_size(elements);
 }
 
 dist::Mesh make_mesh(const Parallel& parallel, dist::World& world) {

@@ -7,8 +7,8 @@
 
 namespace tessera::gptlite {
 
-/// The units of `--auto-wrap`.
-dist::UnitPolicy unit_policy(const AutoWrap& policy);
+/// The units of `--auto-wrap`: "block", "size:N" or "none". Throws ConfigError for another form.
+dist::UnitPolicy unit_policy(const std::string& auto_wrap);
 
 /// The mesh of all ranks: one shard group, or for the hybrid strategies several groups of consecutive ranks.
 /// Ranks call it together.

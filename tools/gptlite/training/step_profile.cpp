@@ -26,27 +26,27 @@ std::optional<StepRange> read_range(const std::string& text) {
 
 }  // namespace
 
-StepRange profiled_steps(const TrainFlags& flags, int64_t done, int64_t steps) {
-  if (flags.profile_steps.empty()) {
+StepRange profiled_steps(const TrainOptions& options, int64_t done, int64_t steps) {
+  if (options.profile_steps.empty()) {
     const int64_t first = std::max(done + 1, std::min(done + 1 + warmup_steps, steps - default_steps + 1));
     return {first, std::min(first + default_steps - 1, steps)};
   }
-  const std::optional<StepRange> range = read_range(flags.profile_steps);
-  require<ConfigError>(range.has_value(), "--profile-steps '", flags.profile_steps,
+  const std::optional<StepRange> range = read_range(options.profile_steps);
+  require<ConfigError>(range.has_value(), "--profile-steps '", options.profile_steps,
                        "': expected A:B, the first and the last step");
-  require<ConfigError>(range->first <= range->last, "--profile-steps ", flags.profile_steps,
+  require<ConfigError>(range->first <= range->last, "--profile-steps ", options.profile_steps,
                        ": the first step is after the last");
-  require<ConfigError>(range->first > done && range->last <= steps, "--profile-steps ", flags.profile_steps,
+  require<ConfigError>(range->first > done && range->last <= steps, "--profile-steps ", options.profile_steps,
                        ": this run takes steps ", done + 1, " to ", steps);
   return *range;
 }
 
-StepProfile::StepProfile(const TrainFlags& flags, const std::string& path, int64_t done, int64_t steps)
+StepProfile::StepProfile(const TrainOptions& options, const std::string& path, int64_t done, int64_t steps)
     : path_(path) {
-  require<ConfigError>(!flags.profile.empty() || flags.profile_steps.empty(),
+  require<ConfigError>(!options.profile.empty() || options.profile_steps.empty(),
                        "--profile-steps needs `--profile FILE` to write the trace to");
   if (path_.empty()) return;
-  range_ = profiled_steps(flags, done, steps);
+  range_ = profiled_steps(options, done, steps);
   file_.open(path_);
   require<ConfigError>(file_.good(), "--profile: cannot open '", path_, "' for writing");
 }

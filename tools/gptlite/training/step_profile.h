@@ -18,7 +18,7 @@ struct StepRange {
 /// The steps of `--profile-steps A:B` in a run of steps done + 1 .. steps; without the flag ten steps after
 /// the first five, or all where there are fewer. Throws ConfigError for another form, for A > B, and for
 /// steps that this run does not take.
-StepRange profiled_steps(const TrainFlags& flags, int64_t done, int64_t steps);
+StepRange profiled_steps(const TrainOptions& options, int64_t done, int64_t steps);
 
 /// `--profile`: records some of a run's steps, writes their trace and prints their table. Without the flag it
 /// does nothing.
@@ -27,7 +27,7 @@ class StepProfile {
   /// Records nothing where `path` is empty: without the flag, and where another rank records for this one.
   /// Empties the trace's file. Throws ConfigError as `profiled_steps`, also for `--profile-steps` alone, and
   /// where the file cannot be opened.
-  StepProfile(const TrainFlags& flags, const std::string& path, int64_t done, int64_t steps);
+  StepProfile(const TrainOptions& options, const std::string& path, int64_t done, int64_t steps);
 
   bool is_wanted() const { return file_.is_open(); }
   /// Called before and after every step; steps count from 1.

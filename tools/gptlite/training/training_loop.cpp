@@ -13,23 +13,23 @@
 
 namespace tessera::gptlite {
 
-RankFiles::RankFiles(const TrainFlags& flags, const Start& start, const Ranks& ranks)
-    : metrics(file_of_rank(flags.metrics, ranks.rank()), ranks.rank(), ranks.size()),
-      profile(flags,
-              ranks.shares_process() && !ranks.is_first() ? "" : file_of_rank(flags.profile, ranks.rank()),
-              start.first_step(), start.run.preset.steps) {}
+RankFiles::RankFiles(const Start& start, const Ranks& ranks)
+    : metrics(file_of_rank(start.options->metrics, ranks.rank()), ranks.rank(), ranks.size()),
+      profile(*start.options,
+              ranks.shares_process() && !ranks.is_first()
+                  ? ""
+                  : file_of_rank(start.options->profile, ranks.rank()),
+              start.first_step(), start.run().preset.steps) {}
 
-TrainingLoop::TrainingLoop(const TrainFlags& flags, const Start& start, Ranks ranks, RankFiles& files,
-                           Device device, Console console)
-    : flags_(flags),
-      start_(start),
+TrainingLoop::TrainingLoop(const Start& start, Ranks ranks, RankFiles& files, Device device, Console console)
+    : start_(start),
       ranks_(ranks),
       files_(files),
       console_(console),
-      model_(start.run, ranks, device),
+      model_(start.run(), ranks, device),
       adam_(make_optimizer(model_.gpt(), preset())),
       schedule_(make_schedule(preset())),
-      batches_(make_batches(start_.corpus, start_.run, ranks_.rank())),
+      batches_(make_batches(start_.corpus, start_.run(), ranks_.rank())),
       progress_(console.out, console.is_terminal, start_.first_step(), preset().steps),
       done_(start_.first_step()) {
   if (start_.saved) {
@@ -38,7 +38,7 @@ TrainingLoop::TrainingLoop(const TrainFlags& flags, const Start& start, Ranks ra
     saved_ = done_;
   }
   schedule_.set_position(done_);
-  if (flags_.async_save)
+  if (options().async_save)
     background_save_ = std::make_unique<dist::BackgroundSave>(ranks_.world()->shared_communicator());
 }
 
@@ -48,10 +48,11 @@ void TrainingLoop::print_header() {
   console_.out << preset().name << ": " << with_commas(models::parameter_count(m)) << " parameters ("
                << m.layers << " layers, " << m.heads << " heads, " << m.width << " wide, block "
                << m.block_size << "), " << to_string(model_.gpt().wte.weight.device()) << ", "
-               << start_.run.dtype << ", " << num_threads() << (num_threads() == 1 ? " thread" : " threads");
-  if (start_.run.parallel.is_sharded)
+               << start_.run().dtype << ", " << num_threads()
+               << (num_threads() == 1 ? " thread" : " threads");
+  if (start_.run().parallel.is_sharded)
     console_.out << " on each of " << ranks_.size() << (ranks_.size() == 1 ? " rank, " : " ranks, ")
-                 << name_of(start_.run.parallel.strategy)
+                 << name_of(start_.run().parallel.strategy)
                  << (ranks_.size() > 1 ? ", by " + ranks_.world()->transport() : "");
   console_.out << "\n"
                << corpus.dataset << " (" << corpus.source << "): " << with_commas(corpus.train.size())
@@ -83,7 +84,7 @@ void TrainingLoop::step(data::Loader& loader) {
   const std::optional<data::Batch> batch = loader.next();
   schedule_.apply(*adam_);
   const double rate = schedule_.at(schedule_.position());
-  StepResult result = train_step(model_.gpt(), *adam_, *batch, start_.run, model_.sharding());
+  StepResult result = train_step(model_.gpt(), *adam_, *batch, start_.run(), model_.sharding());
   exchange_step(result.loss);
   schedule_.advance();
   ++done_;
@@ -111,15 +112,15 @@ void TrainingLoop::step(data::Loader& loader) {
 }
 
 void TrainingLoop::evaluate_if_due() {
-  if (!is_due(flags_.eval_interval)) return;
+  if (!is_due(options().eval_interval)) return;
   const auto stop = [this] {
     signal_ = static_cast<int>(ranks_.largest(received_signal()));
     return signal_ != 0;
   };
   last_.validation_loss = evaluate(model_.gpt(), start_.corpus.validation,
-                                   {.batch_size = start_.run.micro_batch_size,
-                                    .batches = flags_.eval_steps,
-                                    .seed = start_.run.seed,
+                                   {.batch_size = start_.run().micro_batch_size,
+                                    .batches = options().eval_steps,
+                                    .seed = start_.run().seed,
                                     .stop = stop,
                                     .ranks = ranks_});
   if (!last_.validation_loss) return;
@@ -132,13 +133,14 @@ void TrainingLoop::evaluate_if_due() {
 void TrainingLoop::save_if_due() {
   const bool is_best = last_.validation_loss && (!best_loss_ || *last_.validation_loss < *best_loss_);
   if (is_best) best_loss_ = last_.validation_loss;
-  if (is_last() || is_due(flags_.checkpoint_interval) || (is_best && flags_.checkpoint_interval > 0)) save();
+  if (is_last() || is_due(options().checkpoint_interval) || (is_best && options().checkpoint_interval > 0))
+    save();
 }
 
 void TrainingLoop::save() {
   if (saved_ == done_) return;
-  save_run(start_.out, training_state(start_.run, start_.corpus, done_, last_.validation_loss), model_,
-           *adam_, ranks_, {.keep = flags_.keep}, background_save_.get());
+  save_run(start_.out, training_state(start_.options, start_.corpus, done_, last_.validation_loss), model_,
+           *adam_, ranks_, {.keep = options().keep}, background_save_.get());
   saved_ = done_;
   has_saved_ = true;
 }
@@ -146,7 +148,7 @@ void TrainingLoop::save() {
 int TrainingLoop::finish() {
   files_.profile.stop();
   progress_.finish();
-  const PeakMemory measured = peak_of(*current_account()), planned = plan_memory(start_.run).peak;
+  const PeakMemory measured = peak_of(*current_account()), planned = plan_memory(start_.run()).peak;
   files_.metrics.end({.step = done_,
                       .validation_loss = newest_loss_,
                       .tokens_per_second = throughput_.mean(),
@@ -178,13 +180,13 @@ int TrainingLoop::finish() {
 int TrainingLoop::run() {
   print_header();
   const Device device = model_.gpt().wte.weight.device();
-  if (!flags_.metrics.empty())
-    product_rate_ = ranks_.sum(measured_product_rate(compute_dtype(start_.run.dtype)));
-  files_.metrics.start(start_.run, start_.corpus, device, done_, product_rate_);
-  if (!flags_.parity_export.empty())
-    export_for_parity(flags_.parity_export, model_.gpt(), *batches_, preset().steps);
+  if (!options().metrics.empty())
+    product_rate_ = ranks_.sum(measured_product_rate(compute_dtype(start_.run().dtype)));
+  files_.metrics.start(start_.options, start_.corpus, device, done_, product_rate_);
+  if (!options().parity_export.empty())
+    export_for_parity(options().parity_export, model_.gpt(), *batches_, preset().steps);
   data::Loader loader(
-      batches_, {.first_step = done_, .last_step = preset().steps, .workers = 0, .seed = start_.run.seed});
+      batches_, {.first_step = done_, .last_step = preset().steps, .workers = 0, .seed = start_.run().seed});
   sent_ = ranks_.traffic();
   while (!is_last() && signal_ == 0) {
     step(loader);

@@ -20,7 +20,7 @@ namespace tessera::gptlite {
 /// The files that a rank writes during training.
 struct RankFiles {
   /// Throws ConfigError where one cannot be opened for writing.
-  RankFiles(const TrainFlags& flags, const Start& start, const Ranks& ranks);
+  RankFiles(const Start& start, const Ranks& ranks);
   MetricsFile metrics;
   StepProfile profile;
 };
@@ -30,8 +30,7 @@ struct RankFiles {
 class TrainingLoop {
  public:
   /// `start` and `files` must outlive this. All ranks construct together.
-  TrainingLoop(const TrainFlags& flags, const Start& start, Ranks ranks, RankFiles& files, Device device,
-               Console console);
+  TrainingLoop(const Start& start, Ranks ranks, RankFiles& files, Device device, Console console);
   /// Returns the exit status: that of the signal that ended the run early, else 0.
   int run();
 
@@ -44,11 +43,11 @@ class TrainingLoop {
   void save();
   int finish();
 
-  const models::Preset& preset() const { return start_.run.preset; }
+  const TrainOptions& options() const { return *start_.options; }
+  const models::Preset& preset() const { return start_.run().preset; }
   bool is_last() const { return done_ == preset().steps; }
   bool is_due(int64_t interval) const { return interval > 0 && (done_ % interval == 0 || is_last()); }
 
-  const TrainFlags& flags_;
   const Start& start_;
   Ranks ranks_;
   RankFiles& files_;
