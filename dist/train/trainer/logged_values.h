@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ enum class LogReduction { mean, sum, min, max };
 struct LogOptions {
   LogReduction reduction = LogReduction::mean;  ///< over batches and ranks; a mean is weighted by samples
   bool is_weighted = true;                      ///< false: every batch has the same weight in a mean
+  /// The weight of the batch in a mean, instead of its samples: the targets of a text, for example.
+  std::optional<double> weight = {};
 };
 
 /// The values that a task logs in an epoch, by name.

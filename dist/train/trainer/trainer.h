@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@
 #include "dist/train/trainer/task.h"
 
 namespace tessera::training {
+
+class StageBatches;
 
 /// Options of a Trainer.
 struct TrainerOptions {
@@ -37,7 +40,8 @@ struct TrainerOptions {
   std::vector<std::shared_ptr<Callback>> callbacks = {};
   dist::UnitPolicy units = {};   ///< of sharding
   dist::World* world = nullptr;  ///< all ranks; null: this process is the only one
-  /// Batches of each epoch's training, validation, test and prediction, at most; -1: all.
+  /// Batches of each epoch's training, validation, test and prediction, at most; -1: all. A batch of a
+  /// `LoaderSpec::source` in training is that of a step.
   /// @{
   int64_t limit_train_batches = -1, limit_val_batches = -1, limit_test_batches = -1,
           limit_predict_batches = -1;
@@ -107,16 +111,20 @@ class Trainer {
 
  private:
   friend class Task;
-  class Batches;
 
-  template <class Body>
-  void run(Task& task, Body body);
+  void run(Task& task, const std::function<void()>& body);
   template <class Point>
-  void call(Point point);
-  void train_epoch(Task& task, Batches& training, Batches* validation);
-  std::map<std::string, double> evaluate(Task& task, Batches& batches, Stage stage);
-  std::unique_ptr<Batches> batches(const std::optional<LoaderSpec>& spec, Stage stage) const;
+  void call(Point point) {
+    for (const auto& callback : options_.callbacks) point(*callback);
+  }
+  void train_epoch(Task& task, const StageBatches& training, const StageBatches* validation);
+  void train_micro_batch(Task& task, const data::Batch& batch, double share, int64_t index);
+  std::map<std::string, double> evaluate(Task& task, const StageBatches& batches, Stage stage);
+  std::map<std::string, double> evaluate_alone(Task& task, DataModule& data, Stage stage);
+  TrainingConfig config_of(const StageBatches& training) const;
+  void make_engine(Task& task, const TrainingConfig& config);
   void start_stage(DataModule& data, Stage stage);
+  Device device() const;
   dist::Communicator* ranks() const { return options_.world ? &options_.world->communicator() : nullptr; }
   bool is_over() const;
   void resume();

@@ -1,0 +1,50 @@
+// Saving and resuming the run of a Trainer.
+#include <utility>
+
+#include "dist/checkpoint/checkpoint_folder.h"
+#include "dist/train/trainer/trainer.h"
+#include "tensor/error.h"
+
+namespace tessera::training {
+namespace {
+
+/// The name under which a checkpoint keeps a value of a callback's state.
+std::string state_name(const Callback& callback, const std::string& name) {
+  return text("callback.", callback.state_key(), ".", name);
+}
+
+}  // namespace
+
+std::string Trainer::checkpoint_name() const {
+  return dist::step_name(global_step());
+}
+
+std::string Trainer::save_checkpoint(const std::string& folder, SaveExtras extras) {
+  for (const auto& callback : options_.callbacks)
+    for (const auto& [name, value] : callback->state()) extras.run[state_name(*callback, name)] = value;
+  return engine().save_checkpoint(folder, extras);
+}
+
+void Trainer::resume() {
+  const auto check = [&](const std::map<std::string, std::string>& saved) {
+    for (const auto& [name, now] : {std::pair<const char*, std::string>{
+                                        "train_batch_size", std::to_string(engine_->train_batch_size())},
+                                    {"seed", std::to_string(options_.seed)}}) {
+      const auto found = saved.find(name);
+      require<CheckpointError>(found != saved.end(), options_.resume, ": has no '", name,
+                               "': not a checkpoint of a Trainer");
+      require<CheckpointError>(found->second == now, options_.resume, ": this run began with ", name, " ",
+                               found->second, ", now it is ", now);
+    }
+  };
+  const std::map<std::string, std::string> saved = engine_->load_checkpoint(options_.resume, check);
+  for (const auto& callback : options_.callbacks) {
+    std::map<std::string, std::string> state;
+    const std::string prefix = state_name(*callback, "");
+    for (const auto& [name, value] : saved)
+      if (name.starts_with(prefix)) state[name.substr(prefix.size())] = value;
+    if (!state.empty()) callback->load_state(state);
+  }
+}
+
+}  // namespace tessera::training
