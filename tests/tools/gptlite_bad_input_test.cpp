@@ -145,7 +145,7 @@ TEST_CASE(
   refused("0:3", {"--profile-steps 0:3", "this run takes steps 1 to 8"});
   refused("3:9", {"--profile-steps 3:9", "this run takes steps 1 to 8"});
   check_train_refused(2, {"--profile-steps", "1:2"}, {"--profile-steps needs `--profile FILE`"});
-  check_train_refused(2, {"--profile", folder / "no/such/trace.json"}, {"--profile", "no/such/trace.json"});
+  check_train_refused(2, {"--profile", folder / "no/such/trace.json"}, {"trace", "no/such/trace.json"});
 }
 
 TEST_CASE("gptlite: devices and types that this build does not support end with 2") {

@@ -69,7 +69,7 @@ struct TrainOptions {
   bool async_save = false;
   std::string metrics;
   std::string profile;        ///< file of the trace; empty: no profile
-  std::string profile_steps;  ///< "A:B"; empty: the default of `profiled_steps`
+  std::string profile_steps;  ///< "A:B"; empty: the default of `training::parse_step_range`
   std::string parity_export;
   bool quiet = false;
 };

@@ -12,14 +12,28 @@
 #include "tools/gptlite/training/evaluation.h"
 
 namespace tessera::gptlite {
+namespace {
+
+/// The trace of this rank; empty where another rank records for it.
+std::string trace_file(const Start& start, const Ranks& ranks) {
+  if (ranks.shares_process() && !ranks.is_first()) return {};
+  return file_of_rank(start.options->profile, ranks.rank());
+}
+
+training::StepRange traced_steps(const Start& start) {
+  const TrainOptions& options = *start.options;
+  require<ConfigError>(!options.profile.empty() || options.profile_steps.empty(),
+                       "--profile-steps needs `--profile FILE` to write the trace to");
+  if (options.profile.empty()) return {};
+  return training::parse_step_range(options.profile_steps, start.first_step(), start.run().preset.steps,
+                                    "--profile-steps");
+}
+
+}  // namespace
 
 RankFiles::RankFiles(const Start& start, const Ranks& ranks)
     : metrics(file_of_rank(start.options->metrics, ranks.rank()), ranks.rank(), ranks.size()),
-      profile(*start.options,
-              ranks.shares_process() && !ranks.is_first()
-                  ? ""
-                  : file_of_rank(start.options->profile, ranks.rank()),
-              start.first_step(), start.run().preset.steps) {}
+      trace(trace_file(start, ranks), traced_steps(start)) {}
 
 TrainingLoop::TrainingLoop(const Start& start, Ranks ranks, RankFiles& files, Device device, Console console)
     : start_(start),
@@ -78,7 +92,7 @@ void TrainingLoop::exchange_step(double& loss) {
 }
 
 void TrainingLoop::step(data::Loader& loader) {
-  files_.profile.before_step(done_ + 1);
+  files_.trace.before_step(done_ + 1);
   std::optional<SpanScope> span(std::in_place, SpanKind::step, "step", done_ + 1);
   const double began = seconds_now();
   const std::optional<data::Batch> batch = loader.next();
@@ -90,7 +104,7 @@ void TrainingLoop::step(data::Loader& loader) {
   ++done_;
   const double seconds = seconds_now() - began;
   span.reset();
-  files_.profile.after_step(done_);
+  files_.trace.after_step(done_);
 
   const double tokens = static_cast<double>(batch->x.numel() * ranks_.size());
   const dist::TrafficCount sent = ranks_.traffic();
@@ -146,7 +160,7 @@ void TrainingLoop::save() {
 }
 
 int TrainingLoop::finish() {
-  files_.profile.stop();
+  files_.trace.stop();
   progress_.finish();
   const PeakMemory measured = peak_of(*current_account()), planned = plan_memory(start_.run()).peak;
   files_.metrics.end({.step = done_,
@@ -168,7 +182,7 @@ int TrainingLoop::finish() {
                << "                        planned          measured\n"
                << describe(planned, &measured) << "  resident, libraries included          "
                << scaled(static_cast<double>(peak_resident_bytes()), "B") << "\n";
-  files_.profile.finish(console_.out);
+  files_.trace.finish(console_.out);
   if (has_saved_)
     console_.out << "saved " << start_.out << "/" << dist::step_name(saved_) << std::endl;
   else

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "data/loader.h"
+#include "dist/train/profile/step_trace.h"
 #include "tools/gptlite/console.h"
 #include "tools/gptlite/plan/parallelize.h"
 #include "tools/gptlite/ranks.h"
@@ -11,7 +12,6 @@
 #include "tools/gptlite/training/interrupt.h"
 #include "tools/gptlite/training/metrics.h"
 #include "tools/gptlite/training/progress.h"
-#include "tools/gptlite/training/step_profile.h"
 #include "tools/gptlite/training/throughput.h"
 #include "tools/gptlite/training/train_step.h"
 
@@ -22,7 +22,7 @@ struct RankFiles {
   /// Throws ConfigError where one cannot be opened for writing.
   RankFiles(const Start& start, const Ranks& ranks);
   MetricsFile metrics;
-  StepProfile profile;
+  training::StepTrace trace;
 };
 
 /// A run on one rank, from its start to the last step or a signal. All ranks take the same steps; rank 0
