@@ -13,7 +13,6 @@
 #include <numeric>
 
 #include "data/loader.h"
-#include "nn/materialize.h"
 #include "tensor/error.h"
 #include "tensor/memory/cpu_allocator.h"
 #include "tensor/profile/op_table.h"
@@ -106,33 +105,24 @@ Json::Value describe_profile(const OpTable& table) {
 class Steps {
  public:
   Steps(const Run& run, const data::Corpus& corpus, int64_t count)
-      : run_(run),
-        gpt_(run.preset.model),
-        schedule_(make_schedule(run.preset)),
+      : gpt_(run.preset.model),
+        engine_(make_engine(gpt_, run, cpu())),
         loader_(make_batches(corpus, run),
-                {.first_step = 0, .last_step = count, .workers = 0, .seed = run.seed}) {
-    nn::materialize(gpt_, cpu(), run.seed);
-    prepare(gpt_, run);
-    adam_ = make_optimizer(gpt_, run.preset);
-  }
+                {.first_step = 0, .last_step = count, .workers = 0, .seed = run.seed}) {}
 
   /// Takes one step; returns its seconds.
   double next() {
     const SpanScope span(SpanKind::step, "step", loader_.step() + 1);
     const double began = seconds_now();
     const data::Batch batch = loader_.next().value();
-    schedule_.apply(*adam_);
-    loss_ = train_step(gpt_, *adam_, batch, run_).loss;
-    schedule_.advance();
+    loss_ = train_step(*engine_, gpt_, batch);
     return seconds_now() - began;
   }
   double loss() const { return loss_; }
 
  private:
-  const Run& run_;
   models::Gpt gpt_;
-  std::unique_ptr<optim::AdamW> adam_;
-  optim::Schedule schedule_;
+  std::unique_ptr<training::EngineCore> engine_;
   data::Loader loader_;
   double loss_ = 0;
 };

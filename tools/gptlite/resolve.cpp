@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "tensor/error.h"
-#include "tools/gptlite/plan/parallelize.h"
+#include "tools/gptlite/plan/units.h"
 #include "tools/gptlite/run.h"
 
 namespace tessera::gptlite {

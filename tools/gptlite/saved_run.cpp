@@ -1,11 +1,8 @@
 #include "tools/gptlite/saved_run.h"
 
-#include "dist/checkpoint/distributed_checkpoint.h"
-#include "dist/checkpoint/model_state.h"
 #include "nn/materialize.h"
-#include "nn/mixed_precision.h"
 #include "tensor/error.h"
-#include "tensor/ops/elementwise/cast.h"
+#include "tools/gptlite/run.h"
 
 namespace tessera::gptlite {
 namespace {
@@ -42,15 +39,6 @@ std::optional<data::CharacterVocabulary> vocabulary_of(const dist::CheckpointRea
   }
 }
 
-std::vector<dist::TensorGroup> full_tensors(models::Gpt& gpt, optim::Optimizer& optimizer) {
-  return {{"model", gpt.state_dict()}, {"optimizer", optimizer.state().tensors}};
-}
-
-/// This rank's shards of the same two groups.
-std::vector<dist::GroupShard> shards_of(ParallelModel& model, optim::Optimizer& optimizer) {
-  return dist::shards_of(model.gpt(), &optimizer, dist::placement_of(*model.sharding()));
-}
-
 }  // namespace
 
 SavedRun::SavedRun(const std::string& path)
@@ -68,15 +56,6 @@ std::unique_ptr<models::Gpt> SavedRun::model(Device device, const std::optional<
   return gpt;
 }
 
-void SavedRun::load(ParallelModel& model, optim::Optimizer& optimizer, const Ranks& ranks) const {
-  if (!model.sharding()) {
-    dist::load_checkpoint(reader_, full_tensors(model.gpt(), optimizer));
-    nn::round_masters(model.gpt());
-    return;
-  }
-  dist::load_checkpoint(ranks.world()->communicator(), reader_, shards_of(model, optimizer));
-}
-
 void SavedRun::require_same_data(const data::Corpus& corpus) const {
   require<CheckpointError>(corpus.vocabulary == vocabulary_, folder(), ": its vocabulary of ",
                            vocabulary_ ? vocabulary_->size() : run().preset.model.vocabulary,
@@ -89,33 +68,15 @@ void SavedRun::require_same_data(const data::Corpus& corpus) const {
                            expected, " tokens to train on, ", corpus.source, " has ", corpus.train.size());
 }
 
-dist::TrainingState training_state(const TrainConfiguration& options, const data::Corpus& corpus,
-                                   int64_t step, std::optional<double> validation_loss) {
-  const Run& run = options->run;
-  dist::TrainingState state;
-  state.step = step;
-  state.seed = run.seed;
-  state.data_position = step * run.preset.batch_size;
-  state.schedule_step = step;
-  state.validation_loss = validation_loss;
+training::SaveExtras saved_extras(const TrainConfiguration& options, const data::Corpus& corpus) {
+  training::SaveExtras extras;
   for (const auto& [name, value] : options.record())
-    (model_fields().find(name) ? state.model : state.run)[name] = value;
-  state.run[world_size_key] = std::to_string(run.parallel.world_size);
-  state.model[kind_key] = kind;
-  if (corpus.vocabulary) state.model[characters_key] = corpus.vocabulary->characters();
-  state.run[train_tokens_key] = std::to_string(corpus.train.size());
-  return state;
-}
-
-void save_run(const std::string& out, const dist::TrainingState& state, ParallelModel& model,
-              optim::Optimizer& optimizer, const Ranks& ranks, const dist::SaveOptions& options,
-              dist::BackgroundSave* background) {
-  if (!model.sharding())
-    dist::save_checkpoint(out, state, full_tensors(model.gpt(), optimizer), options);
-  else if (background)
-    background->start(out, state, shards_of(model, optimizer), options);
-  else
-    dist::save_checkpoint(ranks.world()->communicator(), out, state, shards_of(model, optimizer), options);
+    (model_fields().find(name) ? extras.model : extras.run)[name] = value;
+  extras.run[world_size_key] = std::to_string(options->run.parallel.world_size);
+  extras.model[kind_key] = kind;
+  if (corpus.vocabulary) extras.model[characters_key] = corpus.vocabulary->characters();
+  extras.run[train_tokens_key] = std::to_string(corpus.train.size());
+  return extras;
 }
 
 }  // namespace tessera::gptlite

@@ -58,15 +58,15 @@ EngineCore::EngineCore(nn::Module& model, EngineOptions options)
     : model_(model),
       config_(with_sizes(options.config, options.world ? options.world->size() : 1)),
       world_(options.world),
+      device_(options.device.value_or(world_ ? world_->device() : cpu())),
       schedule_(std::move(options.schedule)) {
   require<ConfigError>(options.optimizer != nullptr,
                        "Engine: expected a function that makes the optimizer, got none");
   const bool has_masters = config_.precision != PrecisionMode::f32;
-  const Device device = world_ ? world_->device() : cpu();
   const bool has_no_values = is_on_meta(model_);
   if (world_ && (world_->size() > 1 || config_.strategy != dist::Strategy::no_shard))
     sharding_ = &dist::shard(model_, sharding_options(config_, model_, *world_, std::move(options.units)));
-  if (has_no_values) nn::materialize(model_, device, config_.seed);
+  if (has_no_values && !device_.is_meta()) nn::materialize(model_, device_, config_.seed);
   if (has_masters && !sharding_) nn::use_mixed_precision(model_, dtype_of(config_.precision));
   if (config_.precision == PrecisionMode::f16) scaler_ = std::make_unique<optim::GradScaler>(config_.scaler);
   optimizer_ = options.optimizer(model_.parameters());
@@ -77,7 +77,7 @@ EngineCore::EngineCore(nn::Module& model, EngineOptions options)
 EngineCore::~EngineCore() = default;
 
 Device EngineCore::device() const {
-  return world_ ? world_->device() : cpu();
+  return device_;
 }
 
 DType EngineCore::compute_dtype() const {
@@ -136,7 +136,7 @@ bool EngineCore::update() {
         text("step ", global_steps_ + 1, ": ", error.what(), "; no parameter was changed by this step"));
   }
   squares_.reset();
-  gradient_norm_ = clip.norm.item();
+  gradient_norm_ = clip.norm.is_meta() ? 0 : clip.norm.item();
   bool updated = true;
   if (scaler_)
     updated = scaler_->step(*optimizer_, {.clip = clip.coefficient});
@@ -185,12 +185,16 @@ std::string EngineCore::save_checkpoint(const std::string& folder, const SaveExt
     state.run[name] = value;
   state.run[skipped_key] = std::to_string(skipped_steps_);
   for (const auto& [name, value] : extras.run) state.run[name] = value;
+  state.model = extras.model;
   state.validation_loss = extras.validation_loss;
   const dist::SaveOptions options{.keep = extras.keep};
   if (!sharding_) return dist::save_checkpoint(folder, state, full_tensors(model_, *optimizer_), options);
-  return dist::save_checkpoint(world_->communicator(), folder, state,
-                               dist::shards_of(model_, optimizer_.get(), dist::placement_of(*sharding_)),
-                               options);
+  const std::vector<dist::GroupShard> shards =
+      dist::shards_of(model_, optimizer_.get(), dist::placement_of(*sharding_));
+  if (!extras.background)
+    return dist::save_checkpoint(world_->communicator(), folder, state, shards, options);
+  extras.background->start(folder, state, shards, options);
+  return text(folder, "/", dist::step_name(state.step));
 }
 
 std::map<std::string, std::string> EngineCore::load_checkpoint(

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autograd/variable.h"
+#include "dist/checkpoint/background_save.h"
 #include "dist/fsdp/policy.h"
 #include "dist/fsdp/shard.h"
 #include "dist/launch/world.h"
@@ -36,14 +37,20 @@ struct EngineOptions {
   /// All ranks; null: this process is the only one.
   dist::World* world = nullptr;
   dist::UnitPolicy units = {};  ///< of sharding
+  /// What computes; nothing: the ranks' device, or the CPU. On meta the engine is a plan: the model stays
+  /// without values, steps run on shapes alone, and norms are 0.
+  std::optional<Device> device = {};
 };
 
 /// What a checkpoint has beside the engine's own state.
 struct SaveExtras {
   /// The value by which the checkpoint with the lowest one is the best.
   std::optional<double> validation_loss = {};
-  std::map<std::string, std::string> run = {};  ///< the program's own state, as text
+  std::map<std::string, std::string> run = {};    ///< the program's own state, as text
+  std::map<std::string, std::string> model = {};  ///< what the model is built with, as text
   int64_t keep = 0;  ///< newest checkpoints of the folder that are kept, besides the best; 0: all
+  /// Writes the checkpoint of a sharded run while the next steps run; null: before `save_checkpoint` returns.
+  dist::BackgroundSave* background = nullptr;
 };
 
 /// The step of a run, for any model: DeepSpeed's engine without the forward call, which needs the model's
@@ -140,6 +147,7 @@ class EngineCore {
   nn::Module& model_;
   TrainingConfig config_;
   dist::World* world_;
+  Device device_;
   dist::Sharding* sharding_ = nullptr;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<optim::Schedule> schedule_;

@@ -61,10 +61,9 @@ MemoryPlan plan_memory(const Run& run) {
   const auto account = make_intrusive<MemoryAccount>();
   const MetaAccountScope scope(account);
   models::Gpt gpt(run.preset.model);
-  prepare(gpt, run);
-  const std::unique_ptr<optim::AdamW> adam = make_optimizer(gpt, run.preset);
+  const std::unique_ptr<training::EngineCore> engine = make_engine(gpt, run, meta());
   MemoryPlan plan;
-  for (int step = 0; step < 2; ++step) train_step(gpt, *adam, meta_batch(run), run);
+  for (int step = 0; step < 2; ++step) train_step(*engine, gpt, meta_batch(run));
   plan.peak = peak_of(*account);
   if (run.parallel.is_sharded) plan.peak = with_estimate(plan.peak, estimate_run(run));
 

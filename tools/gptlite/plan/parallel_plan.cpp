@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include "dist/mesh/mesh.h"
 #include "tools/gptlite/number_text.h"
-#include "tools/gptlite/plan/parallelize.h"
+#include "tools/gptlite/plan/units.h"
 #include "tools/gptlite/run.h"
 
 namespace tessera::gptlite {
@@ -51,6 +52,12 @@ std::string describe_bytes(const dist::Estimate& e) {
   text += line("optimizer state", bytes(e.state.optimizer_state), bytes(e.temporary.optimizer_state));
   text += line("communication", bytes(e.state.communication), bytes(e.temporary.communication));
   return text + line("total", bytes(e.state.total()), bytes(e.temporary.total()));
+}
+
+/// One shard group, or for the hybrid strategies several groups of consecutive ranks. Ranks call it together.
+dist::Mesh make_mesh(const Parallel& parallel, dist::World& world) {
+  if (!dist::traits_of(parallel.strategy).replicates) return dist::Mesh(world);
+  return {world, {{"replica", parallel.replicas()}, {"shard", parallel.shard_group_size}}};
 }
 
 }  // namespace

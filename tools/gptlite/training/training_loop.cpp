@@ -40,18 +40,16 @@ TrainingLoop::TrainingLoop(const Start& start, Ranks ranks, RankFiles& files, De
       ranks_(ranks),
       files_(files),
       console_(console),
-      model_(start.run(), ranks, device),
-      adam_(make_optimizer(model_.gpt(), preset())),
-      schedule_(make_schedule(preset())),
+      gpt_(preset().model),
+      engine_(make_engine(gpt_, start_.run(), device, ranks_.world())),
       batches_(make_batches(start_.corpus, start_.run(), ranks_.rank())),
       progress_(console.out, console.is_terminal, start_.first_step(), preset().steps),
       done_(start_.first_step()) {
   if (start_.saved) {
-    start_.saved->load(model_, *adam_, ranks_);
+    engine_->load_checkpoint(start_.saved->folder());
     best_loss_ = start_.saved->validation_loss();
     saved_ = done_;
   }
-  schedule_.set_position(done_);
   if (options().async_save)
     background_save_ = std::make_unique<dist::BackgroundSave>(ranks_.world()->shared_communicator());
 }
@@ -61,9 +59,8 @@ void TrainingLoop::print_header() {
   const data::Corpus& corpus = start_.corpus;
   console_.out << preset().name << ": " << with_commas(models::parameter_count(m)) << " parameters ("
                << m.layers << " layers, " << m.heads << " heads, " << m.width << " wide, block "
-               << m.block_size << "), " << to_string(model_.gpt().wte.weight.device()) << ", "
-               << start_.run().dtype << ", " << num_threads()
-               << (num_threads() == 1 ? " thread" : " threads");
+               << m.block_size << "), " << to_string(gpt_.wte.weight.device()) << ", " << start_.run().dtype
+               << ", " << num_threads() << (num_threads() == 1 ? " thread" : " threads");
   if (start_.run().parallel.is_sharded)
     console_.out << " on each of " << ranks_.size() << (ranks_.size() == 1 ? " rank, " : " ranks, ")
                  << name_of(start_.run().parallel.strategy)
@@ -96,11 +93,9 @@ void TrainingLoop::step(data::Loader& loader) {
   std::optional<SpanScope> span(std::in_place, SpanKind::step, "step", done_ + 1);
   const double began = seconds_now();
   const std::optional<data::Batch> batch = loader.next();
-  schedule_.apply(*adam_);
-  const double rate = schedule_.at(schedule_.position());
-  StepResult result = train_step(model_.gpt(), *adam_, *batch, start_.run(), model_.sharding());
-  exchange_step(result.loss);
-  schedule_.advance();
+  const double rate = engine_->get_lr().front();
+  double loss = train_step(*engine_, gpt_, *batch);
+  exchange_step(loss);
   ++done_;
   const double seconds = seconds_now() - began;
   span.reset();
@@ -110,10 +105,10 @@ void TrainingLoop::step(data::Loader& loader) {
   const dist::TrafficCount sent = ranks_.traffic();
   last_ = {
       .step = done_,
-      .loss = result.loss,
+      .loss = loss,
       .validation_loss = std::nullopt,
       .learning_rate = rate,
-      .gradient_norm = result.gradient_norm,
+      .gradient_norm = engine_->global_grad_norm(),
       .step_ms = 1e3 * seconds,
       .tokens_per_second = tokens / seconds,
       .flops_per_second = tokens / seconds * static_cast<double>(models::flops_per_token(preset().model)),
@@ -122,7 +117,7 @@ void TrainingLoop::step(data::Loader& loader) {
   sent_ = sent;
   if (product_rate_) last_.mfu = last_.flops_per_second / *product_rate_;
   throughput_.step(tokens, seconds, is_last());
-  progress_.step(done_, result.loss, rate, throughput_.smoothed());
+  progress_.step(done_, loss, rate, throughput_.smoothed());
 }
 
 void TrainingLoop::evaluate_if_due() {
@@ -131,7 +126,7 @@ void TrainingLoop::evaluate_if_due() {
     signal_ = static_cast<int>(ranks_.largest(received_signal()));
     return signal_ != 0;
   };
-  last_.validation_loss = evaluate(model_.gpt(), start_.corpus.validation,
+  last_.validation_loss = evaluate(gpt_, start_.corpus.validation,
                                    {.batch_size = start_.run().micro_batch_size,
                                     .batches = options().eval_steps,
                                     .seed = start_.run().seed,
@@ -153,8 +148,11 @@ void TrainingLoop::save_if_due() {
 
 void TrainingLoop::save() {
   if (saved_ == done_) return;
-  save_run(start_.out, training_state(start_.options, start_.corpus, done_, last_.validation_loss), model_,
-           *adam_, ranks_, {.keep = options().keep}, background_save_.get());
+  training::SaveExtras extras = saved_extras(start_.options, start_.corpus);
+  extras.validation_loss = last_.validation_loss;
+  extras.keep = options().keep;
+  extras.background = background_save_.get();
+  engine_->save_checkpoint(start_.out, extras);
   saved_ = done_;
   has_saved_ = true;
 }
@@ -193,12 +191,12 @@ int TrainingLoop::finish() {
 
 int TrainingLoop::run() {
   print_header();
-  const Device device = model_.gpt().wte.weight.device();
+  const Device device = gpt_.wte.weight.device();
   if (!options().metrics.empty())
     product_rate_ = ranks_.sum(measured_product_rate(compute_dtype(start_.run().dtype)));
   files_.metrics.start(start_.options, start_.corpus, device, done_, product_rate_);
   if (!options().parity_export.empty())
-    export_for_parity(options().parity_export, model_.gpt(), *batches_, preset().steps);
+    export_for_parity(options().parity_export, gpt_, *batches_, preset().steps);
   data::Loader loader(
       batches_, {.first_step = done_, .last_step = preset().steps, .workers = 0, .seed = start_.run().seed});
   sent_ = ranks_.traffic();

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "data/loader.h"
+#include "dist/checkpoint/background_save.h"
 #include "dist/train/profile/step_trace.h"
 #include "tools/gptlite/console.h"
-#include "tools/gptlite/plan/parallelize.h"
 #include "tools/gptlite/ranks.h"
 #include "tools/gptlite/start.h"
 #include "tools/gptlite/training/interrupt.h"
@@ -52,9 +52,8 @@ class TrainingLoop {
   Ranks ranks_;
   RankFiles& files_;
   Console console_;
-  ParallelModel model_;
-  std::unique_ptr<optim::AdamW> adam_;
-  optim::Schedule schedule_;
+  models::Gpt gpt_;
+  std::unique_ptr<training::EngineCore> engine_;
   std::shared_ptr<const data::BatchSource> batches_;
   Progress progress_;
   Throughput throughput_;

@@ -1,9 +1,9 @@
-#include "tools/gptlite/plan/parallelize.h"
+#include "tools/gptlite/plan/units.h"
 
 #include <charconv>
+#include <vector>
 
-#include "nn/materialize.h"
-#include "nn/mixed_precision.h"
+#include "models/gpt.h"
 #include "tensor/error.h"
 
 namespace tessera::gptlite {
@@ -33,29 +33,6 @@ dist::UnitPolicy unit_policy(const std::string& auto_wrap) {
   require<ConfigError>(has_prefix && error == std::errc() && rest == end && elements >= 1, "--auto-wrap '",
                        auto_wrap, "': expected block, none, or size:N with at least N parameters a unit");
   return by_size(elements);
-}
-
-dist::Mesh make_mesh(const Parallel& parallel, dist::World& world) {
-  if (!dist::traits_of(parallel.strategy).replicates) return dist::Mesh(world);
-  return {world, {{"replica", parallel.replicas()}, {"shard", parallel.shard_group_size}}};
-}
-
-ParallelModel::ParallelModel(const Run& run, const Ranks& ranks, Device device) : gpt_(run.preset.model) {
-  const Parallel& p = run.parallel;
-  const DType compute = compute_dtype(run.dtype);
-  if (ranks.world()) {
-    dist::Precision precision;
-    if (compute != f32) precision.compute = compute;
-    sharding_ = &dist::shard(gpt_, {.mesh = make_mesh(p, *ranks.world()),
-                                    .strategy = p.strategy,
-                                    .units = unit_policy(p.auto_wrap),
-                                    .precision = precision,
-                                    .backward_prefetch = p.backward_prefetch,
-                                    .bucket_bytes = p.bucket_bytes});
-  }
-  nn::materialize(gpt_, device, run.seed);
-  if (compute != f32 && !sharding_) nn::use_mixed_precision(gpt_, compute);
-  gpt_.blocks.set_checkpointing(run.checkpointing);
 }
 
 }  // namespace tessera::gptlite
