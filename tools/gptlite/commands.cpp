@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "tensor/error.h"
-#include "tools/gptlite/number_text.h"
+#include "tensor/number_text.h"
 #include "tools/gptlite/plan/plan.h"
 #include "tools/gptlite/run.h"
 #include "tools/gptlite/sampling.h"

@@ -4,8 +4,8 @@
 
 #include <numeric>
 
+#include "tensor/number_text.h"
 #include "tensor/random/random_context.h"
-#include "tools/gptlite/number_text.h"
 #include "tools/gptlite/plan/parallel_plan.h"
 #include "tools/gptlite/training/train_step.h"
 
@@ -31,8 +31,8 @@ std::string cell(const std::string& text, size_t width) {
 }
 
 std::string row(const std::string& name, int64_t planned, const int64_t* measured) {
-  std::string line = "  " + cell(name, 22) + scaled(static_cast<double>(planned), "B");
-  if (measured) line = cell(line, 40) + scaled(static_cast<double>(*measured), "B");
+  std::string line = "  " + cell(name, 22) + with_prefix(static_cast<double>(planned), "B");
+  if (measured) line = cell(line, 40) + with_prefix(static_cast<double>(*measured), "B");
   return line + "\n";
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "dist/mesh/mesh.h"
-#include "tools/gptlite/number_text.h"
+#include "tensor/number_text.h"
 #include "tools/gptlite/plan/units.h"
 #include "tools/gptlite/run.h"
 
@@ -21,7 +21,7 @@ std::string line(const std::string& name, const std::string& value, const std::s
 }
 
 std::string bytes(int64_t count) {
-  return count == 0 ? "-" : scaled(static_cast<double>(count), "B");
+  return count == 0 ? "-" : with_prefix(static_cast<double>(count), "B");
 }
 
 std::string explain_world(const Run& run) {

@@ -4,8 +4,8 @@
 
 #include "nn/mixed_precision.h"
 #include "tensor/error.h"
+#include "tensor/number_text.h"
 #include "tensor/random/random_context.h"
-#include "tools/gptlite/number_text.h"
 #include "tools/gptlite/plan/parallel_plan.h"
 
 namespace tessera::gptlite {
@@ -67,7 +67,7 @@ std::string describe(const Plan& p) {
          line("FLOPs forward",
               text(with_commas(p.forward_flops), " for ", with_commas(p.tokens), " tokens, counted")) +
          line("kept by a forward",
-              scaled(static_cast<double>(p.memory.kept_by_forward), "B") + " for its backward") +
+              with_prefix(static_cast<double>(p.memory.kept_by_forward), "B") + " for its backward") +
          "bytes at the peak of a training step\n" + describe(p.memory.peak);
 }
 

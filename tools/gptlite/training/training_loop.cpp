@@ -4,10 +4,10 @@
 #include <ostream>
 
 #include "tensor/error.h"
+#include "tensor/number_text.h"
 #include "tensor/profile/machine_rates.h"
 #include "tensor/profile/span.h"
 #include "tensor/threads/parallel.h"
-#include "tools/gptlite/number_text.h"
 #include "tools/gptlite/parity_export.h"
 #include "tools/gptlite/training/evaluation.h"
 
@@ -179,7 +179,7 @@ int TrainingLoop::finish() {
   console_.out << (ranks_.size() > 1 ? "this rank's memory at its peak\n" : "memory at its peak\n")
                << "                        planned          measured\n"
                << describe(planned, &measured) << "  resident, libraries included          "
-               << scaled(static_cast<double>(peak_resident_bytes()), "B") << "\n";
+               << with_prefix(static_cast<double>(peak_resident_bytes()), "B") << "\n";
   files_.trace.finish(console_.out);
   if (has_saved_)
     console_.out << "saved " << start_.out << "/" << dist::step_name(saved_) << std::endl;
