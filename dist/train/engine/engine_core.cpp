@@ -38,11 +38,9 @@ std::vector<dist::TensorGroup> full_tensors(nn::Module& model, optim::Optimizer&
   return {{"model", model.state_dict()}, {"optimizer", optimizer.state().tensors}};
 }
 
-constexpr const char* skipped_key = "skipped_steps";
-
 /// 0 for a checkpoint that another program wrote.
 int64_t skipped_steps_of(const dist::TrainingState& state) {
-  const auto found = state.run.find(skipped_key);
+  const auto found = state.run.find(EngineCore::skipped_name);
   return found == state.run.end() ? 0 : std::atoll(found->second.c_str());
 }
 
@@ -172,21 +170,7 @@ std::string EngineCore::save_checkpoint(const std::string& folder, const SaveExt
   require<ConfigError>(micro_steps_ % config_.accumulation_steps == 0 && !has_gradients_,
                        "Engine::save_checkpoint: expected the end of a step, got micro-batch ",
                        micro_steps_ % config_.accumulation_steps, " of ", config_.accumulation_steps);
-  dist::TrainingState state;
-  state.step = global_steps_;
-  state.seed = config_.seed;
-  state.data_position = global_steps_ * config_.train_batch_size;
-  state.schedule_step = schedule_ ? schedule_->position() : global_steps_ - skipped_steps_;
-  if (scaler_) {
-    const optim::GradScalerState scale = scaler_->state();
-    state.loss_scale = {.scale = scale.scale, .hysteresis = scale.hysteresis, .good_steps = scale.good_steps};
-  }
-  for (const auto& [name, value] : Resolved<TrainingConfig>(training_fields(), config_).record())
-    state.run[name] = value;
-  state.run[skipped_key] = std::to_string(skipped_steps_);
-  for (const auto& [name, value] : extras.run) state.run[name] = value;
-  state.model = extras.model;
-  state.validation_loss = extras.validation_loss;
+  const dist::TrainingState state = training_state(extras);
   const dist::SaveOptions options{.keep = extras.keep};
   if (!sharding_) return dist::save_checkpoint(folder, state, full_tensors(model_, *optimizer_), options);
   const std::vector<dist::GroupShard> shards =

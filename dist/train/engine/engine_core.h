@@ -10,6 +10,7 @@
 
 #include "autograd/variable.h"
 #include "dist/checkpoint/background_save.h"
+#include "dist/checkpoint/checkpoint_meta.h"
 #include "dist/fsdp/policy.h"
 #include "dist/fsdp/shard.h"
 #include "dist/launch/world.h"
@@ -140,6 +141,23 @@ class EngineCore {
   std::map<std::string, std::string> load_checkpoint(
       const std::string& folder,
       const std::function<void(const std::map<std::string, std::string>&)>& check = {});
+
+  /// The same by its parts, for a checkpoint of several engines: names are those within the model. The groups
+  /// are "model" and "optimizer": full tensors without sharding, else what this rank holds.
+  /// @{
+  dist::TrainingState training_state(const SaveExtras& extras) const;
+  std::vector<dist::TensorGroup> full_groups();
+  std::vector<dist::GroupShard> shard_groups();
+  /// @}
+  /// Steps, the schedule's position and the loss scale as text, and back. `load_counters` throws
+  /// CheckpointError for one that is missing or no number.
+  /// @{
+  std::map<std::string, std::string> counters() const;
+  void load_counters(const std::map<std::string, std::string>& saved);
+  /// @}
+
+  /// The name under which a checkpoint keeps `skipped_steps`.
+  static constexpr const char* skipped_name = "skipped_steps";
 
  private:
   bool update();

@@ -13,6 +13,9 @@ std::string state_name(const Callback& callback, const std::string& name) {
   return text("callback.", callback.state_key(), ".", name);
 }
 
+/// The name under which a checkpoint says that a validation of its step was left out.
+constexpr const char* validation_due_name = "trainer.validation_due";
+
 }  // namespace
 
 std::string Trainer::checkpoint_name() const {
@@ -22,13 +25,15 @@ std::string Trainer::checkpoint_name() const {
 std::string Trainer::save_checkpoint(const std::string& folder, SaveExtras extras) {
   for (const auto& callback : options_.callbacks)
     for (const auto& [name, value] : callback->state()) extras.run[state_name(*callback, name)] = value;
+  if (is_validation_due_) extras.run.insert_or_assign(validation_due_name, std::to_string(global_step()));
+  if (manual_) return manual_->save_checkpoint(folder, extras);
   return engine().save_checkpoint(folder, extras);
 }
 
 void Trainer::resume() {
   const auto check = [&](const std::map<std::string, std::string>& saved) {
     for (const auto& [name, now] : {std::pair<const char*, std::string>{
-                                        "train_batch_size", std::to_string(engine_->train_batch_size())},
+                                        "train_batch_size", std::to_string(engine().train_batch_size())},
                                     {"seed", std::to_string(options_.seed)}}) {
       const auto found = saved.find(name);
       require<CheckpointError>(found != saved.end(), options_.resume, ": has no '", name,
@@ -37,7 +42,9 @@ void Trainer::resume() {
                                found->second, ", now it is ", now);
     }
   };
-  const std::map<std::string, std::string> saved = engine_->load_checkpoint(options_.resume, check);
+  const std::map<std::string, std::string> saved = manual_ ? manual_->load_checkpoint(options_.resume, check)
+                                                           : engine_->load_checkpoint(options_.resume, check);
+  is_validation_due_ = saved.contains(validation_due_name);
   for (const auto& callback : options_.callbacks) {
     std::map<std::string, std::string> state;
     const std::string prefix = state_name(*callback, "");

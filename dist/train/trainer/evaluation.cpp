@@ -49,9 +49,15 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
   if (!is_test) call([&](Callback& c) { c.on_validation_epoch_start(*this, task); });
   {
     const NoGrad no_grad;
-    const DType dtype = engine_ ? engine_->compute_dtype() : f32;
+    const DType dtype = is_fitting() ? engine().compute_dtype() : f32;
     StageBatches::Pass pass = batches.epoch(0, 0);
     for (int64_t index = 0; const std::optional<MicroBatch> taken = pass.next(); ++index) {
+      if (is_fitting()) receive_signals();
+      if (interrupted_ != 0) {
+        is_validation_due_ = true;
+        values_ = std::move(training);
+        return {};
+      }
       const data::Batch batch = prepared(taken->batch, device(), dtype, batches.targets());
       batch_weight_ = static_cast<double>(batch.unpadded_size());
       call([&](Callback& c) {

@@ -3,8 +3,10 @@
 #include <string_view>
 #include <utility>
 
+#include "dist/train/trainer/signal_watch.h"
 #include "dist/train/trainer/stage_batches.h"
 #include "tensor/error.h"
+#include "tensor/ops/creation/creation.h"
 
 namespace tessera::training {
 namespace {
@@ -55,12 +57,18 @@ Trainer::Trainer(TrainerOptions options) : options_(std::move(options)) {
 Trainer::~Trainer() = default;
 
 EngineCore& Trainer::engine() {
-  require<ConfigError>(engine_ != nullptr, "Trainer::engine: expected a fit that runs");
-  return *engine_;
+  require<ConfigError>(is_fitting(), "Trainer::engine: expected a fit that runs");
+  return engine_ ? *engine_ : manual_->active();
+}
+
+ManualOptimization& Trainer::manual() {
+  require<ConfigError>(manual_ != nullptr, "Trainer::manual: expected a fit of a task whose ",
+                       "automatic_optimization() is false");
+  return *manual_;
 }
 
 bool Trainer::is_at_step_end() const {
-  return engine_ && engine_->micro_steps() % engine_->gradient_accumulation_steps() == 0;
+  return is_fitting() && micro_steps() % options_.accumulate == 0;
 }
 
 void Trainer::run(Task& task, const std::function<void()>& body) {
@@ -73,6 +81,7 @@ void Trainer::run(Task& task, const std::function<void()>& body) {
     Task& task;
     ~End() {
       trainer.engine_.reset();
+      trainer.manual_.reset();
       trainer.task_ = nullptr;
       task.trainer_ = nullptr;
       trainer.values_.clear();
@@ -94,8 +103,8 @@ void Trainer::start_stage(DataModule& data, Stage stage) {
 
 bool Trainer::is_over() const {
   const int64_t epochs = options_.fast_dev_run ? 1 : options_.max_epochs;
-  return is_stopped_ || (epochs >= 0 && epoch_ >= epochs) ||
-         (options_.max_steps >= 0 && engine_->global_steps() >= options_.max_steps);
+  return is_stopped_ || interrupted_ != 0 || (epochs >= 0 && epoch_ >= epochs) ||
+         (options_.max_steps >= 0 && global_step() >= options_.max_steps);
 }
 
 TrainingConfig Trainer::config_of(const StageBatches& training) const {
@@ -110,6 +119,17 @@ TrainingConfig Trainer::config_of(const StageBatches& training) const {
 }
 
 void Trainer::make_engine(Task& task, const TrainingConfig& config) {
+  if (!task.automatic_optimization()) {
+    manual_ = std::make_unique<ManualOptimization>(
+        task.module(), task.configure_parts(), config, options_.world, options_.units,
+        ManualOptimization::Hooks{
+            [this](const Variable& loss) {
+              call([&](Callback& c) { c.on_before_backward(*this, *task_, loss); });
+            },
+            [this] { call([&](Callback& c) { c.on_after_backward(*this, *task_); }); },
+            [this] { call([&](Callback& c) { c.on_before_optimizer_step(*this, *task_); }); }});
+    return;
+  }
   std::optional<optim::Schedule> schedule;
   const auto make_optimizer = [&](const ParameterList& parameters) {
     OptimizerSetup setup = task.configure_optimizers(parameters);
@@ -123,9 +143,27 @@ void Trainer::make_engine(Task& task, const TrainingConfig& config) {
   if (schedule) engine_->set_schedule(std::move(*schedule));
 }
 
+/// All ranks stop for the same signal, after the same step or in the same evaluation.
+void Trainer::receive_signals() {
+  if (options_.signals.empty() || interrupted_ != 0) return;
+  Tensor newest = ops::full({1}, SignalWatch::received(), i64);
+  if (ranks()) ranks()->all_reduce(newest, dist::Reduction::max).wait();
+  interrupted_ = static_cast<int>(newest.data<int64_t>()[0]);
+}
+
+/// Whether a validation follows the batch that has ended.
+bool Trainer::is_validation_step() const {
+  const int64_t every = options_.validate_every;
+  if (!has_validation_ || !is_at_step_end()) return false;
+  return every > 0 ? global_step() % every == 0 : is_last_batch_;
+}
+
 void Trainer::fit(Task& task, DataModule& data) {
   run(task, [&] {
-    is_stopped_ = false;
+    std::optional<SignalWatch> watch;
+    if (!options_.signals.empty()) watch.emplace(options_.signals);
+    interrupted_ = 0;
+    is_stopped_ = is_validation_due_ = false;
     logged_.clear();
     start_stage(data, Stage::fit);
     const std::optional<LoaderSpec> spec = data.train_dataloader(), held_out = data.val_dataloader();
@@ -134,13 +172,15 @@ void Trainer::fit(Task& task, DataModule& data) {
     const StageBatches training(*spec, options_, Stage::fit);
     std::optional<StageBatches> validation;
     if (held_out) validation.emplace(*held_out, options_, Stage::validate);
+    has_validation_ = validation.has_value();
     make_engine(task, config_of(training));
     if (!options_.resume.empty()) resume();
     call([&](Callback& c) { c.on_fit_start(*this, task); });
     task.module().train();
     call([&](Callback& c) { c.on_train_start(*this, task); });
-    for (epoch_ = engine_->micro_steps() / training.size(); !is_over(); ++epoch_)
-      train_epoch(task, training, validation ? &*validation : nullptr);
+    epoch_ = micro_steps() / training.size();
+    if (std::exchange(is_validation_due_, false) && validation) evaluate(task, *validation, Stage::validate);
+    for (; !is_over(); ++epoch_) train_epoch(task, training, validation ? &*validation : nullptr);
     call([&](Callback& c) { c.on_train_end(*this, task); });
     call([&](Callback& c) { c.on_fit_end(*this, task); });
   });
@@ -149,28 +189,26 @@ void Trainer::fit(Task& task, DataModule& data) {
 void Trainer::train_epoch(Task& task, const StageBatches& training, const StageBatches* validation) {
   values_.clear();
   call([&](Callback& c) { c.on_train_epoch_start(*this, task); });
-  int64_t index = engine_->micro_steps() % training.size();
+  int64_t index = micro_steps() % training.size();
   StageBatches::Pass pass = training.epoch(epoch_, index);
   for (; !is_over(); ++index) {
     const std::optional<MicroBatch> taken = pass.next();
     if (!taken) break;
     is_last_batch_ = index + 1 == training.size();
-    train_micro_batch(task,
-                      prepared(taken->batch, engine_->device(), engine_->compute_dtype(), training.targets()),
+    train_micro_batch(task, prepared(taken->batch, device(), engine().compute_dtype(), training.targets()),
                       taken->share, index);
-    const int64_t every = options_.validate_every;
-    if (validation && every > 0 && is_at_step_end() && global_step() % every == 0)
+    if (options_.validate_every > 0 && is_validation_step() && interrupted_ == 0)
       evaluate(task, *validation, Stage::validate);
   }
   const std::map<std::string, double> epoch = values_.reduce(ranks());
-  if (validation && options_.validate_every == 0) evaluate(task, *validation, Stage::validate);
+  if (validation && options_.validate_every == 0 && interrupted_ == 0)
+    evaluate(task, *validation, Stage::validate);
   for (const auto& [name, value] : epoch) logged_[name] = value;
   call([&](Callback& c) { c.on_train_epoch_end(*this, task); });
 }
 
-void Trainer::train_micro_batch(Task& task, const data::Batch& batch, double share, int64_t index) {
-  batch_weight_ = static_cast<double>(batch.unpadded_size());
-  call([&](Callback& c) { c.on_train_batch_start(*this, task, batch, index); });
+/// Forward, backward and step of a micro-batch.
+void Trainer::optimize(Task& task, const data::Batch& batch, double share, int64_t index) {
   engine_->begin_micro_batch();
   const Variable loss = task.training_step(batch, index);
   call([&](Callback& c) { c.on_before_backward(*this, task, loss); });
@@ -179,6 +217,20 @@ void Trainer::train_micro_batch(Task& task, const data::Batch& batch, double sha
   if (engine_->is_gradient_accumulation_boundary())
     call([&](Callback& c) { c.on_before_optimizer_step(*this, task); });
   engine_->step();
+}
+
+void Trainer::train_micro_batch(Task& task, const data::Batch& batch, double share, int64_t index) {
+  batch_weight_ = static_cast<double>(batch.unpadded_size());
+  call([&](Callback& c) { c.on_train_batch_start(*this, task, batch, index); });
+  if (manual_) {
+    manual_->begin_micro_batch(share);
+    task.training_step(batch, index);
+    manual_->end_micro_batch();
+  } else {
+    optimize(task, batch, share, index);
+  }
+  if (is_at_step_end()) receive_signals();
+  if (interrupted_ != 0) is_validation_due_ = is_validation_step();
   call([&](Callback& c) { c.on_train_batch_end(*this, task, batch, index); });
 }
 
