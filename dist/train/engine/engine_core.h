@@ -13,6 +13,7 @@
 #include "dist/fsdp/shard.h"
 #include "dist/launch/world.h"
 #include "dist/train/config/training_config.h"
+#include "dist/train/log/logger.h"
 #include "nn/module.h"
 #include "optim/grad_scaler.h"
 #include "optim/optimizer.h"
@@ -36,6 +37,9 @@ struct EngineOptions {
   /// All ranks; null: this process is the only one.
   dist::World* world = nullptr;
   dist::UnitPolicy units = {};  ///< of sharding
+  /// Gets, on rank 0, what the engine reports: skipped steps as "train.engine", checkpoints as
+  /// "dist.checkpoint".
+  Logger log = {};
 };
 
 /// What a checkpoint has beside the engine's own state.
@@ -108,6 +112,10 @@ class EngineCore {
   /// From here on the learning rates are the schedule's, from its position on. Before the first step.
   void set_schedule(optim::Schedule schedule);
 
+  /// The largest norm of all gradients from the next update on; 0: no clipping. Throws ConfigError for a
+  /// negative number and NaN.
+  void set_gradient_clip(double norm);
+
   /// The model and the optimizer.
   /// @{
   nn::Module& module() { return model_; }
@@ -136,6 +144,7 @@ class EngineCore {
 
  private:
   bool update();
+  void report(LogLevel level, const char* component, const std::string& message) const;
 
   nn::Module& model_;
   TrainingConfig config_;
@@ -148,6 +157,7 @@ class EngineCore {
   std::unique_ptr<optim::GradientSquares> squares_;
   int64_t global_steps_ = 0, skipped_steps_ = 0, micro_steps_ = 0;
   double gradient_norm_ = 0;
+  Logger log_;
   bool has_gradients_ = false;  // of the current micro-batch
 };
 

@@ -242,7 +242,8 @@ void Trainer::fit(Task& task, DataModule& data) {
                                            return std::move(setup.optimizer);
                                          },
                                      .world = options_.world,
-                                     .units = options_.units});
+                                     .units = options_.units,
+                                     .log = options_.log});
     if (schedule) engine_->set_schedule(std::move(*schedule));
     if (!options_.resume.empty()) resume();
     call([&](Callback& c) { c.on_fit_start(*this, task); });

@@ -37,6 +37,7 @@ struct TrainerOptions {
   std::vector<std::shared_ptr<Callback>> callbacks = {};
   dist::UnitPolicy units = {};   ///< of sharding
   dist::World* world = nullptr;  ///< all ranks; null: this process is the only one
+  Logger log = {};               ///< gets what the engine reports (`EngineOptions::log`)
   /// Batches of each epoch's training, validation, test and prediction, at most; -1: all.
   /// @{
   int64_t limit_train_batches = -1, limit_val_batches = -1, limit_test_batches = -1,
