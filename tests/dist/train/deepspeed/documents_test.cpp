@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <sstream>
 
+#include "dist/train/config/training_fields.h"
 #include "dist/train/deepspeed/configuration.h"
 #include "dist/train/engine/initialize.h"
 #include "nn/functional.h"
@@ -117,6 +120,31 @@ TEST_CASE("documents: the configuration of GPT-lite trains on one and two ranks,
   REQUIRE(two.size() == one.size());
   // The sums of 256 gradients in f16 are in another order.
   for (size_t i = 0; i < one.size(); ++i) CHECK(std::abs(two[i] - one[i]) < 1e-2);
+}
+
+TEST_CASE("documents: runs that differ by one key differ by one line of the resolved configuration") {
+  const std::string json = document("gptlite.json");
+  const auto lines_of = [&](const std::string& stage) {
+    const std::string part = "\"stage\": 3";
+    const auto configuration = training::deepspeed::read(
+        training::JsonDocument::parse(std::string(json).replace(json.find(part), part.size(), stage),
+                                      "ds.json"),
+        training::Resolved<TrainingConfig>(training::training_fields()), 8);
+    std::vector<std::string> lines;
+    std::istringstream resolved(training::deepspeed::resolved_json(configuration));
+    for (std::string line; std::getline(resolved, line);) lines.push_back(line);
+    return lines;
+  };
+  const std::vector<std::string> base = lines_of("\"stage\": 3");
+  for (const int stage : {0, 1, 2}) {
+    const std::vector<std::string> other = lines_of(text("\"stage\": ", stage));
+    REQUIRE(other.size() == base.size());
+    std::string difference;
+    for (size_t i = 0; i < base.size(); ++i)
+      if (other[i] != base[i]) difference += other[i];
+    CHECK(contains(difference, text("\"stage\" : ", stage)));
+    CHECK(std::count(difference.begin(), difference.end(), ':') == 1);
+  }
 }
 
 TEST_CASE("documents: the offload configuration trains once both offload keys are taken out") {
