@@ -37,7 +37,7 @@ std::shared_ptr<const DatasetBatches> make_batches(std::shared_ptr<const Dataset
 }  // namespace
 
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, const Options& options)
-    : batches_(make_batches(std::move(dataset), options)), options_(options) {}
+    : dataset_(std::move(dataset)), batches_(make_batches(dataset_, options)), options_(options) {}
 
 DataLoader::DataLoader(std::shared_ptr<const StreamDataset> stream, const Options& options)
     : stream_(std::move(stream)), options_(options) {

@@ -65,6 +65,13 @@ class DataLoader {
   DataLoader(std::shared_ptr<const StreamDataset> stream, const Options& options);
   /// @}
 
+  /// How examples become batches.
+  const Options& options() const { return options_; }
+  /// A loader of the same data with other options, at epoch 0. Throws as the constructors.
+  DataLoader with(const Options& options) const {
+    return stream_ ? DataLoader(stream_, options) : DataLoader(dataset_, options);
+  }
+
   /// Batches of an epoch: `len(loader)` of PyTorch; -1 for a stream: its length is known when its end is
   /// reached.
   int64_t size() const { return batches_ ? batches_->batches_per_epoch() : -1; }
@@ -111,6 +118,7 @@ class DataLoader {
   std::default_sentinel_t end() const { return {}; }
 
  private:
+  std::shared_ptr<const Dataset> dataset_;         ///< null for a stream
   std::shared_ptr<const DatasetBatches> batches_;  ///< null for a stream
   std::shared_ptr<const StreamDataset> stream_;    ///< null for a dataset
   Options options_;

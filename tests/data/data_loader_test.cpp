@@ -77,6 +77,20 @@ TEST_CASE("data loader: shuffled orders are functions of seed and epoch, with or
   CHECK(Epoch(other).y != first.y);
 }
 
+TEST_CASE("data loader: the same data with other options, from epoch 0 on") {
+  DataLoader loader(Squares(10), {.batch_size = 4, .shuffle = true, .seed = 3});
+  const std::vector<int64_t> first = Epoch(loader).y;
+  DataLoader again = loader.with(loader.options());
+  CHECK(again.epoch() == 0);
+  CHECK(Epoch(again).y == first);
+  DataLoader::Options options = loader.options();
+  options.batch_size = 5;
+  options.shuffle = false;
+  DataLoader in_order = loader.with(options);
+  CHECK(Epoch(in_order).sizes == std::vector<int64_t>{5, 5});
+  CHECK(loader.options().batch_size == 4);
+}
+
 TEST_CASE("data loader: a pass that is left early does not change the next one") {
   DataLoader loader(Squares(50), {.batch_size = 8, .shuffle = true, .workers = 1}),
       full(Squares(50), 8, true);

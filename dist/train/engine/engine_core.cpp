@@ -57,7 +57,8 @@ EngineCore::EngineCore(nn::Module& model, EngineOptions options)
       config_(with_sizes(options.config, options.world ? options.world->size() : 1)),
       world_(options.world),
       device_(options.device.value_or(world_ ? world_->device() : cpu())),
-      schedule_(std::move(options.schedule)) {
+      schedule_(std::move(options.schedule)),
+      log_(std::move(options.log)) {
   require<ConfigError>(options.optimizer != nullptr,
                        "Engine: expected a function that makes the optimizer, got none");
   const bool has_masters = config_.precision != PrecisionMode::f32;
@@ -142,7 +143,12 @@ bool EngineCore::update() {
     optimizer_->step({.clip = clip.coefficient});
   optimizer_->zero_grad();
   ++global_steps_;
-  if (!updated) ++skipped_steps_;
+  if (!updated) {
+    ++skipped_steps_;
+    report(LogLevel::warning, "train.engine",
+           text("step ", global_steps_, " is skipped: gradients are not finite; the loss scale is ",
+                loss_scale()));
+  }
   if (updated && schedule_) {
     schedule_->advance();
     schedule_->apply(*optimizer_);
@@ -153,6 +159,15 @@ bool EngineCore::update() {
 void EngineCore::set_schedule(optim::Schedule schedule) {
   schedule_ = std::move(schedule);
   schedule_->apply(*optimizer_);
+}
+
+void EngineCore::set_gradient_clip(double norm) {
+  require<ConfigError>(norm >= 0, "Engine::set_gradient_clip: expected 0 or more, got ", norm);
+  config_.gradient_clip = norm;
+}
+
+void EngineCore::report(LogLevel level, const char* component, const std::string& message) const {
+  if (rank() == 0) log_.write(level, component, message);
 }
 
 double EngineCore::loss_scale() const {
@@ -172,13 +187,20 @@ std::string EngineCore::save_checkpoint(const std::string& folder, const SaveExt
                        micro_steps_ % config_.accumulation_steps, " of ", config_.accumulation_steps);
   const dist::TrainingState state = training_state(extras);
   const dist::SaveOptions options{.keep = extras.keep};
-  if (!sharding_) return dist::save_checkpoint(folder, state, full_tensors(model_, *optimizer_), options);
-  const std::vector<dist::GroupShard> shards =
-      dist::shards_of(model_, optimizer_.get(), dist::placement_of(*sharding_));
-  if (!extras.background)
-    return dist::save_checkpoint(world_->communicator(), folder, state, shards, options);
-  extras.background->start(folder, state, shards, options);
-  return text(folder, "/", dist::step_name(state.step));
+  std::string saved;
+  if (!sharding_) {
+    saved = dist::save_checkpoint(folder, state, full_tensors(model_, *optimizer_), options);
+  } else {
+    const std::vector<dist::GroupShard> shards =
+        dist::shards_of(model_, optimizer_.get(), dist::placement_of(*sharding_));
+    if (extras.background) {
+      extras.background->start(folder, state, shards, options);
+      return text(folder, "/", dist::step_name(state.step));
+    }
+    saved = dist::save_checkpoint(world_->communicator(), folder, state, shards, options);
+  }
+  report(LogLevel::info, "dist.checkpoint", text("step ", global_steps_, " is saved: ", saved));
+  return saved;
 }
 
 std::map<std::string, std::string> EngineCore::load_checkpoint(
@@ -212,6 +234,7 @@ std::map<std::string, std::string> EngineCore::load_checkpoint(
     schedule_->set_position(state.schedule_step);
     schedule_->apply(*optimizer_);
   }
+  report(LogLevel::info, "dist.checkpoint", text("step ", global_steps_, " is loaded: ", folder));
   return run;
 }
 

@@ -15,6 +15,7 @@
 #include "dist/fsdp/shard.h"
 #include "dist/launch/world.h"
 #include "dist/train/config/training_config.h"
+#include "dist/train/log/logger.h"
 #include "nn/module.h"
 #include "optim/grad_scaler.h"
 #include "optim/optimizer.h"
@@ -41,6 +42,9 @@ struct EngineOptions {
   /// What computes; nothing: the ranks' device, or the CPU. On meta the engine is a plan: the model stays
   /// without values, steps run on shapes alone, and norms are 0.
   std::optional<Device> device = {};
+  /// Gets, on rank 0, what the engine reports: skipped steps as "train.engine", checkpoints as
+  /// "dist.checkpoint".
+  Logger log = {};
 };
 
 /// What a checkpoint has beside the engine's own state.
@@ -116,6 +120,10 @@ class EngineCore {
   /// From here on the learning rates are the schedule's, from its position on. Before the first step.
   void set_schedule(optim::Schedule schedule);
 
+  /// The largest norm of all gradients from the next update on; 0: no clipping. Throws ConfigError for a
+  /// negative number and NaN.
+  void set_gradient_clip(double norm);
+
   /// The model and the optimizer.
   /// @{
   nn::Module& module() { return model_; }
@@ -161,6 +169,7 @@ class EngineCore {
 
  private:
   bool update();
+  void report(LogLevel level, const char* component, const std::string& message) const;
 
   nn::Module& model_;
   TrainingConfig config_;
@@ -174,6 +183,7 @@ class EngineCore {
   std::unique_ptr<optim::GradientSquares> squares_;
   int64_t global_steps_ = 0, skipped_steps_ = 0, micro_steps_ = 0;
   double gradient_norm_ = 0;
+  Logger log_;
   bool has_gradients_ = false;  // of the current micro-batch
 };
 

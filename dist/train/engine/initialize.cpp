@@ -27,11 +27,14 @@ Resources prepare(const InitializeOptions& options) {
   engine.schedule = options.schedule;
   engine.world = options.world;
   engine.units = options.units;
+  engine.log = options.log;
   if (const auto* const config = std::get_if<TrainingConfig>(&options.config)) {
     engine.config = *config;
   } else {
     const auto file = std::make_shared<const deepspeed::Configuration>(read_file(options));
     engine.config = *file->training;
+    if (!options.world || options.world->rank() == 0)
+      for (const std::string& warning : file->warnings) options.log.warning("train.config", warning);
     if (file->optimizer) {
       require<ConfigError>(!engine.optimizer, file->optimizer->node.place(),
                            ": the program gives an optimizer too; leave one of them out");

@@ -35,6 +35,8 @@ struct InitializeOptions {
   /// @}
   dist::World* world = nullptr;  ///< all ranks; null: this process is the only one
   dist::UnitPolicy units = {};   ///< of sharding
+  /// Gets, on rank 0, the warnings of the file as "train.config", and what the engine reports.
+  Logger log = {};
 };
 
 /// The parts of `initialize` that do not depend on the model's type.

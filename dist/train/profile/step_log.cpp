@@ -46,10 +46,11 @@ std::optional<std::string> StepLog::end_step(int64_t samples) {
   m.maximum_bytes = memory.peak;
   std::string block = text("step=", m.step, ", AvgSamplesPerSec=", fixed(m.samples_per_second, 2),
                            ", AvgMemAllocated=", gigabytes(m.average_bytes),
-                           ", MaxMemAllocated=", gigabytes(static_cast<double>(m.maximum_bytes)), "\n");
-  if (o_.wall_clock_breakdown) block += clock_.breakdown() + "\n";
+                           ", MaxMemAllocated=", gigabytes(static_cast<double>(m.maximum_bytes)));
+  if (o_.wall_clock_breakdown) block += "\n" + clock_.breakdown();
   metrics_ = m;
-  return block;
+  o_.log.info("train.step", block);
+  return block + "\n";
 }
 
 std::string loss_line(int64_t epoch, int64_t epochs, int64_t step, double loss) {

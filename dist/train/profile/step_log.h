@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "dist/train/log/logger.h"
 #include "dist/train/profile/wall_clock.h"
 #include "tensor/memory/account.h"
 
@@ -16,6 +17,7 @@ struct StepLogOptions {
   SecondsClock clock = profile_seconds;  ///< the source of all times
   /// The account to read; null: `current_account()` of the thread that makes the StepLog.
   intrusive_ptr<MemoryAccount> account = nullptr;
+  Logger log = {};  ///< gets the block of each interval too, as "train.step"
 };
 
 /// The measurements of one interval.

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "data/data_loader.h"
 
@@ -47,6 +48,20 @@ class DataModule {
   virtual std::optional<LoaderSpec> test_dataloader() { return std::nullopt; }
   virtual std::optional<LoaderSpec> predict_dataloader() { return std::nullopt; }
   /// @}
+};
+
+/// The data of datasets that are there already: `Loaders({dataset, {.batch_size = 32, .shuffle = true}})`.
+class Loaders : public DataModule {
+ public:
+  /// Of training, and of validation where there is one.
+  explicit Loaders(LoaderSpec training, std::optional<LoaderSpec> validation = {})
+      : training_(std::move(training)), validation_(std::move(validation)) {}
+  std::optional<LoaderSpec> train_dataloader() override { return training_; }
+  std::optional<LoaderSpec> val_dataloader() override { return validation_; }
+
+ private:
+  LoaderSpec training_;
+  std::optional<LoaderSpec> validation_;
 };
 
 }  // namespace tessera::training

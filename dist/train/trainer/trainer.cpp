@@ -136,10 +136,11 @@ void Trainer::make_engine(Task& task, const TrainingConfig& config) {
     schedule = std::move(setup.schedule);
     return std::move(setup.optimizer);
   };
-  engine_ = std::make_unique<EngineCore>(
-      task.module(),
-      EngineOptions{
-          .config = config, .optimizer = make_optimizer, .world = options_.world, .units = options_.units});
+  engine_ = std::make_unique<EngineCore>(task.module(), EngineOptions{.config = config,
+                                                                      .optimizer = make_optimizer,
+                                                                      .world = options_.world,
+                                                                      .units = options_.units,
+                                                                      .log = options_.log});
   if (schedule) engine_->set_schedule(std::move(*schedule));
 }
 

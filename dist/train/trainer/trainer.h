@@ -41,6 +41,7 @@ struct TrainerOptions {
   std::vector<std::shared_ptr<Callback>> callbacks = {};
   dist::UnitPolicy units = {};   ///< of sharding
   dist::World* world = nullptr;  ///< all ranks; null: this process is the only one
+  Logger log = {};               ///< gets what the engine reports (`EngineOptions::log`)
   /// Signals, such as SIGINT and SIGTERM, that end `fit` after the current step: all ranks agree on the step,
   /// callbacks are called as at any end, and `interrupted` gives the signal. Empty: signals keep their
   /// effect.
