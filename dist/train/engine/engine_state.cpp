@@ -3,9 +3,13 @@
 #include <string_view>
 #include <utility>
 
+#include "dist/checkpoint/checkpoint_folder.h"
+#include "dist/checkpoint/checkpoint_reader.h"
+#include "dist/checkpoint/distributed_checkpoint.h"
 #include "dist/checkpoint/model_state.h"
 #include "dist/train/config/training_fields.h"
 #include "dist/train/engine/engine_core.h"
+#include "nn/mixed_precision.h"
 #include "optim/optimizer_state.h"
 #include "tensor/error.h"
 
@@ -66,6 +70,17 @@ std::vector<dist::TensorGroup> EngineCore::full_groups() {
 
 std::vector<dist::GroupShard> EngineCore::shard_groups() {
   return dist::shards_of(model_, optimizer_.get(), dist::placement_of(*sharding_));
+}
+
+void EngineCore::load_weights(const std::string& folder) {
+  if (sharding_) {
+    dist::load_checkpoint(world_->communicator(), *dist::open_checkpoint(world_->communicator(), folder),
+                          dist::shards_of(model_, nullptr, dist::placement_of(*sharding_)));
+    return;
+  }
+  const std::vector<dist::TensorGroup> groups{{"model", model_.state_dict()}};
+  dist::load_checkpoint(dist::CheckpointReader(dist::find_checkpoint(folder)), groups);
+  nn::round_masters(model_);
 }
 
 std::map<std::string, std::string> EngineCore::counters() const {

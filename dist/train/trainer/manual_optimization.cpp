@@ -236,4 +236,19 @@ std::map<std::string, std::string> ManualOptimization::load_checkpoint(
   return run;
 }
 
+void ManualOptimization::load_weights(const std::string& folder) {
+  const auto is_of_optimizer = [](const auto& group) { return group.name.starts_with("optimizer."); };
+  if (engines_[0]->sharding()) {
+    std::vector<dist::GroupShard> groups = shard_groups();
+    std::erase_if(groups, is_of_optimizer);
+    dist::load_checkpoint(world_->communicator(), *dist::open_checkpoint(world_->communicator(), folder),
+                          groups);
+    return;
+  }
+  std::vector<dist::TensorGroup> groups = full_groups();
+  std::erase_if(groups, is_of_optimizer);
+  dist::load_checkpoint(dist::CheckpointReader(dist::find_checkpoint(folder)), groups);
+  for (const Part& part : parts_) nn::round_masters(part.module);
+}
+
 }  // namespace tessera::training

@@ -76,6 +76,7 @@ class ManualOptimization {
   std::string save_checkpoint(const std::string& folder, const SaveExtras& extras);
   std::map<std::string, std::string> load_checkpoint(
       const std::string& folder, const std::function<void(const std::map<std::string, std::string>&)>& check);
+  void load_weights(const std::string& folder);
   /// @}
 
  private:
