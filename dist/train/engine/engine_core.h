@@ -37,6 +37,8 @@ struct EngineOptions {
   /// All ranks; null: this process is the only one.
   dist::World* world = nullptr;
   dist::UnitPolicy units = {};  ///< of sharding
+  /// Of a module above the model, which is a unit of it and has values; null: the engine shards the model.
+  dist::Sharding* sharding = nullptr;
 };
 
 /// What a checkpoint has beside the engine's own state.

@@ -8,8 +8,8 @@
 
 #include "autograd/variable.h"
 #include "data/batch.h"
+#include "dist/train/manual/part.h"
 #include "dist/train/trainer/logged_values.h"
-#include "dist/train/trainer/part.h"
 #include "nn/layer.h"
 
 namespace tessera::training {

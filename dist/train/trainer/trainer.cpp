@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "dist/train/trainer/signal_watch.h"
+#include "dist/train/launch/signal_watch.h"
 #include "dist/train/trainer/stage_batches.h"
 #include "tensor/error.h"
 #include "tensor/ops/creation/creation.h"

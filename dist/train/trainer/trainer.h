@@ -12,10 +12,10 @@
 #include "dist/launch/world.h"
 #include "dist/train/config/training_config.h"
 #include "dist/train/engine/engine_core.h"
+#include "dist/train/manual/manual_optimization.h"
 #include "dist/train/trainer/callback.h"
 #include "dist/train/trainer/data_module.h"
 #include "dist/train/trainer/logged_values.h"
-#include "dist/train/trainer/manual_optimization.h"
 #include "dist/train/trainer/task.h"
 
 namespace tessera::training {

@@ -1,5 +1,5 @@
 // Runs on several ranks that are threads, each with its own task.
-#include "dist/train/trainer/fit_ranks.h"
+#include "dist/train/launch/fit_ranks.h"
 
 #include <doctest/doctest.h>
 

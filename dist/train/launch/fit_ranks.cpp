@@ -1,4 +1,4 @@
-#include "dist/train/trainer/fit_ranks.h"
+#include "dist/train/launch/fit_ranks.h"
 
 #include <algorithm>
 #include <utility>
