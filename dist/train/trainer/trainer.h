@@ -90,7 +90,7 @@ class Trainer {
   /// tried than a rank's share of a dataset. Throws ConfigError where one sample does not fit, for a task
   /// that has values, and as `fit`; NotBuiltError for manual optimization and for fields that are lists.
   int64_t tune(const TaskMaker& make_task, DataModule& data, int64_t memory_limit_bytes);
-  /// The results of `predict_step`, one for each of this rank's batches.
+  /// The results of `predict_step`, one for each of this rank's batches; f32 where they are bf16 or f16.
   std::vector<Tensor> predict(Task& task, DataModule& data);
 
   /// Ends the training after the current batch. All ranks must call it in the same batch.
