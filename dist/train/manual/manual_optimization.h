@@ -28,8 +28,11 @@ class ManualOptimization {
  public:
   /// Called around the backward of each part, and before its optimizer updates.
   struct Hooks {
+    /// The points of `Callback` with these names.
+    /// @{
     std::function<void(const Variable& loss)> before_backward;
     std::function<void()> after_backward, before_optimizer_step;
+    /// @}
   };
   /// Engines for the parts of `root`. All ranks construct together. Throws ConfigError, naming the part, for
   /// none at all, two of one name or with a common parameter, and one without an optimizer; NotBuiltError

@@ -184,6 +184,27 @@ TEST_CASE("manual optimization: two ranks have the losses of one, and resume eac
   }
 }
 
+TEST_CASE("manual optimization: in half precision over ranks a resumed run has the same bits") {
+  const TemporaryFolder folder;
+  for (const PrecisionMode precision : {PrecisionMode::bf16, PrecisionMode::f16})
+    test::require_no_problems(2, [&](dist::World& world) -> std::vector<std::string> {
+      const auto run = [&](int64_t steps, const std::string& name, const std::string& resume) {
+        return losses_of({.max_steps = steps,
+                          .strategy = "fsdp",
+                          .precision = precision,
+                          .resume = resume,
+                          .callbacks = {std::make_shared<ModelCheckpoint>(
+                              ModelCheckpointOptions{.folder = name, .every_steps = 1})},
+                          .world = &world});
+      };
+      const std::string name = folder / std::to_string(static_cast<int>(precision));
+      const std::vector<double> whole = run(4, name + "-whole", "");
+      run(2, name, "");
+      if (run(4, name, name) == std::vector<double>(whole.begin() + 6, whole.end())) return {};
+      return {"other bits"};
+    });
+}
+
 TEST_CASE("manual optimization: parts are frozen in turn, and their flags restored") {
   struct Flags : Gan {
     std::vector<std::pair<bool, bool>> seen;
