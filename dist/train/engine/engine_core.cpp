@@ -62,8 +62,10 @@ EngineCore::EngineCore(nn::Module& model, EngineOptions options)
   require<ConfigError>(options.optimizer != nullptr,
                        "Engine: expected a function that makes the optimizer, got none");
   const bool has_masters = config_.precision != PrecisionMode::f32;
-  const bool has_no_values = is_on_meta(model_);
-  if (world_ && (world_->size() > 1 || config_.strategy != dist::Strategy::no_shard))
+  const bool has_no_values = !options.sharding && is_on_meta(model_);
+  if (options.sharding)
+    sharding_ = options.sharding;
+  else if (world_ && (world_->size() > 1 || config_.strategy != dist::Strategy::no_shard))
     sharding_ = &dist::shard(model_, sharding_options(config_, model_, *world_, std::move(options.units)));
   if (has_no_values && !device_.is_meta()) nn::materialize(model_, device_, config_.seed);
   if (has_masters && !sharding_) nn::use_mixed_precision(model_, dtype_of(config_.precision));

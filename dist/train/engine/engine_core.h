@@ -45,6 +45,8 @@ struct EngineOptions {
   /// Gets, on rank 0, what the engine reports: skipped steps as "train.engine", checkpoints as
   /// "dist.checkpoint".
   Logger log = {};
+  /// Of a module above the model, which is a unit of it and has values; null: the engine shards the model.
+  dist::Sharding* sharding = nullptr;
 };
 
 /// What a checkpoint has beside the engine's own state.
@@ -150,7 +152,11 @@ class EngineCore {
       const std::string& folder,
       const std::function<void(const std::map<std::string, std::string>&)>& check = {});
 
-  /// The same by its parts, for a checkpoint of several engines: names are those within the model. The groups
+  /// Fills the model alone from a checkpoint: optimizer, steps and schedule stay. Throws CheckpointError;
+  /// then nothing has changed.
+  void load_weights(const std::string& folder);
+
+  /// A checkpoint by its parts, for one of several engines: names are those within the model. The groups
   /// are "model" and "optimizer": full tensors without sharding, else what this rank holds.
   /// @{
   dist::TrainingState training_state(const SaveExtras& extras) const;

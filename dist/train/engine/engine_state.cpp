@@ -3,9 +3,13 @@
 #include <string_view>
 #include <utility>
 
+#include "dist/checkpoint/checkpoint_folder.h"
+#include "dist/checkpoint/checkpoint_reader.h"
+#include "dist/checkpoint/distributed_checkpoint.h"
 #include "dist/checkpoint/model_state.h"
 #include "dist/train/config/training_fields.h"
 #include "dist/train/engine/engine_core.h"
+#include "nn/mixed_precision.h"
 #include "optim/optimizer_state.h"
 #include "tensor/error.h"
 
@@ -28,8 +32,10 @@ void read(const std::map<std::string, std::string>& saved, const char* name, Num
                            name, "': expected a number, got '", word, "'");
 }
 
-/// "exp_avg/out.weight" for "exp_avg/critic.out.weight" of the model "critic".
+/// "exp_avg/out.weight" for "exp_avg/critic.out.weight" of the model "critic", and "out.weight" for
+/// "critic.out.weight".
 std::string name_within(const std::string& model, const std::string& name) {
+  if (!model.empty() && name.starts_with(model + ".")) return name.substr(model.size() + 1);
   const size_t slash = name.find('/');
   if (model.empty() || slash == name.npos ||
       !std::string_view(name).substr(slash + 1).starts_with(model + "."))
@@ -65,7 +71,25 @@ std::vector<dist::TensorGroup> EngineCore::full_groups() {
 }
 
 std::vector<dist::GroupShard> EngineCore::shard_groups() {
-  return dist::shards_of(model_, optimizer_.get(), dist::placement_of(*sharding_));
+  std::vector<dist::GroupShard> groups =
+      dist::shards_of(model_, optimizer_.get(), dist::placement_of(*sharding_));
+  const std::string& path = model_.full_name();
+  const size_t parameters = model_.parameters().size();  // first in the group; names of buffers are within
+  for (size_t i = 0; i < parameters; ++i)
+    groups[0].shards[i].name = name_within(path, groups[0].shards[i].name);
+  for (dist::TensorShard& shard : groups[1].shards) shard.name = name_within(path, shard.name);
+  return groups;
+}
+
+void EngineCore::load_weights(const std::string& folder) {
+  if (sharding_) {
+    dist::load_checkpoint(world_->communicator(), *dist::open_checkpoint(world_->communicator(), folder),
+                          dist::shards_of(model_, nullptr, dist::placement_of(*sharding_)));
+    return;
+  }
+  const std::vector<dist::TensorGroup> groups{{"model", model_.state_dict()}};
+  dist::load_checkpoint(dist::CheckpointReader(dist::find_checkpoint(folder)), groups);
+  nn::round_masters(model_);
 }
 
 std::map<std::string, std::string> EngineCore::counters() const {

@@ -1,4 +1,8 @@
 // Saving and resuming the run of a Trainer.
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "dist/checkpoint/checkpoint_folder.h"
@@ -16,6 +20,29 @@ std::string state_name(const Callback& callback, const std::string& name) {
 /// The name under which a checkpoint says that a validation of its step was left out.
 constexpr const char* validation_due_name = "trainer.validation_due";
 
+/// Names under which a checkpoint keeps the end of its run, and rates of the schedule: "STEP RATE".
+constexpr const char *max_steps_name = "trainer.max_steps", *max_epochs_name = "trainer.max_epochs",
+                     *next_rate_name = "trainer.next_rate", *last_rate_name = "trainer.last_rate";
+
+/// "STEP RATE": the rate of a step in the first group of the optimizer; "" where the schedule has none.
+std::string rate_text(EngineCore& engine, int64_t step) {
+  const optim::Schedule& schedule = *engine.schedule();
+  double rate = 0;
+  try {
+    rate = schedule.lr() > 0 ? schedule.at(step) : schedule.at(step, engine.optimizer().base_lr(0));
+  } catch (const Error&) {
+    return "";
+  }
+  char buffer[64];
+  return text(step, " ", std::string_view(buffer, std::to_chars(buffer, buffer + sizeof buffer, rate).ptr));
+}
+
+int64_t step_of(const std::string& rate) {
+  int64_t step = 0;
+  std::from_chars(rate.data(), rate.data() + rate.size(), step);
+  return step;
+}
+
 }  // namespace
 
 std::string Trainer::checkpoint_name() const {
@@ -26,6 +53,7 @@ std::string Trainer::save_checkpoint(const std::string& folder, SaveExtras extra
   for (const auto& callback : options_.callbacks)
     for (const auto& [name, value] : callback->state()) extras.run[state_name(*callback, name)] = value;
   if (is_validation_due_) extras.run.insert_or_assign(validation_due_name, std::to_string(global_step()));
+  save_end(extras.run);
   if (manual_) return manual_->save_checkpoint(folder, extras);
   return engine().save_checkpoint(folder, extras);
 }
@@ -44,6 +72,7 @@ void Trainer::resume() {
   };
   const std::map<std::string, std::string> saved = manual_ ? manual_->load_checkpoint(options_.resume, check)
                                                            : engine_->load_checkpoint(options_.resume, check);
+  resume_note_ = describe_new_end(saved);
   is_validation_due_ = saved.contains(validation_due_name);
   for (const auto& callback : options_.callbacks) {
     std::map<std::string, std::string> state;
@@ -52,6 +81,50 @@ void Trainer::resume() {
       if (name.starts_with(prefix)) state[name.substr(prefix.size())] = value;
     if (!state.empty()) callback->load_state(state);
   }
+}
+
+void Trainer::init_weights() {
+  if (manual_)
+    manual_->load_weights(options_.init_from);
+  else
+    engine_->load_weights(options_.init_from);
+}
+
+void Trainer::save_end(std::map<std::string, std::string>& saved) {
+  saved.insert_or_assign(max_steps_name, std::to_string(options_.max_steps));
+  saved.insert_or_assign(max_epochs_name, std::to_string(options_.max_epochs));
+  EngineCore& first = manual_ ? manual_->engine(0) : engine();
+  if (!first.schedule()) return;
+  const int64_t next = first.schedule()->position();
+  saved.insert_or_assign(next_rate_name, rate_text(first, next));
+  saved.insert_or_assign(last_rate_name, rate_text(first, std::max(next, options_.max_steps - 1)));
+}
+
+std::string Trainer::describe_new_end(const std::map<std::string, std::string>& saved) {
+  const auto value_of = [&](const char* name) {
+    const auto found = saved.find(name);
+    return found == saved.end() ? std::string() : found->second;
+  };
+  std::string note;
+  for (const auto& [name, key, now] : {std::tuple("max_steps", max_steps_name, options_.max_steps),
+                                       std::tuple("max_epochs", max_epochs_name, options_.max_epochs)}) {
+    const std::string before = value_of(key), after = std::to_string(now);
+    if (before.empty() || before == after) continue;
+    note += text(note.empty() ? "" : ", ", name, " was ", before, " and is ", after);
+  }
+  EngineCore& first = manual_ ? manual_->engine(0) : engine();
+  if (note.empty() || !first.schedule()) return note;
+  const std::string& name = first.schedule()->name();
+  for (const char* key : {next_rate_name, last_rate_name}) {
+    const std::string before = value_of(key);
+    if (before.empty()) continue;
+    const int64_t step = step_of(before);
+    const std::string after = rate_text(first, step);
+    if (!after.empty() && before != after)
+      return text(note, "; the schedule ", name, " was stretched: the rate of step ", step, " was ",
+                  before.substr(before.find(' ') + 1), " and is ", after.substr(after.find(' ') + 1));
+  }
+  return text(note, "; the schedule ", name, " was held: its rates are those of before");
 }
 
 }  // namespace tessera::training

@@ -35,6 +35,15 @@ class EvaluationMode {
   bool was_training_;
 };
 
+/// The dtype in which a module computes: that of its rounded parameters after a run in mixed precision.
+DType compute_dtype_of(const nn::Module& module) {
+  DType dtype = f32;
+  module.for_each_entry([&](const std::string&, const nn::Module::Entry& entry) {
+    if (!entry.is_buffer && entry.master.defined()) dtype = entry.variable.dtype();
+  });
+  return dtype;
+}
+
 }  // namespace
 
 Device Trainer::device() const {
@@ -49,7 +58,7 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
   if (!is_test) call([&](Callback& c) { c.on_validation_epoch_start(*this, task); });
   {
     const NoGrad no_grad;
-    const DType dtype = is_fitting() ? engine().compute_dtype() : f32;
+    const DType dtype = is_fitting() ? engine().compute_dtype() : compute_dtype_of(task.module());
     StageBatches::Pass pass = batches.epoch(0, 0);
     for (int64_t index = 0; const std::optional<MicroBatch> taken = pass.next(); ++index) {
       if (is_fitting()) receive_signals();
@@ -105,8 +114,12 @@ std::vector<Tensor> Trainer::predict(Task& task, DataModule& data) {
     call([&](Callback& c) { c.on_predict_start(*this, task); });
     const NoGrad no_grad;
     StageBatches::Pass pass = batches.epoch(0, 0);
-    for (int64_t index = 0; const std::optional<MicroBatch> taken = pass.next(); ++index)
-      results.push_back(task.predict_step(prepared(taken->batch, device(), f32, batches.targets()), index));
+    const DType dtype = compute_dtype_of(task.module());
+    for (int64_t index = 0; const std::optional<MicroBatch> taken = pass.next(); ++index) {
+      const Tensor result =
+          task.predict_step(prepared(taken->batch, device(), dtype, batches.targets()), index);
+      results.push_back(is_floating(result.dtype()) && dtype != f32 ? result.to(f32) : result);
+    }
     call([&](Callback& c) { c.on_predict_end(*this, task); });
   });
   return results;

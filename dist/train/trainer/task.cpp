@@ -39,6 +39,10 @@ void Task::log(const std::string& name, double value, LogOptions options) {
   running.logged_[name] = value;
 }
 
+void Task::log(const std::string& name, const Tensor& value, LogOptions options) {
+  log(name, value.is_meta() ? 0.0 : value.item(), options);  // on meta in `Trainer::tune`
+}
+
 Trainer& Task::trainer() const {
   require<ConfigError>(trainer_ != nullptr, "Task: expected a trainer that runs it, as in Trainer::fit");
   return *trainer_;

@@ -1,13 +1,15 @@
 #pragma once  // not in tessera.h
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "autograd/variable.h"
 #include "data/batch.h"
+#include "dist/train/manual/part.h"
 #include "dist/train/trainer/logged_values.h"
-#include "dist/train/trainer/part.h"
 #include "nn/layer.h"
 
 namespace tessera::training {
@@ -47,11 +49,9 @@ class Task {
   /// an epoch.
   /// @{
   void log(const std::string& name, double value, LogOptions options = {});
+  void log(const std::string& name, const Tensor& value, LogOptions options = {});
   void log(const std::string& name, const Variable& value, LogOptions options = {}) {
-    log(name, value.value().item(), options);
-  }
-  void log(const std::string& name, const Tensor& value, LogOptions options = {}) {
-    log(name, value.item(), options);
+    log(name, value.value(), options);
   }
   /// @}
   /// The trainer that runs the task. Throws ConfigError outside of one.
@@ -61,6 +61,9 @@ class Task {
   friend class Trainer;
   Trainer* trainer_ = nullptr;
 };
+
+/// Makes a task, where each rank or each trial has its own.
+using TaskMaker = std::function<std::unique_ptr<Task>()>;
 
 /// A module that is its own task:
 ///

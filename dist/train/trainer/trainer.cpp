@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "dist/train/trainer/signal_watch.h"
+#include "dist/train/launch/signal_watch.h"
 #include "dist/train/trainer/stage_batches.h"
 #include "tensor/error.h"
 #include "tensor/ops/creation/creation.h"
@@ -49,6 +49,13 @@ Trainer::Trainer(TrainerOptions options) : options_(std::move(options)) {
                        ": expected 0 or more");
   require<ConfigError>(o.max_epochs >= 0 || o.max_steps >= 0 || o.fast_dev_run,
                        "Trainer: expected max_epochs or max_steps, got neither: the run would not end");
+  require<ConfigError>(o.resume.empty() || o.init_from.empty(), "Trainer: expected resume or init_from, got ",
+                       "resume '", o.resume, "' and init_from '", o.init_from, "'");
+  require<ConfigError>(o.devices == 0 || o.devices == world_size(), "Trainer: devices ", o.devices,
+                       ": expected ", world_size(),
+                       ", the number of ranks, or 0; training::fit starts ranks");
+  require<ConfigError>(!o.fast_dev_run || o.overfit_batches == 0, "Trainer: expected fast_dev_run or ",
+                       "overfit_batches, got both");
   for (const auto& callback : o.callbacks)
     require<ConfigError>(callback != nullptr, "Trainer: expected callbacks, got a null pointer");
   strategy_of(o.strategy);
@@ -175,7 +182,9 @@ void Trainer::fit(Task& task, DataModule& data) {
     if (held_out) validation.emplace(*held_out, options_, Stage::validate);
     has_validation_ = validation.has_value();
     make_engine(task, config_of(training));
+    resume_note_.clear();
     if (!options_.resume.empty()) resume();
+    if (!options_.init_from.empty()) init_weights();
     call([&](Callback& c) { c.on_fit_start(*this, task); });
     task.module().train();
     call([&](Callback& c) { c.on_train_start(*this, task); });

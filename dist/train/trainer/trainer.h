@@ -12,10 +12,10 @@
 #include "dist/launch/world.h"
 #include "dist/train/config/training_config.h"
 #include "dist/train/engine/engine_core.h"
+#include "dist/train/manual/manual_optimization.h"
 #include "dist/train/trainer/callback.h"
 #include "dist/train/trainer/data_module.h"
 #include "dist/train/trainer/logged_values.h"
-#include "dist/train/trainer/manual_optimization.h"
 #include "dist/train/trainer/task.h"
 
 namespace tessera::training {
@@ -37,11 +37,17 @@ struct TrainerOptions {
   /// A checkpoint's folder, or a run's (its latest): `fit` continues it with the same bits, on any number of
   /// ranks with the same train_batch_size. "": a new run.
   std::string resume = {};
+  /// A checkpoint's folder, or a run's (its latest): `fit` begins a new run with its weights. Optimizer,
+  /// steps and options are those of the new run. Not with `resume`.
+  std::string init_from = {};
   /// Called in this order at each point.
   std::vector<std::shared_ptr<Callback>> callbacks = {};
   dist::UnitPolicy units = {};   ///< of sharding
   dist::World* world = nullptr;  ///< all ranks; null: this process is the only one
   Logger log = {};               ///< gets what the engine reports (`EngineOptions::log`)
+  /// The number of ranks. `training::fit` starts as many; a Trainer requires its world to have them. 0: those
+  /// that there are.
+  int devices = 0;
   /// Signals, such as SIGINT and SIGTERM, that end `fit` after the current step: all ranks agree on the step,
   /// callbacks are called as at any end, and `interrupted` gives the signal. Empty: signals keep their
   /// effect.
@@ -79,7 +85,13 @@ class Trainer {
   std::map<std::string, double> validate(Task& task, DataModule& data);
   std::map<std::string, double> test(Task& task, DataModule& data);
   /// @}
-  /// The results of `predict_step`, one for each of this rank's batches.
+  /// The largest micro-batch of a rank whose step takes at most so many bytes at its peak: powers of two,
+  /// then bisection. Each is a step traced on meta, of a task of its own that `make_task` returns; nothing is
+  /// computed or trained. The samples have the shapes of the first one of the training loader; no more are
+  /// tried than a rank's share of a dataset. Throws ConfigError where one sample does not fit, for a task
+  /// that has values, and as `fit`; NotBuiltError for manual optimization and for fields that are lists.
+  int64_t tune(const TaskMaker& make_task, DataModule& data, int64_t memory_limit_bytes);
+  /// The results of `predict_step`, one for each of this rank's batches; f32 where they are bf16 or f16.
   std::vector<Tensor> predict(Task& task, DataModule& data);
 
   /// Ends the training after the current batch. All ranks must call it in the same batch.
@@ -104,6 +116,9 @@ class Trainer {
   /// Saves the run at the end of a step, with the callbacks' states. All ranks call it together. Returns the
   /// checkpoint's folder. Throws CheckpointError, and ConfigError outside of a fit or within a step.
   std::string save_checkpoint(const std::string& folder, SaveExtras extras = {});
+  /// Of a resumed run with another end than the run had: both ends, and whether the schedule was stretched to
+  /// the new one or held; else "".
+  const std::string& resume_note() const { return resume_note_; }
   /// The name of the folder of a checkpoint of this step.
   std::string checkpoint_name() const;
   /// The number of this rank and of all ranks.
@@ -148,6 +163,12 @@ class Trainer {
   void receive_signals();
   bool is_validation_step() const;
   void resume();
+  void init_weights();
+  void save_end(std::map<std::string, std::string>& saved);
+  std::string describe_new_end(const std::map<std::string, std::string>& saved);
+  int64_t trace_step(Task& task, const data::Batch& batch, const TrainingConfig& config);
+  int64_t planned_bytes(const TaskMaker& make_task, const data::Batch& like, int64_t size,
+                        const TrainingConfig& config);
 
   TrainerOptions options_;
   std::unique_ptr<EngineCore> engine_;          // of automatic optimization
@@ -161,6 +182,7 @@ class Trainer {
   bool has_validation_ = false;
   bool is_validation_due_ = false;  // of this step, left out because of a signal
   int interrupted_ = 0;
+  std::string resume_note_;
 };
 
 }  // namespace tessera::training

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <mutex>
 
 #include "autograd/functions/elementwise/unary.h"
 #include "autograd/functions/reduction.h"
@@ -87,6 +88,13 @@ std::vector<double> losses_of(TrainerOptions options, Gan&& gan = Gan()) {
   return gan.losses;
 }
 
+bool are_near(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!(std::abs(a[i] - b[i]) <= tolerance)) return false;
+  return true;
+}
+
 }  // namespace
 
 TEST_CASE("manual optimization: a GAN has the losses of a hand-written loop, to the bit") {
@@ -143,16 +151,58 @@ TEST_CASE("manual optimization: a run resumed at any step has the same bits, in 
   }
 }
 
-TEST_CASE("manual optimization: parts below the task's module are refused over several ranks") {
-  test::require_no_problems(2, [](dist::World& world) -> std::vector<std::string> {
-    const std::string message =
-        message_of<NotBuiltError>([&] { losses_of({.max_steps = 1, .strategy = "fsdp", .world = &world}); });
-    if (message ==
-        "Task::configure_parts: part 'critic': parts below the task's module are not there yet over several "
-        "ranks; expected one rank, got 2")
+TEST_CASE("manual optimization: two ranks have the losses of one, and resume each other's runs") {
+  const TemporaryFolder folder;
+  for (const char* strategy : {"ddp", "deepspeed_stage_1", "deepspeed_stage_2", "fsdp"}) {
+    CAPTURE(std::string(strategy));
+    const auto run = [&](int64_t steps, const std::string& name, const std::string& resume,
+                         dist::World* world) {
+      return losses_of({.max_steps = steps,
+                        .strategy = world ? strategy : "auto",
+                        .accumulate = 2,
+                        .resume = resume,
+                        .callbacks = {std::make_shared<ModelCheckpoint>(
+                            ModelCheckpointOptions{.folder = folder / name, .every_steps = 1})},
+                        .world = world});
+    };
+    const std::string name = strategy;
+    const std::vector<double> alone = run(5, name + "-alone", "", nullptr);
+    std::vector<double> means(alone.size(), 0);
+    std::mutex mutex;
+    test::require_no_problems(2, [&](dist::World& world) -> std::vector<std::string> {
+      const std::vector<double> whole = run(5, name + "-whole", "", &world);
+      run(2, name + "-run", "", &world);
+      const std::vector<double> resumed = run(5, name + "-run", folder / (name + "-run"), &world);
+      const std::lock_guard lock(mutex);
+      for (size_t i = 0; i < whole.size(); ++i) means[i] += whole[i] / 2;
+      if (resumed != std::vector<double>(whole.begin() + 12, whole.end())) return {"other bits"};
       return {};
-    return {message};
-  });
+    });
+    CHECK(are_near(means, alone, 1e-6));
+    CHECK(are_near(run(7, name + "-a", folder / (name + "-run"), nullptr),
+                   run(7, name + "-b", folder / (name + "-alone"), nullptr), 1e-5));
+  }
+}
+
+TEST_CASE("manual optimization: in half precision over ranks a resumed run has the same bits") {
+  const TemporaryFolder folder;
+  for (const PrecisionMode precision : {PrecisionMode::bf16, PrecisionMode::f16})
+    test::require_no_problems(2, [&](dist::World& world) -> std::vector<std::string> {
+      const auto run = [&](int64_t steps, const std::string& name, const std::string& resume) {
+        return losses_of({.max_steps = steps,
+                          .strategy = "fsdp",
+                          .precision = precision,
+                          .resume = resume,
+                          .callbacks = {std::make_shared<ModelCheckpoint>(
+                              ModelCheckpointOptions{.folder = name, .every_steps = 1})},
+                          .world = &world});
+      };
+      const std::string name = folder / std::to_string(static_cast<int>(precision));
+      const std::vector<double> whole = run(4, name + "-whole", "");
+      run(2, name, "");
+      if (run(4, name, name) == std::vector<double>(whole.begin() + 6, whole.end())) return {};
+      return {"other bits"};
+    });
 }
 
 TEST_CASE("manual optimization: parts are frozen in turn, and their flags restored") {

@@ -7,7 +7,7 @@
 #include "autograd/functions/elementwise/unary.h"
 #include "dist/checkpoint/checkpoint_folder.h"
 #include "dist/train/callbacks/model_checkpoint.h"
-#include "dist/train/trainer/signal_watch.h"
+#include "dist/train/launch/signal_watch.h"
 #include "dist/train/trainer/trainer.h"
 #include "nn/functional.h"
 #include "nn/layers/linear.h"

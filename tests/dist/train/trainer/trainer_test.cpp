@@ -321,6 +321,10 @@ TEST_CASE("trainer: half precisions train, and the learning rate does not advanc
     Trainer trainer({.max_epochs = 10, .precision = precision});
     trainer.fit(task, data);
     CHECK(task.losses.back() < task.losses.front());
+    // Afterwards the model still computes in this precision, of f32 batches; results are f32.
+    const double last = trainer.logged().at("val_loss");
+    CHECK(trainer.validate(task, data).at("val_loss") == last);
+    for (const Tensor& result : trainer.predict(task, data)) CHECK(result.dtype() == f32);
   }
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "dist/train/engine/engine_core.h"
-#include "dist/train/trainer/part.h"
+#include "dist/train/manual/part.h"
 
 namespace tessera::training {
 
@@ -28,12 +28,15 @@ class ManualOptimization {
  public:
   /// Called around the backward of each part, and before its optimizer updates.
   struct Hooks {
+    /// The points of `Callback` with these names.
+    /// @{
     std::function<void(const Variable& loss)> before_backward;
     std::function<void()> after_backward, before_optimizer_step;
+    /// @}
   };
   /// Engines for the parts of `root`. All ranks construct together. Throws ConfigError, naming the part, for
-  /// none at all, two of one name or with a common parameter, and one without an optimizer; NotBuiltError for
-  /// parts below `root` over several ranks.
+  /// none at all, two of one name or with a common parameter, and one without an optimizer; NotBuiltError
+  /// over several ranks for parameters that are in no part.
   ManualOptimization(nn::Module& root, std::vector<Part> parts, const TrainingConfig& config,
                      dist::World* world, const dist::UnitPolicy& units, Hooks hooks);
   ~ManualOptimization();
@@ -76,11 +79,13 @@ class ManualOptimization {
   std::string save_checkpoint(const std::string& folder, const SaveExtras& extras);
   std::map<std::string, std::string> load_checkpoint(
       const std::string& folder, const std::function<void(const std::map<std::string, std::string>&)>& check);
+  void load_weights(const std::string& folder);
   /// @}
 
  private:
   size_t index_of(int part) const;
   void thaw();
+  dist::Sharding* shard_parts(const TrainingConfig& config, const dist::UnitPolicy& units);
   std::vector<dist::TensorGroup> full_groups();
   std::vector<dist::GroupShard> shard_groups();
   std::vector<NamedTensor> rest() const;

@@ -1,4 +1,4 @@
-#include "dist/train/trainer/signal_watch.h"
+#include "dist/train/launch/signal_watch.h"
 
 #include <algorithm>
 #include <atomic>

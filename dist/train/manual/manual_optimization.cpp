@@ -1,4 +1,4 @@
-#include "dist/train/trainer/manual_optimization.h"
+#include "dist/train/manual/manual_optimization.h"
 
 #include <algorithm>
 #include <set>
@@ -9,6 +9,7 @@
 #include "dist/checkpoint/checkpoint_reader.h"
 #include "dist/checkpoint/checkpoint_writer.h"
 #include "dist/checkpoint/distributed_checkpoint.h"
+#include "dist/train/engine/sharding_options.h"
 #include "nn/materialize.h"
 #include "nn/mixed_precision.h"
 #include "tensor/error.h"
@@ -65,13 +66,11 @@ ManualOptimization::ManualOptimization(nn::Module& root, std::vector<Part> parts
                                        const dist::UnitPolicy& units, Hooks hooks)
     : root_(root), parts_(std::move(parts)), world_(world), hooks_(std::move(hooks)) {
   require_parts(parts_);
-  const bool is_sharded = world_ && (world_->size() > 1 || config.strategy != dist::Strategy::no_shard);
-  for (const Part& part : parts_)
-    require<NotBuiltError>(!is_sharded || &part.module == &root_, "Task::configure_parts: part '", part.name,
-                           "': parts below the task's module are not there yet over several ranks; expected ",
-                           "one rank, got ", world_ ? world_->size() : 1);
   // By the names in the whole model, which do not depend on the parts.
   if (is_on_meta(root_)) nn::materialize(root_, world_ ? world_->device() : cpu(), config.seed);
+  const bool is_sharded = world_ && (world_->size() > 1 || config.strategy != dist::Strategy::no_shard);
+  dist::Sharding* sharding = nullptr;
+  if (is_sharded && &parts_[0].module != &root_) sharding = shard_parts(config, units);
   for (const Part& part : parts_) {
     trained_.push_back(trained_parameters(part.module));
     TrainingConfig own = config;
@@ -82,11 +81,37 @@ ManualOptimization::ManualOptimization(nn::Module& root, std::vector<Part> parts
       schedule = std::move(setup.schedule);
       return std::move(setup.optimizer);
     };
-    engines_.push_back(std::make_unique<EngineCore>(
-        part.module,
-        EngineOptions{.config = own, .optimizer = make_optimizer, .world = world_, .units = units}));
+    engines_.push_back(std::make_unique<EngineCore>(part.module, EngineOptions{.config = own,
+                                                                               .optimizer = make_optimizer,
+                                                                               .world = world_,
+                                                                               .units = units,
+                                                                               .sharding = sharding}));
     if (schedule) engines_.back()->set_schedule(std::move(*schedule));
   }
+}
+
+/// Shards all of the model, with the parts among the units: they are called one by one, the model itself is
+/// not.
+dist::Sharding* ManualOptimization::shard_parts(const TrainingConfig& config, const dist::UnitPolicy& units) {
+  std::set<const VariableImpl*> in_parts;
+  for (const Part& part : parts_)
+    for (const VariableImpl* variable : nn::parameters_below(part.module)) in_parts.insert(variable);
+  for (const VariableImpl* variable : nn::parameters_below(root_))
+    require<NotBuiltError>(in_parts.contains(variable),
+                           "Task::configure_parts: parameters in no part are not ",
+                           "there yet over several ranks");
+  const auto choose = [this, units](nn::Module& root) {
+    const std::vector<nn::Module*> chosen = units.choose(root);
+    std::vector<nn::Module*> ordered;
+    root.for_each([&](nn::Module& module) {
+      const bool is_part = std::any_of(parts_.begin(), parts_.end(),
+                                       [&](const Part& part) { return &part.module == &module; });
+      if (is_part || std::find(chosen.begin(), chosen.end(), &module) != chosen.end())
+        ordered.push_back(&module);
+    });
+    return ordered;
+  };
+  return &dist::shard(root_, sharding_options(config, root_, *world_, dist::UnitPolicy(choose)));
 }
 
 ManualOptimization::~ManualOptimization() {
@@ -234,6 +259,21 @@ std::map<std::string, std::string> ManualOptimization::load_checkpoint(
   }
   micro_steps_ = reader->state().step * engines_[0]->gradient_accumulation_steps();
   return run;
+}
+
+void ManualOptimization::load_weights(const std::string& folder) {
+  const auto is_of_optimizer = [](const auto& group) { return group.name.starts_with("optimizer."); };
+  if (engines_[0]->sharding()) {
+    std::vector<dist::GroupShard> groups = shard_groups();
+    std::erase_if(groups, is_of_optimizer);
+    dist::load_checkpoint(world_->communicator(), *dist::open_checkpoint(world_->communicator(), folder),
+                          groups);
+    return;
+  }
+  std::vector<dist::TensorGroup> groups = full_groups();
+  std::erase_if(groups, is_of_optimizer);
+  dist::load_checkpoint(dist::CheckpointReader(dist::find_checkpoint(folder)), groups);
+  for (const Part& part : parts_) nn::round_masters(part.module);
 }
 
 }  // namespace tessera::training
