@@ -34,8 +34,35 @@ TrainingConfig with_sizes(TrainingConfig config, int ranks) {
   return config;
 }
 
-std::vector<dist::TensorGroup> full_tensors(nn::Module& model, optim::Optimizer& optimizer) {
-  return {{"model", model.state_dict()}, {"optimizer", optimizer.state().tensors}};
+std::vector<dist::TensorGroup> full_tensors(nn::Module& model, optim::Optimizer& optimizer,
+                                            const std::vector<dist::GroupShard>& others) {
+  std::vector<dist::TensorGroup> groups{{"model", model.state_dict()},
+                                        {"optimizer", optimizer.state().tensors}};
+  for (const dist::GroupShard& other : others) {
+    groups.push_back({other.name, {}});
+    for (const dist::TensorShard& shard : other.shards)
+      groups.back().tensors.push_back({shard.name, shard.tensor});
+  }
+  return groups;
+}
+
+std::vector<dist::GroupShard> all_shards(nn::Module& model, optim::Optimizer& optimizer,
+                                         const dist::Sharding& sharding,
+                                         const std::vector<dist::GroupShard>& others) {
+  std::vector<dist::GroupShard> groups = dist::shards_of(model, &optimizer, dist::placement_of(sharding));
+  groups.insert(groups.end(), others.begin(), others.end());
+  return groups;
+}
+
+/// Those groups that the checkpoint has.
+std::vector<dist::GroupShard> saved_groups(const dist::CheckpointReader& reader,
+                                           const std::vector<dist::GroupShard>& groups) {
+  std::vector<dist::GroupShard> saved;
+  for (const dist::GroupShard& group : groups) {
+    const auto first = reader.tensors().lower_bound({group.name, ""});
+    if (first != reader.tensors().end() && first->first.group == group.name) saved.push_back(group);
+  }
+  return saved;
 }
 
 constexpr const char* skipped_key = "skipped_steps";
@@ -188,14 +215,15 @@ std::string EngineCore::save_checkpoint(const std::string& folder, const SaveExt
   for (const auto& [name, value] : extras.run) state.run[name] = value;
   state.validation_loss = extras.validation_loss;
   const dist::SaveOptions options{.keep = extras.keep};
-  if (!sharding_) return dist::save_checkpoint(folder, state, full_tensors(model_, *optimizer_), options);
+  if (!sharding_)
+    return dist::save_checkpoint(folder, state, full_tensors(model_, *optimizer_, extras.groups), options);
   return dist::save_checkpoint(world_->communicator(), folder, state,
-                               dist::shards_of(model_, optimizer_.get(), dist::placement_of(*sharding_)),
-                               options);
+                               all_shards(model_, *optimizer_, *sharding_, extras.groups), options);
 }
 
 std::map<std::string, std::string> EngineCore::load_checkpoint(
-    const std::string& folder, const std::function<void(const std::map<std::string, std::string>&)>& check) {
+    const std::string& folder, const std::function<void(const std::map<std::string, std::string>&)>& check,
+    const std::vector<dist::GroupShard>& groups) {
   require<ConfigError>(micro_steps_ % config_.accumulation_steps == 0 && !has_gradients_,
                        "Engine::load_checkpoint: expected the end of a step, got micro-batch ",
                        micro_steps_ % config_.accumulation_steps, " of ", config_.accumulation_steps);
@@ -210,11 +238,12 @@ std::map<std::string, std::string> EngineCore::load_checkpoint(
                                      .good_steps = state.loss_scale.good_steps,
                                      .steps = state.step};
   if (scaler_) optim::GradScaler(config_.scaler).load_state(scale);  // throws before anything has changed
+  const std::vector<dist::GroupShard> others = saved_groups(*reader, groups);
   if (sharding_) {
     dist::load_checkpoint(world_->communicator(), *reader,
-                          dist::shards_of(model_, optimizer_.get(), dist::placement_of(*sharding_)));
+                          all_shards(model_, *optimizer_, *sharding_, others));
   } else {
-    dist::load_checkpoint(*reader, full_tensors(model_, *optimizer_));
+    dist::load_checkpoint(*reader, full_tensors(model_, *optimizer_, others));
     nn::round_masters(model_);
   }
   if (scaler_) scaler_->load_state(scale);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autograd/variable.h"
+#include "dist/checkpoint/checkpoint_meta.h"
 #include "dist/fsdp/policy.h"
 #include "dist/fsdp/shard.h"
 #include "dist/launch/world.h"
@@ -44,6 +45,8 @@ struct SaveExtras {
   std::optional<double> validation_loss = {};
   std::map<std::string, std::string> run = {};  ///< the program's own state, as text
   int64_t keep = 0;  ///< newest checkpoints of the folder that are kept, besides the best; 0: all
+  /// Tensors beside those of model and optimizer: what this rank holds of them.
+  std::vector<dist::GroupShard> groups = {};
 };
 
 /// The step of a run, for any model: DeepSpeed's engine without the forward call, which needs the model's
@@ -129,10 +132,12 @@ class EngineCore {
   /// The next step is the one after it, with the same bits as without a stop. Throws CheckpointError; then
   /// nothing has changed.
   /// Returns `SaveExtras::run`, and the sizes and options that the run began with. `check` is called with
-  /// them before anything changes, and may throw.
+  /// them before anything changes, and may throw. `groups` are `SaveExtras::groups`, filled too; one that the
+  /// checkpoint does not have is left as it is.
   std::map<std::string, std::string> load_checkpoint(
       const std::string& folder,
-      const std::function<void(const std::map<std::string, std::string>&)>& check = {});
+      const std::function<void(const std::map<std::string, std::string>&)>& check = {},
+      const std::vector<dist::GroupShard>& groups = {});
 
  private:
   bool update();

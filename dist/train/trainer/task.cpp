@@ -30,8 +30,7 @@ OptimizerSetup Task::configure_optimizers(const ParameterList&) {
 
 void Task::log(const std::string& name, double value, LogOptions options) {
   Trainer& running = trainer();
-  running.values_.add(name, value, running.batch_weight_, options);
-  running.logged_[name] = value;
+  running.add_logged(name, value, options);
 }
 
 Trainer& Task::trainer() const {

@@ -113,6 +113,7 @@ Trainer::Trainer(TrainerOptions options) : options_(std::move(options)) {
   require_option(o.max_steps >= -1, "max_steps", o.max_steps, "-1 or more");
   require_option(o.accumulate >= 1, "accumulate", o.accumulate, "1 or more");
   require_option(o.validate_every >= 0, "validate_every", o.validate_every, "0 or more");
+  require_option(o.log_every >= 0, "log_every", o.log_every, "0 or more");
   require_option(o.overfit_batches >= 0, "overfit_batches", o.overfit_batches, "0 or more");
   require_option(o.limit_train_batches >= -1 && o.limit_train_batches != 0, "limit_train_batches",
                  o.limit_train_batches, "-1, or 1 or more");
@@ -122,7 +123,10 @@ Trainer::Trainer(TrainerOptions options) : options_(std::move(options)) {
                        "Trainer: expected max_epochs or max_steps, got neither: the run would not end");
   for (const auto& callback : o.callbacks)
     require<ConfigError>(callback != nullptr, "Trainer: expected callbacks, got a null pointer");
+  for (const auto& monitor : o.monitors)
+    require<ConfigError>(monitor != nullptr, "Trainer: expected monitors, got a null pointer");
   strategy_of(o.strategy);
+  if (rank() == 0) reports_.set_monitors(o.monitors);
 }
 
 Trainer::~Trainer() = default;
@@ -141,12 +145,38 @@ std::string Trainer::checkpoint_name() const {
 }
 
 std::string Trainer::save_checkpoint(const std::string& folder, SaveExtras extras) {
-  for (const auto& callback : options_.callbacks)
+  EngineCore& saved = engine();
+  for (const auto& callback : options_.callbacks) {
     for (const auto& [name, value] : callback->state()) extras.run[state_name(*callback, name)] = value;
-  return engine().save_checkpoint(folder, extras);
+    for (dist::GroupShard& group : callback->state_tensors(*this, *task_))
+      extras.groups.push_back(std::move(group));
+  }
+  save_sums(*training_values_, ranks(), extras.run);
+  const std::string path = saved.save_checkpoint(folder, extras);
+  reports_.flush();
+  return path;
 }
 
-void Trainer::resume() {
+void Trainer::add_logged(const std::string& name, double value, const LogOptions& options) {
+  const bool is_training = engine_ && training_values_ == &values_;
+  if (options.on_epoch) values_.add(name, value, batch_weight_, options);
+  if (options.on_step && is_training)
+    step_values_.add(options.on_epoch ? name + "_step" : name, value, batch_weight_, options);
+  logged_[name] = value;
+}
+
+void Trainer::report(const std::string& name, double value) {
+  logged_[name] = value;
+  reports_.add(global_step(), name, value);
+}
+
+void Trainer::report_step() {
+  const LoggedValues values = std::exchange(step_values_, LoggedValues());
+  if (options_.log_every == 0 || global_step() % options_.log_every != 0) return;
+  for (const auto& [name, value] : values.reduce(ranks())) reports_.add(global_step(), name, value);
+}
+
+void Trainer::resume(Task& task) {
   const auto check = [&](const std::map<std::string, std::string>& saved) {
     for (const auto& [name, now] : {std::pair<const char*, std::string>{
                                         "train_batch_size", std::to_string(engine_->train_batch_size())},
@@ -158,7 +188,11 @@ void Trainer::resume() {
                                found->second, ", now it is ", now);
     }
   };
-  const std::map<std::string, std::string> saved = engine_->load_checkpoint(options_.resume, check);
+  std::vector<dist::GroupShard> groups;
+  for (const auto& callback : options_.callbacks)
+    for (dist::GroupShard& group : callback->state_tensors(*this, task)) groups.push_back(std::move(group));
+  const std::map<std::string, std::string> saved = engine_->load_checkpoint(options_.resume, check, groups);
+  load_sums(values_, rank(), world_size(), saved);
   for (const auto& callback : options_.callbacks) {
     std::map<std::string, std::string> state;
     const std::string prefix = state_name(*callback, "");
@@ -183,10 +217,13 @@ void Trainer::run(Task& task, Body body) {
     Trainer& trainer;
     Task& task;
     ~End() {
+      trainer.reports_.close();
       trainer.engine_.reset();
       trainer.task_ = nullptr;
       task.trainer_ = nullptr;
+      trainer.training_values_ = &trainer.values_;
       trainer.values_.clear();
+      trainer.step_values_.clear();
     }
   } end{*this, task};
   try {
@@ -244,7 +281,9 @@ void Trainer::fit(Task& task, DataModule& data) {
                                      .world = options_.world,
                                      .units = options_.units});
     if (schedule) engine_->set_schedule(std::move(*schedule));
-    if (!options_.resume.empty()) resume();
+    if (!options_.resume.empty()) resume(task);
+    reports_.begin(describe(options_.run, *engine_, options_.max_epochs, options_.max_steps,
+                            options_.resume.empty() ? -1 : engine_->global_steps()));
     call([&](Callback& c) { c.on_fit_start(*this, task); });
     task.module().train();
     call([&](Callback& c) { c.on_train_start(*this, task); });
@@ -252,13 +291,14 @@ void Trainer::fit(Task& task, DataModule& data) {
       train_epoch(task, *training, validation.get());
     call([&](Callback& c) { c.on_train_end(*this, task); });
     call([&](Callback& c) { c.on_fit_end(*this, task); });
+    reports_.end(global_step());
   });
 }
 
 void Trainer::train_epoch(Task& task, Batches& training, Batches* validation) {
-  values_.clear();
-  call([&](Callback& c) { c.on_train_epoch_start(*this, task); });
   int64_t index = engine_->micro_steps() % training.size();
+  if (index == 0) values_.clear();  // else a run resumed in this epoch has the sums of the batches before
+  call([&](Callback& c) { c.on_train_epoch_start(*this, task); });
   data::Loader loader = training.epoch(epoch_, index);
   for (; !is_over(); ++index) {
     const std::optional<data::Batch> taken = loader.next();
@@ -276,20 +316,25 @@ void Trainer::train_epoch(Task& task, Batches& training, Batches* validation) {
     const bool is_boundary = engine_->is_gradient_accumulation_boundary();
     if (is_boundary) call([&](Callback& c) { c.on_before_optimizer_step(*this, task); });
     engine_->step();
+    if (is_boundary) report_step();
     call([&](Callback& c) { c.on_train_batch_end(*this, task, batch, index); });
     const int64_t every = options_.validate_every;
     if (validation && every > 0 && is_boundary && engine_->global_steps() % every == 0)
       evaluate(task, *validation, Stage::validate);
+    if (!is_last_batch_ && !is_over()) reports_.write();  // those of the epoch's end are of the same step
   }
   const std::map<std::string, double> epoch = values_.reduce(ranks());
+  for (const auto& [name, value] : epoch) reports_.add(global_step(), values_.epoch_name(name), value);
   if (validation && options_.validate_every == 0) evaluate(task, *validation, Stage::validate);
   for (const auto& [name, value] : epoch) logged_[name] = value;
   call([&](Callback& c) { c.on_train_epoch_end(*this, task); });
+  reports_.write();
 }
 
 std::map<std::string, double> Trainer::evaluate(Task& task, Batches& batches, Stage stage) {
   const bool is_test = stage == Stage::test;
-  LoggedValues training = std::exchange(values_, LoggedValues());
+  held_values_ = std::exchange(values_, LoggedValues());
+  training_values_ = &held_values_;
   const bool was_training = task.module().is_training();
   task.module().eval();
   call([&](Callback& c) { is_test ? c.on_test_start(*this, task) : c.on_validation_start(*this, task); });
@@ -314,11 +359,15 @@ std::map<std::string, double> Trainer::evaluate(Task& task, Batches& batches, St
     }
   }
   const std::map<std::string, double> values = values_.reduce(ranks());
-  for (const auto& [name, value] : values) logged_[name] = value;
+  for (const auto& [name, value] : values) {
+    logged_[name] = value;
+    if (engine_) reports_.add(global_step(), name, value);
+  }
   if (!is_test) call([&](Callback& c) { c.on_validation_epoch_end(*this, task); });
   call([&](Callback& c) { is_test ? c.on_test_end(*this, task) : c.on_validation_end(*this, task); });
   task.module().train(was_training);
-  values_ = std::move(training);
+  values_ = std::move(held_values_);
+  training_values_ = &values_;
   return values;
 }
 
@@ -330,6 +379,7 @@ std::map<std::string, double> Trainer::validate(Task& task, DataModule& data) {
     require<ConfigError>(part != nullptr,
                          "Trainer::validate: expected a loader (DataModule::val_dataloader), got none");
     values = evaluate(task, *part, Stage::validate);
+    reports_.add_after_run(values);
   });
   return values;
 }
@@ -342,6 +392,7 @@ std::map<std::string, double> Trainer::test(Task& task, DataModule& data) {
     require<ConfigError>(part != nullptr,
                          "Trainer::test: expected a loader (DataModule::test_dataloader), got none");
     values = evaluate(task, *part, Stage::test);
+    reports_.add_after_run(values);
   });
   return values;
 }

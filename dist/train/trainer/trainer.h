@@ -11,9 +11,11 @@
 #include "dist/launch/world.h"
 #include "dist/train/config/training_config.h"
 #include "dist/train/engine/engine_core.h"
+#include "dist/train/monitors/monitor.h"
 #include "dist/train/trainer/callback.h"
 #include "dist/train/trainer/data_module.h"
 #include "dist/train/trainer/logged_values.h"
+#include "dist/train/trainer/monitor_reports.h"
 #include "dist/train/trainer/task.h"
 
 namespace tessera::training {
@@ -35,6 +37,11 @@ struct TrainerOptions {
   std::string resume = {};
   /// Called in this order at each point.
   std::vector<std::shared_ptr<Callback>> callbacks = {};
+  /// Write what the task logs (monitors/README.md), on rank 0 alone; those of other ranks stay unused.
+  std::vector<std::shared_ptr<Monitor>> monitors = {};
+  int64_t log_every = 50;  ///< steps between values of a step in monitors (LogOptions::on_step); 0: none
+  /// Name, tags and options of the run for monitors, beside the trainer's own options.
+  RunDescription run = {};
   dist::UnitPolicy units = {};   ///< of sharding
   dist::World* world = nullptr;  ///< all ranks; null: this process is the only one
   /// Batches of each epoch's training, validation, test and prediction, at most; -1: all.
@@ -100,6 +107,13 @@ class Trainer {
   /// The newest value of each logged name: of a batch as it is logged, of an epoch at its end, over all
   /// ranks.
   const std::map<std::string, double>& logged() const { return logged_; }
+  /// Gives the monitors a value of the current step, and callbacks see it in `logged`; of a fit. A callback
+  /// calls it on every rank; monitors get that of rank 0.
+  void report(const std::string& name, double value);
+  /// Gives the monitors a text of the current step: that of rank 0.
+  void report_text(const std::string& name, const std::string& text) {
+    reports_.add_text(global_step(), name, text);
+  }
   /// The engine of the fit that runs. Throws ConfigError outside of one.
   EngineCore& engine();
   /// As given to the constructor.
@@ -119,12 +133,18 @@ class Trainer {
   void start_stage(DataModule& data, Stage stage);
   dist::Communicator* ranks() const { return options_.world ? &options_.world->communicator() : nullptr; }
   bool is_over() const;
-  void resume();
+  void resume(Task& task);
+  void add_logged(const std::string& name, double value, const LogOptions& options);
+  void report_step();
 
   TrainerOptions options_;
   std::unique_ptr<EngineCore> engine_;
   Task* task_ = nullptr;
-  LoggedValues values_;                   // of the epoch that runs
+  LoggedValues values_;                       // of the epoch that runs, or of an evaluation
+  LoggedValues held_values_;                  // of the epoch, during an evaluation within it
+  LoggedValues* training_values_ = &values_;  // the one of the two that is of the epoch
+  LoggedValues step_values_;                  // of the step that runs, for monitors
+  MonitorReports reports_;
   std::map<std::string, double> logged_;  // newest
   int64_t epoch_ = 0;
   double batch_weight_ = 0;  // samples of the current batch
