@@ -196,7 +196,7 @@ Variable record_view(const char* name, Tensor output, const Variable& base, Rule
 template <size_t N, class Change, class Rule>
 void record_in_place(const char* name, const Variable& x, const Inputs& inputs,
                      const std::array<SavedItem, N>& saved, Change change, Rule rule) {
-  const bool recorded = inputs.recorded();
+  const bool recorded = is_floating(x.dtype()) && inputs.recorded();  // others are constants
   detail::check_in_place(name, x, recorded);
   if (!recorded) {
     change();

@@ -25,10 +25,22 @@ Initializer normal_of(std::string description, double mean, double deviation) {
           false, own_dtype};
 }
 
+/// `value` as a number of an integer dtype. Throws ValueError for one that is not whole.
+Scalar whole(double value, DType dtype) {
+  require<ValueError>(value == std::floor(value) && std::abs(value) <= 0x1p53,
+                      "init::constant: expected a whole ", "number for ", dtype, ", got ", value);
+  return static_cast<int64_t>(value);
+}
+
 Initializer filled_with(double value, std::string description) {
   return {std::move(description),
-          [value](const Tensor& out, uint64_t, const Shape&, int64_t) { ops::fill_(out, value); }, false,
-          own_dtype};
+          [value](const Tensor& out, uint64_t, const Shape&, int64_t) {
+            const DType dtype = out.dtype();
+            ops::fill_(out, is_floating(dtype) ? Scalar(value)
+                            : dtype == boolean ? Scalar(value != 0)
+                                               : whole(value, dtype));
+          },
+          false, own_dtype};
 }
 
 struct Fans {

@@ -70,7 +70,8 @@ uint64_t parameter_key(uint64_t seed, const std::string& full_name);
 Initializer zeros();
 /// Every element 1.
 Initializer ones();
-/// Every element `value`.
+/// Every element `value`; of bool whether it is not 0. Throws ValueError, when values are given, for an
+/// integer dtype and a value that is not whole.
 Initializer constant(double value);
 /// The normal distribution of this standard deviation and mean.
 Initializer normal(double deviation, double mean = 0);

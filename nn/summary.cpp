@@ -4,28 +4,11 @@
 #include <unordered_map>
 
 #include "autograd/grad_mode.h"
+#include "tensor/number_text.h"
 #include "tensor/profile/cost.h"
 
 namespace tessera::nn {
 namespace {
-
-/// 1234567 as "1,234,567".
-std::string with_commas(int64_t count) {
-  std::string digits = std::to_string(count);
-  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3) digits.insert(i, ",");
-  return digits;
-}
-
-/// With a decimal prefix: "1.5 MB".
-std::string with_prefix(double value, const char* unit) {
-  constexpr const char* prefixes[] = {"", "k", "M", "G", "T", "P"};
-  int p = 0;
-  while (value >= 1000 && p < 5) {
-    value /= 1000;
-    ++p;
-  }
-  return text(value, " ", prefixes[p], unit);
-}
 
 std::string padded(std::string cell, size_t width) {
   if (cell.size() < width) cell.append(width - cell.size(), ' ');

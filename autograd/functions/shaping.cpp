@@ -70,7 +70,11 @@ std::vector<Variable> split(const Variable& x, std::span<const int64_t> sizes, i
           gradients.push_back(dy.defined(i) ? dy[i] : Variable(Tensor::zeros(shapes[i], dtype, device)));
         return {cat(gradients, dim)};
       });
-  for (const Variable& view : views) detail::mark_as_view(view, x, ViewKind::one_of_several);
+  dim = normalize_dim(dim, x.ndim(), "split");
+  for (const Variable& view : views) {
+    detail::mark_as_view(view, x, ViewKind::one_of_several);
+    if (view.size(dim) != x.size(dim)) detail::set_layout_after_part(x, view, dim);
+  }
   return views;
 }
 

@@ -98,20 +98,24 @@ Variable slice(const Variable& x, int64_t dim, int64_t start, int64_t end, int64
   const Tensor y = x.value().slice(dim, start, end, step);
   dim = normalize_dim(dim, x.ndim(), "slice");
   if (start < 0) start = std::max<int64_t>(0, start + x.size(dim));
-  return record_view("slice", y, x,
-                     [=, from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-                       return {place_slice(dy[0], from, dim, start, step)};
-                     });
+  const Variable result = record_view(
+      "slice", y, x, [=, from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+        return {place_slice(dy[0], from, dim, start, step)};
+      });
+  if (y.size(dim) != x.size(dim)) detail::set_layout_after_part(x, result, dim);
+  return result;
 }
 
 Variable narrow(const Variable& x, int64_t dim, int64_t start, int64_t length) {
   const Tensor y = x.value().narrow(dim, start, length);  // checks the bounds
   dim = normalize_dim(dim, x.ndim(), "narrow");
   if (length == x.size(dim)) return x;
-  return record_view("narrow", y, x,
-                     [=, from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
-                       return {place_slice(dy[0], from, dim, start, 1)};
-                     });
+  const Variable result = record_view(
+      "narrow", y, x, [=, from = x.shape()](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
+        return {place_slice(dy[0], from, dim, start, 1)};
+      });
+  detail::set_layout_after_part(x, result, dim);
+  return result;
 }
 
 Variable select(const Variable& x, int64_t dim, int64_t i) {

@@ -134,10 +134,18 @@ void set_layout_after_expand(const Variable& x, const Variable& y) {
 
 void set_layout_after_select(const Variable& x, const Variable& y, int64_t dim) {
   const SampleLayout& layout = x.impl()->current().samples;
-  if (layout.kind != Kind::along) return;  // of the default first dimension one sample is left, or time
+  if (layout.kind == Kind::first && y.ndim() > 0) return set_layout_after_part(x, y, dim);
+  if (layout.kind != Kind::along) return;
   SampleLayout moved = layout;
   if (dim < layout.dim) --moved.dim;
   set_layout(y, dim == layout.dim ? unknown : moved);
+}
+
+void set_layout_after_part(const Variable& x, const Variable& y, int64_t dim) {
+  // Other layouts are lost with the number of samples. Outside of a batch nothing says that dimension 0
+  // counts samples.
+  if (dim != 0 || x.impl()->current().samples.kind != Kind::first || random_context().samples.empty()) return;
+  if (layout_of(x)) set_layout(y, unknown);
 }
 
 void set_layout_after_reduction(const Variable& x, const Variable& y, const Shape& axes, bool keepdim) {

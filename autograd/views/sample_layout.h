@@ -40,6 +40,9 @@ void set_layout_after_reshape(const Variable& x, const Variable& y);
 void set_layout_after_permutation(const Variable& x, const Variable& y, const Shape& order);
 void set_layout_after_expand(const Variable& x, const Variable& y);
 void set_layout_after_select(const Variable& x, const Variable& y, int64_t dim);
+/// After a part of `dim` was taken, such as by `narrow`: of the samples' dimension it has some samples, and
+/// parts may be joined in another order.
+void set_layout_after_part(const Variable& x, const Variable& y, int64_t dim);
 /// After a reduction of `axes`; after an operation that takes elements of `dim` in another order.
 void set_layout_after_reduction(const Variable& x, const Variable& y, const Shape& axes, bool keepdim);
 void set_layout_after_reordering(const Variable& x, const Variable& y, int64_t dim);

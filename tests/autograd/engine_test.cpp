@@ -8,7 +8,9 @@
 #include "autograd/debug/graph_dot.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/cast.h"
+#include "autograd/functions/elementwise/in_place.h"
 #include "autograd/functions/reduction.h"
+#include "autograd/functions/view.h"
 #include "autograd/grad_mode.h"
 #include "autograd/record.h"
 #include "autograd/split_backward.h"
@@ -237,6 +239,22 @@ TEST_CASE("cast: integers and bools are constants") {
     CHECK(y.is_leaf());
   }
   CHECK(cast(x, f32).requires_grad());
+}
+
+TEST_CASE("in-place: integers and bools that are written stay constants") {
+  const Variable x = leaf({3.7, 5.0});
+  for (const DType dtype : {i64, i32, u8, boolean}) {
+    const Variable whole = Tensor::zeros({2}, dtype), rows = Tensor::zeros({2, 2}, dtype);
+    copy_(whole, x);
+    copy_(select(rows, 0, 1), x);
+    CHECK_FALSE(whole.requires_grad());
+    CHECK_FALSE(rows.requires_grad());
+    CHECK(whole.is_leaf());
+    CHECK(rows.value().select(0, 1).to(f64).select(0, 0).item() == (dtype == boolean ? 1.0 : 3.0));
+  }
+  const Variable y = sum(x * 2.0);
+  y.backward();
+  CHECK(x.grad().defined());
 }
 
 TEST_CASE("grad: of no inputs is an error") {

@@ -48,6 +48,22 @@ TEST_CASE("init: any range, in any order, has the values of the full tensor") {
   }
 }
 
+TEST_CASE("init: a constant of an integer or bool buffer is whole") {
+  const auto filled = [](const init::Initializer& initializer, DType dtype) {
+    const Tensor out = Tensor::empty({2}, dtype);
+    initializer.fill(out, 1, {2}, 0);
+    return out.to(f64).select(0, 1).item();
+  };
+  for (const DType dtype : {i64, i32, u8}) {
+    CHECK(filled(init::constant(3), dtype) == 3);
+    CHECK(filled(init::zeros(), dtype) == 0);
+    CHECK(filled(init::ones(), dtype) == 1);
+    CHECK_THROWS_WITH_AS(filled(init::constant(2.5), dtype), doctest::Contains("whole number"), ValueError);
+  }
+  CHECK(filled(init::constant(3), boolean) == 1);
+  CHECK(filled(init::zeros(), boolean) == 0);
+}
+
 TEST_CASE("init: distributions have the moments of their definitions") {
   const Shape shape{300, 200};  // fan_out 300, fan_in 200
   const auto close = [](double value, double expected) {

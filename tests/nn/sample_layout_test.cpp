@@ -270,4 +270,19 @@ TEST_CASE("sample layout: samples in another order are an error, also along dime
   CHECK_THROWS_AS(dropout(roll(x, 1, 0), 0.5, key), ValueError);
   CHECK_THROWS_AS(dropout(index_select(x, 0, Tensor::from<int64_t>({3, 2, 1, 0})), 0.5, key), ValueError);
   CHECK_NOTHROW(dropout(flip(x, {1}), 0.5, key));
+  // Parts of the samples may be joined in another order.
+  CHECK_THROWS_AS(dropout(cat({narrow(x, 0, 2, 2), narrow(x, 0, 0, 2)}, 0), 0.5, key), ValueError);
+  CHECK_THROWS_AS(dropout(cat({slice(x, 0, 1, 4, 2), slice(x, 0, 0, 4, 2)}, 0), 0.5, key), ValueError);
+  const std::vector<Variable> halves = split(x, 2, 0), samples = unbind(x, 0);
+  CHECK_THROWS_AS(dropout(cat({halves[1], halves[0]}, 0), 0.5, key), ValueError);
+  CHECK_THROWS_AS(dropout(stack({samples[3], samples[2], samples[1], samples[0]}, 0), 0.5, key), ValueError);
+  const Variable square = ones({4, 4, C});
+  CHECK_THROWS_AS(dropout(stack({select(square, 0, 1), select(square, 0, 0)}, 0), 0.5, key), ValueError);
+  CHECK_NOTHROW(dropout(stack({select(square, 1, 1), select(square, 1, 0)}, 1), 0.5, key));
+  // What is right again may be declared.
+  const Variable joined = cat({narrow(x, 0, 0, 2), narrow(x, 0, 2, 2)}, 0);
+  set_sample_layout(joined, samples_along(0));
+  CHECK(same(dropout(joined, 0.5, key), reference(4)));
+  // Parts along another dimension keep the samples.
+  CHECK(same(dropout(cat({narrow(x, 1, 0, 2), narrow(x, 1, 2, T - 2)}, 1), 0.5, key), reference(4)));
 }

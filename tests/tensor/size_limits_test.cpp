@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "tensor/composed/functions.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/indexing/sorting.h"
 #include "tensor/ops/layers/loss.h"
@@ -111,6 +112,18 @@ TEST_CASE("sizes: operations that compute a shape") {
   CHECK(elements(ops::triu(x, least)) == elements(x));
   CHECK(ops::sum(ops::tril(x, least)).item() == 0);
   CHECK(elements(ops::roll(x, least, 1)) == elements(ops::roll(x, least % 3, 1)));
+}
+
+TEST_CASE("sizes: diagonals far outside of a matrix") {
+  constexpr int64_t most = std::numeric_limits<int64_t>::max(), least = std::numeric_limits<int64_t>::min();
+  const Tensor vector = Tensor::zeros({3}, f32), matrix = Tensor::zeros({3, 4}, f32);
+  for (const int64_t k : {most, most - 1, least, least + 1, int64_t{1} << 40})
+    CHECK_THROWS_WITH_AS(diag(vector, k), doctest::Contains("too many elements"), ShapeError);
+  for (const int64_t k : {most, least, int64_t{4}, int64_t{-3}}) {
+    CHECK(diag(matrix, k).numel() == 0);
+    CHECK(diagonal(matrix, k).shape() == Shape{0});
+  }
+  CHECK(diagonal(matrix, 3).numel() == 1);
 }
 
 TEST_CASE("no classes: losses refuse them, and other operations accept an extent of 0") {

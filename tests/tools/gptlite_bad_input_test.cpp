@@ -57,22 +57,24 @@ TEST_CASE("gptlite: flags that are unknown or misspelt end with 2 and the neares
 }
 
 TEST_CASE("gptlite train: values out of range or of another type end with 2, naming the flag and the range") {
-  check_train_refused(2, {"--steps", "0"}, {"--steps 0: expected 1"});
+  check_train_refused(2, {"--steps", "0"}, {"--steps: expected a whole number from 1 to 99999999, got 0"});
   check_train_refused(2, {"--steps", "many"}, {"--steps"});
   check_train_refused(2, {"--steps", "99999999999999999999"}, {"--steps"});
   check_train_refused(2, {"--seed", "-1"}, {"--seed"});
-  check_train_refused(2, {"--batch-size", "-4"}, {"--batch-size -4: expected 1"});
-  check_train_refused(2, {"--dropout", "1"}, {"--dropout 1: expected at least 0 and below 1"});
-  check_train_refused(2, {"--lr", "nan"}, {"--lr nan: expected 0 or more"});
-  check_train_refused(2, {"--lr", "inf"}, {"--lr inf: expected 0 or more"});
-  check_train_refused(2, {"--beta2", "1.5"}, {"--beta2 1.5"});
-  check_train_refused(2, {"--eval-interval", "-1"}, {"--eval-interval -1: expected 0 or more"});
-  check_train_refused(2, {"--keep", "0"}, {"--keep 0: expected 1 or more"});
+  check_train_refused(2, {"--batch-size", "-4"}, {"--batch-size: expected a whole number from 1", "got -4"});
+  check_train_refused(2, {"--dropout", "1"},
+                      {"--dropout: expected a number of at least 0 and below 1, got 1"});
+  check_train_refused(2, {"--lr", "nan"}, {"--lr: expected a number of at least 0, got 'nan'"});
+  check_train_refused(2, {"--lr", "inf"}, {"--lr: expected a number of at least 0, got 'inf'"});
+  check_train_refused(2, {"--beta2", "1.5"}, {"--beta2: expected", "below 1, got 1.5"});
+  check_train_refused(2, {"--eval-interval", "-1"},
+                      {"--eval-interval: expected a whole number of at least 0, got -1"});
+  check_train_refused(2, {"--keep", "0"}, {"--keep: expected a whole number of at least 1, got 0"});
   check_train_refused(2, {"--bias", "maybe"}, {"--bias", "maybe"});
-  check_train_refused(2, {"--threads", "-2"}, {"--threads -2"});
-  check_train_refused(2, {"--threads", "0"}, {"--threads 0: expected 1 to 4096"});
+  check_train_refused(2, {"--threads", "-2"}, {"--threads: expected a whole number from 0 to 4096, got -2"});
+  check_train_refused(2, {"--threads", "4097"}, {"--threads: expected a whole number from 0 to 4096"});
   check_train_refused(2, {"--activation-checkpoint-interval", "-1"},
-                      {"--activation-checkpoint-interval -1: expected 0 or more"});
+                      {"--activation-checkpoint-interval: expected a whole number of at least 0, got -1"});
   check_train_refused(2, {"--activation-checkpoint-keep", "all"}, {"--activation-checkpoint-keep", "all"});
   check_train_refused(2, {"--preset", "nanocpu"},
                       {"'nanocpu'", "nano-cpu, nano, width-768, gpt-lite or gpt2"});
@@ -95,7 +97,8 @@ TEST_CASE("gptlite train: contradictory flags end with 2, naming both") {
 TEST_CASE("gptlite train: ranks that do not fit the batch, the groups or the strategy end with 2") {
   check_train_refused(2, {"--virtual-ranks", "3"},
                       {"--batch-size 4: expected a multiple of the number of ranks, 3"});
-  check_train_refused(2, {"--virtual-ranks", "0"}, {"--virtual-ranks 0: expected 1 to 1024"});
+  check_train_refused(2, {"--virtual-ranks", "-1"},
+                      {"--virtual-ranks: expected a whole number from 0 to 1024, got -1"});
   check_train_refused(2, {"--virtual-ranks", "2", "--micro-batch-size", "4"},
                       {"--micro-batch-size 4: expected 1 to 2"});
   check_train_refused(2, {"--virtual-ranks", "2", "--batch-size", "12", "--micro-batch-size", "4"},
@@ -107,7 +110,7 @@ TEST_CASE("gptlite train: ranks that do not fit the batch, the groups or the str
                       {"--shard-group-size 3: expected a divisor of the number of ranks, 4"});
   check_train_refused(2,
                       {"--virtual-ranks", "4", "--strategy", "hybrid_shard_zero2", "--shard-group-size", "0"},
-                      {"--shard-group-size 0"});
+                      {"needs `--shard-group-size N`"});
   check_train_refused(2, {"--virtual-ranks", "4", "--strategy", "full_shard", "--shard-group-size", "2"},
                       {"--shard-group-size 2 with --strategy full_shard"});
   for (const char* policy :
@@ -115,11 +118,13 @@ TEST_CASE("gptlite train: ranks that do not fit the batch, the groups or the str
     check_train_refused(2, {"--virtual-ranks", "2", "--auto-wrap", policy},
                         {"--auto-wrap '" + std::string(policy) + "'", "size:N"});
   check_train_refused(2, {"--virtual-ranks", "2", "--backward-prefetch", "now"},
-                      {"--backward-prefetch 'now'"});
+                      {"--backward-prefetch: expected pre, post or none, got 'now'"});
   check_train_refused(2, {"--virtual-ranks", "2", "--bucket-bytes", "0"},
-                      {"--bucket-bytes 0: expected 1 or more"});
-  check_train_refused(2, {"--virtual-ranks", "2", "--timeout", "0"}, {"--timeout 0: expected seconds"});
-  check_train_refused(2, {"--virtual-ranks", "2", "--timeout", "nan"}, {"--timeout nan: expected seconds"});
+                      {"--bucket-bytes: expected a whole number of at least 1, got 0"});
+  check_train_refused(2, {"--virtual-ranks", "2", "--timeout", "0"},
+                      {"--timeout: expected a number from 0.001 to 1000000, got 0"});
+  check_train_refused(2, {"--virtual-ranks", "2", "--timeout", "nan"},
+                      {"--timeout: expected a number from 0.001 to 1000000, got 'nan'"});
   check_train_refused(2, {"--async-save"}, {"--async-save", "one rank and no `--strategy`"});
   check_train_refused(2, {"--auto-wrap", "none"}, {"--auto-wrap", "one rank and no `--strategy`"});
   check_train_refused(2, {"--virtual-ranks", "2", "--parity-export", "export"},
@@ -140,7 +145,7 @@ TEST_CASE(
   refused("0:3", {"--profile-steps 0:3", "this run takes steps 1 to 8"});
   refused("3:9", {"--profile-steps 3:9", "this run takes steps 1 to 8"});
   check_train_refused(2, {"--profile-steps", "1:2"}, {"--profile-steps needs `--profile FILE`"});
-  check_train_refused(2, {"--profile", folder / "no/such/trace.json"}, {"--profile", "no/such/trace.json"});
+  check_train_refused(2, {"--profile", folder / "no/such/trace.json"}, {"trace", "no/such/trace.json"});
 }
 
 TEST_CASE("gptlite: devices and types that this build does not support end with 2") {
@@ -179,7 +184,7 @@ TEST_CASE("gptlite train: a run resumes only with the model, the configuration a
   const auto refused = [&](std::vector<std::string> flags, const std::vector<std::string>& texts) {
     check_untouched(run, resume(run.out, std::move(flags)), 3, texts);
   };
-  refused({"--n-layer", "2"}, {"began with n_layer 1, the flags give 2"});
+  refused({"--n-layer", "2"}, {"began with n_layer 1, the options give 2"});
   refused({"--preset", "nano"}, {"step-00000004", "n_layer 1", "6"});
   refused({"--lr", "0.5"}, {"began with lr 0.001", "0.5"});
   refused({"--steps", "9"}, {"began with steps 4", "9"});
@@ -275,9 +280,9 @@ TEST_CASE("gptlite sample: bad prompts, options and checkpoints end with 2 or 3"
   sample({"--prompt", "Enter \xc3\xa9mile"}, 2, {"--prompt", "\xc3\xa9"});
   sample({"--prompt", ""}, 2, {"--prompt is empty"});
   sample({"--prompt", "\xff"}, 2, {"--prompt", "UTF-8"});
-  sample({"--temperature", "-1"}, 2, {"--temperature -1: expected 0 or more"});
+  sample({"--temperature", "-1"}, 2, {"--temperature: expected a number of at least 0, got -1"});
   sample({"--top-k", "1000"}, 2, {"--top-k 1000: expected 0 to"});
-  sample({"--length", "-1"}, 2, {"--length -1"});
+  sample({"--length", "-1"}, 2, {"--length: expected a whole number of at least 0, got -1"});
   check_refused(gptlite({"sample", "--checkpoint", run / "gone"}), 3, {run / "gone"});
 }
 

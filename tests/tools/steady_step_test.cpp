@@ -8,8 +8,6 @@
 #include <new>
 
 #include "data/loader.h"
-#include "nn/materialize.h"
-#include "nn/mixed_precision.h"
 #include "tensor/memory/cpu_allocator.h"
 #include "tensor/threads/parallel.h"
 #include "tools/gptlite/training/train_step.h"
@@ -67,12 +65,9 @@ struct Allocations {
 Allocations allocations_of_steady_steps(const Run& run) {
   const data::Corpus corpus = open_data("builtin", "");
   models::Gpt gpt(run.preset.model);
-  nn::materialize(gpt, cpu(), run.seed);
-  if (const DType dtype = compute_dtype(run.dtype); dtype != f32) nn::use_mixed_precision(gpt, dtype);
-  gpt.blocks.set_checkpointing(run.checkpointing);
-  const auto adam = make_optimizer(gpt, run.preset);
+  const auto engine = make_engine(gpt, run, cpu());
   data::Loader loader(make_batches(corpus, run), {.workers = 0, .seed = run.seed});
-  const auto step = [&] { train_step(gpt, *adam, *loader.next(), run); };
+  const auto step = [&] { train_step(*engine, gpt, *loader.next()); };
   for (int i = 0; i < 3; ++i) step();
   const int64_t system = cpu_allocator_statistics().system_allocations, blocks = large_allocations;
   for (int i = 0; i < 4; ++i) step();

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "tensor/number_text.h"
 #include "tests/dist/checkpoint/checkpoint_fixture.h"
 #include "tests/dist/checkpoint/rank_state.h"
 #include "tools/tessera/doctor.h"

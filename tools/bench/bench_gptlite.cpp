@@ -13,12 +13,13 @@
 #include <numeric>
 
 #include "data/loader.h"
-#include "nn/materialize.h"
 #include "tensor/error.h"
 #include "tensor/memory/cpu_allocator.h"
 #include "tensor/profile/op_table.h"
 #include "tensor/threads/parallel.h"
 #include "tools/gptlite/plan/memory_plan.h"
+#include "tools/gptlite/resolve.h"
+#include "tools/gptlite/run.h"
 #include "tools/gptlite/training/progress.h"
 #include "tools/gptlite/training/train_step.h"
 
@@ -28,41 +29,32 @@ using namespace tessera;
 using namespace tessera::gptlite;
 
 struct Options {
-  TrainFlags train;
-  std::string dtype = "fp32";
+  TrainCommand train;
   int64_t steps = 20, skip = 5, profiled = 0;
   bool plan_only = false;
 };
 
+/// The flags of `gptlite train` that change a step's cost, and those of the benchmark.
 Options parse(CLI::App& app, int argc, char** argv) {
   Options o;
-  TrainFlags& f = o.train;
-  app.add_option("--preset", f.model.preset, "nano-cpu (default), nano, width-768, gpt-lite or gpt2");
+  std::vector<training::FieldValue> fields = train_flags();
+  std::erase_if(fields, [](const training::FieldValue& field) {
+    constexpr std::string_view used[] = {"preset",  "threads",    "batch_size",
+                                         "dropout", "block_size", "micro_batch_size",
+                                         "seed",    "dataset",    "activation_checkpoint_interval",
+                                         "data",    "dtype",      "activation_checkpoint_keep"};
+    return std::find(std::begin(used), std::end(used), field.info.name) == std::end(used);
+  });
+  const training::FieldFlags flags(app, fields);
   app.add_option("--steps", o.steps, "steps to take; the schedule keeps the preset's length")
       ->capture_default_str();
   app.add_option("--skip", o.skip, "steps before the clock starts")->capture_default_str();
-  app.add_option("--dtype", o.dtype, "fp32 or bf16")->capture_default_str();
-  app.add_option("--threads", f.device.threads, "computing threads (default: the cores of this process)");
-  app.add_option("--batch-size", f.batch_size, "sequences a step (default: the preset's)");
-  app.add_option("--micro-batch-size", f.micro_batch_size, "sequences at once (default: all)");
-  app.add_option("--block-size", f.model.block_size, "tokens a sequence (default: the preset's)");
-  app.add_option("--dropout", f.model.dropout, "(default: the preset's)");
-  app.add_option("--activation-checkpoint-interval", f.activation_checkpoint_interval,
-                 "layers of a segment, which is run again in backward; 0: none")
-      ->capture_default_str();
-  app.add_option("--activation-checkpoint-keep", f.activation_checkpoint_keep,
-                 "what such a segment keeps besides its input: attention or none")
-      ->check(CLI::IsMember({"attention", "none"}))
-      ->capture_default_str();
-  app.add_option("--seed", f.seed, "(default: 1337)");
-  app.add_option("--dataset", f.data.dataset, "(default: tiny-shakespeare)");
-  app.add_option("--data", f.data.data, "its file");
   app.add_option("--profile-steps", o.profiled,
                  "further steps, not timed, that measure the time in each kernel")
       ->capture_default_str();
   app.add_flag("--plan-only", o.plan_only, "the memory plan alone: nothing is trained");
   app.parse(argc, argv);
-  f.device.dtype = o.dtype;
+  o.train.flags = flags.given();
   require<ConfigError>(o.plan_only || (o.steps > o.skip && o.skip >= 0), "--steps ", o.steps, " --skip ",
                        o.skip, ": expected at least one step after those skipped");
   return o;
@@ -113,33 +105,24 @@ Json::Value describe_profile(const OpTable& table) {
 class Steps {
  public:
   Steps(const Run& run, const data::Corpus& corpus, int64_t count)
-      : run_(run),
-        gpt_(run.preset.model),
-        schedule_(make_schedule(run.preset)),
+      : gpt_(run.preset.model),
+        engine_(make_engine(gpt_, run, cpu())),
         loader_(make_batches(corpus, run),
-                {.first_step = 0, .last_step = count, .workers = 0, .seed = run.seed}) {
-    nn::materialize(gpt_, cpu(), run.seed);
-    prepare(gpt_, run);
-    adam_ = make_optimizer(gpt_, run.preset);
-  }
+                {.first_step = 0, .last_step = count, .workers = 0, .seed = run.seed}) {}
 
   /// Takes one step; returns its seconds.
   double next() {
     const SpanScope span(SpanKind::step, "step", loader_.step() + 1);
     const double began = seconds_now();
     const data::Batch batch = loader_.next().value();
-    schedule_.apply(*adam_);
-    loss_ = train_step(gpt_, *adam_, batch, run_).loss;
-    schedule_.advance();
+    loss_ = train_step(*engine_, gpt_, batch);
     return seconds_now() - began;
   }
   double loss() const { return loss_; }
 
  private:
-  const Run& run_;
   models::Gpt gpt_;
-  std::unique_ptr<optim::AdamW> adam_;
-  optim::Schedule schedule_;
+  std::unique_ptr<training::EngineCore> engine_;
   data::Loader loader_;
   double loss_ = 0;
 };
@@ -188,11 +171,12 @@ int main(int argc, char** argv) {
   CLI::App app("Speed and memory of training a preset, as one JSON object", "bench_gptlite");
   try {
     const Options options = parse(app, argc, argv);
-    apply_device(options.train.device);
-    const std::string dataset = options.train.data.dataset.value_or("tiny-shakespeare");
+    const TrainConfiguration before_data = resolve_run(options.train, 65);
+    apply_device(before_data->device);
     data::Corpus corpus;
-    if (!options.plan_only) corpus = open_data(dataset, options.train.data.data);
-    const Run run = resolve_run(options.train, options.plan_only ? 65 : corpus.vocabulary_size);
+    if (!options.plan_only) corpus = open_data(before_data->run.dataset, before_data->run.data);
+    const Run run =
+        options.plan_only ? before_data->run : resolve_run(options.train, corpus.vocabulary_size)->run;
     Json::Value result = describe_run(run);
     if (!options.plan_only) measure(options, run, corpus, result);
     Json::StreamWriterBuilder builder;

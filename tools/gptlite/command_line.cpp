@@ -28,33 +28,33 @@ int rank_in_job() {
 int run_command_line(int argc, const char* const* argv, Console console, std::ostream& err) {
   CLI::App app("Trains GPT-lite on characters, and samples from it", "gptlite");
   app.require_subcommand(1);
-  TrainFlags train_flags;
-  SampleFlags sample_flags;
-  EvalFlags eval_flags;
-  InfoFlags info_flags;
-
+  TrainCommand train_arguments;
   CLI::App& train_command = *app.add_subcommand("train", "train a model, or resume a run");
-  add_train_flags(train_command, train_flags);
+  const training::FieldFlags train_fields(train_command, train_flags());
+  train_command.add_flag("--explain", train_arguments.explain,
+                         "print all options with their origins and what would run, and stop");
   // All ranks have the same arguments: rank 0 prints their errors. After parsing, every rank prints its own.
   std::ostream rank_err(rank_in_job() == 0 ? err.rdbuf() : nullptr);
   train_command.callback([&] {
     rank_err.rdbuf(err.rdbuf());
-    train_flags.given = given_flags(train_command);
-    train_flags.parallel.job = dist::launcher_job();
-    if (const int status = train(train_flags, console)) throw CLI::RuntimeError(status);
+    train_arguments.flags = train_fields.given();
+    train_arguments.job = dist::launcher_job();
+    if (const int status = train(train_arguments, console)) throw CLI::RuntimeError(status);
   });
   CLI::App& sample_command = *app.add_subcommand("sample", "write text from a checkpoint");
-  add_sample_flags(sample_command, sample_flags);
-  sample_command.callback([&] { run_sample(sample_flags, console); });
+  const training::FieldFlags sample_flags(sample_command,
+                                          training::Resolved<SampleOptions>(sample_fields()).values());
+  sample_command.callback([&] { run_sample(sample_flags.given(), console); });
   CLI::App& eval_command = *app.add_subcommand("eval", "a checkpoint's validation loss");
-  add_eval_flags(eval_command, eval_flags);
-  eval_command.callback([&] { run_eval(eval_flags, console); });
+  const training::FieldFlags eval_flags(eval_command,
+                                        training::Resolved<EvalOptions>(eval_fields()).values());
+  eval_command.callback([&] { run_eval(eval_flags.given(), console); });
   CLI::App& info_command = *app.add_subcommand("info", "a model's size and cost, without allocating it");
-  add_info_flags(info_command, info_flags);
-  info_command.callback([&] { run_info(info_flags, console); });
+  const training::FieldFlags info_flags(info_command, step_flags());
+  info_command.callback([&] { run_info(info_flags.given(), console); });
   const int status = tools::run_program(app, argc, argv, console.out, rank_err);
   // mpirun may drop what a rank prints just before it ends with an error.
-  if (status != tools::exit_done && !train_flags.parallel.job.launcher.empty())
+  if (status != tools::exit_done && !train_arguments.job.launcher.empty())
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
   return status;
 }

@@ -4,14 +4,17 @@
 #include <sstream>
 
 #include "tensor/error.h"
-#include "tools/gptlite/number_text.h"
+#include "tensor/number_text.h"
 #include "tools/gptlite/plan/plan.h"
+#include "tools/gptlite/run.h"
 #include "tools/gptlite/sampling.h"
 #include "tools/gptlite/saved_run.h"
 #include "tools/gptlite/training/evaluation.h"
 
 namespace tessera::gptlite {
 namespace {
+
+constexpr int64_t default_vocabulary = 65;  // of tiny Shakespeare
 
 /// The ids in a prompt such as "12 7 301".
 std::vector<int64_t> parse_ids(const std::string& prompt, int64_t vocabulary) {
@@ -27,18 +30,23 @@ std::vector<int64_t> parse_ids(const std::string& prompt, int64_t vocabulary) {
   return ids;
 }
 
-std::vector<int64_t> prompt_ids(const SampleFlags& flags, const SavedRun& saved) {
-  if (!saved.vocabulary()) return parse_ids(flags.prompt.value_or("0"), saved.run().preset.model.vocabulary);
+/// The ids of `--prompt`; nothing was given where it is null.
+std::vector<int64_t> prompt_ids(const std::string* prompt, const SavedRun& saved) {
+  if (!saved.vocabulary()) return parse_ids(prompt ? *prompt : "0", saved.run().preset.model.vocabulary);
   const data::CharacterVocabulary& vocabulary = *saved.vocabulary();
-  if (!flags.prompt && !vocabulary.contains(U'\n')) return {0};
-  const std::string prompt = flags.prompt.value_or("\n");
-  require<ConfigError>(!prompt.empty(), "--prompt is empty: expected at least one character");
+  if (!prompt && !vocabulary.contains(U'\n')) return {0};
+  require<ConfigError>(!prompt || !prompt->empty(), "--prompt is empty: expected at least one character");
   try {
-    const std::vector<uint16_t> ids = vocabulary.encode(prompt, "--prompt");
+    const std::vector<uint16_t> ids = vocabulary.encode(prompt ? *prompt : "\n", "--prompt");
     return {ids.begin(), ids.end()};
   } catch (const DataError& error) {
     throw ConfigError(error.what());
   }
+}
+
+/// A checkpoint's model; `dtype` may be empty: the run's.
+std::unique_ptr<models::Gpt> model_of(const SavedRun& saved, Device device, const std::string& dtype) {
+  return saved.model(device, dtype.empty() ? saved.run().dtype : dtype);
 }
 
 void print_note(const SavedRun& saved, Console console) {
@@ -47,47 +55,51 @@ void print_note(const SavedRun& saved, Console console) {
 
 }  // namespace
 
-void run_sample(const SampleFlags& flags, Console console) {
-  const Device device = apply_device(flags.device);
-  const SavedRun saved(flags.checkpoint);
+void run_sample(const training::GivenValues& flags, Console console) {
+  training::Resolved<SampleOptions> given(sample_fields());
+  training::set_given(given, flags);
+  const SampleOptions& options = *given;
+  const Device device = apply_device(options.device);
+  const SavedRun saved(options.checkpoint);
   print_note(saved, console);
   const auto& vocabulary = saved.vocabulary();
-  const std::vector<int64_t> prompt = prompt_ids(flags, saved);
-  const SamplingOptions options{.length = flags.length,
-                                .temperature = flags.temperature,
-                                .top_k = flags.top_k,
-                                .vocabulary = vocabulary ? vocabulary->size() : 0,
-                                .seed = flags.seed,
-                                .use_cache = !flags.no_cache};
-  check(options, saved.run().preset.model.vocabulary);
-  const std::unique_ptr<models::Gpt> gpt = saved.model(device, flags.device.dtype);
-  if (flags.prompt) console.out << *flags.prompt << (vocabulary ? "" : " ") << std::flush;
-  sample(*gpt, prompt, options, [&](int64_t id) {
+  const std::string* const prompt = given.is_given("prompt") ? &options.prompt : nullptr;
+  const std::vector<int64_t> ids = prompt_ids(prompt, saved);
+  const SamplingOptions sampling{.length = options.length,
+                                 .temperature = options.temperature,
+                                 .top_k = options.top_k,
+                                 .vocabulary = vocabulary ? vocabulary->size() : 0,
+                                 .seed = options.seed,
+                                 .use_cache = !options.no_cache};
+  check(sampling, saved.run().preset.model.vocabulary);
+  const std::unique_ptr<models::Gpt> gpt = model_of(saved, device, options.dtype);
+  if (prompt) console.out << *prompt << (vocabulary ? "" : " ") << std::flush;
+  sample(*gpt, ids, sampling, [&](int64_t id) {
     console.out << (vocabulary ? vocabulary->decode(id) : std::to_string(id) + " ") << std::flush;
   });
   console.out << std::endl;
 }
 
-void run_eval(const EvalFlags& flags, Console console) {
-  const Device device = apply_device(flags.device);
-  require<ConfigError>(flags.steps >= 0, "--eval-steps ", flags.steps, ": expected 0 or more");
-  require<ConfigError>(!flags.batch_size || *flags.batch_size >= 1, "--batch-size ",
-                       flags.batch_size.value_or(0), ": expected 1 or more");
-  const SavedRun saved(flags.checkpoint);
+void run_eval(const training::GivenValues& flags, Console console) {
+  training::Resolved<EvalOptions> given(eval_fields());
+  training::set_given(given, flags);
+  const EvalOptions& options = *given;
+  const Device device = apply_device(options.device);
+  const SavedRun saved(options.checkpoint);
   print_note(saved, console);
   const Run& run = saved.run();
-  const std::string dataset = flags.data.dataset.value_or(run.dataset);
-  const bool same = dataset == run.dataset && flags.data.data.empty();
+  const std::string dataset = options.dataset.empty() ? run.dataset : options.dataset;
+  const bool same = dataset == run.dataset && options.data.empty();
   const data::Corpus corpus =
-      open_data(dataset, same ? run.data : flags.data.data, saved.vocabulary(), run.preset.model.vocabulary);
-  const std::unique_ptr<models::Gpt> gpt = saved.model(device, flags.device.dtype);
-  const std::optional<double> loss = evaluate(*gpt, corpus.validation,
-                                              {.batch_size = flags.batch_size.value_or(run.micro_batch_size),
-                                               .batches = flags.steps,
-                                               .seed = run.seed});
+      open_data(dataset, same ? run.data : options.data, saved.vocabulary(), run.preset.model.vocabulary);
+  const std::unique_ptr<models::Gpt> gpt = model_of(saved, device, options.dtype);
+  const int64_t batch = options.batch_size == 0 ? run.micro_batch_size : options.batch_size;
+  const std::optional<double> loss = evaluate(
+      *gpt, corpus.validation, {.batch_size = batch, .batches = options.eval_steps, .seed = run.seed});
   console.out << saved.folder() << ": validation loss " << fixed(loss.value(), 6) << " over "
-              << (flags.steps > 0 ? text(flags.steps, " random batches of ")
-                                  : text("all ", with_commas(corpus.validation.size() - 1), " targets of "))
+              << (options.eval_steps > 0
+                      ? text(options.eval_steps, " random batches of ")
+                      : text("all ", with_commas(corpus.validation.size() - 1), " targets of "))
               << corpus.source << "\n";
   if (corpus.entropy)
     console.out << "the text's entropy is " << fixed(*corpus.entropy, 6) << ", "
@@ -95,20 +107,12 @@ void run_eval(const EvalFlags& flags, Console console) {
   console.out << std::flush;
 }
 
-void run_info(const InfoFlags& flags, Console console) {
-  const std::string name = flags.model.preset.value_or("nano-cpu");
-  const int64_t vocabulary = flags.vocabulary.value_or(model_vocabulary(name, 65));
-  const models::Preset preset = resolve_model(flags.model, models::preset(name, vocabulary));
-  const int64_t batch = flags.batch_size.value_or(preset.batch_size);
-  const models::GptOptions& m = preset.model;
-  Run run;
-  run.preset = preset;
-  run.preset.batch_size = batch;
-  run.micro_batch_size = flags.micro_batch_size.value_or(batch);
-  run.dtype = flags.dtype;
-  check(run);
+void run_info(const training::GivenValues& flags, Console console) {
+  const TrainConfiguration options = resolve_run({.flags = flags}, default_vocabulary);
+  const Run& run = options->run;
+  const models::GptOptions& m = run.preset.model;
   const Plan plan = plan_step(run);
-  console.out << name << ": " << m.layers << " layers, " << m.heads << " heads, " << m.width
+  console.out << run.preset.name << ": " << m.layers << " layers, " << m.heads << " heads, " << m.width
               << " wide, block " << m.block_size << ", vocabulary " << m.vocabulary << ", dropout "
               << m.dropout << (m.tie_weights ? ", head tied to the token embedding" : ", head of its own")
               << "\n"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "dist/train/config/arguments.h"
 #include "tools/gptlite/console.h"
 #include "tools/gptlite/options.h"
 
@@ -7,10 +8,10 @@
 namespace tessera::gptlite {
 
 /// Samples text from a checkpoint; prints each character as it is drawn.
-void run_sample(const SampleFlags& flags, Console console);
+void run_sample(const training::GivenValues& flags, Console console);
 /// Prints a checkpoint's validation loss.
-void run_eval(const EvalFlags& flags, Console console);
+void run_eval(const training::GivenValues& flags, Console console);
 /// Prints a model's layers and size, and the cost of a training step, without allocating it.
-void run_info(const InfoFlags& flags, Console console);
+void run_info(const training::GivenValues& flags, Console console);
 
 }  // namespace tessera::gptlite

@@ -1,84 +1,84 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <set>
 #include <string>
+#include <vector>
 
-#include "dist/launch/launch.h"
+#include "dist/fsdp/shard.h"
+#include "dist/train/config/field_table.h"
+#include "models/presets.h"
+#include "nn/layers/containers.h"
 
-namespace CLI {
-class App;
-}
-
-/// The flags of gptlite's command line. A flag that was not given is empty where its value then comes from a
-/// preset or a checkpoint.
+/// The options of gptlite's commands: for each a struct, and a table that gives its flags, what `--explain`
+/// prints and what checkpoints and metrics record.
 namespace tessera::gptlite {
 
-/// The model: a preset, and changes to it.
-struct ModelFlags {
-  std::optional<std::string> preset;
-  std::optional<int64_t> n_layer, n_head, n_embd, block_size;
-  std::optional<double> dropout;
-  std::optional<bool> bias, tie_weights;
-};
-
-/// The dataset, and its file or folder.
-struct DataFlags {
-  std::optional<std::string> dataset;
-  std::string data;
-};
-
-/// Device, dtype and threads.
-struct DeviceFlags {
-  std::string device = "cpu";
-  std::optional<std::string> dtype;
-  std::optional<int> threads;  ///< empty: the library's default (tensor/threads/parallel.h)
-};
-
-/// The number of ranks, and how a model is sharded over them.
-struct ParallelFlags {
-  dist::LauncherJob job = {};  ///< not a flag: what started this process
-  std::optional<int> virtual_ranks;
-  std::optional<std::string> strategy;
-  std::optional<int> shard_group_size;
-  std::string auto_wrap = "block";
-  int64_t bucket_bytes = 25 << 20;
-  std::string backward_prefetch = "pre";
+/// How a run is distributed over ranks. It changes values by rounding alone, so checkpoints do not contain
+/// it.
+struct Parallel {
+  dist::Strategy strategy = dist::Strategy::full_shard;  ///< what is sharded
+  /// Ranks along the mesh's dimension "shard", the others along "replica"; 0 before `resolve_parallel`: all.
+  int shard_group_size = 0;
+  std::string auto_wrap = "block";  ///< the units: "block", "size:N" or "none"
+  int64_t bucket_bytes = 25 << 20;  ///< of gradients that no_shard sums over ranks at once
+  dist::BackwardPrefetch backward_prefetch = dist::BackwardPrefetch::pre;
   bool accumulate_communication = false;
   double timeout = 300;  ///< seconds
+
+  int world_size = 1;       ///< not a flag: the number of ranks
+  std::string launcher;     ///< not a flag: "mpirun", ...; empty: ranks are threads of this process
+  bool is_sharded = false;  ///< not a flag: whether there are several ranks, or a strategy was given
+
+  int replicas() const { return world_size / shard_group_size; }
 };
 
-struct TrainFlags {
-  ModelFlags model;
-  DataFlags data;
-  DeviceFlags device;
-  ParallelFlags parallel;
-  std::optional<int64_t> steps, batch_size, micro_batch_size, warmup_steps;
-  std::optional<double> lr, min_lr, weight_decay, beta1, beta2, grad_clip;
-  std::optional<uint64_t> seed;
-  int64_t activation_checkpoint_interval = 0;
-  std::string activation_checkpoint_keep = "attention";
+/// A run's configuration: all that its values depend on, the model, the training options, the seed and the
+/// text. A checkpoint contains it.
+struct Run {
+  models::Preset preset = models::preset("nano-cpu", 65);
+  int64_t micro_batch_size = 0;  ///< sequences that a rank computes at once; 0 before `resolve_run`
+  uint64_t seed = 1337;
+  std::string dtype = "fp32";  ///< of computation: "fp32" or "bf16"
+  /// What backward computes again. It changes no value, so checkpoints do not contain it.
+  nn::ActivationCheckpointing checkpointing = {};
+  Parallel parallel = {};
+  std::string dataset = "tiny-shakespeare";
+  std::string data;  ///< the dataset's file or folder; empty: where the dataset is searched for
+};
+
+/// What computes.
+struct DeviceOptions {
+  std::string device = "cpu";
+  int threads = 0;  ///< 0: the library's default (tensor/threads/parallel.h)
+};
+
+/// What a segment of activation checkpointing keeps beside its input.
+enum class KeptActivations : uint8_t { attention, none };
+
+struct TrainOptions {
+  Run run;
+  DeviceOptions device;
+  int virtual_ranks = 0;  ///< 0: the launcher's, or one
+  KeptActivations kept_activations = KeptActivations::attention;
   int64_t eval_interval = 250;
   int64_t eval_steps = 0;  ///< batches of an estimate; 0: the whole validation set
-  std::optional<std::string> out;
-  std::string resume;  ///< a folder, or "latest"
+  std::string out;         ///< empty: "out", or the resumed run's
+  std::string resume;      ///< a folder, or "latest"
   int64_t checkpoint_interval = 500;
   int64_t keep = 3;
   bool async_save = false;
   std::string metrics;
-  std::string parity_export;
   std::string profile;        ///< file of the trace; empty: no profile
-  std::string profile_steps;  ///< "A:B"; empty: the default of `profiled_steps`
-  bool explain = false;
+  std::string profile_steps;  ///< "A:B"; empty: the default of `training::parse_step_range`
+  std::string parity_export;
   bool quiet = false;
-  std::set<std::string> given;  ///< the names of all flags that were given, without dashes
 };
 
-struct SampleFlags {
-  DeviceFlags device;
+struct SampleOptions {
+  DeviceOptions device;
+  std::string dtype;  ///< empty: the checkpoint's
   std::string checkpoint = "out";
-  std::optional<std::string> prompt;
+  std::string prompt;
   int64_t length = 500;
   double temperature = 0.8;
   int64_t top_k = 0;  ///< 0: all characters
@@ -86,26 +86,29 @@ struct SampleFlags {
   bool no_cache = false;
 };
 
-struct EvalFlags {
-  DataFlags data;
-  DeviceFlags device;
+struct EvalOptions {
+  DeviceOptions device;
+  std::string dtype;  ///< empty: the checkpoint's
   std::string checkpoint = "out";
-  int64_t steps = 0;
-  std::optional<int64_t> batch_size;
+  std::string dataset;  ///< empty: the checkpoint's
+  std::string data;
+  int64_t eval_steps = 0;
+  int64_t batch_size = 0;  ///< 0: the checkpoint's micro-batch size
 };
 
-struct InfoFlags {
-  ModelFlags model;
-  std::optional<int64_t> vocabulary, batch_size, micro_batch_size;
-  std::string dtype = "fp32";
-};
+/// The tables, and the parts of the first one.
+/// @{
+const training::FieldTable<TrainOptions>& train_fields();
+const training::FieldTable<models::GptOptions>& model_fields();
+const training::FieldTable<models::Preset>& preset_fields();
+const training::FieldTable<Parallel>& parallel_fields();
+const training::FieldTable<SampleOptions>& sample_fields();
+const training::FieldTable<EvalOptions>& eval_fields();
+/// @}
 
-void add_train_flags(CLI::App& command, TrainFlags& flags);
-void add_sample_flags(CLI::App& command, SampleFlags& flags);
-void add_eval_flags(CLI::App& command, EvalFlags& flags);
-void add_info_flags(CLI::App& command, InfoFlags& flags);
-
-/// The names of the flags that were given, without dashes.
-std::set<std::string> given_flags(const CLI::App& command);
+/// The flags of `train`: the fields but for the vocabulary, which the data gives.
+std::vector<training::FieldValue> train_flags();
+/// The fields of a model and of a step of it, the vocabulary among them: the flags of `info`.
+std::vector<training::FieldValue> step_flags();
 
 }  // namespace tessera::gptlite

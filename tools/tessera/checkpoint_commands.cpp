@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "dist/checkpoint/consolidate.h"
+#include "tensor/number_text.h"
 #include "tools/tessera/text_table.h"
 
 namespace tessera::tools {

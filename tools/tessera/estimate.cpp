@@ -8,6 +8,7 @@
 #include "models/presets.h"
 #include "optim/rules/adam.h"
 #include "tensor/error.h"
+#include "tensor/number_text.h"
 #include "tensor/random/random_context.h"
 #include "tools/tessera/text_table.h"
 

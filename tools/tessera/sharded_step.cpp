@@ -14,6 +14,7 @@
 #include "models/gpt.h"
 #include "nn/materialize.h"
 #include "optim/rules/adam.h"
+#include "tensor/number_text.h"
 #include "tools/tessera/step_timeline.h"
 #include "tools/tessera/text_table.h"
 

@@ -36,13 +36,6 @@ std::string text_table(const std::vector<std::vector<std::string>>& rows) {
   return table;
 }
 
-std::string with_commas(int64_t number) {
-  std::string digits = std::to_string(number);
-  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > (number < 0 ? 1 : 0); i -= 3)
-    digits.insert(static_cast<size_t>(i), ",");
-  return digits;
-}
-
 std::string byte_text(int64_t bytes) {
   const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);

@@ -10,8 +10,6 @@ namespace tessera::tools {
 /// to the right.
 std::string text_table(const std::vector<std::vector<std::string>>& rows);
 
-/// "1,115,394".
-std::string with_commas(int64_t number);
 /// "512 B", "1.5 KiB", "12.3 GiB".
 std::string byte_text(int64_t bytes);
 

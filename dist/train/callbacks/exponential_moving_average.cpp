@@ -28,6 +28,7 @@ void ExponentialMovingAverage::begin(Task& task) {
 }
 
 std::vector<dist::GroupShard> ExponentialMovingAverage::state_tensors(Trainer& trainer, Task& task) {
+  if (trainer.interrupted() != 0) swapped_.reset();
   require<ConfigError>(!swapped_,
                        "ExponentialMovingAverage: expected a checkpoint outside of a validation, "
                        "in which the module has the averages as weights");
@@ -58,6 +59,14 @@ void ExponentialMovingAverage::on_validation_start(Trainer&, Task&) {
 }
 
 void ExponentialMovingAverage::on_validation_end(Trainer&, Task&) {
+  swapped_.reset();
+}
+
+void ExponentialMovingAverage::on_train_epoch_end(Trainer&, Task&) {
+  swapped_.reset();
+}
+
+void ExponentialMovingAverage::on_train_end(Trainer&, Task&) {
   swapped_.reset();
 }
 

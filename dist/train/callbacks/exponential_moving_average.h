@@ -28,12 +28,15 @@ class ExponentialMovingAverage : public Callback {
   explicit ExponentialMovingAverage(ExponentialMovingAverageOptions options = {});
   ~ExponentialMovingAverage() override;
 
-  /// Where averages are made, updated, swapped in and out.
+  /// Where averages are made, updated, swapped in and out; a validation that a signal ends has no
+  /// on_validation_end.
   /// @{
   void on_fit_start(Trainer& trainer, Task& task) override;
   void on_train_batch_end(Trainer& trainer, Task& task, const data::Batch& batch, int64_t index) override;
   void on_validation_start(Trainer& trainer, Task& task) override;
   void on_validation_end(Trainer& trainer, Task& task) override;
+  void on_train_epoch_end(Trainer& trainer, Task& task) override;
+  void on_train_end(Trainer& trainer, Task& task) override;
   void on_fit_end(Trainer& trainer, Task& task) override;
   void on_exception(Trainer& trainer, Task& task, const std::exception& error) override;
   /// @}

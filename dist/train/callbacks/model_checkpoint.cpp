@@ -31,12 +31,16 @@ void ModelCheckpoint::on_train_epoch_end(Trainer& trainer, Task&) {
 }
 
 void ModelCheckpoint::on_train_end(Trainer& trainer, Task&) {
-  if (trainer.global_step() != saved_step_ && trainer.is_at_step_end()) save(trainer);
+  const bool is_interrupted_since = trainer.interrupted() != 0 && !was_interrupted_;
+  if ((trainer.global_step() != saved_step_ || is_interrupted_since) && trainer.is_at_step_end())
+    save(trainer);
 }
 
 void ModelCheckpoint::save(Trainer& trainer) {
   std::optional<double> loss;  // of which the lowest is the best
-  if (!options_.monitor.empty()) {
+  was_interrupted_ = trainer.interrupted() != 0;
+  const bool has_value = !was_interrupted_ || trainer.logged().contains(options_.monitor);
+  if (!options_.monitor.empty() && has_value) {
     const double value = monitored_value("ModelCheckpoint", options_.monitor, trainer.logged());
     loss = options_.best == Best::lowest ? value : -value;
     if (is_better(value, best_, options_.best)) {

@@ -17,7 +17,8 @@ struct ModelCheckpointOptions {
   Best best = Best::lowest;  ///< what a better value is
 };
 
-/// Saves the run, so that `TrainerOptions::resume` continues it with the same bits, and the last step always.
+/// Saves the run, after a signal too (`TrainerOptions::signals`), so that `TrainerOptions::resume` continues
+/// it with the same bits, and the last step always.
 class ModelCheckpoint : public Callback {
  public:
   /// Throws ConfigError for an empty folder and negative numbers.
@@ -47,7 +48,8 @@ class ModelCheckpoint : public Callback {
   double best_;
   std::string last_, best_checkpoint_;
   int64_t saved_step_ = -1;
-  bool is_due_ = false;  // at the end of the epoch
+  bool is_due_ = false;           // at the end of the epoch
+  bool was_interrupted_ = false;  // by a signal, at the newest save
 };
 
 }  // namespace tessera::training

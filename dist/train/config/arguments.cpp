@@ -17,20 +17,35 @@ bool is_flag(const FieldValue& field) {
 
 }  // namespace
 
-Arguments parse_arguments(const std::vector<FieldValue>& fields, const std::vector<std::string>& expected,
-                          const std::string& program, std::vector<std::string> arguments) {
-  CLI::App app("", program);
-  std::vector<std::optional<std::string>> given(fields.size());
-  std::vector<std::string> flags{"--config", "--explain", "--help"};
-  for (size_t i = 0; i < fields.size(); ++i) {
-    flags.push_back(flag_of(fields[i].info.name));
-    const std::string initial = fields[i].initial.empty() ? "none" : fields[i].initial;
-    CLI::Option* const option =
-        app.add_option(flags.back(), given[i], text(fields[i].info.help, " (default: ", initial, ")"))
-            ->type_name(expected[i])
-            ->take_last();
-    if (is_flag(fields[i])) option->expected(0, 1)->default_str("true");
+FieldFlags::FieldFlags(CLI::App& command, std::vector<FieldValue> fields)
+    : fields_(std::move(fields)), texts_(fields_.size()) {
+  for (size_t i = 0; i < fields_.size(); ++i) {
+    const FieldValue& field = fields_[i];
+    const std::string initial = field.initial.empty() ? "none" : field.initial;
+    CLI::Option* const option = command
+                                    .add_option(flag_of(field.info.name), texts_[i],
+                                                text(field.info.help, " (default: ", initial, ")"))
+                                    ->type_name(field.expected)
+                                    ->take_last();
+    if (is_flag(field)) option->expected(0, 1)->default_str("true");
   }
+}
+
+GivenValues FieldFlags::given() const {
+  GivenValues values;
+  for (size_t i = 0; i < fields_.size(); ++i)
+    if (texts_[i])
+      values.emplace_back(fields_[i].info.name,
+                          texts_[i]->empty() && is_flag(fields_[i]) ? "true" : *texts_[i]);
+  return values;
+}
+
+Arguments parse_arguments(const std::vector<FieldValue>& fields, const std::string& program,
+                          std::vector<std::string> arguments) {
+  CLI::App app("", program);
+  std::vector<std::string> flags{"--config", "--explain", "--help"};
+  for (const FieldValue& field : fields) flags.push_back(flag_of(field.info.name));
+  const FieldFlags field_flags(app, fields);
   Arguments parsed;
   app.add_option("--config", parsed.config_file, "file of values by name, in JSON; flags take precedence")
       ->type_name("a file");
@@ -50,8 +65,7 @@ Arguments parse_arguments(const std::vector<FieldValue>& fields, const std::vect
   } catch (const CLI::Error& error) {
     throw ConfigError(text(program, ": ", error.what()));
   }
-  for (size_t i = 0; i < fields.size(); ++i)
-    if (given[i]) parsed.values.emplace_back(fields[i].info.name, given[i]->empty() ? "true" : *given[i]);
+  parsed.values = field_flags.given();
   return parsed;
 }
 

@@ -60,13 +60,20 @@ std::string quoted(const std::string& value) {
   return out + '"';
 }
 
+/// A limit as text; whole numbers in full.
+std::string limit_text(double limit) {
+  const bool is_whole = limit == std::floor(limit) && std::abs(limit) <= 0x1p53;
+  return is_whole ? shortest(static_cast<int64_t>(limit)) : shortest(limit);
+}
+
+/// From 2^53 on a high limit is that of the type, which is not said.
 std::string range_of(const Limits& limits) {
-  const bool has_low = limits.low > std::numeric_limits<double>::lowest(),
-             has_high = limits.high < std::numeric_limits<double>::max();
-  if (has_low && limits.is_below_high) return text(" of at least ", limits.low, " and below ", limits.high);
-  if (has_low && has_high) return text(" from ", limits.low, " to ", limits.high);
-  if (has_low) return text(" of at least ", limits.low);
-  return has_high ? text(limits.is_below_high ? " below " : " of at most ", limits.high) : "";
+  const bool has_low = limits.low > std::numeric_limits<double>::lowest(), has_high = limits.high < 0x1p53;
+  const std::string low = limit_text(limits.low), high = limit_text(limits.high);
+  if (has_low && limits.is_below_high) return text(" of at least ", low, " and below ", high);
+  if (has_low && has_high) return text(" from ", low, " to ", high);
+  if (has_low) return text(" of at least ", low);
+  return has_high ? text(limits.is_below_high ? " below " : " of at most ", high) : "";
 }
 
 bool is_within(const Limits& limits, double value) {

@@ -23,6 +23,25 @@ void throw_unknown(const std::string& place, std::string_view name, const std::v
                          near, near.empty() ? "" : "'"));
 }
 
+void set_saved(const FieldInfo& info, const FieldPointer& at, const std::map<std::string, std::string>& saved,
+               const std::string& place) {
+  const auto found = saved.find(info.name);
+  require<CheckpointError>(found != saved.end(), place, ": expected the field '", info.name,
+                           "', found none: a checkpoint of another program, or of another version");
+  try {
+    set_text(info, at, found->second, text("'", info.name, "'"));
+  } catch (const ConfigError& error) {
+    throw CheckpointError(text(place, ": ", error.what()));
+  }
+}
+
+void require_same_text(const FieldInfo& info, const std::string& before, const std::string& now,
+                       const std::string& place) {
+  require<CheckpointError>(before == now, place, ": this run began with ", info.name, " ", before,
+                           ", the options give ", now,
+                           ": leave it out to resume the run, or begin another run in another folder");
+}
+
 std::string explain(const std::vector<FieldValue>& values, bool all) {
   size_t name_width = 0, value_width = 0;
   const auto shown = [](const FieldValue& field) {
@@ -52,15 +71,13 @@ std::string to_json(const std::vector<FieldValue>& values) {
   return out + "\n}\n";
 }
 
-std::string reference_page(const std::vector<FieldValue>& values, const std::vector<std::string>& expected) {
+std::string reference_page(const std::vector<FieldValue>& values) {
   std::string out = "| name | flag | default | takes | what it is |\n| --- | --- | --- | --- | --- |\n";
-  for (size_t i = 0; i < values.size(); ++i) {
-    const FieldValue& field = values[i];
+  for (const FieldValue& field : values)
     out += text("| `", field.info.name, "` | `", flag_of(field.info.name), "` | ",
                 field.initial.empty() ? std::string("none") : "`" + field.initial + "`", " | ",
-                cell(expected[i]), *field.info.unit ? text(", in ", field.info.unit) : "", " | ",
+                cell(field.expected), *field.info.unit ? text(", in ", field.info.unit) : "", " | ",
                 cell(field.info.help), " |\n");
-  }
   return out;
 }
 

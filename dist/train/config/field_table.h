@@ -1,5 +1,6 @@
 #pragma once  // not in tessera.h
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,11 +14,12 @@ namespace tessera::training {
 
 /// A field of a configuration with its value, for printing and saving.
 struct FieldValue {
-  FieldInfo info;       ///< name, help, limits
-  std::string value;    ///< as text
-  std::string json;     ///< as JSON
-  std::string initial;  ///< the default, as text
-  Origin origin;        ///< what gave the value
+  FieldInfo info;        ///< name, help, limits
+  std::string value;     ///< as text
+  std::string json;      ///< as JSON
+  std::string initial;   ///< the default, as text
+  std::string expected;  ///< what the field takes: "a whole number of at least 0"
+  Origin origin;         ///< what gave the value
 };
 
 /// The options of a configuration: from this one table come its flags, the keys of its files, what is
@@ -29,6 +31,11 @@ class FieldTable {
   /// Rows in the order in which they are printed. Names must differ.
   FieldTable(std::initializer_list<Field<Config>> fields) : fields_(fields) {}
 
+  /// Adds rows.
+  FieldTable& add(std::initializer_list<Field<Config>> fields) {
+    fields_.insert(fields_.end(), fields.begin(), fields.end());
+    return *this;
+  }
   /// Adds the rows of the table of a member: `part(config)` is the member.
   template <class Part>
   FieldTable& include(const FieldTable<Part>& table, Part& (*part)(Config&)) {
@@ -62,6 +69,13 @@ class FieldTable {
 /// The error of a name that no table has: a ConfigError with place, name and, where one is near, the nearest.
 [[noreturn]] void throw_unknown(const std::string& place, std::string_view name,
                                 const std::vector<std::string>& names);
+
+/// Sets a field from a checkpoint's record. Throws CheckpointError: place, name, what is expected.
+void set_saved(const FieldInfo& info, const FieldPointer& at, const std::map<std::string, std::string>& saved,
+               const std::string& place);
+/// Throws CheckpointError unless both texts are the same.
+void require_same_text(const FieldInfo& info, const std::string& before, const std::string& now,
+                       const std::string& place);
 
 /// A configuration and the origin of each of its values.
 template <class Config>
@@ -130,12 +144,40 @@ class Resolved {
     for (size_t i = 0; i < origins_.size(); ++i) {
       const Field<Config>& field = table_->fields()[i];
       all.push_back({field.info, text_of(field.at(now)), json_of(field.at(now)), text_of(field.at(initial)),
-                     origins_[i]});
+                     expected_of(field.info, field.at(now)), origins_[i]});
     }
     return all;
   }
   /// The table of the fields.
   const FieldTable<Config>& table() const { return *table_; }
+
+  /// What a checkpoint keeps: the fields that are not OnResume::not_saved, as text by name.
+  std::map<std::string, std::string> record() const {
+    std::map<std::string, std::string> saved;
+    Config now = config_;
+    for (const Field<Config>& field : table_->fields())
+      if (field.info.on_resume != OnResume::not_saved) saved[field.info.name] = text_of(field.at(now));
+    return saved;
+  }
+  /// Sets these fields from a checkpoint's record. Throws CheckpointError naming `place` and the field for
+  /// one that is missing or has another kind of value; then nothing changes.
+  void restore(const std::map<std::string, std::string>& saved, const std::string& place) {
+    Config changed = config_;
+    for (const Field<Config>& field : table_->fields())
+      if (field.info.on_resume != OnResume::not_saved) set_saved(field.info, field.at(changed), saved, place);
+    config_ = std::move(changed);
+    for (size_t i = 0; i < origins_.size(); ++i)
+      if (table_->fields()[i].info.on_resume != OnResume::not_saved)
+        origins_[i] = {Source::checkpoint, place};
+  }
+  /// Throws CheckpointError naming `place` and the field where one of OnResume::same differs from that of
+  /// `before`, which the run began with.
+  void require_same(const Resolved& before, const std::string& place) const {
+    Config then = before.config_, now = config_;
+    for (const Field<Config>& field : table_->fields())
+      if (field.info.on_resume == OnResume::same)
+        require_same_text(field.info, text_of(field.at(then)), text_of(field.at(now)), place);
+  }
 
  private:
   size_t row(std::string_view name, const std::string& place) const {
@@ -155,14 +197,6 @@ std::string explain(const std::vector<FieldValue>& values, bool all = true);
 /// The values as an object of JSON, one key a line, which `Resolved::set_all` reads back.
 std::string to_json(const std::vector<FieldValue>& values);
 /// A page of reference in Markdown: name, flag, default, what it takes, what it is.
-std::string reference_page(const std::vector<FieldValue>& values, const std::vector<std::string>& expected);
-/// The second argument of `reference_page`: what each field takes.
-template <class Config>
-std::vector<std::string> expected_values(const FieldTable<Config>& table) {
-  std::vector<std::string> all;
-  Config config{};
-  for (const Field<Config>& field : table.fields()) all.push_back(expected_of(field.info, field.at(config)));
-  return all;
-}
+std::string reference_page(const std::vector<FieldValue>& values);
 
 }  // namespace tessera::training

@@ -8,11 +8,11 @@ namespace {
 constexpr ChoiceName precisions[] = {{static_cast<int>(PrecisionMode::f32), "32"},
                                      {static_cast<int>(PrecisionMode::f16), "16"},
                                      {static_cast<int>(PrecisionMode::bf16), "bf16"}};
-constexpr ChoiceName prefetches[] = {{static_cast<int>(dist::BackwardPrefetch::pre), "pre"},
-                                     {static_cast<int>(dist::BackwardPrefetch::post), "post"},
-                                     {static_cast<int>(dist::BackwardPrefetch::none), "none"}};
+using Config = TrainingConfig;
 
-std::span<const ChoiceName> strategies() {
+}  // namespace
+
+std::span<const ChoiceName> strategy_names() {
   static const std::vector<ChoiceName> names = [] {
     std::vector<ChoiceName> all;
     for (const dist::StrategyRow& row : dist::strategy_table)
@@ -22,9 +22,12 @@ std::span<const ChoiceName> strategies() {
   return names;
 }
 
-using Config = TrainingConfig;
-
-}  // namespace
+std::span<const ChoiceName> prefetch_names() {
+  static constexpr ChoiceName names[] = {{static_cast<int>(dist::BackwardPrefetch::pre), "pre"},
+                                         {static_cast<int>(dist::BackwardPrefetch::post), "post"},
+                                         {static_cast<int>(dist::BackwardPrefetch::none), "none"}};
+  return names;
+}
 
 const FieldTable<TrainingConfig>& training_fields() {
   constexpr Limits count{.low = 0, .high = 0x1p53}, positive{.low = 1, .high = 0x1p53},
@@ -69,7 +72,7 @@ const FieldTable<TrainingConfig>& training_fields() {
       {{"min_loss_scale", "lowest dynamic loss scale", "", not_negative, may_differ},
        [](Config& c) { return &c.scaler.min_loss_scale; }},
       {{"strategy", "what is sharded over ranks", "", {}, OnResume::not_saved},
-       [](Config& c) { return ChoicePointer(&c.strategy, strategies()); }},
+       [](Config& c) { return ChoicePointer(&c.strategy, strategy_names()); }},
       {{"shard_group_size",
         "ranks that hold one copy of the model together, for the hybrid strategies; 0: all",
         "ranks",
@@ -90,7 +93,7 @@ const FieldTable<TrainingConfig>& training_fields() {
         "updated parameters are gathered by all_gather; false: by a broadcast from each rank"},
        [](Config& c) { return &c.gather_partitions; }},
       {{"backward_prefetch", "when backward gathers the next unit's parameters"},
-       [](Config& c) { return ChoicePointer(&c.backward_prefetch, prefetches); }},
+       [](Config& c) { return ChoicePointer(&c.backward_prefetch, prefetch_names()); }},
       {{"accumulate_communication",
         "gradients are summed over ranks after each micro-batch: more traffic, less memory"},
        [](Config& c) { return &c.accumulate_communication; }},

@@ -7,6 +7,12 @@
 
 namespace tessera::training {
 
+/// The names of strategies and of the moments when backward gathers, for tables of fields.
+/// @{
+std::span<const ChoiceName> strategy_names();
+std::span<const ChoiceName> prefetch_names();
+/// @}
+
 /// The fields of TrainingConfig by name.
 const FieldTable<TrainingConfig>& training_fields();
 

@@ -65,11 +65,9 @@ std::vector<dist::GroupShard> saved_groups(const dist::CheckpointReader& reader,
   return saved;
 }
 
-constexpr const char* skipped_key = "skipped_steps";
-
 /// 0 for a checkpoint that another program wrote.
 int64_t skipped_steps_of(const dist::TrainingState& state) {
-  const auto found = state.run.find(skipped_key);
+  const auto found = state.run.find(EngineCore::skipped_name);
   return found == state.run.end() ? 0 : std::atoll(found->second.c_str());
 }
 
@@ -85,15 +83,15 @@ EngineCore::EngineCore(nn::Module& model, EngineOptions options)
     : model_(model),
       config_(with_sizes(options.config, options.world ? options.world->size() : 1)),
       world_(options.world),
+      device_(options.device.value_or(world_ ? world_->device() : cpu())),
       schedule_(std::move(options.schedule)) {
   require<ConfigError>(options.optimizer != nullptr,
                        "Engine: expected a function that makes the optimizer, got none");
   const bool has_masters = config_.precision != PrecisionMode::f32;
-  const Device device = world_ ? world_->device() : cpu();
   const bool has_no_values = is_on_meta(model_);
   if (world_ && (world_->size() > 1 || config_.strategy != dist::Strategy::no_shard))
     sharding_ = &dist::shard(model_, sharding_options(config_, model_, *world_, std::move(options.units)));
-  if (has_no_values) nn::materialize(model_, device, config_.seed);
+  if (has_no_values && !device_.is_meta()) nn::materialize(model_, device_, config_.seed);
   if (has_masters && !sharding_) nn::use_mixed_precision(model_, dtype_of(config_.precision));
   if (config_.precision == PrecisionMode::f16) scaler_ = std::make_unique<optim::GradScaler>(config_.scaler);
   optimizer_ = options.optimizer(model_.parameters());
@@ -104,7 +102,7 @@ EngineCore::EngineCore(nn::Module& model, EngineOptions options)
 EngineCore::~EngineCore() = default;
 
 Device EngineCore::device() const {
-  return world_ ? world_->device() : cpu();
+  return device_;
 }
 
 DType EngineCore::compute_dtype() const {
@@ -163,7 +161,7 @@ bool EngineCore::update() {
         text("step ", global_steps_ + 1, ": ", error.what(), "; no parameter was changed by this step"));
   }
   squares_.reset();
-  gradient_norm_ = clip.norm.item();
+  gradient_norm_ = clip.norm.is_meta() ? 0 : clip.norm.item();
   bool updated = true;
   if (scaler_)
     updated = scaler_->step(*optimizer_, {.clip = clip.coefficient});
@@ -199,26 +197,15 @@ std::string EngineCore::save_checkpoint(const std::string& folder, const SaveExt
   require<ConfigError>(micro_steps_ % config_.accumulation_steps == 0 && !has_gradients_,
                        "Engine::save_checkpoint: expected the end of a step, got micro-batch ",
                        micro_steps_ % config_.accumulation_steps, " of ", config_.accumulation_steps);
-  dist::TrainingState state;
-  state.step = global_steps_;
-  state.seed = config_.seed;
-  state.data_position = global_steps_ * config_.train_batch_size;
-  state.schedule_step = schedule_ ? schedule_->position() : global_steps_ - skipped_steps_;
-  if (scaler_) {
-    const optim::GradScalerState scale = scaler_->state();
-    state.loss_scale = {.scale = scale.scale, .hysteresis = scale.hysteresis, .good_steps = scale.good_steps};
-  }
-  Resolved<TrainingConfig> values(training_fields(), config_);
-  for (const FieldValue& field : values.values())
-    if (field.info.on_resume != OnResume::not_saved) state.run[field.info.name] = field.value;
-  state.run[skipped_key] = std::to_string(skipped_steps_);
-  for (const auto& [name, value] : extras.run) state.run[name] = value;
-  state.validation_loss = extras.validation_loss;
+  const dist::TrainingState state = training_state(extras);
   const dist::SaveOptions options{.keep = extras.keep};
   if (!sharding_)
     return dist::save_checkpoint(folder, state, full_tensors(model_, *optimizer_, extras.groups), options);
-  return dist::save_checkpoint(world_->communicator(), folder, state,
-                               all_shards(model_, *optimizer_, *sharding_, extras.groups), options);
+  const std::vector<dist::GroupShard> shards = all_shards(model_, *optimizer_, *sharding_, extras.groups);
+  if (!extras.background)
+    return dist::save_checkpoint(world_->communicator(), folder, state, shards, options);
+  extras.background->start(folder, state, shards, options);
+  return text(folder, "/", dist::step_name(state.step));
 }
 
 std::map<std::string, std::string> EngineCore::load_checkpoint(

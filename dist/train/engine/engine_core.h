@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autograd/variable.h"
+#include "dist/checkpoint/background_save.h"
 #include "dist/checkpoint/checkpoint_meta.h"
 #include "dist/fsdp/policy.h"
 #include "dist/fsdp/shard.h"
@@ -37,16 +38,22 @@ struct EngineOptions {
   /// All ranks; null: this process is the only one.
   dist::World* world = nullptr;
   dist::UnitPolicy units = {};  ///< of sharding
+  /// What computes; nothing: the ranks' device, or the CPU. On meta the engine is a plan: the model stays
+  /// without values, steps run on shapes alone, and norms are 0.
+  std::optional<Device> device = {};
 };
 
 /// What a checkpoint has beside the engine's own state.
 struct SaveExtras {
   /// The value by which the checkpoint with the lowest one is the best.
   std::optional<double> validation_loss = {};
-  std::map<std::string, std::string> run = {};  ///< the program's own state, as text
+  std::map<std::string, std::string> run = {};    ///< the program's own state, as text
+  std::map<std::string, std::string> model = {};  ///< what the model is built with, as text
   int64_t keep = 0;  ///< newest checkpoints of the folder that are kept, besides the best; 0: all
   /// Tensors beside those of model and optimizer: what this rank holds of them.
   std::vector<dist::GroupShard> groups = {};
+  /// Writes the checkpoint of a sharded run while the next steps run; null: before `save_checkpoint` returns.
+  dist::BackgroundSave* background = nullptr;
 };
 
 /// The step of a run, for any model: DeepSpeed's engine without the forward call, which needs the model's
@@ -139,12 +146,30 @@ class EngineCore {
       const std::function<void(const std::map<std::string, std::string>&)>& check = {},
       const std::vector<dist::GroupShard>& groups = {});
 
+  /// The same by its parts, for a checkpoint of several engines: names are those within the model. The groups
+  /// are "model" and "optimizer": full tensors without sharding, else what this rank holds.
+  /// @{
+  dist::TrainingState training_state(const SaveExtras& extras) const;
+  std::vector<dist::TensorGroup> full_groups();
+  std::vector<dist::GroupShard> shard_groups();
+  /// @}
+  /// Steps, the schedule's position and the loss scale as text, and back. `load_counters` throws
+  /// CheckpointError for one that is missing or no number.
+  /// @{
+  std::map<std::string, std::string> counters() const;
+  void load_counters(const std::map<std::string, std::string>& saved);
+  /// @}
+
+  /// The name under which a checkpoint keeps `skipped_steps`.
+  static constexpr const char* skipped_name = "skipped_steps";
+
  private:
   bool update();
 
   nn::Module& model_;
   TrainingConfig config_;
   dist::World* world_;
+  Device device_;
   dist::Sharding* sharding_ = nullptr;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<optim::Schedule> schedule_;

@@ -1,20 +1,14 @@
 #include "dist/train/estimate/memory_tables.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "tensor/error.h"
+#include "tensor/number_text.h"
 
 namespace tessera::training {
 namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
-
-std::string fixed(double value, int decimals) {
-  char digits[64];
-  std::snprintf(digits, sizeof digits, "%.*f", decimals, value);
-  return digits;
-}
 
 std::string gigabytes(int64_t bytes, int decimals) {
   return fixed(static_cast<double>(bytes) / static_cast<double>(int64_t{1} << 30), decimals) + "GB";

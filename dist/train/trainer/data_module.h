@@ -1,5 +1,6 @@
 #pragma once  // not in tessera.h
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -10,11 +11,25 @@ namespace tessera::training {
 /// What a run is for.
 enum class Stage { fit, validate, test, predict };
 
+/// Makes the batches of one rank of `world_size`.
+using SourceMaker = std::function<std::shared_ptr<const data::BatchSource>(int rank, int world_size)>;
+
 /// A dataset and how its batches are made: `options.batch_size` is that of one rank's micro-batch; ranks,
-/// seed and order of the epochs are the trainer's.
+/// seed and order of the epochs are the trainer's. Or a source of batches by step, such as random windows of
+/// a text:
+///
+///     return LoaderSpec{.source = [=](int rank, int world_size) {
+///       return std::make_shared<data::RandomWindows>(tokens, data::RandomWindows::Options{
+///           .block = 64, .batch_size = 12, .rank = rank, .world_size = world_size});
+///     }};
 struct LoaderSpec {
-  std::shared_ptr<const data::Dataset> dataset;  ///< examples by index
-  data::DataLoader::Options options = {};        ///< how they become batches
+  std::shared_ptr<const data::Dataset> dataset = {};  ///< examples by index
+  data::DataLoader::Options options = {};             ///< how they become batches
+  /// Instead of a dataset. In training a batch of it is the rank's share of a whole step, of which each of
+  /// the `TrainerOptions::accumulate` micro-batches has the same number of samples; of `options`, workers and
+  /// targets are used. An epoch is `steps()` batches of the source, or without end `limit_train_batches` of
+  /// them, or else the whole run.
+  SourceMaker source = {};
 };
 
 /// The data of a task: how it comes to the machine, and its datasets.

@@ -89,7 +89,7 @@ std::string sums_name(size_t rank) {
 void LoggedValues::add(const std::string& name, double value, double weight, const LogOptions& options) {
   require<ConfigError>(!name.empty() && name.find('\n') == name.npos,
                        "log: expected a name on one line, got '", name, "'");
-  const double factor = options.is_weighted ? weight : 1.0;
+  const double factor = options.weight.value_or(options.is_weighted ? weight : 1.0);
   const auto [at, is_new] = sums_.try_emplace(name, Sum{.reduction = options.reduction});
   Sum& sum = at->second;
   require<ConfigError>(sum.reduction == options.reduction, "log: '", name,

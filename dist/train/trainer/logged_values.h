@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct LogOptions {
   /// Whether there is a value of the epoch. A name that monitors get both ways has two names there:
   /// NAME_step and NAME_epoch.
   bool on_epoch = true;
+  /// The weight of the batch in a mean, instead of its samples: the targets of a text, for example.
+  std::optional<double> weight = {};
 };
 
 /// The texts of all ranks, on every rank, in their order. All ranks call it.

@@ -28,6 +28,11 @@ OptimizerSetup Task::configure_optimizers(const ParameterList&) {
   throw_missing("configure_optimizers", "Trainer::fit");
 }
 
+std::vector<Part> Task::configure_parts() {
+  return {{"model", module(),
+           [this](const ParameterList& parameters) { return configure_optimizers(parameters); }}};
+}
+
 void Task::log(const std::string& name, double value, LogOptions options) {
   Trainer& running = trainer();
   running.add_logged(name, value, options);

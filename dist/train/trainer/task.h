@@ -1,26 +1,18 @@
 #pragma once  // not in tessera.h
 
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "autograd/variable.h"
 #include "data/batch.h"
 #include "dist/train/trainer/logged_values.h"
+#include "dist/train/trainer/part.h"
 #include "nn/layer.h"
-#include "optim/optimizer.h"
-#include "optim/schedules/schedule.h"
 
 namespace tessera::training {
 
 class Trainer;
-
-/// What a task trains with.
-struct OptimizerSetup {
-  std::unique_ptr<optim::Optimizer> optimizer;   ///< of the parameters given, which may be shards
-  std::optional<optim::Schedule> schedule = {};  ///< advanced after each step of the optimizer
-};
 
 /// What a model is trained for: the losses of batches and the optimizer. A task derives from TaskOf and holds
 /// the model, or is the model; the Trainer has the loops.
@@ -41,6 +33,14 @@ class Task {
   virtual Tensor predict_step(const data::Batch& batch, int64_t index);
   /// The optimizer of these parameters. Required by `fit`.
   virtual OptimizerSetup configure_optimizers(const ParameterList& parameters);
+
+  /// False: `training_step` takes the steps itself, by `trainer().manual()`, and what it returns is not used.
+  /// Then `configure_parts` gives the parts and their optimizers; by default there is one part, "model", the
+  /// module with the optimizer of `configure_optimizers`.
+  /// @{
+  virtual bool automatic_optimization() const { return true; }
+  virtual std::vector<Part> configure_parts();
+  /// @}
 
   /// Records a value of the current batch under a name; monitors and callbacks see it. The value of an epoch
   /// is that over all batches and all ranks: a mean is weighted by samples. All ranks log the same names in

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,14 +12,16 @@
 #include "dist/launch/world.h"
 #include "dist/train/config/training_config.h"
 #include "dist/train/engine/engine_core.h"
-#include "dist/train/monitors/monitor.h"
 #include "dist/train/trainer/callback.h"
 #include "dist/train/trainer/data_module.h"
 #include "dist/train/trainer/logged_values.h"
+#include "dist/train/trainer/manual_optimization.h"
 #include "dist/train/trainer/monitor_reports.h"
 #include "dist/train/trainer/task.h"
 
 namespace tessera::training {
+
+class StageBatches;
 
 /// Options of a Trainer.
 struct TrainerOptions {
@@ -44,7 +47,12 @@ struct TrainerOptions {
   RunDescription run = {};
   dist::UnitPolicy units = {};   ///< of sharding
   dist::World* world = nullptr;  ///< all ranks; null: this process is the only one
-  /// Batches of each epoch's training, validation, test and prediction, at most; -1: all.
+  /// Signals, such as SIGINT and SIGTERM, that end `fit` after the current step: all ranks agree on the step,
+  /// callbacks are called as at any end, and `interrupted` gives the signal. Empty: signals keep their
+  /// effect.
+  std::vector<int> signals = {};
+  /// Batches of each epoch's training, validation, test and prediction, at most; -1: all. A batch of a
+  /// `LoaderSpec::source` in training is that of a step.
   /// @{
   int64_t limit_train_batches = -1, limit_val_batches = -1, limit_test_batches = -1,
           limit_predict_batches = -1;
@@ -66,9 +74,9 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Trains until max_epochs, max_steps or `stop`. Throws ConfigError for a task without a training step or
-  /// an optimizer, and for data without a training loader; then nothing has started. What task, data and
-  /// callbacks throw leaves it, after on_exception.
+  /// Trains until max_epochs, max_steps, `stop` or a signal. Throws ConfigError for a task without a training
+  /// step or an optimizer, and for data without a training loader; then nothing has started. What task, data
+  /// and callbacks throw leaves it, after on_exception.
   void fit(Task& task, DataModule& data);
   /// One pass over the data, with `validation_step` or `test_step`; returns what the task logged, over all
   /// ranks.
@@ -84,10 +92,14 @@ class Trainer {
   /// Whether `stop` was called in this fit.
   bool is_stopped() const { return is_stopped_; }
 
+  /// The signal that ended the newest fit, or is about to; 0: none. A validation that was due then, or under
+  /// way, is left out; the run that resumes from a checkpoint of that step begins with it.
+  int interrupted() const { return interrupted_; }
+
   /// The epoch, from 0, and the steps of the optimizer that are done.
   /// @{
   int64_t current_epoch() const { return epoch_; }
-  int64_t global_step() const { return engine_ ? engine_->global_steps() : 0; }
+  int64_t global_step() const { return micro_steps() / options_.accumulate; }
   /// @}
   /// Whether the newest batch ended a step of the optimizer, and whether it is the last one of its epoch.
   /// @{
@@ -114,31 +126,46 @@ class Trainer {
   void report_text(const std::string& name, const std::string& text) {
     reports_.add_text(global_step(), name, text);
   }
-  /// The engine of the fit that runs. Throws ConfigError outside of one.
+  /// The engine of the fit that runs; in manual optimization that of the part that is optimized. Throws
+  /// ConfigError outside of a fit.
   EngineCore& engine();
+  /// The steps of a task without automatic optimization. Throws ConfigError outside of a fit of such a task.
+  ManualOptimization& manual();
   /// As given to the constructor.
   const TrainerOptions& options() const { return options_; }
 
  private:
   friend class Task;
-  class Batches;
 
-  template <class Body>
-  void run(Task& task, Body body);
+  void run(Task& task, const std::function<void()>& body);
   template <class Point>
-  void call(Point point);
-  void train_epoch(Task& task, Batches& training, Batches* validation);
-  std::map<std::string, double> evaluate(Task& task, Batches& batches, Stage stage);
-  std::unique_ptr<Batches> batches(const std::optional<LoaderSpec>& spec, Stage stage) const;
+  void call(Point point) {
+    for (const auto& callback : options_.callbacks) point(*callback);
+  }
+  void train_epoch(Task& task, const StageBatches& training, const StageBatches* validation);
+  void optimize(Task& task, const data::Batch& batch, double share, int64_t index);
+  void train_micro_batch(Task& task, const data::Batch& batch, double share, int64_t index);
+  std::map<std::string, double> evaluate(Task& task, const StageBatches& batches, Stage stage);
+  std::map<std::string, double> evaluate_alone(Task& task, DataModule& data, Stage stage);
+  TrainingConfig config_of(const StageBatches& training) const;
+  void make_engine(Task& task, const TrainingConfig& config);
   void start_stage(DataModule& data, Stage stage);
+  Device device() const;
+  bool is_fitting() const { return engine_ || manual_; }
+  int64_t micro_steps() const {
+    return engine_ ? engine_->micro_steps() : manual_ ? manual_->micro_steps() : 0;
+  }
   dist::Communicator* ranks() const { return options_.world ? &options_.world->communicator() : nullptr; }
   bool is_over() const;
+  void receive_signals();
+  bool is_validation_step() const;
   void resume(Task& task);
   void add_logged(const std::string& name, double value, const LogOptions& options);
   void report_step();
 
   TrainerOptions options_;
-  std::unique_ptr<EngineCore> engine_;
+  std::unique_ptr<EngineCore> engine_;          // of automatic optimization
+  std::unique_ptr<ManualOptimization> manual_;  // else
   Task* task_ = nullptr;
   LoggedValues values_;                       // of the epoch that runs, or of an evaluation
   LoggedValues held_values_;                  // of the epoch, during an evaluation within it
@@ -149,6 +176,9 @@ class Trainer {
   int64_t epoch_ = 0;
   double batch_weight_ = 0;  // samples of the current batch
   bool is_stopped_ = false, is_last_batch_ = false;
+  bool has_validation_ = false;
+  bool is_validation_due_ = false;  // of this step, left out because of a signal
+  int interrupted_ = 0;
 };
 
 }  // namespace tessera::training

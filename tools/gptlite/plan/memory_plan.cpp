@@ -4,8 +4,8 @@
 
 #include <numeric>
 
+#include "tensor/number_text.h"
 #include "tensor/random/random_context.h"
-#include "tools/gptlite/number_text.h"
 #include "tools/gptlite/plan/parallel_plan.h"
 #include "tools/gptlite/training/train_step.h"
 
@@ -31,8 +31,8 @@ std::string cell(const std::string& text, size_t width) {
 }
 
 std::string row(const std::string& name, int64_t planned, const int64_t* measured) {
-  std::string line = "  " + cell(name, 22) + scaled(static_cast<double>(planned), "B");
-  if (measured) line = cell(line, 40) + scaled(static_cast<double>(*measured), "B");
+  std::string line = "  " + cell(name, 22) + with_prefix(static_cast<double>(planned), "B");
+  if (measured) line = cell(line, 40) + with_prefix(static_cast<double>(*measured), "B");
   return line + "\n";
 }
 
@@ -61,10 +61,9 @@ MemoryPlan plan_memory(const Run& run) {
   const auto account = make_intrusive<MemoryAccount>();
   const MetaAccountScope scope(account);
   models::Gpt gpt(run.preset.model);
-  prepare(gpt, run);
-  const std::unique_ptr<optim::AdamW> adam = make_optimizer(gpt, run.preset);
+  const std::unique_ptr<training::EngineCore> engine = make_engine(gpt, run, meta());
   MemoryPlan plan;
-  for (int step = 0; step < 2; ++step) train_step(gpt, *adam, meta_batch(run), run);
+  for (int step = 0; step < 2; ++step) train_step(*engine, gpt, meta_batch(run));
   plan.peak = peak_of(*account);
   if (run.parallel.is_sharded) plan.peak = with_estimate(plan.peak, estimate_run(run));
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
-#include "tools/gptlite/number_text.h"
-#include "tools/gptlite/plan/parallelize.h"
+#include "dist/mesh/mesh.h"
+#include "tensor/number_text.h"
+#include "tools/gptlite/plan/units.h"
+#include "tools/gptlite/run.h"
 
 namespace tessera::gptlite {
 namespace {
@@ -19,31 +21,13 @@ std::string line(const std::string& name, const std::string& value, const std::s
 }
 
 std::string bytes(int64_t count) {
-  return count == 0 ? "-" : scaled(static_cast<double>(count), "B");
+  return count == 0 ? "-" : with_prefix(static_cast<double>(count), "B");
 }
 
-std::string explain_options(const TrainFlags& flags, const Run& run) {
+std::string explain_world(const Run& run) {
   const Parallel& p = run.parallel;
-  const auto source = [&](const std::string& flag, const std::string& fallback = "default") {
-    return flags.given.contains(flag) ? "--" + flag : fallback;
-  };
-  const bool is_hybrid = dist::traits_of(p.strategy).replicates;
-  std::string text = "ranks\n";
-  text += line("world_size", std::to_string(p.world_size), source("virtual-ranks", p.launcher));
-  text += line("strategy", name_of(p.strategy), source("strategy"));
-  if (is_hybrid)
-    text += line("shard_group_size", std::to_string(p.shard_group_size), source("shard-group-size"));
-  text += line("auto_wrap", to_string(p.auto_wrap), source("auto-wrap"));
-  if (!dist::traits_of(p.strategy).shards_optimizer)
-    text += line("bucket_bytes", std::to_string(p.bucket_bytes), source("bucket-bytes"));
-  else
-    text += line("backward_prefetch", to_string(p.backward_prefetch), source("backward-prefetch"));
-  text += line("accumulate_communication", p.accumulate_communication ? "true" : "false",
-               source("accumulate-communication"));
-  text +=
-      line("timeout", tessera::text(static_cast<double>(p.timeout.count()) / 1000, " s"), source("timeout"));
-  text += line("samples_per_rank", std::to_string(samples_per_rank(run)), "the batch size over the ranks");
-  return text;
+  return "ranks\n" + line("world_size", std::to_string(p.world_size), p.launcher) +
+         line("samples_per_rank", std::to_string(samples_per_rank(run)), "the batch size over the ranks");
 }
 
 /// A line per unit; consecutive units of one size share a line.
@@ -68,6 +52,12 @@ std::string describe_bytes(const dist::Estimate& e) {
   text += line("optimizer state", bytes(e.state.optimizer_state), bytes(e.temporary.optimizer_state));
   text += line("communication", bytes(e.state.communication), bytes(e.temporary.communication));
   return text + line("total", bytes(e.state.total()), bytes(e.temporary.total()));
+}
+
+/// One shard group, or for the hybrid strategies several groups of consecutive ranks. Ranks call it together.
+dist::Mesh make_mesh(const Parallel& parallel, dist::World& world) {
+  if (!dist::traits_of(parallel.strategy).replicates) return dist::Mesh(world);
+  return {world, {{"replica", parallel.replicas()}, {"shard", parallel.shard_group_size}}};
 }
 
 }  // namespace
@@ -99,10 +89,10 @@ PeakMemory with_estimate(PeakMemory alone, const dist::Estimate& e) {
   return alone;
 }
 
-std::string explain_ranks(const TrainFlags& flags, const Run& run, const Ranks& ranks) {
+std::string explain_ranks(const Run& run, const Ranks& ranks) {
   const dist::Estimate e = estimate_run(run);
   const dist::Mesh mesh = make_mesh(run.parallel, *ranks.world());
-  return explain_options(flags, run) + "mesh\n" + to_string(mesh) + "units\n" + describe_units(e.units) +
+  return explain_world(run) + "mesh\n" + to_string(mesh) + "units\n" + describe_units(e.units) +
          "per rank, by the formulas\n" + describe_bytes(e) + "sent by each rank in a step\n" +
          line("parameters", bytes(e.traffic.parameters)) + line("gradients", bytes(e.traffic.gradients));
 }

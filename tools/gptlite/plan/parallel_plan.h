@@ -17,8 +17,8 @@ dist::Estimate estimate_run(const Run& run, int shard = 0);
 /// estimate: shards, and what is gathered and reduced.
 PeakMemory with_estimate(PeakMemory alone, const dist::Estimate& estimate);
 
-/// `--explain` of a sharded run: the parallel options with their sources, the mesh, the units, the bytes of
-/// each rank and the traffic of a step. All ranks call it.
-std::string explain_ranks(const TrainFlags& flags, const Run& run, const Ranks& ranks);
+/// `--explain` of a sharded run: the mesh, the units, the bytes of each rank and the traffic of a step. All
+/// ranks call it.
+std::string explain_ranks(const Run& run, const Ranks& ranks);
 
 }  // namespace tessera::gptlite

@@ -4,8 +4,8 @@
 
 #include "nn/mixed_precision.h"
 #include "tensor/error.h"
+#include "tensor/number_text.h"
 #include "tensor/random/random_context.h"
-#include "tools/gptlite/number_text.h"
 #include "tools/gptlite/plan/parallel_plan.h"
 
 namespace tessera::gptlite {
@@ -16,20 +16,6 @@ std::string line(std::string name, const std::string& value) {
   return "  " + name + value + "\n";
 }
 
-/// The source of a field's value: a flag, the checkpoint, the data or a default.
-std::string source_of(const std::string& field, const TrainFlags& flags, const Start& start) {
-  std::string flag = field == "qkv_bias" ? "bias" : field;
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  if (flags.given.contains(flag)) return "--" + flag;
-  if (start.saved) return "the checkpoint";
-  if (field == "vocabulary") return "the data";
-  if (field == "min_lr" && flags.lr) return "a tenth of --lr";
-  if (field == "micro_batch_size") return start.run.parallel.is_sharded ? "a rank's share" : "the batch size";
-  if (field == "preset" || field == "dataset" || field == "data" || field == "seed" || field == "dtype")
-    return "default";
-  return "preset " + start.run.preset.name;
-}
-
 std::string describe_checkpointing(const nn::ActivationCheckpointing& checkpointing) {
   if (checkpointing.interval == 0) return "all kept for backward";
   return text("kept at every ",
@@ -38,20 +24,21 @@ std::string describe_checkpointing(const nn::ActivationCheckpointing& checkpoint
               checkpointing.keep.empty() ? "" : " and from attention", ", the rest computed again");
 }
 
-std::string describe_run(const TrainFlags& flags, const Start& start) {
+std::string describe_run(const Start& start) {
+  const TrainOptions& options = *start.options;
   const auto every = [](int64_t interval) {
     return interval == 0 ? std::string("never before the end") : text("every ", interval, " steps");
   };
   const std::string first = start.saved ? " from step " + std::to_string(start.first_step()) : "";
-  return line("steps", text(start.run.preset.steps - start.first_step(), first)) +
-         line("evaluation", flags.eval_interval == 0 ? "none"
-                            : flags.eval_steps == 0  ? every(flags.eval_interval) + ", whole validation set"
-                                                    : text(every(flags.eval_interval), ", ", flags.eval_steps,
-                                                           " random batches")) +
+  return line("steps", text(start.run().preset.steps - start.first_step(), first)) +
+         line("evaluation",
+              options.eval_interval == 0 ? "none"
+              : options.eval_steps == 0
+                  ? every(options.eval_interval) + ", whole validation set"
+                  : text(every(options.eval_interval), ", ", options.eval_steps, " random batches")) +
          line("checkpoints",
-              text(start.out, ", ", every(flags.checkpoint_interval), ", newest ", flags.keep, " kept")) +
-         line("activations", describe_checkpointing(start.run.checkpointing)) +
-         line("device", text(flags.device.device, ", ", start.run.dtype));
+              text(start.out, ", ", every(options.checkpoint_interval), ", newest ", options.keep, " kept")) +
+         line("activations", describe_checkpointing(start.run().checkpointing));
 }
 
 }  // namespace
@@ -80,26 +67,16 @@ std::string describe(const Plan& p) {
          line("FLOPs forward",
               text(with_commas(p.forward_flops), " for ", with_commas(p.tokens), " tokens, counted")) +
          line("kept by a forward",
-              scaled(static_cast<double>(p.memory.kept_by_forward), "B") + " for its backward") +
+              with_prefix(static_cast<double>(p.memory.kept_by_forward), "B") + " for its backward") +
          "bytes at the peak of a training step\n" + describe(p.memory.peak);
 }
 
-std::string explain(const TrainFlags& flags, const Start& start, const Ranks& ranks) {
-  std::string out = "model\n";
-  const auto add = [&](const std::vector<RunField>& fields) {
-    for (const RunField& field : fields) {
-      std::string value = field.value.empty() ? "-" : field.value;
-      value.resize(std::max<size_t>(value.size(), 18), ' ');
-      out += line(field.name, value + "  " + source_of(field.name, flags, start));
-    }
-  };
-  add(model_fields(start.run));
-  out += "configuration\n";
-  add(configuration_fields(start.run));
-  out += "run\n" + describe_run(flags, start);
-  if (ranks.world()) out += explain_ranks(flags, start.run, ranks);
+std::string explain(const Start& start, const Ranks& ranks) {
+  std::string out = "options\n" + training::explain(start.options.values());
+  out += "run\n" + describe_run(start);
+  if (ranks.world()) out += explain_ranks(start.run(), ranks);
   out += ranks.world() ? "plan of a rank\n" : "plan\n";
-  return out + describe(plan_step(start.run));
+  return out + describe(plan_step(start.run()));
 }
 
 }  // namespace tessera::gptlite

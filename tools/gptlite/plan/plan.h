@@ -26,6 +26,6 @@ Plan plan_step(const Run& run);
 std::string describe(const Plan& plan);
 
 /// `gptlite train --explain`: every option with its source, and the plan. All ranks call it.
-std::string explain(const TrainFlags& flags, const Start& start, const Ranks& ranks);
+std::string explain(const Start& start, const Ranks& ranks);
 
 }  // namespace tessera::gptlite

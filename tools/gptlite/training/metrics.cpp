@@ -2,6 +2,8 @@
 
 #include <json/json.h>
 
+#include <sstream>
+
 #include <tessera/build.h>
 #include <tessera/version.h>
 
@@ -34,21 +36,6 @@ Json::Value memory_by_category() {
   return by_category(bytes);
 }
 
-Json::Value describe_model(const models::GptOptions& m) {
-  Json::Value v;
-  v["vocabulary"] = Json::Int64(m.vocabulary);
-  v["n_layer"] = Json::Int64(m.layers);
-  v["n_head"] = Json::Int64(m.heads);
-  v["n_embd"] = Json::Int64(m.width);
-  v["block_size"] = Json::Int64(m.block_size);
-  v["dropout"] = m.dropout;
-  v["bias"] = m.bias;
-  v["qkv_bias"] = m.qkv_bias;
-  v["tie_weights"] = m.tie_weights;
-  v["parameters"] = Json::Int64(models::parameter_count(m));
-  return v;
-}
-
 Json::Value describe_build() {
   Json::Value v;
   v["version"] = TESSERA_VERSION;
@@ -60,34 +47,28 @@ Json::Value describe_build() {
   return v;
 }
 
-Json::Value describe_configuration(const Run& run) {
-  const models::Preset& p = run.preset;
-  Json::Value v;
-  v["preset"] = p.name;
-  v["model"] = describe_model(p.model);
-  v["steps"] = Json::Int64(p.steps);
-  v["batch_size"] = Json::Int64(p.batch_size);
-  v["micro_batch_size"] = Json::Int64(run.micro_batch_size);
-  v["lr"] = p.learning_rate;
-  v["min_lr"] = p.min_learning_rate;
-  v["warmup_steps"] = Json::Int64(p.warmup_steps);
-  v["weight_decay"] = p.weight_decay;
-  v["beta1"] = p.beta1;
-  v["beta2"] = p.beta2;
-  v["grad_clip"] = p.gradient_clip;
-  v["seed"] = Json::UInt64(run.seed);
-  return v;
+/// A field's value as JSON has it.
+Json::Value json_of(const training::FieldValue& field) {
+  Json::Value value;
+  std::istringstream(field.json) >> value;
+  return value;
 }
 
-Json::Value describe_parallel(const Parallel& p) {
+/// The options that a checkpoint keeps, those of the model by themselves, and of ranks where there are any.
+Json::Value describe_options(const TrainConfiguration& options) {
+  const Parallel& parallel = options->run.parallel;
   Json::Value v;
-  v["strategy"] = name_of(p.strategy);
-  v["shard_group_size"] = p.shard_group_size;
-  v["auto_wrap"] = to_string(p.auto_wrap);
-  v["bucket_bytes"] = Json::Int64(p.bucket_bytes);
-  v["backward_prefetch"] = to_string(p.backward_prefetch);
-  v["accumulate_communication"] = p.accumulate_communication;
-  v["launcher"] = p.launcher;
+  for (const training::FieldValue& field : options.values()) {
+    const char* name = field.info.name;
+    if (model_fields().find(name))
+      v["model"][name] = json_of(field);
+    else if (field.info.on_resume != training::OnResume::not_saved)
+      v[name] = json_of(field);
+    else if (parallel.is_sharded && parallel_fields().find(name))
+      v["parallel"][name] = json_of(field);
+  }
+  v["model"]["parameters"] = Json::Int64(models::parameter_count(options->run.preset.model));
+  if (parallel.is_sharded) v["parallel"]["launcher"] = parallel.launcher;
   return v;
 }
 
@@ -119,21 +100,19 @@ void MetricsFile::write(const Json::Value& object) {
   require<ConfigError>(file_.good(), "--metrics: cannot write to '", path_, "'");
 }
 
-void MetricsFile::start(const Run& run, const data::Corpus& corpus, Device device, int64_t first_step,
-                        std::optional<double> product_rate) {
+void MetricsFile::start(const TrainConfiguration& options, const data::Corpus& corpus, Device device,
+                        int64_t first_step, std::optional<double> product_rate) {
   if (path_.empty()) return;
-  Json::Value v = describe_configuration(run);
+  Json::Value v = describe_options(options);
   v["event"] = "start";
   v["step"] = Json::Int64(first_step);
   v["dataset"] = corpus.dataset;
   v["data"] = corpus.source;
   v["entropy"] = or_null(corpus.entropy);
   v["device"] = to_string(device);
-  v["dtype"] = run.dtype;
   v["threads"] = num_threads();
   v["rank"] = rank_;
   v["world_size"] = world_size_;
-  if (run.parallel.is_sharded) v["parallel"] = describe_parallel(run.parallel);
   v["product_flops_per_second"] = or_null(product_rate);
   v["build"] = describe_build();
   write(v);

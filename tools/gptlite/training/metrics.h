@@ -9,7 +9,7 @@
 #include "dist/comm/interface/ledger.h"
 #include "tensor/device.h"
 #include "tools/gptlite/plan/memory_plan.h"
-#include "tools/gptlite/run.h"
+#include "tools/gptlite/resolve.h"
 
 namespace Json {
 class Value;
@@ -48,7 +48,7 @@ class MetricsFile {
   /// Appends to `path`; a line that a killed run left unfinished is ended first. An empty path writes
   /// nothing. Throws ConfigError when the file cannot be opened.
   MetricsFile(const std::string& path, int rank, int world_size);
-  void start(const Run& run, const data::Corpus& corpus, Device device, int64_t first_step,
+  void start(const TrainConfiguration& options, const data::Corpus& corpus, Device device, int64_t first_step,
              std::optional<double> product_rate);
   void step(const StepMetrics& metrics);
   void end(const RunMetrics& metrics);

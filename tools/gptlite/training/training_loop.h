@@ -4,14 +4,14 @@
 #include <optional>
 
 #include "data/loader.h"
+#include "dist/checkpoint/background_save.h"
+#include "dist/train/profile/step_trace.h"
 #include "tools/gptlite/console.h"
-#include "tools/gptlite/plan/parallelize.h"
 #include "tools/gptlite/ranks.h"
 #include "tools/gptlite/start.h"
 #include "tools/gptlite/training/interrupt.h"
 #include "tools/gptlite/training/metrics.h"
 #include "tools/gptlite/training/progress.h"
-#include "tools/gptlite/training/step_profile.h"
 #include "tools/gptlite/training/throughput.h"
 #include "tools/gptlite/training/train_step.h"
 
@@ -20,9 +20,9 @@ namespace tessera::gptlite {
 /// The files that a rank writes during training.
 struct RankFiles {
   /// Throws ConfigError where one cannot be opened for writing.
-  RankFiles(const TrainFlags& flags, const Start& start, const Ranks& ranks);
+  RankFiles(const Start& start, const Ranks& ranks);
   MetricsFile metrics;
-  StepProfile profile;
+  training::StepTrace trace;
 };
 
 /// A run on one rank, from its start to the last step or a signal. All ranks take the same steps; rank 0
@@ -30,8 +30,7 @@ struct RankFiles {
 class TrainingLoop {
  public:
   /// `start` and `files` must outlive this. All ranks construct together.
-  TrainingLoop(const TrainFlags& flags, const Start& start, Ranks ranks, RankFiles& files, Device device,
-               Console console);
+  TrainingLoop(const Start& start, Ranks ranks, RankFiles& files, Device device, Console console);
   /// Returns the exit status: that of the signal that ended the run early, else 0.
   int run();
 
@@ -44,18 +43,17 @@ class TrainingLoop {
   void save();
   int finish();
 
-  const models::Preset& preset() const { return start_.run.preset; }
+  const TrainOptions& options() const { return *start_.options; }
+  const models::Preset& preset() const { return start_.run().preset; }
   bool is_last() const { return done_ == preset().steps; }
   bool is_due(int64_t interval) const { return interval > 0 && (done_ % interval == 0 || is_last()); }
 
-  const TrainFlags& flags_;
   const Start& start_;
   Ranks ranks_;
   RankFiles& files_;
   Console console_;
-  ParallelModel model_;
-  std::unique_ptr<optim::AdamW> adam_;
-  optim::Schedule schedule_;
+  models::Gpt gpt_;
+  std::unique_ptr<training::EngineCore> engine_;
   std::shared_ptr<const data::BatchSource> batches_;
   Progress progress_;
   Throughput throughput_;

@@ -395,6 +395,8 @@ TEST_CASE("logged values: reductions, and the same name with another one") {
   values.add("mean", 5, 1, {});
   values.add("plain", 1, 3, {.is_weighted = false});
   values.add("plain", 5, 1, {.is_weighted = false});
+  values.add("targets", 1, 3, {.weight = 1});
+  values.add("targets", 5, 1, {.weight = 3});
   for (const double value : {3.0, -2.0, 7.0}) {
     values.add("sum", value, 1, {.reduction = LogReduction::sum});
     values.add("min", value, 1, {.reduction = LogReduction::min});
@@ -403,6 +405,7 @@ TEST_CASE("logged values: reductions, and the same name with another one") {
   const auto result = values.reduce(nullptr);
   CHECK(result.at("mean") == 2);
   CHECK(result.at("plain") == 3);
+  CHECK(result.at("targets") == 4);
   CHECK(result.at("sum") == 8);
   CHECK(result.at("min") == -2);
   CHECK(result.at("max") == 7);

@@ -1,8 +1,8 @@
-#include "tools/gptlite/number_text.h"
+#include "tensor/number_text.h"
 
 #include <cstdio>
 
-namespace tessera::gptlite {
+namespace tessera {
 
 std::string with_commas(int64_t value) {
   const std::string digits = std::to_string(value);
@@ -14,7 +14,7 @@ std::string with_commas(int64_t value) {
   return out;
 }
 
-std::string scaled(double value, const std::string& unit) {
+std::string with_prefix(double value, const std::string& unit) {
   constexpr const char* prefixes[] = {"", "k", "M", "G", "T", "P"};
   int p = 0;
   while (value >= 999.95 && p < 5) {
@@ -26,10 +26,10 @@ std::string scaled(double value, const std::string& unit) {
   return buffer + unit;
 }
 
-std::string fixed(double value, int digits) {
+std::string fixed(double value, int decimals) {
   char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%.*f", digits, value);
+  std::snprintf(buffer, sizeof buffer, "%.*f", decimals, value);
   return buffer;
 }
 
-}  // namespace tessera::gptlite
+}  // namespace tessera

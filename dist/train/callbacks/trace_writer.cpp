@@ -1,0 +1,60 @@
+#include "dist/train/callbacks/trace_writer.h"
+
+#include <filesystem>
+#include <limits>
+#include <ostream>
+#include <utility>
+
+#include "dist/launch/launch.h"
+#include "dist/train/trainer/trainer.h"
+#include "tensor/error.h"
+
+namespace tessera::training {
+namespace {
+
+/// The file of a rank: for rank 0 `path` itself, "" for another thread of its process.
+std::string file_of_rank(const std::string& path, int rank) {
+  if (rank == 0) return path;
+  if (dist::launcher_job().launcher.empty()) return "";
+  std::filesystem::path file(path);
+  const std::string extension = file.extension().string();
+  return file.replace_extension(text("rank", rank) + extension).string();
+}
+
+}  // namespace
+
+TraceWriter::TraceWriter(TraceWriterOptions options) : options_(std::move(options)) {
+  require<ConfigError>(!options_.path.empty(), "TraceWriter: expected a path, got an empty one");
+}
+
+void TraceWriter::on_fit_start(Trainer& trainer, Task&) {
+  const int64_t done = trainer.global_step(), last = trainer.options().max_steps;
+  const int64_t steps = last >= 0 ? last : std::numeric_limits<int64_t>::max() / 2;
+  const StepRange range = parse_step_range(options_.steps, done, steps, "TraceWriter: steps");
+  trace_.emplace(file_of_rank(options_.path, trainer.rank()), range);
+}
+
+void TraceWriter::on_train_batch_start(Trainer& trainer, Task&, const data::Batch&, int64_t) {
+  if (step_) return;
+  trace_->before_step(trainer.global_step() + 1);
+  step_.emplace(SpanKind::step, "step", trainer.global_step() + 1);
+}
+
+void TraceWriter::on_train_batch_end(Trainer& trainer, Task&, const data::Batch&, int64_t) {
+  if (!trainer.is_at_step_end()) return;
+  step_.reset();
+  trace_->after_step(trainer.global_step());
+}
+
+void TraceWriter::on_fit_end(Trainer& trainer, Task&) {
+  step_.reset();
+  std::ostream nowhere(nullptr);
+  trace_->finish(options_.table && trainer.rank() == 0 ? *options_.table : nowhere);
+}
+
+void TraceWriter::on_exception(Trainer&, Task&, const std::exception&) {
+  step_.reset();
+  trace_.reset();
+}
+
+}  // namespace tessera::training

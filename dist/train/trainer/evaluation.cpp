@@ -1,0 +1,122 @@
+// Validation, test and prediction of a Trainer.
+#include <utility>
+
+#include "autograd/grad_mode.h"
+#include "dist/train/trainer/stage_batches.h"
+#include "tensor/error.h"
+
+namespace tessera::training {
+namespace {
+
+/// The loader of a stage. Throws ConfigError where the data has none.
+LoaderSpec loader_of(DataModule& data, Stage stage) {
+  std::optional<LoaderSpec> spec = stage == Stage::validate ? data.val_dataloader()
+                                   : stage == Stage::test   ? data.test_dataloader()
+                                                            : data.predict_dataloader();
+  const char* const name = stage == Stage::validate ? "validate" : stage == Stage::test ? "test" : "predict";
+  const char* const loader = stage == Stage::validate ? "val" : stage == Stage::test ? "test" : "predict";
+  require<ConfigError>(spec.has_value(), "Trainer::", name, ": expected a loader (DataModule::", loader,
+                       "_dataloader), got none");
+  return std::move(*spec);
+}
+
+/// A module in evaluation; the destructor restores its mode.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(nn::Module& module) : module_(module), was_training_(module.is_training()) {
+    module.eval();
+  }
+  ~EvaluationMode() { module_.train(was_training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  nn::Module& module_;
+  bool was_training_;
+};
+
+}  // namespace
+
+Device Trainer::device() const {
+  return options_.world ? options_.world->device() : cpu();
+}
+
+std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& batches, Stage stage) {
+  const bool is_test = stage == Stage::test;
+  held_values_ = std::exchange(values_, LoggedValues());
+  training_values_ = &held_values_;
+  const EvaluationMode mode(task.module());
+  call([&](Callback& c) { is_test ? c.on_test_start(*this, task) : c.on_validation_start(*this, task); });
+  if (!is_test) call([&](Callback& c) { c.on_validation_epoch_start(*this, task); });
+  {
+    const NoGrad no_grad;
+    const DType dtype = is_fitting() ? engine().compute_dtype() : f32;
+    StageBatches::Pass pass = batches.epoch(0, 0);
+    for (int64_t index = 0; const std::optional<MicroBatch> taken = pass.next(); ++index) {
+      if (is_fitting()) receive_signals();
+      if (interrupted_ != 0) {
+        is_validation_due_ = true;
+        values_ = std::move(held_values_);
+        training_values_ = &values_;
+        return {};
+      }
+      const data::Batch batch = prepared(taken->batch, device(), dtype, batches.targets());
+      batch_weight_ = static_cast<double>(batch.unpadded_size());
+      call([&](Callback& c) {
+        is_test ? c.on_test_batch_start(*this, task, batch, index)
+                : c.on_validation_batch_start(*this, task, batch, index);
+      });
+      is_test ? task.test_step(batch, index) : task.validation_step(batch, index);
+      call([&](Callback& c) {
+        is_test ? c.on_test_batch_end(*this, task, batch, index)
+                : c.on_validation_batch_end(*this, task, batch, index);
+      });
+    }
+  }
+  const std::map<std::string, double> values = values_.reduce(ranks());
+  for (const auto& [name, value] : values) {
+    logged_[name] = value;
+    reports_.add(global_step(), name, value);  // of a fit: outside of one nothing is begun
+  }
+  if (!is_test) call([&](Callback& c) { c.on_validation_epoch_end(*this, task); });
+  call([&](Callback& c) { is_test ? c.on_test_end(*this, task) : c.on_validation_end(*this, task); });
+  values_ = std::move(held_values_);
+  training_values_ = &values_;
+  return values;
+}
+
+std::map<std::string, double> Trainer::evaluate_alone(Task& task, DataModule& data, Stage stage) {
+  std::map<std::string, double> values;
+  run(task, [&] {
+    start_stage(data, stage);
+    values = evaluate(task, StageBatches(loader_of(data, stage), options_, stage), stage);
+    reports_.add_after_run(values);
+  });
+  return values;
+}
+
+std::map<std::string, double> Trainer::validate(Task& task, DataModule& data) {
+  return evaluate_alone(task, data, Stage::validate);
+}
+
+std::map<std::string, double> Trainer::test(Task& task, DataModule& data) {
+  return evaluate_alone(task, data, Stage::test);
+}
+
+std::vector<Tensor> Trainer::predict(Task& task, DataModule& data) {
+  std::vector<Tensor> results;
+  run(task, [&] {
+    start_stage(data, Stage::predict);
+    const StageBatches batches(loader_of(data, Stage::predict), options_, Stage::predict);
+    const EvaluationMode mode(task.module());
+    call([&](Callback& c) { c.on_predict_start(*this, task); });
+    const NoGrad no_grad;
+    StageBatches::Pass pass = batches.epoch(0, 0);
+    for (int64_t index = 0; const std::optional<MicroBatch> taken = pass.next(); ++index)
+      results.push_back(task.predict_step(prepared(taken->batch, device(), f32, batches.targets()), index));
+    call([&](Callback& c) { c.on_predict_end(*this, task); });
+  });
+  return results;
+}
+
+}  // namespace tessera::training

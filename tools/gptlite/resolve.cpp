@@ -1,0 +1,208 @@
+#include "tools/gptlite/resolve.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tensor/error.h"
+#include "tools/gptlite/plan/units.h"
+#include "tools/gptlite/run.h"
+
+namespace tessera::gptlite {
+namespace {
+
+using training::Origin;
+using training::Source;
+
+/// Whether a flag gave the value.
+bool is_flag(const TrainConfiguration& configuration, std::string_view name) {
+  return configuration.origin(name).source == Source::flag;
+}
+
+int world_size_of(const TrainOptions& options, const dist::LauncherJob& job) {
+  const int ranks = options.virtual_ranks;
+  if (ranks == 0) return job.size;
+  require<ConfigError>(job.launcher.empty(), "--virtual-ranks ", ranks, " under ", job.launcher,
+                       ", which started ", job.size,
+                       " processes: ranks are either threads of one process or processes");
+  return ranks;
+}
+
+int shard_group_of(const Parallel& parallel, int world) {
+  const char* name = name_of(parallel.strategy);
+  const int size = parallel.shard_group_size;
+  if (!dist::traits_of(parallel.strategy).replicates) {
+    require<ConfigError>(size == 0, "--shard-group-size ", size, " with --strategy ", name,
+                         ": ranks are divided into groups by ", dist::names_of_strategies(true));
+    return world;
+  }
+  require<ConfigError>(size != 0, "--strategy ", name,
+                       " needs `--shard-group-size N`: the ranks that hold one copy of the model together, "
+                       "usually those of one machine");
+  require<ConfigError>(size <= world && world % size == 0, "--shard-group-size ", size,
+                       ": expected a divisor of the number of ranks, ", world);
+  return size;
+}
+
+/// The ranks of the run, and how they share the model.
+void resolve_parallel(TrainConfiguration& configuration, const dist::LauncherJob& job) {
+  const Parallel& given = configuration->run.parallel;
+  const int world = world_size_of(*configuration, job);
+  const bool is_sharded = world > 1 || is_flag(configuration, "strategy");
+  unit_policy(given.auto_wrap);  // throws for another form
+  for (const char* name :
+       {"auto_wrap", "backward_prefetch", "bucket_bytes", "accumulate_communication", "shard_group_size"})
+    require<ConfigError>(is_sharded || !is_flag(configuration, name), training::flag_of(name),
+                         " is about sharding, and this run has one rank and no `--strategy`");
+  const int group = shard_group_of(given, world);
+  configuration.change({Source::derived, "all ranks"}, [&](TrainOptions& options) {
+    Parallel& parallel = options.run.parallel;
+    parallel.world_size = world;
+    parallel.launcher = job.launcher;
+    parallel.is_sharded = is_sharded;
+    parallel.shard_group_size = group;
+  });
+}
+
+/// The largest divisor of `number` that is not above `limit`.
+int64_t largest_divisor(int64_t number, int64_t limit) {
+  for (int64_t divisor = std::min(number, limit); divisor > 1; --divisor)
+    if (number % divisor == 0) return divisor;
+  return 1;
+}
+
+/// The micro-batch size of a resumed run, which need not divide the share of another number of ranks; 0 where
+/// it was a rank's whole share, and for a new run.
+int64_t kept_micro_batch(const Run& run) {
+  const bool is_whole = run.micro_batch_size == 0 || run.micro_batch_size == samples_per_rank(run);
+  return is_whole ? 0 : run.micro_batch_size;
+}
+
+/// Throws ConfigError for values that contradict each other.
+void check(const Run& run) {
+  const models::Preset& p = run.preset;
+  require<ConfigError>(p.model.width % p.model.heads == 0, "--n-head ", p.model.heads,
+                       " does not divide --n-embd ", p.model.width);
+  const int64_t share = samples_per_rank(run);
+  require<ConfigError>(run.micro_batch_size >= 1 && run.micro_batch_size <= share, "--micro-batch-size ",
+                       run.micro_batch_size, ": expected 1 to ", share);
+  require<ConfigError>(
+      share % run.micro_batch_size == 0, "--micro-batch-size ", run.micro_batch_size, " does not divide ",
+      run.parallel.world_size == 1 ? text("--batch-size ")
+                                   : text("a rank's share of --batch-size ", p.batch_size, ", "),
+      share);
+  require<ConfigError>(p.min_learning_rate <= p.learning_rate, "--min-lr ", p.min_learning_rate,
+                       ": expected 0 to ", p.learning_rate, ", the value of --lr");
+  require<ConfigError>(p.warmup_steps <= p.steps, "--warmup-steps ", p.warmup_steps, ": expected 0 to ",
+                       p.steps, ", the value of --steps");
+  compute_dtype(run.dtype);
+}
+
+/// What follows from the flags. `kept`: the micro-batch size of the run that is resumed.
+void derive(TrainConfiguration& configuration, int64_t kept) {
+  const auto change = [&](const char* rule, auto make) {
+    configuration.change({Source::derived, rule}, [&](TrainOptions& options) { make(options.run); });
+  };
+  if (is_flag(configuration, "bias") && !is_flag(configuration, "qkv_bias"))
+    change("as --bias", [](Run& run) { run.preset.model.qkv_bias = run.preset.model.bias; });
+  if (is_flag(configuration, "lr") && !is_flag(configuration, "min_lr"))
+    change("a tenth of --lr", [](Run& run) { run.preset.min_learning_rate = run.preset.learning_rate / 10; });
+  if (!is_flag(configuration, "warmup_steps"))
+    change("at most --steps",
+           [](Run& run) { run.preset.warmup_steps = std::min(run.preset.warmup_steps, run.preset.steps); });
+  if (configuration->run.micro_batch_size == 0 || !is_flag(configuration, "micro_batch_size")) {
+    const int64_t share = samples_per_rank(configuration->run);
+    change("a rank's share of --batch-size",
+           [&](Run& run) { run.micro_batch_size = kept == 0 ? share : largest_divisor(share, kept); });
+  }
+  configuration.change(configuration.origin("data"), [](TrainOptions& options) {
+    std::string& data = options.run.data;
+    if (!data.empty()) data = std::filesystem::absolute(data).string();
+    const bool keeps = options.kept_activations == KeptActivations::attention;
+    options.run.checkpointing.keep =
+        keeps ? std::vector<std::string>{"self_attention"} : std::vector<std::string>{};
+  });
+}
+
+TrainConfiguration with_flags(TrainConfiguration configuration, const TrainCommand& command) {
+  const int64_t kept = kept_micro_batch(configuration->run);
+  training::set_given(configuration, command.flags);
+  resolve_parallel(configuration, command.job);
+  derive(configuration, kept);
+  check(configuration->run);
+  return configuration;
+}
+
+/// Replaces the model and the training options by a preset's.
+void set_preset(TrainConfiguration& configuration, const std::string& name, int64_t vocabulary) {
+  const Origin origin{Source::preset, name};
+  configuration.change(origin, [&](TrainOptions& o) { o.run.preset = models::preset(name, vocabulary); });
+  for (const std::string& field : model_fields().names()) configuration.mark(field, origin);
+  for (const std::string& field : preset_fields().names()) configuration.mark(field, origin);
+}
+
+std::string preset_of(const TrainCommand& command, const std::string& otherwise) {
+  for (const auto& [name, value] : command.flags)
+    if (name == "preset") return value;
+  return otherwise;
+}
+
+}  // namespace
+
+int64_t model_vocabulary(const std::string& preset, int64_t data_vocabulary) {
+  return preset == "gpt2" ? std::max(models::gpt2().vocabulary, data_vocabulary) : data_vocabulary;
+}
+
+TrainConfiguration resolve_run(const TrainCommand& command, int64_t data_vocabulary) {
+  const std::string preset = preset_of(command, "nano-cpu");
+  TrainConfiguration configuration(train_fields());
+  set_preset(configuration, preset, model_vocabulary(preset, data_vocabulary));
+  configuration.mark("vocabulary", {Source::derived, "the data"});
+  return with_flags(std::move(configuration), command);
+}
+
+TrainConfiguration resolve_resumed(const TrainCommand& command, const TrainConfiguration& saved,
+                                   const std::string& folder) {
+  TrainConfiguration configuration = saved;
+  if (const std::string preset = preset_of(command, ""); !preset.empty())
+    set_preset(configuration, preset, saved->run.preset.model.vocabulary);
+  configuration = with_flags(std::move(configuration), command);
+  configuration.require_same(saved, folder);
+  return configuration;
+}
+
+TrainConfiguration resolve_unsaved(const TrainCommand& command) {
+  TrainConfiguration configuration(train_fields());
+  training::set_given(configuration, command.flags);
+  resolve_parallel(configuration, command.job);
+  const TrainOptions& options = *configuration;
+  const bool is_sharded = options.run.parallel.is_sharded;
+  require<ConfigError>(options.parity_export.empty() || options.resume.empty(),
+                       "--parity-export and --resume: the export needs a run's first weights");
+  require<ConfigError>(
+      options.parity_export.empty() || !is_sharded,
+      "--parity-export is for a run of one rank without `--strategy`, which holds all weights");
+  require<ConfigError>(!options.async_save || is_sharded,
+                       "--async-save is for runs on ranks, and this one has one rank and no `--strategy`");
+  return configuration;
+}
+
+TrainConfiguration read_run(const dist::TrainingState& state, const std::string& folder) {
+  TrainConfiguration configuration(train_fields());
+  std::map<std::string, std::string> record = state.model;
+  record.insert(state.run.begin(), state.run.end());
+  configuration.restore(record, folder);
+  const auto ranks = state.run.find(world_size_key);
+  try {
+    int world_size = 1;
+    if (ranks != state.run.end())
+      training::set_text({world_size_key, "", "ranks", {.low = 1, .high = 1 << 20}}, &world_size,
+                         ranks->second, text("'", world_size_key, "'"));
+    configuration.change({}, [&](TrainOptions& o) { o.run.parallel.world_size = world_size; });
+    check(configuration->run);
+  } catch (const ConfigError& error) {
+    throw CheckpointError(text(folder, ": ", error.what()));
+  }
+  return configuration;
+}
+
+}  // namespace tessera::gptlite
