@@ -99,16 +99,22 @@ void ExponentialMovingAverage::update() {
   ops::optimizer_update<elementwise::SgdRule>(items, {&group, 1}, {});
 }
 
-void ExponentialMovingAverage::begin_swap() {
+void ExponentialMovingAverage::copy_to_module() {
   require<ConfigError>(!swapped_, "ExponentialMovingAverage: the module has the averages already");
-  const ParameterList parameters = current_parameters("swap_in");
-  std::vector<Tensor> kept;
-  for (const Entry& entry : entries_) kept.push_back(parameters[entry.index].values().clone());
+  const ParameterList parameters = current_parameters("copy_to_module");
   for (const Entry& entry : entries_) {
     const Tensor& values = parameters[entry.index].values();
     values.copy_from(ops::cast(entry.average, values.dtype()));
   }
   round_masters(module_);
+}
+
+void ExponentialMovingAverage::begin_swap() {
+  require<ConfigError>(!swapped_, "ExponentialMovingAverage: the module has the averages already");
+  const ParameterList parameters = current_parameters("swap_in");
+  std::vector<Tensor> kept;
+  for (const Entry& entry : entries_) kept.push_back(parameters[entry.index].values().clone());
+  copy_to_module();
   kept_ = std::move(kept);
   swapped_ = true;
 }

@@ -57,6 +57,9 @@ class ExponentialMovingAverage {
   /// them already.
   [[nodiscard]] Swapped swap_in() { return Swapped(*this); }
 
+  /// Gives the module the averages as values, for good. Throws ConfigError while it has them by `swap_in`.
+  void copy_to_module();
+
   /// "n_averaged", and averages and persistent buffers as "module.NAME", by which AveragedModel saves them.
   /// Throws ConfigError for a sharded module.
   StateDict state_dict() const;

@@ -151,6 +151,8 @@ TEST_CASE("average: as torch.optim.swa_utils.AveragedModel with an EMA, its stat
     CHECK_THROWS_WITH_AS(average.update(), doctest::Contains("while the module has the averages"),
                          ConfigError);
     CHECK_THROWS_AS(static_cast<void>(average.swap_in()), ConfigError);
+    CHECK_THROWS_WITH_AS(average.copy_to_module(), doctest::Contains("has the averages already"),
+                         ConfigError);
   }
   CHECK(values(net.fc1.weight.value()) == trained);
 
@@ -164,6 +166,9 @@ TEST_CASE("average: as torch.optim.swa_utils.AveragedModel with an EMA, its stat
     const auto swapped = resumed.swap_in();
     check_close(net.fc1.weight.value(), "ema fc1.weight");
   }
+  CHECK(values(net.fc1.weight.value()) == trained);
+  resumed.copy_to_module();
+  check_close(net.fc1.weight.value(), "ema fc1.weight");
   CHECK(values(net.scale.value()) == std::vector<float>{0, 0});  // buffers are the module's
   CHECK_THROWS_WITH_AS(resumed.load_state_dict(net.state_dict()),
                        doctest::Contains("'n_averaged' () is missing"), ValueError);

@@ -34,8 +34,35 @@ TrainingConfig with_sizes(TrainingConfig config, int ranks) {
   return config;
 }
 
-std::vector<dist::TensorGroup> full_tensors(nn::Module& model, optim::Optimizer& optimizer) {
-  return {{"model", model.state_dict()}, {"optimizer", optimizer.state().tensors}};
+std::vector<dist::TensorGroup> full_tensors(nn::Module& model, optim::Optimizer& optimizer,
+                                            const std::vector<dist::GroupShard>& others) {
+  std::vector<dist::TensorGroup> groups{{"model", model.state_dict()},
+                                        {"optimizer", optimizer.state().tensors}};
+  for (const dist::GroupShard& other : others) {
+    groups.push_back({other.name, {}});
+    for (const dist::TensorShard& shard : other.shards)
+      groups.back().tensors.push_back({shard.name, shard.tensor});
+  }
+  return groups;
+}
+
+std::vector<dist::GroupShard> all_shards(nn::Module& model, optim::Optimizer& optimizer,
+                                         const dist::Sharding& sharding,
+                                         const std::vector<dist::GroupShard>& others) {
+  std::vector<dist::GroupShard> groups = dist::shards_of(model, &optimizer, dist::placement_of(sharding));
+  groups.insert(groups.end(), others.begin(), others.end());
+  return groups;
+}
+
+/// Those groups that the checkpoint has.
+std::vector<dist::GroupShard> saved_groups(const dist::CheckpointReader& reader,
+                                           const std::vector<dist::GroupShard>& groups) {
+  std::vector<dist::GroupShard> saved;
+  for (const dist::GroupShard& group : groups) {
+    const auto first = reader.tensors().lower_bound({group.name, ""});
+    if (first != reader.tensors().end() && first->first.group == group.name) saved.push_back(group);
+  }
+  return saved;
 }
 
 /// 0 for a checkpoint that another program wrote.
@@ -191,10 +218,9 @@ std::string EngineCore::save_checkpoint(const std::string& folder, const SaveExt
   const dist::SaveOptions options{.keep = extras.keep};
   std::string saved;
   if (!sharding_) {
-    saved = dist::save_checkpoint(folder, state, full_tensors(model_, *optimizer_), options);
+    saved = dist::save_checkpoint(folder, state, full_tensors(model_, *optimizer_, extras.groups), options);
   } else {
-    const std::vector<dist::GroupShard> shards =
-        dist::shards_of(model_, optimizer_.get(), dist::placement_of(*sharding_));
+    const std::vector<dist::GroupShard> shards = all_shards(model_, *optimizer_, *sharding_, extras.groups);
     if (extras.background) {
       extras.background->start(folder, state, shards, options);
       return text(folder, "/", dist::step_name(state.step));
@@ -206,7 +232,8 @@ std::string EngineCore::save_checkpoint(const std::string& folder, const SaveExt
 }
 
 std::map<std::string, std::string> EngineCore::load_checkpoint(
-    const std::string& folder, const std::function<void(const std::map<std::string, std::string>&)>& check) {
+    const std::string& folder, const std::function<void(const std::map<std::string, std::string>&)>& check,
+    const std::vector<dist::GroupShard>& groups) {
   require<ConfigError>(micro_steps_ % config_.accumulation_steps == 0 && !has_gradients_,
                        "Engine::load_checkpoint: expected the end of a step, got micro-batch ",
                        micro_steps_ % config_.accumulation_steps, " of ", config_.accumulation_steps);
@@ -221,11 +248,12 @@ std::map<std::string, std::string> EngineCore::load_checkpoint(
                                      .good_steps = state.loss_scale.good_steps,
                                      .steps = state.step};
   if (scaler_) optim::GradScaler(config_.scaler).load_state(scale);  // throws before anything has changed
+  const std::vector<dist::GroupShard> others = saved_groups(*reader, groups);
   if (sharding_) {
     dist::load_checkpoint(world_->communicator(), *reader,
-                          dist::shards_of(model_, optimizer_.get(), dist::placement_of(*sharding_)));
+                          all_shards(model_, *optimizer_, *sharding_, others));
   } else {
-    dist::load_checkpoint(*reader, full_tensors(model_, *optimizer_));
+    dist::load_checkpoint(*reader, full_tensors(model_, *optimizer_, others));
     nn::round_masters(model_);
   }
   if (scaler_) scaler_->load_state(scale);

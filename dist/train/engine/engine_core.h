@@ -56,6 +56,8 @@ struct SaveExtras {
   std::map<std::string, std::string> run = {};    ///< the program's own state, as text
   std::map<std::string, std::string> model = {};  ///< what the model is built with, as text
   int64_t keep = 0;  ///< newest checkpoints of the folder that are kept, besides the best; 0: all
+  /// Tensors beside those of model and optimizer: what this rank holds of them.
+  std::vector<dist::GroupShard> groups = {};
   /// Writes the checkpoint of a sharded run while the next steps run; null: before `save_checkpoint` returns.
   dist::BackgroundSave* background = nullptr;
 };
@@ -147,10 +149,12 @@ class EngineCore {
   /// The next step is the one after it, with the same bits as without a stop. Throws CheckpointError; then
   /// nothing has changed.
   /// Returns `SaveExtras::run`, and the sizes and options that the run began with. `check` is called with
-  /// them before anything changes, and may throw.
+  /// them before anything changes, and may throw. `groups` are `SaveExtras::groups`, filled too; one that the
+  /// checkpoint does not have is left as it is.
   std::map<std::string, std::string> load_checkpoint(
       const std::string& folder,
-      const std::function<void(const std::map<std::string, std::string>&)>& check = {});
+      const std::function<void(const std::map<std::string, std::string>&)>& check = {},
+      const std::vector<dist::GroupShard>& groups = {});
 
   /// Fills the model alone from a checkpoint: optimizer, steps and schedule stay. Throws CheckpointError;
   /// then nothing has changed.

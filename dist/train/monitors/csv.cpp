@@ -136,9 +136,13 @@ void CsvMonitor::flush() {
   if (file_) file_->sync();
 }
 
-void CsvMonitor::end() {
+void CsvMonitor::close() {
   flush();
   file_.reset();
+}
+
+void CsvMonitor::end() {
+  close();
 }
 
 }  // namespace tessera::training

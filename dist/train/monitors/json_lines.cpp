@@ -109,6 +109,11 @@ void JsonLinesMonitor::flush() {
   if (file_) file_->sync();
 }
 
+void JsonLinesMonitor::close() {
+  flush();
+  file_.reset();
+}
+
 void JsonLinesMonitor::end() {
   write(tessera::text("{\"event\":\"end\",\"step\":", last_step_, "}"));
   file_->sync();

@@ -40,6 +40,8 @@ class JsonLinesMonitor : public Monitor {
   void flush() override;
   /// Writes the last line, syncs and closes the file.
   void end() override;
+  /// Syncs and closes the file, without the mark of an end.
+  void close() override;
 
  private:
   void write(const std::string& line);

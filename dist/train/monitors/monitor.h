@@ -32,8 +32,8 @@ struct MetricValue {
 /// The calls come from one thread, in this order: `begin` before the first step; `scalars` after each step
 /// that is reported, with its metrics, and after a validation; `histogram` and `text` where the program
 /// has something to report, such as gradients or a sample of the model; `flush` after a checkpoint is saved;
-/// `end` after the last step. A run that stops by an exception does not call `end`. `step` is the number of
-/// steps done, so it begins at 1, and does not decrease within a run.
+/// `end` after the last step. A run that stops by an exception calls `close` instead of `end`, or nothing.
+/// `step` is the number of steps done, so it begins at 1, and does not decrease within a run.
 ///
 /// Only rank 0 has monitors: its values are those of all ranks together, or of rank 0, as the caller says. A
 /// program on many ranks makes them where `communicator.rank() == 0`, and reports nothing elsewhere.
@@ -56,6 +56,8 @@ class Monitor {
   virtual void flush();
   /// The run ended by itself.
   virtual void end();
+  /// The run ended by an exception: what was reported is on the disk, and files are closed. `flush` here.
+  virtual void close();
 };
 
 }  // namespace tessera::training

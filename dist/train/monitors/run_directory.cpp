@@ -148,6 +148,13 @@ void write_run_directory(const std::string& folder, const RunRecord& record) {
                             {"command_line", json_strings(m.command_line)}}));
 }
 
+void RunDirectoryMonitor::begin(const RunDescription& run) {
+  if (run.resume_step >= 0 && std::filesystem::exists(folder_ + "/" + metadata_file_name)) return;
+  write_run_directory(folder_, describe_run(run, command_line_));
+}
+
+void RunDirectoryMonitor::scalars(int64_t, std::span<const MetricValue>) {}
+
 RunRecord read_run_directory(const std::string& folder) {
   RunRecord record;
   ObjectFile options(folder + "/" + configuration_file_name);

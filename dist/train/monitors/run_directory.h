@@ -1,5 +1,6 @@
 #pragma once  // not in tessera.h
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,5 +48,21 @@ void write_run_directory(const std::string& folder, const RunRecord& record);
 /// The inverse. Throws DataError, "PATH:LINE: ...", for a file that is missing or no JSON, and for a field
 /// that is missing, unknown or of another type.
 RunRecord read_run_directory(const std::string& folder);
+
+/// The folder's files as a monitor: `begin` writes them, and there is nothing else to write. A run that
+/// continues leaves the record of its start, where there is one.
+class RunDirectoryMonitor : public Monitor {
+ public:
+  /// `command_line`: the arguments of `main`.
+  explicit RunDirectoryMonitor(std::string folder, std::vector<std::string> command_line = {})
+      : folder_(std::move(folder)), command_line_(std::move(command_line)) {}
+  /// Throws as `write_run_directory`.
+  void begin(const RunDescription& run) override;
+  void scalars(int64_t step, std::span<const MetricValue> values) override;
+
+ private:
+  std::string folder_;
+  std::vector<std::string> command_line_;
+};
 
 }  // namespace tessera::training

@@ -89,6 +89,11 @@ void TensorBoardMonitor::flush() {
   if (file_) file_->sync();
 }
 
+void TensorBoardMonitor::close() {
+  flush();
+  file_.reset();
+}
+
 void TensorBoardMonitor::end() {
   write(wire::session_end_event(last_step_));
   file_->sync();

@@ -41,6 +41,8 @@ class TensorBoardMonitor : public Monitor {
   void flush() override;
   /// Writes that the run succeeded, syncs and closes the file.
   void end() override;
+  /// Syncs and closes the file, without the mark of an end.
+  void close() override;
 
   /// The event file of this run; "" before `begin`.
   const std::string& path() const { return path_; }

@@ -25,6 +25,10 @@ std::string gigabytes(double bytes) {
   return fixed(bytes / static_cast<double>(int64_t{1} << 30), 3) + "GB";
 }
 
+std::string place(int64_t epoch, int64_t epochs, int64_t step) {
+  return text("[", epoch, "/", epochs < 0 ? std::string("?") : std::to_string(epochs), "; ", step, "]");
+}
+
 }  // namespace
 
 StepLog::StepLog(StepLogOptions options)
@@ -54,10 +58,10 @@ std::optional<std::string> StepLog::end_step(int64_t samples) {
 }
 
 std::string loss_line(int64_t epoch, int64_t epochs, int64_t step, double loss) {
-  return text("[", epoch, "/", epochs, "; ", step, "] loss: ", fixed(loss, 5));
+  return place(epoch, epochs, step) + " loss: " + fixed(loss, 5);
 }
 std::string valid_loss_line(int64_t epoch, int64_t epochs, int64_t step, double loss) {
-  return text("[", epoch, "/", epochs, "; ", step, "] valid loss: ", fixed(loss, 5));
+  return place(epoch, epochs, step) + " valid loss: " + fixed(loss, 5);
 }
 std::string finished_line(double seconds) {
   return text("Finished training after ", seconds, " seconds.");

@@ -66,7 +66,8 @@ class StepLog {
 
 /// The lines of a training loop, without a line break.
 /// @{
-/// "[2/3; 40] loss: 0.69315": epochs from 1.
+/// "[2/3; 40] loss: 0.69315": epochs from 1. A negative number of epochs, of a run without such a limit, is
+/// "?".
 std::string loss_line(int64_t epoch, int64_t epochs, int64_t step, double loss);
 /// "[2/3; 40] valid loss: 0.69315".
 std::string valid_loss_line(int64_t epoch, int64_t epochs, int64_t step, double loss);

@@ -4,9 +4,11 @@
 #include <exception>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "autograd/variable.h"
 #include "data/batch.h"
+#include "dist/checkpoint/checkpoint_meta.h"
 
 namespace tessera::training {
 
@@ -74,6 +76,9 @@ class Callback {
   virtual std::map<std::string, std::string> state() const { return {}; }
   virtual void load_state(const std::map<std::string, std::string>&) {}
   virtual std::string state_key() const { return ""; }
+  /// Tensors of the state, each group under a name of its own: what this rank holds of them. A checkpoint
+  /// keeps them; a resumed run fills them in place, before on_fit_start, where its checkpoint has them.
+  virtual std::vector<dist::GroupShard> state_tensors(Trainer&, Task&) { return {}; }
   /// @}
 };
 

@@ -17,6 +17,17 @@ std::string state_name(const Callback& callback, const std::string& name) {
   return text("callback.", callback.state_key(), ".", name);
 }
 
+/// What this rank holds of the callbacks' tensors. Throws ConfigError where there are some in manual
+/// optimization, whose checkpoints have the parts of the task alone.
+std::vector<dist::GroupShard> tensors_of(Trainer& trainer, Task& task) {
+  std::vector<dist::GroupShard> groups;
+  for (const auto& callback : trainer.options().callbacks)
+    for (dist::GroupShard& group : callback->state_tensors(trainer, task)) groups.push_back(std::move(group));
+  require<ConfigError>(groups.empty() || task.automatic_optimization(),
+                       "Trainer: expected callbacks without state_tensors in manual optimization");
+  return groups;
+}
+
 /// The name under which a checkpoint says that a validation of its step was left out.
 constexpr const char* validation_due_name = "trainer.validation_due";
 
@@ -50,15 +61,20 @@ std::string Trainer::checkpoint_name() const {
 }
 
 std::string Trainer::save_checkpoint(const std::string& folder, SaveExtras extras) {
+  engine();  // throws outside of a fit
   for (const auto& callback : options_.callbacks)
     for (const auto& [name, value] : callback->state()) extras.run[state_name(*callback, name)] = value;
   if (is_validation_due_) extras.run.insert_or_assign(validation_due_name, std::to_string(global_step()));
   save_end(extras.run);
-  if (manual_) return manual_->save_checkpoint(folder, extras);
-  return engine().save_checkpoint(folder, extras);
+  for (dist::GroupShard& group : tensors_of(*this, *task_)) extras.groups.push_back(std::move(group));
+  save_sums(*training_values_, ranks(), extras.run);
+  const std::string path =
+      manual_ ? manual_->save_checkpoint(folder, extras) : engine().save_checkpoint(folder, extras);
+  reports_.flush();
+  return path;
 }
 
-void Trainer::resume() {
+void Trainer::resume(Task& task) {
   const auto check = [&](const std::map<std::string, std::string>& saved) {
     for (const auto& [name, now] : {std::pair<const char*, std::string>{
                                         "train_batch_size", std::to_string(engine().train_batch_size())},
@@ -70,8 +86,11 @@ void Trainer::resume() {
                                found->second, ", now it is ", now);
     }
   };
-  const std::map<std::string, std::string> saved = manual_ ? manual_->load_checkpoint(options_.resume, check)
-                                                           : engine_->load_checkpoint(options_.resume, check);
+  const std::vector<dist::GroupShard> groups = tensors_of(*this, task);
+  const std::map<std::string, std::string> saved =
+      manual_ ? manual_->load_checkpoint(options_.resume, check)
+              : engine_->load_checkpoint(options_.resume, check, groups);
+  load_sums(values_, rank(), world_size(), saved);
   resume_note_ = describe_new_end(saved);
   is_validation_due_ = saved.contains(validation_due_name);
   for (const auto& callback : options_.callbacks) {

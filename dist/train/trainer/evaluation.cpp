@@ -52,7 +52,8 @@ Device Trainer::device() const {
 
 std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& batches, Stage stage) {
   const bool is_test = stage == Stage::test;
-  LoggedValues training = std::exchange(values_, LoggedValues());
+  held_values_ = std::exchange(values_, LoggedValues());
+  training_values_ = &held_values_;
   const EvaluationMode mode(task.module());
   call([&](Callback& c) { is_test ? c.on_test_start(*this, task) : c.on_validation_start(*this, task); });
   if (!is_test) call([&](Callback& c) { c.on_validation_epoch_start(*this, task); });
@@ -64,7 +65,8 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
       if (is_fitting()) receive_signals();
       if (interrupted_ != 0) {
         is_validation_due_ = true;
-        values_ = std::move(training);
+        values_ = std::move(held_values_);
+        training_values_ = &values_;
         return {};
       }
       const data::Batch batch = prepared(taken->batch, device(), dtype, batches.targets());
@@ -81,10 +83,14 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
     }
   }
   const std::map<std::string, double> values = values_.reduce(ranks());
-  for (const auto& [name, value] : values) logged_[name] = value;
+  for (const auto& [name, value] : values) {
+    logged_[name] = value;
+    reports_.add(global_step(), name, value);  // of a fit: outside of one nothing is begun
+  }
   if (!is_test) call([&](Callback& c) { c.on_validation_epoch_end(*this, task); });
   call([&](Callback& c) { is_test ? c.on_test_end(*this, task) : c.on_validation_end(*this, task); });
-  values_ = std::move(training);
+  values_ = std::move(held_values_);
+  training_values_ = &values_;
   return values;
 }
 
@@ -93,6 +99,7 @@ std::map<std::string, double> Trainer::evaluate_alone(Task& task, DataModule& da
   run(task, [&] {
     start_stage(data, stage);
     values = evaluate(task, StageBatches(loader_of(data, stage), options_, stage), stage);
+    reports_.add_after_run(values);
   });
   return values;
 }

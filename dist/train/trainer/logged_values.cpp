@@ -1,10 +1,13 @@
 #include "dist/train/trainer/logged_values.h"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <set>
+#include <string_view>
 
 #include "dist/comm/interface/communicator.h"
+#include "dist/train/monitors/metric_file.h"
 #include "tensor/error.h"
 #include "tensor/ops/creation/creation.h"
 
@@ -13,8 +16,32 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// The texts of all ranks, on every rank.
-std::vector<std::string> gather(dist::Communicator& ranks, const std::string& text) {
+/// The word at the beginning of `line`, which it removes with the space after it.
+std::string take_word(std::string& line) {
+  const size_t space = std::min(line.find(' '), line.size());
+  std::string word = line.substr(0, space);
+  line.erase(0, space + 1);
+  return word;
+}
+
+double number_of(const std::string& word) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  require<CheckpointError>(error == std::errc() && end == word.data() + word.size(),
+                           "sums of logged values: expected a number, got '", word, "'");
+  return value;
+}
+
+LogReduction reduction_of(const std::string& word) {
+  constexpr std::string_view numbers = "0123";
+  require<CheckpointError>(word.size() == 1 && numbers.find(word) != numbers.npos,
+                           "sums of logged values: expected a reduction, got '", word, "'");
+  return static_cast<LogReduction>(word[0] - '0');
+}
+
+}  // namespace
+
+std::vector<std::string> gather_texts(dist::Communicator& ranks, const std::string& text) {
   Tensor longest = ops::full({1}, static_cast<int64_t>(text.size()), i64);
   ranks.all_reduce(longest, dist::Reduction::max).wait();
   const int64_t width = longest.data<int64_t>()[0] + 1;
@@ -27,6 +54,8 @@ std::vector<std::string> gather(dist::Communicator& ranks, const std::string& te
   return texts;
 }
 
+namespace {
+
 std::set<std::string> lines(const std::string& text) {
   std::set<std::string> all;
   for (size_t at = 0, end = text.find('\n'); end != text.npos; at = end + 1, end = text.find('\n', at))
@@ -36,7 +65,7 @@ std::set<std::string> lines(const std::string& text) {
 
 /// Throws ConfigError on every rank where the names of two ranks differ.
 void require_same_names(dist::Communicator& ranks, const std::string& names) {
-  const std::vector<std::string> all = gather(ranks, names);
+  const std::vector<std::string> all = gather_texts(ranks, names);
   const std::set<std::string> first = lines(all[0]);
   for (size_t r = 1; r < all.size(); ++r) {
     const std::set<std::string> other = lines(all[r]);
@@ -49,6 +78,10 @@ void require_same_names(dist::Communicator& ranks, const std::string& names) {
     missing(first, other, 0, r);
     missing(other, first, r, 0);
   }
+}
+
+std::string sums_name(size_t rank) {
+  return text("logged_sums.", rank);
 }
 
 }  // namespace
@@ -76,6 +109,7 @@ void LoggedValues::add(const std::string& name, double value, double weight, con
       break;
   }
   sum.weight += factor;
+  sum.on_step |= options.on_step;
   newest_[name] = value;
 }
 
@@ -123,9 +157,59 @@ std::map<std::string, double> LoggedValues::reduce(dist::Communicator* ranks) co
   return values;
 }
 
+std::string LoggedValues::epoch_name(const std::string& name) const {
+  const auto found = sums_.find(name);
+  return found != sums_.end() && found->second.on_step ? name + "_epoch" : name;
+}
+
+std::string LoggedValues::state() const {
+  std::string state;
+  for (const auto& [name, sum] : sums_)
+    state += text(static_cast<int>(sum.reduction), " ", sum.on_step ? 1 : 0, " ", number_text(sum.value), " ",
+                  number_text(sum.weight), " ", name, "\n");
+  return state;
+}
+
+void LoggedValues::add_state(const std::string& state) {
+  for (std::string line : lines(state)) {
+    const LogReduction reduction = reduction_of(take_word(line));
+    const bool on_step = take_word(line) == "1";
+    const double value = number_of(take_word(line)), weight = number_of(take_word(line));
+    const auto [at, is_new] = sums_.try_emplace(line, Sum{.reduction = reduction});
+    Sum& sum = at->second;
+    if (is_new)
+      sum.value = value;
+    else if (reduction == LogReduction::min)
+      sum.value = std::min(sum.value, value);
+    else if (reduction == LogReduction::max)
+      sum.value = std::max(sum.value, value);
+    else
+      sum.value += value;
+    sum.weight += weight;
+    sum.on_step |= on_step;
+  }
+}
+
 void LoggedValues::clear() {
   sums_.clear();
   newest_.clear();
+}
+
+void save_sums(const LoggedValues& values, dist::Communicator* ranks,
+               std::map<std::string, std::string>& saved) {
+  const std::string own = values.state();
+  const std::vector<std::string> all =
+      ranks && ranks->size() > 1 ? gather_texts(*ranks, own) : std::vector<std::string>{own};
+  for (size_t rank = 0; rank < all.size(); ++rank) saved[sums_name(rank)] = all[rank];
+}
+
+void load_sums(LoggedValues& values, int rank, int world_size,
+               const std::map<std::string, std::string>& saved) {
+  for (auto saver = static_cast<size_t>(rank);; saver += static_cast<size_t>(world_size)) {
+    const auto found = saved.find(sums_name(saver));
+    if (found == saved.end()) return;
+    values.add_state(found->second);
+  }
 }
 
 }  // namespace tessera::training

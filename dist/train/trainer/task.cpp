@@ -35,8 +35,7 @@ std::vector<Part> Task::configure_parts() {
 
 void Task::log(const std::string& name, double value, LogOptions options) {
   Trainer& running = trainer();
-  running.values_.add(name, value, running.batch_weight_, options);
-  running.logged_[name] = value;
+  running.add_logged(name, value, options);
 }
 
 void Task::log(const std::string& name, const Tensor& value, LogOptions options) {

@@ -42,6 +42,7 @@ Trainer::Trainer(TrainerOptions options) : options_(std::move(options)) {
   require_option(o.max_steps >= -1, "max_steps", o.max_steps, "-1 or more");
   require_option(o.accumulate >= 1, "accumulate", o.accumulate, "1 or more");
   require_option(o.validate_every >= 0, "validate_every", o.validate_every, "0 or more");
+  require_option(o.log_every >= 0, "log_every", o.log_every, "0 or more");
   require_option(o.overfit_batches >= 0, "overfit_batches", o.overfit_batches, "0 or more");
   require_option(o.limit_train_batches >= -1 && o.limit_train_batches != 0, "limit_train_batches",
                  o.limit_train_batches, "-1, or 1 or more");
@@ -58,7 +59,10 @@ Trainer::Trainer(TrainerOptions options) : options_(std::move(options)) {
                        "overfit_batches, got both");
   for (const auto& callback : o.callbacks)
     require<ConfigError>(callback != nullptr, "Trainer: expected callbacks, got a null pointer");
+  for (const auto& monitor : o.monitors)
+    require<ConfigError>(monitor != nullptr, "Trainer: expected monitors, got a null pointer");
   strategy_of(o.strategy);
+  if (rank() == 0) reports_.set_monitors(o.monitors);
 }
 
 Trainer::~Trainer() = default;
@@ -78,6 +82,25 @@ bool Trainer::is_at_step_end() const {
   return is_fitting() && micro_steps() % options_.accumulate == 0;
 }
 
+void Trainer::add_logged(const std::string& name, double value, const LogOptions& options) {
+  const bool is_training = is_fitting() && training_values_ == &values_;
+  if (options.on_epoch) values_.add(name, value, batch_weight_, options);
+  if (options.on_step && is_training)
+    step_values_.add(options.on_epoch ? name + "_step" : name, value, batch_weight_, options);
+  logged_[name] = value;
+}
+
+void Trainer::report(const std::string& name, double value) {
+  logged_[name] = value;
+  reports_.add(global_step(), name, value);
+}
+
+void Trainer::report_step() {
+  const LoggedValues values = std::exchange(step_values_, LoggedValues());
+  if (options_.log_every == 0 || global_step() % options_.log_every != 0) return;
+  for (const auto& [name, value] : values.reduce(ranks())) reports_.add(global_step(), name, value);
+}
+
 void Trainer::run(Task& task, const std::function<void()>& body) {
   require<ConfigError>(task_ == nullptr,
                        "Trainer: a run is under way; begin another one with a trainer of its own");
@@ -87,11 +110,14 @@ void Trainer::run(Task& task, const std::function<void()>& body) {
     Trainer& trainer;
     Task& task;
     ~End() {
+      trainer.reports_.close();
       trainer.engine_.reset();
       trainer.manual_.reset();
       trainer.task_ = nullptr;
       task.trainer_ = nullptr;
+      trainer.training_values_ = &trainer.values_;
       trainer.values_.clear();
+      trainer.step_values_.clear();
     }
   } end{*this, task};
   try {
@@ -183,8 +209,10 @@ void Trainer::fit(Task& task, DataModule& data) {
     has_validation_ = validation.has_value();
     make_engine(task, config_of(training));
     resume_note_.clear();
-    if (!options_.resume.empty()) resume();
+    if (!options_.resume.empty()) resume(task);
     if (!options_.init_from.empty()) init_weights();
+    reports_.begin(describe(options_.run, engine(), options_.max_epochs, options_.max_steps,
+                            options_.resume.empty() ? -1 : global_step()));
     call([&](Callback& c) { c.on_fit_start(*this, task); });
     task.module().train();
     call([&](Callback& c) { c.on_train_start(*this, task); });
@@ -193,13 +221,14 @@ void Trainer::fit(Task& task, DataModule& data) {
     for (; !is_over(); ++epoch_) train_epoch(task, training, validation ? &*validation : nullptr);
     call([&](Callback& c) { c.on_train_end(*this, task); });
     call([&](Callback& c) { c.on_fit_end(*this, task); });
+    reports_.end(global_step());
   });
 }
 
 void Trainer::train_epoch(Task& task, const StageBatches& training, const StageBatches* validation) {
-  values_.clear();
-  call([&](Callback& c) { c.on_train_epoch_start(*this, task); });
   int64_t index = micro_steps() % training.size();
+  if (index == 0) values_.clear();  // else a run resumed in this epoch has the sums of the batches before
+  call([&](Callback& c) { c.on_train_epoch_start(*this, task); });
   StageBatches::Pass pass = training.epoch(epoch_, index);
   for (; !is_over(); ++index) {
     const std::optional<MicroBatch> taken = pass.next();
@@ -209,12 +238,15 @@ void Trainer::train_epoch(Task& task, const StageBatches& training, const StageB
                       taken->share, index);
     if (options_.validate_every > 0 && is_validation_step() && interrupted_ == 0)
       evaluate(task, *validation, Stage::validate);
+    if (!is_last_batch_ && !is_over()) reports_.write();  // those of the epoch's end are of the same step
   }
   const std::map<std::string, double> epoch = values_.reduce(ranks());
+  for (const auto& [name, value] : epoch) reports_.add(global_step(), values_.epoch_name(name), value);
   if (validation && options_.validate_every == 0 && interrupted_ == 0)
     evaluate(task, *validation, Stage::validate);
   for (const auto& [name, value] : epoch) logged_[name] = value;
   call([&](Callback& c) { c.on_train_epoch_end(*this, task); });
+  reports_.write();
 }
 
 /// Forward, backward and step of a micro-batch.
@@ -239,6 +271,7 @@ void Trainer::train_micro_batch(Task& task, const data::Batch& batch, double sha
   } else {
     optimize(task, batch, share, index);
   }
+  if (is_at_step_end()) report_step();
   if (is_at_step_end()) receive_signals();
   if (interrupted_ != 0) is_validation_due_ = is_validation_step();
   call([&](Callback& c) { c.on_train_batch_end(*this, task, batch, index); });

@@ -16,6 +16,7 @@
 #include "dist/train/trainer/callback.h"
 #include "dist/train/trainer/data_module.h"
 #include "dist/train/trainer/logged_values.h"
+#include "dist/train/trainer/monitor_reports.h"
 #include "dist/train/trainer/task.h"
 
 namespace tessera::training {
@@ -42,6 +43,11 @@ struct TrainerOptions {
   std::string init_from = {};
   /// Called in this order at each point.
   std::vector<std::shared_ptr<Callback>> callbacks = {};
+  /// Write what the task logs (monitors/README.md), on rank 0 alone; those of other ranks stay unused.
+  std::vector<std::shared_ptr<Monitor>> monitors = {};
+  int64_t log_every = 50;  ///< steps between values of a step in monitors (LogOptions::on_step); 0: none
+  /// Name, tags and options of the run for monitors, beside the trainer's own options.
+  RunDescription run = {};
   dist::UnitPolicy units = {};   ///< of sharding
   dist::World* world = nullptr;  ///< all ranks; null: this process is the only one
   Logger log = {};               ///< gets what the engine reports (`EngineOptions::log`)
@@ -129,6 +135,13 @@ class Trainer {
   /// The newest value of each logged name: of a batch as it is logged, of an epoch at its end, over all
   /// ranks.
   const std::map<std::string, double>& logged() const { return logged_; }
+  /// Gives the monitors a value of the current step, and callbacks see it in `logged`; of a fit. A callback
+  /// calls it on every rank; monitors get that of rank 0.
+  void report(const std::string& name, double value);
+  /// Gives the monitors a text of the current step: that of rank 0.
+  void report_text(const std::string& name, const std::string& text) {
+    reports_.add_text(global_step(), name, text);
+  }
   /// The engine of the fit that runs; in manual optimization that of the part that is optimized. Throws
   /// ConfigError outside of a fit.
   EngineCore& engine();
@@ -162,19 +175,25 @@ class Trainer {
   bool is_over() const;
   void receive_signals();
   bool is_validation_step() const;
-  void resume();
   void init_weights();
   void save_end(std::map<std::string, std::string>& saved);
   std::string describe_new_end(const std::map<std::string, std::string>& saved);
   int64_t trace_step(Task& task, const data::Batch& batch, const TrainingConfig& config);
   int64_t planned_bytes(const TaskMaker& make_task, const data::Batch& like, int64_t size,
                         const TrainingConfig& config);
+  void resume(Task& task);
+  void add_logged(const std::string& name, double value, const LogOptions& options);
+  void report_step();
 
   TrainerOptions options_;
   std::unique_ptr<EngineCore> engine_;          // of automatic optimization
   std::unique_ptr<ManualOptimization> manual_;  // else
   Task* task_ = nullptr;
-  LoggedValues values_;                   // of the epoch that runs
+  LoggedValues values_;                       // of the epoch that runs, or of an evaluation
+  LoggedValues held_values_;                  // of the epoch, during an evaluation within it
+  LoggedValues* training_values_ = &values_;  // the one of the two that is of the epoch
+  LoggedValues step_values_;                  // of the step that runs, for monitors
+  MonitorReports reports_;
   std::map<std::string, double> logged_;  // newest
   int64_t epoch_ = 0;
   double batch_weight_ = 0;  // samples of the current batch

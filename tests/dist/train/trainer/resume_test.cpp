@@ -119,6 +119,91 @@ TEST_CASE("trainer: a run of one strategy and number of ranks resumes on another
       near(run(7, folder / "a", folder / "whole", nullptr), run(7, folder / "b", folder / "again", nullptr)));
 }
 
+TEST_CASE("trainer: the means of an epoch that a run resumes within have the bits of a run without a stop") {
+  struct Logging : Classifier {
+    Variable training_step(const data::Batch& batch, int64_t index) override {
+      const Variable loss = Classifier::training_step(batch, index);
+      log("mean loss", loss);
+      log("sum", loss, {.reduction = LogReduction::sum});
+      log("min", loss, {.reduction = LogReduction::min});
+      log("max", loss, {.reduction = LogReduction::max});
+      return loss;
+    }
+  };
+  using Epochs = std::vector<std::map<std::string, double>>;
+  struct Values : Callback {
+    Epochs epochs;
+    void on_train_epoch_end(Trainer& trainer, Task&) override { epochs.push_back(trainer.logged()); }
+  };
+  const TemporaryFolder folder;
+  // 5 batches an epoch; validations before some of the saves.
+  const auto epochs = [&](int64_t steps, const std::string& to, const std::string& resume, dist::World* world,
+                          int64_t every_steps) {
+    const auto values = std::make_shared<Values>();
+    Points data;
+    data.batch_size = world ? 4 / world->size() : 4;
+    Logging task;
+    Trainer trainer({.max_steps = steps,
+                     .validate_every = 2,
+                     .resume = resume,
+                     .callbacks = {values, std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{
+                                               .folder = to, .every_steps = every_steps, .keep = 0})},
+                     .world = world});
+    trainer.fit(task, data);
+    return values->epochs;
+  };
+  const auto check = [&](dist::World* world, const std::string& name) {
+    std::vector<std::string> problems;
+    const Epochs whole = epochs(10, folder / (name + "whole"), "", world, 1);
+    // After a save within an epoch, at its end, and at the end of a run that stops within an epoch.
+    for (const auto& [stop, every] : {std::pair{3, 1}, {5, 1}, {7, 1}, {3, 0}, {6, 100}}) {
+      const std::string run_folder = folder / text(name, stop, "-", every);
+      epochs(stop, run_folder, "", world, every);
+      const Epochs resumed = epochs(10, run_folder, run_folder, world, every);
+      const Epochs expected(whole.end() - (stop < 5 ? 2 : 1), whole.end());
+      for (const char* key : {"mean loss", "sum", "min", "max"})
+        for (size_t i = 0; i < expected.size(); ++i)
+          if (resumed.size() != expected.size() || resumed[i].at(key) != expected[i].at(key))
+            problems.push_back(text(key, " after ", stop, " steps, saved every ", every));
+    }
+    return problems;
+  };
+  const std::vector<std::string> alone = check(nullptr, "one-");
+  CHECK(alone.size() == 0);
+  for (const std::string& problem : alone) MESSAGE(problem);
+  test::require_no_problems(2, [&](dist::World& world) { return check(&world, "two-"); });
+  // From two ranks to one: the same sums in another order.
+  const Epochs two = epochs(5, folder / "one-of-two", folder / "two-3-1/step-00000003", nullptr, 1),
+               one = epochs(5, folder / "one-of-one", folder / "one-3-1/step-00000003", nullptr, 1);
+  REQUIRE(two.size() == 1);
+  CHECK(two[0].at("sum") > 0);
+  CHECK(one[0].at("mean loss") == doctest::Approx(two[0].at("mean loss")));
+}
+
+TEST_CASE("logged values: as text and back, to the bit; a text that is none") {
+  LoggedValues values, loaded;
+  values.add("a name", 0.1, 3, {});
+  values.add("a name", 1.0 / 3, 1, {.on_step = true});
+  values.add("least", -0.0, 1, {.reduction = LogReduction::min});
+  values.add("bad", NAN, 1, {.reduction = LogReduction::sum});
+  values.add("most", -INFINITY, 1, {.reduction = LogReduction::max});
+  loaded.add_state(values.state());
+  CHECK(loaded.state() == values.state());
+  CHECK(loaded.reduce(nullptr).at("a name") == values.reduce(nullptr).at("a name"));
+  CHECK(std::signbit(loaded.reduce(nullptr).at("least")));
+  CHECK(loaded.epoch_name("a name") == "a name_epoch");
+  CHECK(loaded.epoch_name("least") == "least");
+  LoggedValues other;
+  other.add("a name", 2, 1, {});
+  other.add("least", -3, 1, {.reduction = LogReduction::min});
+  loaded.add_state(other.state());
+  CHECK(loaded.reduce(nullptr).at("a name") == doctest::Approx((0.3 + 1.0 / 3 + 2) / 5));
+  CHECK(loaded.reduce(nullptr).at("least") == -3);
+  CHECK(contains(message_of<CheckpointError>([&] { loaded.add_state("9 0 1 1 x\n"); }),
+                 "expected a reduction"));
+  CHECK(contains(message_of<CheckpointError>([&] { loaded.add_state("0 0 one 1 x\n"); }), "got 'one'"));
+}
+
 TEST_CASE("trainer: what a resumed run may not change is an error, and a folder without a checkpoint too") {
   const TemporaryFolder folder;
   run(2, folder / "run", "", nullptr);
