@@ -78,7 +78,9 @@ StateBytes temporary_of(const std::vector<UnitEstimate>& units, const Sums& sums
   const StrategyTraits traits = traits_of(o.strategy);
   StateBytes temporary;
   if (traits.shards_parameters) {
-    const size_t gathered = o.backward_prefetch == BackwardPrefetch::none ? 1 : 2;
+    const bool prefetches = o.backward_prefetch != BackwardPrefetch::none && o.messages.overlap &&
+                            o.messages.prefetch_elements > 0;
+    const size_t gathered = prefetches ? 2 : 1;
     temporary.communication =
         size_of(o.compute) *
         (traits.frees_after_forward ? root_and_largest(units, gathered, &UnitEstimate::padded) : sums.padded);
