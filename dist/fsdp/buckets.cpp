@@ -2,8 +2,9 @@
 
 namespace tessera::dist {
 
-Buckets::Buckets(std::vector<FlatParameter*> flats, std::shared_ptr<Communicator> group, int64_t bucket_bytes)
-    : flats_(std::move(flats)), group_(std::move(group)) {
+Buckets::Buckets(std::vector<FlatParameter*> flats, std::shared_ptr<Communicator> group, int64_t bucket_bytes,
+                 const MessageOptions& messages)
+    : flats_(std::move(flats)), group_(std::move(group)), messages_(messages) {
   int64_t end = 0;
   for (const FlatParameter* flat : flats_) end += flat->layout().numel();
   Bucket bucket{.end = end};
@@ -51,25 +52,27 @@ void Buckets::begin(std::span<const Variable> leaves) {
 
 void Buckets::finish_leaf(const VariableImpl* leaf) {
   const auto found = bucket_of_.find(leaf);
-  if (found != bucket_of_.end() && --buckets_[found->second].pending == 0) start_complete();
+  if (found != bucket_of_.end() && --buckets_[found->second].pending == 0 && messages_.overlap)
+    start_complete();
 }
 
 void Buckets::start_complete() {
   for (; started_ < buckets_.size() && buckets_[started_].pending == 0; ++started_) {
     Bucket& bucket = buckets_[started_];
     for (const Member& member : bucket.members) member.flat->gradient().collect(member.index);
-    bucket.work = group_->all_reduce(gradients_.narrow(0, bucket.begin, bucket.end - bucket.begin),
-                                     Reduction::avg, {.unit = "bucket", .traffic = Traffic::gradients});
+    bucket.calls =
+        start_average(*group_, gradients_.narrow(0, bucket.begin, bucket.end - bucket.begin),
+                      messages_.reduce_elements, {.unit = "bucket", .traffic = Traffic::gradients});
   }
 }
 
 void Buckets::abandon() {
-  for (Bucket& bucket : buckets_) bucket.work.wait();
+  for (Bucket& bucket : buckets_) bucket.calls.wait();
 }
 
 void Buckets::finish() {
   start_complete();
-  for (Bucket& bucket : buckets_) bucket.work.wait();
+  for (Bucket& bucket : buckets_) bucket.calls.wait();
 }
 
 }  // namespace tessera::dist

@@ -15,8 +15,10 @@ namespace tessera::dist {
 /// buckets is fixed, so all ranks make the same calls, whichever parameters they use.
 class Buckets {
  public:
-  /// `flats` in the order of the units, all of one gradient dtype.
-  Buckets(std::vector<FlatParameter*> flats, std::shared_ptr<Communicator> group, int64_t bucket_bytes);
+  /// `flats` in the order of the units, all of one gradient dtype. A bucket is reduced in the messages of
+  /// `messages`.
+  Buckets(std::vector<FlatParameter*> flats, std::shared_ptr<Communicator> group, int64_t bucket_bytes,
+          const MessageOptions& messages);
 
   /// Allocates the array and makes the flats' gradients views of it.
   void allocate();
@@ -42,12 +44,13 @@ class Buckets {
     int64_t begin = 0, end = 0;  // elements of the array
     std::vector<Member> members = {};
     int64_t pending = 0;
-    Work work = {};
+    MessageCalls calls = {};
   };
   void start_complete();
 
   std::vector<FlatParameter*> flats_;
   std::shared_ptr<Communicator> group_;
+  MessageOptions messages_;
   Tensor gradients_;
   std::vector<Bucket> buckets_;  // from the end of the array to its begin
   std::unordered_map<const VariableImpl*, size_t> bucket_of_;

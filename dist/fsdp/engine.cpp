@@ -29,6 +29,7 @@ Sharding::Engine::Engine(nn::Module& root, ShardOptions options) : root_(root), 
   if (replicated) flat_.replica_group = mesh.group("replica");
   all_ranks_ = replicated ? mesh.group(std::vector<std::string>{"replica", "shard"}) : flat_.shard_group;
   flat_.alignment = options_.alignment;
+  flat_.messages = options_.messages;
   flat_.compute = options_.precision.compute;
   flat_.reduce = options_.precision.reduce;
   flat_.keep_reduced_dtype = options_.precision.keep_low_precision_grads;
@@ -68,6 +69,12 @@ void Sharding::Engine::check(const ShardOptions& options) {
                        options.gathers_in_flight);
   require<ConfigError>(options.bucket_bytes > 0, "shard: expected positive bucket_bytes, got ",
                        options.bucket_bytes);
+  require<ConfigError>(options.messages.gather_elements > 0 && options.messages.reduce_elements > 0,
+                       "shard: expected messages of at least 1 element, got limits of ",
+                       options.messages.gather_elements, " and ", options.messages.reduce_elements);
+  require<ConfigError>(options.messages.prefetch_elements >= 0,
+                       "shard: expected at least 0 elements gathered ahead, got ",
+                       options.messages.prefetch_elements);
   require<ConfigError>(
       !root_.parent(), "shard: '", root_.full_name(),
       "' is a submodule: shard the root of the model, with the modules that stay unsharded as `ignored`");
@@ -135,7 +142,7 @@ void Sharding::Engine::make_buckets() {
            flat->gradient().reduce_dtype() != flat->gradient().dtype();
   };
   if (!std::any_of(flats.begin(), flats.end(), other))
-    buckets_.emplace(std::move(flats), flat_.shard_group, options_.bucket_bytes);
+    buckets_.emplace(std::move(flats), flat_.shard_group, options_.bucket_bytes, options_.messages);
 }
 
 std::vector<Unit*> Sharding::Engine::units_of(const nn::Module* module, const char* what) const {
@@ -274,7 +281,14 @@ void Sharding::Engine::before_forward(size_t index, std::span<Variable* const> i
   ++position_;
   if (!options_.forward_prefetch) return;
   for (size_t i = position_; i < std::min(position_ + units_ahead(), entry_order_.size()); ++i)
-    entry_order_[i]->unshard(Unit::Hold::prefetch);
+    prefetch(*entry_order_[i]);
+}
+
+/// Gathers a unit ahead of its use, within the limit of elements.
+void Sharding::Engine::prefetch(Unit& unit) {
+  int64_t room = options_.messages.prefetch_elements;
+  for (const auto& other : units_) room -= other->elements_ahead();
+  unit.prefetch(room);
 }
 
 /// Ends the hold of a unit's call. The backward that follows a recomputation keeps its own.

@@ -104,6 +104,7 @@ class Sharding::Engine {
   void end_forward(Unit& unit);
   void before_backward(size_t index);
   void after_backward(size_t index);
+  void prefetch(Unit& unit);
   void prefetch_backward(const Unit& unit);
   void begin_backward(std::span<const Variable> leaves);
   void require_not_summoned(std::span<const Variable> leaves) const;

@@ -70,6 +70,7 @@ void Sharding::Engine::start_agreement(std::span<const Variable> leaves) {
   });
   reach_counts_ = Tensor::from(std::span<const int32_t>(flags), {std::ssize(flags)});
   agreement_ = all_ranks_->all_reduce(reach_counts_, Reduction::sum, {.unit = "units reached by backward"});
+  if (!options_.messages.overlap) agreement_.wait();
 }
 
 void Sharding::Engine::agree_on_reached() {
@@ -100,12 +101,11 @@ void Sharding::Engine::before_backward(size_t index) {
 
 /// Only where units are freed after forward. Elsewhere a freed unit is finished, perhaps on this rank only.
 void Sharding::Engine::prefetch_backward(const Unit& unit) {
-  if (!traits().frees_after_forward) return;
+  if (!traits().frees_after_forward || !options_.messages.overlap) return;
   for (size_t i = std::min(position_, exit_order_.size()); i-- > 0;) {
     if (exit_order_[i] != &unit) continue;
     position_ = i;
-    for (size_t ahead = 1; ahead <= std::min(i, units_ahead()); ++ahead)
-      exit_order_[i - ahead]->unshard(Unit::Hold::prefetch);
+    for (size_t ahead = 1; ahead <= std::min(i, units_ahead()); ++ahead) prefetch(*exit_order_[i - ahead]);
     return;
   }
 }
@@ -174,6 +174,7 @@ void Sharding::Engine::start_reduce(size_t index) {
   if (traits().shards_gradients) finish_reductions();
   unit.reduce();
   reducing_.push_back(&unit);
+  if (!options_.messages.overlap) finish_reductions();
 }
 
 void Sharding::Engine::finish_reductions() {

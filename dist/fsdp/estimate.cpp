@@ -78,7 +78,9 @@ StateBytes temporary_of(const std::vector<UnitEstimate>& units, const Sums& sums
   const StrategyTraits traits = traits_of(o.strategy);
   StateBytes temporary;
   if (traits.shards_parameters) {
-    const size_t gathered = o.backward_prefetch == BackwardPrefetch::none ? 1 : 2;
+    const bool prefetches = o.backward_prefetch != BackwardPrefetch::none && o.messages.overlap &&
+                            o.messages.prefetch_elements > 0;
+    const size_t gathered = prefetches ? 2 : 1;
     temporary.communication =
         size_of(o.compute) *
         (traits.frees_after_forward ? root_and_largest(units, gathered, &UnitEstimate::padded) : sums.padded);
@@ -96,15 +98,22 @@ int64_t sent(int64_t bytes, int ranks) {
   return bytes / ranks * (ranks - 1);
 }
 
+/// The bytes of its shards that a rank of a group broadcasts.
+int64_t broadcast(int64_t bytes, int ranks) {
+  return ranks > 1 ? bytes / ranks : 0;
+}
+
 StepTraffic traffic_of(const std::vector<UnitEstimate>& units, const Sums& sums, const EstimateOptions& o) {
   const StrategyTraits traits = traits_of(o.strategy);
   const int64_t reductions = o.accumulate_communication ? o.micro_batches : 1;
   const int64_t gathered = size_of(o.compute) * sums.padded, reduced = size_of(o.reduce) * sums.trained,
                 root = size_of(o.compute) * units.front().padded;
-  const TrafficFactors factors = traffic_factors(traits);
+  const TrafficFactors factors = traffic_factors(traits, o.messages.reduces_by_all_reduce(o.shards));
+  const int64_t all_gathered = factors.gathered * gathered + factors.root * root;
   StepTraffic traffic;
   traffic.parameters = (traits.frees_after_forward ? o.micro_batches : 1) *
-                       sent(factors.gathered * gathered + factors.root * root, o.shards);
+                       (o.messages.gathers_by_broadcast(o.shards) ? broadcast(all_gathered, o.shards)
+                                                                  : sent(all_gathered, o.shards));
   traffic.gradients = reductions * sent(factors.reduced * reduced, o.shards);
   if (traits.replicates) traffic.gradients += reductions * 2 * sent(reduced / o.shards, o.replicas);
   return traffic;

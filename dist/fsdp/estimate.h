@@ -24,6 +24,7 @@ struct EstimateOptions {
   /// @}
   BackwardPrefetch backward_prefetch = BackwardPrefetch::pre;  ///< as in ShardOptions
   int64_t alignment = 16;                                      ///< as in ShardOptions
+  MessageOptions messages = {};                                ///< as in ShardOptions
   int64_t micro_batches = 1;                                   ///< of a step
   /// Gradients are reduced after each micro-batch, instead of once a step.
   bool accumulate_communication = false;

@@ -144,10 +144,16 @@ void FlatGradient::start_reduce() {
     ops::cast_out(buffer_, source);
   }
   reduce_input_ = source;
-  if (flat_.options().traits.shards_optimizer || flat_.options().replica_group)
-    start_reduce_scatter(source);
-  else
-    reduce_ = flat_.options().shard_group->all_reduce(source, Reduction::avg, flat_.call(Traffic::gradients));
+  const bool has_shard = flat_.options().traits.shards_optimizer || flat_.options().replica_group;
+  if (has_shard && !reduces_full()) return start_reduce_scatter(source);
+  if (has_shard) reduce_output_ = flat_.own_shard(source);
+  reduce_ = start_average(*flat_.options().shard_group, source, flat_.options().messages.reduce_elements,
+                          flat_.call(Traffic::gradients));
+}
+
+/// Whether the ranks of the shard group reduce the full gradients, of which each keeps its shard.
+bool FlatGradient::reduces_full() const {
+  return flat_.options().messages.reduces_by_all_reduce(flat_.layout().shards());
 }
 
 /// With replicas in memory that the other ranks of the replica group can read.
@@ -165,22 +171,25 @@ void FlatGradient::start_reduce_scatter(const Tensor& source) {
     if (!reduced_.defined()) reduced_ = empty_shard();
     reduce_output_ = reduced_;
   }
-  reduce_ = flat_.options().shard_group->reduce_scatter(reduce_output_, source, Reduction::avg,
-                                                        flat_.call(Traffic::gradients));
+  reduce_ = start_average_shard(*flat_.options().shard_group, reduce_output_, source,
+                                flat_.options().messages.reduce_elements, flat_.call(Traffic::gradients));
 }
 
 void FlatGradient::finish_reduce() {
   if (!reducing_) return;
   reduce_.wait();
-  const bool is_full = !flat_.options().traits.shards_optimizer;
-  if (flat_.options().replica_group && reduce_output_.defined())
-    flat_.options()
-        .replica_group->all_reduce(reduce_output_, Reduction::avg, flat_.call(Traffic::gradients))
-        .wait();
-  if (flat_.options().replica_group && is_full)
-    flat_.options()
-        .shard_group->all_gather(reduce_input_, reduce_output_, flat_.call(Traffic::gradients))
-        .wait();
+  const FlatOptions& options = flat_.options();
+  const bool is_full = !options.traits.shards_optimizer;
+  const int64_t limit = options.messages.reduce_elements;
+  if (options.replica_group && reduce_output_.defined())
+    start_average(*options.replica_group, reduce_output_, limit, flat_.call(Traffic::gradients)).wait();
+  if (options.replica_group && is_full) {
+    Gather gather(*options.shard_group, reduce_input_, reduce_output_,
+                  {.limit = limit, .broadcasts = limit < flat_.layout().shards()},
+                  flat_.call(Traffic::gradients));
+    gather.start();
+    gather.wait();
+  }
   const Tensor& result = is_full ? reduce_input_ : reduce_output_;
   add_reduced(result);
   reduce_input_ = reduce_output_ = Tensor();

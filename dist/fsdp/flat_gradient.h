@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "dist/comm/interface/communicator.h"
+#include "dist/fsdp/message_calls.h"
 #include "tensor/memory/storage_owner.h"
 
 namespace tessera::dist {
@@ -71,6 +71,7 @@ class FlatGradient final : private StorageOwner {
   void move_reduced();
   Tensor empty_shard() const;
   Tensor reduced_range(size_t i) const;
+  bool reduces_full() const;
   void start_reduce_scatter(const Tensor& source);
   void add_reduced(const Tensor& result);
   void publish();
@@ -80,7 +81,7 @@ class FlatGradient final : private StorageOwner {
   const FlatParameter& flat_;
   DType dtype_ = f32, reduce_dtype_ = f32;
   Tensor buffer_, reduced_;
-  Work reduce_;
+  MessageCalls reduce_;
   Tensor reduce_input_, reduce_output_;  // of the reduction in flight
   bool prepared_ = false, unreduced_ = false, reducing_ = false, has_reduced_ = false;
   std::vector<bool> reached_;    // by parameter: reached since the last reduction

@@ -143,25 +143,43 @@ Tensor FlatParameter::parameter_view(const Tensor& full, size_t i) const {
 }
 
 Tensor FlatParameter::own_shard(const Tensor& full) const {
-  return full.narrow(0, shard() * layout_.shard_numel(), layout_.shard_numel());
+  return shard_of(full, shard(), layout_.shards());
 }
 
 // Gathering.
 
 bool FlatParameter::is_gathered() const {
-  return gathered_ && gathered_version_ == values_.version();
+  return gathered_ && gathered_version_ == values_.version() && gather_.is_started();
 }
 
-void FlatParameter::start_gather() {
-  if (is_gathered()) return;
-  const StrategyTraits& traits = options_.traits;
-  if (!traits.shards_optimizer) {
+bool FlatParameter::gathers_by_broadcast() const {
+  return options_.messages.gathers_by_broadcast(layout_.shards());
+}
+
+Gather FlatParameter::gather_into(const Tensor& all, const Tensor& own) const {
+  return Gather(*options_.shard_group, all, own,
+                {.limit = options_.messages.gather_elements, .broadcasts = gathers_by_broadcast()},
+                call(Traffic::parameters));
+}
+
+int64_t FlatParameter::start_gather(int64_t most) {
+  if (is_gathered()) return 0;
+  if (!options_.traits.shards_optimizer) {
     // The optimizer writes values_ and full_ and raises both versions alike; a loader may write values_ only.
     if (is_mixed() && version_lead() != rounded_lead_) round_values();
     gathered_ = true;
     gathered_version_ = values_.version();
-    return;
+    return 0;
   }
+  const int64_t smallest = gathers_by_broadcast() ? 1 : layout_.shards();
+  if (most < smallest) return 0;
+  const bool was_begun = gathered_ && gathered_version_ == values_.version();
+  if (!was_begun) begin_gather();
+  return gather_.start(most);
+}
+
+/// Allocates the full parameters. No message is started.
+void FlatParameter::begin_gather() {
   wait_for_readers();
   try {
     full_.storage()->refill();
@@ -174,7 +192,7 @@ void FlatParameter::start_gather() {
     input = own_shard(full_);
     ops::cast_out(values_, input);
   }
-  gather_ = options_.shard_group->all_gather(full_, input, call(Traffic::parameters));
+  gather_ = gather_into(full_, input);
   set_values_pending(*full_.storage(), true);
   gathered_ = true;
   gathered_version_ = values_.version();
@@ -211,21 +229,24 @@ void FlatParameter::wait_gather() {
 void FlatParameter::release_full() {
   if (!options_.traits.shards_parameters || !gathered_) return;
   wait_gather();
-  if (is_mixed()) wait_for_readers();  // other ranks read this rank's shard out of full_
+  // Other ranks may read this rank's shard out of full_.
+  if (is_mixed() || gathers_by_broadcast()) wait_for_readers();
   full_.storage()->release();
   gathered_ = false;
 }
 
 void FlatParameter::wait_for_readers() {
   gather_.wait();
-  if (full_.defined()) set_values_pending(*full_.storage(), false);
+  if (full_.defined() && gather_.is_started()) set_values_pending(*full_.storage(), false);
 }
 
 Tensor FlatParameter::gather_values() const {
   if (!options_.traits.shards_optimizer) return values_;
   const CategoryScope category(MemoryCategory::communication);
   const Tensor all = options_.shard_group->empty({layout_.numel()}, master_);
-  options_.shard_group->all_gather(all, values_, call(Traffic::parameters)).wait();
+  Gather gather = gather_into(all, values_);
+  gather.start();
+  gather.wait();
   return all;
 }
 

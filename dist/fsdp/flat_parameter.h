@@ -11,6 +11,7 @@
 #include "dist/fsdp/assignment.h"
 #include "dist/fsdp/flat_gradient.h"
 #include "dist/fsdp/layout.h"
+#include "dist/fsdp/message_calls.h"
 #include "dist/fsdp/strategy.h"
 #include "tensor/memory/storage_owner.h"
 
@@ -27,6 +28,7 @@ struct FlatOptions {
   std::optional<DType> reduce = {};
   bool keep_reduced_dtype = false;  ///< gradients of half types stay in `reduce`
   int64_t alignment = 16;           ///< as in FlatLayout, in elements
+  MessageOptions messages = {};     ///< as in ShardOptions
 };
 
 /// The parameters of a unit with the same dtype, all trained or all frozen, as one flat array. A rank holds
@@ -90,8 +92,9 @@ class FlatParameter final : private StorageOwner {
 
   /// Whether the full parameters are gathered and have the values that the shards have now.
   bool is_gathered() const;
-  /// Starts to gather the full parameters. Throws OutOfMemoryError naming the unit and the bytes.
-  void start_gather();
+  /// Starts to gather the full parameters, or continues: messages of at most `most` elements in all. Returns
+  /// the elements of those that it started. Throws OutOfMemoryError naming the unit and the bytes.
+  int64_t start_gather(int64_t most = MessageOptions::unlimited);
   /// Returns when the full parameters are gathered. Other ranks may still read this rank's values.
   void wait_gather();
   /// Frees the full parameters, where the strategy shards them.
@@ -117,6 +120,9 @@ class FlatParameter final : private StorageOwner {
 
  private:
   bool is_mixed() const { return master_ != compute_; }
+  bool gathers_by_broadcast() const;
+  Gather gather_into(const Tensor& all, const Tensor& own) const;
+  void begin_gather();
   void choose_dtypes();
   void allocate_values(Device device);
   void fill_values(uint64_t seed);
@@ -139,8 +145,8 @@ class FlatParameter final : private StorageOwner {
   Tensor values_, full_;
   std::vector<NamedParameter> locals_;
   uint64_t gathered_version_ = 0, rounded_lead_ = 0;
-  bool gathered_ = false;
-  Work gather_;
+  bool gathered_ = false;  // or begun, with the values of gathered_version_
+  Gather gather_;
   std::vector<bool> trained_;  // by parameter, at the last sync_requires_grad
   std::function<void(Demand)> demand_handler_;
   std::unique_ptr<FlatGradient> gradient_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "dist/fsdp/messages.h"
 #include "dist/fsdp/policy.h"
 #include "dist/fsdp/strategy.h"
 #include "dist/mesh/mesh.h"
@@ -47,6 +48,8 @@ struct ShardOptions {
   bool forward_prefetch = false;
   /// Most units that are gathered or being gathered at once because of prefetch, the one in use included.
   int gathers_in_flight = 2;
+  /// The calls that gather parameters and reduce gradients, and limits of their sizes.
+  MessageOptions messages = {};
   /// Multiple that parameters and shards are padded to, in elements.
   int64_t alignment = 16;
   /// no_shard: gradients are all-reduced in buckets of at least this size, as backward completes them.

@@ -23,9 +23,10 @@ const char* name_of(Strategy strategy) {
   return row_of(strategy).name;
 }
 
-TrafficFactors traffic_factors(const StrategyTraits& traits) {
-  if (traits.frees_after_forward) return {.gathered = 2, .root = -1, .reduced = 1};
-  if (traits.shards_optimizer) return {.gathered = 1, .reduced = 1};
+TrafficFactors traffic_factors(const StrategyTraits& traits, bool reduces_by_all_reduce) {
+  const int reduced = reduces_by_all_reduce ? 2 : 1;
+  if (traits.frees_after_forward) return {.gathered = 2, .root = -1, .reduced = reduced};
+  if (traits.shards_optimizer) return {.gathered = 1, .reduced = reduced};
   return {.reduced = 2};
 }
 

@@ -95,14 +95,15 @@ inline std::string to_string(Strategy strategy) {
 /// @}
 /// What a rank sends in a step with one micro-batch and one group of ranks: gathered * G + root * G0 +
 /// reduced * R bytes, times (W - 1)/W, for G bytes of gathered parameters, G0 of the root's and R of
-/// gradients.
+/// gradients. Parameters that are gathered by broadcasts count 1/W instead.
 struct TrafficFactors {
   int gathered = 0;  ///< of G
   int root = 0;      ///< of G0: the root stays gathered from forward to backward
   int reduced = 0;   ///< of R: an all_reduce sends twice what a reduce_scatter does
 };
-/// The factors of a strategy with these traits.
-TrafficFactors traffic_factors(const StrategyTraits& traits);
+/// The factors of a strategy with these traits. With `reduces_by_all_reduce` every strategy reduces as
+/// no_shard does.
+TrafficFactors traffic_factors(const StrategyTraits& traits, bool reduces_by_all_reduce = false);
 /// The strategies with names and what they shard, for the help of an option: "no_shard (nothing: DDP), ...".
 std::string describe_strategies();
 /// The names of the strategies that replicate (or do not), as in "a, b or c".

@@ -53,6 +53,17 @@ void Unit::gather() {
   state_ = State::gathering;
 }
 
+void Unit::prefetch(int64_t most) {
+  int64_t started = 0;
+  if (!is_gathered()) {
+    for (const auto& flat : flats_) started += flat->start_gather(most - started);
+    if (started == 0 && !is_gathered()) return;
+    state_ = State::gathering;
+  }
+  elements_ahead_ += started;
+  if (!std::exchange(holds_[static_cast<size_t>(Hold::prefetch)], true)) ++hold_count_;
+}
+
 void Unit::wait() {
   if (state_ == State::unsharded) return;
   for (const auto& flat : flats_) flat->wait_gather();
@@ -66,6 +77,7 @@ void Unit::reshard() {
 }
 
 void Unit::reshard(Hold hold) {
+  if (hold == Hold::prefetch) elements_ahead_ = 0;
   if (std::exchange(holds_[static_cast<size_t>(hold)], false)) reshard();
 }
 

@@ -54,6 +54,11 @@ class Unit {
   void unshard();
   void unshard(Hold hold);
   /// @}
+  /// `unshard(Hold::prefetch)` of at most `most` elements that are not gathered yet. Without the hold where
+  /// that is none of them.
+  void prefetch(int64_t most);
+  /// Elements that `prefetch` has started to gather and that are not in use yet.
+  int64_t elements_ahead() const { return elements_ahead_; }
   /// Returns when they are gathered.
   void wait();
   /// Ends one hold. The last one frees the parameters, where the strategy shards them.
@@ -92,6 +97,7 @@ class Unit {
   int hold_count_ = 0;
   std::array<bool, 3> holds_{};  // by Hold
   bool reducing_ = false;
+  int64_t elements_ahead_ = 0;
 };
 
 /// "sharded", "gathering", "unsharded", "reducing".

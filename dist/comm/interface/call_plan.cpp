@@ -37,6 +37,11 @@ std::span<const CallPhase> phases_of(CallKind kind, bool is_small) {
   return {};
 }
 
+/// 0 where a range begins at the end of the one before, and where there are headers alone.
+int64_t stride_of(const Tensor& ranges) {
+  return ranges.defined() && !ranges.is_contiguous() ? ranges.strides()[0] : 0;
+}
+
 /// The ranges of input and output; the full tensor has `n` elements.
 void cut(CallPlan& plan, const CheckedCall& call, int64_t n, int ranks) {
   plan.input = plan.output = {.elements = n};
@@ -44,9 +49,11 @@ void cut(CallPlan& plan, const CheckedCall& call, int64_t n, int ranks) {
     case CallKind::all_gather:
     case CallKind::split:
       plan.input.elements = plan.output.length = n / ranks;
+      plan.output.stride = stride_of(call.output);
       break;
     case CallKind::reduce_scatter:
       plan.output.elements = plan.input.length = n / ranks;
+      plan.input.stride = stride_of(call.input);
       break;
     case CallKind::all_reduce:
       if (plan.phases.size() > 1) plan.input = plan.output = aligned_ranges(n, ranks);

@@ -26,6 +26,7 @@ inline constexpr int64_t range_alignment = 64;
 struct RankRanges {
   int64_t elements = 0;                  ///< of the tensor
   int64_t length = 0;                    ///< of a range; those of the last ranks may be shorter, or empty
+  int64_t stride = 0;                    ///< from a range to the next, if they lie apart; 0: they do not
   std::span<const int64_t> counts = {};  ///< the lengths one by one, instead (all_to_all)
 
   /// The range of a rank. One of `counts` is added up from the first on.
@@ -33,6 +34,7 @@ struct RankRanges {
     if (!counts.empty())
       return {.first = std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0}),
               .count = counts[static_cast<size_t>(rank)]};
+    if (stride > 0) return {.first = rank * stride, .count = length};
     const int64_t first = std::min(rank * length, elements);
     return {.first = first, .count = std::min(length, elements - first)};
   }

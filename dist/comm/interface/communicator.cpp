@@ -16,24 +16,52 @@ void check_tensor(const char* call, const char* role, const Tensor& tensor, Devi
                       describe(tensor));
 }
 
-void check_pair(const char* call, const Tensor& output, const Tensor& input, Device device) {
-  check_tensor(call, "output", output, device);
-  check_tensor(call, "input", input, device);
+/// Whether it has a row for each of `ranks` ranks, each of them contiguous, in ascending order.
+bool has_rows(const Tensor& tensor, int ranks) {
+  return tensor.defined() && tensor.dim() == 2 && tensor.size(0) == ranks &&
+         (tensor.size(1) <= 1 || tensor.strides()[1] == 1) && tensor.strides()[0] >= tensor.size(1);
+}
+
+/// `check_tensor`, but the rows of the tensor, one for each rank, may lie apart.
+void check_shards(const char* call, const char* role, const Tensor& tensor, Device device, int ranks) {
+  const bool is_apart = has_rows(tensor, ranks) && !tensor.is_contiguous();
+  check_tensor(call, role, is_apart ? tensor.select(0, 0) : tensor, device);
+}
+
+void check_dtypes(const char* call, const Tensor& output, const Tensor& input) {
   require<DTypeError>(output.dtype() == input.dtype(), call, ": output ", describe(output), " and input ",
                       describe(input), " must have one dtype");
 }
 
+void check_pair(const char* call, const Tensor& output, const Tensor& input, Device device) {
+  check_tensor(call, "output", output, device);
+  check_tensor(call, "input", input, device);
+  check_dtypes(call, output, input);
+}
+
+/// The bytes from a shard of `full` to the next.
+int64_t bytes_between(const Tensor& full, int ranks) {
+  return full.is_contiguous() ? full.nbytes() / ranks : full.strides()[0] * size_of(full.dtype());
+}
+
+bool overlap(const char* first, int64_t first_bytes, const char* second, int64_t second_bytes) {
+  return first < second + second_bytes && second < first + first_bytes;
+}
+
 bool overlap(const Tensor& a, const Tensor& b) {
-  if (!a.shares_storage(b) || a.nbytes() == 0 || b.nbytes() == 0) return false;
-  const char* first = static_cast<const char*>(a.raw_data());
-  const char* second = static_cast<const char*>(b.raw_data());
-  return first < second + b.nbytes() && second < first + a.nbytes();
+  return a.shares_storage(b) && a.nbytes() > 0 && b.nbytes() > 0 &&
+         overlap(static_cast<const char*>(a.raw_data()), a.nbytes(), static_cast<const char*>(b.raw_data()),
+                 b.nbytes());
 }
 
 /// `shard` may be the `index`th of the equal shards of `full`, or not overlap with it at all.
-void check_overlap(const char* call, const Tensor& full, const Tensor& shard, int index) {
-  require<ValueError>(!overlap(full, shard) ||
-                          shard.raw_data() == static_cast<char*>(full.raw_data()) + index * shard.nbytes(),
+void check_overlap(const char* call, const Tensor& full, const Tensor& shard, int index, int ranks) {
+  if (!full.shares_storage(shard) || shard.nbytes() == 0) return;
+  const int64_t step = bytes_between(full, ranks);
+  const char* const first = static_cast<const char*>(full.raw_data());
+  const char* const own = static_cast<const char*>(shard.raw_data());
+  require<ValueError>(own == first + index * step ||
+                          !overlap(first, (ranks - 1) * step + shard.nbytes(), own, shard.nbytes()),
                       call, ": output and input overlap, but not as this rank's own shard");
 }
 
@@ -96,10 +124,12 @@ Work Communicator::all_reduce(const Tensor& tensor, Reduction reduction, const C
 }
 
 Work Communicator::all_gather(const Tensor& output, const Tensor& input, const CallOptions& options) {
-  check_pair("all_gather", output, input, device());
+  check_shards("all_gather", "output", output, device(), size());
+  check_tensor("all_gather", "input", input, device());
+  check_dtypes("all_gather", output, input);
   require<ShapeError>(output.numel() == size() * input.numel(), "all_gather: expected an output of ", size(),
                       " times the input ", describe(input), ", got ", describe(output));
-  check_overlap("all_gather", output, input, rank_);
+  check_overlap("all_gather", output, input, rank_, size());
   Call call;
   call.header = {.bytes = output.nbytes(), .kind = CallKind::all_gather, .dtype = input.dtype()};
   call.output = output;
@@ -109,10 +139,12 @@ Work Communicator::all_gather(const Tensor& output, const Tensor& input, const C
 
 Work Communicator::reduce_scatter(const Tensor& output, const Tensor& input, Reduction reduction,
                                   const CallOptions& options) {
-  check_pair("reduce_scatter", output, input, device());
+  check_tensor("reduce_scatter", "output", output, device());
+  check_shards("reduce_scatter", "input", input, device(), size());
+  check_dtypes("reduce_scatter", output, input);
   require<ShapeError>(input.numel() == size() * output.numel(), "reduce_scatter: expected an input of ",
                       size(), " times the output ", describe(output), ", got ", describe(input));
-  check_overlap("reduce_scatter", input, output, rank_);
+  check_overlap("reduce_scatter", input, output, rank_, size());
   Call call;
   call.header = {.bytes = input.nbytes(),
                  .kind = CallKind::reduce_scatter,

@@ -37,10 +37,10 @@ struct CheckedCall {
 /// A group of ranks that call collectives together, as one of them sees it. Every rank of the group makes the
 /// same calls in the same order. Each call carries a header that is compared before data moves, so that a
 /// rank that takes another branch gets an error naming both sides. Calls return at once; results are there
-/// after `Work::wait`. Tensors are contiguous and on the group's device; they must keep their bytes until the
-/// call is waited for. Writing into them does not raise their version; the caller does that where it is
-/// needed. A communicator belongs to one rank; its members, the destructor too, are called by that rank's
-/// thread alone.
+/// after `Work::wait`. Tensors are contiguous (two may have rows that lie apart, see below) and on the
+/// group's device; they must keep their bytes until the call is waited for. Writing into them does not raise
+/// their version; the caller does that where it is needed. A communicator belongs to one rank; its members,
+/// the destructor too, are called by that rank's thread alone.
 ///
 /// The transport below moves bytes; sums are computed here, in rank order, so that results depend on no
 /// timing and on no library. NCCL is the exception: it sums by itself, in an order that is fixed for a
@@ -68,10 +68,12 @@ class Communicator {
   /// Every rank gets the reduction over all, in place.
   Work all_reduce(const Tensor& tensor, Reduction reduction, const CallOptions& options = {});
   /// `output` gets the `input`s of all ranks one after another, in rank order; all of one size. `input` may
-  /// be this rank's own shard of `output`: then it is not copied.
+  /// be this rank's own shard of `output`: then it is not copied. `output` may be a matrix with a row for
+  /// each rank whose rows lie apart (not over NCCL): a part of every shard of a larger tensor.
   Work all_gather(const Tensor& output, const Tensor& input, const CallOptions& options = {});
   /// `input` is cut into as many equal shards as there are ranks; `output` gets the reduction of this rank's
-  /// shard over all ranks. It may be this rank's own shard of `input`.
+  /// shard over all ranks. It may be this rank's own shard of `input`, whose shards may lie apart as those of
+  /// an all_gather's output.
   Work reduce_scatter(const Tensor& output, const Tensor& input, Reduction reduction,
                       const CallOptions& options = {});
   /// Every rank gets the root's values.

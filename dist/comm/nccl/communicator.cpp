@@ -192,6 +192,9 @@ class NcclCommunicator final : public Communicator {
  protected:
   std::shared_ptr<PendingCall> start(Call call) override {
     const CallHeader header = call.header;
+    for (const Tensor& tensor : {call.output, call.input})
+      require<NotBuiltError>(!tensor.defined() || tensor.is_contiguous(), header,
+                             ": shards that lie apart are not there yet over NCCL, got ", describe(tensor));
     std::shared_ptr<Operation> operation;
     std::shared_ptr<PendingCall> agreement = agree(call);
     if (header.kind != CallKind::split && header.kind != CallKind::barrier) {

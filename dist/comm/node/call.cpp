@@ -76,6 +76,7 @@ bool Call::post() {
   slot.call.header = encode(header());
   slot.call.source = own_source_;
   std::copy(input_counts_.begin(), input_counts_.end(), group_->counts(slot));
+  if (input_counts_.empty()) *group_->counts(slot) = own_source_ == Source::in_slot ? 0 : plan_.input.stride;
   slot.marks.posted.store(mark_, std::memory_order_release);
   posted_ = true;
   group_->signal_others();
@@ -278,11 +279,14 @@ ElementRange Call::in_tensor(const ElementRange& range) const {
   return {.first = chunk_begin_ + range.first, .count = range.count};
 }
 
-/// What `rank` sends to this rank, by the plan of that rank: of an all_to_all it has counts of its own.
+/// What `rank` sends to this rank, by the plan of that rank: of an all_to_all it has counts of its own, of a
+/// reduce_scatter a stride.
 ElementRange Call::sent_by(int rank) const {
   RankRanges ranges = plan_.source(phase_);
   if (!ranges.counts.empty())
     ranges.counts = {group_->counts(slot_of(rank)), static_cast<size_t>(group_->size())};
+  else if (phase_ == 0)
+    ranges.stride = *group_->counts(slot_of(rank));
   return moved_range(plan_.phases[static_cast<size_t>(phase_)].sent, ranges, rank, group_->rank());
 }
 

@@ -53,12 +53,17 @@ bool Group::place(const Tensor& input, int64_t staged, PostedCall& call, char* i
                   std::shared_ptr<void>& staging) const {
   const int64_t nbytes = input.nbytes();
   void* const data = input.raw_data();
+  const bool is_apart = !input.is_contiguous();  // rows, one for each rank
+  const int64_t row_bytes = is_apart ? nbytes / size() : nbytes;
+  const int64_t stride_bytes = is_apart ? input.strides()[0] * size_of(input.dtype()) : 0;
   if (nbytes <= in_slot_bytes) {
     call.source = Source::in_slot;
-    if (nbytes > 0) std::memcpy(in_slot, data, static_cast<size_t>(nbytes));
+    for (int64_t row = 0; row * row_bytes < nbytes; ++row)
+      std::memcpy(in_slot + row * row_bytes, static_cast<const char*>(data) + row * stride_bytes,
+                  static_cast<size_t>(row_bytes));
     return true;
   }
-  if (shared().is_visible(data, nbytes)) {
+  if (shared().is_visible(data, (size() - 1) * stride_bytes + row_bytes)) {
     call.source = Source::direct;
     call.data = shared().reference(data);
     return true;

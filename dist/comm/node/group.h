@@ -30,7 +30,8 @@ class Group {
   SharedMemory& shared() const { return self_->shared(); }
 
   Slot& slot(int rank, uint64_t sequence) const;
-  /// The counts that follow a slot.
+  /// The numbers that follow a slot, one for each rank: the counts of an all_to_all; of other calls the first
+  /// is the stride of the input (RankRanges).
   int64_t* counts(Slot& slot) const { return reinterpret_cast<int64_t*>(&slot + 1); }
   SendQueue& send_queue(int rank) const;
 
@@ -47,7 +48,8 @@ class Group {
   /// The number of messages to `peer` with `tag` that were posted: the sequence number of the next one.
   uint64_t& posted_messages(int peer, int tag) { return posted_[{peer, tag}]; }
 
-  /// Makes an input visible to the others and enters in `call` where: in `in_slot`, where it lies, or in a
+  /// Makes an input visible to the others and enters in `call` where: in `in_slot` (without what may lie
+  /// between its rows), where it lies, or in a
   /// staging buffer of `staged` bytes, which the caller fills. False where there is no staging buffer now.
   bool place(const Tensor& input, int64_t staged, PostedCall& call, char* in_slot,
              std::shared_ptr<void>& staging) const;

@@ -64,7 +64,7 @@ inline constexpr int messages_in_flight = 64;
 /// Bytes of a staging buffer: the chunks of an input that the others cannot see.
 inline constexpr int64_t staging_bytes = int64_t{1} << 20;
 
-/// A call as one rank posts it. The inputs' counts, one for each rank, follow it.
+/// A call as one rank posts it. A number for each rank follows it (Group::counts).
 struct Slot {
   Marks marks;
   PostedCall call;

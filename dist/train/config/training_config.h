@@ -31,14 +31,13 @@ struct TrainingConfig {
   optim::GradScalerOptions scaler = {};          ///< of f16
 
   dist::Strategy strategy = dist::Strategy::no_shard;  ///< what is sharded over ranks
-  int shard_group_size = 0;                  ///< ranks that hold one copy of the model together; 0: all
-  int64_t reduce_bucket_size = 500'000'000;  ///< elements of a message that reduces gradients, at most
-  int64_t gather_bucket_size = 500'000'000;  ///< elements of a message that gathers parameters, at most
-  int64_t prefetch_bucket_size =
-      50'000'000;                     ///< elements that full_shard gathers ahead of their use, at most
-  bool overlap_communication = true;  ///< gradients are reduced while backward runs
-  bool reduce_scatter = true;         ///< else gradients are summed by all_reduce
-  bool gather_partitions = true;      ///< updated parameters by all_gather, else by broadcasts
+  int shard_group_size = 0;                   ///< ranks that hold one copy of the model together; 0: all
+  int64_t reduce_bucket_size = 500'000'000;   ///< elements of a message that reduces gradients, at most
+  int64_t gather_bucket_size = 500'000'000;   ///< elements of a message that gathers parameters, at most
+  int64_t prefetch_bucket_size = 50'000'000;  ///< elements that are gathered ahead of their use, at most
+  bool overlap_communication = true;          ///< backward computes while messages are in flight
+  bool reduce_scatter = true;                 ///< else gradients are summed by all_reduce
+  bool gather_partitions = true;              ///< updated parameters by all_gather, else by broadcasts
   dist::BackwardPrefetch backward_prefetch = dist::BackwardPrefetch::pre;  ///< when backward gathers
   bool accumulate_communication = false;  ///< gradients are summed over ranks after each micro-batch
   double timeout = 300;                   ///< seconds

@@ -85,7 +85,7 @@ const FieldTable<TrainingConfig>& training_fields() {
       {{"prefetch_bucket_size", "most elements that are gathered ahead of their use; 0: none", "elements",
         count},
        [](Config& c) { return &c.prefetch_bucket_size; }},
-      {{"overlap_communication", "gradients are reduced while backward runs"},
+      {{"overlap_communication", "backward computes while messages are in flight; false: it waits for each"},
        [](Config& c) { return &c.overlap_communication; }},
       {{"reduce_scatter", "gradients are reduced by reduce_scatter; false: by all_reduce, twice the bytes"},
        [](Config& c) { return &c.reduce_scatter; }},

@@ -93,7 +93,7 @@ EngineCore::EngineCore(nn::Module& model, EngineOptions options)
   if (options.sharding)
     sharding_ = options.sharding;
   else if (world_ && (world_->size() > 1 || config_.strategy != dist::Strategy::no_shard))
-    sharding_ = &dist::shard(model_, sharding_options(config_, model_, *world_, std::move(options.units)));
+    sharding_ = &dist::shard(model_, sharding_options(config_, *world_, std::move(options.units)));
   if (has_no_values && !device_.is_meta()) nn::materialize(model_, device_, config_.seed);
   if (has_masters && !sharding_) nn::use_mixed_precision(model_, dtype_of(config_.precision));
   if (config_.precision == PrecisionMode::f16) scaler_ = std::make_unique<optim::GradScaler>(config_.scaler);

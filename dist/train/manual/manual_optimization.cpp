@@ -111,7 +111,7 @@ dist::Sharding* ManualOptimization::shard_parts(const TrainingConfig& config, co
     });
     return ordered;
   };
-  return &dist::shard(root_, sharding_options(config, root_, *world_, dist::UnitPolicy(choose)));
+  return &dist::shard(root_, sharding_options(config, *world_, dist::UnitPolicy(choose)));
 }
 
 ManualOptimization::~ManualOptimization() {

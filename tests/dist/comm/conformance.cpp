@@ -164,6 +164,39 @@ void all_gathers(Communicator& c) {
     }
 }
 
+/// Ranges that lie apart, by more than one rank's range or by other gaps than on the other ranks.
+void separate_shards(Communicator& c) {
+  if (c.device().is_cuda()) return;
+  for (const DType dtype : {f32, bf16, u8})
+    for (const int64_t n : sizes) {
+      const int64_t first = c.rank() + 3, stride = n + first + 5 * c.rank();
+      const auto rows = [&](const Tensor& all) { return all.view({c.size(), stride}).narrow(1, first, n); };
+      const Tensor all = c.empty({c.size() * stride}, dtype);
+      all.zero();
+      rows(all).select(0, c.rank()).copy_from(input_of(c, dtype, c.rank(), n));
+      c.all_gather(rows(all), rows(all).select(0, c.rank())).wait();
+      const Tensor expected = zeros(c, c.size() * stride, dtype);
+      rows(expected).copy_from(gathered(c, dtype, n).view({c.size(), n}));
+      expect(same_bytes(all, expected), c, "all_gather to separate shards" + of(dtype, n));
+
+      rows(all).copy_from(input_of(c, dtype, c.rank(), n * c.size()).view({c.size(), n}));
+      const Tensor before = all.clone(), y = zeros(c, n, dtype);
+      c.reduce_scatter(y, rows(all), Reduction::avg).wait();
+      expect(is_reduced(c, y, Reduction::avg, c.rank() * n), c,
+             "reduce_scatter of separate shards" + of(dtype, n));
+      expect(same_bytes(all, before), c, "reduce_scatter changed its input");
+      c.reduce_scatter(rows(all).select(0, c.rank()), rows(all), Reduction::avg).wait();
+      rows(before).select(0, c.rank()).copy_from(y);
+      expect(same_bytes(all, before), c, "reduce_scatter in place of separate shards" + of(dtype, n));
+
+      const Tensor outside = Tensor::zeros({c.size() * stride}, dtype);  // not in memory of the transport
+      rows(outside).copy_from(input_of(c, dtype, c.rank(), n * c.size()).view({c.size(), n}));
+      const Tensor z = zeros(c, n, dtype);
+      c.reduce_scatter(z, rows(outside), Reduction::avg).wait();
+      expect(same_bytes(z, y), c, "reduce_scatter of separate shards outside" + of(dtype, n));
+    }
+}
+
 void broadcasts(Communicator& c) {
   for (const DType dtype : all_dtypes)
     for (const int64_t n : sizes)
@@ -371,6 +404,7 @@ std::vector<Case> cases() {
   return {{"all_reduce", all_reduces},
           {"reduce_scatter", reduce_scatters},
           {"all_gather", all_gathers},
+          {"separate shards", separate_shards},
           {"broadcast", broadcasts},
           {"all_to_all", all_to_alls},
           {"uneven all_to_all", uneven_all_to_all},

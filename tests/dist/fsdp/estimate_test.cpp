@@ -74,6 +74,10 @@ TEST_CASE("estimate: a step gathers the model, or the root and one or two units"
         4 * (root + 2 * block));
   CHECK(of({.strategy = Strategy::full_shard, .shards = 4, .backward_prefetch = BackwardPrefetch::none})
             .temporary.communication == 4 * (root + block));
+  CHECK(of({.strategy = Strategy::full_shard, .shards = 4, .messages = {.prefetch_elements = 0}})
+            .temporary.communication == 4 * (root + block));
+  CHECK(of({.strategy = Strategy::full_shard, .shards = 4, .messages = {.overlap = false}})
+            .temporary.communication == 4 * (root + block));
   CHECK(of({.strategy = Strategy::no_shard, .shards = 4}).temporary.total() == 0);
   CHECK(of({.strategy = Strategy::full_shard, .shards = 4, .micro_batches = 2}).temporary.gradient == 4 * P);
 }

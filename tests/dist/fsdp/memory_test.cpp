@@ -1,6 +1,7 @@
 // The bytes that each rank holds, from its memory account, against the formulas: between steps, and at the
 // peaks of initialisation, forward, backward and the optimizer's step.
 
+#include <array>
 #include <cmath>
 
 #include "dist/fsdp/shard.h"
@@ -35,6 +36,7 @@ struct Settings {
   DType compute = f32;
   dist::BackwardPrefetch backward_prefetch = dist::BackwardPrefetch::pre;
   bool forward_prefetch = false;
+  dist::MessageOptions messages = {};
 };
 
 /// A sharded GPT on one rank and a batch for it.
@@ -48,7 +50,8 @@ struct Rank {
                                .strategy = settings.strategy,
                                .units = dist::every<models::Block>(),
                                .backward_prefetch = settings.backward_prefetch,
-                               .forward_prefetch = settings.forward_prefetch};
+                               .forward_prefetch = settings.forward_prefetch,
+                               .messages = settings.messages};
     if (settings.compute != f32) options.precision.compute = settings.compute;
     dist::shard(gpt, options);
     nn::materialize(gpt, cpu(), 1);
@@ -180,6 +183,24 @@ TEST_CASE("memory: backward gathers the root and one unit, two with prefetch, an
             text("gradients: ", peak(MemoryCategory::gradient), " bytes, expected at most ", maximum));
       expect(problems, "gathered after backward", now(MemoryCategory::communication), 0, 0);
       expect(problems, "gradients after backward", now(MemoryCategory::gradient), 4.0 * P / 4, 0);
+      return problems;
+    });
+}
+
+TEST_CASE("memory: messages of parts of units take no more than those of whole units") {
+  for (const Strategy strategy : dist::flat_strategies)
+    test::require_no_problems(3, [&](dist::World& world) {
+      std::vector<std::string> problems;
+      const auto peaks = [&](const dist::MessageOptions& messages) {
+        Rank rank(world, {.strategy = strategy, .messages = messages});
+        rank.step();
+        current_account()->reset_peaks();
+        rank.step();
+        return std::array{peak(MemoryCategory::communication), peak(MemoryCategory::gradient)};
+      };
+      const auto parts = peaks({.gather_elements = 1000, .reduce_elements = 1000}), whole = peaks({});
+      expect(problems, text("gathered under ", strategy), parts[0], static_cast<double>(whole[0]), 0);
+      expect(problems, text("gradients under ", strategy), parts[1], static_cast<double>(whole[1]), 0);
       return problems;
     });
 }

@@ -120,8 +120,12 @@ void for_each_pair(const ParityOutcome& outcome, const ParityOutcome& reference,
 ParityOutcome run_sharded(const ParityCase& c, const ParitySetting& setting, const dist::Mesh& mesh) {
   const std::unique_ptr<ParityModel> model = c.model.make();
   if (setting.declared != f32) model->to(setting.declared);
-  dist::ShardOptions options{
-      .mesh = mesh, .strategy = setting.strategy, .units = c.model.units, .alignment = c.alignment};
+  dist::ShardOptions options{.mesh = mesh,
+                             .strategy = setting.strategy,
+                             .units = c.model.units,
+                             .forward_prefetch = setting.forward_prefetch,
+                             .messages = setting.messages,
+                             .alignment = c.alignment};
   if (setting.compute) options.precision = {.compute = setting.compute, .output = f32};
   dist::Sharding& sharding = dist::shard(*model, options);
   if (setting.when_sharded) setting.when_sharded(*model);

@@ -34,6 +34,8 @@ struct ParitySetting {
   std::optional<DType> compute = {};  ///< ShardOptions::precision
   int64_t steps = 10;
   std::function<void(nn::Module&)> when_sharded = {};  ///< called with the model
+  dist::MessageOptions messages = {};                  ///< ShardOptions::messages
+  bool forward_prefetch = false;                       ///< ShardOptions::forward_prefetch
 };
 
 /// A rank's shard of a tensor at the end of a run: elements first, first + 1, ... of `name`.

@@ -233,6 +233,9 @@ TEST_CASE("sharding: options that do not suit are errors that give the reason") 
     CHECK_THROWS_AS(attempt({.mesh = flat, .alignment = 0}), ConfigError);
     CHECK_THROWS_AS(attempt({.mesh = flat, .bucket_bytes = 0}), ConfigError);
     CHECK_THROWS_AS(attempt({.mesh = flat, .gathers_in_flight = 0}), ConfigError);
+    CHECK_THROWS_AS(attempt({.mesh = flat, .messages = {.gather_elements = 0}}), ConfigError);
+    CHECK_THROWS_AS(attempt({.mesh = flat, .messages = {.reduce_elements = 0}}), ConfigError);
+    CHECK_THROWS_AS(attempt({.mesh = flat, .messages = {.prefetch_elements = -1}}), ConfigError);
     CHECK_THROWS_AS(attempt({.mesh = flat, .precision = {.compute = f64}}), ConfigError);
     CHECK_THROWS_AS(attempt({.mesh = flat, .precision = {.reduce = i64}}), ConfigError);
     Model model;

@@ -22,11 +22,14 @@ struct Case {
   int64_t micro_batches = 1;
   bool communicates = false;  ///< after each micro-batch
   DType compute = f32;
+  dist::MessageOptions messages = {};
 };
 
 std::string name_of(const Case& c) {
   return text(c.strategy, ", ", c.replicas, "x", c.shards, ", ", c.micro_batches, " micro-batches",
-              c.communicates ? " with communication, " : ", ", c.compute);
+              c.communicates ? " with communication, " : ", ", c.compute,
+              c.messages.reduce_scatter ? "" : ", by all_reduce",
+              c.messages.all_gather ? "" : ", by broadcasts");
 }
 
 /// Elements of a unit, each parameter and each shard padded to 16.
@@ -54,19 +57,22 @@ Sent expected_bytes(const Case& c) {
   const int64_t G = elements * bytes, G0 = padded(root, n) * bytes, R = elements * 4;
   const int64_t reductions = c.communicates ? A : 1;
   const auto sent = [n](int64_t total) { return total / n * (n - 1); };
+  // In a broadcast from each rank a rank sends its shard; in an all_reduce all but its own shard, twice.
+  const auto gathered = [&](int64_t total) { return c.messages.all_gather ? sent(total) : total / n; };
+  const auto reduced = [&](int64_t total) { return (c.messages.reduce_scatter ? 1 : 2) * sent(total); };
   const int64_t across = 2 * (R / n) / m * (m - 1);
   switch (c.strategy) {
     case Strategy::no_shard:
       return {0, reductions * 2 * sent(R)};
     case Strategy::shard_optim:
     case Strategy::shard_grad_op:
-      return {sent(G), reductions * sent(R)};
+      return {gathered(G), reductions * reduced(R)};
     case Strategy::full_shard:
-      return {A * sent(2 * G - G0), reductions * sent(R)};
+      return {A * gathered(2 * G - G0), reductions * reduced(R)};
     case Strategy::hybrid_shard:
-      return {A * sent(2 * G - G0), reductions * (sent(R) + across)};
+      return {A * gathered(2 * G - G0), reductions * (reduced(R) + across)};
     case Strategy::hybrid_shard_zero2:
-      return {sent(G), reductions * (sent(R) + across)};
+      return {gathered(G), reductions * (reduced(R) + across)};
   }
   return {};
 }
@@ -75,7 +81,8 @@ Sent expected_bytes(const Case& c) {
 std::vector<std::string> check_traffic(dist::World& world, const Case& c) {
   const dist::Mesh mesh(world, {{"replica", c.replicas}, {"shard", c.shards}});
   models::Gpt gpt(gpt_options);
-  dist::ShardOptions options{.mesh = mesh, .strategy = c.strategy, .units = dist::every<models::Block>()};
+  dist::ShardOptions options{
+      .mesh = mesh, .strategy = c.strategy, .units = dist::every<models::Block>(), .messages = c.messages};
   if (c.compute != f32) options.precision.compute = c.compute;
   dist::Sharding& sharding = dist::shard(gpt, options);
   nn::materialize(gpt, cpu(), 1);
@@ -111,6 +118,7 @@ std::vector<std::string> check_traffic(dist::World& world, const Case& c) {
                                                   .shards = c.shards,
                                                   .replicas = c.replicas,
                                                   .compute = c.compute,
+                                                  .messages = c.messages,
                                                   .micro_batches = c.micro_batches,
                                                   .accumulate_communication = c.communicates});
   if (estimate.traffic.parameters != expected.parameters || estimate.traffic.gradients != expected.gradients)
@@ -153,6 +161,36 @@ TEST_CASE("traffic: hybrid strategies on 2 x 2 and 2 x 4 send exactly the bytes 
       std::vector<std::string> problems;
       for (const Strategy strategy : {Strategy::hybrid_shard, Strategy::hybrid_shard_zero2})
         for (const std::string& problem : check_all(world, strategy, 2, shards)) problems.push_back(problem);
+      return problems;
+    });
+}
+
+TEST_CASE(
+    "traffic: gradients by all_reduce and parameters by broadcasts send exactly the bytes of the table") {
+  const std::vector<dist::MessageOptions> choices{{.reduce_scatter = false},
+                                                  {.all_gather = false},
+                                                  {.gather_elements = 100, .reduce_elements = 77},
+                                                  {.gather_elements = 100,
+                                                   .reduce_elements = 77,
+                                                   .reduce_scatter = false,
+                                                   .all_gather = false,
+                                                   .overlap = false}};
+  for (const int ranks : {2, 4})
+    test::require_no_problems(ranks, [&](dist::World& world) {
+      std::vector<std::string> problems;
+      for (const Strategy strategy : dist::strategies)
+        for (const dist::MessageOptions& messages : choices)
+          for (const DType compute : {f32, bf16}) {
+            const int replicas = dist::traits_of(strategy).replicates ? 2 : 1;
+            if (world.size() == 2 && replicas == 2) continue;
+            for (const std::string& problem : check_traffic(world, {.strategy = strategy,
+                                                                   .replicas = replicas,
+                                                                   .shards = world.size() / replicas,
+                                                                   .micro_batches = 3,
+                                                                   .compute = compute,
+                                                                   .messages = messages}))
+              problems.push_back(problem);
+          }
       return problems;
     });
 }

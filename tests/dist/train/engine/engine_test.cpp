@@ -301,29 +301,42 @@ TEST_CASE("engine: what is wrong is an error that names it") {
   CHECK(net.first.weight.value().array_equal(before));
 }
 
-TEST_CASE("engine: what sharding does not have yet is refused by name") {
+TEST_CASE("engine: sizes and kinds of messages change no loss, and are those of the configuration") {
+  using Choice = void (*)(TrainingConfig&);
+  constexpr Choice choices[] = {[](TrainingConfig& c) { c.reduce_bucket_size = 10; },
+                                [](TrainingConfig& c) { c.gather_bucket_size = 1; },
+                                [](TrainingConfig& c) { c.prefetch_bucket_size = 5; },
+                                [](TrainingConfig& c) { c.prefetch_bucket_size = 0; },
+                                [](TrainingConfig& c) { c.reduce_scatter = false; },
+                                [](TrainingConfig& c) { c.gather_partitions = false; },
+                                [](TrainingConfig& c) { c.overlap_communication = false; }};
   test::require_no_problems(2, [&](dist::World& world) {
     std::vector<std::string> problems;
-    const auto expect = [&](TrainingConfig config, const char* phrase) {
-      config.strategy = dist::Strategy::full_shard;
-      Net net;
-      const std::string message = message_of<NotBuiltError>(
-          [&] { Engine engine(net, {.config = config, .optimizer = adam(), .world = &world}); });
-      if (!contains(message, phrase)) problems.push_back(message);
-    };
-    TrainingConfig config = sizes(8, 4);
-    config.reduce_scatter = false;
-    expect(config, "reduce_scatter false");
-    config = sizes(8, 4);
-    config.gather_partitions = false;
-    expect(config, "gather_partitions false");
-    config = sizes(8, 4);
-    config.overlap_communication = false;
-    expect(config, "overlap_communication false");
-    config = sizes(8, 4);
-    config.reduce_bucket_size = 10;
-    expect(config,
-           "reduce_bucket_size 10: messages are of whole units, of which the largest has 66 elements");
+    dist::Ledger& ledger = world.communicator().ledger();
+    for (const dist::Strategy strategy : dist::flat_strategies) {
+      TrainingConfig config = sizes(8, 2);
+      config.strategy = strategy;
+      const std::vector<double> expected = by_engine(4, config, &world);
+      for (const Choice choice : choices) {
+        TrainingConfig chosen = config;
+        choice(chosen);
+        ledger.reset();
+        ledger.keep_entries(true);
+        const std::vector<double> losses = by_engine(4, chosen, &world);
+        ledger.keep_entries(false);
+        const auto number = text(strategy, ", choice ", &choice - std::begin(choices), ": ");
+        if (losses != expected) problems.push_back(number + all_of(losses) + " for " + all_of(expected));
+        for (const dist::LedgerEntry& entry : ledger.entries()) {
+          const bool gathers = entry.traffic == dist::Traffic::parameters,
+                     reduces = entry.traffic == dist::Traffic::gradients;
+          if ((gathers && (entry.bytes / 4 > chosen.gather_bucket_size ||
+                           (!chosen.gather_partitions && entry.kind != dist::CallKind::broadcast))) ||
+              (reduces && (entry.bytes / 4 > chosen.reduce_bucket_size ||
+                           (!chosen.reduce_scatter && entry.kind != dist::CallKind::all_reduce))))
+            problems.push_back(text(number, name_of(entry.kind), " of ", entry.bytes, " bytes"));
+        }
+      }
+    }
     return problems;
   });
 }

@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <mutex>
 #include <set>
 
@@ -174,6 +177,58 @@ TEST_CASE("initialize: stages 0 to 3 on two ranks have the losses of one rank; r
     CHECK(seen.size() == 32);
     CHECK(std::set<int64_t>(seen.begin(), seen.end()).size() == 32);
   }
+}
+
+TEST_CASE("initialize: the documents' file runs with its limits of messages, which change no bit") {
+  const char* const folder = std::getenv("TESSERA_DATA");
+  if (folder == nullptr) {
+    MESSAGE("left out: TESSERA_DATA names no folder with ds_config/");
+    return;
+  }
+  std::ifstream in(std::string(folder) + "/ds_config/gptlite.json");
+  std::string limited((std::istreambuf_iterator<char>(in)), {}), unlimited = limited;
+  for (size_t at; (at = unlimited.find("4e5")) != unlimited.npos;) unlimited.replace(at, 3, "5e8");
+  REQUIRE(unlimited != limited);
+
+  struct Wide : nn::Layer<Wide> {
+    nn::Linear& first = add<nn::Linear>("first", {.in = 4, .out = 700});
+    nn::Linear& second = add<nn::Linear>("second", {.in = 700, .out = 650});  // more than 4e5 elements
+    Variable forward(const Variable& x) { return second(tanh(first(x))); }
+  };
+  constexpr int64_t samples = 512;
+  Tensor x = Tensor::empty({samples, 4}, f32), y = Tensor::empty({samples}, i64);
+  for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = std::sin(static_cast<float>(i * 3));
+  for (int64_t i = 0; i < samples; ++i) y.data<int64_t>()[i] = i * i % 3;
+  const auto set = std::make_shared<data::TensorDataset>(x, y);
+
+  test::require_no_problems(2, [&](dist::World& world) {
+    std::vector<std::string> problems;
+    dist::Ledger& ledger = world.communicator().ledger();
+    const auto run = [&](const std::string& json) {
+      Wide wide;
+      auto training = training::initialize(wide, {.config = training::JsonText{json},
+                                                  .training_data = set,
+                                                  .world = &world,
+                                                  .units = dist::every<nn::Linear>()});
+      ledger.reset();
+      ledger.keep_entries(true);
+      // A step of 128 micro-batches of one sample, and what follows it.
+      const std::vector<double> losses = losses_of(training, 130);
+      ledger.keep_entries(false);
+      int64_t largest = 0;
+      for (const dist::LedgerEntry& entry : ledger.entries())
+        if (entry.traffic == dist::Traffic::parameters) largest = std::max(largest, entry.bytes / 2);
+      for (const dist::LedgerEntry& entry : ledger.entries())
+        if (entry.traffic == dist::Traffic::gradients) largest = std::max(largest, entry.bytes / 4);
+      return std::pair(losses, largest);
+    };
+    const auto [losses, largest] = run(limited);
+    const auto [expected, whole] = run(unlimited);
+    if (losses != expected) problems.push_back("other losses than without limits");
+    if (largest > 400'000 || whole <= 400'000)
+      problems.push_back(text("messages of ", largest, " elements, without limits ", whole));
+    return problems;
+  });
 }
 
 TEST_CASE("initialize: an incomplete last batch is left out, so that every rank has samples") {
