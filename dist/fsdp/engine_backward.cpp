@@ -53,7 +53,15 @@ void Sharding::Engine::reset_backward() {
 }
 
 void Sharding::Engine::queue_end() {
-  if (!std::exchange(backward_is_open_, true)) at_backward_end([this] { end_backward(); });
+  if (std::exchange(backward_is_open_, true)) return;
+  // The model may be destroyed before the backward ends; an exception destroys the callback without a call.
+  const std::weak_ptr<Engine> weak = weak_from_this();
+  const std::shared_ptr<void> at_failure(nullptr, [weak](void*) {
+    if (const auto engine = weak.lock()) engine->end_failed_backward();
+  });
+  at_backward_end([weak, at_failure] {
+    if (const auto engine = weak.lock()) engine->end_backward();
+  });
 }
 
 /// Sums flags over the ranks: by unit, whether this backward reaches it; by unit, whether it has unreduced
@@ -213,6 +221,12 @@ void Sharding::Engine::end_backward() {
   for (const auto& unit : units_) release_holds(*unit);
   wait_for_readers();
   backward_is_open_ = false;
+}
+
+/// What is in flight is waited for when the next backward begins, and dropped then.
+void Sharding::Engine::end_failed_backward() {
+  if (!backward_is_open_ || !reaches_parameters_) return;
+  for (const auto& unit : units_) unit->restore_published();
 }
 
 void Sharding::Engine::wait_for_readers() {

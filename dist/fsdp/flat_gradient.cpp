@@ -199,6 +199,15 @@ void FlatGradient::abandon() {
   std::fill(reached_.begin(), reached_.end(), false);
 }
 
+void FlatGradient::restore_published() {
+  if (!prepared_ || flat_.options().traits.shards_optimizer) return;
+  for (size_t i = 0; i < flat_.parameters().size(); ++i) {
+    const Variable& variable = flat_.local(i).variable;
+    variable.set_grad(has_reduced_ && published_[i] ? Variable(reduced_range(i).view(variable.shape()))
+                                                    : Variable());
+  }
+}
+
 /// Adds `result` to the optimizer's gradient, or makes it that gradient.
 void FlatGradient::add_reduced(const Tensor& result) {
   const CategoryScope category(MemoryCategory::gradient);

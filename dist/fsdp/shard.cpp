@@ -44,7 +44,7 @@ void collect_ignored(const nn::Module& module, const std::string& prefix, bool i
 }  // namespace
 
 Sharding::Sharding(nn::Module& root, ShardOptions options)
-    : engine_(std::make_unique<Engine>(root, std::move(options))) {
+    : engine_(std::make_shared<Engine>(root, std::move(options))) {
   cast_buffers(root, engine_->options().precision);
 }
 Sharding::~Sharding() = default;

@@ -92,7 +92,7 @@ class Sharding final : public nn::ParameterStore {
   Engine& engine() { return *engine_; }
 
  private:
-  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<Engine> engine_;
 };
 
 /// Shards `module`'s parameters over the ranks of a mesh, according to a strategy. Applied from outside to a
@@ -100,9 +100,12 @@ class Sharding final : public nn::ParameterStore {
 /// initialisation) or after. From then on `module.parameters()` lists this rank's shards, so that a training
 /// loop reads the same on one rank and on many; a step of an optimizer made before is an error. Parameters
 /// may be frozen and unfrozen later, on all ranks, through the module, its Variables or the local shards; the
-/// next forward follows. All ranks call it with the same options. Throws ConfigError for a mesh or precision
-/// that does not suit the strategy and for a unit whose parameters no call would gather; ValueError, naming
-/// parameter and ranks, where ranks hold different values (see `sync_module_states`).
+/// next forward follows. A backward that an exception ends on all ranks keeps the gradients of completed
+/// backwards. Those that it computed itself are dropped, since they are not averaged, except of units that
+/// were reduced before the exception; those of earlier micro-batches of an open `Accumulation` that were not
+/// communicated are dropped too. All ranks call it with the same options. Throws ConfigError for a mesh or
+/// precision that does not suit the strategy and for a unit whose parameters no call would gather;
+/// ValueError, naming parameter and ranks, where ranks hold different values (see `sync_module_states`).
 ///
 ///     models::Gpt gpt(options);
 ///     dist::shard(gpt, {.mesh = mesh,
