@@ -8,7 +8,7 @@ struct SummonFullParams::FullParameters {
 };
 
 SummonFullParams::SummonFullParams(Sharding& sharding, const SummonOptions& options)
-    : sharding_(sharding), write_back_(options.write_back) {
+    : engine_(sharding.weak_engine()), write_back_(options.write_back) {
   Sharding::Engine& engine = sharding.engine();
   require<ConfigError>(!engine.is_summon_open(), "SummonFullParams: one is open already");
   require<ConfigError>(
@@ -29,17 +29,18 @@ SummonFullParams::SummonFullParams(Sharding& sharding, const SummonOptions& opti
 }
 
 SummonFullParams::~SummonFullParams() {
-  Sharding::Engine& engine = sharding_.engine();
+  const std::shared_ptr<Sharding::Engine> engine = engine_.lock();
+  if (!engine) return;
   for (const FullParameters& full : full_) {
     if (write_back_) full.flat->set_values(full.values);
     for (const UnitParameter& parameter : full.flat->parameters())
-      engine.set_full_value(parameter.variable.impl().get(), {});
+      engine->set_full_value(parameter.variable.impl().get(), {});
     full.flat->show_values({});
   }
-  engine.close_summon();
+  engine->close_summon();
 }
 
-Unsharded::Unsharded(Sharding& sharding, const nn::Module* unit) {
+Unsharded::Unsharded(Sharding& sharding, const nn::Module* unit) : engine_(sharding.weak_engine()) {
   const std::vector<Unit*> chosen = sharding.engine().units_of(unit, "Unsharded");
   try {
     for (Unit* one : chosen) {
@@ -54,6 +55,8 @@ Unsharded::Unsharded(Sharding& sharding, const nn::Module* unit) {
 }
 
 Unsharded::~Unsharded() {
+  const std::shared_ptr<Sharding::Engine> engine = engine_.lock();
+  if (!engine) return;
   for (Unit* unit : units_) unit->reshard();
 }
 
