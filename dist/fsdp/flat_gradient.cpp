@@ -20,7 +20,9 @@ FlatGradient::FlatGradient(const FlatParameter& flat) : flat_(flat) {
 }
 
 FlatGradient::~FlatGradient() {
-  if (buffer_.defined()) set_owner(*buffer_.storage(), nullptr);
+  if (!buffer_.defined()) return;
+  set_owner(*buffer_.storage(), nullptr);
+  buffer_.storage()->set_label(flat_.describe_destroyed("gradients"));
 }
 
 // The buffer.

@@ -26,6 +26,14 @@ FlatParameter::~FlatParameter() {
   if (!full_.defined()) return;
   set_owner(*full_.storage(), nullptr);
   set_values_pending(*full_.storage(), false);
+  full_.storage()->set_label(describe_destroyed("parameters"));
+}
+
+std::string FlatParameter::describe_destroyed(const char* what) const {
+  return text(
+      "the ", what, " of unit '", unit_, "' (", parameter_names(),
+      ") were freed: the sharded model was destroyed before a graph of it ran backward; keep the model "
+      "until then");
 }
 
 void FlatParameter::choose_dtypes() {

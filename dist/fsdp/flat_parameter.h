@@ -114,6 +114,9 @@ class FlatParameter final : private StorageOwner {
   CallOptions call(Traffic traffic) const { return {.unit = unit_, .traffic = traffic}; }
   /// "'wte.weight', 'h.0.ln_1.weight'", for errors.
   std::string parameter_names() const;
+  /// The error of a use of these "parameters" or "gradients" after the model's destruction: a label of their
+  /// storage.
+  std::string describe_destroyed(const char* what) const;
 
  private:
   bool is_mixed() const { return master_ != compute_; }

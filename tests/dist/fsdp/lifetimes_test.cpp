@@ -1,4 +1,4 @@
-// Scopes and lists that outlive the sharded model.
+// Scopes, lists and graphs that outlive the sharded model.
 
 #include <optional>
 
@@ -80,6 +80,30 @@ TEST_CASE("lifetimes: a list that outlives the model clears its gradients, and i
       sgd->zero_grad();
       for (const NamedParameter& parameter : sgd->parameters())
         if (parameter.variable.grad().defined()) problems.push_back("a gradient of " + parameter.name);
+    }
+    return problems;
+  });
+}
+
+TEST_CASE("lifetimes: the backward of a graph that outlives its sharded model is an error that says so") {
+  test::require_no_problems(2, [](World& world) {
+    std::vector<std::string> problems;
+    for (const Strategy strategy : dist::flat_strategies) {
+      Variable loss;
+      {
+        Net net;
+        shard_net(net, world, strategy);
+        loss = sum(net(input()));
+      }
+      std::string message;
+      try {
+        loss.backward();
+      } catch (const StorageError& error) {
+        message = error.what();
+      }
+      for (const char* phrase : {"unit '", "'b.bias'", "sharded model was destroyed", "keep the model"})
+        if (message.find(phrase) == std::string::npos)
+          problems.push_back(text(strategy, ": no \"", phrase, "\" in '", message, "'"));
     }
     return problems;
   });
