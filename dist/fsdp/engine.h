@@ -106,6 +106,7 @@ class Sharding::Engine : public std::enable_shared_from_this<Sharding::Engine> {
   void after_backward(size_t index);
   void prefetch_backward(const Unit& unit);
   void begin_backward(std::span<const Variable> leaves);
+  void refuse_backward_after_summon(const Unit& unit, std::span<Variable* const> outputs);
   void require_not_summoned(std::span<const Variable> leaves) const;
   void reset_backward();
   void queue_end();

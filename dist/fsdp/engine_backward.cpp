@@ -28,6 +28,23 @@ void Sharding::Engine::begin_backward(std::span<const Variable> leaves) {
   if (is_first && reduces_now()) start_agreement(leaves);
 }
 
+/// A forward that read parameters in the dtype of the values: backward would read them in the compute dtype.
+void Sharding::Engine::refuse_backward_after_summon(const Unit& unit, std::span<Variable* const> outputs) {
+  if (std::none_of(unit.flats().begin(), unit.flats().end(),
+                   [](const auto& flat) { return flat->is_mixed(); }))
+    return;
+  for (const Variable* output : outputs)
+    if (output->defined() && output->requires_grad())
+      output->register_hook([weak = weak_from_this(), name = unit.name()](const Variable&) {
+        const auto engine = weak.lock();
+        require<ConfigError>(!engine || engine->all_summoned_, "SummonFullParams: the forward of unit '",
+                             name,
+                             "' ran while one was open, and its backward after it, where the parameters have "
+                             "their compute dtype: run forward and backward of a training step outside, and "
+                             "evaluate under NoGrad");
+      });
+}
+
 /// While parameters are summoned, hooks do nothing and gradients would not be reduced.
 void Sharding::Engine::require_not_summoned(std::span<const Variable> leaves) const {
   for (const Variable& leaf : leaves)

@@ -234,6 +234,8 @@ Tensor FlatParameter::gather_values() const {
   const CategoryScope category(MemoryCategory::communication);
   const Tensor all = options_.shard_group->empty({layout_.numel()}, master_);
   options_.shard_group->all_gather(all, values_, call(Traffic::parameters)).wait();
+  // A graph that saves a parameter while these are shown reads the gathered one in backward: the same values.
+  while (!is_mixed() && all.version() < values_.version()) all.bump_version();
   return all;
 }
 

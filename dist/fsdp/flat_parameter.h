@@ -99,6 +99,7 @@ class FlatParameter final : private StorageOwner {
   /// Returns when no other rank reads this rank's values any more. To be called before they are written.
   void wait_for_readers();
   /// All values in the master dtype, gathered into memory of their own; under no_shard the values themselves.
+  /// Their version is that of the values, unless the compute dtype is another one.
   Tensor gather_values() const;
   /// Makes the modules' Variables views of `all`, an array as `gather_values` returns it; if it is undefined,
   /// views of the full parameters again.
@@ -118,8 +119,10 @@ class FlatParameter final : private StorageOwner {
   /// storage.
   std::string describe_destroyed(const char* what) const;
 
- private:
+  /// Whether the compute dtype is not that of the values.
   bool is_mixed() const { return master_ != compute_; }
+
+ private:
   void choose_dtypes();
   void allocate_values(Device device);
   void fill_values(uint64_t seed);

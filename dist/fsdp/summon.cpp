@@ -17,6 +17,12 @@ SummonFullParams::SummonFullParams(Sharding& sharding, const SummonOptions& opti
       "gathered parameters; open it before or after, not in a hook, a forward or a backward rule");
   for (Unit* unit : engine.units_of(options.unit, "SummonFullParams")) {
     unit->release_holds();
+    if (!engine.traits().shards_parameters || unit->state() == Unit::State::unsharded) {
+      // A backward after this scope reads what is kept, perhaps without a request: it must be up to date.
+      unit->unshard();
+      unit->wait();
+      unit->reshard();
+    }
     unit->wait_for_readers();
     for (const auto& flat : unit->flats()) full_.push_back({flat.get(), flat->gather_values()});
   }
