@@ -308,7 +308,7 @@ void Sharding::Engine::end_failed_forward(Unit& unit) {
 }
 
 void Sharding::Engine::after_forward(Unit& unit, std::span<Variable* const> outputs) {
-  if (all_summoned_) return;
+  if (all_summoned_) return refuse_backward_after_summon(unit, outputs);
   const bool is_root = &unit == units_.front().get();
   if (is_root && options_.precision.output) cast_floating(outputs, *options_.precision.output);
   if (backward_is_running()) return end_forward(unit);

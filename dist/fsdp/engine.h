@@ -17,7 +17,7 @@ namespace tessera::dist {
 
 /// Calls the units' operations from hooks in forward and backward. Each rank has one, used by that rank's
 /// thread.
-class Sharding::Engine {
+class Sharding::Engine : public std::enable_shared_from_this<Sharding::Engine> {
  public:
   /// Lays out the units and registers the hooks. Fills the shards where every parameter has values already.
   /// `root` must outlive it. Throws what `shard` does.
@@ -107,6 +107,7 @@ class Sharding::Engine {
   void prefetch(Unit& unit);
   void prefetch_backward(const Unit& unit);
   void begin_backward(std::span<const Variable> leaves);
+  void refuse_backward_after_summon(const Unit& unit, std::span<Variable* const> outputs);
   void require_not_summoned(std::span<const Variable> leaves) const;
   void reset_backward();
   void queue_end();
@@ -125,6 +126,7 @@ class Sharding::Engine {
   void make_buckets();
   void reduce_remaining();
   void end_backward();
+  void end_failed_backward();
   void abandon_backward();
 
   nn::Module& root_;

@@ -28,6 +28,23 @@ void Sharding::Engine::begin_backward(std::span<const Variable> leaves) {
   if (is_first && reduces_now()) start_agreement(leaves);
 }
 
+/// A forward that read parameters in the dtype of the values: backward would read them in the compute dtype.
+void Sharding::Engine::refuse_backward_after_summon(const Unit& unit, std::span<Variable* const> outputs) {
+  if (std::none_of(unit.flats().begin(), unit.flats().end(),
+                   [](const auto& flat) { return flat->is_mixed(); }))
+    return;
+  for (const Variable* output : outputs)
+    if (output->defined() && output->requires_grad())
+      output->register_hook([weak = weak_from_this(), name = unit.name()](const Variable&) {
+        const auto engine = weak.lock();
+        require<ConfigError>(!engine || engine->all_summoned_, "SummonFullParams: the forward of unit '",
+                             name,
+                             "' ran while one was open, and its backward after it, where the parameters have "
+                             "their compute dtype: run forward and backward of a training step outside, and "
+                             "evaluate under NoGrad");
+      });
+}
+
 /// While parameters are summoned, hooks do nothing and gradients would not be reduced.
 void Sharding::Engine::require_not_summoned(std::span<const Variable> leaves) const {
   for (const Variable& leaf : leaves)
@@ -53,7 +70,15 @@ void Sharding::Engine::reset_backward() {
 }
 
 void Sharding::Engine::queue_end() {
-  if (!std::exchange(backward_is_open_, true)) at_backward_end([this] { end_backward(); });
+  if (std::exchange(backward_is_open_, true)) return;
+  // The model may be destroyed before the backward ends; an exception destroys the callback without a call.
+  const std::weak_ptr<Engine> weak = weak_from_this();
+  const std::shared_ptr<void> at_failure(nullptr, [weak](void*) {
+    if (const auto engine = weak.lock()) engine->end_failed_backward();
+  });
+  at_backward_end([weak, at_failure] {
+    if (const auto engine = weak.lock()) engine->end_backward();
+  });
 }
 
 /// Sums flags over the ranks: by unit, whether this backward reaches it; by unit, whether it has unreduced
@@ -214,6 +239,12 @@ void Sharding::Engine::end_backward() {
   for (const auto& unit : units_) release_holds(*unit);
   wait_for_readers();
   backward_is_open_ = false;
+}
+
+/// What is in flight is waited for when the next backward begins, and dropped then.
+void Sharding::Engine::end_failed_backward() {
+  if (!backward_is_open_ || !reaches_parameters_) return;
+  for (const auto& unit : units_) unit->restore_published();
 }
 
 void Sharding::Engine::wait_for_readers() {

@@ -20,7 +20,9 @@ FlatGradient::FlatGradient(const FlatParameter& flat) : flat_(flat) {
 }
 
 FlatGradient::~FlatGradient() {
-  if (buffer_.defined()) set_owner(*buffer_.storage(), nullptr);
+  if (!buffer_.defined()) return;
+  set_owner(*buffer_.storage(), nullptr);
+  buffer_.storage()->set_label(flat_.describe_destroyed("gradients"));
 }
 
 // The buffer.
@@ -206,6 +208,15 @@ void FlatGradient::abandon() {
   reducing_ = unreduced_ = false;
   drop_unmarked();
   std::fill(reached_.begin(), reached_.end(), false);
+}
+
+void FlatGradient::restore_published() {
+  if (!prepared_ || flat_.options().traits.shards_optimizer) return;
+  for (size_t i = 0; i < flat_.parameters().size(); ++i) {
+    const Variable& variable = flat_.local(i).variable;
+    variable.set_grad(has_reduced_ && published_[i] ? Variable(reduced_range(i).view(variable.shape()))
+                                                    : Variable());
+  }
 }
 
 /// Adds `result` to the optimizer's gradient, or makes it that gradient.

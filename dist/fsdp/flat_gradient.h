@@ -41,6 +41,9 @@ class FlatGradient final : private StorageOwner {
   /// After a backward that an exception ended: waits for calls in flight and drops all gradients that the
   /// optimizer has not received yet, those of earlier micro-batches too.
   void abandon();
+  /// As a backward ends by an exception: where the optimizer reads the module's Variables, these have the
+  /// gradients of completed backwards again, and none of this one, which are not averaged. Waits for nothing.
+  void restore_published();
   /// Clears the gradient of parameter i, also what this rank has not reduced yet.
   void clear(size_t i);
   /// Marks gradients as accumulated and not reduced. There are none if the buffer was not prepared.

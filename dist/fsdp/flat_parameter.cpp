@@ -26,6 +26,14 @@ FlatParameter::~FlatParameter() {
   if (!full_.defined()) return;
   set_owner(*full_.storage(), nullptr);
   set_values_pending(*full_.storage(), false);
+  full_.storage()->set_label(describe_destroyed("parameters"));
+}
+
+std::string FlatParameter::describe_destroyed(const char* what) const {
+  return text(
+      "the ", what, " of unit '", unit_, "' (", parameter_names(),
+      ") were freed: the sharded model was destroyed before a graph of it ran backward; keep the model "
+      "until then");
 }
 
 void FlatParameter::choose_dtypes() {
@@ -247,6 +255,8 @@ Tensor FlatParameter::gather_values() const {
   Gather gather = gather_into(all, values_);
   gather.start();
   gather.wait();
+  // A graph that saves a parameter while these are shown reads the gathered one in backward: the same values.
+  while (!is_mixed() && all.version() < values_.version()) all.bump_version();
   return all;
 }
 

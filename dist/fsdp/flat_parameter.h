@@ -102,6 +102,7 @@ class FlatParameter final : private StorageOwner {
   /// Returns when no other rank reads this rank's values any more. To be called before they are written.
   void wait_for_readers();
   /// All values in the master dtype, gathered into memory of their own; under no_shard the values themselves.
+  /// Their version is that of the values, unless the compute dtype is another one.
   Tensor gather_values() const;
   /// Makes the modules' Variables views of `all`, an array as `gather_values` returns it; if it is undefined,
   /// views of the full parameters again.
@@ -117,9 +118,14 @@ class FlatParameter final : private StorageOwner {
   CallOptions call(Traffic traffic) const { return {.unit = unit_, .traffic = traffic}; }
   /// "'wte.weight', 'h.0.ln_1.weight'", for errors.
   std::string parameter_names() const;
+  /// The error of a use of these "parameters" or "gradients" after the model's destruction: a label of their
+  /// storage.
+  std::string describe_destroyed(const char* what) const;
+
+  /// Whether the compute dtype is not that of the values.
+  bool is_mixed() const { return master_ != compute_; }
 
  private:
-  bool is_mixed() const { return master_ != compute_; }
   bool gathers_by_broadcast() const;
   Gather gather_into(const Tensor& all, const Tensor& own) const;
   void begin_gather();

@@ -25,6 +25,7 @@ InitialValues::InitialValues(nn::Module& root, const std::vector<nn::Module*>& e
                              bool from_rank_0)
     : ranks_(ranks), from_rank_0_(from_rank_0) {
   collect(root, excluded, "");
+  compare_kinds();
   compare();
 }
 
@@ -35,6 +36,39 @@ void InitialValues::collect(nn::Module& module, const std::vector<nn::Module*>& 
     entries_.push_back({prefix + entry.name, entry.variable});
   for (const nn::Module::Child& child : module.child_entries())
     collect(*child.module, excluded, prefix + child.name + ".");
+}
+
+/// Dtypes, and which parameters are trained.
+void InitialValues::compare_kinds() {
+  const int64_t n = std::ssize(entries_);
+  std::vector<int64_t> mine;
+  for (const Entry& entry : entries_)
+    mine.push_back(2 * static_cast<int64_t>(entry.variable.dtype()) + entry.variable.requires_grad());
+  const Tensor all = Tensor::empty({ranks_.size(), n}, i64);
+  ranks_
+      .all_gather(all, Tensor::from(std::span<const int64_t>(mine), {n}),
+                  {.unit = "dtypes and requires_grad"})
+      .wait();
+  const int64_t* kinds = all.data<int64_t>();
+  for (int64_t i = 0; i < n; ++i) {
+    const auto dtype = [&](int rank) { return static_cast<DType>(kinds[rank * n + i] / 2); };
+    const auto is_trained = [&](int rank) { return kinds[rank * n + i] % 2 != 0; };
+    std::vector<int> others, trained, frozen;
+    for (int rank = 0; rank < ranks_.size(); ++rank) {
+      if (dtype(rank) != dtype(0) && (others.empty() || dtype(rank) == dtype(others.front())))
+        others.push_back(rank);
+      (is_trained(rank) ? trained : frozen).push_back(rank);
+    }
+    const std::string& name = entries_[static_cast<size_t>(i)].name;
+    if (!others.empty())
+      throw ValueError(text("shard: '", name, "' is ", dtype(others.front()), " on ",
+                            rank_names(ranks_, others), " and ", dtype(0), " on ", rank_names(ranks_, {0}),
+                            ": give it one dtype on every rank"));
+    if (!trained.empty() && !frozen.empty())
+      throw ValueError(text("shard: '", name, "' is trained on ", rank_names(ranks_, trained),
+                            " and frozen on ", rank_names(ranks_, frozen),
+                            ": set its requires_grad alike on every rank"));
+  }
 }
 
 void InitialValues::compare() {

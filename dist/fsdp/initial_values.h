@@ -13,9 +13,9 @@ namespace tessera::dist {
 class InitialValues {
  public:
   /// Of every parameter and buffer from `root` down except those of `excluded`. Throws ValueError on every
-  /// rank, naming the first parameter and the ranks, unless all ranks hold the same values (by hash), or none
-  /// has values yet. With `from_rank_0` the other ranks may hold other values or none: `broadcast` gives them
-  /// rank 0's.
+  /// rank, naming the first parameter and the ranks, unless all ranks have the same dtypes, train the same
+  /// parameters, and hold the same values (by hash), or none has values yet. With `from_rank_0` the other
+  /// ranks may hold other values or none: `broadcast` gives them rank 0's.
   InitialValues(nn::Module& root, const std::vector<nn::Module*>& excluded, Communicator& ranks,
                 bool from_rank_0);
 
@@ -32,6 +32,7 @@ class InitialValues {
     Variable variable;
   };
   void collect(nn::Module& module, const std::vector<nn::Module*>& excluded, const std::string& prefix);
+  void compare_kinds();
   void compare();
   [[noreturn]] void throw_mismatch(const std::string& name, const std::vector<int>& others, bool has_first,
                                    bool has_other) const;

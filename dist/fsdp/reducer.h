@@ -10,8 +10,8 @@ namespace tessera::dist {
 /// same bits under all strategies.
 class ShardReducer final : public ParameterReducer {
  public:
-  /// `engine` must outlive it.
-  explicit ShardReducer(const Sharding::Engine& engine) : engine_(engine) {}
+  /// When the model of `engine` was destroyed, `clear` does nothing, and the others throw ConfigError.
+  explicit ShardReducer(std::weak_ptr<const Sharding::Engine> engine) : engine_(std::move(engine)) {}
   double power_sum(const ParameterList& list, double p) override;
   void sum_over_shards(std::span<double> values) override;
   double largest(double value) override;
@@ -20,7 +20,8 @@ class ShardReducer final : public ParameterReducer {
 
  private:
   std::vector<double> all_power_sums(const ParameterList& list, double p) const;
-  const Sharding::Engine& engine_;
+  std::shared_ptr<const Sharding::Engine> engine() const;
+  std::weak_ptr<const Sharding::Engine> engine_;
 };
 
 }  // namespace tessera::dist

@@ -44,7 +44,7 @@ void collect_ignored(const nn::Module& module, const std::string& prefix, bool i
 }  // namespace
 
 Sharding::Sharding(nn::Module& root, ShardOptions options)
-    : engine_(std::make_unique<Engine>(root, std::move(options))) {
+    : engine_(std::make_shared<Engine>(root, std::move(options))) {
   cast_buffers(root, engine_->options().precision);
 }
 Sharding::~Sharding() = default;
@@ -82,7 +82,7 @@ ParameterList Sharding::parameters(const nn::Module& module) {
   ParameterList list;
   nn::ParameterSet wanted = nn::parameters_below(module);
   collect(engine_->root(), *engine_, wanted, list);
-  list.set_reducer(std::make_shared<ShardReducer>(*engine_));
+  list.set_reducer(std::make_shared<ShardReducer>(engine_));
   return list;
 }
 
@@ -104,14 +104,14 @@ Sharding& shard(nn::Module& module, ShardOptions options) {
 }
 
 Accumulation::Accumulation(Sharding& sharding, bool communicate)
-    : sharding_(sharding),
+    : engine_(sharding.weak_engine()),
       was_open_(sharding.engine().accumulation.open),
       did_communicate_(sharding.engine().accumulation.communicate) {
   sharding.engine().accumulation = {true, communicate};
 }
 
 Accumulation::~Accumulation() {
-  sharding_.engine().accumulation = {was_open_, did_communicate_};
+  if (const auto engine = engine_.lock()) engine->accumulation = {was_open_, did_communicate_};
 }
 
 }  // namespace tessera::dist

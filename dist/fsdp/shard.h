@@ -93,9 +93,11 @@ class Sharding final : public nn::ParameterStore {
 
   class Engine;  ///< what the hooks call; dist/fsdp/engine.h
   Engine& engine() { return *engine_; }
+  /// The same for what may outlive the model: null from its destruction on.
+  std::weak_ptr<Engine> weak_engine() const { return engine_; }
 
  private:
-  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<Engine> engine_;
 };
 
 /// Shards `module`'s parameters over the ranks of a mesh, according to a strategy. Applied from outside to a
@@ -103,9 +105,13 @@ class Sharding final : public nn::ParameterStore {
 /// initialisation) or after. From then on `module.parameters()` lists this rank's shards, so that a training
 /// loop reads the same on one rank and on many; a step of an optimizer made before is an error. Parameters
 /// may be frozen and unfrozen later, on all ranks, through the module, its Variables or the local shards; the
-/// next forward follows. All ranks call it with the same options. Throws ConfigError for a mesh or precision
-/// that does not suit the strategy and for a unit whose parameters no call would gather; ValueError, naming
-/// parameter and ranks, where ranks hold different values (see `sync_module_states`).
+/// next forward follows. A backward that an exception ends on all ranks keeps the gradients of completed
+/// backwards. Those that it computed itself are dropped, since they are not averaged, except of units that
+/// were reduced before the exception; those of earlier micro-batches of an open `Accumulation` that were not
+/// communicated are dropped too. All ranks call it with the same options. Throws ConfigError for a mesh or
+/// precision that does not suit the strategy and for a unit whose parameters no call would gather;
+/// ValueError, naming parameter and ranks, where ranks hold different values (see `sync_module_states`)
+/// or dtypes, or train a parameter that another rank has frozen.
 ///
 ///     models::Gpt gpt(options);
 ///     dist::shard(gpt, {.mesh = mesh,
@@ -126,14 +132,15 @@ Sharding& shard(nn::Module& module, ShardOptions options);
 /// (no_sync): least traffic. With it they are reduced at once and added as shards: least memory.
 class Accumulation {
  public:
-  /// For all units. The destructor restores the accumulation that was open before.
+  /// For all units. The destructor restores the accumulation that was open before. It may end after
+  /// the model.
   Accumulation(Sharding& sharding, bool communicate);
   ~Accumulation();
   Accumulation(const Accumulation&) = delete;
   Accumulation& operator=(const Accumulation&) = delete;
 
  private:
-  Sharding& sharding_;
+  std::weak_ptr<Sharding::Engine> engine_;
   bool was_open_, did_communicate_;
 };
 
@@ -154,7 +161,9 @@ struct SummonOptions {
 /// values: to read, to change, to evaluate or to sample. Under no_shard these are the values themselves, and
 /// a change stays. All ranks open and close it together. Throws ConfigError when one is open already, when
 /// `unit` is not a unit's module, and while a forward of the model or a backward runs; so does a backward
-/// that reaches the parameters while one of all units is open.
+/// that reaches the parameters while one of all units is open. A forward in it may run backward after it,
+/// unless values were changed since, or the parameters' compute dtype is another one: a ConfigError. It may
+/// end after the model.
 class SummonFullParams {
  public:
   /// Gathers the values and shows them in the Variables. All ranks pass the same options.
@@ -165,7 +174,7 @@ class SummonFullParams {
 
  private:
   struct FullParameters;
-  Sharding& sharding_;
+  std::weak_ptr<Sharding::Engine> engine_;
   bool write_back_;
   std::vector<FullParameters> full_;
 };
@@ -174,7 +183,8 @@ class SummonFullParams {
 /// halves of a split backward, over several micro-batches, for a child of a unit that is called by itself.
 /// Forward and backward have holds of their own; the end of the last hold frees the bytes. After an
 /// optimizer's step the next call gathers the new values. All ranks open it together. Throws ConfigError when
-/// `unit` is not a unit's module, or before the parameters have values.
+/// `unit` is not a unit's module, or before the parameters have values. It may end after
+/// the model.
 class Unsharded {
  public:
   /// `unit` is a unit's module; null for all units. Returns when they are gathered.
@@ -184,6 +194,7 @@ class Unsharded {
   Unsharded& operator=(const Unsharded&) = delete;
 
  private:
+  std::weak_ptr<Sharding::Engine> engine_;
   std::vector<Unit*> units_;
 };
 

@@ -8,7 +8,7 @@ struct SummonFullParams::FullParameters {
 };
 
 SummonFullParams::SummonFullParams(Sharding& sharding, const SummonOptions& options)
-    : sharding_(sharding), write_back_(options.write_back) {
+    : engine_(sharding.weak_engine()), write_back_(options.write_back) {
   Sharding::Engine& engine = sharding.engine();
   require<ConfigError>(!engine.is_summon_open(), "SummonFullParams: one is open already");
   require<ConfigError>(
@@ -17,6 +17,12 @@ SummonFullParams::SummonFullParams(Sharding& sharding, const SummonOptions& opti
       "gathered parameters; open it before or after, not in a hook, a forward or a backward rule");
   for (Unit* unit : engine.units_of(options.unit, "SummonFullParams")) {
     unit->release_holds();
+    if (!engine.traits().shards_parameters || unit->state() == Unit::State::unsharded) {
+      // A backward after this scope reads what is kept, perhaps without a request: it must be up to date.
+      unit->unshard();
+      unit->wait();
+      unit->reshard();
+    }
     unit->wait_for_readers();
     for (const auto& flat : unit->flats()) full_.push_back({flat.get(), flat->gather_values()});
   }
@@ -29,17 +35,18 @@ SummonFullParams::SummonFullParams(Sharding& sharding, const SummonOptions& opti
 }
 
 SummonFullParams::~SummonFullParams() {
-  Sharding::Engine& engine = sharding_.engine();
+  const std::shared_ptr<Sharding::Engine> engine = engine_.lock();
+  if (!engine) return;
   for (const FullParameters& full : full_) {
     if (write_back_) full.flat->set_values(full.values);
     for (const UnitParameter& parameter : full.flat->parameters())
-      engine.set_full_value(parameter.variable.impl().get(), {});
+      engine->set_full_value(parameter.variable.impl().get(), {});
     full.flat->show_values({});
   }
-  engine.close_summon();
+  engine->close_summon();
 }
 
-Unsharded::Unsharded(Sharding& sharding, const nn::Module* unit) {
+Unsharded::Unsharded(Sharding& sharding, const nn::Module* unit) : engine_(sharding.weak_engine()) {
   const std::vector<Unit*> chosen = sharding.engine().units_of(unit, "Unsharded");
   try {
     for (Unit* one : chosen) {
@@ -54,6 +61,8 @@ Unsharded::Unsharded(Sharding& sharding, const nn::Module* unit) {
 }
 
 Unsharded::~Unsharded() {
+  const std::shared_ptr<Sharding::Engine> engine = engine_.lock();
+  if (!engine) return;
   for (Unit* unit : units_) unit->reshard();
 }
 

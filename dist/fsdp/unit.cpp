@@ -115,6 +115,10 @@ void Unit::abandon() {
   reducing_ = false;
 }
 
+void Unit::restore_published() {
+  for (const auto& flat : flats_) flat->gradient().restore_published();
+}
+
 void Unit::drop_unmarked() {
   for (const auto& flat : flats_) flat->gradient().drop_unmarked();
 }

@@ -80,6 +80,8 @@ class Unit {
   void drop_unmarked();
   /// After a backward that an exception ended: drops all gradients that the optimizer has not received yet.
   void abandon();
+  /// `FlatGradient::restore_published` of each flat array.
+  void restore_published();
   /// Marks gradients as accumulated on this rank and not reduced.
   void mark_unreduced();
   /// Whether any flat array has gradients that are marked as unreduced.

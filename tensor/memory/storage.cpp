@@ -109,6 +109,8 @@ void Storage::set_category(MemoryCategory category) {
 
 void Storage::throw_released() const {
   if (const StorageOwner* owner = owner_of(*this)) throw StorageError(owner->describe_released(*this));
+  // The label that an owner left, with the reason, is the message.
+  if (label_.find(": ") != std::string::npos) throw StorageError(label_);
   throw StorageError(text("the values of ", label_.empty() ? std::string("this storage") : "'" + label_ + "'",
                           " (", nbytes_, " bytes on ", device_,
                           ") were released: refill or unshard it before use"));

@@ -108,6 +108,44 @@ TEST_CASE("initial values: buffers and ignored modules are compared, ranks witho
   });
 }
 
+TEST_CASE("initial values: a parameter frozen on some ranks only is an error that names it and the ranks") {
+  for (const Strategy strategy : flat_strategies)
+    for (const bool syncs : {false, true})
+      for (const bool on_meta : {false, true}) {
+        CAPTURE(name_of(strategy));
+        test::require_no_problems(3, [&](World& world) {
+          ShardOptions options = options_for(world, strategy);
+          options.sync_module_states = syncs;
+          const std::string message = shard_error(world, options, [&](Model& model, ShardOptions&, int rank) {
+            if (!on_meta) nn::materialize(model, cpu(), 3);
+            if (rank == 0) model.b.weight.set_requires_grad(false);
+          });
+          return unless(has_all(message, {"'b.weight'", "trained on ranks 1 and 2", "frozen on rank 0"}),
+                        message);
+        });
+      }
+}
+
+TEST_CASE("initial values: another dtype on a rank is an error that names the dtypes") {
+  for (const bool syncs : {false, true})
+    test::require_no_problems(3, [&](World& world) {
+      ShardOptions options = options_for(world, Strategy::full_shard);
+      options.sync_module_states = syncs;
+      const std::string of_buffer = shard_error(world, options, [](Model& model, ShardOptions&, int rank) {
+        nn::materialize(model, cpu(), 3);
+        if (rank == 2) model.shift.set_value(Tensor::scalar(0.5).expand({5}).clone());
+      });
+      const std::string of_all = shard_error(world, options, [](Model& model, ShardOptions&, int rank) {
+        nn::materialize(model, cpu(), 3);
+        if (rank == 1) model.to(f64);
+      });
+      std::vector<std::string> problems;
+      if (!has_all(of_buffer, {"'shift'", "f64 on rank 2", "f32 on rank 0"})) problems.push_back(of_buffer);
+      if (!has_all(of_all, {"f64 on rank 1", "f32 on rank 0", "every rank"})) problems.push_back(of_all);
+      return problems;
+    });
+}
+
 TEST_CASE("initial values: different seeds on ranks are an error") {
   for (const Strategy strategy : flat_strategies) {
     CAPTURE(name_of(strategy));

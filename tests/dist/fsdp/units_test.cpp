@@ -291,3 +291,52 @@ TEST_CASE("summon: between a forward and its backward it changes no bit, also wi
     return problems;
   });
 }
+
+TEST_CASE("summon: a forward inside and its backward after it have the bits of both outside") {
+  test::require_no_problems(2, [](World& world) {
+    std::vector<std::string> problems;
+    for (const Strategy strategy : strategies) {
+      std::vector<std::vector<test::Shard>> results;
+      for (const bool summons : {false, true}) {
+        Containers model;
+        Sharding& sharding = shard_containers(model, world, strategy);
+        for (int step = 0; step < 2; ++step) {
+          std::optional<SummonFullParams> full;
+          if (summons) full.emplace(sharding);
+          const Variable loss = sum(model(input(world.rank())));
+          full.reset();
+          loss.backward();
+          for (const NamedParameter& parameter : model.parameters()) {
+            const NoGrad no_grad;
+            if (parameter.variable.grad().defined()) add_(parameter.variable, parameter.variable.grad());
+          }
+        }
+        results.push_back(test::shards_of(model));
+      }
+      for (const std::string& problem : test::differences(results[1], results[0], 0))
+        problems.push_back(text(strategy, ": ", problem));
+    }
+    return problems;
+  });
+}
+
+TEST_CASE("summon: a forward inside that read rounded parameters in f32 has an error in backward after it") {
+  test::require_no_problems(2, [](World& world) {
+    std::vector<std::string> problems;
+    for (const Strategy strategy : strategies) {
+      Containers model;
+      Sharding& sharding = dist::shard(model, {.mesh = Mesh(world),
+                                               .strategy = strategy,
+                                               .units = units_named({"named", "hiding"}),
+                                               .precision = {.compute = bf16}});
+      nn::materialize(model, cpu(), 3);
+      Variable loss;
+      {
+        const SummonFullParams full(sharding);
+        loss = sum(model(input(world.rank())));
+      }
+      expect(problems, thrown<ConfigError>([&] { loss.backward(); }), {"SummonFullParams"});
+    }
+    return problems;
+  });
+}
