@@ -1,10 +1,10 @@
-// usage: trained FOLDER STEPS [RESUME]: a model, its data and its task; prints the sum of all weights.
-#include <tessera/dist/train/callbacks/model_checkpoint.h>
-#include <tessera/dist/train/trainer/trainer.h>
+// A model, its data and its task; the command line has the trainer's options. Prints the sum of all weights.
+#include <tessera/dist/train/trainer/trainer_arguments.h>
 #include <tessera/tessera.h>
 
 #include <cmath>
 #include <cstdio>
+#include <iostream>
 
 using namespace tessera;
 // Points drawn at random, in three classes by their angle.
@@ -24,7 +24,9 @@ struct Classifier : training::TaskOf<Classifier> {
   Variable forward(const Variable& x) { return out(drop(relu(hidden(x)))); }
 
   Variable training_step(const data::Batch& batch, int64_t) override {
-    return nn::cross_entropy((*this)(batch.x), batch.y);
+    const Variable loss = nn::cross_entropy((*this)(batch.x), batch.y);
+    log("loss", loss, {.on_step = true});
+    return loss;
   }
   training::OptimizerSetup configure_optimizers(const ParameterList& parameters) override {
     return {std::make_unique<optim::AdamW>(parameters, 1e-2)};
@@ -39,19 +41,14 @@ struct Data : training::DataModule {
 };
 
 int main(int argc, char** argv) {
-  if (argc < 3) return 2;
-  const std::string folder = argv[1], resume = argc > 3 ? argv[3] : "";
+  auto options = training::trainer_arguments({.strategy = "full_shard"}, argc, argv, std::cout);
+  if (!options) return 0;
   return dist::launch([&](dist::World& world) {
     Classifier task;
     Data data;
     data.ranks = world.size();
-    training::Trainer trainer({.max_steps = std::stoll(argv[2]),
-                               .strategy = "full_shard",
-                               .resume = resume,
-                               .callbacks = {std::make_shared<training::ModelCheckpoint>(
-                                   training::ModelCheckpointOptions{.folder = folder, .every_steps = 20})},
-                               .world = &world});
-    trainer.fit(task, data);
+    options->world = &world;
+    training::Trainer(*options).fit(task, data);
     Tensor sum = zeros({1}, f64);
     for (const auto& p : task.parameters()) sum += p.variable.value().to(f64).sum();
     world.communicator().all_reduce(sum, dist::Reduction::sum).wait();

@@ -5,12 +5,16 @@
 namespace tessera::training {
 namespace {
 
-constexpr ChoiceName precisions[] = {{static_cast<int>(PrecisionMode::f32), "32"},
-                                     {static_cast<int>(PrecisionMode::f16), "16"},
-                                     {static_cast<int>(PrecisionMode::bf16), "bf16"}};
 using Config = TrainingConfig;
 
 }  // namespace
+
+std::span<const ChoiceName> precision_names() {
+  static constexpr ChoiceName names[] = {{static_cast<int>(PrecisionMode::f32), "32"},
+                                         {static_cast<int>(PrecisionMode::f16), "16"},
+                                         {static_cast<int>(PrecisionMode::bf16), "bf16"}};
+  return names;
+}
 
 std::span<const ChoiceName> strategy_names() {
   static const std::vector<ChoiceName> names = [] {
@@ -49,7 +53,7 @@ const FieldTable<TrainingConfig>& training_fields() {
       {{"gradient_clip", "largest norm of all gradients together; 0: no clipping", "", not_negative, same},
        [](Config& c) { return &c.gradient_clip; }},
       {{"precision", "dtype of forward and backward", "", {}, may_differ},
-       [](Config& c) { return ChoicePointer(&c.precision, precisions); }},
+       [](Config& c) { return ChoicePointer(&c.precision, precision_names()); }},
       {{"loss_scale", "constant loss scale of precision 16; 0: a dynamic one", "", not_negative, may_differ},
        [](Config& c) { return &c.scaler.loss_scale; }},
       {{"initial_scale_power",

@@ -7,8 +7,10 @@
 
 namespace tessera::training {
 
-/// The names of strategies and of the moments when backward gathers, for tables of fields.
+/// The names of dtypes of computation, of strategies and of the moments when backward gathers, for tables of
+/// fields.
 /// @{
+std::span<const ChoiceName> precision_names();
 std::span<const ChoiceName> strategy_names();
 std::span<const ChoiceName> prefetch_names();
 /// @}

@@ -1,0 +1,110 @@
+#include "dist/train/trainer/trainer_arguments.h"
+
+#include <filesystem>
+#include <ostream>
+#include <utility>
+
+#include "dist/train/callbacks/model_checkpoint.h"
+#include "dist/train/callbacks/prints/step_log_printer.h"
+#include "dist/train/callbacks/trace_writer.h"
+#include "dist/train/config/arguments.h"
+#include "dist/train/config/training_fields.h"
+#include "dist/train/monitors/csv.h"
+#include "dist/train/monitors/json_lines.h"
+#include "dist/train/monitors/tensorboard.h"
+#include "tensor/error.h"
+
+namespace tessera::training {
+namespace {
+
+using Flags = TrainerFlags;
+constexpr Limits count{.low = 0, .high = 0x1p53}, positive{.low = 1, .high = 0x1p53},
+    limit_or_none{.low = -1, .high = 0x1p53}, not_negative{.low = 0};
+
+/// The callbacks and monitors of the files that were asked for.
+TrainerOptions with_files(const Resolved<Flags>& resolved, std::ostream& out) {
+  const Flags& flags = *resolved;
+  TrainerOptions options = flags.trainer;
+  const auto add = [&](auto callback) { options.callbacks.push_back(std::move(callback)); };
+  if (!flags.trace.empty())
+    add(std::make_shared<TraceWriter>(
+        TraceWriterOptions{.path = flags.trace, .steps = flags.trace_steps, .table = &out}));
+  if (flags.steps_per_print > 0)
+    add(std::make_shared<StepLogPrinter>(out,
+                                         StepLogOptions{.steps_per_print = flags.steps_per_print,
+                                                        .wall_clock_breakdown = flags.wall_clock_breakdown}));
+  if (!flags.out.empty())
+    add(std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{
+        .folder = flags.out, .every_steps = flags.checkpoint_interval, .keep = flags.keep}));
+  if (!flags.metrics.empty()) options.monitors.push_back(std::make_shared<JsonLinesMonitor>(flags.metrics));
+  if (!flags.csv.empty()) options.monitors.push_back(std::make_shared<CsvMonitor>(flags.csv));
+  if (!flags.tensorboard.empty())
+    options.monitors.push_back(std::make_shared<TensorBoardMonitor>(flags.tensorboard));
+  for (const FieldValue& field : resolved.values())
+    if (resolved.is_given(field.info.name))
+      options.run.configuration.emplace_back(field.info.name, field.value);
+  return options;
+}
+
+}  // namespace
+
+const FieldTable<TrainerFlags>& trainer_fields() {
+  static const FieldTable<Flags> table{
+      {{"max_epochs", "passes over the training data; -1: no limit", "epochs", limit_or_none},
+       [](Flags& f) { return &f.trainer.max_epochs; }},
+      {{"max_steps", "steps of the optimizer; -1: no limit", "steps", limit_or_none},
+       [](Flags& f) { return &f.trainer.max_steps; }},
+      {{"strategy", "auto, ddp, fsdp, deepspeed_stage_0 to deepspeed_stage_3, or what is sharded over ranks"},
+       [](Flags& f) { return &f.trainer.strategy; }},
+      {{"precision", "dtype of forward and backward"},
+       [](Flags& f) { return ChoicePointer(&f.trainer.precision, precision_names()); }},
+      {{"accumulate", "micro-batches of a step", "micro-batches", positive},
+       [](Flags& f) { return &f.trainer.accumulate; }},
+      {{"gradient_clip", "largest norm of all gradients together; 0: no clipping", "", not_negative},
+       [](Flags& f) { return &f.trainer.gradient_clip; }},
+      {{"validate_every", "steps between validations; 0: at the end of each epoch", "steps", count},
+       [](Flags& f) { return &f.trainer.validate_every; }},
+      {{"seed", "of first weights, orders and dropout", "", not_negative},
+       [](Flags& f) { return &f.trainer.seed; }},
+      {{"fast_dev_run", "one batch of each kind, one epoch: does the program run at all"},
+       [](Flags& f) { return &f.trainer.fast_dev_run; }},
+      {{"overfit_batches", "train and validate on the first so many batches; 0: on all", "batches", count},
+       [](Flags& f) { return &f.trainer.overfit_batches; }},
+      {{"resume", "checkpoint or run to resume: its folder"}, [](Flags& f) { return &f.trainer.resume; }},
+      {{"out", "folder of the checkpoints; empty: none are written"}, [](Flags& f) { return &f.out; }},
+      {{"checkpoint_interval", "steps between checkpoints; 0: at the end of each epoch", "steps", count},
+       [](Flags& f) { return &f.checkpoint_interval; }},
+      {{"keep", "newest checkpoints kept; 0: all", "checkpoints", count}, [](Flags& f) { return &f.keep; }},
+      {{"metrics", "append what is logged to this file, as JSON lines"}, [](Flags& f) { return &f.metrics; }},
+      {{"csv", "write what is logged to this table"}, [](Flags& f) { return &f.csv; }},
+      {{"tensorboard", "write what is logged to event files in this folder"},
+       [](Flags& f) { return &f.tensorboard; }},
+      {{"log_every", "steps between values of a step in these files; 0: none", "steps", count},
+       [](Flags& f) { return &f.trainer.log_every; }},
+      {{"trace", "write a trace of some steps to this file, in Chrome's format"},
+       [](Flags& f) { return &f.trace; }},
+      {{"trace_steps", "which steps, as A:B, both included and counted from 1"},
+       [](Flags& f) { return &f.trace_steps; }},
+      {{"steps_per_print", "steps between lines of throughput and memory; 0: none", "steps", count},
+       [](Flags& f) { return &f.steps_per_print; }},
+      {{"wall_clock_breakdown", "these lines have the times of the parts of a step"},
+       [](Flags& f) { return &f.wall_clock_breakdown; }},
+  };
+  return table;
+}
+
+std::optional<TrainerOptions> trainer_arguments(TrainerOptions program, int argc, const char* const* argv,
+                                                std::ostream& out) {
+  require<ConfigError>(argc >= 1, "trainer_arguments: expected the arguments of main, got none");
+  Resolved<Flags> flags(trainer_fields());
+  flags.change({Source::program}, [&](Flags& f) { f.trainer = std::move(program); });
+  const std::string name = std::filesystem::path(argv[0]).filename().string();
+  const Arguments parsed = apply_arguments(flags, name, std::vector<std::string>(argv + 1, argv + argc));
+  if (!parsed.help.empty() || parsed.explain) {
+    out << (parsed.help.empty() ? explain(flags.values()) : parsed.help) << std::flush;
+    return std::nullopt;
+  }
+  return with_files(flags, out);
+}
+
+}  // namespace tessera::training

@@ -1,0 +1,46 @@
+#pragma once  // not in tessera.h
+
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dist/train/config/field_table.h"
+#include "dist/train/trainer/trainer.h"
+
+namespace tessera::training {
+
+/// The options of a Trainer that a command line may set, and the files of a run.
+struct TrainerFlags {
+  TrainerOptions trainer;             ///< limits, precision, strategy, seed, resume
+  std::string out = {};               ///< folder of checkpoints (ModelCheckpoint); "": none are written
+  int64_t checkpoint_interval = 0;    ///< steps; 0: at the end of each epoch
+  int64_t keep = 3;                   ///< newest checkpoints
+  std::string metrics = {};           ///< file of JSON lines; "": none
+  std::string csv = {};               ///< table of values; "": none
+  std::string tensorboard = {};       ///< folder of event files; "": none
+  std::string trace = {};             ///< file of the trace of some steps; "": none
+  std::string trace_steps = {};       ///< "A:B"; "": ten after five of warm-up
+  int64_t steps_per_print = 0;        ///< steps between lines of throughput and memory; 0: none
+  bool wall_clock_breakdown = false;  ///< these lines have the times of the parts of a step
+};
+
+/// The fields of TrainerFlags by name.
+const FieldTable<TrainerFlags>& trainer_fields();
+
+/// The options of a program's Trainer with those that its command line sets: a flag for each field, --config
+/// FILE with values by name in JSON, --explain and --help. What files are asked for becomes callbacks and
+/// monitors. With --help or --explain the text is written to `out`, and nothing is returned: the program
+/// ends. Lines of throughput go to `out` too, which must outlive the Trainer. Throws ConfigError naming the
+/// argument.
+///
+///     int main(int argc, char** argv) {
+///       const auto options = training::trainer_arguments({.max_epochs = 5}, argc, argv, std::cout);
+///       if (!options) return 0;
+///       training::Trainer trainer(*options);
+///       trainer.fit(task, data);
+///     }
+std::optional<TrainerOptions> trainer_arguments(TrainerOptions program, int argc, const char* const* argv,
+                                                std::ostream& out);
+
+}  // namespace tessera::training

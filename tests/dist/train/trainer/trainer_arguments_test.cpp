@@ -1,0 +1,115 @@
+#include "dist/train/trainer/trainer_arguments.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "nn/functional.h"
+#include "nn/layers/linear.h"
+#include "optim/rules/adam.h"
+#include "tensor/error.h"
+#include "tests/support/error_text.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace tessera;
+using namespace tessera::training;
+
+namespace {
+
+struct Regression : TaskOf<Regression> {
+  nn::Linear& out = add<nn::Linear>("out", {.in = 2, .out = 1});
+  Variable forward(const Variable& x) { return out(x); }
+  Variable training_step(const data::Batch& batch, int64_t) override {
+    const Variable loss = nn::mse_loss((*this)(batch.x), batch.y);
+    log("loss", loss, {.on_step = true});
+    return loss;
+  }
+  OptimizerSetup configure_optimizers(const ParameterList& parameters) override {
+    return {std::make_unique<optim::Adam>(parameters, 1e-2)};
+  }
+};
+
+struct Parsed {
+  std::optional<TrainerOptions> options;
+  std::string out;
+};
+
+/// The options of a program of one epoch with these arguments.
+Parsed parse(std::vector<std::string> arguments, std::ostream* out = nullptr) {
+  std::vector<const char*> argv{"/usr/bin/program"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  std::ostringstream text;
+  auto options = trainer_arguments({.max_epochs = 1, .gradient_clip = 1.0}, static_cast<int>(argv.size()),
+                                   argv.data(), out ? *out : text);
+  return {std::move(options), text.str()};
+}
+
+void fit(const TrainerOptions& options) {
+  Regression task;
+  const Tensor x = Tensor::zeros({16, 2}, f32), y = Tensor::zeros({16, 1}, f32);
+  Loaders data(LoaderSpec{std::make_shared<data::TensorDataset>(x, y), {.batch_size = 2}});
+  Trainer trainer(options);
+  trainer.fit(task, data);
+}
+
+std::string content(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("trainer_arguments: flags change the program's options, and each has its range") {
+  const auto options =
+      parse({"--max-steps", "3", "--strategy=fsdp", "--precision", "bf16", "--fast-dev-run"}).options;
+  REQUIRE(options.has_value());
+  CHECK(options->max_epochs == 1);
+  CHECK(options->max_steps == 3);
+  CHECK(options->strategy == "fsdp");
+  CHECK(options->precision == PrecisionMode::bf16);
+  CHECK(options->gradient_clip == 1.0);
+  CHECK(options->fast_dev_run);
+  CHECK(options->callbacks.empty());
+  CHECK(contains(message_of<ConfigError>([] {
+                   parse({"--accumulate", "0"});
+                 }),
+                 "--accumulate: expected a whole number of at least 1, got 0"));
+  CHECK(contains(message_of<ConfigError>([] { parse({"--precison", "16"}); }), "--precision"));
+  CHECK_THROWS_AS(trainer_arguments({.max_epochs = 1}, 0, nullptr, std::cout), ConfigError);
+}
+
+TEST_CASE("trainer_arguments: --explain and --help are written, and nothing is returned") {
+  const Parsed explained = parse({"--seed", "7", "--explain"});
+  CHECK_FALSE(explained.options.has_value());
+  for (const char* part : {"flag --seed", "program", "max_epochs", "default"})
+    CHECK_MESSAGE(contains(explained.out, part), explained.out);
+  const Parsed helped = parse({"--help"});
+  CHECK_FALSE(helped.options.has_value());
+  CHECK(contains(helped.out, "--tensorboard"));
+}
+
+TEST_CASE(
+    "trainer_arguments: the files that were asked for are written, and a run goes on from its checkpoint") {
+  const TemporaryFolder folder;
+  std::ostringstream out;
+  const auto first =
+      parse({"--max-steps", "4", "--out", folder / "out", "--checkpoint-interval", "2", "--metrics",
+             folder / "run.jsonl", "--csv", folder / "run.csv", "--log-every", "1", "--trace",
+             folder / "trace.json", "--trace-steps", "2:3", "--steps-per-print", "2"},
+            &out);
+  fit(*first.options);
+  CHECK(std::filesystem::exists(folder / "out/step-00000004"));
+  CHECK(contains(content(folder / "run.jsonl"), "loss"));
+  CHECK(contains(content(folder / "run.jsonl"), "checkpoint_interval"));
+  CHECK(contains(content(folder / "run.csv"), "loss"));
+  CHECK(contains(content(folder / "trace.json"), "traceEvents"));
+  CHECK_MESSAGE(contains(out.str(), "step=2, AvgSamplesPerSec="), out.str());
+  CHECK_MESSAGE(contains(out.str(), "profile of 2 steps"), out.str());
+  const auto second = parse({"--max-steps", "6", "--out", folder / "out", "--resume", folder / "out"});
+  fit(*second.options);
+  CHECK(std::filesystem::exists(folder / "out/step-00000006"));
+}
