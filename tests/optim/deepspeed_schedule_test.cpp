@@ -20,7 +20,7 @@ using namespace tessera::test;
 namespace {
 
 /// Sets the members that `json` has a value for.
-struct Reader {
+struct GoldenReader {
   const Json::Value& json;
 
   void operator()(const char* key, double& value) const {
@@ -45,13 +45,13 @@ struct Reader {
 };
 
 template <class Options>
-void read_warmup(const Reader& read, Options& o) {
+void read_warmup(const GoldenReader& read, Options& o) {
   read("warmup_num_steps", o.warmup_num_steps);
   read("warmup_type", o.warmup_type);
   read("last_batch_iteration", o.last_batch_iteration);
 }
 
-optim::OneCycleDecayOptions read_cycle(const Reader& read) {
+optim::OneCycleDecayOptions read_cycle(const GoldenReader& read) {
   optim::OneCycleDecayOptions o{.cycle_min_lr = 0.0, .cycle_max_lr = 0.0};
   read("cycle_min_lr", o.cycle_min_lr);
   read("cycle_max_lr", o.cycle_max_lr);
@@ -70,7 +70,7 @@ optim::OneCycleDecayOptions read_cycle(const Reader& read) {
 }
 
 optim::Schedule golden_schedule(const Json::Value& json) {
-  const Reader read{json};
+  const GoldenReader read{json};
   const std::string kind = json["schedule"].asString();
   if (kind == "WarmupLR") {
     optim::WarmupOptions o;

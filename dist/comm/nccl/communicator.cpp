@@ -115,26 +115,35 @@ class Channels {
   std::map<std::tuple<bool, int, int>, std::shared_ptr<Channel>> messages_;  ///< by: sends, peer, tag
 };
 
+/// A result that is copied to where its shards lie apart; `to` is undefined where they do not.
+struct Copied {
+  Tensor to, from;
+};
+
 class NcclCall final : public PendingCall {
  public:
   /// `operation` is null for a call that has only an agreement (barrier, split).
   NcclCall(std::shared_ptr<Channels> channels, CallHeader header, std::string group,
-           std::shared_ptr<Operation> operation, std::shared_ptr<PendingCall> agreement)
+           std::shared_ptr<Operation> operation, std::shared_ptr<PendingCall> agreement, Copied result)
       : channels_(std::move(channels)),
         header_(std::move(header)),
         group_(std::move(group)),
         operation_(std::move(operation)),
-        agreement_(std::move(agreement)) {}
+        agreement_(std::move(agreement)),
+        result_(std::move(result)) {}
 
   bool poll() override {
     channels_->poll();
-    return is_over();
+    if (!is_over()) return false;
+    if (result_.to.defined()) result_.to.copy_from(result_.from);
+    result_ = {};
+    return true;
   }
   void wait_output() override { wait(); }
   void wait() override {
     const Clock::time_point deadline = channels_->deadline();
     try {
-      if (!poll() && !channels_->poll_until(deadline, [&] { return is_over(); })) throw_late();
+      if (!poll() && !channels_->poll_until(deadline, [&] { return poll(); })) throw_late();
     } catch (...) {
       channels_->abort();
       throw;
@@ -165,6 +174,7 @@ class NcclCall final : public PendingCall {
   std::string group_;
   std::shared_ptr<Operation> operation_;
   std::shared_ptr<PendingCall> agreement_;  ///< null: nothing to compare
+  Copied result_;
 };
 
 class NcclCommunicator final : public Communicator {
@@ -192,9 +202,14 @@ class NcclCommunicator final : public Communicator {
  protected:
   std::shared_ptr<PendingCall> start(Call call) override {
     const CallHeader header = call.header;
-    for (const Tensor& tensor : {call.output, call.input})
-      require<NotBuiltError>(!tensor.defined() || tensor.is_contiguous(), header,
-                             ": shards that lie apart are not there yet over NCCL, got ", describe(tensor));
+    // NCCL takes contiguous memory: shards that lie apart are copied.
+    Tensor apart;
+    if (call.input.defined() && !call.input.is_contiguous()) call.input = call.input.contiguous();
+    if (call.output.defined() && !call.output.is_contiguous()) {
+      apart = call.output;
+      call.output = Tensor::empty(apart.shape(), apart.dtype(), apart.device());
+    }
+    const Tensor output = call.output;
     std::shared_ptr<Operation> operation;
     std::shared_ptr<PendingCall> agreement = agree(call);
     if (header.kind != CallKind::split && header.kind != CallKind::barrier) {
@@ -203,7 +218,8 @@ class NcclCommunicator final : public Communicator {
       channels_->of(operation->call).add(operation);
       channels_->poll();
     }
-    return std::make_shared<NcclCall>(channels_, header, name(), std::move(operation), std::move(agreement));
+    return std::make_shared<NcclCall>(channels_, header, name(), std::move(operation), std::move(agreement),
+                                      Copied{std::move(apart), output});
   }
 
   /// Opens a group of the hosts; `join_group` splits the second one off it.
