@@ -21,7 +21,6 @@
 
 using namespace tessera;
 using training::Accelerator;
-using training::AcceleratorOptions;
 
 namespace {
 
@@ -261,7 +260,7 @@ TEST_CASE("Accelerator: ranks gather their rows, and the main process prints") {
     const Tensor rows = accelerator.gather(ops::full({2, 2}, rank, f32));
     if (rows.shape() != Shape{6, 2}) problems.push_back("the shape is wrong");
     for (int64_t i = 0; i < 12; ++i)
-      if (rows.data<float>()[i] != static_cast<float>(i / 4)) problems.push_back("a row is wrong");
+      if (static_cast<int64_t>(rows.data<float>()[i]) != i / 4) problems.push_back("a row is wrong");
     const Tensor numbers = accelerator.gather(Variable(ops::full({}, rank, f32)));
     if (numbers.shape() != Shape{3} || numbers.data<float>()[2] != 2) problems.push_back("numbers are wrong");
     accelerator.print("rank ", world.rank(), " of ", accelerator.num_processes());
