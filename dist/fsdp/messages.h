@@ -11,7 +11,7 @@ namespace tessera::dist {
 /// A message's elements are those of the range that it gathers or reduces, on all ranks together and with
 /// padding: what `CallHeader::bytes` counts. It has the same part of each rank's shard, so that a limit
 /// counts the elements of W equal parts. A limit below W does not hold one element of each shard: parameters
-/// are then gathered by broadcasts, gradients reduced by all_reduce, whose messages have any size.
+/// are then gathered by broadcasts and gradients reduced by all_reduce, with messages of any size.
 struct MessageOptions {
   /// No limit: a unit is one message for each of its flat arrays.
   static constexpr int64_t unlimited = std::numeric_limits<int64_t>::max();

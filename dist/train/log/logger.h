@@ -24,8 +24,7 @@ using LogSink = std::function<void(const LogRecord&)>;
 /// Writes "[warning] train.config: message" and a line break. The stream must outlive the logger.
 LogSink stream_sink(std::ostream& out);
 
-/// The messages of a program and of the library, which writes nothing of its own accord: without a sink
-/// there is no output.
+/// The messages of a program and of the library. Without a sink there is no output.
 ///
 ///     const training::Logger log(training::stream_sink(std::cerr), training::LogFilter::from_environment());
 ///     training::initialize(model, {.config = "ds_config.json", .log = log});

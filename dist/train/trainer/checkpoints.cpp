@@ -18,7 +18,7 @@ std::string state_name(const Callback& callback, const std::string& name) {
 }
 
 /// What this rank holds of the callbacks' tensors. Throws ConfigError where there are some in manual
-/// optimization, whose checkpoints have the parts of the task alone.
+/// optimization: its checkpoints have the parts of the task alone.
 std::vector<dist::GroupShard> tensors_of(Trainer& trainer, Task& task) {
   std::vector<dist::GroupShard> groups;
   for (const auto& callback : trainer.options().callbacks)
