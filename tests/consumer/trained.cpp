@@ -34,19 +34,20 @@ struct Classifier : training::TaskOf<Classifier> {
 };
 
 struct Data : training::DataModule {
-  int64_t ranks = 1;
   std::optional<training::LoaderSpec> train_dataloader() override {
-    return training::LoaderSpec{std::make_shared<Angles>(), {.batch_size = 24 / ranks, .shuffle = true}};
+    const int64_t share = 24 / dist::launcher_job().size;
+    return training::LoaderSpec{std::make_shared<Angles>(), {.batch_size = share, .shuffle = true}};
   }
 };
 
 int main(int argc, char** argv) {
-  auto options = training::trainer_arguments({.strategy = "full_shard"}, argc, argv, std::cout);
+  auto options = training::trainer_arguments(
+      {.strategy = "full_shard"}, argc, argv, std::cout, [] { return std::make_unique<Classifier>(); },
+      [] { return std::make_unique<Data>(); });
   if (!options) return 0;
   return dist::launch([&](dist::World& world) {
     Classifier task;
     Data data;
-    data.ranks = world.size();
     options->world = &world;
     training::Trainer(*options).fit(task, data);
     Tensor sum = zeros({1}, f64);

@@ -149,6 +149,27 @@ TEST_CASE("DeepSpeed schedules: rates and betas of two groups are DeepSpeed's in
   CHECK(kinds.size() == 5);
 }
 
+TEST_CASE("DeepSpeed schedules: warmup rises to its largest rate at warmup_num_steps, and stays there") {
+  struct Case {
+    double rate;
+    int64_t steps;
+  };
+  for (const Case& c : {Case{0.001, 1000}, Case{3e-5, 500}, Case{3e-5, 100}}) {
+    CAPTURE(c.steps);
+    const optim::WarmupOptions options{.warmup_max_lr = c.rate, .warmup_num_steps = c.steps};
+    const optim::Schedule whole = optim::warmup(options);
+    CHECK(whole.at(0) == 0);
+    for (int64_t step = 1; step < c.steps; ++step) REQUIRE(whole.at(step) < whole.at(step + 1));
+    for (const int64_t step : {c.steps, c.steps + 1, 10 * c.steps})
+      CHECK(whole.at(step) == doctest::Approx(c.rate).epsilon(1e-12));
+    optim::WarmupOptions later = options;
+    later.last_batch_iteration = 40;
+    optim::Schedule resumed = optim::warmup(later);
+    for (int64_t step = 41; step < 60; ++step, resumed.advance())
+      REQUIRE(resumed.at(resumed.position()) == whole.at(step));
+  }
+}
+
 TEST_CASE("DeepSpeed schedules: a resumed position has the rates of the whole run") {
   const optim::Schedule whole =
       optim::warmup_cosine({.lr = 0.1, .total_num_steps = 30, .warmup_num_steps = 5});

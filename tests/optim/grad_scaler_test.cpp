@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "autograd/functions/elementwise/binary.h"
 #include "optim/clip.h"
@@ -103,6 +105,16 @@ TEST_CASE("grad scaler: defaults are DeepSpeed's") {
   CHECK(o.hysteresis == 2);
   CHECK_FALSE(o.consecutive_hysteresis);
   CHECK(o.min_loss_scale == 1.0);
+}
+
+TEST_CASE(
+    "grad scaler: by default the scale doubles after 1000 good steps, and halves at the second overflow") {
+  Run run({});
+  Powers powers = run.run_steps(std::string(2000, '+'));
+  CHECK(std::count(powers.begin(), powers.end(), 16) == 999);
+  CHECK(std::count(powers.begin(), powers.end(), 17) == 1000);
+  CHECK(powers.back() == 18);
+  CHECK(run.run_steps("!!!") == Powers{18, 17, 16});
 }
 
 TEST_CASE("grad scaler: unscaling before clipping happens once") {

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
+#include <vector>
 
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/reduction.h"
@@ -52,6 +54,32 @@ TEST_CASE("optimizers: 100 steps equal PyTorch's, with two groups of different o
       CHECK(relative_difference(problem.b.value(), goldens.tensor(text(name, "/step", n, "/b"))) < 1e-9);
     }
   }
+}
+
+TEST_CASE("optimizers: without weight decay AdamW has the bits of Adam") {
+  const auto after_ten_steps = [](auto make) {
+    const Variable p = Variable::parameter(Tensor::from({1.0f, -2.0f, 0.5f}));
+    auto optimizer = make(ParameterList({{"p", p}}));
+    for (int step = 0; step < 10; ++step) {
+      const auto g = static_cast<float>(std::sin(step));
+      p.set_grad(Variable(Tensor::from({g, 2 * g, 0.1f})));
+      optimizer.step();
+    }
+    return std::vector<float>(p.value().data<float>(), p.value().data<float>() + 3);
+  };
+  constexpr std::array betas{0.8, 0.999};
+  const auto adam = [&](double decay) {
+    return after_ten_steps([&](const ParameterList& list) {
+      return optim::Adam(list, {.lr = 1e-3, .betas = betas, .weight_decay = decay});
+    });
+  };
+  const auto adamw = [&](double decay) {
+    return after_ten_steps([&](const ParameterList& list) {
+      return optim::AdamW(list, {.lr = 1e-3, .betas = betas, .weight_decay = decay});
+    });
+  };
+  CHECK(adamw(0) == adam(0));
+  CHECK(adamw(0.1) != adam(0.1));
 }
 
 TEST_CASE("optimizers: f32 follows the f64 goldens to f32's precision") {

@@ -45,6 +45,8 @@ if command -v mpirun >/dev/null && [[ ${TESSERA_WITH_MPI:-1} == 1 ]]; then
   awk -v a="$whole" -v b="$two" 'BEGIN { d = a - b; exit !(d < 0.01 && d > -0.01) }' || {
     echo "expected two ranks to end where one does" && exit 1
   }
+  plans=$(OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe --bind-to none -n 2 "$program" --explain)
+  [[ $(grep -c 'world_size  *2$' <<<"$plans") == 1 ]] || { echo "expected one plan of two ranks, got: $plans" && exit 1; }
 else
   echo "left out: two ranks, since there is no mpirun"
 fi
@@ -59,5 +61,7 @@ done
 grep -q '"loss_step"' "$scratch/run.jsonl" || { echo "expected the loss in run.jsonl" && exit 1; }
 grep -q 'step=40, AvgSamplesPerSec' "$scratch/output" || { echo "expected lines of throughput" && exit 1; }
 ((${#events[@]} == 0)) || compgen -G "$scratch/events/events.out.tfevents.*" >/dev/null || { echo "expected event files" && exit 1; }
-"$program" --seed 7 --explain | grep -q 'flag --seed' || { echo "expected the options with their origins" && exit 1; }
+"$program" --seed 7 --explain >"$scratch/explained"
+grep -q 'flag --seed' "$scratch/explained" || { echo "expected the options with their origins" && exit 1; }
+grep -q 'bytes at the peak of a training step' "$scratch/explained" || { echo "expected the plan of a step" && exit 1; }
 echo "metrics, event files, a trace and --explain: written"

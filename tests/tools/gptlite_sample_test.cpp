@@ -2,12 +2,12 @@
 
 #include <cmath>
 
+#include "models/sampling.h"
 #include "nn/materialize.h"
 #include "tests/tools/gptlite_program.h"
-#include "tools/gptlite/sampling.h"
 
 using namespace tessera;
-using namespace tessera::gptlite;
+using namespace tessera::models;
 
 TEST_CASE(
     "gptlite sample: with and without the cache the likeliest text is the same, also beyond the block") {

@@ -1,4 +1,4 @@
-#include "tools/gptlite/plan/memory_plan.h"
+#include "tools/gptlite/plan.h"
 
 #include <doctest/doctest.h>
 #include <json/json.h>
@@ -9,8 +9,8 @@
 
 namespace models = tessera::models;
 using tessera::MemoryCategory;
-using tessera::gptlite::PeakMemory;
 using tessera::gptlite::Run;
+using tessera::training::PeakMemory;
 
 namespace {
 

@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <new>
 
-#include "data/loader.h"
 #include "tensor/memory/cpu_allocator.h"
 #include "tensor/threads/parallel.h"
-#include "tools/gptlite/training/train_step.h"
+#include "tools/gptlite/run.h"
+#include "tools/gptlite/task.h"
 
 namespace {
 
@@ -62,16 +62,29 @@ struct Allocations {
   int64_t from_system, large_blocks;
 };
 
+/// Counts in a fit of seven steps.
+struct Counting : training::Callback {
+  void on_train_batch_end(training::Trainer& trainer, training::Task&, const data::Batch&, int64_t) override {
+    const int64_t step = trainer.global_step();
+    const Allocations now{cpu_allocator_statistics().system_allocations, large_allocations};
+    if (trainer.is_at_step_end() && step == 3) first = now;
+    if (trainer.is_at_step_end() && step == 7) last = now;
+  }
+  Allocations first{}, last{};
+};
+
 Allocations allocations_of_steady_steps(const Run& run) {
   const data::Corpus corpus = open_data("builtin", "");
-  models::Gpt gpt(run.preset.model);
-  const auto engine = make_engine(gpt, run, cpu());
-  data::Loader loader(make_batches(corpus, run), {.workers = 0, .seed = run.seed});
-  const auto step = [&] { train_step(*engine, gpt, *loader.next()); };
-  for (int i = 0; i < 3; ++i) step();
-  const int64_t system = cpu_allocator_statistics().system_allocations, blocks = large_allocations;
-  for (int i = 0; i < 4; ++i) step();
-  return {cpu_allocator_statistics().system_allocations - system, large_allocations - blocks};
+  GptTask task(run);
+  TextModule text(corpus, run, std::nullopt);
+  const auto counting = std::make_shared<Counting>();
+  training::TrainerOptions options = trainer_options(run, nullptr);
+  options.max_steps = 7;
+  options.log_every = 1;
+  options.callbacks = {counting};
+  training::Trainer(options).fit(task, text);
+  const Allocations &first = counting->first, &last = counting->last;
+  return {last.from_system - first.from_system, last.large_blocks - first.large_blocks};
 }
 
 Run small_run() {

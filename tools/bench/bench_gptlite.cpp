@@ -12,16 +12,16 @@
 #include <iostream>
 #include <numeric>
 
-#include "data/loader.h"
+#include "dist/train/profile/wall_clock.h"
 #include "tensor/error.h"
 #include "tensor/memory/cpu_allocator.h"
 #include "tensor/profile/op_table.h"
+#include "tensor/profile/span.h"
 #include "tensor/threads/parallel.h"
-#include "tools/gptlite/plan/memory_plan.h"
+#include "tools/gptlite/plan.h"
 #include "tools/gptlite/resolve.h"
 #include "tools/gptlite/run.h"
-#include "tools/gptlite/training/progress.h"
-#include "tools/gptlite/training/train_step.h"
+#include "tools/gptlite/task.h"
 
 namespace {
 
@@ -60,7 +60,7 @@ Options parse(CLI::App& app, int argc, char** argv) {
   return o;
 }
 
-Json::Value describe_memory(const PeakMemory& memory) {
+Json::Value describe_memory(const training::PeakMemory& memory) {
   Json::Value v;
   for (int c = 0; c < memory_categories; ++c)
     v[to_string(static_cast<MemoryCategory>(c))] = Json::Int64(memory.by_category[c]);
@@ -78,7 +78,7 @@ Json::Value describe_run(const Run& run) {
   v["batch_size"] = Json::Int64(run.preset.batch_size);
   v["block_size"] = Json::Int64(run.preset.model.block_size);
   v["parameters"] = Json::Int64(models::parameter_count(run.preset.model));
-  const MemoryPlan plan = plan_memory(run);
+  const training::StepPlan plan = plan_memory(run);
   v["memory_planned"] = describe_memory(plan.peak);
   v["kept_by_forward"] = Json::Int64(plan.kept_by_forward);
   return v;
@@ -101,47 +101,69 @@ Json::Value describe_profile(const OpTable& table) {
   return v;
 }
 
-/// The training steps of a run.
-class Steps {
+/// Times the steps of a fit, and records the operations of those after `timed`.
+class Timing : public training::Callback {
  public:
-  Steps(const Run& run, const data::Corpus& corpus, int64_t count)
-      : gpt_(run.preset.model),
-        engine_(make_engine(gpt_, run, cpu())),
-        loader_(make_batches(corpus, run),
-                {.first_step = 0, .last_step = count, .workers = 0, .seed = run.seed}) {}
-
-  /// Takes one step; returns its seconds.
-  double next() {
-    const SpanScope span(SpanKind::step, "step", loader_.step() + 1);
-    const double began = seconds_now();
-    const data::Batch batch = loader_.next().value();
-    loss_ = train_step(*engine_, gpt_, batch);
-    return seconds_now() - began;
+  explicit Timing(int64_t timed) : timed_(timed) {}
+  void on_before_train_batch(training::Trainer& trainer, training::Task&) override {
+    if (step_) return;  // a later micro-batch of the step
+    const int64_t step = trainer.global_step();
+    if (step == timed_ - 1) allocations_ = cpu_allocator_statistics().system_allocations;
+    if (step == timed_) recording_.emplace(profiler_);
+    step_.emplace(SpanKind::step, "step", step + 1);
+    began_ = training::profile_seconds();
   }
+  void on_train_batch_end(training::Trainer& trainer, training::Task&, const data::Batch&, int64_t) override {
+    if (!trainer.is_at_step_end()) return;
+    step_.reset();
+    const int64_t step = trainer.global_step();
+    if (step > timed_) return;
+    seconds_.push_back(training::profile_seconds() - began_);
+    loss_ = trainer.logged().at("loss");
+    if (step < timed_) return;
+    allocations_ = cpu_allocator_statistics().system_allocations - allocations_;
+    peak_ = training::peak_of(*current_account());
+    resident_ = training::peak_resident_bytes();
+  }
+  void on_train_end(training::Trainer&, training::Task&) override { recording_.reset(); }
+
+  const std::vector<double>& seconds() const { return seconds_; }
   double loss() const { return loss_; }
+  /// Of the last timed step, and up to its end.
+  /// @{
+  int64_t allocations() const { return allocations_; }
+  const training::PeakMemory& peak() const { return peak_; }
+  int64_t resident_bytes() const { return resident_; }
+  /// @}
+  const Profiler& profiler() const { return profiler_; }
 
  private:
-  models::Gpt gpt_;
-  std::unique_ptr<training::EngineCore> engine_;
-  data::Loader loader_;
-  double loss_ = 0;
+  int64_t timed_;
+  std::vector<double> seconds_;
+  double began_ = 0, loss_ = 0;
+  int64_t allocations_ = 0, resident_ = 0;
+  training::PeakMemory peak_;
+  Profiler profiler_;
+  std::optional<ProfilerScope> recording_;
+  std::optional<SpanScope> step_;
 };
 
 void measure(const Options& options, const Run& run, const data::Corpus& corpus, Json::Value& result) {
   const AccountScope own(make_intrusive<MemoryAccount>());
-  Steps steps(run, corpus, options.steps + options.profiled);
-  std::vector<double> seconds;
-  int64_t allocations = 0;
-  for (int64_t i = 0; i < options.steps; ++i) {
-    if (i == options.steps - 1) allocations = cpu_allocator_statistics().system_allocations;
-    seconds.push_back(steps.next());
-  }
-  result["system_allocations_in_last_step"] =
-      Json::Int64(cpu_allocator_statistics().system_allocations - allocations);
-  result["loss"] = steps.loss();
-  result["peak_rss_bytes"] = Json::Int64(peak_resident_bytes());
-  result["memory_measured"] = describe_memory(peak_of(*current_account()));
+  const auto timing = std::make_shared<Timing>(options.steps);
+  GptTask task(run);
+  TextModule text(corpus, run, std::nullopt);
+  training::TrainerOptions trainer_options = gptlite::trainer_options(run, nullptr);
+  trainer_options.max_steps = options.steps + options.profiled;
+  trainer_options.log_every = 1;
+  trainer_options.callbacks = {timing};
+  training::Trainer(std::move(trainer_options)).fit(task, text);
+  result["system_allocations_in_last_step"] = Json::Int64(timing->allocations());
+  result["loss"] = timing->loss();
+  result["peak_rss_bytes"] = Json::Int64(timing->resident_bytes());
+  result["memory_measured"] = describe_memory(timing->peak());
 
+  const std::vector<double>& seconds = timing->seconds();
   std::vector<double> timed(seconds.begin() + options.skip, seconds.end());
   const double sum = std::accumulate(timed.begin(), timed.end(), 0.0);
   const auto tokens = static_cast<double>(run.preset.batch_size * run.preset.model.block_size);
@@ -155,12 +177,7 @@ void measure(const Options& options, const Run& run, const data::Corpus& corpus,
   result["training_seconds"] = std::accumulate(seconds.begin(), seconds.end(), 0.0);
 
   if (options.profiled == 0) return;
-  Profiler profiler;
-  {
-    const ProfilerScope recording(profiler);
-    for (int64_t i = 0; i < options.profiled; ++i) steps.next();
-  }
-  const OpTable table = top_ops(profiler);
+  const OpTable table = top_ops(timing->profiler());
   std::cerr << to_string(table);
   result["profile"] = describe_profile(table);
 }

@@ -11,13 +11,13 @@
 #include <functional>
 #include <iostream>
 
+#include "dist/train/profile/wall_clock.h"
 #include "models/presets.h"
 #include "tensor/error.h"
 #include "tensor/ops/creation/random.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/threads/parallel.h"
 #include "tools/gptlite/run.h"
-#include "tools/gptlite/training/progress.h"
 
 namespace {
 
@@ -34,9 +34,9 @@ double seconds_of(const std::function<void()>& product) {
   product();
   std::vector<double> seconds;
   for (double sum = 0; sum < 0.2 || seconds.size() < 5; sum += seconds.back()) {
-    const double began = gptlite::seconds_now();
+    const double began = training::profile_seconds();
     product();
-    seconds.push_back(gptlite::seconds_now() - began);
+    seconds.push_back(training::profile_seconds() - began);
   }
   std::nth_element(seconds.begin(), seconds.begin() + std::ssize(seconds) / 2, seconds.end());
   return seconds[seconds.size() / 2];

@@ -9,7 +9,6 @@
 #include "tools/cli/exit_status.h"
 #include "tools/cli/program.h"
 #include "tools/gptlite/commands.h"
-#include "tools/gptlite/training/train.h"
 
 namespace tessera::gptlite {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tools/gptlite/console.h"
+#include "tools/gptlite/commands.h"
 
 namespace tessera::gptlite {
 

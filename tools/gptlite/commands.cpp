@@ -3,13 +3,13 @@
 #include <ostream>
 #include <sstream>
 
+#include "models/sampling.h"
 #include "tensor/error.h"
 #include "tensor/number_text.h"
-#include "tools/gptlite/plan/plan.h"
+#include "tools/gptlite/plan.h"
 #include "tools/gptlite/run.h"
-#include "tools/gptlite/sampling.h"
 #include "tools/gptlite/saved_run.h"
-#include "tools/gptlite/training/evaluation.h"
+#include "tools/gptlite/task.h"
 
 namespace tessera::gptlite {
 namespace {
@@ -65,16 +65,16 @@ void run_sample(const training::GivenValues& flags, Console console) {
   const auto& vocabulary = saved.vocabulary();
   const std::string* const prompt = given.is_given("prompt") ? &options.prompt : nullptr;
   const std::vector<int64_t> ids = prompt_ids(prompt, saved);
-  const SamplingOptions sampling{.length = options.length,
-                                 .temperature = options.temperature,
-                                 .top_k = options.top_k,
-                                 .vocabulary = vocabulary ? vocabulary->size() : 0,
-                                 .seed = options.seed,
-                                 .use_cache = !options.no_cache};
-  check(sampling, saved.run().preset.model.vocabulary);
+  const models::SamplingOptions sampling{.length = options.length,
+                                         .temperature = options.temperature,
+                                         .top_k = options.top_k,
+                                         .vocabulary = vocabulary ? vocabulary->size() : 0,
+                                         .seed = options.seed,
+                                         .use_cache = !options.no_cache};
+  models::check(sampling, saved.run().preset.model.vocabulary);
   const std::unique_ptr<models::Gpt> gpt = model_of(saved, device, options.dtype);
   if (prompt) console.out << *prompt << (vocabulary ? "" : " ") << std::flush;
-  sample(*gpt, ids, sampling, [&](int64_t id) {
+  models::sample(*gpt, ids, sampling, [&](int64_t id) {
     console.out << (vocabulary ? vocabulary->decode(id) : std::to_string(id) + " ") << std::flush;
   });
   console.out << std::endl;
@@ -92,18 +92,22 @@ void run_eval(const training::GivenValues& flags, Console console) {
   const bool same = dataset == run.dataset && options.data.empty();
   const data::Corpus corpus =
       open_data(dataset, same ? run.data : options.data, saved.vocabulary(), run.preset.model.vocabulary);
-  const std::unique_ptr<models::Gpt> gpt = model_of(saved, device, options.dtype);
-  const int64_t batch = options.batch_size == 0 ? run.micro_batch_size : options.batch_size;
-  const std::optional<double> loss = evaluate(
-      *gpt, corpus.validation, {.batch_size = batch, .batches = options.eval_steps, .seed = run.seed});
-  console.out << saved.folder() << ": validation loss " << fixed(loss.value(), 6) << " over "
+  GptTask task(run, model_of(saved, device, options.dtype));
+  const int64_t batch_size = options.batch_size == 0 ? run.micro_batch_size : options.batch_size;
+  TextModule text_module(corpus, run,
+                         TextModule::Evaluation{.batch_size = batch_size, .batches = options.eval_steps});
+  training::Trainer trainer({.max_steps = 0,
+                             .device = device,
+                             .limit_val_batches = options.eval_steps > 0 ? options.eval_steps : -1});
+  const double loss = trainer.validate(task, text_module).at("val_loss");
+  console.out << saved.folder() << ": validation loss " << fixed(loss, 6) << " over "
               << (options.eval_steps > 0
                       ? text(options.eval_steps, " random batches of ")
                       : text("all ", with_commas(corpus.validation.size() - 1), " targets of "))
               << corpus.source << "\n";
   if (corpus.entropy)
     console.out << "the text's entropy is " << fixed(*corpus.entropy, 6) << ", "
-                << fixed(*loss - *corpus.entropy, 6) << " below\n";
+                << fixed(loss - *corpus.entropy, 6) << " below\n";
   console.out << std::flush;
 }
 

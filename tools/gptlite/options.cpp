@@ -96,7 +96,11 @@ const FieldTable<models::Preset>& preset_fields() {
         {},
         same},
        [](Preset& p) { return &p.name; }},
-      {{"steps", "optimizer steps in all", "steps", {.low = 1, .high = 99'999'999}, same},
+      {{"steps",
+        "optimizer steps in all; a resumed run may have more, and its cosine is then stretched to them",
+        "steps",
+        {.low = 1, .high = 99'999'999},
+        may_differ},
        [](Preset& p) { return &p.steps; }},
       {{"batch_size", "sequences of a step, of all ranks together", "sequences", size, same},
        [](Preset& p) { return &p.batch_size; }},
@@ -189,6 +193,10 @@ const FieldTable<TrainOptions>& train_fields() {
               "resume from this checkpoint's or run's folder, or from the 'latest' in --out; the "
               "configuration is the checkpoint's"},
              [](Options& o) { return &o.resume; }},
+            {{"init_from",
+              "begin a new run with the weights of this checkpoint's or run's folder; the model and its "
+              "characters are the checkpoint's"},
+             [](Options& o) { return &o.init_from; }},
             {{"checkpoint_interval", "steps between checkpoints; 0: only the last step's", "steps", count},
              [](Options& o) { return &o.checkpoint_interval; }},
             {{"keep",

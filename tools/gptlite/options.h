@@ -64,6 +64,7 @@ struct TrainOptions {
   int64_t eval_steps = 0;  ///< batches of an estimate; 0: the whole validation set
   std::string out;         ///< empty: "out", or the resumed run's
   std::string resume;      ///< a folder, or "latest"
+  std::string init_from;   ///< a folder; empty: random weights
   int64_t checkpoint_interval = 500;
   int64_t keep = 3;
   bool async_save = false;

@@ -1,17 +1,24 @@
 #pragma once
 
-#include <cstdint>
+#include <memory>
 #include <string>
 
 #include "data/batch.h"
-#include "models/gpt.h"
+#include "dist/train/trainer/callback.h"
 
 namespace tessera::gptlite {
 
-/// Writes what another program needs to repeat a run: `model.safetensors` with the current weights, and
-/// `batches.safetensors` with `x` and `y`, i64 (steps, B, T), every batch in order. Throws ConfigError when
-/// the folder cannot be made, CheckpointError when a file cannot be written.
-void export_for_parity(const std::string& folder, const models::Gpt& gpt, const data::BatchSource& batches,
-                       int64_t steps);
+/// Writes the first weights and every batch of a run to a folder, for tools/bench/parity_pytorch.py, before
+/// the first step. Throws ConfigError where the folder cannot be made.
+class ParityExport : public training::Callback {
+ public:
+  ParityExport(std::string folder, std::shared_ptr<const data::BatchSource> batches, int64_t steps);
+  void on_train_start(training::Trainer& trainer, training::Task& task) override;
+
+ private:
+  std::string folder_;
+  std::shared_ptr<const data::BatchSource> batches_;
+  int64_t steps_;
+};
 
 }  // namespace tessera::gptlite

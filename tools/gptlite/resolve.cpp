@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "tensor/error.h"
-#include "tools/gptlite/plan/units.h"
 #include "tools/gptlite/run.h"
 
 namespace tessera::gptlite {
@@ -160,6 +159,16 @@ TrainConfiguration resolve_run(const TrainCommand& command, int64_t data_vocabul
   return with_flags(std::move(configuration), command);
 }
 
+TrainConfiguration resolve_initialized(const TrainCommand& command, const models::GptOptions& model,
+                                       const std::string& folder) {
+  TrainConfiguration configuration(train_fields());
+  set_preset(configuration, preset_of(command, "nano-cpu"), model.vocabulary);
+  const Origin origin{Source::checkpoint, folder};
+  configuration.change(origin, [&](TrainOptions& o) { o.run.preset.model = model; });
+  for (const std::string& field : model_fields().names()) configuration.mark(field, origin);
+  return with_flags(std::move(configuration), command);
+}
+
 TrainConfiguration resolve_resumed(const TrainCommand& command, const TrainConfiguration& saved,
                                    const std::string& folder) {
   TrainConfiguration configuration = saved;
@@ -176,6 +185,8 @@ TrainConfiguration resolve_unsaved(const TrainCommand& command) {
   resolve_parallel(configuration, command.job);
   const TrainOptions& options = *configuration;
   const bool is_sharded = options.run.parallel.is_sharded;
+  require<ConfigError>(options.resume.empty() || options.init_from.empty(),
+                       "--resume and --init-from: a resumed run has its own weights");
   require<ConfigError>(options.parity_export.empty() || options.resume.empty(),
                        "--parity-export and --resume: the export needs a run's first weights");
   require<ConfigError>(

@@ -27,9 +27,12 @@ int64_t model_vocabulary(const std::string& preset, int64_t data_vocabulary);
 /// A new run: the preset's values, then the flags', then what follows from these. Throws ConfigError for
 /// contradictory or out-of-range values.
 TrainConfiguration resolve_run(const TrainCommand& command, int64_t data_vocabulary);
+/// The same with the model of a checkpoint in `folder` instead of the preset's.
+TrainConfiguration resolve_initialized(const TrainCommand& command, const models::GptOptions& model,
+                                       const std::string& folder);
 /// The run that continues `saved`, with the saved options for flags that were not given. Throws
 /// CheckpointError, naming the checkpoint's `folder`, where a flag differs from what the run began with. Only
-/// the data's place, the micro-batch size and the dtype may change.
+/// the number of steps, the data's place, the micro-batch size and the dtype may change.
 TrainConfiguration resolve_resumed(const TrainCommand& command, const TrainConfiguration& saved,
                                    const std::string& folder);
 /// The options that no checkpoint changes: device, ranks, files. Throws ConfigError, also for flags that

@@ -1,10 +1,26 @@
 #include "tools/gptlite/run.h"
 
+#include <charconv>
+#include <vector>
+
 #include "tensor/cpu/isa.h"
 #include "tensor/error.h"
 #include "tensor/threads/parallel.h"
 
 namespace tessera::gptlite {
+namespace {
+
+/// A tied embedding is used at both ends of the model: it stays in the root's unit, which is gathered once.
+dist::UnitPolicy by_size(int64_t elements) {
+  return dist::UnitPolicy([policy = dist::min_num_params(elements)](nn::Module& root) {
+    std::vector<nn::Module*> chosen = policy.choose(root);
+    const auto* gpt = dynamic_cast<const models::Gpt*>(&root);
+    if (gpt && gpt->o.tie_weights) std::erase(chosen, &gpt->wte);
+    return chosen;
+  });
+}
+
+}  // namespace
 
 int64_t samples_per_rank(const Run& run) {
   const int64_t batch = run.preset.batch_size;
@@ -20,6 +36,20 @@ DType compute_dtype(const std::string& name) {
   require<ConfigError>(name == "bf16", "--dtype ", name, ": expected fp32 or bf16",
                        name == "fp16" ? "; fp16 would need loss scaling, bf16 has f32's range" : "");
   return bf16;
+}
+
+dist::UnitPolicy unit_policy(const std::string& auto_wrap) {
+  if (auto_wrap == "block") return dist::every<models::Block>();
+  if (auto_wrap == "none") return {};
+  int64_t elements = 0;
+  const std::string prefix = "size:";
+  const bool has_prefix = auto_wrap.starts_with(prefix);
+  const char* end = auto_wrap.data() + auto_wrap.size();
+  const auto [rest, error] =
+      std::from_chars(auto_wrap.data() + (has_prefix ? prefix.size() : auto_wrap.size()), end, elements);
+  require<ConfigError>(has_prefix && error == std::errc() && rest == end && elements >= 1, "--auto-wrap '",
+                       auto_wrap, "': expected block, none, or size:N with at least N parameters a unit");
+  return by_size(elements);
 }
 
 Device apply_device(const DeviceOptions& options) {

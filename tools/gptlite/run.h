@@ -5,6 +5,7 @@
 #include <string>
 
 #include "data/text/corpus.h"
+#include "dist/fsdp/policy.h"
 #include "tensor/device.h"
 #include "tools/gptlite/options.h"
 
@@ -16,6 +17,9 @@ int64_t samples_per_rank(const Run& run);
 
 /// f32 for "fp32", bf16 for "bf16". Throws ConfigError for another name.
 DType compute_dtype(const std::string& name);
+
+/// The units of `--auto-wrap`: "block", "size:N" or "none". Throws ConfigError for another form.
+dist::UnitPolicy unit_policy(const std::string& auto_wrap);
 
 /// Sets the number of threads; returns the device. Throws ConfigError or NotBuiltError for a device that this
 /// build does not support.

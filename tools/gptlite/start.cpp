@@ -1,6 +1,7 @@
 #include "tools/gptlite/start.h"
 
 #include "dist/checkpoint/checkpoint_folder.h"
+#include "dist/train/profile/step_trace.h"
 #include "tensor/error.h"
 #include "tensor/io/file.h"
 #include "tools/gptlite/run.h"
@@ -25,6 +26,19 @@ Start new_run(const TrainCommand& command) {
   return start;
 }
 
+/// A new run with the model of another one: its characters are the vocabulary.
+Start initialized_run(const TrainCommand& command, const TrainOptions& unsaved) {
+  const SavedRun first(unsaved.init_from);
+  Start start;
+  start.init_from = first.folder();
+  start.out = or_default(unsaved.out);
+  require_new_folder(start.out);
+  start.options = resolve_initialized(command, first.run().preset.model, first.folder());
+  start.corpus = open_data(start.run().dataset, start.run().data, first.vocabulary(),
+                           first.run().preset.model.vocabulary);
+  return start;
+}
+
 /// The folder of `--resume`.
 std::string resumed_folder(const TrainOptions& options) {
   if (options.resume != dist::latest_name) return options.resume;
@@ -45,6 +59,9 @@ Start resumed_run(const TrainCommand& command, const TrainOptions& unsaved) {
   start.corpus =
       open_data(start.run().dataset, start.run().data, std::nullopt, saved.run().preset.model.vocabulary);
   saved.require_same_data(start.corpus);
+  require<ConfigError>(start.run().preset.steps >= saved.step(), "--steps ", start.run().preset.steps,
+                       ": expected at least ", saved.step(), ", the steps that ", saved.folder(),
+                       " has done");
   return start;
 }
 
@@ -52,7 +69,7 @@ Start resumed_run(const TrainCommand& command, const TrainOptions& unsaved) {
 
 void check_flags(const TrainCommand& command) {
   const TrainConfiguration unsaved = resolve_unsaved(command);
-  if (unsaved->resume.empty()) resolve_run(command, vocabulary_before_data);
+  if (unsaved->resume.empty() && unsaved->init_from.empty()) resolve_run(command, vocabulary_before_data);
 }
 
 void require_new_folder(const std::string& out) {
@@ -66,13 +83,20 @@ void require_new_folder(const std::string& out) {
 Start make_start(const TrainCommand& command) {
   check_flags(command);
   const TrainConfiguration unsaved = resolve_unsaved(command);
-  Start start = unsaved->resume.empty() ? new_run(command) : resumed_run(command, *unsaved);
+  Start start = !unsaved->resume.empty()      ? resumed_run(command, *unsaved)
+                : !unsaved->init_from.empty() ? initialized_run(command, *unsaved)
+                                              : new_run(command);
   const TrainOptions& options = *start.options;
   const int64_t block = start.run().preset.model.block_size;
   const int64_t needed = options.eval_interval == 0 ? 0 : options.eval_steps > 0 ? block + 1 : 2;
   const data::Tokens& validation = start.corpus.validation;
   require<DataError>(validation.size() >= needed, validation.name(), ": an evaluation needs ", needed,
                      " tokens, got ", validation.size());
+  require<ConfigError>(!options.profile.empty() || options.profile_steps.empty(),
+                       "--profile-steps needs `--profile FILE` to write the trace to");
+  if (!options.profile.empty())
+    training::parse_step_range(options.profile_steps, start.first_step(), start.run().preset.steps,
+                               "--profile-steps");
   return start;
 }
 

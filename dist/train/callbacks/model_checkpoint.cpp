@@ -1,6 +1,5 @@
 #include "dist/train/callbacks/model_checkpoint.h"
 
-#include <optional>
 #include <utility>
 
 #include "dist/train/trainer/trainer.h"
@@ -16,41 +15,69 @@ ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
   require<ConfigError>(options_.keep >= 0, "ModelCheckpoint: keep ", options_.keep, ": expected 0 or more");
 }
 
+void ModelCheckpoint::on_fit_start(Trainer& trainer, Task&) {
+  dist::World* const world = trainer.options().world;
+  background_.reset();
+  if (options_.in_background && world)
+    background_ = std::make_unique<dist::BackgroundSave>(world->shared_communicator());
+  saved_step_ = trainer.options().resume.empty() ? -1 : trainer.global_step();
+  validated_step_ = -1;
+  is_due_ = was_interrupted_ = false;
+}
+
 void ModelCheckpoint::on_train_batch_end(Trainer& trainer, Task&, const data::Batch&, int64_t) {
   const int64_t step = trainer.global_step(), every = options_.every_steps;
   if (every == 0 || step == saved_step_ || step % every != 0 || !trainer.is_at_step_end()) return;
-  // After the validation at the end of an epoch, which belongs to this step.
-  if (trainer.is_last_batch())
+  // After the validation of this step, and what the end of an epoch logs.
+  if (trainer.is_last_batch() || trainer.validation_follows())
     is_due_ = true;
   else
     save(trainer);
 }
 
+void ModelCheckpoint::on_validation_end(Trainer& trainer, Task&) {
+  validated_step_ = trainer.global_step();
+  const auto found = trainer.logged().find(options_.monitor);
+  const bool is_best = found != trainer.logged().end() && is_better(found->second, best_, options_.best);
+  is_due_ |= options_.save_best && is_best;
+  if (is_due_ && !trainer.is_last_batch()) save(trainer);
+}
+
 void ModelCheckpoint::on_train_epoch_end(Trainer& trainer, Task&) {
-  if (trainer.is_at_step_end() && (options_.every_steps == 0 || std::exchange(is_due_, false))) save(trainer);
+  if (!options_.monitor.empty() && trainer.interrupted() == 0 && trainer.is_last_batch())
+    monitored_value("ModelCheckpoint", options_.monitor, trainer.logged());  // throws for a name never logged
+  const bool is_due = std::exchange(is_due_, false) || options_.every_steps == 0;
+  if (is_due && trainer.is_at_step_end() && trainer.global_step() != saved_step_) save(trainer);
 }
 
 void ModelCheckpoint::on_train_end(Trainer& trainer, Task&) {
   const bool is_interrupted_since = trainer.interrupted() != 0 && !was_interrupted_;
-  if ((trainer.global_step() != saved_step_ || is_interrupted_since) && trainer.is_at_step_end())
-    save(trainer);
+  const bool is_new = trainer.global_step() != saved_step_ || is_due_ || is_interrupted_since;
+  if (is_new && trainer.is_at_step_end()) save(trainer);
+  if (background_) background_->wait();
+}
+
+/// Whether the monitored value is that of this step.
+bool ModelCheckpoint::has_value(const Trainer& trainer) const {
+  if (options_.monitor.empty() || !trainer.logged().contains(options_.monitor)) return false;
+  return validated_step_ < 0 || validated_step_ == trainer.global_step();
 }
 
 void ModelCheckpoint::save(Trainer& trainer) {
-  std::optional<double> loss;  // of which the lowest is the best
+  SaveExtras extras{.run = options_.run, .model = options_.model, .keep = options_.keep};
+  extras.background = background_.get();
   was_interrupted_ = trainer.interrupted() != 0;
-  const bool has_value = !was_interrupted_ || trainer.logged().contains(options_.monitor);
-  if (!options_.monitor.empty() && has_value) {
-    const double value = monitored_value("ModelCheckpoint", options_.monitor, trainer.logged());
-    loss = options_.best == Best::lowest ? value : -value;
+  is_due_ = false;
+  if (has_value(trainer)) {
+    const double value = trainer.logged().at(options_.monitor);
+    extras.validation_loss = options_.best == Best::lowest ? value : -value;  // the lowest one is the best
     if (is_better(value, best_, options_.best)) {
       best_ = value;
       best_checkpoint_ = options_.folder + "/" + trainer.checkpoint_name();
     }
   }
   saved_step_ = trainer.global_step();
-  last_ =
-      trainer.save_checkpoint(options_.folder, {.validation_loss = loss, .run = {}, .keep = options_.keep});
+  last_ = trainer.save_checkpoint(options_.folder, std::move(extras));
 }
 
 std::map<std::string, std::string> ModelCheckpoint::state() const {

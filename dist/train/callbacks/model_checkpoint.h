@@ -1,8 +1,10 @@
 #pragma once  // not in tessera.h
 
 #include <map>
+#include <memory>
 #include <string>
 
+#include "dist/checkpoint/background_save.h"
 #include "dist/train/callbacks/monitored.h"
 #include "dist/train/trainer/callback.h"
 
@@ -15,10 +17,18 @@ struct ModelCheckpointOptions {
   int64_t keep = 3;          ///< newest checkpoints kept, besides the best; 0: all
   std::string monitor = {};  ///< the logged value that says which is the best; "": none is
   Best best = Best::lowest;  ///< what a better value is
+  bool save_best = false;    ///< saves after a validation with a better value too
+  /// Of a run on ranks: copies what a checkpoint needs, and writes it during the next steps.
+  bool in_background = false;
+  /// Texts that each checkpoint keeps: of the program, and what the model is built with.
+  /// @{
+  std::map<std::string, std::string> run = {}, model = {};
+  /// @}
 };
 
 /// Saves the run, after a signal too (`TrainerOptions::signals`), so that `TrainerOptions::resume` continues
-/// it with the same bits, and the last step always.
+/// it with the same bits, and the last step always. A step that a validation follows is saved after it. The
+/// value of a checkpoint is that of its step: where validations log `monitor`, a step without one has none.
 class ModelCheckpoint : public Callback {
  public:
   /// Throws ConfigError for an empty folder and negative numbers.
@@ -26,7 +36,9 @@ class ModelCheckpoint : public Callback {
 
   /// The points at which it saves. Throw CheckpointError.
   /// @{
+  void on_fit_start(Trainer& trainer, Task& task) override;
   void on_train_batch_end(Trainer& trainer, Task& task, const data::Batch& batch, int64_t index) override;
+  void on_validation_end(Trainer& trainer, Task& task) override;
   void on_train_epoch_end(Trainer& trainer, Task& task) override;
   void on_train_end(Trainer& trainer, Task& task) override;
   /// @}
@@ -40,16 +52,20 @@ class ModelCheckpoint : public Callback {
   const std::string& best_checkpoint() const { return best_checkpoint_; }
   double best_value() const { return best_; }
   /// @}
+  /// The step of the newest checkpoint, or of the one that the run was resumed from; -1: none.
+  int64_t saved_step() const { return saved_step_; }
 
  private:
+  bool has_value(const Trainer& trainer) const;
   void save(Trainer& trainer);
 
   ModelCheckpointOptions options_;
+  std::unique_ptr<dist::BackgroundSave> background_;  // null: a save ends before the next step
   double best_;
   std::string last_, best_checkpoint_;
-  int64_t saved_step_ = -1;
-  bool is_due_ = false;           // at the end of the epoch
-  bool was_interrupted_ = false;  // by a signal, at the newest save
+  int64_t saved_step_ = -1, validated_step_ = -1;  // the newest; -1: none of this fit
+  bool is_due_ = false;                            // after a validation, or at the end of the epoch
+  bool was_interrupted_ = false;                   // by a signal, at the newest save
 };
 
 }  // namespace tessera::training

@@ -1,27 +1,15 @@
 #include "dist/train/callbacks/trace_writer.h"
 
-#include <filesystem>
 #include <limits>
 #include <ostream>
 #include <utility>
 
 #include "dist/launch/launch.h"
+#include "dist/train/ranks/root_process.h"
 #include "dist/train/trainer/trainer.h"
 #include "tensor/error.h"
 
 namespace tessera::training {
-namespace {
-
-/// The file of a rank: for rank 0 `path` itself, "" for another thread of its process.
-std::string file_of_rank(const std::string& path, int rank) {
-  if (rank == 0) return path;
-  if (dist::launcher_job().launcher.empty()) return "";
-  std::filesystem::path file(path);
-  const std::string extension = file.extension().string();
-  return file.replace_extension(text("rank", rank) + extension).string();
-}
-
-}  // namespace
 
 TraceWriter::TraceWriter(TraceWriterOptions options) : options_(std::move(options)) {
   require<ConfigError>(!options_.path.empty(), "TraceWriter: expected a path, got an empty one");
@@ -31,11 +19,13 @@ void TraceWriter::on_fit_start(Trainer& trainer, Task&) {
   const int64_t done = trainer.global_step(), last = trainer.options().max_steps;
   const int64_t steps = last >= 0 ? last : std::numeric_limits<int64_t>::max() / 2;
   const StepRange range = parse_step_range(options_.steps, done, steps, "TraceWriter: steps");
-  trace_.emplace(file_of_rank(options_.path, trainer.rank()), range);
+  // Rank 0 records for all ranks that are threads of its process.
+  const bool is_recorded = trainer.rank() == 0 || !dist::launcher_job().launcher.empty();
+  trace_.emplace(is_recorded ? file_of_rank(options_.path, trainer.rank()) : "", range);
 }
 
-void TraceWriter::on_train_batch_start(Trainer& trainer, Task&, const data::Batch&, int64_t) {
-  if (step_) return;
+void TraceWriter::on_before_train_batch(Trainer& trainer, Task&) {
+  if (step_) return;  // a later micro-batch of the step
   trace_->before_step(trainer.global_step() + 1);
   step_.emplace(SpanKind::step, "step", trainer.global_step() + 1);
 }

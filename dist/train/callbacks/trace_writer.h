@@ -28,7 +28,7 @@ class TraceWriter : public Callback {
   /// a file that cannot be opened.
   /// @{
   void on_fit_start(Trainer& trainer, Task& task) override;
-  void on_train_batch_start(Trainer& trainer, Task& task, const data::Batch& batch, int64_t index) override;
+  void on_before_train_batch(Trainer& trainer, Task& task) override;
   void on_train_batch_end(Trainer& trainer, Task& task, const data::Batch& batch, int64_t index) override;
   void on_fit_end(Trainer& trainer, Task& task) override;
   void on_exception(Trainer& trainer, Task& task, const std::exception& error) override;

@@ -30,4 +30,9 @@ using DataMaker = std::function<std::unique_ptr<DataModule>()>;
 std::map<std::string, double> fit(const OptionsMaker& options, const TaskMaker& task, const DataMaker& data,
                                   dist::LaunchOptions launch = {});
 
+/// `Trainer::plan` of that run, on the same ranks. Returns that of the first rank, under a launcher of this
+/// one. Throws as `fit` and `Trainer::plan`.
+StepPlan plan(const OptionsMaker& options, const TaskMaker& task, const DataMaker& data,
+              dist::LaunchOptions launch = {});
+
 }  // namespace tessera::training

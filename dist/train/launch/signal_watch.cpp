@@ -12,8 +12,9 @@ namespace {
 
 std::atomic<int> newest = 0, count = 0;  // of all signals that were recorded
 static_assert(std::atomic<int>::is_always_lock_free);
-/// The count when this thread's watch was made: another rank may still have a watch of an earlier run.
+/// The count when this thread's oldest watch was made: another rank may still have a watch of an earlier run.
 thread_local int first_count = 0;
+thread_local int watches_of_thread = 0;
 
 extern "C" void record_signal(int signal) {
   if (newest == SIGINT && signal == SIGINT) {
@@ -71,13 +72,12 @@ struct SignalWatch::Stack {
   ~Stack() { sigaltstack(&previous, nullptr); }
   alignas(64) char bytes[1 << 16];
   stack_t previous = {};
-  const int previous_count = first_count;
 };
 
 SignalWatch::SignalWatch(const std::vector<int>& signals) : stack_(std::make_unique<Stack>()) {
   const std::lock_guard lock(handled_mutex);
   if (handled.empty()) newest = 0;
-  first_count = count;
+  if (watches_of_thread == 0) first_count = count;
   try {
     for (const int signal : signals) {
       handle(signal);
@@ -85,19 +85,19 @@ SignalWatch::SignalWatch(const std::vector<int>& signals) : stack_(std::make_uni
     }
   } catch (...) {
     for (const int signal : signals_) leave(signal);
-    first_count = stack_->previous_count;
     throw;
   }
+  ++watches_of_thread;
 }
 
 SignalWatch::~SignalWatch() {
   const std::lock_guard lock(handled_mutex);
   for (const int signal : signals_) leave(signal);
-  first_count = stack_->previous_count;
+  --watches_of_thread;
 }
 
 int SignalWatch::received() {
-  return count == first_count ? 0 : newest.load();
+  return watches_of_thread == 0 || count == first_count ? 0 : newest.load();
 }
 
 }  // namespace tessera::training

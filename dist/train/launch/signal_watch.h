@@ -17,7 +17,7 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  /// The newest signal since this thread's newest watch was made; 0: none.
+  /// The newest signal since this thread made the oldest of its watches that still exist; 0: none.
   static int received();
 
  private:

@@ -1,5 +1,6 @@
 #include "dist/train/ranks/root_process.h"
 
+#include <filesystem>
 #include <optional>
 
 #include "nn/save.h"
@@ -11,6 +12,13 @@ void save0(dist::World& world, const nn::Module& model, const std::string& path,
   if (sharding) full.emplace(*sharding);
   if (is_root_process(world)) nn::save(model, path);
   world.communicator().barrier().wait();
+}
+
+std::string file_of_rank(const std::string& path, int rank) {
+  if (path.empty() || rank == 0) return path;
+  std::filesystem::path file(path);
+  const std::string extension = file.extension().string();
+  return file.replace_extension(text("rank", rank) + extension).string();
 }
 
 }  // namespace tessera::training

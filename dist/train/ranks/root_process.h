@@ -30,6 +30,10 @@ void print0(const dist::World& world, std::ostream& out, const Parts&... parts) 
 void save0(dist::World& world, const nn::Module& model, const std::string& path,
            dist::Sharding* sharding = nullptr);
 
+/// The name of a rank's own file: for rank 0 `path` itself, for rank 3 "run.rank3.jsonl" where it is
+/// "run.jsonl". "" stays "".
+std::string file_of_rank(const std::string& path, int rank);
+
 /// seed + rank: of random numbers that differ by rank, such as augmentation by `manual_seed`. Dropout and
 /// datasets need no such seed: their random numbers are keyed by the sample, which is on one rank.
 inline uint64_t rank_seed(uint64_t seed, const dist::World& world) {

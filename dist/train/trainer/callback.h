@@ -21,12 +21,13 @@ class Task;
 ///     on_fit_start
 ///     on_train_start
 ///       on_train_epoch_start
+///         on_before_train_batch                    then the batch is taken from its loader
 ///         on_train_batch_start
 ///           on_before_backward, on_after_backward
 ///           on_before_optimizer_step               at the last micro-batch of a step
 ///         on_train_batch_end
 ///         on_validation_start                      every validate_every steps, or after the epoch's last
-///         batch
+///                                                  batch; with validate_at_end after the run's last one too
 ///           on_validation_epoch_start
 ///             on_validation_batch_start, on_validation_batch_end
 ///           on_validation_epoch_end
@@ -50,6 +51,7 @@ class Callback {
   virtual void on_train_end(Trainer&, Task&) {}
   virtual void on_train_epoch_start(Trainer&, Task&) {}
   virtual void on_train_epoch_end(Trainer&, Task&) {}
+  virtual void on_before_train_batch(Trainer&, Task&) {}
   virtual void on_train_batch_start(Trainer&, Task&, const data::Batch&, int64_t) {}
   virtual void on_train_batch_end(Trainer&, Task&, const data::Batch&, int64_t) {}
   virtual void on_before_backward(Trainer&, Task&, const Variable&) {}

@@ -79,11 +79,10 @@ void Trainer::resume(Task& task) {
     for (const auto& [name, now] : {std::pair<const char*, std::string>{
                                         "train_batch_size", std::to_string(engine().train_batch_size())},
                                     {"seed", std::to_string(options_.seed)}}) {
-      const auto found = saved.find(name);
-      require<CheckpointError>(found != saved.end(), options_.resume, ": has no '", name,
-                               "': not a checkpoint of a Trainer");
-      require<CheckpointError>(found->second == now, options_.resume, ": this run began with ", name, " ",
-                               found->second, ", now it is ", now);
+      const auto found = saved.find(name);  // not there in a checkpoint that no Trainer wrote
+      require<CheckpointError>(found == saved.end() || found->second == now, options_.resume,
+                               ": this run began with ", name, " ", found == saved.end() ? "" : found->second,
+                               ", now it is ", now);
     }
   };
   const std::vector<dist::GroupShard> groups = tensors_of(*this, task);

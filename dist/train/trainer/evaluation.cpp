@@ -47,7 +47,7 @@ DType compute_dtype_of(const nn::Module& module) {
 }  // namespace
 
 Device Trainer::device() const {
-  return options_.world ? options_.world->device() : cpu();
+  return options_.device.value_or(options_.world ? options_.world->device() : cpu());
 }
 
 std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& batches, Stage stage) {
@@ -91,6 +91,7 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
   call([&](Callback& c) { is_test ? c.on_test_end(*this, task) : c.on_validation_end(*this, task); });
   values_ = std::move(held_values_);
   training_values_ = &values_;
+  if (is_fitting()) validated_step_ = global_step();
   return values;
 }
 

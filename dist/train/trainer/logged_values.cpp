@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <limits>
 #include <set>
 #include <string_view>
@@ -9,6 +10,7 @@
 #include "dist/comm/interface/communicator.h"
 #include "dist/train/monitors/metric_file.h"
 #include "tensor/error.h"
+#include "tensor/memory/account.h"
 #include "tensor/ops/creation/creation.h"
 
 namespace tessera::training {
@@ -63,8 +65,15 @@ std::set<std::string> lines(const std::string& text) {
   return all;
 }
 
-/// Throws ConfigError on every rank where the names of two ranks differ.
-void require_same_names(dist::Communicator& ranks, const std::string& names) {
+/// Throws ConfigError on every rank where the names or the reductions of two ranks differ. Where they are the
+/// same, one collective of two numbers says so.
+void require_same_names(dist::Communicator& ranks, const std::string& names, const std::string& reductions) {
+  const auto hash = static_cast<int64_t>(std::hash<std::string>()(names + reductions) >> 1);
+  const Tensor largest = Tensor::empty({2}, i64);  // of the hashes, and of the negated ones
+  largest.data<int64_t>()[0] = hash;
+  largest.data<int64_t>()[1] = -hash;
+  ranks.all_reduce(largest, dist::Reduction::max).wait();
+  if (largest.data<int64_t>()[0] == -largest.data<int64_t>()[1]) return;
   const std::vector<std::string> all = gather_texts(ranks, names);
   const std::set<std::string> first = lines(all[0]);
   for (size_t r = 1; r < all.size(); ++r) {
@@ -78,6 +87,7 @@ void require_same_names(dist::Communicator& ranks, const std::string& names) {
     missing(first, other, 0, r);
     missing(other, first, r, 0);
   }
+  throw ConfigError("log: expected the same reduction of each name on all ranks");
 }
 
 std::string sums_name(size_t rank) {
@@ -114,24 +124,28 @@ void LoggedValues::add(const std::string& name, double value, double weight, con
 }
 
 std::map<std::string, double> LoggedValues::reduce(dist::Communicator* ranks) const {
+  const CategoryScope category(MemoryCategory::communication);
   const auto count = static_cast<int64_t>(sums_.size());
   // Sums of values and weights, then values of which the smallest is taken; a largest one is the smallest of
   // the negated.
   Tensor added = Tensor::zeros({2 * count + 1}, f64), smallest = ops::full({count + 1}, infinity, f64);
-  std::string names;
+  std::string names, reductions;
+  bool has_smallest = false;
   int64_t i = 0;
   for (const auto& [name, sum] : sums_) {
     names += name + '\n';
+    reductions += static_cast<char>('0' + static_cast<int>(sum.reduction));
     const bool is_added = sum.reduction == LogReduction::mean || sum.reduction == LogReduction::sum;
     added.data<double>()[2 * i] = is_added ? sum.value : 0;
     added.data<double>()[2 * i + 1] = sum.weight;
     if (!is_added) smallest.data<double>()[i] = sum.reduction == LogReduction::min ? sum.value : -sum.value;
+    has_smallest |= !is_added;
     ++i;
   }
   if (ranks && ranks->size() > 1) {
-    require_same_names(*ranks, names);
+    require_same_names(*ranks, names, reductions);
     ranks->all_reduce(added, dist::Reduction::sum).wait();
-    ranks->all_reduce(smallest, dist::Reduction::min).wait();
+    if (has_smallest) ranks->all_reduce(smallest, dist::Reduction::min).wait();
   }
   std::map<std::string, double> values;
   i = 0;

@@ -25,12 +25,15 @@ Tensor Task::predict_step(const data::Batch&, int64_t) {
   throw_missing("predict_step", "Trainer::predict");
 }
 OptimizerSetup Task::configure_optimizers(const ParameterList&) {
-  throw_missing("configure_optimizers", "Trainer::fit");
+  return {};
 }
 
 std::vector<Part> Task::configure_parts() {
-  return {{"model", module(),
-           [this](const ParameterList& parameters) { return configure_optimizers(parameters); }}};
+  return {{"model", module(), [this](const ParameterList& parameters) {
+             OptimizerSetup setup = configure_optimizers(parameters);
+             if (!setup.optimizer) throw_missing("configure_optimizers", "Trainer::fit");
+             return setup;
+           }}};
 }
 
 void Task::log(const std::string& name, double value, LogOptions options) {
@@ -39,7 +42,7 @@ void Task::log(const std::string& name, double value, LogOptions options) {
 }
 
 void Task::log(const std::string& name, const Tensor& value, LogOptions options) {
-  log(name, value.is_meta() ? 0.0 : value.item(), options);  // on meta in `Trainer::tune`
+  log(name, value.is_meta() ? 0.0 : value.item(), options);  // on meta in `Trainer::plan`
 }
 
 Trainer& Task::trainer() const {

@@ -33,7 +33,8 @@ class Task {
   /// @}
   /// The results for a batch.
   virtual Tensor predict_step(const data::Batch& batch, int64_t index);
-  /// The optimizer of these parameters. Required by `fit`.
+  /// The optimizer of these parameters. Required by `fit`, unless the configuration of a DeepSpeedStrategy
+  /// names one; by default there is none.
   virtual OptimizerSetup configure_optimizers(const ParameterList& parameters);
 
   /// False: `training_step` takes the steps itself, by `trainer().manual()`, and what it returns is not used.

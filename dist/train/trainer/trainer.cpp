@@ -1,34 +1,19 @@
 #include "dist/train/trainer/trainer.h"
 
-#include <string_view>
+#include <algorithm>
 #include <utility>
 
+#include "dist/train/deepspeed/configuration.h"
 #include "dist/train/launch/signal_watch.h"
+#include "dist/train/ranks/run_together.h"
 #include "dist/train/trainer/stage_batches.h"
 #include "tensor/error.h"
+#include "tensor/memory/account.h"
 #include "tensor/ops/creation/creation.h"
+#include "tensor/profile/span.h"
 
 namespace tessera::training {
 namespace {
-
-dist::Strategy strategy_of(const std::string& name) {
-  constexpr std::pair<std::string_view, dist::Strategy> names[] = {
-      {"auto", dist::Strategy::no_shard},
-      {"ddp", dist::Strategy::no_shard},
-      {"fsdp", dist::Strategy::full_shard},
-      {"deepspeed_stage_0", dist::Strategy::no_shard},
-      {"deepspeed_stage_1", dist::Strategy::shard_optim},
-      {"deepspeed_stage_2", dist::Strategy::shard_grad_op},
-      {"deepspeed_stage_3", dist::Strategy::full_shard}};
-  for (const auto& [each, strategy] : names)
-    if (each == name) return strategy;
-  try {
-    return dist::parse_strategy(name);
-  } catch (const ConfigError& error) {
-    throw ConfigError(
-        text("Trainer: ", error.what(), ", or auto, ddp, fsdp, deepspeed_stage_0 to deepspeed_stage_3"));
-  }
-}
 
 void require_option(bool is_right, const char* name, int64_t value, const char* expected) {
   require<ConfigError>(is_right, "Trainer: ", name, " ", value, ": expected ", expected);
@@ -36,7 +21,8 @@ void require_option(bool is_right, const char* name, int64_t value, const char* 
 
 }  // namespace
 
-Trainer::Trainer(TrainerOptions options) : options_(std::move(options)) {
+Trainer::Trainer(TrainerOptions options)
+    : options_(std::move(options)), given_accumulate_(options_.accumulate) {
   const TrainerOptions& o = options_;
   require_option(o.max_epochs >= -1, "max_epochs", o.max_epochs, "-1 or more");
   require_option(o.max_steps >= -1, "max_steps", o.max_steps, "-1 or more");
@@ -61,8 +47,14 @@ Trainer::Trainer(TrainerOptions options) : options_(std::move(options)) {
     require<ConfigError>(callback != nullptr, "Trainer: expected callbacks, got a null pointer");
   for (const auto& monitor : o.monitors)
     require<ConfigError>(monitor != nullptr, "Trainer: expected monitors, got a null pointer");
-  strategy_of(o.strategy);
-  if (rank() == 0) reports_.set_monitors(o.monitors);
+  TrainingConfig config = given_config();
+  configuration_ = o.strategy.apply(config, world_size());
+  options_.precision = config.precision;
+  options_.gradient_clip = config.gradient_clip;
+  if (rank() != 0) return;
+  reports_.set_monitors(o.monitors);
+  if (configuration_)
+    for (const std::string& warning : configuration_->warnings) o.log.warning("train.config", warning);
 }
 
 Trainer::~Trainer() = default;
@@ -98,7 +90,10 @@ void Trainer::report(const std::string& name, double value) {
 void Trainer::report_step() {
   const LoggedValues values = std::exchange(step_values_, LoggedValues());
   if (options_.log_every == 0 || global_step() % options_.log_every != 0) return;
-  for (const auto& [name, value] : values.reduce(ranks())) reports_.add(global_step(), name, value);
+  for (const auto& [name, value] : values.reduce(ranks())) {
+    logged_[name] = value;
+    reports_.add(global_step(), name, value);
+  }
 }
 
 void Trainer::run(Task& task, const std::function<void()>& body) {
@@ -129,30 +124,63 @@ void Trainer::run(Task& task, const std::function<void()>& body) {
 }
 
 void Trainer::start_stage(DataModule& data, Stage stage) {
-  if (rank() == 0) data.prepare_data();
-  if (ranks()) ranks()->barrier().wait();
+  run_long_together(options_.world, [&] {
+    if (rank() == 0) data.prepare_data();
+  });
   data.setup(stage);
 }
 
 bool Trainer::is_over() const {
-  const int64_t epochs = options_.fast_dev_run ? 1 : options_.max_epochs;
-  return is_stopped_ || interrupted_ != 0 || (epochs >= 0 && epoch_ >= epochs) ||
-         (options_.max_steps >= 0 && global_step() >= options_.max_steps);
+  return is_stopped_ || interrupted_ != 0 || (max_epochs() >= 0 && epoch_ >= max_epochs()) || is_last_step();
 }
 
-TrainingConfig Trainer::config_of(const StageBatches& training) const {
+/// What the options say without the loader and the strategy.
+TrainingConfig Trainer::given_config() const {
   TrainingConfig config;
-  config.micro_batch_size = training.micro_batch_size();
-  config.accumulation_steps = options_.accumulate;
+  config.accumulation_steps = given_accumulate_;
   config.gradient_clip = options_.gradient_clip;
   config.precision = options_.precision;
-  config.strategy = strategy_of(options_.strategy);
   config.seed = options_.seed;
   return config;
 }
 
-void Trainer::make_engine(Task& task, const TrainingConfig& config) {
+/// The micro-batches of a step of this loader.
+void Trainer::set_accumulate(const LoaderSpec& training) {
+  TrainingConfig config = given_config();
+  if (training.dataset) config.micro_batch_size = training.options.batch_size;
+  options_.strategy.apply(config, world_size());
+  options_.accumulate = config.accumulation_steps;
+}
+
+TrainingConfig Trainer::config_of(const StageBatches& training) {
+  TrainingConfig config = given_config();
+  config.micro_batch_size = training.micro_batch_size();
+  config.accumulation_steps = options_.accumulate;
+  config.max_steps = options_.max_steps;
+  if (max_epochs() >= 0 && training.size() != StageBatches::endless) {
+    const int64_t steps = max_epochs() * training.size() / options_.accumulate;
+    config.max_steps = config.max_steps < 0 ? steps : std::min(steps, config.max_steps);
+  }
+  configuration_ = options_.strategy.apply(config, world_size());
+  require<ConfigError>(config.accumulation_steps == options_.accumulate, "Trainer: strategy ",
+                       options_.strategy.name(), ": train_batch_size ", config.train_batch_size,
+                       ": expected the ", training.micro_batch_size() * options_.accumulate * world_size(),
+                       " samples of a step of the loader's source");
+  return config;
+}
+
+OptimizerSetup Trainer::optimizer_of(Task& task, const ParameterList& parameters,
+                                     const TrainingConfig& config) {
+  return with_named(task.configure_optimizers(parameters), configuration_.get(), parameters,
+                    config.max_steps);
+}
+
+/// On meta: for a plan, of one rank.
+void Trainer::make_engine(Task& task, const TrainingConfig& config, bool is_on_meta) {
   if (!task.automatic_optimization()) {
+    require<ConfigError>(!configuration_ || !(configuration_->optimizer || configuration_->schedule),
+                         "Trainer: strategy ", options_.strategy.name(), ": expected no optimizer and no ",
+                         "schedule, since the task has its own (automatic_optimization() is false)");
     manual_ = std::make_unique<ManualOptimization>(
         task.module(), task.configure_parts(), config, options_.world, options_.units,
         ManualOptimization::Hooks{
@@ -165,21 +193,24 @@ void Trainer::make_engine(Task& task, const TrainingConfig& config) {
   }
   std::optional<optim::Schedule> schedule;
   const auto make_optimizer = [&](const ParameterList& parameters) {
-    OptimizerSetup setup = task.configure_optimizers(parameters);
+    OptimizerSetup setup = optimizer_of(task, parameters, config);
     schedule = std::move(setup.schedule);
     return std::move(setup.optimizer);
   };
-  engine_ = std::make_unique<EngineCore>(task.module(), EngineOptions{.config = config,
-                                                                      .optimizer = make_optimizer,
-                                                                      .world = options_.world,
-                                                                      .units = options_.units,
-                                                                      .log = options_.log});
+  engine_ = std::make_unique<EngineCore>(
+      task.module(), EngineOptions{.config = config,
+                                   .optimizer = make_optimizer,
+                                   .world = is_on_meta ? nullptr : options_.world,
+                                   .units = options_.units,
+                                   .device = is_on_meta ? std::optional(meta()) : options_.device,
+                                   .log = is_on_meta ? Logger() : options_.log});
   if (schedule) engine_->set_schedule(std::move(*schedule));
 }
 
 /// All ranks stop for the same signal, after the same step or in the same evaluation.
 void Trainer::receive_signals() {
   if (options_.signals.empty() || interrupted_ != 0) return;
+  const CategoryScope category(MemoryCategory::communication);
   Tensor newest = ops::full({1}, SignalWatch::received(), i64);
   if (ranks()) ranks()->all_reduce(newest, dist::Reduction::max).wait();
   interrupted_ = static_cast<int>(newest.data<int64_t>()[0]);
@@ -192,17 +223,32 @@ bool Trainer::is_validation_step() const {
   return every > 0 ? global_step() % every == 0 : is_last_batch_;
 }
 
+/// Whether the run ends with this batch, and its last step was not validated.
+bool Trainer::is_validation_at_end() const {
+  if (!has_validation_ || !options_.validate_at_end || validated_step_ == global_step()) return false;
+  const bool is_last_epoch = max_epochs() >= 0 && epoch_ + 1 >= max_epochs();
+  return is_stopped_ || is_last_step() || (is_last_epoch && is_last_batch_);
+}
+
+bool Trainer::validation_follows() const {
+  if (interrupted_ != 0 || !is_at_step_end()) return false;
+  if (is_validation_step() || is_validation_at_end()) return true;
+  return has_validation_ && options_.validate_every == 0 && (is_stopped_ || is_last_step());
+}
+
 void Trainer::fit(Task& task, DataModule& data) {
   run(task, [&] {
     std::optional<SignalWatch> watch;
     if (!options_.signals.empty()) watch.emplace(options_.signals);
     interrupted_ = 0;
     is_stopped_ = is_validation_due_ = false;
+    validated_step_ = -1;
     logged_.clear();
     start_stage(data, Stage::fit);
     const std::optional<LoaderSpec> spec = data.train_dataloader(), held_out = data.val_dataloader();
     require<ConfigError>(spec.has_value(),
                          "Trainer::fit: expected a training loader (DataModule::train_dataloader), got none");
+    set_accumulate(*spec);
     const StageBatches training(*spec, options_, Stage::fit);
     std::optional<StageBatches> validation;
     if (held_out) validation.emplace(*held_out, options_, Stage::validate);
@@ -230,7 +276,8 @@ void Trainer::train_epoch(Task& task, const StageBatches& training, const StageB
   if (index == 0) values_.clear();  // else a run resumed in this epoch has the sums of the batches before
   call([&](Callback& c) { c.on_train_epoch_start(*this, task); });
   StageBatches::Pass pass = training.epoch(epoch_, index);
-  for (; !is_over(); ++index) {
+  for (; !is_over() && index < training.size(); ++index) {
+    call([&](Callback& c) { c.on_before_train_batch(*this, task); });
     const std::optional<MicroBatch> taken = pass.next();
     if (!taken) break;
     is_last_batch_ = index + 1 == training.size();
@@ -242,7 +289,7 @@ void Trainer::train_epoch(Task& task, const StageBatches& training, const StageB
   }
   const std::map<std::string, double> epoch = values_.reduce(ranks());
   for (const auto& [name, value] : epoch) reports_.add(global_step(), values_.epoch_name(name), value);
-  if (validation && options_.validate_every == 0 && interrupted_ == 0)
+  if (validation && (options_.validate_every == 0 || is_validation_at_end()) && interrupted_ == 0)
     evaluate(task, *validation, Stage::validate);
   for (const auto& [name, value] : epoch) logged_[name] = value;
   call([&](Callback& c) { c.on_train_epoch_end(*this, task); });
@@ -252,7 +299,10 @@ void Trainer::train_epoch(Task& task, const StageBatches& training, const StageB
 /// Forward, backward and step of a micro-batch.
 void Trainer::optimize(Task& task, const data::Batch& batch, double share, int64_t index) {
   engine_->begin_micro_batch();
-  const Variable loss = task.training_step(batch, index);
+  const Variable loss = [&] {
+    const SpanScope span(SpanKind::phase, "forward");
+    return task.training_step(batch, index);
+  }();
   call([&](Callback& c) { c.on_before_backward(*this, task, loss); });
   engine_->backward(loss, share);
   call([&](Callback& c) { c.on_after_backward(*this, task); });
@@ -273,7 +323,7 @@ void Trainer::train_micro_batch(Task& task, const data::Batch& batch, double sha
   }
   if (is_at_step_end()) report_step();
   if (is_at_step_end()) receive_signals();
-  if (interrupted_ != 0) is_validation_due_ = is_validation_step();
+  if (interrupted_ != 0) is_validation_due_ = is_validation_step() || is_validation_at_end();
   call([&](Callback& c) { c.on_train_batch_end(*this, task, batch, index); });
 }
 

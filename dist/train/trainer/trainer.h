@@ -13,10 +13,12 @@
 #include "dist/train/config/training_config.h"
 #include "dist/train/engine/engine_core.h"
 #include "dist/train/manual/manual_optimization.h"
+#include "dist/train/plan/step_plan.h"
 #include "dist/train/trainer/callback.h"
 #include "dist/train/trainer/data_module.h"
 #include "dist/train/trainer/logged_values.h"
 #include "dist/train/trainer/monitor_reports.h"
+#include "dist/train/trainer/strategy_choice.h"
 #include "dist/train/trainer/task.h"
 
 namespace tessera::training {
@@ -27,14 +29,16 @@ class StageBatches;
 struct TrainerOptions {
   int64_t max_epochs = -1;  ///< passes over the training data; -1: no limit
   int64_t max_steps = -1;   ///< steps of the optimizer; -1: no limit
-  /// "auto" (no_shard), "ddp" (no_shard), "fsdp" (full_shard), "deepspeed_stage_0" to "deepspeed_stage_3", or
-  /// the name of a dist::Strategy.
-  std::string strategy = "auto";
+  /// What is sharded over ranks: a name, such as "ddp", "fsdp", "deepspeed_stage_2" and those of
+  /// dist::Strategy, or a ShardingStrategy or DeepSpeedStrategy with its options.
+  StrategyChoice strategy = "auto";
   PrecisionMode precision = PrecisionMode::f32;  ///< of forward and backward
   int64_t accumulate = 1;                        ///< micro-batches of a step
   double gradient_clip = 0;                      ///< largest norm of all gradients; 0: no clipping
   int64_t validate_every = 0;                    ///< steps between validations; 0: at the end of each epoch
-  uint64_t seed = 42;                            ///< of first weights, orders and dropout
+  /// Validates after the last step too, where `validate_every` does not divide it.
+  bool validate_at_end = false;
+  uint64_t seed = 42;  ///< of first weights, orders and dropout
   /// A checkpoint's folder, or a run's (its latest): `fit` continues it with the same bits, on any number of
   /// ranks with the same train_batch_size. "": a new run.
   std::string resume = {};
@@ -48,9 +52,10 @@ struct TrainerOptions {
   int64_t log_every = 50;  ///< steps between values of a step in monitors (LogOptions::on_step); 0: none
   /// Name, tags and options of the run for monitors, beside the trainer's own options.
   RunDescription run = {};
-  dist::UnitPolicy units = {};   ///< of sharding
-  dist::World* world = nullptr;  ///< all ranks; null: this process is the only one
-  Logger log = {};               ///< gets what the engine reports (`EngineOptions::log`)
+  dist::UnitPolicy units = {};        ///< of sharding
+  dist::World* world = nullptr;       ///< all ranks; null: this process is the only one
+  std::optional<Device> device = {};  ///< what computes; nothing: the ranks' device, or the CPU
+  Logger log = {};                    ///< gets what the engine reports (`EngineOptions::log`)
   /// The number of ranks. `training::fit` starts as many; a Trainer requires its world to have them. 0: those
   /// that there are.
   int devices = 0;
@@ -91,11 +96,16 @@ class Trainer {
   std::map<std::string, double> validate(Task& task, DataModule& data);
   std::map<std::string, double> test(Task& task, DataModule& data);
   /// @}
-  /// The largest micro-batch of a rank whose step takes at most so many bytes at its peak: powers of two,
-  /// then bisection. Each is a step traced on meta, of a task of its own that `make_task` returns; nothing is
-  /// computed or trained. The samples have the shapes of the first one of the training loader; no more are
-  /// tried than a rank's share of a dataset. Throws ConfigError where one sample does not fit, for a task
-  /// that has values, and as `fit`; NotBuiltError for manual optimization and for fields that are lists.
+  /// What a step of `fit` costs: two steps of it traced on meta, of a task of its own that `make_task`
+  /// returns; nothing is computed or trained, and no callback is called. The batches have the shapes of the
+  /// first one of the training loader; those that workers make ahead are not counted. Over ranks model state
+  /// and communication are those of the strategy's formula, of the first rank. All ranks call it together.
+  /// Throws ConfigError for a task that has values, and as `fit`; NotBuiltError for manual optimization and
+  /// for fields that are lists.
+  StepPlan plan(const TaskMaker& make_task, DataModule& data);
+  /// The largest micro-batch of a rank whose step takes at most so many bytes at its peak by `plan`: powers
+  /// of two, then bisection. No more samples are tried than a rank's share of a dataset. Throws ConfigError
+  /// where one sample does not fit, and as `plan`.
   int64_t tune(const TaskMaker& make_task, DataModule& data, int64_t memory_limit_bytes);
   /// The results of `predict_step`, one for each of this rank's batches; f32 where they are bf16 or f16.
   std::vector<Tensor> predict(Task& task, DataModule& data);
@@ -119,6 +129,8 @@ class Trainer {
   bool is_at_step_end() const;
   bool is_last_batch() const { return is_last_batch_; }
   /// @}
+  /// Whether a validation follows the newest batch, before any other batch.
+  bool validation_follows() const;
   /// Saves the run at the end of a step, with the callbacks' states. All ranks call it together. Returns the
   /// checkpoint's folder. Throws CheckpointError, and ConfigError outside of a fit or within a step.
   std::string save_checkpoint(const std::string& folder, SaveExtras extras = {});
@@ -133,7 +145,8 @@ class Trainer {
   int world_size() const { return options_.world ? options_.world->size() : 1; }
   /// @}
   /// The newest value of each logged name: of a batch as it is logged, of an epoch at its end, over all
-  /// ranks.
+  /// ranks. With `LogOptions::on_step` there is also the value that monitors get of a step, over its
+  /// micro-batches and all ranks, under the name that monitors have for it.
   const std::map<std::string, double>& logged() const { return logged_; }
   /// Gives the monitors a value of the current step, and callbacks see it in `logged`; of a fit. A callback
   /// calls it on every rank; monitors get that of rank 0.
@@ -147,7 +160,8 @@ class Trainer {
   EngineCore& engine();
   /// The steps of a task without automatic optimization. Throws ConfigError outside of a fit of such a task.
   ManualOptimization& manual();
-  /// As given to the constructor.
+  /// As given to the constructor, with what a DeepSpeedStrategy's configuration gives in place of
+  /// `precision`, `gradient_clip` and, from the beginning of a fit, `accumulate`.
   const TrainerOptions& options() const { return options_; }
 
  private:
@@ -163,8 +177,11 @@ class Trainer {
   void train_micro_batch(Task& task, const data::Batch& batch, double share, int64_t index);
   std::map<std::string, double> evaluate(Task& task, const StageBatches& batches, Stage stage);
   std::map<std::string, double> evaluate_alone(Task& task, DataModule& data, Stage stage);
-  TrainingConfig config_of(const StageBatches& training) const;
-  void make_engine(Task& task, const TrainingConfig& config);
+  TrainingConfig given_config() const;
+  void set_accumulate(const LoaderSpec& training);
+  TrainingConfig config_of(const StageBatches& training);
+  OptimizerSetup optimizer_of(Task& task, const ParameterList& parameters, const TrainingConfig& config);
+  void make_engine(Task& task, const TrainingConfig& config, bool is_on_meta = false);
   void start_stage(DataModule& data, Stage stage);
   Device device() const;
   bool is_fitting() const { return engine_ || manual_; }
@@ -172,22 +189,29 @@ class Trainer {
     return engine_ ? engine_->micro_steps() : manual_ ? manual_->micro_steps() : 0;
   }
   dist::Communicator* ranks() const { return options_.world ? &options_.world->communicator() : nullptr; }
+  int64_t max_epochs() const { return options_.fast_dev_run ? 1 : options_.max_epochs; }
+  bool is_last_step() const { return options_.max_steps >= 0 && global_step() >= options_.max_steps; }
   bool is_over() const;
   void receive_signals();
   bool is_validation_step() const;
+  bool is_validation_at_end() const;
   void init_weights();
   void save_end(std::map<std::string, std::string>& saved);
   std::string describe_new_end(const std::map<std::string, std::string>& saved);
-  int64_t trace_step(Task& task, const data::Batch& batch, const TrainingConfig& config);
-  int64_t planned_bytes(const TaskMaker& make_task, const data::Batch& like, int64_t size,
-                        const TrainingConfig& config);
+  struct PlanInput;
+  PlanInput plan_input(const TaskMaker& make_task, DataModule& data, const char* caller);
+  StepPlan plan_step(const TaskMaker& make_task, const PlanInput& input, int64_t size);
+  void trace_steps(Task& task, const PlanInput& input, TrainingConfig config, const MemoryAccount& account,
+                   StepPlan& plan);
   void resume(Task& task);
   void add_logged(const std::string& name, double value, const LogOptions& options);
   void report_step();
 
   TrainerOptions options_;
-  std::unique_ptr<EngineCore> engine_;          // of automatic optimization
-  std::unique_ptr<ManualOptimization> manual_;  // else
+  int64_t given_accumulate_;                                       // before a strategy's configuration
+  std::shared_ptr<const deepspeed::Configuration> configuration_;  // of a DeepSpeedStrategy, else null
+  std::unique_ptr<EngineCore> engine_;                             // of automatic optimization
+  std::unique_ptr<ManualOptimization> manual_;                     // else
   Task* task_ = nullptr;
   LoggedValues values_;                       // of the epoch that runs, or of an evaluation
   LoggedValues held_values_;                  // of the epoch, during an evaluation within it
@@ -200,6 +224,7 @@ class Trainer {
   bool is_stopped_ = false, is_last_batch_ = false;
   bool has_validation_ = false;
   bool is_validation_due_ = false;  // of this step, left out because of a signal
+  int64_t validated_step_ = -1;     // the newest one of the fit
   int interrupted_ = 0;
   std::string resume_note_;
 };

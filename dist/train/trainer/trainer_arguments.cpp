@@ -25,6 +25,7 @@ constexpr Limits count{.low = 0, .high = 0x1p53}, positive{.low = 1, .high = 0x1
 TrainerOptions with_files(const Resolved<Flags>& resolved, std::ostream& out) {
   const Flags& flags = *resolved;
   TrainerOptions options = flags.trainer;
+  if (flags.strategy != options.strategy.name()) options.strategy = flags.strategy;
   const auto add = [&](auto callback) { options.callbacks.push_back(std::move(callback)); };
   if (!flags.trace.empty())
     add(std::make_shared<TraceWriter>(
@@ -46,6 +47,27 @@ TrainerOptions with_files(const Resolved<Flags>& resolved, std::ostream& out) {
   return options;
 }
 
+struct Parsed {
+  Resolved<Flags> flags;
+  std::string text = {};  // of --help or --explain
+  bool explain = false;
+};
+
+Parsed parse(TrainerOptions program, int argc, const char* const* argv) {
+  require<ConfigError>(argc >= 1, "trainer_arguments: expected the arguments of main, got none");
+  Parsed parsed{.flags = Resolved<Flags>(trainer_fields())};
+  parsed.flags.change({Source::program}, [&](Flags& f) {
+    f.strategy = program.strategy.name();
+    f.trainer = std::move(program);
+  });
+  const std::string name = std::filesystem::path(argv[0]).filename().string();
+  const Arguments arguments =
+      apply_arguments(parsed.flags, name, std::vector<std::string>(argv + 1, argv + argc));
+  parsed.explain = arguments.help.empty() && arguments.explain;
+  parsed.text = parsed.explain ? explain(parsed.flags.values()) : arguments.help;
+  return parsed;
+}
+
 }  // namespace
 
 const FieldTable<TrainerFlags>& trainer_fields() {
@@ -55,7 +77,7 @@ const FieldTable<TrainerFlags>& trainer_fields() {
       {{"max_steps", "steps of the optimizer; -1: no limit", "steps", limit_or_none},
        [](Flags& f) { return &f.trainer.max_steps; }},
       {{"strategy", "auto, ddp, fsdp, deepspeed_stage_0 to deepspeed_stage_3, or what is sharded over ranks"},
-       [](Flags& f) { return &f.trainer.strategy; }},
+       [](Flags& f) { return &f.strategy; }},
       {{"precision", "dtype of forward and backward"},
        [](Flags& f) { return ChoicePointer(&f.trainer.precision, precision_names()); }},
       {{"accumulate", "micro-batches of a step", "micro-batches", positive},
@@ -95,16 +117,28 @@ const FieldTable<TrainerFlags>& trainer_fields() {
 
 std::optional<TrainerOptions> trainer_arguments(TrainerOptions program, int argc, const char* const* argv,
                                                 std::ostream& out) {
-  require<ConfigError>(argc >= 1, "trainer_arguments: expected the arguments of main, got none");
-  Resolved<Flags> flags(trainer_fields());
-  flags.change({Source::program}, [&](Flags& f) { f.trainer = std::move(program); });
-  const std::string name = std::filesystem::path(argv[0]).filename().string();
-  const Arguments parsed = apply_arguments(flags, name, std::vector<std::string>(argv + 1, argv + argc));
-  if (!parsed.help.empty() || parsed.explain) {
-    out << (parsed.help.empty() ? explain(flags.values()) : parsed.help) << std::flush;
+  const Parsed parsed = parse(std::move(program), argc, argv);
+  if (!parsed.text.empty()) {
+    out << parsed.text << std::flush;
     return std::nullopt;
   }
-  return with_files(flags, out);
+  return with_files(parsed.flags, out);
+}
+
+std::optional<TrainerOptions> trainer_arguments(TrainerOptions program, int argc, const char* const* argv,
+                                                std::ostream& out, const TaskMaker& task,
+                                                const DataMaker& data) {
+  const Parsed parsed = parse(std::move(program), argc, argv);
+  if (parsed.text.empty()) return with_files(parsed.flags, out);
+  const bool is_first = dist::launcher_job().rank == 0;
+  if (is_first) out << parsed.text << std::flush;
+  if (!parsed.explain) return std::nullopt;
+  TrainerOptions options = parsed.flags->trainer;
+  if (parsed.flags->strategy != options.strategy.name()) options.strategy = parsed.flags->strategy;
+  if (options.max_epochs < 0 && options.max_steps < 0) options.max_steps = 1;  // a plan needs no end
+  const StepPlan step = plan([&] { return options; }, task, data);
+  if (is_first) out << describe(step) << std::flush;
+  return std::nullopt;
 }
 
 }  // namespace tessera::training

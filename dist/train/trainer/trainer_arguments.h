@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "dist/train/config/field_table.h"
+#include "dist/train/launch/fit_ranks.h"
 #include "dist/train/trainer/trainer.h"
 
 namespace tessera::training {
 
 /// The options of a Trainer that a command line may set, and the files of a run.
 struct TrainerFlags {
-  TrainerOptions trainer;             ///< limits, precision, strategy, seed, resume
+  TrainerOptions trainer;             ///< limits, precision, seed, resume
+  std::string strategy = "auto";      ///< by name (StrategyChoice); the program's, or another one
   std::string out = {};               ///< folder of checkpoints (ModelCheckpoint); "": none are written
   int64_t checkpoint_interval = 0;    ///< steps; 0: at the end of each epoch
   int64_t keep = 3;                   ///< newest checkpoints
@@ -42,5 +44,17 @@ const FieldTable<TrainerFlags>& trainer_fields();
 ///     }
 std::optional<TrainerOptions> trainer_arguments(TrainerOptions program, int argc, const char* const* argv,
                                                 std::ostream& out);
+
+/// The same for a program whose --explain has the plan of a step after the options: `training::plan` on
+/// `TrainerOptions::devices` ranks or those of a launcher. `task` and `data` make what the program trains;
+/// they are called with --explain alone. Of a launcher's ranks the first one writes. Throws also as
+/// `training::plan`.
+///
+///     const auto options = training::trainer_arguments(
+///         {.max_epochs = 5}, argc, argv, std::cout, [] { return std::make_unique<Classifier>(); },
+///         [] { return std::make_unique<Points>(); });
+std::optional<TrainerOptions> trainer_arguments(TrainerOptions program, int argc, const char* const* argv,
+                                                std::ostream& out, const TaskMaker& task,
+                                                const DataMaker& data);
 
 }  // namespace tessera::training

@@ -4,6 +4,7 @@
 #include <json/json.h>
 
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -69,6 +70,19 @@ TEST_CASE("TraceWriter: the steps that were asked for, and a table of operations
   CHECK(steps_in(folder / "trace.json") == std::set<int>{2, 3});
   CHECK_MESSAGE(contains(table.str(), "profile of 2 steps"), table.str());
   CHECK(contains(table.str(), "inside kernels"));
+}
+
+TEST_CASE("TraceWriter: each micro-batch has a forward, as a phase") {
+  const TemporaryFolder folder;
+  train({.path = folder / "trace.json", .steps = "2:3"});
+  Json::Value trace;
+  std::ifstream(folder / "trace.json") >> trace;
+  std::map<std::string, int> phases;
+  for (const Json::Value& event : trace["traceEvents"])
+    if (event["cat"] == "phase") ++phases[event["name"].asString()];
+  CHECK(phases["forward"] == 4);
+  CHECK(phases["backward"] == 4);
+  CHECK(phases["optimizer"] == 2);
 }
 
 TEST_CASE("TraceWriter: ranks that are threads share one trace") {

@@ -231,6 +231,26 @@ TEST_CASE("initialize: the documents' file runs with its limits of messages, whi
   });
 }
 
+TEST_CASE("initialize: 256 samples of 8 ranks, one at once, are an update every 32 micro-batches") {
+  std::string json = file;
+  json.replace(json.find("size\": 8"), 8, "size\": 256");
+  json.replace(json.find("gpu\": 4"), 7, "gpu\": 1");
+  test::require_no_problems(8, [&](dist::World& world) {
+    Net net;
+    auto training = training::initialize(
+        net, {.config = training::JsonText{json}, .training_data = points(), .world = &world});
+    std::vector<std::string> problems;
+    if (training.engine.gradient_accumulation_steps() != 32) problems.push_back("not 32 micro-batches");
+    if (training.engine.local_rank() != world.local_rank()) problems.push_back("local_rank");
+    if (training.engine.device() != world.device()) problems.push_back("device");
+    losses_of(training, 31);
+    if (training.engine.global_steps() != 0) problems.push_back("an update before the last micro-batch");
+    losses_of(training, 1);
+    if (training.engine.global_steps() != 1) problems.push_back("no update at the last micro-batch");
+    return problems;
+  });
+}
+
 TEST_CASE("initialize: an incomplete last batch is left out, so that every rank has samples") {
   std::string json = file;
   json.replace(json.find("size\": 8"), 8, "size\": 9");

@@ -69,7 +69,7 @@ TEST_CASE("trainer_arguments: flags change the program's options, and each has i
   REQUIRE(options.has_value());
   CHECK(options->max_epochs == 1);
   CHECK(options->max_steps == 3);
-  CHECK(options->strategy == "fsdp");
+  CHECK(options->strategy.name() == "fsdp");
   CHECK(options->precision == PrecisionMode::bf16);
   CHECK(options->gradient_clip == 1.0);
   CHECK(options->fast_dev_run);
@@ -82,6 +82,20 @@ TEST_CASE("trainer_arguments: flags change the program's options, and each has i
   CHECK_THROWS_AS(trainer_arguments({.max_epochs = 1}, 0, nullptr, std::cout), ConfigError);
 }
 
+TEST_CASE("trainer_arguments: a program's strategy with options stays, unless the flag names another one") {
+  const auto strategy_of = [](std::vector<const char*> argv) {
+    argv.insert(argv.begin(), "program");
+    const auto options =
+        trainer_arguments({.max_epochs = 1, .strategy = ShardingStrategy{.reduce_bucket_size = 7}},
+                          static_cast<int>(argv.size()), argv.data(), std::cout);
+    TrainingConfig config;
+    options->strategy.apply(config, 1);
+    return std::pair(config.strategy, config.reduce_bucket_size);
+  };
+  CHECK(strategy_of({}) == std::pair<dist::Strategy, int64_t>{dist::Strategy::full_shard, 7});
+  CHECK(strategy_of({"--strategy", "ddp"}).first == dist::Strategy::no_shard);
+}
+
 TEST_CASE("trainer_arguments: --explain and --help are written, and nothing is returned") {
   const Parsed explained = parse({"--seed", "7", "--explain"});
   CHECK_FALSE(explained.options.has_value());
@@ -90,6 +104,37 @@ TEST_CASE("trainer_arguments: --explain and --help are written, and nothing is r
   const Parsed helped = parse({"--help"});
   CHECK_FALSE(helped.options.has_value());
   CHECK(contains(helped.out, "--tensorboard"));
+}
+
+TEST_CASE("trainer_arguments: with the task and its data --explain has the plan, and else neither is made") {
+  int made = 0;
+  const auto task = [&] {
+    ++made;
+    return std::make_unique<Regression>();
+  };
+  const auto data = [&] {
+    ++made;
+    const Tensor x = Tensor::zeros({16, 2}, f32), y = Tensor::zeros({16, 1}, f32);
+    return std::make_unique<Loaders>(
+        LoaderSpec{std::make_shared<data::TensorDataset>(x, y), {.batch_size = 2}});
+  };
+  const auto call = [&](const char* flag) {
+    const char* argv[] = {"program", "--accumulate", "3", flag};
+    std::ostringstream out;
+    const bool trains = trainer_arguments({}, 4, argv, out, task, data).has_value();
+    return std::pair(trains, out.str());
+  };
+  const auto [trains, explained] = call("--explain");
+  CHECK_FALSE(trains);
+  CHECK(made == 2);
+  for (const char* part : {"flag --accumulate", "parameters            3\n", "3 a step, of 2 samples",
+                           "bytes at the peak of a training step"})
+    CHECK_MESSAGE(contains(explained, part), explained);
+  CHECK_FALSE(call("--help").first);
+  const auto [starts, nothing] = call("--fast-dev-run");
+  CHECK(starts);
+  CHECK(nothing.empty());
+  CHECK(made == 2);
 }
 
 TEST_CASE(

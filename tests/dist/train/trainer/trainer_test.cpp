@@ -91,6 +91,7 @@ struct Trace : Callback {
   TRACED(on_train_start)
   TRACED(on_train_end)
   TRACED(on_train_epoch_start)
+  TRACED(on_before_train_batch)
   TRACED(on_train_epoch_end)
   TRACED(on_after_backward)
   TRACED(on_before_optimizer_step)
@@ -142,15 +143,18 @@ TEST_CASE("trainer: the order of all calls of a fit") {
                     "on_fit_start\n"
                     "on_train_start\n"
                     "on_train_epoch_start\n"
+                    "on_before_train_batch\n"
                     "on_train_batch_start 0\n"
                     "on_before_backward\n"
                     "on_after_backward\n"
                     "on_train_batch_end 0\n"
+                    "on_before_train_batch\n"
                     "on_train_batch_start 1\n"
                     "on_before_backward\n"
                     "on_after_backward\n"
                     "on_before_optimizer_step\n"
                     "on_train_batch_end 1\n"
+                    "on_before_train_batch\n"
                     "on_train_batch_start 2\n"
                     "on_before_backward\n"
                     "on_after_backward\n"

@@ -94,12 +94,18 @@ TEST_CASE("tune: sharded over ranks a larger batch fits") {
   const int64_t alone = Trainer({.max_steps = 1}).tune(make_task, data, 700'000);
   test::require_no_problems(2, [&](dist::World& world) -> std::vector<std::string> {
     Points own;
-    const auto largest = [&](const char* strategy) {
+    const auto largest = [&](const StrategyChoice& strategy) {
       return Trainer({.max_steps = 1, .strategy = strategy, .world = &world}).tune(make_task, own, 700'000);
     };
+    const auto in_groups_of = [&](int ranks) {
+      return largest(
+          ShardingStrategy{.strategy = dist::Strategy::hybrid_shard_zero2, .shard_group_size = ranks});
+    };
     const int64_t replicated = largest("ddp"), sharded = largest("deepspeed_stage_1");
-    if (sharded > replicated && sharded > alone) return {};
-    return {text(alone, " alone, ", replicated, " and ", sharded)};
+    const int64_t groups_of_one = in_groups_of(1), groups_of_two = in_groups_of(2);
+    if (sharded > replicated && sharded > alone && groups_of_two > groups_of_one) return {};
+    return {text(alone, " alone, ", replicated, " and ", sharded, ", in groups ", groups_of_one, " and ",
+                 groups_of_two)};
   });
 }
 

@@ -1,0 +1,519 @@
+#include "dist/train/trainer/strategy_choice.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include "autograd/functions/elementwise/unary.h"
+#include "dist/train/config/training_fields.h"
+#include "dist/train/deepspeed/configuration.h"
+#include "dist/train/trainer/trainer.h"
+#include "nn/functional.h"
+#include "nn/layers/linear.h"
+#include "optim/rules/adam.h"
+#include "optim/schedules/deepspeed/warmup.h"
+#include "tensor/error.h"
+#include "tensor/memory/account.h"
+#include "tests/dist/fsdp/on_threads.h"
+#include "tests/support/error_text.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace tessera;
+using namespace tessera::training;
+
+namespace {
+
+using Losses = std::vector<double>;
+constexpr int64_t samples = 512;
+
+std::shared_ptr<const data::Dataset> points() {
+  Tensor x = Tensor::empty({samples, 4}, f32), y = Tensor::empty({samples}, i64);
+  for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = std::sin(static_cast<float>(i * 3));
+  for (int64_t i = 0; i < samples; ++i) y.data<int64_t>()[i] = i * i % 3;
+  return std::make_shared<data::TensorDataset>(x, y);
+}
+
+struct Net : nn::Layer<Net> {
+  nn::Linear& first = add<nn::Linear>("first", {.in = 4, .out = 8});
+  nn::Linear& second = add<nn::Linear>("second", {.in = 8, .out = 3});
+  Variable forward(const Variable& x) { return second(tanh(first(x))); }
+};
+
+/// Without an optimizer and a schedule of its own, if `setup` gives none.
+struct Classifier : Task {
+  Net net;
+  Losses losses, rates;
+  std::function<OptimizerSetup(const ParameterList&)> setup;
+  nn::Module& module() override { return net; }
+  Variable training_step(const data::Batch& batch, int64_t) override {
+    const Variable loss = nn::cross_entropy(net(batch.x), batch.y);
+    if (loss.value().is_meta()) return loss;  // in `Trainer::tune`
+    losses.push_back(loss.value().item());
+    rates.push_back(trainer().engine().get_lr().front());
+    return loss;
+  }
+  OptimizerSetup configure_optimizers(const ParameterList& parameters) override {
+    return setup ? setup(parameters) : Task::configure_optimizers(parameters);
+  }
+};
+
+OptimizerSetup adam(const ParameterList& parameters) {
+  return {std::make_unique<optim::Adam>(parameters, 1e-2)};
+}
+
+LoaderSpec loader(int64_t batch_size) {
+  return {points(), {.batch_size = batch_size, .shuffle = true, .drop_last = true}};
+}
+
+DeepSpeedStrategy json(std::string text) {
+  return {JsonText{std::move(text)}};
+}
+
+/// The configuration of an optimizer and of the keys `more`.
+DeepSpeedStrategy with_adam(const std::string& more) {
+  return json("{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": 0.01}},\n" + more + "}");
+}
+
+Losses losses_of(TrainerOptions options, int64_t batch_size = 4,
+                 std::function<OptimizerSetup(const ParameterList&)> setup = {}) {
+  Classifier task;
+  task.setup = std::move(setup);
+  Loaders data(loader(batch_size));
+  Trainer(std::move(options)).fit(task, data);
+  return task.losses;
+}
+
+/// The error of a Trainer with these options.
+std::string refusal(TrainerOptions options) {
+  return message_of<ConfigError>([&] { Trainer trainer(std::move(options)); });
+}
+
+/// The error of its fit, with micro-batches of 4.
+std::string fit_refusal(const TrainerOptions& options,
+                        const std::function<OptimizerSetup(const ParameterList&)>& setup = {}) {
+  return message_of<ConfigError>([&] { losses_of(options, 4, setup); });
+}
+
+}  // namespace
+
+TEST_CASE("strategies: each name, and each option of a ShardingStrategy, in a TrainingConfig") {
+  const auto strategy_of = [](const StrategyChoice& choice) {
+    TrainingConfig config;
+    CHECK(choice.apply(config, 1) == nullptr);
+    return config.strategy;
+  };
+  CHECK(strategy_of("auto") == dist::Strategy::no_shard);
+  CHECK(strategy_of("ddp") == dist::Strategy::no_shard);
+  CHECK(strategy_of("fsdp") == dist::Strategy::full_shard);
+  CHECK(strategy_of("deepspeed_stage_0") == dist::Strategy::no_shard);
+  CHECK(strategy_of("deepspeed_stage_1") == dist::Strategy::shard_optim);
+  CHECK(strategy_of("deepspeed_stage_2") == dist::Strategy::shard_grad_op);
+  CHECK(strategy_of("deepspeed_stage_3") == dist::Strategy::full_shard);
+  for (const dist::Strategy strategy : dist::strategies) {
+    CHECK(strategy_of(std::string(dist::name_of(strategy))) == strategy);
+    CHECK(strategy_of(ShardingStrategy{.strategy = strategy}) == strategy);
+  }
+  TrainingConfig config, initial;
+  CHECK(StrategyChoice(ShardingStrategy{.strategy = dist::Strategy::hybrid_shard,
+                                        .shard_group_size = 2,
+                                        .reduce_bucket_size = 11,
+                                        .gather_bucket_size = 12,
+                                        .prefetch_bucket_size = 13,
+                                        .overlap_communication = false,
+                                        .reduce_scatter = false,
+                                        .gather_partitions = false,
+                                        .backward_prefetch = dist::BackwardPrefetch::post,
+                                        .accumulate_communication = true})
+            .apply(config, 4) == nullptr);
+  CHECK(config.strategy == dist::Strategy::hybrid_shard);
+  CHECK(config.shard_group_size == 2);
+  CHECK(config.reduce_bucket_size == 11);
+  CHECK(config.gather_bucket_size == 12);
+  CHECK(config.prefetch_bucket_size == 13);
+  CHECK_FALSE(config.overlap_communication);
+  CHECK_FALSE(config.reduce_scatter);
+  CHECK_FALSE(config.gather_partitions);
+  CHECK(config.backward_prefetch == dist::BackwardPrefetch::post);
+  CHECK(config.accumulate_communication);
+  // The defaults are those of TrainingConfig, except the strategy.
+  StrategyChoice(ShardingStrategy{.strategy = initial.strategy}).apply(config, 4);
+  const auto values = [](const TrainingConfig& of) {
+    std::vector<std::string> all;
+    for (const FieldValue& field : Resolved<TrainingConfig>(training_fields(), of).values())
+      all.push_back(field.value);
+    return all;
+  };
+  CHECK(values(config) == values(initial));
+  CHECK(StrategyChoice("ddp").name() == "ddp");
+  CHECK(StrategyChoice(ShardingStrategy()).name() == "full_shard");
+  CHECK(StrategyChoice(DeepSpeedStrategy{"ds.json"}).name() == "ds.json");
+  CHECK(StrategyChoice(json("{}")).name() == "the configuration");
+}
+
+TEST_CASE(
+    "strategies: limits of messages and groups of a ShardingStrategy change no bit of a fit on two ranks") {
+  test::require_no_problems(2, [](dist::World& world) {
+    std::vector<std::string> problems;
+    dist::Ledger& ledger = world.communicator().ledger();
+    const auto run = [&](StrategyChoice strategy) {
+      ledger.reset();
+      ledger.keep_entries(true);
+      const Losses losses = losses_of({.max_steps = 5,
+                                       .strategy = std::move(strategy),
+                                       .gradient_clip = 1.0,
+                                       .units = dist::every<nn::Linear>(),
+                                       .world = &world},
+                                      4, adam);
+      ledger.keep_entries(false);
+      int64_t largest = 0;  // elements of a message that gathers or reduces
+      for (const dist::LedgerEntry& entry : ledger.entries())
+        if (entry.traffic == dist::Traffic::parameters || entry.traffic == dist::Traffic::gradients)
+          largest = std::max(largest, entry.bytes / 4);
+      return std::pair(losses, largest);
+    };
+    for (const char* name :
+         {"shard_optim", "shard_grad_op", "full_shard", "hybrid_shard", "hybrid_shard_zero2"}) {
+      const auto [expected, whole] = run(name);
+      ShardingStrategy limited{.strategy = dist::parse_strategy(name),
+                               .reduce_bucket_size = 8,
+                               .gather_bucket_size = 8,
+                               .prefetch_bucket_size = 4};
+      if (dist::traits_of(limited.strategy).replicates) limited.shard_group_size = 2;
+      const auto [losses, largest] = run(limited);
+      if (losses != expected) problems.push_back(text(name, ": other losses"));
+      if (largest > 8 || whole <= 8)
+        problems.push_back(text(name, ": messages of ", largest, " elements, without limits ", whole));
+      limited.overlap_communication = limited.reduce_scatter = limited.gather_partitions = false;
+      limited.backward_prefetch = dist::BackwardPrefetch::none;
+      if (run(limited).first != expected) problems.push_back(text(name, ": other losses with other calls"));
+    }
+    const Losses replicas =
+        run(ShardingStrategy{.strategy = dist::Strategy::hybrid_shard, .shard_group_size = 1}).first;
+    if (replicas != run("ddp").first) problems.push_back("two groups of a rank: other losses than ddp");
+    return problems;
+  });
+}
+
+TEST_CASE(
+    "strategies: the stages of DeepSpeed, by name or configuration, agree, and hold less on each rank") {
+  struct Held : Callback {
+    int64_t bytes = 0;
+    void on_before_optimizer_step(Trainer& trainer, Task&) override {
+      if (trainer.global_step() == 0) return;  // the optimizer's state is made in the first step
+      bytes = 0;
+      for (const MemoryCategory category :
+           {MemoryCategory::parameter, MemoryCategory::gradient, MemoryCategory::optimizer_state})
+        bytes += current_account()->count(category).current;
+    }
+  };
+  test::require_no_problems(2, [](dist::World& world) {
+    std::vector<std::string> problems;
+    const auto run = [&](StrategyChoice strategy, std::function<OptimizerSetup(const ParameterList&)> setup) {
+      const auto held = std::make_shared<Held>();
+      const Losses losses = losses_of({.max_steps = 4,
+                                       .strategy = std::move(strategy),
+                                       .callbacks = {held},
+                                       .units = dist::every<nn::Linear>(),
+                                       .world = &world},
+                                      4, std::move(setup));
+      return std::pair(losses, held->bytes);
+    };
+    const auto [expected, most] = run("deepspeed_stage_0", adam);
+    int64_t before = most;
+    for (int stage = 1; stage < 4; ++stage) {
+      const auto [losses, bytes] = run(text("deepspeed_stage_", stage), adam);
+      for (size_t i = 0; i < expected.size(); ++i)
+        if (!(std::abs(losses[i] - expected[i]) < 1e-6)) problems.push_back(text("losses of stage ", stage));
+      if (stage < 3 ? bytes >= before : bytes > before)
+        problems.push_back(text("stage ", stage, " holds ", bytes, " bytes, the one before ", before));
+      before = bytes;
+      const auto configured = run(with_adam(text("\"zero_optimization\": {\"stage\": ", stage, "}")), {});
+      if (configured != std::pair(losses, bytes)) problems.push_back(text("configuration of stage ", stage));
+    }
+    return problems;
+  });
+}
+
+TEST_CASE("strategies: options of a ShardingStrategy that do not suit are errors of the Trainer") {
+  CHECK(contains(refusal({.max_epochs = 1, .strategy = ShardingStrategy{.reduce_bucket_size = 0}}),
+                 "Trainer: strategy full_shard: reduce_bucket_size: expected a whole number"));
+  CHECK(contains(refusal({.max_epochs = 1, .strategy = ShardingStrategy{.prefetch_bucket_size = -1}}),
+                 "Trainer: strategy full_shard: prefetch_bucket_size: expected a whole number"));
+  CHECK(refusal({.max_epochs = 1, .strategy = ShardingStrategy{.shard_group_size = 1}}) ==
+        "Trainer: strategy full_shard: shard_group_size 1: expected a hybrid strategy (hybrid_shard or "
+        "hybrid_shard_zero2), got full_shard");
+  CHECK(refusal({.max_epochs = 1,
+                 .strategy =
+                     ShardingStrategy{.strategy = dist::Strategy::hybrid_shard, .shard_group_size = 2}}) ==
+        "Trainer: strategy hybrid_shard: shard_group_size 2: expected a divisor of the 1 ranks");
+}
+
+TEST_CASE(
+    "DeepSpeedStrategy: the documents' configurations have the losses of initialize's loop, to the bit") {
+  struct Document {
+    const char* name;
+    int ranks;
+    int64_t micro_batch_size;
+    PrecisionMode precision;
+    double gradient_clip;
+    std::vector<std::pair<std::string, std::string>> replaced;  // what the library does not have yet
+  };
+  const std::vector<Document> documents{
+      {"gptlite.json", 2, 1, PrecisionMode::f32, 0, {}},
+      {"gptlite_offload.json",
+       2,
+       1,
+       PrecisionMode::f32,
+       0,
+       {{"\"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true,},", ""},
+        {"\"offload_param\": {\"device\": \"cpu\", \"pin_memory\": true,},", ""}}},
+      {"imdb_stage_2_offload.json",
+       4,
+       8,
+       PrecisionMode::f16,
+       0,
+       {{"\"offload_optimizer\": {\"device\": \"cpu\"},", ""},
+        {"OneBitAdam", "Adam"},
+        {"\"cuda_aware\": true,", ""}}},
+      {"stage_2_auto.json",
+       2,
+       16,
+       PrecisionMode::f16,
+       0.5,
+       {{"\"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true},", ""}}},
+      {"zero_plus_plus.json",
+       2,
+       8,
+       PrecisionMode::f32,
+       0,
+       {{"\"zero_hpz_partition_size\": 8,", ""},
+        {"\"zero_quantized_weights\": true,", ""},
+        {"\"zero_quantized_gradients\": true,", ""}}}};
+  const TemporaryFolder folder;
+  for (const Document& document : documents) {
+    CAPTURE(document.name);
+    std::string content =
+        file_bytes(std::string(TESSERA_TEST_DATA_DIR "/dist/train/deepspeed/documents/") + document.name);
+    for (const auto& [part, by] : document.replaced) {
+      REQUIRE_MESSAGE(contains(content, part), part);
+      content.replace(content.find(part), part.size(), by);
+    }
+    const std::string path = folder / document.name;
+    std::ofstream(path) << content;
+    test::require_no_problems(document.ranks, [&](dist::World& world) {
+      std::vector<std::string> problems;
+      Net net;
+      auto [engine, optimizer, batches, schedule] =
+          initialize(net, {.config = path,
+                           .defaults = {.micro_batch_size = document.micro_batch_size,
+                                        .gradient_clip = document.gradient_clip,
+                                        .precision = document.precision},
+                           .training_data = points(),
+                           .world = &world});
+      Losses expected;
+      while (engine.global_steps() < 3)
+        for (auto& [x, y] : *batches) {
+          const Variable loss = nn::cross_entropy(engine(x), y);
+          engine.backward(loss);
+          engine.step();
+          expected.push_back(loss.value().item());
+          if (engine.global_steps() == 3) break;
+        }
+      for (const StrategyChoice& strategy :
+           {StrategyChoice(DeepSpeedStrategy{path}), StrategyChoice(json(content))}) {
+        const Losses losses = losses_of({.max_steps = 3,
+                                         .strategy = strategy,
+                                         .precision = document.precision,
+                                         .gradient_clip = document.gradient_clip,
+                                         .world = &world},
+                                        document.micro_batch_size);
+        if (losses != expected)
+          problems.push_back(
+              text(strategy.name(), ": ", losses.size(), " other losses than ", expected.size()));
+      }
+      return problems;
+    });
+  }
+}
+
+TEST_CASE("DeepSpeedStrategy: the options of the Trainer are those of the configuration") {
+  Classifier task;
+  Loaders data(loader(4));
+  Trainer trainer({.max_steps = 2, .strategy = with_adam(R"("train_batch_size": 8, "gradient_clipping": 0.5,
+                                            "bf16": {"enabled": true})")});
+  CHECK(trainer.options().precision == PrecisionMode::bf16);
+  CHECK(trainer.options().gradient_clip == 0.5);
+  trainer.fit(task, data);
+  CHECK(trainer.options().accumulate == 2);
+  CHECK(trainer.global_step() == 0);  // outside of a fit
+  CHECK(task.losses.size() == 4);
+  // Another loader has other micro-batches of the same step.
+  Classifier other;
+  Loaders small(loader(2));
+  trainer.fit(other, small);
+  CHECK(trainer.options().accumulate == 4);
+  CHECK(other.losses.size() == 8);
+  // The same run without the configuration.
+  const Losses by_options = losses_of(
+      {.max_steps = 2, .precision = PrecisionMode::bf16, .accumulate = 2, .gradient_clip = 0.5}, 4, adam);
+  CHECK(task.losses == by_options);
+  // Precision 16 is the fp16 block, and its losses are near those of f32.
+  const Losses half = losses_of({.max_steps = 8, .precision = PrecisionMode::f16}, 4, adam),
+               full = losses_of({.max_steps = 8}, 4, adam);
+  CHECK(losses_of({.max_steps = 8, .strategy = with_adam(R"("fp16": {"enabled": true})")}) == half);
+  CHECK(half != full);
+  for (size_t i = 0; i < full.size(); ++i) CHECK(std::abs(half[i] - full[i]) < 5e-3);
+  // Options that agree, and "auto".
+  CHECK(losses_of({.max_steps = 2,
+                   .strategy = with_adam(R"("train_batch_size": "auto", "gradient_accumulation_steps": "auto",
+                                            "train_micro_batch_size_per_gpu": "auto",
+                                            "gradient_clipping": 0.5, "bf16": {"enabled": "auto"})"),
+                   .precision = PrecisionMode::bf16,
+                   .accumulate = 2,
+                   .gradient_clip = 0.5}) == by_options);
+}
+
+TEST_CASE("DeepSpeedStrategy: an option of the Trainer that differs from the configuration is an error") {
+  const std::string sizes = "\"train_batch_size\": 8,\n";
+  CHECK(refusal({.max_epochs = 1,
+                 .strategy = json("{" + sizes + "\"gradient_clipping\": 0.5}"),
+                 .gradient_clip = 1}) ==
+        "Trainer: gradient_clip 1: expected 0.5 (the configuration:2), or the default");
+  CHECK(refusal({.max_epochs = 1,
+                 .strategy = json("{" + sizes + "\"fp16\": {\"enabled\": true}}"),
+                 .precision = PrecisionMode::bf16}) ==
+        "Trainer: precision bf16: expected 16 (the configuration:2), or the default");
+  CHECK(refusal({.max_epochs = 1,
+                 .strategy = json("{" + sizes + "\"fp16\": {\"enabled\": false}}"),
+                 .precision = PrecisionMode::f16}) ==
+        "Trainer: precision 16: expected 32 (the configuration:2: fp16.enabled: false), or the default");
+  CHECK(refusal({.max_epochs = 1,
+                 .strategy = json("{" + sizes + "\"gradient_accumulation_steps\": 4}"),
+                 .accumulate = 2}) ==
+        "Trainer: accumulate 2: expected 4 (the configuration:2), or the default");
+  CHECK(fit_refusal({.max_epochs = 1, .strategy = with_adam("\"train_batch_size\": 8"), .accumulate = 4}) ==
+        "Trainer: accumulate 4: expected 2 (the configuration, derived: train_batch_size / (micro_batch_size "
+        "* ranks)), or the default");
+}
+
+TEST_CASE("DeepSpeedStrategy: batch sizes that contradict the loader or each other are errors") {
+  CHECK(fit_refusal({.max_epochs = 1, .strategy = with_adam("\"train_micro_batch_size_per_gpu\": 8")}) ==
+        "Trainer: the loader's micro-batches have 4 samples: expected 8 (the configuration:2), or \"auto\" "
+        "there");
+  CHECK(
+      fit_refusal({.max_epochs = 1, .strategy = with_adam("\"train_batch_size\": 10")}) ==
+      "the configuration: train_batch_size 10: expected micro_batch_size * accumulation_steps * ranks = 4 * "
+      "2 * 1 = 8");
+  CHECK(contains(refusal({.max_epochs = 1,
+                          .strategy = json("{\"train_batch_size\": 9, \"gradient_accumulation_steps\": 2}")}),
+                 "the configuration: train_batch_size 9: expected micro_batch_size * accumulation_steps"));
+  struct Source : data::BatchSource {
+    data::Batch batch(int64_t) const override {
+      data::Batch batch;
+      batch.x = Tensor::zeros({8, 4}, f32);
+      batch.y = Tensor::zeros({8}, i64);
+      batch.samples = batch.items = {0, 1, 2, 3, 4, 5, 6, 7};
+      return batch;
+    }
+    std::string name() const override { return "a source"; }
+  };
+  const auto of_source = [](const char* sizes) {
+    Classifier task;
+    Loaders data(LoaderSpec{.source = [](int, int) { return std::make_shared<Source>(); }});
+    Trainer({.max_steps = 1, .strategy = with_adam(sizes)}).fit(task, data);
+    return task.losses.size();
+  };
+  CHECK(of_source("\"wall_clock_breakdown\": false") == 1);
+  CHECK(of_source("\"train_batch_size\": 8") == 1);
+  CHECK(of_source("\"train_batch_size\": 8, \"train_micro_batch_size_per_gpu\": 2") == 4);
+  CHECK(of_source("\"gradient_accumulation_steps\": 2") == 2);
+  CHECK(message_of<ConfigError>([&] { of_source("\"train_batch_size\": 16"); }) ==
+        "Trainer: strategy the configuration: train_batch_size 16: expected the 8 samples of a step of the "
+        "loader's source");
+}
+
+TEST_CASE(
+    "DeepSpeedStrategy: optimizer and schedule come from the configuration or the task, not from both") {
+  const std::string schedule =
+      R"("train_batch_size": 4, "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_min_lr": 0,
+         "warmup_max_lr": 0.01, "warmup_num_steps": 2, "total_num_steps": "auto"}})";
+  const auto rates_of = [&](TrainerOptions options) {
+    Classifier task;
+    Loaders data(loader(4));
+    Trainer(std::move(options)).fit(task, data);
+    return task.rates;
+  };
+  // "auto" is the number of all steps: the rate falls from the peak to 0 at the end.
+  const Losses rates = rates_of({.max_epochs = 1, .strategy = with_adam(schedule), .limit_train_batches = 6});
+  REQUIRE(rates.size() == 6);
+  optim::Schedule expected = optim::warmup_decay(
+      {.total_num_steps = 6, .warmup_min_lr = 0, .warmup_max_lr = 0.01, .warmup_num_steps = 2});
+  for (int64_t step = 0; step < 6; ++step)
+    CHECK(rates[static_cast<size_t>(step)] == doctest::Approx(expected.at(step)));
+  CHECK(rates_of({.max_steps = 6, .strategy = with_adam(schedule)}) == rates);
+  CHECK(fit_refusal({.max_epochs = 1, .strategy = with_adam("\"train_batch_size\": 4")}, adam) ==
+        "the configuration:1: optimizer: the task gives an optimizer too (Task::configure_optimizers); leave "
+        "one of them out");
+  const auto scheduled = [](const ParameterList& parameters) {
+    OptimizerSetup setup = adam(parameters);
+    setup.schedule = optim::warmup({});
+    return setup;
+  };
+  CHECK(
+      fit_refusal({.max_epochs = 1, .strategy = json("{" + schedule + "}")}, scheduled) ==
+      "the configuration:1: scheduler: the task gives a schedule too (Task::configure_optimizers); leave one "
+      "of them out");
+  // The schedule of the configuration drives the task's optimizer.
+  CHECK(losses_of({.max_steps = 6, .strategy = json("{" + schedule + "}")}, 4, adam) ==
+        losses_of({.max_steps = 6, .strategy = with_adam(schedule)}));
+  CHECK(contains(fit_refusal({.max_epochs = 1, .strategy = json("{\"train_batch_size\": 4}")}),
+                 "Task::configure_optimizers: expected the task to have it"));
+  struct Manual : Classifier {
+    bool automatic_optimization() const override { return false; }
+  };
+  Manual manual;
+  Loaders data(loader(4));
+  CHECK(contains(
+      message_of<ConfigError>([&] {
+        Trainer({.max_epochs = 1, .strategy = with_adam("\"train_batch_size\": 4")}).fit(manual, data);
+      }),
+      "expected no optimizer and no schedule, since the task has its own"));
+}
+
+TEST_CASE(
+    "DeepSpeedStrategy: a wrong configuration is an error of the Trainer's constructor; warnings are "
+    "logged") {
+  CHECK(contains(refusal({.max_epochs = 1, .strategy = DeepSpeedStrategy{"nowhere.json"}}),
+                 "nowhere.json: expected"));
+  CHECK(
+      contains(refusal({.max_epochs = 1, .strategy = json("{\"zero_optimization\": {\"stag\": 1}}")}),
+               "the configuration:1: zero_optimization.stag: there is no such key; the nearest is 'stage'"));
+  CHECK(contains(refusal({.max_epochs = 1, .strategy = json("[1]")}), "the configuration:1"));
+  std::ostringstream out;
+  Trainer trainer({.max_epochs = 1,
+                   .strategy = json("{\"train_batch_size\": 4, \"my_model\": 3}"),
+                   .log = Logger(stream_sink(out))});
+  CHECK_MESSAGE(contains(out.str(), "the configuration:1: my_model: no key of DeepSpeed"), out.str());
+}
+
+TEST_CASE("DeepSpeedStrategy: the largest batch in memory is that of the same options") {
+  const auto tuned = [](TrainerOptions options) {
+    Loaders data(loader(4));
+    return Trainer(std::move(options))
+        .tune(
+            [] {
+              auto task = std::make_unique<Classifier>();
+              task->setup = adam;
+              return task;
+            },
+            data, 20'000);
+  };
+  const int64_t size = tuned({.max_steps = 1, .precision = PrecisionMode::bf16, .accumulate = 2});
+  CHECK(size > 1);
+  CHECK(tuned({.max_steps = 1,
+               .strategy = json("{\"train_batch_size\": 8, \"bf16\": {\"enabled\": true}}")}) == size);
+}

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "data/text/corpus.h"
+#include "dist/comm/interface/ledger.h"
+#include "dist/train/plan/peak_memory.h"
+#include "tensor/device.h"
+#include "tools/gptlite/resolve.h"
+
+namespace Json {
+class Value;
+}
+
+namespace tessera::gptlite {
+
+/// The metrics of one finished step.
+struct StepMetrics {
+  int64_t step = 0;
+  double loss = 0;
+  std::optional<double> validation_loss;
+  double learning_rate = 0;
+  double gradient_norm = 0;
+  double step_ms = 0;
+  double tokens_per_second = 0;
+  double flops_per_second = 0;
+  std::optional<double> mfu;  ///< over the rate of matrix products given to `start`
+  dist::TrafficCount sent;    ///< by this rank since the step before
+};
+
+/// The metrics of a run, for its last line.
+struct RunMetrics {
+  int64_t step = 0;
+  std::optional<double> validation_loss;
+  double tokens_per_second = 0;  ///< over all steps but the first few, evaluation and saving left out
+  double seconds = 0;
+  training::PeakMemory measured, planned;
+};
+
+/// A rank's metrics file: one JSON object a line, the first {"event":"start", ...}, the last
+/// {"event":"end", ...}. Losses and speeds are those of all ranks together; times, memory and traffic are
+/// this rank's.
+class MetricsFile {
+ public:
+  /// Appends to `path`, on rank 3 to "run.rank3.jsonl" where it is "run.jsonl"; a line that a killed run left
+  /// unfinished is ended first. An empty path writes nothing. Throws ConfigError when the file cannot be
+  /// opened.
+  MetricsFile(const std::string& path, int rank, int world_size);
+  void start(const TrainConfiguration& options, const data::Corpus& corpus, Device device, int64_t first_step,
+             std::optional<double> product_rate);
+  void step(const StepMetrics& metrics);
+  void end(const RunMetrics& metrics);
+
+ private:
+  void write(const Json::Value& object);
+
+  std::string path_;
+  int rank_, world_size_;
+  std::ofstream file_;
+};
+
+}  // namespace tessera::gptlite

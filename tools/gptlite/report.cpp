@@ -1,0 +1,158 @@
+#include "tools/gptlite/report.h"
+
+#include <cmath>
+#include <csignal>
+#include <ostream>
+
+#include "dist/train/profile/wall_clock.h"
+#include "tensor/error.h"
+#include "tensor/number_text.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/profile/machine_rates.h"
+#include "tensor/threads/parallel.h"
+#include "tools/gptlite/plan.h"
+#include "tools/gptlite/run.h"
+
+namespace tessera::gptlite {
+namespace {
+
+const char* name_of_signal(int signal) {
+  if (signal == SIGINT) return "Ctrl-C";
+  return signal == SIGTERM ? "SIGTERM" : "SIGUSR1";
+}
+
+double sum_over_ranks(dist::World* world, double own) {
+  if (!world) return own;
+  Tensor sum = ops::full({1}, own, f64);
+  world->communicator().all_reduce(sum, dist::Reduction::sum).wait();
+  return sum.data<double>()[0];
+}
+
+dist::TrafficCount traffic_of(dist::World* world) {
+  return world ? world->communicator().ledger().total() : dist::TrafficCount();
+}
+
+}  // namespace
+
+Report::Report(const Start& start, MetricsFile& metrics, Console console)
+    : start_(start),
+      metrics_(metrics),
+      console_(console),
+      progress_(console.out, console.is_terminal, start.first_step(), start.run().preset.steps) {
+  last_.step = start.first_step();
+}
+
+void Report::print_header(const training::Trainer& trainer, Device device) {
+  const models::Preset& preset = start_.run().preset;
+  const models::GptOptions& m = preset.model;
+  const data::Corpus& corpus = start_.corpus;
+  dist::World* const world = trainer.options().world;
+  console_.out << preset.name << ": " << with_commas(models::parameter_count(m)) << " parameters ("
+               << m.layers << " layers, " << m.heads << " heads, " << m.width << " wide, block "
+               << m.block_size << "), " << to_string(device) << ", " << start_.run().dtype << ", "
+               << num_threads() << (num_threads() == 1 ? " thread" : " threads");
+  if (world)
+    console_.out << " on each of " << world->size() << (world->size() == 1 ? " rank, " : " ranks, ")
+                 << name_of(start_.run().parallel.strategy)
+                 << (world->size() > 1 ? ", by " + world->transport() : "");
+  console_.out << "\n"
+               << corpus.dataset << " (" << corpus.source << "): " << with_commas(corpus.train.size())
+               << " tokens to train on, " << with_commas(corpus.validation.size())
+               << " to validate, vocabulary " << corpus.vocabulary_size << "\n";
+  if (corpus.entropy)
+    console_.out << "its entropy, which no loss stays under: " << *corpus.entropy << " nats\n";
+  if (start_.saved && !start_.saved->note().empty()) console_.out << start_.saved->note() << "\n";
+  if (start_.saved) console_.out << "resuming from " << start_.saved->folder() << "\n";
+  if (!start_.init_from.empty()) console_.out << "first weights from " << start_.init_from << "\n";
+  if (!trainer.resume_note().empty()) console_.out << trainer.resume_note() << "\n";
+  console_.out << std::flush;
+}
+
+void Report::on_train_start(training::Trainer& trainer, training::Task&) {
+  dist::World* const world = trainer.options().world;
+  const Device device = trainer.engine().device();
+  print_header(trainer, device);
+  if (!start_.options->metrics.empty())
+    product_rate_ = sum_over_ranks(world, measured_product_rate(compute_dtype(start_.run().dtype)));
+  metrics_.start(start_.options, start_.corpus, device, start_.first_step(), product_rate_);
+  sent_ = traffic_of(world);
+}
+
+void Report::on_before_train_batch(training::Trainer& trainer, training::Task&) {
+  if (began_) return;  // a later micro-batch of the step
+  began_ = training::profile_seconds();
+  learning_rate_ = trainer.engine().get_lr().front();
+}
+
+void Report::on_train_batch_end(training::Trainer& trainer, training::Task&, const data::Batch&, int64_t) {
+  if (!trainer.is_at_step_end()) return;
+  const double seconds = training::profile_seconds() - *began_;
+  began_.reset();
+  const models::Preset& preset = start_.run().preset;
+  const double loss = trainer.logged().at("loss");
+  const int64_t step = trainer.global_step();
+  require<NonFiniteError>(std::isfinite(loss), "step ", step, ": the loss is ", loss);
+  const auto tokens = static_cast<double>(preset.batch_size * preset.model.block_size);
+  const dist::TrafficCount sent = traffic_of(trainer.options().world);
+  last_ = {.step = step,
+           .loss = loss,
+           .validation_loss = std::nullopt,
+           .learning_rate = learning_rate_,
+           .gradient_norm = trainer.engine().global_grad_norm(),
+           .step_ms = 1e3 * seconds,
+           .tokens_per_second = tokens / seconds,
+           .flops_per_second = tokens / seconds * static_cast<double>(models::flops_per_token(preset.model)),
+           .mfu = std::nullopt,
+           .sent = {.calls = sent.calls - sent_.calls, .bytes = sent.bytes - sent_.bytes}};
+  sent_ = sent;
+  if (product_rate_) last_.mfu = last_.flops_per_second / *product_rate_;
+  throughput_.step(tokens, seconds, is_last());
+  progress_.step(step, loss, learning_rate_, throughput_.smoothed());
+  is_pending_ = true;
+  if (!trainer.validation_follows()) write_step();
+}
+
+void Report::on_validation_end(training::Trainer& trainer, training::Task&) {
+  newest_loss_ = last_.validation_loss = trainer.logged().at("val_loss");
+  require<NonFiniteError>(std::isfinite(*newest_loss_), "step ", last_.step, ": the validation loss is ",
+                          *newest_loss_);
+  progress_.line(text("step ", last_.step, ": validation loss ", *newest_loss_));
+  write_step();
+}
+
+void Report::write_step() {
+  if (is_pending_) metrics_.step(last_);
+  is_pending_ = false;
+}
+
+void Report::on_train_end(training::Trainer&, training::Task&) {
+  write_step();
+}
+
+void Report::on_fit_end(training::Trainer& trainer, training::Task&) {
+  progress_.finish();
+  const training::PeakMemory measured = training::peak_of(*current_account()),
+                             planned = plan_memory(start_.run(), trainer.options().world).peak;
+  metrics_.end({.step = last_.step,
+                .validation_loss = newest_loss_,
+                .tokens_per_second = throughput_.mean(),
+                .seconds = throughput_.seconds(),
+                .measured = measured,
+                .planned = planned});
+  std::ostream& out = console_.out;
+  if (!is_last())
+    out << name_of_signal(trainer.interrupted()) << ": stopped after step " << last_.step << "\n";
+  if (is_last() && newest_loss_) {
+    out << "validation loss " << *newest_loss_;
+    if (start_.corpus.entropy) out << ", " << *newest_loss_ - *start_.corpus.entropy << " above the entropy";
+    out << "\n";
+  }
+  if (throughput_.mean() > 0)
+    out << with_commas(static_cast<int64_t>(throughput_.mean())) << " tokens a second\n";
+  out << (trainer.world_size() > 1 ? "this rank's memory at its peak\n" : "memory at its peak\n")
+      << "                        planned          measured\n"
+      << describe(planned, &measured) << "  resident, libraries included          "
+      << with_prefix(static_cast<double>(training::peak_resident_bytes()), "B") << std::endl;
+}
+
+}  // namespace tessera::gptlite

@@ -1,0 +1,126 @@
+#include "tools/gptlite/task.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "data/text/windows.h"
+#include "optim/parameter_groups.h"
+#include "optim/rules/adam.h"
+#include "optim/schedules/cosine.h"
+#include "tensor/error.h"
+#include "tools/gptlite/run.h"
+
+namespace tessera::gptlite {
+namespace {
+
+/// The number of targets that are not padding.
+double targets_of(const data::Batch& batch) {
+  if (batch.unpadded_size() == 0) return 0;  // the Trainer gives padding valid targets
+  const Tensor y = batch.y.to(cpu());
+  const int64_t* const first = y.data<int64_t>();
+  return static_cast<double>(y.numel() - std::count(first, first + y.numel(), data::ignored_target));
+}
+
+training::ShardingStrategy sharding_of(const Parallel& parallel) {
+  constexpr int64_t no_limit = int64_t{1} << 53;
+  const dist::StrategyTraits traits = dist::traits_of(parallel.strategy);
+  return {.strategy = parallel.strategy,
+          .shard_group_size = traits.replicates ? parallel.shard_group_size : 0,
+          .reduce_bucket_size = traits.shards_optimizer
+                                    ? no_limit
+                                    : std::max<int64_t>(1, parallel.bucket_bytes / size_of(f32)),
+          .gather_bucket_size = no_limit,
+          .prefetch_bucket_size = no_limit,
+          .backward_prefetch = parallel.backward_prefetch,
+          .accumulate_communication = parallel.accumulate_communication};
+}
+
+}  // namespace
+
+GptTask::GptTask(const Run& run) : GptTask(run, std::make_unique<models::Gpt>(run.preset.model)) {}
+
+GptTask::GptTask(const Run& run, std::unique_ptr<models::Gpt> gpt)
+    : preset_(run.preset), gpt_(std::move(gpt)) {
+  gpt_->blocks.set_checkpointing(run.checkpointing);
+}
+
+Variable GptTask::training_step(const data::Batch& batch, int64_t) {
+  const Variable loss = gpt_->loss(batch.x, batch.y);
+  if (loss.value().is_meta()) return loss;  // a plan
+  const double value = loss.value().item();
+  require<NonFiniteError>(std::isfinite(value) || trainer().engine().sharding(), "step ",
+                          trainer().global_step() + 1, ": the loss is ", value,
+                          "; no parameter was changed by this step");
+  log("loss", value, {.on_step = true, .on_epoch = false});
+  return loss;
+}
+
+void GptTask::validation_step(const data::Batch& batch, int64_t) {
+  log("val_loss", gpt_->loss(batch.x, batch.y), {.weight = targets_of(batch)});
+}
+
+training::OptimizerSetup GptTask::configure_optimizers(const ParameterList& parameters) {
+  const models::Preset& p = preset_;
+  const optim::AdamWOptions options{
+      .lr = p.learning_rate, .betas = {p.beta1, p.beta2}, .weight_decay = p.weight_decay};
+  return {std::make_unique<optim::AdamW>(optim::decay_groups(parameters, options)),
+          optim::cosine({.lr = p.learning_rate,
+                         .min_lr = p.min_learning_rate,
+                         .warmup_steps = p.warmup_steps,
+                         .steps = p.steps})};
+}
+
+TextModule::TextModule(const data::Corpus& corpus, const Run& run, std::optional<Evaluation> evaluation)
+    : corpus_(corpus), run_(run), evaluation_(evaluation) {}
+
+std::optional<training::LoaderSpec> TextModule::train_dataloader() {
+  return training::LoaderSpec{.source = [this](int rank, int) { return make_batches(corpus_, run_, rank); }};
+}
+
+std::optional<training::LoaderSpec> TextModule::val_dataloader() {
+  if (!evaluation_) return std::nullopt;
+  const auto windows = [this](int rank, int world_size) -> std::shared_ptr<const data::BatchSource> {
+    const int64_t block = run_.preset.model.block_size, batch_size = evaluation_->batch_size * world_size;
+    const data::Tokens& text = corpus_.validation;
+    if (evaluation_->batches == 0)
+      return std::make_shared<data::ConsecutiveWindows>(
+          text, data::ConsecutiveWindows::Options{.block = block,
+                                                  .batch_size = batch_size,
+                                                  .pad = world_size > 1,
+                                                  .rank = rank,
+                                                  .world_size = world_size});
+    return std::make_shared<data::RandomWindows>(
+        text, data::RandomWindows::Options{.block = block,
+                                           .batch_size = batch_size,
+                                           .seed = run_.seed,
+                                           .stream = data::WindowStream::estimate,
+                                           .rank = rank,
+                                           .world_size = world_size});
+  };
+  return training::LoaderSpec{.source = windows};
+}
+
+training::TrainerOptions trainer_options(const Run& run, dist::World* world) {
+  training::TrainerOptions options;
+  options.max_steps = run.preset.steps;
+  if (world) options.strategy = sharding_of(run.parallel);
+  options.precision =
+      compute_dtype(run.dtype) == f32 ? training::PrecisionMode::f32 : training::PrecisionMode::bf16;
+  options.accumulate = std::max<int64_t>(1, samples_per_rank(run) / run.micro_batch_size);
+  options.gradient_clip = run.preset.gradient_clip;
+  options.seed = run.seed;
+  options.units = unit_policy(run.parallel.auto_wrap);
+  options.world = world;
+  return options;
+}
+
+std::shared_ptr<const data::BatchSource> make_batches(const data::Corpus& corpus, const Run& run, int rank) {
+  return std::make_shared<data::RandomWindows>(
+      corpus.train, data::RandomWindows::Options{.block = run.preset.model.block_size,
+                                                 .batch_size = run.preset.batch_size,
+                                                 .seed = run.seed,
+                                                 .rank = rank,
+                                                 .world_size = run.parallel.world_size});
+}
+
+}  // namespace tessera::gptlite
