@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "autograd/autocast/autocast.h"
 #include "autograd/debug/anomaly.h"
 #include "autograd/debug/backward_reports.h"
 #include "autograd/grad_mode.h"
@@ -53,6 +54,7 @@ void Engine::run(std::vector<Variable>* results) {
     if (graph_[index].needed && graph_[index].dependencies == 0) make_ready(index);
 
   GradMode mode(options_.create_graph);
+  const AutocastScope no_autocast(f32);  // rules compute in the dtypes of the forward
   while (!ready_.empty()) {
     std::pop_heap(ready_.begin(), ready_.end(), earlier);
     const uint32_t index = ready_.back();

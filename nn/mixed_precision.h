@@ -9,9 +9,10 @@ namespace tessera::nn {
 /// same one as before, holds them rounded, and its gradient is accumulated in f32. Optimizers made afterwards
 /// change the master and write the rounded values in the same pass; state_dict, and so a checkpoint, holds
 /// the masters. Bytes a parameter: 2 rounded, 4 master and 4 gradient. Masters count as optimizer state.
-/// Buffers stay as they are. After a write into a master (a loaded checkpoint, weights averaged elsewhere)
-/// the next call of `module` rounds it. Works on meta too, for a plan; such a module cannot be materialized
-/// afterwards.
+/// Buffers stay as they are, and so does the data: it meets the rounded parameters within an AutocastScope
+/// (autograd/autocast/autocast.h), or after a cast. After a write into a master (a loaded checkpoint, weights
+/// averaged elsewhere) the next call of `module` rounds it. Works on meta too, for a plan; such a module
+/// cannot be materialized afterwards.
 ///
 ///     nn::materialize(gpt, cpu(), seed);
 ///     nn::use_mixed_precision(gpt, bf16);

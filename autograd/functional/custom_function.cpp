@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 
+#include "autograd/autocast/autocast.h"
 #include "autograd/functions/elementwise/cast.h"
 #include "autograd/record.h"
 #include "tensor/profile/span.h"
@@ -56,7 +57,8 @@ class CustomNode final : public Node {
 
   AutogradContext context_;
   detail::CustomBackward backward_;
-  std::vector<Device> devices_;  // of the outputs
+  std::vector<Device> devices_;        // of the outputs
+  DType autocast_ = autocast_dtype();  // of the forward
   bool once_differentiable_;
 };
 
@@ -125,6 +127,7 @@ std::vector<Variable> CustomNode::grad_outputs(const Incoming& incoming) const {
 }
 
 Gradients CustomNode::run(const Incoming& incoming, const Wanted& wanted) {
+  const AutocastScope forward_autocast(autocast_);
   const Saved values(*this, wanted.retained());
   const ContextScope scope(context_, values, wanted);
   std::vector<Variable> list = grad_outputs(incoming);

@@ -1,5 +1,6 @@
 #include "autograd/functions/composed.h"
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/activation.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/cast.h"
@@ -16,7 +17,20 @@
 
 namespace tessera {
 using X = Variable;
+namespace {
+
+Variable product_operand(const Variable& x) {
+  return is_autocast_enabled() ? autocast::low(x) : x;
 }
+Variable f32_operand(const Variable& x) {
+  return is_autocast_enabled() ? autocast::wide(x) : x;
+}
+struct WithoutAutocast : AutocastScope {
+  WithoutAutocast() : AutocastScope(f32) {}
+};
+
+}  // namespace
+}  // namespace tessera
 
 #include "tensor/composed/functions.inc"
 //

@@ -1,5 +1,6 @@
 #include "autograd/functions/matmul.h"
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/broadcasting.h"
 #include "autograd/functions/view.h"
 #include "autograd/record.h"
@@ -46,6 +47,8 @@ Gradients matmul_rule(const Variable& a, const Variable& b, const Variable& dy, 
 }  // namespace
 
 Variable matmul(const Variable& a, const Variable& b) {
+  if (autocast::lowers(a, b)) [[unlikely]]
+    return matmul(autocast::low(a), autocast::low(b));
   // A vector becomes a row or a column; the result loses that dimension.
   if (a.ndim() == 1) return squeeze(matmul(unsqueeze(a, 0), b), b.ndim() == 1 ? 0 : -2);
   if (b.ndim() == 1) return squeeze(matmul(a, unsqueeze(b, 1)), -1);
@@ -59,6 +62,8 @@ Variable matmul(const Variable& a, const Variable& b) {
 }
 
 Variable linear(const Variable& x, const Variable& weight, const Variable& bias) {
+  if (autocast::lowers(x, weight, bias)) [[unlikely]]
+    return linear(autocast::low(x), autocast::low(weight), autocast::low(bias));
   const auto compute = [&] {
     return ops::linear(x.value(), weight.value(), bias.defined() ? bias.value() : Tensor());
   };

@@ -1,5 +1,6 @@
 // Products of given numbers of dimensions, by matmul.
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/view.h"
@@ -24,6 +25,11 @@ Variable mv(const Variable& a, const Variable& b) {
 
 Variable dot(const Variable& a, const Variable& b) {
   ops::require_ndims("dot", a.value(), 1, b.value(), 1, "matmul, or sum(a * b)");
+  if (is_autocast_enabled()) [[unlikely]] {
+    const DType dtype = autocast::widest({a, b});
+    const AutocastScope off(f32);
+    return matmul(autocast::in_dtype(a, dtype), autocast::in_dtype(b, dtype));
+  }
   return matmul(a, b);
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/broadcasting.h"
 #include "autograd/functions/elementwise/cast.h"
@@ -124,6 +125,8 @@ Variable product_of_others(V x, const Shape& axes) {
 }  // namespace
 
 Variable sum(V x, const Shape& axes, bool keepdim) {
+  if (autocast::widens(x)) [[unlikely]]
+    return sum(autocast::wide(x), axes, keepdim);
   return reduction("sum", ops::sum(x.value(), axes, keepdim), x, axes, keepdim, saved(),
                    [a = Axes(x.shape(), axes)](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
                      return {a.expanded(dy[0])};
@@ -138,6 +141,8 @@ Variable mean(V x, const Shape& axes, bool keepdim) {
 }
 
 Variable prod(V x, const Shape& axes, bool keepdim) {
+  if (autocast::widens(x)) [[unlikely]]
+    return prod(autocast::wide(x), axes, keepdim);
   return saving_both("prod", x, ops::prod(x.value(), axes, keepdim), axes, keepdim, [axes](V a, V y, V dy) {
     return has_zero(a.value()) ? dy * product_of_others(a, axes) : dy * y / a;
   });
@@ -185,6 +190,8 @@ Variable std(V x, const Shape& axes, bool keepdim, int64_t correction) {
 }
 
 Variable norm(V x, double p, const Shape& axes, bool keepdim) {
+  if (autocast::widens(x)) [[unlikely]]
+    return norm(autocast::wide(x), p, axes, keepdim);
   require<ValueError>(p > 0 || std::isinf(p),
                       "norm: the gradient needs a power above 0 or an infinite one, got ", p);
   return saving_both("norm", x, ops::norm(x.value(), p, axes, keepdim), axes, keepdim,
@@ -200,6 +207,8 @@ Variable norm(V x, double p, const Shape& axes, bool keepdim) {
 }
 
 Variable logsumexp(V x, const Shape& axes, bool keepdim) {
+  if (autocast::widens(x)) [[unlikely]]
+    return logsumexp(autocast::wide(x), axes, keepdim);
   // The softmax from the largest element, not from the result, which for large values has lost the
   // logarithm's digits.
   return reduction(

@@ -1,5 +1,6 @@
 #include "autograd/functions/shaping.h"
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/broadcasting.h"
 #include "autograd/functions/view.h"
 #include "autograd/record.h"
@@ -18,6 +19,8 @@ std::vector<Tensor> values_of(std::span<const Variable> variables) {
 }  // namespace
 
 Variable cat(std::span<const Variable> inputs, int64_t dim) {
+  if (autocast::mixes(inputs)) [[unlikely]]
+    return cat(autocast::in_widest(inputs), dim);
   const Tensor y = ops::cat(values_of(inputs), dim);
   dim = normalize_dim(dim, y.ndim(), "cat");
   std::vector<int64_t> sizes;
@@ -39,6 +42,8 @@ Variable cat(std::initializer_list<Variable> inputs, int64_t dim) {
 }
 
 Variable stack(std::span<const Variable> inputs, int64_t dim) {
+  if (autocast::mixes(inputs)) [[unlikely]]
+    return stack(autocast::in_widest(inputs), dim);
   const Tensor y = ops::stack(values_of(inputs), dim);
   dim = normalize_dim(dim, y.ndim(), "stack");
   const Variable result =

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "autograd/autocast/autocast.h"
 #include "autograd/grad_mode.h"
 #include "autograd/recompute/first_run.h"
 #include "autograd/record.h"
@@ -60,6 +61,7 @@ class Recomputation {
     std::vector<Variable> inputs;
     GradMode record(true);
     RandomContextScope first_run_context(context_);
+    const AutocastScope first_run_autocast(autocast_);
     for (const SavedValue& input : inputs_) {
       inputs.push_back(input.variable("checkpoint", nullptr));
       const SampleLayout& samples = samples_[inputs.size() - 1];
@@ -97,6 +99,7 @@ class Recomputation {
 
   std::string name_;
   RandomContext context_ = random_context();  // as it was when the segment began
+  DType autocast_ = autocast_dtype();         // likewise
   Segment segment_;
   FirstRun first_run_;
   std::vector<SavedValue> inputs_;

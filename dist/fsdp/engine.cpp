@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "autograd/autocast/autocast.h"
 #include "autograd/functions/elementwise/cast.h"
 #include "autograd/grad_mode.h"
 #include "tensor/ops/elementwise/cast.h"
@@ -261,7 +262,9 @@ void Sharding::Engine::before_forward(size_t index, std::span<Variable* const> i
   unit.reshard(Unit::Hold::prefetch);
   all_ranks_->poll();
   const bool is_root = index == 0;
-  if (is_root && options_.precision.compute) cast_floating(inputs, *options_.precision.compute);
+  // Under autocast each operation casts its operands, so that a sharded model computes as one that is not.
+  if (is_root && options_.precision.compute && !is_autocast_enabled())
+    cast_floating(inputs, *options_.precision.compute);
   if (backward_is_running()) {
     unit.wait();
     return;

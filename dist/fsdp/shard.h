@@ -20,7 +20,7 @@ class Unit;
 
 /// Dtypes in which a sharded model computes and communicates. The optimizer's values stay as declared (f32).
 struct Precision {
-  /// Of gathered parameters and of the root's floating inputs: bf16 or f16.
+  /// Of gathered parameters, and of the root's floating inputs except under autocast: bf16 or f16.
   std::optional<DType> compute = {};
   /// In which gradients are reduced; default: f32, or the parameters' dtype.
   std::optional<DType> reduce = {};

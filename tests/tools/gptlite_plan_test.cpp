@@ -94,9 +94,9 @@ TEST_CASE("gptlite's plan of a run on ranks: close to the peak of a fit") {
     for (const int64_t micro_batch : {1, 12}) {
       for (const char* dtype : {"fp32", "bf16"}) {
         Run alone = small_run();
-        alone.preset.model.layers = 2;
+        alone.preset.model.layers = micro_batch == 1 ? 2 : 3;
         alone.preset.model.dropout = 0.1;
-        alone.preset.batch_size = 12;
+        alone.preset.batch_size = micro_batch == 1 ? 12 : 8;
         alone.micro_batch_size = micro_batch;
         alone.dtype = dtype;
         const Run run = sharded(alone, 4, strategy);

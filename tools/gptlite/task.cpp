@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/autocast/autocast.h"
 #include "data/text/windows.h"
 #include "optim/parameter_groups.h"
 #include "optim/rules/adam.h"
@@ -26,9 +27,8 @@ training::ShardingStrategy sharding_of(const Parallel& parallel) {
   const dist::StrategyTraits traits = dist::traits_of(parallel.strategy);
   return {.strategy = parallel.strategy,
           .shard_group_size = traits.replicates ? parallel.shard_group_size : 0,
-          .reduce_bucket_size = traits.shards_optimizer
-                                    ? no_limit
-                                    : std::max<int64_t>(1, parallel.bucket_bytes / size_of(f32)),
+          .reduce_bucket_size =
+              traits.shards_optimizer ? no_limit : std::max<int64_t>(1, parallel.bucket_bytes / size_of(f32)),
           .gather_bucket_size = no_limit,
           .prefetch_bucket_size = no_limit,
           .backward_prefetch = parallel.backward_prefetch,
@@ -44,8 +44,15 @@ GptTask::GptTask(const Run& run, std::unique_ptr<models::Gpt> gpt)
   gpt_->blocks.set_checkpointing(run.checkpointing);
 }
 
+/// Without autocast: the inputs are ids, and in bf16 the rounded parameters make everything bf16, layer norms
+/// too.
+Variable GptTask::loss_of(const data::Batch& batch) {
+  const AutocastScope off(f32);
+  return gpt_->loss(batch.x, batch.y);
+}
+
 Variable GptTask::training_step(const data::Batch& batch, int64_t) {
-  const Variable loss = gpt_->loss(batch.x, batch.y);
+  const Variable loss = loss_of(batch);
   if (loss.value().is_meta()) return loss;  // a plan
   const double value = loss.value().item();
   require<NonFiniteError>(std::isfinite(value) || trainer().engine().sharding(), "step ",
@@ -56,7 +63,7 @@ Variable GptTask::training_step(const data::Batch& batch, int64_t) {
 }
 
 void GptTask::validation_step(const data::Batch& batch, int64_t) {
-  log("val_loss", gpt_->loss(batch.x, batch.y), {.weight = targets_of(batch)});
+  log("val_loss", loss_of(batch), {.weight = targets_of(batch)});
 }
 
 training::OptimizerSetup GptTask::configure_optimizers(const ParameterList& parameters) {

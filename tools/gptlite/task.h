@@ -29,6 +29,8 @@ class GptTask : public training::Task {
   training::OptimizerSetup configure_optimizers(const ParameterList& parameters) override;
 
  private:
+  Variable loss_of(const data::Batch& batch);
+
   models::Preset preset_;
   std::unique_ptr<models::Gpt> gpt_;
 };

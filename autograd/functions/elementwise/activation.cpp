@@ -2,6 +2,7 @@
 
 #include <numbers>
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/unary.h"
 #include "autograd/record.h"
@@ -87,6 +88,8 @@ Variable silu_backward(V x, V dy) {
 }
 
 Variable softplus(V x) {
+  if (autocast::widens(x)) [[unlikely]]
+    return softplus(autocast::wide(x));
   return saving_input("softplus", x, ops::softplus(x.value()), softplus_backward);
 }
 Variable softplus_backward(V x, V dy) {

@@ -1,5 +1,6 @@
 #include "autograd/functions/elementwise/binary.h"
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/broadcasting.h"
 #include "autograd/functions/elementwise/ternary.h"
 #include "autograd/functions/elementwise/unary.h"
@@ -95,6 +96,8 @@ Variable log_of_base(const Variable& x, const Variable& y) {
 }  // namespace
 
 Variable pow(const Variable& a, const Variable& b) {
+  if (autocast::widens(a, b)) [[unlikely]]
+    return pow(autocast::wide(a), autocast::wide(b));
   return record("pow", ops::pow(a.value(), b.value()), {a, b}, saved(a, b),
                 [oa = OperandInfo(a), ob = OperandInfo(b)](Saved& s, const Incoming& dy,
                                                            const Wanted& wanted) -> Gradients {
@@ -170,6 +173,8 @@ Variable mul(const Variable& x, const Scalar& scalar) {
 }
 
 Variable pow(const Variable& x, const Scalar& scalar) {
+  if (autocast::widens(x)) [[unlikely]]
+    return pow(autocast::wide(x), scalar);
   return record("pow", ops::pow(x.value(), scalar), {x}, saved(x),
                 [n = scalar.real()](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
                   if (n == 0) return {Variable(Tensor::zeros_like(dy[0].value()))};
@@ -178,6 +183,8 @@ Variable pow(const Variable& x, const Scalar& scalar) {
 }
 
 Variable pow(const Scalar& scalar, const Variable& x) {
+  if (autocast::widens(x)) [[unlikely]]
+    return pow(scalar, autocast::wide(x));
   return record("pow", ops::pow(scalar, x.value()), {x}, saved(x),
                 [scalar](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
                   const Variable y = s[0];

@@ -2,6 +2,7 @@
 
 #include <numbers>
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/record.h"
 #include "tensor/ops/creation/creation.h"
@@ -56,30 +57,46 @@ Variable sqrt(V x) {
   return saving_output("sqrt", x, ops::sqrt(x.value()), [](V y, V dy) { return dy / y * 0.5; });
 }
 Variable rsqrt(V x) {
+  if (autocast::widens(x)) [[unlikely]]
+    return rsqrt(autocast::wide(x));
   return saving_output("rsqrt", x, ops::rsqrt(x.value()), [](V y, V dy) { return dy * y * y * y * -0.5; });
 }
 Variable reciprocal(V x) {
+  if (autocast::widens(x)) [[unlikely]]
+    return reciprocal(autocast::wide(x));
   return saving_output("reciprocal", x, ops::reciprocal(x.value()), [](V y, V dy) { return -(dy * y * y); });
 }
 Variable exp(V x) {
+  if (autocast::widens(x)) [[unlikely]]
+    return exp(autocast::wide(x));
   return saving_output("exp", x, ops::exp(x.value()), [](V y, V dy) { return dy * y; });
 }
 Variable exp2(V x) {
   return saving_output("exp2", x, ops::exp2(x.value()), [](V y, V dy) { return dy * y * ln2; });
 }
 Variable expm1(V x) {
+  if (autocast::widens(x)) [[unlikely]]
+    return expm1(autocast::wide(x));
   return saving_output("expm1", x, ops::expm1(x.value()), [](V y, V dy) { return dy * (y + 1.0); });
 }
 Variable log(V x) {
+  if (autocast::widens(x)) [[unlikely]]
+    return log(autocast::wide(x));
   return saving_input("log", x, ops::log(x.value()), [](V a, V dy) { return dy / a; });
 }
 Variable log2(V x) {
+  if (autocast::widens(x)) [[unlikely]]
+    return log2(autocast::wide(x));
   return saving_input("log2", x, ops::log2(x.value()), [](V a, V dy) { return dy / (a * ln2); });
 }
 Variable log10(V x) {
+  if (autocast::widens(x)) [[unlikely]]
+    return log10(autocast::wide(x));
   return saving_input("log10", x, ops::log10(x.value()), [](V a, V dy) { return dy / (a * ln10); });
 }
 Variable log1p(V x) {
+  if (autocast::widens(x)) [[unlikely]]
+    return log1p(autocast::wide(x));
   return saving_input("log1p", x, ops::log1p(x.value()), [](V a, V dy) { return dy / (a + 1.0); });
 }
 Variable sin(V x) {
@@ -89,6 +106,8 @@ Variable cos(V x) {
   return saving_input("cos", x, ops::cos(x.value()), [](V a, V dy) { return -(dy * sin(a)); });
 }
 Variable tan(V x) {
+  if (autocast::widens(x)) [[unlikely]]
+    return tan(autocast::wide(x));
   return saving_output("tan", x, ops::tan(x.value()), [](V y, V dy) { return dy * (y * y + 1.0); });
 }
 Variable erf(V x) {

@@ -1,5 +1,6 @@
 #include "autograd/functions/indexing/advanced_indexing.h"
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/broadcasting.h"
 #include "autograd/functions/indexing/indexed_elements.h"
 #include "autograd/functions/view.h"
@@ -31,6 +32,10 @@ Variable take(const Variable& x, const Tensor& index) {
 }
 
 Variable index_copy(const Variable& x, int64_t dim, const Tensor& index, const Variable& source) {
+  if (autocast::mixes(x, source)) [[unlikely]] {
+    const DType dtype = autocast::widest({x, source});
+    return index_copy(autocast::in_dtype(x, dtype), dim, index, autocast::in_dtype(source, dtype));
+  }
   common_device("index_copy", {&x.value(), &index, &source.value()});
   const ops::IndexedElements elements = ops::elements_along("index_copy", x.value(), dim, index);
   require<ShapeError>(source.shape() == elements.shape(x.shape()), "index_copy: index ", index.shape(),

@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/broadcasting.h"
 #include "autograd/functions/elementwise/cast.h"
 #include "autograd/functions/shaping.h"
@@ -60,6 +61,11 @@ Variable embedding(const Tensor& ids, const Variable& weight) {
 
 Variable embedding_add(const Tensor& ids, const Variable& weight, const Variable& addend,
                        const DropoutMask& given_mask) {
+  if (autocast::mixes(weight, addend)) [[unlikely]] {
+    const DType dtype = autocast::widest({weight, addend});
+    return embedding_add(ids, autocast::in_dtype(weight, dtype), autocast::in_dtype(addend, dtype),
+                         given_mask);
+  }
   DropoutMask mask = given_mask;
   if (mask.samples.kind == SampleLayout::Kind::first) mask.samples = samples_along(0);  // ids (B, T)
   const Variable y = record(
@@ -132,6 +138,10 @@ Variable scatter(const Variable& x, int64_t dim, const Tensor& index, const Vari
 }
 
 Variable scatter_add(const Variable& x, int64_t dim, const Tensor& index, const Variable& source) {
+  if (autocast::mixes(x, source)) [[unlikely]] {
+    const DType dtype = autocast::widest({x, source});
+    return scatter_add(autocast::in_dtype(x, dtype), dim, index, autocast::in_dtype(source, dtype));
+  }
   return record(
       "scatter_add", ops::scatter_add(x.value(), dim, index, source.value()), {x, source}, saved(index),
       [dim, from = source.shape()](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {

@@ -1,5 +1,6 @@
 #include "autograd/functions/indexing/sorting.h"
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/indexing/indexing.h"
 #include "autograd/functions/shaping.h"
 #include "autograd/record.h"
@@ -30,6 +31,8 @@ SortedVariable topk(const Variable& x, int64_t k, int64_t dim, bool largest) {
 }
 
 Variable cumsum(const Variable& x, int64_t dim) {
+  if (autocast::widens(x)) [[unlikely]]
+    return cumsum(autocast::wide(x), dim);
   return record("cumsum", ops::cumsum(x.value(), dim), {x}, saved(),
                 [dim](Saved&, const Incoming& dy, const Wanted&) -> Gradients {
                   if (dy[0].ndim() == 0) return {dy[0]};

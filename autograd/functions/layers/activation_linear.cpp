@@ -1,5 +1,6 @@
 #include "autograd/functions/layers/activation_linear.h"
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/activation.h"
 #include "autograd/functions/elementwise/broadcasting.h"
 #include "autograd/functions/matmul.h"
@@ -57,6 +58,8 @@ void fused_backward(Activation f, const Saved& s, const Tensor& dy, const Wanted
 }  // namespace
 
 Variable activation_linear(Activation f, const Variable& x, const Variable& weight, const Variable& bias) {
+  if (autocast::lowers(x, weight, bias)) [[unlikely]]
+    return activation_linear(f, autocast::low(x), autocast::low(weight), autocast::low(bias));
   const auto compute = [&] {
     return ops::activation_linear(f, x.value(), weight.value(), bias.defined() ? bias.value() : Tensor());
   };

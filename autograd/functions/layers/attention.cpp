@@ -2,7 +2,9 @@
 
 #include <cmath>
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/cast.h"
 #include "autograd/functions/elementwise/ternary.h"
 #include "autograd/functions/layers/softmax.h"
 #include "autograd/functions/matmul.h"
@@ -55,8 +57,8 @@ Weights weights_of(const Variable& q, const Variable& k, const AttentionOptions&
     scores = masked_fill(scores, ops::less(row, ops::arange(keys, i64, q.device())), lowest);
   }
   if (mask.defined())
-    scores =
-        mask.dtype() == boolean ? masked_fill(scores, ops::logical_not(mask.value()), lowest) : scores + mask;
+    scores = mask.dtype() == boolean ? masked_fill(scores, ops::logical_not(mask.value()), lowest)
+                                     : scores + cast(mask, scores.dtype());
   const Variable weights = softmax(scores, -1);
   if (o.dropout == 0) return {weights, weights};
   return {weights, weights * Variable(ops::attention_dropout(weights.shape(), o, q.dtype(), q.device()))};
@@ -112,6 +114,8 @@ Variable repeat_heads(const Variable& x, const Variable& q) {
 
 Variable scaled_dot_product_attention(const Variable& q, const Variable& k, const Variable& v,
                                       const AttentionOptions& options, const Variable& mask) {
+  if (autocast::lowers(q, k, v)) [[unlikely]]
+    return scaled_dot_product_attention(autocast::low(q), autocast::low(k), autocast::low(v), options, mask);
   if (options.enable_gqa) {
     AttentionOptions equal_heads = options;
     equal_heads.enable_gqa = false;
@@ -141,6 +145,8 @@ Variable scaled_dot_product_attention(const Variable& q, const Variable& k, cons
 
 Variable self_attention(const Variable& qkv, int64_t heads, const AttentionOptions& options,
                         const Tensor& mask) {
+  if (autocast::lowers(qkv)) [[unlikely]]
+    return self_attention(autocast::low(qkv), heads, options, mask);
   require<ShapeError>(qkv.ndim() == 3 && heads >= 1 && heads <= qkv.size(2) && qkv.size(2) % (3 * heads) == 0,
                       "self_attention: expected qkv (B, T, 3 C) with C divisible by ", heads, " heads, got ",
                       qkv);

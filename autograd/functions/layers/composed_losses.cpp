@@ -1,5 +1,6 @@
 // Losses that are made of other functions.
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/ternary.h"
 #include "autograd/functions/elementwise/unary.h"
@@ -31,11 +32,15 @@ Variable bounded_log(const Variable& x) {
 }  // namespace
 
 Variable l1_loss(const Variable& x, const Variable& target, LossReduction reduction) {
+  if (autocast::widens(x, target)) [[unlikely]]
+    return l1_loss(autocast::wide(x), autocast::wide(target), reduction);
   require_one_shape("l1_loss", x, target);
   return reduced(abs(x - target), reduction);
 }
 
 Variable smooth_l1_loss(const Variable& x, const Variable& target, LossReduction reduction, double beta) {
+  if (autocast::widens(x, target)) [[unlikely]]
+    return smooth_l1_loss(autocast::wide(x), autocast::wide(target), reduction, beta);
   require_one_shape("smooth_l1_loss", x, target);
   require<ValueError>(beta > 0, "smooth_l1_loss: expected a beta above 0, got ", beta,
                       "; for 0 write l1_loss");
@@ -45,6 +50,8 @@ Variable smooth_l1_loss(const Variable& x, const Variable& target, LossReduction
 }
 
 Variable binary_cross_entropy(const Variable& x, const Variable& target, LossReduction reduction) {
+  if (autocast::widens(x, target)) [[unlikely]]
+    return binary_cross_entropy(autocast::wide(x), autocast::wide(target), reduction);
   require_one_shape("binary_cross_entropy", x, target);
   require<ValueError>(
       x.device().is_meta() || x.numel() == 0 || all((x.value() >= 0) & (x.value() <= 1)).item_i64() != 0,
@@ -53,6 +60,8 @@ Variable binary_cross_entropy(const Variable& x, const Variable& target, LossRed
 }
 
 Variable kl_div(const Variable& x, const Variable& target, LossReduction reduction, bool log_target) {
+  if (autocast::widens(x, target)) [[unlikely]]
+    return kl_div(autocast::wide(x), autocast::wide(target), reduction, log_target);
   if (log_target) return reduced(exp(target) * (target - x), reduction);
   // t log t is 0 at 0, also for the gradient.
   const Tensor zero = equal(target, Scalar(0));
@@ -61,6 +70,8 @@ Variable kl_div(const Variable& x, const Variable& target, LossReduction reducti
 }
 
 Variable nll_loss(const Variable& x, const Tensor& targets, LossReduction reduction) {
+  if (autocast::widens(x)) [[unlikely]]
+    return nll_loss(autocast::wide(x), targets, reduction);
   require<ShapeError>(x.ndim() == 2 && targets.ndim() == 1 && targets.size(0) == x.size(0),
                       "nll_loss: expected x (n, classes) and targets (n,), got ", x.shape(), " and ",
                       targets.shape());

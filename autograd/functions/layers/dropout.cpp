@@ -1,5 +1,6 @@
 #include "autograd/functions/layers/dropout.h"
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/record.h"
 #include "autograd/views/sample_layout.h"
@@ -33,6 +34,10 @@ Variable dropout(const Variable& x, const DropoutMask& mask) {
 
 Variable add_dropout(const Variable& x, const Variable& delta, const DropoutMask& mask) {
   if (mask.probability == 0) return x + delta;
+  if (autocast::mixes(x, delta)) [[unlikely]] {
+    const DType dtype = autocast::widest({x, delta});
+    return add_dropout(autocast::in_dtype(x, dtype), autocast::in_dtype(delta, dtype), mask);
+  }
   const DropoutMask resolved = resolved_mask("add_dropout", mask, delta);
   const Variable y =
       record("add_dropout", ops::add_dropout(x.value(), delta.value(), resolved), {x, delta}, saved(),

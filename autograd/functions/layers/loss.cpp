@@ -1,5 +1,6 @@
 #include "autograd/functions/layers/loss.h"
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/activation.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/cast.h"
@@ -48,6 +49,9 @@ Variable composed_backward(const Variable& logits, const Tensor& targets, const 
 
 Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options,
                        const Tensor& weight) {
+  // The kernels compute halves in f32: a cast would only take memory. Class weights of f32 need it.
+  if (autocast::widens(logits) && weight.defined() && weight.dtype() != logits.dtype()) [[unlikely]]
+    return cross_entropy(autocast::wide(logits), targets, options, ops::cast(weight, f32));
   const ops::CrossEntropy forward = ops::cross_entropy(logits.value(), targets, weight, options);
   return record(
       "cross_entropy", forward.loss, {logits},
@@ -75,7 +79,12 @@ Variable scaled(const Saved& s, size_t i, const Tensor& dloss) {
 Variable linear_cross_entropy(const Variable& x, const Variable& weight, const Tensor& targets,
                               const CrossEntropyOptions& options, const Variable& bias,
                               const Tensor& class_weight) {
-  if (options.reduction == LossReduction::none)
+  if (autocast::lowers(x, weight, bias)) [[unlikely]]
+    return linear_cross_entropy(autocast::low(x), autocast::low(weight), targets, options,
+                                autocast::low(bias), class_weight);
+  const bool rounds_class_weight =
+      is_autocast_enabled() && class_weight.defined() && class_weight.dtype() != x.dtype();
+  if (options.reduction == LossReduction::none || rounds_class_weight)
     return cross_entropy(linear(x, weight, bias), targets, options, class_weight);
   const bool recorded = Inputs{x, weight, bias}.recorded();
   const ops::LinearCrossEntropy forward = ops::linear_cross_entropy(
@@ -107,6 +116,8 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight, const T
 }
 
 Variable mse_loss(const Variable& x, const Variable& target, LossReduction reduction) {
+  if (autocast::widens(x, target)) [[unlikely]]
+    return mse_loss(autocast::wide(x), autocast::wide(target), reduction);
   require<ShapeError>(x.shape() == target.shape(), "mse_loss: expected x and the target of one shape, got ",
                       x, " and ", target);
   return reduced(square(x - target), reduction);
@@ -114,6 +125,9 @@ Variable mse_loss(const Variable& x, const Variable& target, LossReduction reduc
 
 Variable bce_with_logits(const Variable& x, const Variable& target, LossReduction reduction,
                          const Variable& positive_weight) {
+  if (autocast::widens(x, target, positive_weight)) [[unlikely]]
+    return bce_with_logits(autocast::wide(x), autocast::wide(target), reduction,
+                           autocast::wide(positive_weight));
   require<ShapeError>(x.shape() == target.shape(),
                       "bce_with_logits: expected x and the target of one shape, got ", x, " and ", target);
   // softplus(-x) is log(1 + exp(-x)) without overflow; the loss is (1 - t) x + (1 + (w - 1) t) softplus(-x).

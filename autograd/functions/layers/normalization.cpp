@@ -1,5 +1,6 @@
 #include "autograd/functions/layers/normalization.h"
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/broadcasting.h"
 #include "autograd/functions/elementwise/unary.h"
@@ -158,12 +159,16 @@ SumAndNorm add_norm(const char* name, const Variable& x, const Variable& delta, 
 }  // namespace
 
 Variable layer_norm(const Variable& x, const Variable& weight, const Variable& bias, double epsilon) {
+  if (autocast::widens(x, weight, bias)) [[unlikely]]
+    return layer_norm(autocast::wide(x), autocast::wide(weight), autocast::wide(bias), epsilon);
   const int64_t axes = axes_of(weight, bias);
   return norm("layer_norm", x, weight, bias, epsilon, axes,
               ops::layer_norm(x.value(), value_of(weight), value_of(bias), epsilon, axes));
 }
 
 Variable rms_norm(const Variable& x, const Variable& weight, double epsilon) {
+  if (autocast::widens(x, weight)) [[unlikely]]
+    return rms_norm(autocast::wide(x), autocast::wide(weight), epsilon);
   const int64_t axes = axes_of(weight, {});
   return norm("rms_norm", x, weight, {}, epsilon, axes,
               ops::rms_norm(x.value(), value_of(weight), epsilon, axes));
@@ -171,6 +176,10 @@ Variable rms_norm(const Variable& x, const Variable& weight, double epsilon) {
 
 SumAndNorm add_layer_norm(const Variable& x, const Variable& delta, const DropoutMask& mask,
                           const Variable& weight, const Variable& bias, double epsilon) {
+  if (autocast::mixes(x, delta, weight, bias)) [[unlikely]] {
+    const std::vector<Variable> all = autocast::in_widest({x, delta, weight, bias});
+    return add_layer_norm(all[0], all[1], mask, all[2], all[3], epsilon);
+  }
   const int64_t axes = axes_of(weight, bias);
   const Tensor w = value_of(weight), b = value_of(bias);
   const DropoutMask resolved = delta_mask("add_layer_norm", mask, delta);
@@ -182,6 +191,10 @@ SumAndNorm add_layer_norm(const Variable& x, const Variable& delta, const Dropou
 
 SumAndNorm add_rms_norm(const Variable& x, const Variable& delta, const DropoutMask& mask,
                         const Variable& weight, double epsilon) {
+  if (autocast::mixes(x, delta, weight)) [[unlikely]] {
+    const std::vector<Variable> all = autocast::in_widest({x, delta, weight});
+    return add_rms_norm(all[0], all[1], mask, all[2], epsilon);
+  }
   const int64_t axes = axes_of(weight, {});
   const Tensor w = value_of(weight);
   const DropoutMask resolved = delta_mask("add_rms_norm", mask, delta);

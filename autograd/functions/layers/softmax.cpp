@@ -1,5 +1,6 @@
 #include "autograd/functions/layers/softmax.h"
 
+#include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/unary.h"
 #include "autograd/functions/reduction.h"
@@ -9,6 +10,8 @@
 namespace tessera {
 
 Variable softmax(const Variable& x, int64_t dim) {
+  if (autocast::widens(x)) [[unlikely]]
+    return softmax(autocast::wide(x), dim);
   return record("softmax", ops::softmax(x.value(), dim), {x}, saved(saved_output(0)),
                 [dim](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
                   const Variable y = s[0];
@@ -18,6 +21,8 @@ Variable softmax(const Variable& x, int64_t dim) {
 }
 
 Variable log_softmax(const Variable& x, int64_t dim) {
+  if (autocast::widens(x)) [[unlikely]]
+    return log_softmax(autocast::wide(x), dim);
   return record("log_softmax", ops::log_softmax(x.value(), dim), {x}, saved(saved_output(0)),
                 [dim](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
                   const Variable y = s[0];

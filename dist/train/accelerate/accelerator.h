@@ -31,6 +31,8 @@ struct AcceleratorOptions {
 
 /// Stands for the optimizer where the plugin's configuration names it.
 struct DummyOptim {};
+/// Stands for the schedule where the plugin's configuration names it.
+struct DummyScheduler {};
 
 class Accelerator;
 
@@ -114,7 +116,8 @@ class Accelerator {
   /// this rank's share: each rank computes batches of `loader`'s size, and an incomplete last one is left
   /// out. The model must outlive the Accelerator, and this what is returned. All ranks call it together.
   /// Throws ConfigError for a second model, for a configuration with another micro-batch size than the
-  /// loader's, and as `training::prepare` and the constructor of the engine.
+  /// loader's, for a DummyOptim or DummyScheduler without an entry in the configuration, and as
+  /// `training::prepare` and the constructor of the engine.
   /// @{
   template <class Model>
   Accelerated<Model> prepare(Model& model, OptimizerMaker optimizer, const data::DataLoader& loader,
@@ -128,6 +131,15 @@ class Accelerator {
   template <class Model>
   Accelerated<Model> prepare(Model& model, DummyOptim, const data::DataLoader& loader) {
     return prepare(model, OptimizerMaker(), loader);
+  }
+  template <class Model>
+  Accelerated<Model> prepare(Model& model, DummyOptim, const data::DataLoader& loader, DummyScheduler) {
+    Accelerated<Model> prepared = prepare(model, DummyOptim(), loader);
+    require<ConfigError>(
+        engine().schedule().has_value(),
+        "Accelerator::prepare: expected a scheduler in the plugin's configuration, got none; "
+        "leave DummyScheduler out");
+    return prepared;
   }
   // clang-format off
   /// An error that says what to write.

@@ -1,10 +1,9 @@
 #pragma once  // not in tessera.h
 
 #include <iterator>
-#include <type_traits>
 #include <utility>
 
-#include "autograd/functions/elementwise/cast.h"
+#include "autograd/autocast/autocast.h"
 #include "autograd/grad_mode.h"
 #include "data/batch.h"
 #include "dist/train/engine/engine_core.h"
@@ -31,13 +30,13 @@ class Engine : public EngineCore {
   explicit Engine(Model& model, EngineOptions options)
       : EngineCore(model, std::move(options)), typed_(model) {}
 
-  /// The model's forward. Floating Tensors and Variables among the inputs are cast to the dtype of
-  /// computation.
+  /// The model's forward, under autocast to the dtype of computation (autograd/autocast/autocast.h): inputs
+  /// keep their dtypes.
   template <class... Inputs>
   decltype(auto) operator()(Inputs&&... inputs) {
     if (typed_.is_training()) begin_micro_batch();
-    if (compute_dtype() == f32) return typed_(std::forward<Inputs>(inputs)...);
-    return typed_(in_compute_dtype(std::forward<Inputs>(inputs))...);
+    const AutocastScope autocast(compute_dtype());
+    return typed_(std::forward<Inputs>(inputs)...);
   }
 
   /// One step of the optimizer: takes gradient_accumulation_steps() batches from `batches`, an iterator of a
@@ -74,17 +73,6 @@ class Engine : public EngineCore {
   }
 
  private:
-  template <class Input>
-  decltype(auto) in_compute_dtype(Input&& input) const {
-    using Value = std::remove_cvref_t<Input>;
-    if constexpr (std::is_same_v<Value, Tensor>)
-      return is_floating(input.dtype()) ? input.to(compute_dtype()) : Tensor(input);
-    else if constexpr (std::is_same_v<Value, Variable>)
-      return is_floating(input.dtype()) ? cast(input, compute_dtype()) : Variable(input);
-    else
-      return std::forward<Input>(input);
-  }
-
   Model& typed_;
 };
 

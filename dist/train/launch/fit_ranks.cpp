@@ -50,7 +50,7 @@ auto on_ranks(const OptionsMaker& options, const DataMaker& data, dist::LaunchOp
 std::map<std::string, double> fit(const OptionsMaker& options, const TaskMaker& task, const DataMaker& data,
                                   dist::LaunchOptions launch) {
   constexpr const char* caller = "training::fit";
-  return on_ranks(options, data, std::move(launch), caller, [&](Trainer& trainer, DataModule& own_data) {
+  return on_ranks(options, data, launch, caller, [&](Trainer& trainer, DataModule& own_data) {
     const auto own_task = made(task, "task", caller);
     trainer.fit(*own_task, own_data);
     return trainer.logged();
@@ -59,7 +59,7 @@ std::map<std::string, double> fit(const OptionsMaker& options, const TaskMaker& 
 
 StepPlan plan(const OptionsMaker& options, const TaskMaker& task, const DataMaker& data,
               dist::LaunchOptions launch) {
-  return on_ranks(options, data, std::move(launch), "training::plan",
+  return on_ranks(options, data, launch, "training::plan",
                   [&](Trainer& trainer, DataModule& own_data) { return trainer.plan(task, own_data); });
 }
 

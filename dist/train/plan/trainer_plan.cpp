@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "autograd/autocast/autocast.h"
 #include "dist/train/engine/sharding_options.h"
 #include "dist/train/plan/sharding_plan.h"
 #include "dist/train/trainer/stage_batches.h"
@@ -109,7 +110,13 @@ StepPlan Trainer::plan_step(const TaskMaker& make_task, const PlanInput& input, 
   if (options_.world && (world_size() > 1 || config.strategy != dist::Strategy::no_shard))
     plan.sharding = dist::estimate(task->module(), options_.units, estimate_options(config, world_size()));
   run(*task, [&] { trace_steps(*task, input, config, *account, plan); });
-  if (plan.sharding) plan.peak = with_estimate(plan.peak, *plan.sharding);
+  if (plan.sharding) {
+    // Messages and gathered parameters need not coincide with the peak of one rank alone: the sum of the
+    // categories' peaks is the upper bound.
+    auto& bytes = plan.peak.by_category;
+    bytes[static_cast<size_t>(MemoryCategory::activation)] = account->count(MemoryCategory::activation).peak;
+    plan.peak = with_estimate(plan.peak, *plan.sharding);
+  }
   return plan;
 }
 
@@ -131,7 +138,7 @@ void Trainer::trace_steps(Task& task, const PlanInput& input, TrainingConfig con
     }
     const data::Batch micro = input.cuts == 1 ? whole : whole.micro_batch(i * size, size);
     begin_random_step(config.seed, step, micro.samples);
-    return prepared(micro, meta(), engine_->compute_dtype(), {});
+    return prepared(micro, meta(), {});
   };
   for (int64_t step = 0; step < 2; ++step)  // the second one has the optimizer's state
     for (int64_t i = 0; i < config.accumulation_steps; ++i)
@@ -144,6 +151,7 @@ void Trainer::trace_steps(Task& task, const PlanInput& input, TrainingConfig con
   const int64_t before = account.count(MemoryCategory::activation).current;
   Cost cost;
   const CostScope counting(cost);
+  const AutocastScope autocast(engine_->compute_dtype());
   const Variable loss = task.training_step(batch, 2 * plan.micro_batches);
   plan.kept_by_forward = account.count(MemoryCategory::activation).current - before;
   plan.forward_flops = cost.flops;

@@ -1,6 +1,7 @@
 // Validation, test and prediction of a Trainer.
 #include <utility>
 
+#include "autograd/autocast/autocast.h"
 #include "autograd/grad_mode.h"
 #include "dist/train/trainer/stage_batches.h"
 #include "tensor/error.h"
@@ -69,13 +70,16 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
         training_values_ = &values_;
         return {};
       }
-      const data::Batch batch = prepared(taken->batch, device(), dtype, batches.targets());
+      const data::Batch batch = prepared(taken->batch, device(), batches.targets());
       batch_weight_ = static_cast<double>(batch.unpadded_size());
       call([&](Callback& c) {
         is_test ? c.on_test_batch_start(*this, task, batch, index)
                 : c.on_validation_batch_start(*this, task, batch, index);
       });
-      is_test ? task.test_step(batch, index) : task.validation_step(batch, index);
+      {
+        const AutocastScope autocast(dtype);
+        is_test ? task.test_step(batch, index) : task.validation_step(batch, index);
+      }
       call([&](Callback& c) {
         is_test ? c.on_test_batch_end(*this, task, batch, index)
                 : c.on_validation_batch_end(*this, task, batch, index);
@@ -124,8 +128,8 @@ std::vector<Tensor> Trainer::predict(Task& task, DataModule& data) {
     StageBatches::Pass pass = batches.epoch(0, 0);
     const DType dtype = compute_dtype_of(task.module());
     for (int64_t index = 0; const std::optional<MicroBatch> taken = pass.next(); ++index) {
-      const Tensor result =
-          task.predict_step(prepared(taken->batch, device(), dtype, batches.targets()), index);
+      const AutocastScope autocast(dtype);
+      const Tensor result = task.predict_step(prepared(taken->batch, device(), batches.targets()), index);
       results.push_back(is_floating(result.dtype()) && dtype != f32 ? result.to(f32) : result);
     }
     call([&](Callback& c) { c.on_predict_end(*this, task); });

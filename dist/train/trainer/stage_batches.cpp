@@ -139,15 +139,12 @@ std::optional<MicroBatch> StageBatches::Pass::next() {
   return micro;
 }
 
-data::Batch prepared(const data::Batch& taken, Device device, DType dtype,
-                     const std::vector<std::string>& targets) {
+data::Batch prepared(const data::Batch& taken, Device device, const std::vector<std::string>& targets) {
   data::Batch batch = taken.to(device);
-  const bool is_empty = batch.unpadded_size() == 0;
-  for (const data::Field& field : batch.fields()) {
-    if (dtype != f32 && is_floating(field.value.dtype())) batch.set(field.name, field.value.to(dtype));
-    if (is_empty && std::find(targets.begin(), targets.end(), field.name) != targets.end())
+  if (batch.unpadded_size() > 0) return batch;
+  for (const data::Field& field : batch.fields())
+    if (std::find(targets.begin(), targets.end(), field.name) != targets.end())
       batch.set(field.name, Tensor::zeros(field.value.shape(), field.value.dtype(), device));
-  }
   return batch;
 }
 

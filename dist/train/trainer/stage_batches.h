@@ -64,10 +64,8 @@ class StageBatches {
   int64_t size_, used_;  // batches of the source in an epoch, and those of them that are used
 };
 
-/// A batch for the model: on the device, floating fields in the dtype of computation. Of a batch without
-/// samples, where the loss has the weight 0, targets are 0 instead of ignored: the mean over no target would
-/// be NaN, and 0 times it too.
-data::Batch prepared(const data::Batch& taken, Device device, DType dtype,
-                     const std::vector<std::string>& targets);
+/// A batch for the model: on the device. Of a batch without samples, where the loss has the weight 0, targets
+/// are 0 instead of ignored: the mean over no target would be NaN, and 0 times it too.
+data::Batch prepared(const data::Batch& taken, Device device, const std::vector<std::string>& targets);
 
 }  // namespace tessera::training

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "autograd/autocast/autocast.h"
 #include "dist/train/deepspeed/configuration.h"
 #include "dist/train/launch/signal_watch.h"
 #include "dist/train/ranks/run_together.h"
@@ -281,8 +282,7 @@ void Trainer::train_epoch(Task& task, const StageBatches& training, const StageB
     const std::optional<MicroBatch> taken = pass.next();
     if (!taken) break;
     is_last_batch_ = index + 1 == training.size();
-    train_micro_batch(task, prepared(taken->batch, device(), engine().compute_dtype(), training.targets()),
-                      taken->share, index);
+    train_micro_batch(task, prepared(taken->batch, device(), training.targets()), taken->share, index);
     if (options_.validate_every > 0 && is_validation_step() && interrupted_ == 0)
       evaluate(task, *validation, Stage::validate);
     if (!is_last_batch_ && !is_over()) reports_.write();  // those of the epoch's end are of the same step
@@ -301,6 +301,7 @@ void Trainer::optimize(Task& task, const data::Batch& batch, double share, int64
   engine_->begin_micro_batch();
   const Variable loss = [&] {
     const SpanScope span(SpanKind::phase, "forward");
+    const AutocastScope autocast(engine_->compute_dtype());
     return task.training_step(batch, index);
   }();
   call([&](Callback& c) { c.on_before_backward(*this, task, loss); });
@@ -316,6 +317,7 @@ void Trainer::train_micro_batch(Task& task, const data::Batch& batch, double sha
   call([&](Callback& c) { c.on_train_batch_start(*this, task, batch, index); });
   if (manual_) {
     manual_->begin_micro_batch(share);
+    const AutocastScope autocast(engine().compute_dtype());
     task.training_step(batch, index);
     manual_->end_micro_batch();
   } else {

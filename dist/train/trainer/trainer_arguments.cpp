@@ -21,11 +21,25 @@ using Flags = TrainerFlags;
 constexpr Limits count{.low = 0, .high = 0x1p53}, positive{.low = 1, .high = 0x1p53},
     limit_or_none{.low = -1, .high = 0x1p53}, not_negative{.low = 0};
 
-/// The callbacks and monitors of the files that were asked for.
-TrainerOptions with_files(const Resolved<Flags>& resolved, std::ostream& out) {
+/// The options with the strategy of the flags.
+TrainerOptions with_strategy(const Resolved<Flags>& resolved) {
   const Flags& flags = *resolved;
   TrainerOptions options = flags.trainer;
   if (flags.strategy != options.strategy.name()) options.strategy = flags.strategy;
+  if (!flags.deepspeed_config.empty()) {
+    const Source named = resolved.origin("strategy").source;
+    require<ConfigError>(named != Source::flag && named != Source::file, "trainer_arguments: expected ",
+                         "strategy or deepspeed_config, got '", flags.strategy, "' and '",
+                         flags.deepspeed_config, "'");
+    options.strategy = DeepSpeedStrategy{flags.deepspeed_config};
+  }
+  return options;
+}
+
+/// The callbacks and monitors of the files that were asked for.
+TrainerOptions with_files(const Resolved<Flags>& resolved, std::ostream& out) {
+  const Flags& flags = *resolved;
+  TrainerOptions options = with_strategy(resolved);
   const auto add = [&](auto callback) { options.callbacks.push_back(std::move(callback)); };
   if (!flags.trace.empty())
     add(std::make_shared<TraceWriter>(
@@ -78,6 +92,8 @@ const FieldTable<TrainerFlags>& trainer_fields() {
        [](Flags& f) { return &f.trainer.max_steps; }},
       {{"strategy", "auto, ddp, fsdp, deepspeed_stage_0 to deepspeed_stage_3, or what is sharded over ranks"},
        [](Flags& f) { return &f.strategy; }},
+      {{"deepspeed_config", "configuration of DeepSpeed for the run, instead of a strategy; empty: none"},
+       [](Flags& f) { return &f.deepspeed_config; }},
       {{"precision", "dtype of forward and backward"},
        [](Flags& f) { return ChoicePointer(&f.trainer.precision, precision_names()); }},
       {{"accumulate", "micro-batches of a step", "micro-batches", positive},
@@ -133,8 +149,7 @@ std::optional<TrainerOptions> trainer_arguments(TrainerOptions program, int argc
   const bool is_first = dist::launcher_job().rank == 0;
   if (is_first) out << parsed.text << std::flush;
   if (!parsed.explain) return std::nullopt;
-  TrainerOptions options = parsed.flags->trainer;
-  if (parsed.flags->strategy != options.strategy.name()) options.strategy = parsed.flags->strategy;
+  TrainerOptions options = with_strategy(parsed.flags);
   if (options.max_epochs < 0 && options.max_steps < 0) options.max_steps = 1;  // a plan needs no end
   const StepPlan step = plan([&] { return options; }, task, data);
   if (is_first) out << describe(step) << std::flush;

@@ -15,6 +15,7 @@ namespace tessera::training {
 struct TrainerFlags {
   TrainerOptions trainer;             ///< limits, precision, seed, resume
   std::string strategy = "auto";      ///< by name (StrategyChoice); the program's, or another one
+  std::string deepspeed_config = {};  ///< file of a DeepSpeedStrategy in place of `strategy`; "": none
   std::string out = {};               ///< folder of checkpoints (ModelCheckpoint); "": none are written
   int64_t checkpoint_interval = 0;    ///< steps; 0: at the end of each epoch
   int64_t keep = 3;                   ///< newest checkpoints

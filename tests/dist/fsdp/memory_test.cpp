@@ -112,6 +112,31 @@ TEST_CASE("memory: model state after backward is that of the formula for every s
     });
 }
 
+TEST_CASE("memory: the gradients of a unit lie in one buffer under every strategy") {
+  test::require_no_problems(2, [](dist::World& world) {
+    std::vector<std::string> problems;
+    for (const Strategy strategy : dist::flat_strategies) {
+      Rank rank(world, {strategy});
+      rank.gpt.loss(rank.ids, rank.ids).backward();
+      for (int i = 0; i < 5; ++i) {
+        Tensor first;
+        int64_t count = 0;
+        for (const NamedParameter& parameter : rank.gpt.parameters()) {
+          if (!parameter.name.starts_with(text("blocks.", i, ".")) || parameter.variable.numel() == 0)
+            continue;
+          const Tensor gradient = parameter.variable.grad().value();
+          if (!first.defined()) first = gradient;
+          if (!gradient.shares_storage(first))
+            problems.push_back(text(strategy, ": ", parameter.name, " has a buffer of its own"));
+          ++count;
+        }
+        if (count < 2) problems.push_back(text(strategy, ": ", count, " gradients of a block"));
+      }
+    }
+    return problems;
+  });
+}
+
 TEST_CASE("memory: hybrid strategies hold model state by the size of their shard group") {
   test::require_no_problems(4, [](dist::World& world) {
     std::vector<std::string> problems;

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/cast.h"
 #include "dist/comm/interface/errors.h"
 #include "nn/functional.h"
 #include "nn/layer.h"
@@ -144,6 +145,21 @@ TEST_CASE("Accelerator: a plugin's configuration gives optimizer, schedule and c
   CHECK(values_of(net) == values_of(other));
   CHECK(accelerator.engine().config().gradient_clip == 0.5);
   CHECK(prepared.optimizer.optimizer().name() == "AdamW");
+
+  // A placeholder of the schedule changes nothing, and needs a schedule.
+  Net third, fourth;
+  Accelerator scheduled({.gradient_accumulation_steps = 2,
+                         .deepspeed_plugin = training::DeepSpeedPlugin{training::JsonText{file}}});
+  auto again = scheduled.prepare(third, training::DummyOptim{}, loader_of(4), training::DummyScheduler{});
+  train(scheduled, again, 5);
+  CHECK(values_of(third) == values_of(net));
+  const std::string unscheduled = R"({"optimizer": {"type": "AdamW", "params": {"lr": 1e-2}}})";
+  Accelerator without({.deepspeed_plugin = training::DeepSpeedPlugin{training::JsonText{unscheduled}}});
+  CHECK(message_of<ConfigError>([&] {
+          without.prepare(fourth, training::DummyOptim{}, loader_of(4), training::DummyScheduler{});
+        }) ==
+        "Accelerator::prepare: expected a scheduler in the plugin's configuration, got none; leave "
+        "DummyScheduler out");
 }
 
 TEST_CASE("Accelerator: clip_grad_norm holds for one update, then the configuration's holds again") {

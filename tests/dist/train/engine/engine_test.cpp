@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "autograd/functions/elementwise/binary.h"
+#include "autograd/functions/elementwise/unary.h"
+#include "autograd/functions/reduction.h"
 #include "nn/functional.h"
 #include "nn/layer.h"
 #include "nn/layers/linear.h"
@@ -253,6 +255,41 @@ TEST_CASE("engine: an overflow in precision 16 skips the step, and the scale fal
   CHECK(net.first.weight.value().array_equal(before));
   CHECK(step(1));
   CHECK(engine.global_steps() == 3);
+}
+
+TEST_CASE("engine: in half precision an f32 input stays f32, and products are in the low dtype") {
+  struct Residual : nn::Layer<Residual> {
+    nn::Linear& layer = add<nn::Linear>("layer", {.in = 5, .out = 5});
+    DType input = f64, product = f64;
+    Variable forward(const Variable& x) {
+      const Variable y = layer(x);
+      input = x.dtype();
+      product = y.dtype();
+      return x + y;
+    }
+  };
+  TrainingConfig config = sizes(4, 4);
+  config.precision = training::PrecisionMode::bf16;
+  for (const int ranks : {0, 2}) {
+    const auto check = [&](dist::World* world) -> std::vector<std::string> {
+      Residual net;
+      TrainingConfig own = config;
+      own.train_batch_size = 4 * std::max(ranks, 1);
+      Engine engine(net, {.config = own, .optimizer = adam(), .world = world});
+      const Variable y = engine(samples(0, 0, 4).x);
+      std::vector<std::string> problems;
+      if (net.input != f32) problems.push_back("the input is " + to_string(net.input));
+      if (net.product != bf16) problems.push_back("the product is " + to_string(net.product));
+      if (y.dtype() != f32) problems.push_back("the result is " + to_string(y.dtype()));
+      engine.backward(sum(square(y)));
+      engine.step();
+      return problems;
+    };
+    if (ranks == 0)
+      CHECK(check(nullptr) == std::vector<std::string>{});
+    else
+      test::require_no_problems(ranks, [&](dist::World& world) { return check(&world); });
+  }
 }
 
 TEST_CASE("engine: train_batch takes the batches of a step, eval_batch records nothing") {

@@ -139,7 +139,10 @@ TEST_CASE("strategies: each name, and each option of a ShardingStrategy, in a Tr
   CHECK_FALSE(config.gather_partitions);
   CHECK(config.backward_prefetch == dist::BackwardPrefetch::post);
   CHECK(config.accumulate_communication);
-  // The defaults are those of TrainingConfig, except the strategy.
+  // The defaults are DeepSpeed's sizes, and those of TrainingConfig, except the strategy.
+  CHECK(ShardingStrategy().reduce_bucket_size == 500'000'000);
+  CHECK(ShardingStrategy().gather_bucket_size == 500'000'000);
+  CHECK(ShardingStrategy().prefetch_bucket_size == 50'000'000);
   StrategyChoice(ShardingStrategy{.strategy = initial.strategy}).apply(config, 4);
   const auto values = [](const TrainingConfig& of) {
     std::vector<std::string> all;
@@ -298,9 +301,9 @@ TEST_CASE(
     CAPTURE(document.name);
     std::string content =
         file_bytes(std::string(TESSERA_TEST_DATA_DIR "/dist/train/deepspeed/documents/") + document.name);
-    for (const auto& [part, by] : document.replaced) {
-      REQUIRE_MESSAGE(contains(content, part), part);
-      content.replace(content.find(part), part.size(), by);
+    for (const auto& change : document.replaced) {
+      REQUIRE_MESSAGE(contains(content, change.first), change.first);
+      content.replace(content.find(change.first), change.first.size(), change.second);
     }
     const std::string path = folder / document.name;
     std::ofstream(path) << content;
