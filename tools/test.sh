@@ -13,6 +13,8 @@ usage: tools/test.sh [--preset NAME] [--fast] [ctest options]
   --fast          only the tests of ${fast_folders[*]}, and only what they need is built
   --all           everything, one after another: lint.sh, the presets release, asan, tsan, clang-14 and clang-16, and
                   the release tests under each instruction set below this processor's own; a table at the end. Hours.
+                  Parts that passed on this commit are not run again, so a run that was cut off goes on where it
+                  stopped; rm -r build/passed starts over.
   ctest options   for example -L tensor (one folder's tests) or -R attention (by name)
 TEXT
 }
@@ -82,15 +84,36 @@ lowered_instruction_sets() {
   done
 }
 
+# The file with the lines of the parts that passed on this commit; /dev/null where files differ from it.
+passed_parts() {
+  local commit
+  if ! commit=$(git -C "$root" rev-parse --verify HEAD 2>/dev/null) || [[ -n $(git -C "$root" status --porcelain) ]]; then
+    echo /dev/null
+    return
+  fi
+  mkdir -p "$root/build/passed"
+  echo "$root/build/passed/$commit"
+}
+
 # run_and_record NAME COMMAND...: runs COMMAND and adds a line with its outcome and time to the table.
 run_and_record() {
-  local name=$1 started=$SECONDS outcome=passed
+  local name=$1 started=$SECONDS outcome=passed passed line
   shift
+  passed=$(passed_parts)
+  if [[ -f $passed ]] && line=$(grep -F "$name  " "$passed"); then
+    report "$name: passed on this commit before"
+    table+=("$line, before")
+    return
+  fi
   report "$name"
   # COMMAND is a process of its own, which stops at its first error: a function in a condition would not.
   "$@" || outcome=FAILED
-  table+=("$(printf '%-34s %-7s %5d s' "$name" "$outcome" $((SECONDS - started)))")
-  [[ $outcome == passed ]] || everything=FAILED
+  table+=("$(printf '%-34s  %-7s %5d s' "$name" "$outcome" $((SECONDS - started)))")
+  if [[ $outcome == passed ]]; then
+    echo "${table[-1]}" >>"$passed"
+  else
+    everything=FAILED
+  fi
 }
 
 test_all() {

@@ -149,8 +149,8 @@ TEST_CASE(
 }
 
 TEST_CASE("gptlite: devices and types that this build does not support end with 2") {
-  check_train_refused(2, {"--dtype", "fp16"}, {"--dtype fp16: expected fp32 or bf16; fp16 would need loss"});
-  check_train_refused(2, {"--dtype", "int3"}, {"--dtype int3: expected fp32 or bf16"});
+  check_train_refused(2, {"--dtype", "fp64"}, {"--dtype fp64: expected fp32, bf16 or fp16"});
+  check_train_refused(2, {"--dtype", "int3"}, {"--dtype int3: expected fp32, bf16 or fp16"});
   check_train_refused(2, {"--device", "tpu"}, {"--device", "'tpu'", "cpu"});
   check_train_refused(2, {"--device", "meta"}, {"--device meta"});
 }

@@ -6,6 +6,7 @@
 
 #include "data/text/play_grammar.h"
 #include "dist/checkpoint/checkpoint_reader.h"
+#include "dist/train/monitors/tensorboard.h"
 #include "tensor/io/safetensors.h"
 #include "tests/tools/child_process.h"
 #include "tests/tools/gptlite_program.h"
@@ -87,6 +88,44 @@ TEST_CASE("gptlite train: a bf16 run resumes with the same bits, and may resume 
   }
   CHECK(gptlite({"eval", "--checkpoint", folder / "whole"}).status == 0);
   CHECK(gptlite({"sample", "--checkpoint", folder / "whole", "--length", "5"}).status == 0);
+}
+
+TEST_CASE("gptlite train: a run in fp16 scales its loss, follows fp32 and resumes with the same bits") {
+  const TemporaryFolder folder;
+  const auto train = [&](const std::string& name, std::vector<std::string> flags) {
+    const std::string metrics = folder / (name + ".jsonl");
+    flags.insert(flags.end(), {"--steps", "12", "--checkpoint-interval", "6", "--metrics", metrics});
+    const Outcome outcome = gptlite(tiny_training(folder / name, flags));
+    REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
+    return losses_of(metrics);
+  };
+  const auto half = train("half", {"--dtype", "fp16"}), single = train("single", {});
+  const auto resumed = train("resumed", {"--resume", folder / "half/step-00000006"});
+  const std::string lines = file_bytes(folder / "half.jsonl");
+  CHECK_MESSAGE(contains(lines, "\"loss_scale\":65536.0"), lines);
+  REQUIRE(half.size() == 12);
+  REQUIRE(resumed.size() == 6);
+  // The first scale is too large: steps are skipped until it fits.
+  for (size_t i = 0; i < 12; ++i) CHECK(std::abs(half[i].second - single[i].second) < 0.1);
+  for (size_t i = 0; i < 6; ++i) CHECK(resumed[i] == half[i + 6]);
+  CHECK(gptlite({"eval", "--checkpoint", folder / "half"}).status == 0);
+}
+
+TEST_CASE("gptlite train --tensorboard: an event file with the run's options and its values") {
+  const TemporaryFolder folder;
+  const std::string events = folder / "events";
+  const Outcome outcome = gptlite(tiny_training(folder / "out", {"--steps", "3", "--tensorboard", events}));
+  if (!training::tensorboard_is_built()) {
+    CHECK(outcome.status == 2);
+    MESSAGE("skipped: this build writes no event files (protobuf was not found)");
+    return;
+  }
+  REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
+  std::string bytes;
+  for (const auto& file : std::filesystem::directory_iterator(events))
+    bytes += file_bytes(file.path().string());
+  for (const char* name : {"loss", "learning_rate", "gradient_norm", "tokens_per_second", "n_layer"})
+    CHECK_MESSAGE(contains(bytes, name), name);
 }
 
 TEST_CASE("gptlite train: the first loss is near ln(vocabulary), and a few hundred steps halve it") {

@@ -2,6 +2,7 @@
 
 #include <json/json.h>
 
+#include <cmath>
 #include <sstream>
 
 #include <tessera/build.h>
@@ -127,8 +128,8 @@ void MetricsFile::step(const StepMetrics& m) {
   v["loss"] = m.loss;
   v["val_loss"] = or_null(m.validation_loss);
   v["lr"] = m.learning_rate;
-  v["grad_norm"] = m.gradient_norm;
-  v["loss_scale"] = 1.0;
+  v["grad_norm"] = or_null(std::isfinite(m.gradient_norm) ? std::optional(m.gradient_norm) : std::nullopt);
+  v["loss_scale"] = m.loss_scale;
   v["step_ms"] = m.step_ms;
   v["tokens_per_second"] = m.tokens_per_second;
   v["flops_per_second"] = m.flops_per_second;

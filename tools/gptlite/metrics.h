@@ -23,7 +23,8 @@ struct StepMetrics {
   double loss = 0;
   std::optional<double> validation_loss;
   double learning_rate = 0;
-  double gradient_norm = 0;
+  double gradient_norm = 0;  ///< infinite or NaN where loss scaling skipped the step
+  double loss_scale = 1;
   double step_ms = 0;
   double tokens_per_second = 0;
   double flops_per_second = 0;

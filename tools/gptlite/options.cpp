@@ -38,7 +38,7 @@ const FieldTable<Run>& run_fields() {
       {{"seed", "of first weights, batches and dropout", "", not_negative, same},
        [](Run& r) { return &r.seed; }},
       {{"dtype",
-        "fp32, or bf16 for mixed precision: computing in bf16, weights updated and kept in fp32",
+        "fp32, or mixed precision: bf16, or fp16 with loss scaling; weights are updated and kept in fp32",
         "",
         {},
         may_differ},
@@ -208,6 +208,8 @@ const FieldTable<TrainOptions>& train_fields() {
              [](Options& o) { return &o.async_save; }},
             {{"metrics", "append a JSON object per step to this file; 'step' counts finished steps, from 1"},
              [](Options& o) { return &o.metrics; }},
+            {{"tensorboard", "write event files of losses, rates and norms for TensorBoard to this folder"},
+             [](Options& o) { return &o.tensorboard; }},
             {{"profile",
               "write a trace of some steps to this file, in Chrome's format (open it in ui.perfetto.dev), "
               "and "

@@ -38,7 +38,7 @@ struct Run {
   models::Preset preset = models::preset("nano-cpu", 65);
   int64_t micro_batch_size = 0;  ///< sequences that a rank computes at once; 0 before `resolve_run`
   uint64_t seed = 1337;
-  std::string dtype = "fp32";  ///< of computation: "fp32" or "bf16"
+  std::string dtype = "fp32";  ///< of computation: "fp32", "bf16" or "fp16"
   /// What backward computes again. It changes no value, so checkpoints do not contain it.
   nn::ActivationCheckpointing checkpointing = {};
   Parallel parallel = {};
@@ -69,6 +69,7 @@ struct TrainOptions {
   int64_t keep = 3;
   bool async_save = false;
   std::string metrics;
+  std::string tensorboard;    ///< folder of the event files; empty: none
   std::string profile;        ///< file of the trace; empty: no profile
   std::string profile_steps;  ///< "A:B"; empty: the default of `training::parse_step_range`
   std::string parity_export;

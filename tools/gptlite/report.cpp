@@ -82,6 +82,7 @@ void Report::on_before_train_batch(training::Trainer& trainer, training::Task&) 
   if (began_) return;  // a later micro-batch of the step
   began_ = training::profile_seconds();
   learning_rate_ = trainer.engine().get_lr().front();
+  loss_scale_ = trainer.engine().loss_scale();
 }
 
 void Report::on_train_batch_end(training::Trainer& trainer, training::Task&, const data::Batch&, int64_t) {
@@ -99,6 +100,7 @@ void Report::on_train_batch_end(training::Trainer& trainer, training::Task&, con
            .validation_loss = std::nullopt,
            .learning_rate = learning_rate_,
            .gradient_norm = trainer.engine().global_grad_norm(),
+           .loss_scale = loss_scale_,
            .step_ms = 1e3 * seconds,
            .tokens_per_second = tokens / seconds,
            .flops_per_second = tokens / seconds * static_cast<double>(models::flops_per_token(preset.model)),
@@ -106,6 +108,11 @@ void Report::on_train_batch_end(training::Trainer& trainer, training::Task&, con
            .sent = {.calls = sent.calls - sent_.calls, .bytes = sent.bytes - sent_.bytes}};
   sent_ = sent;
   if (product_rate_) last_.mfu = last_.flops_per_second / *product_rate_;
+  if (!trainer.options().monitors.empty()) {
+    trainer.report("learning_rate", learning_rate_);
+    trainer.report("gradient_norm", last_.gradient_norm);
+    trainer.report("tokens_per_second", last_.tokens_per_second);
+  }
   throughput_.step(tokens, seconds, is_last());
   progress_.step(step, loss, learning_rate_, throughput_.smoothed());
   is_pending_ = true;

@@ -39,6 +39,7 @@ class Report : public training::Callback {
   Throughput throughput_;
   std::optional<double> began_;         // seconds, of the step that runs
   double learning_rate_ = 0;            // of it
+  double loss_scale_ = 1;               // of it
   dist::TrafficCount sent_;             // up to the newest step
   StepMetrics last_;                    // of the newest step; with a validation loss where it was evaluated
   bool is_pending_ = false;             // the newest step has no line yet

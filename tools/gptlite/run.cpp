@@ -33,9 +33,9 @@ int64_t samples_per_rank(const Run& run) {
 
 DType compute_dtype(const std::string& name) {
   if (name == "fp32") return f32;
-  require<ConfigError>(name == "bf16", "--dtype ", name, ": expected fp32 or bf16",
-                       name == "fp16" ? "; fp16 would need loss scaling, bf16 has f32's range" : "");
-  return bf16;
+  if (name == "bf16") return bf16;
+  require<ConfigError>(name == "fp16", "--dtype ", name, ": expected fp32, bf16 or fp16");
+  return f16;
 }
 
 dist::UnitPolicy unit_policy(const std::string& auto_wrap) {

@@ -15,7 +15,7 @@ namespace tessera::gptlite {
 /// evenly.
 int64_t samples_per_rank(const Run& run);
 
-/// f32 for "fp32", bf16 for "bf16". Throws ConfigError for another name.
+/// f32 for "fp32", bf16 for "bf16", f16 for "fp16". Throws ConfigError for another name.
 DType compute_dtype(const std::string& name);
 
 /// The units of `--auto-wrap`: "block", "size:N" or "none". Throws ConfigError for another form.

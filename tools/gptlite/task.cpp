@@ -44,8 +44,8 @@ GptTask::GptTask(const Run& run, std::unique_ptr<models::Gpt> gpt)
   gpt_->blocks.set_checkpointing(run.checkpointing);
 }
 
-/// Without autocast: the inputs are ids, and in bf16 the rounded parameters make everything bf16, layer norms
-/// too.
+/// Without autocast: the inputs are ids, and in half precision the rounded parameters make everything half,
+/// layer norms too.
 Variable GptTask::loss_of(const data::Batch& batch) {
   const AutocastScope off(f32);
   return gpt_->loss(batch.x, batch.y);
@@ -111,8 +111,10 @@ training::TrainerOptions trainer_options(const Run& run, dist::World* world) {
   training::TrainerOptions options;
   options.max_steps = run.preset.steps;
   if (world) options.strategy = sharding_of(run.parallel);
-  options.precision =
-      compute_dtype(run.dtype) == f32 ? training::PrecisionMode::f32 : training::PrecisionMode::bf16;
+  const DType dtype = compute_dtype(run.dtype);
+  options.precision = dtype == f32    ? training::PrecisionMode::f32
+                      : dtype == bf16 ? training::PrecisionMode::bf16
+                                      : training::PrecisionMode::f16;
   options.accumulate = std::max<int64_t>(1, samples_per_rank(run) / run.micro_batch_size);
   options.gradient_clip = run.preset.gradient_clip;
   options.seed = run.seed;

@@ -10,6 +10,7 @@
 #include "dist/train/callbacks/model_checkpoint.h"
 #include "dist/train/callbacks/trace_writer.h"
 #include "dist/train/launch/signal_watch.h"
+#include "dist/train/monitors/tensorboard.h"
 #include "dist/train/ranks/run_together.h"
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
@@ -103,6 +104,10 @@ int train_rank(const Start& start, dist::World* world, Device device, Console co
         options.parity_export, make_batches(start.corpus, start.run()), start.run().preset.steps));
   trainer_options.callbacks.push_back(std::make_shared<Report>(start, *metrics, console));
   trainer_options.callbacks.push_back(checkpoints);
+  if (!options.tensorboard.empty())
+    trainer_options.monitors.push_back(std::make_shared<training::TensorBoardMonitor>(options.tensorboard));
+  for (const training::FieldValue& field : start.options.values())
+    trainer_options.run.configuration.emplace_back(field.info.name, field.value);
   training::Trainer trainer(std::move(trainer_options));
   try {
     trainer.fit(task, text);
