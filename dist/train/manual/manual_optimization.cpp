@@ -10,6 +10,7 @@
 #include "dist/checkpoint/checkpoint_writer.h"
 #include "dist/checkpoint/distributed_checkpoint.h"
 #include "dist/train/engine/sharding_options.h"
+#include "dist/train/manual/learning_rates.h"
 #include "nn/materialize.h"
 #include "nn/mixed_precision.h"
 #include "tensor/error.h"
@@ -64,7 +65,11 @@ std::string counter_name(const Part& part, const std::string& name) {
 ManualOptimization::ManualOptimization(nn::Module& root, std::vector<Part> parts,
                                        const TrainingConfig& config, dist::World* world,
                                        const dist::UnitPolicy& units, Hooks hooks)
-    : root_(root), parts_(std::move(parts)), world_(world), hooks_(std::move(hooks)) {
+    : root_(root),
+      parts_(std::move(parts)),
+      world_(world),
+      hooks_(std::move(hooks)),
+      rates_(std::make_unique<LearningRates>()) {
   require_parts(parts_);
   // By the names in the whole model, which do not depend on the parts.
   if (is_on_meta(root_)) nn::materialize(root_, world_ ? world_->device() : cpu(), config.seed);
@@ -75,10 +80,9 @@ ManualOptimization::ManualOptimization(nn::Module& root, std::vector<Part> parts
     trained_.push_back(trained_parameters(part.module));
     TrainingConfig own = config;
     own.gradient_clip = part.gradient_clip.value_or(config.gradient_clip);
-    std::optional<optim::Schedule> schedule;
+    OptimizerSetup setup;
     const auto make_optimizer = [&](const ParameterList& parameters) {
-      OptimizerSetup setup = part.optimizer(parameters);
-      schedule = std::move(setup.schedule);
+      setup = part.optimizer(parameters);
       return std::move(setup.optimizer);
     };
     engines_.push_back(std::make_unique<EngineCore>(part.module, EngineOptions{.config = own,
@@ -86,7 +90,7 @@ ManualOptimization::ManualOptimization(nn::Module& root, std::vector<Part> parts
                                                                                .world = world_,
                                                                                .units = units,
                                                                                .sharding = sharding}));
-    if (schedule) engines_.back()->set_schedule(std::move(*schedule));
+    rates_->add(part.name, *engines_.back(), std::move(setup));
   }
 }
 
@@ -158,7 +162,9 @@ void ManualOptimization::backward(int part, const Variable& loss) {
 bool ManualOptimization::step(int part) {
   EngineCore& stepped = engine(part);
   if (stepped.is_gradient_accumulation_boundary()) hooks_.before_optimizer_step();
-  return stepped.step();
+  const bool updated = stepped.step();
+  rates_->end_step();
+  return updated;
 }
 
 /// Every parameter requires gradients as at the beginning.

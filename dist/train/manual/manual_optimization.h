@@ -12,6 +12,8 @@
 
 namespace tessera::training {
 
+class LearningRates;
+
 /// The steps of a task that takes them itself (`Task::automatic_optimization`), each of one part with its own
 /// optimizer, schedule, clipping and loss scale. A GAN's training step:
 ///
@@ -74,6 +76,9 @@ class ManualOptimization {
   void end_micro_batch();
   /// @}
 
+  /// The schedules of the parts, without those of their engines.
+  LearningRates& rates() { return *rates_; }
+
   /// As those of EngineCore, of all parts and of what is in none.
   /// @{
   std::string save_checkpoint(const std::string& folder, const SaveExtras& extras);
@@ -95,6 +100,7 @@ class ManualOptimization {
   dist::World* world_;
   Hooks hooks_;
   std::vector<std::unique_ptr<EngineCore>> engines_;
+  std::unique_ptr<LearningRates> rates_;
   std::vector<std::vector<Variable>> trained_;  // by part: parameters that require gradients
   int active_ = 0;
   bool has_begun_ = false;

@@ -4,17 +4,35 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "nn/module.h"
 #include "optim/optimizer.h"
+#include "optim/schedules/reduce_lr_on_plateau.h"
 #include "optim/schedules/schedule.h"
 
 namespace tessera::training {
 
-/// What a task trains with.
+/// What the position of a schedule counts.
+enum class ScheduleInterval {
+  step,  ///< steps of the optimizer that updated
+  epoch  ///< epochs that ended
+};
+
+/// optim::ReduceLROnPlateau in a Trainer. It takes the value of each validation, or of each whole epoch for a
+/// name that is logged in training. Validations that are there for the end of the run alone do not count.
+struct PlateauSchedule {
+  std::string monitor;                           ///< name of a value that the task logs
+  optim::ReduceLROnPlateauOptions options = {};  ///< of the reductions
+};
+
+/// What a task trains with: an optimizer, and at most one of `schedule`, `group_schedules` and `plateau`.
 struct OptimizerSetup {
-  std::unique_ptr<optim::Optimizer> optimizer;   ///< of the parameters given, which may be shards
-  std::optional<optim::Schedule> schedule = {};  ///< advanced after each step of the optimizer
+  std::unique_ptr<optim::Optimizer> optimizer;         ///< of the parameters given, which may be shards
+  std::optional<optim::Schedule> schedule = {};        ///< of all groups of the optimizer
+  ScheduleInterval interval = ScheduleInterval::step;  ///< of `schedule` or `group_schedules`
+  std::vector<optim::Schedule> group_schedules = {};   ///< one for each group of the optimizer
+  std::optional<PlateauSchedule> plateau = {};         ///< rates that follow a logged value
 };
 
 /// A part of a task that an optimizer of its own trains, such as the generator of a GAN.

@@ -29,8 +29,9 @@ std::string description_fields(const RunDescription& run) {
   for (const std::string& tag : run.tags) tags += (tags.empty() ? "" : ",") + json_string(tag);
   for (const auto& [name, value] : run.configuration)
     options += (options.empty() ? "" : ",") + json_string(name) + ":" + json_string(value);
-  return ",\"name\":" + json_string(run.name) + ",\"tags\":[" + tags + "],\"time\":\"" + utc_time() +
-         "\",\"configuration\":{" + options + "}";
+  const std::string project = run.project.empty() ? "" : ",\"project\":" + json_string(run.project);
+  return project + ",\"name\":" + json_string(run.name) + ",\"tags\":[" + tags + "],\"time\":\"" +
+         utc_time() + "\",\"configuration\":{" + options + "}";
 }
 
 /// Whether a run that continues after `resume_step` keeps the line.

@@ -12,6 +12,7 @@ namespace tessera::training {
 
 /// What a run is: given to every monitor when the run begins.
 struct RunDescription {
+  std::string project = {};            ///< to which the run and others belong; "": none
   std::string name = {};               ///< of the run
   std::vector<std::string> tags = {};  ///< words by which runs are found: "baseline", ...
   /// Names and values of the options, as text. No name twice.

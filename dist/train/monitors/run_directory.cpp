@@ -76,6 +76,7 @@ class ObjectFile {
     });
     return names;
   }
+  bool has(const std::string& name) const { return root_.isMember(name); }
   std::string string(const std::string& name) { return string_of(field(name), name); }
   std::vector<std::string> strings(const std::string& name) {
     const Json::Value& value = field(name);
@@ -124,8 +125,8 @@ class ObjectFile {
 }  // namespace
 
 RunRecord describe_run(const RunDescription& run, const std::vector<std::string>& command_line) {
-  RunMetadata metadata{run.name,          run.tags,        utc_time(),  dist::host_name(),
-                       processor_model(), TESSERA_VERSION, command_line};
+  RunMetadata metadata{run.name,          run.tags,        utc_time(),   dist::host_name(),
+                       processor_model(), TESSERA_VERSION, command_line, run.project};
   return {run.configuration, std::move(metadata)};
 }
 
@@ -138,14 +139,16 @@ void write_run_directory(const std::string& folder, const RunRecord& record) {
   for (const auto& [name, value] : record.configuration) options.emplace_back(name, json_string(value));
   replace_file(folder + "/" + configuration_file_name, json_object(options));
   const RunMetadata& m = record.metadata;
-  replace_file(folder + "/" + metadata_file_name,
-               json_object({{"name", json_string(m.name)},
-                            {"tags", json_strings(m.tags)},
-                            {"start_time", json_string(m.start_time)},
-                            {"host", json_string(m.host)},
-                            {"processor", json_string(m.processor)},
-                            {"version", json_string(m.version)},
-                            {"command_line", json_strings(m.command_line)}}));
+  std::vector<std::pair<std::string, std::string>> fields;
+  if (!m.project.empty()) fields.emplace_back("project", json_string(m.project));
+  fields.insert(fields.end(), {{"name", json_string(m.name)},
+                               {"tags", json_strings(m.tags)},
+                               {"start_time", json_string(m.start_time)},
+                               {"host", json_string(m.host)},
+                               {"processor", json_string(m.processor)},
+                               {"version", json_string(m.version)},
+                               {"command_line", json_strings(m.command_line)}});
+  replace_file(folder + "/" + metadata_file_name, json_object(fields));
 }
 
 void RunDirectoryMonitor::begin(const RunDescription& run) {
@@ -162,6 +165,7 @@ RunRecord read_run_directory(const std::string& folder) {
     record.configuration.emplace_back(name, options.string(name));
   ObjectFile file(folder + "/" + metadata_file_name);
   RunMetadata& m = record.metadata;
+  if (file.has("project")) m.project = file.string("project");
   m.name = file.string("name");
   m.tags = file.strings("tags");
   m.start_time = file.string("start_time");

@@ -18,6 +18,7 @@ struct RunMetadata {
   std::string processor = {};                  ///< its model, "unknown" where the system does not say
   std::string version = {};                    ///< of Tessera
   std::vector<std::string> command_line = {};  ///< the program and its arguments; may be empty
+  std::string project = {};                    ///< of the run; "" where there is none
   /// Equal in all fields.
   friend bool operator==(const RunMetadata&, const RunMetadata&) = default;
 };
@@ -46,7 +47,7 @@ RunRecord describe_run(const RunDescription& run, const std::vector<std::string>
 void write_run_directory(const std::string& folder, const RunRecord& record);
 
 /// The inverse. Throws DataError, "PATH:LINE: ...", for a file that is missing or no JSON, and for a field
-/// that is missing, unknown or of another type.
+/// that is missing, unknown or of another type. A folder without a project has "".
 RunRecord read_run_directory(const std::string& folder);
 
 /// The folder's files as a monitor: `begin` writes them, and there is nothing else to write. A run that

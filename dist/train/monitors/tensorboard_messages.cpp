@@ -149,8 +149,9 @@ std::string text_event(int64_t step, const std::string& name, const std::string&
 std::string markdown_table(const RunDescription& run) {
   std::string tags;
   for (const std::string& tag : run.tags) tags += (tags.empty() ? "" : ", ") + tag;
-  std::string table =
-      "| option | value |\n| --- | --- |\n| name | " + cell(run.name) + " |\n| tags | " + cell(tags) + " |\n";
+  std::string table = "| option | value |\n| --- | --- |\n";
+  if (!run.project.empty()) table += "| project | " + cell(run.project) + " |\n";
+  table += "| name | " + cell(run.name) + " |\n| tags | " + cell(tags) + " |\n";
   for (const auto& [name, value] : run.configuration)
     table += "| " + cell(name) + " | " + cell(value) + " |\n";
   return table;

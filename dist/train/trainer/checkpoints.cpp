@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "dist/checkpoint/checkpoint_folder.h"
+#include "dist/train/manual/learning_rates.h"
 #include "dist/train/trainer/trainer.h"
 #include "tensor/error.h"
 
@@ -35,12 +36,12 @@ constexpr const char* validation_due_name = "trainer.validation_due";
 constexpr const char *max_steps_name = "trainer.max_steps", *max_epochs_name = "trainer.max_epochs",
                      *next_rate_name = "trainer.next_rate", *last_rate_name = "trainer.last_rate";
 
-/// "STEP RATE": the rate of a step in the first group of the optimizer; "" where the schedule has none.
-std::string rate_text(EngineCore& engine, int64_t step) {
-  const optim::Schedule& schedule = *engine.schedule();
+/// "STEP RATE": the rate of a step, or of an epoch, in a group that was made with `base_lr`; "" where the
+/// schedule has none.
+std::string rate_text(const optim::Schedule& schedule, double base_lr, int64_t step) {
   double rate = 0;
   try {
-    rate = schedule.lr() > 0 ? schedule.at(step) : schedule.at(step, engine.optimizer().base_lr(0));
+    rate = schedule.lr() > 0 ? schedule.at(step) : schedule.at(step, base_lr);
   } catch (const Error&) {
     return "";
   }
@@ -66,6 +67,7 @@ std::string Trainer::save_checkpoint(const std::string& folder, SaveExtras extra
     for (const auto& [name, value] : callback->state()) extras.run[state_name(*callback, name)] = value;
   if (is_validation_due_) extras.run.insert_or_assign(validation_due_name, std::to_string(global_step()));
   save_end(extras.run);
+  rates().save(extras.run);
   for (dist::GroupShard& group : tensors_of(*this, *task_)) extras.groups.push_back(std::move(group));
   save_sums(*training_values_, ranks(), extras.run);
   const std::string path =
@@ -90,6 +92,7 @@ void Trainer::resume(Task& task) {
       manual_ ? manual_->load_checkpoint(options_.resume, check)
               : engine_->load_checkpoint(options_.resume, check, groups);
   load_sums(values_, rank(), world_size(), saved);
+  rates().load(saved);
   resume_note_ = describe_new_end(saved);
   is_validation_due_ = saved.contains(validation_due_name);
   for (const auto& callback : options_.callbacks) {
@@ -111,11 +114,13 @@ void Trainer::init_weights() {
 void Trainer::save_end(std::map<std::string, std::string>& saved) {
   saved.insert_or_assign(max_steps_name, std::to_string(options_.max_steps));
   saved.insert_or_assign(max_epochs_name, std::to_string(options_.max_epochs));
-  EngineCore& first = manual_ ? manual_->engine(0) : engine();
-  if (!first.schedule()) return;
-  const int64_t next = first.schedule()->position();
-  saved.insert_or_assign(next_rate_name, rate_text(first, next));
-  saved.insert_or_assign(last_rate_name, rate_text(first, std::max(next, options_.max_steps - 1)));
+  const optim::Schedule* const schedule = rates().first_schedule();
+  if (!schedule) return;
+  const double base_lr = (manual_ ? manual_->engine(0) : engine()).optimizer().base_lr(0);
+  const int64_t next = schedule->position(),
+                end = rates().counts_epochs() ? options_.max_epochs : options_.max_steps;
+  saved.insert_or_assign(next_rate_name, rate_text(*schedule, base_lr, next));
+  saved.insert_or_assign(last_rate_name, rate_text(*schedule, base_lr, std::max(next, end - 1)));
 }
 
 std::string Trainer::describe_new_end(const std::map<std::string, std::string>& saved) {
@@ -130,16 +135,18 @@ std::string Trainer::describe_new_end(const std::map<std::string, std::string>& 
     if (before.empty() || before == after) continue;
     note += text(note.empty() ? "" : ", ", name, " was ", before, " and is ", after);
   }
-  EngineCore& first = manual_ ? manual_->engine(0) : engine();
-  if (note.empty() || !first.schedule()) return note;
-  const std::string& name = first.schedule()->name();
+  const optim::Schedule* const schedule = rates().first_schedule();
+  if (note.empty() || !schedule) return note;
+  const double base_lr = (manual_ ? manual_->engine(0) : engine()).optimizer().base_lr(0);
+  const std::string& name = schedule->name();
   for (const char* key : {next_rate_name, last_rate_name}) {
     const std::string before = value_of(key);
     if (before.empty()) continue;
     const int64_t step = step_of(before);
-    const std::string after = rate_text(first, step);
+    const std::string after = rate_text(*schedule, base_lr, step);
     if (!after.empty() && before != after)
-      return text(note, "; the schedule ", name, " was stretched: the rate of step ", step, " was ",
+      return text(note, "; the schedule ", name, " was stretched: the rate of ",
+                  rates().counts_epochs() ? "epoch " : "step ", step, " was ",
                   before.substr(before.find(' ') + 1), " and is ", after.substr(after.find(' ') + 1));
   }
   return text(note, "; the schedule ", name, " was held: its rates are those of before");

@@ -3,6 +3,7 @@
 
 #include "autograd/autocast/autocast.h"
 #include "autograd/grad_mode.h"
+#include "dist/train/manual/learning_rates.h"
 #include "dist/train/trainer/stage_batches.h"
 #include "tensor/error.h"
 
@@ -51,7 +52,9 @@ Device Trainer::device() const {
   return options_.device.value_or(options_.world ? options_.world->device() : cpu());
 }
 
-std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& batches, Stage stage) {
+/// A validation that is not periodic is there for the end of the run alone: without a stop it would not be.
+std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& batches, Stage stage,
+                                                bool is_periodic) {
   const bool is_test = stage == Stage::test;
   held_values_ = std::exchange(values_, LoggedValues());
   training_values_ = &held_values_;
@@ -91,6 +94,7 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
     logged_[name] = value;
     reports_.add(global_step(), name, value);  // of a fit: outside of one nothing is begun
   }
+  if (is_fitting() && is_periodic) rates().end_validation(values, held_values_.newest());
   if (!is_test) call([&](Callback& c) { c.on_validation_epoch_end(*this, task); });
   call([&](Callback& c) { is_test ? c.on_test_end(*this, task) : c.on_validation_end(*this, task); });
   values_ = std::move(held_values_);

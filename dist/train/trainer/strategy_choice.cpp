@@ -157,6 +157,20 @@ FilePointer StrategyChoice::apply(TrainingConfig& config, int64_t ranks) const {
   return apply_file(std::get<DeepSpeedStrategy>(choice_), config, ranks);
 }
 
+std::optional<StepLogOptions> StrategyChoice::step_log() const {
+  const auto* const file = std::get_if<DeepSpeedStrategy>(&choice_);
+  if (!file) return std::nullopt;
+  const JsonDocument document = document_of(*file);
+  const std::optional<JsonNode> steps = member_of(document.root(), "steps_per_print"),
+                                times = member_of(document.root(), "wall_clock_breakdown");
+  StepLogOptions options;
+  if (times) options.wall_clock_breakdown = times->as_bool();
+  if (!steps && !options.wall_clock_breakdown) return std::nullopt;
+  if (steps) options.steps_per_print = steps->as_integer();
+  if (options.steps_per_print < 0) steps->fail("a whole number of at least 0");
+  return options.steps_per_print > 0 ? std::optional(options) : std::nullopt;
+}
+
 OptimizerSetup with_named(OptimizerSetup setup, const deepspeed::Configuration* configuration,
                           const ParameterList& parameters, int64_t steps) {
   if (configuration && configuration->optimizer) {
@@ -166,8 +180,10 @@ OptimizerSetup with_named(OptimizerSetup setup, const deepspeed::Configuration* 
     setup.optimizer = deepspeed::make_optimizer(*configuration->optimizer, parameters);
   }
   if (configuration && configuration->schedule) {
+    const bool has_none = !setup.schedule && setup.group_schedules.empty() && !setup.plateau &&
+                          setup.interval == ScheduleInterval::step;
     require<ConfigError>(
-        !setup.schedule, configuration->schedule->node.place(),
+        has_none, configuration->schedule->node.place(),
         ": the task gives a schedule too (Task::configure_optimizers); leave one of them out");
     setup.schedule = deepspeed::make_schedule(*configuration->schedule, steps);
   }

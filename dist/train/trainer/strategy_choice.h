@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -9,6 +10,7 @@
 #include "dist/train/config/training_config.h"
 #include "dist/train/engine/initialize.h"
 #include "dist/train/manual/part.h"
+#include "dist/train/profile/step_log.h"
 
 namespace tessera::training {
 
@@ -66,6 +68,11 @@ class StrategyChoice {
   /// options out of range, for groups that do not divide the ranks, as `deepspeed::read`, and, naming both,
   /// where the program and the configuration differ.
   std::shared_ptr<const deepspeed::Configuration> apply(TrainingConfig& config, int64_t ranks) const;
+  /// The lines that a configuration of DeepSpeed asks for by its keys `steps_per_print` and
+  /// `wall_clock_breakdown`, for a StepLogPrinter: the Trainer prints nothing. Without steps_per_print a
+  /// true wall_clock_breakdown means 10 steps. Nothing without both, for 0 steps, and for other choices.
+  /// Throws ConfigError, with the file and the line, for a value of another kind or out of range.
+  std::optional<StepLogOptions> step_log() const;
 
  private:
   std::variant<std::string, ShardingStrategy, DeepSpeedStrategy> choice_;

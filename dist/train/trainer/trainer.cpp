@@ -6,6 +6,7 @@
 #include "autograd/autocast/autocast.h"
 #include "dist/train/deepspeed/configuration.h"
 #include "dist/train/launch/signal_watch.h"
+#include "dist/train/manual/learning_rates.h"
 #include "dist/train/ranks/run_together.h"
 #include "dist/train/trainer/stage_batches.h"
 #include "tensor/error.h"
@@ -71,6 +72,10 @@ ManualOptimization& Trainer::manual() {
   return *manual_;
 }
 
+LearningRates& Trainer::rates() {
+  return manual_ ? manual_->rates() : *rates_;
+}
+
 bool Trainer::is_at_step_end() const {
   return is_fitting() && micro_steps() % options_.accumulate == 0;
 }
@@ -107,6 +112,7 @@ void Trainer::run(Task& task, const std::function<void()>& body) {
     Task& task;
     ~End() {
       trainer.reports_.close();
+      trainer.rates_.reset();
       trainer.engine_.reset();
       trainer.manual_.reset();
       trainer.task_ = nullptr;
@@ -192,10 +198,9 @@ void Trainer::make_engine(Task& task, const TrainingConfig& config, bool is_on_m
             [this] { call([&](Callback& c) { c.on_before_optimizer_step(*this, *task_); }); }});
     return;
   }
-  std::optional<optim::Schedule> schedule;
+  OptimizerSetup setup;
   const auto make_optimizer = [&](const ParameterList& parameters) {
-    OptimizerSetup setup = optimizer_of(task, parameters, config);
-    schedule = std::move(setup.schedule);
+    setup = optimizer_of(task, parameters, config);
     return std::move(setup.optimizer);
   };
   engine_ = std::make_unique<EngineCore>(
@@ -205,7 +210,8 @@ void Trainer::make_engine(Task& task, const TrainingConfig& config, bool is_on_m
                                    .units = options_.units,
                                    .device = is_on_meta ? std::optional(meta()) : options_.device,
                                    .log = is_on_meta ? Logger() : options_.log});
-  if (schedule) engine_->set_schedule(std::move(*schedule));
+  rates_ = std::make_unique<LearningRates>();
+  rates_->add("", *engine_, std::move(setup));
 }
 
 /// All ranks stop for the same signal, after the same step or in the same evaluation.
@@ -255,6 +261,10 @@ void Trainer::fit(Task& task, DataModule& data) {
     if (held_out) validation.emplace(*held_out, options_, Stage::validate);
     has_validation_ = validation.has_value();
     make_engine(task, config_of(training));
+    require<ConfigError>(
+        !rates().counts_epochs() || training.size() != StageBatches::endless,
+        "Task::configure_optimizers: interval epoch: expected a training loader with an end, ",
+        "or limit_train_batches; got a source without end");
     resume_note_.clear();
     if (!options_.resume.empty()) resume(task);
     if (!options_.init_from.empty()) init_weights();
@@ -264,7 +274,11 @@ void Trainer::fit(Task& task, DataModule& data) {
     task.module().train();
     call([&](Callback& c) { c.on_train_start(*this, task); });
     epoch_ = micro_steps() / training.size();
-    if (std::exchange(is_validation_due_, false) && validation) evaluate(task, *validation, Stage::validate);
+    if (std::exchange(is_validation_due_, false) && validation) {
+      const int64_t every = options_.validate_every;
+      const bool is_periodic = every > 0 ? global_step() % every == 0 : micro_steps() % training.size() == 0;
+      evaluate(task, *validation, Stage::validate, is_periodic);
+    }
     for (; !is_over(); ++epoch_) train_epoch(task, training, validation ? &*validation : nullptr);
     call([&](Callback& c) { c.on_train_end(*this, task); });
     call([&](Callback& c) { c.on_fit_end(*this, task); });
@@ -274,6 +288,7 @@ void Trainer::fit(Task& task, DataModule& data) {
 
 void Trainer::train_epoch(Task& task, const StageBatches& training, const StageBatches* validation) {
   int64_t index = micro_steps() % training.size();
+  rates().begin_epoch(epoch_);
   if (index == 0) values_.clear();  // else a run resumed in this epoch has the sums of the batches before
   call([&](Callback& c) { c.on_train_epoch_start(*this, task); });
   StageBatches::Pass pass = training.epoch(epoch_, index);
@@ -290,7 +305,7 @@ void Trainer::train_epoch(Task& task, const StageBatches& training, const StageB
   const std::map<std::string, double> epoch = values_.reduce(ranks());
   for (const auto& [name, value] : epoch) reports_.add(global_step(), values_.epoch_name(name), value);
   if (validation && (options_.validate_every == 0 || is_validation_at_end()) && interrupted_ == 0)
-    evaluate(task, *validation, Stage::validate);
+    evaluate(task, *validation, Stage::validate, options_.validate_every == 0 && is_last_batch_);
   for (const auto& [name, value] : epoch) logged_[name] = value;
   call([&](Callback& c) { c.on_train_epoch_end(*this, task); });
   reports_.write();
@@ -310,6 +325,7 @@ void Trainer::optimize(Task& task, const data::Batch& batch, double share, int64
   if (engine_->is_gradient_accumulation_boundary())
     call([&](Callback& c) { c.on_before_optimizer_step(*this, task); });
   engine_->step();
+  rates().end_step();
 }
 
 void Trainer::train_micro_batch(Task& task, const data::Batch& batch, double share, int64_t index) {
@@ -323,6 +339,7 @@ void Trainer::train_micro_batch(Task& task, const data::Batch& batch, double sha
   } else {
     optimize(task, batch, share, index);
   }
+  if (is_last_batch_ && rates().has_monitor()) rates().end_epoch(values_.reduce(ranks()), has_validation_);
   if (is_at_step_end()) report_step();
   if (is_at_step_end()) receive_signals();
   if (interrupted_ != 0) is_validation_due_ = is_validation_step() || is_validation_at_end();

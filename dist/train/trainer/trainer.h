@@ -23,6 +23,7 @@
 
 namespace tessera::training {
 
+class LearningRates;
 class StageBatches;
 
 /// Options of a Trainer.
@@ -175,7 +176,8 @@ class Trainer {
   void train_epoch(Task& task, const StageBatches& training, const StageBatches* validation);
   void optimize(Task& task, const data::Batch& batch, double share, int64_t index);
   void train_micro_batch(Task& task, const data::Batch& batch, double share, int64_t index);
-  std::map<std::string, double> evaluate(Task& task, const StageBatches& batches, Stage stage);
+  std::map<std::string, double> evaluate(Task& task, const StageBatches& batches, Stage stage,
+                                         bool is_periodic = true);
   std::map<std::string, double> evaluate_alone(Task& task, DataModule& data, Stage stage);
   TrainingConfig given_config() const;
   void set_accumulate(const LoaderSpec& training);
@@ -184,6 +186,7 @@ class Trainer {
   void make_engine(Task& task, const TrainingConfig& config, bool is_on_meta = false);
   void start_stage(DataModule& data, Stage stage);
   Device device() const;
+  LearningRates& rates();
   bool is_fitting() const { return engine_ || manual_; }
   int64_t micro_steps() const {
     return engine_ ? engine_->micro_steps() : manual_ ? manual_->micro_steps() : 0;
@@ -212,6 +215,7 @@ class Trainer {
   std::shared_ptr<const deepspeed::Configuration> configuration_;  // of a DeepSpeedStrategy, else null
   std::unique_ptr<EngineCore> engine_;                             // of automatic optimization
   std::unique_ptr<ManualOptimization> manual_;                     // else
+  std::unique_ptr<LearningRates> rates_;                           // of `engine_`
   Task* task_ = nullptr;
   LoggedValues values_;                       // of the epoch that runs, or of an evaluation
   LoggedValues held_values_;                  // of the epoch, during an evaluation within it

@@ -36,6 +36,27 @@ TrainerOptions with_strategy(const Resolved<Flags>& resolved) {
   return options;
 }
 
+/// The lines of steps that the flags ask for, or a configuration of DeepSpeed by its keys.
+std::optional<StepLogOptions> step_log_of(const Resolved<Flags>& resolved, const StrategyChoice& strategy) {
+  std::optional<StepLogOptions> lines = strategy.step_log();
+  const bool gives_steps = resolved.is_given("steps_per_print"),
+             gives_times = resolved.is_given("wall_clock_breakdown");
+  const int64_t steps = resolved->steps_per_print;
+  const bool times = resolved->wall_clock_breakdown;
+  if (lines) {
+    require<ConfigError>(!gives_steps || steps == lines->steps_per_print,
+                         "trainer_arguments: steps_per_print ", steps, ": expected ", lines->steps_per_print,
+                         " (", strategy.name(), "), or the default");
+    require<ConfigError>(!gives_times || times == lines->wall_clock_breakdown,
+                         "trainer_arguments: wall_clock_breakdown ", times ? "true" : "false", ": expected ",
+                         lines->wall_clock_breakdown ? "true" : "false", " (", strategy.name(),
+                         "), or the default");
+  } else if (steps > 0) {
+    lines = StepLogOptions{.steps_per_print = steps, .wall_clock_breakdown = times};
+  }
+  return lines;
+}
+
 /// The callbacks and monitors of the files that were asked for.
 TrainerOptions with_files(const Resolved<Flags>& resolved, std::ostream& out) {
   const Flags& flags = *resolved;
@@ -44,10 +65,8 @@ TrainerOptions with_files(const Resolved<Flags>& resolved, std::ostream& out) {
   if (!flags.trace.empty())
     add(std::make_shared<TraceWriter>(
         TraceWriterOptions{.path = flags.trace, .steps = flags.trace_steps, .table = &out}));
-  if (flags.steps_per_print > 0)
-    add(std::make_shared<StepLogPrinter>(out,
-                                         StepLogOptions{.steps_per_print = flags.steps_per_print,
-                                                        .wall_clock_breakdown = flags.wall_clock_breakdown}));
+  if (const std::optional<StepLogOptions> lines = step_log_of(resolved, options.strategy))
+    add(std::make_shared<StepLogPrinter>(out, *lines));
   if (!flags.out.empty())
     add(std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{
         .folder = flags.out, .every_steps = flags.checkpoint_interval, .keep = flags.keep}));

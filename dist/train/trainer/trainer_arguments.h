@@ -34,7 +34,8 @@ const FieldTable<TrainerFlags>& trainer_fields();
 /// The options of a program's Trainer with those that its command line sets: a flag for each field, --config
 /// FILE with values by name in JSON, --explain and --help. What files are asked for becomes callbacks and
 /// monitors. With --help or --explain the text is written to `out`, and nothing is returned: the program
-/// ends. Lines of throughput go to `out` too, which must outlive the Trainer. Throws ConfigError naming the
+/// ends. Lines of throughput go to `out` too, which must outlive the Trainer: those of the flags, or of the
+/// keys `steps_per_print` and `wall_clock_breakdown` of a DeepSpeedStrategy. Throws ConfigError naming the
 /// argument.
 ///
 ///     int main(int argc, char** argv) {

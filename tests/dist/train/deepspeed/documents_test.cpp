@@ -1,12 +1,17 @@
 #include <doctest/doctest.h>
+#include <json/json.h>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 #include <sstream>
 
 #include "dist/train/config/training_fields.h"
 #include "dist/train/deepspeed/configuration.h"
+#include "dist/train/deepspeed/keys.h"
 #include "dist/train/engine/initialize.h"
+#include "dist/train/trainer/trainer_arguments.h"
 #include "nn/functional.h"
 #include "nn/layer.h"
 #include "nn/layers/linear.h"
@@ -111,6 +116,57 @@ std::string accepted(const std::string& json, const std::string& part, const std
   return std::string(json).replace(at, part.size(), by);
 }
 
+using Texts = std::map<std::string, std::string>;
+using Names = std::set<std::string>;
+
+/// The values of a configuration by key: as the file has them, and as options.
+struct Options {
+  Texts file, fields;
+};
+
+void flatten(const Json::Value& value, const std::string& path, Texts& into) {
+  if (!value.isObject()) {
+    into[path] = value.toStyledString();
+    return;
+  }
+  for (const std::string& name : value.getMemberNames())
+    flatten(value[name], path.empty() ? name : path + "." + name, into);
+}
+
+/// Of eight ranks.
+Options options_of(const std::string& json) {
+  const auto read =
+      training::deepspeed::read(training::JsonDocument::parse(json, "ds.json"),
+                                training::Resolved<TrainingConfig>(training::training_fields()), 8);
+  Options options;
+  flatten(training::JsonDocument::parse(training::deepspeed::resolved_json(read), "").root().value(), "",
+          options.file);
+  for (const training::FieldValue& field : read.training.values())
+    options.fields[field.info.name] = field.value;
+  return options;
+}
+
+/// The names whose values differ.
+Names different(const Texts& a, const Texts& b) {
+  Names names;
+  for (const auto& [from, to] : {std::pair(&a, &b), std::pair(&b, &a)})
+    for (const auto& [name, value] : *from)
+      if (!to->contains(name) || to->at(name) != value) names.insert(name);
+  return names;
+}
+
+/// The configuration with another value of a key, as JSON.
+std::string with_value(const std::string& json, const std::string& key, const std::string& value) {
+  Json::Value root = training::JsonDocument::parse(json, "").root().value();
+  Json::Value* at = &root;
+  std::istringstream path(key);
+  for (std::string name; std::getline(path, name, '.');) at = &(*at)[name];
+  *at = training::JsonDocument::parse(value, "").root().value();
+  Json::StreamWriterBuilder builder;
+  builder["commentStyle"] = "None";
+  return Json::writeString(builder, root);
+}
+
 }  // namespace
 
 TEST_CASE("documents: the configuration of GPT-lite trains on one and two ranks, with equal losses") {
@@ -122,28 +178,114 @@ TEST_CASE("documents: the configuration of GPT-lite trains on one and two ranks,
   for (size_t i = 0; i < one.size(); ++i) CHECK(std::abs(two[i] - one[i]) < 1e-2);
 }
 
-TEST_CASE("documents: runs that differ by one key differ by one line of the resolved configuration") {
-  const std::string json = document("gptlite.json");
-  const auto lines_of = [&](const std::string& stage) {
-    const std::string part = "\"stage\": 3";
-    const auto configuration = training::deepspeed::read(
-        training::JsonDocument::parse(std::string(json).replace(json.find(part), part.size(), stage),
-                                      "ds.json"),
-        training::Resolved<TrainingConfig>(training::training_fields()), 8);
-    std::vector<std::string> lines;
-    std::istringstream resolved(training::deepspeed::resolved_json(configuration));
-    for (std::string line; std::getline(resolved, line);) lines.push_back(line);
-    return lines;
+TEST_CASE("documents: a run that changes one key has another value of its option, and of nothing else") {
+  // What a benchmark changes from run to run; the sizes that follow from a size are listed with it.
+  struct Change {
+    std::string key, value;
+    Names keys, fields;
   };
-  const std::vector<std::string> base = lines_of("\"stage\": 3");
-  for (const int stage : {0, 1, 2}) {
-    const std::vector<std::string> other = lines_of(text("\"stage\": ", stage));
-    REQUIRE(other.size() == base.size());
-    std::string difference;
-    for (size_t i = 0; i < base.size(); ++i)
-      if (other[i] != base[i]) difference += other[i];
-    CHECK(contains(difference, text("\"stage\" : ", stage)));
-    CHECK(std::count(difference.begin(), difference.end(), ':') == 1);
+  const std::vector<Change> changes{
+      {"train_batch_size",
+       "512",
+       {"train_batch_size", "gradient_accumulation_steps"},
+       {"train_batch_size", "accumulation_steps"}},
+      {"train_micro_batch_size_per_gpu",
+       "4",
+       {"train_micro_batch_size_per_gpu", "gradient_accumulation_steps"},
+       {"micro_batch_size", "accumulation_steps"}},
+      {"gradient_accumulation_steps", "32", {}, {}},  // 256 samples, 1 at once, 8 ranks
+      {"gradient_clipping", "1.0", {"gradient_clipping"}, {"gradient_clip"}},
+      {"steps_per_print", "2000", {"steps_per_print"}, {"log_interval"}},
+      {"wall_clock_breakdown", "true", {"wall_clock_breakdown"}, {"wall_clock_breakdown"}},
+      {"fp16.enabled", "false", {"fp16.enabled"}, {"precision"}},
+      {"fp16.loss_scale", "128", {"fp16.loss_scale"}, {"loss_scale"}},
+      {"fp16.initial_scale_power", "12", {"fp16.initial_scale_power"}, {"initial_scale_power"}},
+      {"fp16.loss_scale_window", "500", {"fp16.loss_scale_window"}, {"loss_scale_window"}},
+      {"fp16.hysteresis", "1", {"fp16.hysteresis"}, {"hysteresis"}},
+      {"fp16.consecutive_hysteresis", "true", {"fp16.consecutive_hysteresis"}, {"consecutive_hysteresis"}},
+      {"fp16.min_loss_scale", "2", {"fp16.min_loss_scale"}, {"min_loss_scale"}},
+      {"zero_optimization.stage", "0", {"zero_optimization.stage"}, {"strategy"}},
+      {"zero_optimization.stage", "1", {"zero_optimization.stage"}, {"strategy"}},
+      {"zero_optimization.stage", "2", {"zero_optimization.stage"}, {"strategy"}},
+      {"zero_optimization.allgather_partitions",
+       "false",
+       {"zero_optimization.allgather_partitions"},
+       {"gather_partitions"}},
+      {"zero_optimization.allgather_bucket_size",
+       "5e9",
+       {"zero_optimization.allgather_bucket_size"},
+       {"gather_bucket_size"}},
+      {"zero_optimization.overlap_comm",
+       "false",
+       {"zero_optimization.overlap_comm"},
+       {"overlap_communication"}},
+      {"zero_optimization.reduce_scatter", "false", {"zero_optimization.reduce_scatter"}, {"reduce_scatter"}},
+      {"zero_optimization.reduce_bucket_size",
+       "5e9",
+       {"zero_optimization.reduce_bucket_size"},
+       {"reduce_bucket_size"}},
+      {"zero_optimization.stage3_prefetch_bucket_size",
+       "0",
+       {"zero_optimization.stage3_prefetch_bucket_size"},
+       {"prefetch_bucket_size"}}};
+  const std::string json = document("gptlite.json");
+  const Options before = options_of(json);
+  for (const Change& change : changes) {
+    CAPTURE(change.key);
+    const Options after = options_of(with_value(json, change.key, change.value));
+    CHECK(different(before.file, after.file) == change.keys);
+    CHECK(different(before.fields, after.fields) == change.fields);
+  }
+  const std::string bf16 = with_value(with_value(json, "fp16.enabled", "false"), "bf16.enabled", "true");
+  CHECK(different(before.file, options_of(bf16).file) == Names{"fp16.enabled", "bf16.enabled"});
+  CHECK(different(before.fields, options_of(bf16).fields) == Names{"precision"});
+  // Each key that sets an option is among them.
+  for (const training::deepspeed::Key& key : training::deepspeed::keys()) {
+    const bool is_there = std::any_of(changes.begin(), changes.end(),
+                                      [&](const Change& change) { return change.key == key.path; });
+    CHECK_MESSAGE((is_there || !*key.field), key.path);
+  }
+  // The run with offload: its keys are refused by name until they are there.
+  for (const char* key : {"offload_optimizer", "offload_param"}) {
+    const std::string path = text("zero_optimization.", key);
+    CHECK(contains(
+        message_of<ConfigError>([&] { options_of(with_value(json, path, "{\"device\": \"cpu\"}")); }),
+        path + ".device: only \"none\" is accepted, got \"cpu\""));
+  }
+}
+
+TEST_CASE("documents: the runs of stages 0 to 3 have the same losses") {
+  const std::string json = document("gptlite.json");
+  const std::vector<double> expected = losses_of(json, 2, 2);
+  for (const char* stage : {"0", "1", "2"}) {
+    CAPTURE(stage);
+    const std::vector<double> losses = losses_of(with_value(json, "zero_optimization.stage", stage), 2, 2);
+    REQUIRE(losses.size() == 2);
+    for (size_t i = 0; i < 2; ++i) CHECK(losses[i] == doctest::Approx(expected[i]).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("documents: a command line with the file of a run, and 100 epochs") {
+  const TemporaryFolder folder;
+  for (const char* name : {"gptlite.json", "stage_2_auto.json"}) {
+    CAPTURE(name);
+    const std::string offload = "\"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true}, ";
+    std::string json = document(name);
+    if (contains(json, offload)) json.replace(json.find(offload), offload.size(), "");
+    const std::string path = folder.write("ds_config.json", json);
+    const char* const argv[] = {"train", "--deepspeed-config", path.c_str(), "--max-epochs", "100"};
+    std::ostringstream out;
+    const auto options = training::trainer_arguments({.max_steps = -1}, 5, argv, out);
+    REQUIRE(options.has_value());
+    CHECK(options->max_epochs == 100);
+    TrainingConfig config;
+    config.micro_batch_size = 1;
+    const auto read = options->strategy.apply(config, 8);
+    REQUIRE(read != nullptr);
+    CHECK(read->optimizer->type == "AdamW");
+    CHECK(config.strategy ==
+          (contains(json, "\"stage\": 3") ? dist::Strategy::full_shard : dist::Strategy::shard_grad_op));
+    CHECK(options->callbacks.size() == (contains(json, "\"steps_per_print\"") ? 1 : 0));
   }
 }
 

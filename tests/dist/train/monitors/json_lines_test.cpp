@@ -63,8 +63,10 @@ TEST_CASE("json lines: the start, the metrics, the texts and the end of a run ar
   const TemporaryFolder folder;
   const std::string path = folder / "metrics.jsonl";
   JsonLinesMonitor monitor(path);
-  monitor.begin(
-      {.name = "a \"run\"", .tags = {"one", "two"}, .configuration = {{"lr", "0.001"}, {"a,b\n", "x\\y"}}});
+  monitor.begin({.project = "demo",
+                 .name = "a \"run\"",
+                 .tags = {"one", "two"},
+                 .configuration = {{"lr", "0.001"}, {"a,b\n", "x\\y"}}});
   monitor.scalars(1, Metrics{{"loss", 0.1}, {"lr \"max\"", 1e-300}});
   monitor.text(1, "sample", "two\nlines \xc3\xa9 \xff");
   monitor.end();
@@ -72,6 +74,7 @@ TEST_CASE("json lines: the start, the metrics, the texts and the end of a run ar
   const std::vector<Json::Value> objects = objects_of(path);
   REQUIRE(objects.size() == 4);
   CHECK(objects[0]["event"] == "start");
+  CHECK(objects[0]["project"] == "demo");
   CHECK(objects[0]["name"] == "a \"run\"");
   REQUIRE(objects[0]["tags"].size() == 2);
   CHECK(objects[0]["tags"][1] == "two");

@@ -28,7 +28,7 @@ Json::Value json_of(const std::string& path) {
 
 const RunRecord record{
     {{"z", "1"}, {"a \"b\"", "two\nlines"}, {"m", ""}},
-    {"a run", {"x", "y"}, "2025-01-31T23:59:59Z", "host", "CPU", "0.1.0", {"train", "--lr", "1"}}};
+    {"a run", {"x", "y"}, "2025-01-31T23:59:59Z", "host", "CPU", "0.1.0", {"train", "--lr", "1"}, "demo"}};
 
 }  // namespace
 
@@ -41,20 +41,24 @@ TEST_CASE("run directory: what is written is read back, in the same order") {
   const Json::Value metadata = json_of(path + "/metadata.json");
   CHECK(metadata["start_time"] == "2025-01-31T23:59:59Z");
   CHECK(metadata["command_line"][1] == "--lr");
+  CHECK(metadata["project"] == "demo");
 
   RunRecord second = record;  // a second run replaces both
   second.configuration = {};
   second.metadata.tags = {};
+  second.metadata.project = "";
   write_run_directory(path, second);
   CHECK(read_run_directory(path) == second);
+  CHECK_FALSE(json_of(path + "/metadata.json").isMember("project"));  // as folders of before have it
   for (const auto& entry : std::filesystem::directory_iterator(path))
     CHECK(entry.path().extension() == ".json");  // no temporary file is left
 }
 
 TEST_CASE("run directory: the record of a run names this machine and version") {
-  const RunRecord now =
-      describe_run({.name = "n", .tags = {"t"}, .configuration = {{"lr", "1"}}}, {"program"});
+  const RunRecord now = describe_run(
+      {.project = "demo", .name = "n", .tags = {"t"}, .configuration = {{"lr", "1"}}}, {"program"});
   CHECK(now.configuration.at(0).second == "1");
+  CHECK(now.metadata.project == "demo");
   CHECK(now.metadata.name == "n");
   CHECK(now.metadata.tags.at(0) == "t");
   CHECK(now.metadata.version == TESSERA_VERSION);

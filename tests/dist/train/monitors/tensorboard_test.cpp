@@ -209,7 +209,8 @@ TEST_CASE("tensorboard: the configuration is there as hyper-parameters and as a 
   const TemporaryFolder folder;
   TensorBoardMonitor monitor(folder.path());
   monitor.begin(
-      {.name = "one",
+      {.project = "de|mo",
+       .name = "one",
        .tags = {"a", "b|c"},
        .configuration = {{"lr", "1e-3"}, {"bias", "true"}, {"strategy", "no_shard"}, {"width", "3x"}}});
   monitor.scalars(1, Metrics{{"loss", 1}});
@@ -226,6 +227,7 @@ TEST_CASE("tensorboard: the configuration is there as hyper-parameters and as a 
   CHECK(options.at("strategy").text(3) == "no_shard");
   CHECK(options.at("width").text(3) == "3x");
   const std::string text = only_value(monitor.path(), "configuration").message(value::tensor).text(8);
+  CHECK(contains(text, "| project | de\\|mo |\n| name | one |\n"));
   CHECK(contains(text, "| tags | a, b\\|c |\n| lr | 1e-3 |\n"));
 
   CHECK(values_of(monitor.path(), "_hparams_/session_end_info").empty());

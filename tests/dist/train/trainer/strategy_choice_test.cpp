@@ -470,6 +470,13 @@ TEST_CASE(
       fit_refusal({.max_epochs = 1, .strategy = json("{" + schedule + "}")}, scheduled) ==
       "the configuration:1: scheduler: the task gives a schedule too (Task::configure_optimizers); leave one "
       "of them out");
+  const auto by_value = [](const ParameterList& parameters) {
+    OptimizerSetup setup = adam(parameters);
+    setup.plateau = PlateauSchedule{"train_loss"};
+    return setup;
+  };
+  CHECK(contains(fit_refusal({.max_epochs = 1, .strategy = json("{" + schedule + "}")}, by_value),
+                 "the configuration:1: scheduler: the task gives a schedule too"));
   // The schedule of the configuration drives the task's optimizer.
   CHECK(losses_of({.max_steps = 6, .strategy = json("{" + schedule + "}")}, 4, adam) ==
         losses_of({.max_steps = 6, .strategy = with_adam(schedule)}));

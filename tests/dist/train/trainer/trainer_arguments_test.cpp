@@ -113,6 +113,43 @@ TEST_CASE("trainer_arguments: a configuration of DeepSpeed takes the place of a 
                  "expected strategy or deepspeed_config, got 'fsdp' and '"));
 }
 
+TEST_CASE("trainer_arguments: a configuration of DeepSpeed asks for lines of steps by its keys") {
+  const TemporaryFolder folder;
+  const auto printed = [&](const std::string& keys, std::vector<std::string> flags = {}) {
+    folder.write("ds.json", "{\"train_batch_size\": 2" + keys + "}");
+    flags.insert(flags.end(),
+                 {"--deepspeed-config", folder / "ds.json", "--max-steps", "30", "--max-epochs=-1"});
+    std::ostringstream out;
+    fit(*parse(flags, &out).options);
+    return out.str();
+  };
+  const auto count = [](const std::string& text, const std::string& part) {
+    int found = 0;
+    for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++found;
+    return found;
+  };
+  const std::string lines = printed(", \"steps_per_print\": 10");
+  for (const char* step : {"step=10,", "step=20,", "step=30,"}) CHECK_MESSAGE(contains(lines, step), lines);
+  CHECK(count(lines, "AvgSamplesPerSec=") == 3);
+  CHECK(count(lines, "time (ms)") == 0);
+  CHECK(count(printed(", \"steps_per_print\": 15, \"wall_clock_breakdown\": true"), "time (ms)") == 2);
+  CHECK(count(printed(", \"wall_clock_breakdown\": true"), "time (ms)") == 3);  // DeepSpeed's default of 10
+  CHECK(count(printed(", \"steps_per_print\": 10", {"--steps-per-print", "10"}), "step=") == 3);
+  CHECK(printed(", \"wall_clock_breakdown\": false").empty());
+  CHECK(printed("").empty());
+  CHECK(count(printed("", {"--steps-per-print", "30"}), "AvgSamplesPerSec=") == 1);
+  const auto refusal = [&](const std::string& keys, const std::vector<std::string>& flags = {}) {
+    return message_of<ConfigError>([&] { printed(keys, flags); });
+  };
+  CHECK(refusal(", \"steps_per_print\": 10", {"--steps-per-print", "5"}) ==
+        "trainer_arguments: steps_per_print 5: expected 10 (" + folder / "ds.json" + "), or the default");
+  CHECK(printed(", \"steps_per_print\": 0").empty());
+  CHECK(
+      contains(refusal(", \"steps_per_print\": -1"), "ds.json:1: steps_per_print: expected a whole number"));
+  CHECK(contains(refusal(", \"steps_per_print\": true"),
+                 "ds.json:1: steps_per_print: expected a whole number"));
+}
+
 TEST_CASE("trainer_arguments: --explain and --help are written, and nothing is returned") {
   const Parsed explained = parse({"--seed", "7", "--explain"});
   CHECK_FALSE(explained.options.has_value());
