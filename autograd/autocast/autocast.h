@@ -28,17 +28,18 @@ inline bool is_autocast_enabled() {
 ///     }
 ///     loss.backward();                      // gradients in the dtypes of the parameters
 ///
-/// | class | operations |
-/// | --- | --- |
-/// | in the scope's dtype | `matmul`, `mm`, `bmm`, `mv`, `addmm`, `addmv`, `baddbmm`, `einsum`, `linear`,
-/// `activation_linear`, `linear_cross_entropy` (its loss is f32), `scaled_dot_product_attention`,
-/// `self_attention` | | in f32 | `exp`, `expm1`, `log`, `log2`, `log10`, `log1p`, `pow`, `reciprocal`,
-/// `rsqrt`, `tan`, `sinh`, `cosh`, `softplus`, `softmax`, `log_softmax`, `logsumexp`, `sum`, `prod`,
-/// `cumsum`, `cumprod`, `norm`, `normalize`, `layer_norm`, `rms_norm`, `cdist`, `cosine_similarity`,
-/// `cross_entropy`, `nll_loss`, `mse_loss`, `l1_loss`, `smooth_l1_loss`, `kl_div`, `bce_with_logits`,
-/// `binary_cross_entropy` | | in the widest dtype of the operands | `dot`, `cat`, `stack`, `scatter_add`,
-/// `index_copy`, `embedding_add`, `add_dropout`, `add_layer_norm`, `add_rms_norm` | | as elsewhere | all
-/// others; arithmetic promotes, so f32 with bf16 gives f32 |
+/// By class:
+///
+/// - In the scope's dtype: `matmul`, `mm`, `bmm`, `mv`, `addmm`, `addmv`, `baddbmm`, `einsum`, `linear`,
+///   `activation_linear`, `linear_cross_entropy` (its loss is f32), `scaled_dot_product_attention`,
+///   `self_attention`.
+/// - In f32: `exp`, `expm1`, `log`, `log2`, `log10`, `log1p`, `pow`, `reciprocal`, `rsqrt`, `tan`, `sinh`,
+///   `cosh`, `softplus`, `softmax`, `log_softmax`, `logsumexp`, `sum`, `prod`, `cumsum`, `cumprod`, `norm`,
+///   `normalize`, `layer_norm`, `rms_norm`, `cdist`, `cosine_similarity`, `cross_entropy`, `nll_loss`,
+///   `mse_loss`, `l1_loss`, `smooth_l1_loss`, `kl_div`, `bce_with_logits`, `binary_cross_entropy`.
+/// - In the widest dtype of the operands: `dot`, `cat`, `stack`, `scatter_add`, `index_copy`,
+///   `embedding_add`, `add_dropout`, `add_layer_norm`, `add_rms_norm`.
+/// - As elsewhere: all others; arithmetic promotes, so f32 with bf16 gives f32.
 ///
 /// The lists are those of CUDA in https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference, on
 /// every device; the fused operations are ours, and so is `binary_cross_entropy`, which PyTorch refuses.

@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <set>
+#include <utility>
 
 #include "dist/checkpoint/checkpoint_meta.h"
 #include "tensor/io/file.h"
@@ -169,14 +172,40 @@ std::string find_checkpoint(const std::string& path) {
   return locate_checkpoint(path).folder;
 }
 
-void apply_retention(const std::string& root, int64_t keep) {
+std::optional<double> read_validation_loss(const std::string& folder) {
+  const std::string meta = folder + "/" + meta_file_name;
+  std::error_code ignored;
+  if (!fs::exists(meta, ignored)) return std::nullopt;
+  return parse_checkpoint_meta(io::read_text_file(meta, meta_size_limit), meta).state.validation_loss;
+}
+
+namespace {
+
+/// The steps of the checkpoints with the lowest validation losses.
+std::set<int64_t> best_steps(const std::string& root, const std::vector<int64_t>& steps, int64_t count) {
+  std::vector<std::pair<double, int64_t>> losses;
+  for (const int64_t step : steps)
+    if (const auto loss = read_validation_loss(root + "/" + step_name(step)); loss && std::isfinite(*loss))
+      losses.emplace_back(*loss, step);
+  std::sort(losses.begin(), losses.end());
+  if (std::ssize(losses) > count) losses.resize(static_cast<size_t>(count));
+  std::set<int64_t> best;
+  for (const auto& [loss, step] : losses) best.insert(step);
+  return best;
+}
+
+}  // namespace
+
+void apply_retention(const std::string& root, int64_t keep, int64_t keep_best) {
   if (keep <= 0) return;
   const std::vector<int64_t> steps = list_checkpoints(root);
+  const std::set<int64_t> kept = keep_best > 1 ? best_steps(root, steps, keep_best) : std::set<int64_t>();
   const auto latest = read_latest_or_best(root, latest_name), best = read_latest_or_best(root, best_name);
   const int64_t excess = static_cast<int64_t>(steps.size()) - keep;
   for (int64_t i = 0; i < excess; ++i) {
     const std::string folder = root + "/" + step_name(steps[static_cast<size_t>(i)]);
-    if (folder != latest && folder != best) remove_checkpoint(root, steps[static_cast<size_t>(i)]);
+    if (folder != latest && folder != best && !kept.contains(steps[static_cast<size_t>(i)]))
+      remove_checkpoint(root, steps[static_cast<size_t>(i)]);
   }
 }
 

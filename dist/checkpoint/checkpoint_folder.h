@@ -55,9 +55,12 @@ FoundCheckpoint locate_checkpoint(const std::string& path);
 /// The folder of `locate_checkpoint`.
 std::string find_checkpoint(const std::string& path);
 
-/// Deletes complete checkpoints beyond the newest `keep`, except those that `latest` and `best` name. 0 keeps
-/// all.
-void apply_retention(const std::string& root, int64_t keep);
+/// Deletes complete checkpoints beyond the newest `keep`, except those that `latest` and `best` name and the
+/// `keep_best` with the lowest validation losses. A `keep` of 0 keeps all.
+void apply_retention(const std::string& root, int64_t keep, int64_t keep_best = 1);
+
+/// The validation loss of a checkpoint's folder; nothing where it has none or no readable meta.json.
+std::optional<double> read_validation_loss(const std::string& folder);
 
 /// Locks a run's folder for one save, against other processes (where the file system has locks). Creates the
 /// folder if it is absent, removes incomplete files that killed runs left, and renames a checkpoint back that

@@ -62,13 +62,8 @@ void update_best(const std::string& root, const TrainingState& state) {
   if (!state.validation_loss || !std::isfinite(*state.validation_loss)) return;
   const std::optional<std::string> best = read_latest_or_best(root, best_name);
   if (best && *best != root + "/" + step_name(state.step)) {
-    const std::string meta = *best + "/" + meta_file_name;
-    std::error_code ignored;
-    if (std::filesystem::exists(meta, ignored)) {
-      const auto loss =
-          parse_checkpoint_meta(io::read_text_file(meta, meta_size_limit), meta).state.validation_loss;
-      if (loss && *loss <= *state.validation_loss) return;
-    }
+    const std::optional<double> loss = read_validation_loss(*best);
+    if (loss && *loss <= *state.validation_loss) return;
   }
   write_pointer(root, best_name, state.step);
 }
@@ -130,7 +125,7 @@ std::string CheckpointWriter::publish(const TrainingState& state, const SaveOpti
   io::sync_directory(root_);
   write_pointer(root_, latest_name, state.step);
   update_best(root_, state);
-  apply_retention(root_, options.keep);
+  apply_retention(root_, options.keep, options.keep_best);
   return root_ + "/" + name;
 }
 

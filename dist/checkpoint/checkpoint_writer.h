@@ -15,6 +15,8 @@ struct SaveOptions {
   /// Number of newest complete checkpoints to keep, in addition to those that `latest` and `best` name; 0
   /// keeps all.
   int64_t keep = 0;
+  /// Checkpoints with the lowest validation losses that are kept besides.
+  int64_t keep_best = 1;
 };
 
 /// Writes this process's shards into one file in the folder of a CheckpointWriter. Several ranks may write

@@ -74,7 +74,37 @@ TEST_CASE("gptlite train --init-from: what does not fit is refused") {
     CHECK(!std::filesystem::exists(out + "/latest"));
   };
   refused({"--resume", base}, 2, "--resume and --init-from");
-  refused({"--dataset", "builtin", "--n-layer", "3"}, 3, "blocks.");
+  refused({"--dataset", "builtin", "--n-layer", "3"}, 2,
+          "--n-layer 3: with --init-from the model is that of");
   write_bytes(folder / "other.txt", std::string(2000, '#') + "\u00e9");
-  refused({"--dataset", "text", "--data", folder / "other.txt"}, 3, "#");
+  refused({"--dataset", "text", "--data", folder / "other.txt"}, 3, "the vocabulary is that of");
+}
+
+TEST_CASE(
+    "gptlite train: a run with the weights of another one is resumed, on a text with fewer characters") {
+  const TemporaryFolder folder;
+  const std::string base = folder / "base", out = folder / "out", metrics = folder / "metrics.jsonl";
+  REQUIRE(gptlite(tiny_training(base, {"--steps", "4", "--quiet"})).status == 0);
+  std::string few;
+  for (int i = 0; i < 400; ++i) few += "the end ";
+  write_bytes(folder / "few.txt", few);
+  const Outcome tuned =
+      gptlite({"train", "--init-from", base, "--out", out, "--dataset", "text", "--data", folder / "few.txt",
+               "--steps", "4", "--batch-size", "4", "--eval-interval", "0"});
+  REQUIRE_MESSAGE(tuned.status == 0, tuned.err);
+  for (const char* steps : {"5", "6"}) {  // a resumed one may be resumed again
+    const Outcome resumed = gptlite({"train", "--resume", out, "--steps", steps, "--metrics", metrics});
+    REQUIRE_MESSAGE(resumed.status == 0, resumed.err);
+  }
+  CHECK(state_of(out).step == 6);
+  CHECK(losses_of(metrics).size() == 2);
+}
+
+TEST_CASE("gptlite train: a resumed run has at least the steps that are done, whatever its warm-up") {
+  const TemporaryFolder folder;
+  const std::string out = folder / "out";
+  REQUIRE(gptlite(tiny_training(out, {"--steps", "6", "--warmup-steps", "6", "--quiet"})).status == 0);
+  const Outcome fewer = gptlite({"train", "--resume", out, "--steps", "4"});
+  CHECK(fewer.status == 2);
+  CHECK_MESSAGE(contains(fewer.err, "--steps 4: expected at least 6"), fewer.err);
 }

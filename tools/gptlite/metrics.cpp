@@ -144,6 +144,16 @@ void MetricsFile::step(const StepMetrics& m) {
   write(v);
 }
 
+void MetricsFile::validation(int64_t step, double loss) {
+  if (path_.empty()) return;
+  Json::Value v;
+  v["event"] = "validation";
+  v["step"] = Json::Int64(step);
+  v["val_loss"] = loss;
+  v["rank"] = rank_;
+  write(v);
+}
+
 void MetricsFile::end(const RunMetrics& m) {
   if (path_.empty()) return;
   Json::Value v;

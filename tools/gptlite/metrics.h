@@ -53,6 +53,8 @@ class MetricsFile {
   void start(const TrainConfiguration& options, const data::Corpus& corpus, Device device, int64_t first_step,
              std::optional<double> product_rate);
   void step(const StepMetrics& metrics);
+  /// The loss of a validation alone, after a step of an earlier process.
+  void validation(int64_t step, double loss);
   void end(const RunMetrics& metrics);
 
  private:

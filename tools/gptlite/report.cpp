@@ -64,7 +64,11 @@ void Report::print_header(const training::Trainer& trainer, Device device) {
   if (start_.saved && !start_.saved->note().empty()) console_.out << start_.saved->note() << "\n";
   if (start_.saved) console_.out << "resuming from " << start_.saved->folder() << "\n";
   if (!start_.init_from.empty()) console_.out << "first weights from " << start_.init_from << "\n";
-  if (!trainer.resume_note().empty()) console_.out << trainer.resume_note() << "\n";
+  if (!trainer.resume_note().empty())
+    console_.out << trainer.resume_note() << "\n";
+  else if (start_.saved && start_.saved->run().preset.steps != preset.steps)  // saved without the Trainer
+    console_.out << "steps was " << start_.saved->run().preset.steps << " and is " << preset.steps
+                 << ": the cosine is stretched\n";
   console_.out << std::flush;
 }
 
@@ -120,11 +124,14 @@ void Report::on_train_batch_end(training::Trainer& trainer, training::Task&, con
 }
 
 void Report::on_validation_end(training::Trainer& trainer, training::Task&) {
-  newest_loss_ = last_.validation_loss = trainer.logged().at("val_loss");
-  require<NonFiniteError>(std::isfinite(*newest_loss_), "step ", last_.step, ": the validation loss is ",
-                          *newest_loss_);
-  progress_.line(text("step ", last_.step, ": validation loss ", *newest_loss_));
-  write_step();
+  const double loss = trainer.logged().at("val_loss");
+  require<NonFiniteError>(std::isfinite(loss), "step ", last_.step, ": the validation loss is ", loss);
+  last_.validation_loss = loss;
+  progress_.line(text("step ", last_.step, ": validation loss ", loss));
+  if (is_pending_)
+    write_step();
+  else
+    metrics_.validation(last_.step, loss);  // of a step that another process took
 }
 
 void Report::write_step() {
@@ -140,8 +147,9 @@ void Report::on_fit_end(training::Trainer& trainer, training::Task&) {
   progress_.finish();
   const training::PeakMemory measured = training::peak_of(*current_account()),
                              planned = plan_memory(start_.run(), trainer.options().world).peak;
+  const std::optional<double> loss = last_.validation_loss;
   metrics_.end({.step = last_.step,
-                .validation_loss = newest_loss_,
+                .validation_loss = loss,
                 .tokens_per_second = throughput_.mean(),
                 .seconds = throughput_.seconds(),
                 .measured = measured,
@@ -149,9 +157,9 @@ void Report::on_fit_end(training::Trainer& trainer, training::Task&) {
   std::ostream& out = console_.out;
   if (!is_last())
     out << name_of_signal(trainer.interrupted()) << ": stopped after step " << last_.step << "\n";
-  if (is_last() && newest_loss_) {
-    out << "validation loss " << *newest_loss_;
-    if (start_.corpus.entropy) out << ", " << *newest_loss_ - *start_.corpus.entropy << " above the entropy";
+  if (is_last() && loss) {
+    out << "validation loss " << *loss;
+    if (start_.corpus.entropy) out << ", " << *loss - *start_.corpus.entropy << " above the entropy";
     out << "\n";
   }
   if (throughput_.mean() > 0)

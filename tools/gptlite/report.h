@@ -43,7 +43,6 @@ class Report : public training::Callback {
   dist::TrafficCount sent_;             // up to the newest step
   StepMetrics last_;                    // of the newest step; with a validation loss where it was evaluated
   bool is_pending_ = false;             // the newest step has no line yet
-  std::optional<double> newest_loss_;   // the newest validation loss
   std::optional<double> product_rate_;  // FLOP/s of all ranks' matrix products; measured for the metrics
 };
 

@@ -105,7 +105,8 @@ void derive(TrainConfiguration& configuration, int64_t kept) {
     change("as --bias", [](Run& run) { run.preset.model.qkv_bias = run.preset.model.bias; });
   if (is_flag(configuration, "lr") && !is_flag(configuration, "min_lr"))
     change("a tenth of --lr", [](Run& run) { run.preset.min_learning_rate = run.preset.learning_rate / 10; });
-  if (!is_flag(configuration, "warmup_steps"))
+  const Source warmup = configuration.origin("warmup_steps").source;
+  if (warmup != Source::flag && warmup != Source::checkpoint)
     change("at most --steps",
            [](Run& run) { run.preset.warmup_steps = std::min(run.preset.warmup_steps, run.preset.steps); });
   if (configuration->run.micro_batch_size == 0 || !is_flag(configuration, "micro_batch_size")) {
@@ -166,7 +167,14 @@ TrainConfiguration resolve_initialized(const TrainCommand& command, const models
   const Origin origin{Source::checkpoint, folder};
   configuration.change(origin, [&](TrainOptions& o) { o.run.preset.model = model; });
   for (const std::string& field : model_fields().names()) configuration.mark(field, origin);
-  return with_flags(std::move(configuration), command);
+  configuration = with_flags(std::move(configuration), command);
+  for (const training::FieldValue& field : configuration.values()) {
+    const std::string name = field.info.name;
+    require<ConfigError>(!is_flag(configuration, name) || !model_fields().find(name) || name == "dropout",
+                         training::flag_of(name), " ", field.value,
+                         ": with --init-from the model is that of ", folder);
+  }
+  return configuration;
 }
 
 TrainConfiguration resolve_resumed(const TrainCommand& command, const TrainConfiguration& saved,

@@ -11,6 +11,7 @@ constexpr const char* kind_key = "kind";
 constexpr const char* kind = "gpt";
 constexpr const char* characters_key = "characters";
 constexpr const char* train_tokens_key = "train_tokens";
+constexpr const char* initialized_key = "initialized";
 
 TrainConfiguration options_of(const dist::CheckpointReader& reader) {
   const io::Metadata& model = reader.state().model;
@@ -56,6 +57,10 @@ std::unique_ptr<models::Gpt> SavedRun::model(Device device, const std::optional<
   return gpt;
 }
 
+bool SavedRun::is_initialized() const {
+  return reader_.state().run.contains(initialized_key);
+}
+
 void SavedRun::require_same_data(const data::Corpus& corpus) const {
   require<CheckpointError>(corpus.vocabulary == vocabulary_, folder(), ": its vocabulary of ",
                            vocabulary_ ? vocabulary_->size() : run().preset.model.vocabulary,
@@ -68,13 +73,15 @@ void SavedRun::require_same_data(const data::Corpus& corpus) const {
                            expected, " tokens to train on, ", corpus.source, " has ", corpus.train.size());
 }
 
-training::SaveExtras saved_extras(const TrainConfiguration& options, const data::Corpus& corpus) {
+training::SaveExtras saved_extras(const TrainConfiguration& options, const data::Corpus& corpus,
+                                  bool is_initialized) {
   training::SaveExtras extras;
   for (const auto& [name, value] : options.record())
     (model_fields().find(name) ? extras.model : extras.run)[name] = value;
   extras.run[world_size_key] = std::to_string(options->run.parallel.world_size);
   extras.model[kind_key] = kind;
   if (corpus.vocabulary) extras.model[characters_key] = corpus.vocabulary->characters();
+  if (is_initialized) extras.run[initialized_key] = "true";
   extras.run[train_tokens_key] = std::to_string(corpus.train.size());
   return extras;
 }

@@ -33,6 +33,8 @@ class SavedRun {
 
   /// Its model on a device, with the saved values in `dtype` ("fp32", "bf16"; empty: the run's).
   std::unique_ptr<models::Gpt> model(Device device, const std::optional<std::string>& dtype) const;
+  /// Whether the run, or one that it continues, began with the weights and the vocabulary of another one.
+  bool is_initialized() const;
   /// Throws CheckpointError unless the corpus has the vocabulary and the number of training tokens that the
   /// run began with.
   void require_same_data(const data::Corpus& corpus) const;
@@ -44,7 +46,8 @@ class SavedRun {
   std::optional<data::CharacterVocabulary> vocabulary_;
 };
 
-/// What a checkpoint of this run contains besides what the engine saves.
-training::SaveExtras saved_extras(const TrainConfiguration& options, const data::Corpus& corpus);
+/// What a checkpoint of this run contains besides what the engine saves; `is_initialized` as of SavedRun.
+training::SaveExtras saved_extras(const TrainConfiguration& options, const data::Corpus& corpus,
+                                  bool is_initialized);
 
 }  // namespace tessera::gptlite

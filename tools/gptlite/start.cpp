@@ -26,6 +26,15 @@ Start new_run(const TrainCommand& command) {
   return start;
 }
 
+/// The data of a run, in the vocabulary of a checkpoint.
+data::Corpus open_with(const Run& run, const SavedRun& saved) {
+  try {
+    return open_data(run.dataset, run.data, saved.vocabulary(), saved.run().preset.model.vocabulary);
+  } catch (const DataError& error) {
+    throw DataError(text(error.what(), " (the vocabulary is that of ", saved.folder(), ")"));
+  }
+}
+
 /// A new run with the model of another one: its characters are the vocabulary.
 Start initialized_run(const TrainCommand& command, const TrainOptions& unsaved) {
   const SavedRun first(unsaved.init_from);
@@ -34,8 +43,7 @@ Start initialized_run(const TrainCommand& command, const TrainOptions& unsaved) 
   start.out = or_default(unsaved.out);
   require_new_folder(start.out);
   start.options = resolve_initialized(command, first.run().preset.model, first.folder());
-  start.corpus = open_data(start.run().dataset, start.run().data, first.vocabulary(),
-                           first.run().preset.model.vocabulary);
+  start.corpus = open_with(start.run(), first);
   return start;
 }
 
@@ -50,18 +58,20 @@ std::string resumed_folder(const TrainOptions& options) {
   return root;
 }
 
-Start resumed_run(const TrainCommand& command, const TrainOptions& unsaved) {
+Start resumed_run(const TrainCommand& command, const TrainConfiguration& unsaved) {
   Start start;
-  start.saved = std::make_unique<SavedRun>(resumed_folder(unsaved));
+  start.saved = std::make_unique<SavedRun>(resumed_folder(*unsaved));
   const SavedRun& saved = *start.saved;
-  start.options = resolve_resumed(command, saved.options(), saved.folder());
-  start.out = unsaved.out.empty() ? io::parent_directory(saved.folder()) : unsaved.out;
-  start.corpus =
-      open_data(start.run().dataset, start.run().data, std::nullopt, saved.run().preset.model.vocabulary);
-  saved.require_same_data(start.corpus);
-  require<ConfigError>(start.run().preset.steps >= saved.step(), "--steps ", start.run().preset.steps,
+  const int64_t steps = unsaved->run.preset.steps;
+  require<ConfigError>(!unsaved.is_given("steps") || steps >= saved.step(), "--steps ", steps,
                        ": expected at least ", saved.step(), ", the steps that ", saved.folder(),
                        " has done");
+  start.options = resolve_resumed(command, saved.options(), saved.folder());
+  start.out = unsaved->out.empty() ? io::parent_directory(saved.folder()) : unsaved->out;
+  start.corpus = saved.is_initialized() ? open_with(start.run(), saved)
+                                        : open_data(start.run().dataset, start.run().data, std::nullopt,
+                                                    saved.run().preset.model.vocabulary);
+  saved.require_same_data(start.corpus);
   return start;
 }
 
@@ -83,7 +93,7 @@ void require_new_folder(const std::string& out) {
 Start make_start(const TrainCommand& command) {
   check_flags(command);
   const TrainConfiguration unsaved = resolve_unsaved(command);
-  Start start = !unsaved->resume.empty()      ? resumed_run(command, *unsaved)
+  Start start = !unsaved->resume.empty()      ? resumed_run(command, unsaved)
                 : !unsaved->init_from.empty() ? initialized_run(command, *unsaved)
                                               : new_run(command);
   const TrainOptions& options = *start.options;

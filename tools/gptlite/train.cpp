@@ -43,7 +43,8 @@ void lock_folder(const Start& start, std::optional<dist::RunLock>& lock) {
 
 std::shared_ptr<training::ModelCheckpoint> make_checkpoints(const Start& start) {
   const TrainOptions& options = *start.options;
-  training::SaveExtras extras = saved_extras(start.options, start.corpus);
+  const bool is_initialized = !start.init_from.empty() || (start.saved && start.saved->is_initialized());
+  training::SaveExtras extras = saved_extras(start.options, start.corpus, is_initialized);
   return std::make_shared<training::ModelCheckpoint>(
       training::ModelCheckpointOptions{.folder = start.out,
                                        .every_steps = options.checkpoint_interval,
@@ -51,6 +52,7 @@ std::shared_ptr<training::ModelCheckpoint> make_checkpoints(const Start& start) 
                                        .monitor = options.eval_interval > 0 ? "val_loss" : "",
                                        .save_best = options.checkpoint_interval > 0,
                                        .in_background = options.async_save,
+                                       .guards_folder = false,  // it is locked before
                                        .run = std::move(extras.run),
                                        .model = std::move(extras.model)});
 }

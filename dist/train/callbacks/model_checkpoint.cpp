@@ -1,7 +1,10 @@
 #include "dist/train/callbacks/model_checkpoint.h"
 
 #include <utility>
+#include <vector>
 
+#include "dist/checkpoint/checkpoint_folder.h"
+#include "dist/train/ranks/run_together.h"
 #include "dist/train/trainer/trainer.h"
 #include "tensor/error.h"
 
@@ -13,9 +16,27 @@ ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
   require<ConfigError>(options_.every_steps >= 0, "ModelCheckpoint: every_steps ", options_.every_steps,
                        ": expected 0 or more");
   require<ConfigError>(options_.keep >= 0, "ModelCheckpoint: keep ", options_.keep, ": expected 0 or more");
+  require<ConfigError>(options_.keep_best >= 1 && (options_.keep_best == 1 || !options_.monitor.empty()),
+                       "ModelCheckpoint: keep_best ", options_.keep_best,
+                       options_.keep_best < 1 ? ": expected 1 or more" : ": expected a monitor, got none");
+}
+
+void ModelCheckpoint::guard_folder(const Trainer& trainer) {
+  run_together(trainer.options().world, [&] {
+    if (!options_.guards_folder || trainer.rank() != 0) return;
+    lock_.reset();
+    lock_.emplace(options_.folder);
+    const bool is_own = !trainer.options().resume.empty() || !last_.empty();
+    const std::vector<int64_t> there = dist::list_checkpoints(options_.folder);
+    require<ConfigError>(is_own || there.empty(), "ModelCheckpoint: ", options_.folder,
+                         ": expected a folder without checkpoints for a new run, found them up to ",
+                         there.empty() ? "" : dist::step_name(there.back()),
+                         ": resume that run, or give another folder");
+  });
 }
 
 void ModelCheckpoint::on_fit_start(Trainer& trainer, Task&) {
+  guard_folder(trainer);
   dist::World* const world = trainer.options().world;
   background_.reset();
   if (options_.in_background && world)
@@ -44,10 +65,11 @@ void ModelCheckpoint::on_validation_end(Trainer& trainer, Task&) {
 }
 
 void ModelCheckpoint::on_train_epoch_end(Trainer& trainer, Task&) {
-  if (!options_.monitor.empty() && trainer.interrupted() == 0 && trainer.is_last_batch())
-    monitored_value("ModelCheckpoint", options_.monitor, trainer.logged());  // throws for a name never logged
   const bool is_due = std::exchange(is_due_, false) || options_.every_steps == 0;
   if (is_due && trainer.is_at_step_end() && trainer.global_step() != saved_step_) save(trainer);
+  const bool could_log = validated_step_ >= 0 || !trainer.has_validation();
+  if (!options_.monitor.empty() && could_log && trainer.interrupted() == 0 && trainer.is_last_batch())
+    monitored_value("ModelCheckpoint", options_.monitor, trainer.logged());  // throws for a name never logged
 }
 
 void ModelCheckpoint::on_train_end(Trainer& trainer, Task&) {
@@ -57,14 +79,26 @@ void ModelCheckpoint::on_train_end(Trainer& trainer, Task&) {
   if (background_) background_->wait();
 }
 
+void ModelCheckpoint::on_fit_end(Trainer&, Task&) {
+  lock_.reset();
+}
+
+void ModelCheckpoint::on_exception(Trainer&, Task&, const std::exception&) {
+  lock_.reset();
+}
+
 /// Whether the monitored value is that of this step.
 bool ModelCheckpoint::has_value(const Trainer& trainer) const {
-  if (options_.monitor.empty() || !trainer.logged().contains(options_.monitor)) return false;
-  return validated_step_ < 0 || validated_step_ == trainer.global_step();
+  return !options_.monitor.empty() && trainer.logged_step(options_.monitor) == trainer.global_step();
+}
+
+std::string ModelCheckpoint::state_key() const {
+  return options_.monitor.empty() ? "model_checkpoint" : "model_checkpoint." + options_.monitor;
 }
 
 void ModelCheckpoint::save(Trainer& trainer) {
   SaveExtras extras{.run = options_.run, .model = options_.model, .keep = options_.keep};
+  extras.keep_best = options_.keep_best;
   extras.background = background_.get();
   was_interrupted_ = trainer.interrupted() != 0;
   is_due_ = false;
@@ -81,6 +115,7 @@ void ModelCheckpoint::save(Trainer& trainer) {
 }
 
 std::map<std::string, std::string> ModelCheckpoint::state() const {
+  if (options_.monitor.empty()) return {};
   return {{"best", to_state(best_)}, {"best_checkpoint", best_checkpoint_}};
 }
 

@@ -2,9 +2,11 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "dist/checkpoint/background_save.h"
+#include "dist/checkpoint/run_lock.h"
 #include "dist/train/callbacks/monitored.h"
 #include "dist/train/trainer/callback.h"
 
@@ -17,9 +19,12 @@ struct ModelCheckpointOptions {
   int64_t keep = 3;          ///< newest checkpoints kept, besides the best; 0: all
   std::string monitor = {};  ///< the logged value that says which is the best; "": none is
   Best best = Best::lowest;  ///< what a better value is
+  int64_t keep_best = 1;     ///< checkpoints with the best values that are kept
   bool save_best = false;    ///< saves after a validation with a better value too
   /// Of a run on ranks: copies what a checkpoint needs, and writes it during the next steps.
   bool in_background = false;
+  /// Holds the folder's lock during the fit, and requires that a new run's folder has no checkpoints.
+  bool guards_folder = true;
   /// Texts that each checkpoint keeps: of the program, and what the model is built with.
   /// @{
   std::map<std::string, std::string> run = {}, model = {};
@@ -34,17 +39,21 @@ class ModelCheckpoint : public Callback {
   /// Throws ConfigError for an empty folder and negative numbers.
   explicit ModelCheckpoint(ModelCheckpointOptions options);
 
-  /// The points at which it saves. Throw CheckpointError.
+  /// The points at which it saves. Throw CheckpointError; the first ConfigError for a folder that another run
+  /// holds, or where a new run finds checkpoints, before anything is trained.
   /// @{
   void on_fit_start(Trainer& trainer, Task& task) override;
   void on_train_batch_end(Trainer& trainer, Task& task, const data::Batch& batch, int64_t index) override;
   void on_validation_end(Trainer& trainer, Task& task) override;
   void on_train_epoch_end(Trainer& trainer, Task& task) override;
   void on_train_end(Trainer& trainer, Task& task) override;
+  void on_fit_end(Trainer& trainer, Task& task) override;
+  void on_exception(Trainer& trainer, Task& task, const std::exception& error) override;
   /// @}
   std::map<std::string, std::string> state() const override;
   void load_state(const std::map<std::string, std::string>& state) override;
-  std::string state_key() const override { return "model_checkpoint"; }
+  std::string state_key() const override;
+  bool saves_run() const override { return true; }
 
   /// The newest checkpoint of this process, and the folder and value of the best one; "" before the first.
   /// @{
@@ -56,10 +65,12 @@ class ModelCheckpoint : public Callback {
   int64_t saved_step() const { return saved_step_; }
 
  private:
+  void guard_folder(const Trainer& trainer);
   bool has_value(const Trainer& trainer) const;
   void save(Trainer& trainer);
 
   ModelCheckpointOptions options_;
+  std::optional<dist::RunLock> lock_;                 // of the folder, on rank 0 during a fit
   std::unique_ptr<dist::BackgroundSave> background_;  // null: a save ends before the next step
   double best_;
   std::string last_, best_checkpoint_;

@@ -215,7 +215,7 @@ std::string EngineCore::save_checkpoint(const std::string& folder, const SaveExt
                        "Engine::save_checkpoint: expected the end of a step, got micro-batch ",
                        micro_steps_ % config_.accumulation_steps, " of ", config_.accumulation_steps);
   const dist::TrainingState state = training_state(extras);
-  const dist::SaveOptions options{.keep = extras.keep};
+  const dist::SaveOptions options{.keep = extras.keep, .keep_best = extras.keep_best};
   std::string saved;
   if (!sharding_) {
     saved = dist::save_checkpoint(folder, state, full_tensors(model_, *optimizer_, extras.groups), options);

@@ -55,7 +55,8 @@ struct SaveExtras {
   std::optional<double> validation_loss = {};
   std::map<std::string, std::string> run = {};    ///< the program's own state, as text
   std::map<std::string, std::string> model = {};  ///< what the model is built with, as text
-  int64_t keep = 0;  ///< newest checkpoints of the folder that are kept, besides the best; 0: all
+  int64_t keep = 0;       ///< newest checkpoints of the folder that are kept, besides the best; 0: all
+  int64_t keep_best = 1;  ///< those with the lowest validation losses that are kept besides
   /// Tensors beside those of model and optimizer: what this rank holds of them.
   std::vector<dist::GroupShard> groups = {};
   /// Writes the checkpoint of a sharded run while the next steps run; null: before `save_checkpoint` returns.

@@ -235,7 +235,7 @@ std::string ManualOptimization::save_checkpoint(const std::string& folder, const
   for (size_t i = 0; i < engines_.size(); ++i)
     for (const auto& [name, value] : engines_[i]->counters())
       state.run[counter_name(parts_[i], name)] = value;
-  const dist::SaveOptions options{.keep = extras.keep};
+  const dist::SaveOptions options{.keep = extras.keep, .keep_best = extras.keep_best};
   if (!engines_[0]->sharding()) return dist::save_checkpoint(folder, state, full_groups(), options);
   return dist::save_checkpoint(world_->communicator(), folder, state, shard_groups(), options);
 }

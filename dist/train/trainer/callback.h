@@ -9,6 +9,7 @@
 #include "autograd/variable.h"
 #include "data/batch.h"
 #include "dist/checkpoint/checkpoint_meta.h"
+#include "dist/train/trainer/data_module.h"
 
 namespace tessera::training {
 
@@ -18,6 +19,8 @@ class Task;
 /// Code that runs at fixed points of a run, on every rank. A callback that talks to other ranks does so on
 /// all of them. The order of the calls of `Trainer::fit`, indented as the loops are:
 ///
+///     setup                                        with the stage, after the data's
+///     on_load_checkpoint                           of a resumed run
 ///     on_fit_start
 ///     on_train_start
 ///       on_train_epoch_start
@@ -35,9 +38,11 @@ class Task;
 ///       on_train_epoch_end
 ///     on_train_end
 ///     on_fit_end
+///     teardown                                     after an exception too
 ///
 /// `validate` and `test` make the calls of a validation and of a test alone, `predict` those of a prediction.
-/// At each point callbacks are called in the order in which they are given. After an exception `on_exception`
+/// At each point callbacks are called in the order in which they are given, those that save the run
+/// (`saves_run`) after all others. After an exception `on_exception`
 /// is called, and the exception leaves `fit`.
 class Callback {
  public:
@@ -45,6 +50,8 @@ class Callback {
 
   /// The points above.
   /// @{
+  virtual void setup(Trainer&, Task&, Stage) {}
+  virtual void teardown(Trainer&, Task&, Stage) {}
   virtual void on_fit_start(Trainer&, Task&) {}
   virtual void on_fit_end(Trainer&, Task&) {}
   virtual void on_train_start(Trainer&, Task&) {}
@@ -65,12 +72,24 @@ class Callback {
   virtual void on_validation_batch_end(Trainer&, Task&, const data::Batch&, int64_t) {}
   virtual void on_test_start(Trainer&, Task&) {}
   virtual void on_test_end(Trainer&, Task&) {}
+  virtual void on_test_epoch_start(Trainer&, Task&) {}
+  virtual void on_test_epoch_end(Trainer&, Task&) {}
   virtual void on_test_batch_start(Trainer&, Task&, const data::Batch&, int64_t) {}
   virtual void on_test_batch_end(Trainer&, Task&, const data::Batch&, int64_t) {}
   virtual void on_predict_start(Trainer&, Task&) {}
   virtual void on_predict_end(Trainer&, Task&) {}
+  virtual void on_predict_epoch_start(Trainer&, Task&) {}
+  virtual void on_predict_epoch_end(Trainer&, Task&) {}
+  virtual void on_predict_batch_start(Trainer&, Task&, const data::Batch&, int64_t) {}
+  virtual void on_predict_batch_end(Trainer&, Task&, const data::Batch&, int64_t) {}
+  /// After a checkpoint was saved, with its folder, and after one was loaded.
+  virtual void on_save_checkpoint(Trainer&, Task&, const std::string&) {}
+  virtual void on_load_checkpoint(Trainer&, Task&, const std::string&) {}
   virtual void on_exception(Trainer&, Task&, const std::exception&) {}
   /// @}
+
+  /// Whether it saves the run, with the states of all callbacks: then it is called last.
+  virtual bool saves_run() const { return false; }
 
   /// What a checkpoint keeps of this callback, under `state_key`; loaded before on_train_start of a resumed
   /// run.

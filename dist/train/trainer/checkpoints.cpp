@@ -73,6 +73,7 @@ std::string Trainer::save_checkpoint(const std::string& folder, SaveExtras extra
   const std::string path =
       manual_ ? manual_->save_checkpoint(folder, extras) : engine().save_checkpoint(folder, extras);
   reports_.flush();
+  call([&](Callback& c) { c.on_save_checkpoint(*this, *task_, path); });
   return path;
 }
 
@@ -102,6 +103,7 @@ void Trainer::resume(Task& task) {
       if (name.starts_with(prefix)) state[name.substr(prefix.size())] = value;
     if (!state.empty()) callback->load_state(state);
   }
+  call([&](Callback& c) { c.on_load_checkpoint(*this, task, options_.resume); });
 }
 
 void Trainer::init_weights() {

@@ -56,11 +56,15 @@ Device Trainer::device() const {
 std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& batches, Stage stage,
                                                 bool is_periodic) {
   const bool is_test = stage == Stage::test;
+  const std::map<std::string, double> logged = logged_;
+  const std::map<std::string, int64_t> logged_steps = logged_steps_;
   held_values_ = std::exchange(values_, LoggedValues());
   training_values_ = &held_values_;
   const EvaluationMode mode(task.module());
   call([&](Callback& c) { is_test ? c.on_test_start(*this, task) : c.on_validation_start(*this, task); });
-  if (!is_test) call([&](Callback& c) { c.on_validation_epoch_start(*this, task); });
+  call([&](Callback& c) {
+    is_test ? c.on_test_epoch_start(*this, task) : c.on_validation_epoch_start(*this, task);
+  });
   {
     const NoGrad no_grad;
     const DType dtype = is_fitting() ? engine().compute_dtype() : compute_dtype_of(task.module());
@@ -71,6 +75,8 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
         is_validation_due_ = true;
         values_ = std::move(held_values_);
         training_values_ = &values_;
+        logged_ = logged;  // the values of some batches are none of the validation
+        logged_steps_ = logged_steps;
         return {};
       }
       const data::Batch batch = prepared(taken->batch, device(), batches.targets());
@@ -91,11 +97,13 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
   }
   const std::map<std::string, double> values = values_.reduce(ranks());
   for (const auto& [name, value] : values) {
-    logged_[name] = value;
+    set_logged(name, value, global_step());
     reports_.add(global_step(), name, value);  // of a fit: outside of one nothing is begun
   }
   if (is_fitting() && is_periodic) rates().end_validation(values, held_values_.newest());
-  if (!is_test) call([&](Callback& c) { c.on_validation_epoch_end(*this, task); });
+  call([&](Callback& c) {
+    is_test ? c.on_test_epoch_end(*this, task) : c.on_validation_epoch_end(*this, task);
+  });
   call([&](Callback& c) { is_test ? c.on_test_end(*this, task) : c.on_validation_end(*this, task); });
   values_ = std::move(held_values_);
   training_values_ = &values_;
@@ -128,14 +136,21 @@ std::vector<Tensor> Trainer::predict(Task& task, DataModule& data) {
     const StageBatches batches(loader_of(data, Stage::predict), options_, Stage::predict);
     const EvaluationMode mode(task.module());
     call([&](Callback& c) { c.on_predict_start(*this, task); });
+    call([&](Callback& c) { c.on_predict_epoch_start(*this, task); });
     const NoGrad no_grad;
     StageBatches::Pass pass = batches.epoch(0, 0);
     const DType dtype = compute_dtype_of(task.module());
     for (int64_t index = 0; const std::optional<MicroBatch> taken = pass.next(); ++index) {
-      const AutocastScope autocast(dtype);
-      const Tensor result = task.predict_step(prepared(taken->batch, device(), batches.targets()), index);
+      const data::Batch batch = prepared(taken->batch, device(), batches.targets());
+      call([&](Callback& c) { c.on_predict_batch_start(*this, task, batch, index); });
+      const Tensor result = [&] {
+        const AutocastScope autocast(dtype);
+        return task.predict_step(batch, index);
+      }();
       results.push_back(is_floating(result.dtype()) && dtype != f32 ? result.to(f32) : result);
+      call([&](Callback& c) { c.on_predict_batch_end(*this, task, batch, index); });
     }
+    call([&](Callback& c) { c.on_predict_epoch_end(*this, task); });
     call([&](Callback& c) { c.on_predict_end(*this, task); });
   });
   return results;

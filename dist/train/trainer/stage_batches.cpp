@@ -35,10 +35,11 @@ const char* option_of_limit(Stage stage) {
 }
 
 /// The most batches of an epoch; -1: all.
-int64_t limit_of(const TrainerOptions& options, Stage stage) {
+int64_t limit_of(const TrainerOptions& options, Stage stage, bool is_dataset) {
   if (options.overfit_batches > 0 && (stage == Stage::fit || stage == Stage::validate))
     return options.overfit_batches;
-  if (options.fast_dev_run) return 1;
+  // A batch of a source is that of a step; one of a dataset is a micro-batch.
+  if (options.fast_dev_run) return stage == Stage::fit && is_dataset ? options.accumulate : 1;
   const int64_t limits[] = {options.limit_train_batches, options.limit_val_batches,
                             options.limit_test_batches, options.limit_predict_batches};
   return limits[static_cast<int>(stage)];
@@ -73,7 +74,7 @@ StageBatches::StageBatches(const LoaderSpec& spec, const TrainerOptions& options
   require<ConfigError>(is_dataset_ != (spec.source != nullptr),
                        "Trainer: expected a dataset or a source of the loader, got ",
                        is_dataset_ ? "both" : "neither");
-  const int64_t limit = limit_of(options, stage);
+  const int64_t limit = limit_of(options, stage, is_dataset_);
   if (is_dataset_) {
     const auto batches = batches_of(spec, options, stage);
     size_ = batches->batches_per_epoch();

@@ -53,6 +53,15 @@ Trainer::Trainer(TrainerOptions options)
   configuration_ = o.strategy.apply(config, world_size());
   options_.precision = config.precision;
   options_.gradient_clip = config.gradient_clip;
+  std::stable_partition(options_.callbacks.begin(), options_.callbacks.end(),
+                        [](const auto& callback) { return !callback->saves_run(); });
+  for (size_t i = 0; i < o.callbacks.size(); ++i)
+    for (size_t j = 0; j < i; ++j) {
+      const Callback &a = *o.callbacks[i], &b = *o.callbacks[j];
+      require<ConfigError>(a.state_key() != b.state_key() || a.state().empty() || b.state().empty(),
+                           "Trainer: two callbacks have the state_key '", a.state_key(),
+                           "': expected another one of each, since a checkpoint keeps both states");
+    }
   if (rank() != 0) return;
   reports_.set_monitors(o.monitors);
   if (configuration_)
@@ -85,11 +94,11 @@ void Trainer::add_logged(const std::string& name, double value, const LogOptions
   if (options.on_epoch) values_.add(name, value, batch_weight_, options);
   if (options.on_step && is_training)
     step_values_.add(options.on_epoch ? name + "_step" : name, value, batch_weight_, options);
-  logged_[name] = value;
+  set_logged(name, value, global_step() + (is_training ? 1 : 0));
 }
 
 void Trainer::report(const std::string& name, double value) {
-  logged_[name] = value;
+  set_logged(name, value, global_step());
   reports_.add(global_step(), name, value);
 }
 
@@ -97,7 +106,7 @@ void Trainer::report_step() {
   const LoggedValues values = std::exchange(step_values_, LoggedValues());
   if (options_.log_every == 0 || global_step() % options_.log_every != 0) return;
   for (const auto& [name, value] : values.reduce(ranks())) {
-    logged_[name] = value;
+    set_logged(name, value, global_step());
     reports_.add(global_step(), name, value);
   }
 }
@@ -111,6 +120,7 @@ void Trainer::run(Task& task, const std::function<void()>& body) {
     Trainer& trainer;
     Task& task;
     ~End() {
+      trainer.tear_down(task);
       trainer.reports_.close();
       trainer.rates_.reset();
       trainer.engine_.reset();
@@ -135,10 +145,35 @@ void Trainer::start_stage(DataModule& data, Stage stage) {
     if (rank() == 0) data.prepare_data();
   });
   data.setup(stage);
+  if (!task_) return;  // a plan
+  stage_ = stage;
+  call([&](Callback& c) { c.setup(*this, *task_, stage); });
+}
+
+/// The end of a run, an exception's too: what a callback throws here is dropped.
+void Trainer::tear_down(Task& task) noexcept {
+  if (!stage_) return;
+  const Stage stage = *std::exchange(stage_, std::nullopt);
+  for (const auto& callback : options_.callbacks) try {
+      callback->teardown(*this, task, stage);
+    } catch (const std::exception&) {
+    }
 }
 
 bool Trainer::is_over() const {
-  return is_stopped_ || interrupted_ != 0 || (max_epochs() >= 0 && epoch_ >= max_epochs()) || is_last_step();
+  return (is_stopped_ && is_at_step_end()) || interrupted_ != 0 ||
+         (max_epochs() >= 0 && epoch_ >= max_epochs()) || is_last_step() || is_at_end();
+}
+
+/// The micro-batches of all epochs may leave some that are no whole step: the run ends before them.
+void Trainer::set_end(const StageBatches& training) {
+  end_ = -1;
+  if (max_epochs() < 0 || training.size() == StageBatches::endless) return;
+  const int64_t all = max_epochs() * training.size(), left = all % options_.accumulate;
+  require<ConfigError>(all == 0 || all >= options_.accumulate, "Trainer: accumulate ", options_.accumulate,
+                       ": expected at most ", all,
+                       ", the micro-batches of the run, which would take no step");
+  if (left > 0) end_ = all - left;
 }
 
 /// What the options say without the loader and the strategy.
@@ -234,13 +269,13 @@ bool Trainer::is_validation_step() const {
 bool Trainer::is_validation_at_end() const {
   if (!has_validation_ || !options_.validate_at_end || validated_step_ == global_step()) return false;
   const bool is_last_epoch = max_epochs() >= 0 && epoch_ + 1 >= max_epochs();
-  return is_stopped_ || is_last_step() || (is_last_epoch && is_last_batch_);
+  return is_stopped_ || is_last_step() || is_at_end() || (is_last_epoch && is_last_batch_);
 }
 
 bool Trainer::validation_follows() const {
   if (interrupted_ != 0 || !is_at_step_end()) return false;
   if (is_validation_step() || is_validation_at_end()) return true;
-  return has_validation_ && options_.validate_every == 0 && (is_stopped_ || is_last_step());
+  return has_validation_ && options_.validate_every == 0 && (is_stopped_ || is_last_step() || is_at_end());
 }
 
 void Trainer::fit(Task& task, DataModule& data) {
@@ -251,6 +286,8 @@ void Trainer::fit(Task& task, DataModule& data) {
     is_stopped_ = is_validation_due_ = false;
     validated_step_ = -1;
     logged_.clear();
+    logged_steps_.clear();
+    is_last_batch_ = false;
     start_stage(data, Stage::fit);
     const std::optional<LoaderSpec> spec = data.train_dataloader(), held_out = data.val_dataloader();
     require<ConfigError>(spec.has_value(),
@@ -258,13 +295,15 @@ void Trainer::fit(Task& task, DataModule& data) {
     set_accumulate(*spec);
     const StageBatches training(*spec, options_, Stage::fit);
     std::optional<StageBatches> validation;
-    if (held_out) validation.emplace(*held_out, options_, Stage::validate);
+    if (held_out && options_.limit_val_batches != 0) validation.emplace(*held_out, options_, Stage::validate);
     has_validation_ = validation.has_value();
+    set_end(training);
     make_engine(task, config_of(training));
+    const bool needs_epochs = rates().counts_epochs() || (rates().has_monitor() && !has_validation_);
     require<ConfigError>(
-        !rates().counts_epochs() || training.size() != StageBatches::endless,
-        "Task::configure_optimizers: interval epoch: expected a training loader with an end, ",
-        "or limit_train_batches; got a source without end");
+        !needs_epochs || training.size() != StageBatches::endless,
+        "Task::configure_optimizers: a schedule of epochs, or a plateau without validations: ",
+        "expected a training loader with an end, or limit_train_batches; got a source without ", "end");
     resume_note_.clear();
     if (!options_.resume.empty()) resume(task);
     if (!options_.init_from.empty()) init_weights();
@@ -306,7 +345,7 @@ void Trainer::train_epoch(Task& task, const StageBatches& training, const StageB
   for (const auto& [name, value] : epoch) reports_.add(global_step(), values_.epoch_name(name), value);
   if (validation && (options_.validate_every == 0 || is_validation_at_end()) && interrupted_ == 0)
     evaluate(task, *validation, Stage::validate, options_.validate_every == 0 && is_last_batch_);
-  for (const auto& [name, value] : epoch) logged_[name] = value;
+  for (const auto& [name, value] : epoch) set_logged(name, value, global_step());
   call([&](Callback& c) { c.on_train_epoch_end(*this, task); });
   reports_.write();
 }

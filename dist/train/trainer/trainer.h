@@ -111,7 +111,7 @@ class Trainer {
   /// The results of `predict_step`, one for each of this rank's batches; f32 where they are bf16 or f16.
   std::vector<Tensor> predict(Task& task, DataModule& data);
 
-  /// Ends the training after the current batch. All ranks must call it in the same batch.
+  /// Ends the training after the current step. All ranks must call it in the same batch.
   void stop() { is_stopped_ = true; }
   /// Whether `stop` was called in this fit.
   bool is_stopped() const { return is_stopped_; }
@@ -149,6 +149,14 @@ class Trainer {
   /// ranks. With `LogOptions::on_step` there is also the value that monitors get of a step, over its
   /// micro-batches and all ranks, under the name that monitors have for it.
   const std::map<std::string, double>& logged() const { return logged_; }
+  /// The step of the newest value of a name, which for a value of a training batch is the step that the batch
+  /// is part of; -1: none in this fit.
+  int64_t logged_step(const std::string& name) const {
+    const auto found = logged_steps_.find(name);
+    return found == logged_steps_.end() ? -1 : found->second;
+  }
+  /// Whether the fit has validations.
+  bool has_validation() const { return has_validation_; }
   /// Gives the monitors a value of the current step, and callbacks see it in `logged`; of a fit. A callback
   /// calls it on every rank; monitors get that of rank 0.
   void report(const std::string& name, double value);
@@ -185,6 +193,7 @@ class Trainer {
   OptimizerSetup optimizer_of(Task& task, const ParameterList& parameters, const TrainingConfig& config);
   void make_engine(Task& task, const TrainingConfig& config, bool is_on_meta = false);
   void start_stage(DataModule& data, Stage stage);
+  void tear_down(Task& task) noexcept;
   Device device() const;
   LearningRates& rates();
   bool is_fitting() const { return engine_ || manual_; }
@@ -195,6 +204,12 @@ class Trainer {
   int64_t max_epochs() const { return options_.fast_dev_run ? 1 : options_.max_epochs; }
   bool is_last_step() const { return options_.max_steps >= 0 && global_step() >= options_.max_steps; }
   bool is_over() const;
+  bool is_at_end() const { return end_ >= 0 && micro_steps() >= end_; }
+  void set_end(const StageBatches& training);
+  void set_logged(const std::string& name, double value, int64_t step) {
+    logged_[name] = value;
+    logged_steps_[name] = step;
+  }
   void receive_signals();
   bool is_validation_step() const;
   bool is_validation_at_end() const;
@@ -217,12 +232,15 @@ class Trainer {
   std::unique_ptr<ManualOptimization> manual_;                     // else
   std::unique_ptr<LearningRates> rates_;                           // of `engine_`
   Task* task_ = nullptr;
+  std::optional<Stage> stage_;                // of the run, since the callbacks' setup
   LoggedValues values_;                       // of the epoch that runs, or of an evaluation
   LoggedValues held_values_;                  // of the epoch, during an evaluation within it
   LoggedValues* training_values_ = &values_;  // the one of the two that is of the epoch
   LoggedValues step_values_;                  // of the step that runs, for monitors
   MonitorReports reports_;
-  std::map<std::string, double> logged_;  // newest
+  std::map<std::string, double> logged_;         // newest
+  std::map<std::string, int64_t> logged_steps_;  // of each of them
+  int64_t end_ = -1;                             // micro-batches of the run, where they end within an epoch
   int64_t epoch_ = 0;
   double batch_weight_ = 0;  // samples of the current batch
   bool is_stopped_ = false, is_last_batch_ = false;

@@ -422,6 +422,32 @@ TEST_CASE(
                    return OptimizerSetup{.optimizer = two_groups(parameters), .group_schedules = {half}};
                  }),
                  "expected a schedule for each of the 2 groups"));
+  struct Endless : data::BatchSource, DataModule {
+    data::Batch batch(int64_t) const override {
+      data::Batch made;
+      made.x = Tensor::zeros({2, 3}, f32);
+      made.y = Tensor::zeros({2}, i64);
+      made.samples = made.items = {0, 1};
+      return made;
+    }
+    std::string name() const override { return "Endless"; }
+    std::optional<LoaderSpec> train_dataloader() override {
+      return LoaderSpec{.source = [](int, int) { return std::make_shared<Endless>(); }};
+    }
+  };
+  for (const bool by_value : {false, true}) {
+    Endless endless;
+    Classifier task;
+    task.setup = [&](const ParameterList& parameters) {
+      if (by_value) return with_plateau("train_score", {})(parameters);
+      return OptimizerSetup{two_groups(parameters), half, ScheduleInterval::epoch};
+    };
+    CHECK(contains(message_of<ConfigError>([&] { Trainer({.max_steps = 2}).fit(task, endless); }),
+                   "a plateau without validations: expected a training loader with an end"));
+    CHECK(task.losses.empty());
+    Trainer({.max_steps = 2, .limit_train_batches = 1}).fit(task, endless);
+    CHECK(task.losses.size() == 2);
+  }
   struct Both : Classifier {
     void validation_step(const data::Batch&, int64_t) override { log("train_score", 1.0); }
   };

@@ -99,6 +99,18 @@ struct Trace : Callback {
   TRACED(on_validation_end)
   TRACED(on_validation_epoch_start)
   TRACED(on_validation_epoch_end)
+  TRACED(on_test_epoch_start)
+  TRACED(on_test_epoch_end)
+  TRACED(on_predict_epoch_start)
+  TRACED(on_predict_epoch_end)
+  TRACED_BATCH(on_predict_batch_start)
+  TRACED_BATCH(on_predict_batch_end)
+  void setup(Trainer&, Task&, Stage) override {
+    calls.push_back("setup");
+  }
+  void teardown(Trainer&, Task&, Stage) override {
+    calls.push_back("teardown");
+  }
   TRACED(on_test_start)
   TRACED(on_test_end)
   TRACED(on_predict_start)
@@ -139,7 +151,9 @@ TEST_CASE("trainer: the order of all calls of a fit") {
   Trainer trainer({.max_epochs = 1, .accumulate = 2, .callbacks = {trace}});
   trainer.fit(task, data);
   CHECK(joined(data.calls) == "prepare_data\nsetup fit\n");
+  // Three batches: the third one is no whole step, and the run ends before it.
   CHECK_MESSAGE(joined(trace->calls) ==
+                    "setup\n"
                     "on_fit_start\n"
                     "on_train_start\n"
                     "on_train_epoch_start\n"
@@ -154,11 +168,6 @@ TEST_CASE("trainer: the order of all calls of a fit") {
                     "on_after_backward\n"
                     "on_before_optimizer_step\n"
                     "on_train_batch_end 1\n"
-                    "on_before_train_batch\n"
-                    "on_train_batch_start 2\n"
-                    "on_before_backward\n"
-                    "on_after_backward\n"
-                    "on_train_batch_end 2\n"
                     "on_validation_start\n"
                     "on_validation_epoch_start\n"
                     "on_validation_batch_start 0\n"
@@ -171,7 +180,8 @@ TEST_CASE("trainer: the order of all calls of a fit") {
                     "on_validation_end\n"
                     "on_train_epoch_end\n"
                     "on_train_end\n"
-                    "on_fit_end\n",
+                    "on_fit_end\n"
+                    "teardown\n",
                 joined(trace->calls));
 }
 
