@@ -188,6 +188,21 @@ TEST_CASE("tessera: bad arguments end with 2 and a suggestion") {
     CHECK(call(help).status == 0);
 }
 
+TEST_CASE("tessera schedule: the program prints the default schedule; bad flags end with 2 and one line") {
+  const Outcome shown = call("schedule");
+  CHECK(shown.status == 0);
+  CHECK(contains(shown.out, "1f1b: 4 stages on 4 ranks, 8 micro-batches, 22 slots\n"));
+  CHECK(shown.err == "");
+  for (const char* flags : {"--kind zbv", "--stages 0", "--from-csv none.csv", "--kind gpipe --chunks 2"}) {
+    CAPTURE(flags);
+    const Outcome refused = call("schedule " + std::string(flags));
+    CHECK(refused.status == 2);
+    CHECK(refused.out == "");
+    CHECK(lines_in(refused.err) == 1);
+  }
+  CHECK(contains(call("schedule --from-csv x --stages 3").err, "--stages excludes --from-csv"));
+}
+
 TEST_CASE("tessera doctor: lists what was built in and what the machine has") {
   const std::string lines = report(examine());
   for (const char* label :

@@ -4,10 +4,12 @@
 #include <iostream>
 
 #include "dist/fsdp/strategy.h"
+#include "dist/pipeline/generators/schedule_kind.h"
 #include "tools/cli/program.h"
 #include "tools/tessera/checkpoint_commands.h"
 #include "tools/tessera/doctor.h"
 #include "tools/tessera/estimate.h"
+#include "tools/tessera/pipeline/show_schedule.h"
 #include "tools/tessera/sharded_step.h"
 
 namespace tessera::tools {
@@ -90,12 +92,47 @@ void add_sharded_step(CLI::App& app, ShardedStepOptions& step) {
   sharded->callback([&step] { show_sharded_step(step, std::cout); });
 }
 
+void add_schedule(CLI::App& app, ScheduleFlags& f) {
+  CLI::App* schedule = app.add_subcommand(
+      "schedule", "Shows a schedule of pipeline parallelism: its table, time, bubble, memory and a timeline");
+  std::vector<CLI::Option*> generated{
+      schedule->add_option("--kind", f.kind, dist::names_of_schedules())->capture_default_str(),
+      schedule
+          ->add_option("--stages", f.stages,
+                       "Ranks of the pipeline; each has one stage of the model, or --chunks stages")
+          ->capture_default_str(),
+      schedule->add_option("--micro-batches", f.micro_batches, "of a step")->capture_default_str(),
+      schedule->add_option("--chunks", f.chunks,
+                           "Stages of each rank, for interleaved and breadth-first (default: 2)"),
+      schedule->add_option("--group", f.group, "Successive micro-batches of a chunk, for interleaved")};
+  CLI::Option* from = schedule->add_option(
+      "--from-csv", f.from_csv,
+      "The schedule's file: a line for each rank, cells such as 0F3 (stage, action, micro-batch)");
+  for (CLI::Option* option : generated) from->excludes(option);
+  schedule->add_option("--most-live", f.most_live,
+                       "Refuses a schedule that holds more micro-batches on a rank");
+  schedule->add_option("--forward", f.forward, "Time of a forward through a rank's share of the model")
+      ->capture_default_str();
+  schedule->add_option("--backward-input", f.backward_input, "Time of the gradients of its inputs")
+      ->capture_default_str();
+  schedule->add_option("--backward-weight", f.backward_weight, "Time of the gradients of its weights")
+      ->capture_default_str();
+  schedule->add_option("--latency", f.latency, "Time of a message between ranks")->capture_default_str();
+  schedule->add_flag("--messages", f.messages, "Adds SEND and RECV");
+  schedule->add_option(
+      "--unshard", f.unshard,
+      "Adds UNSHARD, RESHARD and REDUCE_GRAD: step (as shard_grad_op), action (as full_shard)");
+  schedule->add_option("--csv", f.csv, "The file for the table");
+  schedule->add_option("--svg", f.svg, "The file for the timeline, a picture in SVG");
+  schedule->callback([&f] { show_schedule(f, std::cout); });
+}
+
 }  // namespace
 }  // namespace tessera::tools
 
 int main(int argc, char** argv) {
   using namespace tessera::tools;
-  CLI::App app("Inspects checkpoints, memory, this build and this machine.", "tessera");
+  CLI::App app("Inspects checkpoints, memory, pipeline schedules, this build and this machine.", "tessera");
   app.set_version_flag("--version", TESSERA_VERSION);
   app.require_subcommand(1);
   CheckpointFlags checkpoint;
@@ -106,5 +143,7 @@ int main(int argc, char** argv) {
   add_estimate(app, estimate);
   ShardedStepOptions step;
   add_sharded_step(app, step);
+  ScheduleFlags schedule;
+  add_schedule(app, schedule);
   return run_program(app, argc, argv, std::cout, std::cerr);
 }
