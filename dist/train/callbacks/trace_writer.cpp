@@ -16,7 +16,7 @@ TraceWriter::TraceWriter(TraceWriterOptions options) : options_(std::move(option
 }
 
 void TraceWriter::on_fit_start(Trainer& trainer, Task&) {
-  const int64_t done = trainer.global_step(), last = trainer.options().max_steps;
+  const int64_t done = trainer.global_step(), last = trainer.engine().config().max_steps;
   const int64_t steps = last >= 0 ? last : std::numeric_limits<int64_t>::max() / 2;
   const StepRange range = parse_step_range(options_.steps, done, steps, "TraceWriter: steps");
   // Rank 0 records for all ranks that are threads of its process.
@@ -40,6 +40,8 @@ void TraceWriter::on_fit_end(Trainer& trainer, Task&) {
   step_.reset();
   std::ostream nowhere(nullptr);
   trace_->finish(options_.table && trainer.rank() == 0 ? *options_.table : nowhere);
+  if (trainer.rank() == 0 && !options_.table && !trace_->has_recorded())
+    trainer.options().log.warning("train.trace", trace_->describe_missing());
 }
 
 void TraceWriter::on_exception(Trainer&, Task&, const std::exception&) {

@@ -23,6 +23,8 @@ constexpr const char* no_nvme = "offload to files is not there yet";
 constexpr const char* no_quantization = "quantised communication (ZeRO++) is not there yet";
 constexpr const char* no_compression = "compression of models is not there yet";
 constexpr const char* gpu_alone = "it tunes a GPU's streams; nothing here depends on it";
+constexpr const char* by_reports =
+    "its effect is that of add_deepspeed_reports, which trainer_arguments calls";
 constexpr const char* counted_limit =
     "gathered units are limited by prefetch_bucket_size, which bounds what this bounds";
 
@@ -183,27 +185,27 @@ constexpr Key table_of_keys[] = {
     {"zero_optimization.zenflow", any, refused, "null", "", no_offload},
 
     // Reports
-    {"steps_per_print", integer, honoured, "10", "log_interval"},
-    {"wall_clock_breakdown", flag, honoured, "false", "wall_clock_breakdown"},
+    {"steps_per_print", integer, honoured, "10", "log_interval", by_reports},
+    {"wall_clock_breakdown", flag, honoured, "false", "wall_clock_breakdown", by_reports},
     {"memory_breakdown", flag, accepted, "false", "", "lines of progress give the memory"},
     {"dump_state", flag, accepted, "false", "", "`explain` prints all values with their origins"},
     {"timers", any, accepted, "", "", "lines of progress give the throughput"},
     {"flops_profiler", table, honoured, "", "", "FLOPs by module"},
-    {"flops_profiler.enabled", flag, honoured, "false", "", "kept for the program: ProfilerOptions"},
+    {"flops_profiler.enabled", flag, honoured, "false", "", by_reports},
     {"flops_profiler.recompute_fwd_factor", number, accepted, "0.0", "", "recomputed FLOPs are counted"},
-    {"flops_profiler.profile_step", integer, honoured, "1", "", "kept for the program"},
-    {"flops_profiler.module_depth", integer, honoured, "-1", "", "kept for the program"},
-    {"flops_profiler.top_modules", integer, honoured, "1", "", "kept for the program"},
-    {"flops_profiler.detailed", flag, honoured, "true", "", "kept for the program"},
-    {"flops_profiler.output_file", string, honoured, "null", "", "kept for the program"},
+    {"flops_profiler.profile_step", integer, honoured, "1", "", by_reports},
+    {"flops_profiler.module_depth", integer, honoured, "-1", "", by_reports},
+    {"flops_profiler.top_modules", integer, honoured, "1", "", by_reports},
+    {"flops_profiler.detailed", flag, honoured, "true", "", by_reports},
+    {"flops_profiler.output_file", string, honoured, "null", "", by_reports},
     {"tensorboard", table, honoured, "", "", "event files"},
-    {"tensorboard.enabled", flag, honoured, "false", "", "kept for the program: monitors"},
-    {"tensorboard.output_path", string, honoured, "null", "", "kept for the program"},
-    {"tensorboard.job_name", string, honoured, "\"DeepSpeedJobName\"", "", "kept for the program"},
+    {"tensorboard.enabled", flag, honoured, "false", "", by_reports},
+    {"tensorboard.output_path", string, honoured, "null", "", by_reports},
+    {"tensorboard.job_name", string, honoured, "\"DeepSpeedJobName\"", "", by_reports},
     {"csv_monitor", table, honoured, "", "", "tables of numbers"},
-    {"csv_monitor.enabled", flag, honoured, "false", "", "kept for the program: monitors"},
-    {"csv_monitor.output_path", string, honoured, "null", "", "kept for the program"},
-    {"csv_monitor.job_name", string, honoured, "\"DeepSpeedJobName\"", "", "kept for the program"},
+    {"csv_monitor.enabled", flag, honoured, "false", "", by_reports},
+    {"csv_monitor.output_path", string, honoured, "null", "", by_reports},
+    {"csv_monitor.job_name", string, honoured, "\"DeepSpeedJobName\"", "", by_reports},
     {"wandb", table, honoured, "", "", "Weights & Biases"},
     {"wandb.enabled", flag, neutral, "false", "",
      "it is a service on the network; use tensorboard or csv_monitor"},
@@ -299,7 +301,8 @@ std::string keys_page() {
     std::string effect;
     switch (key.effect) {
       case honoured:
-        effect = *key.field ? text("`", key.field, "`") : std::string(key.note);
+        effect =
+            *key.field ? text("`", key.field, "`", *key.note ? "; " : "", key.note) : std::string(key.note);
         break;
       case accepted:
         effect = text("without effect: ", key.note);

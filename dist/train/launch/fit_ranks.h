@@ -10,7 +10,8 @@
 
 namespace tessera::training {
 
-/// Make what a rank trains. Each rank has its own: ranks may be threads of one process.
+/// Make what a rank trains. Each rank has its own: ranks may be threads of one process. The options are made
+/// for all of them before any starts, with callbacks and monitors that are made in the call.
 /// @{
 using OptionsMaker = std::function<TrainerOptions()>;
 using DataMaker = std::function<std::unique_ptr<DataModule>()>;
@@ -26,7 +27,8 @@ using DataMaker = std::function<std::unique_ptr<DataModule>()>;
 ///
 /// Returns `Trainer::logged` of the first rank, under a launcher of this one. `launch.virtual_ranks` is not
 /// used. Throws ConfigError where a launcher started another number of ranks than `devices`, for options with
-/// a world, and for a function that is missing or returns nothing; else as `Trainer::fit` and `dist::launch`.
+/// a world, for callbacks and monitors that two ranks share, and for a function that is missing or returns
+/// nothing; else as `Trainer::fit` and `dist::launch`.
 std::map<std::string, double> fit(const OptionsMaker& options, const TaskMaker& task, const DataMaker& data,
                                   dist::LaunchOptions launch = {});
 

@@ -31,9 +31,11 @@ LogSink stream_sink(std::ostream& out);
 ///
 /// Copies share the sink. The components of the library:
 ///
-///     train.config      warnings of a configuration file
+///     train.config      warnings of a configuration file, and its keys that have no effect
 ///     train.engine      steps that loss scaling skips
 ///     train.step        the lines of StepLog
+///     train.trace       a trace without the steps that were asked for
+///     train.callback    what callbacks throw after the exception that ended a run
 ///     dist.checkpoint   checkpoints that are saved and loaded
 class Logger {
  public:
@@ -42,6 +44,8 @@ class Logger {
   /// Passes what the filter allows to the sink. Throws ConfigError for an empty function.
   explicit Logger(LogSink sink, LogFilter filter = {});
 
+  /// Whether there is a sink.
+  bool has_sink() const { return output_ != nullptr; }
   /// Whether a message of this kind reaches the sink.
   bool is_enabled(LogLevel level, std::string_view component) const;
   /// Passes a message on where it is enabled. Throws what the sink throws.

@@ -62,20 +62,22 @@ std::string counter_name(const Part& part, const std::string& name) {
 
 }  // namespace
 
-ManualOptimization::ManualOptimization(nn::Module& root, std::vector<Part> parts,
-                                       const TrainingConfig& config, dist::World* world,
-                                       const dist::UnitPolicy& units, Hooks hooks)
+ManualOptimization::ManualOptimization(nn::Module& root, std::vector<Part> parts, EngineOptions options,
+                                       Hooks hooks)
     : root_(root),
       parts_(std::move(parts)),
-      world_(world),
+      world_(options.world),
+      log_(options.log),
       hooks_(std::move(hooks)),
       rates_(std::make_unique<LearningRates>()) {
   require_parts(parts_);
   // By the names in the whole model, which do not depend on the parts.
-  if (is_on_meta(root_)) nn::materialize(root_, world_ ? world_->device() : cpu(), config.seed);
+  const TrainingConfig& config = options.config;
+  const Device device = options.device.value_or(world_ ? world_->device() : cpu());
+  if (is_on_meta(root_)) nn::materialize(root_, device, config.seed);
   const bool is_sharded = world_ && (world_->size() > 1 || config.strategy != dist::Strategy::no_shard);
   dist::Sharding* sharding = nullptr;
-  if (is_sharded && &parts_[0].module != &root_) sharding = shard_parts(config, units);
+  if (is_sharded && &parts_[0].module != &root_) sharding = shard_parts(config, options.units);
   for (const Part& part : parts_) {
     trained_.push_back(trained_parameters(part.module));
     TrainingConfig own = config;
@@ -88,7 +90,9 @@ ManualOptimization::ManualOptimization(nn::Module& root, std::vector<Part> parts
     engines_.push_back(std::make_unique<EngineCore>(part.module, EngineOptions{.config = own,
                                                                                .optimizer = make_optimizer,
                                                                                .world = world_,
-                                                                               .units = units,
+                                                                               .units = options.units,
+                                                                               .device = device,
+                                                                               .log = log_,
                                                                                .sharding = sharding}));
     rates_->add(part.name, *engines_.back(), std::move(setup));
   }
@@ -154,6 +158,8 @@ void ManualOptimization::backward(int part, const Variable& loss) {
   require<ConfigError>(has_begun_ && active_ == part,
                        "ManualOptimization::backward: expected `begin` of part '", parts_[index].name,
                        "' before the forward of its loss");
+  require<ConfigError>(loss.defined(), "ManualOptimization::backward: expected the loss of part '",
+                       parts_[index].name, "', got an undefined Variable");
   hooks_.before_backward(loss);
   engines_[index]->backward(loss, share_);
   hooks_.after_backward();
@@ -236,8 +242,20 @@ std::string ManualOptimization::save_checkpoint(const std::string& folder, const
     for (const auto& [name, value] : engines_[i]->counters())
       state.run[counter_name(parts_[i], name)] = value;
   const dist::SaveOptions options{.keep = extras.keep, .keep_best = extras.keep_best};
-  if (!engines_[0]->sharding()) return dist::save_checkpoint(folder, state, full_groups(), options);
-  return dist::save_checkpoint(world_->communicator(), folder, state, shard_groups(), options);
+  if (engines_[0]->sharding() && extras.background) {
+    extras.background->start(folder, state, shard_groups(), options);
+    return text(folder, "/", dist::step_name(state.step));
+  }
+  const std::string saved =
+      engines_[0]->sharding()
+          ? dist::save_checkpoint(world_->communicator(), folder, state, shard_groups(), options)
+          : dist::save_checkpoint(folder, state, full_groups(), options);
+  report(text("step ", state.step, " is saved: ", saved));
+  return saved;
+}
+
+void ManualOptimization::report(const std::string& message) const {
+  if (!world_ || world_->rank() == 0) log_.info("dist.checkpoint", message);
 }
 
 std::map<std::string, std::string> ManualOptimization::load_checkpoint(
@@ -264,6 +282,7 @@ std::map<std::string, std::string> ManualOptimization::load_checkpoint(
     engines_[i]->load_counters(counters[i]);
   }
   micro_steps_ = reader->state().step * engines_[0]->gradient_accumulation_steps();
+  report(text("step ", reader->state().step, " is loaded: ", folder));
   return run;
 }
 

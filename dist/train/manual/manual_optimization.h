@@ -36,11 +36,11 @@ class ManualOptimization {
     std::function<void()> after_backward, before_optimizer_step;
     /// @}
   };
-  /// Engines for the parts of `root`. All ranks construct together. Throws ConfigError, naming the part, for
-  /// none at all, two of one name or with a common parameter, and one without an optimizer; NotBuiltError
+  /// Engines for the parts of `root`, each with `options`; `optimizer`, `schedule` and `sharding` in it are
+  /// not used, since parts have their own. All ranks construct together. Throws ConfigError, naming the part,
+  /// for none at all, two of one name or with a common parameter, and one without an optimizer; NotBuiltError
   /// over several ranks for parameters that are in no part.
-  ManualOptimization(nn::Module& root, std::vector<Part> parts, const TrainingConfig& config,
-                     dist::World* world, const dist::UnitPolicy& units, Hooks hooks);
+  ManualOptimization(nn::Module& root, std::vector<Part> parts, EngineOptions options, Hooks hooks);
   ~ManualOptimization();
   ManualOptimization(const ManualOptimization&) = delete;
   ManualOptimization& operator=(const ManualOptimization&) = delete;
@@ -54,7 +54,7 @@ class ManualOptimization {
   /// The same one by one. Before the forward of a part's loss: the others are frozen.
   void begin(int part);
   /// Adds the gradients of a mean loss over the micro-batch to the part's. Throws ConfigError without `begin`
-  /// of this part before, ValueError for a loss that is no single number.
+  /// of this part before and for an undefined loss, ValueError for a loss that is no single number.
   void backward(int part, const Variable& loss);
   /// Ends a micro-batch of the part. After `TrainerOptions::accumulate` of them clips, updates, advances the
   /// schedule and removes the part's gradients. Returns whether the optimizer updated; throws as
@@ -90,6 +90,7 @@ class ManualOptimization {
  private:
   size_t index_of(int part) const;
   void thaw();
+  void report(const std::string& message) const;
   dist::Sharding* shard_parts(const TrainingConfig& config, const dist::UnitPolicy& units);
   std::vector<dist::TensorGroup> full_groups();
   std::vector<dist::GroupShard> shard_groups();
@@ -98,6 +99,7 @@ class ManualOptimization {
   nn::Module& root_;
   std::vector<Part> parts_;
   dist::World* world_;
+  Logger log_;
   Hooks hooks_;
   std::vector<std::unique_ptr<EngineCore>> engines_;
   std::unique_ptr<LearningRates> rates_;

@@ -47,11 +47,18 @@ StepTrace::StepTrace(std::string path, StepRange range) : path_(std::move(path))
 }
 
 void StepTrace::before_step(int64_t step) {
-  if (is_wanted() && step == range_.first) recording_.emplace(profiler_);
+  if (!is_wanted() || step != range_.first) return;
+  recording_.emplace(profiler_);
+  has_recorded_ = true;
 }
 
 void StepTrace::after_step(int64_t step) {
   if (step == range_.last) recording_.reset();
+}
+
+std::string StepTrace::describe_missing() const {
+  return text("trace of steps ", range_.first, " to ", range_.last, ": the run ended before them; ", path_,
+              " has no step");
 }
 
 void StepTrace::finish(std::ostream& table) {
@@ -60,6 +67,10 @@ void StepTrace::finish(std::ostream& table) {
   write_chrome_trace(profiler_, file_);
   file_.close();
   require<ConfigError>(file_.good(), "trace of steps: cannot write to '", path_, "'");
+  if (!has_recorded_) {
+    table << describe_missing() << "\n" << std::flush;
+    return;
+  }
   const OpTable ops = top_ops(profiler_);
   table << "profile of " << ops.steps << (ops.steps == 1 ? " step" : " steps") << ", trace in " << path_
         << "\n"

@@ -36,9 +36,14 @@ class StepTrace {
   void before_step(int64_t step);
   void after_step(int64_t step);
   /// @}
+  /// Whether the first of the steps has begun.
+  bool has_recorded() const { return has_recorded_; }
+  /// For a run that ended before: the steps and the file without them.
+  std::string describe_missing() const;
   /// Ends the recording.
   void stop() { recording_.reset(); }
-  /// At the end of the run: writes the trace, and to `table` the operations by their time. Throws ConfigError
+  /// At the end of the run: writes the trace, and to `table` the operations by their time, or that no
+  /// step was recorded. Throws ConfigError
   /// naming the file.
   void finish(std::ostream& table);
 
@@ -48,6 +53,7 @@ class StepTrace {
   StepRange range_;
   Profiler profiler_;
   std::optional<ProfilerScope> recording_;
+  bool has_recorded_ = false;
 };
 
 }  // namespace tessera::training

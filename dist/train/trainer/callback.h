@@ -42,8 +42,8 @@ class Task;
 ///
 /// `validate` and `test` make the calls of a validation and of a test alone, `predict` those of a prediction.
 /// At each point callbacks are called in the order in which they are given, those that save the run
-/// (`saves_run`) after all others. After an exception `on_exception`
-/// is called, and the exception leaves `fit`.
+/// (`saves_run`) after all others. After an exception `on_exception` is called, and the exception leaves
+/// `fit`; what on_exception itself throws goes to `TrainerOptions::log`.
 class Callback {
  public:
   virtual ~Callback() = default;

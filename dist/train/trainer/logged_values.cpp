@@ -65,6 +65,11 @@ std::set<std::string> lines(const std::string& text) {
   return all;
 }
 
+const char* name_of(char reduction) {
+  constexpr const char* names[] = {"mean", "sum", "min", "max"};
+  return names[reduction - '0'];
+}
+
 /// Throws ConfigError on every rank where the names or the reductions of two ranks differ. Where they are the
 /// same, one collective of two numbers says so.
 void require_same_names(dist::Communicator& ranks, const std::string& names, const std::string& reductions) {
@@ -87,7 +92,17 @@ void require_same_names(dist::Communicator& ranks, const std::string& names, con
     missing(first, other, 0, r);
     missing(other, first, r, 0);
   }
-  throw ConfigError("log: expected the same reduction of each name on all ranks");
+  // The names are the same, in the same order; each has one character for its reduction.
+  const std::vector<std::string> kinds = gather_texts(ranks, reductions);
+  for (size_t r = 1; r < kinds.size(); ++r) {
+    size_t at = 0;
+    for (const std::string& name : first) {
+      require<ConfigError>(kinds[0][at] == kinds[r][at], "log: expected the same reduction of '", name,
+                           "' on all ranks, got ", name_of(kinds[0][at]), " on rank 0 and ",
+                           name_of(kinds[r][at]), " on rank ", r);
+      ++at;
+    }
+  }
 }
 
 std::string sums_name(size_t rank) {

@@ -40,7 +40,7 @@ class LoggedValues {
   void add(const std::string& name, double value, double weight, const LogOptions& options);
   /// The value of each name over all batches, and over all ranks where `ranks` is not null: one collective of
   /// numbers, after one that compares the names. Throws ConfigError, on all ranks, naming a value that some
-  /// ranks lack.
+  /// ranks lack or reduce in another way.
   std::map<std::string, double> reduce(dist::Communicator* ranks) const;
   /// The newest value of each name, of this rank's batch.
   const std::map<std::string, double>& newest() const { return newest_; }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "dist/train/config/training_fields.h"
@@ -93,7 +95,19 @@ RunDescription describe(RunDescription run, const EngineCore& engine, int64_t ma
   config.max_epochs = max_epochs;
   config.max_steps = max_steps;
   const Resolved<TrainingConfig> options(training_fields(), config);
-  for (const FieldValue& field : options.values()) add(field.info.name, field.value);
+  // These are of programs with an engine alone: a Trainer has callbacks for them, or options of its own.
+  constexpr std::string_view unused[] = {"timeout",
+                                         "out",
+                                         "resume",
+                                         "checkpoint_interval",
+                                         "keep",
+                                         "async_save",
+                                         "validate_interval",
+                                         "log_interval",
+                                         "wall_clock_breakdown"};
+  for (const FieldValue& field : options.values())
+    if (std::find(std::begin(unused), std::end(unused), field.info.name) == std::end(unused))
+      add(field.info.name, field.value);
   add("ranks", std::to_string(engine.world_size()));
   return run;
 }

@@ -48,7 +48,8 @@ class MonitorReports {
 };
 
 /// A run as monitors describe it: `run` with the options of the engine, the ends of the run and the number of
-/// ranks after its own options, which count where a name is in both.
+/// ranks after its own options, which count where a name is in both. Options that a Trainer does not read are
+/// left out.
 RunDescription describe(RunDescription run, const EngineCore& engine, int64_t max_epochs, int64_t max_steps,
                         int64_t resume_step);
 

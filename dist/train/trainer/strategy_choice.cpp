@@ -157,18 +157,14 @@ FilePointer StrategyChoice::apply(TrainingConfig& config, int64_t ranks) const {
   return apply_file(std::get<DeepSpeedStrategy>(choice_), config, ranks);
 }
 
-std::optional<StepLogOptions> StrategyChoice::step_log() const {
+std::optional<JsonDocument> StrategyChoice::document() const {
   const auto* const file = std::get_if<DeepSpeedStrategy>(&choice_);
-  if (!file) return std::nullopt;
-  const JsonDocument document = document_of(*file);
-  const std::optional<JsonNode> steps = member_of(document.root(), "steps_per_print"),
-                                times = member_of(document.root(), "wall_clock_breakdown");
-  StepLogOptions options;
-  if (times) options.wall_clock_breakdown = times->as_bool();
-  if (!steps && !options.wall_clock_breakdown) return std::nullopt;
-  if (steps) options.steps_per_print = steps->as_integer();
-  if (options.steps_per_print < 0) steps->fail("a whole number of at least 0");
-  return options.steps_per_print > 0 ? std::optional(options) : std::nullopt;
+  return file ? std::optional(document_of(*file)) : std::nullopt;
+}
+
+deepspeed::Reports StrategyChoice::reports() const {
+  const std::optional<JsonDocument> file = document();
+  return file ? deepspeed::reports_of(*file) : deepspeed::Reports();
 }
 
 OptimizerSetup with_named(OptimizerSetup setup, const deepspeed::Configuration* configuration,

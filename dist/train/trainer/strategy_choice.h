@@ -8,9 +8,9 @@
 #include <variant>
 
 #include "dist/train/config/training_config.h"
+#include "dist/train/deepspeed/reports.h"
 #include "dist/train/engine/initialize.h"
 #include "dist/train/manual/part.h"
-#include "dist/train/profile/step_log.h"
 
 namespace tessera::training {
 
@@ -68,11 +68,12 @@ class StrategyChoice {
   /// options out of range, for groups that do not divide the ranks, as `deepspeed::read`, and, naming both,
   /// where the program and the configuration differ.
   std::shared_ptr<const deepspeed::Configuration> apply(TrainingConfig& config, int64_t ranks) const;
-  /// The lines that a configuration of DeepSpeed asks for by its keys `steps_per_print` and
-  /// `wall_clock_breakdown`, for a StepLogPrinter: the Trainer prints nothing. Without steps_per_print a
-  /// true wall_clock_breakdown means 10 steps. Nothing without both, for 0 steps, and for other choices.
-  /// Throws ConfigError, with the file and the line, for a value of another kind or out of range.
-  std::optional<StepLogOptions> step_log() const;
+  /// The configuration of a DeepSpeedStrategy as read from its file or text; nothing for other choices.
+  /// Throws ConfigError as `JsonDocument::read`.
+  std::optional<JsonDocument> document() const;
+  /// What a configuration of DeepSpeed asks the run to print and to write; nothing for other choices. The
+  /// Trainer does none of it by itself: `add_deepspeed_reports`. Throws as `deepspeed::reports_of`.
+  deepspeed::Reports reports() const;
 
  private:
   std::variant<std::string, ShardingStrategy, DeepSpeedStrategy> choice_;

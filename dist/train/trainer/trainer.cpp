@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "autograd/autocast/autocast.h"
+#include "dist/train/callbacks/deepspeed_reports.h"
 #include "dist/train/deepspeed/configuration.h"
 #include "dist/train/launch/signal_watch.h"
 #include "dist/train/manual/learning_rates.h"
@@ -21,6 +22,23 @@ void require_option(bool is_right, const char* name, int64_t value, const char* 
   require<ConfigError>(is_right, "Trainer: ", name, " ", value, ": expected ", expected);
 }
 
+/// Throws ConfigError for a module that is sharded or rounded: an engine does both itself.
+void require_unchanged(nn::Module& module) {
+  bool is_sharded = false, is_rounded = false;
+  module.for_each([&](nn::Module& each) { is_sharded |= each.store() != nullptr; });
+  module.for_each_entry(
+      [&](const std::string&, const nn::Module::Entry& entry) { is_rounded |= entry.master.defined(); });
+  require<ConfigError>(!is_sharded && !is_rounded, "Trainer::fit: expected a task of its own, got one that ",
+                       is_sharded ? "is sharded already" : "is in mixed precision already",
+                       ", as after a fit; to go on, give a new task and `resume` or `init_from`");
+}
+
+void warn_of_missing_reports(const TrainerOptions& options) {
+  if (const std::string keys = missing_deepspeed_reports(options); !keys.empty())
+    options.log.warning("train.config", options.strategy.name(), ": ", keys,
+                        ": without effect, since they need callbacks or monitors (add_deepspeed_reports)");
+}
+
 }  // namespace
 
 Trainer::Trainer(TrainerOptions options)
@@ -34,6 +52,10 @@ Trainer::Trainer(TrainerOptions options)
   require_option(o.overfit_batches >= 0, "overfit_batches", o.overfit_batches, "0 or more");
   require_option(o.limit_train_batches >= -1 && o.limit_train_batches != 0, "limit_train_batches",
                  o.limit_train_batches, "-1, or 1 or more");
+  require_option(o.limit_val_batches >= -1, "limit_val_batches", o.limit_val_batches, "-1 or more");
+  require_option(o.limit_test_batches >= -1, "limit_test_batches", o.limit_test_batches, "-1 or more");
+  require_option(o.limit_predict_batches >= -1, "limit_predict_batches", o.limit_predict_batches,
+                 "-1 or more");
   require<ConfigError>(o.gradient_clip >= 0, "Trainer: gradient_clip ", o.gradient_clip,
                        ": expected 0 or more");
   require<ConfigError>(o.max_epochs >= 0 || o.max_steps >= 0 || o.fast_dev_run,
@@ -135,7 +157,16 @@ void Trainer::run(Task& task, const std::function<void()>& body) {
   try {
     body();
   } catch (const std::exception& error) {
-    call([&](Callback& c) { c.on_exception(*this, task, error); });
+    // The exception that ended the run is the one to be seen; each callback is called.
+    for (const auto& callback : options_.callbacks) {
+      try {
+        callback->on_exception(*this, task, error);
+      } catch (const std::exception& other) {
+        options_.log.error("train.callback", "on_exception: ", other.what());
+      } catch (...) {
+        options_.log.error("train.callback", "on_exception: no std::exception");
+      }
+    }
     throw;
   }
 }
@@ -219,12 +250,19 @@ OptimizerSetup Trainer::optimizer_of(Task& task, const ParameterList& parameters
 
 /// On meta: for a plan, of one rank.
 void Trainer::make_engine(Task& task, const TrainingConfig& config, bool is_on_meta) {
+  require_unchanged(task.module());
+  if (rank() == 0 && !is_on_meta) warn_of_missing_reports(options_);
   if (!task.automatic_optimization()) {
     require<ConfigError>(!configuration_ || !(configuration_->optimizer || configuration_->schedule),
                          "Trainer: strategy ", options_.strategy.name(), ": expected no optimizer and no ",
                          "schedule, since the task has its own (automatic_optimization() is false)");
     manual_ = std::make_unique<ManualOptimization>(
-        task.module(), task.configure_parts(), config, options_.world, options_.units,
+        task.module(), task.configure_parts(),
+        EngineOptions{.config = config,
+                      .world = options_.world,
+                      .units = options_.units,
+                      .device = options_.device,
+                      .log = options_.log},
         ManualOptimization::Hooks{
             [this](const Variable& loss) {
               call([&](Callback& c) { c.on_before_backward(*this, *task_, loss); });
@@ -358,6 +396,8 @@ void Trainer::optimize(Task& task, const data::Batch& batch, double share, int64
     const AutocastScope autocast(engine_->compute_dtype());
     return task.training_step(batch, index);
   }();
+  require<ConfigError>(loss.defined(), "Task::training_step: expected the loss of the batch, got an ",
+                       "undefined Variable, which is for automatic_optimization() = false");
   call([&](Callback& c) { c.on_before_backward(*this, task, loss); });
   engine_->backward(loss, share);
   call([&](Callback& c) { c.on_after_backward(*this, task); });

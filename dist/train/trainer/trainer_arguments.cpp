@@ -1,9 +1,10 @@
 #include "dist/train/trainer/trainer_arguments.h"
 
 #include <filesystem>
-#include <ostream>
+#include <iostream>
 #include <utility>
 
+#include "dist/train/callbacks/deepspeed_reports.h"
 #include "dist/train/callbacks/model_checkpoint.h"
 #include "dist/train/callbacks/prints/step_log_printer.h"
 #include "dist/train/callbacks/trace_writer.h"
@@ -21,7 +22,32 @@ using Flags = TrainerFlags;
 constexpr Limits count{.low = 0, .high = 0x1p53}, positive{.low = 1, .high = 0x1p53},
     limit_or_none{.low = -1, .high = 0x1p53}, not_negative{.low = 0};
 
-/// The options with the strategy of the flags.
+/// The value of a key of two levels; nothing where there is none.
+std::optional<JsonNode> value_at(const JsonNode& root, std::string_view block, std::string_view key) {
+  for (const auto& [name, table] : root.members())
+    if (name == block && table.is_table())
+      for (const auto& [each, value] : table.members())
+        if (each == key) return value;
+  return std::nullopt;
+}
+
+/// Throws ConfigError where a flag or a file asks for f32 beside a configuration of DeepSpeed in half
+/// precision. For the Trainer f32 is the default, which gives way.
+void require_agreement(const Resolved<Flags>& resolved, const StrategyChoice& strategy) {
+  const Origin& origin = resolved.origin("precision");
+  const bool is_asked = origin.source == Source::flag || origin.source == Source::file;
+  if (!is_asked || resolved->trainer.precision != PrecisionMode::f32) return;
+  const std::optional<JsonDocument> file = strategy.document();
+  if (!file) return;
+  for (const auto& [block, name] : {std::pair("bf16", "bf16"), std::pair("fp16", "16")}) {
+    const std::optional<JsonNode> enabled = value_at(file->root(), block, "enabled");
+    require<ConfigError>(!enabled || !enabled->is_bool() || !enabled->as_bool(),
+                         "trainer_arguments: precision 32 (", to_string(origin), "): expected ", name, " (",
+                         enabled ? enabled->place() : "", ": true), or none");
+  }
+}
+
+/// The options with the strategy of the flags, and a sink of messages.
 TrainerOptions with_strategy(const Resolved<Flags>& resolved) {
   const Flags& flags = *resolved;
   TrainerOptions options = flags.trainer;
@@ -33,12 +59,14 @@ TrainerOptions with_strategy(const Resolved<Flags>& resolved) {
                          flags.deepspeed_config, "'");
     options.strategy = DeepSpeedStrategy{flags.deepspeed_config};
   }
+  require_agreement(resolved, options.strategy);
+  if (!options.log.has_sink()) options.log = Logger(stream_sink(std::cerr), LogFilter::from_environment());
   return options;
 }
 
 /// The lines of steps that the flags ask for, or a configuration of DeepSpeed by its keys.
 std::optional<StepLogOptions> step_log_of(const Resolved<Flags>& resolved, const StrategyChoice& strategy) {
-  std::optional<StepLogOptions> lines = strategy.step_log();
+  std::optional<StepLogOptions> lines = strategy.reports().step_log;
   const bool gives_steps = resolved.is_given("steps_per_print"),
              gives_times = resolved.is_given("wall_clock_breakdown");
   const int64_t steps = resolved->steps_per_print;
@@ -74,6 +102,7 @@ TrainerOptions with_files(const Resolved<Flags>& resolved, std::ostream& out) {
   if (!flags.csv.empty()) options.monitors.push_back(std::make_shared<CsvMonitor>(flags.csv));
   if (!flags.tensorboard.empty())
     options.monitors.push_back(std::make_shared<TensorBoardMonitor>(flags.tensorboard));
+  add_deepspeed_reports(options, out);
   for (const FieldValue& field : resolved.values())
     if (resolved.is_given(field.info.name))
       options.run.configuration.emplace_back(field.info.name, field.value);
@@ -121,6 +150,11 @@ const FieldTable<TrainerFlags>& trainer_fields() {
        [](Flags& f) { return &f.trainer.gradient_clip; }},
       {{"validate_every", "steps between validations; 0: at the end of each epoch", "steps", count},
        [](Flags& f) { return &f.trainer.validate_every; }},
+      {{"devices",
+        "ranks; training::fit starts as many threads; 0: those that there are",
+        "ranks",
+        {.low = 0, .high = 1 << 20}},
+       [](Flags& f) { return &f.trainer.devices; }},
       {{"seed", "of first weights, orders and dropout", "", not_negative},
        [](Flags& f) { return &f.trainer.seed; }},
       {{"fast_dev_run", "one batch of each kind, one epoch: does the program run at all"},
@@ -153,11 +187,9 @@ const FieldTable<TrainerFlags>& trainer_fields() {
 std::optional<TrainerOptions> trainer_arguments(TrainerOptions program, int argc, const char* const* argv,
                                                 std::ostream& out) {
   const Parsed parsed = parse(std::move(program), argc, argv);
-  if (!parsed.text.empty()) {
-    out << parsed.text << std::flush;
-    return std::nullopt;
-  }
-  return with_files(parsed.flags, out);
+  if (parsed.text.empty()) return with_files(parsed.flags, out);
+  if (dist::launcher_job().rank == 0) out << parsed.text << std::flush;
+  return std::nullopt;
 }
 
 std::optional<TrainerOptions> trainer_arguments(TrainerOptions program, int argc, const char* const* argv,
@@ -173,6 +205,18 @@ std::optional<TrainerOptions> trainer_arguments(TrainerOptions program, int argc
   const StepPlan step = plan([&] { return options; }, task, data);
   if (is_first) out << describe(step) << std::flush;
   return std::nullopt;
+}
+
+std::optional<OptionsMaker> fit_arguments(const OptionsMaker& program, int argc, const char* const* argv,
+                                          std::ostream& out, const TaskMaker& task, const DataMaker& data) {
+  require<ConfigError>(program != nullptr,
+                       "fit_arguments: expected a function that makes the options, got none");
+  if (!trainer_arguments(program(), argc, argv, out, task, data)) return std::nullopt;
+  return [program, arguments = std::vector<std::string>(argv, argv + argc), &out] {
+    std::vector<const char*> words;
+    for (const std::string& argument : arguments) words.push_back(argument.c_str());
+    return *trainer_arguments(program(), static_cast<int>(words.size()), words.data(), out);
+  };
 }
 
 }  // namespace tessera::training

@@ -34,9 +34,10 @@ const FieldTable<TrainerFlags>& trainer_fields();
 /// The options of a program's Trainer with those that its command line sets: a flag for each field, --config
 /// FILE with values by name in JSON, --explain and --help. What files are asked for becomes callbacks and
 /// monitors. With --help or --explain the text is written to `out`, and nothing is returned: the program
-/// ends. Lines of throughput go to `out` too, which must outlive the Trainer: those of the flags, or of the
-/// keys `steps_per_print` and `wall_clock_breakdown` of a DeepSpeedStrategy. Throws ConfigError naming the
-/// argument.
+/// ends; of a launcher's ranks the first one writes. Lines of throughput go to `out` too, which must outlive
+/// the Trainer. What a DeepSpeedStrategy asks for beside the flags is added (`add_deepspeed_reports`).
+/// Messages go to stderr, by the rules of TESSERA_LOGS, unless the program has a sink. Throws ConfigError
+/// naming the argument, and both places for a precision of 32 beside a configuration in half precision.
 ///
 ///     int main(int argc, char** argv) {
 ///       const auto options = training::trainer_arguments({.max_epochs = 5}, argc, argv, std::cout);
@@ -49,8 +50,7 @@ std::optional<TrainerOptions> trainer_arguments(TrainerOptions program, int argc
 
 /// The same for a program whose --explain has the plan of a step after the options: `training::plan` on
 /// `TrainerOptions::devices` ranks or those of a launcher. `task` and `data` make what the program trains;
-/// they are called with --explain alone. Of a launcher's ranks the first one writes. Throws also as
-/// `training::plan`.
+/// they are called with --explain alone. Throws also as `training::plan`.
 ///
 ///     const auto options = training::trainer_arguments(
 ///         {.max_epochs = 5}, argc, argv, std::cout, [] { return std::make_unique<Classifier>(); },
@@ -58,5 +58,18 @@ std::optional<TrainerOptions> trainer_arguments(TrainerOptions program, int argc
 std::optional<TrainerOptions> trainer_arguments(TrainerOptions program, int argc, const char* const* argv,
                                                 std::ostream& out, const TaskMaker& task,
                                                 const DataMaker& data);
+
+/// The same for `training::fit`: the function that makes the options of each rank, with callbacks and
+/// monitors of its own. `program` makes those of the program in each call. Throws also ConfigError for a
+/// `program` that is missing.
+///
+///     const auto task = [] { return std::make_unique<Classifier>(); };
+///     const auto data = [] { return std::make_unique<Points>(); };
+///     const auto options = training::fit_arguments(
+///         [] { return training::TrainerOptions{.max_epochs = 5, .devices = 2}; }, argc, argv, std::cout,
+///         task, data);
+///     if (options) training::fit(*options, task, data);
+std::optional<OptionsMaker> fit_arguments(const OptionsMaker& program, int argc, const char* const* argv,
+                                          std::ostream& out, const TaskMaker& task, const DataMaker& data);
 
 }  // namespace tessera::training

@@ -100,11 +100,37 @@ TEST_CASE("TraceWriter: ranks that are threads share one trace") {
 TEST_CASE("TraceWriter: what cannot be traced is an error before the first step") {
   const TemporaryFolder folder;
   CHECK(contains(message_of<ConfigError>([] { TraceWriter({.path = ""}); }), "expected a path"));
-  for (const char* steps : {"2", "a:b", "3:2", "0:1"})
+  for (const char* steps : {"2", "a:b", "3:2", "0:1", "4:5", "100:110"})
     CHECK_MESSAGE(
         contains(message_of<ConfigError>([&] { train({.path = folder / "trace.json", .steps = steps}); }),
                  text("steps")),
         steps);
   CHECK(
       contains(message_of<ConfigError>([&] { train({.path = folder / "no/such/trace.json"}); }), "no/such"));
+}
+
+TEST_CASE("TraceWriter: a run that ends before its steps says so, in the table or else in the log") {
+  struct Stop : Callback {
+    void on_train_batch_end(Trainer& trainer, Task&, const data::Batch&, int64_t) override { trainer.stop(); }
+  };
+  const TemporaryFolder folder;
+  const auto said = [&](bool has_table) {
+    std::ostringstream table;
+    std::string logged;
+    Regression task;
+    Lines data;
+    Trainer trainer({.max_epochs = 1,
+                     .callbacks = {std::make_shared<Stop>(), std::make_shared<TraceWriter>(TraceWriterOptions{
+                                                                 .path = folder / "trace.json",
+                                                                 .steps = "4:5",
+                                                                 .table = has_table ? &table : nullptr})},
+                     .log = Logger([&](const LogRecord& record) { logged += record.message; })});
+    trainer.fit(task, data);
+    CHECK(table.str().empty() != has_table);
+    return table.str() + logged;
+  };
+  const std::string line =
+      "trace of steps 4 to 5: the run ended before them; " + folder / "trace.json" + " has no step";
+  CHECK(said(true) == line + "\n");
+  CHECK(said(false) == line);
 }

@@ -5,7 +5,12 @@
 
 #include <atomic>
 #include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <sstream>
 
+#include "dist/train/monitors/json_lines.h"
+#include "dist/train/trainer/trainer_arguments.h"
 #include "nn/functional.h"
 #include "nn/layers/linear.h"
 #include "optim/rules/adam.h"
@@ -13,6 +18,7 @@
 #include "tests/dist/fsdp/on_threads.h"
 #include "tests/support/environment.h"
 #include "tests/support/error_text.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace tessera;
 using namespace tessera::training;
@@ -99,4 +105,60 @@ TEST_CASE("fit on devices: another number than that of the ranks is an error tha
   CHECK(message_of<ConfigError>([] {
           fit(devices(1), make_task, [] { return std::unique_ptr<DataModule>(); });
         }) == "training::fit: the function that makes the data module returned none");
+}
+
+TEST_CASE(
+    "fit on devices: callbacks and monitors that two ranks would share are errors before anything starts") {
+  int tasks = 0;
+  const auto count_task = [&] {
+    ++tasks;
+    return make_task();
+  };
+  const auto error_of = [&](const TrainerOptions& shared) {
+    return message_of<ConfigError>([&] { fit([&] { return shared; }, count_task, points_of(2)); });
+  };
+  const std::string end =
+      " of its own for each rank, got one object on two ranks; the function that makes the options has to "
+      "make "
+      "them in each call (training::fit_arguments does)";
+  CHECK(error_of({.max_epochs = 1, .callbacks = {std::make_shared<Callback>()}, .devices = 2}) ==
+        "training::fit: expected callbacks" + end);
+  CHECK(error_of({.max_epochs = 1,
+                  .monitors = {std::make_shared<JsonLinesMonitor>("none.jsonl")},
+                  .devices = 3}) == "training::fit: expected monitors" + end);
+  CHECK(tasks == 0);
+  const TrainerOptions one{.max_epochs = 1, .callbacks = {std::make_shared<Callback>()}, .devices = 1};
+  fit([&] { return one; }, make_task, points_of(4));
+  const TrainerOptions two{.max_epochs = 1, .callbacks = {std::make_shared<Callback>()}, .devices = 2};
+  CHECK(plan([&] { return two; }, make_task, points_of(2)).peak.total > 0);
+}
+
+TEST_CASE("fit_arguments: each rank has callbacks and monitors of its own, of the program and of the flags") {
+  const TemporaryFolder folder;
+  const std::string saved = folder / "run", metrics = folder / "run.jsonl";
+  const auto program = [] {
+    return TrainerOptions{.max_epochs = 1, .strategy = "fsdp", .callbacks = {std::make_shared<Callback>()}};
+  };
+  const auto options_of = [&](std::vector<const char*> argv, std::ostream& out) {
+    argv.insert(argv.begin(), "program");
+    return fit_arguments(program, static_cast<int>(argv.size()), argv.data(), out, make_task, points_of(2));
+  };
+  std::ostringstream out;
+  const auto options = options_of({"--devices", "2", "--out", saved.c_str(), "--metrics", metrics.c_str(),
+                                   "--steps-per-print", "1", "--log-every", "1"},
+                                  out);
+  REQUIRE(options.has_value());
+  const TrainerOptions first = (*options)(), second = (*options)();
+  REQUIRE(first.callbacks.size() == 3);
+  for (size_t i = 0; i < 3; ++i) CHECK(first.callbacks[i] != second.callbacks[i]);
+  CHECK(first.monitors[0] != second.monitors[0]);
+  CHECK(fit(*options, make_task, points_of(2)).contains("loss"));
+  CHECK(std::filesystem::exists(folder / "run/step-00000003"));
+  CHECK_MESSAGE(contains(out.str(), "step=3, AvgSamplesPerSec="), out.str());
+  std::ostringstream help;
+  CHECK_FALSE(options_of({"--help"}, help).has_value());
+  CHECK(contains(help.str(), "--devices"));
+  CHECK(contains(
+      message_of<ConfigError>([] { fit_arguments(nullptr, 0, nullptr, std::cout, make_task, points_of(2)); }),
+      "expected a function that makes the options"));
 }

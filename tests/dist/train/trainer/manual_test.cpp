@@ -359,3 +359,52 @@ TEST_CASE("manual optimization: faults name the part") {
   CHECK(contains(message_of<ConfigError>([&] { Trainer({.max_steps = 1}).fit(automatic, data); }),
                  "expected a fit of a task whose automatic_optimization() is false"));
 }
+
+TEST_CASE("manual optimization: the trainer's device and log, and checkpoints in the background") {
+  struct One : TaskOf<One> {
+    nn::Linear& out = add<nn::Linear>("out", {.in = 3, .out = 2});
+    Variable forward(const Variable& x) { return out(x); }
+    bool automatic_optimization() const override { return false; }
+    Variable training_step(const data::Batch& batch, int64_t) override {
+      return trainer().manual().optimize(0, [&] { return nn::mse_loss((*this)(batch.x), batch.y); });
+    }
+    OptimizerSetup configure_optimizers(const ParameterList& parameters) override {
+      return {std::make_unique<optim::Adam>(parameters, 1e-2)};
+    }
+  };
+  Points data;
+  One planned;
+  Trainer({.max_steps = 2, .device = meta()}).fit(planned, data);
+  CHECK(planned.out.parameters()[0].variable.value().is_meta());
+
+  const TemporaryFolder folder;
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  const auto run = [&](const std::string& name, bool in_background, const std::string& resume,
+                       dist::World* world) {
+    Points own;
+    own.batch_size = world ? 2 : 4;
+    One task;
+    Trainer({.max_steps = 2,
+             .strategy = world ? "fsdp" : "auto",
+             .resume = resume,
+             .callbacks = {std::make_shared<ModelCheckpoint>(
+                 ModelCheckpointOptions{.folder = name, .every_steps = 2, .in_background = in_background})},
+             .world = world,
+             .log = Logger([&](const LogRecord& record) {
+               const std::lock_guard lock(mutex);
+               lines.push_back(record.message);
+             })})
+        .fit(task, own);
+  };
+  run(folder / "alone", false, "", nullptr);
+  CHECK(lines == std::vector<std::string>{"step 2 is saved: " + folder / "alone/step-00000002"});
+  lines.clear();
+  test::require_no_problems(2, [&](dist::World& world) -> std::vector<std::string> {
+    run(folder / "background", true, "", &world);
+    return {};
+  });
+  CHECK(lines.empty());  // of a save that was not waited for
+  run(folder / "next", false, folder / "background", nullptr);
+  CHECK(lines[0] == "step 2 is loaded: " + folder / "background");
+}

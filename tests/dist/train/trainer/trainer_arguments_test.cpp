@@ -7,10 +7,13 @@
 #include <iostream>
 #include <sstream>
 
+#include "dist/train/callbacks/deepspeed_reports.h"
+#include "dist/train/monitors/tensorboard.h"
 #include "nn/functional.h"
 #include "nn/layers/linear.h"
 #include "optim/rules/adam.h"
 #include "tensor/error.h"
+#include "tests/support/environment.h"
 #include "tests/support/error_text.h"
 #include "tests/support/temporary_folder.h"
 
@@ -209,4 +212,111 @@ TEST_CASE(
   const auto second = parse({"--max-steps", "6", "--out", folder / "out", "--resume", folder / "out"});
   fit(*second.options);
   CHECK(std::filesystem::exists(folder / "out/step-00000006"));
+}
+
+TEST_CASE("trainer_arguments: blocks of a configuration of DeepSpeed become monitors and a profile") {
+  const TemporaryFolder folder;
+  const std::string board = tensorboard_is_built()
+                                ? text(", \"tensorboard\": {\"enabled\": true, \"output_path\": \"",
+                                       folder / "board", "\", \"job_name\": \"small\"}")
+                                : std::string();
+  folder.write(
+      "ds.json",
+      text("{\"train_batch_size\": 2", board, ", \"csv_monitor\": {\"enabled\": true, \"output_path\": \"",
+           folder / "tables", "\"}, \"flops_profiler\": {\"enabled\": true, \"profile_step\": 2}}"));
+  std::ostringstream out;
+  fit(*parse({"--deepspeed-config", folder / "ds.json", "--log-every", "1"}, &out).options);
+  CHECK(contains(content(folder / "tables/DeepSpeedJobName/metrics.csv"), "loss"));
+  CHECK(std::filesystem::exists(folder / "board/small") == tensorboard_is_built());
+  CHECK_MESSAGE(contains(out.str(), "Profile Summary at step 2"), out.str());
+  // A flag takes the place of a block, and a block that is not enabled asks for nothing.
+  const auto with_flag =
+      parse({"--deepspeed-config", folder / "ds.json", "--csv", folder / "own.csv"}).options;
+  CHECK(with_flag->monitors.size() == (tensorboard_is_built() ? 2 : 1));
+  folder.write("off.json",
+               "{\"train_batch_size\": 2, \"csv_monitor\": {\"enabled\": false},"
+               " \"flops_profiler\": {\"profile_step\": 2}}");
+  const auto off = parse({"--deepspeed-config", folder / "off.json"}).options;
+  CHECK(off->monitors.empty());
+  CHECK(off->callbacks.empty());
+  folder.write("bad.json", "{\"train_batch_size\": 2, \"flops_profiler\": {\"enabled\": 1}}");
+  CHECK(contains(message_of<ConfigError>([&] {
+                   parse({"--deepspeed-config", folder / "bad.json"});
+                 }),
+                 "bad.json:1: flops_profiler.enabled: expected true or false"));
+}
+
+TEST_CASE("a Trainer logs the keys of DeepSpeed for which its program has no callback") {
+  std::vector<std::string> lines;
+  TrainerOptions options{
+      .max_epochs = 1,
+      .strategy = DeepSpeedStrategy{JsonText{"{\"train_batch_size\": 2, \"steps_per_print\": 5,"
+                                             " \"wall_clock_breakdown\": true,"
+                                             " \"flops_profiler\": {\"enabled\": true}}"}},
+      .log = Logger([&](const LogRecord& record) { lines.push_back(record.message); })};
+  fit(options);
+  CHECK(lines == std::vector<std::string>{
+                     "the configuration: steps_per_print, wall_clock_breakdown, flops_profiler: without "
+                     "effect, since they need callbacks or monitors (add_deepspeed_reports)"});
+  lines.clear();
+  std::ostringstream out;
+  add_deepspeed_reports(options, out);
+  CHECK(options.callbacks.size() == 2);
+  fit(options);
+  CHECK(lines.empty());
+}
+
+TEST_CASE(
+    "trainer_arguments: warnings of a configuration are written to stderr, unless the program has a sink") {
+  const TemporaryFolder folder;
+  folder.write("ds.json", "{\"train_batch_size\": 2, \"gradient_cliping\": 1.0}");
+  const auto written = [&](const char* rules) {
+    const Environment environment("TESSERA_LOGS", rules);
+    std::ostringstream text;
+    std::streambuf* const before = std::cerr.rdbuf(text.rdbuf());
+    const auto options = parse({"--deepspeed-config", folder / "ds.json"}).options;
+    { const Trainer trainer(*options); }
+    std::cerr.rdbuf(before);
+    return text.str();
+  };
+  const std::string warning = written(nullptr);
+  CHECK_MESSAGE(contains(warning, "gradient_cliping: no key of DeepSpeed, kept for the program"), warning);
+  CHECK(contains(warning, "the nearest is 'gradient_clipping'"));
+  CHECK(written("-train").empty());
+  std::string own;
+  const char* argv[] = {"program"};
+  const auto options = trainer_arguments(
+      {.max_epochs = 1, .log = Logger([&](const LogRecord& record) { own += record.message; })}, 1, argv,
+      std::cout);
+  options->log.info("train.engine", "a message");
+  CHECK(own == "a message");
+}
+
+TEST_CASE("trainer_arguments: a precision of 32 beside a configuration in half precision names both") {
+  const TemporaryFolder folder;
+  folder.write("ds.json", "{\"train_batch_size\": 2,\n \"bf16\": {\"enabled\": true}}");
+  CHECK(message_of<ConfigError>([&] {
+          parse({"--deepspeed-config", folder / "ds.json", "--precision", "32"});
+        }) == "trainer_arguments: precision 32 (flag --precision): expected bf16 (" + folder / "ds.json" +
+                  ":2: bf16.enabled: true), or none");
+  for (const std::vector<std::string>& flags : {std::vector<std::string>{}, {"--precision", "bf16"}}) {
+    std::vector<std::string> all = flags;
+    all.insert(all.end(), {"--deepspeed-config", folder / "ds.json"});
+    CHECK(Trainer(*parse(all).options).options().precision == PrecisionMode::bf16);
+  }
+  folder.write("ds.json", "{\"train_batch_size\": 2, \"bf16\": {\"enabled\": false}}");
+  CHECK(parse({"--deepspeed-config", folder / "ds.json", "--precision", "32"}).options.has_value());
+}
+
+TEST_CASE("trainer_arguments: of a launcher's ranks the first alone writes --explain and --help") {
+  const auto written = [](const char* rank, const char* flag) {
+    const Environment size("OMPI_COMM_WORLD_SIZE", "2"), number("OMPI_COMM_WORLD_RANK", rank);
+    const Parsed parsed = parse({flag});
+    CHECK_FALSE(parsed.options.has_value());
+    return parsed.out;
+  };
+  for (const char* flag : {"--explain", "--help"}) {
+    CHECK_FALSE(written("0", flag).empty());
+    CHECK(written("1", flag).empty());
+  }
 }

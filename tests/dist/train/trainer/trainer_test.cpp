@@ -347,6 +347,12 @@ TEST_CASE("trainer: bad options are errors that name them") {
   CHECK(refusal<ConfigError>({.max_epochs = -2}) == "Trainer: max_epochs -2: expected -1 or more");
   CHECK(refusal<ConfigError>({.max_epochs = 1, .accumulate = 0}) ==
         "Trainer: accumulate 0: expected 1 or more");
+  CHECK(refusal<ConfigError>({.max_epochs = 1, .limit_val_batches = -2}) ==
+        "Trainer: limit_val_batches -2: expected -1 or more");
+  CHECK(refusal<ConfigError>({.max_epochs = 1, .limit_test_batches = -2}) ==
+        "Trainer: limit_test_batches -2: expected -1 or more");
+  CHECK(refusal<ConfigError>({.max_epochs = 1, .limit_predict_batches = -7}) ==
+        "Trainer: limit_predict_batches -7: expected -1 or more");
   CHECK(contains(refusal<ConfigError>({.max_epochs = 1, .strategy = "dpp"}), "deepspeed_stage_0"));
   CHECK(contains(refusal<ConfigError>({.max_epochs = 1, .gradient_clip = -1}), "gradient_clip"));
   CHECK(contains(refusal<ConfigError>({.max_epochs = 1, .callbacks = {nullptr}}), "null pointer"));
@@ -383,7 +389,8 @@ TEST_CASE("trainer: a task or data without what is needed, and exceptions of cal
   Classifier other;
   Trainer trainer({.max_epochs = 1, .callbacks = {thrower}});
   CHECK(message_of<DataError>([&] { trainer.fit(other, data); }) == "the callback's own");
-  CHECK(thrower->calls.back() == "on_exception: the callback's own");
+  CHECK(thrower->calls.back() == "teardown");
+  CHECK(thrower->calls[thrower->calls.size() - 2] == "on_exception: the callback's own");
   CHECK(contains(message_of<ConfigError>([&] { trainer.engine(); }), "expected a fit that runs"));
 }
 
@@ -430,4 +437,71 @@ TEST_CASE("logged values: reductions, and the same name with another one") {
   CHECK(values.newest().at("mean") == 5);
   CHECK(contains(message_of<ConfigError>([&] { values.add("sum", 1, 1, {}); }), "another reduction"));
   CHECK(contains(message_of<ConfigError>([&] { values.add("", 1, 1, {}); }), "expected a name"));
+}
+
+TEST_CASE(
+    "trainer: what on_exception throws is logged; the first exception leaves, and all callbacks are called") {
+  struct Faulty : Callback {
+    void on_after_backward(Trainer&, Task&) override { throw DataError("the first one"); }
+    void on_exception(Trainer&, Task&, const std::exception&) override { throw ConfigError("another one"); }
+  };
+  const auto trace = std::make_shared<Trace>();
+  std::string logged;
+  Points data;
+  Classifier task;
+  Trainer trainer({.max_epochs = 1,
+                   .callbacks = {std::make_shared<Faulty>(), trace},
+                   .log = Logger([&](const LogRecord& record) {
+                     logged += text(record.component, ": ", record.message);
+                   })});
+  CHECK(message_of<DataError>([&] { trainer.fit(task, data); }) == "the first one");
+  CHECK(trace->calls.back() == "teardown");
+  CHECK(trace->calls[trace->calls.size() - 2] == "on_exception: the first one");
+  CHECK(logged == "train.callback: on_exception: another one");
+}
+
+TEST_CASE("trainer: a training step without a loss is an error that names it") {
+  struct NoLoss : Classifier {
+    Variable training_step(const data::Batch&, int64_t) override { return {}; }
+  };
+  Points data;
+  NoLoss task;
+  CHECK(contains(message_of<ConfigError>([&] { Trainer({.max_epochs = 1}).fit(task, data); }),
+                 "Task::training_step: expected the loss of the batch, got an undefined Variable"));
+}
+
+TEST_CASE("trainer: a second fit of a task that is sharded or rounded is an error that says what to do") {
+  Points data;
+  Classifier plain, rounded;
+  Trainer({.max_epochs = 1}).fit(plain, data);
+  Trainer({.max_epochs = 1}).fit(plain, data);  // goes on with its weights
+  Trainer({.max_epochs = 1, .precision = PrecisionMode::bf16}).fit(rounded, data);
+  for (const PrecisionMode precision : {PrecisionMode::f32, PrecisionMode::bf16})
+    CHECK(message_of<ConfigError>(
+              [&] { Trainer({.max_epochs = 1, .precision = precision}).fit(rounded, data); }) ==
+          "Trainer::fit: expected a task of its own, got one that is in mixed precision already, as "
+          "after a fit; to go on, give a new task and `resume` or `init_from`");
+  test::require_no_problems(2, [&](dist::World& world) -> std::vector<std::string> {
+    Points own;
+    own.batch_size = 2;
+    Classifier task;
+    Trainer({.max_epochs = 1, .strategy = "fsdp", .world = &world}).fit(task, own);
+    const std::string message = message_of<ConfigError>(
+        [&] { Trainer({.max_epochs = 1, .strategy = "fsdp", .world = &world}).fit(task, own); });
+    if (contains(message, "got one that is sharded already, as after a fit")) return {};
+    return {message};
+  });
+}
+
+TEST_CASE("trainer: a name with another reduction on another rank is an error on all ranks that names it") {
+  test::require_no_problems(2, [](dist::World& world) -> std::vector<std::string> {
+    LoggedValues values;
+    values.add("a", 1, 1, {});
+    values.add("b", 1, 1, {.reduction = world.rank() == 0 ? LogReduction::min : LogReduction::sum});
+    const std::string message = message_of<ConfigError>([&] { values.reduce(&world.communicator()); });
+    if (message ==
+        "log: expected the same reduction of 'b' on all ranks, got min on rank 0 and sum on rank 1")
+      return {};
+    return {message};
+  });
 }
