@@ -1,5 +1,6 @@
 #include "dist/train/trainer/trainer_arguments.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <utility>
@@ -47,6 +48,11 @@ void require_agreement(const Resolved<Flags>& resolved, const StrategyChoice& st
   }
 }
 
+/// What TESSERA_LOGS says, else warnings and errors.
+LogFilter filter_of_program() {
+  return std::getenv("TESSERA_LOGS") ? LogFilter::from_environment() : LogFilter::parse("all=warning");
+}
+
 /// The options with the strategy of the flags, and a sink of messages.
 TrainerOptions with_strategy(const Resolved<Flags>& resolved) {
   const Flags& flags = *resolved;
@@ -60,7 +66,7 @@ TrainerOptions with_strategy(const Resolved<Flags>& resolved) {
     options.strategy = DeepSpeedStrategy{flags.deepspeed_config};
   }
   require_agreement(resolved, options.strategy);
-  if (!options.log.has_sink()) options.log = Logger(stream_sink(std::cerr), LogFilter::from_environment());
+  if (!options.log.has_sink()) options.log = Logger(stream_sink(std::cerr), filter_of_program());
   return options;
 }
 

@@ -36,7 +36,7 @@ const FieldTable<TrainerFlags>& trainer_fields();
 /// monitors. With --help or --explain the text is written to `out`, and nothing is returned: the program
 /// ends; of a launcher's ranks the first one writes. Lines of throughput go to `out` too, which must outlive
 /// the Trainer. What a DeepSpeedStrategy asks for beside the flags is added (`add_deepspeed_reports`).
-/// Messages go to stderr, by the rules of TESSERA_LOGS, unless the program has a sink. Throws ConfigError
+/// Warnings and errors, or what TESSERA_LOGS says, go to stderr, unless the program has a sink. Throws ConfigError
 /// naming the argument, and both places for a precision of 32 beside a configuration in half precision.
 ///
 ///     int main(int argc, char** argv) {
