@@ -102,8 +102,12 @@ TrainerOptions with_files(const Resolved<Flags>& resolved, std::ostream& out) {
   if (const std::optional<StepLogOptions> lines = step_log_of(resolved, options.strategy))
     add(std::make_shared<StepLogPrinter>(out, *lines));
   if (!flags.out.empty())
-    add(std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{
-        .folder = flags.out, .every_steps = flags.checkpoint_interval, .keep = flags.keep}));
+    add(std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{.folder = flags.out,
+                                                                 .every_steps = flags.checkpoint_interval,
+                                                                 .keep = flags.keep,
+                                                                 .monitor = flags.monitor,
+                                                                 .keep_best = flags.keep_best,
+                                                                 .in_background = flags.async_save}));
   if (!flags.metrics.empty()) options.monitors.push_back(std::make_shared<JsonLinesMonitor>(flags.metrics));
   if (!flags.csv.empty()) options.monitors.push_back(std::make_shared<CsvMonitor>(flags.csv));
   if (!flags.tensorboard.empty())
@@ -156,6 +160,12 @@ const FieldTable<TrainerFlags>& trainer_fields() {
        [](Flags& f) { return &f.trainer.gradient_clip; }},
       {{"validate_every", "steps between validations; 0: at the end of each epoch", "steps", count},
        [](Flags& f) { return &f.trainer.validate_every; }},
+      {{"validate_at_end", "validate after the last step too, where validate_every does not divide it"},
+       [](Flags& f) { return &f.trainer.validate_at_end; }},
+      {{"limit_train_batches", "batches of an epoch, at most; -1: all", "batches", limit_or_none},
+       [](Flags& f) { return &f.trainer.limit_train_batches; }},
+      {{"limit_val_batches", "batches of a validation, at most; -1: all", "batches", limit_or_none},
+       [](Flags& f) { return &f.trainer.limit_val_batches; }},
       {{"devices",
         "ranks; training::fit starts as many threads; 0: those that there are",
         "ranks",
@@ -168,10 +178,18 @@ const FieldTable<TrainerFlags>& trainer_fields() {
       {{"overfit_batches", "train and validate on the first so many batches; 0: on all", "batches", count},
        [](Flags& f) { return &f.trainer.overfit_batches; }},
       {{"resume", "checkpoint or run to resume: its folder"}, [](Flags& f) { return &f.trainer.resume; }},
+      {{"init_from", "checkpoint or run of which a new run has the first weights: its folder"},
+       [](Flags& f) { return &f.trainer.init_from; }},
       {{"out", "folder of the checkpoints; empty: none are written"}, [](Flags& f) { return &f.out; }},
       {{"checkpoint_interval", "steps between checkpoints; 0: at the end of each epoch", "steps", count},
        [](Flags& f) { return &f.checkpoint_interval; }},
       {{"keep", "newest checkpoints kept; 0: all", "checkpoints", count}, [](Flags& f) { return &f.keep; }},
+      {{"monitor", "logged value of which the lowest is the best checkpoint's; empty: none"},
+       [](Flags& f) { return &f.monitor; }},
+      {{"keep_best", "checkpoints with the best values that are kept", "checkpoints", positive},
+       [](Flags& f) { return &f.keep_best; }},
+      {{"async_save", "on ranks: write a checkpoint during the next steps"},
+       [](Flags& f) { return &f.async_save; }},
       {{"metrics", "append what is logged to this file, as JSON lines"}, [](Flags& f) { return &f.metrics; }},
       {{"csv", "write what is logged to this table"}, [](Flags& f) { return &f.csv; }},
       {{"tensorboard", "write what is logged to event files in this folder"},

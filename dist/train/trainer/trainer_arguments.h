@@ -19,6 +19,9 @@ struct TrainerFlags {
   std::string out = {};               ///< folder of checkpoints (ModelCheckpoint); "": none are written
   int64_t checkpoint_interval = 0;    ///< steps; 0: at the end of each epoch
   int64_t keep = 3;                   ///< newest checkpoints
+  std::string monitor = {};           ///< ModelCheckpointOptions::monitor
+  int64_t keep_best = 1;              ///< ModelCheckpointOptions::keep_best
+  bool async_save = false;            ///< ModelCheckpointOptions::in_background
   std::string metrics = {};           ///< file of JSON lines; "": none
   std::string csv = {};               ///< table of values; "": none
   std::string tensorboard = {};       ///< folder of event files; "": none
@@ -36,8 +39,9 @@ const FieldTable<TrainerFlags>& trainer_fields();
 /// monitors. With --help or --explain the text is written to `out`, and nothing is returned: the program
 /// ends; of a launcher's ranks the first one writes. Lines of throughput go to `out` too, which must outlive
 /// the Trainer. What a DeepSpeedStrategy asks for beside the flags is added (`add_deepspeed_reports`).
-/// Warnings and errors, or what TESSERA_LOGS says, go to stderr, unless the program has a sink. Throws ConfigError
-/// naming the argument, and both places for a precision of 32 beside a configuration in half precision.
+/// Warnings and errors, or what TESSERA_LOGS says, go to stderr, unless the program has a sink. Throws
+/// ConfigError naming the argument, and both places for a precision of 32 beside a configuration in half
+/// precision.
 ///
 ///     int main(int argc, char** argv) {
 ///       const auto options = training::trainer_arguments({.max_epochs = 5}, argc, argv, std::cout);

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "dist/checkpoint/checkpoint_folder.h"
 #include "dist/train/callbacks/deepspeed_reports.h"
 #include "dist/train/monitors/tensorboard.h"
 #include "nn/functional.h"
@@ -83,6 +84,29 @@ TEST_CASE("trainer_arguments: flags change the program's options, and each has i
                  "--accumulate: expected a whole number of at least 1, got 0"));
   CHECK(contains(message_of<ConfigError>([] { parse({"--precison", "16"}); }), "--precision"));
   CHECK_THROWS_AS(trainer_arguments({.max_epochs = 1}, 0, nullptr, std::cout), ConfigError);
+}
+
+TEST_CASE("trainer_arguments: the best checkpoints are kept, and a run begins with the weights of one") {
+  const TemporaryFolder folder;
+  fit(*parse({"--out", folder / "run", "--checkpoint-interval", "1", "--keep", "1", "--monitor", "loss",
+              "--keep-best", "3", "--async-save"})
+           .options);
+  const std::vector<int64_t> kept = dist::list_checkpoints(folder / "run");
+  REQUIRE(kept.size() == 4);  // the three best, and the newest, which has the mean of the epoch
+  CHECK(kept.back() == 8);
+  const auto loss_of = [&](int64_t step) {
+    return dist::read_validation_loss(folder / "run/" + dist::step_name(step)).value();
+  };
+  for (size_t i = 0; i < 3; ++i) CHECK(loss_of(kept[i]) < loss_of(8));
+  CHECK(std::filesystem::exists(folder / "run/best"));
+  const auto options =
+      parse({"--init-from", folder / "run", "--limit-train-batches", "2", "--out", folder / "next"}).options;
+  fit(*options);
+  CHECK(dist::list_checkpoints(folder / "next") == std::vector<int64_t>{2});
+  CHECK(contains(message_of<ConfigError>([&] {
+                   fit(*parse({"--out", folder / "run"}).options);
+                 }),
+                 "expected a folder without checkpoints for a new run"));
 }
 
 TEST_CASE("trainer_arguments: a program's strategy with options stays, unless the flag names another one") {
