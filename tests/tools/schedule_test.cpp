@@ -1,4 +1,4 @@
-// tessera schedule: what it prints, the files that it writes and reads, and what it refuses.
+// tessera schedule: what it prints, the files that it writes and reads, and its errors.
 
 #include <doctest/doctest.h>
 

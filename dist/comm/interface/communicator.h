@@ -69,11 +69,11 @@ class Communicator {
   Work all_reduce(const Tensor& tensor, Reduction reduction, const CallOptions& options = {});
   /// `output` gets the `input`s of all ranks one after another, in rank order; all of one size. `input` may
   /// be this rank's own shard of `output`: then it is not copied. `output` may be a matrix with a row for
-  /// each rank whose rows lie apart (over NCCL by a copy): a part of every shard of a larger tensor.
+  /// each rank with rows that lie apart (over NCCL by a copy): a part of every shard of a larger tensor.
   Work all_gather(const Tensor& output, const Tensor& input, const CallOptions& options = {});
   /// `input` is cut into as many equal shards as there are ranks; `output` gets the reduction of this rank's
-  /// shard over all ranks. It may be this rank's own shard of `input`, whose shards may lie apart as those of
-  /// an all_gather's output.
+  /// shard over all ranks. It may be this rank's own shard of `input`, of which the shards may lie apart as
+  /// those of an all_gather's output.
   Work reduce_scatter(const Tensor& output, const Tensor& input, Reduction reduction,
                       const CallOptions& options = {});
   /// Every rank gets the root's values.

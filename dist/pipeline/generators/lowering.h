@@ -7,8 +7,8 @@ namespace tessera::dist {
 /// The schedule with a SEND and a RECV for every value that goes from a rank to another. After each slot,
 /// every rank has one batch: what it computed in that slot goes out, what others computed for it comes in.
 /// Both sides of a message are in the batch of the same slot, so batches cannot wait for each other in a
-/// cycle, whatever the transport buffers. Throws ConfigError for a schedule that `check_schedule` refuses or
-/// that has messages.
+/// cycle, whatever the transport buffers. Throws ConfigError for a schedule that is wrong by `check_schedule`
+/// or that has messages.
 PipelineSchedule with_messages(const PipelineSchedule& schedule);
 
 /// How long parameters stay gathered in a pipeline of sharded stages.
@@ -17,8 +17,8 @@ enum class UnshardScope {
   action,  ///< for each action: full_shard
 };
 /// The schedule with an UNSHARD and a RESHARD of each stage around its actions, and a REDUCE_GRAD after its
-/// last gradients. Its slots state no time. Throws ConfigError for a schedule that `check_schedule` refuses
-/// or that has such actions.
+/// last gradients. Its slots state no time. Throws ConfigError for a schedule that is wrong by
+/// `check_schedule` or that has such actions.
 PipelineSchedule with_sharding(const PipelineSchedule& schedule, UnshardScope scope);
 
 }  // namespace tessera::dist

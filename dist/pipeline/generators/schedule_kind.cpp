@@ -14,7 +14,7 @@ bool takes_chunks(ScheduleKind kind) {
   return kind == ScheduleKind::interleaved || kind == ScheduleKind::breadth_first;
 }
 
-/// Refuses numbers whose table no memory holds.
+/// Throws ConfigError for numbers that would make a table of more cells than are allowed.
 void check_size(const ScheduleOptions& o) {
   constexpr int64_t most = 1'000'000, most_pairs = 100'000'000;
   const bool is_small = o.ranks <= most && o.micro_batches <= most && o.chunks <= most;

@@ -41,7 +41,7 @@ void check_message(const PipelineSchedule& s, const CellIndex& cells, int rank, 
                 cells.slot(user));
 }
 
-/// An action whose input comes from another rank has a receive.
+/// An action with an input from another rank has a receive.
 void check_received(const PipelineSchedule& s, const CellIndex& cells, int rank, size_t slot) {
   const PipelineAction& action = *s.rows[static_cast<size_t>(rank)][slot];
   if (action.kind == backward_weight) return;

@@ -13,7 +13,7 @@ namespace tessera::training {
 struct ExponentialMovingAverageOptions {
   double decay = 0.999;       ///< of the average in an update; the new values have the weight 1 - decay
   int64_t every_steps = 1;    ///< steps of the optimizer between updates
-  int64_t first_step = 1;     ///< the first step whose weights are taken
+  int64_t first_step = 1;     ///< the first step of which the weights are taken
   bool in_validation = true;  ///< whether validations of the fit compute with the averages
   bool at_end = true;         ///< whether the module has the averages after the fit
 };

@@ -104,9 +104,9 @@ class Trainer {
   /// Throws ConfigError for a task that has values, and as `fit`; NotBuiltError for manual optimization and
   /// for fields that are lists.
   StepPlan plan(const TaskMaker& make_task, DataModule& data);
-  /// The largest micro-batch of a rank whose step takes at most so many bytes at its peak by `plan`: powers
-  /// of two, then bisection. No more samples are tried than a rank's share of a dataset. Throws ConfigError
-  /// where one sample does not fit, and as `plan`.
+  /// The largest micro-batch of a rank with a step that takes at most so many bytes at its peak by `plan`:
+  /// powers of two, then bisection. No more samples are tried than a rank's share of a dataset. Throws
+  /// ConfigError where one sample does not fit, and as `plan`.
   int64_t tune(const TaskMaker& make_task, DataModule& data, int64_t memory_limit_bytes);
   /// The results of `predict_step`, one for each of this rank's batches; f32 where they are bf16 or f16.
   std::vector<Tensor> predict(Task& task, DataModule& data);

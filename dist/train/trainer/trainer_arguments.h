@@ -52,7 +52,7 @@ const FieldTable<TrainerFlags>& trainer_fields();
 std::optional<TrainerOptions> trainer_arguments(TrainerOptions program, int argc, const char* const* argv,
                                                 std::ostream& out);
 
-/// The same for a program whose --explain has the plan of a step after the options: `training::plan` on
+/// The same for a program in which --explain has the plan of a step after the options: `training::plan` on
 /// `TrainerOptions::devices` ranks or those of a launcher. `task` and `data` make what the program trains;
 /// they are called with --explain alone. Throws also as `training::plan`.
 ///

@@ -11,7 +11,7 @@ struct ScheduleFlags {
   int micro_batches = 8;
   int chunks = 0;     ///< of each rank; 0: the kind's default
   int group = 0;      ///< of interleaved; 0: the default
-  int most_live = 0;  ///< refuses schedules that hold more micro-batches on a rank; 0: no limit
+  int most_live = 0;  ///< micro-batches that a rank may hold; 0: no limit
   double forward = 1, backward_input = 1, backward_weight = 1;  ///< of one micro-batch, all chunks of a rank
   double latency = 0;                                           ///< of a message
   bool messages = false;                                        ///< adds SEND and RECV
@@ -22,8 +22,8 @@ struct ScheduleFlags {
 };
 
 /// Prints the table of a schedule, what each rank holds and computes, the time of a step and its bubble;
-/// writes the files. Throws ConfigError for invalid flags, a schedule that `dist::check_schedule` refuses,
-/// and a file that cannot be read or written.
+/// writes the files. Throws ConfigError for invalid flags, a schedule that is wrong by
+/// `dist::check_schedule`, and a file that cannot be read or written.
 void show_schedule(const ScheduleFlags& flags, std::ostream& out);
 
 }  // namespace tessera::tools

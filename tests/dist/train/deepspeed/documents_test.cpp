@@ -146,7 +146,7 @@ Options options_of(const std::string& json) {
   return options;
 }
 
-/// The names whose values differ.
+/// The names with values that differ.
 Names different(const Texts& a, const Texts& b) {
   Names names;
   for (const auto& [from, to] : {std::pair(&a, &b), std::pair(&b, &a)})

@@ -160,7 +160,7 @@ TEST_CASE("trainer monitors: closed after an exception, with what was reported u
   const std::vector<Json::Value> read = json_lines(folder / "metrics.jsonl");
   REQUIRE(read.size() == 4);
   CHECK(read[3]["last"].asDouble() == 8);
-  // The file is closed: a monitor that is not begun refuses values.
+  // The file is closed: a monitor that is not begun throws for values.
   CHECK(contains(message_of<ConfigError>([&] { lines->scalars(3, {}); }), "outside a run"));
   CHECK(contains(message_of<ConfigError>([&] { fit({.max_epochs = 1, .monitors = {nullptr}}); }),
                  "expected monitors, got a null pointer"));

@@ -201,7 +201,7 @@ TEST_CASE("a run's record: columns of losses and accuracies, which are recompute
     for (const char* column : {"train_loss", "val_loss", "val_acc", "test_loss", "test_acc"})
       CHECK_MESSAGE(contains(header, column), header);
     CHECK(tested.contains("test_acc"));
-    // The share of samples whose largest score is that of their class.
+    // The share of samples of which the largest score is that of their class.
     data::DataLoader loader(points(8, 1), {.batch_size = 8});
     int64_t right = 0;
     for (auto& [x, y] : loader) {

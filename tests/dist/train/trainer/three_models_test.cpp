@@ -78,7 +78,7 @@ struct BenchmarkModel : nn::Layer<BenchmarkModel> {
   Variable forward(const Variable& x) { return layers(x); }
 };
 
-/// A model whose results are scores of classes.
+/// A model with scores of classes as results.
 template <class Model>
 struct Classification : Task {
   Model model;
