@@ -27,6 +27,25 @@ Variable Dnn::loss(const Variable& x, const Tensor& target) const {
   return call([&](const Variable& in) { return mse_loss(forward(in), target); }, x);
 }
 
+std::vector<nn::LayerSpec> Dnn::to_layers() const {
+  std::vector<nn::LayerSpec> list{nn::module_layer(layers[0])};
+  for (size_t i = 1; i < layers.size(); ++i) {
+    const nn::Linear& layer = layers[i];
+    list.push_back(nn::function_layer(layer.full_name(), {&layer}, [&layer](const Variable& x) {
+      return layer.forward_activated(x, Activation::relu);
+    }));
+    list.back().kind = layer.kind();
+  }
+  return list;
+}
+
+nn::LayeredModel Dnn::to_layered_model() const {
+  const auto loss = [](const nn::LayerValues& outputs, const std::vector<Tensor>& targets) {
+    return mse_loss(outputs.at(0), targets.at(0));
+  };
+  return {.layers = to_layers(), .loss = {.run = loss}};
+}
+
 DnnOptions wide_dnn() {
   return {.layers = 3, .width = 2048};
 }

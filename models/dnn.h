@@ -27,6 +27,10 @@ struct Dnn : nn::Layer<Dnn, DnnOptions> {
   Variable forward(const Variable& x) const;
   /// The mean squared error of the result against `target`, a scalar.
   Variable loss(const Variable& x, const Tensor& target) const;
+  /// The linear layers, each of which applies the ReLU before it.
+  std::vector<nn::LayerSpec> to_layers() const;
+  /// The same with the loss.
+  nn::LayeredModel to_layered_model() const;
 };
 
 /// 3 layers 2048 wide: 12,589,056 parameters.

@@ -105,6 +105,33 @@ Variable Gpt::forward_cached(const Tensor& ids, GptCache& cache) const {
   });
 }
 
+nn::LayeredModel Gpt::to_layered_model() const {
+  nn::LayeredModel model;
+  model.layers.push_back(nn::function_layer("embeddings", {&wte, &wpe, &drop},
+                                            [this](const Tensor& ids) { return embed(ids, 0); }));
+  for (nn::LayerSpec& block : blocks.to_layers()) model.layers.push_back(std::move(block));
+  model.layers.push_back(nn::module_layer(ln_f));
+  model.loss.modules = {head_module()};
+  model.loss.run = [this](const nn::LayerValues& features, const std::vector<Tensor>& targets) {
+    return head ? head->cross_entropy(features.at(0), targets.at(0))
+                : wte.cross_entropy(features.at(0), targets.at(0));
+  };
+  model.result = [this](const nn::LayerValues& features) { return nn::LayerValues{logits(features.at(0))}; };
+  return model;
+}
+
+std::vector<nn::LayerSpec> Gpt::to_layers() const {
+  std::vector<nn::LayerSpec> layers = to_layered_model().layers;
+  layers.push_back(
+      nn::function_layer("head", {head_module()}, [this](const Variable& h) { return logits(h); }));
+  return layers;
+}
+
+const nn::Module* Gpt::head_module() const {
+  if (head) return head;
+  return &wte;
+}
+
 GptCache Gpt::make_cache(int64_t batch) const {
   GptCache cache;
   const Shape shape{batch, o.heads, o.block_size, o.width / o.heads};

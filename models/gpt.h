@@ -133,6 +133,12 @@ struct Gpt : nn::Layer<Gpt, GptOptions> {
   /// Cached decoding: `ids` are the positions after those in `cache`. Gradients are not recorded.
   Variable forward_cached(const Tensor& ids, GptCache& cache) const;
 
+  /// The model as a list of layers from ids to logits: both embeddings with their sum, the blocks, the last
+  /// norm, the head; `layers + 3` of them.
+  std::vector<nn::LayerSpec> to_layers() const;
+  /// The same up to the last norm, and a loss that has the head in it, as `loss` computes it.
+  nn::LayeredModel to_layered_model() const;
+
   /// An empty cache for `batch` sequences of up to the block size.
   GptCache make_cache(int64_t batch) const;
 
@@ -140,6 +146,7 @@ struct Gpt : nn::Layer<Gpt, GptOptions> {
   Variable embed(const Tensor& ids, int64_t first_position) const;
   Variable features(const Tensor& ids) const;
   Variable logits(const Variable& features) const;
+  const nn::Module* head_module() const;
 };
 
 /// Floating-point operations to train on one token, by nanoGPT's estimate (Chowdhery et al. 2022, appendix

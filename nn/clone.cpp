@@ -84,6 +84,7 @@ class TreeCopy {
     require<ConfigError>(!from.master.defined(), named(original), ": '", from.name,
                          "' is in mixed precision; clone the module before nn::use_mixed_precision");
     to.persistent = from.persistent;
+    to.held = from.held;
     const auto [copied, is_first] = copies_.emplace(from.variable.impl().get(), to.variable);
     if (!is_first) {
       to.variable = copied->second;  // tied

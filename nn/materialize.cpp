@@ -27,7 +27,7 @@ void materialize(Module& module, Device device, uint64_t seed) {
   module.for_each([&](Module& submodule) {
     const std::string& path = submodule.full_name();
     for (Module::Entry& entry : submodule.entries()) {
-      if (!entry.variable.value().is_meta()) continue;  // by the store, or under an earlier name
+      if (!entry.held || !entry.variable.value().is_meta()) continue;  // by the store, or an earlier name
       const std::string name = path.empty() ? entry.name : path + "." + entry.name;
       require<ConfigError>(!entry.master.defined(), "materialize: '", name,
                            "' is in mixed precision already: call materialize before use_mixed_precision");

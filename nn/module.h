@@ -64,7 +64,9 @@ class Module {
         initializer;         ///< of the initial values; undefined where `share_parameter` made the entry
     bool is_buffer = false;  ///< made by `buffer`: not trained, and not in `parameters()`
     bool persistent = true;  ///< of a buffer: whether state dicts hold it
-    Tensor master = {};      ///< f32, in mixed precision (nn/mixed_precision.h); else undefined
+    bool held =
+        true;  ///< whether this rank holds it (nn/sequence/hold.h); else it is on meta and listed nowhere
+    Tensor master = {};  ///< f32, in mixed precision (nn/mixed_precision.h); else undefined
   };
   /// A module within its parent.
   struct Child {

@@ -23,7 +23,8 @@ Module* find_child(const Module& module, const std::string& name) {
 
 void visit_entries(const Module& module, const std::string& prefix,
                    const std::function<void(const std::string&, const Module::Entry&)>& visit) {
-  for (const Module::Entry& entry : module.entries()) visit(prefix + entry.name, entry);
+  for (const Module::Entry& entry : module.entries())
+    if (entry.held) visit(prefix + entry.name, entry);
   for (const Module::Child& child : module.child_entries())
     visit_entries(*child.module, prefix + child.name + ".", visit);
 }

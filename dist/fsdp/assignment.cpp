@@ -53,7 +53,7 @@ class Assignment {
       unit = static_cast<int>(units_.size()) - 1;
     }
     for (nn::Module::Entry& entry : module.entries())
-      if (!entry.is_buffer)
+      if (!entry.is_buffer && entry.held)
         add_parameter(entry, join(path, entry.name), join(module.full_name(), entry.name), unit);
     for (const nn::Module::Child& child : module.child_entries())
       visit(*child.module, join(path, child.name), unit);

@@ -15,7 +15,8 @@ int64_t choose_by_size(nn::Module& module, bool is_root, int64_t numel,
                        std::unordered_set<const nn::Module*>& chosen) {
   int64_t left = 0;
   for (const nn::Module::Entry& entry : module.entries())
-    if (!entry.is_buffer && seen.insert(entry.variable.impl().get()).second) left += entry.variable.numel();
+    if (entry.held && !entry.is_buffer && seen.insert(entry.variable.impl().get()).second)
+      left += entry.variable.numel();
   for (const nn::Module::Child& child : module.child_entries())
     left += choose_by_size(*child.module, false, numel, seen, chosen);
   if (is_root || left < numel || module.is_container() || !module.has_forward()) return left;

@@ -11,6 +11,7 @@
 
 #include "autograd/recompute/checkpoint.h"
 #include "nn/layer.h"
+#include "nn/sequence/layer_spec.h"
 
 namespace tessera::nn {
 
@@ -132,6 +133,16 @@ class Sequential : public Layer<Sequential> {
     for (const Step& step : steps_) y = step.run(*step.module, y);
     return y;
   }
+  /// Its modules as a list of layers.
+  std::vector<LayerSpec> to_layers() const {
+    std::vector<LayerSpec> layers;
+    for (const Step& step : steps_) {
+      layers.push_back(function_layer(step.module->full_name(), {step.module},
+                                      [step](const Variable& x) { return step.run(*step.module, x); }));
+      layers.back().kind = step.module->kind();
+    }
+    return layers;
+  }
 
  protected:
   bool adopt_clone(const Module& original, const std::string& name, std::unique_ptr<Module>& clone) override {
@@ -224,6 +235,13 @@ class ModuleList : public Layer<ModuleList<M>> {
   std::string kind() const override { return "ModuleList"; }
   bool is_container() const override { return true; }
   bool has_forward() const override { return !is_heterogeneous; }
+
+  /// Its modules as a list of layers.
+  std::vector<LayerSpec> to_layers() const requires(!is_heterogeneous) {
+    std::vector<LayerSpec> layers;
+    for (M* module : list_) layers.push_back(module_layer(*module));
+    return layers;
+  }
 
   /// Applies to calls of the list from now on. Throws ConfigError for a negative interval.
   void set_checkpointing(ActivationCheckpointing checkpointing) {

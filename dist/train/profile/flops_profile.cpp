@@ -16,7 +16,7 @@ ProfileNode tree_of(const nn::Module& module, int depth, nn::ParameterSet& seen)
                    .options = module.describe_options(),
                    .depth = depth};
   for (const nn::Module::Entry& entry : module.entries())
-    if (!entry.is_buffer && seen.insert(entry.variable.impl().get()).second)
+    if (entry.held && !entry.is_buffer && seen.insert(entry.variable.impl().get()).second)
       node.own_parameters += entry.variable.numel();
   for (const nn::Module::Child& child : module.child_entries())
     node.children.push_back(tree_of(*child.module, depth + 1, seen));

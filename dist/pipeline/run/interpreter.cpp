@@ -1,0 +1,148 @@
+// One loop over a rank's actions.
+
+#include "dist/pipeline/run/interpreter.h"
+
+#include <algorithm>
+
+#include "dist/pipeline/run/action_error.h"
+#include "tensor/error.h"
+
+namespace tessera::dist {
+
+using enum ActionKind;
+
+Interpreter::Interpreter(const RunInput& input) : input_(input) {
+  for (int s = 0; s <= last_stage(); ++s) {
+    if (!is_here(s)) continue;
+    const auto first = static_cast<size_t>(input_.boundaries[static_cast<size_t>(s)]);
+    const auto end = static_cast<size_t>(input_.boundaries[static_cast<size_t>(s) + 1]);
+    stages_.emplace(s, PipelineStage(s, input_.layers.subspan(first, end - first)));
+  }
+}
+
+Interpreter::~Interpreter() = default;
+
+void Interpreter::run(std::span<const PipelineAction> actions) {
+  for (const PipelineAction& action : actions) {
+    advance();
+    try {
+      run(action);
+    } catch (const Error&) {
+      rethrow_in(action);
+    }
+  }
+  for (OutgoingValues& message : outgoing_) message.wait();
+  outgoing_.clear();
+}
+
+void Interpreter::run(const PipelineAction& action) {
+  const int s = action.stage, m = action.micro_batch;
+  switch (action.kind) {
+    case forward:
+      return run_forward(action);
+    case backward:
+    case backward_input:
+      return run_backward(action);
+    case backward_weight:
+      return stage(s).backward_weight(m);
+    case send_forward:
+      return send({false, s, m}, s + 1);
+    case recv_forward:
+      return receive({false, s - 1, m});
+    case send_backward:
+      return send({true, s, m}, s - 1);
+    case recv_backward:
+      return receive({true, s + 1, m});
+    case unshard:
+    case reshard:
+    case reduce_grad:
+      break;
+  }
+  throw ConfigError("the stages of this pipeline are not sharded");
+}
+
+void Interpreter::run_forward(const PipelineAction& action) {
+  const int s = action.stage, m = action.micro_batch;
+  const MicroBatch& batch = input_.micro_batches[static_cast<size_t>(m)];
+  nn::LayerValues inputs;
+  if (s > 0)
+    inputs = take({false, s - 1, m}, input_.records);
+  else
+    inputs.assign(batch.inputs.begin(), batch.inputs.end());
+  RandomContext random = random_context();
+  random.samples = batch.samples;
+  random.calls.clear();
+  const bool is_last = s == last_stage();
+  std::function<nn::LayerValues(const nn::LayerValues&)> finish;
+  if (is_last && input_.finish)
+    finish = [this, m](const nn::LayerValues& values) { return input_.finish(m, values); };
+  nn::LayerValues outputs = input_.records ? stage(s).forward(m, std::move(inputs), random, finish)
+                                           : stage(s).evaluate(inputs, random, finish);
+  size_t live = 0;
+  for (const auto& [index, each] : stages_) live += each.live();
+  most_live_ = std::max(most_live_, live);
+  if (!is_last) return pass_on({false, s, m}, s + 1, std::move(outputs));
+  if (input_.result) input_.result(m, outputs);
+}
+
+void Interpreter::run_backward(const PipelineAction& action) {
+  const int s = action.stage, m = action.micro_batch;
+  nn::LayerValues gradients = s == last_stage() ? input_.seed(m) : take({true, s + 1, m}, false);
+  gradients = action.kind == backward ? stage(s).backward(m, std::move(gradients))
+                                      : stage(s).backward_input(m, std::move(gradients));
+  if (s > 0) pass_on({true, s, m}, s - 1, std::move(gradients));
+}
+
+/// Keeps values for a stage of this rank, which gets them as constants or as leaves of its own graph, or for
+/// the SEND that follows.
+void Interpreter::pass_on(const ValueKey& value, int reader, nn::LayerValues values) {
+  if (is_here(reader))
+    for (Variable& each : values)
+      if (each.defined())
+        each = Variable(each.value(), input_.records && !value.is_backward && each.requires_grad());
+  computed_.emplace(value, std::move(values));
+}
+
+nn::LayerValues Interpreter::take(const ValueKey& value, bool with_gradients) {
+  if (const auto here = computed_.find(value); here != computed_.end()) {
+    nn::LayerValues values = std::move(here->second);
+    computed_.erase(here);
+    return values;
+  }
+  const auto message = incoming_.find(value);
+  require<ConfigError>(message != incoming_.end(), "its input was neither computed here nor received");
+  nn::LayerValues values = message->second.take(with_gradients);
+  incoming_.erase(message);
+  return values;
+}
+
+void Interpreter::send(const ValueKey& value, int reader) {
+  const auto here = computed_.find(value);
+  require<ConfigError>(here != computed_.end(), "what it sends was not computed");
+  outgoing_.emplace_back(input_.ranks, place_of(value, reader), here->second);
+  computed_.erase(here);
+}
+
+void Interpreter::receive(const ValueKey& value) {
+  incoming_.try_emplace(value, input_.ranks, place_of(value, value.stage));
+}
+
+/// Lets messages go on while this rank computes.
+void Interpreter::advance() {
+  for (auto& [value, message] : incoming_) message.advance();
+  outgoing_.remove_if([](const OutgoingValues& message) { return message.is_done(); });
+}
+
+bool Interpreter::is_here(int stage) const {
+  return input_.stage_ranks[static_cast<size_t>(stage)] == input_.ranks.rank();
+}
+
+MessagePlace Interpreter::place_of(const ValueKey& value, int other_stage) const {
+  const PipelineAction computes{value.is_backward ? backward : forward, value.stage, value.micro_batch};
+  const auto micro_batches = static_cast<int>(std::ssize(input_.micro_batches));
+  return {.peer = input_.stage_ranks[static_cast<size_t>(other_stage)],
+          .tag = (2 * value.stage + (value.is_backward ? 1 : 0)) * micro_batches + value.micro_batch,
+          .unit = to_string(computes)};
+}
+
+}  // namespace tessera::dist

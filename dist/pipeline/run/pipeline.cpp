@@ -1,0 +1,251 @@
+#include "dist/pipeline/run/pipeline.h"
+
+#include <algorithm>
+#include <set>
+
+#include "dist/pipeline/generators/lowering.h"
+#include "dist/pipeline/run/interpreter.h"
+#include "dist/pipeline/run/stage_reducer.h"
+#include "dist/pipeline/simulation/check.h"
+#include "nn/sequence/hold.h"
+#include "tensor/error.h"
+#include "tensor/ops/creation/creation.h"
+#include "tensor/ops/elementwise/binary.h"
+
+namespace tessera::dist {
+namespace {
+
+constexpr const char* dimension = "pipeline";
+
+/// The most micro-batches on each stage, which a partition by memory counts. One of several chunks of a rank
+/// has its share.
+std::vector<int> live_by_stage(const PipelineSchedule& schedule) {
+  const std::vector<int> by_rank = peak_live_micro_batches(schedule);
+  std::vector<int> live;
+  for (const int rank : schedule.stage_ranks)
+    live.push_back((by_rank[static_cast<size_t>(rank)] + schedule.chunks() - 1) / schedule.chunks());
+  return live;
+}
+
+}  // namespace
+
+Mesh pipeline_mesh(World& world, int stages) {
+  require<ConfigError>(stages >= 1 && world.size() % stages == 0, "pipeline: ", stages,
+                       " stages: expected a divisor of the ", world.size(), " ranks");
+  return Mesh(world, {{dimension, stages}, {"shard", -1}});
+}
+
+Pipeline::Pipeline(nn::Module& model, nn::LayeredModel layers, PipelineOptions options)
+    : model_(model), layers_(std::move(layers)), options_(std::move(options)) {
+  require<ConfigError>(options_.mesh.has(dimension), "Pipeline: expected a mesh with a dimension 'pipeline'");
+  ranks_ = options_.mesh.group(dimension);
+  nn::require_all_layers(model, layers_);
+  if (options_.costs.empty()) options_.costs = layer_costs(layers_);
+  const PipelineSchedule example = make_table(options_.micro_batches);
+  stage_ranks_ = example.stage_ranks;
+  boundaries_ = partition_layers(layers_.layers, options_.costs, options_.partition, example.stages,
+                                 live_by_stage(example));
+  is_first_ = stage_ranks_.front() == ranks_->rank();
+  is_last_ = stage_ranks_.back() == ranks_->rank();
+  cut();
+}
+
+Pipeline::~Pipeline() = default;
+
+PipelineSchedule Pipeline::make_table(int micro_batches) const {
+  require<ConfigError>(micro_batches >= 1, "Pipeline: expected at least 1 micro-batch, got ", micro_batches);
+  if (!options_.table)
+    return make_schedule({.kind = options_.schedule,
+                          .ranks = ranks_->size(),
+                          .micro_batches = micro_batches,
+                          .chunks = options_.chunks});
+  PipelineSchedule table = options_.table(micro_batches);
+  check_schedule(table);
+  require<ConfigError>(table.ranks() == ranks_->size() && table.micro_batches == micro_batches, "schedule '",
+                       table.name, "': expected ", ranks_->size(), " ranks and ", micro_batches,
+                       " micro-batches, got ", table.ranks(), " and ", table.micro_batches);
+  return table;
+}
+
+const PipelineSchedule& Pipeline::schedule(int micro_batches) {
+  return tables(micro_batches).schedule;
+}
+
+const Pipeline::Tables& Pipeline::tables(int micro_batches) {
+  const auto found = tables_.find(micro_batches);
+  if (found != tables_.end()) return found->second;
+  Tables made;
+  made.schedule = make_table(micro_batches);
+  require<ConfigError>(made.schedule.stage_ranks == stage_ranks_, "schedule '", made.schedule.name,
+                       "': its stages are on other ranks for ", micro_batches, " micro-batches than for ",
+                       options_.micro_batches);
+  made.training = with_messages(made.schedule).actions(ranks_->rank());
+  for (const PipelineAction& action : made.training)
+    if (action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
+        action.kind == ActionKind::recv_forward)
+      made.forward.push_back(action);
+  return tables_.emplace(micro_batches, std::move(made)).first->second;
+}
+
+/// Leaves the parameters of other ranks' stages to them.
+void Pipeline::cut() {
+  find_tied();
+  nn::ParameterSet held;
+  for (size_t s = 0; s < stage_ranks_.size(); ++s) {
+    if (stage_ranks_[s] != ranks_->rank()) continue;
+    const auto first = static_cast<size_t>(boundaries_[s]), end = static_cast<size_t>(boundaries_[s + 1]);
+    held.merge(nn::variables_of(std::span(layers_.layers).subspan(first, end - first)));
+  }
+  if (is_last_) held.merge(nn::variables_of(layers_.loss.modules));
+  nn::hold_only(model_, held);
+}
+
+/// Finds the parameters that stages of several ranks read, and makes a group of these ranks for each.
+void Pipeline::find_tied() {
+  std::map<const VariableImpl*, std::set<int>> readers;
+  for (size_t s = 0; s < stage_ranks_.size(); ++s)
+    for (int64_t layer = boundaries_[s]; layer < boundaries_[s + 1]; ++layer)
+      for (const VariableImpl* variable :
+           nn::variables_of(layers_.layers[static_cast<size_t>(layer)].modules))
+        readers[variable].insert(stage_ranks_[s]);
+  for (const VariableImpl* variable : nn::variables_of(layers_.loss.modules))
+    readers[variable].insert(stage_ranks_.back());
+  // The order of the model's parameters is the same on all ranks.
+  for (const NamedParameter& parameter : model_.parameters()) {
+    const std::set<int>& ranks = readers.at(parameter.variable.impl().get());
+    if (ranks.size() < 2) continue;
+    const bool is_here = ranks.contains(ranks_->rank());
+    std::shared_ptr<Communicator> group =
+        ranks_->split(is_here ? 0 : -1, ranks_->rank(), text("stages of '", parameter.name, "'"));
+    if (!is_here) continue;
+    tied_.push_back({parameter.variable, std::move(group)});
+    if (*ranks.begin() != ranks_->rank()) counted_elsewhere_.insert(parameter.name);
+  }
+}
+
+ParameterList Pipeline::parameters() const {
+  ParameterList list = model_.parameters();
+  list.set_reducer(std::make_shared<StageReducer>(ranks_, list.reducer(), counted_elsewhere_));
+  return list;
+}
+
+/// Sums of earlier steps have been reduced already: they wait until this step's are.
+void Pipeline::set_aside_tied() {
+  for (Tied& tied : tied_) {
+    const Variable gradient = tied.parameter.grad();
+    tied.before = gradient.defined() ? gradient.value() : Tensor();
+    tied.parameter.set_grad({});
+  }
+}
+
+void Pipeline::reduce_tied() {
+  for (Tied& tied : tied_) {
+    if (!tied.parameter.requires_grad()) continue;
+    const Variable& parameter = tied.parameter;
+    if (!parameter.grad().defined())
+      parameter.set_grad(ops::zeros(parameter.shape(), parameter.grad_dtype(), parameter.device()));
+    tied.ranks
+        ->all_reduce(parameter.grad().value(), Reduction::sum,
+                     {.unit = parameter.name(), .traffic = Traffic::gradients})
+        .wait();
+    if (tied.before.defined()) ops::add_(parameter.grad().value(), tied.before);
+    tied.before = {};
+  }
+}
+
+/// The weights of the micro-batches on the rank of the last stage, and their sum on all. The call also holds
+/// the ranks' numbers of micro-batches against each other.
+double Pipeline::total_weight(std::span<const MicroBatch> micro_batches, std::vector<double>& weights) {
+  double total = 0;
+  if (is_last_)
+    for (const MicroBatch& batch : micro_batches) {
+      weights.push_back(options_.weight ? options_.weight(batch.targets) : 1);
+      require<ValueError>(weights.back() >= 0, "Pipeline: expected weights of at least 0, got ",
+                          weights.back());
+      total += weights.back();
+    }
+  const Tensor sum = Tensor::from({total});
+  const std::string unit = text("step of ", micro_batches.size(), " micro-batches");
+  ranks_->all_reduce(sum, Reduction::sum, {.unit = unit}).wait();
+  return sum.data<double>()[0];
+}
+
+double Pipeline::broadcast_loss(double loss) {
+  const Tensor shared = Tensor::from({loss});
+  ranks_->broadcast(shared, stage_ranks_.back(), {.unit = "loss"}).wait();
+  return shared.data<double>()[0];
+}
+
+double Pipeline::train_step(std::span<const MicroBatch> micro_batches, double scale) {
+  const Tables& now = tables(static_cast<int>(std::ssize(micro_batches)));
+  std::vector<double> weights;
+  const double total = total_weight(micro_batches, weights);
+  const auto share = [&](int m) { return total > 0 ? weights[static_cast<size_t>(m)] / total : 0; };
+  double loss = 0;
+  std::vector<DType> dtypes(micro_batches.size(), f32);
+  RunInput input{.ranks = *ranks_,
+                 .layers = layers_.layers,
+                 .boundaries = boundaries_,
+                 .stage_ranks = stage_ranks_,
+                 .micro_batches = micro_batches};
+  input.finish = [&](int m, const nn::LayerValues& values) {
+    const Variable result = layers_.loss.run(values, micro_batches[static_cast<size_t>(m)].targets);
+    require<ShapeError>(result.numel() == 1, "the loss: expected a scalar, got ", result);
+    return nn::LayerValues{result};
+  };
+  input.result = [&](int m, const nn::LayerValues& values) {
+    dtypes[static_cast<size_t>(m)] = values[0].dtype();
+    if (share(m) > 0) loss += share(m) * values[0].value().item<double>();
+  };
+  input.seed = [&](int m) {
+    const DType dtype = dtypes[static_cast<size_t>(m)];
+    return nn::LayerValues{Variable(ops::full({}, share(m) * scale, dtype, ranks_->device()))};
+  };
+  set_aside_tied();
+  Interpreter interpreter(input);
+  interpreter.run(now.training);
+  most_live_ = interpreter.most_live();
+  reduce_tied();
+  return broadcast_loss(loss);
+}
+
+double Pipeline::evaluate(std::span<const MicroBatch> micro_batches) {
+  const Tables& now = tables(static_cast<int>(std::ssize(micro_batches)));
+  std::vector<double> weights;
+  const double total = total_weight(micro_batches, weights);
+  double loss = 0;
+  RunInput input{.ranks = *ranks_,
+                 .layers = layers_.layers,
+                 .boundaries = boundaries_,
+                 .stage_ranks = stage_ranks_,
+                 .micro_batches = micro_batches,
+                 .records = false};
+  input.finish = [&](int m, const nn::LayerValues& values) {
+    return nn::LayerValues{layers_.loss.run(values, micro_batches[static_cast<size_t>(m)].targets)};
+  };
+  input.result = [&](int m, const nn::LayerValues& values) {
+    const double weight = weights[static_cast<size_t>(m)];
+    if (weight > 0) loss += weight / total * values[0].value().item<double>();
+  };
+  Interpreter(input).run(now.forward);
+  return broadcast_loss(loss);
+}
+
+std::vector<nn::LayerValues> Pipeline::forward(std::span<const MicroBatch> micro_batches) {
+  const Tables& now = tables(static_cast<int>(std::ssize(micro_batches)));
+  std::vector<nn::LayerValues> results;
+  RunInput input{.ranks = *ranks_,
+                 .layers = layers_.layers,
+                 .boundaries = boundaries_,
+                 .stage_ranks = stage_ranks_,
+                 .micro_batches = micro_batches,
+                 .records = false};
+  if (layers_.result)
+    input.finish = [&](int, const nn::LayerValues& values) { return layers_.result(values); };
+  if (is_last_) results.resize(micro_batches.size());
+  input.result = [&](int m, const nn::LayerValues& values) { results[static_cast<size_t>(m)] = values; };
+  Interpreter(input).run(now.forward);
+  return results;
+}
+
+}  // namespace tessera::dist

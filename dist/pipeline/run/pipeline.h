@@ -1,0 +1,133 @@
+#pragma once  // not in tessera.h
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dist/mesh/mesh.h"
+#include "dist/pipeline/generators/schedule_kind.h"
+#include "dist/pipeline/partition/partition.h"
+#include "dist/pipeline/schedule/schedule.h"
+#include "nn/sequence/layer_spec.h"
+
+namespace tessera::dist {
+
+/// A mesh of `stages` ranks along "pipeline" and the others along "shard", which varies fastest: ranks 0 to
+/// world / stages - 1 have the first stage. Throws ConfigError unless the stages divide the ranks.
+Mesh pipeline_mesh(World& world, int stages);
+
+/// A micro-batch of a pipeline's step. Shapes may differ from one to the next.
+struct MicroBatch {
+  std::vector<Tensor> inputs = {};    ///< of the first layer; read on the rank of the first stage alone
+  std::vector<Tensor> targets = {};   ///< of the loss; read on the rank of the last stage alone
+  std::vector<int64_t> samples = {};  ///< RandomContext::samples
+};
+
+/// Options of a Pipeline.
+struct PipelineOptions {
+  Mesh mesh;                                          ///< with a dimension "pipeline"
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;  ///< which schedule
+  int chunks = 0;                                     ///< ScheduleOptions::chunks
+  /// Instead of `schedule`: a table for each number of micro-batches that a step has.
+  std::function<PipelineSchedule(int micro_batches)> table = {};
+  PartitionMethod partition = {};  ///< how layers are cut into stages
+  /// What layers cost, for the methods that need a run (`layer_costs`); none: their parameters.
+  std::vector<LayerCost> costs = {};
+  /// Micro-batches of a step for which the partition `memory` counts live ones.
+  int micro_batches = 1;
+  /// What a micro-batch's mean loss counts in that of the step, such as its number of valid targets: of the
+  /// targets on the rank of the last stage. None: all count the same.
+  std::function<double(const std::vector<Tensor>& targets)> weight = {};
+};
+
+/// A model that is cut into stages, and trained by a schedule. Each rank holds the parameters of its stages
+/// alone: `parameters()` lists these, and an optimizer on each rank updates them.
+///
+///     models::Gpt gpt(options);                                    // on meta
+///     dist::Pipeline pipeline(gpt, gpt.to_layered_model(), {.mesh = dist::pipeline_mesh(world, 4)});
+///     nn::materialize(gpt, world.device(), 1337);                  // this rank's stages alone
+///     optim::AdamW optimizer(pipeline.parameters(), {.lr = 1e-3});
+///     const double loss = pipeline.train_step(micro_batches);      // forward and backward of all
+///     optim::clip_grad_norm(pipeline.parameters(), 1.0);           // the norm over all stages
+///     optimizer.step();
+///     optimizer.zero_grad();
+///
+/// Gradients are those of one device on the whole step, to rounding, and the same bits in every run. All
+/// ranks of the pipeline construct it and call its functions together, with the same number of micro-batches;
+/// another number is a MismatchError.
+class Pipeline {
+ public:
+  /// Cuts the model (`nn::hold_only`). Throws ConfigError for a mesh without "pipeline", for layers that are
+  /// fewer than the stages or that leave out a parameter, and as `partition_layers`.
+  Pipeline(nn::Module& model, nn::LayeredModel layers, PipelineOptions options);
+  ~Pipeline();
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  /// Forward and backward of the micro-batches of a step. Adds the gradients of their mean loss, times
+  /// `scale`, to those of the parameters; tied parameters have the sum over their stages. Returns the mean
+  /// loss, on every rank. An error names the action in which it happened: stage, kind and micro-batch.
+  double train_step(std::span<const MicroBatch> micro_batches, double scale = 1);
+  /// The mean loss without gradients, on every rank.
+  double evaluate(std::span<const MicroBatch> micro_batches);
+  /// The model's results by micro-batch, on the rank of the last stage; elsewhere empty.
+  std::vector<nn::LayerValues> forward(std::span<const MicroBatch> micro_batches);
+
+  /// `model.parameters()` with reductions over all stages: norms of gradients are those of the whole model,
+  /// tied parameters counted once.
+  ParameterList parameters() const;
+
+  /// The first layer of each stage, and the number of layers.
+  const std::vector<int64_t>& boundaries() const { return boundaries_; }
+  /// What layers cost (`PipelineOptions::costs`).
+  const std::vector<LayerCost>& costs() const { return options_.costs; }
+  /// The table of a step of so many micro-batches, without messages.
+  const PipelineSchedule& schedule(int micro_batches);
+  /// Whether this rank has the first stage, which reads inputs, and the last, which reads targets.
+  /// @{
+  bool is_first() const { return is_first_; }
+  bool is_last() const { return is_last_; }
+  /// @}
+  /// The largest number of micro-batches, each chunk counted, that lived at once in the newest step.
+  size_t most_live() const { return most_live_; }
+
+ private:
+  /// The tables of a step of some number of micro-batches.
+  struct Tables {
+    PipelineSchedule schedule;
+    std::vector<PipelineAction> training, forward;  // of this rank, with messages
+  };
+  /// A parameter of stages on several ranks.
+  struct Tied {
+    Variable parameter;
+    std::shared_ptr<Communicator> ranks;
+    Tensor before = {};  // its gradient before the step
+  };
+  const Tables& tables(int micro_batches);
+  PipelineSchedule make_table(int micro_batches) const;
+  void cut();
+  void find_tied();
+  void set_aside_tied();
+  void reduce_tied();
+  double total_weight(std::span<const MicroBatch> micro_batches, std::vector<double>& weights);
+  double broadcast_loss(double loss);
+
+  nn::Module& model_;
+  nn::LayeredModel layers_;
+  PipelineOptions options_;
+  std::shared_ptr<Communicator> ranks_;
+  std::vector<int> stage_ranks_;  // by stage
+  std::vector<int64_t> boundaries_;
+  std::map<int, Tables> tables_;  // by micro-batches
+  std::vector<Tied> tied_;
+  std::set<std::string> counted_elsewhere_;  // tied parameters that an earlier rank counts in norms
+  bool is_first_ = false, is_last_ = false;
+  size_t most_live_ = 0;
+};
+
+}  // namespace tessera::dist

@@ -1,0 +1,63 @@
+#pragma once  // internal
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dist/comm/interface/communicator.h"
+#include "nn/sequence/layer_spec.h"
+
+/// Values between the stages of a pipeline. A message is a header (for each value dtype, shape, whether it
+/// requires a gradient, whether it is there at all) and then the values, so shapes may differ from
+/// micro-batch to micro-batch.
+namespace tessera::dist {
+
+/// From and to whom a message goes, and for what.
+struct MessagePlace {
+  int peer = 0;      ///< the other rank of the group
+  int tag = 0;       ///< the same on both sides; one message of a step
+  std::string unit;  ///< the action, such as "1F3": in errors, the ledger and the trace
+};
+
+/// A message that is sent. Its values must not change until it is done.
+class OutgoingValues {
+ public:
+  /// Starts it. A value may be undefined. Throws ValueError for more values or dimensions than a header
+  /// holds.
+  OutgoingValues(Communicator& ranks, MessagePlace place, const nn::LayerValues& values);
+  /// Whether the values may change. Advances the calls.
+  bool is_done() const;
+  /// Returns when they may. Throws as `Work::wait`.
+  void wait();
+
+ private:
+  Tensor header_;
+  std::vector<Tensor> values_;
+  std::vector<Work> calls_;
+};
+
+/// A message that is received.
+class IncomingValues {
+ public:
+  /// Posts its header.
+  IncomingValues(Communicator& ranks, MessagePlace place);
+  /// Posts the values once the header is there. Does not wait.
+  void advance();
+  /// Returns the values, leaves where they require a gradient and `with_gradients`; waits for them. Throws as
+  /// `Work::wait`.
+  nn::LayerValues take(bool with_gradients);
+
+ private:
+  void post_values();
+
+  Communicator& ranks_;
+  MessagePlace place_;
+  Tensor header_;
+  Work header_call_;
+  bool has_values_ = false;
+  std::vector<Tensor> values_;
+  std::vector<bool> requires_grad_;
+  std::vector<Work> calls_;
+};
+
+}  // namespace tessera::dist

@@ -1,0 +1,54 @@
+// Pipelines of ranks that are threads, against one device.
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "dist/comm/interface/fault_injection.h"
+#include "dist/pipeline/schedule/csv.h"
+#include "tests/dist/fsdp/on_threads.h"
+#include "tests/dist/pipeline/run/pipeline_matrix.h"
+
+using namespace tessera;
+
+TEST_CASE("pipeline: every schedule, 1 to 4 ranks, has losses and gradients of one device") {
+  for (const int ranks : {1, 2, 3, 4}) test::require_no_problems(ranks, test::check_all_schedules);
+}
+
+TEST_CASE("pipeline: delays in communication change nothing") {
+  test::require_no_problems(3, [](dist::World& world) {
+    int calls = world.rank();
+    const dist::CommHookScope delays([&calls](dist::CommPoint, const dist::CallHeader&) {
+      if (++calls % 17 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300 * (calls % 5)));
+    });
+    return test::check_pipeline(world, {.mesh = dist::pipeline_mesh(world, 3)});
+  });
+}
+
+TEST_CASE("pipeline: a table from a file, one stage a rank in an order of its own") {
+  const auto table = [](int micro_batches) {
+    std::string first, second;
+    for (int m = micro_batches - 1; m >= 0; --m) {
+      first += text(first.empty() ? "" : ",", "0F", m);
+      second += text(second.empty() ? "" : ",", "1F", m, ",1B", m);
+    }
+    for (int m = micro_batches - 1; m >= 0; --m) first += text(",0B", m);
+    return dist::parse_schedule_csv(first + "\n" + second + "\n", "descending");
+  };
+  test::require_no_problems(2, [&](dist::World& world) {
+    return test::check_pipeline(world, {.mesh = dist::pipeline_mesh(world, 2), .table = table});
+  });
+}
+
+TEST_CASE("pipeline: every way to cut the layers") {
+  test::require_no_problems(3, [](dist::World& world) {
+    std::vector<std::string> problems;
+    for (const char* method : {"uniform", "type:block", "memory", "0,1,7,8"})
+      for (std::string& problem : test::check_pipeline(
+               world,
+               {.mesh = dist::pipeline_mesh(world, 3), .partition = dist::parse_partition_method(method)}))
+        problems.push_back(text(method, ": ", problem));
+    return problems;
+  });
+}
