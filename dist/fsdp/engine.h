@@ -77,6 +77,9 @@ class Sharding::Engine : public std::enable_shared_from_this<Sharding::Engine> {
     bool communicate = false;  ///< its gradients are reduced at once
   };
   AccumulationState accumulation;  ///< set by Accumulation
+  /// Reduces what backwards under Accumulation have left. Throws ConfigError inside a call or a backward, and
+  /// while accumulation is open.
+  void reduce_accumulated();
 
   /// Returns when no other rank reads this rank's values any more.
   void wait_for_readers();

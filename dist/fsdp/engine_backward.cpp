@@ -227,6 +227,19 @@ void Sharding::Engine::reduce_remaining() {
   finish_reductions();
 }
 
+void Sharding::Engine::reduce_accumulated() {
+  require<ConfigError>(!is_in_use() && !accumulation.open,
+                       "reduce_gradients: expected a call between backwards and outside of Accumulation");
+  require<ConfigError>(!all_summoned_, "reduce_gradients: SummonFullParams is open; close it before");
+  if (!materialized_) return;
+  reset_backward();
+  if (buckets_) buckets_->begin({});
+  start_agreement({});
+  reduce_remaining();
+  for (const auto& unit : units_) release_holds(*unit);
+  wait_for_readers();
+}
+
 /// Drops what a backward that did not end has left, so that no optimizer receives it.
 void Sharding::Engine::abandon_backward() {
   if (buckets_) buckets_->abandon();

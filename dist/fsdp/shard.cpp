@@ -104,6 +104,10 @@ Sharding& shard(nn::Module& module, ShardOptions options) {
   return *sharding;
 }
 
+void Sharding::reduce_gradients() {
+  engine_->reduce_accumulated();
+}
+
 Accumulation::Accumulation(Sharding& sharding, bool communicate)
     : engine_(sharding.weak_engine()),
       was_open_(sharding.engine().accumulation.open),

@@ -87,6 +87,11 @@ class Sharding final : public nn::ParameterStore {
   /// differ from rank to rank.
   std::set<std::string> ignored_names() const;
 
+  /// Averages over the ranks the gradients that backwards under `Accumulation` left unreduced, without
+  /// another backward: for a step that ends in a part of a backward, as those of pipelines do. All ranks call
+  /// it together, outside of `Accumulation`. Throws ConfigError within a call of the model or a backward.
+  void reduce_gradients();
+
   ParameterList parameters(const nn::Module& module) override;
   void materialize(Device device, uint64_t seed) override;
   Tensor full_value(const std::string& name, const Variable& parameter) override;

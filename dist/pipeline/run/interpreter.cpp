@@ -58,17 +58,14 @@ void Interpreter::run(const PipelineAction& action) {
     case reduce_grad:
       break;
   }
-  throw ConfigError("the stages of this pipeline are not sharded");
+  require<ConfigError>(static_cast<bool>(input_.sharding), "the stages of this pipeline are not sharded");
+  input_.sharding(action);
 }
 
 void Interpreter::run_forward(const PipelineAction& action) {
   const int s = action.stage, m = action.micro_batch;
   const MicroBatch& batch = input_.micro_batches[static_cast<size_t>(m)];
-  nn::LayerValues inputs;
-  if (s > 0)
-    inputs = take({false, s - 1, m}, input_.records);
-  else
-    inputs.assign(batch.inputs.begin(), batch.inputs.end());
+  nn::LayerValues inputs = s > 0 ? take({false, s - 1, m}, input_.records) : input_.first_inputs(batch);
   RandomContext random = random_context();
   random.samples = batch.samples;
   random.calls.clear();

@@ -1,8 +1,11 @@
 #include "dist/pipeline/run/pipeline.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
+#include "autograd/autocast/autocast.h"
+#include "autograd/functions/elementwise/cast.h"
 #include "dist/pipeline/generators/lowering.h"
 #include "dist/pipeline/run/interpreter.h"
 #include "dist/pipeline/run/stage_reducer.h"
@@ -79,11 +82,17 @@ const Pipeline::Tables& Pipeline::tables(int micro_batches) {
   require<ConfigError>(made.schedule.stage_ranks == stage_ranks_, "schedule '", made.schedule.name,
                        "': its stages are on other ranks for ", micro_batches, " micro-batches than for ",
                        options_.micro_batches);
-  made.training = with_messages(made.schedule).actions(ranks_->rank());
+  const PipelineSchedule lowered = with_messages(made.schedule);
+  made.training = lowered.actions(ranks_->rank());
   for (const PipelineAction& action : made.training)
     if (action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
         action.kind == ActionKind::recv_forward)
       made.forward.push_back(action);
+  if (sharding_) {
+    const bool frees = traits_of(sharding_->options().strategy).frees_after_forward;
+    made.training =
+        with_sharding(lowered, frees ? UnshardScope::action : UnshardScope::step).actions(ranks_->rank());
+  }
   return tables_.emplace(micro_batches, std::move(made)).first->second;
 }
 
@@ -129,8 +138,10 @@ ParameterList Pipeline::parameters() const {
   return list;
 }
 
-/// Sums of earlier steps have been reduced already: they wait until this step's are.
+/// Sums of earlier steps have been reduced already: they wait until this step's are. Sharding keeps them
+/// apart itself.
 void Pipeline::set_aside_tied() {
+  if (sharding_) return;
   for (Tied& tied : tied_) {
     const Variable gradient = tied.parameter.grad();
     tied.before = gradient.defined() ? gradient.value() : Tensor();
@@ -153,6 +164,54 @@ void Pipeline::reduce_tied() {
   }
 }
 
+Sharding& Pipeline::shard(ShardOptions options) {
+  require<ConfigError>(!sharding_, "Pipeline: the stages are sharded already");
+  sharding_ = &dist::shard(model_, std::move(options));
+  tables_.clear();
+  return *sharding_;
+}
+
+/// The ranks that have the same stages; null for this one alone.
+Communicator* Pipeline::copies() const {
+  const std::vector<std::string> names{"replica", "shard"};
+  if (options_.mesh.size(names[0]) * options_.mesh.size(names[1]) == 1) return nullptr;
+  if (!options_.mesh.has(names[0])) return options_.mesh.group(names[1]).get();
+  if (!options_.mesh.has(names[1])) return options_.mesh.group(names[0]).get();
+  return options_.mesh.group(names).get();
+}
+
+/// Units below the root gather their parameters for their own calls. The root has no call here: what is in no
+/// other unit is held from UNSHARD to RESHARD.
+void Pipeline::run_sharding(const PipelineAction& action) {
+  if (action.kind == ActionKind::unshard)
+    unsharded_[action.stage] = std::make_unique<Unsharded>(*sharding_, &model_);
+  else if (action.kind == ActionKind::reshard)
+    unsharded_.erase(action.stage);
+  // REDUCE_GRAD: at the end of the step, after tied parameters have the sums of their stages.
+}
+
+/// For forwards alone: what the calls of units do not gather, or all where a strategy keeps it gathered.
+std::unique_ptr<Unsharded> Pipeline::hold_parameters() {
+  if (!sharding_) return nullptr;
+  const bool frees = traits_of(sharding_->options().strategy).frees_after_forward;
+  return std::make_unique<Unsharded>(*sharding_, frees ? &model_ : nullptr);
+}
+
+/// The sums over stages and, where they are sharded, over the ranks with the same stages.
+void Pipeline::end_step() {
+  reduce_tied();
+  if (sharding_) sharding_->reduce_gradients();
+}
+
+/// In the dtype of the parameters, as the root of a sharded model casts its inputs.
+nn::LayerValues Pipeline::first_inputs(const MicroBatch& batch) const {
+  nn::LayerValues inputs(batch.inputs.begin(), batch.inputs.end());
+  if (!sharding_ || !sharding_->options().precision.compute || is_autocast_enabled()) return inputs;
+  for (Variable& input : inputs)
+    if (is_floating(input.dtype())) input = cast(input, *sharding_->options().precision.compute);
+  return inputs;
+}
+
 /// The weights of the micro-batches on the rank of the last stage, and their sum on all. The call also holds
 /// the ranks' numbers of micro-batches against each other.
 double Pipeline::total_weight(std::span<const MicroBatch> micro_batches, std::vector<double>& weights) {
@@ -167,16 +226,22 @@ double Pipeline::total_weight(std::span<const MicroBatch> micro_batches, std::ve
   const Tensor sum = Tensor::from({total});
   const std::string unit = text("step of ", micro_batches.size(), " micro-batches");
   ranks_->all_reduce(sum, Reduction::sum, {.unit = unit}).wait();
+  // Gradients are averaged over copies of the stages: the mean of all counts each micro-batch by its weight.
+  if (Communicator* same = copies()) same->all_reduce(sum, Reduction::avg, {.unit = unit}).wait();
   return sum.data<double>()[0];
 }
 
 double Pipeline::broadcast_loss(double loss) {
   const Tensor shared = Tensor::from({loss});
+  if (Communicator* same = copies(); same && is_last_)
+    same->all_reduce(shared, Reduction::avg, {.unit = "loss"}).wait();
   ranks_->broadcast(shared, stage_ranks_.back(), {.unit = "loss"}).wait();
   return shared.data<double>()[0];
 }
 
 double Pipeline::train_step(std::span<const MicroBatch> micro_batches, double scale) {
+  require<ConfigError>(sharding_ || !copies(), "Pipeline: ", copies() ? copies()->size() : 1,
+                       " ranks have the same stages: call `shard` with a strategy, no_shard for copies");
   const Tables& now = tables(static_cast<int>(std::ssize(micro_batches)));
   std::vector<double> weights;
   const double total = total_weight(micro_batches, weights);
@@ -188,6 +253,7 @@ double Pipeline::train_step(std::span<const MicroBatch> micro_batches, double sc
                  .boundaries = boundaries_,
                  .stage_ranks = stage_ranks_,
                  .micro_batches = micro_batches};
+  input.first_inputs = [this](const MicroBatch& batch) { return first_inputs(batch); };
   input.finish = [&](int m, const nn::LayerValues& values) {
     const Variable result = layers_.loss.run(values, micro_batches[static_cast<size_t>(m)].targets);
     require<ShapeError>(result.numel() == 1, "the loss: expected a scalar, got ", result);
@@ -201,11 +267,16 @@ double Pipeline::train_step(std::span<const MicroBatch> micro_batches, double sc
     const DType dtype = dtypes[static_cast<size_t>(m)];
     return nn::LayerValues{Variable(ops::full({}, share(m) * scale, dtype, ranks_->device()))};
   };
+  input.sharding = [this](const PipelineAction& action) { run_sharding(action); };
   set_aside_tied();
-  Interpreter interpreter(input);
-  interpreter.run(now.training);
-  most_live_ = interpreter.most_live();
-  reduce_tied();
+  {
+    std::optional<NoSync> until_the_end;
+    if (sharding_) until_the_end.emplace(*sharding_);
+    Interpreter interpreter(input);
+    interpreter.run(now.training);
+    most_live_ = interpreter.most_live();
+  }
+  end_step();
   return broadcast_loss(loss);
 }
 
@@ -220,6 +291,7 @@ double Pipeline::evaluate(std::span<const MicroBatch> micro_batches) {
                  .stage_ranks = stage_ranks_,
                  .micro_batches = micro_batches,
                  .records = false};
+  input.first_inputs = [this](const MicroBatch& batch) { return first_inputs(batch); };
   input.finish = [&](int m, const nn::LayerValues& values) {
     return nn::LayerValues{layers_.loss.run(values, micro_batches[static_cast<size_t>(m)].targets)};
   };
@@ -227,6 +299,7 @@ double Pipeline::evaluate(std::span<const MicroBatch> micro_batches) {
     const double weight = weights[static_cast<size_t>(m)];
     if (weight > 0) loss += weight / total * values[0].value().item<double>();
   };
+  const std::unique_ptr<Unsharded> held = hold_parameters();
   Interpreter(input).run(now.forward);
   return broadcast_loss(loss);
 }
@@ -240,10 +313,12 @@ std::vector<nn::LayerValues> Pipeline::forward(std::span<const MicroBatch> micro
                  .stage_ranks = stage_ranks_,
                  .micro_batches = micro_batches,
                  .records = false};
+  input.first_inputs = [this](const MicroBatch& batch) { return first_inputs(batch); };
   if (layers_.result)
     input.finish = [&](int, const nn::LayerValues& values) { return layers_.result(values); };
   if (is_last_) results.resize(micro_batches.size());
   input.result = [&](int m, const nn::LayerValues& values) { results[static_cast<size_t>(m)] = values; };
+  const std::unique_ptr<Unsharded> held = hold_parameters();
   Interpreter(input).run(now.forward);
   return results;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "dist/fsdp/shard.h"
 #include "dist/mesh/mesh.h"
 #include "dist/pipeline/generators/schedule_kind.h"
 #include "dist/pipeline/partition/partition.h"
@@ -57,9 +58,18 @@ struct PipelineOptions {
 ///     optimizer.step();
 ///     optimizer.zero_grad();
 ///
-/// Gradients are those of one device on the whole step, to rounding, and the same bits in every run. All
-/// ranks of the pipeline construct it and call its functions together, with the same number of micro-batches;
-/// another number is a MismatchError.
+/// With other dimensions in the mesh, each of their ranks trains micro-batches of its own, and the stages are
+/// sharded or replicated by a strategy:
+///
+///     dist::Pipeline pipeline(gpt, gpt.to_layered_model(), {.mesh = mesh});  // pipeline x shard
+///     pipeline.shard({.mesh = mesh, .strategy = dist::Strategy::shard_grad_op,
+///                     .units = dist::every<models::Block>()});
+///     nn::materialize(gpt, world.device(), 1337);
+///
+/// Parameters are gathered once a step under shard_grad_op, and for each action under full_shard; gradients
+/// are reduced once, at the end. Gradients are those of one device on the whole step, to rounding, and the
+/// same bits in every run. All ranks of the pipeline construct it and call its functions together, with the
+/// same number of micro-batches; another number is a MismatchError.
 class Pipeline {
  public:
   /// Cuts the model (`nn::hold_only`). Throws ConfigError for a mesh without "pipeline", for layers that are
@@ -69,9 +79,14 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
+  /// `dist::shard` of this rank's stages over the ranks that have the same ones: along "shard" and "replica"
+  /// of the mesh. Before the first step. Throws as `dist::shard`, and ConfigError where it was called before.
+  Sharding& shard(ShardOptions options);
+
   /// Forward and backward of the micro-batches of a step. Adds the gradients of their mean loss, times
   /// `scale`, to those of the parameters; tied parameters have the sum over their stages. Returns the mean
   /// loss, on every rank. An error names the action in which it happened: stage, kind and micro-batch.
+  /// Throws ConfigError for a mesh with several ranks of a stage without `shard`.
   double train_step(std::span<const MicroBatch> micro_batches, double scale = 1);
   /// The mean loss without gradients, on every rank.
   double evaluate(std::span<const MicroBatch> micro_batches);
@@ -114,6 +129,11 @@ class Pipeline {
   void find_tied();
   void set_aside_tied();
   void reduce_tied();
+  void end_step();
+  void run_sharding(const PipelineAction& action);
+  nn::LayerValues first_inputs(const MicroBatch& batch) const;
+  Communicator* copies() const;
+  std::unique_ptr<Unsharded> hold_parameters();
   double total_weight(std::span<const MicroBatch> micro_batches, std::vector<double>& weights);
   double broadcast_loss(double loss);
 
@@ -123,7 +143,9 @@ class Pipeline {
   std::shared_ptr<Communicator> ranks_;
   std::vector<int> stage_ranks_;  // by stage
   std::vector<int64_t> boundaries_;
-  std::map<int, Tables> tables_;  // by micro-batches
+  std::map<int, Tables> tables_;                         // by micro-batches
+  Sharding* sharding_ = nullptr;                         // of the stages; it belongs to the model
+  std::map<int, std::unique_ptr<Unsharded>> unsharded_;  // by stage
   std::vector<Tied> tied_;
   std::set<std::string> counted_elsewhere_;  // tied parameters that an earlier rank counts in norms
   bool is_first_ = false, is_last_ = false;

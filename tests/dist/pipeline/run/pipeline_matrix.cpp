@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "autograd/grad_mode.h"
 #include "dist/pipeline/simulation/check.h"
@@ -26,10 +27,15 @@ const models::GptOptions small_gpt{.vocabulary = vocabulary,
                                    .dropout = 0.2,
                                    .bias = true};
 
+/// What a rank holds of a tensor: all of it, or a shard.
+struct Part {
+  int64_t first = 0;
+  Tensor values = {};  // one-dimensional; undefined: no gradient
+};
 /// What a step computed on a rank.
 struct Step {
   double loss = 0, validation_loss = 0, norm = 0;
-  std::map<std::string, Tensor> gradients;
+  std::map<std::string, Part> gradients;
 };
 
 double valid_targets(const std::vector<Tensor>& targets) {
@@ -39,13 +45,20 @@ double valid_targets(const std::vector<Tensor>& targets) {
   return count;
 }
 
-std::map<std::string, Tensor> gradients_of(const nn::Module& model) {
-  std::map<std::string, Tensor> gradients;
+std::map<std::string, Part> gradients_of(const nn::Module& model) {
+  std::map<std::string, Part> gradients;
   for (const NamedParameter& parameter : model.parameters()) {
     const Variable gradient = parameter.variable.grad();
-    gradients[parameter.name] = gradient.defined() ? gradient.value().clone() : Tensor();
+    Part& part = gradients[parameter.name];
+    part.first = parameter.shard ? parameter.shard->first : 0;
+    if (gradient.defined()) part.values = gradient.value().clone().view({-1});
   }
   return gradients;
+}
+
+/// The elements of a whole tensor that a part of `numel` elements has.
+Tensor part_of(const Tensor& whole, int64_t first, int64_t numel) {
+  return whole.contiguous().view({-1}).narrow(0, first, numel);
 }
 
 /// The step on one device, micro-batch by micro-batch.
@@ -87,8 +100,13 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 /// A pipeline's model beside the same one on one device.
 class Comparison {
  public:
-  Comparison(dist::World& world, const dist::PipelineOptions& options)
-      : world_(world), pipeline_(gpt_, gpt_.to(f64).as<models::Gpt>()->to_layered_model(), options) {
+  Comparison(dist::World& world, const dist::PipelineOptions& options,
+             const std::optional<dist::Strategy>& strategy)
+      : world_(world),
+        mesh_(options.mesh),
+        pipeline_(gpt_, gpt_.to(f64).as<models::Gpt>()->to_layered_model(), options) {
+    if (strategy)
+      pipeline_.shard({.mesh = mesh_, .strategy = *strategy, .units = dist::every<models::Block>()});
     whole_.to(f64);
     nn::materialize(whole_, cpu(), seed);
     nn::materialize(gpt_, cpu(), seed);
@@ -97,15 +115,19 @@ class Comparison {
   std::vector<std::string> run() {
     compare_values();
     for (const int count : {1, 2, 3, 4, 8}) {
-      place_ =
-          text(pipeline_.schedule(count).name, ", ", world_.size(), " ranks, ", count, " micro-batches: ");
-      const std::vector<dist::MicroBatch> batches = language_batches(count);
+      place_ = text(pipeline_.schedule(count).name, ", ", mesh_.size("pipeline"), " of ", world_.size(),
+                    " ranks, ", count, " micro-batches: ");
+      const int copies = world_.size() / mesh_.size("pipeline");
+      const std::vector<dist::MicroBatch> all = language_batches(count * copies);
+      const int copy = mesh_.index("replica") * mesh_.size("shard") + mesh_.index("shard");
+      const std::vector<dist::MicroBatch> batches(all.begin() + count * copy,
+                                                  all.begin() + count * (copy + 1));
       const Step first = step(batches), again = step(batches);
-      compare(first, step_of_one_device(whole_, batches));
+      compare(first, step_of_one_device(whole_, all));
       compare_bits(first, again);
       compare_results(batches);
-      const auto limit = static_cast<size_t>(
-          dist::peak_live_micro_batches(pipeline_.schedule(count))[static_cast<size_t>(world_.rank())]);
+      const auto limit = static_cast<size_t>(dist::peak_live_micro_batches(
+          pipeline_.schedule(count))[static_cast<size_t>(mesh_.index("pipeline"))]);
       if (pipeline_.most_live() > limit)
         add("live micro-batches: expected at most ", limit, ", got ", pipeline_.most_live());
     }
@@ -139,10 +161,12 @@ class Comparison {
     int64_t held = 0;
     for (const NamedParameter& parameter : gpt_.parameters()) {
       ++held;
-      if (!same_bits(parameter.variable.value(), all.at(parameter.name)))
+      const Tensor values = parameter.variable.value().view({-1});
+      const int64_t first = parameter.shard ? parameter.shard->first : 0;
+      if (!same_bits(values, part_of(all.at(parameter.name), first, values.numel())))
         add("'", parameter.name, "' has other initial values");
     }
-    if (world_.size() > 1 && held >= std::ssize(all)) add("a rank holds all ", held, " parameters");
+    if (mesh_.size("pipeline") > 1 && held >= std::ssize(all)) add("a rank holds all ", held, " parameters");
   }
 
   void compare(const Step& found, const Step& expected) {
@@ -151,18 +175,20 @@ class Comparison {
       add("validation loss ", found.validation_loss, ", expected ", expected.validation_loss);
     if (std::abs(found.norm - expected.norm) > 1e-12) add("norm ", found.norm, ", expected ", expected.norm);
     for (const auto& [name, gradient] : found.gradients) {
-      const Tensor& other = expected.gradients.at(name);
-      if (gradient.defined() != other.defined())
-        add("the gradient of '", name, gradient.defined() ? "' is there" : "' is missing");
-      else if (gradient.defined() && difference(gradient, other) > 1e-12)
-        add("the gradient of '", name, "' differs by ", difference(gradient, other));
+      const Tensor &whole = expected.gradients.at(name).values, &part = gradient.values;
+      if (part.defined() != whole.defined()) {
+        add("the gradient of '", name, part.defined() ? "' is there" : "' is missing");
+      } else if (part.defined()) {
+        const double most = difference(part, part_of(whole, gradient.first, part.numel()));
+        if (most > 1e-12) add("the gradient of '", name, "' differs by ", most);
+      }
     }
   }
 
   void compare_bits(const Step& a, const Step& b) {
     if (a.loss != b.loss) add("the second run has another loss");
     for (const auto& [name, gradient] : a.gradients)
-      if (!same_bits(gradient, b.gradients.at(name)))
+      if (!same_bits(gradient.values, b.gradients.at(name).values))
         add("the second run has another gradient of '", name, "'");
   }
 
@@ -181,6 +207,7 @@ class Comparison {
   }
 
   dist::World& world_;
+  dist::Mesh mesh_;
   models::Gpt whole_{small_gpt}, gpt_{small_gpt};
   dist::Pipeline pipeline_;
   std::string place_;
@@ -210,10 +237,28 @@ std::vector<dist::MicroBatch> language_batches(int count) {
   return batches;
 }
 
-std::vector<std::string> check_pipeline(dist::World& world, const dist::PipelineOptions& options) {
+std::vector<std::string> check_pipeline(dist::World& world, const dist::PipelineOptions& options,
+                                        const std::optional<dist::Strategy>& strategy) {
   dist::PipelineOptions weighted = options;
   weighted.weight = valid_targets;
-  return Comparison(world, weighted).run();
+  return Comparison(world, weighted, strategy).run();
+}
+
+std::vector<std::string> check_sharded_stages(dist::World& world) {
+  using enum dist::Strategy;
+  std::vector<std::string> problems;
+  const auto check = [&](const dist::Mesh& mesh, std::initializer_list<dist::Strategy> strategies) {
+    for (const dist::Strategy strategy : strategies)
+      for (const dist::ScheduleKind kind :
+           {dist::ScheduleKind::one_f_one_b, dist::ScheduleKind::interleaved, dist::ScheduleKind::zb_h1})
+        for (const std::string& problem : check_pipeline(world, {.mesh = mesh, .schedule = kind}, strategy))
+          problems.push_back(text(dist::name_of(strategy), ", ", problem));
+  };
+  check(dist::pipeline_mesh(world, 2), {no_shard, shard_optim, shard_grad_op, full_shard});
+  if (world.size() == 8)
+    check(dist::Mesh(world, {{"pipeline", 2}, {"replica", 2}, {"shard", 2}}),
+          {no_shard, hybrid_shard, hybrid_shard_zero2});
+  return problems;
 }
 
 std::vector<std::string> check_all_schedules(dist::World& world) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,13 @@ std::vector<dist::MicroBatch> language_batches(int count);
 /// Trains a pipeline over all ranks of `world` with steps of 1, 2, 3, 4 and 8 micro-batches and holds it
 /// against one device: losses, gradients and validation losses to 1e-12, initial values by their bits, live
 /// micro-batches by their bound; and against itself in a second run, by bits. Returns what differs.
-std::vector<std::string> check_pipeline(dist::World& world, const dist::PipelineOptions& options);
+/// With a mesh of more dimensions the stages are sharded by `strategy`, and ranks with the same stages train
+/// micro-batches of their own.
+std::vector<std::string> check_pipeline(dist::World& world, const dist::PipelineOptions& options,
+                                        const std::optional<dist::Strategy>& strategy = {});
+
+/// `check_pipeline` of two stages for every strategy, on 4 ranks, or on 8 with replicas too.
+std::vector<std::string> check_sharded_stages(dist::World& world);
 
 /// `check_pipeline` for every kind of schedule.
 std::vector<std::string> check_all_schedules(dist::World& world);

@@ -16,6 +16,11 @@ TEST_CASE("pipeline: every schedule, 1 to 4 ranks, has losses and gradients of o
   for (const int ranks : {1, 2, 3, 4}) test::require_no_problems(ranks, test::check_all_schedules);
 }
 
+TEST_CASE("pipeline: stages that are sharded by every strategy, 2 x 2 and 2 x 2 x 2") {
+  test::require_no_problems(4, test::check_sharded_stages);
+  test::require_no_problems(8, test::check_sharded_stages);
+}
+
 TEST_CASE("pipeline: delays in communication change nothing") {
   test::require_no_problems(3, [](dist::World& world) {
     int calls = world.rank();
