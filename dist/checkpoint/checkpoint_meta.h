@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,9 @@ struct TensorShard {
 struct GroupShard {
   std::string name;                 ///< of the group
   std::vector<TensorShard> shards;  ///< at most one for each tensor of the group
+  /// Parameters and buffers of which other ranks alone hold anything: those of other stages of a pipeline.
+  /// The group has these, and their state in an optimizer, without shards here.
+  std::set<std::string> elsewhere = {};
 };
 /// A group of which this process holds the full tensors.
 GroupShard unsharded(const TensorGroup& group);

@@ -177,7 +177,8 @@ void require_same_tensors(const CheckpointReader& reader, const GroupShard& grou
   }
   for (const auto& [id, stored] : reader.tensors())
     require<CheckpointError>(
-        id.group != group.name || names.contains(id.name) || own.contains(name_without_place(id.name)),
+        id.group != group.name || names.contains(id.name) || own.contains(name_without_place(id.name)) ||
+            group.elsewhere.contains(id.name.substr(id.name.find('/') + 1)),
         reader.folder(), ": has an unexpected tensor '", id, "', ", stored.shape, " ", stored.dtype);
 }
 

@@ -53,7 +53,8 @@ std::string RankSave::published_folder(Communicator& world) const {
 
 std::vector<GroupShard> groups_to_write(std::span<const GroupShard> groups) {
   std::vector<GroupShard> result;
-  for (const GroupShard& group : groups) result.push_back({group.name, shards_to_write(group)});
+  for (const GroupShard& group : groups)
+    result.push_back({group.name, shards_to_write(group), group.elsewhere});
   return result;
 }
 

@@ -34,6 +34,11 @@ TensorShard counter_shard(const std::string& name, const NamedParameter& paramet
   return {name, tensor.shape(), full_range(tensor.shape()), tensor, replicas};
 }
 
+/// Of several stages that hold a tied parameter, one saves it.
+void set_saver(TensorShard& shard, const std::string& name, const ShardPlacement& placement) {
+  if (placement.saved_elsewhere.contains(name)) shard.replicas = {0, 0};
+}
+
 void set_rank_place(TensorShard& shard, const std::string& name, const ShardPlacement& placement) {
   if (placement.rank_local_names.contains(name)) shard.rank_place = placement.place;
 }
@@ -52,11 +57,12 @@ TensorShard narrow_shard(const TensorShard& shard, int64_t begin, int64_t end) {
 
 GroupShard model_shards(const ParameterList& parameters, std::span<const NamedTensor> buffers,
                         const ShardPlacement& placement) {
-  GroupShard group{"model", {}};
+  GroupShard group{"model", {}, placement.elsewhere};
   for (const NamedParameter& parameter : parameters) {
     group.shards.push_back(parameter_shard(parameter.name, parameter, parameter.values(), placement));
     if (parameter.master.defined()) group.shards.back().rounded = parameter.variable.value();
     set_rank_place(group.shards.back(), parameter.name, placement);
+    set_saver(group.shards.back(), parameter.name, placement);
   }
   // A buffer's values may differ between ranks (statistics of their batches), so one rank writes all of them.
   const Replicas writer{placement.full_replicas.index == 0 ? 1 : 0, 0};
@@ -65,6 +71,7 @@ GroupShard model_shards(const ParameterList& parameters, std::span<const NamedTe
     group.shards.push_back({buffer.name, buffer.tensor.shape(), full_range(buffer.tensor.shape()),
                             buffer.tensor, is_rank_local ? placement.full_replicas : writer});
     set_rank_place(group.shards.back(), buffer.name, placement);
+    set_saver(group.shards.back(), buffer.name, placement);
   }
   return group;
 }
@@ -76,7 +83,7 @@ GroupShard optimizer_shards(const ParameterList& parameters, const optim::Optimi
   const bool has_shards =
       std::any_of(parameters.begin(), parameters.end(),
                   [](const NamedParameter& parameter) { return parameter.shard.has_value(); });
-  GroupShard group{"optimizer", {}};
+  GroupShard group{"optimizer", {}, placement.elsewhere};
   for (const NamedTensor& entry : state.tensors) {
     const size_t slash = entry.name.find('/');
     if (slash == std::string::npos && !has_shards) {  // of the optimizer as a whole, as LBFGS has it
@@ -98,6 +105,7 @@ GroupShard optimizer_shards(const ParameterList& parameters, const optim::Optimi
     group.shards.push_back(is_counter ? counter_shard(entry.name, parameter, entry.tensor, placement)
                                       : parameter_shard(entry.name, parameter, entry.tensor, placement));
     set_rank_place(group.shards.back(), parameter.name, placement);
+    set_saver(group.shards.back(), parameter.name, placement);
   }
   return group;
 }

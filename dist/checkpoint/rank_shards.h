@@ -21,6 +21,10 @@ struct ShardPlacement {
   std::vector<MeshIndex> place = {};  ///< of this rank, along all dimensions of the mesh
   /// Parameters and buffers that each rank has for itself: those of modules that sharding ignores.
   std::set<std::string> rank_local_names = {};
+  /// Those that other stages of a pipeline hold, and this rank does not.
+  std::set<std::string> elsewhere = {};
+  /// Those that this rank holds too, and another stage saves: tied parameters.
+  std::set<std::string> saved_elsewhere = {};
 };
 
 /// The group "model": the values of each parameter (its f32 master where it has one), and persistent buffers,

@@ -14,9 +14,7 @@ using enum ActionKind;
 Interpreter::Interpreter(const RunInput& input) : input_(input) {
   for (int s = 0; s <= last_stage(); ++s) {
     if (!is_here(s)) continue;
-    const auto first = static_cast<size_t>(input_.boundaries[static_cast<size_t>(s)]);
-    const auto end = static_cast<size_t>(input_.boundaries[static_cast<size_t>(s) + 1]);
-    stages_.emplace(s, PipelineStage(s, input_.layers.subspan(first, end - first)));
+    stages_.emplace(s, PipelineStage(s, input_.stages[static_cast<size_t>(s)]));
   }
 }
 

@@ -16,12 +16,11 @@ namespace tessera::dist {
 
 /// What a run of a rank's actions needs.
 struct RunInput {
-  Communicator& ranks;                        ///< of the pipeline
-  std::span<const nn::LayerSpec> layers;      ///< of the model
-  std::span<const int64_t> boundaries;        ///< the first layer of each stage, and the number of layers
-  std::span<const int> stage_ranks;           ///< the rank of each stage
-  std::span<const MicroBatch> micro_batches;  ///< of the step
-  bool records = true;                        ///< for backward; else forwards alone
+  Communicator& ranks;                                 ///< of the pipeline
+  std::span<const std::vector<nn::LayerSpec>> stages;  ///< the layers of each stage; others' may be empty
+  std::span<const int> stage_ranks;                    ///< the rank of each stage
+  std::span<const MicroBatch> micro_batches;           ///< of the step
+  bool records = true;                                 ///< for backward; else forwards alone
   /// From the last layer's values of a micro-batch to what the last stage returns.
   std::function<nn::LayerValues(int micro_batch, const nn::LayerValues&)> finish = {};
   /// The gradient of what the last stage returned.

@@ -6,10 +6,12 @@
 
 #include "autograd/autocast/autocast.h"
 #include "autograd/functions/elementwise/cast.h"
+#include "dist/checkpoint/model_state.h"
 #include "dist/pipeline/generators/lowering.h"
 #include "dist/pipeline/run/interpreter.h"
 #include "dist/pipeline/run/stage_reducer.h"
 #include "dist/pipeline/simulation/check.h"
+#include "nn/sequence/checkpoint_layers.h"
 #include "nn/sequence/hold.h"
 #include "tensor/error.h"
 #include "tensor/ops/creation/creation.h"
@@ -100,12 +102,19 @@ const Pipeline::Tables& Pipeline::tables(int micro_batches) {
 void Pipeline::cut() {
   find_tied();
   nn::ParameterSet held;
+  stage_layers_.resize(stage_ranks_.size());
   for (size_t s = 0; s < stage_ranks_.size(); ++s) {
     if (stage_ranks_[s] != ranks_->rank()) continue;
-    const auto first = static_cast<size_t>(boundaries_[s]), end = static_cast<size_t>(boundaries_[s + 1]);
-    held.merge(nn::variables_of(std::span(layers_.layers).subspan(first, end - first)));
+    const std::vector<nn::LayerSpec> own(layers_.layers.begin() + boundaries_[s],
+                                         layers_.layers.begin() + boundaries_[s + 1]);
+    held.merge(nn::variables_of(own));
+    stage_layers_[s] =
+        nn::checkpoint_segments(own, options_.checkpointing.interval, options_.checkpointing.keep);
   }
   if (is_last_) held.merge(nn::variables_of(layers_.loss.modules));
+  model_.for_each_entry([&](const std::string& name, const nn::Module::Entry& entry) {
+    if (!held.contains(entry.variable.impl().get())) held_elsewhere_.insert(name);
+  });
   nn::hold_only(model_, held);
 }
 
@@ -162,6 +171,17 @@ void Pipeline::reduce_tied() {
     if (tied.before.defined()) ops::add_(parameter.grad().value(), tied.before);
     tied.before = {};
   }
+}
+
+ShardPlacement Pipeline::placement() const {
+  ShardPlacement placement;
+  if (sharding_) placement = placement_of(*sharding_);
+  const Communicator* same = copies();
+  placement.full_replicas = same ? Replicas{same->size(), same->rank()} : Replicas{1, 0};
+  if (!sharding_) placement.shard_replicas = placement.full_replicas;
+  placement.elsewhere = held_elsewhere_;
+  placement.saved_elsewhere = counted_elsewhere_;
+  return placement;
 }
 
 Sharding& Pipeline::shard(ShardOptions options) {
@@ -248,11 +268,8 @@ double Pipeline::train_step(std::span<const MicroBatch> micro_batches, double sc
   const auto share = [&](int m) { return total > 0 ? weights[static_cast<size_t>(m)] / total : 0; };
   double loss = 0;
   std::vector<DType> dtypes(micro_batches.size(), f32);
-  RunInput input{.ranks = *ranks_,
-                 .layers = layers_.layers,
-                 .boundaries = boundaries_,
-                 .stage_ranks = stage_ranks_,
-                 .micro_batches = micro_batches};
+  RunInput input{
+      .ranks = *ranks_, .stages = stage_layers_, .stage_ranks = stage_ranks_, .micro_batches = micro_batches};
   input.first_inputs = [this](const MicroBatch& batch) { return first_inputs(batch); };
   input.finish = [&](int m, const nn::LayerValues& values) {
     const Variable result = layers_.loss.run(values, micro_batches[static_cast<size_t>(m)].targets);
@@ -286,8 +303,7 @@ double Pipeline::evaluate(std::span<const MicroBatch> micro_batches) {
   const double total = total_weight(micro_batches, weights);
   double loss = 0;
   RunInput input{.ranks = *ranks_,
-                 .layers = layers_.layers,
-                 .boundaries = boundaries_,
+                 .stages = stage_layers_,
                  .stage_ranks = stage_ranks_,
                  .micro_batches = micro_batches,
                  .records = false};
@@ -308,8 +324,7 @@ std::vector<nn::LayerValues> Pipeline::forward(std::span<const MicroBatch> micro
   const Tables& now = tables(static_cast<int>(std::ssize(micro_batches)));
   std::vector<nn::LayerValues> results;
   RunInput input{.ranks = *ranks_,
-                 .layers = layers_.layers,
-                 .boundaries = boundaries_,
+                 .stages = stage_layers_,
                  .stage_ranks = stage_ranks_,
                  .micro_batches = micro_batches,
                  .records = false};

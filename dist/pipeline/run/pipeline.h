@@ -9,11 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "dist/checkpoint/rank_shards.h"
 #include "dist/fsdp/shard.h"
 #include "dist/mesh/mesh.h"
 #include "dist/pipeline/generators/schedule_kind.h"
 #include "dist/pipeline/partition/partition.h"
 #include "dist/pipeline/schedule/schedule.h"
+#include "nn/layers/containers.h"
 #include "nn/sequence/layer_spec.h"
 
 namespace tessera::dist {
@@ -39,6 +41,8 @@ struct PipelineOptions {
   PartitionMethod partition = {};  ///< how layers are cut into stages
   /// What layers cost, for the methods that need a run (`layer_costs`); none: their parameters.
   std::vector<LayerCost> costs = {};
+  /// Segments of layers within a stage of which only the inputs are kept (nn::checkpoint_segments).
+  nn::ActivationCheckpointing checkpointing = {};
   /// Micro-batches of a step for which the partition `memory` counts live ones.
   int micro_batches = 1;
   /// What a micro-batch's mean loss counts in that of the step, such as its number of valid targets: of the
@@ -97,6 +101,10 @@ class Pipeline {
   /// tied parameters counted once.
   ParameterList parameters() const;
 
+  /// What this rank saves and loads in checkpoints of all ranks: `shards_of(model, &optimizer,
+  /// pipeline.placement())`. A checkpoint of any mesh, of one process too, is loaded on any other.
+  ShardPlacement placement() const;
+
   /// The first layer of each stage, and the number of layers.
   const std::vector<int64_t>& boundaries() const { return boundaries_; }
   /// What layers cost (`PipelineOptions::costs`).
@@ -143,11 +151,13 @@ class Pipeline {
   std::shared_ptr<Communicator> ranks_;
   std::vector<int> stage_ranks_;  // by stage
   std::vector<int64_t> boundaries_;
-  std::map<int, Tables> tables_;                         // by micro-batches
-  Sharding* sharding_ = nullptr;                         // of the stages; it belongs to the model
-  std::map<int, std::unique_ptr<Unsharded>> unsharded_;  // by stage
+  std::vector<std::vector<nn::LayerSpec>> stage_layers_;  // by stage, of this rank's
+  std::map<int, Tables> tables_;                          // by micro-batches
+  Sharding* sharding_ = nullptr;                          // of the stages; it belongs to the model
+  std::map<int, std::unique_ptr<Unsharded>> unsharded_;   // by stage
   std::vector<Tied> tied_;
-  std::set<std::string> counted_elsewhere_;  // tied parameters that an earlier rank counts in norms
+  std::set<std::string> counted_elsewhere_;  // tied parameters that an earlier rank counts in norms and saves
+  std::set<std::string> held_elsewhere_;     // parameters and buffers of other stages alone
   bool is_first_ = false, is_last_ = false;
   size_t most_live_ = 0;
 };

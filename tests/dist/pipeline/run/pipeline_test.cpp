@@ -46,6 +46,22 @@ TEST_CASE("pipeline: a table from a file, one stage a rank in an order of its ow
   });
 }
 
+TEST_CASE("pipeline: checkpointed segments of layers change nothing, with dropout and sharded stages too") {
+  test::require_no_problems(4, [](dist::World& world) {
+    std::vector<std::string> problems;
+    for (const int64_t interval : {1, 3})
+      for (const dist::Strategy strategy : {dist::Strategy::shard_grad_op, dist::Strategy::full_shard})
+        for (std::string& problem :
+             test::check_pipeline(world,
+                                  {.mesh = dist::pipeline_mesh(world, 2),
+                                  .schedule = dist::ScheduleKind::zb_h1,
+                                  .checkpointing = {.interval = interval, .keep = {"self_attention"}}},
+                                  strategy))
+          problems.push_back(text(interval, ", ", dist::name_of(strategy), ": ", problem));
+    return problems;
+  });
+}
+
 TEST_CASE("pipeline: every way to cut the layers") {
   test::require_no_problems(3, [](dist::World& world) {
     std::vector<std::string> problems;

@@ -1,0 +1,222 @@
+#include "nn/sequence/checkpoint_plan.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "autograd/grad_mode.h"
+#include "autograd/gradients.h"
+#include "tensor/error.h"
+#include "tensor/memory/account.h"
+#include "tensor/number_text.h"
+#include "tensor/profile/cost.h"
+#include "tensor/random/random_context.h"
+
+namespace tessera::nn {
+namespace {
+
+constexpr int64_t infinite = std::numeric_limits<int64_t>::max();
+
+/// What a layer costs under one choice.
+struct Option {
+  KeptOfLayer kept;
+  int64_t bytes = 0;      // kept from its forward to its backward
+  int64_t transient = 0;  // more, while it is computed again
+  int64_t flops = 0;      // of recomputation
+};
+
+/// Gradients of parameters are no activations: they are given memory before the step is counted.
+class MetaGradients {
+ public:
+  explicit MetaGradients(const LayeredModel& model) {
+    ParameterSet seen;
+    for (const LayerSpec& layer : model.layers) add(layer.modules, seen);
+    add(model.loss.modules, seen);
+  }
+  ~MetaGradients() {
+    for (const Variable& parameter : parameters_) parameter.set_grad({});
+  }
+  MetaGradients(const MetaGradients&) = delete;
+  MetaGradients& operator=(const MetaGradients&) = delete;
+
+ private:
+  void add(const std::vector<const Module*>& modules, ParameterSet& seen) {
+    for (const Module* module : modules)
+      module->for_each_entry([&](const std::string&, const Module::Entry& entry) {
+        const Variable& variable = entry.variable;
+        if (entry.is_buffer || !variable.requires_grad() || !seen.insert(variable.impl().get()).second)
+          return;
+        parameters_.push_back(variable);
+        variable.set_grad(Tensor::empty(variable.shape(), variable.grad_dtype(), meta()));
+      });
+  }
+  std::vector<Variable> parameters_;
+};
+
+/// Bytes and FLOPs on meta since the construction.
+class Counting {
+ public:
+  int64_t bytes() const { return memory_->total().current; }
+  int64_t peak() const { return memory_->total().peak; }
+  int64_t flops() const { return cost_.flops; }
+
+ private:
+  intrusive_ptr<MemoryAccount> memory_ = make_intrusive<MemoryAccount>();
+  MetaAccountScope account_{memory_};
+  Cost cost_;
+  CostScope scope_{cost_};
+  GradMode record_{true};
+  RandomContextScope random_{random_context()};  // a plan draws no numbers of the run
+};
+
+/// The choices of each layer, by running it alone on meta with each.
+std::vector<std::vector<Option>> options_of(const LayeredModel& model, const LayerValues& inputs,
+                                            const std::vector<std::vector<std::string>>& keeps) {
+  std::vector<KeptOfLayer> choices{{}};
+  for (const std::vector<std::string>& keep : keeps) choices.push_back({true, keep});
+  choices.push_back({true, {}});
+  std::vector<std::vector<Option>> options;
+  LayerValues values = inputs;
+  for (const LayerSpec& layer : model.layers) {
+    std::vector<Option>& of_layer = options.emplace_back();
+    LayerValues leaves;
+    for (const Variable& value : values)
+      leaves.push_back(Variable(value.value(), is_floating(value.dtype())));
+    for (const KeptOfLayer& choice : choices) {
+      const Counting counting;
+      LayerValues outputs = checkpoint_layers({layer}, {choice})[0].run(leaves);
+      Option option{.kept = choice, .bytes = counting.bytes()};
+      const int64_t forward_flops = counting.flops();
+      std::vector<Variable> roots, gradients;
+      for (const Variable& output : outputs)
+        if (output.requires_grad()) {
+          roots.push_back(output);
+          gradients.push_back(Tensor::empty(output.shape(), output.dtype(), meta()));
+        }
+      if (!roots.empty()) backward(roots, gradients);
+      option.transient = counting.peak() - option.bytes;
+      option.flops = counting.flops() - forward_flops;  // backward's own are subtracted below
+      of_layer.push_back(option);
+      for (const Variable& leaf : leaves) leaf.set_grad({});
+      if (!choice.is_checkpointed) values = std::move(outputs);
+    }
+    for (size_t i = of_layer.size(); i-- > 0;) of_layer[i].flops -= of_layer[0].flops;
+    for (Variable& value : values) value = Variable(value.value());
+  }
+  return options;
+}
+
+/// The choice of each layer with the fewest FLOPs of which the bytes sum up to at most `limit`; empty where
+/// there is none.
+std::vector<size_t> choose(const std::vector<std::vector<Option>>& options, int64_t limit) {
+  constexpr int64_t steps = 2048;
+  if (limit < 0) return {};
+  const int64_t unit = std::max<int64_t>(1, (limit + steps - 1) / steps);
+  const auto room = static_cast<size_t>(limit / unit);
+  const auto size_of_option = [&](const Option& option) {
+    return static_cast<size_t>((std::max<int64_t>(option.bytes, 0) + unit - 1) / unit);
+  };
+  // fewest[l][r]: FLOPs of the first l layers within r units.
+  std::vector<std::vector<int64_t>> fewest(options.size() + 1, std::vector<int64_t>(room + 1, infinite));
+  fewest[0].assign(room + 1, 0);
+  for (size_t l = 0; l < options.size(); ++l)
+    for (const Option& option : options[l]) {
+      const size_t size = size_of_option(option);
+      for (size_t r = size; r <= room; ++r)
+        if (fewest[l][r - size] < infinite)
+          fewest[l + 1][r] = std::min(fewest[l + 1][r], fewest[l][r - size] + option.flops);
+    }
+  if (fewest.back()[room] == infinite) return {};
+  std::vector<size_t> chosen(options.size());
+  for (size_t l = options.size(), r = room; l-- > 0;)
+    for (size_t i = 0; i < options[l].size(); ++i) {
+      const size_t size = size_of_option(options[l][i]);
+      if (size > r || fewest[l][r - size] == infinite ||
+          fewest[l][r - size] + options[l][i].flops != fewest[l + 1][r])
+        continue;
+      chosen[l] = i;
+      r -= size;
+      break;
+    }
+  return chosen;
+}
+
+LayeredModel with_kept(const LayeredModel& model, const std::vector<KeptOfLayer>& kept) {
+  LayeredModel changed = model;
+  changed.layers = checkpoint_layers(model.layers, kept);
+  return changed;
+}
+
+std::string text_of(const KeptOfLayer& kept) {
+  if (!kept.is_checkpointed) return "all";
+  std::string names;
+  for (const std::string& name : kept.keep) names += ", " + name;
+  return "inputs" + names;
+}
+
+}  // namespace
+
+StepCost step_cost(const LayeredModel& model, const LayerValues& inputs, const std::vector<Tensor>& targets) {
+  const MetaGradients gradients(model);
+  const Counting counting;
+  Variable loss = model.loss.run(run_layers(model.layers, inputs), targets);
+  require<DeviceError>(loss.value().is_meta(),
+                       "step_cost: expected a model on meta, got one with values: plan "
+                       "before nn::materialize");
+  loss.backward();
+  return {.peak_bytes = counting.peak(), .flops = counting.flops()};
+}
+
+CheckpointPlan plan_checkpointing(const LayeredModel& model, const LayerValues& inputs,
+                                  const std::vector<Tensor>& targets, int64_t budget_bytes,
+                                  const std::vector<std::vector<std::string>>& keeps) {
+  CheckpointPlan plan;
+  plan.kept.resize(model.layers.size());
+  plan.cost = plan.without = step_cost(model, inputs, targets);
+  if (plan.cost.peak_bytes <= budget_bytes) return plan;
+  std::vector<std::vector<Option>> options;
+  {
+    const MetaGradients gradients(model);
+    options = options_of(model, inputs, keeps);
+  }
+  // What is kept is not all that a step holds at once: the limit of the sum falls until the whole fits.
+  StepCost least{.peak_bytes = infinite};
+  for (int64_t limit = budget_bytes; limit > 0;) {
+    const std::vector<size_t> chosen = choose(options, limit);
+    if (chosen.empty()) break;
+    std::vector<KeptOfLayer> kept;
+    for (size_t l = 0; l < chosen.size(); ++l) kept.push_back(options[l][chosen[l]].kept);
+    const StepCost cost = step_cost(with_kept(model, kept), inputs, targets);
+    if (cost.peak_bytes < least.peak_bytes) least = cost;
+    if (cost.peak_bytes <= budget_bytes) {
+      plan.kept = std::move(kept);
+      plan.cost = cost;
+      return plan;
+    }
+    limit -= std::max<int64_t>(cost.peak_bytes - budget_bytes, budget_bytes / 256 + 1);
+  }
+  const StepCost all =
+      step_cost(with_kept(model, std::vector<KeptOfLayer>(model.layers.size(), KeptOfLayer{true, {}})),
+                inputs, targets);
+  throw ConfigError(text("activation checkpointing: expected a budget of at least ",
+                         std::min(all.peak_bytes, least.peak_bytes), " bytes, got ", budget_bytes));
+}
+
+std::string to_string(const CheckpointPlan& plan, const LayeredModel& model) {
+  std::string lines;
+  for (size_t first = 0; first < plan.kept.size();) {
+    size_t end = first + 1;
+    while (end < plan.kept.size() && plan.kept[end] == plan.kept[first]) ++end;
+    lines += text("layers [", first, ", ", end, ") '", model.layers[first].name, "' to '",
+                  model.layers[end - 1].name, "': keep ", text_of(plan.kept[first]), "\n");
+    first = end;
+  }
+  const auto share = [](int64_t part, int64_t whole) {
+    return fixed(100.0 * static_cast<double>(part) / static_cast<double>(std::max<int64_t>(whole, 1)), 1);
+  };
+  return lines + text("peak ", with_prefix(static_cast<double>(plan.cost.peak_bytes), "B"), ", ",
+                      share(plan.cost.peak_bytes, plan.without.peak_bytes), " % of ",
+                      with_prefix(static_cast<double>(plan.without.peak_bytes), "B"), "; FLOPs ",
+                      share(plan.cost.flops, plan.without.flops), " %\n");
+}
+
+}  // namespace tessera::nn

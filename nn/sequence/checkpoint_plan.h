@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nn/sequence/checkpoint_layers.h"
+
+namespace tessera::nn {
+
+/// A step of a model on meta: what its activations take, and what it computes.
+struct StepCost {
+  int64_t peak_bytes = 0;  ///< the most bytes beside the inputs at once: activations, and gradients of these
+  int64_t flops = 0;       ///< of forward, recomputation and backward
+};
+
+/// What is kept of each layer, chosen for a number of bytes.
+struct CheckpointPlan {
+  std::vector<KeptOfLayer> kept;  ///< by layer
+  StepCost cost;                  ///< of a step with it, from a run on meta
+  StepCost without;               ///< of a step in which all is kept
+};
+
+/// Runs forward and backward of a micro-batch on meta. The model, `inputs` and `targets` are on meta; the
+/// gradients of parameters are removed and not counted.
+StepCost step_cost(const LayeredModel& model, const LayerValues& inputs, const std::vector<Tensor>& targets);
+
+/// Chooses, for each layer, to keep all, to keep its inputs and the results that one of `keeps` names, or its
+/// inputs alone, so that the peak of a step is at most `budget_bytes` and the FLOPs of recomputation are the
+/// fewest: dynamic programming over the bytes and FLOPs of each choice on meta, in steps of 1/2048 of the
+/// bytes, then a run on meta of the whole. Throws ConfigError that gives the smallest possible peak where the
+/// budget is below it.
+CheckpointPlan plan_checkpointing(const LayeredModel& model, const LayerValues& inputs,
+                                  const std::vector<Tensor>& targets, int64_t budget_bytes,
+                                  const std::vector<std::vector<std::string>>& keeps = {});
+
+/// The plan as text: a line for each range of equal layers, then bytes and FLOPs beside those without it.
+std::string to_string(const CheckpointPlan& plan, const LayeredModel& model);
+
+}  // namespace tessera::nn
