@@ -62,6 +62,8 @@ class BatchSource {
   /// The batch of a step, or nothing where the source ends before it: for a source that cannot tell its
   /// number of steps in advance. Called as `batch`.
   virtual std::optional<Batch> try_batch(int64_t step) const { return batch(step); }
+  /// Whether there is an end, be it one that `try_batch` alone finds: then a validation may read all of it.
+  virtual bool may_end() const { return steps() >= 0; }
   /// Its name in error messages.
   virtual std::string name() const = 0;
 };

@@ -223,6 +223,10 @@ std::optional<Batch> StreamBatches::try_batch(int64_t step) const {
   }
 }
 
+bool StreamBatches::may_end() const {
+  return state_->options.epochs >= 0;
+}
+
 Batch StreamBatches::batch(int64_t step) const {
   std::optional<Batch> made = try_batch(step);
   require<DataError>(made.has_value(), name(), ": no batch of step ", step, ", the stream ended before it");

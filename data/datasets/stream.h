@@ -65,6 +65,7 @@ class StreamBatches : public BatchSource {
   /// Throws DataError past the end, and for an epoch without a batch.
   Batch batch(int64_t step) const override;
   std::optional<Batch> try_batch(int64_t step) const override;
+  bool may_end() const override;
   std::string name() const override { return stream_->name(); }
 
  private:

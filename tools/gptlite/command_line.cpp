@@ -30,6 +30,10 @@ int run_command_line(int argc, const char* const* argv, Console console, std::os
   TrainCommand train_arguments;
   CLI::App& train_command = *app.add_subcommand("train", "train a model, or resume a run");
   const training::FieldFlags train_fields(train_command, train_flags());
+  train_command
+      .add_option("--config", train_arguments.config_file,
+                  "configuration of DeepSpeed, in JSON: its keys set these options; a flag given too wins")
+      ->type_name("a file");
   train_command.add_flag("--explain", train_arguments.explain,
                          "print all options with their origins and what would run, and stop");
   // All ranks have the same arguments: rank 0 prints their errors. After parsing, every rank prints its own.

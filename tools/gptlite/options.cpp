@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dist/train/config/shared_options.h"
 #include "dist/train/config/training_fields.h"
 
 namespace tessera::gptlite {
@@ -12,6 +13,7 @@ using training::ChoicePointer;
 using training::FieldTable;
 using training::FieldValue;
 using training::Limits;
+using training::shared_option;
 
 constexpr auto same = training::OnResume::same, may_differ = training::OnResume::may_differ;
 constexpr Limits size{.low = 1, .high = 1 << 24}, count{.low = 0, .high = 0x1p53},
@@ -29,20 +31,33 @@ const FieldTable<Run>& run_fields() {
   static const FieldTable<Run> table{
       {{"dataset", dataset_help, "", {}, same}, [](Run& r) { return &r.dataset; }},
       {{"data", "file or folder of the dataset", "", {}, may_differ}, [](Run& r) { return &r.data; }},
-      {{"micro_batch_size",
-        "sequences that a rank computes at once; divides its share of --batch-size; 0: all of it",
-        "sequences",
-        {.low = 0, .high = 1 << 24},
-        may_differ},
+      {shared_option("micro_batch_size")
+           .with_help(
+               "sequences that a rank computes at once; divides its share of --batch-size; 0: all of it")
+           .with_unit("sequences"),
        [](Run& r) { return &r.micro_batch_size; }},
-      {{"seed", "of first weights, batches and dropout", "", not_negative, same},
-       [](Run& r) { return &r.seed; }},
+      {shared_option("seed"), [](Run& r) { return &r.seed; }},
       {{"dtype",
         "fp32, or mixed precision: bf16, or fp16 with loss scaling; weights are updated and kept in fp32",
         "",
         {},
         may_differ},
        [](Run& r) { return &r.dtype; }},
+      {shared_option("loss_scale"), [](Run& r) { return &r.scaler.loss_scale; }},
+      {shared_option("initial_scale_power"), [](Run& r) { return &r.scaler.initial_scale_power; }},
+      {shared_option("loss_scale_window"), [](Run& r) { return &r.scaler.loss_scale_window; }},
+      {shared_option("hysteresis"), [](Run& r) { return &r.scaler.hysteresis; }},
+      {shared_option("consecutive_hysteresis"), [](Run& r) { return &r.scaler.consecutive_hysteresis; }},
+      {shared_option("min_loss_scale"), [](Run& r) { return &r.scaler.min_loss_scale; }},
+      {{"eps", "added by AdamW to the root of the mean squared gradient", "", not_negative, same},
+       [](Run& r) { return &r.eps; }},
+      {{"scheduler",
+        "in place of the cosine a schedule of DeepSpeed, as JSON: {\"type\": \"WarmupLR\", \"params\": "
+        "{...}}",
+        "",
+        {},
+        same},
+       [](Run& r) { return &r.scheduler; }},
       {{"activation_checkpoint_interval",
         "layers of which only the first one's input is kept; backward runs them again. 0: all is kept",
         "layers", count},
@@ -116,21 +131,16 @@ const FieldTable<models::Preset>& preset_fields() {
        [](Preset& p) { return &p.beta1; }},
       {{"beta2", "AdamW's decay of the mean squared gradient", "", fraction, same},
        [](Preset& p) { return &p.beta2; }},
-      {{"grad_clip", "largest gradient norm; 0: no clipping", "", not_negative, same},
-       [](Preset& p) { return &p.gradient_clip; }},
+      {shared_option("gradient_clip").with_name("grad_clip"), [](Preset& p) { return &p.gradient_clip; }},
   };
   return table;
 }
 
 const FieldTable<Parallel>& parallel_fields() {
   static const FieldTable<Parallel> table{
-      {{"strategy", "what is sharded over ranks"},
+      {shared_option("strategy"),
        [](Parallel& p) { return ChoicePointer(&p.strategy, training::strategy_names()); }},
-      {{"shard_group_size",
-        "ranks that hold one copy of the model together, for the hybrid strategies; divides the ranks",
-        "ranks",
-        {.low = 0, .high = 1 << 20}},
-       [](Parallel& p) { return &p.shard_group_size; }},
+      {shared_option("shard_group_size"), [](Parallel& p) { return &p.shard_group_size; }},
       {{"auto_wrap",
         "what is gathered at once: block (each block), size:N (subtrees of N parameters at least), none "
         "(all)"},
@@ -140,12 +150,25 @@ const FieldTable<Parallel>& parallel_fields() {
         "bytes",
         {.low = 1, .high = 0x1p53}},
        [](Parallel& p) { return &p.bucket_bytes; }},
-      {{"backward_prefetch",
-        "when backward gathers the next unit: before a unit's gradients are computed, after, or when needed"},
+      {shared_option("reduce_bucket_size")
+           .with_help("most elements of a message that reduces gradients; 0: no limit, of no_shard that of "
+                      "--bucket-bytes")
+           .with_limits(count),
+       [](Parallel& p) { return &p.reduce_bucket_size; }},
+      {shared_option("gather_bucket_size")
+           .with_help("most elements of a message that gathers parameters; 0: no limit")
+           .with_limits(count),
+       [](Parallel& p) { return &p.gather_bucket_size; }},
+      {shared_option("prefetch_bucket_size")
+           .with_help("most elements that are gathered ahead of their use; 0: none; -1: no limit")
+           .with_limits({.low = -1, .high = 0x1p53}),
+       [](Parallel& p) { return &p.prefetch_bucket_size; }},
+      {shared_option("overlap_communication"), [](Parallel& p) { return &p.overlap_communication; }},
+      {shared_option("reduce_scatter"), [](Parallel& p) { return &p.reduce_scatter; }},
+      {shared_option("gather_partitions"), [](Parallel& p) { return &p.gather_partitions; }},
+      {shared_option("backward_prefetch"),
        [](Parallel& p) { return ChoicePointer(&p.backward_prefetch, training::prefetch_names()); }},
-      {{"accumulate_communication",
-        "sum gradients over ranks after each micro-batch, not once a step: more traffic, less memory"},
-       [](Parallel& p) { return &p.accumulate_communication; }},
+      {shared_option("accumulate_communication"), [](Parallel& p) { return &p.accumulate_communication; }},
       {{"timeout",
         "time that a rank may keep others waiting before it counts as lost",
         "seconds",
@@ -187,36 +210,32 @@ const FieldTable<TrainOptions>& train_fields() {
             {{"eval_steps", "batches of an evaluation's sampled estimate; 0: the whole validation set",
               "batches", count},
              [](Options& o) { return &o.eval_steps; }},
-            {{"out", "folder of the checkpoints; by default out, or the run's that is resumed"},
+            {shared_option("out").with_help(
+                 "folder of the checkpoints; by default out, or the run's that is resumed"),
              [](Options& o) { return &o.out; }},
-            {{"resume",
-              "resume from this checkpoint's or run's folder, or from the 'latest' in --out; the "
-              "configuration is the checkpoint's"},
+            {shared_option("resume").with_help(
+                 "resume from this checkpoint's or run's folder, or from the 'latest' in --out; the "
+                 "configuration is the checkpoint's"),
              [](Options& o) { return &o.resume; }},
-            {{"init_from",
-              "begin a new run with the weights of this checkpoint's or run's folder; the model and its "
-              "characters are the checkpoint's"},
+            {shared_option("init_from")
+                 .with_help("begin a new run with the weights of this checkpoint's or run's folder; the "
+                            "model and its "
+                            "characters are the checkpoint's"),
              [](Options& o) { return &o.init_from; }},
-            {{"checkpoint_interval", "steps between checkpoints; 0: only the last step's", "steps", count},
+            {shared_option("checkpoint_interval")
+                 .with_help("steps between checkpoints; 0: only the last step's"),
              [](Options& o) { return &o.checkpoint_interval; }},
-            {{"keep",
-              "newest checkpoints kept, besides the best one",
-              "checkpoints",
-              {.low = 1, .high = 0x1p53}},
+            {shared_option("keep")
+                 .with_help("newest checkpoints kept, besides the best one")
+                 .with_limits({.low = 1, .high = 0x1p53}),
              [](Options& o) { return &o.keep; }},
-            {{"async_save", "on ranks: copy what a checkpoint needs, and write it during the next steps"},
-             [](Options& o) { return &o.async_save; }},
-            {{"metrics", "append a JSON object per step to this file; 'step' counts finished steps, from 1"},
+            {shared_option("async_save"), [](Options& o) { return &o.async_save; }},
+            {shared_option("metrics").with_help(
+                 "append a JSON object per step to this file; 'step' counts finished steps, from 1"),
              [](Options& o) { return &o.metrics; }},
-            {{"tensorboard", "write event files of losses, rates and norms for TensorBoard to this folder"},
-             [](Options& o) { return &o.tensorboard; }},
-            {{"profile",
-              "write a trace of some steps to this file, in Chrome's format (open it in ui.perfetto.dev), "
-              "and "
-              "print what took their time"},
-             [](Options& o) { return &o.profile; }},
-            {{"profile_steps",
-              "which steps, as A:B, both included and counted from 1; by default ten, after five of warm-up"},
+            {shared_option("tensorboard"), [](Options& o) { return &o.tensorboard; }},
+            {shared_option("trace").with_name("profile"), [](Options& o) { return &o.profile; }},
+            {shared_option("trace_steps").with_name("profile_steps"),
              [](Options& o) { return &o.profile_steps; }},
             {{"parity_export",
               "write the first weights and every batch to this folder, for tools/bench/parity_pytorch.py"},

@@ -8,6 +8,7 @@
 #include "dist/train/config/field_table.h"
 #include "models/presets.h"
 #include "nn/layers/containers.h"
+#include "optim/grad_scaler.h"
 
 /// The options of gptlite's commands: for each a struct, and a table that gives its flags, what `--explain`
 /// prints and what checkpoints and metrics record.
@@ -19,8 +20,14 @@ struct Parallel {
   dist::Strategy strategy = dist::Strategy::full_shard;  ///< what is sharded
   /// Ranks along the mesh's dimension "shard", the others along "replica"; 0 before `resolve_parallel`: all.
   int shard_group_size = 0;
-  std::string auto_wrap = "block";  ///< the units: "block", "size:N" or "none"
-  int64_t bucket_bytes = 25 << 20;  ///< of gradients that no_shard sums over ranks at once
+  std::string auto_wrap = "block";    ///< the units: "block", "size:N" or "none"
+  int64_t bucket_bytes = 25 << 20;    ///< of gradients that no_shard sums over ranks at once
+  int64_t reduce_bucket_size = 0;     ///< elements of a message; 0: that of bucket_bytes, else no limit
+  int64_t gather_bucket_size = 0;     ///< elements of a message; 0: no limit
+  int64_t prefetch_bucket_size = -1;  ///< elements gathered ahead; -1: no limit
+  bool overlap_communication = true;
+  bool reduce_scatter = true;
+  bool gather_partitions = true;
   dist::BackwardPrefetch backward_prefetch = dist::BackwardPrefetch::pre;
   bool accumulate_communication = false;
   double timeout = 300;  ///< seconds
@@ -38,7 +45,10 @@ struct Run {
   models::Preset preset = models::preset("nano-cpu", 65);
   int64_t micro_batch_size = 0;  ///< sequences that a rank computes at once; 0 before `resolve_run`
   uint64_t seed = 1337;
-  std::string dtype = "fp32";  ///< of computation: "fp32", "bf16" or "fp16"
+  std::string dtype = "fp32";            ///< of computation: "fp32", "bf16" or "fp16"
+  optim::GradScalerOptions scaler = {};  ///< of fp16
+  double eps = 1e-8;                     ///< of AdamW
+  std::string scheduler;                 ///< a schedule of DeepSpeed as JSON; empty: the preset's cosine
   /// What backward computes again. It changes no value, so checkpoints do not contain it.
   nn::ActivationCheckpointing checkpointing = {};
   Parallel parallel = {};

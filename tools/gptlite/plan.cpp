@@ -126,7 +126,9 @@ std::string describe(const Plan& p) {
 
 std::string explain(const Start& start, dist::World* world) {
   const Plan plan = plan_step(start.run(), world);
-  std::string out = "options\n" + training::explain(start.options.values());
+  std::string out;
+  for (const std::string& note : start.config.lines) out += note + "\n";
+  out += "options\n" + training::explain(start.options.values());
   out += "run\n" + describe_run(start);
   if (world) out += explain_ranks(start.run(), plan.step.sharding, *world);
   out += world ? "plan of a rank\n" : "plan\n";

@@ -61,6 +61,7 @@ void Report::print_header(const training::Trainer& trainer, Device device) {
                << " to validate, vocabulary " << corpus.vocabulary_size << "\n";
   if (corpus.entropy)
     console_.out << "its entropy, which no loss stays under: " << *corpus.entropy << " nats\n";
+  for (const std::string& line : start_.config.lines) console_.out << line << "\n";
   if (start_.saved && !start_.saved->note().empty()) console_.out << start_.saved->note() << "\n";
   if (start_.saved) console_.out << "resuming from " << start_.saved->folder() << "\n";
   if (!start_.init_from.empty()) console_.out << "first weights from " << start_.init_from << "\n";

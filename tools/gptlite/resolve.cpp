@@ -17,6 +17,11 @@ bool is_flag(const TrainConfiguration& configuration, std::string_view name) {
   return configuration.origin(name).source == Source::flag;
 }
 
+/// Whether a flag or --config gave the value.
+bool is_asked(const TrainConfiguration& configuration, std::string_view name) {
+  return is_flag(configuration, name) || configuration.origin(name).source == Source::file;
+}
+
 int world_size_of(const TrainOptions& options, const dist::LauncherJob& job) {
   const int ranks = options.virtual_ranks;
   if (ranks == 0) return job.size;
@@ -46,10 +51,12 @@ int shard_group_of(const Parallel& parallel, int world) {
 void resolve_parallel(TrainConfiguration& configuration, const dist::LauncherJob& job) {
   const Parallel& given = configuration->run.parallel;
   const int world = world_size_of(*configuration, job);
-  const bool is_sharded = world > 1 || is_flag(configuration, "strategy");
+  const bool is_sharded = world > 1 || is_asked(configuration, "strategy");
   unit_policy(given.auto_wrap);  // throws for another form
   for (const char* name :
-       {"auto_wrap", "backward_prefetch", "bucket_bytes", "accumulate_communication", "shard_group_size"})
+       {"auto_wrap", "backward_prefetch", "bucket_bytes", "accumulate_communication", "shard_group_size",
+        "reduce_bucket_size", "gather_bucket_size", "prefetch_bucket_size", "overlap_communication",
+        "reduce_scatter", "gather_partitions"})
     require<ConfigError>(is_sharded || !is_flag(configuration, name), training::flag_of(name),
                          " is about sharding, and this run has one rank and no `--strategy`");
   const int group = shard_group_of(given, world);
@@ -94,6 +101,7 @@ void check(const Run& run) {
   require<ConfigError>(p.warmup_steps <= p.steps, "--warmup-steps ", p.warmup_steps, ": expected 0 to ",
                        p.steps, ", the value of --steps");
   compute_dtype(run.dtype);
+  schedule_of(run);
 }
 
 /// What follows from the flags. `kept`: the micro-batch size of the run that is resumed.
@@ -103,13 +111,13 @@ void derive(TrainConfiguration& configuration, int64_t kept) {
   };
   if (is_flag(configuration, "bias") && !is_flag(configuration, "qkv_bias"))
     change("as --bias", [](Run& run) { run.preset.model.qkv_bias = run.preset.model.bias; });
-  if (is_flag(configuration, "lr") && !is_flag(configuration, "min_lr"))
+  if (is_asked(configuration, "lr") && !is_flag(configuration, "min_lr"))
     change("a tenth of --lr", [](Run& run) { run.preset.min_learning_rate = run.preset.learning_rate / 10; });
   const Source warmup = configuration.origin("warmup_steps").source;
   if (warmup != Source::flag && warmup != Source::checkpoint)
     change("at most --steps",
            [](Run& run) { run.preset.warmup_steps = std::min(run.preset.warmup_steps, run.preset.steps); });
-  if (configuration->run.micro_batch_size == 0 || !is_flag(configuration, "micro_batch_size")) {
+  if (configuration->run.micro_batch_size == 0 || !is_asked(configuration, "micro_batch_size")) {
     const int64_t share = samples_per_rank(configuration->run);
     change("a rank's share of --batch-size",
            [&](Run& run) { run.micro_batch_size = kept == 0 ? share : largest_divisor(share, kept); });
@@ -123,9 +131,36 @@ void derive(TrainConfiguration& configuration, int64_t kept) {
   });
 }
 
+/// What --config says. The batch size of `configuration` holds where the file has none, if it is the run's.
+ConfigFile config_file_of(const TrainCommand& command, TrainConfiguration configuration,
+                          bool has_batch_size) {
+  training::set_given(configuration, command.flags);
+  const models::Preset& preset = configuration->run.preset;
+  const bool is_given = is_flag(configuration, "batch_size");
+  return read_config_file(command.config_file, {.ranks = world_size_of(*configuration, command.job),
+                                                .batch_size = has_batch_size ? preset.batch_size : 0,
+                                                .given_batch_size = is_given ? preset.batch_size : 0,
+                                                .steps = preset.steps});
+}
+
+/// The values of --config, then those of the flags.
+void set_file_and_flags(TrainConfiguration& configuration, const TrainCommand& command, bool has_batch_size) {
+  ConfigFile file;
+  if (!command.config_file.empty()) file = config_file_of(command, configuration, has_batch_size);
+  for (const ConfigValue& each : file.values) {
+    configuration.set(each.name, each.value, {Source::file, each.origin.place + ": " + each.name});
+    configuration.mark(each.name, each.origin);
+  }
+  training::set_given(configuration, command.flags);
+  for (const char* name : {"warmup_steps", "min_lr"})
+    require<ConfigError>(configuration->run.scheduler.empty() || !is_flag(configuration, name),
+                         training::flag_of(name), " is of the cosine, and the run has another schedule (",
+                         to_string(configuration.origin("scheduler")), ")");
+}
+
 TrainConfiguration with_flags(TrainConfiguration configuration, const TrainCommand& command) {
   const int64_t kept = kept_micro_batch(configuration->run);
-  training::set_given(configuration, command.flags);
+  set_file_and_flags(configuration, command, true);
   resolve_parallel(configuration, command.job);
   derive(configuration, kept);
   check(configuration->run);
@@ -189,7 +224,7 @@ TrainConfiguration resolve_resumed(const TrainCommand& command, const TrainConfi
 
 TrainConfiguration resolve_unsaved(const TrainCommand& command) {
   TrainConfiguration configuration(train_fields());
-  training::set_given(configuration, command.flags);
+  set_file_and_flags(configuration, command, false);
   resolve_parallel(configuration, command.job);
   const TrainOptions& options = *configuration;
   const bool is_sharded = options.run.parallel.is_sharded;
@@ -205,10 +240,35 @@ TrainConfiguration resolve_unsaved(const TrainCommand& command) {
   return configuration;
 }
 
+ConfigNotes notes_of(const TrainCommand& command, const TrainConfiguration& run) {
+  if (command.config_file.empty()) return {};
+  const TrainConfiguration initial(train_fields());
+  TrainConfiguration by_file = initial, by_flags = initial;
+  const ConfigFile file = config_file_of(command, run, true);
+  for (const ConfigValue& each : file.values) by_file.set(each.name, each.value, each.origin);
+  training::set_given(by_flags, command.flags);
+  ConfigNotes notes{.reports = file.reports, .lines = file.warnings};
+  const std::vector<training::FieldValue> in_file = by_file.values(), in_flags = by_flags.values();
+  for (size_t i = 0; i < in_file.size(); ++i) {
+    const training::FieldValue &old = in_file[i], &now = in_flags[i];
+    const bool differs =
+        old.origin.source == Source::file && now.origin.source == Source::flag && old.value != now.value;
+    if (differs)
+      notes.lines.push_back(text(now.origin.place, " ", now.value, " takes the place of ", old.value, " (",
+                                 old.origin.place, ")"));
+  }
+  return notes;
+}
+
 TrainConfiguration read_run(const dist::TrainingState& state, const std::string& folder) {
   TrainConfiguration configuration(train_fields());
   std::map<std::string, std::string> record = state.model;
   record.insert(state.run.begin(), state.run.end());
+  // Checkpoints of before these options lack them: their runs had the defaults.
+  for (const char* name : {"loss_scale", "initial_scale_power", "loss_scale_window", "hysteresis",
+                           "consecutive_hysteresis", "min_loss_scale", "eps", "scheduler"})
+    for (const training::FieldValue& field : configuration.values())
+      if (field.info.name == std::string_view(name)) record.try_emplace(name, field.initial);
   configuration.restore(record, folder);
   const auto ranks = state.run.find(world_size_key);
   try {

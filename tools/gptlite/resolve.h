@@ -6,6 +6,7 @@
 #include "dist/checkpoint/checkpoint_meta.h"
 #include "dist/launch/launch.h"
 #include "dist/train/config/arguments.h"
+#include "tools/gptlite/config_file.h"
 #include "tools/gptlite/options.h"
 
 namespace tessera::gptlite {
@@ -16,6 +17,7 @@ using TrainConfiguration = training::Resolved<TrainOptions>;
 /// The command line of `train`, before its options are resolved.
 struct TrainCommand {
   training::GivenValues flags = {};  ///< those that were given
+  std::string config_file = {};      ///< of --config: a configuration of DeepSpeed; empty: none
   bool explain = false;              ///< print what would run, and stop
   dist::LauncherJob job = {};        ///< what started this process
 };
@@ -24,8 +26,8 @@ struct TrainCommand {
 /// `gpt2` at least its own 50304.
 int64_t model_vocabulary(const std::string& preset, int64_t data_vocabulary);
 
-/// A new run: the preset's values, then the flags', then what follows from these. Throws ConfigError for
-/// contradictory or out-of-range values.
+/// A new run: the preset's values, then those of --config, then the flags', then what follows from these.
+/// Throws ConfigError for contradictory or out-of-range values.
 TrainConfiguration resolve_run(const TrainCommand& command, int64_t data_vocabulary);
 /// The same with the model of a checkpoint in `folder` instead of the preset's.
 TrainConfiguration resolve_initialized(const TrainCommand& command, const models::GptOptions& model,
@@ -35,6 +37,13 @@ TrainConfiguration resolve_initialized(const TrainCommand& command, const models
 /// the number of steps, the data's place, the micro-batch size and the dtype may change.
 TrainConfiguration resolve_resumed(const TrainCommand& command, const TrainConfiguration& saved,
                                    const std::string& folder);
+/// What --config says about a run beside its options.
+struct ConfigNotes {
+  training::deepspeed::Reports reports;  ///< what the run prints and writes
+  std::vector<std::string> lines;        ///< its warnings, and flags that take the place of its values
+};
+/// Those of a run with these options; nothing without --config. Throws as `read_config_file`.
+ConfigNotes notes_of(const TrainCommand& command, const TrainConfiguration& run);
 /// The options that no checkpoint changes: device, ranks, files. Throws ConfigError, also for flags that
 /// contradict each other.
 TrainConfiguration resolve_unsaved(const TrainCommand& command);

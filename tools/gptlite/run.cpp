@@ -3,6 +3,8 @@
 #include <charconv>
 #include <vector>
 
+#include "dist/train/deepspeed/by_name.h"
+#include "optim/schedules/cosine.h"
 #include "tensor/cpu/isa.h"
 #include "tensor/error.h"
 #include "tensor/threads/parallel.h"
@@ -36,6 +38,17 @@ DType compute_dtype(const std::string& name) {
   if (name == "bf16") return bf16;
   require<ConfigError>(name == "fp16", "--dtype ", name, ": expected fp32, bf16 or fp16");
   return f16;
+}
+
+optim::Schedule schedule_of(const Run& run) {
+  const models::Preset& p = run.preset;
+  if (run.scheduler.empty())
+    return optim::cosine({.lr = p.learning_rate,
+                          .min_lr = p.min_learning_rate,
+                          .warmup_steps = p.warmup_steps,
+                          .steps = p.steps});
+  const auto document = training::JsonDocument::parse(run.scheduler, "--scheduler");
+  return training::deepspeed::make_schedule(training::deepspeed::named(document.root()), p.steps);
 }
 
 dist::UnitPolicy unit_policy(const std::string& auto_wrap) {

@@ -6,6 +6,7 @@
 
 #include "data/text/corpus.h"
 #include "dist/fsdp/policy.h"
+#include "optim/schedules/schedule.h"
 #include "tensor/device.h"
 #include "tools/gptlite/options.h"
 
@@ -17,6 +18,10 @@ int64_t samples_per_rank(const Run& run);
 
 /// f32 for "fp32", bf16 for "bf16", f16 for "fp16". Throws ConfigError for another name.
 DType compute_dtype(const std::string& name);
+
+/// The learning rates of a run: the cosine of its preset, or the schedule of `Run::scheduler`. Throws
+/// ConfigError for a text that is none.
+optim::Schedule schedule_of(const Run& run);
 
 /// The units of `--auto-wrap`: "block", "size:N" or "none". Throws ConfigError for another form.
 dist::UnitPolicy unit_policy(const std::string& auto_wrap);

@@ -96,6 +96,7 @@ Start make_start(const TrainCommand& command) {
   Start start = !unsaved->resume.empty()      ? resumed_run(command, unsaved)
                 : !unsaved->init_from.empty() ? initialized_run(command, *unsaved)
                                               : new_run(command);
+  start.config = notes_of(command, start.options);
   const TrainOptions& options = *start.options;
   const int64_t block = start.run().preset.model.block_size;
   const int64_t needed = options.eval_interval == 0 ? 0 : options.eval_steps > 0 ? block + 1 : 2;

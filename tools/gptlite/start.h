@@ -14,6 +14,7 @@ struct Start {
   data::Corpus corpus;
   std::string out;                  ///< folder of its checkpoints
   std::string init_from;            ///< the checkpoint with the first weights; empty: they are random
+  ConfigNotes config;               ///< of --config
   std::unique_ptr<SavedRun> saved;  ///< the checkpoint that is resumed; null for a new run
 
   const Run& run() const { return options->run; }

@@ -7,7 +7,6 @@
 #include "data/text/windows.h"
 #include "optim/parameter_groups.h"
 #include "optim/rules/adam.h"
-#include "optim/schedules/cosine.h"
 #include "tensor/error.h"
 #include "tools/gptlite/run.h"
 
@@ -25,22 +24,27 @@ double targets_of(const data::Batch& batch) {
 training::ShardingStrategy sharding_of(const Parallel& parallel) {
   constexpr int64_t no_limit = int64_t{1} << 53;
   const dist::StrategyTraits traits = dist::traits_of(parallel.strategy);
-  return {.strategy = parallel.strategy,
-          .shard_group_size = traits.replicates ? parallel.shard_group_size : 0,
-          .reduce_bucket_size =
-              traits.shards_optimizer ? no_limit : std::max<int64_t>(1, parallel.bucket_bytes / size_of(f32)),
-          .gather_bucket_size = no_limit,
-          .prefetch_bucket_size = no_limit,
-          .backward_prefetch = parallel.backward_prefetch,
-          .accumulate_communication = parallel.accumulate_communication};
+  return {
+      .strategy = parallel.strategy,
+      .shard_group_size = traits.replicates ? parallel.shard_group_size : 0,
+      .reduce_bucket_size = parallel.reduce_bucket_size > 0 ? parallel.reduce_bucket_size
+                            : traits.shards_optimizer
+                                ? no_limit
+                                : std::max<int64_t>(1, parallel.bucket_bytes / size_of(f32)),
+      .gather_bucket_size = parallel.gather_bucket_size > 0 ? parallel.gather_bucket_size : no_limit,
+      .prefetch_bucket_size = parallel.prefetch_bucket_size >= 0 ? parallel.prefetch_bucket_size : no_limit,
+      .overlap_communication = parallel.overlap_communication,
+      .reduce_scatter = parallel.reduce_scatter,
+      .gather_partitions = parallel.gather_partitions,
+      .backward_prefetch = parallel.backward_prefetch,
+      .accumulate_communication = parallel.accumulate_communication};
 }
 
 }  // namespace
 
 GptTask::GptTask(const Run& run) : GptTask(run, std::make_unique<models::Gpt>(run.preset.model)) {}
 
-GptTask::GptTask(const Run& run, std::unique_ptr<models::Gpt> gpt)
-    : preset_(run.preset), gpt_(std::move(gpt)) {
+GptTask::GptTask(const Run& run, std::unique_ptr<models::Gpt> gpt) : run_(run), gpt_(std::move(gpt)) {
   gpt_->blocks.set_checkpointing(run.checkpointing);
 }
 
@@ -67,14 +71,10 @@ void GptTask::validation_step(const data::Batch& batch, int64_t) {
 }
 
 training::OptimizerSetup GptTask::configure_optimizers(const ParameterList& parameters) {
-  const models::Preset& p = preset_;
+  const models::Preset& p = run_.preset;
   const optim::AdamWOptions options{
-      .lr = p.learning_rate, .betas = {p.beta1, p.beta2}, .weight_decay = p.weight_decay};
-  return {std::make_unique<optim::AdamW>(optim::decay_groups(parameters, options)),
-          optim::cosine({.lr = p.learning_rate,
-                         .min_lr = p.min_learning_rate,
-                         .warmup_steps = p.warmup_steps,
-                         .steps = p.steps})};
+      .lr = p.learning_rate, .betas = {p.beta1, p.beta2}, .eps = run_.eps, .weight_decay = p.weight_decay};
+  return {std::make_unique<optim::AdamW>(optim::decay_groups(parameters, options)), schedule_of(run_)};
 }
 
 TextModule::TextModule(const data::Corpus& corpus, const Run& run, std::optional<Evaluation> evaluation)
@@ -115,6 +115,7 @@ training::TrainerOptions trainer_options(const Run& run, dist::World* world) {
   options.precision = dtype == f32    ? training::PrecisionMode::f32
                       : dtype == bf16 ? training::PrecisionMode::bf16
                                       : training::PrecisionMode::f16;
+  options.scaler = run.scaler;
   options.accumulate = std::max<int64_t>(1, samples_per_rank(run) / run.micro_batch_size);
   options.gradient_clip = run.preset.gradient_clip;
   options.seed = run.seed;

@@ -31,7 +31,7 @@ class GptTask : public training::Task {
  private:
   Variable loss_of(const data::Batch& batch);
 
-  models::Preset preset_;
+  Run run_;
   std::unique_ptr<models::Gpt> gpt_;
 };
 

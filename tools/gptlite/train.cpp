@@ -7,6 +7,7 @@
 #include "dist/checkpoint/checkpoint_folder.h"
 #include "dist/checkpoint/run_lock.h"
 #include "dist/launch/launch.h"
+#include "dist/train/callbacks/deepspeed_reports.h"
 #include "dist/train/callbacks/model_checkpoint.h"
 #include "dist/train/callbacks/trace_writer.h"
 #include "dist/train/launch/signal_watch.h"
@@ -108,6 +109,7 @@ int train_rank(const Start& start, dist::World* world, Device device, Console co
   trainer_options.callbacks.push_back(checkpoints);
   if (!options.tensorboard.empty())
     trainer_options.monitors.push_back(std::make_shared<training::TensorBoardMonitor>(options.tensorboard));
+  training::add_deepspeed_reports(trainer_options, start.config.reports, console.out);
   for (const training::FieldValue& field : start.options.values())
     trainer_options.run.configuration.emplace_back(field.info.name, field.value);
   training::Trainer trainer(std::move(trainer_options));

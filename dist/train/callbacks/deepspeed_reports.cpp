@@ -19,9 +19,8 @@ bool has(const std::vector<std::shared_ptr<Object>>& objects) {
   });
 }
 
-/// What the configuration asks for without what is there.
-deepspeed::Reports missing_of(const TrainerOptions& options) {
-  deepspeed::Reports reports = options.strategy.reports();
+/// What a configuration asks for without what is there.
+deepspeed::Reports missing_of(const TrainerOptions& options, deepspeed::Reports reports) {
   if (has<StepLogPrinter>(options.callbacks)) reports.step_log.reset();
   if (has<FlopsPrinter>(options.callbacks)) reports.flops_profiler.reset();
   if (has<TensorBoardMonitor>(options.monitors)) reports.tensorboard.clear();
@@ -32,7 +31,11 @@ deepspeed::Reports missing_of(const TrainerOptions& options) {
 }  // namespace
 
 void add_deepspeed_reports(TrainerOptions& options, std::ostream& out) {
-  const deepspeed::Reports reports = missing_of(options);
+  add_deepspeed_reports(options, options.strategy.reports(), out);
+}
+
+void add_deepspeed_reports(TrainerOptions& options, const deepspeed::Reports& asked, std::ostream& out) {
+  const deepspeed::Reports reports = missing_of(options, asked);
   if (reports.step_log) options.callbacks.push_back(std::make_shared<StepLogPrinter>(out, *reports.step_log));
   if (reports.flops_profiler)
     options.callbacks.push_back(
@@ -46,7 +49,7 @@ void add_deepspeed_reports(TrainerOptions& options, std::ostream& out) {
 }
 
 std::string missing_deepspeed_reports(const TrainerOptions& options) {
-  const deepspeed::Reports reports = missing_of(options);
+  const deepspeed::Reports reports = missing_of(options, options.strategy.reports());
   std::string keys;
   const auto add = [&](bool is_missing, const char* key) {
     if (is_missing) keys += std::string(keys.empty() ? "" : ", ") + key;

@@ -13,7 +13,11 @@ namespace tessera::training {
 /// Trainer. Makes the folder of the table. Nothing for other strategies. Throws ConfigError as
 /// `deepspeed::reports_of`, and for options of the profiler out of range; NotBuiltError as
 /// TensorBoardMonitor.
+/// @{
 void add_deepspeed_reports(TrainerOptions& options, std::ostream& out);
+/// The same of a configuration that the program has read itself (`deepspeed::Configuration::reports`).
+void add_deepspeed_reports(TrainerOptions& options, const deepspeed::Reports& reports, std::ostream& out);
+/// @}
 
 /// The keys of the configuration for which `add_deepspeed_reports` would add something, with commas between;
 /// "": none. Throws as `deepspeed::reports_of`.

@@ -17,6 +17,7 @@ EarlyStopping::EarlyStopping(EarlyStoppingOptions options)
 }
 
 void EarlyStopping::on_validation_end(Trainer& trainer, Task&) {
+  if (trainer.is_sanity_checking()) return;
   const double value = monitored_value("EarlyStopping", options_.monitor, trainer.logged());
   const Best best = options_.best;
   if (options_.check_finite && !std::isfinite(value)) {

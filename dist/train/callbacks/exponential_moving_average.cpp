@@ -20,70 +20,105 @@ ExponentialMovingAverage::ExponentialMovingAverage(ExponentialMovingAverageOptio
 
 ExponentialMovingAverage::~ExponentialMovingAverage() = default;
 
-void ExponentialMovingAverage::begin(Task& task) {
+void ExponentialMovingAverage::begin(Trainer& trainer, Task& task) {
   if (std::exchange(is_current_, true)) return;
-  swapped_.reset();
-  average_ = std::make_unique<nn::ExponentialMovingAverage>(task.module(),
-                                                            nn::AverageOptions{.decay = options_.decay});
+  averages_.clear();
+  if (task.automatic_optimization()) return add("", trainer.engine());
+  ManualOptimization& manual = trainer.manual();
+  for (int i = 0; i < manual.size(); ++i) add(manual.parts()[static_cast<size_t>(i)].name, manual.engine(i));
+}
+
+void ExponentialMovingAverage::add(const std::string& part, EngineCore& engine) {
+  const nn::AverageOptions options{.decay = options_.decay};
+  averages_.push_back({.part = part,
+                       .engine = &engine,
+                       .average = std::make_unique<nn::ExponentialMovingAverage>(engine.module(), options),
+                       .swapped = nullptr,
+                       .skipped_steps = 0});
+}
+
+void ExponentialMovingAverage::end_swap() {
+  for (Average& each : averages_) each.swapped.reset();
 }
 
 std::vector<dist::GroupShard> ExponentialMovingAverage::state_tensors(Trainer& trainer, Task& task) {
-  if (trainer.interrupted() != 0) swapped_.reset();
-  require<ConfigError>(!swapped_,
-                       "ExponentialMovingAverage: expected a checkpoint outside of a validation, "
-                       "in which the module has the averages as weights");
-  begin(task);
-  const dist::Sharding* sharding = trainer.engine().sharding();
-  return {dist::average_shards(*average_, sharding ? dist::placement_of(*sharding) : dist::ShardPlacement{})};
+  if (trainer.interrupted() != 0) end_swap();
+  begin(trainer, task);
+  std::vector<dist::GroupShard> groups;
+  for (const Average& each : averages_) {
+    require<ConfigError>(!each.swapped,
+                         "ExponentialMovingAverage: expected a checkpoint outside of a validation, "
+                         "in which the module has the averages as weights");
+    const dist::Sharding* sharding = each.engine->sharding();
+    groups.push_back(dist::average_shards(*each.average,
+                                          sharding ? dist::placement_of(*sharding) : dist::ShardPlacement{}));
+    if (!each.part.empty()) groups.back().name += "." + each.part;
+  }
+  return groups;
 }
 
 void ExponentialMovingAverage::on_fit_start(Trainer& trainer, Task& task) {
-  begin(task);
-  taken_step_ = trainer.global_step();
-  skipped_steps_ = trainer.engine().skipped_steps();
+  begin(trainer, task);
+  for (Average& each : averages_) each.skipped_steps = each.engine->skipped_steps();
 }
 
-void ExponentialMovingAverage::on_train_batch_end(Trainer& trainer, Task&, const data::Batch&, int64_t) {
-  const int64_t step = trainer.global_step();
-  if (!trainer.is_at_step_end() || step == taken_step_) return;
-  taken_step_ = step;
-  const int64_t skipped = trainer.engine().skipped_steps();
-  const bool is_skipped = skipped != std::exchange(skipped_steps_, skipped);
-  if (is_skipped || step < options_.first_step || (step - options_.first_step) % options_.every_steps != 0)
-    return;
-  average_->update();
+void ExponentialMovingAverage::on_before_zero_grad(Trainer&, Task&, optim::Optimizer& optimizer) {
+  for (Average& each : averages_) {
+    if (&each.engine->optimizer() != &optimizer) continue;
+    const int64_t step = each.engine->global_steps(), skipped = each.engine->skipped_steps();
+    const bool is_skipped = skipped != std::exchange(each.skipped_steps, skipped);
+    if (!is_skipped && step >= options_.first_step &&
+        (step - options_.first_step) % options_.every_steps == 0)
+      each.average->update();
+  }
 }
 
 void ExponentialMovingAverage::on_validation_start(Trainer&, Task&) {
-  if (is_current_ && options_.in_validation && average_->n_averaged() > 0) swapped_.emplace(*average_);
+  if (!is_current_ || !options_.in_validation) return;
+  for (Average& each : averages_)
+    if (each.average->n_averaged() > 0)
+      each.swapped = std::make_unique<nn::ExponentialMovingAverage::Swapped>(*each.average);
 }
 
 void ExponentialMovingAverage::on_validation_end(Trainer&, Task&) {
-  swapped_.reset();
+  end_swap();
 }
 
 void ExponentialMovingAverage::on_train_epoch_end(Trainer&, Task&) {
-  swapped_.reset();
+  end_swap();
 }
 
 void ExponentialMovingAverage::on_train_end(Trainer&, Task&) {
-  swapped_.reset();
+  end_swap();
 }
 
 void ExponentialMovingAverage::on_fit_end(Trainer&, Task&) {
   is_current_ = false;
-  if (!options_.at_end || average_->n_averaged() == 0) return;
-  average_->copy_to_module();
+  if (!options_.at_end) return;
+  for (const Average& each : averages_)
+    if (each.average->n_averaged() > 0) each.average->copy_to_module();
 }
 
 void ExponentialMovingAverage::on_exception(Trainer&, Task&, const std::exception&) {
-  swapped_.reset();
+  end_swap();
   is_current_ = false;
 }
 
 nn::ExponentialMovingAverage& ExponentialMovingAverage::average() {
-  require<ConfigError>(average_ != nullptr, "ExponentialMovingAverage: expected a fit before");
-  return *average_;
+  require<ConfigError>(!averages_.empty(), "ExponentialMovingAverage: expected a fit before");
+  require<ConfigError>(averages_.size() == 1, "ExponentialMovingAverage: expected the name of one of the ",
+                       averages_.size(), " parts, got none");
+  return *averages_.front().average;
+}
+
+nn::ExponentialMovingAverage& ExponentialMovingAverage::average(const std::string& part) {
+  std::string names;
+  for (const Average& each : averages_) {
+    if (each.part == part) return *each.average;
+    names += (names.empty() ? "'" : ", '") + each.part + "'";
+  }
+  throw ConfigError(text("ExponentialMovingAverage: expected a part of the newest fit (",
+                         names.empty() ? "none" : names, "), got '", part, "'"));
 }
 
 }  // namespace tessera::training

@@ -10,6 +10,18 @@
 
 namespace tessera::training {
 
+namespace {
+
+/// Whether a run without the signal saves this step too, with the values that it has now. Else its value,
+/// such as the loss of one batch in the middle of an epoch, is none that the best checkpoint is chosen by.
+bool is_regular(const Trainer& trainer, int64_t every_steps) {
+  const bool ends_later = trainer.is_last_batch() && trainer.is_validation_due();
+  return !ends_later &&
+         (every_steps > 0 ? trainer.global_step() % every_steps == 0 : trainer.is_last_batch());
+}
+
+}  // namespace
+
 ModelCheckpoint::ModelCheckpoint(ModelCheckpointOptions options)
     : options_(std::move(options)), best_(worst(options_.best)) {
   require<ConfigError>(!options_.folder.empty(), "ModelCheckpoint: expected a folder, got none");
@@ -44,6 +56,7 @@ void ModelCheckpoint::on_fit_start(Trainer& trainer, Task&) {
   saved_step_ = trainer.options().resume.empty() ? -1 : trainer.global_step();
   validated_step_ = -1;
   is_due_ = was_interrupted_ = false;
+  lacks_validation_ = trainer.is_validation_due();
 }
 
 void ModelCheckpoint::on_train_batch_end(Trainer& trainer, Task&, const data::Batch&, int64_t) {
@@ -57,16 +70,18 @@ void ModelCheckpoint::on_train_batch_end(Trainer& trainer, Task&, const data::Ba
 }
 
 void ModelCheckpoint::on_validation_end(Trainer& trainer, Task&) {
+  if (trainer.is_sanity_checking()) return;
   validated_step_ = trainer.global_step();
   const auto found = trainer.logged().find(options_.monitor);
   const bool is_best = found != trainer.logged().end() && is_better(found->second, best_, options_.best);
-  is_due_ |= options_.save_best && is_best;
+  is_due_ |= lacks_value(trainer) || (options_.save_best && is_best);
   if (is_due_ && !trainer.is_last_batch()) save(trainer);
 }
 
 void ModelCheckpoint::on_train_epoch_end(Trainer& trainer, Task&) {
-  const bool is_due = std::exchange(is_due_, false) || options_.every_steps == 0;
-  if (is_due && trainer.is_at_step_end() && trainer.global_step() != saved_step_) save(trainer);
+  const bool is_due = std::exchange(is_due_, false) || options_.every_steps == 0 || lacks_value(trainer);
+  const bool is_new = trainer.global_step() != saved_step_ || (lacks_validation_ && has_value(trainer));
+  if (is_due && trainer.is_at_step_end() && is_new) save(trainer);
   const bool could_log = validated_step_ >= 0 || !trainer.has_validation();
   if (!options_.monitor.empty() && could_log && trainer.interrupted() == 0 && trainer.is_last_batch())
     monitored_value("ModelCheckpoint", options_.monitor, trainer.logged());  // throws for a name never logged
@@ -92,6 +107,14 @@ bool ModelCheckpoint::has_value(const Trainer& trainer) const {
   return !options_.monitor.empty() && trainer.logged_step(options_.monitor) == trainer.global_step();
 }
 
+/// Whether the checkpoint of this step, which is due without `save_best` too, lacks the value that there is
+/// now, since a signal ended the run before its validation.
+bool ModelCheckpoint::lacks_value(const Trainer& trainer) const {
+  const int64_t every = options_.every_steps;
+  const bool is_step = every > 0 ? trainer.global_step() % every == 0 : trainer.is_last_batch();
+  return lacks_validation_ && is_step && has_value(trainer);
+}
+
 std::string ModelCheckpoint::state_key() const {
   return options_.monitor.empty() ? "model_checkpoint" : "model_checkpoint." + options_.monitor;
 }
@@ -101,8 +124,8 @@ void ModelCheckpoint::save(Trainer& trainer) {
   extras.keep_best = options_.keep_best;
   extras.background = background_.get();
   was_interrupted_ = trainer.interrupted() != 0;
-  is_due_ = false;
-  if (has_value(trainer)) {
+  is_due_ = lacks_validation_ = false;
+  if (has_value(trainer) && (trainer.interrupted() == 0 || is_regular(trainer, options_.every_steps))) {
     const double value = trainer.logged().at(options_.monitor);
     extras.validation_loss = options_.best == Best::lowest ? value : -value;  // the lowest one is the best
     if (is_better(value, best_, options_.best)) {

@@ -67,6 +67,7 @@ class ModelCheckpoint : public Callback {
  private:
   void guard_folder(const Trainer& trainer);
   bool has_value(const Trainer& trainer) const;
+  bool lacks_value(const Trainer& trainer) const;
   void save(Trainer& trainer);
 
   ModelCheckpointOptions options_;
@@ -75,6 +76,7 @@ class ModelCheckpoint : public Callback {
   double best_;
   std::string last_, best_checkpoint_;
   int64_t saved_step_ = -1, validated_step_ = -1;  // the newest; -1: none of this fit
+  bool lacks_validation_ = false;                  // the checkpoint of saved_step_, because of a signal
   bool is_due_ = false;                            // after a validation, or at the end of the epoch
   bool was_interrupted_ = false;                   // by a signal, at the newest save
 };

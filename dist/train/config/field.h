@@ -70,6 +70,23 @@ struct FieldInfo {
   const char* unit = "";  ///< "steps", "elements", "seconds"; "" for none
   Limits limits = {};     ///< of a number
   OnResume on_resume = OnResume::not_saved;  ///< what a resumed run may do with it
+
+  /// The same but for one thing, for a table in which a shared option differs (`shared_option`).
+  /// @{
+  FieldInfo with_name(const char* other) const { return changed(&FieldInfo::name, other); }
+  FieldInfo with_help(const char* other) const { return changed(&FieldInfo::help, other); }
+  FieldInfo with_unit(const char* other) const { return changed(&FieldInfo::unit, other); }
+  FieldInfo with_limits(const Limits& other) const { return changed(&FieldInfo::limits, other); }
+  FieldInfo with_on_resume(OnResume other) const { return changed(&FieldInfo::on_resume, other); }
+  /// @}
+
+ private:
+  template <class T>
+  FieldInfo changed(T FieldInfo::*member, const T& value) const {
+    FieldInfo other = *this;
+    other.*member = value;
+    return other;
+  }
 };
 
 /// A row of a table of fields: an option of a program or of the library.

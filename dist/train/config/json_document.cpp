@@ -144,6 +144,13 @@ std::vector<std::pair<std::string, JsonNode>> JsonNode::members() const {
   return all;
 }
 
+std::optional<JsonNode> JsonNode::find(std::string_view key) const {
+  if (is_table())
+    for (const auto& [name, value] : members())
+      if (name == key) return value;
+  return std::nullopt;
+}
+
 std::vector<JsonNode> JsonNode::elements() const {
   if (!is_list()) fail("a list, [...]");
   std::vector<JsonNode> all;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,6 +57,9 @@ class JsonNode {
   /// The elements of a list.
   std::vector<JsonNode> elements() const;
   /// @}
+
+  /// The member of a table by its key; nothing where there is none, and for what is no table.
+  std::optional<JsonNode> find(std::string_view key) const;
 
   /// jsoncpp's value, for code that includes jsoncpp.
   const Json::Value& value() const { return *value_; }

@@ -16,11 +16,10 @@ enum class PrecisionMode {
   bf16,  ///< "bf16": f32's range, without loss scaling
 };
 
-/// The options of a training run of any model, on one rank or many. A size of 0 is derived from the others
-/// (`resolve_batch_sizes`).
+/// The options of a step of any model, on one rank or many: those of an Engine. A size of 0 is derived from
+/// the others (`resolve_batch_sizes`).
 struct TrainingConfig {
-  int64_t max_epochs = -1;  ///< passes over the training data; -1: no limit
-  int64_t max_steps = -1;   ///< steps of the optimizer; -1: no limit
+  int64_t max_steps = -1;  ///< steps of the whole run, for the "auto" of a schedule; -1: not known
 
   int64_t train_batch_size = 0;    ///< samples of a step, of all ranks and micro-batches
   int64_t micro_batch_size = 0;    ///< samples that a rank computes at once
@@ -40,19 +39,8 @@ struct TrainingConfig {
   bool gather_partitions = true;              ///< updated parameters by all_gather, else by broadcasts
   dist::BackwardPrefetch backward_prefetch = dist::BackwardPrefetch::pre;  ///< when backward gathers
   bool accumulate_communication = false;  ///< gradients are summed over ranks after each micro-batch
-  double timeout = 300;                   ///< seconds
 
   uint64_t seed = 42;  ///< of first weights, batches and dropout
-
-  std::string out = {};             ///< folder of checkpoints; "": none are written
-  std::string resume = {};          ///< a checkpoint's or run's folder, or "latest" in `out`; "": a new run
-  int64_t checkpoint_interval = 0;  ///< steps; 0: the last step alone
-  int64_t keep = 3;                 ///< newest checkpoints, besides the best
-  bool async_save = false;          ///< checkpoints are written while the next steps run
-
-  int64_t validate_interval = 0;      ///< steps; 0: at the end of each epoch
-  int64_t log_interval = 10;          ///< steps between lines of progress
-  bool wall_clock_breakdown = false;  ///< lines of progress give the times of a step's parts
 };
 
 }  // namespace tessera::training

@@ -148,20 +148,7 @@ class Reader {
       out_.optimizer = named(value);
     } else if (path == "scheduler") {
       out_.schedule = named(value);
-    } else if (path.find('.') == std::string_view::npos && path != "zero_optimization" && path != "fp16" &&
-               path != "bf16") {
-      out_.blocks.emplace_back(key.path, value);
     }
-  }
-
-  static Named named(const JsonNode& block) {
-    Named out{.type = "", .node = block, .params = {}};
-    for (const auto& [name, value] : block.members()) {
-      if (name == "type") out.type = value.as_text();
-      if (name == "params") out.params = value.members();
-    }
-    if (out.type.empty()) block.fail("a block with a 'type'");
-    return out;
   }
 
   void apply_precision() {
@@ -201,15 +188,26 @@ void replace_auto(Json::Value& value, const std::string& path, const std::vector
 
 }  // namespace
 
+Named named(const JsonNode& block) {
+  Named out{.type = "", .node = block, .params = {}};
+  for (const auto& [name, value] : block.members()) {
+    if (name == "type") out.type = value.as_text();
+    if (name == "params") out.params = value.members();
+  }
+  if (out.type.empty()) block.fail("a block with a 'type'");
+  return out;
+}
+
 Configuration read(JsonDocument document, Resolved<TrainingConfig> program, int64_t ranks) {
   Configuration configuration{.document = std::make_shared<const JsonDocument>(std::move(document)),
                               .training = std::move(program),
                               .optimizer = {},
                               .schedule = {},
-                              .blocks = {},
+                              .reports = {},
                               .user_fields = {},
                               .warnings = {}};
   Reader(configuration).read();
+  configuration.reports = reports_of(*configuration.document);
   try {
     resolve(configuration.training, ranks);
   } catch (const ConfigError& error) {

@@ -8,6 +8,7 @@
 
 #include "dist/train/config/json_document.h"
 #include "dist/train/config/training_fields.h"
+#include "dist/train/deepspeed/reports.h"
 
 /// Runs configured by the files of DeepSpeed. `keys.h` has the table of all keys.
 namespace tessera::training::deepspeed {
@@ -19,6 +20,9 @@ struct Named {
   std::vector<std::pair<std::string, JsonNode>> params;  ///< its options, in the order of the text
 };
 
+/// The optimizer or the schedule of a block. Throws ConfigError, with its place, for one without a type.
+Named named(const JsonNode& block);
+
 /// What a file of DeepSpeed says.
 struct Configuration {
   /// Holds the text to which all nodes point.
@@ -29,8 +33,8 @@ struct Configuration {
   /// @{
   std::optional<Named> optimizer, schedule;
   /// @}
-  /// Blocks that monitors and profilers of the program read, by name: "tensorboard", "flops_profiler".
-  std::vector<std::pair<std::string, JsonNode>> blocks;
+  /// What the file asks a run to print and to write (`steps_per_print`, `flops_profiler`, ...).
+  Reports reports;
   /// Top-level keys that DeepSpeed does not have, kept for the program.
   std::vector<std::pair<std::string, JsonNode>> user_fields;
   /// One line for each key of `user_fields`, with the nearest key that there is.

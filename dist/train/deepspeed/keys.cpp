@@ -185,8 +185,8 @@ constexpr Key table_of_keys[] = {
     {"zero_optimization.zenflow", any, refused, "null", "", no_offload},
 
     // Reports
-    {"steps_per_print", integer, honoured, "10", "log_interval", by_reports},
-    {"wall_clock_breakdown", flag, honoured, "false", "wall_clock_breakdown", by_reports},
+    {"steps_per_print", integer, honoured, "10", "", by_reports},
+    {"wall_clock_breakdown", flag, honoured, "false", "", by_reports},
     {"memory_breakdown", flag, accepted, "false", "", "lines of progress give the memory"},
     {"dump_state", flag, accepted, "false", "", "`explain` prints all values with their origins"},
     {"timers", any, accepted, "", "", "lines of progress give the throughput"},

@@ -8,9 +8,8 @@ namespace {
 
 /// The member of a table; nothing where there is none, and for null.
 std::optional<JsonNode> member_of(const JsonNode& table, std::string_view name) {
-  for (const auto& [each, value] : table.members())
-    if (each == name && value.kind() != "null") return value;
-  return std::nullopt;
+  const std::optional<JsonNode> value = table.find(name);
+  return value && value->kind() != "null" ? value : std::nullopt;
 }
 
 /// A block with `enabled`: true; nothing for others.

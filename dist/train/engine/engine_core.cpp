@@ -9,6 +9,7 @@
 #include "dist/checkpoint/distributed_checkpoint.h"
 #include "dist/checkpoint/model_state.h"
 #include "dist/train/config/training_fields.h"
+#include "dist/train/engine/extra_groups.h"
 #include "dist/train/engine/sharding_options.h"
 #include "nn/materialize.h"
 #include "nn/mixed_precision.h"
@@ -38,11 +39,7 @@ std::vector<dist::TensorGroup> full_tensors(nn::Module& model, optim::Optimizer&
                                             const std::vector<dist::GroupShard>& others) {
   std::vector<dist::TensorGroup> groups{{"model", model.state_dict()},
                                         {"optimizer", optimizer.state().tensors}};
-  for (const dist::GroupShard& other : others) {
-    groups.push_back({other.name, {}});
-    for (const dist::TensorShard& shard : other.shards)
-      groups.back().tensors.push_back({shard.name, shard.tensor});
-  }
+  add_full(groups, others);
   return groups;
 }
 
@@ -52,17 +49,6 @@ std::vector<dist::GroupShard> all_shards(nn::Module& model, optim::Optimizer& op
   std::vector<dist::GroupShard> groups = dist::shards_of(model, &optimizer, dist::placement_of(sharding));
   groups.insert(groups.end(), others.begin(), others.end());
   return groups;
-}
-
-/// Those groups that the checkpoint has.
-std::vector<dist::GroupShard> saved_groups(const dist::CheckpointReader& reader,
-                                           const std::vector<dist::GroupShard>& groups) {
-  std::vector<dist::GroupShard> saved;
-  for (const dist::GroupShard& group : groups) {
-    const auto first = reader.tensors().lower_bound({group.name, ""});
-    if (first != reader.tensors().end() && first->first.group == group.name) saved.push_back(group);
-  }
-  return saved;
 }
 
 /// 0 for a checkpoint that another program wrote.
@@ -85,6 +71,7 @@ EngineCore::EngineCore(nn::Module& model, EngineOptions options)
       world_(options.world),
       device_(options.device.value_or(world_ ? world_->device() : cpu())),
       schedule_(std::move(options.schedule)),
+      before_zero_grad_(std::move(options.before_zero_grad)),
       log_(std::move(options.log)) {
   require<ConfigError>(options.optimizer != nullptr,
                        "Engine: expected a function that makes the optimizer, got none");
@@ -170,10 +157,11 @@ bool EngineCore::update() {
     updated = scaler_->step(*optimizer_, {.clip = clip.coefficient});
   else
     optimizer_->step({.clip = clip.coefficient});
-  optimizer_->zero_grad();
   ++global_steps_;
+  if (!updated) ++skipped_steps_;
+  if (before_zero_grad_) before_zero_grad_(*optimizer_);
+  optimizer_->zero_grad();
   if (!updated) {
-    ++skipped_steps_;
     report(LogLevel::warning, "train.engine",
            text("step ", global_steps_, " is skipped: gradients are not finite; the loss scale is ",
                 loss_scale()));

@@ -47,6 +47,9 @@ struct EngineOptions {
   Logger log = {};
   /// Of a module above the model, which is a unit of it and has values; null: the engine shards the model.
   dist::Sharding* sharding = nullptr;
+  /// Called in each step after the update, or after loss scaling skipped it, before the gradients are
+  /// removed; `global_steps` and `skipped_steps` count the step.
+  std::function<void(optim::Optimizer&)> before_zero_grad = {};
 };
 
 /// What a checkpoint has beside the engine's own state.
@@ -194,6 +197,7 @@ class EngineCore {
   std::unique_ptr<optim::GradientSquares> squares_;
   int64_t global_steps_ = 0, skipped_steps_ = 0, micro_steps_ = 0;
   double gradient_norm_ = 0;
+  std::function<void(optim::Optimizer&)> before_zero_grad_;
   Logger log_;
   bool has_gradients_ = false;  // of the current micro-batch
 };

@@ -60,7 +60,12 @@ void LearningRates::add(const std::string& part, EngineCore& engine, OptimizerSe
   require<ConfigError>(has_schedule || setup.interval == ScheduleInterval::step, place_of(part),
                        ": interval epoch: expected a schedule or group_schedules, got ",
                        setup.plateau ? "plateau" : "none");
-  Rule& rule = rules_.emplace_back(Rule{.part = part, .engine = &engine, .interval = setup.interval});
+  require<ConfigError>(setup.frequency >= 1, place_of(part), ": frequency ", setup.frequency,
+                       ": expected 1 or more");
+  require<ConfigError>(setup.frequency == 1 || given == 1, place_of(part), ": frequency ", setup.frequency,
+                       ": expected a schedule, group_schedules or plateau, got none");
+  Rule& rule = rules_.emplace_back(
+      Rule{.part = part, .engine = &engine, .interval = setup.interval, .frequency = setup.frequency});
   optim::Optimizer& optimizer = engine.optimizer();
   if (setup.plateau) {
     require<ConfigError>(!setup.plateau->monitor.empty(), place_of(part),
@@ -70,7 +75,7 @@ void LearningRates::add(const std::string& part, EngineCore& engine, OptimizerSe
   } else if (!setup.group_schedules.empty()) {
     rule.first = setup.group_schedules.front();
     rule.scheduler.emplace(optimizer, std::move(setup.group_schedules));
-  } else if (setup.schedule && setup.interval == ScheduleInterval::epoch) {
+  } else if (setup.schedule && (setup.interval == ScheduleInterval::epoch || setup.frequency > 1)) {
     rule.first = setup.schedule;
     rule.scheduler.emplace(optimizer, std::move(*setup.schedule));
   } else if (setup.schedule) {
@@ -98,8 +103,8 @@ const optim::Schedule* LearningRates::first_schedule() const {
 void LearningRates::begin_epoch(int64_t epoch) {
   for (Rule& rule : rules_)
     if (rule.scheduler && rule.interval == ScheduleInterval::epoch) {
-      rule.first->set_position(rule.start + epoch);
-      rule.scheduler->set_position(rule.start + epoch);
+      rule.first->set_position(rule.start + epoch / rule.frequency);
+      rule.scheduler->set_position(rule.start + epoch / rule.frequency);
     }
 }
 
@@ -107,9 +112,10 @@ void LearningRates::end_step() {
   for (Rule& rule : rules_) {
     if (!rule.scheduler || rule.interval != ScheduleInterval::step) continue;
     const int64_t updates = rule.engine->global_steps() - rule.engine->skipped_steps();
-    if (rule.start + updates == rule.scheduler->position()) continue;
-    rule.first->set_position(rule.start + updates);
-    rule.scheduler->set_position(rule.start + updates);
+    const int64_t position = rule.start + updates / rule.frequency;
+    if (position == rule.scheduler->position()) continue;
+    rule.first->set_position(position);
+    rule.scheduler->set_position(position);
   }
 }
 
@@ -120,8 +126,14 @@ void LearningRates::end_epoch(const std::map<std::string, double>& values, bool 
     require<ConfigError>(found != values.end() || has_validation, place_of(rule.part),
                          ": plateau: expected '", rule.monitor,
                          "' among what the task logs of an epoch, got ", names_of(values, {}));
-    if (found != values.end()) rule.plateau->step(found->second);
+    if (found != values.end()) take(rule, found->second);
   }
+}
+
+void LearningRates::take(Rule& rule, double value) {
+  if (++rule.values < rule.frequency) return;
+  rule.values = 0;
+  rule.plateau->step(value);
 }
 
 void LearningRates::end_validation(const std::map<std::string, double>& values,
@@ -137,7 +149,7 @@ void LearningRates::end_validation(const std::map<std::string, double>& values,
     require<ConfigError>(found != values.end() || is_of_training || training.empty(), place_of(rule.part),
                          ": plateau: expected '", rule.monitor, "' among what the task logs, got ",
                          names_of(values, training));
-    if (found != values.end()) rule.plateau->step(found->second);
+    if (found != values.end()) take(rule, found->second);
   }
 }
 
@@ -150,6 +162,7 @@ void LearningRates::save(std::map<std::string, std::string>& saved) const {
     saved[state_name(rule.part, "best")] = number_text(state.best) + " ";
     saved[state_name(rule.part, "counts")] = text(state.num_bad_epochs, " ", state.cooldown_counter, " ");
     saved[state_name(rule.part, "rates")] = rates;
+    if (rule.frequency > 1) saved[state_name(rule.part, "values")] = text(rule.values, " ");
   }
 }
 
@@ -171,6 +184,11 @@ void LearningRates::load(const std::map<std::string, std::string>& saved) {
                               .num_bad_epochs = static_cast<int64_t>(counts[0]),
                               .cooldown_counter = static_cast<int64_t>(counts[1]),
                               .lr = read("rates")});
+    if (!saved.contains(state_name(rule.part, "values"))) continue;
+    const std::vector<double> values = read("values");
+    require<CheckpointError>(values.size() == 1, state_name(rule.part, "values"), ": expected 1 count, got ",
+                             values.size());
+    rule.values = static_cast<int64_t>(values[0]);
   }
 }
 

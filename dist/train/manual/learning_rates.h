@@ -14,15 +14,15 @@
 namespace tessera::training {
 
 /// The learning rates of the optimizers of a fit. A schedule of steps for all groups is the engine's own
-/// (`EngineCore::set_schedule`); here are those that count epochs, those of single groups, and
-/// ReduceLROnPlateau. Positions are functions of the engine's steps and of the epoch, so only the last has a
-/// state that checkpoints keep.
+/// (`EngineCore::set_schedule`); here are those that count epochs or have a frequency, those of single
+/// groups, and ReduceLROnPlateau. Positions are functions of the engine's steps and of the epoch, so only the
+/// last has a state that checkpoints keep.
 class LearningRates {
  public:
   /// From here on the rates of the engine's optimizer are those of `setup`. `part` is its name in errors and
   /// checkpoints; "": there is one optimizer. The engine must outlive this. Throws ConfigError for more than
-  /// one of `schedule`, `group_schedules` and `plateau`, an interval without a schedule, a monitor without a
-  /// name, and as LRScheduler and ReduceLROnPlateau.
+  /// one of `schedule`, `group_schedules` and `plateau`, an interval or a frequency without a schedule, a
+  /// frequency below 1, a monitor without a name, and as LRScheduler and ReduceLROnPlateau.
   void add(const std::string& part, EngineCore& engine, OptimizerSetup setup);
 
   /// Whether a schedule counts epochs, and whether a value is monitored.
@@ -32,6 +32,8 @@ class LearningRates {
   /// @}
   /// The schedule of the first optimizer, of its first group; null without one.
   const optim::Schedule* first_schedule() const;
+  /// Steps or epochs of the run for one step of it.
+  int64_t first_frequency() const { return rules_.empty() ? 1 : rules_.front().frequency; }
 
   /// Sets the rates of an epoch, from 0.
   void begin_epoch(int64_t epoch);
@@ -57,12 +59,16 @@ class LearningRates {
     std::string part;
     EngineCore* engine;
     ScheduleInterval interval;
+    int64_t frequency;
     std::optional<optim::Schedule> first = {};  // of `scheduler`
     std::optional<optim::LRScheduler> scheduler = {};
     int64_t start = 0;  // position of the first step or epoch
     std::string monitor = {};
     std::optional<optim::ReduceLROnPlateau> plateau = {};
+    int64_t values = 0;  // of the monitor, since `plateau` took the last one
   };
+  static void take(Rule& rule, double value);
+
   std::vector<Rule> rules_;
 };
 

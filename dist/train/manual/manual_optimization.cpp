@@ -9,6 +9,7 @@
 #include "dist/checkpoint/checkpoint_reader.h"
 #include "dist/checkpoint/checkpoint_writer.h"
 #include "dist/checkpoint/distributed_checkpoint.h"
+#include "dist/train/engine/extra_groups.h"
 #include "dist/train/engine/sharding_options.h"
 #include "dist/train/manual/learning_rates.h"
 #include "nn/materialize.h"
@@ -87,13 +88,15 @@ ManualOptimization::ManualOptimization(nn::Module& root, std::vector<Part> parts
       setup = part.optimizer(parameters);
       return std::move(setup.optimizer);
     };
-    engines_.push_back(std::make_unique<EngineCore>(part.module, EngineOptions{.config = own,
-                                                                               .optimizer = make_optimizer,
-                                                                               .world = world_,
-                                                                               .units = options.units,
-                                                                               .device = device,
-                                                                               .log = log_,
-                                                                               .sharding = sharding}));
+    engines_.push_back(std::make_unique<EngineCore>(
+        part.module, EngineOptions{.config = own,
+                                   .optimizer = make_optimizer,
+                                   .world = world_,
+                                   .units = options.units,
+                                   .device = device,
+                                   .log = log_,
+                                   .sharding = sharding,
+                                   .before_zero_grad = hooks_.before_zero_grad}));
     rates_->add(part.name, *engines_.back(), std::move(setup));
   }
 }
@@ -242,14 +245,20 @@ std::string ManualOptimization::save_checkpoint(const std::string& folder, const
     for (const auto& [name, value] : engines_[i]->counters())
       state.run[counter_name(parts_[i], name)] = value;
   const dist::SaveOptions options{.keep = extras.keep, .keep_best = extras.keep_best};
-  if (engines_[0]->sharding() && extras.background) {
-    extras.background->start(folder, state, shard_groups(), options);
-    return text(folder, "/", dist::step_name(state.step));
+  std::string saved;
+  if (engines_[0]->sharding()) {
+    std::vector<dist::GroupShard> groups = shard_groups();
+    groups.insert(groups.end(), extras.groups.begin(), extras.groups.end());
+    if (extras.background) {
+      extras.background->start(folder, state, groups, options);
+      return text(folder, "/", dist::step_name(state.step));
+    }
+    saved = dist::save_checkpoint(world_->communicator(), folder, state, groups, options);
+  } else {
+    std::vector<dist::TensorGroup> groups = full_groups();
+    add_full(groups, extras.groups);
+    saved = dist::save_checkpoint(folder, state, groups, options);
   }
-  const std::string saved =
-      engines_[0]->sharding()
-          ? dist::save_checkpoint(world_->communicator(), folder, state, shard_groups(), options)
-          : dist::save_checkpoint(folder, state, full_groups(), options);
   report(text("step ", state.step, " is saved: ", saved));
   return saved;
 }
@@ -259,7 +268,8 @@ void ManualOptimization::report(const std::string& message) const {
 }
 
 std::map<std::string, std::string> ManualOptimization::load_checkpoint(
-    const std::string& folder, const std::function<void(const std::map<std::string, std::string>&)>& check) {
+    const std::string& folder, const std::function<void(const std::map<std::string, std::string>&)>& check,
+    const std::vector<dist::GroupShard>& groups) {
   const bool is_sharded = engines_[0]->sharding() != nullptr;
   const std::unique_ptr<dist::CheckpointReader> reader =
       is_sharded ? dist::open_checkpoint(world_->communicator(), folder)
@@ -273,10 +283,16 @@ std::map<std::string, std::string> ManualOptimization::load_checkpoint(
       if (name.starts_with(prefix)) counters[i][name.substr(prefix.size())] = value;
     require<CheckpointError>(!counters[i].empty(), reader->folder(), ": has no part '", parts_[i].name, "'");
   }
-  if (is_sharded)
-    dist::load_checkpoint(world_->communicator(), *reader, shard_groups());
-  else
-    dist::load_checkpoint(*reader, full_groups());
+  const std::vector<dist::GroupShard> others = saved_groups(*reader, groups);
+  if (is_sharded) {
+    std::vector<dist::GroupShard> all = shard_groups();
+    all.insert(all.end(), others.begin(), others.end());
+    dist::load_checkpoint(world_->communicator(), *reader, all);
+  } else {
+    std::vector<dist::TensorGroup> all = full_groups();
+    add_full(all, others);
+    dist::load_checkpoint(*reader, all);
+  }
   for (size_t i = 0; i < engines_.size(); ++i) {
     if (!is_sharded) nn::round_masters(parts_[i].module);
     engines_[i]->load_counters(counters[i]);

@@ -28,12 +28,13 @@ class LearningRates;
 /// several ranks nothing of them is reduced. All ranks take the same steps.
 class ManualOptimization {
  public:
-  /// Called around the backward of each part, and before its optimizer updates.
+  /// Called around the backward of each part, and around the update of its optimizer.
   struct Hooks {
     /// The points of `Callback` with these names.
     /// @{
     std::function<void(const Variable& loss)> before_backward;
     std::function<void()> after_backward, before_optimizer_step;
+    std::function<void(optim::Optimizer& optimizer)> before_zero_grad;
     /// @}
   };
   /// Engines for the parts of `root`, each with `options`; `optimizer`, `schedule` and `sharding` in it are
@@ -47,6 +48,8 @@ class ManualOptimization {
 
   /// The number of parts.
   int size() const { return static_cast<int>(engines_.size()); }
+  /// The parts as the task configured them.
+  const std::vector<Part>& parts() const { return parts_; }
   /// One forward, backward and step of a part: `begin`, `backward` of what `loss` returns, `step`. Returns
   /// that.
   Variable optimize(int part, const std::function<Variable()>& loss);
@@ -83,7 +86,8 @@ class ManualOptimization {
   /// @{
   std::string save_checkpoint(const std::string& folder, const SaveExtras& extras);
   std::map<std::string, std::string> load_checkpoint(
-      const std::string& folder, const std::function<void(const std::map<std::string, std::string>&)>& check);
+      const std::string& folder, const std::function<void(const std::map<std::string, std::string>&)>& check,
+      const std::vector<dist::GroupShard>& groups = {});
   void load_weights(const std::string& folder);
   /// @}
 

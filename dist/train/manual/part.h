@@ -1,5 +1,6 @@
 #pragma once  // not in tessera.h
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -20,7 +21,8 @@ enum class ScheduleInterval {
 };
 
 /// optim::ReduceLROnPlateau in a Trainer. It takes the value of each validation, or of each whole epoch for a
-/// name that is logged in training. Validations that are there for the end of the run alone do not count.
+/// name that is logged in training, and with `OptimizerSetup::frequency` n that of every n-th one.
+/// Validations that are there for the end of the run alone do not count.
 struct PlateauSchedule {
   std::string monitor;                           ///< name of a value that the task logs
   optim::ReduceLROnPlateauOptions options = {};  ///< of the reductions
@@ -31,8 +33,10 @@ struct OptimizerSetup {
   std::unique_ptr<optim::Optimizer> optimizer;         ///< of the parameters given, which may be shards
   std::optional<optim::Schedule> schedule = {};        ///< of all groups of the optimizer
   ScheduleInterval interval = ScheduleInterval::step;  ///< of `schedule` or `group_schedules`
-  std::vector<optim::Schedule> group_schedules = {};   ///< one for each group of the optimizer
-  std::optional<PlateauSchedule> plateau = {};         ///< rates that follow a logged value
+  /// Steps or epochs of the run for one step of the schedule, or values for one that `plateau` takes.
+  int64_t frequency = 1;
+  std::vector<optim::Schedule> group_schedules = {};  ///< one for each group of the optimizer
+  std::optional<PlateauSchedule> plateau = {};        ///< rates that follow a logged value
 };
 
 /// A part of a task that an optimizer of its own trains, such as the generator of a GAN.

@@ -11,6 +11,10 @@
 #include "dist/checkpoint/checkpoint_meta.h"
 #include "dist/train/trainer/data_module.h"
 
+namespace tessera::optim {
+class Optimizer;
+}
+
 namespace tessera::training {
 
 class Trainer;
@@ -22,12 +26,16 @@ class Task;
 ///     setup                                        with the stage, after the data's
 ///     on_load_checkpoint                           of a resumed run
 ///     on_fit_start
+///     on_sanity_check_start                        with num_sanity_val_steps, of a new run with validation
+///       on_validation_start ... on_validation_end  the points of a validation
+///     on_sanity_check_end
 ///     on_train_start
 ///       on_train_epoch_start
 ///         on_before_train_batch                    then the batch is taken from its loader
 ///         on_train_batch_start
 ///           on_before_backward, on_after_backward
 ///           on_before_optimizer_step               at the last micro-batch of a step
+///           on_before_zero_grad                    after the update, before the gradients are removed
 ///         on_train_batch_end
 ///         on_validation_start                      every validate_every steps, or after the epoch's last
 ///                                                  batch; with validate_at_end after the run's last one too
@@ -39,6 +47,10 @@ class Task;
 ///     on_train_end
 ///     on_fit_end
 ///     teardown                                     after an exception too
+///
+/// An epoch that a signal ends has no on_train_epoch_end (`TrainerOptions::signals`): the resumed run ends
+/// it. In manual optimization the points from on_before_backward to on_before_zero_grad are those of each
+/// part that is optimized.
 ///
 /// `validate` and `test` make the calls of a validation and of a test alone, `predict` those of a prediction.
 /// At each point callbacks are called in the order in which they are given, those that save the run
@@ -54,6 +66,8 @@ class Callback {
   virtual void teardown(Trainer&, Task&, Stage) {}
   virtual void on_fit_start(Trainer&, Task&) {}
   virtual void on_fit_end(Trainer&, Task&) {}
+  virtual void on_sanity_check_start(Trainer&, Task&) {}
+  virtual void on_sanity_check_end(Trainer&, Task&) {}
   virtual void on_train_start(Trainer&, Task&) {}
   virtual void on_train_end(Trainer&, Task&) {}
   virtual void on_train_epoch_start(Trainer&, Task&) {}
@@ -64,6 +78,7 @@ class Callback {
   virtual void on_before_backward(Trainer&, Task&, const Variable&) {}
   virtual void on_after_backward(Trainer&, Task&) {}
   virtual void on_before_optimizer_step(Trainer&, Task&) {}
+  virtual void on_before_zero_grad(Trainer&, Task&, optim::Optimizer&) {}
   virtual void on_validation_start(Trainer&, Task&) {}
   virtual void on_validation_end(Trainer&, Task&) {}
   virtual void on_validation_epoch_start(Trainer&, Task&) {}

@@ -18,14 +18,11 @@ std::string state_name(const Callback& callback, const std::string& name) {
   return text("callback.", callback.state_key(), ".", name);
 }
 
-/// What this rank holds of the callbacks' tensors. Throws ConfigError where there are some in manual
-/// optimization: its checkpoints have the parts of the task alone.
+/// What this rank holds of the callbacks' tensors.
 std::vector<dist::GroupShard> tensors_of(Trainer& trainer, Task& task) {
   std::vector<dist::GroupShard> groups;
   for (const auto& callback : trainer.options().callbacks)
     for (dist::GroupShard& group : callback->state_tensors(trainer, task)) groups.push_back(std::move(group));
-  require<ConfigError>(groups.empty() || task.automatic_optimization(),
-                       "Trainer: expected callbacks without state_tensors in manual optimization");
   return groups;
 }
 
@@ -90,7 +87,7 @@ void Trainer::resume(Task& task) {
   };
   const std::vector<dist::GroupShard> groups = tensors_of(*this, task);
   const std::map<std::string, std::string> saved =
-      manual_ ? manual_->load_checkpoint(options_.resume, check)
+      manual_ ? manual_->load_checkpoint(options_.resume, check, groups)
               : engine_->load_checkpoint(options_.resume, check, groups);
   load_sums(values_, rank(), world_size(), saved);
   rates().load(saved);
@@ -122,7 +119,8 @@ void Trainer::save_end(std::map<std::string, std::string>& saved) {
   const int64_t next = schedule->position(),
                 end = rates().counts_epochs() ? options_.max_epochs : options_.max_steps;
   saved.insert_or_assign(next_rate_name, rate_text(*schedule, base_lr, next));
-  saved.insert_or_assign(last_rate_name, rate_text(*schedule, base_lr, std::max(next, end - 1)));
+  const int64_t last = (end - 1) / rates().first_frequency();
+  saved.insert_or_assign(last_rate_name, rate_text(*schedule, base_lr, std::max(next, last)));
 }
 
 std::string Trainer::describe_new_end(const std::map<std::string, std::string>& saved) {
@@ -148,7 +146,7 @@ std::string Trainer::describe_new_end(const std::map<std::string, std::string>& 
     const std::string after = rate_text(*schedule, base_lr, step);
     if (!after.empty() && before != after)
       return text(note, "; the schedule ", name, " was stretched: the rate of ",
-                  rates().counts_epochs() ? "epoch " : "step ", step, " was ",
+                  rates().counts_epochs() ? "epoch " : "step ", step * rates().first_frequency(), " was ",
                   before.substr(before.find(' ') + 1), " and is ", after.substr(after.find(' ') + 1));
   }
   return text(note, "; the schedule ", name, " was held: its rates are those of before");

@@ -29,7 +29,8 @@ struct LoaderSpec {
   /// Instead of a dataset. In training a batch of it is the rank's share of a whole step, of which each of
   /// the `TrainerOptions::accumulate` micro-batches has the same number of samples; of `options`, workers and
   /// targets are used. An epoch is `steps()` batches of the source, or without end `limit_train_batches` of
-  /// them, or else the whole run.
+  /// them, or else the whole run. Validation, test and prediction end with the source, of unknown length too
+  /// (`data::StreamBatches`): a rank whose source has ended computes with padding until all have.
   SourceMaker source = {};
 };
 

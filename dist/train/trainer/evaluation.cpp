@@ -6,6 +6,7 @@
 #include "dist/train/manual/learning_rates.h"
 #include "dist/train/trainer/stage_batches.h"
 #include "tensor/error.h"
+#include "tensor/random/random_context.h"
 
 namespace tessera::training {
 namespace {
@@ -69,7 +70,10 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
     const NoGrad no_grad;
     const DType dtype = is_fitting() ? engine().compute_dtype() : compute_dtype_of(task.module());
     StageBatches::Pass pass = batches.epoch(0, 0);
-    for (int64_t index = 0; const std::optional<MicroBatch> taken = pass.next(); ++index) {
+    const bool is_limited = is_sanity_checking_ && options_.num_sanity_val_steps >= 0;
+    for (int64_t index = 0; !is_limited || index < options_.num_sanity_val_steps; ++index) {
+      const std::optional<MicroBatch> taken = pass.next();
+      if (!taken) break;
       if (is_fitting()) receive_signals();
       if (interrupted_ != 0) {
         is_validation_due_ = true;
@@ -98,7 +102,7 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
   const std::map<std::string, double> values = values_.reduce(ranks());
   for (const auto& [name, value] : values) {
     set_logged(name, value, global_step());
-    reports_.add(global_step(), name, value);  // of a fit: outside of one nothing is begun
+    if (!is_sanity_checking_) reports_.add(global_step(), name, value);  // outside of a fit nothing is begun
   }
   if (is_fitting() && is_periodic) rates().end_validation(values, held_values_.newest());
   call([&](Callback& c) {
@@ -109,6 +113,20 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
   training_values_ = &values_;
   if (is_fitting()) validated_step_ = global_step();
   return values;
+}
+
+/// The run goes on as if this had not been: as at its beginning but for an exception, `stop` or a signal.
+void Trainer::check_sanity(Task& task, const StageBatches& validation) {
+  if (options_.num_sanity_val_steps == 0 || options_.fast_dev_run) return;
+  const RandomContextScope random(random_context());
+  is_sanity_checking_ = true;
+  call([&](Callback& c) { c.on_sanity_check_start(*this, task); });
+  evaluate(task, validation, Stage::validate, false);
+  if (interrupted_ == 0) call([&](Callback& c) { c.on_sanity_check_end(*this, task); });
+  is_sanity_checking_ = is_validation_due_ = false;
+  validated_step_ = -1;
+  logged_.clear();
+  logged_steps_.clear();
 }
 
 std::map<std::string, double> Trainer::evaluate_alone(Task& task, DataModule& data, Stage stage) {
@@ -147,7 +165,8 @@ std::vector<Tensor> Trainer::predict(Task& task, DataModule& data) {
         const AutocastScope autocast(dtype);
         return task.predict_step(batch, index);
       }();
-      results.push_back(is_floating(result.dtype()) && dtype != f32 ? result.to(f32) : result);
+      if (!taken->is_after_end)
+        results.push_back(is_floating(result.dtype()) && dtype != f32 ? result.to(f32) : result);
       call([&](Callback& c) { c.on_predict_batch_end(*this, task, batch, index); });
     }
     call([&](Callback& c) { c.on_predict_epoch_end(*this, task); });

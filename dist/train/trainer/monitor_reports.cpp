@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <iterator>
-#include <string_view>
 #include <utility>
 
 #include "dist/train/config/training_fields.h"
@@ -29,6 +27,10 @@ void MonitorReports::add(int64_t step, const std::string& name, double value) {
     found->value = value;
   else
     values_.push_back({name, value});
+}
+
+void MonitorReports::remove(const std::string& name) {
+  std::erase_if(values_, [&](const MetricValue& each) { return each.name == name; });
 }
 
 void MonitorReports::add_text(int64_t step, const std::string& name, const std::string& text) {
@@ -91,23 +93,11 @@ RunDescription describe(RunDescription run, const EngineCore& engine, int64_t ma
                                       [&](const auto& option) { return option.first == name; });
     if (!is_there) run.configuration.emplace_back(name, value);
   };
+  add("max_epochs", std::to_string(max_epochs));
   TrainingConfig config = engine.config();
-  config.max_epochs = max_epochs;
-  config.max_steps = max_steps;
-  const Resolved<TrainingConfig> options(training_fields(), config);
-  // These are of programs with an engine alone: a Trainer has callbacks for them, or options of its own.
-  constexpr std::string_view unused[] = {"timeout",
-                                         "out",
-                                         "resume",
-                                         "checkpoint_interval",
-                                         "keep",
-                                         "async_save",
-                                         "validate_interval",
-                                         "log_interval",
-                                         "wall_clock_breakdown"};
-  for (const FieldValue& field : options.values())
-    if (std::find(std::begin(unused), std::end(unused), field.info.name) == std::end(unused))
-      add(field.info.name, field.value);
+  config.max_steps = max_steps;  // as given: the engine's may follow from the epochs
+  for (const FieldValue& field : Resolved<TrainingConfig>(training_fields(), config).values())
+    add(field.info.name, field.value);
   add("ranks", std::to_string(engine.world_size()));
   return run;
 }

@@ -24,6 +24,8 @@ class MonitorReports {
   /// A value of a step, not below the steps before; the last one of a name counts. A later step's value, and
   /// `write`, give those of the step to the monitors.
   void add(int64_t step, const std::string& name, double value);
+  /// Takes back a value that was added and is not written yet.
+  void remove(const std::string& name);
   /// A text of a step, after the values of this step so far.
   void add_text(int64_t step, const std::string& name, const std::string& text);
   /// Gives the collected values to the monitors.

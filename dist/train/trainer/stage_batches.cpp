@@ -5,6 +5,7 @@
 
 #include "data/datasets/dataset_batches.h"
 #include "tensor/error.h"
+#include "tensor/memory/account.h"
 #include "tensor/random/random_context.h"
 
 namespace tessera::training {
@@ -85,8 +86,11 @@ StageBatches::StageBatches(const LoaderSpec& spec, const TrainerOptions& options
   source_ = spec.source(options.world ? options.world->rank() : 0, options.world ? options.world->size() : 1);
   require<ConfigError>(source_ != nullptr, "Trainer: the loader's source returned no batches");
   const int64_t steps = source_->steps();
-  require<ConfigError>(stage == Stage::fit || steps >= 0 || limit >= 0, "Trainer: ", source_->name(),
+  require<ConfigError>(stage == Stage::fit || source_->may_end() || limit >= 0, "Trainer: ", source_->name(),
                        " has no end: expected ", option_of_limit(stage), ", got -1");
+  is_evaluation_ = stage != Stage::fit;
+  if (is_evaluation_ && steps < 0 && source_->may_end() && options.world && options.world->size() > 1)
+    ranks_ = &options.world->communicator();
   const bool repeats = steps >= 0 || options.overfit_batches > 0;
   size_ = steps >= 0 ? steps : limit >= 0 ? limit : endless;
   used_ = limit < 0 ? size_ : std::min(limit, size_);
@@ -118,11 +122,13 @@ StageBatches::Pass::Pass(const StageBatches& batches, int64_t epoch, int64_t fir
 }
 
 std::optional<MicroBatch> StageBatches::Pass::next() {
+  if (batches_.ranks_) return next_of_ranks();
   const int64_t cuts = batches_.cuts_;
   if (cut_ == 0) {
     std::optional<data::Batch> taken = loader_.next();
-    require<DataError>(taken || batches_.used_ != endless, batches_.source_->name(), ": ended at step ",
-                       loader_.step(), ", and its number of steps is not known: set limit_train_batches");
+    require<DataError>(taken || batches_.used_ != endless || batches_.is_evaluation_,
+                       batches_.source_->name(), ": ended at step ", loader_.step(),
+                       ", and its number of steps is not known: set limit_train_batches");
     if (!taken) return std::nullopt;
     whole_ = std::move(*taken);
   }
@@ -138,6 +144,26 @@ std::optional<MicroBatch> StageBatches::Pass::next() {
       micro.batch.total_unpadded_size == 0 ? 1.0 / static_cast<double>(cuts) : micro.batch.rank_weight();
   begin_random_step(batches_.seed_, loader_.step() - 1, micro.batch.samples);
   return micro;
+}
+
+/// A batch of an evaluation. It ends where no rank has one.
+std::optional<MicroBatch> StageBatches::Pass::next_of_ranks() {
+  std::optional<data::Batch> taken = loader_.next();
+  const bool had_none = !taken && whole_.size() == 0;
+  const CategoryScope category(MemoryCategory::communication);
+  const Tensor any = Tensor::zeros({2}, i64);  // whether a rank has a batch, and whether one never had any
+  any.data<int64_t>()[0] = taken ? 1 : 0;
+  any.data<int64_t>()[1] = had_none ? 1 : 0;
+  batches_.ranks_->all_reduce(any, dist::Reduction::max).wait();
+  if (any.data<int64_t>()[0] == 0) return std::nullopt;
+  require<DataError>(any.data<int64_t>()[1] == 0, batches_.source_->name(),
+                     ": expected a batch on every rank, got none on ", had_none ? "this one" : "some");
+  if (taken) {
+    whole_ = std::move(*taken);
+    return MicroBatch{whole_, whole_.rank_weight()};
+  }
+  whole_.items.assign(whole_.samples.size(), -1);
+  return MicroBatch{whole_, 0, true};
 }
 
 data::Batch prepared(const data::Batch& taken, Device device, const std::vector<std::string>& targets) {

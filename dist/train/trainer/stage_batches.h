@@ -16,6 +16,8 @@ namespace tessera::training {
 struct MicroBatch {
   data::Batch batch;
   double share = 1;
+  /// Padding alone: the source of this rank has ended, and that of another one has not.
+  bool is_after_end = false;
 };
 
 /// The batches of a stage on this rank, by epoch and index. A dataset's batch is one micro-batch; that of a
@@ -23,7 +25,8 @@ struct MicroBatch {
 class StageBatches {
  public:
   /// Throws ConfigError for a loader with neither dataset nor source or with both, for a source that does not
-  /// end where a stage must, and as DatasetBatches; DataError for a batch that cannot be cut.
+  /// end (`BatchSource::may_end`) where a stage must, and as DatasetBatches; DataError for a batch that
+  /// cannot be cut.
   StageBatches(const LoaderSpec& spec, const TrainerOptions& options, Stage stage);
 
   /// Fields that hold targets.
@@ -38,14 +41,18 @@ class StageBatches {
   class Pass {
    public:
     Pass(const StageBatches& batches, int64_t epoch, int64_t first);
-    /// Nothing at the end. Throws as `data::Loader::next`, and DataError for a batch that cannot be cut and
-    /// for a source that ends before its number of steps.
+    /// Nothing at the end, which of a source of unknown length is that of the last rank: other ranks get
+    /// padding until then, and all ranks call it together. Throws as `data::Loader::next`, and DataError for
+    /// a batch that cannot be cut, for a source of training that ends before its number of steps, and where
+    /// some ranks have batches and others have none at all.
     std::optional<MicroBatch> next();
 
    private:
+    std::optional<MicroBatch> next_of_ranks();
+
     const StageBatches& batches_;
     data::Loader loader_;
-    data::Batch whole_;  // of a source, while it is cut
+    data::Batch whole_;  // of a source, the newest
     int64_t cut_;        // index of the next micro-batch in `whole_`
   };
   /// The micro-batches `first` to the last one of an epoch.
@@ -58,7 +65,8 @@ class StageBatches {
   std::vector<std::string> targets_;
   uint64_t seed_;
   int workers_;
-  bool is_dataset_;
+  bool is_dataset_, is_evaluation_ = false;
+  dist::Communicator* ranks_ = nullptr;  // that agree on the end of a source of unknown length
   int64_t accumulate_, cuts_ = 1;
   int64_t micro_batch_size_;
   int64_t size_, used_;  // batches of the source in an epoch, and those of them that are used

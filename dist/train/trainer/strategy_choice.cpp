@@ -61,17 +61,9 @@ JsonDocument document_of(const DeepSpeedStrategy& strategy) {
   return JsonDocument::parse(std::get<JsonText>(strategy.config).text, "the configuration");
 }
 
-/// The member of a table; nothing where there is none.
-std::optional<JsonNode> member_of(const std::optional<JsonNode>& table, std::string_view name) {
-  if (table && table->is_table())
-    for (const auto& [each, value] : table->members())
-      if (each == name) return value;
-  return std::nullopt;
-}
-
 /// Whether the file has a number for a key at the top; "auto" is none.
 bool gives(const JsonDocument& document, std::string_view name) {
-  const std::optional<JsonNode> value = member_of(document.root(), name);
+  const std::optional<JsonNode> value = document.root().find(name);
   return value && value->is_number();
 }
 
@@ -88,21 +80,34 @@ std::string place_of(const deepspeed::Configuration& file, std::string_view fiel
 }
 
 /// Throws ConfigError where an option of the Trainer is given, and is not what the file gives for its field.
-void require_agreement(const deepspeed::Configuration& file, const TrainingConfig& given) {
-  TrainingConfig own = given;
-  if (own.accumulation_steps == 1) own.accumulation_steps = 0;
+/// `asked` as in DeepSpeedStrategy.
+void require_agreement(const deepspeed::Configuration& file, const TrainingConfig& given,
+                       const std::map<std::string, std::string>& asked) {
   Resolved<TrainingConfig> program(training_fields());
-  program.change({Source::program}, [&](TrainingConfig& config) { config = own; });
-  constexpr std::pair<const char*, const char*> options[] = {
-      {"accumulation_steps", "accumulate"}, {"precision", "precision"}, {"gradient_clip", "gradient_clip"}};
+  program.change({Source::program}, [&](TrainingConfig& config) { config = given; });
+  constexpr std::pair<std::string_view, const char*> options[] = {
+      {"accumulation_steps", "accumulate"},
+      {"precision", "precision"},
+      {"gradient_clip", "gradient_clip"},
+      {"loss_scale", "loss_scale"},
+      {"initial_scale_power", "initial_scale_power"},
+      {"loss_scale_window", "loss_scale_window"},
+      {"hysteresis", "hysteresis"},
+      {"consecutive_hysteresis", "consecutive_hysteresis"},
+      {"min_loss_scale", "min_loss_scale"}};
   for (const auto& [field, option] : options) {
     const std::string mine = value_of(program, field), other = value_of(file.training, field);
-    require<ConfigError>(!program.is_given(field) || mine == other, "Trainer: ", option, " ", mine,
-                         ": expected ", other, " (", place_of(file, field), "), or the default");
+    const auto place = asked.find(option);
+    const bool is_default =
+        !program.is_given(field) || (field == "accumulation_steps" && given.accumulation_steps == 1);
+    require<ConfigError>(mine == other || (is_default && place == asked.end()), "Trainer: ", option, " ",
+                         mine, place == asked.end() ? "" : text(" (", place->second, ")"), ": expected ",
+                         other, " (", place_of(file, field), "), or the default");
   }
   for (const auto& [block, mode] :
        {std::pair("fp16", PrecisionMode::f16), std::pair("bf16", PrecisionMode::bf16)}) {
-    const auto enabled = member_of(member_of(file.document->root(), block), "enabled");
+    const std::optional<JsonNode> table = file.document->root().find(block),
+                                  enabled = table ? table->find("enabled") : std::nullopt;
     require<ConfigError>(given.precision != mode || !enabled || !enabled->is_bool() || enabled->as_bool(),
                          "Trainer: precision ", value_of(program, "precision"), ": expected 32 (",
                          enabled ? enabled->place() : "", ": false), or the default");
@@ -127,7 +132,7 @@ FilePointer apply_file(const DeepSpeedStrategy& strategy, TrainingConfig& config
   program.change({Source::program}, [&](TrainingConfig& own) { own = open; });
   auto file = std::make_shared<const deepspeed::Configuration>(
       deepspeed::read(std::move(document), std::move(program), ranks));
-  require_agreement(*file, config);
+  require_agreement(*file, config, strategy.asked);
   config = *file->training;
   return file;
 }
@@ -155,6 +160,10 @@ FilePointer StrategyChoice::apply(TrainingConfig& config, int64_t ranks) const {
     return nullptr;
   }
   return apply_file(std::get<DeepSpeedStrategy>(choice_), config, ranks);
+}
+
+void StrategyChoice::add_asked(std::map<std::string, std::string> asked) {
+  if (auto* const file = std::get_if<DeepSpeedStrategy>(&choice_)) file->asked.merge(asked);
 }
 
 std::optional<JsonDocument> StrategyChoice::document() const {

@@ -1,6 +1,7 @@
 #pragma once  // not in tessera.h
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,10 @@ struct ShardingStrategy {
 /// configuration is an error, unless it has its default; so is a loader with another micro-batch.
 struct DeepSpeedStrategy {
   std::variant<std::string, JsonText> config;  ///< the path of a file, or its text
+  /// `precision`, `accumulate`, `gradient_clip` and those of the loss scale, where a flag or a file of the
+  /// program gives them, with the place ("flag --accumulate"): what differs from the configuration is an
+  /// error also where it is the default.
+  std::map<std::string, std::string> asked = {};
 };
 
 /// What `TrainerOptions::strategy` takes: a name, or a strategy with options.
@@ -68,6 +73,8 @@ class StrategyChoice {
   /// options out of range, for groups that do not divide the ranks, as `deepspeed::read`, and, naming both,
   /// where the program and the configuration differ.
   std::shared_ptr<const deepspeed::Configuration> apply(TrainingConfig& config, int64_t ranks) const;
+  /// Adds to `DeepSpeedStrategy::asked`; nothing for other choices.
+  void add_asked(std::map<std::string, std::string> asked);
   /// The configuration of a DeepSpeedStrategy as read from its file or text; nothing for other choices.
   /// Throws ConfigError as `JsonDocument::read`.
   std::optional<JsonDocument> document() const;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "autograd/autocast/autocast.h"
 #include "dist/train/callbacks/deepspeed_reports.h"
 #include "dist/train/deepspeed/configuration.h"
+#include "dist/train/launch/device_choice.h"
 #include "dist/train/launch/signal_watch.h"
 #include "dist/train/manual/learning_rates.h"
 #include "dist/train/ranks/run_together.h"
@@ -13,7 +13,6 @@
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
 #include "tensor/ops/creation/creation.h"
-#include "tensor/profile/span.h"
 
 namespace tessera::training {
 namespace {
@@ -48,6 +47,7 @@ Trainer::Trainer(TrainerOptions options)
   require_option(o.max_steps >= -1, "max_steps", o.max_steps, "-1 or more");
   require_option(o.accumulate >= 1, "accumulate", o.accumulate, "1 or more");
   require_option(o.validate_every >= 0, "validate_every", o.validate_every, "0 or more");
+  require_option(o.num_sanity_val_steps >= -1, "num_sanity_val_steps", o.num_sanity_val_steps, "-1 or more");
   require_option(o.log_every >= 0, "log_every", o.log_every, "0 or more");
   require_option(o.overfit_batches >= 0, "overfit_batches", o.overfit_batches, "0 or more");
   require_option(o.limit_train_batches >= -1 && o.limit_train_batches != 0, "limit_train_batches",
@@ -71,6 +71,7 @@ Trainer::Trainer(TrainerOptions options)
     require<ConfigError>(callback != nullptr, "Trainer: expected callbacks, got a null pointer");
   for (const auto& monitor : o.monitors)
     require<ConfigError>(monitor != nullptr, "Trainer: expected monitors, got a null pointer");
+  options_.device = choose_device(o.accelerator, o.device, o.world);
   TrainingConfig config = given_config();
   configuration_ = o.strategy.apply(config, world_size());
   options_.precision = config.precision;
@@ -121,7 +122,7 @@ void Trainer::add_logged(const std::string& name, double value, const LogOptions
 
 void Trainer::report(const std::string& name, double value) {
   set_logged(name, value, global_step());
-  reports_.add(global_step(), name, value);
+  if (!is_sanity_checking_) reports_.add(global_step(), name, value);
 }
 
 void Trainer::report_step() {
@@ -149,6 +150,7 @@ void Trainer::run(Task& task, const std::function<void()>& body) {
       trainer.manual_.reset();
       trainer.task_ = nullptr;
       task.trainer_ = nullptr;
+      trainer.is_sanity_checking_ = false;
       trainer.training_values_ = &trainer.values_;
       trainer.values_.clear();
       trainer.step_values_.clear();
@@ -213,6 +215,7 @@ TrainingConfig Trainer::given_config() const {
   config.accumulation_steps = given_accumulate_;
   config.gradient_clip = options_.gradient_clip;
   config.precision = options_.precision;
+  config.scaler = options_.scaler;
   config.seed = options_.seed;
   return config;
 }
@@ -252,6 +255,9 @@ OptimizerSetup Trainer::optimizer_of(Task& task, const ParameterList& parameters
 void Trainer::make_engine(Task& task, const TrainingConfig& config, bool is_on_meta) {
   require_unchanged(task.module());
   if (rank() == 0 && !is_on_meta) warn_of_missing_reports(options_);
+  const auto before_zero_grad = [this](optim::Optimizer& optimizer) {
+    call([&](Callback& c) { c.on_before_zero_grad(*this, *task_, optimizer); });
+  };
   if (!task.automatic_optimization()) {
     require<ConfigError>(!configuration_ || !(configuration_->optimizer || configuration_->schedule),
                          "Trainer: strategy ", options_.strategy.name(), ": expected no optimizer and no ",
@@ -268,7 +274,8 @@ void Trainer::make_engine(Task& task, const TrainingConfig& config, bool is_on_m
               call([&](Callback& c) { c.on_before_backward(*this, *task_, loss); });
             },
             [this] { call([&](Callback& c) { c.on_after_backward(*this, *task_); }); },
-            [this] { call([&](Callback& c) { c.on_before_optimizer_step(*this, *task_); }); }});
+            [this] { call([&](Callback& c) { c.on_before_optimizer_step(*this, *task_); }); },
+            before_zero_grad});
     return;
   }
   OptimizerSetup setup;
@@ -282,7 +289,8 @@ void Trainer::make_engine(Task& task, const TrainingConfig& config, bool is_on_m
                                    .world = is_on_meta ? nullptr : options_.world,
                                    .units = options_.units,
                                    .device = is_on_meta ? std::optional(meta()) : options_.device,
-                                   .log = is_on_meta ? Logger() : options_.log});
+                                   .log = is_on_meta ? Logger() : options_.log,
+                                   .before_zero_grad = before_zero_grad});
   rates_ = std::make_unique<LearningRates>();
   rates_->add("", *engine_, std::move(setup));
 }
@@ -348,81 +356,17 @@ void Trainer::fit(Task& task, DataModule& data) {
     reports_.begin(describe(options_.run, engine(), options_.max_epochs, options_.max_steps,
                             options_.resume.empty() ? -1 : global_step()));
     call([&](Callback& c) { c.on_fit_start(*this, task); });
+    if (validation && options_.resume.empty()) check_sanity(task, *validation);
     task.module().train();
     call([&](Callback& c) { c.on_train_start(*this, task); });
     epoch_ = micro_steps() / training.size();
-    if (std::exchange(is_validation_due_, false) && validation) {
-      const int64_t every = options_.validate_every;
-      const bool is_periodic = every > 0 ? global_step() % every == 0 : micro_steps() % training.size() == 0;
-      evaluate(task, *validation, Stage::validate, is_periodic);
-    }
-    for (; !is_over(); ++epoch_) train_epoch(task, training, validation ? &*validation : nullptr);
+    const StageBatches* const held_out_batches = validation ? &*validation : nullptr;
+    make_up_validation(task, training, held_out_batches);
+    for (; !is_over(); ++epoch_) train_epoch(task, training, held_out_batches);
     call([&](Callback& c) { c.on_train_end(*this, task); });
     call([&](Callback& c) { c.on_fit_end(*this, task); });
     reports_.end(global_step());
   });
-}
-
-void Trainer::train_epoch(Task& task, const StageBatches& training, const StageBatches* validation) {
-  int64_t index = micro_steps() % training.size();
-  rates().begin_epoch(epoch_);
-  if (index == 0) values_.clear();  // else a run resumed in this epoch has the sums of the batches before
-  call([&](Callback& c) { c.on_train_epoch_start(*this, task); });
-  StageBatches::Pass pass = training.epoch(epoch_, index);
-  for (; !is_over() && index < training.size(); ++index) {
-    call([&](Callback& c) { c.on_before_train_batch(*this, task); });
-    const std::optional<MicroBatch> taken = pass.next();
-    if (!taken) break;
-    is_last_batch_ = index + 1 == training.size();
-    train_micro_batch(task, prepared(taken->batch, device(), training.targets()), taken->share, index);
-    if (options_.validate_every > 0 && is_validation_step() && interrupted_ == 0)
-      evaluate(task, *validation, Stage::validate);
-    if (!is_last_batch_ && !is_over()) reports_.write();  // those of the epoch's end are of the same step
-  }
-  const std::map<std::string, double> epoch = values_.reduce(ranks());
-  for (const auto& [name, value] : epoch) reports_.add(global_step(), values_.epoch_name(name), value);
-  if (validation && (options_.validate_every == 0 || is_validation_at_end()) && interrupted_ == 0)
-    evaluate(task, *validation, Stage::validate, options_.validate_every == 0 && is_last_batch_);
-  for (const auto& [name, value] : epoch) set_logged(name, value, global_step());
-  call([&](Callback& c) { c.on_train_epoch_end(*this, task); });
-  reports_.write();
-}
-
-/// Forward, backward and step of a micro-batch.
-void Trainer::optimize(Task& task, const data::Batch& batch, double share, int64_t index) {
-  engine_->begin_micro_batch();
-  const Variable loss = [&] {
-    const SpanScope span(SpanKind::phase, "forward");
-    const AutocastScope autocast(engine_->compute_dtype());
-    return task.training_step(batch, index);
-  }();
-  require<ConfigError>(loss.defined(), "Task::training_step: expected the loss of the batch, got an ",
-                       "undefined Variable, which is for automatic_optimization() = false");
-  call([&](Callback& c) { c.on_before_backward(*this, task, loss); });
-  engine_->backward(loss, share);
-  call([&](Callback& c) { c.on_after_backward(*this, task); });
-  if (engine_->is_gradient_accumulation_boundary())
-    call([&](Callback& c) { c.on_before_optimizer_step(*this, task); });
-  engine_->step();
-  rates().end_step();
-}
-
-void Trainer::train_micro_batch(Task& task, const data::Batch& batch, double share, int64_t index) {
-  batch_weight_ = static_cast<double>(batch.unpadded_size());
-  call([&](Callback& c) { c.on_train_batch_start(*this, task, batch, index); });
-  if (manual_) {
-    manual_->begin_micro_batch(share);
-    const AutocastScope autocast(engine().compute_dtype());
-    task.training_step(batch, index);
-    manual_->end_micro_batch();
-  } else {
-    optimize(task, batch, share, index);
-  }
-  if (is_last_batch_ && rates().has_monitor()) rates().end_epoch(values_.reduce(ranks()), has_validation_);
-  if (is_at_step_end()) report_step();
-  if (is_at_step_end()) receive_signals();
-  if (interrupted_ != 0) is_validation_due_ = is_validation_step() || is_validation_at_end();
-  call([&](Callback& c) { c.on_train_batch_end(*this, task, batch, index); });
 }
 
 }  // namespace tessera::training

@@ -34,11 +34,16 @@ struct TrainerOptions {
   /// dist::Strategy, or a ShardingStrategy or DeepSpeedStrategy with its options.
   StrategyChoice strategy = "auto";
   PrecisionMode precision = PrecisionMode::f32;  ///< of forward and backward
+  optim::GradScalerOptions scaler = {};          ///< of f16
   int64_t accumulate = 1;                        ///< micro-batches of a step
   double gradient_clip = 0;                      ///< largest norm of all gradients; 0: no clipping
   int64_t validate_every = 0;                    ///< steps between validations; 0: at the end of each epoch
   /// Validates after the last step too, where `validate_every` does not divide it.
   bool validate_at_end = false;
+  /// Batches of validation before the first step of a new run, at most; -1: all; Lightning's default is 2.
+  /// They show early that validation works: what they log is thrown away, and training has the same bits.
+  /// Not with `fast_dev_run`.
+  int64_t num_sanity_val_steps = 0;
   uint64_t seed = 42;  ///< of first weights, orders and dropout
   /// A checkpoint's folder, or a run's (its latest): `fit` continues it with the same bits, on any number of
   /// ranks with the same train_batch_size. "": a new run.
@@ -56,13 +61,17 @@ struct TrainerOptions {
   dist::UnitPolicy units = {};        ///< of sharding
   dist::World* world = nullptr;       ///< all ranks; null: this process is the only one
   std::optional<Device> device = {};  ///< what computes; nothing: the ranks' device, or the CPU
-  Logger log = {};                    ///< gets what the engine reports (`EngineOptions::log`)
+  /// "auto": `device` alone says what computes. "cpu", or "gpu" and "cuda", which are the same: the ranks'
+  /// device, or the first such device of a process without ranks, has to be of that kind, and so has
+  /// `device`.
+  std::string accelerator = "auto";
+  Logger log = {};  ///< gets what the engine reports (`EngineOptions::log`)
   /// The number of ranks. `training::fit` starts as many; a Trainer requires its world to have them. 0: those
   /// that there are.
   int devices = 0;
   /// Signals, such as SIGINT and SIGTERM, that end `fit` after the current step: all ranks agree on the step,
-  /// callbacks are called as at any end, and `interrupted` gives the signal. Empty: signals keep their
-  /// effect.
+  /// callbacks are called as at any end, but for on_train_epoch_end of an epoch that the resumed run goes on
+  /// with, and `interrupted` gives the signal. Empty: signals keep their effect.
   std::vector<int> signals = {};
   /// Batches of each epoch's training, validation, test and prediction, at most; -1: all. A batch of a
   /// `LoaderSpec::source` in training is that of a step.
@@ -119,6 +128,11 @@ class Trainer {
   /// The signal that ended the newest fit, or is about to; 0: none. A validation that was due then, or under
   /// way, is left out; the run that resumes from a checkpoint of that step begins with it.
   int interrupted() const { return interrupted_; }
+  /// Whether a signal left out the validation of the current step, with which the resumed run begins: also
+  /// of a resumed run, until it begins that validation.
+  bool is_validation_due() const { return is_validation_due_; }
+  /// Whether a validation before the first step runs (`TrainerOptions::num_sanity_val_steps`).
+  bool is_sanity_checking() const { return is_sanity_checking_; }
 
   /// The epoch, from 0, and the steps of the optimizer that are done.
   /// @{
@@ -160,9 +174,10 @@ class Trainer {
   /// Gives the monitors a value of the current step, and callbacks see it in `logged`; of a fit. A callback
   /// calls it on every rank; monitors get that of rank 0.
   void report(const std::string& name, double value);
-  /// Gives the monitors a text of the current step: that of rank 0.
+  /// Gives the monitors a text of the current step: that of rank 0. Neither gives them anything of a sanity
+  /// check.
   void report_text(const std::string& name, const std::string& text) {
-    reports_.add_text(global_step(), name, text);
+    if (!is_sanity_checking_) reports_.add_text(global_step(), name, text);
   }
   /// The engine of the fit that runs; in manual optimization that of the part that is optimized. Throws
   /// ConfigError outside of a fit.
@@ -181,7 +196,10 @@ class Trainer {
   void call(Point point) {
     for (const auto& callback : options_.callbacks) point(*callback);
   }
+  void check_sanity(Task& task, const StageBatches& validation);
+  void make_up_validation(Task& task, const StageBatches& training, const StageBatches* validation);
   void train_epoch(Task& task, const StageBatches& training, const StageBatches* validation);
+  void end_epoch(Task& task, const StageBatches* validation, bool is_periodic);
   void optimize(Task& task, const data::Batch& batch, double share, int64_t index);
   void train_micro_batch(Task& task, const data::Batch& batch, double share, int64_t index);
   std::map<std::string, double> evaluate(Task& task, const StageBatches& batches, Stage stage,
@@ -246,7 +264,8 @@ class Trainer {
   bool is_stopped_ = false, is_last_batch_ = false;
   bool has_validation_ = false;
   bool is_validation_due_ = false;  // of this step, left out because of a signal
-  int64_t validated_step_ = -1;     // the newest one of the fit
+  bool is_sanity_checking_ = false;
+  int64_t validated_step_ = -1;  // the newest one of the fit
   int interrupted_ = 0;
   std::string resume_note_;
 };

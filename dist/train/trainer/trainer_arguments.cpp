@@ -1,8 +1,10 @@
 #include "dist/train/trainer/trainer_arguments.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <utility>
 
 #include "dist/train/callbacks/deepspeed_reports.h"
@@ -10,6 +12,7 @@
 #include "dist/train/callbacks/prints/step_log_printer.h"
 #include "dist/train/callbacks/trace_writer.h"
 #include "dist/train/config/arguments.h"
+#include "dist/train/config/shared_options.h"
 #include "dist/train/config/training_fields.h"
 #include "dist/train/monitors/csv.h"
 #include "dist/train/monitors/json_lines.h"
@@ -21,31 +24,29 @@ namespace {
 
 using Flags = TrainerFlags;
 constexpr Limits count{.low = 0, .high = 0x1p53}, positive{.low = 1, .high = 0x1p53},
-    limit_or_none{.low = -1, .high = 0x1p53}, not_negative{.low = 0};
+    limit_or_none{.low = -1, .high = 0x1p53};
 
-/// The value of a key of two levels; nothing where there is none.
-std::optional<JsonNode> value_at(const JsonNode& root, std::string_view block, std::string_view key) {
-  for (const auto& [name, table] : root.members())
-    if (name == block && table.is_table())
-      for (const auto& [each, value] : table.members())
-        if (each == key) return value;
-  return std::nullopt;
+bool is_asked(const Origin& origin) {
+  return origin.source == Source::flag || origin.source == Source::file;
 }
 
-/// Throws ConfigError where a flag or a file asks for f32 beside a configuration of DeepSpeed in half
-/// precision. For the Trainer f32 is the default, which gives way.
-void require_agreement(const Resolved<Flags>& resolved, const StrategyChoice& strategy) {
-  const Origin& origin = resolved.origin("precision");
-  const bool is_asked = origin.source == Source::flag || origin.source == Source::file;
-  if (!is_asked || resolved->trainer.precision != PrecisionMode::f32) return;
-  const std::optional<JsonDocument> file = strategy.document();
-  if (!file) return;
-  for (const auto& [block, name] : {std::pair("bf16", "bf16"), std::pair("fp16", "16")}) {
-    const std::optional<JsonNode> enabled = value_at(file->root(), block, "enabled");
-    require<ConfigError>(!enabled || !enabled->is_bool() || !enabled->as_bool(),
-                         "trainer_arguments: precision 32 (", to_string(origin), "): expected ", name, " (",
-                         enabled ? enabled->place() : "", ": true), or none");
-  }
+/// Those options that a configuration of DeepSpeed may give too, with the places of the flags or files that
+/// give them.
+std::map<std::string, std::string> asked_of(const Resolved<Flags>& resolved) {
+  std::map<std::string, std::string> asked;
+  for (const char* name : {"precision", "accumulate", "gradient_clip", "loss_scale", "initial_scale_power",
+                           "loss_scale_window", "hysteresis", "consecutive_hysteresis", "min_loss_scale"})
+    if (const Origin& origin = resolved.origin(name); is_asked(origin)) asked[name] = to_string(origin);
+  return asked;
+}
+
+/// The signals that end a run after its step; the program's, where it has some.
+std::vector<int> signals_of(const Flags& flags) {
+  if (!flags.stop_on_signals) return {};
+  if (!flags.trainer.signals.empty()) return flags.trainer.signals;
+  // mpirun forwards SIGUSR1, and kills its ranks soon after SIGINT and SIGTERM.
+  return dist::launcher_job().launcher.empty() ? std::vector<int>{SIGINT, SIGTERM}
+                                               : std::vector<int>{SIGINT, SIGTERM, SIGUSR1};
 }
 
 /// What TESSERA_LOGS says, else warnings and errors.
@@ -59,13 +60,13 @@ TrainerOptions with_strategy(const Resolved<Flags>& resolved) {
   TrainerOptions options = flags.trainer;
   if (flags.strategy != options.strategy.name()) options.strategy = flags.strategy;
   if (!flags.deepspeed_config.empty()) {
-    const Source named = resolved.origin("strategy").source;
-    require<ConfigError>(named != Source::flag && named != Source::file, "trainer_arguments: expected ",
+    require<ConfigError>(!is_asked(resolved.origin("strategy")), "trainer_arguments: expected ",
                          "strategy or deepspeed_config, got '", flags.strategy, "' and '",
                          flags.deepspeed_config, "'");
     options.strategy = DeepSpeedStrategy{flags.deepspeed_config};
   }
-  require_agreement(resolved, options.strategy);
+  options.strategy.add_asked(asked_of(resolved));
+  options.signals = signals_of(flags);
   if (!options.log.has_sink()) options.log = Logger(stream_sink(std::cerr), filter_of_program());
   return options;
 }
@@ -130,6 +131,7 @@ Parsed parse(TrainerOptions program, int argc, const char* const* argv) {
   Parsed parsed{.flags = Resolved<Flags>(trainer_fields())};
   parsed.flags.change({Source::program}, [&](Flags& f) {
     f.strategy = program.strategy.name();
+    f.stop_on_signals = !program.signals.empty();
     f.trainer = std::move(program);
   });
   const std::string name = std::filesystem::path(argv[0]).filename().string();
@@ -146,18 +148,25 @@ const FieldTable<TrainerFlags>& trainer_fields() {
   static const FieldTable<Flags> table{
       {{"max_epochs", "passes over the training data; -1: no limit", "epochs", limit_or_none},
        [](Flags& f) { return &f.trainer.max_epochs; }},
-      {{"max_steps", "steps of the optimizer; -1: no limit", "steps", limit_or_none},
-       [](Flags& f) { return &f.trainer.max_steps; }},
-      {{"strategy", "auto, ddp, fsdp, deepspeed_stage_0 to deepspeed_stage_3, or what is sharded over ranks"},
+      {shared_option("max_steps"), [](Flags& f) { return &f.trainer.max_steps; }},
+      {shared_option("strategy")
+           .with_help(
+               "auto, ddp, fsdp, deepspeed_stage_0 to deepspeed_stage_3, or what is sharded over ranks"),
        [](Flags& f) { return &f.strategy; }},
       {{"deepspeed_config", "configuration of DeepSpeed for the run, instead of a strategy; empty: none"},
        [](Flags& f) { return &f.deepspeed_config; }},
-      {{"precision", "dtype of forward and backward"},
+      {shared_option("precision"),
        [](Flags& f) { return ChoicePointer(&f.trainer.precision, precision_names()); }},
-      {{"accumulate", "micro-batches of a step", "micro-batches", positive},
+      {shared_option("loss_scale"), [](Flags& f) { return &f.trainer.scaler.loss_scale; }},
+      {shared_option("initial_scale_power"), [](Flags& f) { return &f.trainer.scaler.initial_scale_power; }},
+      {shared_option("loss_scale_window"), [](Flags& f) { return &f.trainer.scaler.loss_scale_window; }},
+      {shared_option("hysteresis"), [](Flags& f) { return &f.trainer.scaler.hysteresis; }},
+      {shared_option("consecutive_hysteresis"),
+       [](Flags& f) { return &f.trainer.scaler.consecutive_hysteresis; }},
+      {shared_option("min_loss_scale"), [](Flags& f) { return &f.trainer.scaler.min_loss_scale; }},
+      {shared_option("accumulation_steps").with_name("accumulate"),
        [](Flags& f) { return &f.trainer.accumulate; }},
-      {{"gradient_clip", "largest norm of all gradients together; 0: no clipping", "", not_negative},
-       [](Flags& f) { return &f.trainer.gradient_clip; }},
+      {shared_option("gradient_clip"), [](Flags& f) { return &f.trainer.gradient_clip; }},
       {{"validate_every", "steps between validations; 0: at the end of each epoch", "steps", count},
        [](Flags& f) { return &f.trainer.validate_every; }},
       {{"validate_at_end", "validate after the last step too, where validate_every does not divide it"},
@@ -171,35 +180,31 @@ const FieldTable<TrainerFlags>& trainer_fields() {
         "ranks",
         {.low = 0, .high = 1 << 20}},
        [](Flags& f) { return &f.trainer.devices; }},
-      {{"seed", "of first weights, orders and dropout", "", not_negative},
-       [](Flags& f) { return &f.trainer.seed; }},
+      {shared_option("seed"), [](Flags& f) { return &f.trainer.seed; }},
       {{"fast_dev_run", "one batch of each kind, one epoch: does the program run at all"},
        [](Flags& f) { return &f.trainer.fast_dev_run; }},
       {{"overfit_batches", "train and validate on the first so many batches; 0: on all", "batches", count},
        [](Flags& f) { return &f.trainer.overfit_batches; }},
-      {{"resume", "checkpoint or run to resume: its folder"}, [](Flags& f) { return &f.trainer.resume; }},
-      {{"init_from", "checkpoint or run of which a new run has the first weights: its folder"},
-       [](Flags& f) { return &f.trainer.init_from; }},
-      {{"out", "folder of the checkpoints; empty: none are written"}, [](Flags& f) { return &f.out; }},
-      {{"checkpoint_interval", "steps between checkpoints; 0: at the end of each epoch", "steps", count},
-       [](Flags& f) { return &f.checkpoint_interval; }},
-      {{"keep", "newest checkpoints kept; 0: all", "checkpoints", count}, [](Flags& f) { return &f.keep; }},
+      {{"stop_on_signals",
+        "end after the current step, and save, on SIGINT and SIGTERM, under a launcher on SIGUSR1 too"},
+       [](Flags& f) { return &f.stop_on_signals; }},
+      {shared_option("resume"), [](Flags& f) { return &f.trainer.resume; }},
+      {shared_option("init_from"), [](Flags& f) { return &f.trainer.init_from; }},
+      {shared_option("out"), [](Flags& f) { return &f.out; }},
+      {shared_option("checkpoint_interval"), [](Flags& f) { return &f.checkpoint_interval; }},
+      {shared_option("keep"), [](Flags& f) { return &f.keep; }},
       {{"monitor", "logged value of which the lowest is the best checkpoint's; empty: none"},
        [](Flags& f) { return &f.monitor; }},
       {{"keep_best", "checkpoints with the best values that are kept", "checkpoints", positive},
        [](Flags& f) { return &f.keep_best; }},
-      {{"async_save", "on ranks: write a checkpoint during the next steps"},
-       [](Flags& f) { return &f.async_save; }},
-      {{"metrics", "append what is logged to this file, as JSON lines"}, [](Flags& f) { return &f.metrics; }},
+      {shared_option("async_save"), [](Flags& f) { return &f.async_save; }},
+      {shared_option("metrics"), [](Flags& f) { return &f.metrics; }},
       {{"csv", "write what is logged to this table"}, [](Flags& f) { return &f.csv; }},
-      {{"tensorboard", "write what is logged to event files in this folder"},
-       [](Flags& f) { return &f.tensorboard; }},
+      {shared_option("tensorboard"), [](Flags& f) { return &f.tensorboard; }},
       {{"log_every", "steps between values of a step in these files; 0: none", "steps", count},
        [](Flags& f) { return &f.trainer.log_every; }},
-      {{"trace", "write a trace of some steps to this file, in Chrome's format"},
-       [](Flags& f) { return &f.trace; }},
-      {{"trace_steps", "which steps, as A:B, both included and counted from 1"},
-       [](Flags& f) { return &f.trace_steps; }},
+      {shared_option("trace"), [](Flags& f) { return &f.trace; }},
+      {shared_option("trace_steps"), [](Flags& f) { return &f.trace_steps; }},
       {{"steps_per_print", "steps between lines of throughput and memory; 0: none", "steps", count},
        [](Flags& f) { return &f.steps_per_print; }},
       {{"wall_clock_breakdown", "these lines have the times of the parts of a step"},

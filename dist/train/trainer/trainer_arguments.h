@@ -16,6 +16,9 @@ struct TrainerFlags {
   TrainerOptions trainer;             ///< limits, precision, seed, resume
   std::string strategy = "auto";      ///< by name (StrategyChoice); the program's, or another one
   std::string deepspeed_config = {};  ///< file of a DeepSpeedStrategy in place of `strategy`; "": none
+  /// SIGINT, SIGTERM, and under a launcher SIGUSR1, end `fit` after the current step, so that callbacks save
+  /// (`TrainerOptions::signals`); by default where the program has signals, which are those that hold then.
+  bool stop_on_signals = false;
   std::string out = {};               ///< folder of checkpoints (ModelCheckpoint); "": none are written
   int64_t checkpoint_interval = 0;    ///< steps; 0: at the end of each epoch
   int64_t keep = 3;                   ///< newest checkpoints
@@ -40,8 +43,9 @@ const FieldTable<TrainerFlags>& trainer_fields();
 /// ends; of a launcher's ranks the first one writes. Lines of throughput go to `out` too, which must outlive
 /// the Trainer. What a DeepSpeedStrategy asks for beside the flags is added (`add_deepspeed_reports`).
 /// Warnings and errors, or what TESSERA_LOGS says, go to stderr, unless the program has a sink. Throws
-/// ConfigError naming the argument, and both places for a precision of 32 beside a configuration in half
-/// precision.
+/// ConfigError naming the argument. A Trainer with these options throws ConfigError, with both places, for a
+/// precision, `accumulate` or `gradient_clip` that a flag or a file gives, also as 32, 1 or 0, beside a
+/// configuration of DeepSpeed that gives another value.
 ///
 ///     int main(int argc, char** argv) {
 ///       const auto options = training::trainer_arguments({.max_epochs = 5}, argc, argv, std::cout);

@@ -53,12 +53,13 @@ void ProgressPrinter::on_train_batch_end(Trainer& trainer, Task&, const data::Ba
 }
 
 void ProgressPrinter::on_train_epoch_end(Trainer& trainer, Task&) {
-  if (!options_.epoch_lines) return;
+  if (!options_.epoch_lines || batches_ == 0) return;  // a resumed run may end the epoch of its checkpoint
   const double loss = mean(trainer, epoch_);
   print(trainer, epoch_line(trainer.current_epoch() + 1, loss));
 }
 
 void ProgressPrinter::on_validation_end(Trainer& trainer, Task&) {
+  if (trainer.is_sanity_checking()) return;
   const auto found = trainer.logged().find(options_.valid_loss);
   if (found == trainer.logged().end()) return;
   print(trainer, valid_loss_line(trainer.current_epoch() + 1, epochs_of(trainer), batches_, found->second));

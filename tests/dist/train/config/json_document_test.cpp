@@ -38,6 +38,9 @@ TEST_CASE("configuration in JSON: comments, trailing commas, scientific notation
   const auto block = members[2].second.members();
   CHECK(block[0].second.as_text() == "a \"b\"");
   CHECK(!block[1].second.as_bool());
+  CHECK(document.root().find("block")->find("text")->as_text() == "a \"b\"");
+  CHECK_FALSE(document.root().find("blocks").has_value());
+  CHECK_FALSE(document.root().find("count")->find("text").has_value());
   CHECK(block[1].second.place() == "run.json:5: block.flag");
 }
 

@@ -70,8 +70,8 @@ TEST_CASE("DeepSpeed's configuration: each honoured key sets its field") {
   CHECK(t.micro_batch_size == 4);
   CHECK(t.accumulation_steps == 2);
   CHECK(t.gradient_clip == 1.5);
-  CHECK(t.log_interval == 2000);
-  CHECK(t.wall_clock_breakdown);
+  CHECK(c.reports.step_log.value().steps_per_print == 2000);
+  CHECK(c.reports.step_log->wall_clock_breakdown);
   CHECK(t.precision == PrecisionMode::bf16);
   CHECK(t.scaler.loss_scale == 128);
   CHECK(t.scaler.initial_scale_power == 12);
@@ -114,6 +114,8 @@ TEST_CASE("DeepSpeed's configuration: fp16 alone has the documented defaults") {
 TEST_CASE("DeepSpeed's configuration: what is wrong names file, line, key, expected and given") {
   CHECK(refusal("\"steps_per_print\": \"often\"") ==
         "ds.json:2: steps_per_print: expected a whole number, got \"often\"");
+  CHECK(refusal("\"steps_per_print\": -1") ==
+        "ds.json:2: steps_per_print: expected a whole number of at least 0, got -1");
   CHECK(refusal("\"gradient_clipping\": -1") ==
         "ds.json:2: gradient_clipping: expected a number of at least 0, got -1");
   CHECK(refusal("\"zero_optimization\": true") ==
@@ -247,7 +249,7 @@ TEST_CASE("DeepSpeed's configuration: the documents' files, what is refused remo
   CHECK(c.training->strategy == dist::Strategy::full_shard);
   CHECK(c.training->precision == PrecisionMode::f16);
   CHECK(c.training->prefetch_bucket_size == 400'000);
-  CHECK(c.training->log_interval == 10);
+  CHECK(c.reports.step_log.value().steps_per_print == 10);
 
   std::string json = *offload;
   CHECK(contains(refused(json, 8), "zero_optimization.offload_optimizer.device: only \"none\""));

@@ -143,6 +143,10 @@ Options options_of(const std::string& json) {
           options.file);
   for (const training::FieldValue& field : read.training.values())
     options.fields[field.info.name] = field.value;
+  if (const auto& lines = read.reports.step_log) {
+    options.fields["reports.steps_per_print"] = text(lines->steps_per_print);
+    options.fields["reports.wall_clock_breakdown"] = lines->wall_clock_breakdown ? "true" : "false";
+  }
   return options;
 }
 
@@ -195,8 +199,8 @@ TEST_CASE("documents: a run that changes one key has another value of its option
        {"micro_batch_size", "accumulation_steps"}},
       {"gradient_accumulation_steps", "32", {}, {}},  // 256 samples, 1 at once, 8 ranks
       {"gradient_clipping", "1.0", {"gradient_clipping"}, {"gradient_clip"}},
-      {"steps_per_print", "2000", {"steps_per_print"}, {"log_interval"}},
-      {"wall_clock_breakdown", "true", {"wall_clock_breakdown"}, {"wall_clock_breakdown"}},
+      {"steps_per_print", "2000", {"steps_per_print"}, {"reports.steps_per_print"}},
+      {"wall_clock_breakdown", "true", {"wall_clock_breakdown"}, {"reports.wall_clock_breakdown"}},
       {"fp16.enabled", "false", {"fp16.enabled"}, {"precision"}},
       {"fp16.loss_scale", "128", {"fp16.loss_scale"}, {"loss_scale"}},
       {"fp16.initial_scale_power", "12", {"fp16.initial_scale_power"}, {"initial_scale_power"}},

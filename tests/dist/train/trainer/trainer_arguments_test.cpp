@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -33,6 +34,13 @@ struct Regression : TaskOf<Regression> {
   }
   OptimizerSetup configure_optimizers(const ParameterList& parameters) override {
     return {std::make_unique<optim::Adam>(parameters, 1e-2)};
+  }
+};
+
+/// Raises SIGTERM in the second batch.
+struct RaiseInSecondBatch : Callback {
+  void on_train_batch_start(Trainer&, Task&, const data::Batch&, int64_t index) override {
+    if (index == 1) std::raise(SIGTERM);
   }
 };
 
@@ -320,16 +328,103 @@ TEST_CASE("trainer_arguments: a precision of 32 beside a configuration in half p
   const TemporaryFolder folder;
   folder.write("ds.json", "{\"train_batch_size\": 2,\n \"bf16\": {\"enabled\": true}}");
   CHECK(message_of<ConfigError>([&] {
-          parse({"--deepspeed-config", folder / "ds.json", "--precision", "32"});
-        }) == "trainer_arguments: precision 32 (flag --precision): expected bf16 (" + folder / "ds.json" +
-                  ":2: bf16.enabled: true), or none");
+          Trainer(*parse({"--deepspeed-config", folder / "ds.json", "--precision", "32"}).options);
+        }) == "Trainer: precision 32 (flag --precision): expected bf16 (" + folder / "ds.json" +
+                  ":2), or the default");
   for (const std::vector<std::string>& flags : {std::vector<std::string>{}, {"--precision", "bf16"}}) {
     std::vector<std::string> all = flags;
     all.insert(all.end(), {"--deepspeed-config", folder / "ds.json"});
     CHECK(Trainer(*parse(all).options).options().precision == PrecisionMode::bf16);
   }
   folder.write("ds.json", "{\"train_batch_size\": 2, \"bf16\": {\"enabled\": false}}");
-  CHECK(parse({"--deepspeed-config", folder / "ds.json", "--precision", "32"}).options.has_value());
+  CHECK_NOTHROW(Trainer(*parse({"--deepspeed-config", folder / "ds.json", "--precision", "32"}).options));
+}
+
+TEST_CASE("trainer_arguments: a clipping of 0 or one micro-batch that is asked for does not give way") {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const std::string& keys, std::vector<std::string> arguments) {
+    folder.write("ds.json", "{\"gradient_clipping\": 1.0,\n" + keys + "}");
+    arguments.insert(arguments.end(), {"--deepspeed-config", folder / "ds.json"});
+    return message_of<ConfigError>([&] { fit(*parse(arguments).options); });
+  };
+  const std::string place = " (" + folder / "ds.json";
+  CHECK(refusal("\"train_batch_size\": 2", {"--gradient-clip", "0"}) ==
+        "Trainer: gradient_clip 0 (flag --gradient-clip): expected 1" + place + ":1), or the default");
+  const std::string two = "\"gradient_accumulation_steps\": 2, \"train_micro_batch_size_per_gpu\": 2";
+  CHECK(refusal(two, {"--accumulate", "1"}) ==
+        "Trainer: accumulate 1 (flag --accumulate): expected 2" + place + ":2), or the default");
+  // Of the batch equation, with the loader's batches of 2.
+  CHECK(refusal("\"train_batch_size\": 8", {"--accumulate=1"}) ==
+        "Trainer: accumulate 1 (flag --accumulate): expected 4" + place +
+            ", derived: train_batch_size / (micro_batch_size * ranks)), or the default");
+  folder.write("own.json", "{\n\"accumulate\": 1,\n\"gradient_clip\": 0}");
+  CHECK(refusal(two, {"--config", folder / "own.json", "--gradient-clip", "1"}) ==
+        "Trainer: accumulate 1 (file " + folder / "own.json" + ":2): expected 2" + place +
+            ":2), or the default");
+  CHECK(contains(refusal("\"train_batch_size\": 2", {"--config", folder / "own.json"}),
+                 "Trainer: gradient_clip 0 (file " + folder / "own.json" + ":3): expected 1"));
+  const std::string none = "(nothing was thrown)";
+  CHECK(refusal(two, {"--accumulate", "2", "--gradient-clip", "1"}) == none);
+  CHECK(refusal(two, {}) == none);  // the defaults give way
+  CHECK(refusal("\"train_batch_size\": 2", {"--accumulate", "1"}) == none);
+}
+
+TEST_CASE(
+    "trainer_arguments: the options of the loss scale reach the engine, or agree with a configuration") {
+  struct Scale : Callback {
+    double scale = 0;
+    void on_train_start(Trainer& trainer, Task&) override { scale = trainer.engine().loss_scale(); }
+  };
+  const auto scale_of = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--max-steps", "1"});
+    TrainerOptions options = *parse(arguments).options;
+    const auto scale = std::make_shared<Scale>();
+    options.callbacks.push_back(scale);
+    fit(options);
+    return scale->scale;
+  };
+  CHECK(scale_of({"--precision", "16", "--loss-scale", "128"}) == 128);
+  CHECK(scale_of({"--precision", "16", "--initial-scale-power", "5"}) == 32);
+  const TemporaryFolder folder;
+  folder.write("ds.json",
+               "{\"train_batch_size\": 2, \"gradient_clipping\": 1.0,\n"
+               "\"fp16\": {\"enabled\": true, \"loss_scale\": 64}}");
+  CHECK(scale_of({"--deepspeed-config", folder / "ds.json"}) == 64);
+  CHECK(message_of<ConfigError>([&] {
+          scale_of({"--deepspeed-config", folder / "ds.json", "--loss-scale", "0"});
+        }) == "Trainer: loss_scale 0 (flag --loss-scale): expected 64 (" + folder / "ds.json" +
+                  ":2), or the default");
+}
+
+TEST_CASE("trainer_arguments: --stop-on-signals ends a run after its step, saved") {
+  const TemporaryFolder folder;
+  TrainerOptions options =
+      *parse({"--stop-on-signals", "--out", folder / "run", "--checkpoint-interval", "100"}).options;
+  CHECK(options.signals == std::vector<int>{SIGINT, SIGTERM});
+  options.callbacks.push_back(std::make_shared<RaiseInSecondBatch>());
+  Regression task;
+  const Tensor x = Tensor::zeros({16, 2}, f32), y = Tensor::zeros({16, 1}, f32);
+  Loaders data(LoaderSpec{std::make_shared<data::TensorDataset>(x, y), {.batch_size = 2}});
+  Trainer trainer(options);
+  trainer.fit(task, data);
+  CHECK(trainer.interrupted() == SIGTERM);
+  CHECK(dist::list_checkpoints(folder / "run") == std::vector<int64_t>{2});
+}
+
+TEST_CASE("trainer_arguments: without --stop-on-signals the signals are the program's") {
+  const auto signals = [](std::vector<int> program, std::vector<const char*> argv) {
+    argv.insert(argv.begin(), "program");
+    return trainer_arguments({.max_epochs = 1, .signals = std::move(program)}, static_cast<int>(argv.size()),
+                             argv.data(), std::cout)
+        ->signals;
+  };
+  using Signals = std::vector<int>;
+  CHECK(signals({}, {}) == Signals{});
+  CHECK(signals({SIGUSR2}, {}) == Signals{SIGUSR2});
+  CHECK(signals({SIGUSR2}, {"--stop-on-signals"}) == Signals{SIGUSR2});
+  CHECK(signals({SIGUSR2}, {"--stop-on-signals=false"}) == Signals{});
+  const Environment size("OMPI_COMM_WORLD_SIZE", "2"), number("OMPI_COMM_WORLD_RANK", "1");
+  CHECK(signals({}, {"--stop-on-signals"}) == Signals{SIGINT, SIGTERM, SIGUSR1});
 }
 
 TEST_CASE("trainer_arguments: of a launcher's ranks the first alone writes --explain and --help") {
