@@ -64,6 +64,8 @@ class ParameterReducer {
   virtual void clear(const ParameterList& list) { (void)list; }
   /// This rank's number in messages.
   virtual int rank() const { return 0; }
+  /// Whether all ranks list the same parameters; those of stages of a pipeline differ.
+  virtual bool lists_are_equal() const { return true; }
 };
 
 /// The parameters that a module, or this rank's shard of one, trains; in module order. Each Variable once, by

@@ -182,8 +182,9 @@ class Module {
   /// Parameters (in mixed precision their f32 masters, and beside them what is computed with) and persistent
   /// buffers, by names relative to this module; tensors share storage with the module.
   StateDict state_dict() const;
-  /// Copies values into parameters and buffers; tied weights are found under any of their names. Returns the
-  /// names that were missing and unexpected, which is an error with `strict`. All is checked before the first
+  /// Copies values into parameters and buffers; tied weights are found under any of their names. Of a stage
+  /// (nn/sequence/hold.h) it takes the state of the whole model or its own. Returns the names that were
+  /// missing and unexpected, which is an error with `strict`. All is checked before the first
   /// value is written: throws ValueError for these names and for tied weights given with different values,
   /// ShapeError, DTypeError, each message with every entry that does not fit, DeviceError for a module on
   /// meta, and then loads nothing.

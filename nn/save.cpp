@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "nn/sequence/hold.h"
 #include "tensor/io/safetensors.h"
 
 namespace tessera::nn {
@@ -17,29 +18,37 @@ void save(const StateDict& state, const std::string& path) {
   io::write_safetensors(path, state);
 }
 
+namespace {
+
+/// The entries of a file that `is_wanted` accepts by name.
+template <class Wanted>
+StateDict read_entries(const io::SafetensorsFile& file, const Wanted& is_wanted) {
+  StateDict state;
+  for (const io::SafetensorsEntry& entry : file.entries())
+    if (is_wanted(entry.name)) state.push_back({entry.name, file.read(entry.name)});
+  return state;
+}
+
+}  // namespace
+
 LoadResult load(Module& module, const std::string& path, bool strict) {
-  if (strict) return module.load_state_dict(read_state_dict(path));
+  const io::SafetensorsFile file(path);
+  const std::set<std::string> elsewhere = names_held_elsewhere(module);
+  if (strict)
+    return module.load_state_dict(
+        read_entries(file, [&](const std::string& name) { return !elsewhere.contains(name); }));
   std::set<std::string> names;
   module.for_each_entry([&](const std::string& name, const Module::Entry&) { names.insert(name); });
-  const io::SafetensorsFile file(path);
-  StateDict state;
-  std::vector<std::string> unexpected;
+  LoadResult result = module.load_state_dict(
+      read_entries(file, [&](const std::string& name) { return names.contains(name); }), /*strict=*/false);
   for (const io::SafetensorsEntry& entry : file.entries())
-    if (names.contains(entry.name))
-      state.push_back({entry.name, file.read(entry.name)});
-    else
-      unexpected.push_back(entry.name);
-  LoadResult result = module.load_state_dict(state, /*strict=*/false);
-  result.unexpected_keys.insert(result.unexpected_keys.end(), unexpected.begin(), unexpected.end());
+    if (!names.contains(entry.name) && !elsewhere.contains(entry.name))
+      result.unexpected_keys.push_back(entry.name);
   return result;
 }
 
 StateDict read_state_dict(const std::string& path) {
-  const io::SafetensorsFile file(path);
-  StateDict state;
-  for (const io::SafetensorsEntry& entry : file.entries())
-    state.push_back({entry.name, file.read(entry.name)});
-  return state;
+  return read_entries(io::SafetensorsFile(path), [](const std::string&) { return true; });
 }
 
 }  // namespace tessera::nn

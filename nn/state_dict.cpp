@@ -8,6 +8,7 @@
 
 #include "nn/mixed_precision.h"
 #include "nn/module.h"
+#include "nn/sequence/hold.h"
 #include "tensor/ops/elementwise/cast.h"
 
 namespace tessera::nn {
@@ -32,15 +33,17 @@ bool same_values(const Tensor& a, const Tensor& b) {
              0;
 }
 
-/// `state` with tied parameters under their first names, each once.
+/// `state` with tied parameters under their first names, each once, and without what other ranks hold.
 StateDict with_first_names(const Module& module, const StateDict& state) {
   const std::unordered_map<std::string, std::string> tied = first_names_of_tied(module);
+  const std::set<std::string> elsewhere = names_held_elsewhere(module);
   std::unordered_set<std::string> given;
   std::unordered_map<std::string, const NamedTensor*> by_first_name;
   StateDict result;
   for (const NamedTensor& entry : state) {
     require<ValueError>(given.insert(entry.name).second, "load_state_dict: '", entry.name,
                         "' is given twice");
+    if (elsewhere.contains(entry.name)) continue;
     const auto other = tied.find(entry.name);
     const std::string& name = other == tied.end() ? entry.name : other->second;
     const auto [earlier, is_new] = by_first_name.emplace(name, &entry);

@@ -100,6 +100,7 @@ Tensor Optimizer::add_group(const ParameterList& list, double lr) {
 }
 
 void Optimizer::require_parameters() const {
+  if (parameters_.reducer()) return;  // other ranks have parameters: a stage of a pipeline may have none
   require<ValueError>(
       !parameters_.empty(), name_, ": expected at least one parameter, got an empty list",
       "; a module has the parameters that it makes by parameter(name, ...) and those of the layers "
@@ -196,6 +197,7 @@ void Optimizer::collect_gradients() {
 }
 
 void Optimizer::make_state() {
+  if (items_.empty()) return;
   const Device device = parameters_[0].variable.device();
   // State made while the parameters were on meta was a plan; now they have values.
   if (with_state_ > 0 && items_[0].step.is_meta() && !device.is_meta()) with_state_ = 0;

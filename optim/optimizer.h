@@ -128,7 +128,7 @@ class Optimizer {
   /// that is not a leaf AutogradError, for one that is neither f32 nor f64 and has no such master DTypeError,
   /// for a list made before its parameters were sharded ConfigError, each naming it; then it adds nothing.
   Tensor add_group(const ParameterList& parameters, double lr);
-  /// Throws ValueError when the groups hold no parameter at all.
+  /// Throws ValueError when the groups hold no parameter at all, unless their lists are a rank's share.
   void require_parameters() const;
 
   /// The state tensors of each parameter of a group; none by default.

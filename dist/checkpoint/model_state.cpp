@@ -31,6 +31,7 @@ GroupShard average_shards(const nn::ExponentialMovingAverage& average, const Sha
   const NamedTensor count{"n_averaged", average.count()};
   GroupShard group = model_shards(average.averages(), {&count, 1}, placement);
   group.name = "average";
+  if (!placement.saves_common) group.shards.back().replicas = {0, 0};
   return group;
 }
 

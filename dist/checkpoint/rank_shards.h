@@ -25,6 +25,8 @@ struct ShardPlacement {
   std::set<std::string> elsewhere = {};
   /// Those that this rank holds too, and another stage saves: tied parameters.
   std::set<std::string> saved_elsewhere = {};
+  /// Whether this rank's stage saves what all stages hold, such as a count of updates.
+  bool saves_common = true;
 };
 
 /// The group "model": the values of each parameter (its f32 master where it has one), and persistent buffers,

@@ -109,6 +109,7 @@ class Sharding::Engine : public std::enable_shared_from_this<Sharding::Engine> {
   void after_backward(size_t index);
   void prefetch(Unit& unit);
   void prefetch_backward(const Unit& unit);
+  bool is_of_earlier_forward(size_t position) const;
   void begin_backward(std::span<const Variable> leaves);
   void refuse_backward_after_summon(const Unit& unit, std::span<Variable* const> outputs);
   void require_not_summoned(std::span<const Variable> leaves) const;

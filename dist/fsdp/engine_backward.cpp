@@ -130,9 +130,21 @@ void Sharding::Engine::prefetch_backward(const Unit& unit) {
   for (size_t i = std::min(position_, exit_order_.size()); i-- > 0;) {
     if (exit_order_[i] != &unit) continue;
     position_ = i;
-    for (size_t ahead = 1; ahead <= std::min(i, units_ahead()); ++ahead) prefetch(*exit_order_[i - ahead]);
+    for (size_t ahead = 1; ahead <= std::min(i, units_ahead()); ++ahead)
+      if (!is_of_earlier_forward(i - ahead)) prefetch(*exit_order_[i - ahead]);
     return;
   }
+}
+
+/// Whether a call in `exit_order_` belongs to a forward that this backward does not reach: several
+/// micro-batches went forward before it, and it has finished the unit in a later call.
+bool Sharding::Engine::is_of_earlier_forward(size_t position) const {
+  const Unit* unit = exit_order_[position];
+  const auto own =
+      std::find_if(units_.begin(), units_.end(), [&](const auto& each) { return each.get() == unit; });
+  if (pending_leaves_[static_cast<size_t>(own - units_.begin())] > 0) return false;
+  const auto next = exit_order_.begin() + static_cast<std::ptrdiff_t>(position) + 1;
+  return std::find(next, exit_order_.end(), unit) != exit_order_.end();
 }
 
 void Sharding::Engine::hold_for_backward(Unit& unit) {

@@ -4,17 +4,38 @@
 
 namespace tessera::nn {
 
-void hold_only(Module& root, const ParameterSet& held) {
-  require<ConfigError>(!root.store(), "hold_only: the parameters of ", root.kind(), " '", root.full_name(),
+namespace {
+
+void require_unsharded(const Module& root, const char* where) {
+  require<ConfigError>(!root.store(), where, ": the parameters of ", root.kind(), " '", root.full_name(),
                        "' are sharded; cut the model into stages before dist::shard");
+}
+
+void require_no_master(const Module& module, const Module::Entry& entry, const char* where) {
+  require<ConfigError>(!entry.master.defined(), where, ": '", entry.name, "' of '", module.full_name(),
+                       "' is in mixed precision; cut the model into stages before");
+}
+
+void collect_elsewhere(const Module& module, const std::string& prefix, std::set<std::string>& names) {
+  for (const Module::Entry& entry : module.entries())
+    if (!entry.held) names.insert(prefix + entry.name);
+  for (const Module::Child& child : module.child_entries())
+    collect_elsewhere(*child.module, prefix + child.name + ".", names);
+}
+
+}  // namespace
+
+void hold_only(Module& root, const ParameterSet& held) {
+  require_unsharded(root, "hold_only");
   const ParameterSet below = variables_below(root);
   for (const VariableImpl* variable : held)
     require<ConfigError>(below.contains(variable), "hold_only: expected parameters and buffers below ",
                          root.kind(), " '", root.full_name(), "', got another module's");
+  root.for_each([](const Module& module) {
+    for (const Module::Entry& entry : module.entries()) require_no_master(module, entry, "hold_only");
+  });
   root.for_each([&](Module& module) {
     for (Module::Entry& entry : module.entries()) {
-      require<ConfigError>(!entry.master.defined(), "hold_only: '", entry.name, "' of '", module.full_name(),
-                           "' is in mixed precision; cut the model into stages before");
       if (!entry.held || held.contains(entry.variable.impl().get())) continue;
       entry.held = false;
       const Tensor& values = entry.variable.value();
@@ -22,6 +43,23 @@ void hold_only(Module& root, const ParameterSet& held) {
       if (!values.is_meta()) entry.variable.set_value(Tensor::empty(values.shape(), values.dtype(), meta()));
     }
   });
+}
+
+void require_whole(const Module& root) {
+  require_unsharded(root, "stages");
+  root.for_each([](const Module& module) {
+    for (const Module::Entry& entry : module.entries()) {
+      require_no_master(module, entry, "stages");
+      require<ConfigError>(entry.held, "stages: the model is cut already: '", entry.name, "' of '",
+                           module.full_name(), "' belongs to another rank");
+    }
+  });
+}
+
+std::set<std::string> names_held_elsewhere(const Module& module) {
+  std::set<std::string> names;
+  collect_elsewhere(module, "", names);
+  return names;
 }
 
 ParameterSet variables_below(const Module& module) {

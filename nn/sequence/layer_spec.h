@@ -38,8 +38,8 @@ struct LossSpec {
 
 /// A model that trains as a list of layers.
 struct LayeredModel {
-  std::vector<LayerSpec> layers;  ///< from the input on
-  LossSpec loss;                  ///< of the last one's values
+  std::vector<LayerSpec> layers = {};  ///< from the input on
+  LossSpec loss = {};                  ///< of the last one's values
   /// The model's result from the last layer's values, where it is another one (logits); it reads parameters
   /// of the last layer and of `loss.modules` alone.
   std::function<LayerValues(const LayerValues&)> result = {};

@@ -9,6 +9,7 @@
 #include "tools/cli/exit_status.h"
 #include "tools/cli/program.h"
 #include "tools/gptlite/commands.h"
+#include "tools/gptlite/spellings.h"
 
 namespace tessera::gptlite {
 namespace {
@@ -55,7 +56,11 @@ int run_command_line(int argc, const char* const* argv, Console console, std::os
   CLI::App& info_command = *app.add_subcommand("info", "a model's size and cost, without allocating it");
   const training::FieldFlags info_flags(info_command, step_flags());
   info_command.callback([&] { run_info(info_flags.given(), console); });
-  const int status = tools::run_program(app, argc, argv, console.out, rank_err);
+  const std::vector<std::string> arguments = with_own_spellings(argc, argv);
+  std::vector<const char*> words;
+  for (const std::string& argument : arguments) words.push_back(argument.c_str());
+  const int status =
+      tools::run_program(app, static_cast<int>(std::ssize(words)), words.data(), console.out, rank_err);
   // mpirun may drop what a rank prints just before it ends with an error.
   if (status != tools::exit_done && !train_arguments.job.launcher.empty())
     std::this_thread::sleep_for(std::chrono::milliseconds(300));

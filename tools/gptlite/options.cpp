@@ -22,6 +22,16 @@ constexpr Limits size{.low = 1, .high = 1 << 24}, count{.low = 0, .high = 0x1p53
 constexpr ChoiceName kept_activations[] = {{static_cast<int>(KeptActivations::attention), "attention"},
                                            {static_cast<int>(KeptActivations::none), "none"}};
 
+std::span<const ChoiceName> schedule_names() {
+  static const std::vector<ChoiceName> names = [] {
+    std::vector<ChoiceName> all;
+    for (const dist::ScheduleKind kind : dist::schedule_kinds)
+      all.push_back({static_cast<int>(kind), dist::name_of(kind).data()});  // of a literal
+    return all;
+  }();
+  return names;
+}
+
 constexpr const char* dataset_help =
     "tiny-shakespeare; builtin (a play written by a small grammar, with a known entropy); text (the UTF-8 "
     "file "
@@ -178,6 +188,28 @@ const FieldTable<Parallel>& parallel_fields() {
   return table;
 }
 
+const FieldTable<Parallel>& pipeline_fields() {
+  static const FieldTable<Parallel> table{
+      {{"pipeline_stages",
+        "ranks that share the layers of the model, each with a part of them; divides the ranks. 0: no "
+        "pipeline",
+        "ranks",
+        {.low = 0, .high = 1 << 20}},
+       [](Parallel& p) { return &p.pipeline_stages; }},
+      {{"pipeline_schedule", "order of the micro-batches of a step (see `tessera schedule`)"},
+       [](Parallel& p) { return ChoicePointer(&p.pipeline_schedule, schedule_names()); }},
+      {{"pipeline_chunks",
+        "parts of the model on each rank, for interleaved, breadth-first and zb-v; 0: the schedule's default",
+        "parts",
+        {.low = 0, .high = 1 << 10}},
+       [](Parallel& p) { return &p.pipeline_chunks; }},
+      {{"partition_method",
+        "what is balanced between stages: parameters, uniform, type:REGEX, or first layers such as 0,3,6"},
+       [](Parallel& p) { return &p.partition_method; }},
+  };
+  return table;
+}
+
 const FieldTable<TrainOptions>& train_fields() {
   using Options = TrainOptions;
   static const FieldTable<Options> table = [] {
@@ -204,6 +236,8 @@ const FieldTable<TrainOptions>& train_fields() {
         })
         .include(
             parallel_fields(), +[](Options& o) -> Parallel& { return o.run.parallel; })
+        .include(
+            pipeline_fields(), +[](Options& o) -> Parallel& { return o.run.parallel; })
         .add({
             {{"eval_interval", "steps between evaluations; 0: none", "steps", count},
              [](Options& o) { return &o.eval_interval; }},

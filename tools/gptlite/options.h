@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dist/fsdp/shard.h"
+#include "dist/pipeline/generators/schedule_kind.h"
 #include "dist/train/config/field_table.h"
 #include "models/presets.h"
 #include "nn/layers/containers.h"
@@ -30,13 +31,19 @@ struct Parallel {
   bool gather_partitions = true;
   dist::BackwardPrefetch backward_prefetch = dist::BackwardPrefetch::pre;
   bool accumulate_communication = false;
-  double timeout = 300;  ///< seconds
+  double timeout = 300;     ///< seconds
+  int pipeline_stages = 0;  ///< ranks that share the layers; 0: no pipeline
+  dist::ScheduleKind pipeline_schedule = dist::ScheduleKind::one_f_one_b;
+  int pipeline_chunks = 0;  ///< stages of a rank; 0: the schedule's
+  std::string partition_method = "parameters";
 
   int world_size = 1;       ///< not a flag: the number of ranks
   std::string launcher;     ///< not a flag: "mpirun", ...; empty: ranks are threads of this process
   bool is_sharded = false;  ///< not a flag: whether there are several ranks, or a strategy was given
 
-  int replicas() const { return world_size / shard_group_size; }
+  /// Ranks that train sequences of their own: those with the same stages, or all.
+  int data_ranks() const { return pipeline_stages > 0 ? world_size / pipeline_stages : world_size; }
+  int replicas() const { return data_ranks() / shard_group_size; }
 };
 
 /// A run's configuration: all that its values depend on, the model, the training options, the seed and the
@@ -114,6 +121,7 @@ const training::FieldTable<TrainOptions>& train_fields();
 const training::FieldTable<models::GptOptions>& model_fields();
 const training::FieldTable<models::Preset>& preset_fields();
 const training::FieldTable<Parallel>& parallel_fields();
+const training::FieldTable<Parallel>& pipeline_fields();
 const training::FieldTable<SampleOptions>& sample_fields();
 const training::FieldTable<EvalOptions>& eval_fields();
 /// @}

@@ -4,6 +4,9 @@
 #include <numeric>
 
 #include "dist/mesh/mesh.h"
+#include "dist/pipeline/partition/partition.h"
+#include "dist/pipeline/schedule/table.h"
+#include "dist/pipeline/simulation/timing.h"
 #include "dist/train/plan/sharding_plan.h"
 #include "nn/mixed_precision.h"
 #include "tensor/error.h"
@@ -69,6 +72,11 @@ std::string describe_run(const Start& start) {
 
 /// One shard group, or for the hybrid strategies several groups of consecutive ranks. Ranks call it together.
 dist::Mesh make_mesh(const Parallel& parallel, dist::World& world) {
+  if (parallel.pipeline_stages > 0)
+    return {world,
+            {{"pipeline", parallel.pipeline_stages},
+             {"replica", parallel.replicas()},
+             {"shard", parallel.shard_group_size}}};
   if (!dist::traits_of(parallel.strategy).replicates) return dist::Mesh(world);
   return {world, {{"replica", parallel.replicas()}, {"shard", parallel.shard_group_size}}};
 }
@@ -88,6 +96,28 @@ std::string explain_ranks(const Run& run, const std::optional<dist::Estimate>& s
   return ranks + "units\n" + training::describe_units(sharding->units) + "per rank, by the formulas\n" +
          training::describe_bytes(*sharding) + "sent by each rank in a step\n" +
          training::describe_traffic(sharding->traffic);
+}
+
+/// The cut of the model, and the table of a step.
+std::string explain_stages(const Run& run) {
+  const Parallel& parallel = run.parallel;
+  const models::Gpt gpt(run.preset.model);
+  const nn::LayeredModel layers = gpt.to_layered_model();
+  const std::vector<dist::LayerCost> costs = dist::layer_costs(layers);
+  const dist::PipelineSchedule schedule =
+      dist::make_schedule({.kind = parallel.pipeline_schedule,
+                           .ranks = parallel.pipeline_stages,
+                           .micro_batches = static_cast<int>(samples_per_rank(run) / run.micro_batch_size),
+                           .chunks = parallel.pipeline_chunks});
+  std::vector<int> ranks;
+  for (const int rank : schedule.stage_ranks) ranks.push_back(rank * parallel.data_ranks());
+  const std::vector<int64_t> cut = dist::partition_layers(
+      layers.layers, costs, dist::parse_partition_method(parallel.partition_method), schedule.stages);
+  const dist::PipelineTimeline step = dist::simulate(schedule);
+  return "stages\n" + dist::partition_text(costs, cut, ranks) + "schedule\n" +
+         dist::schedule_table(schedule) +
+         text("bubble ", fixed(100 * step.bubble(), 1),
+              " % of a step, if stages are equal and a backward takes two forwards\n");
 }
 
 }  // namespace
@@ -125,11 +155,13 @@ std::string describe(const Plan& p) {
 }
 
 std::string explain(const Start& start, dist::World* world) {
-  const Plan plan = plan_step(start.run(), world);
   std::string out;
   for (const std::string& note : start.config.lines) out += note + "\n";
   out += "options\n" + training::explain(start.options.values());
   out += "run\n" + describe_run(start);
+  if (start.run().parallel.pipeline_stages > 0)
+    return out + explain_ranks(start.run(), {}, *world) + explain_stages(start.run());
+  const Plan plan = plan_step(start.run(), world);
   if (world) out += explain_ranks(start.run(), plan.step.sharding, *world);
   out += world ? "plan of a rank\n" : "plan\n";
   return out + describe(plan);

@@ -47,11 +47,32 @@ int shard_group_of(const Parallel& parallel, int world) {
   return size;
 }
 
+/// Throws ConfigError for flags of a pipeline that do not fit; without a strategy, stages that several ranks
+/// have are gathered once a step, and others are not sharded.
+void resolve_stages(TrainConfiguration& configuration, int world) {
+  const Parallel& given = configuration->run.parallel;
+  const int stages = given.pipeline_stages;
+  for (const char* name : {"pipeline_schedule", "pipeline_chunks", "partition_method"})
+    require<ConfigError>(stages > 0 || !is_flag(configuration, name), training::flag_of(name),
+                         " is about stages, and this run has no `--pipeline-stages`");
+  if (stages == 0) return;
+  require<ConfigError>(world % stages == 0, "--pipeline-stages ", stages, ": expected a divisor of the ",
+                       world, world == 1 ? " rank" : " ranks");
+  require<ConfigError>(
+      !given.accumulate_communication,
+      "--accumulate-communication with --pipeline-stages: gradients are reduced once a step");
+  if (is_asked(configuration, "strategy")) return;
+  const dist::Strategy strategy = world == stages ? dist::Strategy::no_shard : dist::Strategy::shard_grad_op;
+  configuration.change({Source::derived, "of stages"},
+                       [&](TrainOptions& options) { options.run.parallel.strategy = strategy; });
+}
+
 /// The ranks of the run, and how they share the model.
 void resolve_parallel(TrainConfiguration& configuration, const dist::LauncherJob& job) {
-  const Parallel& given = configuration->run.parallel;
   const int world = world_size_of(*configuration, job);
-  const bool is_sharded = world > 1 || is_asked(configuration, "strategy");
+  resolve_stages(configuration, world);
+  const Parallel& given = configuration->run.parallel;
+  const bool is_sharded = world > 1 || given.pipeline_stages > 0 || is_asked(configuration, "strategy");
   unit_policy(given.auto_wrap);  // throws for another form
   for (const char* name :
        {"auto_wrap", "backward_prefetch", "bucket_bytes", "accumulate_communication", "shard_group_size",
@@ -59,7 +80,7 @@ void resolve_parallel(TrainConfiguration& configuration, const dist::LauncherJob
         "reduce_scatter", "gather_partitions"})
     require<ConfigError>(is_sharded || !is_flag(configuration, name), training::flag_of(name),
                          " is about sharding, and this run has one rank and no `--strategy`");
-  const int group = shard_group_of(given, world);
+  const int group = shard_group_of(given, given.pipeline_stages > 0 ? world / given.pipeline_stages : world);
   configuration.change({Source::derived, "all ranks"}, [&](TrainOptions& options) {
     Parallel& parallel = options.run.parallel;
     parallel.world_size = world;
@@ -119,8 +140,14 @@ void derive(TrainConfiguration& configuration, int64_t kept) {
            [](Run& run) { run.preset.warmup_steps = std::min(run.preset.warmup_steps, run.preset.steps); });
   if (configuration->run.micro_batch_size == 0 || !is_asked(configuration, "micro_batch_size")) {
     const int64_t share = samples_per_rank(configuration->run);
-    change("a rank's share of --batch-size",
-           [&](Run& run) { run.micro_batch_size = kept == 0 ? share : largest_divisor(share, kept); });
+    const int stages = configuration->run.parallel.pipeline_stages;
+    if (stages > 1 && kept == 0)
+      change("two micro-batches a stage, or more", [&](Run& run) {
+        run.micro_batch_size = largest_divisor(share, std::max<int64_t>(1, share / (2 * stages)));
+      });
+    else
+      change("a rank's share of --batch-size",
+             [&](Run& run) { run.micro_batch_size = kept == 0 ? share : largest_divisor(share, kept); });
   }
   configuration.change(configuration.origin("data"), [](TrainOptions& options) {
     std::string& data = options.run.data;

@@ -26,11 +26,11 @@ dist::UnitPolicy by_size(int64_t elements) {
 
 int64_t samples_per_rank(const Run& run) {
   const int64_t batch = run.preset.batch_size;
-  const int world = run.parallel.world_size;
-  require<ConfigError>(batch % world == 0, "--batch-size ", batch,
-                       ": expected a multiple of the number of ranks, ", world,
-                       ", so that each computes the same number of sequences");
-  return batch / world;
+  const int ranks = run.parallel.data_ranks();
+  const char* const which = run.parallel.pipeline_stages > 0 ? "pipelines" : "ranks";
+  require<ConfigError>(batch % ranks == 0, "--batch-size ", batch, ": expected a multiple of the number of ",
+                       which, ", ", ranks, ", so that each computes the same number of sequences");
+  return batch / ranks;
 }
 
 DType compute_dtype(const std::string& name) {

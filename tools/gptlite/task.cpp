@@ -70,6 +70,30 @@ void GptTask::validation_step(const data::Batch& batch, int64_t) {
   log("val_loss", loss_of(batch), {.weight = targets_of(batch)});
 }
 
+/// Each layer as `loss_of` computes it.
+nn::LayeredModel GptTask::layered_model() {
+  nn::LayeredModel model = gpt_->to_layered_model();
+  for (nn::LayerSpec& layer : model.layers)
+    layer.run = [run = std::move(layer.run)](const nn::LayerValues& inputs) {
+      const AutocastScope off(f32);
+      return run(inputs);
+    };
+  model.loss.run = [run = std::move(model.loss.run)](const nn::LayerValues& outputs,
+                                                     const std::vector<Tensor>& targets) {
+    const AutocastScope off(f32);
+    return run(outputs, targets);
+  };
+  return model;
+}
+
+dist::MicroBatch GptTask::stage_batch(const data::Batch& batch) {
+  return {.inputs = {batch.x}, .targets = {batch.y}, .weight = targets_of(batch)};
+}
+
+void GptTask::stage_validation_loss(double loss, const data::Batch& batch) {
+  log("val_loss", loss, {.weight = targets_of(batch)});
+}
+
 training::OptimizerSetup GptTask::configure_optimizers(const ParameterList& parameters) {
   const models::Preset& p = run_.preset;
   const optim::AdamWOptions options{
@@ -121,6 +145,12 @@ training::TrainerOptions trainer_options(const Run& run, dist::World* world) {
   options.seed = run.seed;
   options.units = unit_policy(run.parallel.auto_wrap);
   options.world = world;
+  if (run.parallel.pipeline_stages > 0)
+    options.stages = {.stages = run.parallel.pipeline_stages,
+                      .schedule = run.parallel.pipeline_schedule,
+                      .chunks = run.parallel.pipeline_chunks,
+                      .partition = run.parallel.partition_method,
+                      .checkpointing = run.checkpointing};
   return options;
 }
 
@@ -130,7 +160,7 @@ std::shared_ptr<const data::BatchSource> make_batches(const data::Corpus& corpus
                                                  .batch_size = run.preset.batch_size,
                                                  .seed = run.seed,
                                                  .rank = rank,
-                                                 .world_size = run.parallel.world_size});
+                                                 .world_size = run.parallel.data_ranks()});
 }
 
 }  // namespace tessera::gptlite

@@ -26,6 +26,9 @@ class GptTask : public training::Task {
   /// model throw together later, by the gradients' norm.
   Variable training_step(const data::Batch& batch, int64_t index) override;
   void validation_step(const data::Batch& batch, int64_t index) override;
+  nn::LayeredModel layered_model() override;
+  dist::MicroBatch stage_batch(const data::Batch& batch) override;
+  void stage_validation_loss(double loss, const data::Batch& batch) override;
   training::OptimizerSetup configure_optimizers(const ParameterList& parameters) override;
 
  private:

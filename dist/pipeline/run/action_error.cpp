@@ -1,5 +1,6 @@
 #include "dist/pipeline/run/action_error.h"
 
+#include <stdexcept>
 #include <typeinfo>
 
 #include "tensor/error.h"
@@ -8,12 +9,12 @@ namespace tessera::dist {
 namespace {
 
 template <class E>
-void rethrow_as(const Error& error, const std::string& message) {
+void rethrow_as(const std::exception& error, const std::string& message) {
   if (typeid(error) == typeid(E)) throw E(message);
 }
 
 template <class... E>
-void rethrow_as_one_of(const Error& error, const std::string& message) {
+void rethrow_as_one_of(const std::exception& error, const std::string& message) {
   (rethrow_as<E>(error, message), ...);
 }
 
@@ -22,12 +23,15 @@ void rethrow_as_one_of(const Error& error, const std::string& message) {
 void rethrow_in(const PipelineAction& action) {
   try {
     throw;
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     const std::string message = text("pipeline, ", action, " (stage ", action.stage, ", micro-batch ",
                                      action.micro_batch, "): ", error.what());
     rethrow_as_one_of<ShapeError, DTypeError, DeviceError, NotBuiltError, IndexError, ValueError,
-                      StorageError, OutOfMemoryError, AutogradError, NonFiniteError, ConfigError, DataError>(
-        error, message);
+                      StorageError, OutOfMemoryError, AutogradError, NonFiniteError, ConfigError, DataError,
+                      CheckpointError, Error>(error, message);
+    rethrow_as_one_of<std::logic_error, std::invalid_argument, std::domain_error, std::length_error,
+                      std::out_of_range, std::runtime_error, std::range_error, std::overflow_error,
+                      std::underflow_error>(error, message);
     throw;
   }
 }

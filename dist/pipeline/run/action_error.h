@@ -7,8 +7,8 @@
 namespace tessera::dist {
 
 /// In a handler: throws the exception again with the action before its message, as the same type for errors
-/// of the library that have no members of their own. Others, such as RankLostError, stay as they are: their
-/// message names the value that was waited for.
+/// of the library and of <stdexcept> that are a message alone. Others stay as they are: those of a program,
+/// and those of the communicator, such as RankLostError, which name the value that was waited for.
 [[noreturn]] void rethrow_in(const PipelineAction& action);
 
 }  // namespace tessera::dist

@@ -25,7 +25,7 @@ void Interpreter::run(std::span<const PipelineAction> actions) {
     advance();
     try {
       run(action);
-    } catch (const Error&) {
+    } catch (const std::exception&) {
       rethrow_in(action);
     }
   }
@@ -66,6 +66,7 @@ void Interpreter::run_forward(const PipelineAction& action) {
   nn::LayerValues inputs = s > 0 ? take({false, s - 1, m}, input_.records) : input_.first_inputs(batch);
   RandomContext random = random_context();
   random.samples = batch.samples;
+  random.step = batch.step.value_or(random.step);
   random.calls.clear();
   const bool is_last = s == last_stage();
   std::function<nn::LayerValues(const nn::LayerValues&)> finish;
@@ -106,6 +107,7 @@ nn::LayerValues Interpreter::take(const ValueKey& value, bool with_gradients) {
   }
   const auto message = incoming_.find(value);
   require<ConfigError>(message != incoming_.end(), "its input was neither computed here nor received");
+  wait_for_header(message->second);
   nn::LayerValues values = message->second.take(with_gradients);
   incoming_.erase(message);
   return values;
@@ -119,12 +121,24 @@ void Interpreter::send(const ValueKey& value, int reader) {
 }
 
 void Interpreter::receive(const ValueKey& value) {
-  incoming_.try_emplace(value, input_.ranks, place_of(value, value.stage));
+  const auto [message, is_new] = incoming_.try_emplace(value, input_.ranks, place_of(value, value.stage));
+  if (is_new) expected_[message->second.peer()].push_back(value);
+}
+
+/// In the order in which the other rank sends: it has room for some messages, and sends later ones when
+/// earlier ones were received.
+void Interpreter::wait_for_header(const IncomingValues& message) {
+  std::deque<ValueKey>& expected = expected_[message.peer()];
+  while (!message.has_header()) {
+    incoming_.at(expected.front()).wait_for_header();
+    expected.pop_front();
+  }
 }
 
 /// Lets messages go on while this rank computes.
 void Interpreter::advance() {
-  for (auto& [value, message] : incoming_) message.advance();
+  for (auto& [peer, expected] : expected_)
+    while (!expected.empty() && incoming_.at(expected.front()).advance()) expected.pop_front();
   outgoing_.remove_if([](const OutgoingValues& message) { return message.is_done(); });
 }
 

@@ -1,6 +1,7 @@
 #pragma once  // internal
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -66,6 +67,7 @@ class Interpreter {
   nn::LayerValues take(const ValueKey& value, bool with_gradients);
   void send(const ValueKey& value, int reader);
   void receive(const ValueKey& value);
+  void wait_for_header(const IncomingValues& message);
   void advance();
   PipelineStage& stage(int index) { return stages_.at(index); }
   bool is_here(int stage) const;
@@ -76,6 +78,7 @@ class Interpreter {
   std::map<int, PipelineStage> stages_;           // of this rank, by number
   std::map<ValueKey, nn::LayerValues> computed_;  // here, for a stage of this rank or for a SEND
   std::map<ValueKey, IncomingValues> incoming_;   // posted and not yet taken
+  std::map<int, std::deque<ValueKey>> expected_;  // by the rank that sends: those without a header, in order
   std::list<OutgoingValues> outgoing_;            // on their way
   size_t most_live_ = 0;
 };

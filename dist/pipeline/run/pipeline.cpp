@@ -1,11 +1,13 @@
 #include "dist/pipeline/run/pipeline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <set>
 
 #include "autograd/autocast/autocast.h"
 #include "autograd/functions/elementwise/cast.h"
+#include "autograd/grad_mode.h"
 #include "dist/checkpoint/model_state.h"
 #include "dist/pipeline/generators/lowering.h"
 #include "dist/pipeline/run/interpreter.h"
@@ -32,6 +34,22 @@ std::vector<int> live_by_stage(const PipelineSchedule& schedule) {
   return live;
 }
 
+void require_known_dimensions(const Mesh& mesh) {
+  require<ConfigError>(mesh.has(dimension), "Pipeline: expected a mesh with a dimension 'pipeline'");
+  for (const MeshDimension& each : mesh.dimensions())
+    require<ConfigError>(
+        each.size == 1 || each.name == dimension || each.name == "replica" || each.name == "shard",
+        "Pipeline: expected a mesh of 'pipeline', 'replica' and 'shard', got a dimension '", each.name,
+        "' of ", each.size, " ranks");
+}
+
+/// The ranks of a mesh along these of its dimensions.
+std::vector<int> members_of(const Mesh& mesh, const char* name) {
+  if (!mesh.has(name)) return {};
+  const std::span<const int> members = mesh.group(name)->members();
+  return {members.begin(), members.end()};
+}
+
 }  // namespace
 
 Mesh pipeline_mesh(World& world, int stages) {
@@ -42,9 +60,10 @@ Mesh pipeline_mesh(World& world, int stages) {
 
 Pipeline::Pipeline(nn::Module& model, nn::LayeredModel layers, PipelineOptions options)
     : model_(model), layers_(std::move(layers)), options_(std::move(options)) {
-  require<ConfigError>(options_.mesh.has(dimension), "Pipeline: expected a mesh with a dimension 'pipeline'");
-  ranks_ = options_.mesh.group(dimension);
+  require_known_dimensions(options_.mesh);
+  nn::require_whole(model);
   nn::require_all_layers(model, layers_);
+  ranks_ = options_.mesh.group(dimension);
   if (options_.costs.empty()) options_.costs = layer_costs(layers_);
   const PipelineSchedule example = make_table(options_.micro_batches);
   stage_ranks_ = example.stage_ranks;
@@ -150,26 +169,42 @@ ParameterList Pipeline::parameters() const {
 /// Sums of earlier steps have been reduced already: they wait until this step's are. Sharding keeps them
 /// apart itself.
 void Pipeline::set_aside_tied() {
-  if (sharding_) return;
   for (Tied& tied : tied_) {
+    if (!tied.parameter.requires_grad()) continue;
+    *tied.is_reached = false;
+    tied.hook = tied.parameter.register_post_accumulate_grad_hook(
+        [is_reached = tied.is_reached](const Variable&) { *is_reached = true; });
+    if (sharding_) continue;
     const Variable gradient = tied.parameter.grad();
     tied.before = gradient.defined() ? gradient.value() : Tensor();
     tied.parameter.set_grad({});
   }
 }
 
+/// Sums the gradients of tied parameters over their stages. As on one device, one that no stage has reached
+/// has none.
 void Pipeline::reduce_tied() {
   for (Tied& tied : tied_) {
-    if (!tied.parameter.requires_grad()) continue;
     const Variable& parameter = tied.parameter;
-    if (!parameter.grad().defined())
-      parameter.set_grad(ops::zeros(parameter.shape(), parameter.grad_dtype(), parameter.device()));
+    tied.hook.remove();
+    if (!parameter.requires_grad()) continue;
+    const CallOptions call{.unit = parameter.name()};
+    const Tensor reached = Tensor::from<int32_t>({*tied.is_reached});
+    tied.ranks->all_reduce(reached, Reduction::max, call).wait();
+    const Tensor before = std::exchange(tied.before, {});
+    if (reached.data<int32_t>()[0] == 0) {
+      if (before.defined()) parameter.set_grad(before);
+      continue;
+    }
+    // A backward makes the zeros of a stage that has none, so that its sharding counts them too.
+    if (!*tied.is_reached)
+      parameter.view(parameter.shape())
+          .backward(ops::zeros(parameter.shape(), parameter.dtype(), parameter.device()));
     tied.ranks
         ->all_reduce(parameter.grad().value(), Reduction::sum,
                      {.unit = parameter.name(), .traffic = Traffic::gradients})
         .wait();
-    if (tied.before.defined()) ops::add_(parameter.grad().value(), tied.before);
-    tied.before = {};
+    if (before.defined()) ops::add_(parameter.grad().value(), before);
   }
 }
 
@@ -181,11 +216,16 @@ ShardPlacement Pipeline::placement() const {
   if (!sharding_) placement.shard_replicas = placement.full_replicas;
   placement.elsewhere = held_elsewhere_;
   placement.saved_elsewhere = counted_elsewhere_;
+  placement.saves_common = is_first_;
   return placement;
 }
 
 Sharding& Pipeline::shard(ShardOptions options) {
   require<ConfigError>(!sharding_, "Pipeline: the stages are sharded already");
+  for (const char* name : {"shard", "replica"})
+    require<ConfigError>(
+        members_of(options.mesh, name) == members_of(options_.mesh, name),
+        "Pipeline::shard: expected the mesh of the pipeline, got one with other ranks along '", name, "'");
   sharding_ = &dist::shard(model_, std::move(options));
   tables_.clear();
   return *sharding_;
@@ -217,10 +257,15 @@ std::unique_ptr<Unsharded> Pipeline::hold_parameters() {
   return std::make_unique<Unsharded>(*sharding_, frees ? &model_ : nullptr);
 }
 
-/// The sums over stages and, where they are sharded, over the ranks with the same stages.
-void Pipeline::end_step() {
-  reduce_tied();
-  if (sharding_) sharding_->reduce_gradients();
+/// Throws where a step cannot begin. Until its end the pipeline counts as one that an exception has ended.
+void Pipeline::begin_run() {
+  require<ConfigError>(!is_broken_,
+                       "Pipeline: an exception ended an earlier step, and its messages may still be on their "
+                       "way to other ranks: end the program and start again from a checkpoint");
+  require<ConfigError>(
+      static_cast<bool>(sharding_) == static_cast<bool>(model_.store()),
+      "Pipeline: the model was sharded by dist::shard: call `shard` of the pipeline instead");
+  is_broken_ = true;
 }
 
 /// In the dtype of the parameters, as the root of a sharded model casts its inputs.
@@ -232,23 +277,36 @@ nn::LayerValues Pipeline::first_inputs(const MicroBatch& batch) const {
   return inputs;
 }
 
-/// The weights of the micro-batches on the rank of the last stage, and their sum on all. The call also holds
-/// the ranks' numbers of micro-batches against each other.
+/// Sums over the stages and averages over their copies. The calls also hold the ranks' numbers of
+/// micro-batches against each other.
+double Pipeline::combine(double value, size_t micro_batches) {
+  const Tensor sum = Tensor::from({value});
+  const std::string unit = text("step of ", micro_batches, " micro-batches");
+  ranks_->all_reduce(sum, Reduction::sum, {.unit = unit}).wait();
+  if (Communicator* same = copies()) same->all_reduce(sum, Reduction::avg, {.unit = unit}).wait();
+  return sum.data<double>()[0];
+}
+
+/// The weights of the micro-batches on the rank of the last stage, and their sum on all. Gradients are
+/// averaged over copies of the stages, and so is this: the mean of all counts each micro-batch by its weight.
 double Pipeline::total_weight(std::span<const MicroBatch> micro_batches, std::vector<double>& weights) {
   double total = 0;
   if (is_last_)
     for (const MicroBatch& batch : micro_batches) {
-      weights.push_back(options_.weight ? options_.weight(batch.targets) : 1);
-      require<ValueError>(weights.back() >= 0, "Pipeline: expected weights of at least 0, got ",
-                          weights.back());
+      weights.push_back(batch.weight ? *batch.weight : options_.weight ? options_.weight(batch.targets) : 1);
+      require<ValueError>(weights.back() >= 0 && std::isfinite(weights.back()),
+                          "Pipeline: expected finite weights of at least 0, got ", weights.back(),
+                          " for micro-batch ", weights.size() - 1);
       total += weights.back();
     }
-  const Tensor sum = Tensor::from({total});
-  const std::string unit = text("step of ", micro_batches.size(), " micro-batches");
-  ranks_->all_reduce(sum, Reduction::sum, {.unit = unit}).wait();
-  // Gradients are averaged over copies of the stages: the mean of all counts each micro-batch by its weight.
-  if (Communicator* same = copies()) same->all_reduce(sum, Reduction::avg, {.unit = unit}).wait();
-  return sum.data<double>()[0];
+  return combine(total, micro_batches.size());
+}
+
+nn::LayerValues Pipeline::loss_of(const nn::LayerValues& values, const MicroBatch& batch) const {
+  const Variable result = layers_.loss.run(values, batch.targets);
+  require<ShapeError>(result.defined() && result.numel() == 1, "the loss: expected a scalar, got ",
+                      result.defined() ? to_string(result.shape()) : "nothing");
+  return {result};
 }
 
 double Pipeline::broadcast_loss(double loss) {
@@ -262,27 +320,28 @@ double Pipeline::broadcast_loss(double loss) {
 double Pipeline::train_step(std::span<const MicroBatch> micro_batches, double scale) {
   require<ConfigError>(sharding_ || !copies(), "Pipeline: ", copies() ? copies()->size() : 1,
                        " ranks have the same stages: call `shard` with a strategy, no_shard for copies");
+  require<AutogradError>(grad_mode(),
+                         "Pipeline::train_step: called under NoGrad; `evaluate` is without gradients");
   const Tables& now = tables(static_cast<int>(std::ssize(micro_batches)));
+  begin_run();
   std::vector<double> weights;
   const double total = total_weight(micro_batches, weights);
   const auto share = [&](int m) { return total > 0 ? weights[static_cast<size_t>(m)] / total : 0; };
   double loss = 0;
-  std::vector<DType> dtypes(micro_batches.size(), f32);
+  std::vector<Tensor> losses(micro_batches.size());
   RunInput input{
       .ranks = *ranks_, .stages = stage_layers_, .stage_ranks = stage_ranks_, .micro_batches = micro_batches};
   input.first_inputs = [this](const MicroBatch& batch) { return first_inputs(batch); };
   input.finish = [&](int m, const nn::LayerValues& values) {
-    const Variable result = layers_.loss.run(values, micro_batches[static_cast<size_t>(m)].targets);
-    require<ShapeError>(result.numel() == 1, "the loss: expected a scalar, got ", result);
-    return nn::LayerValues{result};
+    return loss_of(values, micro_batches[static_cast<size_t>(m)]);
   };
   input.result = [&](int m, const nn::LayerValues& values) {
-    dtypes[static_cast<size_t>(m)] = values[0].dtype();
+    losses[static_cast<size_t>(m)] = values[0].value();
     if (share(m) > 0) loss += share(m) * values[0].value().item<double>();
   };
   input.seed = [&](int m) {
-    const DType dtype = dtypes[static_cast<size_t>(m)];
-    return nn::LayerValues{Variable(ops::full({}, share(m) * scale, dtype, ranks_->device()))};
+    const Tensor& of = losses[static_cast<size_t>(m)];
+    return nn::LayerValues{Variable(ops::full(of.shape(), share(m) * scale, of.dtype(), of.device()))};
   };
   input.sharding = [this](const PipelineAction& action) { run_sharding(action); };
   set_aside_tied();
@@ -292,13 +351,17 @@ double Pipeline::train_step(std::span<const MicroBatch> micro_batches, double sc
     Interpreter interpreter(input);
     interpreter.run(now.training);
     most_live_ = interpreter.most_live();
+    reduce_tied();
   }
-  end_step();
-  return broadcast_loss(loss);
+  if (sharding_) sharding_->reduce_gradients();
+  const double mean = broadcast_loss(loss);
+  is_broken_ = false;
+  return mean;
 }
 
 double Pipeline::evaluate(std::span<const MicroBatch> micro_batches) {
   const Tables& now = tables(static_cast<int>(std::ssize(micro_batches)));
+  begin_run();
   std::vector<double> weights;
   const double total = total_weight(micro_batches, weights);
   double loss = 0;
@@ -309,7 +372,7 @@ double Pipeline::evaluate(std::span<const MicroBatch> micro_batches) {
                  .records = false};
   input.first_inputs = [this](const MicroBatch& batch) { return first_inputs(batch); };
   input.finish = [&](int m, const nn::LayerValues& values) {
-    return nn::LayerValues{layers_.loss.run(values, micro_batches[static_cast<size_t>(m)].targets)};
+    return loss_of(values, micro_batches[static_cast<size_t>(m)]);
   };
   input.result = [&](int m, const nn::LayerValues& values) {
     const double weight = weights[static_cast<size_t>(m)];
@@ -317,11 +380,15 @@ double Pipeline::evaluate(std::span<const MicroBatch> micro_batches) {
   };
   const std::unique_ptr<Unsharded> held = hold_parameters();
   Interpreter(input).run(now.forward);
-  return broadcast_loss(loss);
+  const double mean = broadcast_loss(loss);
+  is_broken_ = false;
+  return mean;
 }
 
 std::vector<nn::LayerValues> Pipeline::forward(std::span<const MicroBatch> micro_batches) {
   const Tables& now = tables(static_cast<int>(std::ssize(micro_batches)));
+  begin_run();
+  combine(0, micro_batches.size());
   std::vector<nn::LayerValues> results;
   RunInput input{.ranks = *ranks_,
                  .stages = stage_layers_,
@@ -335,6 +402,7 @@ std::vector<nn::LayerValues> Pipeline::forward(std::span<const MicroBatch> micro
   input.result = [&](int m, const nn::LayerValues& values) { results[static_cast<size_t>(m)] = values; };
   const std::unique_ptr<Unsharded> held = hold_parameters();
   Interpreter(input).run(now.forward);
+  is_broken_ = false;
   return results;
 }
 

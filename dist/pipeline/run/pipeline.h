@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -29,6 +30,8 @@ struct MicroBatch {
   std::vector<Tensor> inputs = {};    ///< of the first layer; read on the rank of the first stage alone
   std::vector<Tensor> targets = {};   ///< of the loss; read on the rank of the last stage alone
   std::vector<int64_t> samples = {};  ///< RandomContext::samples
+  std::optional<int64_t> step = {};   ///< RandomContext::step; nothing: that of the thread
+  std::optional<double> weight = {};  ///< instead of PipelineOptions::weight
 };
 
 /// Options of a Pipeline.
@@ -73,26 +76,34 @@ struct PipelineOptions {
 /// Parameters are gathered once a step under shard_grad_op, and for each action under full_shard; gradients
 /// are reduced once, at the end. Gradients are those of one device on the whole step, to rounding, and the
 /// same bits in every run. All ranks of the pipeline construct it and call its functions together, with the
-/// same number of micro-batches; another number is a MismatchError.
+/// same number of micro-batches; another number is a MismatchError. After an exception in a step messages of
+/// it may be on their way, which only the ranks that compute them know: gradients are incomplete, and further
+/// steps are a ConfigError. The program starts again from a checkpoint.
 class Pipeline {
  public:
-  /// Cuts the model (`nn::hold_only`). Throws ConfigError for a mesh without "pipeline", for layers that are
-  /// fewer than the stages or that leave out a parameter, and as `partition_layers`.
+  /// Cuts the model (`nn::hold_only`), which must outlive the pipeline. Throws ConfigError for a mesh without
+  /// "pipeline" or with dimensions other than "replica" and "shard" beside it, for a model that is cut,
+  /// sharded or in mixed precision already, for layers that are fewer than the stages or that leave out a
+  /// parameter, and as `partition_layers`.
   Pipeline(nn::Module& model, nn::LayeredModel layers, PipelineOptions options);
   ~Pipeline();
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
   /// `dist::shard` of this rank's stages over the ranks that have the same ones: along "shard" and "replica"
-  /// of the mesh. Before the first step. Throws as `dist::shard`, and ConfigError where it was called before.
+  /// of the mesh. Before the first step. Layers are called, the model itself is not: its own hooks do not
+  /// run, and `Precision::output` changes nothing. Throws as `dist::shard`, and ConfigError where it was
+  /// called before, or for a mesh with other ranks along these dimensions than the pipeline's.
   Sharding& shard(ShardOptions options);
 
   /// Forward and backward of the micro-batches of a step. Adds the gradients of their mean loss, times
   /// `scale`, to those of the parameters; tied parameters have the sum over their stages. Returns the mean
   /// loss, on every rank. An error names the action in which it happened: stage, kind and micro-batch.
-  /// Throws ConfigError for a mesh with several ranks of a stage without `shard`.
+  /// Throws ConfigError for a mesh with several ranks of a stage without `shard`, after an exception in an
+  /// earlier step, and for a model that `dist::shard` sharded; ValueError for a weight below 0; ShapeError
+  /// for a loss that is no scalar; AutogradError under NoGrad.
   double train_step(std::span<const MicroBatch> micro_batches, double scale = 1);
-  /// The mean loss without gradients, on every rank.
+  /// The mean loss without gradients, on every rank. Throws as `train_step`.
   double evaluate(std::span<const MicroBatch> micro_batches);
   /// The model's results by micro-batch, on the rank of the last stage; elsewhere empty.
   std::vector<nn::LayerValues> forward(std::span<const MicroBatch> micro_batches);
@@ -129,6 +140,9 @@ class Pipeline {
   struct Tied {
     Variable parameter;
     std::shared_ptr<Communicator> ranks;
+    /// Whether a stage of this rank has computed a gradient in this step, and the hook that sets it.
+    std::shared_ptr<bool> is_reached = std::make_shared<bool>(false);
+    HookHandle hook = {};
     Tensor before = {};  // its gradient before the step
   };
   const Tables& tables(int micro_batches);
@@ -137,11 +151,13 @@ class Pipeline {
   void find_tied();
   void set_aside_tied();
   void reduce_tied();
-  void end_step();
+  void begin_run();
   void run_sharding(const PipelineAction& action);
   nn::LayerValues first_inputs(const MicroBatch& batch) const;
   Communicator* copies() const;
   std::unique_ptr<Unsharded> hold_parameters();
+  nn::LayerValues loss_of(const nn::LayerValues& values, const MicroBatch& batch) const;
+  double combine(double value, size_t micro_batches);
   double total_weight(std::span<const MicroBatch> micro_batches, std::vector<double>& weights);
   double broadcast_loss(double loss);
 
@@ -159,6 +175,7 @@ class Pipeline {
   std::set<std::string> counted_elsewhere_;  // tied parameters that an earlier rank counts in norms and saves
   std::set<std::string> held_elsewhere_;     // parameters and buffers of other stages alone
   bool is_first_ = false, is_last_ = false;
+  bool is_broken_ = false;  // an exception ended a step, or one runs
   size_t most_live_ = 0;
 };
 

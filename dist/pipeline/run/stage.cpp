@@ -1,10 +1,30 @@
 #include "dist/pipeline/run/stage.h"
 
+#include <algorithm>
+
+#include "autograd/functions/elementwise/cast.h"
 #include "autograd/grad_mode.h"
 #include "autograd/gradients.h"
 #include "tensor/error.h"
+#include "tensor/memory/storage_owner.h"
 
 namespace tessera::dist {
+namespace {
+
+/// Copies parameters among the results of a stage, and views of them. Sharding frees their values before they
+/// are sent, and counts the leaves below the roots of a backward.
+void copy_parameters(nn::LayerValues& outputs, const nn::LayerValues& inputs) {
+  for (Variable& output : outputs) {
+    if (!output.defined()) continue;
+    const bool is_input = std::any_of(inputs.begin(), inputs.end(),
+                                      [&](const Variable& input) { return input.is_same(output); });
+    const bool is_parameter = output.requires_grad() && output.is_leaf() && !is_input;
+    const Storage* storage = output.value().storage().get();
+    if (is_parameter || (storage && owner_of(*storage))) output = clone(output);
+  }
+}
+
+}  // namespace
 
 const nn::LayerValues& PipelineStage::forward(
     int micro_batch, nn::LayerValues inputs, const RandomContext& random,
@@ -14,6 +34,7 @@ const nn::LayerValues& PipelineStage::forward(
   live.inputs = std::move(inputs);
   live.outputs = nn::run_layers(layers_, live.inputs);
   if (finish) live.outputs = finish(live.outputs);
+  copy_parameters(live.outputs, live.inputs);
   return live.outputs;
 }
 

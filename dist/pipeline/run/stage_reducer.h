@@ -27,6 +27,7 @@ class StageReducer final : public ParameterReducer {
   double largest(double value) override;
   void clear(const ParameterList& list) override;
   int rank() const override;
+  bool lists_are_equal() const override { return false; }
 
  private:
   double own_power_sum(const ParameterList& list, double p) const;

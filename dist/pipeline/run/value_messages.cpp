@@ -60,13 +60,18 @@ IncomingValues::IncomingValues(Communicator& ranks, MessagePlace place)
       ranks_.recv(header_, place_.peer, place_.tag, {.unit = place_.unit, .traffic = Traffic::control});
 }
 
-void IncomingValues::advance() {
-  if (!has_values_ && header_call_.is_done()) post_values();
+bool IncomingValues::advance() {
+  if (!has_header_ && header_call_.is_done()) post_values();
+  return has_header_;
+}
+
+void IncomingValues::wait_for_header() {
+  if (!has_header_) post_values();
 }
 
 void IncomingValues::post_values() {
   header_call_.wait();
-  has_values_ = true;
+  has_header_ = true;
   const int64_t* word = header_.data<int64_t>();
   const int64_t count = *word++;
   for (int64_t i = 0; i < count; ++i) {
@@ -87,7 +92,7 @@ void IncomingValues::post_values() {
 }
 
 nn::LayerValues IncomingValues::take(bool with_gradients) {
-  if (!has_values_) post_values();
+  wait_for_header();
   for (Work& call : calls_) call.wait();
   nn::LayerValues taken;
   for (size_t i = 0; i < values_.size(); ++i) {

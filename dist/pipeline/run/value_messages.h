@@ -41,8 +41,14 @@ class IncomingValues {
  public:
   /// Posts its header.
   IncomingValues(Communicator& ranks, MessagePlace place);
-  /// Posts the values once the header is there. Does not wait.
-  void advance();
+  /// The rank that sends it.
+  int peer() const { return place_.peer; }
+  /// Whether the header is there and the values are posted.
+  bool has_header() const { return has_header_; }
+  /// Posts the values if the header is there, without waiting; returns whether it is.
+  bool advance();
+  /// Posts the values when the header is there. Throws as `Work::wait`.
+  void wait_for_header();
   /// Returns the values, leaves where they require a gradient and `with_gradients`; waits for them. Throws as
   /// `Work::wait`.
   nn::LayerValues take(bool with_gradients);
@@ -54,7 +60,7 @@ class IncomingValues {
   MessagePlace place_;
   Tensor header_;
   Work header_call_;
-  bool has_values_ = false;
+  bool has_header_ = false;
   std::vector<Tensor> values_;
   std::vector<bool> requires_grad_;
   std::vector<Work> calls_;

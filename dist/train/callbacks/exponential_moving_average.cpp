@@ -49,9 +49,7 @@ std::vector<dist::GroupShard> ExponentialMovingAverage::state_tensors(Trainer& t
     require<ConfigError>(!each.swapped,
                          "ExponentialMovingAverage: expected a checkpoint outside of a validation, "
                          "in which the module has the averages as weights");
-    const dist::Sharding* sharding = each.engine->sharding();
-    groups.push_back(dist::average_shards(*each.average,
-                                          sharding ? dist::placement_of(*sharding) : dist::ShardPlacement{}));
+    groups.push_back(dist::average_shards(*each.average, each.engine->placement()));
     if (!each.part.empty()) groups.back().name += "." + each.part;
   }
   return groups;

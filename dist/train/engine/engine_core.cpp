@@ -44,9 +44,9 @@ std::vector<dist::TensorGroup> full_tensors(nn::Module& model, optim::Optimizer&
 }
 
 std::vector<dist::GroupShard> all_shards(nn::Module& model, optim::Optimizer& optimizer,
-                                         const dist::Sharding& sharding,
+                                         const dist::ShardPlacement& placement,
                                          const std::vector<dist::GroupShard>& others) {
-  std::vector<dist::GroupShard> groups = dist::shards_of(model, &optimizer, dist::placement_of(sharding));
+  std::vector<dist::GroupShard> groups = dist::shards_of(model, &optimizer, placement);
   groups.insert(groups.end(), others.begin(), others.end());
   return groups;
 }
@@ -67,7 +67,8 @@ bool is_on_meta(const nn::Module& model) {
 
 EngineCore::EngineCore(nn::Module& model, EngineOptions options)
     : model_(model),
-      config_(with_sizes(options.config, options.world ? options.world->size() : 1)),
+      config_(with_sizes(options.config,
+                         training::data_ranks(options.stages, options.world ? options.world->size() : 1))),
       world_(options.world),
       device_(options.device.value_or(world_ ? world_->device() : cpu())),
       schedule_(std::move(options.schedule)),
@@ -79,17 +80,54 @@ EngineCore::EngineCore(nn::Module& model, EngineOptions options)
   const bool has_no_values = !options.sharding && is_on_meta(model_);
   if (options.sharding)
     sharding_ = options.sharding;
+  else if (options.stages.stages > 0)
+    cut(options);
   else if (world_ && (world_->size() > 1 || config_.strategy != dist::Strategy::no_shard))
     sharding_ = &dist::shard(model_, sharding_options(config_, *world_, std::move(options.units)));
   if (has_no_values && !device_.is_meta()) nn::materialize(model_, device_, config_.seed);
   if (has_masters && !sharding_) nn::use_mixed_precision(model_, dtype_of(config_.precision));
   if (config_.precision == PrecisionMode::f16) scaler_ = std::make_unique<optim::GradScaler>(config_.scaler);
-  optimizer_ = options.optimizer(model_.parameters());
+  optimizer_ = options.optimizer(pipeline_ ? pipeline_->parameters() : model_.parameters());
   require<ConfigError>(optimizer_ != nullptr, "Engine: the function that makes the optimizer returned none");
   if (schedule_) schedule_->apply(*optimizer_);
 }
 
 EngineCore::~EngineCore() = default;
+
+/// Leaves the layers of other stages to their ranks, and shards those of this one.
+void EngineCore::cut(EngineOptions& options) {
+  require<ConfigError>(world_ != nullptr, "Engine: ", options.stages.stages,
+                       " stages: expected ranks, got one process without a world");
+  require<ConfigError>(
+      !config_.accumulate_communication,
+      "Engine: accumulate_communication: expected false in stages, which reduce gradients once");
+  stages_ = options.stages;
+  dist::ShardOptions sharding = sharding_options(config_, *world_, std::move(options.units), options.stages);
+  pipeline_ = std::make_unique<dist::Pipeline>(
+      model_, std::move(options.layers),
+      dist::PipelineOptions{.mesh = sharding.mesh,
+                            .schedule = stages_.schedule,
+                            .chunks = stages_.chunks,
+                            .partition = dist::parse_partition_method(stages_.partition),
+                            .checkpointing = stages_.checkpointing,
+                            .micro_batches = static_cast<int>(config_.accumulation_steps)});
+  if (data_ranks() > 1 || config_.strategy != dist::Strategy::no_shard)
+    sharding_ = &pipeline_->shard(std::move(sharding));
+}
+
+dist::ShardPlacement EngineCore::placement() const {
+  if (pipeline_) return pipeline_->placement();
+  return sharding_ ? dist::placement_of(*sharding_) : dist::ShardPlacement{};
+}
+
+std::optional<double> EngineCore::run_in_stages(dist::MicroBatch batch) {
+  require<ConfigError>(pipeline_ != nullptr, "Engine::run_in_stages: expected an engine with stages");
+  micro_batches_.push_back(std::move(batch));
+  has_gradients_ = true;
+  if (!is_gradient_accumulation_boundary()) return std::nullopt;
+  const std::vector<dist::MicroBatch> step = std::exchange(micro_batches_, {});
+  return pipeline_->train_step(step, loss_scale());
+}
 
 Device EngineCore::device() const {
   return device_;
@@ -111,6 +149,9 @@ void EngineCore::begin_micro_batch() {
 }
 
 void EngineCore::backward(const Variable& loss, std::optional<double> weight) {
+  require<ConfigError>(!pipeline_,
+                       "Engine::backward: in stages forward and backward are one call, train_batch or "
+                       "run_in_stages");
   require<ValueError>(loss.numel() == 1, "Engine::backward: expected a loss of one element, got shape ",
                       loss.shape());
   const double share = weight.value_or(1.0 / static_cast<double>(config_.accumulation_steps));
@@ -205,10 +246,10 @@ std::string EngineCore::save_checkpoint(const std::string& folder, const SaveExt
   const dist::TrainingState state = training_state(extras);
   const dist::SaveOptions options{.keep = extras.keep, .keep_best = extras.keep_best};
   std::string saved;
-  if (!sharding_) {
+  if (!is_on_ranks()) {
     saved = dist::save_checkpoint(folder, state, full_tensors(model_, *optimizer_, extras.groups), options);
   } else {
-    const std::vector<dist::GroupShard> shards = all_shards(model_, *optimizer_, *sharding_, extras.groups);
+    const std::vector<dist::GroupShard> shards = all_shards(model_, *optimizer_, placement(), extras.groups);
     if (extras.background) {
       extras.background->start(folder, state, shards, options);
       return text(folder, "/", dist::step_name(state.step));
@@ -226,8 +267,8 @@ std::map<std::string, std::string> EngineCore::load_checkpoint(
                        "Engine::load_checkpoint: expected the end of a step, got micro-batch ",
                        micro_steps_ % config_.accumulation_steps, " of ", config_.accumulation_steps);
   std::unique_ptr<dist::CheckpointReader> reader =
-      sharding_ ? dist::open_checkpoint(world_->communicator(), folder)
-                : std::make_unique<dist::CheckpointReader>(dist::find_checkpoint(folder));
+      is_on_ranks() ? dist::open_checkpoint(world_->communicator(), folder)
+                    : std::make_unique<dist::CheckpointReader>(dist::find_checkpoint(folder));
   const dist::TrainingState& state = reader->state();
   std::map<std::string, std::string> run(state.run.begin(), state.run.end());
   if (check) check(run);
@@ -237,9 +278,9 @@ std::map<std::string, std::string> EngineCore::load_checkpoint(
                                      .steps = state.step};
   if (scaler_) optim::GradScaler(config_.scaler).load_state(scale);  // throws before anything has changed
   const std::vector<dist::GroupShard> others = saved_groups(*reader, groups);
-  if (sharding_) {
+  if (is_on_ranks()) {
     dist::load_checkpoint(world_->communicator(), *reader,
-                          all_shards(model_, *optimizer_, *sharding_, others));
+                          all_shards(model_, *optimizer_, placement(), others));
   } else {
     dist::load_checkpoint(*reader, full_tensors(model_, *optimizer_, others));
     nn::round_masters(model_);

@@ -14,7 +14,9 @@
 #include "dist/fsdp/policy.h"
 #include "dist/fsdp/shard.h"
 #include "dist/launch/world.h"
+#include "dist/pipeline/run/pipeline.h"
 #include "dist/train/config/training_config.h"
+#include "dist/train/engine/stages.h"
 #include "dist/train/log/logger.h"
 #include "nn/module.h"
 #include "optim/grad_scaler.h"
@@ -45,6 +47,11 @@ struct EngineOptions {
   /// Gets, on rank 0, what the engine reports: skipped steps as "train.engine", checkpoints as
   /// "dist.checkpoint".
   Logger log = {};
+  /// Training in stages; then `layers` are the model's. The model is cut, so it has no values before.
+  /// @{
+  StageOptions stages = {};
+  nn::LayeredModel layers = {};
+  /// @}
   /// Of a module above the model, which is a unit of it and has values; null: the engine shards the model.
   dist::Sharding* sharding = nullptr;
   /// Called in each step after the update, or after loss scaling skipped it, before the gradients are
@@ -89,6 +96,10 @@ class EngineCore {
   /// its part of the step's mean; by default 1 / accumulation_steps. Throws ValueError for a loss that is no
   /// single number.
   void backward(const Variable& loss, std::optional<double> weight = {});
+  /// In stages, instead of a forward and `backward`: takes a micro-batch, and at the last one of a step runs
+  /// forward and backward of all. Returns their mean loss then, on every rank. Throws as
+  /// `dist::Pipeline::train_step`, and ConfigError without stages.
+  std::optional<double> run_in_stages(dist::MicroBatch batch);
   /// Ends a micro-batch. At the last one of a step: clips, updates, removes the gradients and advances the
   /// schedule. Returns whether the optimizer updated: false within a step, and where loss scaling skips it.
   /// Throws NonFiniteError, before anything changes, for gradients that are not finite without loss scaling,
@@ -145,6 +156,12 @@ class EngineCore {
   const TrainingConfig& config() const { return config_; }
   /// Null for one process.
   dist::World* world() { return world_; }
+  /// Null without stages.
+  dist::Pipeline* pipeline() { return pipeline_.get(); }
+  /// Ranks that train batches of their own: all of them, or those with the same stages.
+  int data_ranks() const { return training::data_ranks(stages_, world_size()); }
+  /// What this rank saves and loads in checkpoints of several ranks.
+  dist::ShardPlacement placement() const;
 
   /// Writes the model, the optimizer and the engine's counters as the checkpoint of global_steps() in the
   /// run's folder; all ranks call it together. Returns the checkpoint's folder. Throws CheckpointError.
@@ -183,13 +200,18 @@ class EngineCore {
 
  private:
   bool update();
+  void cut(EngineOptions& options);
   void report(LogLevel level, const char* component, const std::string& message) const;
 
   nn::Module& model_;
   TrainingConfig config_;
   dist::World* world_;
   Device device_;
+  bool is_on_ranks() const { return sharding_ || pipeline_; }
   dist::Sharding* sharding_ = nullptr;
+  StageOptions stages_;
+  std::unique_ptr<dist::Pipeline> pipeline_;          // null without stages
+  std::vector<dist::MicroBatch> micro_batches_ = {};  // of the step, in stages
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<optim::Schedule> schedule_;
   std::unique_ptr<optim::GradScaler> scaler_;  // null without loss scaling

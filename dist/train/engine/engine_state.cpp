@@ -71,8 +71,7 @@ std::vector<dist::TensorGroup> EngineCore::full_groups() {
 }
 
 std::vector<dist::GroupShard> EngineCore::shard_groups() {
-  std::vector<dist::GroupShard> groups =
-      dist::shards_of(model_, optimizer_.get(), dist::placement_of(*sharding_));
+  std::vector<dist::GroupShard> groups = dist::shards_of(model_, optimizer_.get(), placement());
   const std::string& path = model_.full_name();
   const size_t parameters = model_.parameters().size();  // first in the group; names of buffers are within
   for (size_t i = 0; i < parameters; ++i)
@@ -82,9 +81,9 @@ std::vector<dist::GroupShard> EngineCore::shard_groups() {
 }
 
 void EngineCore::load_weights(const std::string& folder) {
-  if (sharding_) {
+  if (is_on_ranks()) {
     dist::load_checkpoint(world_->communicator(), *dist::open_checkpoint(world_->communicator(), folder),
-                          dist::shards_of(model_, nullptr, dist::placement_of(*sharding_)));
+                          dist::shards_of(model_, nullptr, placement()));
     return;
   }
   const std::vector<dist::TensorGroup> groups{{"model", model_.state_dict()}};

@@ -31,13 +31,16 @@ dist::MessageOptions message_options(const TrainingConfig& config) {
 
 }  // namespace
 
-dist::ShardOptions sharding_options(const TrainingConfig& config, dist::World& world,
-                                    dist::UnitPolicy units) {
+dist::ShardOptions sharding_options(const TrainingConfig& config, dist::World& world, dist::UnitPolicy units,
+                                    const StageOptions& stages) {
   const dist::StrategyTraits traits = dist::traits_of(config.strategy);
-  const int group = shard_group(config, world.size());
-  dist::ShardOptions options{
-      .mesh = traits.replicates ? dist::Mesh(world, {{"replica", world.size() / group}, {"shard", group}})
-                                : dist::Mesh(world)};
+  const int ranks = data_ranks(stages, world.size());
+  const int group = shard_group(config, ranks);
+  std::vector<dist::MeshDimension> dimensions;
+  if (stages.stages > 0) dimensions.push_back({"pipeline", stages.stages});
+  if (traits.replicates) dimensions.push_back({"replica", ranks / group});
+  dimensions.push_back({"shard", traits.replicates ? group : ranks});
+  dist::ShardOptions options{.mesh = dist::Mesh(world, std::move(dimensions))};
   options.strategy = config.strategy;
   options.backward_prefetch = config.backward_prefetch;
   if (config.precision != PrecisionMode::f32) options.precision.compute = compute_dtype(config);

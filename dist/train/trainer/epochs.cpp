@@ -6,6 +6,7 @@
 #include "dist/train/trainer/stage_batches.h"
 #include "tensor/error.h"
 #include "tensor/profile/span.h"
+#include "tensor/random/random_context.h"
 
 namespace tessera::training {
 
@@ -87,6 +88,24 @@ void Trainer::optimize(Task& task, const data::Batch& batch, double share, int64
   rates().end_step();
 }
 
+/// A micro-batch of a step in stages: the last one runs the step's schedule.
+void Trainer::optimize_in_stages(Task& task, const data::Batch& batch, double share) {
+  dist::MicroBatch micro = task.stage_batch(batch);
+  micro.samples = batch.samples;
+  micro.step = random_context().step;
+  micro.weight = share;
+  const std::optional<double> loss = [&] {
+    const SpanScope span(SpanKind::phase, "stages");
+    const AutocastScope autocast(engine_->compute_dtype());
+    return engine_->run_in_stages(std::move(micro));
+  }();
+  if (loss) task.stage_loss(*loss);
+  call([&](Callback& c) { c.on_after_backward(*this, task); });
+  if (loss) call([&](Callback& c) { c.on_before_optimizer_step(*this, task); });
+  engine_->step();
+  rates().end_step();
+}
+
 void Trainer::train_micro_batch(Task& task, const data::Batch& batch, double share, int64_t index) {
   batch_weight_ = static_cast<double>(batch.unpadded_size());
   call([&](Callback& c) { c.on_train_batch_start(*this, task, batch, index); });
@@ -95,6 +114,8 @@ void Trainer::train_micro_batch(Task& task, const data::Batch& batch, double sha
     const AutocastScope autocast(engine().compute_dtype());
     task.training_step(batch, index);
     manual_->end_micro_batch();
+  } else if (engine_->pipeline()) {
+    optimize_in_stages(task, batch, share);
   } else {
     optimize(task, batch, share, index);
   }

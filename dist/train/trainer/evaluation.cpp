@@ -53,6 +53,14 @@ Device Trainer::device() const {
   return options_.device.value_or(options_.world ? options_.world->device() : cpu());
 }
 
+/// The loss of all ranks' samples; padding has no weight.
+void Trainer::validate_in_stages(Task& task, const data::Batch& batch) {
+  dist::MicroBatch micro = task.stage_batch(batch);
+  micro.samples = batch.samples;
+  if (batch.unpadded_size() == 0) micro.weight = 0;
+  task.stage_validation_loss(engine_->pipeline()->evaluate({&micro, 1}), batch);
+}
+
 /// A validation that is not periodic is there for the end of the run alone: without a stop it would not be.
 std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& batches, Stage stage,
                                                 bool is_periodic) {
@@ -91,7 +99,10 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
       });
       {
         const AutocastScope autocast(dtype);
-        is_test ? task.test_step(batch, index) : task.validation_step(batch, index);
+        if (is_fitting() && engine().pipeline())
+          validate_in_stages(task, batch);
+        else
+          is_test ? task.test_step(batch, index) : task.validation_step(batch, index);
       }
       call([&](Callback& c) {
         is_test ? c.on_test_batch_end(*this, task, batch, index)

@@ -46,16 +46,23 @@ int64_t limit_of(const TrainerOptions& options, Stage stage, bool is_dataset) {
   return limits[static_cast<int>(stage)];
 }
 
+/// This rank's number among those that train batches of their own, and how many these are.
+std::pair<int, int> data_place(const TrainerOptions& options) {
+  if (!options.world) return {0, 1};
+  const int size = options.world->size();
+  return {data_rank(options.stages, options.world->rank(), size), data_ranks(options.stages, size)};
+}
+
 std::shared_ptr<const data::DatasetBatches> batches_of(const LoaderSpec& spec, const TrainerOptions& options,
                                                        Stage stage) {
-  const int ranks = options.world ? options.world->size() : 1;
+  const auto [rank, ranks] = data_place(options);
   const bool is_fixed = options.overfit_batches > 0 || stage != Stage::fit;
   const data::DatasetBatches::Options batches{.batch_size = spec.options.batch_size * ranks,
                                               .shuffle = spec.options.shuffle && !is_fixed,
                                               .seed = options.seed,
                                               .drop_last = spec.options.drop_last,
                                               .targets = spec.options.targets,
-                                              .rank = options.world ? options.world->rank() : 0,
+                                              .rank = rank,
                                               .world_size = ranks,
                                               .collate = spec.options.collate};
   if (spec.options.sampler)
@@ -83,7 +90,8 @@ StageBatches::StageBatches(const LoaderSpec& spec, const TrainerOptions& options
     used_ = limit < 0 ? size_ : std::min(limit, size_);
     return;
   }
-  source_ = spec.source(options.world ? options.world->rank() : 0, options.world ? options.world->size() : 1);
+  const auto [rank, ranks] = data_place(options);
+  source_ = spec.source(rank, ranks);
   require<ConfigError>(source_ != nullptr, "Trainer: the loader's source returned no batches");
   const int64_t steps = source_->steps();
   require<ConfigError>(stage == Stage::fit || source_->may_end() || limit >= 0, "Trainer: ", source_->name(),

@@ -21,6 +21,24 @@ void Task::validation_step(const data::Batch&, int64_t) {
 void Task::test_step(const data::Batch&, int64_t) {
   throw_missing("test_step", "Trainer::test");
 }
+nn::LayeredModel Task::layered_model() {
+  throw ConfigError(text("stages: ", module().kind(),
+                         " states no list of layers: expected Task::layered_model, with the model's layers "
+                         "(nn::LayerSpec) and its loss"));
+}
+
+dist::MicroBatch Task::stage_batch(const data::Batch& batch) {
+  return {.inputs = {batch.x}, .targets = {batch.y}};
+}
+
+void Task::stage_loss(double loss) {
+  log("loss", loss, {.on_step = true, .on_epoch = false});
+}
+
+void Task::stage_validation_loss(double loss, const data::Batch&) {
+  log("val_loss", loss);
+}
+
 Tensor Task::predict_step(const data::Batch&, int64_t) {
   throw_missing("predict_step", "Trainer::predict");
 }

@@ -8,6 +8,7 @@
 
 #include "autograd/variable.h"
 #include "data/batch.h"
+#include "dist/pipeline/run/pipeline.h"
 #include "dist/train/manual/part.h"
 #include "dist/train/trainer/logged_values.h"
 #include "nn/layer.h"
@@ -30,6 +31,19 @@ class Task {
   /// @{
   virtual void validation_step(const data::Batch& batch, int64_t index);
   virtual void test_step(const data::Batch& batch, int64_t index);
+  /// @}
+  /// For training in stages (`TrainerOptions::stages`), which calls these instead of `training_step` and
+  /// `validation_step`.
+  /// @{
+  /// The model as a list of layers with its loss. By default a ConfigError: a model that states no layers
+  /// cannot be cut.
+  virtual nn::LayeredModel layered_model();
+  /// What the first layer and the loss take from a batch: by default x and y.
+  virtual dist::MicroBatch stage_batch(const data::Batch& batch);
+  /// Gets the mean loss of a step, on every rank: by default logs "loss" of steps.
+  virtual void stage_loss(double loss);
+  /// Gets the mean loss of a batch of validation on all ranks: by default logs "val_loss".
+  virtual void stage_validation_loss(double loss, const data::Batch& batch);
   /// @}
   /// The results for a batch.
   virtual Tensor predict_step(const data::Batch& batch, int64_t index);

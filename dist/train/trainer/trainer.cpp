@@ -73,7 +73,7 @@ Trainer::Trainer(TrainerOptions options)
     require<ConfigError>(monitor != nullptr, "Trainer: expected monitors, got a null pointer");
   options_.device = choose_device(o.accelerator, o.device, o.world);
   TrainingConfig config = given_config();
-  configuration_ = o.strategy.apply(config, world_size());
+  configuration_ = o.strategy.apply(config, data_ranks());
   options_.precision = config.precision;
   options_.gradient_clip = config.gradient_clip;
   std::stable_partition(options_.callbacks.begin(), options_.callbacks.end(),
@@ -224,7 +224,7 @@ TrainingConfig Trainer::given_config() const {
 void Trainer::set_accumulate(const LoaderSpec& training) {
   TrainingConfig config = given_config();
   if (training.dataset) config.micro_batch_size = training.options.batch_size;
-  options_.strategy.apply(config, world_size());
+  options_.strategy.apply(config, data_ranks());
   options_.accumulate = config.accumulation_steps;
 }
 
@@ -237,10 +237,10 @@ TrainingConfig Trainer::config_of(const StageBatches& training) {
     const int64_t steps = max_epochs() * training.size() / options_.accumulate;
     config.max_steps = config.max_steps < 0 ? steps : std::min(steps, config.max_steps);
   }
-  configuration_ = options_.strategy.apply(config, world_size());
+  configuration_ = options_.strategy.apply(config, data_ranks());
   require<ConfigError>(config.accumulation_steps == options_.accumulate, "Trainer: strategy ",
                        options_.strategy.name(), ": train_batch_size ", config.train_batch_size,
-                       ": expected the ", training.micro_batch_size() * options_.accumulate * world_size(),
+                       ": expected the ", training.micro_batch_size() * options_.accumulate * data_ranks(),
                        " samples of a step of the loader's source");
   return config;
 }
@@ -258,6 +258,13 @@ void Trainer::make_engine(Task& task, const TrainingConfig& config, bool is_on_m
   const auto before_zero_grad = [this](optim::Optimizer& optimizer) {
     call([&](Callback& c) { c.on_before_zero_grad(*this, *task_, optimizer); });
   };
+  const bool is_in_stages = options_.stages.stages > 0;
+  require<ConfigError>(!is_in_stages || options_.world, "Trainer: stages ", options_.stages.stages,
+                       ": expected ranks, got one process without a world");
+  require<ConfigError>(!is_in_stages || !is_on_meta, "Trainer: stages ", options_.stages.stages,
+                       ": a plan of a step in stages is not there yet");
+  require<ConfigError>(!is_in_stages || task.automatic_optimization(), "Trainer: stages ",
+                       options_.stages.stages, ": expected automatic optimization");
   if (!task.automatic_optimization()) {
     require<ConfigError>(!configuration_ || !(configuration_->optimizer || configuration_->schedule),
                          "Trainer: strategy ", options_.strategy.name(), ": expected no optimizer and no ",
@@ -290,6 +297,8 @@ void Trainer::make_engine(Task& task, const TrainingConfig& config, bool is_on_m
                                    .units = options_.units,
                                    .device = is_on_meta ? std::optional(meta()) : options_.device,
                                    .log = is_on_meta ? Logger() : options_.log,
+                                   .stages = options_.stages,
+                                   .layers = is_in_stages ? task.layered_model() : nn::LayeredModel(),
                                    .before_zero_grad = before_zero_grad});
   rates_ = std::make_unique<LearningRates>();
   rates_->add("", *engine_, std::move(setup));

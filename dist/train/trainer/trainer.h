@@ -12,6 +12,7 @@
 #include "dist/launch/world.h"
 #include "dist/train/config/training_config.h"
 #include "dist/train/engine/engine_core.h"
+#include "dist/train/engine/stages.h"
 #include "dist/train/manual/manual_optimization.h"
 #include "dist/train/plan/step_plan.h"
 #include "dist/train/trainer/callback.h"
@@ -58,7 +59,10 @@ struct TrainerOptions {
   int64_t log_every = 50;  ///< steps between values of a step in monitors (LogOptions::on_step); 0: none
   /// Name, tags and options of the run for monitors, beside the trainer's own options.
   RunDescription run = {};
-  dist::UnitPolicy units = {};        ///< of sharding
+  dist::UnitPolicy units = {};  ///< of sharding
+  /// Training in stages of a pipeline, of a task that states its layers (`Task::layered_model`). `accumulate`
+  /// is then the number of micro-batches that a step's schedule has.
+  StageOptions stages = {};
   dist::World* world = nullptr;       ///< all ranks; null: this process is the only one
   std::optional<Device> device = {};  ///< what computes; nothing: the ranks' device, or the CPU
   /// "auto": `device` alone says what computes. "cpu", or "gpu" and "cuda", which are the same: the ranks'
@@ -159,6 +163,12 @@ class Trainer {
   int rank() const { return options_.world ? options_.world->rank() : 0; }
   int world_size() const { return options_.world ? options_.world->size() : 1; }
   /// @}
+  /// Of the ranks that train batches of their own, all or those with the same stages: this one's number, and
+  /// how many there are.
+  /// @{
+  int data_rank() const { return training::data_rank(options_.stages, rank(), world_size()); }
+  int data_ranks() const { return training::data_ranks(options_.stages, world_size()); }
+  /// @}
   /// The newest value of each logged name: of a batch as it is logged, of an epoch at its end, over all
   /// ranks. With `LogOptions::on_step` there is also the value that monitors get of a step, over its
   /// micro-batches and all ranks, under the name that monitors have for it.
@@ -201,6 +211,8 @@ class Trainer {
   void train_epoch(Task& task, const StageBatches& training, const StageBatches* validation);
   void end_epoch(Task& task, const StageBatches* validation, bool is_periodic);
   void optimize(Task& task, const data::Batch& batch, double share, int64_t index);
+  void validate_in_stages(Task& task, const data::Batch& batch);
+  void optimize_in_stages(Task& task, const data::Batch& batch, double share);
   void train_micro_batch(Task& task, const data::Batch& batch, double share, int64_t index);
   std::map<std::string, double> evaluate(Task& task, const StageBatches& batches, Stage stage,
                                          bool is_periodic = true);

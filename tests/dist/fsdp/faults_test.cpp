@@ -12,10 +12,12 @@
 #include "optim/rules/adam.h"
 #include "tensor/ops/creation/creation.h"
 #include "tests/dist/fsdp/on_threads.h"
+#include "tests/dist/fsdp/rank_errors.h"
 #include "tests/support/error_text.h"
 
 using namespace tessera;
 using dist::Strategy;
+using test::errors_of;
 
 namespace {
 
@@ -30,26 +32,6 @@ struct Path : nn::Layer<Path> {
     return d(c(skips_b ? h : b(h)));
   }
 };
-
-/// The error of each rank's `body`; empty for a rank without one.
-std::vector<std::string> errors_of(int ranks, const std::function<void(dist::World&)>& body) {
-  std::vector<std::string> errors(static_cast<size_t>(ranks));
-  try {
-    dist::launch(
-        [&](dist::World& world) {
-          try {
-            body(world);
-          } catch (const std::exception& error) {
-            errors[static_cast<size_t>(world.rank())] = error.what();
-            throw;
-          }
-        },
-        {.virtual_ranks = ranks, .timeout = std::chrono::seconds(10)});
-  } catch (const std::exception&) {
-    // the first of those above
-  }
-  return errors;
-}
 
 }  // namespace
 

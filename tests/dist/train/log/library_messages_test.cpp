@@ -49,7 +49,7 @@ const std::string
     config =
         "[warning] train.config: the configuration:1: my_model: no key of DeepSpeed, kept for the "
         "program\n",
-    checkpoint =
+    checkpoints =
         "[info] dist.checkpoint: step 0 is saved: FOLDER/step-00000000\n"
         "[info] dist.checkpoint: step 0 is loaded: FOLDER\n",
     step = "[info] train.step: step=1, AvgSamplesPerSec=8.00";
@@ -57,8 +57,8 @@ const std::string
 }  // namespace
 
 TEST_CASE("log: the library reports once, and a silenced component leaves the others") {
-  CHECK(reported("") == config + checkpoint + step);
+  CHECK(reported("") == config + checkpoints + step);
   CHECK(reported("-dist.checkpoint") == config + step);
-  CHECK(reported("-train.config,-train.step") == checkpoint);
-  CHECK(reported("-all,+dist") == checkpoint);
+  CHECK(reported("-train.config,-train.step") == checkpoints);
+  CHECK(reported("-all,+dist") == checkpoints);
 }

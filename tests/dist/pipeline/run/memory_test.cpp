@@ -1,0 +1,97 @@
+// The bytes that each rank of a pipeline holds, from its memory account.
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "models/dnn.h"
+#include "nn/materialize.h"
+#include "tensor/memory/account.h"
+#include "tests/dist/fsdp/on_threads.h"
+#include "tests/dist/pipeline/run/step_comparison.h"
+
+using namespace tessera;
+using dist::ScheduleKind;
+
+namespace {
+
+constexpr int64_t rows = 32, width = 16, layers_per_stage = 12, value_bytes = rows * width * 8;
+/// Values besides those of live micro-batches: on their way from and to other stages, and the gradients of
+/// the layer that computes. Less than a live micro-batch.
+constexpr int64_t other_values = 10;
+
+int64_t now(MemoryCategory category) {
+  return current_account()->count(category).current;
+}
+
+/// The peak of activations of a step, in values, beyond what was there before.
+int64_t peak_values(dist::Pipeline& pipeline, int micro_batches, std::vector<std::string>& problems) {
+  const std::vector<dist::MicroBatch> batches = test::regression_batches(micro_batches, rows, width);
+  pipeline.train_step(batches);
+  const int64_t before = now(MemoryCategory::activation), all = current_account()->total().current;
+  current_account()->reset_peaks();
+  pipeline.train_step(batches);
+  const int64_t peak = current_account()->count(MemoryCategory::activation).peak - before;
+  // A communicator may keep the scalar of its newest call.
+  if (std::abs(now(MemoryCategory::activation) - before) > 64 ||
+      std::abs(current_account()->total().current - all) > 64)
+    problems.push_back(text("a step leaves ", now(MemoryCategory::activation) - before,
+                            " bytes of activations, and ", current_account()->total().current - all,
+                            " in all"));
+  return (peak + value_bytes - 1) / value_bytes;
+}
+
+}  // namespace
+
+TEST_CASE("pipeline, memory: activations of 1F1B grow with the stages that follow, of GPipe with M") {
+  constexpr int stages = 4;
+  test::require_no_problems(stages, [](dist::World& world) {
+    std::vector<std::string> problems;
+    for (const ScheduleKind kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b}) {
+      models::Dnn dnn({.layers = stages * layers_per_stage, .width = width});
+      dnn.to(f64);
+      dist::Pipeline pipeline(dnn, dnn.to_layered_model(),
+                              {.mesh = dist::pipeline_mesh(world, stages), .schedule = kind});
+      nn::materialize(dnn, cpu(), 1);
+      for (const int micro_batches : {1, 2, 4, 9}) {
+        const int64_t live =
+            kind == ScheduleKind::gpipe ? micro_batches : std::min(micro_batches, stages - world.rank());
+        const int64_t values = peak_values(pipeline, micro_batches, problems);
+        // A layer keeps its input; that of the first one is the batch's. The last one's result is sent.
+        const int64_t least = live * (layers_per_stage - 1),
+                      most = live * (layers_per_stage + 1) + other_values;
+        if (values < least || values > most)
+          problems.push_back(text(dist::name_of(kind), ", ", micro_batches, " micro-batches: ", values,
+                                  " values, expected ", least, " to ", most));
+      }
+    }
+    return problems;
+  });
+}
+
+TEST_CASE("pipeline, memory: a rank holds the parameters and gradients of its stages alone") {
+  test::require_no_problems(3, [](dist::World& world) {
+    std::vector<std::string> problems;
+    for (const bool has_values : {false, true}) {
+      const int64_t before = now(MemoryCategory::parameter);
+      models::Dnn dnn({.layers = 6, .width = width});
+      dnn.to(f64);
+      if (has_values) nn::materialize(dnn, cpu(), 1);
+      dist::Pipeline pipeline(
+          dnn, dnn.to_layered_model(),
+          {.mesh = dist::pipeline_mesh(world, 3),
+           .partition = {.kind = dist::PartitionKind::boundaries, .boundaries = {0, 1, 3, 6}}});
+      nn::materialize(dnn, cpu(), 1);
+      const int64_t expected = (world.rank() + 1) * (width * width + width) * 8;
+      if (now(MemoryCategory::parameter) - before != expected)
+        problems.push_back(text(now(MemoryCategory::parameter) - before, " bytes of parameters, expected ",
+                                expected, has_values ? ", cut with values" : ", cut on meta"));
+      pipeline.train_step(test::regression_batches(3, rows, width));
+      int64_t gradients = 0;
+      for (const NamedParameter& parameter : dnn.parameters())
+        gradients += parameter.variable.grad().value().nbytes();
+      if (gradients != expected)
+        problems.push_back(text(gradients, " bytes of gradients, expected ", expected));
+    }
+    return problems;
+  });
+}

@@ -1,0 +1,181 @@
+// A Trainer in stages of a pipeline, beside one on one device.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "data/datasets/dataset.h"
+#include "dist/train/callbacks/exponential_moving_average.h"
+#include "dist/train/callbacks/model_checkpoint.h"
+#include "dist/train/trainer/trainer.h"
+#include "nn/layers/activation.h"
+#include "nn/layers/containers.h"
+#include "nn/layers/linear.h"
+#include "nn/loss.h"
+#include "optim/rules/adam.h"
+#include "tests/dist/fsdp/on_threads.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace tessera;
+using namespace tessera::training;
+
+namespace {
+
+/// A network that states its layers.
+struct Net : TaskOf<Net> {
+  nn::Sequential& layers = add(
+      "layers", nn::Sequential{nn::Linear(3, 8), nn::ReLU(), nn::Linear(8, 8), nn::ReLU(), nn::Linear(8, 2)});
+  std::vector<double> losses;
+
+  Variable forward(const Variable& x) const { return layers(x); }
+  Variable training_step(const data::Batch& batch, int64_t) override {
+    const Variable loss = mse_loss((*this)(batch.x), batch.y);
+    log("loss", loss);
+    return loss;
+  }
+  void validation_step(const data::Batch& batch, int64_t) override {
+    log("val_loss", mse_loss((*this)(batch.x), batch.y));
+  }
+  OptimizerSetup configure_optimizers(const ParameterList& parameters) override {
+    return {std::make_unique<optim::AdamW>(parameters, 1e-2)};
+  }
+  nn::LayeredModel layered_model() override {
+    nn::LayeredModel model{.layers = layers.to_layers(), .loss = {}, .result = {}};
+    model.loss.run = [](const nn::LayerValues& outputs, const std::vector<Tensor>& targets) {
+      return mse_loss(outputs.at(0), targets.at(0));
+    };
+    return model;
+  }
+};
+
+/// A network that does not.
+struct Unlisted : TaskOf<Unlisted> {
+  nn::Linear& out = add<nn::Linear>("out", {.in = 3, .out = 2});
+  Variable forward(const Variable& x) const { return out(x); }
+  Variable training_step(const data::Batch& batch, int64_t) override {
+    return mse_loss((*this)(batch.x), batch.y);
+  }
+  OptimizerSetup configure_optimizers(const ParameterList& parameters) override {
+    return {std::make_unique<optim::AdamW>(parameters, 1e-2)};
+  }
+};
+
+struct Points : DataModule {
+  explicit Points(int ranks) : per_rank(8 / ranks) {}
+  int64_t per_rank;  // samples of a micro-batch
+
+  static Tensor numbers(const Shape& shape, int64_t key) {
+    const Tensor values = Tensor::empty(shape, f32);
+    for (int64_t i = 0; i < values.numel(); ++i)
+      values.data<float>()[i] = static_cast<float>((i * i * 7 + key * 3) % 11) / 5 - 1;
+    return values;
+  }
+  LoaderSpec loader(int64_t samples, int64_t key) const {
+    return {.dataset = std::make_shared<data::TensorDataset>(numbers({samples, 3}, key),
+                                                             numbers({samples, 2}, key + 1)),
+            .options = {.batch_size = per_rank, .shuffle = true}};
+  }
+  std::optional<LoaderSpec> train_dataloader() override { return loader(64, 1); }
+  std::optional<LoaderSpec> val_dataloader() override { return loader(20, 5); }
+};
+
+/// The validation losses of a fit, and its last value of "loss".
+struct Losses : Callback {
+  std::vector<double> values;
+  void on_validation_epoch_end(Trainer& trainer, Task&) override {
+    values.push_back(trainer.logged().at("val_loss"));
+  }
+};
+
+std::vector<double> fit(dist::World* world, const StageOptions& stages, TrainerOptions options = {}) {
+  const int ranks = world ? data_ranks(stages, world->size()) : 1;
+  const auto losses = std::make_shared<Losses>();
+  options.max_epochs = 3;
+  options.accumulate = 4;
+  options.gradient_clip = 0.5;
+  options.world = world;
+  options.stages = stages;
+  options.callbacks.push_back(losses);
+  Trainer trainer(std::move(options));
+  Net net;
+  Points points(ranks);
+  trainer.fit(net, points);
+  return losses->values;
+}
+
+std::vector<std::string> differences(const std::vector<double>& found, const std::vector<double>& expected) {
+  std::vector<std::string> problems;
+  if (found.size() != expected.size())
+    return {text("expected ", expected.size(), " losses, got ", found.size())};
+  for (size_t i = 0; i < found.size(); ++i)
+    if (!(std::abs(found[i] - expected[i]) < 1e-5))
+      problems.push_back(text("loss ", i, ": expected ", expected[i], ", got ", found[i]));
+  return problems;
+}
+
+}  // namespace
+
+TEST_CASE("stages: a Trainer in stages has the losses of one device, alone and with every strategy") {
+  const std::vector<double> alone = fit(nullptr, {});
+  REQUIRE(alone.size() == 3);
+  test::require_no_problems(2, [&](dist::World& world) {
+    return differences(fit(&world, {.stages = 2, .partition = "uniform"}), alone);
+  });
+  for (const char* strategy : {"ddp", "shard_optim", "shard_grad_op", "full_shard"})
+    test::require_no_problems(4, [&](dist::World& world) {
+      return differences(
+          fit(&world, {.stages = 2, .schedule = dist::ScheduleKind::zb_h1}, {.strategy = strategy}), alone);
+    });
+}
+
+TEST_CASE("stages: a run is resumed on other stages, with averages of the weights") {
+  const TemporaryFolder folder;
+  const auto options = [&](const std::string& resume) {
+    return TrainerOptions{
+        .resume = resume,
+        .callbacks = {
+            std::make_shared<ExponentialMovingAverage>(ExponentialMovingAverageOptions{.decay = 0.9}),
+            std::make_shared<ModelCheckpoint>(ModelCheckpointOptions{.folder = folder / "run", .keep = 10})}};
+  };
+  std::vector<double> whole;
+  test::require_no_problems(2, [&](dist::World& world) -> std::vector<std::string> {
+    const std::vector<double> losses = fit(&world, {.stages = 2}, options(""));
+    if (world.rank() == 0) whole = losses;
+    return {};
+  });
+  const std::vector<double> rest(whole.begin() + 1, whole.end());
+  test::require_no_problems(4, [&](dist::World& world) {
+    return differences(fit(&world, {.stages = 4}, options(folder / "run/step-00000002")), rest);
+  });
+  CHECK(differences(fit(nullptr, {}, options(folder / "run/step-00000002")), rest).empty());
+}
+
+TEST_CASE("stages: what does not fit is an error") {
+  const auto message = [](const StageOptions& stages, bool is_listed) {
+    std::string found;
+    try {
+      dist::launch(
+          [&](dist::World& world) {
+            Trainer trainer({.max_epochs = 1, .stages = stages, .world = &world});
+            Points points(1);
+            if (is_listed) {
+              Net net;
+              trainer.fit(net, points);
+            } else {
+              Unlisted net;
+              trainer.fit(net, points);
+            }
+          },
+          {.virtual_ranks = 2});
+    } catch (const ConfigError& error) {
+      found = error.what();
+    }
+    return found;
+  };
+  CHECK(message({.stages = 3}, true) == "pipeline_stages 3: expected a divisor of the 2 ranks");
+  CHECK(message({.stages = 2}, false) ==
+        "stages: Unlisted states no list of layers: expected Task::layered_model, with the model's layers "
+        "(nn::LayerSpec) and its loss");
+  CHECK(message({.stages = 2, .partition = "0,9"}, true)
+            .starts_with("partition boundaries: expected 3 numbers that ascend from 0 to 5"));
+}

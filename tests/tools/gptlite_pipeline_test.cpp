@@ -1,0 +1,152 @@
+// gptlite in stages of a pipeline, beside the run of one process with the same global batch.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "tests/tools/child_process.h"
+#include "tests/tools/gptlite_program.h"
+#include "tests/tools/mpi_program.h"
+
+namespace {
+
+using Losses = std::vector<std::pair<int64_t, double>>;
+using Flags = std::vector<std::string>;
+
+/// A run with dropout, clipping and validations.
+Flags training(const TemporaryFolder& folder, const std::string& name, const Flags& more,
+               const std::string& steps = "20") {
+  Flags flags = {"--steps",
+                 steps,
+                 "--n-layer",
+                 "4",
+                 "--batch-size",
+                 "16",
+                 "--micro-batch-size",
+                 "2",
+                 "--dropout",
+                 "0.1",
+                 "--grad-clip",
+                 "0.5",
+                 "--eval-interval",
+                 "10",
+                 "--eval-steps",
+                 "2",
+                 "--metrics",
+                 folder / (name + ".jsonl")};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return tiny_training(folder / name, flags);
+}
+
+Losses train(const TemporaryFolder& folder, const std::string& name, const Flags& more,
+             const std::string& steps = "20") {
+  const Outcome outcome = gptlite(training(folder, name, more, steps));
+  REQUIRE_MESSAGE(outcome.status == 0, name, ": ", outcome.err);
+  return losses_of(folder / (name + ".jsonl"));
+}
+
+void check_same_losses(const Losses& losses, const Losses& expected) {
+  REQUIRE(losses.size() == expected.size());
+  for (size_t i = 0; i < losses.size(); ++i) {
+    CHECK(losses[i].first == expected[i].first);
+    CHECK(std::abs(losses[i].second - expected[i].second) < 1e-4);
+  }
+}
+
+std::string error_of(const Flags& more) {
+  const TemporaryFolder folder;
+  const Outcome outcome = gptlite(training(folder, "refused", more));
+  CHECK(outcome.status == 2);
+  CHECK(!std::filesystem::exists(folder / "refused"));
+  return outcome.err;
+}
+
+}  // namespace
+
+TEST_CASE("gptlite in stages: schedules and strategies have the losses of one process") {
+  const TemporaryFolder folder;
+  const Losses alone = train(folder, "alone", {});
+  const std::vector<std::pair<std::string, Flags>> runs = {
+      {"two", {"--virtual-ranks", "2", "--pipeline-stages", "2"}},
+      {"zb-h1", {"--virtual-ranks", "4", "--pipeline-stages", "4", "--pipeline-schedule", "zb-h1"}},
+      {"interleaved",
+       {"--virtual-ranks", "2", "--pipeline_num_stages=2", "--pipeline-schedule", "interleaved",
+        "--pipeline-chunks", "2", "--partition-method", "uniform"}},
+      {"mesh", {"--virtual-ranks", "4", "--pipeline-parallel-size", "2"}},
+      {"full_shard", {"--virtual-ranks", "4", "--pipeline-stages", "2", "--strategy", "full_shard"}},
+      {"hybrid_shard",
+       {"--virtual-ranks", "8", "--pipeline-stages", "2", "--strategy", "hybrid_shard", "--shard-group-size",
+        "2"}},
+      {"checkpointing",
+       {"--virtual-ranks", "2", "--pipeline-stages", "2", "--activation_checkpoint_interval", "1",
+        "--pipeline_spec_layers"}}};
+  for (const auto& [name, flags] : runs) {
+    CAPTURE(name);
+    check_same_losses(train(folder, name, flags), alone);
+  }
+}
+
+TEST_CASE("gptlite in stages: a checkpoint of any mesh is resumed on any other") {
+  const TemporaryFolder folder;
+  const Losses alone = train(folder, "alone", {}, "30");
+  const Flags end{"--steps", "30", "--checkpoint-interval", "10"};
+  const auto with = [](Flags flags, const Flags& more) {
+    flags.insert(flags.end(), more.begin(), more.end());
+    return flags;
+  };
+  // Each run stops at a checkpoint: steps that are not a run's last one leave the schedule as it is.
+  const std::vector<Flags> meshes = {
+      {"--virtual-ranks", "2", "--pipeline-stages", "2"},
+      {"--virtual-ranks", "4", "--pipeline-stages", "2", "--strategy", "full_shard"},
+      {}};
+  Outcome outcome = gptlite(training(folder, "run", with(end, meshes[0]), "30"));
+  REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
+  for (const Flags& mesh : meshes) {
+    const TemporaryFolder copy;
+    std::filesystem::copy(folder / "run", copy / "run", std::filesystem::copy_options::recursive);
+    Flags resume = {"train", "--resume", copy / "run" + "/step-00000010", "--metrics",
+                    copy / "metrics.jsonl"};
+    outcome = gptlite(with(resume, mesh));
+    REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
+    const Losses rest = losses_of(copy / "metrics.jsonl");
+    REQUIRE(rest.size() == 20);
+    check_same_losses(rest, Losses(alone.begin() + 10, alone.end()));
+  }
+}
+
+TEST_CASE("gptlite in stages: --explain has the cut, the schedule and the bubble") {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      gptlite(training(folder, "explained", {"--virtual-ranks", "2", "--pipeline-stages", "2", "--explain"}));
+  REQUIRE_MESSAGE(outcome.status == 0, outcome.err);
+  CHECK(outcome.out.find("RANK=0 STAGE=0 LAYERS=3 [0, 3) STAGE_PARAMS=") != std::string::npos);
+  CHECK(outcome.out.find("rank 1 .  F0 B0 F1 B1") != std::string::npos);
+  CHECK(outcome.out.find("bubble 11.1 % of a step") != std::string::npos);
+}
+
+TEST_CASE("gptlite in stages: what does not fit is refused before anything starts") {
+  CHECK(error_of({"--pipeline-stages", "2"}) ==
+        "gptlite: --pipeline-stages 2: expected a divisor of the 1 rank\n");
+  CHECK(error_of({"--virtual-ranks", "4", "--pipeline-stages", "3"}) ==
+        "gptlite: --pipeline-stages 3: expected a divisor of the 4 ranks\n");
+  CHECK(error_of({"--pipeline-schedule", "zb-h1"}) ==
+        "gptlite: --pipeline-schedule is about stages, and this run has no `--pipeline-stages`\n");
+  CHECK(error_of({"--virtual-ranks", "2", "--pipeline-stages", "2", "--pipeline-schedule", "1f2b"}) ==
+        "gptlite: --pipeline-schedule: expected gpipe, 1f1b, interleaved, zb-h1, zb-v or breadth-first, got "
+        "'1f2b'\n");
+}
+
+TEST_CASE("gptlite in stages: under mpirun, with the losses of one process") {
+  if (mpirun_or_message().empty()) return;
+  const TemporaryFolder folder;
+  const Losses alone = train(folder, "alone", {});
+  const std::vector<std::pair<int, Flags>> meshes = {
+      {2, {"--pipeline-stages", "2"}}, {4, {"--pipeline-stages", "2", "--strategy", "full_shard"}}};
+  for (const auto& [ranks, flags] : meshes) {
+    const std::string name = "mpi-" + std::to_string(ranks);
+    ChildProcess child(mpirun_or_message(), on_ranks(ranks, training(folder, name, flags)),
+                       {.output = folder / (name + ".log")});
+    REQUIRE_MESSAGE(child.wait() == 0, file_bytes(folder / (name + ".log")));
+    check_same_losses(losses_of(folder / (name + ".jsonl")), alone);
+  }
+}
