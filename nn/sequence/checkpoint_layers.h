@@ -16,7 +16,7 @@ namespace tessera::nn {
 /// What is kept of a layer's activations.
 struct KeptOfLayer {
   bool is_checkpointed = false;  ///< whether backward runs the layer again; else all is kept
-  /// Of a checkpointed layer: operations whose results are kept (CheckpointOptions::keep).
+  /// Of a checkpointed layer: operations with results that are kept (CheckpointOptions::keep).
   std::vector<std::string> keep = {};
   /// Equal in all fields.
   friend bool operator==(const KeptOfLayer&, const KeptOfLayer&) = default;

@@ -38,7 +38,8 @@ struct RunMetrics {
   std::optional<double> validation_loss;
   double tokens_per_second = 0;  ///< over all steps but the first few, evaluation and saving left out
   double seconds = 0;
-  training::PeakMemory measured, planned;
+  training::PeakMemory measured;
+  std::optional<training::PeakMemory> planned = {};  // nothing for a run in stages
 };
 
 /// A rank's metrics file: one JSON object a line, the first {"event":"start", ...}, the last

@@ -146,10 +146,10 @@ void Report::on_train_end(training::Trainer&, training::Task&) {
 
 void Report::on_fit_end(training::Trainer& trainer, training::Task&) {
   progress_.finish();
-  const bool is_planned = start_.run().parallel.pipeline_stages == 0;
-  const training::PeakMemory measured = training::peak_of(*current_account()),
-                             planned = is_planned ? plan_memory(start_.run(), trainer.options().world).peak
-                                                  : training::PeakMemory();
+  const training::PeakMemory measured = training::peak_of(*current_account());
+  std::optional<training::PeakMemory> planned;  // of a run in stages there is no plan
+  if (start_.run().parallel.pipeline_stages == 0)
+    planned = plan_memory(start_.run(), trainer.options().world).peak;
   const std::optional<double> loss = last_.validation_loss;
   metrics_.end({.step = last_.step,
                 .validation_loss = loss,
@@ -168,8 +168,8 @@ void Report::on_fit_end(training::Trainer& trainer, training::Task&) {
   if (throughput_.mean() > 0)
     out << with_commas(static_cast<int64_t>(throughput_.mean())) << " tokens a second\n";
   out << (trainer.world_size() > 1 ? "this rank's memory at its peak\n" : "memory at its peak\n")
-      << (is_planned ? "                        planned          measured\n" : "")
-      << (is_planned ? describe(planned, &measured) : training::describe(measured))
+      << (planned ? "                        planned          measured\n" : "")
+      << (planned ? describe(*planned, &measured) : training::describe(measured))
       << "  resident, libraries included          "
       << with_prefix(static_cast<double>(training::peak_resident_bytes()), "B") << std::endl;
 }

@@ -34,6 +34,8 @@ struct MicroBatch {
   std::optional<double> weight = {};  ///< instead of PipelineOptions::weight
 };
 
+struct RunInput;
+
 /// Options of a Pipeline.
 struct PipelineOptions {
   Mesh mesh;                                          ///< with a dimension "pipeline"
@@ -145,6 +147,7 @@ class Pipeline {
     HookHandle hook = {};
     Tensor before = {};  // its gradient before the step
   };
+  RunInput run_input(std::span<const MicroBatch> micro_batches, bool records);
   const Tables& tables(int micro_batches);
   PipelineSchedule make_table(int micro_batches) const;
   void cut();

@@ -12,12 +12,17 @@ namespace tessera::training {
 
 namespace {
 
+/// Whether on_train_epoch_end follows the newest batch.
+bool is_epoch_end(const Trainer& trainer) {
+  return trainer.is_last_batch() || trainer.is_run_end();
+}
+
 /// Whether a run without the signal saves this step too, with the values that it has now. Else its value,
 /// such as the loss of one batch in the middle of an epoch, is none that the best checkpoint is chosen by.
 bool is_regular(const Trainer& trainer, int64_t every_steps) {
-  const bool ends_later = trainer.is_last_batch() && trainer.is_validation_due();
-  return !ends_later &&
-         (every_steps > 0 ? trainer.global_step() % every_steps == 0 : trainer.is_last_batch());
+  const bool ends_later = is_epoch_end(trainer) && trainer.is_validation_due();
+  const bool is_step = every_steps > 0 && trainer.global_step() % every_steps == 0;
+  return !ends_later && (is_step || trainer.is_run_end() || (every_steps == 0 && trainer.is_last_batch()));
 }
 
 }  // namespace
@@ -63,7 +68,7 @@ void ModelCheckpoint::on_train_batch_end(Trainer& trainer, Task&, const data::Ba
   const int64_t step = trainer.global_step(), every = options_.every_steps;
   if (every == 0 || step == saved_step_ || step % every != 0 || !trainer.is_at_step_end()) return;
   // After the validation of this step, and what the end of an epoch logs.
-  if (trainer.is_last_batch() || trainer.validation_follows())
+  if (is_epoch_end(trainer) || trainer.validation_follows())
     is_due_ = true;
   else
     save(trainer);
@@ -75,7 +80,7 @@ void ModelCheckpoint::on_validation_end(Trainer& trainer, Task&) {
   const auto found = trainer.logged().find(options_.monitor);
   const bool is_best = found != trainer.logged().end() && is_better(found->second, best_, options_.best);
   is_due_ |= lacks_value(trainer) || (options_.save_best && is_best);
-  if (is_due_ && !trainer.is_last_batch()) save(trainer);
+  if (is_due_ && !is_epoch_end(trainer)) save(trainer);
 }
 
 void ModelCheckpoint::on_train_epoch_end(Trainer& trainer, Task&) {
@@ -89,7 +94,8 @@ void ModelCheckpoint::on_train_epoch_end(Trainer& trainer, Task&) {
 
 void ModelCheckpoint::on_train_end(Trainer& trainer, Task&) {
   const bool is_interrupted_since = trainer.interrupted() != 0 && !was_interrupted_;
-  const bool is_new = trainer.global_step() != saved_step_ || is_due_ || is_interrupted_since;
+  const bool is_new = trainer.global_step() != saved_step_ || is_due_ || is_interrupted_since ||
+                      (lacks_validation_ && has_value(trainer));
   if (is_new && trainer.is_at_step_end()) save(trainer);
   if (background_) background_->wait();
 }

@@ -30,7 +30,7 @@ struct LoaderSpec {
   /// the `TrainerOptions::accumulate` micro-batches has the same number of samples; of `options`, workers and
   /// targets are used. An epoch is `steps()` batches of the source, or without end `limit_train_batches` of
   /// them, or else the whole run. Validation, test and prediction end with the source, of unknown length too
-  /// (`data::StreamBatches`): a rank whose source has ended computes with padding until all have.
+  /// (`data::StreamBatches`): a rank with a source that has ended computes with padding.
   SourceMaker source = {};
 };
 

@@ -10,19 +10,19 @@
 
 namespace tessera::training {
 
-/// The validation that a signal left out at the step of the checkpoint. After an epoch's last batch it is a
-/// part of that epoch, which then has to end here.
+/// The validation that a signal left out at the step of the checkpoint. After an epoch's last batch, and
+/// after the run's, it is a part of that epoch, which then has to end here.
 void Trainer::make_up_validation(Task& task, const StageBatches& training, const StageBatches* validation) {
   if (!std::exchange(is_validation_due_, false)) return;
   const bool ends_epoch = micro_steps() > 0 && micro_steps() % training.size() == 0;
   const int64_t every = options_.validate_every;
   const bool is_periodic = every > 0 ? global_step() % every == 0 : ends_epoch;
-  if (!ends_epoch) {
+  if (!ends_epoch && !is_run_end()) {
     if (validation) evaluate(task, *validation, Stage::validate, is_periodic);
     return;
   }
-  --epoch_;
-  is_last_batch_ = true;
+  if (ends_epoch) --epoch_;
+  is_last_batch_ = ends_epoch;
   rates().begin_epoch(epoch_);
   call([&](Callback& c) { c.on_train_epoch_start(*this, task); });
   end_epoch(task, validation, is_periodic);
@@ -45,7 +45,8 @@ void Trainer::train_epoch(Task& task, const StageBatches& training, const StageB
       evaluate(task, *validation, Stage::validate);
     if (!is_last_batch_ && !is_over()) reports_.write();  // those of the epoch's end are of the same step
   }
-  if (interrupted_ != 0 && (!is_last_batch_ || is_validation_due_)) {
+  const bool has_ended = is_last_batch_ || is_run_end();
+  if (interrupted_ != 0 && (!has_ended || is_validation_due_)) {
     reports_.write();
     return;
   }
@@ -122,7 +123,7 @@ void Trainer::train_micro_batch(Task& task, const data::Batch& batch, double sha
   if (is_last_batch_ && rates().has_monitor()) rates().end_epoch(values_.reduce(ranks()), has_validation_);
   if (is_at_step_end()) report_step();
   if (is_at_step_end()) receive_signals();
-  if (interrupted_ != 0) is_validation_due_ = is_validation_step() || is_validation_at_end();
+  if (interrupted_ != 0) is_validation_due_ = is_validation_point();
   call([&](Callback& c) { c.on_train_batch_end(*this, task, batch, index); });
 }
 

@@ -82,7 +82,7 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
     for (int64_t index = 0; !is_limited || index < options_.num_sanity_val_steps; ++index) {
       const std::optional<MicroBatch> taken = pass.next();
       if (!taken) break;
-      if (is_fitting()) receive_signals();
+      if (is_fitting() && is_at_step_end()) receive_signals();  // within a step nothing can be saved
       if (interrupted_ != 0) {
         is_validation_due_ = true;
         values_ = std::move(held_values_);

@@ -206,7 +206,7 @@ void Trainer::set_end(const StageBatches& training) {
   require<ConfigError>(all == 0 || all >= options_.accumulate, "Trainer: accumulate ", options_.accumulate,
                        ": expected at most ", all,
                        ", the micro-batches of the run, which would take no step");
-  if (left > 0) end_ = all - left;
+  end_ = all - left;
 }
 
 /// What the options say without the loader and the strategy.
@@ -322,15 +322,17 @@ bool Trainer::is_validation_step() const {
 
 /// Whether the run ends with this batch, and its last step was not validated.
 bool Trainer::is_validation_at_end() const {
-  if (!has_validation_ || !options_.validate_at_end || validated_step_ == global_step()) return false;
-  const bool is_last_epoch = max_epochs() >= 0 && epoch_ + 1 >= max_epochs();
-  return is_stopped_ || is_last_step() || is_at_end() || (is_last_epoch && is_last_batch_);
+  return has_validation_ && options_.validate_at_end && validated_step_ != global_step() && is_run_end();
+}
+
+/// Whether a validation follows the batch that has ended, in a run that no signal ends.
+bool Trainer::is_validation_point() const {
+  return is_validation_step() || is_validation_at_end() ||
+         (has_validation_ && options_.validate_every == 0 && is_run_end());
 }
 
 bool Trainer::validation_follows() const {
-  if (interrupted_ != 0 || !is_at_step_end()) return false;
-  if (is_validation_step() || is_validation_at_end()) return true;
-  return has_validation_ && options_.validate_every == 0 && (is_stopped_ || is_last_step() || is_at_end());
+  return interrupted_ == 0 && is_validation_point();
 }
 
 void Trainer::fit(Task& task, DataModule& data) {

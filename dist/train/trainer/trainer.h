@@ -148,6 +148,8 @@ class Trainer {
   bool is_at_step_end() const;
   bool is_last_batch() const { return is_last_batch_; }
   /// @}
+  /// Whether the run ends with the newest batch, a signal aside: then its epoch ends too, within its batches.
+  bool is_run_end() const { return is_at_step_end() && (is_stopped_ || is_last_step() || is_at_end()); }
   /// Whether a validation follows the newest batch, before any other batch.
   bool validation_follows() const;
   /// Saves the run at the end of a step, with the callbacks' states. All ranks call it together. Returns the
@@ -243,6 +245,7 @@ class Trainer {
   void receive_signals();
   bool is_validation_step() const;
   bool is_validation_at_end() const;
+  bool is_validation_point() const;
   void init_weights();
   void save_end(std::map<std::string, std::string>& saved);
   std::string describe_new_end(const std::map<std::string, std::string>& saved);
@@ -270,7 +273,7 @@ class Trainer {
   MonitorReports reports_;
   std::map<std::string, double> logged_;         // newest
   std::map<std::string, int64_t> logged_steps_;  // of each of them
-  int64_t end_ = -1;                             // micro-batches of the run, where they end within an epoch
+  int64_t end_ = -1;  // micro-batches of the run; -1: max_epochs does not limit them
   int64_t epoch_ = 0;
   double batch_weight_ = 0;  // samples of the current batch
   bool is_stopped_ = false, is_last_batch_ = false;

@@ -49,7 +49,7 @@ class FaultyModel {
   nn::LayeredModel layers_;
 };
 
-/// The errors of three ranks whose second stage throws in its call number `call`.
+/// The errors of three ranks, of which the second stage throws in its call number `call`.
 template <class Fault>
 std::vector<std::string> errors_of_fault(ScheduleKind kind, bool is_forward, int call, const Fault& fault) {
   return test::errors_of(3, [&](dist::World& world) {

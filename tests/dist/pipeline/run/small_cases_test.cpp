@@ -1,4 +1,4 @@
-// Models of four layers whose stages lack something: parameters, gradients, values that the loss reads.
+// Models of four layers with stages that lack something: parameters, gradients, values that the loss reads.
 
 #include <doctest/doctest.h>
 
@@ -149,7 +149,7 @@ TEST_CASE("pipeline, small cases: micro-batches without weight") {
                                  [](const std::vector<Tensor>&) { return 0.0; });
 }
 
-TEST_CASE("pipeline, small cases: a micro-batch whose targets are all ignored") {
+TEST_CASE("pipeline, small cases: a micro-batch with ignored targets alone") {
   const auto make = [] {
     auto gpt = std::make_unique<models::Gpt>(models::GptOptions{
         .vocabulary = 11, .block_size = 6, .layers = 3, .heads = 2, .width = 8, .bias = true});

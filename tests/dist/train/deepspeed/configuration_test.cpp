@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "dist/train/deepspeed/keys.h"
@@ -196,6 +198,11 @@ TEST_CASE(
     const bool says_why = key.effect == deepspeed::Effect::honoured || *key.note;
     CHECK(says_why);
   }
+  std::string path = TESSERA_TEST_DATA_DIR;
+  path += "/../dist/train/deepspeed/README.md";
+  std::ifstream chapter(path);
+  const std::string page{std::istreambuf_iterator<char>(chapter), {}};
+  CHECK(contains(page, deepspeed::keys_page()));  // its table is printed by this function
   CHECK(
       contains(deepspeed::keys_page(),
                "| `zero_optimization.reduce_bucket_size` | `5e8` | `reduce_bucket_size`; may be `auto` |\n"));

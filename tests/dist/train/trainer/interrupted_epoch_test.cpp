@@ -26,7 +26,9 @@ struct Raise : Callback {
   }
   void on_validation_end(Trainer& trainer, Task&) override { add("validation", trainer); }
   void on_train_epoch_end(Trainer& trainer, Task&) override { add("epoch", trainer); }
-  void on_train_end(Trainer& trainer, Task&) override { add("train", trainer); }
+  void on_train_end(Trainer& trainer, Task&) override {
+    calls += text("train ", trainer.global_step(), "\n");
+  }
   void add(const char* what, const Trainer& trainer) {
     calls += text(what, " ", trainer.current_epoch(), " ", trainer.global_step(), "\n");
   }
@@ -62,6 +64,7 @@ struct Case {
   int64_t validate_every = 0, every_steps = 0;
   std::string monitor = "val_loss";
   bool save_best = false;
+  int64_t max_steps = -1, accumulate = 1;
 };
 
 void run(const Case& c, const std::string& folder, int64_t training_batch, int64_t validation,
@@ -80,7 +83,9 @@ void run(const Case& c, const std::string& folder, int64_t training_batch, int64
   Points data(world);
   Stepped task;
   Trainer trainer({.max_epochs = 2,
+                   .max_steps = c.max_steps,
                    .strategy = world ? "full_shard" : "auto",
+                   .accumulate = c.accumulate,
                    .validate_every = c.validate_every,
                    .resume = is_resumed ? folder : "",
                    .callbacks = {raise, stopping, saver},
@@ -150,6 +155,12 @@ const Case cases[] = {{},
                       {.validate_every = 3, .every_steps = 100, .save_best = true},
                       {.monitor = "train_loss"}};
 
+// The run ends within its second epoch, which ends there too.
+const Case short_cases[] = {{.max_steps = 4},
+                            {.every_steps = 2, .max_steps = 4},
+                            {.validate_every = 3, .every_steps = 3, .monitor = "train_loss", .max_steps = 4},
+                            {.validate_every = 2, .every_steps = 3, .max_steps = 4}};
+
 }  // namespace
 
 TEST_CASE("interrupted epochs: on_train_epoch_end is called once, where the epoch ends") {
@@ -161,10 +172,31 @@ TEST_CASE("interrupted epochs: on_train_epoch_end is called once, where the epoc
   CHECK(result.epochs.empty());
   CHECK(result.saved.contains(2));
   run({}, folder / "run", -1, -1, nullptr, result);
-  CHECK(result.calls == "validation 0 3\nepoch 0 3\nvalidation 1 6\nepoch 1 6\ntrain 2 6\n");
+  CHECK(result.calls == "validation 0 3\nepoch 0 3\nvalidation 1 6\nepoch 1 6\ntrain 6\n");
   REQUIRE(result.epochs.size() == 2);
   CHECK(result.epochs[0].second ==
         doctest::Approx((result.losses[0] + result.losses[1] + result.losses[2]) / 3));
+}
+
+TEST_CASE("interrupted epochs: a signal in the last step of a run that ends within an epoch") {
+  for (const Case& c : short_cases) {
+    CAPTURE(c.validate_every);
+    CAPTURE(c.every_steps);
+    const TemporaryFolder folder;
+    const std::vector<std::string> problems = check(c, nullptr, folder / "");
+    CHECK(problems.size() == 0);
+    for (const std::string& problem : problems) MESSAGE(problem);
+  }
+  const TemporaryFolder folder;
+  test::require_no_problems(2,
+                            [&](dist::World& world) { return check(short_cases[0], &world, folder / ""); });
+}
+
+TEST_CASE("interrupted epochs: an epoch ends within a step, and the signal waits for its end") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> problems = check({.accumulate = 2}, nullptr, folder / "");
+  CHECK(problems.size() == 0);
+  for (const std::string& problem : problems) MESSAGE(problem);
 }
 
 TEST_CASE("interrupted epochs: callbacks, schedules and monitors are as without the signal, to the bit") {
