@@ -47,6 +47,8 @@ class Group {
   uint64_t next_message() { return ++messages_; }
   /// The number of messages to `peer` with `tag` that were posted: the sequence number of the next one.
   uint64_t& posted_messages(int peer, int tag) { return posted_[{peer, tag}]; }
+  /// The same of the messages from `peer` with `tag` that were found by a receive.
+  uint64_t& found_messages(int peer, int tag) { return found_[{peer, tag}]; }
 
   /// Makes an input visible to the others and enters in `call` where: in `in_slot` (without what may lie
   /// between its rows), where it lies, or in a
@@ -71,6 +73,7 @@ class Group {
   std::vector<const void*> sources_;
   uint64_t messages_ = 0;
   std::map<std::pair<int, int>, uint64_t> posted_;
+  std::map<std::pair<int, int>, uint64_t> found_;
 };
 
 }  // namespace tessera::dist::node

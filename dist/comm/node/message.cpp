@@ -109,8 +109,13 @@ Message* Recv::search() {
 bool Recv::advance() {
   if (taken_) return true;
   if (!message_) {
+    // Receives of one tag take their messages in order: an earlier one may have looked before the message
+    // came.
+    uint64_t& found_before = group_->found_messages(call_.peer, call_.tag);
+    if (found_before != header().sequence) return false;
     message_ = find();
     if (!message_) return false;
+    ++found_before;
     group_->compare(header(), call_.peer, message_->call.header);
     run_comm_hook(CommPoint::work, header());
     message_->taken.store(mark(number_, 0), std::memory_order_relaxed);  // later receives pass over it

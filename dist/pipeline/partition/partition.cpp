@@ -1,5 +1,6 @@
 #include "dist/pipeline/partition/partition.h"
 
+#include <algorithm>
 #include <charconv>
 #include <regex>
 
@@ -101,6 +102,10 @@ std::vector<int64_t> partition_layers(std::span<const nn::LayerSpec> layers, std
       balanced.fixed = matches(layers, method.pattern);
       break;
     case PartitionKind::profile:
+      require<ConfigError>(
+          std::any_of(costs.begin(), costs.end(), [](const LayerCost& c) { return c.flops > 0; }),
+          "partition method profile: expected the FLOPs of layers (layer_costs with inputs on meta), got "
+          "none");
       balanced.fixed = by_layer(costs, [](const LayerCost& c) { return c.flops; });
       break;
     case PartitionKind::memory:

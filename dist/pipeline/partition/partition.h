@@ -65,8 +65,8 @@ std::vector<int64_t> balanced_boundaries(const PartitionCosts& costs, int stages
 
 /// Cuts layers by a method. `live` are the largest numbers of live micro-batches by stage, for `memory`;
 /// none:
-/// 1. Throws ConfigError as `balanced_boundaries`, for a pattern that matches no layer, and for boundaries
-/// that do not ascend from 0 to the number of layers.
+/// 1. Throws ConfigError as `balanced_boundaries`, for `profile` without FLOPs, for a pattern that matches no
+/// layer, and for boundaries that do not ascend from 0 to the number of layers.
 std::vector<int64_t> partition_layers(std::span<const nn::LayerSpec> layers, std::span<const LayerCost> costs,
                                       const PartitionMethod& method, int stages,
                                       const std::vector<int>& live = {});

@@ -12,7 +12,7 @@
 /// micro-batch to micro-batch.
 namespace tessera::dist {
 
-/// From and to whom a message goes, and for what.
+/// The other end of a message, its tag, and the action that it belongs to.
 struct MessagePlace {
   int peer = 0;      ///< the other rank of the group
   int tag = 0;       ///< the same on both sides; one message of a step

@@ -34,8 +34,8 @@ data::Batch meta_batch(const data::Batch& like, int64_t size) {
 
 void require_on_meta(const nn::Module& module, const char* caller) {
   for (const NamedParameter& parameter : module.parameters())
-    require<ConfigError>(parameter.variable.value().is_meta(), caller, ": expected a task whose ",
-                         "parameters have no values yet, got values of '", parameter.name, "'");
+    require<ConfigError>(parameter.variable.value().is_meta(), caller, ": expected a task with ",
+                         "parameters that have no values yet, got values of '", parameter.name, "'");
 }
 
 /// The bytes of an optimizer's state, for the elements that a rank updates, beyond what estimates assume.

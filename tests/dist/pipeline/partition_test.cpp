@@ -126,6 +126,8 @@ TEST_CASE("partition: layers of a kind, by a pattern") {
   CHECK(message_of([&] { cut("type:Conv", 2); }) ==
         "partition method type:Conv: no layer matches; their kinds are function, Block, LayerNorm");
   CHECK(message_of([&] { cut("type:(", 2); }).starts_with("partition method type:(: expected a regular"));
+  CHECK(message_of([&] { cut("profile", 2); }) ==
+        "partition method profile: expected the FLOPs of layers (layer_costs with inputs on meta), got none");
   CHECK(message_of([&] { cut("uniform", 7); }) ==
         "partition: expected at least a layer for each of 7 stages, got 6 layers");
   for (const char* wrong : {"0,6", "0,4,2,6", "1,3,6", "0,3,7"})

@@ -146,7 +146,7 @@ TEST_CASE("Accelerator: a plugin's configuration gives optimizer, schedule and c
   CHECK(accelerator.engine().config().gradient_clip == 0.5);
   CHECK(prepared.optimizer.optimizer().name() == "AdamW");
 
-  // A placeholder of the schedule changes nothing, and needs a schedule.
+  // A DummyScheduler stands for the schedule of the configuration, and is an error without one.
   Net third, fourth;
   Accelerator scheduled({.gradient_accumulation_steps = 2,
                          .deepspeed_plugin = training::DeepSpeedPlugin{training::JsonText{file}}});

@@ -1,5 +1,5 @@
 // One driver trains any model on any dataset: a language model, a classifier of images, and the network with
-// which documents measure distributed training, whose sizes are checked too.
+// which documents measure distributed training; its sizes are checked too.
 #include <doctest/doctest.h>
 
 #include <cmath>
