@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "dist/comm/interface/fault_injection.h"
+#include "dist/launch/launch.h"
+#include "tensor/error.h"
 #include "tensor/ops/creation/creation.h"
 #include "tensor/profile/profiler.h"
 #include "tensor/threads/parallel.h"
@@ -260,4 +262,33 @@ TEST_CASE("ranks as threads: messages that are posted while the receiver searche
                         b[0].item());
   };
   for (const std::string& error : run(2, body)) CHECK(error == "");
+}
+
+TEST_CASE("ranks as threads: receives of one tag that are posted together take their messages in order") {
+  dist::launch(
+      [](dist::World& world) {
+        dist::Communicator& all = world.communicator();
+        // Messages come while the receiver is between two places that it searches.
+        const dist::CommHookScope slow_search([](dist::CommPoint point, const dist::CallHeader&) {
+          if (point == dist::CommPoint::search) std::this_thread::sleep_for(std::chrono::microseconds(20));
+        });
+        for (int round = 0; round < 2000; ++round) {
+          const Tensor a = Tensor::from({1.0 * round}), b = Tensor::from({2.0 * round});
+          all.barrier().wait();
+          if (world.rank() == 0) {
+            std::this_thread::sleep_for(std::chrono::microseconds(round % 200));
+            dist::Work first = all.send(a, 1, 5), second = all.send(b, 1, 5);
+            first.wait();
+            second.wait();
+            continue;
+          }
+          const Tensor x = Tensor::empty({1}, f64), y = Tensor::empty({1}, f64);
+          dist::Work first = all.recv(x, 0, 5), second = all.recv(y, 0, 5);
+          second.wait();
+          first.wait();
+          if (x.item() != a.item() || y.item() != b.item())
+            throw ValueError(text("round ", round, ": got ", x.item(), " and ", y.item()));
+        }
+      },
+      {.virtual_ranks = 2, .timeout = std::chrono::seconds(60)});
 }
