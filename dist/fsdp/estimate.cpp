@@ -11,14 +11,13 @@ namespace tessera::dist {
 namespace {
 
 /// Trained and frozen parameters, and each dtype, have a flat array of their own.
-UnitEstimate measure(const UnitPlan& unit, const EstimateOptions& o) {
+UnitEstimate measure(const UnitSizes& unit, const EstimateOptions& o) {
   std::map<std::pair<DType, bool>, std::vector<int64_t>> kinds;
   UnitEstimate result;
   result.name = unit.name;
-  for (const UnitParameter& parameter : unit.parameters) {
-    const Variable& variable = parameter.variable;
-    kinds[{variable.dtype(), variable.requires_grad()}].push_back(variable.numel());
-    result.parameters += variable.numel();
+  for (const UnitSizes::Parameter& parameter : unit.parameters) {
+    kinds[{parameter.dtype, parameter.is_trained}].push_back(parameter.elements);
+    result.parameters += parameter.elements;
   }
   for (const auto& [kind, sizes] : kinds) {
     const FlatLayout layout(sizes, o.shards, o.alignment);
@@ -121,7 +120,19 @@ StepTraffic traffic_of(const std::vector<UnitEstimate>& units, const Sums& sums,
 
 }  // namespace
 
-Estimate estimate(nn::Module& module, const UnitPolicy& units, const EstimateOptions& o) {
+Estimate estimate(nn::Module& module, const UnitPolicy& units, const EstimateOptions& options) {
+  std::vector<UnitSizes> sizes;
+  for (const UnitPlan& unit : assign_parameters(module, units)) {
+    UnitSizes& of_unit = sizes.emplace_back(UnitSizes{.name = unit.name});
+    for (const UnitParameter& parameter : unit.parameters)
+      of_unit.parameters.push_back(
+          {parameter.variable.numel(), parameter.variable.dtype(), parameter.variable.requires_grad()});
+  }
+  return estimate(sizes, options);
+}
+
+Estimate estimate(const std::vector<UnitSizes>& units, const EstimateOptions& o) {
+  require<ConfigError>(!units.empty(), "estimate: expected at least the root as a unit, got none");
   require<ConfigError>(o.shards >= 1 && o.replicas >= 1,
                        "estimate: expected at least 1 shard and 1 replica, got ", o.shards, " and ",
                        o.replicas);
@@ -130,7 +141,7 @@ Estimate estimate(nn::Module& module, const UnitPolicy& units, const EstimateOpt
   require<ConfigError>(o.micro_batches >= 1, "estimate: expected at least 1 micro-batch, got ",
                        o.micro_batches);
   Estimate result;
-  for (const UnitPlan& unit : assign_parameters(module, units)) result.units.push_back(measure(unit, o));
+  for (const UnitSizes& unit : units) result.units.push_back(measure(unit, o));
   const Sums sums = sums_of(result.units);
   result.state = state_of(sums, o);
   result.temporary = temporary_of(result.units, sums, o);

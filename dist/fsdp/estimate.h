@@ -32,6 +32,18 @@ struct EstimateOptions {
   int64_t optimizer_bytes = 8;
 };
 
+/// A unit before it is sharded: what an estimate is made from.
+struct UnitSizes {
+  /// A parameter of it.
+  struct Parameter {
+    int64_t elements = 0;    ///< of the whole parameter
+    DType dtype = f32;       ///< as declared
+    bool is_trained = true;  ///< whether it has a gradient
+  };
+  std::string name;                        ///< "blocks.3"; "root"
+  std::vector<Parameter> parameters = {};  ///< in module order, each once
+};
+
 /// Numbers of elements of a unit.
 struct UnitEstimate {
   std::string name;            ///< "blocks.3"; "root"
@@ -82,5 +94,7 @@ struct Estimate {
 /// Reads only the names, shapes and dtypes of a module's parameters: on meta it costs nothing. Throws
 /// ConfigError for options out of range.
 Estimate estimate(nn::Module& module, const UnitPolicy& units, const EstimateOptions& options);
+/// The same from sizes alone, the root first.
+Estimate estimate(const std::vector<UnitSizes>& units, const EstimateOptions& options);
 
 }  // namespace tessera::dist

@@ -5,6 +5,7 @@
 
 #include "autograd/grad_mode.h"
 #include "autograd/gradients.h"
+#include "nn/sequence/meta_gradients.h"
 #include "tensor/error.h"
 #include "tensor/memory/account.h"
 #include "tensor/number_text.h"
@@ -22,34 +23,6 @@ struct Option {
   int64_t bytes = 0;      // kept from its forward to its backward
   int64_t transient = 0;  // more, while it is computed again
   int64_t flops = 0;      // of recomputation
-};
-
-/// Gradients of parameters are no activations: they are given memory before the step is counted.
-class MetaGradients {
- public:
-  explicit MetaGradients(const LayeredModel& model) {
-    ParameterSet seen;
-    for (const LayerSpec& layer : model.layers) add(layer.modules, seen);
-    add(model.loss.modules, seen);
-  }
-  ~MetaGradients() {
-    for (const Variable& parameter : parameters_) parameter.set_grad({});
-  }
-  MetaGradients(const MetaGradients&) = delete;
-  MetaGradients& operator=(const MetaGradients&) = delete;
-
- private:
-  void add(const std::vector<const Module*>& modules, ParameterSet& seen) {
-    for (const Module* module : modules)
-      module->for_each_entry([&](const std::string&, const Module::Entry& entry) {
-        const Variable& variable = entry.variable;
-        if (entry.is_buffer || !variable.requires_grad() || !seen.insert(variable.impl().get()).second)
-          return;
-        parameters_.push_back(variable);
-        variable.set_grad(Tensor::empty(variable.shape(), variable.grad_dtype(), meta()));
-      });
-  }
-  std::vector<Variable> parameters_;
 };
 
 /// Bytes and FLOPs on meta since the construction.
