@@ -1,8 +1,10 @@
 // gptlite in stages of a pipeline, beside the run of one process with the same global batch.
 
 #include <doctest/doctest.h>
+#include <json/json.h>
 
 #include <cmath>
+#include <sstream>
 
 #include "tests/tools/child_process.h"
 #include "tests/tools/gptlite_program.h"
@@ -51,6 +53,15 @@ void check_same_losses(const Losses& losses, const Losses& expected) {
     CHECK(losses[i].first == expected[i].first);
     CHECK(std::abs(losses[i].second - expected[i].second) < 1e-4);
   }
+}
+
+Json::Value last_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string last;
+  for (std::string line; std::getline(file, line);) last = line;
+  Json::Value value;
+  std::istringstream(last) >> value;
+  return value;
 }
 
 std::string error_of(const Flags& more) {
@@ -122,6 +133,29 @@ TEST_CASE("gptlite in stages: --explain has the cut, the schedule and the bubble
   CHECK(outcome.out.find("RANK=0 STAGE=0 LAYERS=3 [0, 3) STAGE_PARAMS=") != std::string::npos);
   CHECK(outcome.out.find("rank 1 .  F0 B0 F1 B1") != std::string::npos);
   CHECK(outcome.out.find("bubble 11.1 % of a step") != std::string::npos);
+  CHECK(outcome.out.find("predicted, by FLOPs and bytes and the rates of this machine\nstep  ") !=
+        std::string::npos);
+}
+
+TEST_CASE("gptlite in stages: the memory that is planned is the memory that is used") {
+  const TemporaryFolder folder;
+  const std::vector<Flags> runs = {{"--virtual-ranks", "2"},
+                                   {"--virtual-ranks", "2", "--pipeline-schedule", "zb-v"},
+                                   {"--virtual-ranks", "2", "--activation-checkpoint-interval", "1"},
+                                   {"--virtual-ranks", "4", "--strategy", "full_shard"},
+                                   {"--virtual-ranks", "4", "--strategy", "shard_optim"}};
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const std::string name = "planned-" + std::to_string(i);
+    Flags flags = {"--pipeline-stages",  "2", "--n-embd",     "64", "--block-size", "64",
+                   "--n-head",           "4", "--batch-size", "32", "--grad-clip",  "0",
+                   "--micro-batch-size", "4"};
+    flags.insert(flags.end(), runs[i].begin(), runs[i].end());
+    train(folder, name, flags, "3");
+    const Json::Value end = last_line(folder / (name + ".jsonl"));
+    const double measured = end["memory_peak"].asDouble(), planned = end["memory_planned"].asDouble();
+    CAPTURE(i);
+    CHECK(std::abs(planned - measured) <= 0.05 * measured);
+  }
 }
 
 TEST_CASE("gptlite in stages: what does not fit is refused before anything starts") {

@@ -145,3 +145,66 @@ TEST_CASE("tessera schedule: the timeline has a box for every action, at its tim
   CHECK(contains(small, "<rect x=\"630.00\" y=\"36.00\" width=\"560.00\" height=\"24.00\" fill=\"#4ea866\""));
   CHECK(contains(small, ">a &lt; b &amp; c<"));
 }
+
+namespace {
+
+/// A trace of a step of 1F1B on two ranks with two micro-batches: F 1 ms, B 2 ms, and a step before it.
+std::string traced_step(const std::string& left_out = "") {
+  struct Timed {
+    int rank;
+    const char* name;
+    int begin, milliseconds;
+  };
+  constexpr Timed actions[] = {{0, "0F0", 0, 1}, {0, "0F1", 1, 1}, {1, "1F0", 1, 1}, {1, "1B0", 2, 2},
+                               {0, "0B0", 4, 2}, {1, "1F1", 4, 1}, {1, "1B1", 5, 2}, {0, "0B1", 7, 2}};
+  std::string events;
+  for (const int rank : {0, 1})
+    events += text("{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":", rank, ",\"tid\":", 3 + rank,
+                   ",\"args\":{\"name\":\"pipeline\"}},");
+  for (const int step : {0, 1})
+    for (const Timed& timed : actions)
+      if (timed.name != left_out)
+        events += text("{\"ph\":\"X\",\"name\":\"", timed.name, "\",\"pid\":", timed.rank,
+                       ",\"tid\":", 3 + timed.rank, ",\"ts\":", 1000 * (100 * step + timed.begin),
+                       ",\"dur\":", 1000 * timed.milliseconds, "},");
+  // A row of another name holds spans of other things.
+  events += "{\"ph\":\"X\",\"name\":\"0F0\",\"pid\":0,\"tid\":0,\"ts\":0,\"dur\":9000000}";
+  return "{\"traceEvents\":[" + events + "]}";
+}
+
+}  // namespace
+
+TEST_CASE("tessera schedule: a run's trace beside the simulated step") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "trace.json") << traced_step();
+  const std::string output = shown(
+      {.stages = 2, .micro_batches = 2, .svg = folder / "timeline.svg", .traces = {folder / "trace.json"}});
+  CHECK(output.find("Measured: the actions of a step take 9.00 ms, bubble 33.3 %.\n"
+                    "  rank  computes, ms  idle, ms  share   simulated\n"
+                    "     0          6.00      3.00  66.7 %  66.7 %\n"
+                    "     1          6.00      3.00  66.7 %  66.7 %\n") != std::string::npos);
+  const std::string svg = file_bytes(folder / "timeline.svg");
+  CHECK(svg.find("measured, in ms: bubble 33.3 %") != std::string::npos);
+  CHECK(count(svg, "<title>0B1: 7 to 9</title>") == 2);  // both have the same times
+}
+
+TEST_CASE("tessera schedule: traces of other things are refused") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "trace.json") << traced_step("1B1");
+  std::ofstream(folder / "text.json") << "no trace";
+  const auto show = [&](const char* file) {
+    return shown({.stages = 2, .micro_batches = 2, .traces = {folder / file}});
+  };
+  CHECK_THROWS_WITH_AS(
+      show("trace.json"),
+      text("trace '", folder / "trace.json",
+           "': expected a run of '1f1b' with 2 ranks and 2 micro-batches, got none of 1B1 on rank 1")
+          .c_str(),
+      ConfigError);
+  CHECK_THROWS_WITH_AS(
+      show("text.json"),
+      text("trace '", folder / "text.json", "': expected a trace in Chrome's format, got no JSON").c_str(),
+      ConfigError);
+  CHECK_THROWS_WITH_AS(show("none.json"), text("trace: cannot read '", folder / "none.json", "'").c_str(),
+                       ConfigError);
+}

@@ -166,10 +166,8 @@ void MetricsFile::end(const RunMetrics& m) {
   v["memory_peak"] = Json::Int64(m.measured.total);
   v["memory_by_category"] = memory_by_category();
   v["memory_at_peak"] = by_category(m.measured.by_category);
-  if (m.planned) {
-    v["memory_planned"] = Json::Int64(m.planned->total);
-    v["memory_planned_at_peak"] = by_category(m.planned->by_category);
-  }
+  v["memory_planned"] = Json::Int64(m.planned.total);
+  v["memory_planned_at_peak"] = by_category(m.planned.by_category);
   v["peak_rss_bytes"] = Json::Int64(training::peak_resident_bytes());
   write(v);
 }

@@ -39,7 +39,7 @@ struct RunMetrics {
   double tokens_per_second = 0;  ///< over all steps but the first few, evaluation and saving left out
   double seconds = 0;
   training::PeakMemory measured;
-  std::optional<training::PeakMemory> planned = {};  // nothing for a run in stages
+  training::PeakMemory planned = {};
 };
 
 /// A rank's metrics file: one JSON object a line, the first {"event":"start", ...}, the last

@@ -4,15 +4,13 @@
 #include <numeric>
 
 #include "dist/mesh/mesh.h"
-#include "dist/pipeline/partition/partition.h"
-#include "dist/pipeline/schedule/table.h"
-#include "dist/pipeline/simulation/timing.h"
 #include "dist/train/plan/sharding_plan.h"
 #include "nn/mixed_precision.h"
 #include "tensor/error.h"
 #include "tensor/number_text.h"
 #include "tensor/random/random_context.h"
 #include "tools/gptlite/run.h"
+#include "tools/gptlite/stages_plan.h"
 #include "tools/gptlite/task.h"
 
 namespace tessera::gptlite {
@@ -98,28 +96,6 @@ std::string explain_ranks(const Run& run, const std::optional<dist::Estimate>& s
          training::describe_traffic(sharding->traffic);
 }
 
-/// The cut of the model, and the table of a step.
-std::string explain_stages(const Run& run) {
-  const Parallel& parallel = run.parallel;
-  const models::Gpt gpt(run.preset.model);
-  const nn::LayeredModel layers = gpt.to_layered_model();
-  const std::vector<dist::LayerCost> costs = dist::layer_costs(layers);
-  const dist::PipelineSchedule schedule =
-      dist::make_schedule({.kind = parallel.pipeline_schedule,
-                           .ranks = parallel.pipeline_stages,
-                           .micro_batches = static_cast<int>(samples_per_rank(run) / run.micro_batch_size),
-                           .chunks = parallel.pipeline_chunks});
-  std::vector<int> ranks;
-  for (const int rank : schedule.stage_ranks) ranks.push_back(rank * parallel.data_ranks());
-  const std::vector<int64_t> cut = dist::partition_layers(
-      layers.layers, costs, dist::parse_partition_method(parallel.partition_method), schedule.stages);
-  const dist::PipelineTimeline step = dist::simulate(schedule);
-  return "stages\n" + dist::partition_text(costs, cut, ranks) + "schedule\n" +
-         dist::schedule_table(schedule) +
-         text("bubble ", fixed(100 * step.bubble(), 1),
-              " % of a step, if stages are equal and a backward takes two forwards\n");
-}
-
 }  // namespace
 
 training::StepPlan plan_memory(const Run& run, dist::World* world) {
@@ -160,7 +136,7 @@ std::string explain(const Start& start, dist::World* world) {
   out += "options\n" + training::explain(start.options.values());
   out += "run\n" + describe_run(start);
   if (start.run().parallel.pipeline_stages > 0)
-    return out + explain_ranks(start.run(), {}, *world) + explain_stages(start.run());
+    return out + explain_ranks(start.run(), {}, *world) + explain_stages(start.run(), *world);
   const Plan plan = plan_step(start.run(), world);
   if (world) out += explain_ranks(start.run(), plan.step.sharding, *world);
   out += world ? "plan of a rank\n" : "plan\n";

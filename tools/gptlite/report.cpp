@@ -12,6 +12,7 @@
 #include "tensor/threads/parallel.h"
 #include "tools/gptlite/plan.h"
 #include "tools/gptlite/run.h"
+#include "tools/gptlite/stages_plan.h"
 
 namespace tessera::gptlite {
 namespace {
@@ -147,9 +148,9 @@ void Report::on_train_end(training::Trainer&, training::Task&) {
 void Report::on_fit_end(training::Trainer& trainer, training::Task&) {
   progress_.finish();
   const training::PeakMemory measured = training::peak_of(*current_account());
-  std::optional<training::PeakMemory> planned;  // of a run in stages there is no plan
-  if (start_.run().parallel.pipeline_stages == 0)
-    planned = plan_memory(start_.run(), trainer.options().world).peak;
+  const training::PeakMemory planned = start_.run().parallel.pipeline_stages > 0
+                                           ? plan_memory_of_stage(start_.run(), trainer.rank())
+                                           : plan_memory(start_.run(), trainer.options().world).peak;
   const std::optional<double> loss = last_.validation_loss;
   metrics_.end({.step = last_.step,
                 .validation_loss = loss,
@@ -168,9 +169,8 @@ void Report::on_fit_end(training::Trainer& trainer, training::Task&) {
   if (throughput_.mean() > 0)
     out << with_commas(static_cast<int64_t>(throughput_.mean())) << " tokens a second\n";
   out << (trainer.world_size() > 1 ? "this rank's memory at its peak\n" : "memory at its peak\n")
-      << (planned ? "                        planned          measured\n" : "")
-      << (planned ? describe(*planned, &measured) : training::describe(measured))
-      << "  resident, libraries included          "
+      << "                        planned          measured\n"
+      << describe(planned, &measured) << "  resident, libraries included          "
       << with_prefix(static_cast<double>(training::peak_resident_bytes()), "B") << std::endl;
 }
 

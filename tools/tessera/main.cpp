@@ -11,6 +11,7 @@
 #include "tools/tessera/estimate.h"
 #include "tools/tessera/pipeline/show_schedule.h"
 #include "tools/tessera/sharded_step.h"
+#include "tools/tessera/simulate/plan_training.h"
 
 namespace tessera::tools {
 namespace {
@@ -124,7 +125,38 @@ void add_schedule(CLI::App& app, ScheduleFlags& f) {
       "Adds UNSHARD, RESHARD and REDUCE_GRAD: step (as shard_grad_op), action (as full_shard)");
   schedule->add_option("--csv", f.csv, "The file for the table");
   schedule->add_option("--svg", f.svg, "The file for the timeline, a picture in SVG");
+  schedule->add_option(
+      "--trace", f.traces,
+      "A trace of a run of this schedule (gptlite's --profile), to show beside it; may be repeated");
   schedule->callback([&f] { show_schedule(f, std::cout); });
+}
+
+void add_plan(CLI::App& app, PlanFlags& f) {
+  CLI::App* plan = app.add_subcommand(
+      "plan",
+      "Searches meshes, strategies, schedules and checkpointing for the fastest training on some ranks");
+  plan->add_option("--preset,--model", f.preset, "The model")->capture_default_str();
+  plan->add_option("--vocabulary", f.vocabulary, "Token ids of the model (default: 65; gpt2: 50304)");
+  plan->add_option("--block-size", f.block_size, "Tokens of a sequence (default: the preset's)");
+  plan->add_option("--ranks", f.ranks)->capture_default_str();
+  plan->add_option("--ranks-per-node", f.ranks_per_node, "default: all");
+  plan->add_option("--batch-size", f.batch_size,
+                   "Sequences of a step, of all ranks together (default: 8 of each rank)");
+  plan->add_option("--micro-batch-size", f.micro_batch_size, "Sequences (default: the powers of two)");
+  plan->add_option("--dtype", f.dtype, "fp32, or mixed precision: bf16")->capture_default_str();
+  plan->add_option("--memory", f.memory, "of a rank, such as 24GiB (default: no limit)")
+      ->transform(CLI::AsSizeValue(false));
+  plan->add_option("--flops", f.flops, "FLOP/s of a rank (default: this machine's rates are measured)");
+  plan->add_option("--memory-bandwidth", f.memory_bandwidth, "bytes a second of a rank's memory");
+  plan->add_option("--link-bandwidth", f.link_bandwidth, "bytes a second between ranks of a node");
+  plan->add_option("--link-latency", f.link_latency, "seconds of a message without bytes")
+      ->capture_default_str();
+  plan->add_option("--node-link-bandwidth", f.node_link_bandwidth, "between nodes (default: as within one)");
+  plan->add_option("--node-link-latency", f.node_link_latency)->capture_default_str();
+  plan->add_option("--overlap", f.overlaps, "Whether ranks compute while messages are sent")
+      ->capture_default_str();
+  plan->add_option("--best", f.best, "Plans to print")->capture_default_str();
+  plan->callback([&f] { plan_training(f, std::cout); });
 }
 
 }  // namespace
@@ -145,5 +177,7 @@ int main(int argc, char** argv) {
   add_sharded_step(app, step);
   ScheduleFlags schedule;
   add_schedule(app, schedule);
+  PlanFlags plan;
+  add_plan(app, plan);
   return run_program(app, argc, argv, std::cout, std::cerr);
 }

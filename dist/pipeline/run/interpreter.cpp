@@ -6,6 +6,7 @@
 
 #include "dist/pipeline/run/action_error.h"
 #include "tensor/error.h"
+#include "tensor/profile/span.h"
 
 namespace tessera::dist {
 
@@ -23,14 +24,36 @@ Interpreter::~Interpreter() = default;
 void Interpreter::run(std::span<const PipelineAction> actions) {
   for (const PipelineAction& action : actions) {
     advance();
+    begin_span();
     try {
       run(action);
     } catch (const std::exception&) {
       rethrow_in(action);
     }
+    end_span(action);
   }
   for (OutgoingValues& message : outgoing_) message.wait();
   outgoing_.clear();
+}
+
+/// In a trace, actions are a row of their own, without the time in which they wait for their inputs.
+void Interpreter::begin_span() {
+  began_ = profiling() ? profile_clock() : 0;
+}
+
+void Interpreter::end_span(const PipelineAction& action) const {
+  if (began_ == 0) return;
+  record_span({.name = intern(to_string(action)).c_str(),
+               .module = nullptr,
+               .phase = nullptr,
+               .stream = "pipeline",
+               .begin = began_,
+               .end = profile_clock(),
+               .bytes = 0,
+               .flops = 0,
+               .number = -1,
+               .kind = SpanKind::range,
+               .nested = false});
 }
 
 void Interpreter::run(const PipelineAction& action) {
@@ -64,6 +87,7 @@ void Interpreter::run_forward(const PipelineAction& action) {
   const int s = action.stage, m = action.micro_batch;
   const MicroBatch& batch = input_.micro_batches[static_cast<size_t>(m)];
   nn::LayerValues inputs = s > 0 ? take({false, s - 1, m}, input_.records) : input_.first_inputs(batch);
+  begin_span();
   RandomContext random = random_context();
   random.samples = batch.samples;
   random.step = batch.step.value_or(random.step);
@@ -84,6 +108,7 @@ void Interpreter::run_forward(const PipelineAction& action) {
 void Interpreter::run_backward(const PipelineAction& action) {
   const int s = action.stage, m = action.micro_batch;
   nn::LayerValues gradients = s == last_stage() ? input_.seed(m) : take({true, s + 1, m}, false);
+  begin_span();
   gradients = action.kind == backward ? stage(s).backward(m, std::move(gradients))
                                       : stage(s).backward_input(m, std::move(gradients));
   if (s > 0) pass_on({true, s, m}, s - 1, std::move(gradients));

@@ -61,6 +61,8 @@ class Interpreter {
   };
 
   void run(const PipelineAction& action);
+  void begin_span();
+  void end_span(const PipelineAction& action) const;
   void run_forward(const PipelineAction& action);
   void run_backward(const PipelineAction& action);
   void pass_on(const ValueKey& value, int reader, nn::LayerValues values);
@@ -81,6 +83,7 @@ class Interpreter {
   std::map<int, std::deque<ValueKey>> expected_;  // by the rank that sends: those without a header, in order
   std::list<OutgoingValues> outgoing_;            // on their way
   size_t most_live_ = 0;
+  int64_t began_ = 0;  // of the action's span; 0: no profiler is open
 };
 
 }  // namespace tessera::dist

@@ -1,6 +1,7 @@
 #include "tools/tessera/pipeline/pipeline_timeline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <sstream>
 
@@ -36,12 +37,13 @@ std::string escape_xml(const std::string& content) {
 class Drawing {
  public:
   Drawing(const dist::PipelineSchedule& schedule, const dist::PipelineTimeline& timeline)
-      : schedule_(schedule), timeline_(timeline), chunks_(schedule.chunks()) {
+      : schedule_(schedule), timeline_(&timeline), chunks_(schedule.chunks()) {
     svg_ << std::fixed << std::setprecision(2);
   }
 
-  std::string draw(const std::string& title) {
-    const double bottom = y_of(timeline_.ranks.size());
+  std::string draw(const std::string& title, const dist::PipelineTimeline* measured) {
+    const auto rows = static_cast<double>(timeline_->ranks.size());
+    const double height = row_height * rows + 32, bottom = top + height - 32 + (measured ? height + 24 : 0);
     svg_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << left + plot_width + right << " "
          << bottom + 56 << "\" font-family=\"sans-serif\" font-size=\"12\">\n"
          << "<defs><pattern id=\"bubble\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
@@ -49,24 +51,35 @@ class Drawing {
          << "<path d=\"M0 6L6 0\" stroke=\"#c4c4c4\"/></pattern></defs>\n"
          << "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
          << "<text x=\"10\" y=\"20\" font-size=\"15\">" << escape_xml(title) << "</text>\n";
-    for (size_t rank = 0; rank < timeline_.ranks.size(); ++rank) draw_rank(rank);
-    draw_axis(bottom);
+    draw_panel();
+    if (measured) {
+      timeline_ = measured;
+      panel_ = top + height + 24;
+      svg_ << "<text x=\"10\" y=\"" << panel_ - 12 << "\" font-size=\"15\">measured, in ms: bubble "
+           << text(std::round(1000 * measured->bubble()) / 10) << " %</text>\n";
+      draw_panel();
+    }
     draw_legend(bottom + 32);
     svg_ << "</svg>\n";
     return svg_.str();
   }
 
  private:
-  double x_of(double time) const {
-    return left + plot_width * time / (timeline_.makespan > 0 ? timeline_.makespan : 1);
+  void draw_panel() {
+    for (size_t rank = 0; rank < timeline_->ranks.size(); ++rank) draw_rank(rank);
+    draw_axis(y_of(timeline_->ranks.size()));
   }
-  static double y_of(size_t rank) { return top + row_height * static_cast<double>(rank); }
+
+  double x_of(double time) const {
+    return left + plot_width * time / (timeline_->makespan > 0 ? timeline_->makespan : 1);
+  }
+  double y_of(size_t rank) const { return panel_ + row_height * static_cast<double>(rank); }
 
   void draw_rank(size_t rank) {
     svg_ << "<text x=\"10\" y=\"" << y_of(rank) + 17 << "\">rank " << rank << "</text>\n<rect x=\"" << left
          << "\" y=\"" << y_of(rank) << "\" width=\"" << plot_width << "\" height=\"" << box_height
          << "\" fill=\"url(#bubble)\"/>\n";
-    for (const dist::TimedAction& timed : timeline_.ranks[rank])
+    for (const dist::TimedAction& timed : timeline_->ranks[rank])
       if (timed.end > timed.begin) draw_action(timed, y_of(rank));
   }
 
@@ -88,7 +101,7 @@ class Drawing {
 
   void draw_axis(double y) {
     for (int i = 0; i <= 10; ++i) {
-      const double time = timeline_.makespan * i / 10;
+      const double time = timeline_->makespan * i / 10;
       svg_ << "<text x=\"" << x_of(time) << "\" y=\"" << y + 12
            << "\" text-anchor=\"middle\" fill=\"#555555\">" << text(time) << "</text>\n";
     }
@@ -111,7 +124,8 @@ class Drawing {
   }
 
   const dist::PipelineSchedule& schedule_;
-  const dist::PipelineTimeline& timeline_;
+  const dist::PipelineTimeline* timeline_;  // of the panel that is drawn
+  double panel_ = top;                      // its first row
   int chunks_;
   std::ostringstream svg_;
 };
@@ -119,8 +133,8 @@ class Drawing {
 }  // namespace
 
 std::string pipeline_timeline(const dist::PipelineSchedule& schedule, const dist::PipelineTimeline& timeline,
-                              const std::string& title) {
-  return Drawing(schedule, timeline).draw(title);
+                              const std::string& title, const dist::PipelineTimeline* measured) {
+  return Drawing(schedule, timeline).draw(title, measured);
 }
 
 }  // namespace tessera::tools

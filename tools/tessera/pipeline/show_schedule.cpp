@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <ostream>
 
 #include "dist/pipeline/generators/lowering.h"
@@ -12,6 +13,7 @@
 #include "tensor/error.h"
 #include "tensor/number_text.h"
 #include "tools/tessera/pipeline/pipeline_timeline.h"
+#include "tools/tessera/pipeline/traced_step.h"
 #include "tools/tessera/text_table.h"
 
 namespace tessera::tools {
@@ -78,6 +80,18 @@ void write_file(const std::string& path, const std::string& content) {
   require<ConfigError>(static_cast<bool>(file.flush()), "schedule: cannot write '", path, "'");
 }
 
+void print_measured(const PipelineTimeline& measured, const PipelineTimeline& simulated, std::ostream& out) {
+  std::vector<std::vector<std::string>> rows{{"rank", "computes, ms", "idle, ms", "share", "simulated"}};
+  for (size_t rank = 0; rank < measured.ranks.size(); ++rank)
+    rows.push_back({std::to_string(rank), fixed(measured.busy[rank], 2),
+                    fixed(measured.makespan - measured.busy[rank], 2),
+                    percent(measured.busy[rank] / measured.makespan),
+                    percent(simulated.busy[rank] / simulated.makespan)});
+  out << "\nMeasured: the actions of a step take " << fixed(measured.makespan, 2) << " ms, bubble "
+      << percent(measured.bubble()) << ".\n"
+      << text_table(rows);
+}
+
 }  // namespace
 
 void show_schedule(const ScheduleFlags& f, std::ostream& out) {
@@ -96,10 +110,14 @@ void show_schedule(const ScheduleFlags& f, std::ostream& out) {
       << text(f.backward_input + f.backward_weight) << "; a message " << text(f.latency) << ".\n"
       << "Bubble: " << percent(timeline.bubble()) << " of all ranks' time, "
       << percent(timeline.bubble_over_ideal()) << " of the time of a perfect pipeline.\n";
+  std::optional<PipelineTimeline> measured;
+  if (!f.traces.empty()) measured = read_traced_step(f.traces, schedule);
+  if (measured) print_measured(*measured, timeline, out);
   if (!f.csv.empty()) write_file(f.csv, to_csv(schedule));
   if (!f.csv.empty()) out << "The table: " << f.csv << "\n";
   if (f.svg.empty()) return;
-  write_file(f.svg, pipeline_timeline(schedule, timeline, what + ", bubble " + percent(timeline.bubble())));
+  write_file(f.svg, pipeline_timeline(schedule, timeline, what + ", bubble " + percent(timeline.bubble()),
+                                      measured ? &*measured : nullptr));
   out << "The timeline: " << f.svg << "\n";
 }
 

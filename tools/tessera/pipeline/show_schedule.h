@@ -2,6 +2,7 @@
 
 #include <iosfwd>
 #include <string>
+#include <vector>
 
 namespace tessera::tools {
 
@@ -19,11 +20,14 @@ struct ScheduleFlags {
   std::string from_csv = "";  ///< the file of a schedule, instead of kind, stages, ...; empty: none
   std::string csv = "";       ///< the file to write the table to; empty: none
   std::string svg = "";       ///< the file for the timeline; empty: none
+  /// Traces of a run of this schedule, as gptlite's --profile writes them; the last step that is whole in
+  /// them is shown beside the simulated one.
+  std::vector<std::string> traces = {};
 };
 
 /// Prints the table of a schedule, what each rank holds and computes, the time of a step and its bubble;
 /// writes the files. Throws ConfigError for invalid flags, a schedule that is wrong by
-/// `dist::check_schedule`, and a file that cannot be read or written.
+/// `dist::check_schedule`, a trace of another schedule, and a file that cannot be read or written.
 void show_schedule(const ScheduleFlags& flags, std::ostream& out);
 
 }  // namespace tessera::tools

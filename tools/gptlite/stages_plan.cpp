@@ -1,0 +1,62 @@
+#include "tools/gptlite/stages_plan.h"
+
+#include "dist/pipeline/schedule/table.h"
+#include "tensor/number_text.h"
+
+namespace tessera::gptlite {
+namespace {
+
+dist::SimulationOptions options_of(const Run& run) {
+  const Parallel& parallel = run.parallel;
+  return {.stages = parallel.pipeline_stages,
+          .replicas = parallel.replicas(),
+          .shards = parallel.shard_group_size,
+          .strategy = parallel.strategy,
+          .schedule = parallel.pipeline_schedule,
+          .chunks = parallel.pipeline_chunks,
+          .micro_batches = static_cast<int>(samples_per_rank(run) / run.micro_batch_size),
+          .partition = dist::parse_partition_method(parallel.partition_method),
+          .checkpointing = run.checkpointing,
+          .unit_kind = "Block",
+          .compute = compute_dtype(run.dtype)};
+}
+
+}  // namespace
+
+dist::SimulatedStep predict_stages(const Run& run, const dist::MachineRates& rates) {
+  models::Gpt gpt(run.preset.model);
+  if (const DType dtype = compute_dtype(run.dtype); dtype != f32) gpt.to(dtype);
+  const Tensor ids = Tensor::empty({run.micro_batch_size, run.preset.model.block_size}, i64, meta());
+  dist::ModelProfile profile(gpt.to_layered_model(), {Variable(ids)}, {ids});
+  return simulate_step(profile, options_of(run), rates);
+}
+
+training::PeakMemory plan_memory_of_stage(const Run& run, int rank) {
+  // Times are not asked for: any rates do.
+  const dist::MachineRates rates{.flops_per_second = 1, .memory_bytes_per_second = 1, .link = {1, 0}};
+  const dist::SimulatedStep step = predict_stages(run, rates);
+  const dist::SimulatedRank& own = step.ranks[static_cast<size_t>(rank / run.parallel.data_ranks())];
+  training::PeakMemory peak{own.peak_bytes(), own.memory};
+  // The ids and targets of all micro-batches of a step.
+  const int64_t batches = 2 * samples_per_rank(run) * run.preset.model.block_size * size_of(i64);
+  peak.by_category[static_cast<size_t>(MemoryCategory::other)] += batches;
+  peak.total += batches;
+  return peak;
+}
+
+std::string explain_stages(const Run& run, dist::World& world) {
+  const dist::SimulationOptions options = options_of(run);
+  const dist::SimulatedStep step = predict_stages(run, measure_machine(world));
+  std::vector<int> ranks;
+  for (const int rank : step.schedule.stage_ranks) ranks.push_back(rank * run.parallel.data_ranks());
+  const models::Gpt gpt(run.preset.model);
+  const std::string cut =
+      dist::partition_text(dist::layer_costs(gpt.to_layered_model()), step.boundaries, ranks);
+  return "stages\n" + cut + "schedule\n" + dist::schedule_table(step.schedule) +
+         text("bubble ", fixed(100 * dist::simulate(step.schedule).bubble(), 1),
+              " % of a step, if stages are equal and a backward takes two forwards\n") +
+         "predicted, by FLOPs and bytes and the rates of this machine\n" +
+         describe(step, options, samples_per_rank(run) * run.parallel.data_ranks());
+}
+
+}  // namespace tessera::gptlite

@@ -1,0 +1,87 @@
+#include "tools/tessera/pipeline/traced_step.h"
+
+#include <json/json.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "tensor/error.h"
+
+namespace tessera::tools {
+namespace {
+
+using dist::PipelineAction;
+
+/// An action as often as it ran: begin and end, in milliseconds.
+using Runs = std::map<std::string, std::vector<std::pair<double, double>>>;
+
+Json::Value read_trace(const std::string& path) {
+  std::ifstream file(path);
+  require<ConfigError>(file.is_open(), "trace: cannot read '", path, "'");
+  Json::Value trace;
+  std::string errors;
+  const bool is_json = Json::parseFromStream(Json::CharReaderBuilder(), file, &trace, &errors);
+  require<ConfigError>(is_json && trace.isObject() && trace["traceEvents"].isArray(), "trace '", path,
+                       "': expected a trace in Chrome's format, got ", is_json ? "other JSON" : "no JSON");
+  return trace;
+}
+
+/// The spans of a trace in rows named "pipeline", by rank.
+void add_runs(const std::string& path, std::map<int, Runs>& by_rank) {
+  const Json::Value trace = read_trace(path);
+  std::set<std::pair<int, int>> rows;
+  for (const Json::Value& event : trace["traceEvents"])
+    if (event["name"] == "thread_name" && event["args"]["name"] == "pipeline")
+      rows.emplace(event["pid"].asInt(), event["tid"].asInt());
+  for (const Json::Value& event : trace["traceEvents"])
+    if (event["ph"] == "X" && rows.contains({event["pid"].asInt(), event["tid"].asInt()})) {
+      const double begin = event["ts"].asDouble() / 1000;
+      by_rank[event["pid"].asInt()][event["name"].asString()].emplace_back(
+          begin, begin + event["dur"].asDouble() / 1000);
+    }
+}
+
+}  // namespace
+
+dist::PipelineTimeline read_traced_step(const std::vector<std::string>& paths,
+                                        const dist::PipelineSchedule& schedule) {
+  std::map<int, Runs> by_rank;
+  for (const std::string& path : paths) add_runs(path, by_rank);
+  // The number of steps that every rank has whole.
+  size_t steps = SIZE_MAX;
+  for (int rank = 0; rank < schedule.ranks(); ++rank)
+    for (const PipelineAction& action : schedule.actions(rank)) {
+      if (!is_compute(action.kind)) continue;
+      const size_t count = by_rank[rank][to_string(action)].size();
+      require<ConfigError>(count > 0, "trace '", paths.front(), "': expected a run of '", schedule.name,
+                           "' with ", schedule.ranks(), " ranks and ", schedule.micro_batches,
+                           " micro-batches, got none of ", action, " on rank ", rank);
+      steps = std::min(steps, count);
+    }
+  dist::PipelineTimeline timeline{.ranks = std::vector<std::vector<dist::TimedAction>>(schedule.rows.size()),
+                                  .busy = std::vector<double>(schedule.rows.size())};
+  double first = 0;
+  bool is_first = true;
+  for (int rank = 0; rank < schedule.ranks(); ++rank)
+    for (const PipelineAction& action : schedule.actions(rank)) {
+      if (!is_compute(action.kind)) continue;
+      const auto [begin, end] = by_rank[rank][to_string(action)][steps - 1];
+      auto& row = timeline.ranks[static_cast<size_t>(rank)];
+      row.push_back({action, row.size(), begin, end});
+      timeline.busy[static_cast<size_t>(rank)] += end - begin;
+      if (is_first || begin < first) first = begin;
+      is_first = false;
+    }
+  for (auto& row : timeline.ranks)
+    for (dist::TimedAction& timed : row) {
+      timed.begin -= first;
+      timed.end -= first;
+      timeline.makespan = std::max(timeline.makespan, timed.end);
+    }
+  return timeline;
+}
+
+}  // namespace tessera::tools
