@@ -1,6 +1,8 @@
 #include "autograd/recompute/checkpoint.h"
 
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "autograd/autocast/autocast.h"
 #include "autograd/grad_mode.h"
@@ -12,6 +14,8 @@
 namespace tessera {
 namespace {
 
+constinit thread_local const SavingPolicy* inputs_policy = nullptr;
+
 /// Thrown to end a rerun once all values that backward needs are saved again.
 struct RerunComplete {};
 
@@ -22,6 +26,8 @@ class Recomputation {
                 const CheckpointOptions& options)
       : name_(std::move(name)), segment_(std::move(segment)), first_run_(options.keep) {
     // Inputs are saved like those of an operation: the policy of an enclosing segment applies.
+    std::optional<SavingPolicyScope> scope;
+    if (inputs_policy && *inputs_policy && !current_first_run()) scope.emplace(*inputs_policy);
     for (const Variable& input : inputs) {
       inputs_.emplace_back("checkpoint", SavedItem(input), std::span<const Tensor>{});
       samples_.push_back(input.defined() ? input.impl()->samples : SampleLayout());
@@ -125,6 +131,13 @@ class SegmentValue final : public ValueSource {
 };
 
 }  // namespace
+
+CheckpointInputsScope::CheckpointInputsScope(SavingPolicy policy)
+    : policy_(std::move(policy)), outer_(std::exchange(inputs_policy, &policy_)) {}
+
+CheckpointInputsScope::~CheckpointInputsScope() {
+  inputs_policy = outer_;
+}
 
 std::vector<Variable> checkpoint_segment(const std::string& name, Segment segment,
                                          std::vector<Variable> inputs, const CheckpointOptions& options) {

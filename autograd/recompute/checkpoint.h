@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/graph/saving_policy.h"
 #include "autograd/variable.h"
 
 namespace tessera {
@@ -32,6 +33,22 @@ struct CheckpointOptions {
 /// Sublinear Memory Cost", 2016).
 std::vector<Variable> checkpoint_segment(const std::string& name, Segment segment,
                                          std::vector<Variable> inputs, const CheckpointOptions& options = {});
+
+/// While it lives, `policy` decides what is held of the inputs of segments that this thread checkpoints, such
+/// as a copy elsewhere (autograd/recompute/stores.h). Of nested scopes the innermost decides; inputs of a
+/// segment within another one belong to the outer one's rerun, and are never asked about.
+class CheckpointInputsScope {
+ public:
+  /// With an empty `policy` (`nullptr`) inputs are held, as outside of scopes.
+  explicit CheckpointInputsScope(SavingPolicy policy);
+  ~CheckpointInputsScope();
+  CheckpointInputsScope(const CheckpointInputsScope&) = delete;
+  CheckpointInputsScope& operator=(const CheckpointInputsScope&) = delete;
+
+ private:
+  SavingPolicy policy_;
+  const SavingPolicy* outer_;
+};
 
 /// The same for a function from Variables to one Variable: `y = checkpoint([&](const Variable& x) { return
 /// block(x); }, x)`.

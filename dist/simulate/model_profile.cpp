@@ -103,6 +103,7 @@ ModelProfile::ModelProfile(nn::LayeredModel model, nn::LayerValues inputs, std::
                        " layers", model_.loss.run ? "" : " and no loss");
   values_.push_back(std::move(inputs));
   profile_layers();
+  costs_ = layer_costs(model_, values_.front(), targets_);
 }
 
 std::function<nn::LayerValues(const nn::LayerValues&)> ModelProfile::finish_of(int64_t end) const {

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "dist/pipeline/partition/partition.h"
 #include "nn/layers/containers.h"
 #include "nn/sequence/layer_spec.h"
 
@@ -65,6 +66,8 @@ class ModelProfile {
 
   /// By layer.
   const std::vector<LayerProfile>& layers() const { return layers_; }
+  /// What layers cost, for their partition.
+  const std::vector<LayerCost>& costs() const { return costs_; }
   /// The values that pass from layer `first - 1` to the next, or the model's inputs: shapes on meta.
   const nn::LayerValues& values_before(int64_t first) const { return values_[static_cast<size_t>(first)]; }
   /// Runs layers [first, end) on meta as a stage with activation checkpointing. Once for each of its
@@ -95,6 +98,7 @@ class ModelProfile {
   std::vector<Tensor> targets_;
   std::vector<nn::LayerValues> values_;  // by boundary between layers
   std::vector<LayerProfile> layers_;
+  std::vector<LayerCost> costs_;
   std::map<StageKey, StageProfile> stages_;
   bool has_seconds_ = false;
 };

@@ -37,20 +37,6 @@ PipelineSchedule table_of(const SimulationOptions& o) {
   return *o.table;
 }
 
-std::vector<LayerCost> costs_of(const ModelProfile& model) {
-  std::vector<LayerCost> costs;
-  for (const LayerProfile& layer : model.layers()) {
-    LayerCost& cost = costs.emplace_back();
-    for (const ParameterProfile& parameter : layer.parameters) {
-      cost.parameter_bytes += parameter.elements * size_of(parameter.dtype);
-      if (parameter.is_trained) cost.parameters += parameter.elements;
-    }
-    cost.flops = layer.forward.flops;
-    cost.activation_bytes = layer.forward.bytes / 2;
-  }
-  return costs;
-}
-
 /// The largest number of live micro-batches of each stage.
 std::vector<int> live_of(const PipelineSchedule& schedule) {
   const std::vector<int> by_rank = peak_live_micro_batches(schedule);
@@ -154,7 +140,7 @@ StepPlan plan_stages(ModelProfile& model, const SimulationOptions& o, const Mach
   std::vector<nn::LayerSpec> specs;  // of names and kinds alone, for the methods of partition
   for (const LayerProfile& layer : model.layers()) specs.push_back({.name = layer.name, .kind = layer.kind});
   plan.boundaries =
-      partition_layers(specs, costs_of(model), o.partition, plan.schedule.stages, live_of(plan.schedule));
+      partition_layers(specs, model.costs(), o.partition, plan.schedule.stages, live_of(plan.schedule));
   plan.ranks.resize(static_cast<size_t>(o.stages));
   for (int s = 0; s < plan.schedule.stages; ++s) {
     const auto index = static_cast<size_t>(s);

@@ -97,6 +97,27 @@ TEST_CASE("gptlite in stages: schedules and strategies have the losses of one pr
   }
 }
 
+TEST_CASE("gptlite: inputs of checkpointed layers on the host and in a file leave every loss as it is") {
+  const TemporaryFolder folder;
+  const Flags segments{"--activation-checkpoint-interval", "1"};
+  const auto run = [&](const std::string& name, Flags flags) {
+    flags.insert(flags.end(), segments.begin(), segments.end());
+    const Losses losses = train(folder, name, flags);
+    return std::pair(losses, last_line(folder / (name + ".jsonl"))["memory_at_peak"]["activation"].asInt64());
+  };
+  for (const Flags& stages : {Flags{}, Flags{"--virtual-ranks", "2", "--pipeline-stages", "2"}}) {
+    const std::string name = "run-" + std::to_string(stages.size());
+    const auto [losses, bytes] = run(name, stages);
+    for (const std::string& place : {std::string("cpu"), folder / "."}) {
+      Flags flags = stages;
+      flags.insert(flags.end(), {"--activation-offload", place});
+      const auto [same, less] = run(name + (place == "cpu" ? "-cpu" : "-file"), flags);
+      CHECK(same == losses);
+      CHECK(less < bytes);
+    }
+  }
+}
+
 TEST_CASE("gptlite in stages: a checkpoint of any mesh is resumed on any other") {
   const TemporaryFolder folder;
   const Losses alone = train(folder, "alone", {}, "30");
@@ -142,6 +163,8 @@ TEST_CASE("gptlite in stages: the memory that is planned is the memory that is u
   const std::vector<Flags> runs = {{"--virtual-ranks", "2"},
                                    {"--virtual-ranks", "2", "--pipeline-schedule", "zb-v"},
                                    {"--virtual-ranks", "2", "--activation-checkpoint-interval", "1"},
+                                   {"--virtual-ranks", "2", "--partition-method", "profile"},
+                                   {"--virtual-ranks", "2", "--partition-method", "memory"},
                                    {"--virtual-ranks", "4", "--strategy", "full_shard"},
                                    {"--virtual-ranks", "4", "--strategy", "shard_optim"}};
   for (size_t i = 0; i < runs.size(); ++i) {

@@ -38,6 +38,7 @@ constexpr std::pair<const char*, const char*> same_options[] = {
     {"hysteresis", "hysteresis"},
     {"consecutive_hysteresis", "consecutive_hysteresis"},
     {"min_loss_scale", "min_loss_scale"},
+    {"activation_offload", "activation_offload"},
 };
 
 std::string lower(std::string name) {

@@ -72,6 +72,8 @@ const FieldTable<Run>& run_fields() {
         "layers of which only the first one's input is kept; backward runs them again. 0: all is kept",
         "layers", count},
        [](Run& r) { return &r.checkpointing.interval; }},
+      {shared_option("activation_offload"), [](Run& r) { return &r.activation_offload; }},
+      {shared_option("activation_offload_bytes"), [](Run& r) { return &r.activation_offload_bytes; }},
   };
   return table;
 }
@@ -204,7 +206,8 @@ const FieldTable<Parallel>& pipeline_fields() {
         {.low = 0, .high = 1 << 10}},
        [](Parallel& p) { return &p.pipeline_chunks; }},
       {{"partition_method",
-        "what is balanced between stages: parameters, uniform, type:REGEX, or first layers such as 0,3,6"},
+        "what is balanced between stages: parameters, uniform, profile (FLOPs), memory, type:REGEX, or first "
+        "layers such as 0,3,6"},
        [](Parallel& p) { return &p.partition_method; }},
   };
   return table;

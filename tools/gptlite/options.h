@@ -58,6 +58,11 @@ struct Run {
   std::string scheduler;                 ///< a schedule of DeepSpeed as JSON; empty: the preset's cosine
   /// What backward computes again. It changes no value, so checkpoints do not contain it.
   nn::ActivationCheckpointing checkpointing = {};
+  /// Where the inputs of its segments are kept, as in training::TrainingConfig; not in checkpoints either.
+  /// @{
+  std::string activation_offload = {};
+  int64_t activation_offload_bytes = 0;
+  /// @}
   Parallel parallel = {};
   std::string dataset = "tiny-shakespeare";
   std::string data;  ///< the dataset's file or folder; empty: where the dataset is searched for

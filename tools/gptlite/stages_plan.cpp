@@ -23,6 +23,12 @@ dist::SimulationOptions options_of(const Run& run) {
 
 }  // namespace
 
+std::vector<dist::LayerCost> stage_costs(const Run& run) {
+  const models::Gpt gpt(run.preset.model);
+  const Tensor ids = Tensor::empty({run.micro_batch_size, run.preset.model.block_size}, i64, meta());
+  return dist::layer_costs(gpt.to_layered_model(), {Variable(ids)}, {ids});
+}
+
 dist::SimulatedStep predict_stages(const Run& run, const dist::MachineRates& rates) {
   models::Gpt gpt(run.preset.model);
   if (const DType dtype = compute_dtype(run.dtype); dtype != f32) gpt.to(dtype);

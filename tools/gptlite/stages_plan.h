@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "dist/launch/world.h"
 #include "dist/simulate/step.h"
@@ -8,6 +9,9 @@
 #include "tools/gptlite/run.h"
 
 namespace tessera::gptlite {
+
+/// What the layers of a run in stages cost: FLOPs and bytes of a micro-batch, from a run on meta.
+std::vector<dist::LayerCost> stage_costs(const Run& run);
 
 /// The time and memory of a step of a run in stages, from a run of its micro-batch on meta.
 dist::SimulatedStep predict_stages(const Run& run, const dist::MachineRates& rates);

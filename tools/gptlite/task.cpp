@@ -9,6 +9,7 @@
 #include "optim/rules/adam.h"
 #include "tensor/error.h"
 #include "tools/gptlite/run.h"
+#include "tools/gptlite/stages_plan.h"
 
 namespace tessera::gptlite {
 namespace {
@@ -143,6 +144,8 @@ training::TrainerOptions trainer_options(const Run& run, dist::World* world) {
   options.accumulate = std::max<int64_t>(1, samples_per_rank(run) / run.micro_batch_size);
   options.gradient_clip = run.preset.gradient_clip;
   options.seed = run.seed;
+  options.activation_offload = run.activation_offload;
+  options.activation_offload_bytes = run.activation_offload_bytes;
   options.units = unit_policy(run.parallel.auto_wrap);
   options.world = world;
   if (run.parallel.pipeline_stages > 0)
@@ -150,6 +153,7 @@ training::TrainerOptions trainer_options(const Run& run, dist::World* world) {
                       .schedule = run.parallel.pipeline_schedule,
                       .chunks = run.parallel.pipeline_chunks,
                       .partition = run.parallel.partition_method,
+                      .costs = stage_costs(run),
                       .checkpointing = run.checkpointing};
   return options;
 }

@@ -62,6 +62,10 @@ constexpr FieldInfo options[] = {
      "when backward gathers the next unit: before a unit's gradients are computed, after, or when needed"},
     {"accumulate_communication",
      "sum gradients over ranks after each micro-batch, not once a step: more traffic, less memory"},
+    {"activation_offload",
+     "where the inputs of checkpointed segments are until backward: empty, where they were; cpu, the CPU's "
+     "memory, counted apart; or the folder of a file"},
+    {"activation_offload_bytes", "most bytes of them in the CPU's memory; 0: no limit", "bytes", count},
 
     // Checkpoints
     {"out", "folder of the checkpoints; empty: none are written"},

@@ -40,6 +40,11 @@ struct TrainingConfig {
   dist::BackwardPrefetch backward_prefetch = dist::BackwardPrefetch::pre;  ///< when backward gathers
   bool accumulate_communication = false;  ///< gradients are summed over ranks after each micro-batch
 
+  /// Where the inputs of checkpointed segments are until backward: empty, where they were; "cpu", the CPU's
+  /// memory, counted apart (HostStore); or the folder of a file (FileStore).
+  std::string activation_offload = {};
+  int64_t activation_offload_bytes = 0;  ///< of "cpu", at most; 0: no limit
+
   uint64_t seed = 42;  ///< of first weights, batches and dropout
 };
 

@@ -67,6 +67,8 @@ const FieldTable<TrainingConfig>& training_fields() {
       {shared_option("backward_prefetch"),
        [](Config& c) { return ChoicePointer(&c.backward_prefetch, prefetch_names()); }},
       {shared_option("accumulate_communication"), [](Config& c) { return &c.accumulate_communication; }},
+      {shared_option("activation_offload"), [](Config& c) { return &c.activation_offload; }},
+      {shared_option("activation_offload_bytes"), [](Config& c) { return &c.activation_offload_bytes; }},
       {shared_option("seed"), [](Config& c) { return &c.seed; }},
   };
   return table;

@@ -144,6 +144,9 @@ class Reader {
       if (precision_) value.fail("either fp16 or bf16");
       precision_ = value;
       is_half_ = path == "fp16.enabled";
+    } else if (path == "activation_checkpointing.cpu_checkpointing") {
+      if (value.as_bool())
+        out_.training.set("activation_offload", "cpu", {Source::file, value.file_and_line()});
     } else if (path == "optimizer") {
       out_.optimizer = named(value);
     } else if (path == "scheduler") {

@@ -35,7 +35,7 @@ class Engine : public EngineCore {
   template <class... Inputs>
   decltype(auto) operator()(Inputs&&... inputs) {
     if (typed_.is_training()) begin_micro_batch();
-    const AutocastScope autocast(compute_dtype());
+    const ForwardScope scope(*this);
     return typed_(std::forward<Inputs>(inputs)...);
   }
 

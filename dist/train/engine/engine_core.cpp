@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "autograd/recompute/stores.h"
 #include "dist/checkpoint/checkpoint_folder.h"
 #include "dist/checkpoint/checkpoint_reader.h"
 #include "dist/checkpoint/checkpoint_writer.h"
@@ -57,6 +58,17 @@ int64_t skipped_steps_of(const dist::TrainingState& state) {
   return found == state.run.end() ? 0 : std::atoll(found->second.c_str());
 }
 
+/// What is held of the inputs of checkpointed segments.
+SavingPolicy policy_of(const TrainingConfig& config) {
+  const std::string& place = config.activation_offload;
+  require<ConfigError>(place == "cpu" || config.activation_offload_bytes == 0,
+                       "Engine: activation_offload_bytes ", config.activation_offload_bytes,
+                       ": expected activation_offload cpu, got '", place, "'");
+  if (place.empty()) return nullptr;
+  if (place == "cpu") return HostStore(config.activation_offload_bytes).policy();
+  return FileStore(place).policy();
+}
+
 bool is_on_meta(const nn::Module& model) {
   for (const NamedParameter& parameter : model.parameters())
     if (parameter.variable.value().is_meta()) return true;
@@ -73,6 +85,7 @@ EngineCore::EngineCore(nn::Module& model, EngineOptions options)
       device_(options.device.value_or(world_ ? world_->device() : cpu())),
       schedule_(std::move(options.schedule)),
       before_zero_grad_(std::move(options.before_zero_grad)),
+      kept_inputs_(policy_of(config_)),
       log_(std::move(options.log)) {
   require<ConfigError>(options.optimizer != nullptr,
                        "Engine: expected a function that makes the optimizer, got none");
@@ -109,6 +122,7 @@ void EngineCore::cut(EngineOptions& options) {
                             .schedule = stages_.schedule,
                             .chunks = stages_.chunks,
                             .partition = dist::parse_partition_method(stages_.partition),
+                            .costs = stages_.costs,
                             .checkpointing = stages_.checkpointing,
                             .micro_batches = static_cast<int>(config_.accumulation_steps)});
   if (data_ranks() > 1 || config_.strategy != dist::Strategy::no_shard)
@@ -132,6 +146,9 @@ std::optional<double> EngineCore::run_in_stages(dist::MicroBatch batch) {
 Device EngineCore::device() const {
   return device_;
 }
+
+ForwardScope::ForwardScope(const EngineCore& engine)
+    : autocast_(engine.compute_dtype()), inputs_(engine.kept_inputs()) {}
 
 DType EngineCore::compute_dtype() const {
   return dtype_of(config_.precision);

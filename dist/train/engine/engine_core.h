@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "autograd/autocast/autocast.h"
+#include "autograd/recompute/checkpoint.h"
 #include "autograd/variable.h"
 #include "dist/checkpoint/background_save.h"
 #include "dist/checkpoint/checkpoint_meta.h"
@@ -110,6 +112,9 @@ class EngineCore {
 
   /// The dtype of forward and backward.
   DType compute_dtype() const;
+  /// What is held of the inputs of checkpointed segments (`TrainingConfig::activation_offload`); may be
+  /// empty.
+  const SavingPolicy& kept_inputs() const { return kept_inputs_; }
   /// The device of this rank, its number, its number on its machine, and the number of ranks.
   /// @{
   Device device() const;
@@ -220,8 +225,21 @@ class EngineCore {
   int64_t global_steps_ = 0, skipped_steps_ = 0, micro_steps_ = 0;
   double gradient_norm_ = 0;
   std::function<void(optim::Optimizer&)> before_zero_grad_;
+  SavingPolicy kept_inputs_;
   Logger log_;
   bool has_gradients_ = false;  // of the current micro-batch
+};
+
+/// What a forward of the engine's model runs under: autocast to its dtype of computation, and its place for
+/// the inputs of checkpointed segments.
+class ForwardScope {
+ public:
+  /// The engine must outlive it.
+  explicit ForwardScope(const EngineCore& engine);
+
+ private:
+  AutocastScope autocast_;
+  CheckpointInputsScope inputs_;
 };
 
 }  // namespace tessera::training

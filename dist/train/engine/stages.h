@@ -1,8 +1,10 @@
 #pragma once  // not in tessera.h
 
 #include <string>
+#include <vector>
 
 #include "dist/pipeline/generators/schedule_kind.h"
+#include "dist/pipeline/partition/partition.h"
 #include "nn/layers/containers.h"
 
 namespace tessera::training {
@@ -15,7 +17,9 @@ struct StageOptions {
   dist::ScheduleKind schedule = dist::ScheduleKind::one_f_one_b;  ///< which schedule
   int chunks = 0;                                                 ///< stages on each rank; 0: the schedule's
   std::string partition = "parameters";                           ///< dist::parse_partition_method
-  nn::ActivationCheckpointing checkpointing = {};                 ///< of the layers of a stage
+  /// What layers cost (`dist::layer_costs`), for the methods "profile" and "memory"; none: their parameters.
+  std::vector<dist::LayerCost> costs = {};
+  nn::ActivationCheckpointing checkpointing = {};  ///< of the layers of a stage
 };
 
 /// The ranks of `world_size` that train batches of their own. Throws ConfigError unless the stages divide

@@ -75,7 +75,7 @@ void Trainer::optimize(Task& task, const data::Batch& batch, double share, int64
   engine_->begin_micro_batch();
   const Variable loss = [&] {
     const SpanScope span(SpanKind::phase, "forward");
-    const AutocastScope autocast(engine_->compute_dtype());
+    const ForwardScope scope(*engine_);
     return task.training_step(batch, index);
   }();
   require<ConfigError>(loss.defined(), "Task::training_step: expected the loss of the batch, got an ",
@@ -97,7 +97,7 @@ void Trainer::optimize_in_stages(Task& task, const data::Batch& batch, double sh
   micro.weight = share;
   const std::optional<double> loss = [&] {
     const SpanScope span(SpanKind::phase, "stages");
-    const AutocastScope autocast(engine_->compute_dtype());
+    const ForwardScope scope(*engine_);
     return engine_->run_in_stages(std::move(micro));
   }();
   if (loss) task.stage_loss(*loss);
@@ -112,7 +112,7 @@ void Trainer::train_micro_batch(Task& task, const data::Batch& batch, double sha
   call([&](Callback& c) { c.on_train_batch_start(*this, task, batch, index); });
   if (manual_) {
     manual_->begin_micro_batch(share);
-    const AutocastScope autocast(engine().compute_dtype());
+    const ForwardScope scope(engine());
     task.training_step(batch, index);
     manual_->end_micro_batch();
   } else if (engine_->pipeline()) {

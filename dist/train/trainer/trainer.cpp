@@ -216,6 +216,8 @@ TrainingConfig Trainer::given_config() const {
   config.gradient_clip = options_.gradient_clip;
   config.precision = options_.precision;
   config.scaler = options_.scaler;
+  config.activation_offload = options_.activation_offload;
+  config.activation_offload_bytes = options_.activation_offload_bytes;
   config.seed = options_.seed;
   return config;
 }

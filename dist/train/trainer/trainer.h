@@ -45,7 +45,9 @@ struct TrainerOptions {
   /// They show early that validation works: what they log is thrown away, and training has the same bits.
   /// Not with `fast_dev_run`.
   int64_t num_sanity_val_steps = 0;
-  uint64_t seed = 42;  ///< of first weights, orders and dropout
+  std::string activation_offload = {};   ///< as in TrainingConfig
+  int64_t activation_offload_bytes = 0;  ///< as in TrainingConfig
+  uint64_t seed = 42;                    ///< of first weights, orders and dropout
   /// A checkpoint's folder, or a run's (its latest): `fit` continues it with the same bits, on any number of
   /// ranks with the same train_batch_size. "": a new run.
   std::string resume = {};

@@ -280,3 +280,17 @@ TEST_CASE("DeepSpeed's configuration: the documents' files, what is refused remo
   }
   CHECK(refused(json, 8) == "(nothing was thrown)");
 }
+
+TEST_CASE("DeepSpeed's configuration: cpu_checkpointing keeps the inputs of segments on the host") {
+  const auto offload = [](const char* value) {
+    const training::deepspeed::Configuration read = training::deepspeed::read(
+        training::JsonDocument::parse(text("{\"train_batch_size\": 8, \"activation_checkpointing\": "
+                                           "{\"cpu_checkpointing\": ",
+                                           value, ", \"partition_activations\": false}}"),
+                                      "ds.json"),
+        training::Resolved<training::TrainingConfig>(training::training_fields()), 1);
+    return read.training->activation_offload;
+  };
+  CHECK(offload("true") == "cpu");
+  CHECK(offload("false") == "");
+}

@@ -7,6 +7,7 @@
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/unary.h"
 #include "autograd/functions/reduction.h"
+#include "autograd/recompute/checkpoint.h"
 #include "nn/functional.h"
 #include "nn/layer.h"
 #include "nn/layers/linear.h"
@@ -376,4 +377,59 @@ TEST_CASE("engine: sizes and kinds of messages change no loss, and are those of 
     }
     return problems;
   });
+}
+
+namespace {
+
+/// Layers that checkpoint themselves, and whether their inputs are held in the rank's memory.
+struct Checkpointed : nn::Layer<Checkpointed> {
+  nn::Linear& first = add<nn::Linear>("first", {.in = 5, .out = 64});
+  nn::Linear& second = add<nn::Linear>("second", {.in = 64, .out = 3});
+  Variable forward(const Variable& x) {
+    const Variable hidden = checkpoint([this](const Variable& v) { return tanh(first(v)); }, x);
+    return checkpoint([this](const Variable& v) { return second(v * v); }, hidden);
+  }
+};
+
+/// Losses of four steps, and the bytes of activations between forward and backward of the last one.
+std::pair<std::vector<double>, int64_t> offloaded(const TrainingConfig& config) {
+  Checkpointed net;
+  Engine engine(net, {.config = config, .optimizer = adam()});
+  std::vector<double> losses;
+  int64_t held = 0;
+  for (int step = 0; step < 4; ++step) {
+    const auto [x, y] = samples(step, 0, 8);
+    const int64_t before = current_account()->count(MemoryCategory::activation).current;
+    const Variable loss = nn::cross_entropy(engine(x), y);
+    held = current_account()->count(MemoryCategory::activation).current - before;
+    losses.push_back(loss.value().item());
+    engine.backward(loss);
+    engine.step();
+  }
+  return {losses, held};
+}
+
+}  // namespace
+
+TEST_CASE("engine: inputs of checkpointed segments are held on the host or in a file, with the same losses") {
+  const TemporaryFolder folder;
+  const auto [losses, held] = offloaded({.micro_batch_size = 8});
+  for (const std::string& place : {std::string("cpu"), folder / "."}) {
+    CAPTURE(place);
+    const auto [same, less] = offloaded({.micro_batch_size = 8, .activation_offload = place});
+    CHECK(same == losses);
+    CHECK(held - less >= 8 * 64 * 4);  // the hidden values
+  }
+}
+
+TEST_CASE("engine: bad places for the inputs of segments are refused, and a budget holds") {
+  CHECK_THROWS_WITH_AS(offloaded({.micro_batch_size = 8, .activation_offload = "/no/such/folder"}),
+                       "FileStore: cannot make a file in '/no/such/folder': No such file or directory",
+                       ConfigError);
+  CHECK_THROWS_WITH_AS(offloaded({.micro_batch_size = 8, .activation_offload_bytes = 100}),
+                       "Engine: activation_offload_bytes 100: expected activation_offload cpu, got ''",
+                       ConfigError);
+  CHECK_THROWS_AS(
+      offloaded({.micro_batch_size = 8, .activation_offload = "cpu", .activation_offload_bytes = 1000}),
+      OutOfMemoryError);
 }

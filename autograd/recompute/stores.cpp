@@ -1,0 +1,174 @@
+#include "autograd/recompute/stores.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+#include "tensor/error.h"
+
+namespace tessera {
+namespace {
+
+/// A copy in an account of its own.
+class HostValue final : public ValueSource {
+ public:
+  HostValue(const Tensor& value, const intrusive_ptr<MemoryAccount>& account) : device_(value.device()) {
+    const AccountScope scope(account);
+    const CategoryScope category(MemoryCategory::activation);
+    copy_ = Tensor::empty(value.shape(), value.dtype(), cpu());
+    copy_.copy_from(value);
+  }
+  Tensor produce() override {
+    const Tensor value = Tensor::empty(copy_.shape(), copy_.dtype(), device_);
+    value.copy_from(copy_);
+    return value;
+  }
+
+ private:
+  Tensor copy_;
+  Device device_;
+};
+
+/// On meta there are no bytes to move; the value itself is no longer held.
+class MetaValue final : public ValueSource {
+ public:
+  explicit MetaValue(const Tensor& value) : shape_(value.shape()), dtype_(value.dtype()) {}
+  Tensor produce() override { return Tensor::empty(shape_, dtype_, meta()); }
+
+ private:
+  Shape shape_;
+  DType dtype_;
+};
+
+}  // namespace
+
+HostStore::HostStore(int64_t budget_bytes) : account_(make_intrusive<MemoryAccount>()) {
+  require<ConfigError>(budget_bytes >= 0, "HostStore: expected a budget of 0 or more bytes, got ",
+                       budget_bytes);
+  account_->set_limit(budget_bytes);
+}
+
+SavingPolicy HostStore::policy() const {
+  return [account = account_](const char*, const Tensor& value) -> std::shared_ptr<ValueSource> {
+    if (value.numel() == 0) return nullptr;
+    if (value.is_meta()) return std::make_shared<MetaValue>(value);
+    return std::make_shared<HostValue>(value, account);
+  };
+}
+
+/// Values one after another, from the beginning again when all are released. Thread-safe.
+class FileStore::File {
+ public:
+  explicit File(const std::string& folder) : folder_(folder) {
+    std::string path = folder + "/activations-XXXXXX";
+    descriptor_ = ::mkstemp(path.data());
+    require<ConfigError>(descriptor_ >= 0, "FileStore: cannot make a file in '", folder,
+                         "': ", std::strerror(errno));
+    ::unlink(path.c_str());
+  }
+  ~File() { ::close(descriptor_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  /// Returns where the bytes are.
+  int64_t write(const void* data, int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const int64_t at = end_;
+    transfer(at, bytes, [&](int64_t done) {
+      return ::pwrite(descriptor_, static_cast<const char*>(data) + done, static_cast<size_t>(bytes - done),
+                      at + done);
+    });
+    end_ += bytes;
+    held_ += bytes;
+    return at;
+  }
+  void read(int64_t at, void* data, int64_t bytes) {
+    transfer(at, bytes, [&](int64_t done) {
+      return ::pread(descriptor_, static_cast<char*>(data) + done, static_cast<size_t>(bytes - done),
+                     at + done);
+    });
+  }
+  void release(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    held_ -= bytes;
+    if (held_ == 0) end_ = 0;
+  }
+  int64_t held() const {
+    const std::lock_guard lock(mutex_);
+    return held_;
+  }
+
+ private:
+  template <class Call>
+  void transfer(int64_t at, int64_t bytes, const Call& call) {
+    for (int64_t done = 0; done < bytes;) {
+      const ssize_t moved = call(done);
+      if (moved < 0 && errno == EINTR) continue;
+      require<OutOfMemoryError>(moved >= 0 || (errno != ENOSPC && errno != EDQUOT), "FileStore: no room for ",
+                                bytes, " bytes in '", folder_, "', where ", held_, " are held");
+      require<AutogradError>(moved > 0, "FileStore: ", bytes, " bytes at ", at, " of the file in '", folder_,
+                             "': ", moved == 0 ? "the file is too short" : std::strerror(errno));
+      done += moved;
+    }
+  }
+
+  const std::string folder_;
+  int descriptor_ = -1;
+  mutable std::mutex mutex_;
+  int64_t end_ = 0, held_ = 0;
+};
+
+namespace {
+
+/// A value in the file.
+class FileValue final : public ValueSource {
+ public:
+  FileValue(const Tensor& value, std::shared_ptr<FileStore::File> file)
+      : file_(std::move(file)), shape_(value.shape()), dtype_(value.dtype()), device_(value.device()) {
+    Tensor whole = value.contiguous();
+    if (!device_.is_cpu()) {
+      whole = Tensor::empty(shape_, dtype_, cpu());
+      whole.copy_from(value);
+    }
+    bytes_ = whole.nbytes();
+    at_ = file_->write(whole.raw_data(), bytes_);
+  }
+  ~FileValue() override { file_->release(bytes_); }
+  Tensor produce() override {
+    const Tensor whole = Tensor::empty(shape_, dtype_, cpu());
+    file_->read(at_, whole.raw_data(), bytes_);
+    if (device_.is_cpu()) return whole;
+    const Tensor value = Tensor::empty(shape_, dtype_, device_);
+    value.copy_from(whole);
+    return value;
+  }
+
+ private:
+  std::shared_ptr<FileStore::File> file_;
+  Shape shape_;
+  DType dtype_;
+  Device device_;
+  int64_t at_ = 0, bytes_ = 0;
+};
+
+}  // namespace
+
+FileStore::FileStore(const std::string& folder) : file_(std::make_shared<File>(folder)) {}
+
+SavingPolicy FileStore::policy() const {
+  return [file = file_](const char*, const Tensor& value) -> std::shared_ptr<ValueSource> {
+    if (value.numel() == 0) return nullptr;
+    if (value.is_meta()) return std::make_shared<MetaValue>(value);
+    return std::make_shared<FileValue>(value, file);
+  };
+}
+
+int64_t FileStore::held_bytes() const {
+  return file_->held();
+}
+
+}  // namespace tessera
