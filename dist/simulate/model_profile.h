@@ -29,7 +29,8 @@ struct ParameterProfile {
 
 /// What a layer costs for a micro-batch. The last one's costs are with the loss.
 struct LayerProfile {
-  std::string name, kind;                         ///< as in its LayerSpec
+  std::string name = {};                          ///< as in its LayerSpec
+  std::string kind = {};                          ///< as in its LayerSpec
   std::vector<ParameterProfile> parameters = {};  ///< each once
   LayerPass forward = {};                         ///< F
   LayerPass backward = {};                        ///< B: the whole

@@ -27,19 +27,19 @@ struct SearchOptions {
 
 /// A way to train the model.
 struct FoundPlan {
-  SimulationOptions options;
-  int64_t micro_batch_size = 0;
-  SimulatedStep step;  ///< its prediction
+  SimulationOptions options;     ///< the choices
+  int64_t micro_batch_size = 0;  ///< samples of a micro-batch
+  SimulatedStep step;            ///< its prediction
 };
 
 /// A candidate that was compared, in short.
 struct TriedPlan {
-  SimulationOptions options;
-  int64_t micro_batch_size = 0;
-  int64_t peak_bytes = 0;
-  double seconds = 0;     ///< of a step; a lower bound where `is_bound`
-  bool is_bound = false;  ///< it cannot be among the best, so its step was not simulated
-  bool fits = true;       ///< into the memory
+  SimulationOptions options;     ///< the choices
+  int64_t micro_batch_size = 0;  ///< samples of a micro-batch
+  int64_t peak_bytes = 0;        ///< of the rank with most; a lower bound where `is_bound`
+  double seconds = 0;            ///< of a step; a lower bound where `is_bound`
+  bool is_bound = false;         ///< it cannot be among the best, so its step was not simulated
+  bool fits = true;              ///< into the memory
 };
 
 /// What a search found.

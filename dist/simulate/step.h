@@ -45,16 +45,17 @@ struct SimulationOptions {
 
 /// A rank of a simulated step, and all that do the same in the same time.
 struct SimulatedRank {
-  int64_t rank = 0;                       ///< the first of them in the world
-  int64_t copies = 1;                     ///< how many they are
-  double compute = 0;                     ///< seconds in which it computes
-  double communication = 0;               ///< seconds of its messages and collectives, overlapped or not
-  int64_t parameters = 0;                 ///< trained values of its stages, each once
-  StepTraffic traffic = {};               ///< bytes that it sends for parameters and gradients
-  int64_t activation_traffic = 0;         ///< bytes of activations and of their gradients that it sends
-  int64_t tied_traffic = 0;               ///< bytes of gradients of tied parameters that it sends
-  int64_t activations = 0;                ///< the most bytes of activations at once
-  StateBytes state = {}, temporary = {};  ///< as in Estimate
+  int64_t rank = 0;                ///< the first of them in the world
+  int64_t copies = 1;              ///< how many they are
+  double compute = 0;              ///< seconds in which it computes
+  double communication = 0;        ///< seconds of its messages and collectives, overlapped or not
+  int64_t parameters = 0;          ///< trained values of its stages, each once
+  StepTraffic traffic = {};        ///< bytes that it sends for parameters and gradients
+  int64_t activation_traffic = 0;  ///< bytes of activations and of their gradients that it sends
+  int64_t tied_traffic = 0;        ///< bytes of gradients of tied parameters that it sends
+  int64_t activations = 0;         ///< the most bytes of activations at once
+  StateBytes state = {};           ///< as in Estimate
+  StateBytes temporary = {};       ///< as in Estimate
   std::array<int64_t, memory_categories> memory = {};  ///< at the peak, by MemoryCategory
 
   /// The sum over the categories: the most bytes that it holds.
