@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "autograd/grad_mode.h"
 #include "dist/pipeline/run/stage.h"
 #include "nn/sequence/checkpoint_layers.h"
+#include "nn/sequence/meta_count.h"
 #include "nn/sequence/meta_gradients.h"
 #include "tensor/error.h"
-#include "tensor/memory/account.h"
-#include "tensor/profile/cost.h"
 
 namespace tessera::dist {
 namespace {
@@ -68,26 +66,6 @@ nn::LayerValues gradients_like(const nn::LayerValues& values) {
   return gradients;
 }
 
-/// Bytes and FLOPs on meta since its construction.
-class Counting {
- public:
-  int64_t bytes() const { return memory_->total().current; }
-  int64_t take_peak() {
-    const int64_t peak = memory_->total().peak;
-    memory_->reset_peaks();
-    return peak;
-  }
-  int64_t take_flops() { return std::exchange(cost_.flops, 0); }
-
- private:
-  intrusive_ptr<MemoryAccount> memory_ = make_intrusive<MemoryAccount>();
-  MetaAccountScope account_{memory_};
-  Cost cost_;
-  CostScope scope_{cost_};
-  GradMode record_{true};
-  RandomContextScope random_{random_context()};  // a profile draws no numbers of the run
-};
-
 void require_meta(const nn::LayerValues& values, const std::string& layer) {
   for (const Variable& value : values)
     require<DeviceError>(!value.defined() || value.value().is_meta(), "profile of a model: layer '", layer,
@@ -120,7 +98,7 @@ void ModelProfile::profile_layers() {
     if (i + 1 == std::ssize(model_.layers))
       for (const ParameterProfile& parameter : parameters_of(model_.loss.modules, seen))
         layer.parameters.push_back(parameter);
-    Counting counting;
+    nn::MetaCount counting;
     PipelineStage stage(static_cast<int>(i), {&spec, 1});
     const nn::LayerValues outputs =
         stage.forward(0, detached(values_.back()), random_context(), finish_of(i + 1));
@@ -166,7 +144,7 @@ StageProfile ModelProfile::run_stage(int64_t first, int64_t end,
   profile.received = first > 0 ? bytes_of(before) : 0;
   profile.received_back = is_last ? 0 : bytes_of(values_before(end), true);
   for (const bool is_split : {false, true}) {
-    Counting counting;
+    nn::MetaCount counting;
     PipelineStage stage(0, layers);
     {
       const nn::LayerValues outputs =

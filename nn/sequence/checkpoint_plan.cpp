@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "autograd/grad_mode.h"
 #include "autograd/gradients.h"
+#include "nn/sequence/meta_count.h"
 #include "nn/sequence/meta_gradients.h"
 #include "tensor/error.h"
-#include "tensor/memory/account.h"
 #include "tensor/number_text.h"
-#include "tensor/profile/cost.h"
-#include "tensor/random/random_context.h"
 
 namespace tessera::nn {
 namespace {
@@ -23,22 +20,6 @@ struct Option {
   int64_t bytes = 0;      // kept from its forward to its backward
   int64_t transient = 0;  // more, while it is computed again
   int64_t flops = 0;      // of recomputation
-};
-
-/// Bytes and FLOPs on meta since the construction.
-class Counting {
- public:
-  int64_t bytes() const { return memory_->total().current; }
-  int64_t peak() const { return memory_->total().peak; }
-  int64_t flops() const { return cost_.flops; }
-
- private:
-  intrusive_ptr<MemoryAccount> memory_ = make_intrusive<MemoryAccount>();
-  MetaAccountScope account_{memory_};
-  Cost cost_;
-  CostScope scope_{cost_};
-  GradMode record_{true};
-  RandomContextScope random_{random_context()};  // a plan draws no numbers of the run
 };
 
 /// The choices of each layer, by running it alone on meta with each.
@@ -55,7 +36,7 @@ std::vector<std::vector<Option>> options_of(const LayeredModel& model, const Lay
     for (const Variable& value : values)
       leaves.push_back(Variable(value.value(), is_floating(value.dtype())));
     for (const KeptOfLayer& choice : choices) {
-      const Counting counting;
+      const MetaCount counting;
       LayerValues outputs = checkpoint_layers({layer}, {choice})[0].run(leaves);
       Option option{.kept = choice, .bytes = counting.bytes()};
       const int64_t forward_flops = counting.flops();
@@ -130,7 +111,7 @@ std::string text_of(const KeptOfLayer& kept) {
 
 StepCost step_cost(const LayeredModel& model, const LayerValues& inputs, const std::vector<Tensor>& targets) {
   const MetaGradients gradients(model);
-  const Counting counting;
+  const MetaCount counting;
   Variable loss = model.loss.run(run_layers(model.layers, inputs), targets);
   require<DeviceError>(loss.value().is_meta(),
                        "step_cost: expected a model on meta, got one with values: plan "
