@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
-#include <vector>
 
 #include "tensor/error.h"
 

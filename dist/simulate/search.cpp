@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "dist/pipeline/generators/lowering.h"
 #include "dist/simulate/stage_plan.h"
 #include "tensor/error.h"
 #include "tensor/number_text.h"

@@ -168,7 +168,7 @@ std::string off_by(double predicted, double measured) {
 void run_case(const Case& c, dist::World& world, int steps) {
   const dist::SimulatedStep predicted = predict(c, world);
   const Measured measured = c.options.stages > 1 ? run_stages(c, world, steps) : run_shards(c, world, steps);
-  // The rank whose bytes are predicted worst.
+  // The rank with the largest difference of bytes.
   const size_t index = c.options.stages > 1 ? static_cast<size_t>(world.rank()) : 0;
   const auto expected = static_cast<double>(predicted.ranks[index].peak_bytes());
   const Tensor bytes = Tensor::from({expected, static_cast<double>(measured.peak_bytes)});
@@ -197,7 +197,7 @@ int main(int argc, char** argv) {
   app.add_option("--steps", steps, "that are timed, after two of warm-up")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--only", only, "cases whose name contains this");
+  app.add_option("--only", only, "cases with this in their names");
   CLI11_PARSE(app, argc, argv);
   try {
     const bool is_rank = dist::launcher_job().size > 1;
