@@ -110,7 +110,8 @@ void print_plan(size_t number, const FoundPlan& plan, const SearchResult& result
 void plan_training(const PlanFlags& f, std::ostream& out) {
   require<ConfigError>(
       f.ranks >= 1 && f.best >= 1 && f.batch_size >= 0 && f.micro_batch_size >= 0 && f.block_size >= 0,
-      "plan: expected at least 1 rank and 1 plan to print, and sizes of 0 or more");
+      "plan: expected at least 1 rank and 1 plan to print, and sizes of 0 or more, got ", f.ranks, " ranks, ",
+      f.best, " plans, and sizes ", f.batch_size, ", ", f.micro_batch_size, " and ", f.block_size);
   const models::GptOptions model = model_of(f);
   const DType dtype = dtype_of(f);
   const MachineRates rates = rates_of(f);
