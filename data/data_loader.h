@@ -101,10 +101,13 @@ class DataLoader {
     const Batch* operator->() const { return at_.operator->(); }
     /// @}
     /// Takes the next batch. Throws as `Loader::next`.
+    /// @{
     Iterator& operator++() {
       ++at_;
       return *this;
     }
+    void operator++(int) { ++at_; }
+    /// @}
     /// Whether the epoch has ended.
     bool operator==(std::default_sentinel_t end) const { return at_ == end; }
 

@@ -24,7 +24,8 @@ Variable Dnn::forward(const Variable& x) const {
 }
 
 Variable Dnn::loss(const Variable& x, const Tensor& target) const {
-  return call([&](const Variable& in) { return mse_loss(forward(in), target); }, x);
+  return call(nn::rerunnable([this, target](const Variable& in) { return mse_loss(forward(in), target); }),
+              x);
 }
 
 std::vector<nn::LayerSpec> Dnn::to_layers() const {

@@ -17,7 +17,8 @@ Variable Mlp::forward(const Variable& x) const {
 }
 
 nn::BeforeDropout Mlp::forward_before_dropout(const Variable& x) const {
-  return call([this](const Variable& in) { return nn::BeforeDropout{project(in), drop.mask()}; }, x);
+  const auto body = [this](const Variable& in) { return nn::BeforeDropout{project(in), drop.mask()}; };
+  return call(nn::rerunnable(body), x);
 }
 
 // x = x + attention(norm(x)); x = x + mlp(norm(x)). The first sum, its dropout and its norm are one pass.
@@ -88,10 +89,10 @@ Variable Gpt::forward(const Tensor& ids) const {
 }
 
 Variable Gpt::loss(const Tensor& ids, const Tensor& targets) const {
-  return call([&] {
+  return call(nn::rerunnable([this, ids, targets] {
     const Variable h = features(ids);
     return head ? head->cross_entropy(h, targets) : wte.cross_entropy(h, targets);
-  });
+  }));
 }
 
 Variable Gpt::forward_cached(const Tensor& ids, GptCache& cache) const {

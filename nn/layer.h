@@ -1,9 +1,12 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -78,6 +81,37 @@ concept CallsForward = requires(L& layer, Args&&... args) {
 };
 template <class L>
 inline constexpr bool forward_is_const = false;
+
+/// Whether a T refers to what a caller may destroy before backward.
+template <class T>
+struct RefersToCaller : std::disjunction<std::is_reference<T>, std::is_pointer<T>> {};
+template <class T, size_t extent>
+struct RefersToCaller<std::span<T, extent>> : std::true_type {};
+template <class T, class Traits>
+struct RefersToCaller<std::basic_string_view<T, Traits>> : std::true_type {};
+template <class T>
+struct RefersToCaller<std::reference_wrapper<T>> : std::true_type {};
+template <class T>
+struct RefersToCaller<std::optional<T>> : RefersToCaller<T> {};
+
+/// What `rerunnable` returns.
+template <class Body>
+struct RerunnableBody {
+  Body body;
+  template <class... Args>
+  auto operator()(Args&&... args) const -> decltype(body(std::forward<Args>(args)...)) {
+    return body(std::forward<Args>(args)...);
+  }
+};
+/// Whether a call with this body, and with arguments of which Copies is a tuple, can run again in backward.
+template <class Body, class Copies>
+struct RunsAgain : std::false_type {};
+template <class L, class... T>
+struct RunsAgain<ForwardOf<L>, std::tuple<T...>> : std::negation<std::disjunction<RefersToCaller<T>...>> {};
+template <class Body, class... T>
+struct RunsAgain<RerunnableBody<Body>, std::tuple<T...>>
+    : std::negation<std::disjunction<RefersToCaller<T>...>> {};
+
 /// Whether L has its options as `o`.
 template <class L>
 concept HasOptions = requires(L& layer) {
@@ -106,6 +140,13 @@ void collect_variables(T& value, std::vector<Variable*>& found) {
     visit(each, value);  // std::visit
   else
     std::apply(each, value);
+}
+
+/// `body` for `CallableModule::call` of a module that may be checkpointed (nn/checkpoint_modules.h): backward
+/// runs it again, so it captures `this` and values, and no references to what the caller owns.
+template <class Body>
+detail::RerunnableBody<Body> rerunnable(Body body) {
+  return {std::move(body)};
 }
 
 /// The call of a Layer, with or without options.
@@ -233,13 +274,58 @@ class CallableModule : public Module {
     hooked.before_forward(inputs);
     using Result = decltype(body(std::forward<Args>(args)...));
     if constexpr (std::is_void_v<Result>) {
+      if (runs_as_segment()) fail_to_run_again();
       std::apply([&body](auto&... argument) { body(argument...); }, copies);
       hooked.after_forward(inputs, {});
     } else {
-      Result result = std::apply([&body](auto&... argument) { return body(argument...); }, copies);
+      Result result =
+          runs_as_segment() ? run_checkpointed<Result>(body, copies, inputs) : apply_to<Result>(body, copies);
       collect_variables(result, outputs);
       hooked.after_forward(inputs, outputs);
       return result;
+    }
+  }
+
+  template <class Result, class Body, class Copies>
+  static Result apply_to(const Body& body, Copies& copies) {
+    return std::apply([&body](auto&... argument) -> Result { return body(argument...); }, copies);
+  }
+
+  /// `body(copies...)` as a segment that backward runs again with the same `inputs`, which are the Variables
+  /// in `copies`.
+  template <class Result, class Body, class Copies>
+  Result run_checkpointed(const Body& body, const Copies& copies,
+                          const std::vector<Variable*>& inputs) const {
+    if constexpr (!detail::RunsAgain<Body, Copies>::value || std::is_reference_v<Result>) {
+      fail_to_run_again();
+    } else {
+      const auto variables_of = [](Copies& arguments) {
+        std::vector<Variable*> found;
+        std::apply([&found](auto&... argument) { (collect_variables(argument, found), ...); }, arguments);
+        return found;
+      };
+      std::vector<Variable> values;
+      for (const Variable* input : inputs) values.push_back(*input);
+      // The segment holds the other arguments; its inputs it gets, so that they can be elsewhere meanwhile.
+      const auto others = std::make_shared<Copies>(copies);
+      for (Variable* input : variables_of(*others)) *input = Variable();
+      const auto first_result = std::make_shared<std::optional<Result>>();
+      run_segment(
+          [body, others, variables_of,
+           weak = std::weak_ptr(first_result)](std::span<const Variable> given) -> std::vector<Variable> {
+            Copies arguments = *others;
+            const std::vector<Variable*> places = variables_of(arguments);
+            for (size_t i = 0; i < places.size(); ++i) *places[i] = given[i];
+            Result result = apply_to<Result>(body, arguments);
+            std::vector<Variable*> found;
+            collect_variables(result, found);
+            std::vector<Variable> outputs;
+            for (const Variable* output : found) outputs.push_back(*output);
+            if (const auto first = weak.lock()) first->emplace(std::move(result));
+            return outputs;
+          },
+          std::move(values));
+      return std::move(**first_result);
     }
   }
 };

@@ -259,6 +259,15 @@ class Module {
   /// argument requires one: then the backward of the call is done.
   HookHandle register_input_gradient_hook(BackwardHook hook);
 
+  /// From here on, calls of this module that record gradients are segments which backward runs again
+  /// (nn/checkpoint_modules.h, `checkpoint_segment`), within the module's hooks; `keep` names operations of
+  /// which the results are kept (CheckpointOptions::keep). `false` ends it. A clone does not have it. A call
+  /// that cannot run again throws ConfigError: one with a reference or pointer among its arguments, or a
+  /// named one without `rerunnable`.
+  void set_checkpointed(bool checkpointed, std::vector<std::string> keep = {});
+  /// Whether its calls are segments that backward runs again.
+  bool is_checkpointed() const;
+
  protected:
   /// Declares a parameter: a meta leaf with a recorded initialiser. Throws ConfigError when the name is
   /// taken.
@@ -327,8 +336,17 @@ class Module {
     return reference;
   }
 
+  /// Whether a call, now, is a segment that backward runs again.
+  bool runs_as_segment() const;
+  /// Runs `segment` as `checkpoint_segment` does, with the module's name and what it keeps.
+  void run_segment(std::function<std::vector<Variable>(std::span<const Variable>)> segment,
+                   std::vector<Variable> inputs) const;
+  /// Throws ConfigError: this module is checkpointed, and the call cannot run again.
+  [[noreturn]] void fail_to_run_again() const;
+
   struct Hooks;
-  /// Whether a hook was registered at any time; if not, there must be no HookedCall.
+  /// Whether a hook was registered, or the module checkpointed, at any time; if not, there must be no
+  /// HookedCall.
   bool has_hooks() const { return static_cast<bool>(hooks_); }
 
   class HookedBackward;

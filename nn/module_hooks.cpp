@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <ostream>
 
 #include "autograd/debug/backward_reports.h"
+#include "autograd/recompute/checkpoint.h"
 #include "autograd/record.h"
 #include "nn/module.h"
 
@@ -26,6 +28,7 @@ struct Module::Hooks {
   std::vector<HookEntry<BackwardHook>> backward_pre;
   std::vector<HookEntry<FullBackwardHook>> full_backward;
   std::vector<HookEntry<BackwardHook>> input_gradient;
+  std::optional<CheckpointOptions> checkpoint;  // of calls that backward runs again
 };
 
 namespace {
@@ -316,6 +319,37 @@ HookHandle Module::add_full_backward_hook(FullBackwardHook hook, HookOptions opt
 HookHandle Module::register_input_gradient_hook(BackwardHook hook) {
   auto& list = hooks().input_gradient;
   return register_in(list, hooks_, std::move(hook));
+}
+
+// Calls that backward runs again.
+
+void Module::set_checkpointed(bool checkpointed, std::vector<std::string> keep) {
+  if (checkpointed)
+    hooks().checkpoint = CheckpointOptions{std::move(keep)};
+  else if (hooks_)
+    hooks_->checkpoint.reset();
+}
+
+bool Module::is_checkpointed() const {
+  return hooks_ && hooks_->checkpoint;
+}
+
+bool Module::runs_as_segment() const {
+  return is_checkpointed() && grad_mode();
+}
+
+void Module::run_segment(std::function<std::vector<Variable>(std::span<const Variable>)> segment,
+                         std::vector<Variable> inputs) const {
+  const std::string& name = full_name();
+  checkpoint_segment(name.empty() ? kind() : name, std::move(segment), std::move(inputs),
+                     *hooks_->checkpoint);
+}
+
+void Module::fail_to_run_again() const {
+  throw ConfigError(
+      text(kind(), " '", full_name(),
+           "' is checkpointed: expected a call that can run again in backward (forward, or a body made by "
+           "nn::rerunnable, with arguments that are values), got another one"));
 }
 
 }  // namespace tessera::nn

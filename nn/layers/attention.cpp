@@ -19,7 +19,7 @@ Variable CausalSelfAttention::forward(const Variable& x) const {
 }
 
 BeforeDropout CausalSelfAttention::forward_before_dropout(const Variable& x) const {
-  return call([this](const Variable& in) { return attend(in); }, x);
+  return call(rerunnable([this](const Variable& in) { return attend(in); }), x);
 }
 
 Variable CausalSelfAttention::forward_cached(const Variable& x, KeyValueCache& cache) const {

@@ -21,18 +21,20 @@ Variable Embedding::forward(const Tensor& ids) const {
 }
 
 Variable Embedding::forward_add(const Tensor& ids, const Variable& addend, const DropoutMask& mask) const {
-  const auto body = [&](const Variable& added) {
+  const auto body = [this, ids, mask](const Variable& added) {
     return with_name_in_errors([&] { return embedding_add(ids, weight, added, mask); });
   };
-  return call(body, addend);
+  return call(rerunnable(body), addend);
 }
 
 Variable Embedding::logits(const Variable& x) const {
-  return call([this](const Variable& in) { return linear(in, weight); }, x);
+  return call(rerunnable([this](const Variable& in) { return linear(in, weight); }), x);
 }
 
 Variable Embedding::cross_entropy(const Variable& x, const Tensor& targets) const {
-  return call([&](const Variable& in) { return linear_cross_entropy(in, weight, targets); }, x);
+  return call(
+      rerunnable([this, targets](const Variable& in) { return linear_cross_entropy(in, weight, targets); }),
+      x);
 }
 
 }  // namespace tessera::nn

@@ -33,16 +33,16 @@ Variable Linear::forward_activated(const Variable& x, Activation activation) con
     check(in);
     return activation_linear(activation, in, weight, bias ? *bias : Variable());
   };
-  return call(body, x);
+  return call(rerunnable(body), x);
 }
 
 Variable Linear::cross_entropy(const Variable& x, const Tensor& targets,
                                const CrossEntropyOptions& options) const {
-  const auto body = [&](const Variable& in) {
+  const auto body = [this, targets, options](const Variable& in) {
     check(in);
     return linear_cross_entropy(in, weight, targets, options, bias ? *bias : Variable());
   };
-  return call(body, x);
+  return call(rerunnable(body), x);
 }
 
 }  // namespace tessera::nn

@@ -24,7 +24,7 @@ SumAndNorm LayerNorm::add_dropout_and_norm(const Variable& x, const BeforeDropou
     check(stream);
     return add_layer_norm(stream, added.value, added.mask, weight, bias ? *bias : Variable(), o.epsilon);
   };
-  return call(body, x, branch);
+  return call(rerunnable(body), x, branch);
 }
 
 void RMSNorm::check(const Variable& x) const {
@@ -46,7 +46,7 @@ SumAndNorm RMSNorm::add_dropout_and_norm(const Variable& x, const BeforeDropout&
     check(stream);
     return add_rms_norm(stream, added.value, added.mask, weight, o.epsilon);
   };
-  return call(body, x, branch);
+  return call(rerunnable(body), x, branch);
 }
 
 }  // namespace tessera::nn

@@ -1,6 +1,7 @@
 #include "nn/sequence/checkpoint_layers.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "autograd/recompute/checkpoint.h"
 #include "tensor/error.h"
@@ -8,13 +9,17 @@
 namespace tessera::nn {
 namespace {
 
-/// The layer that runs `layer` as a segment which backward runs again.
-LayerSpec checkpointed(LayerSpec layer, std::vector<std::string> keep) {
+/// The layer that runs `layer` as a segment which backward runs again, with its inputs in `store` if any.
+LayerSpec checkpointed(LayerSpec layer, std::vector<std::string> keep, SavingPolicy store = {}) {
   const Segment segment = [run = std::move(layer.run)](std::span<const Variable> inputs) {
     return run(LayerValues(inputs.begin(), inputs.end()));
   };
-  layer.run = [name = layer.name, segment, options = CheckpointOptions{std::move(keep)}](
-                  const LayerValues& inputs) { return checkpoint_segment(name, segment, inputs, options); };
+  layer.run = [name = layer.name, segment, options = CheckpointOptions{std::move(keep)},
+               store = std::move(store)](const LayerValues& inputs) {
+    std::optional<CheckpointInputsScope> scope;
+    if (store) scope.emplace(store);
+    return checkpoint_segment(name, segment, inputs, options);
+  };
   return layer;
 }
 
@@ -41,12 +46,16 @@ std::vector<KeptOfLayer> layers_where(const std::vector<LayerSpec>& layers,
   return kept;
 }
 
-std::vector<LayerSpec> checkpoint_layers(std::vector<LayerSpec> layers,
-                                         const std::vector<KeptOfLayer>& kept) {
+std::vector<LayerSpec> checkpoint_layers(std::vector<LayerSpec> layers, const std::vector<KeptOfLayer>& kept,
+                                         const SavingPolicy& store) {
   require<ConfigError>(kept.size() == layers.size(), "checkpoint_layers: expected an entry for each of ",
                        layers.size(), " layers, got ", kept.size());
-  for (size_t i = 0; i < layers.size(); ++i)
-    if (kept[i].is_checkpointed) layers[i] = checkpointed(std::move(layers[i]), kept[i].keep);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (!kept[i].is_checkpointed) continue;
+    require<ConfigError>(!kept[i].offload || store, "checkpoint_layers: expected a store for the inputs of '",
+                         layers[i].name, "', which has offload, got none");
+    layers[i] = checkpointed(std::move(layers[i]), kept[i].keep, kept[i].offload ? store : SavingPolicy());
+  }
   return layers;
 }
 

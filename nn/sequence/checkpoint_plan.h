@@ -12,6 +12,17 @@ namespace tessera::nn {
 struct StepCost {
   int64_t peak_bytes = 0;  ///< the most bytes beside the inputs at once: activations, and gradients of these
   int64_t flops = 0;       ///< of forward, recomputation and backward
+  int64_t offloaded_bytes = 0;  ///< that are elsewhere from forward to backward
+};
+
+/// What a plan may choose for a layer, besides keeping all and keeping its inputs alone.
+struct CheckpointChoices {
+  /// Operations with results that are kept beside the inputs (CheckpointOptions::keep): a choice each.
+  std::vector<std::vector<std::string>> keeps = {};
+  bool offload = false;  ///< whether inputs may be elsewhere until backward (KeptOfLayer::offload)
+  /// FLOPs that take as long as a byte on its way there and back; the plan minimizes their sum with those of
+  /// recomputation.
+  double flops_per_byte = 50;
 };
 
 /// What is kept of each layer, chosen for a number of bytes.
@@ -22,17 +33,18 @@ struct CheckpointPlan {
 };
 
 /// Runs forward and backward of a micro-batch on meta. The model, `inputs` and `targets` are on meta; the
-/// gradients of parameters are removed and not counted.
-StepCost step_cost(const LayeredModel& model, const LayerValues& inputs, const std::vector<Tensor>& targets);
+/// gradients of parameters are removed and not counted. With `kept`, layers are checkpointed so. Throws
+/// DeviceError for a model with values, ConfigError as `checkpoint_layers`.
+StepCost step_cost(const LayeredModel& model, const LayerValues& inputs, const std::vector<Tensor>& targets,
+                   const std::vector<KeptOfLayer>& kept = {});
 
-/// Chooses, for each layer, to keep all, to keep its inputs and the results that one of `keeps` names, or its
-/// inputs alone, so that the peak of a step is at most `budget_bytes` and the FLOPs of recomputation are the
-/// fewest: dynamic programming over the bytes and FLOPs of each choice on meta, in steps of 1/2048 of the
-/// bytes, then a run on meta of the whole. Throws ConfigError that gives the smallest possible peak where the
-/// budget is below it.
+/// Chooses what is kept of each layer, so that the peak of a step is at most `budget_bytes` and the FLOPs of
+/// recomputation are the fewest: dynamic programming over the bytes and FLOPs of each choice on meta, in
+/// steps of 1/2048 of the bytes, then a run on meta of the whole. Throws ConfigError that gives the smallest
+/// possible peak where the budget is below it.
 CheckpointPlan plan_checkpointing(const LayeredModel& model, const LayerValues& inputs,
                                   const std::vector<Tensor>& targets, int64_t budget_bytes,
-                                  const std::vector<std::vector<std::string>>& keeps = {});
+                                  const CheckpointChoices& choices = {});
 
 /// The plan as text: a line for each range of equal layers, then bytes and FLOPs beside those without it.
 std::string to_string(const CheckpointPlan& plan, const LayeredModel& model);

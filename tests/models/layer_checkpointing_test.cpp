@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "autograd/debug/graph_dot.h"
+#include "autograd/recompute/stores.h"
 #include "models/gpt.h"
 #include "nn/materialize.h"
 #include "nn/sequence/checkpoint_plan.h"
@@ -73,11 +74,11 @@ bool same_bits(const Step& a, const Step& b) {
   return true;
 }
 
-nn::CheckpointPlan plan_of(int64_t budget) {
+nn::CheckpointPlan plan_of(int64_t budget, bool offload = false) {
   const models::Gpt gpt(options);
   const Tensor on_meta = Tensor::empty({batch, length}, i64, meta());
   return nn::plan_checkpointing(gpt.to_layered_model(), {Variable(on_meta)}, {on_meta}, budget,
-                                {{"self_attention"}});
+                                {.keeps = {{"self_attention"}}, .offload = offload});
 }
 
 }  // namespace
@@ -143,4 +144,37 @@ TEST_CASE("layer checkpointing: a plan for a budget holds it, as predicted") {
                          "layers [1, 2) 'blocks.0' to 'blocks.0': keep inputs\n"
                          "layers [2, 5) 'blocks.1' to 'blocks.3': keep inputs, self_attention\n"));
   CHECK_THROWS_WITH_AS(plan_of(1000), doctest::Contains("expected a budget of at least"), ConfigError);
+}
+
+TEST_CASE(
+    "layer checkpointing: with inputs elsewhere a plan fits fewer bytes, and moves no more than it must") {
+  const nn::CheckpointPlan half = plan_of(plan_of(int64_t{1} << 40).without.peak_bytes / 2, true);
+  CHECK(half.cost.offloaded_bytes == 0);  // recomputation is enough
+  const Step all = step([](auto layers) { return layers; });
+  int64_t moved = 0;
+  for (const int percent : {28, 24, 22}) {
+    CAPTURE(percent);
+    const int64_t budget = half.without.peak_bytes * percent / 100;
+    CHECK_THROWS_AS(plan_of(half.without.peak_bytes * 22 / 100), ConfigError);
+    const nn::CheckpointPlan plan = plan_of(budget, true);
+    CHECK(plan.cost.peak_bytes <= budget);
+    CHECK(plan.cost.offloaded_bytes >= moved);
+    moved = plan.cost.offloaded_bytes;
+    const HostStore host;
+    const Step planned =
+        step([&](auto layers) { return nn::checkpoint_layers(layers, plan.kept, host.policy()); });
+    CHECK(same_bits(planned, all));
+    CHECK(std::abs(static_cast<double>(plan.cost.peak_bytes) / static_cast<double>(planned.peak) - 1) < 0.05);
+    CHECK(host.account().total().peak == plan.cost.offloaded_bytes);
+    CHECK(host.account().total().current == 0);
+  }
+  CHECK(moved > 0);
+  const models::Gpt gpt(options);
+  CHECK(to_string(plan_of(half.without.peak_bytes * 22 / 100, true), gpt.to_layered_model())
+            .find("keep inputs elsewhere") != std::string::npos);
+  CHECK_THROWS_WITH_AS(
+      nn::checkpoint_layers(gpt.to_layers(),
+                            std::vector<nn::KeptOfLayer>(9, nn::KeptOfLayer{true, {}, true})),
+      "checkpoint_layers: expected a store for the inputs of 'embeddings', which has offload, got none",
+      ConfigError);
 }

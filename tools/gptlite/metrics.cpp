@@ -139,6 +139,13 @@ void MetricsFile::step(const StepMetrics& m) {
   v["memory_by_category"] = memory_by_category();
   v["comm_bytes"] = Json::Int64(m.sent.bytes);
   v["comm_ops"] = Json::Int64(m.sent.calls);
+  for (const dist::StageMetrics& stage : m.stages) {
+    Json::Value of_stage;
+    of_stage["busy_ms"] = 1e3 * stage.busy_seconds;
+    of_stage["idle"] = stage.idle();
+    of_stage["live"] = Json::Int64(stage.most_live);
+    v["stages"].append(of_stage);
+  }
   v["rank"] = rank_;
   v["world_size"] = world_size_;
   write(v);

@@ -4,9 +4,11 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "data/text/corpus.h"
 #include "dist/comm/interface/ledger.h"
+#include "dist/pipeline/run/pipeline.h"
 #include "dist/train/plan/peak_memory.h"
 #include "tensor/device.h"
 #include "tools/gptlite/resolve.h"
@@ -28,8 +30,9 @@ struct StepMetrics {
   double step_ms = 0;
   double tokens_per_second = 0;
   double flops_per_second = 0;
-  std::optional<double> mfu;  ///< over the rate of matrix products given to `start`
-  dist::TrafficCount sent;    ///< by this rank since the step before
+  std::optional<double> mfu;                    ///< over the rate of matrix products given to `start`
+  dist::TrafficCount sent;                      ///< by this rank since the step before
+  std::vector<dist::StageMetrics> stages = {};  ///< by rank of the pipeline; empty without one
 };
 
 /// The metrics of a run, for its last line.

@@ -22,16 +22,6 @@ constexpr Limits size{.low = 1, .high = 1 << 24}, count{.low = 0, .high = 0x1p53
 constexpr ChoiceName kept_activations[] = {{static_cast<int>(KeptActivations::attention), "attention"},
                                            {static_cast<int>(KeptActivations::none), "none"}};
 
-std::span<const ChoiceName> schedule_names() {
-  static const std::vector<ChoiceName> names = [] {
-    std::vector<ChoiceName> all;
-    for (const dist::ScheduleKind kind : dist::schedule_kinds)
-      all.push_back({static_cast<int>(kind), dist::name_of(kind).data()});  // of a literal
-    return all;
-  }();
-  return names;
-}
-
 constexpr const char* dataset_help =
     "tiny-shakespeare; builtin (a play written by a small grammar, with a known entropy); text (the UTF-8 "
     "file "
@@ -68,9 +58,9 @@ const FieldTable<Run>& run_fields() {
         {},
         same},
        [](Run& r) { return &r.scheduler; }},
-      {{"activation_checkpoint_interval",
-        "layers of which only the first one's input is kept; backward runs them again. 0: all is kept",
-        "layers", count},
+      {shared_option("activation_checkpoint_interval")
+           .with_help("layers of which only the first one's input is kept; backward runs them again. 0: all "
+                      "is kept"),
        [](Run& r) { return &r.checkpointing.interval; }},
       {shared_option("activation_offload"), [](Run& r) { return &r.activation_offload; }},
       {shared_option("activation_offload_bytes"), [](Run& r) { return &r.activation_offload_bytes; }},
@@ -192,23 +182,11 @@ const FieldTable<Parallel>& parallel_fields() {
 
 const FieldTable<Parallel>& pipeline_fields() {
   static const FieldTable<Parallel> table{
-      {{"pipeline_stages",
-        "ranks that share the layers of the model, each with a part of them; divides the ranks. 0: no "
-        "pipeline",
-        "ranks",
-        {.low = 0, .high = 1 << 20}},
-       [](Parallel& p) { return &p.pipeline_stages; }},
-      {{"pipeline_schedule", "order of the micro-batches of a step (see `tessera schedule`)"},
-       [](Parallel& p) { return ChoicePointer(&p.pipeline_schedule, schedule_names()); }},
-      {{"pipeline_chunks",
-        "parts of the model on each rank, for interleaved, breadth-first and zb-v; 0: the schedule's default",
-        "parts",
-        {.low = 0, .high = 1 << 10}},
-       [](Parallel& p) { return &p.pipeline_chunks; }},
-      {{"partition_method",
-        "what is balanced between stages: parameters, uniform, profile (FLOPs), memory, type:REGEX, or first "
-        "layers such as 0,3,6"},
-       [](Parallel& p) { return &p.partition_method; }},
+      {shared_option("pipeline_stages"), [](Parallel& p) { return &p.pipeline_stages; }},
+      {shared_option("pipeline_schedule"),
+       [](Parallel& p) { return ChoicePointer(&p.pipeline_schedule, training::schedule_names()); }},
+      {shared_option("pipeline_chunks"), [](Parallel& p) { return &p.pipeline_chunks; }},
+      {shared_option("partition_method"), [](Parallel& p) { return &p.partition_method; }},
   };
   return table;
 }
@@ -224,8 +202,9 @@ const FieldTable<TrainOptions>& train_fields() {
         .include(
             run_fields(), +[](Options& o) -> Run& { return o.run; })
         .add({
-            {{"activation_checkpoint_keep",
-              "what is kept beside these inputs: attention (its output and log-sum-exp), or none"},
+            {shared_option("activation_checkpoint_keep")
+                 .with_help(
+                     "what is kept beside these inputs: attention (its output and log-sum-exp), or none"),
              [](Options& o) { return ChoicePointer(&o.kept_activations, kept_activations); }},
         })
         .include(

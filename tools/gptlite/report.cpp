@@ -112,6 +112,7 @@ void Report::on_train_batch_end(training::Trainer& trainer, training::Task&, con
            .flops_per_second = tokens / seconds * static_cast<double>(models::flops_per_token(preset.model)),
            .mfu = std::nullopt,
            .sent = {.calls = sent.calls - sent_.calls, .bytes = sent.bytes - sent_.bytes}};
+  if (const dist::Pipeline* pipeline = trainer.engine().pipeline()) last_.stages = pipeline->metrics();
   sent_ = sent;
   if (product_rate_) last_.mfu = last_.flops_per_second / *product_rate_;
   if (!trainer.options().monitors.empty()) {

@@ -20,12 +20,16 @@ void rethrow_as_one_of(const std::exception& error, const std::string& message) 
 
 }  // namespace
 
-void rethrow_in(const PipelineAction& action) {
+void rethrow_in(const PipelineAction& action, size_t live) {
   try {
     throw;
   } catch (const std::exception& error) {
-    const std::string message = text("pipeline, ", action, " (stage ", action.stage, ", micro-batch ",
-                                     action.micro_batch, "): ", error.what());
+    std::string message = text("pipeline, ", action, " (stage ", action.stage, ", micro-batch ",
+                               action.micro_batch, "): ", error.what());
+    if (typeid(error) == typeid(OutOfMemoryError))
+      message += text("; this rank holds ", live, live == 1 ? " micro-batch" : " micro-batches",
+                      ": activation checkpointing, smaller micro-batches and more stages take less "
+                      "(`tessera plan` predicts how much)");
     rethrow_as_one_of<ShapeError, DTypeError, DeviceError, NotBuiltError, IndexError, ValueError,
                       StorageError, OutOfMemoryError, AutogradError, NonFiniteError, ConfigError, DataError,
                       CheckpointError, Error>(error, message);

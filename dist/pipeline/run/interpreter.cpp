@@ -21,28 +21,40 @@ Interpreter::Interpreter(const RunInput& input) : input_(input) {
 
 Interpreter::~Interpreter() = default;
 
+namespace {
+
+bool computes(ActionKind kind) {
+  return kind == forward || kind == backward || kind == backward_input || kind == backward_weight;
+}
+
+}  // namespace
+
 void Interpreter::run(std::span<const PipelineAction> actions) {
+  const int64_t began = profile_clock();
   for (const PipelineAction& action : actions) {
     advance();
     begin_span();
     try {
       run(action);
     } catch (const std::exception&) {
-      rethrow_in(action);
+      rethrow_in(action, live());
     }
     end_span(action);
   }
   for (OutgoingValues& message : outgoing_) message.wait();
   outgoing_.clear();
+  seconds_ += 1e-9 * static_cast<double>(profile_clock() - began);
 }
 
-/// In a trace, actions are a row of their own, without the time in which they wait for their inputs.
+/// An action is counted without the time in which it waits for its inputs.
 void Interpreter::begin_span() {
-  began_ = profiling() ? profile_clock() : 0;
+  began_ = profile_clock();
 }
 
-void Interpreter::end_span(const PipelineAction& action) const {
-  if (began_ == 0) return;
+/// In a trace, actions are a row of their own.
+void Interpreter::end_span(const PipelineAction& action) {
+  if (computes(action.kind)) busy_seconds_ += 1e-9 * static_cast<double>(profile_clock() - began_);
+  if (!profiling()) return;
   record_span({.name = intern(to_string(action)).c_str(),
                .module = nullptr,
                .phase = nullptr,
@@ -98,11 +110,15 @@ void Interpreter::run_forward(const PipelineAction& action) {
     finish = [this, m](const nn::LayerValues& values) { return input_.finish(m, values); };
   nn::LayerValues outputs = input_.records ? stage(s).forward(m, std::move(inputs), random, finish)
                                            : stage(s).evaluate(inputs, random, finish);
-  size_t live = 0;
-  for (const auto& [index, each] : stages_) live += each.live();
-  most_live_ = std::max(most_live_, live);
+  most_live_ = std::max(most_live_, live());
   if (!is_last) return pass_on({false, s, m}, s + 1, std::move(outputs));
   if (input_.result) input_.result(m, outputs);
+}
+
+size_t Interpreter::live() const {
+  size_t live = 0;
+  for (const auto& [index, each] : stages_) live += each.live();
+  return live;
 }
 
 void Interpreter::run_backward(const PipelineAction& action) {

@@ -51,6 +51,11 @@ class Interpreter {
   void run(std::span<const PipelineAction> actions);
   /// The largest number of micro-batches between forward and backward, over this rank's stages.
   size_t most_live() const { return most_live_; }
+  /// Seconds of the run, and those of them in which actions computed.
+  /// @{
+  double seconds() const { return seconds_; }
+  double busy_seconds() const { return busy_seconds_; }
+  /// @}
 
  private:
   /// A value between two stages: what a stage computed for a micro-batch, forward or backward.
@@ -62,7 +67,8 @@ class Interpreter {
 
   void run(const PipelineAction& action);
   void begin_span();
-  void end_span(const PipelineAction& action) const;
+  void end_span(const PipelineAction& action);
+  size_t live() const;  // micro-batches between forward and backward
   void run_forward(const PipelineAction& action);
   void run_backward(const PipelineAction& action);
   void pass_on(const ValueKey& value, int reader, nn::LayerValues values);
@@ -83,7 +89,8 @@ class Interpreter {
   std::map<int, std::deque<ValueKey>> expected_;  // by the rank that sends: those without a header, in order
   std::list<OutgoingValues> outgoing_;            // on their way
   size_t most_live_ = 0;
-  int64_t began_ = 0;  // of the action's span; 0: no profiler is open
+  double seconds_ = 0, busy_seconds_ = 0;
+  int64_t began_ = 0;  // of the action, in nanoseconds
 };
 
 }  // namespace tessera::dist

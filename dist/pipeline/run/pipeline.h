@@ -36,6 +36,15 @@ struct MicroBatch {
 
 struct RunInput;
 
+/// What a rank of a pipeline did in a step.
+struct StageMetrics {
+  double seconds = 0;       ///< from the first action to the last message
+  double busy_seconds = 0;  ///< in which it computed; in the others it waited: the bubble, and messages
+  int64_t most_live = 0;    ///< micro-batches, each chunk counted, that lived at once
+  /// The share of the time in which it waited.
+  double idle() const { return seconds > 0 ? 1 - busy_seconds / seconds : 0; }
+};
+
 /// Options of a Pipeline.
 struct PipelineOptions {
   Mesh mesh;                                          ///< with a dimension "pipeline"
@@ -131,6 +140,8 @@ class Pipeline {
   /// @}
   /// The largest number of micro-batches, each chunk counted, that lived at once in the newest step.
   size_t most_live() const { return most_live_; }
+  /// What each rank of the pipeline did in the newest step, on every rank.
+  const std::vector<StageMetrics>& metrics() const { return metrics_; }
 
  private:
   /// The tables of a step of some number of micro-batches.
@@ -163,6 +174,7 @@ class Pipeline {
   double combine(double value, size_t micro_batches);
   double total_weight(std::span<const MicroBatch> micro_batches, std::vector<double>& weights);
   double broadcast_loss(double loss);
+  void gather_metrics(const StageMetrics& own);
 
   nn::Module& model_;
   nn::LayeredModel layers_;
@@ -180,6 +192,7 @@ class Pipeline {
   bool is_first_ = false, is_last_ = false;
   bool is_broken_ = false;  // an exception ended a step, or one runs
   size_t most_live_ = 0;
+  std::vector<StageMetrics> metrics_;
 };
 
 }  // namespace tessera::dist

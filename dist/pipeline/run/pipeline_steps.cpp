@@ -134,6 +134,19 @@ double Pipeline::broadcast_loss(double loss) {
   return shared.data<double>()[0];
 }
 
+void Pipeline::gather_metrics(const StageMetrics& own) {
+  const Tensor all = Tensor::empty({ranks_->size(), 3}, f64);
+  ranks_
+      ->all_gather(all, Tensor::from({own.seconds, own.busy_seconds, static_cast<double>(own.most_live)}),
+                   {.unit = "metrics of the stages"})
+      .wait();
+  metrics_.clear();
+  for (int rank = 0; rank < ranks_->size(); ++rank) {
+    const double* row = all.data<double>() + 3 * rank;
+    metrics_.push_back({row[0], row[1], static_cast<int64_t>(row[2])});
+  }
+}
+
 RunInput Pipeline::run_input(std::span<const MicroBatch> micro_batches, bool records) {
   RunInput input{.ranks = *ranks_,
                  .stages = stage_layers_,
@@ -170,15 +183,18 @@ double Pipeline::train_step(std::span<const MicroBatch> micro_batches, double sc
   };
   input.sharding = [this](const PipelineAction& action) { run_sharding(action); };
   set_aside_tied();
+  StageMetrics metrics;
   {
     std::optional<NoSync> until_the_end;
     if (sharding_) until_the_end.emplace(*sharding_);
     Interpreter interpreter(input);
     interpreter.run(now.training);
     most_live_ = interpreter.most_live();
+    metrics = {interpreter.seconds(), interpreter.busy_seconds(), static_cast<int64_t>(most_live_)};
     reduce_tied();
   }
   if (sharding_) sharding_->reduce_gradients();
+  gather_metrics(metrics);
   const double mean = broadcast_loss(loss);
   is_broken_ = false;
   return mean;

@@ -62,6 +62,29 @@ constexpr FieldInfo options[] = {
      "when backward gathers the next unit: before a unit's gradients are computed, after, or when needed"},
     {"accumulate_communication",
      "sum gradients over ranks after each micro-batch, not once a step: more traffic, less memory"},
+    {"pipeline_stages",
+     "ranks that share the layers of the model, each with a part of them; divides the ranks. 0: no pipeline",
+     "ranks",
+     {.low = 0, .high = 1 << 20}},
+    {"pipeline_schedule", "order of the micro-batches of a step (see `tessera schedule`)"},
+    {"pipeline_chunks",
+     "parts of the model on each rank, for interleaved, breadth-first and zb-v; 0: the schedule's default",
+     "parts",
+     {.low = 0, .high = 1 << 10}},
+    {"partition_method",
+     "what is balanced between stages: parameters, uniform, profile (FLOPs), memory, type:REGEX, or first "
+     "layers such as 0,3,6"},
+    {"activation_checkpoint_interval",
+     "k: backward runs layers 0, k, 2k, ... of the model's lists again; in stages each k layers, of which "
+     "only "
+     "the first one's input is kept. 0: all is kept",
+     "layers", count},
+    {"activation_checkpoint",
+     "modules that backward runs again: a regular expression on kinds and names, such as Block or "
+     "blocks\\.[0-5]; empty: none"},
+    {"activation_checkpoint_keep",
+     "operations of which the results are kept beside the inputs of what runs again, with commas: "
+     "self_attention, linear, ..."},
     {"activation_offload",
      "where the inputs of checkpointed segments are until backward: empty, where they were; cpu, the CPU's "
      "memory, counted apart; or the folder of a file"},

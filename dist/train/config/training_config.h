@@ -5,6 +5,7 @@
 
 #include "dist/fsdp/shard.h"
 #include "dist/fsdp/strategy.h"
+#include "dist/train/config/stage_options.h"
 #include "optim/grad_scaler.h"
 
 namespace tessera::training {
@@ -40,6 +41,15 @@ struct TrainingConfig {
   dist::BackwardPrefetch backward_prefetch = dist::BackwardPrefetch::pre;  ///< when backward gathers
   bool accumulate_communication = false;  ///< gradients are summed over ranks after each micro-batch
 
+  /// Training in stages, of a model that is a list of layers; and the interval of activation checkpointing.
+  StageOptions stages = {};
+
+  /// Modules of which the calls are run again in backward: a regular expression on kinds and names
+  /// (`nn::checkpoint_matching`); empty: none. It adds to the interval.
+  std::string activation_checkpoint = {};
+  /// Operations within these, and within the layers of the interval, of which the results are kept: names
+  /// with commas between them (CheckpointOptions::keep).
+  std::string activation_checkpoint_keep = {};
   /// Where the inputs of checkpointed segments are until backward: empty, where they were; "cpu", the CPU's
   /// memory, counted apart (HostStore); or the folder of a file (FileStore).
   std::string activation_offload = {};

@@ -34,6 +34,16 @@ std::span<const ChoiceName> prefetch_names() {
   return names;
 }
 
+std::span<const ChoiceName> schedule_names() {
+  static const std::vector<ChoiceName> names = [] {
+    std::vector<ChoiceName> all;
+    for (const dist::ScheduleKind kind : dist::schedule_kinds)
+      all.push_back({static_cast<int>(kind), dist::name_of(kind).data()});  // of a literal
+    return all;
+  }();
+  return names;
+}
+
 const FieldTable<TrainingConfig>& training_fields() {
   constexpr Limits count{.low = 0, .high = 0x1p53};
   static const FieldTable<TrainingConfig> table{
@@ -67,6 +77,15 @@ const FieldTable<TrainingConfig>& training_fields() {
       {shared_option("backward_prefetch"),
        [](Config& c) { return ChoicePointer(&c.backward_prefetch, prefetch_names()); }},
       {shared_option("accumulate_communication"), [](Config& c) { return &c.accumulate_communication; }},
+      {shared_option("pipeline_stages"), [](Config& c) { return &c.stages.stages; }},
+      {shared_option("pipeline_schedule"),
+       [](Config& c) { return ChoicePointer(&c.stages.schedule, schedule_names()); }},
+      {shared_option("pipeline_chunks"), [](Config& c) { return &c.stages.chunks; }},
+      {shared_option("partition_method"), [](Config& c) { return &c.stages.partition; }},
+      {shared_option("activation_checkpoint_interval"),
+       [](Config& c) { return &c.stages.checkpointing.interval; }},
+      {shared_option("activation_checkpoint"), [](Config& c) { return &c.activation_checkpoint; }},
+      {shared_option("activation_checkpoint_keep"), [](Config& c) { return &c.activation_checkpoint_keep; }},
       {shared_option("activation_offload"), [](Config& c) { return &c.activation_offload; }},
       {shared_option("activation_offload_bytes"), [](Config& c) { return &c.activation_offload_bytes; }},
       {shared_option("seed"), [](Config& c) { return &c.seed; }},

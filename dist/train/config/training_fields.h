@@ -7,12 +7,13 @@
 
 namespace tessera::training {
 
-/// The names of dtypes of computation, of strategies and of the moments when backward gathers, for tables of
-/// fields.
+/// The names of dtypes of computation, of strategies, of the moments when backward gathers and of schedules
+/// of a pipeline, for tables of fields.
 /// @{
 std::span<const ChoiceName> precision_names();
 std::span<const ChoiceName> strategy_names();
 std::span<const ChoiceName> prefetch_names();
+std::span<const ChoiceName> schedule_names();
 /// @}
 
 /// The fields of TrainingConfig by name.

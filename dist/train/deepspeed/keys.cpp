@@ -232,14 +232,15 @@ constexpr Key table_of_keys[] = {
 
     // Memory of activations
     {"activation_checkpointing", table, honoured, "", "", "recomputation"},
-    {"activation_checkpointing.partition_activations", flag, neutral, "false", "",
-     "it needs tensor parallelism"},
+    {"activation_checkpointing.partition_activations", flag, accepted, "false", "",
+     "each rank trains samples of its own, so that no two hold the same inputs; among ranks that do, "
+     "`dist::PartitionedStore`"},
     {"activation_checkpointing.cpu_checkpointing", flag, honoured, "false", "",
      "sets `activation_offload` to cpu"},
     {"activation_checkpointing.contiguous_memory_optimization", flag, accepted, "false", "",
      "the allocator merges free blocks"},
     {"activation_checkpointing.number_checkpoints", integer, accepted, "null", "",
-     "the program chooses the segments"},
+     "it sizes a buffer of contiguous_memory_optimization"},
     {"activation_checkpointing.synchronize_checkpoint_boundary", flag, accepted, "false", "", gpu_alone},
     {"activation_checkpointing.profile", flag, accepted, "false", "", "a trace shows recomputation"},
 

@@ -56,6 +56,33 @@ class Engine : public EngineCore {
     }
     return sum / static_cast<double>(count);
   }
+  /// One step in stages: forward and backward of its batches by the schedule, and the update. Layers and loss
+  /// are the engine's (`EngineOptions::layers`), and so is what they take from a batch. Returns the mean loss
+  /// of the step, on every rank. Throws ConfigError without stages, and as the other one.
+  template <std::input_or_output_iterator Iterator, std::sentinel_for<Iterator> End>
+  double train_batch(Iterator& batches, const End& end) {
+    std::optional<double> loss;
+    const int64_t count = gradient_accumulation_steps();
+    for (int64_t i = 0; i < count; ++i, ++batches) {
+      require<ValueError>(batches != end, "Engine::train_batch: expected ", count, " batches, got ", i);
+      const ForwardScope scope(*this);
+      loss = run_in_stages(stage_batch(*batches));
+      step();
+    }
+    return *loss;
+  }
+  /// The mean loss of the batches in stages, on every rank, without gradients, the model in evaluation
+  /// meanwhile. Throws ConfigError without stages.
+  template <class Batches>
+  double eval_batch(Batches&& batches) {
+    require<ConfigError>(pipeline() != nullptr,
+                         "Engine::eval_batch: expected a loss, or an engine with stages");
+    return eval_batch(std::forward<Batches>(batches), [this](const data::Batch& batch) {
+      const ForwardScope scope(*this);
+      const dist::MicroBatch micro = stage_batch(batch);
+      return Variable(Tensor::scalar(pipeline()->evaluate({&micro, 1})));
+    });
+  }
   /// The mean loss of the batches without gradients, the model in evaluation meanwhile.
   template <class Batches, class Loss>
   double eval_batch(Batches&& batches, Loss&& loss) {

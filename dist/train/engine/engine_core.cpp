@@ -11,6 +11,7 @@
 #include "dist/checkpoint/model_state.h"
 #include "dist/train/config/training_fields.h"
 #include "dist/train/engine/extra_groups.h"
+#include "dist/train/engine/recomputation.h"
 #include "dist/train/engine/sharding_options.h"
 #include "nn/materialize.h"
 #include "nn/mixed_precision.h"
@@ -79,21 +80,23 @@ bool is_on_meta(const nn::Module& model) {
 
 EngineCore::EngineCore(nn::Module& model, EngineOptions options)
     : model_(model),
-      config_(with_sizes(options.config,
-                         training::data_ranks(options.stages, options.world ? options.world->size() : 1))),
+      config_(with_sizes(options.config, training::data_ranks(options.config.stages,
+                                                              options.world ? options.world->size() : 1))),
       world_(options.world),
       device_(options.device.value_or(world_ ? world_->device() : cpu())),
+      stage_batch_(std::move(options.stage_batch)),
       schedule_(std::move(options.schedule)),
       before_zero_grad_(std::move(options.before_zero_grad)),
       kept_inputs_(policy_of(config_)),
       log_(std::move(options.log)) {
   require<ConfigError>(options.optimizer != nullptr,
                        "Engine: expected a function that makes the optimizer, got none");
+  checkpoint_modules(model_, config_);
   const bool has_masters = config_.precision != PrecisionMode::f32;
   const bool has_no_values = !options.sharding && is_on_meta(model_);
   if (options.sharding)
     sharding_ = options.sharding;
-  else if (options.stages.stages > 0)
+  else if (config_.stages.stages > 0)
     cut(options);
   else if (world_ && (world_->size() > 1 || config_.strategy != dist::Strategy::no_shard))
     sharding_ = &dist::shard(model_, sharding_options(config_, *world_, std::move(options.units)));
@@ -109,21 +112,23 @@ EngineCore::~EngineCore() = default;
 
 /// Leaves the layers of other stages to their ranks, and shards those of this one.
 void EngineCore::cut(EngineOptions& options) {
-  require<ConfigError>(world_ != nullptr, "Engine: ", options.stages.stages,
+  const StageOptions& stages = config_.stages;
+  require<ConfigError>(world_ != nullptr, "Engine: ", stages.stages,
                        " stages: expected ranks, got one process without a world");
   require<ConfigError>(
       !config_.accumulate_communication,
       "Engine: accumulate_communication: expected false in stages, which reduce gradients once");
-  stages_ = options.stages;
-  dist::ShardOptions sharding = sharding_options(config_, *world_, std::move(options.units), options.stages);
+  require<ConfigError>(!options.layers.layers.empty(), "Engine: ", stages.stages, " stages: expected ",
+                       model_.kind(), " as a list of layers (EngineOptions::layers), got none");
+  dist::ShardOptions sharding = sharding_options(config_, *world_, std::move(options.units));
   pipeline_ = std::make_unique<dist::Pipeline>(
       model_, std::move(options.layers),
       dist::PipelineOptions{.mesh = sharding.mesh,
-                            .schedule = stages_.schedule,
-                            .chunks = stages_.chunks,
-                            .partition = dist::parse_partition_method(stages_.partition),
-                            .costs = stages_.costs,
-                            .checkpointing = stages_.checkpointing,
+                            .schedule = stages.schedule,
+                            .chunks = stages.chunks,
+                            .partition = dist::parse_partition_method(stages.partition),
+                            .costs = stages.costs,
+                            .checkpointing = checkpointing_of(config_),
                             .micro_batches = static_cast<int>(config_.accumulation_steps)});
   if (data_ranks() > 1 || config_.strategy != dist::Strategy::no_shard)
     sharding_ = &pipeline_->shard(std::move(sharding));
@@ -141,6 +146,13 @@ std::optional<double> EngineCore::run_in_stages(dist::MicroBatch batch) {
   if (!is_gradient_accumulation_boundary()) return std::nullopt;
   const std::vector<dist::MicroBatch> step = std::exchange(micro_batches_, {});
   return pipeline_->train_step(step, loss_scale());
+}
+
+dist::MicroBatch EngineCore::stage_batch(const data::Batch& batch) const {
+  dist::MicroBatch micro =
+      stage_batch_ ? stage_batch_(batch) : dist::MicroBatch{.inputs = {batch.x}, .targets = {batch.y}};
+  micro.samples = batch.samples;
+  return micro;
 }
 
 Device EngineCore::device() const {

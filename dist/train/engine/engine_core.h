@@ -11,6 +11,7 @@
 #include "autograd/autocast/autocast.h"
 #include "autograd/recompute/checkpoint.h"
 #include "autograd/variable.h"
+#include "data/batch.h"
 #include "dist/checkpoint/background_save.h"
 #include "dist/checkpoint/checkpoint_meta.h"
 #include "dist/fsdp/policy.h"
@@ -18,7 +19,6 @@
 #include "dist/launch/world.h"
 #include "dist/pipeline/run/pipeline.h"
 #include "dist/train/config/training_config.h"
-#include "dist/train/engine/stages.h"
 #include "dist/train/log/logger.h"
 #include "nn/module.h"
 #include "optim/grad_scaler.h"
@@ -49,10 +49,12 @@ struct EngineOptions {
   /// Gets, on rank 0, what the engine reports: skipped steps as "train.engine", checkpoints as
   /// "dist.checkpoint".
   Logger log = {};
-  /// Training in stages; then `layers` are the model's. The model is cut, so it has no values before.
+  /// Of training in stages (`TrainingConfig::stages`): the model as a list of layers with its loss, and what
+  /// the first layer and the loss take from a batch, by default x and y. The model is cut, so it has no
+  /// values before.
   /// @{
-  StageOptions stages = {};
   nn::LayeredModel layers = {};
+  std::function<dist::MicroBatch(const data::Batch&)> stage_batch = {};
   /// @}
   /// Of a module above the model, which is a unit of it and has values; null: the engine shards the model.
   dist::Sharding* sharding = nullptr;
@@ -102,6 +104,8 @@ class EngineCore {
   /// forward and backward of all. Returns their mean loss then, on every rank. Throws as
   /// `dist::Pipeline::train_step`, and ConfigError without stages.
   std::optional<double> run_in_stages(dist::MicroBatch batch);
+  /// What `run_in_stages` takes from a batch, in which the random numbers are those of its samples.
+  dist::MicroBatch stage_batch(const data::Batch& batch) const;
   /// Ends a micro-batch. At the last one of a step: clips, updates, removes the gradients and advances the
   /// schedule. Returns whether the optimizer updated: false within a step, and where loss scaling skips it.
   /// Throws NonFiniteError, before anything changes, for gradients that are not finite without loss scaling,
@@ -164,7 +168,9 @@ class EngineCore {
   /// Null without stages.
   dist::Pipeline* pipeline() { return pipeline_.get(); }
   /// Ranks that train batches of their own: all of them, or those with the same stages.
-  int data_ranks() const { return training::data_ranks(stages_, world_size()); }
+  int data_ranks() const { return training::data_ranks(config_.stages, world_size()); }
+  /// This one's number among them.
+  int data_rank() const { return training::data_rank(config_.stages, rank(), world_size()); }
   /// What this rank saves and loads in checkpoints of several ranks.
   dist::ShardPlacement placement() const;
 
@@ -214,9 +220,9 @@ class EngineCore {
   Device device_;
   bool is_on_ranks() const { return sharding_ || pipeline_; }
   dist::Sharding* sharding_ = nullptr;
-  StageOptions stages_;
   std::unique_ptr<dist::Pipeline> pipeline_;          // null without stages
   std::vector<dist::MicroBatch> micro_batches_ = {};  // of the step, in stages
+  std::function<dist::MicroBatch(const data::Batch&)> stage_batch_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<optim::Schedule> schedule_;
   std::unique_ptr<optim::GradScaler> scaler_;  // null without loss scaling

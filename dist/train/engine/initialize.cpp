@@ -15,7 +15,8 @@ deepspeed::Configuration read_file(const InitializeOptions& options) {
            : JsonDocument::parse(std::get<JsonText>(options.config).text, "the configuration");
   Resolved<TrainingConfig> program(training_fields());
   program.change({Source::program, ""}, [&](TrainingConfig& config) { config = options.defaults; });
-  return deepspeed::read(std::move(document), std::move(program), options.world ? options.world->size() : 1);
+  const int ranks = options.world ? options.world->size() : 1;
+  return deepspeed::read(std::move(document), std::move(program), data_ranks(options.defaults.stages, ranks));
 }
 
 }  // namespace
@@ -28,6 +29,8 @@ Resources prepare(const InitializeOptions& options) {
   engine.world = options.world;
   engine.units = options.units;
   engine.log = options.log;
+  engine.layers = options.layers;
+  engine.stage_batch = options.stage_batch;
   if (const auto* const config = std::get_if<TrainingConfig>(&options.config)) {
     engine.config = *config;
   } else {

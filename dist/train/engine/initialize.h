@@ -1,5 +1,7 @@
 #pragma once  // not in tessera.h
 
+#include <concepts>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +35,12 @@ struct InitializeOptions {
   OptimizerMaker optimizer = {};
   std::optional<optim::Schedule> schedule = {};
   /// @}
+  /// Of training in stages, as in EngineOptions; without `layers` the model's `to_layered_model()`, where it
+  /// has one.
+  /// @{
+  nn::LayeredModel layers = {};
+  std::function<dist::MicroBatch(const data::Batch&)> stage_batch = {};
+  /// @}
   dist::World* world = nullptr;  ///< all ranks; null: this process is the only one
   dist::UnitPolicy units = {};   ///< of sharding
   /// Gets, on rank 0, the warnings of the file as "train.config", and what the engine reports.
@@ -64,9 +72,9 @@ struct Initialized {
         optimizer(engine.optimizer()),
         schedule(engine.schedule()) {
     if (resources.loader) {
-      resources.loader->batch_size = engine.train_micro_batch_size_per_gpu() * engine.world_size();
-      resources.loader->rank = engine.rank();
-      resources.loader->world_size = engine.world_size();
+      resources.loader->batch_size = engine.train_micro_batch_size_per_gpu() * engine.data_ranks();
+      resources.loader->rank = engine.data_rank();
+      resources.loader->world_size = engine.data_ranks();
       loader.emplace(options.training_data, *resources.loader);
     }
   }
@@ -83,10 +91,17 @@ struct Initialized {
 ///       engine.step();
 ///     }
 ///
-/// All ranks call it together. Throws as `prepare` and the constructor of the engine.
+/// In stages (`TrainingConfig::stages`) a step is `engine.train_batch(batches, end)`. All ranks call it
+/// together. Throws as `prepare` and the constructor of the engine.
 template <class Model>
 Initialized<Model> initialize(Model& model, const InitializeOptions& options) {
-  return {model, options, prepare(options)};
+  Resources resources = prepare(options);
+  if constexpr (requires(const Model& m) {
+                  { m.to_layered_model() } -> std::convertible_to<nn::LayeredModel>;
+                })
+    if (resources.engine.config.stages.stages > 0 && resources.engine.layers.layers.empty())
+      resources.engine.layers = model.to_layered_model();
+  return {model, options, std::move(resources)};
 }
 
 }  // namespace tessera::training

@@ -31,8 +31,9 @@ dist::MessageOptions message_options(const TrainingConfig& config) {
 
 }  // namespace
 
-dist::ShardOptions sharding_options(const TrainingConfig& config, dist::World& world, dist::UnitPolicy units,
-                                    const StageOptions& stages) {
+dist::ShardOptions sharding_options(const TrainingConfig& config, dist::World& world,
+                                    dist::UnitPolicy units) {
+  const StageOptions& stages = config.stages;
   const dist::StrategyTraits traits = dist::traits_of(config.strategy);
   const int ranks = data_ranks(stages, world.size());
   const int group = shard_group(config, ranks);

@@ -4,14 +4,12 @@
 #include "dist/fsdp/shard.h"
 #include "dist/launch/world.h"
 #include "dist/train/config/training_config.h"
-#include "dist/train/engine/stages.h"
 
 namespace tessera::training {
 
 /// How `dist::shard` shards a model, or the stages of one, under this configuration. Throws ConfigError for
 /// groups that do not divide the ranks.
-dist::ShardOptions sharding_options(const TrainingConfig& config, dist::World& world, dist::UnitPolicy units,
-                                    const StageOptions& stages = {});
+dist::ShardOptions sharding_options(const TrainingConfig& config, dist::World& world, dist::UnitPolicy units);
 
 /// The same sharding over so many ranks for `dist::estimate`: that of the first rank. Throws as
 /// `sharding_options`.

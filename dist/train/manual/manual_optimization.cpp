@@ -10,6 +10,7 @@
 #include "dist/checkpoint/checkpoint_writer.h"
 #include "dist/checkpoint/distributed_checkpoint.h"
 #include "dist/train/engine/extra_groups.h"
+#include "dist/train/engine/recomputation.h"
 #include "dist/train/engine/sharding_options.h"
 #include "dist/train/manual/learning_rates.h"
 #include "nn/materialize.h"
@@ -77,12 +78,15 @@ ManualOptimization::ManualOptimization(nn::Module& root, std::vector<Part> parts
   const Device device = options.device.value_or(world_ ? world_->device() : cpu());
   if (is_on_meta(root_)) nn::materialize(root_, device, config.seed);
   const bool is_sharded = world_ && (world_->size() > 1 || config.strategy != dist::Strategy::no_shard);
+  checkpoint_modules(root_, config);
   dist::Sharding* sharding = nullptr;
   if (is_sharded && &parts_[0].module != &root_) sharding = shard_parts(config, options.units);
   for (const Part& part : parts_) {
     trained_.push_back(trained_parameters(part.module));
     TrainingConfig own = config;
     own.gradient_clip = part.gradient_clip.value_or(config.gradient_clip);
+    own.activation_checkpoint.clear();  // chosen above, from the whole model
+    own.stages.checkpointing = {};
     OptimizerSetup setup;
     const auto make_optimizer = [&](const ParameterList& parameters) {
       setup = part.optimizer(parameters);

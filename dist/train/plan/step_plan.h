@@ -6,6 +6,7 @@
 
 #include "dist/fsdp/estimate.h"
 #include "dist/fsdp/strategy.h"
+#include "dist/simulate/step.h"
 #include "dist/train/plan/peak_memory.h"
 
 namespace tessera::training {
@@ -22,6 +23,9 @@ struct StepPlan {
   PeakMemory peak = {};  ///< of a rank; of a sharded run with model state and communication by `sharding`
   dist::Strategy strategy = dist::Strategy::no_shard;  ///< of a run on ranks
   std::optional<dist::Estimate> sharding = {};         ///< of the first rank; nothing without ranks
+  /// Of a run in stages, instead of `sharding`: layers, schedule, memory and traffic of each rank. Its
+  /// seconds are those of no machine.
+  std::optional<dist::SimulatedStep> stages = {};
 };
 
 /// The plan's figures, a line each; over ranks first the units, and what each rank holds and sends.

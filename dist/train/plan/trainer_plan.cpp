@@ -7,6 +7,7 @@
 #include "autograd/autocast/autocast.h"
 #include "dist/train/engine/sharding_options.h"
 #include "dist/train/plan/sharding_plan.h"
+#include "dist/train/plan/stages_plan.h"
 #include "dist/train/trainer/stage_batches.h"
 #include "tensor/error.h"
 #include "tensor/profile/cost.h"
@@ -47,6 +48,27 @@ int64_t more_state_bytes(optim::Optimizer& optimizer, const std::vector<dist::Un
   for (const dist::UnitEstimate& unit : units) held += unit.held_trained;
   const double each = static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(elements, 1));
   return std::llround(each * static_cast<double>(held)) - dist::EstimateOptions().optimizer_bytes * held;
+}
+
+/// Bytes of the state that an optimizer has for an element, after a step with gradients on meta.
+int64_t state_bytes_of_element(optim::Optimizer& optimizer) {
+  int64_t bytes = 0, elements = 0;
+  for (const NamedParameter& parameter : optimizer.parameters()) {
+    const Tensor& value = parameter.variable.value();
+    parameter.variable.set_grad(Tensor::empty(value.shape(), value.dtype(), meta()));
+    elements += value.numel();
+  }
+  optimizer.step();
+  for (const NamedTensor& entry : optimizer.state().tensors)
+    if (!entry.name.starts_with("step/")) bytes += entry.tensor.nbytes();
+  for (const NamedParameter& parameter : optimizer.parameters()) parameter.variable.set_grad({});
+  return std::llround(static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(elements, 1)));
+}
+
+int64_t bytes_of(const data::Batch& batch) {
+  int64_t bytes = 0;
+  for (const data::Field& field : batch.fields()) bytes += field.value.nbytes();
+  return bytes;
 }
 
 }  // namespace
@@ -107,6 +129,10 @@ StepPlan Trainer::plan_step(const TaskMaker& make_task, const PlanInput& input, 
                 .micro_batches = config.accumulation_steps,
                 .micro_batch_samples = size,
                 .strategy = config.strategy};
+  if (options_.stages.stages > 0) {
+    plan_stages(*task, input, config, plan);
+    return plan;
+  }
   if (options_.world && (world_size() > 1 || config.strategy != dist::Strategy::no_shard))
     plan.sharding = dist::estimate(task->module(), options_.units, estimate_options(config, world_size()));
   run(*task, [&] { trace_steps(*task, input, config, *account, plan); });
@@ -155,6 +181,33 @@ void Trainer::trace_steps(Task& task, const PlanInput& input, TrainingConfig con
   const Variable loss = task.training_step(batch, 2 * plan.micro_batches);
   plan.kept_by_forward = account.count(MemoryCategory::activation).current - before;
   plan.forward_flops = cost.flops;
+}
+
+/// In stages the layers are run on meta one by one, and the step is simulated.
+void Trainer::plan_stages(Task& task, const PlanInput& input, const TrainingConfig& config, StepPlan& plan) {
+  nn::Module& module = task.module();
+  dist::SimulationOptions options = simulation_options(module, config, options_.units, world_size());
+  const OptimizerSetup setup = optimizer_of(task, module.parameters(), config);
+  require<ConfigError>(setup.optimizer != nullptr, input.caller, ": expected an optimizer, got none");
+  options.optimizer_bytes = state_bytes_of_element(*setup.optimizer);
+  if (options.compute != f32) module.to(options.compute);
+  module.train();
+  const data::Batch batch = prepared(meta_batch(input.sample, plan.micro_batch_samples), meta(), {});
+  const dist::MicroBatch micro = task.stage_batch(batch);
+  const AutocastScope autocast(options.compute);
+  nn::LayerValues inputs;
+  for (const Tensor& value : micro.inputs) inputs.push_back(Variable(value));
+  dist::ModelProfile profile(task.layered_model(), std::move(inputs), micro.targets);
+  plan.stages = plan_in_stages(profile, options);
+  const int pipeline_rank = rank() / data_ranks();
+  const dist::SimulatedRank& own = plan.stages->ranks[static_cast<size_t>(pipeline_rank)];
+  plan.peak = {own.peak_bytes(), own.memory};
+  // A rank holds the batches of all micro-batches of a step.
+  const int64_t batches = plan.micro_batches * bytes_of(batch);
+  plan.peak.by_category[static_cast<size_t>(MemoryCategory::other)] += batches;
+  plan.peak.total += batches;
+  plan.kept_by_forward = kept_by_forward(profile, *plan.stages, options, pipeline_rank);
+  for (const dist::LayerProfile& layer : profile.layers()) plan.forward_flops += layer.forward.flops;
 }
 
 StepPlan Trainer::plan(const TaskMaker& make_task, DataModule& data) {

@@ -100,7 +100,10 @@ void Trainer::optimize_in_stages(Task& task, const data::Batch& batch, double sh
     const ForwardScope scope(*engine_);
     return engine_->run_in_stages(std::move(micro));
   }();
-  if (loss) task.stage_loss(*loss);
+  if (loss) {
+    task.stage_loss(*loss);
+    task.stage_metrics(engine_->pipeline()->metrics());
+  }
   call([&](Callback& c) { c.on_after_backward(*this, task); });
   if (loss) call([&](Callback& c) { c.on_before_optimizer_step(*this, task); });
   engine_->step();

@@ -35,6 +35,11 @@ void Task::stage_loss(double loss) {
   log("loss", loss, {.on_step = true, .on_epoch = false});
 }
 
+void Task::stage_metrics(const std::vector<dist::StageMetrics>& ranks) {
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    log(text("stage", rank, "/idle"), ranks[rank].idle(), {.on_step = true, .on_epoch = false});
+}
+
 void Task::stage_validation_loss(double loss, const data::Batch&) {
   log("val_loss", loss);
 }

@@ -42,6 +42,9 @@ class Task {
   virtual dist::MicroBatch stage_batch(const data::Batch& batch);
   /// Gets the mean loss of a step, on every rank: by default logs "loss" of steps.
   virtual void stage_loss(double loss);
+  /// Gets what each rank of the pipeline did in a step, on every rank: by default logs "stage0/idle", ...,
+  /// the share of the step in which it waited, of steps.
+  virtual void stage_metrics(const std::vector<dist::StageMetrics>& ranks);
   /// Gets the mean loss of a batch of validation on all ranks: by default logs "val_loss".
   virtual void stage_validation_loss(double loss, const data::Batch& batch);
   /// @}

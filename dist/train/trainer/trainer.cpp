@@ -216,6 +216,9 @@ TrainingConfig Trainer::given_config() const {
   config.gradient_clip = options_.gradient_clip;
   config.precision = options_.precision;
   config.scaler = options_.scaler;
+  config.stages = options_.stages;
+  config.activation_checkpoint = options_.activation_checkpoint;
+  config.activation_checkpoint_keep = options_.activation_checkpoint_keep;
   config.activation_offload = options_.activation_offload;
   config.activation_offload_bytes = options_.activation_offload_bytes;
   config.seed = options_.seed;
@@ -263,8 +266,6 @@ void Trainer::make_engine(Task& task, const TrainingConfig& config, bool is_on_m
   const bool is_in_stages = options_.stages.stages > 0;
   require<ConfigError>(!is_in_stages || options_.world, "Trainer: stages ", options_.stages.stages,
                        ": expected ranks, got one process without a world");
-  require<ConfigError>(!is_in_stages || !is_on_meta, "Trainer: stages ", options_.stages.stages,
-                       ": a plan of a step in stages is not there yet");
   require<ConfigError>(!is_in_stages || task.automatic_optimization(), "Trainer: stages ",
                        options_.stages.stages, ": expected automatic optimization");
   if (!task.automatic_optimization()) {
@@ -299,7 +300,6 @@ void Trainer::make_engine(Task& task, const TrainingConfig& config, bool is_on_m
                                    .units = options_.units,
                                    .device = is_on_meta ? std::optional(meta()) : options_.device,
                                    .log = is_on_meta ? Logger() : options_.log,
-                                   .stages = options_.stages,
                                    .layers = is_in_stages ? task.layered_model() : nn::LayeredModel(),
                                    .before_zero_grad = before_zero_grad});
   rates_ = std::make_unique<LearningRates>();

@@ -10,9 +10,9 @@
 
 #include "dist/fsdp/policy.h"
 #include "dist/launch/world.h"
+#include "dist/train/config/stage_options.h"
 #include "dist/train/config/training_config.h"
 #include "dist/train/engine/engine_core.h"
-#include "dist/train/engine/stages.h"
 #include "dist/train/manual/manual_optimization.h"
 #include "dist/train/plan/step_plan.h"
 #include "dist/train/trainer/callback.h"
@@ -45,6 +45,10 @@ struct TrainerOptions {
   /// They show early that validation works: what they log is thrown away, and training has the same bits.
   /// Not with `fast_dev_run`.
   int64_t num_sanity_val_steps = 0;
+  /// As in TrainingConfig.
+  /// @{
+  std::string activation_checkpoint = {}, activation_checkpoint_keep = {};
+  /// @}
   std::string activation_offload = {};   ///< as in TrainingConfig
   int64_t activation_offload_bytes = 0;  ///< as in TrainingConfig
   uint64_t seed = 42;                    ///< of first weights, orders and dropout
@@ -115,7 +119,8 @@ class Trainer {
   /// What a step of `fit` costs: two steps of it traced on meta, of a task of its own that `make_task`
   /// returns; nothing is computed or trained, and no callback is called. The batches have the shapes of the
   /// first one of the training loader; those that workers make ahead are not counted. Over ranks model state
-  /// and communication are those of the strategy's formula, of the first rank. All ranks call it together.
+  /// and communication are those of the strategy's formula, of the first rank; in stages the step is
+  /// simulated (`dist::simulate_step`), and the plan is this rank's. All ranks call it together.
   /// Throws ConfigError for a task that has values, and as `fit`; NotBuiltError for manual optimization and
   /// for fields that are lists.
   StepPlan plan(const TaskMaker& make_task, DataModule& data);
@@ -256,6 +261,7 @@ class Trainer {
   StepPlan plan_step(const TaskMaker& make_task, const PlanInput& input, int64_t size);
   void trace_steps(Task& task, const PlanInput& input, TrainingConfig config, const MemoryAccount& account,
                    StepPlan& plan);
+  void plan_stages(Task& task, const PlanInput& input, const TrainingConfig& config, StepPlan& plan);
   void resume(Task& task);
   void add_logged(const std::string& name, double value, const LogOptions& options);
   void report_step();

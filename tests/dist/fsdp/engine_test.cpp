@@ -5,6 +5,7 @@
 #include "dist/fsdp/engine.h"
 #include "dist/fsdp/shard.h"
 #include "models/gpt.h"
+#include "nn/checkpoint_modules.h"
 #include "nn/materialize.h"
 #include "optim/clip.h"
 #include "optim/grad_scaler.h"
@@ -59,9 +60,11 @@ nn::StateDict copy_of(const nn::StateDict& state) {
 }
 
 Outcome train_sharded(World& world, ShardOptions options, int steps, const models::GptOptions& model = small,
-                      const nn::ActivationCheckpointing& checkpointing = {}) {
+                      const nn::ActivationCheckpointing& checkpointing = {},
+                      const std::string& checkpointed_modules = {}) {
   models::Gpt gpt(model);
   gpt.blocks.set_checkpointing(checkpointing);
+  if (!checkpointed_modules.empty()) nn::checkpoint_matching(gpt, checkpointed_modules);
   Sharding& sharding = dist::shard(gpt, std::move(options));
   nn::materialize(gpt, cpu(), 5);
   Outcome outcome = train(gpt, world.rank(), world.size(), &world.communicator(), steps);
@@ -145,7 +148,8 @@ TEST_CASE("sharding: activation checkpointing of one unit or across two changes 
     for (const BackwardPrefetch prefetch :
          {BackwardPrefetch::pre, BackwardPrefetch::post, BackwardPrefetch::none}) {
       CAPTURE(name_of(strategy));
-      const auto outcome = [&](const nn::ActivationCheckpointing& checkpointing) {
+      const auto outcome = [&](const nn::ActivationCheckpointing& checkpointing,
+                               const std::string& modules = {}) {
         return on_ranks<Outcome>(2, [&](World& world) {
           Mesh mesh(world);
           return train_sharded(world,
@@ -154,7 +158,7 @@ TEST_CASE("sharding: activation checkpointing of one unit or across two changes 
                                 .units = every<models::Block>(),
                                 .backward_prefetch = prefetch,
                                 .forward_prefetch = prefetch == BackwardPrefetch::post},
-                               3, model, checkpointing);
+                               3, model, checkpointing, modules);
         })[0];
       };
       const Outcome plain = outcome({});
@@ -163,6 +167,12 @@ TEST_CASE("sharding: activation checkpointing of one unit or across two changes 
         CHECK(same_bits(outcome({.interval = interval}).parameters, plain.parameters));
         CHECK(same_bits(outcome({.interval = interval, .keep = {"self_attention"}}).parameters,
                         plain.parameters));
+      }
+      // Units, modules within units, and one that has parameters of no operation that saves them.
+      for (const char* modules :
+           {"Block", "Mlp|CausalSelfAttention", "Embedding|LayerNorm", "Gpt|Block|Mlp"}) {
+        CAPTURE(modules);
+        CHECK(same_bits(outcome({}, modules).parameters, plain.parameters));
       }
     }
 }

@@ -1,4 +1,4 @@
-#include "dist/train/engine/stages.h"
+#include "dist/train/config/stage_options.h"
 
 #include "tensor/error.h"
 

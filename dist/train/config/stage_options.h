@@ -19,7 +19,9 @@ struct StageOptions {
   std::string partition = "parameters";                           ///< dist::parse_partition_method
   /// What layers cost (`dist::layer_costs`), for the methods "profile" and "memory"; none: their parameters.
   std::vector<dist::LayerCost> costs = {};
-  nn::ActivationCheckpointing checkpointing = {};  ///< of the layers of a stage
+  /// Of the layers of a stage: segments. Without stages layers 0, k, 2k, ... of the model's lists
+  /// (`nn::checkpoint_every_kth`).
+  nn::ActivationCheckpointing checkpointing = {};
 };
 
 /// The ranks of `world_size` that train batches of their own. Throws ConfigError unless the stages divide

@@ -1,0 +1,36 @@
+#include "dist/train/engine/recomputation.h"
+
+#include <sstream>
+
+#include "nn/checkpoint_modules.h"
+
+namespace tessera::training {
+namespace {
+
+std::vector<std::string> kept_operations(const TrainingConfig& config) {
+  std::vector<std::string> names;
+  for (std::istringstream list(config.activation_checkpoint_keep); list.good();) {
+    std::string name;
+    std::getline(list >> std::ws, name, ',');
+    while (name.ends_with(' ')) name.pop_back();
+    if (!name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+nn::ActivationCheckpointing checkpointing_of(const TrainingConfig& config) {
+  nn::ActivationCheckpointing checkpointing = config.stages.checkpointing;
+  if (checkpointing.keep.empty()) checkpointing.keep = kept_operations(config);
+  return checkpointing;
+}
+
+void checkpoint_modules(nn::Module& model, const TrainingConfig& config) {
+  const nn::ActivationCheckpointing of_lists = checkpointing_of(config);
+  if (config.stages.stages == 0) nn::checkpoint_every_kth(model, of_lists.interval, of_lists.keep);
+  if (!config.activation_checkpoint.empty())
+    nn::checkpoint_matching(model, config.activation_checkpoint, kept_operations(config));
+}
+
+}  // namespace tessera::training

@@ -1,0 +1,189 @@
+// An engine in stages of a pipeline, beside one on one device; and what it checkpoints.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "autograd/debug/graph_dot.h"
+#include "dist/train/engine/initialize.h"
+#include "nn/layers/activation.h"
+#include "nn/layers/containers.h"
+#include "nn/layers/linear.h"
+#include "nn/loss.h"
+#include "optim/rules/adam.h"
+#include "tests/dist/fsdp/on_threads.h"
+#include "tests/support/error_text.h"
+
+using namespace tessera;
+using namespace tessera::training;
+
+namespace {
+
+/// A network that states its layers and its loss.
+struct Net : nn::Layer<Net> {
+  nn::Sequential& layers = add(
+      "layers", nn::Sequential{nn::Linear(3, 8), nn::Tanh(), nn::Linear(8, 8), nn::Tanh(), nn::Linear(8, 2)});
+  Variable forward(const Variable& x) const { return layers(x); }
+  nn::LayeredModel to_layered_model() const {
+    nn::LayeredModel model{.layers = layers.to_layers(), .loss = {}, .result = {}};
+    model.loss.run = [](const nn::LayerValues& outputs, const std::vector<Tensor>& targets) {
+      return mse_loss(outputs.at(0), targets.at(0));
+    };
+    return model;
+  }
+};
+
+/// A network without layers in a list.
+struct Flat : nn::Layer<Flat> {
+  nn::Linear& out = add<nn::Linear>("out", {.in = 3, .out = 2});
+  Variable forward(const Variable& x) const { return out(x); }
+};
+
+std::shared_ptr<const data::Dataset> points() {
+  const Tensor x = Tensor::empty({48, 3}, f32), y = Tensor::empty({48, 2}, f32);
+  for (int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = std::sin(static_cast<float>(i * 3));
+  for (int64_t i = 0; i < y.numel(); ++i) y.data<float>()[i] = std::cos(static_cast<float>(i * 5));
+  return std::make_shared<data::TensorDataset>(x, y);
+}
+
+std::unique_ptr<optim::Optimizer> adam(const ParameterList& parameters) {
+  return std::make_unique<optim::AdamW>(parameters, 1e-2);
+}
+
+struct Losses {
+  std::vector<double> steps;
+  double evaluated = 0;
+};
+
+/// Two epochs of steps of 8 samples in 4 micro-batches of all ranks, then the mean loss of all samples.
+Losses train(dist::World* world, TrainingConfig config) {
+  Net net;
+  config.train_batch_size = 8;
+  config.accumulation_steps =
+      world && config.stages.stages > 0 && world->size() > config.stages.stages ? 2 : 4;
+  config.gradient_clip = 0.5;
+  auto [engine, optimizer, loader, schedule] =
+      initialize(net, {.config = config, .training_data = points(), .optimizer = adam, .world = world});
+  Losses losses;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    auto batches = loader->begin();
+    for (int step = 0; step < 6; ++step)
+      losses.steps.push_back(config.stages.stages > 0
+                                 ? engine.train_batch(batches, loader->end())
+                                 : engine.train_batch(batches, loader->end(), [&](const data::Batch& b) {
+                                     return mse_loss(engine(b.x), b.y);
+                                   }));
+  }
+  losses.evaluated =
+      config.stages.stages > 0
+          ? engine.eval_batch(*loader)
+          : engine.eval_batch(*loader, [&](const data::Batch& b) { return mse_loss(net(b.x), b.y); });
+  return losses;
+}
+
+std::vector<std::string> differences(const Losses& found, const Losses& expected) {
+  std::vector<std::string> problems;
+  for (size_t i = 0; i < expected.steps.size(); ++i)
+    if (!(std::abs(found.steps.at(i) - expected.steps[i]) < 1e-5))
+      problems.push_back(text("loss ", i, ": expected ", expected.steps[i], ", got ", found.steps[i]));
+  if (!(std::abs(found.evaluated - expected.evaluated) < 1e-5))
+    problems.push_back(text("evaluated: expected ", expected.evaluated, ", got ", found.evaluated));
+  return problems;
+}
+
+}  // namespace
+
+TEST_CASE("engine: train_batch and eval_batch in stages have the losses of one device") {
+  const Losses alone = train(nullptr, {});
+  CHECK(alone.steps.at(0) != alone.steps.at(6));  // the same batches in another epoch
+  for (const auto kind : {dist::ScheduleKind::one_f_one_b, dist::ScheduleKind::zb_h1})
+    test::require_no_problems(2, [&](dist::World& world) {
+      return differences(train(&world, {.stages = {.stages = 2, .schedule = kind, .partition = "uniform"}}),
+                         alone);
+    });
+  test::require_no_problems(2, [&](dist::World& world) {
+    return differences(train(&world, {.stages = {.stages = 2, .checkpointing = {.interval = 1}},
+                                      .activation_checkpoint = "Tanh"}),
+                       alone);
+  });
+  test::require_no_problems(4, [&](dist::World& world) {
+    return differences(train(&world, {.strategy = dist::Strategy::full_shard, .stages = {.stages = 2}}),
+                       alone);
+  });
+}
+
+TEST_CASE("engine: metrics of the stages") {
+  test::require_no_problems(2, [&](dist::World& world) {
+    Net net;
+    std::vector<std::string> problems;
+    auto training = initialize(
+        net,
+        {.config = TrainingConfig{.train_batch_size = 8, .accumulation_steps = 4, .stages = {.stages = 2}},
+         .training_data = points(),
+         .optimizer = adam,
+         .world = &world});
+    auto batches = training.loader->begin();
+    training.engine.train_batch(batches, training.loader->end());
+    const std::vector<dist::StageMetrics>& ranks = training.engine.pipeline()->metrics();
+    if (ranks.size() != 2) return std::vector<std::string>{text("expected 2 ranks, got ", ranks.size())};
+    if (ranks[0].most_live != 2 || ranks[1].most_live != 1)
+      problems.push_back(text("live: ", ranks[0].most_live, " ", ranks[1].most_live));
+    for (const dist::StageMetrics& rank : ranks)
+      if (!(rank.busy_seconds > 0 && rank.busy_seconds <= rank.seconds && rank.idle() >= 0 &&
+            rank.idle() < 1))
+        problems.push_back(text("seconds ", rank.seconds, ", busy ", rank.busy_seconds));
+    return problems;
+  });
+}
+
+TEST_CASE("engine: modules that run again in backward, chosen by the configuration") {
+  data::DataLoader loader(points(), {.batch_size = 8});
+  const auto saved = [&](const TrainingConfig& given) {
+    Net net;
+    TrainingConfig config = given;
+    config.train_batch_size = 8;
+    Engine engine(net, {.config = config, .optimizer = adam});
+    const data::Batch batch = *loader.begin();
+    return saved_bytes(mse_loss(engine(batch.x), batch.y));
+  };
+  const int64_t all = saved({});
+  CHECK(saved({.activation_checkpoint = "Linear|Tanh"}) < all);
+  CHECK(saved({.activation_checkpoint = "Net"}) < all);
+  CHECK(saved({.stages = {.checkpointing = {.interval = 2}}}) <= all);
+  CHECK(message_of<ConfigError>([&] {
+          saved({.activation_checkpoint = "Block"});
+        }).starts_with("activation checkpointing: 'Block' chooses no module of Net"));
+  CHECK(message_of<ConfigError>([&] {
+          Flat flat;
+          Engine engine(flat,
+                        {.config = {.train_batch_size = 8, .stages = {.checkpointing = {.interval = 1}}},
+                         .optimizer = adam});
+        }) ==
+        "activation checkpointing: interval 1: Flat has no list of layers (nn::ModuleList, nn::Sequential); "
+        "choose modules by kind or name among Flat, Linear");
+}
+
+TEST_CASE("engine: stages that cannot be are refused") {
+  CHECK(message_of<ConfigError>([] { train(nullptr, {.stages = {.stages = 2}}); }) ==
+        "pipeline_stages 2: expected a divisor of the 1 ranks");
+  std::string message;
+  try {
+    dist::launch(
+        [](dist::World& world) {
+          Flat flat;
+          initialize(flat, {.config = TrainingConfig{.train_batch_size = 8, .stages = {.stages = 2}},
+                            .optimizer = adam,
+                            .world = &world});
+        },
+        {.virtual_ranks = 2});
+  } catch (const ConfigError& error) {
+    message = error.what();
+  }
+  CHECK(message == "Engine: 2 stages: expected Flat as a list of layers (EngineOptions::layers), got none");
+  Net net;
+  Engine engine(net, {.config = {.train_batch_size = 8}, .optimizer = adam});
+  data::DataLoader loader(points(), {.batch_size = 8});
+  auto batches = loader.begin();
+  CHECK_THROWS_AS(engine.train_batch(batches, loader.end()), ConfigError);
+  CHECK_THROWS_AS(engine.eval_batch(loader), ConfigError);
+}
