@@ -5,7 +5,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <mutex>
+#include <utility>
 
 #include "tensor/error.h"
 
@@ -59,12 +62,14 @@ SavingPolicy HostStore::policy() const {
   };
 }
 
-/// Values one after another, from the beginning again when all are released. Thread-safe.
+/// Values in ranges of a file: each in the first free range that is large enough, else at the end.
+/// Thread-safe.
 class FileStore::File {
  public:
   explicit File(const std::string& folder) : folder_(folder) {
+    require<ConfigError>(!folder.empty(), "FileStore: expected a folder, got an empty name");
     std::string path = folder + "/activations-XXXXXX";
-    descriptor_ = ::mkstemp(path.data());
+    descriptor_ = ::mkostemp(path.data(), O_CLOEXEC);
     require<ConfigError>(descriptor_ >= 0, "FileStore: cannot make a file in '", folder,
                          "': ", std::strerror(errno));
     ::unlink(path.c_str());
@@ -76,12 +81,16 @@ class FileStore::File {
   /// Returns where the bytes are.
   int64_t write(const void* data, int64_t bytes) {
     const std::lock_guard lock(mutex_);
-    const int64_t at = end_;
-    transfer(at, bytes, [&](int64_t done) {
-      return ::pwrite(descriptor_, static_cast<const char*>(data) + done, static_cast<size_t>(bytes - done),
-                      at + done);
-    });
-    end_ += bytes;
+    const int64_t at = take_range(bytes);
+    try {
+      transfer(at, bytes, [&](int64_t done) {
+        return ::pwrite(descriptor_, static_cast<const char*>(data) + done, static_cast<size_t>(bytes - done),
+                        at + done);
+      });
+    } catch (...) {
+      give_back(at, bytes);
+      throw;
+    }
     held_ += bytes;
     return at;
   }
@@ -91,17 +100,50 @@ class FileStore::File {
                      at + done);
     });
   }
-  void release(int64_t bytes) {
+  void release(int64_t at, int64_t bytes) {
     const std::lock_guard lock(mutex_);
     held_ -= bytes;
-    if (held_ == 0) end_ = 0;
+    give_back(at, bytes);
   }
   int64_t held() const {
     const std::lock_guard lock(mutex_);
     return held_;
   }
+  int64_t end() const {
+    const std::lock_guard lock(mutex_);
+    return end_;
+  }
 
  private:
+  int64_t take_range(int64_t bytes) {
+    for (auto range = free_.begin(); range != free_.end(); ++range) {
+      const auto [at, size] = *range;
+      if (size < bytes) continue;
+      free_.erase(range);
+      if (size > bytes) free_.emplace(at + bytes, size - bytes);
+      return at;
+    }
+    return std::exchange(end_, end_ + bytes);
+  }
+  void give_back(int64_t at, int64_t bytes) {
+    auto range = free_.emplace(at, bytes).first;
+    if (const auto after = std::next(range); after != free_.end() && at + bytes == after->first) {
+      range->second += after->second;
+      free_.erase(after);
+    }
+    if (range != free_.begin())
+      if (const auto before = std::prev(range); before->first + before->second == range->first) {
+        before->second += range->second;
+        free_.erase(range);
+        range = before;
+      }
+    if (range->first + range->second < end_) return;
+    end_ = range->first;
+    free_.erase(range);
+    // The disk has the room again. A failure leaves the file longer than it must be.
+    if (end_ == 0 && ::ftruncate(descriptor_, 0) != 0) return;
+  }
+
   template <class Call>
   void transfer(int64_t at, int64_t bytes, const Call& call) {
     for (int64_t done = 0; done < bytes;) {
@@ -119,6 +161,7 @@ class FileStore::File {
   int descriptor_ = -1;
   mutable std::mutex mutex_;
   int64_t end_ = 0, held_ = 0;
+  std::map<int64_t, int64_t> free_;  // ranges before the end: where, and how many bytes
 };
 
 namespace {
@@ -136,7 +179,7 @@ class FileValue final : public ValueSource {
     bytes_ = whole.nbytes();
     at_ = file_->write(whole.raw_data(), bytes_);
   }
-  ~FileValue() override { file_->release(bytes_); }
+  ~FileValue() override { file_->release(at_, bytes_); }
   Tensor produce() override {
     const Tensor whole = Tensor::empty(shape_, dtype_, cpu());
     file_->read(at_, whole.raw_data(), bytes_);
@@ -168,6 +211,10 @@ SavingPolicy FileStore::policy() const {
 
 int64_t FileStore::held_bytes() const {
   return file_->held();
+}
+
+int64_t FileStore::file_bytes() const {
+  return file_->end();
 }
 
 }  // namespace tessera

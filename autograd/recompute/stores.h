@@ -34,8 +34,8 @@ class HostStore {
   intrusive_ptr<MemoryAccount> account_;
 };
 
-/// Holds values in a file without a name, which the system removes with the process, however it ends. When
-/// none is held any more, the file is written from its beginning again.
+/// Holds values in a file without a name, which the system removes with the process, however it ends. Ranges
+/// of values that are no longer held are written again; without any the file is empty.
 class FileStore {
  public:
   /// The file is made in `folder`. Throws ConfigError, naming it, where that is not possible.
@@ -46,6 +46,8 @@ class FileStore {
   SavingPolicy policy() const;
   /// Bytes of the values that are held.
   int64_t held_bytes() const;
+  /// Bytes of the file: those that are held, and free ranges between them.
+  int64_t file_bytes() const;
 
   class File;  ///< the open file; its values share it
 

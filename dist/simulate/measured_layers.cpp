@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "autograd/grad_mode.h"
 #include "dist/pipeline/run/stage.h"
@@ -70,6 +71,26 @@ class LayerClock {
   std::array<std::vector<double>, 4> seconds_;
 };
 
+/// Removes the gradients of a model's parameters when it ends.
+class GradientsRemoved {
+ public:
+  explicit GradientsRemoved(const nn::LayeredModel& model) : model_(model) {}
+  ~GradientsRemoved() {
+    for (const nn::LayerSpec& layer : model_.layers) remove(layer.modules);
+    remove(model_.loss.modules);
+  }
+  GradientsRemoved(const GradientsRemoved&) = delete;
+  GradientsRemoved& operator=(const GradientsRemoved&) = delete;
+
+ private:
+  static void remove(const std::vector<const nn::Module*>& modules) {
+    for (const nn::Module* module : modules)
+      module->for_each_entry(
+          [](const std::string&, const nn::Module::Entry& entry) { entry.variable.set_grad({}); });
+  }
+  const nn::LayeredModel& model_;
+};
+
 }  // namespace
 
 void ModelProfile::measure(const nn::LayeredModel& model, const nn::LayerValues& inputs,
@@ -79,6 +100,7 @@ void ModelProfile::measure(const nn::LayeredModel& model, const nn::LayerValues&
   require<ConfigError>(times >= 1, "profile of a model: expected at least 1 run, got ", times);
   const GradMode record(true);
   const RandomContextScope random{random_context()};
+  const GradientsRemoved removed_at_the_end(model);
   nn::LayerValues values = inputs;
   for (size_t i = 0; i < layers_.size(); ++i) {
     const bool is_last = i + 1 == layers_.size();
@@ -113,13 +135,6 @@ void ModelProfile::measure(const nn::LayeredModel& model, const nn::LayerValues&
     values = std::move(next);
   }
   has_seconds_ = true;
-  const auto clear = [](const std::vector<const nn::Module*>& modules) {
-    for (const nn::Module* module : modules)
-      module->for_each_entry(
-          [](const std::string&, const nn::Module::Entry& entry) { entry.variable.set_grad({}); });
-  };
-  for (const nn::LayerSpec& layer : model.layers) clear(layer.modules);
-  clear(model.loss.modules);
 }
 
 std::vector<double> ModelProfile::seconds() const {
@@ -134,14 +149,14 @@ std::vector<double> ModelProfile::seconds() const {
 void ModelProfile::set_seconds(const std::vector<double>& seconds) {
   require<ConfigError>(seconds.size() == 4 * layers_.size(), "profile of a model: expected ",
                        4 * layers_.size(), " times, got ", seconds.size());
-  has_seconds_ = true;
+  for (size_t i = 0; i < seconds.size(); ++i)
+    require<ConfigError>(seconds[i] >= 0 && std::isfinite(seconds[i]), "profile of a model: layer '",
+                         layers_[i / 4].name, "': expected a time of 0 or more seconds, got ", seconds[i]);
   size_t next = 0;
   for (LayerProfile& layer : layers_)
-    for (LayerPass* pass : {&layer.forward, &layer.backward, &layer.backward_input, &layer.backward_weight}) {
-      require<ConfigError>(seconds[next] >= 0, "profile of a model: layer '", layer.name,
-                           "': expected a time of 0 or more seconds, got ", seconds[next]);
+    for (LayerPass* pass : {&layer.forward, &layer.backward, &layer.backward_input, &layer.backward_weight})
       pass->seconds = seconds[next++];
-    }
+  has_seconds_ = true;
 }
 
 }  // namespace tessera::dist

@@ -134,45 +134,73 @@ const StageProfile& ModelProfile::stage(int64_t first, int64_t end,
 
 StageProfile ModelProfile::run_stage(int64_t first, int64_t end,
                                      const nn::ActivationCheckpointing& checkpointing) const {
-  const nn::MetaGradients gradients(model_);
-  const std::vector<nn::LayerSpec> layers =
-      nn::checkpoint_segments({model_.layers.begin() + first, model_.layers.begin() + end},
-                              checkpointing.interval, checkpointing.keep);
-  const nn::LayerValues& before = values_before(first);
-  const bool is_last = end == std::ssize(model_.layers);
   StageProfile profile;
+  const nn::LayerValues& before = values_before(first);
   profile.received = first > 0 ? bytes_of(before) : 0;
-  profile.received_back = is_last ? 0 : bytes_of(values_before(end), true);
-  for (const bool is_split : {false, true}) {
-    nn::MetaCount counting;
-    PipelineStage stage(0, layers);
-    {
-      const nn::LayerValues outputs =
-          stage.forward(0, first > 0 ? received(before) : detached(before), random_context(), finish_of(end));
-      profile.forward_flops = counting.take_flops();
-      profile.forward_peak = counting.take_peak();
-      nn::LayerValues back = gradients_like(outputs);
-      profile.kept = counting.bytes() - bytes_of(back);
-      counting.take_peak();
-      if (!is_split) {
-        stage.backward(0, std::move(back));
-      } else {
-        stage.backward_input(0, std::move(back));
-      }
-    }
-    if (!is_split) {
-      profile.backward_flops = counting.take_flops();
-      profile.backward_peak = counting.take_peak();
-      continue;
-    }
-    profile.backward_input_flops = counting.take_flops();
-    profile.backward_input_peak = counting.take_peak();
-    profile.kept_after_input = counting.bytes();
-    stage.backward_weight(0);
-    profile.backward_weight_flops = counting.take_flops();
-    profile.backward_weight_peak = counting.take_peak();
+  profile.received_back = end == std::ssize(model_.layers) ? 0 : bytes_of(values_before(end), true);
+  {
+    const nn::MetaGradients gradients(model_);
+    run_backward(first, end, checkpointing, profile);
+    run_backward_in_halves(first, end, checkpointing, profile);
   }
+  // Without gradients before: the first backward makes them.
+  StageProfile made;
+  const auto remove_gradients = [this] { const nn::MetaGradients removed_at_its_end(model_); };
+  run_backward(first, end, checkpointing, made);
+  remove_gradients();
+  run_backward_in_halves(first, end, checkpointing, made);
+  remove_gradients();
+  profile.first_backward_peak = made.backward_peak;
+  profile.first_backward_weight_peak = made.backward_weight_peak;
   return profile;
+}
+
+/// The values of a forward of layers [first, end) as their stage gets them.
+nn::LayerValues ModelProfile::stage_inputs(int64_t first) const {
+  return first > 0 ? received(values_before(first)) : detached(values_before(first));
+}
+
+std::vector<nn::LayerSpec> ModelProfile::stage_layers(
+    int64_t first, int64_t end, const nn::ActivationCheckpointing& checkpointing) const {
+  return nn::checkpoint_segments({model_.layers.begin() + first, model_.layers.begin() + end},
+                                 checkpointing.interval, checkpointing.keep);
+}
+
+void ModelProfile::run_backward(int64_t first, int64_t end, const nn::ActivationCheckpointing& checkpointing,
+                                StageProfile& profile) const {
+  const std::vector<nn::LayerSpec> layers = stage_layers(first, end, checkpointing);
+  nn::MetaCount counting;
+  PipelineStage stage(0, layers);
+  const nn::LayerValues outputs = stage.forward(0, stage_inputs(first), random_context(), finish_of(end));
+  profile.forward_flops = counting.take_flops();
+  profile.forward_peak = counting.take_peak();
+  nn::LayerValues back = gradients_like(outputs);
+  profile.kept = counting.bytes() - bytes_of(back);
+  counting.take_peak();
+  stage.backward(0, std::move(back));
+  profile.backward_flops = counting.take_flops();
+  profile.backward_peak = counting.take_peak();
+}
+
+void ModelProfile::run_backward_in_halves(int64_t first, int64_t end,
+                                          const nn::ActivationCheckpointing& checkpointing,
+                                          StageProfile& profile) const {
+  const std::vector<nn::LayerSpec> layers = stage_layers(first, end, checkpointing);
+  nn::MetaCount counting;
+  PipelineStage stage(0, layers);
+  {
+    const nn::LayerValues outputs = stage.forward(0, stage_inputs(first), random_context(), finish_of(end));
+    counting.take_flops();
+    nn::LayerValues back = gradients_like(outputs);
+    counting.take_peak();
+    stage.backward_input(0, std::move(back));
+  }
+  profile.backward_input_flops = counting.take_flops();
+  profile.backward_input_peak = counting.take_peak();
+  profile.kept_after_input = counting.bytes();
+  stage.backward_weight(0);
+  profile.backward_weight_flops = counting.take_flops();
+  profile.backward_weight_peak = counting.take_peak();
 }
 
 }  // namespace tessera::dist

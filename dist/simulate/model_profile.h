@@ -50,6 +50,10 @@ struct StageProfile {
   /// @{
   int64_t backward_peak = 0, backward_input_peak = 0, backward_weight_peak = 0;
   /// @}
+  /// The same for a first B or W, which also makes the gradients of the stage's parameters.
+  /// @{
+  int64_t first_backward_peak = 0, first_backward_weight_peak = 0;
+  /// @}
   int64_t forward_flops = 0;  ///< of F
   /// Of B, and of its halves, with the recomputation of checkpointed layers.
   /// @{
@@ -93,6 +97,13 @@ class ModelProfile {
   using StageKey = std::tuple<int64_t, int64_t, int64_t, std::vector<std::string>>;
   void profile_layers();
   StageProfile run_stage(int64_t first, int64_t end, const nn::ActivationCheckpointing& checkpointing) const;
+  void run_backward(int64_t first, int64_t end, const nn::ActivationCheckpointing& checkpointing,
+                    StageProfile& profile) const;
+  void run_backward_in_halves(int64_t first, int64_t end, const nn::ActivationCheckpointing& checkpointing,
+                              StageProfile& profile) const;
+  nn::LayerValues stage_inputs(int64_t first) const;
+  std::vector<nn::LayerSpec> stage_layers(int64_t first, int64_t end,
+                                          const nn::ActivationCheckpointing& checkpointing) const;
   std::function<nn::LayerValues(const nn::LayerValues&)> finish_of(int64_t end) const;
 
   nn::LayeredModel model_;

@@ -16,10 +16,23 @@ struct Layout {
   Strategy strategy = Strategy::no_shard;
 };
 
-void check_options(const SearchOptions& o) {
+constexpr int64_t most_ranks = int64_t{1} << 24, most_samples = int64_t{1} << 40;
+
+void check_options(const SearchOptions& o, const MachineRates& rates, size_t most) {
   require<ConfigError>(o.ranks >= 1 && o.batch_size >= 1,
                        "search: expected at least 1 rank and a batch of 1, got ", o.ranks, " and ",
                        o.batch_size);
+  require<ConfigError>(o.ranks <= most_ranks && o.batch_size <= most_samples, "search: expected at most ",
+                       most_ranks, " ranks and a batch of ", most_samples, ", got ", o.ranks, " and ",
+                       o.batch_size);
+  require<ConfigError>(most >= 1, "search: expected at least 1 plan to find, got ", most);
+  require<ConfigError>(o.memory_bytes >= 0, "search: expected a memory of 0 or more bytes, got ",
+                       o.memory_bytes);
+  require<ConfigError>(!o.checkpointing.empty() && o.most_stages >= 1 && o.most_micro_batches >= 1,
+                       "search: expected at least 1 way to keep activations, 1 stage and 1 micro-batch, got ",
+                       o.checkpointing.size(), ", ", o.most_stages, " and ", o.most_micro_batches);
+  require<ConfigError>(rates.speeds.empty(), "search: expected ranks of one speed, got speeds of ",
+                       rates.speeds.size(), " ranks");
   require<ConfigError>(o.ranks_per_node >= 0 && (o.ranks_per_node == 0 || o.ranks % o.ranks_per_node == 0),
                        "search: expected ranks that are a multiple of those of a node, got ", o.ranks,
                        " and ", o.ranks_per_node);
@@ -49,12 +62,13 @@ std::vector<Layout> layouts_of(const SearchOptions& o, int64_t layers) {
   return layouts;
 }
 
-/// The rates with the links between nodes where a dimension leaves its node.
+/// The rates with the links between nodes where some group of a dimension leaves its node. Groups are of
+/// successive ranks.
 MachineRates rates_of(const MachineRates& machine, const SearchOptions& o, const Layout& layout) {
   MachineRates rates = machine;
   const int64_t node = ranks_of_node(o);
   const auto set = [&](const char* dimension, int64_t reach) {
-    if (reach > node) rates.links[dimension] = o.between_nodes;
+    if (node % reach != 0) rates.links[dimension] = o.between_nodes;
   };
   set("shard", layout.shards);
   set("replica", int64_t{1} * layout.shards * layout.replicas);
@@ -65,7 +79,7 @@ MachineRates rates_of(const MachineRates& machine, const SearchOptions& o, const
 std::vector<int64_t> sizes_of(const SearchOptions& o, int64_t samples) {
   std::vector<int64_t> sizes = o.micro_batch_sizes;
   if (sizes.empty())
-    for (int64_t size = 1; size <= samples; size *= 2) sizes.push_back(size);
+    for (int64_t size = 1; size <= samples; size *= 2) sizes.push_back(size);  // at most most_samples
   std::erase_if(sizes, [&](int64_t size) {
     return size < 1 || samples % size != 0 || samples / size > o.most_micro_batches;
   });
@@ -164,7 +178,7 @@ std::vector<std::string> choices_of(const SimulationOptions& o, int64_t size) {
 
 SearchResult search_plans(const ProfileOf& profile_of, const SearchOptions& options,
                           const MachineRates& rates, size_t most) {
-  check_options(options);
+  check_options(options, rates, most);
   std::map<int64_t, std::shared_ptr<ModelProfile>> profiles;
   const auto profile = [&](int64_t size) -> ModelProfile& {
     auto& known = profiles[size];

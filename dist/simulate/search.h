@@ -55,8 +55,9 @@ using ProfileOf = std::function<std::shared_ptr<ModelProfile>(int64_t micro_batc
 /// `most` fastest that fit. A candidate of which the memory does not fit, or of which the computing alone
 /// takes longer than the best found so far, is not simulated further. Meshes are those in which stages divide
 /// the ranks and are not more than layers; a flat strategy shards over all ranks of a stage, a hybrid one
-/// over those of a node. Throws ConfigError for ranks or a batch below 1, for ranks that are no multiple of
-/// those of a node, and where no micro-batch size divides the batch over the ranks.
+/// over those of a node. Throws ConfigError for ranks or a batch below 1 or above 2^24 and 2^40, for ranks
+/// that are no multiple of those of a node, for other options out of range, for ranks of several speeds, and
+/// where no micro-batch size divides the batch over the ranks.
 SearchResult search_plans(const ProfileOf& profile_of, const SearchOptions& options,
                           const MachineRates& rates, size_t most = 5);
 

@@ -113,7 +113,8 @@ std::vector<UnitSizes> units_of(const ModelProfile& model, const SimulationOptio
   return units;
 }
 
-std::vector<TiedParameter> tied_of(const ModelProfile& model, const StepPlan& plan) {
+std::vector<TiedParameter> tied_of(const ModelProfile& model, const StepPlan& plan,
+                                   const SimulationOptions& o) {
   std::map<const VariableImpl*, TiedParameter> readers;
   std::vector<const VariableImpl*> order;
   for (size_t s = 0; s < plan.stages.size(); ++s)
@@ -122,7 +123,8 @@ std::vector<TiedParameter> tied_of(const ModelProfile& model, const StepPlan& pl
         if (!parameter.is_trained) continue;
         TiedParameter& tied = readers[parameter.identity];
         if (tied.ranks.empty()) order.push_back(parameter.identity);
-        tied.bytes = parameter.elements * size_of(parameter.dtype);
+        // In mixed precision gradients are added up in f32.
+        tied.bytes = parameter.elements * size_of(o.compute == f32 ? parameter.dtype : f32);
         if (std::find(tied.ranks.begin(), tied.ranks.end(), plan.stages[s].rank) == tied.ranks.end())
           tied.ranks.push_back(plan.stages[s].rank);
       }
@@ -170,12 +172,12 @@ StepPlan plan_stages(ModelProfile& model, const SimulationOptions& o, const Mach
                               .backward_prefetch = o.backward_prefetch,
                               .micro_batches = o.stages > 1 ? std::max(o.micro_batches, 2) : o.micro_batches,
                               .optimizer_bytes = o.optimizer_bytes});
-  plan.tied = tied_of(model, plan);
+  plan.tied = tied_of(model, plan, o);
   return plan;
 }
 
 RankPeak peak_of_actions(const StepPlan& plan, int rank, const PipelineSchedule& with_messages,
-                         int64_t gradient_bytes) {
+                         int64_t gradient_bytes, bool is_sharded) {
   using enum ActionKind;
   const auto rank_of = [&](int stage) { return plan.stages[static_cast<size_t>(stage)].rank; };
   int64_t trained = 0;
@@ -190,11 +192,23 @@ RankPeak peak_of_actions(const StepPlan& plan, int rank, const PipelineSchedule&
     peak.activations_then = now + more;
     peak.gradients_then = gradients;
   };
-  const auto complete_gradients = [&](int s) {
-    if (!has_gradients.insert(s).second || trained == 0) return;
+  const auto gradients_of = [&](int s) -> int64_t {
+    if (trained == 0) return 0;
     const double share =
         static_cast<double>(plan.stages[static_cast<size_t>(s)].trained) / static_cast<double>(trained);
-    gradients += std::llround(share * static_cast<double>(gradient_bytes));
+    return std::llround(share * static_cast<double>(gradient_bytes));
+  };
+  // A first backward makes the gradients of the stage's parameters, layer by layer; sharding has room for them
+  // from its beginning.
+  const auto look_at_backward = [&](int s, int64_t more, int64_t more_and_gradients) {
+    if (!has_gradients.insert(s).second) return look(more);
+    const int64_t own = gradients_of(s);
+    peak.activations = std::max(peak.activations, now + more);
+    const int64_t all = now + (is_sharded ? more + own : more_and_gradients);
+    gradients += own;
+    if (all + gradients - own <= peak.activations_then + peak.gradients_then) return;
+    peak.activations_then = std::max<int64_t>(0, all - own);
+    peak.gradients_then = gradients;
   };
   for (const PipelineAction& action : with_messages.actions(rank)) {
     const PlannedStage& stage = plan.stages[static_cast<size_t>(action.stage)];
@@ -218,9 +232,8 @@ RankPeak peak_of_actions(const StepPlan& plan, int rank, const PipelineSchedule&
       case backward:
         if (was_received_back) now -= p.received_back;
         now -= p.kept;
-        look(p.backward_peak);
+        look_at_backward(action.stage, p.backward_peak, p.first_backward_peak);
         now += stage.sent_back;
-        complete_gradients(action.stage);
         break;
       case backward_input:
         if (was_received_back) now -= p.received_back;
@@ -230,8 +243,7 @@ RankPeak peak_of_actions(const StepPlan& plan, int rank, const PipelineSchedule&
         break;
       case backward_weight:
         now -= p.kept_after_input;
-        look(p.backward_weight_peak);
-        complete_gradients(action.stage);
+        look_at_backward(action.stage, p.backward_weight_peak, p.first_backward_weight_peak);
         break;
       case send_backward:
         on_its_way += stage.sent_back;

@@ -59,8 +59,8 @@ struct RankPeak {
 /// The peak of a rank of the pipeline, by following its actions: a message's values are there from its RECV
 /// to the action that reads them, a gradient of inputs from the action that computes it to the end of the
 /// action after its SEND, and the gradients of a stage's parameters, `gradient_bytes` of the rank in all,
-/// from the end of its first backward.
+/// come with its first backward: layer by layer, or, where it is sharded, all at its beginning.
 RankPeak peak_of_actions(const StepPlan& plan, int rank, const PipelineSchedule& with_messages,
-                         int64_t gradient_bytes);
+                         int64_t gradient_bytes, bool is_sharded);
 
 }  // namespace tessera::dist

@@ -92,7 +92,8 @@ SimulatedStep simulate_step(ModelProfile& model, const SimulationOptions& option
   std::vector<RankPeak> peaks;
   for (int p = 0; p < options.stages; ++p) {
     const Estimate& of = plan.ranks[static_cast<size_t>(p)].estimate;
-    peaks.push_back(peak_of_actions(plan, p, lowered, of.state.gradient + of.temporary.gradient));
+    peaks.push_back(peak_of_actions(plan, p, lowered, of.state.gradient + of.temporary.gradient,
+                                    options.shards * options.replicas > 1));
   }
   const int64_t columns = options.ranks() / options.stages;
   const auto simulated = std::ssize(graph.ranks()) / options.stages;

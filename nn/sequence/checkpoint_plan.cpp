@@ -135,6 +135,9 @@ StepCost step_cost(const LayeredModel& model, const LayerValues& inputs, const s
 CheckpointPlan plan_checkpointing(const LayeredModel& model, const LayerValues& inputs,
                                   const std::vector<Tensor>& targets, int64_t budget_bytes,
                                   const CheckpointChoices& choices) {
+  require<ConfigError>(choices.flops_per_byte >= 0 && choices.flops_per_byte <= 1e6,
+                       "activation checkpointing: expected 0 to 1e6 FLOPs for a byte that is moved, got ",
+                       choices.flops_per_byte);
   CheckpointPlan plan;
   plan.kept.resize(model.layers.size());
   plan.cost = plan.without = step_cost(model, inputs, targets);
@@ -160,11 +163,16 @@ CheckpointPlan plan_checkpointing(const LayeredModel& model, const LayerValues& 
     }
     limit -= std::max<int64_t>(cost.peak_bytes - budget_bytes, budget_bytes / 256 + 1);
   }
-  const StepCost all =
-      step_cost(model, inputs, targets,
-                std::vector<KeptOfLayer>(model.layers.size(), KeptOfLayer{true, {}, choices.offload}));
+  std::vector<KeptOfLayer> all_inputs(model.layers.size(), KeptOfLayer{true, {}, choices.offload});
+  const StepCost all = step_cost(model, inputs, targets, all_inputs);
+  if (all.peak_bytes <= budget_bytes) {
+    plan.kept = std::move(all_inputs);
+    plan.cost = all;
+    return plan;
+  }
   throw ConfigError(text("activation checkpointing: expected a budget of at least ",
-                         std::min(all.peak_bytes, least.peak_bytes), " bytes, got ", budget_bytes));
+                         std::min(all.peak_bytes, least.peak_bytes), " bytes, the least that was found, got ",
+                         budget_bytes));
 }
 
 std::string to_string(const CheckpointPlan& plan, const LayeredModel& model) {

@@ -41,7 +41,7 @@ StepCost step_cost(const LayeredModel& model, const LayerValues& inputs, const s
 /// Chooses what is kept of each layer, so that the peak of a step is at most `budget_bytes` and the FLOPs of
 /// recomputation are the fewest: dynamic programming over the bytes and FLOPs of each choice on meta, in
 /// steps of 1/2048 of the bytes, then a run on meta of the whole. Throws ConfigError that gives the smallest
-/// possible peak where the budget is below it.
+/// peak that was found where the budget is below it.
 CheckpointPlan plan_checkpointing(const LayeredModel& model, const LayerValues& inputs,
                                   const std::vector<Tensor>& targets, int64_t budget_bytes,
                                   const CheckpointChoices& choices = {});

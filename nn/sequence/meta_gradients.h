@@ -10,6 +10,7 @@ namespace tessera::nn {
 /// are its activations. Its destructor removes them.
 class MetaGradients {
  public:
+  /// Throws DeviceError, naming it, for a parameter with values; then nothing has changed.
   explicit MetaGradients(const LayeredModel& model);
   ~MetaGradients();
   MetaGradients(const MetaGradients&) = delete;

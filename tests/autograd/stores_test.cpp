@@ -73,6 +73,39 @@ int64_t activations() {
 
 }  // namespace
 
+TEST_CASE("FileStore: ranges that are free again are used again, in any order of releases") {
+  const TemporaryFolder folder;
+  const FileStore store(folder.path());
+  const SavingPolicy policy = store.policy();
+  const auto value_of = [](int64_t k, int64_t elements) {
+    const Tensor t = Tensor::empty({elements}, f32);
+    for (int64_t i = 0; i < elements; ++i) t.data<float>()[i] = static_cast<float>(100 * k + i);
+    return t;
+  };
+  // At most four of 64 values at once; lengths and the order of releases vary.
+  std::vector<std::pair<int64_t, std::shared_ptr<ValueSource>>> held;
+  int64_t bytes = 0;
+  const auto check_and_drop = [&](size_t which) {
+    const auto [k, source] = held[which];
+    const Tensor found = source->produce(), expected = value_of(k, 8 + k % 5);
+    CHECK(std::memcmp(found.raw_data(), expected.raw_data(), static_cast<size_t>(expected.nbytes())) == 0);
+    bytes -= expected.nbytes();
+    held.erase(held.begin() + static_cast<std::ptrdiff_t>(which));
+  };
+  for (int64_t k = 0; k < 64; ++k) {
+    const Tensor value = value_of(k, 8 + k % 5);
+    held.emplace_back(k, policy("test", value));
+    bytes += value.nbytes();
+    CHECK(store.held_bytes() == bytes);
+    if (held.size() == 4) check_and_drop(static_cast<size_t>(k * 7 % 4));
+    CHECK(store.file_bytes() <= 6 * 12 * 4);
+  }
+  while (!held.empty()) check_and_drop(0);
+  CHECK(store.held_bytes() == 0);
+  CHECK(store.file_bytes() == 0);
+  CHECK_THROWS_WITH_AS(FileStore(""), "FileStore: expected a folder, got an empty name", ConfigError);
+}
+
 TEST_CASE("stores: kept inputs on the host are counted apart, and give the same bits") {
   const Model model;
   const Tensor input = sines({rows, width}, 0.3);

@@ -108,6 +108,21 @@ TEST_CASE("tessera plan: bad flags are refused") {
   flags = cluster();
   flags.preset = "gpt5";
   CHECK_THROWS_AS(planned(flags), ConfigError);
+  const auto refused = [](const auto& change) {
+    PlanFlags wrong = cluster();
+    change(wrong);
+    CHECK_THROWS_AS(planned(wrong), ConfigError);
+  };
+  refused([](PlanFlags& f) { f.ranks = int64_t{1} << 32; });
+  refused([](PlanFlags& f) { f.batch_size = INT64_MAX; });
+  refused([](PlanFlags& f) { f.block_size = 1'000'000'000; });
+  refused([](PlanFlags& f) { f.vocabulary = -5; });
+  refused([](PlanFlags& f) { f.memory = uint64_t{9} << 60; });
+  refused([](PlanFlags& f) { f.link_bandwidth = -3; });
+  refused([](PlanFlags& f) {
+    f.node_link_bandwidth = 0;
+    f.node_link_latency = 1e-6;
+  });
   flags = cluster();
   flags.ranks = 0;
   CHECK_THROWS_AS(planned(flags), ConfigError);

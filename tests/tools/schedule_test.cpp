@@ -205,6 +205,10 @@ TEST_CASE("tessera schedule: traces of other things are refused") {
       show("text.json"),
       text("trace '", folder / "text.json", "': expected a trace in Chrome's format, got no JSON").c_str(),
       ConfigError);
+  for (const char* events : {"[1, 2]", "[{\"ph\": \"X\", \"pid\": \"a\"}]"}) {
+    std::ofstream(folder / "types.json") << "{\"traceEvents\": " << events << "}";
+    CHECK_THROWS_AS(show("types.json"), ConfigError);
+  }
   CHECK_THROWS_WITH_AS(show("none.json"), text("trace: cannot read '", folder / "none.json", "'").c_str(),
                        ConfigError);
 }

@@ -14,6 +14,7 @@
 
 #include "autograd/recompute/stores.h"
 #include "models/presets.h"
+#include "nn/checkpoint_modules.h"
 #include "nn/materialize.h"
 #include "nn/sequence/checkpoint_plan.h"
 #include "tensor/error.h"
@@ -50,7 +51,8 @@ struct Variant {
   std::string name;
   std::vector<nn::KeptOfLayer> kept;
   nn::StepCost predicted = {};
-  int64_t budget = 0;  // bytes; 0: none
+  int64_t budget = 0;      // bytes; 0: none
+  bool has_parts = false;  // attention and MLP run again one by one, within blocks that run again too
   std::vector<double> seconds = {};
   int64_t peak = 0, offloaded = 0;
   bool has_same_bits = true;
@@ -61,8 +63,10 @@ std::vector<nn::KeptOfLayer> blocks(const nn::LayeredModel& model, const std::ve
       model.layers, [](const nn::LayerSpec& layer) { return layer.kind == "Block"; }, keep);
 }
 
+constexpr const char* parts = "Mlp|CausalSelfAttention";
+
 std::vector<Variant> predict(const models::Preset& preset, const Options& o) {
-  const models::Gpt gpt(preset.model);
+  models::Gpt gpt(preset.model);
   const nn::LayeredModel model = gpt.to_layered_model();
   const Tensor ids = Tensor::empty({preset.batch_size, preset.model.block_size}, i64, meta());
   const nn::LayerValues inputs{Variable(ids)};
@@ -72,10 +76,25 @@ std::vector<Variant> predict(const models::Preset& preset, const Options& o) {
   for (Variant& variant : variants) variant.predicted = nn::step_cost(model, inputs, {ids}, variant.kept);
   for (const int percent : o.budgets) {
     const int64_t budget = variants[0].predicted.peak_bytes * percent / 100;
-    const nn::CheckpointPlan plan = nn::plan_checkpointing(model, inputs, {ids}, budget,
-                                                           {.keeps = {{"self_attention"}}, .offload = true});
-    std::cerr << "budget of " << percent << " %\n" << to_string(plan, model);
-    variants.push_back({text("budget of ", percent, " %"), plan.kept, plan.cost, budget});
+    const auto plan_of = [&] {
+      return nn::plan_checkpointing(model, inputs, {ids}, budget,
+                                    {.keeps = {{"self_attention"}}, .offload = true});
+    };
+    Variant variant{.name = text("budget of ", percent, " %"), .kept = {}, .budget = budget};
+    nn::CheckpointPlan plan;
+    try {
+      plan = plan_of();
+    } catch (const ConfigError&) {  // one block that runs again has more than that
+      nn::checkpoint_matching(gpt, parts);
+      variant.has_parts = true;
+      plan = plan_of();
+      nn::end_checkpointing(gpt);
+    }
+    variant.kept = plan.kept;
+    variant.predicted = plan.cost;
+    std::cerr << variant.name << (variant.has_parts ? ", blocks in two parts" : "") << "\n"
+              << to_string(plan, model);
+    variants.push_back(std::move(variant));
   }
   return variants;
 }
@@ -105,6 +124,7 @@ void measure(std::vector<Variant>& variants, const models::Preset& preset, const
       for (const NamedParameter& parameter : gpt.parameters())
         parameter.variable.set_grad(ops::zeros(parameter.variable.shape()));
       nn::LayeredModel model = gpt.to_layered_model();
+      if (variant.has_parts) nn::checkpoint_matching(gpt, parts);
       const HostStore host;
       const nn::LossSpec loss_spec = model.loss;
       const std::vector<nn::LayerSpec> layers =
@@ -118,6 +138,7 @@ void measure(std::vector<Variant>& variants, const models::Preset& preset, const
         loss.backward();
       }
       const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - began;
+      nn::end_checkpointing(gpt);
       variant.peak = account->total().peak;
       variant.offloaded = host.account().total().peak;
       if (round >= 0)

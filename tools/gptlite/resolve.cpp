@@ -47,6 +47,15 @@ int shard_group_of(const Parallel& parallel, int world) {
   return size;
 }
 
+/// Throws ConfigError for inputs that would be held elsewhere where none are kept.
+void require_checkpoints_of_offload(const TrainConfiguration& configuration) {
+  const Run& run = configuration->run;
+  require<ConfigError>(run.activation_offload.empty() || run.checkpointing.interval > 0,
+                       "--activation-offload ", run.activation_offload,
+                       ": it is about the inputs of checkpointed layers; expected ",
+                       "`--activation-checkpoint-interval` beside it");
+}
+
 /// Throws ConfigError for flags of a pipeline that do not fit; without a strategy, stages that several ranks
 /// have are gathered once a step, and others are not sharded.
 void resolve_stages(TrainConfiguration& configuration, int world) {
@@ -188,6 +197,7 @@ void set_file_and_flags(TrainConfiguration& configuration, const TrainCommand& c
 TrainConfiguration with_flags(TrainConfiguration configuration, const TrainCommand& command) {
   const int64_t kept = kept_micro_batch(configuration->run);
   set_file_and_flags(configuration, command, true);
+  require_checkpoints_of_offload(configuration);
   resolve_parallel(configuration, command.job);
   derive(configuration, kept);
   check(configuration->run);
@@ -252,6 +262,7 @@ TrainConfiguration resolve_resumed(const TrainCommand& command, const TrainConfi
 TrainConfiguration resolve_unsaved(const TrainCommand& command) {
   TrainConfiguration configuration(train_fields());
   set_file_and_flags(configuration, command, false);
+  require_checkpoints_of_offload(configuration);
   resolve_parallel(configuration, command.job);
   const TrainOptions& options = *configuration;
   const bool is_sharded = options.run.parallel.is_sharded;

@@ -51,10 +51,10 @@ void Interpreter::begin_span() {
   began_ = profile_clock();
 }
 
-/// In a trace, actions are a row of their own.
+/// In a trace, the actions of training are a row of their own.
 void Interpreter::end_span(const PipelineAction& action) {
   if (computes(action.kind)) busy_seconds_ += 1e-9 * static_cast<double>(profile_clock() - began_);
-  if (!profiling()) return;
+  if (!profiling() || !input_.records) return;
   record_span({.name = intern(to_string(action)).c_str(),
                .module = nullptr,
                .phase = nullptr,

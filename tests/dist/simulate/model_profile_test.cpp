@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "models/gpt.h"
 #include "nn/materialize.h"
 #include "tensor/error.h"
@@ -104,11 +106,15 @@ TEST_CASE("model profile: measuring runs the layers and leaves no gradients") {
 TEST_CASE("model profile: bad input is refused") {
   models::Gpt gpt(options());
   nn::materialize(gpt, cpu(), 1);
-  CHECK_THROWS_WITH_AS(dist::ModelProfile(gpt.to_layered_model(), ids(cpu()), {ids(cpu())[0].value()}),
-                       text("profile of a model: layer '", gpt.to_layered_model().layers[0].name,
-                            "' has values; expected a model before nn::materialize")
-                           .c_str(),
-                       DeviceError);
+  CHECK_THROWS_WITH_AS(
+      dist::ModelProfile(gpt.to_layered_model(), ids(cpu()), {ids(cpu())[0].value()}),
+      "a run on meta: parameter 'weight' of Embedding 'wte' has values; expected a model before "
+      "nn::materialize",
+      DeviceError);
+  gpt.wte.weight.set_grad(Tensor::zeros(gpt.wte.weight.shape()));
+  CHECK_THROWS_AS(dist::ModelProfile(gpt.to_layered_model(), ids(cpu()), {ids(cpu())[0].value()}),
+                  DeviceError);
+  CHECK(gpt.wte.weight.grad().defined());  // nothing has changed
   CHECK_THROWS_WITH_AS(dist::ModelProfile({}, ids(), {}),
                        "profile of a model: expected layers and a loss, got 0 layers and no loss",
                        ConfigError);
@@ -118,6 +124,8 @@ TEST_CASE("model profile: bad input is refused") {
   CHECK_THROWS_WITH_AS(model.profile.set_seconds({1}), "profile of a model: expected 24 times, got 1",
                        ConfigError);
   CHECK_THROWS_AS(model.profile.set_seconds(std::vector<double>(24, -1.0)), ConfigError);
+  CHECK_THROWS_AS(model.profile.set_seconds(std::vector<double>(24, INFINITY)), ConfigError);
+  CHECK_FALSE(model.profile.has_seconds());
   CHECK_THROWS_WITH_AS(model.profile.measure({}, ids(cpu()), {}),
                        "profile of a model: expected 6 layers, got 0", ConfigError);
 }

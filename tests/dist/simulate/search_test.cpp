@@ -149,4 +149,30 @@ TEST_CASE("search: bad input is refused") {
                        ConfigError);
   CHECK_THROWS_WITH_AS(search_plans(models.profile_of(), options(16, 1), machine()),
                        "search: no micro-batch size divides a batch of 1 over 16 ranks", ConfigError);
+  CHECK_THROWS_AS(search_plans(models.profile_of(), options(int64_t{1} << 32, 8), machine()), ConfigError);
+  CHECK_THROWS_AS(search_plans(models.profile_of(), options(1, INT64_MAX), machine()), ConfigError);
+  CHECK_THROWS_WITH_AS(search_plans(models.profile_of(), options(2, 2), machine(), 0),
+                       "search: expected at least 1 plan to find, got 0", ConfigError);
+  o = options(2, 2);
+  o.memory_bytes = -1;
+  CHECK_THROWS_AS(search_plans(models.profile_of(), o, machine()), ConfigError);
+  o = options(2, 2);
+  o.checkpointing.clear();
+  CHECK_THROWS_AS(search_plans(models.profile_of(), o, machine()), ConfigError);
+  MachineRates fast = machine();
+  fast.speeds = {2, 2};
+  CHECK_THROWS_WITH_AS(search_plans(models.profile_of(), options(2, 2), fast),
+                       "search: expected ranks of one speed, got speeds of 2 ranks", ConfigError);
+}
+
+TEST_CASE("search: a group that crosses two nodes has the link between them") {
+  Models models;
+  SearchOptions o = options(24, 24);
+  o.ranks_per_node = 8;
+  o.between_nodes = {1e3, 0};  // next to nothing
+  // Columns of 6 ranks: the second one is on two nodes.
+  const SearchResult result = search_plans(models.profile_of(), o, machine(), 100000);
+  for (const dist::FoundPlan& plan : result.best)
+    if (plan.options.stages == 4 && plan.options.strategy == Strategy::full_shard)
+      CHECK(plan.step.exposed_communication > 1);
 }

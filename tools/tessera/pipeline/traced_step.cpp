@@ -3,6 +3,7 @@
 #include <json/json.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <set>
@@ -30,7 +31,7 @@ Json::Value read_trace(const std::string& path) {
 }
 
 /// The spans of a trace in rows named "pipeline", by rank.
-void add_runs(const std::string& path, std::map<int, Runs>& by_rank) {
+void add_runs(const std::string& path, std::map<int, Runs>& by_rank) try {
   const Json::Value trace = read_trace(path);
   std::set<std::pair<int, int>> rows;
   for (const Json::Value& event : trace["traceEvents"])
@@ -39,9 +40,28 @@ void add_runs(const std::string& path, std::map<int, Runs>& by_rank) {
   for (const Json::Value& event : trace["traceEvents"])
     if (event["ph"] == "X" && rows.contains({event["pid"].asInt(), event["tid"].asInt()})) {
       const double begin = event["ts"].asDouble() / 1000;
-      by_rank[event["pid"].asInt()][event["name"].asString()].emplace_back(
-          begin, begin + event["dur"].asDouble() / 1000);
+      const double length = event["dur"].asDouble() / 1000;
+      require<ConfigError>(std::isfinite(begin) && length >= 0 && std::isfinite(length), "trace '", path,
+                           "': expected spans of a length of 0 or more, got ", event["name"].asString(),
+                           " at ", begin, " of ", length, " ms");
+      by_rank[event["pid"].asInt()][event["name"].asString()].emplace_back(begin, begin + length);
     }
+} catch (const Json::Exception& error) {
+  throw ConfigError(
+      text("trace '", path, "': expected events of Chrome's format, got another type: ", error.what()));
+}
+
+/// By rank of the pipeline: where several ranks of the world have the same stages, the first of them.
+std::map<int, Runs> first_column(std::map<int, Runs> by_rank, int ranks) {
+  const auto count = static_cast<int>(by_rank.size());
+  if (count <= ranks || count % ranks != 0) return by_rank;
+  std::map<int, Runs> column;
+  int index = 0;
+  for (auto& [rank, runs] : by_rank) {
+    if (index % (count / ranks) == 0) column[index / (count / ranks)] = std::move(runs);
+    ++index;
+  }
+  return column;
 }
 
 }  // namespace
@@ -50,6 +70,7 @@ dist::PipelineTimeline read_traced_step(const std::vector<std::string>& paths,
                                         const dist::PipelineSchedule& schedule) {
   std::map<int, Runs> by_rank;
   for (const std::string& path : paths) add_runs(path, by_rank);
+  by_rank = first_column(std::move(by_rank), schedule.ranks());
   // The number of steps that every rank has whole.
   size_t steps = SIZE_MAX;
   for (int rank = 0; rank < schedule.ranks(); ++rank)

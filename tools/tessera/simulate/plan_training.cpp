@@ -1,7 +1,10 @@
 #include "tools/tessera/simulate/plan_training.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <ostream>
+#include <utility>
 #include <vector>
 
 #include "dist/launch/launch.h"
@@ -33,6 +36,19 @@ DType dtype_of(const PlanFlags& f) {
 
 /// Those of the flags, or of two ranks of this machine with a thread each.
 MachineRates rates_of(const PlanFlags& f) {
+  const std::pair<const char*, double> given[] = {{"--flops", f.flops},
+                                                  {"--memory-bandwidth", f.memory_bandwidth},
+                                                  {"--link-bandwidth", f.link_bandwidth},
+                                                  {"--link-latency", f.link_latency},
+                                                  {"--node-link-bandwidth", f.node_link_bandwidth},
+                                                  {"--node-link-latency", f.node_link_latency}};
+  for (const auto& [name, value] : given)
+    require<ConfigError>(value >= 0 && std::isfinite(value), "plan: ", name, ": expected 0 or more, got ",
+                         value);
+  require<ConfigError>(f.link_latency == 0 || f.link_bandwidth > 0,
+                       "plan: --link-latency: expected --link-bandwidth beside it");
+  require<ConfigError>(f.node_link_latency == 0 || f.node_link_bandwidth > 0,
+                       "plan: --node-link-latency: expected --node-link-bandwidth beside it");
   const bool some = f.flops > 0 || f.memory_bandwidth > 0 || f.link_bandwidth > 0;
   const bool all = f.flops > 0 && f.memory_bandwidth > 0 && f.link_bandwidth > 0;
   require<ConfigError>(some == all,
@@ -101,8 +117,10 @@ void print_plan(size_t number, const FoundPlan& plan, const SearchResult& result
       [](const dist::TriedPlan& a, const dist::TriedPlan& b) { return a.peak_bytes < b.peak_bytes; });
   throw ConfigError(text("plan: none of ", result.tried.size(), " candidates fits into ",
                          bytes_text(static_cast<int64_t>(f.memory)), " on a rank; the smallest takes ",
-                         least->is_bound ? "at least " : "", bytes_text(least->peak_bytes), ": ",
-                         dist::describe_choices(least->options, least->micro_batch_size)));
+                         least->is_bound ? "more than " : "", bytes_text(least->peak_bytes),
+                         least->is_bound
+                             ? ", its parameters and the optimizer's state"
+                             : ": " + dist::describe_choices(least->options, least->micro_batch_size)));
 }
 
 }  // namespace
@@ -112,10 +130,21 @@ void plan_training(const PlanFlags& f, std::ostream& out) {
       f.ranks >= 1 && f.best >= 1 && f.batch_size >= 0 && f.micro_batch_size >= 0 && f.block_size >= 0,
       "plan: expected at least 1 rank and 1 plan to print, and sizes of 0 or more, got ", f.ranks, " ranks, ",
       f.best, " plans, and sizes ", f.batch_size, ", ", f.micro_batch_size, " and ", f.block_size);
+  constexpr int64_t most_ranks = 1 << 24, most_length = 1 << 19, most_tokens = 1 << 27, most_words = 1 << 24;
+  require<ConfigError>(f.ranks <= most_ranks, "plan: expected at most ", most_ranks, " ranks, got ", f.ranks);
+  require<ConfigError>(f.vocabulary >= 0 && f.vocabulary <= most_words,
+                       "plan: expected a vocabulary of at most ", most_words, " words, got ", f.vocabulary);
+  require<ConfigError>(f.block_size <= most_length, "plan: expected a block size of at most ", most_length,
+                       ", got ", f.block_size);
+  require<ConfigError>(f.memory <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()),
+                       "plan: --memory: expected fewer bytes, got ", f.memory);
   const models::GptOptions model = model_of(f);
   const DType dtype = dtype_of(f);
   const MachineRates rates = rates_of(f);
   const int64_t batch_size = f.batch_size > 0 ? f.batch_size : 8 * f.ranks;
+  require<ConfigError>(batch_size <= most_tokens * (f.ranks + 1) / model.block_size,
+                       "plan: expected at most ", most_tokens, " tokens of a step on a rank, got ",
+                       batch_size, " sequences of ", model.block_size, " on ", f.ranks, " ranks");
   SearchOptions search{.ranks = f.ranks,
                        .ranks_per_node = f.ranks_per_node,
                        .between_nodes = rates.link,
