@@ -4,6 +4,7 @@
 #include <json/json.h>
 
 #include <cmath>
+#include <set>
 #include <sstream>
 
 #include "tests/tools/child_process.h"
@@ -116,6 +117,51 @@ TEST_CASE("gptlite: inputs of checkpointed layers on the host and in a file leav
       CHECK(less < bytes);
     }
   }
+}
+
+TEST_CASE("gptlite in stages: a trace has the actions of training, and metrics what each rank did") {
+  const TemporaryFolder folder;
+  train(folder, "run",
+        {"--virtual-ranks", "2", "--pipeline-stages", "2", "--profile", folder / "trace.json",
+         "--profile-steps", "5:15"});
+  Json::Value trace;
+  std::istringstream(file_bytes(folder / "trace.json")) >> trace;
+  std::set<std::pair<int, int>> rows;
+  for (const Json::Value& event : trace["traceEvents"])
+    if (event["name"] == "thread_name" && event["args"]["name"] == "pipeline")
+      rows.emplace(event["pid"].asInt(), event["tid"].asInt());
+  CHECK(rows.size() == 2);
+  const auto count = [&](const char* action) {
+    int found = 0;
+    for (const Json::Value& event : trace["traceEvents"])
+      if (event["ph"] == "X" && event["name"] == action &&
+          rows.contains({event["pid"].asInt(), event["tid"].asInt()}))
+        ++found;
+    return found;
+  };
+  // The evaluation after step 10 has forwards too, which are no actions of a step.
+  CHECK(count("0B0") > 0);
+  CHECK(count("0F0") == count("0B0"));
+  CHECK(count("1F7") == count("1B7"));
+  std::ifstream metrics(folder / "run.jsonl");
+  int steps = 0;
+  for (std::string line; std::getline(metrics, line);) {
+    Json::Value row;
+    std::istringstream(line) >> row;
+    if (!row.isMember("loss")) continue;
+    ++steps;
+    REQUIRE(row["stages"].size() == 2);
+    CHECK(row["stages"][0]["live"].asInt() == 2);
+    CHECK(row["stages"][1]["live"].asInt() == 1);
+    for (const Json::Value& stage : row["stages"]) {
+      CHECK(stage["busy_ms"].asDouble() > 0);
+      CHECK(stage["idle"].asDouble() >= 0);
+      CHECK(stage["idle"].asDouble() < 1);
+    }
+  }
+  CHECK(steps == 20);
+  CHECK(error_of({"--activation-offload", "cpu"})
+            .find("expected `--activation-checkpoint-interval` beside it") != std::string::npos);
 }
 
 TEST_CASE("gptlite in stages: a checkpoint of any mesh is resumed on any other") {
