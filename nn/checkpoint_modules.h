@@ -21,9 +21,9 @@
 namespace tessera::nn {
 
 /// Calls of the modules at and below `model` for which `predicate` holds are checkpointed from here on, and
-/// keep the results of the operations named in `keep` (CheckpointOptions::keep). A list of modules is not
-/// chosen, nor is a module without a forward. Returns the full names of those chosen, parents first. Throws
-/// ConfigError where none is.
+/// keep the results of the operations named in `keep` (CheckpointOptions::keep). A ModuleList or ModuleDict
+/// is not chosen, nor is a module without a forward. Returns the full names of those chosen, parents first.
+/// Throws ConfigError where none is.
 std::vector<std::string> checkpoint_where(Module& model, const std::function<bool(const Module&)>& predicate,
                                           const std::vector<std::string>& keep = {});
 /// Modules of a type.

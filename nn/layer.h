@@ -84,7 +84,7 @@ inline constexpr bool forward_is_const = false;
 
 /// Whether a T refers to what a caller may destroy before backward.
 template <class T>
-struct RefersToCaller : std::disjunction<std::is_reference<T>, std::is_pointer<T>> {};
+struct RefersToCaller : std::is_pointer<T> {};
 template <class T, size_t extent>
 struct RefersToCaller<std::span<T, extent>> : std::true_type {};
 template <class T, class Traits>
@@ -93,6 +93,12 @@ template <class T>
 struct RefersToCaller<std::reference_wrapper<T>> : std::true_type {};
 template <class T>
 struct RefersToCaller<std::optional<T>> : RefersToCaller<T> {};
+template <class A, class B>
+struct RefersToCaller<std::pair<A, B>> : std::disjunction<RefersToCaller<A>, RefersToCaller<B>> {};
+template <class... T>
+struct RefersToCaller<std::tuple<T...>> : std::disjunction<RefersToCaller<T>...> {};
+template <HoldsElements T>
+struct RefersToCaller<T> : RefersToCaller<ElementOf<T>> {};
 
 /// What `rerunnable` returns.
 template <class Body>
@@ -103,19 +109,37 @@ struct RerunnableBody {
     return body(std::forward<Args>(args)...);
   }
 };
-/// Whether a call with this body, and with arguments of which Copies is a tuple, can run again in backward.
+template <class Body>
+inline constexpr bool is_rerunnable = false;
+template <class L>
+inline constexpr bool is_rerunnable<ForwardOf<L>> = true;
+template <class Body>
+inline constexpr bool is_rerunnable<RerunnableBody<Body>> = true;
+/// Whether a call with this body, and with arguments of which Copies is a tuple, can run again in backward,
+/// on copies of them: of what it got by reference the body reads a constant.
 template <class Body, class Copies>
 struct RunsAgain : std::false_type {};
-template <class L, class... T>
-struct RunsAgain<ForwardOf<L>, std::tuple<T...>> : std::negation<std::disjunction<RefersToCaller<T>...>> {};
 template <class Body, class... T>
-struct RunsAgain<RerunnableBody<Body>, std::tuple<T...>>
-    : std::negation<std::disjunction<RefersToCaller<T>...>> {};
-
+requires is_rerunnable<Body>
+struct RunsAgain<Body, std::tuple<T...>>
+    : std::bool_constant<
+          (std::is_copy_constructible_v<std::remove_cvref_t<T>> && ...) &&
+          !(RefersToCaller<std::remove_cvref_t<T>>::value || ...) &&
+          std::is_invocable_v<const Body&, std::conditional_t<std::is_reference_v<T>,
+                                                              const std::remove_cvref_t<T>&, T&>...>> {
+};
 /// Whether L has its options as `o`.
 template <class L>
 concept HasOptions = requires(L& layer) {
   layer.o;
+};
+
+/// The values of a tuple that may hold references.
+template <class Copies>
+struct ValuesOf;
+template <class... T>
+struct ValuesOf<std::tuple<T...>> {
+  using type = std::tuple<std::remove_cvref_t<T>...>;
 };
 
 }  // namespace detail
@@ -143,7 +167,8 @@ void collect_variables(T& value, std::vector<Variable*>& found) {
 }
 
 /// `body` for `CallableModule::call` of a module that may be checkpointed (nn/checkpoint_modules.h): backward
-/// runs it again, so it captures `this` and values, and no references to what the caller owns.
+/// runs it again, so it captures `this` and values, and no references to what the caller owns. Tensors among
+/// the arguments are checked for changes since the first run; captured ones are not.
 template <class Body>
 detail::RerunnableBody<Body> rerunnable(Body body) {
   return {std::move(body)};
@@ -291,6 +316,24 @@ class CallableModule : public Module {
     return std::apply([&body](auto&... argument) -> Result { return body(argument...); }, copies);
   }
 
+  /// The Variables in a call's arguments, and the versions of the Tensors among them.
+  template <class Values>
+  static std::vector<Variable*> variables_of(Values& values) {
+    std::vector<Variable*> found;
+    std::apply([&found](auto&... argument) { (collect_variables(argument, found), ...); }, values);
+    return found;
+  }
+  template <class Values>
+  static std::vector<uint64_t> versions_of(const Values& values) {
+    std::vector<uint64_t> versions;
+    const auto add = [&versions](const auto& argument) {
+      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(argument)>, Tensor>)
+        versions.push_back(argument.defined() ? argument.version() : 0);
+    };
+    std::apply([&add](const auto&... argument) { (add(argument), ...); }, values);
+    return versions;
+  }
+
   /// `body(copies...)` as a segment that backward runs again with the same `inputs`, which are the Variables
   /// in `copies`.
   template <class Result, class Body, class Copies>
@@ -299,24 +342,22 @@ class CallableModule : public Module {
     if constexpr (!detail::RunsAgain<Body, Copies>::value || std::is_reference_v<Result>) {
       fail_to_run_again();
     } else {
-      const auto variables_of = [](Copies& arguments) {
-        std::vector<Variable*> found;
-        std::apply([&found](auto&... argument) { (collect_variables(argument, found), ...); }, arguments);
-        return found;
-      };
-      std::vector<Variable> values;
-      for (const Variable* input : inputs) values.push_back(*input);
+      using Values = typename detail::ValuesOf<Copies>::type;
+      std::vector<Variable> given_first;
+      for (const Variable* input : inputs) given_first.push_back(*input);
       // The segment holds the other arguments; its inputs it gets, so that they can be elsewhere meanwhile.
-      const auto others = std::make_shared<Copies>(copies);
+      const auto others = std::make_shared<Values>(copies);
       for (Variable* input : variables_of(*others)) *input = Variable();
+      if (variables_of(*others).size() != given_first.size()) fail_to_run_again();
       const auto first_result = std::make_shared<std::optional<Result>>();
       run_segment(
-          [body, others, variables_of,
+          [this, body, others, versions = versions_of(*others),
            weak = std::weak_ptr(first_result)](std::span<const Variable> given) -> std::vector<Variable> {
-            Copies arguments = *others;
+            if (versions_of(*others) != versions) fail_for_changed_argument();
+            Values arguments = *others;
             const std::vector<Variable*> places = variables_of(arguments);
             for (size_t i = 0; i < places.size(); ++i) *places[i] = given[i];
-            Result result = apply_to<Result>(body, arguments);
+            Result result = apply_values<Result, Copies>(body, arguments);
             std::vector<Variable*> found;
             collect_variables(result, found);
             std::vector<Variable> outputs;
@@ -324,9 +365,20 @@ class CallableModule : public Module {
             if (const auto first = weak.lock()) first->emplace(std::move(result));
             return outputs;
           },
-          std::move(values));
+          std::move(given_first));
       return std::move(**first_result);
     }
+  }
+
+  /// Calls `body` with values; where Copies has a reference, with a constant one.
+  template <class Result, class Copies, class Body, class Values>
+  static Result apply_values(const Body& body, Values& values) {
+    return [&]<size_t... I>(std::index_sequence<I...>)->Result {
+      return body(static_cast<std::conditional_t<std::is_reference_v<std::tuple_element_t<I, Copies>>,
+                                                 const std::tuple_element_t<I, Values>&,
+                                                 std::tuple_element_t<I, Values>&>>(std::get<I>(values))...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<Values>>());
   }
 };
 

@@ -261,7 +261,8 @@ class Module {
 
   /// From here on, calls of this module that record gradients are segments which backward runs again
   /// (nn/checkpoint_modules.h, `checkpoint_segment`), within the module's hooks; `keep` names operations of
-  /// which the results are kept (CheckpointOptions::keep). `false` ends it. A clone does not have it. A call
+  /// which the results are kept (CheckpointOptions::keep). `false` ends it. A clone does not have it. The
+  /// module has to outlive the backward. A call
   /// that cannot run again throws ConfigError: one with a reference or pointer among its arguments, or a
   /// named one without `rerunnable`.
   void set_checkpointed(bool checkpointed, std::vector<std::string> keep = {});
@@ -343,6 +344,8 @@ class Module {
                    std::vector<Variable> inputs) const;
   /// Throws ConfigError: this module is checkpointed, and the call cannot run again.
   [[noreturn]] void fail_to_run_again() const;
+  /// Throws AutogradError: an argument of a call that runs again was changed in place after the first run.
+  [[noreturn]] void fail_for_changed_argument() const;
 
   struct Hooks;
   /// Whether a hook was registered, or the module checkpointed, at any time; if not, there must be no

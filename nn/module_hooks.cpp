@@ -340,9 +340,20 @@ bool Module::runs_as_segment() const {
 
 void Module::run_segment(std::function<std::vector<Variable>(std::span<const Variable>)> segment,
                          std::vector<Variable> inputs) const {
-  const std::string& name = full_name();
-  checkpoint_segment(name.empty() ? kind() : name, std::move(segment), std::move(inputs),
-                     *hooks_->checkpoint);
+  const std::string name = full_name().empty() ? kind() : full_name();
+  const auto while_it_lives = [weak = std::weak_ptr(hooks_), name,
+                               segment = std::move(segment)](std::span<const Variable> given) {
+    require<AutogradError>(!weak.expired(), "checkpoint '", name,
+                           "': backward runs a module again that was destroyed; keep it until then");
+    return segment(given);
+  };
+  checkpoint_segment(name, while_it_lives, std::move(inputs), *hooks_->checkpoint);
+}
+
+void Module::fail_for_changed_argument() const {
+  throw AutogradError(text(kind(), " '", full_name(),
+                           "' is checkpointed: a tensor among its arguments was changed in place between "
+                           "forward and backward, which runs it again"));
 }
 
 void Module::fail_to_run_again() const {

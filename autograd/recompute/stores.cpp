@@ -141,7 +141,7 @@ class FileStore::File {
     end_ = range->first;
     free_.erase(range);
     // The disk has the room again. A failure leaves the file longer than it must be.
-    if (end_ == 0 && ::ftruncate(descriptor_, 0) != 0) return;
+    if (::ftruncate(descriptor_, end_) != 0) return;
   }
 
   template <class Call>

@@ -198,8 +198,8 @@ RankPeak peak_of_actions(const StepPlan& plan, int rank, const PipelineSchedule&
         static_cast<double>(plan.stages[static_cast<size_t>(s)].trained) / static_cast<double>(trained);
     return std::llround(share * static_cast<double>(gradient_bytes));
   };
-  // A first backward makes the gradients of the stage's parameters, layer by layer; sharding has room for them
-  // from its beginning.
+  // A first backward makes the gradients of the stage's parameters, layer by layer; sharding has room for
+  // them from its beginning.
   const auto look_at_backward = [&](int s, int64_t more, int64_t more_and_gradients) {
     if (!has_gradients.insert(s).second) return look(more);
     const int64_t own = gradients_of(s);

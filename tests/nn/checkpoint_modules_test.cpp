@@ -46,7 +46,8 @@ struct Net : nn::Layer<Net> {
     Variable y = x;
     for (const Wide& block : blocks) {
       const auto [z, seven] = block(y, y, 0.5);
-      y = block(z, std::nullopt, double(seven)).first;
+      double scale = seven;
+      y = block(z, std::nullopt, scale).first;
     }
     return head(y);
   }
@@ -167,6 +168,33 @@ struct Pointing : nn::Layer<Pointing> {
 };
 
 }  // namespace
+
+namespace {
+
+/// x times a tensor that the caller owns.
+struct Masked : nn::Layer<Masked> {
+  nn::Linear& fc = add<nn::Linear>("fc", {.in = 4, .out = 4});
+  Variable forward(const Variable& x, const Tensor& mask) const { return tanh(fc(x)) * Variable(mask); }
+};
+
+}  // namespace
+
+TEST_CASE("checkpointed modules: a changed argument and a destroyed module are errors of backward") {
+  const Variable x = Variable::leaf(ops::full({2, 4}, Scalar(0.3), f32));
+  Tensor mask = ops::full({2, 4}, Scalar(0.5), f32);
+  auto masked = std::make_unique<Masked>();
+  nn::materialize(*masked, cpu(), 3);
+  masked->set_checkpointed(true);
+  sum((*masked)(x, mask)).backward();
+  Variable loss = sum((*masked)(x, mask));
+  mask.copy_from(ops::full({2, 4}, Scalar(0.7), f32));
+  CHECK_THROWS_WITH_AS(loss.backward(),
+                       doctest::Contains("was changed in place between forward and backward"), AutogradError);
+  loss = sum((*masked)(x, mask));
+  masked.reset();
+  CHECK_THROWS_WITH_AS(loss.backward(), doctest::Contains("a module again that was destroyed"),
+                       AutogradError);
+}
 
 TEST_CASE("checkpointed modules: what cannot run again, or chooses nothing, is refused") {
   Net net;

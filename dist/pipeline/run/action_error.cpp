@@ -26,7 +26,7 @@ void rethrow_in(const PipelineAction& action, size_t live) {
   } catch (const std::exception& error) {
     std::string message = text("pipeline, ", action, " (stage ", action.stage, ", micro-batch ",
                                action.micro_batch, "): ", error.what());
-    if (typeid(error) == typeid(OutOfMemoryError))
+    if (live > 0 && typeid(error) == typeid(OutOfMemoryError))
       message += text("; this rank holds ", live, live == 1 ? " micro-batch" : " micro-batches",
                       ": activation checkpointing, smaller micro-batches and more stages take less "
                       "(`tessera plan` predicts how much)");

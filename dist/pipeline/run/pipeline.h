@@ -36,7 +36,7 @@ struct MicroBatch {
 
 struct RunInput;
 
-/// What a rank of a pipeline did in a step.
+/// What a rank of a pipeline did in a step, by the clock of its host.
 struct StageMetrics {
   double seconds = 0;       ///< from the first action to the last message
   double busy_seconds = 0;  ///< in which it computed; in the others it waited: the bubble, and messages

@@ -61,12 +61,17 @@ class Engine : public EngineCore {
   /// of the step, on every rank. Throws ConfigError without stages, and as the other one.
   template <std::input_or_output_iterator Iterator, std::sentinel_for<Iterator> End>
   double train_batch(Iterator& batches, const End& end) {
-    std::optional<double> loss;
     const int64_t count = gradient_accumulation_steps();
+    require<ConfigError>(micro_steps() % count == 0, "Engine::train_batch: expected the end of a step");
+    std::vector<dist::MicroBatch> micro_batches;
     for (int64_t i = 0; i < count; ++i, ++batches) {
       require<ValueError>(batches != end, "Engine::train_batch: expected ", count, " batches, got ", i);
-      const ForwardScope scope(*this);
-      loss = run_in_stages(stage_batch(*batches));
+      micro_batches.push_back(stage_batch(*batches));
+    }
+    const ForwardScope scope(*this);
+    std::optional<double> loss;
+    for (dist::MicroBatch& batch : micro_batches) {
+      loss = run_in_stages(std::move(batch));
       step();
     }
     return *loss;
@@ -77,11 +82,16 @@ class Engine : public EngineCore {
   double eval_batch(Batches&& batches) {
     require<ConfigError>(pipeline() != nullptr,
                          "Engine::eval_batch: expected a loss, or an engine with stages");
-    return eval_batch(std::forward<Batches>(batches), [this](const data::Batch& batch) {
-      const ForwardScope scope(*this);
-      const dist::MicroBatch micro = stage_batch(batch);
-      return Variable(Tensor::scalar(pipeline()->evaluate({&micro, 1})));
-    });
+    const bool was_training = typed_.is_training();
+    typed_.eval();
+    double sum = 0, weight = 0;
+    for (const data::Batch& batch : batches) {
+      const StageEvaluation of_batch = evaluate_in_stages(batch);
+      sum += of_batch.samples * of_batch.loss;
+      weight += of_batch.samples;
+    }
+    typed_.train(was_training);
+    return weight > 0 ? sum / weight : 0;
   }
   /// The mean loss of the batches without gradients, the model in evaluation meanwhile.
   template <class Batches, class Loss>

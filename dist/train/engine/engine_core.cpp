@@ -91,7 +91,6 @@ EngineCore::EngineCore(nn::Module& model, EngineOptions options)
       log_(std::move(options.log)) {
   require<ConfigError>(options.optimizer != nullptr,
                        "Engine: expected a function that makes the optimizer, got none");
-  checkpoint_modules(model_, config_);
   const bool has_masters = config_.precision != PrecisionMode::f32;
   const bool has_no_values = !options.sharding && is_on_meta(model_);
   if (options.sharding)
@@ -105,6 +104,7 @@ EngineCore::EngineCore(nn::Module& model, EngineOptions options)
   if (config_.precision == PrecisionMode::f16) scaler_ = std::make_unique<optim::GradScaler>(config_.scaler);
   optimizer_ = options.optimizer(pipeline_ ? pipeline_->parameters() : model_.parameters());
   require<ConfigError>(optimizer_ != nullptr, "Engine: the function that makes the optimizer returned none");
+  checkpoint_modules(model_, config_);
   if (schedule_) schedule_->apply(*optimizer_);
 }
 
@@ -146,6 +146,17 @@ std::optional<double> EngineCore::run_in_stages(dist::MicroBatch batch) {
   if (!is_gradient_accumulation_boundary()) return std::nullopt;
   const std::vector<dist::MicroBatch> step = std::exchange(micro_batches_, {});
   return pipeline_->train_step(step, loss_scale());
+}
+
+EngineCore::StageEvaluation EngineCore::evaluate_in_stages(const data::Batch& batch) {
+  const ForwardScope scope(*this);
+  const auto own = static_cast<double>(batch.unpadded_size());
+  // Every stage of a column of ranks has the same samples.
+  const Tensor samples = Tensor::from({own / config_.stages.stages});
+  world_->communicator().all_reduce(samples, dist::Reduction::sum, {.unit = "samples"}).wait();
+  dist::MicroBatch micro = stage_batch(batch);
+  micro.weight = own;
+  return {pipeline_->evaluate({&micro, 1}), samples.data<double>()[0]};
 }
 
 dist::MicroBatch EngineCore::stage_batch(const data::Batch& batch) const {

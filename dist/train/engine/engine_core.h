@@ -104,6 +104,12 @@ class EngineCore {
   /// forward and backward of all. Returns their mean loss then, on every rank. Throws as
   /// `dist::Pipeline::train_step`, and ConfigError without stages.
   std::optional<double> run_in_stages(dist::MicroBatch batch);
+  /// The mean loss of the samples of a batch on all ranks, and their number without padding.
+  struct StageEvaluation {
+    double loss, samples;
+  };
+  /// In stages, without gradients; all ranks call it together. Throws as `dist::Pipeline::evaluate`.
+  StageEvaluation evaluate_in_stages(const data::Batch& batch);
   /// What `run_in_stages` takes from a batch, in which the random numbers are those of its samples.
   dist::MicroBatch stage_batch(const data::Batch& batch) const;
   /// Ends a micro-batch. At the last one of a step: clips, updates, removes the gradients and advances the

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "nn/checkpoint_modules.h"
+#include "tensor/error.h"
 
 namespace tessera::training {
 namespace {
@@ -28,6 +29,10 @@ nn::ActivationCheckpointing checkpointing_of(const TrainingConfig& config) {
 
 void checkpoint_modules(nn::Module& model, const TrainingConfig& config) {
   const nn::ActivationCheckpointing of_lists = checkpointing_of(config);
+  require<ConfigError>(config.activation_checkpoint_keep.empty() || of_lists.interval > 0 ||
+                           !config.activation_checkpoint.empty(),
+                       "activation_checkpoint_keep ", config.activation_checkpoint_keep,
+                       ": expected activation_checkpoint_interval or activation_checkpoint beside it");
   if (config.stages.stages == 0) nn::checkpoint_every_kth(model, of_lists.interval, of_lists.keep);
   if (!config.activation_checkpoint.empty())
     nn::checkpoint_matching(model, config.activation_checkpoint, kept_operations(config));

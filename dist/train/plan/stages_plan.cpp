@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "dist/train/engine/recomputation.h"
 #include "dist/train/engine/sharding_options.h"
 #include "tensor/error.h"
 
@@ -32,7 +33,7 @@ dist::SimulationOptions simulation_options(nn::Module& module, const TrainingCon
           .chunks = stages.chunks,
           .micro_batches = static_cast<int>(config.accumulation_steps),
           .partition = dist::parse_partition_method(stages.partition),
-          .checkpointing = stages.checkpointing,
+          .checkpointing = checkpointing_of(config),
           .unit_kind = unit_kind(module, units),
           .compute = ranks.compute,
           .backward_prefetch = config.backward_prefetch};

@@ -5,6 +5,9 @@
 #include <utility>
 
 #include "autograd/autocast/autocast.h"
+#include "autograd/recompute/checkpoint.h"
+#include "autograd/recompute/stores.h"
+#include "dist/train/engine/recomputation.h"
 #include "dist/train/engine/sharding_options.h"
 #include "dist/train/plan/sharding_plan.h"
 #include "dist/train/plan/stages_plan.h"
@@ -194,7 +197,10 @@ void Trainer::plan_stages(Task& task, const PlanInput& input, const TrainingConf
   module.train();
   const data::Batch batch = prepared(meta_batch(input.sample, plan.micro_batch_samples), meta(), {});
   const dist::MicroBatch micro = task.stage_batch(batch);
+  checkpoint_modules(module, config);
   const AutocastScope autocast(options.compute);
+  const CheckpointInputsScope elsewhere(config.activation_offload.empty() ? SavingPolicy()
+                                                                          : HostStore().policy());
   nn::LayerValues inputs;
   for (const Tensor& value : micro.inputs) inputs.push_back(Variable(value));
   dist::ModelProfile profile(task.layered_model(), std::move(inputs), micro.targets);

@@ -149,7 +149,10 @@ TEST_CASE("engine: modules that run again in backward, chosen by the configurati
   const int64_t all = saved({});
   CHECK(saved({.activation_checkpoint = "Linear|Tanh"}) < all);
   CHECK(saved({.activation_checkpoint = "Net"}) < all);
-  CHECK(saved({.stages = {.checkpointing = {.interval = 2}}}) <= all);
+  CHECK(saved({.stages = {.checkpointing = {.interval = 1}}}) < all);
+  CHECK(message_of<ConfigError>([&] { saved({.activation_checkpoint_keep = "linear"}); }) ==
+        "activation_checkpoint_keep linear: expected activation_checkpoint_interval or activation_checkpoint "
+        "beside it");
   CHECK(message_of<ConfigError>([&] {
           saved({.activation_checkpoint = "Block"});
         }).starts_with("activation checkpointing: 'Block' chooses no module of Net"));

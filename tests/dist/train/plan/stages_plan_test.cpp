@@ -61,7 +61,12 @@ struct Points : DataModule {
 };
 
 TrainerOptions options_of(dist::World& world, const StageOptions& stages, const char* strategy) {
-  return {.max_steps = 2, .strategy = strategy, .accumulate = 4, .stages = stages, .world = &world};
+  return {.max_steps = 2,
+          .strategy = strategy,
+          .accumulate = 4,
+          .activation_checkpoint = stages.checkpointing.interval == 3 ? "Tanh|Linear" : "",
+          .stages = stages,
+          .world = &world};
 }
 
 template <class T>
@@ -98,6 +103,10 @@ TEST_CASE("Trainer::plan: a step in stages takes what the run takes, alone and w
   });
   test::require_no_problems(2, [](dist::World& world) {
     return compare<Net>(world, {.stages = 2, .checkpointing = {.interval = 2}}, "auto");
+  });
+  // With modules that are checkpointed by kind too.
+  test::require_no_problems(2, [](dist::World& world) {
+    return compare<Net>(world, {.stages = 2, .checkpointing = {.interval = 3}}, "auto");
   });
   for (const char* strategy : {"ddp", "shard_grad_op", "full_shard"})
     test::require_no_problems(
