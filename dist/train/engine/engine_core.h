@@ -106,7 +106,8 @@ class EngineCore {
   std::optional<double> run_in_stages(dist::MicroBatch batch);
   /// The mean loss of the samples of a batch on all ranks, and their number without padding.
   struct StageEvaluation {
-    double loss, samples;
+    double loss = 0;     ///< the mean
+    double samples = 0;  ///< their number
   };
   /// In stages, without gradients; all ranks call it together. Throws as `dist::Pipeline::evaluate`.
   StageEvaluation evaluate_in_stages(const data::Batch& batch);

@@ -112,6 +112,59 @@ TEST_CASE("engine: train_batch and eval_batch in stages have the losses of one d
   });
 }
 
+TEST_CASE("engine: an epoch that ends within a step in stages leaves no part of it") {
+  test::require_no_problems(2, [](dist::World& world) {
+    Net net;
+    auto training = initialize(
+        net,
+        {.config = TrainingConfig{.train_batch_size = 8, .accumulation_steps = 4, .stages = {.stages = 2}},
+         .training_data = points(),
+         .optimizer = adam,
+         .world = &world});
+    auto& engine = training.engine;
+    std::vector<data::Batch> batches;
+    for (const data::Batch& batch : *training.loader) batches.push_back(batch);
+    auto next = batches.begin();
+    const auto short_end = batches.begin() + 2;
+    std::vector<std::string> problems;
+    try {
+      engine.train_batch(next, short_end);
+      problems.push_back("expected an error for 2 of 4 batches");
+    } catch (const ValueError&) {
+    }
+    next = batches.begin();
+    engine.train_batch(next, batches.end());
+    if (engine.global_steps() != 1 || engine.micro_steps() != 4)
+      problems.push_back(text(engine.global_steps(), " steps, ", engine.micro_steps(), " micro-batches"));
+    return problems;
+  });
+}
+
+TEST_CASE("engine: eval_batch in stages is the mean over unequal shares of ranks") {
+  std::vector<double> means(4);
+  dist::launch(
+      [&](dist::World& world) {
+        Net net;
+        auto training = initialize(
+            net, {.config =
+                      TrainingConfig{.train_batch_size = 8, .accumulation_steps = 1, .stages = {.stages = 2}},
+                  .training_data = points(),
+                  .optimizer = adam,
+                  .world = &world});
+        // 3 samples of the first pipeline, 1 of the other.
+        data::Batch all;
+        for (const data::Batch& batch : *training.loader) {
+          all = batch;
+          break;
+        }
+        const int64_t count = training.engine.data_rank() == 0 ? 3 : 1;
+        const std::vector<data::Batch> own{all.micro_batch(0, count)};
+        means[static_cast<size_t>(world.rank())] = training.engine.eval_batch(own);
+      },
+      {.virtual_ranks = 4, .timeout = std::chrono::seconds(60)});
+  for (const double mean : means) CHECK(mean == means[0]);
+}
+
 TEST_CASE("engine: metrics of the stages") {
   test::require_no_problems(2, [&](dist::World& world) {
     Net net;
