@@ -71,7 +71,7 @@ TEST_CASE("checkpointed modules: the parts of a GPT's blocks, within checkpointe
   CHECK(blocks.saved < parts.saved);
   CHECK(both.saved == blocks.saved);
   CHECK(both.peak < blocks.peak);  // a block runs again in two parts
-  // The model as a whole, whose loss is a named call.
+  // The model as a whole: its loss is a named call.
   nn::end_checkpointing(gpt);
   gpt.set_checkpointed(true);
   CHECK(same_bits(pass().gradients, all.gradients));

@@ -21,14 +21,6 @@ Interpreter::Interpreter(const RunInput& input) : input_(input) {
 
 Interpreter::~Interpreter() = default;
 
-namespace {
-
-bool computes(ActionKind kind) {
-  return kind == forward || kind == backward || kind == backward_input || kind == backward_weight;
-}
-
-}  // namespace
-
 void Interpreter::run(std::span<const PipelineAction> actions) {
   const int64_t began = profile_clock();
   for (const PipelineAction& action : actions) {
@@ -53,7 +45,7 @@ void Interpreter::begin_span() {
 
 /// In a trace, the actions of training are a row of their own.
 void Interpreter::end_span(const PipelineAction& action) {
-  if (computes(action.kind)) busy_seconds_ += 1e-9 * static_cast<double>(profile_clock() - began_);
+  if (is_compute(action.kind)) busy_seconds_ += 1e-9 * static_cast<double>(profile_clock() - began_);
   if (!profiling() || !input_.records) return;
   record_span({.name = intern(to_string(action)).c_str(),
                .module = nullptr,

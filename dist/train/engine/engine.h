@@ -61,8 +61,11 @@ class Engine : public EngineCore {
   /// of the step, on every rank. Throws ConfigError without stages, and as the other one.
   template <std::input_or_output_iterator Iterator, std::sentinel_for<Iterator> End>
   double train_batch(Iterator& batches, const End& end) {
+    require<ConfigError>(pipeline() != nullptr,
+                         "Engine::train_batch: expected a loss, or an engine with stages");
     const int64_t count = gradient_accumulation_steps();
-    require<ConfigError>(micro_steps() % count == 0, "Engine::train_batch: expected the end of a step");
+    require<ConfigError>(micro_steps() % count == 0, "Engine::train_batch: expected the end of a step, got ",
+                         micro_steps() % count, " of ", count, " micro-batches");
     std::vector<dist::MicroBatch> micro_batches;
     for (int64_t i = 0; i < count; ++i, ++batches) {
       require<ValueError>(batches != end, "Engine::train_batch: expected ", count, " batches, got ", i);

@@ -259,7 +259,7 @@ TEST_CASE("simulated step: memory and traffic of sharded stages as measured") {
   }
 }
 
-TEST_CASE("simulated step: memory of one micro-batch of a sharded model, whose first backward is its last") {
+TEST_CASE("simulated step: memory of a sharded model with one backward a step") {
   for (const Strategy strategy :
        {Strategy::no_shard, Strategy::shard_optim, Strategy::shard_grad_op, Strategy::full_shard})
     for (const int64_t interval : {0, 1}) {

@@ -10,6 +10,7 @@
 #include "nn/layers/containers.h"
 #include "nn/layers/linear.h"
 #include "nn/loss.h"
+#include "nn/materialize.h"
 #include "optim/rules/adam.h"
 #include "tests/dist/fsdp/on_threads.h"
 #include "tests/support/error_text.h"
@@ -48,6 +49,13 @@ std::shared_ptr<const data::Dataset> points() {
 
 std::unique_ptr<optim::Optimizer> adam(const ParameterList& parameters) {
   return std::make_unique<optim::AdamW>(parameters, 1e-2);
+}
+
+/// A network of which the ranks train steps of 8 samples in two stages.
+Initialized<Net> in_two_stages(Net& net, dist::World& world, int64_t micro_batches) {
+  TrainingConfig config{.train_batch_size = 8, .accumulation_steps = micro_batches};
+  config.stages.stages = 2;
+  return initialize(net, {.config = config, .training_data = points(), .optimizer = adam, .world = &world});
 }
 
 struct Losses {
@@ -115,12 +123,7 @@ TEST_CASE("engine: train_batch and eval_batch in stages have the losses of one d
 TEST_CASE("engine: an epoch that ends within a step in stages leaves no part of it") {
   test::require_no_problems(2, [](dist::World& world) {
     Net net;
-    auto training = initialize(
-        net,
-        {.config = TrainingConfig{.train_batch_size = 8, .accumulation_steps = 4, .stages = {.stages = 2}},
-         .training_data = points(),
-         .optimizer = adam,
-         .world = &world});
+    auto training = in_two_stages(net, world, 4);
     auto& engine = training.engine;
     std::vector<data::Batch> batches;
     for (const data::Batch& batch : *training.loader) batches.push_back(batch);
@@ -141,40 +144,31 @@ TEST_CASE("engine: an epoch that ends within a step in stages leaves no part of 
 }
 
 TEST_CASE("engine: eval_batch in stages is the mean over unequal shares of ranks") {
-  std::vector<double> means(4);
+  std::vector<double> means(4), sums(4);
   dist::launch(
       [&](dist::World& world) {
-        Net net;
-        auto training = initialize(
-            net, {.config =
-                      TrainingConfig{.train_batch_size = 8, .accumulation_steps = 1, .stages = {.stages = 2}},
-                  .training_data = points(),
-                  .optimizer = adam,
-                  .world = &world});
+        Net net, whole;
+        auto training = in_two_stages(net, world, 1);
+        nn::materialize(whole, cpu(), 42);
         // 3 samples of the first pipeline, 1 of the other.
-        data::Batch all;
-        for (const data::Batch& batch : *training.loader) {
-          all = batch;
-          break;
-        }
         const int64_t count = training.engine.data_rank() == 0 ? 3 : 1;
-        const std::vector<data::Batch> own{all.micro_batch(0, count)};
-        means[static_cast<size_t>(world.rank())] = training.engine.eval_batch(own);
+        auto batches = training.loader->begin();
+        const std::vector<data::Batch> own{(*batches).micro_batch(0, count)};
+        const auto rank = static_cast<size_t>(world.rank());
+        means[rank] = training.engine.eval_batch(own);
+        sums[rank] = static_cast<double>(count) * mse_loss(whole(own[0].x), own[0].y).item();
       },
       {.virtual_ranks = 4, .timeout = std::chrono::seconds(60)});
-  for (const double mean : means) CHECK(mean == means[0]);
+  // Each pipeline has two ranks with its samples: 8 in all.
+  const double expected = (sums[0] + sums[1] + sums[2] + sums[3]) / 8;
+  for (const double mean : means) CHECK(mean == doctest::Approx(expected).epsilon(1e-6));
 }
 
 TEST_CASE("engine: metrics of the stages") {
   test::require_no_problems(2, [&](dist::World& world) {
     Net net;
     std::vector<std::string> problems;
-    auto training = initialize(
-        net,
-        {.config = TrainingConfig{.train_batch_size = 8, .accumulation_steps = 4, .stages = {.stages = 2}},
-         .training_data = points(),
-         .optimizer = adam,
-         .world = &world});
+    auto training = in_two_stages(net, world, 4);
     auto batches = training.loader->begin();
     training.engine.train_batch(batches, training.loader->end());
     const std::vector<dist::StageMetrics>& ranks = training.engine.pipeline()->metrics();
@@ -240,6 +234,8 @@ TEST_CASE("engine: stages that cannot be are refused") {
   Engine engine(net, {.config = {.train_batch_size = 8}, .optimizer = adam});
   data::DataLoader loader(points(), {.batch_size = 8});
   auto batches = loader.begin();
-  CHECK_THROWS_AS(engine.train_batch(batches, loader.end()), ConfigError);
-  CHECK_THROWS_AS(engine.eval_batch(loader), ConfigError);
+  CHECK_THROWS_WITH_AS(engine.train_batch(batches, loader.end()),
+                       "Engine::train_batch: expected a loss, or an engine with stages", ConfigError);
+  CHECK_THROWS_WITH_AS(engine.eval_batch(loader),
+                       "Engine::eval_batch: expected a loss, or an engine with stages", ConfigError);
 }
