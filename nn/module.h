@@ -262,9 +262,8 @@ class Module {
   /// From here on, calls of this module that record gradients are segments which backward runs again
   /// (nn/checkpoint_modules.h, `checkpoint_segment`), within the module's hooks; `keep` names operations of
   /// which the results are kept (CheckpointOptions::keep). `false` ends it. A clone does not have it. The
-  /// module has to outlive the backward. A call
-  /// that cannot run again throws ConfigError: one with a reference or pointer among its arguments, or a
-  /// named one without `rerunnable`.
+  /// module has to outlive the backward. A call that cannot run again throws ConfigError: one with a pointer
+  /// among its arguments, or a reference that it writes to, or a named one without `rerunnable`.
   void set_checkpointed(bool checkpointed, std::vector<std::string> keep = {});
   /// Whether its calls are segments that backward runs again.
   bool is_checkpointed() const;
