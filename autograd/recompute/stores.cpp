@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
@@ -92,6 +93,7 @@ class FileStore::File {
       throw;
     }
     held_ += bytes;
+    peak_ = std::max(peak_, held_);
     return at;
   }
   void read(int64_t at, void* data, int64_t bytes) {
@@ -108,6 +110,10 @@ class FileStore::File {
   int64_t held() const {
     const std::lock_guard lock(mutex_);
     return held_;
+  }
+  int64_t peak() const {
+    const std::lock_guard lock(mutex_);
+    return peak_;
   }
   int64_t end() const {
     const std::lock_guard lock(mutex_);
@@ -160,7 +166,7 @@ class FileStore::File {
   const std::string folder_;
   int descriptor_ = -1;
   mutable std::mutex mutex_;
-  int64_t end_ = 0, held_ = 0;
+  int64_t end_ = 0, held_ = 0, peak_ = 0;
   std::map<int64_t, int64_t> free_;  // ranges before the end: where, and how many bytes
 };
 
@@ -211,6 +217,10 @@ SavingPolicy FileStore::policy() const {
 
 int64_t FileStore::held_bytes() const {
   return file_->held();
+}
+
+int64_t FileStore::peak_bytes() const {
+  return file_->peak();
 }
 
 int64_t FileStore::file_bytes() const {

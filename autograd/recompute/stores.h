@@ -44,8 +44,11 @@ class FileStore {
   /// Writes each value, and reads it to its device when it is needed. Throws OutOfMemoryError, naming the
   /// folder and the bytes, where the disk is full, and AutogradError where it cannot be written or read.
   SavingPolicy policy() const;
-  /// Bytes of the values that are held.
+  /// Bytes of the values that are held, and the most that were held at once.
+  /// @{
   int64_t held_bytes() const;
+  int64_t peak_bytes() const;
+  /// @}
   /// Bytes of the file: those that are held, and free ranges between them.
   int64_t file_bytes() const;
 

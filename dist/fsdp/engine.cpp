@@ -270,21 +270,28 @@ void Sharding::Engine::before_forward(size_t index, std::span<Variable* const> i
     return;
   }
   if (std::exchange(order_is_complete_, false) || is_root) {
-    std::vector<Unit*> last = std::exchange(entry_order_, {});
+    std::vector<Unit*> last = std::exchange(order_->entries, {});
     position_ = 0;
-    if (options_.forward_prefetch) entry_order_ = std::move(last);
-    exit_order_.clear();
+    if (options_.forward_prefetch) order_->entries = std::move(last);
+    order_->exits.clear();
     root_is_running_ = is_root;
   }
   unit.wait();
-  if (!options_.forward_prefetch || position_ >= entry_order_.size() || entry_order_[position_] != &unit) {
-    entry_order_.resize(std::min(position_, entry_order_.size()));
-    entry_order_.push_back(&unit);
+  std::vector<Unit*>& entries = order_->entries;
+  if (!options_.forward_prefetch || position_ >= entries.size() || entries[position_] != &unit) {
+    entries.resize(std::min(position_, entries.size()));
+    entries.push_back(&unit);
   }
   ++position_;
   if (!options_.forward_prefetch) return;
-  for (size_t i = position_; i < std::min(position_ + units_ahead(), entry_order_.size()); ++i)
-    prefetch(*entry_order_[i]);
+  for (size_t i = position_; i < std::min(position_ + units_ahead(), entries.size()); ++i)
+    prefetch(*entries[i]);
+}
+
+void Sharding::Engine::begin_stage(int stage) {
+  order_ = &orders_[stage];
+  position_ = 0;
+  order_is_complete_ = true;
 }
 
 /// Gathers a unit ahead of its use, within the limit of elements.
@@ -315,7 +322,7 @@ void Sharding::Engine::after_forward(Unit& unit, std::span<Variable* const> outp
   const bool is_root = &unit == units_.front().get();
   if (is_root && options_.precision.output) cast_floating(outputs, *options_.precision.output);
   if (backward_is_running()) return end_forward(unit);
-  exit_order_.push_back(&unit);
+  order_->exits.push_back(&unit);
   if (is_root || (!traits().frees_after_forward && grad_mode())) unit.unshard(Unit::Hold::kept);
   end_forward(unit);
   // An optimizer or a loader may write the values next, without a backward.

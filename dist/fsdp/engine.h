@@ -1,5 +1,6 @@
 #pragma once  // internal
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -77,6 +78,9 @@ class Sharding::Engine : public std::enable_shared_from_this<Sharding::Engine> {
     bool communicate = false;  ///< its gradients are reduced at once
   };
   AccumulationState accumulation;  ///< set by Accumulation
+  /// Says that the forward or backward which follows is that of a stage of a pipeline: units are gathered
+  /// ahead in the order of its own forward.
+  void begin_stage(int stage);
   /// Reduces what backwards under Accumulation have left. Throws ConfigError inside a call or a backward, and
   /// while accumulation is open.
   void reduce_accumulated();
@@ -147,11 +151,16 @@ class Sharding::Engine : public std::enable_shared_from_this<Sharding::Engine> {
   std::optional<InitialValues> initial_;  // until they are taken
   bool materialized_ = false, all_summoned_ = false, is_summon_open_ = false;
 
-  std::vector<Unit*> running_;      // units with a call that runs, the innermost last
-  std::vector<Unit*> entry_order_;  // of units in the last forward, for prefetching
-  std::vector<Unit*> exit_order_;   // of the ends of their calls, the root last: backward goes in reverse
+  std::vector<Unit*> running_;  // units with a call that runs, the innermost last
+  /// The order of units in a forward, for prefetching.
+  struct UnitOrder {
+    std::vector<Unit*> entries;  ///< by the begins of their calls
+    std::vector<Unit*> exits;    ///< by their ends, the root last: backward goes in reverse
+  };
+  std::map<int, UnitOrder> orders_{{0, {}}};  // of the last forward of each stage; 0 without stages
+  UnitOrder* order_ = &orders_[0];            // of the stage that runs
   bool order_is_complete_ = false, root_is_running_ = false;
-  size_t position_ = 0;  // of the unit that runs: in entry_order_ in forward, in exit_order_ in backward
+  size_t position_ = 0;  // of the unit that runs: among the entries in forward, among the exits in backward
   std::vector<Unit*> reducing_;
   std::vector<int64_t> reached_leaves_;  // number by unit that this backward reaches
   std::vector<int64_t> pending_leaves_;  // number by unit that it has not finished

@@ -61,7 +61,7 @@ void Sharding::Engine::reset_backward() {
   std::fill(pending_leaves_.begin(), pending_leaves_.end(), 0);
   std::fill(reduced_.begin(), reduced_.end(), false);
   reaches_parameters_ = agreed_ = root_is_running_ = false;
-  position_ = exit_order_.size();
+  position_ = order_->exits.size();
   order_is_complete_ = true;
   for (const auto& unit : units_) {
     unit->drop_unmarked();
@@ -127,24 +127,24 @@ void Sharding::Engine::before_backward(size_t index) {
 /// Only where units are freed after forward. Elsewhere a freed unit is finished, perhaps on this rank only.
 void Sharding::Engine::prefetch_backward(const Unit& unit) {
   if (!traits().frees_after_forward || !options_.messages.overlap) return;
-  for (size_t i = std::min(position_, exit_order_.size()); i-- > 0;) {
-    if (exit_order_[i] != &unit) continue;
+  for (size_t i = std::min(position_, order_->exits.size()); i-- > 0;) {
+    if (order_->exits[i] != &unit) continue;
     position_ = i;
     for (size_t ahead = 1; ahead <= std::min(i, units_ahead()); ++ahead)
-      if (!is_of_earlier_forward(i - ahead)) prefetch(*exit_order_[i - ahead]);
+      if (!is_of_earlier_forward(i - ahead)) prefetch(*order_->exits[i - ahead]);
     return;
   }
 }
 
-/// Whether a call in `exit_order_` belongs to a forward that this backward does not reach: several
+/// Whether a call in the order of exits belongs to a forward that this backward does not reach: several
 /// micro-batches went forward before it, and it has finished the unit in a later call.
 bool Sharding::Engine::is_of_earlier_forward(size_t position) const {
-  const Unit* unit = exit_order_[position];
+  const Unit* unit = order_->exits[position];
   const auto own =
       std::find_if(units_.begin(), units_.end(), [&](const auto& each) { return each.get() == unit; });
   if (pending_leaves_[static_cast<size_t>(own - units_.begin())] > 0) return false;
-  const auto next = exit_order_.begin() + static_cast<std::ptrdiff_t>(position) + 1;
-  return std::find(next, exit_order_.end(), unit) != exit_order_.end();
+  const auto next = order_->exits.begin() + static_cast<std::ptrdiff_t>(position) + 1;
+  return std::find(next, order_->exits.end(), unit) != order_->exits.end();
 }
 
 void Sharding::Engine::hold_for_backward(Unit& unit) {

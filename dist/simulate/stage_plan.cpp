@@ -143,6 +143,7 @@ StepPlan plan_stages(ModelProfile& model, const SimulationOptions& o, const Mach
   for (const LayerProfile& layer : model.layers()) specs.push_back({.name = layer.name, .kind = layer.kind});
   plan.boundaries =
       partition_layers(specs, model.costs(), o.partition, plan.schedule.stages, live_of(plan.schedule));
+  plan.is_pipeline = o.is_pipeline || plan.schedule.stages > 1;
   plan.ranks.resize(static_cast<size_t>(o.stages));
   for (int s = 0; s < plan.schedule.stages; ++s) {
     const auto index = static_cast<size_t>(s);
@@ -163,15 +164,16 @@ StepPlan plan_stages(ModelProfile& model, const SimulationOptions& o, const Mach
   }
   for (PlannedRank& rank : plan.ranks)
     // In a pipeline gradients stay whole until the end of the step, as with several micro-batches.
-    rank.estimate = estimate(units_of(model, o, plan, rank),
-                             {.strategy = o.strategy,
-                              .shards = o.shards,
-                              .replicas = o.replicas,
-                              .compute = o.compute,
-                              .reduce = o.reduce,
-                              .backward_prefetch = o.backward_prefetch,
-                              .micro_batches = o.stages > 1 ? std::max(o.micro_batches, 2) : o.micro_batches,
-                              .optimizer_bytes = o.optimizer_bytes});
+    rank.estimate =
+        estimate(units_of(model, o, plan, rank),
+                 {.strategy = o.strategy,
+                  .shards = o.shards,
+                  .replicas = o.replicas,
+                  .compute = o.compute,
+                  .reduce = o.reduce,
+                  .backward_prefetch = o.backward_prefetch,
+                  .micro_batches = plan.is_pipeline ? std::max(o.micro_batches, 2) : o.micro_batches,
+                  .optimizer_bytes = o.optimizer_bytes});
   plan.tied = tied_of(model, plan, o);
   return plan;
 }

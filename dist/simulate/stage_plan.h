@@ -42,6 +42,7 @@ struct StepPlan {
   std::vector<PlannedStage> stages;
   std::vector<PlannedRank> ranks;  ///< of the pipeline
   std::vector<TiedParameter> tied;
+  bool is_pipeline = false;  ///< whether a `Pipeline` runs it, also with one stage
 };
 
 /// Cuts the model and makes the table. Throws as `simulate_step`.

@@ -25,10 +25,13 @@ struct SimulationOptions {
   Strategy strategy = Strategy::no_shard;             ///< of the ranks that have the same stages
   ScheduleKind schedule = ScheduleKind::one_f_one_b;  ///< which schedule
   int chunks = 0;                                     ///< ScheduleOptions::chunks
-  std::optional<PipelineSchedule> table = {};         ///< instead of `schedule`, for `micro_batches` of them
-  int micro_batches = 1;                              ///< of a step, on each column of stages
-  PartitionMethod partition = {};                     ///< how layers are cut into stages
-  nn::ActivationCheckpointing checkpointing = {};     ///< of the layers within a stage
+  /// Whether a `Pipeline` runs it also with one stage on a rank: units are gathered by action, and gradients
+  /// stay whole until the end of the step. Without, one stage is a model that is sharded as a whole.
+  bool is_pipeline = false;
+  std::optional<PipelineSchedule> table = {};      ///< instead of `schedule`, for `micro_batches` of them
+  int micro_batches = 1;                           ///< of a step, on each column of stages
+  PartitionMethod partition = {};                  ///< how layers are cut into stages
+  nn::ActivationCheckpointing checkpointing = {};  ///< of the layers within a stage
   /// Layers of this kind are units of their own, which are gathered for their calls; what is in others
   /// belongs to the root. Empty: all of a stage is the root.
   std::string unit_kind = {};

@@ -68,8 +68,8 @@ bool StepGraph::gathers_in(const PipelineAction& action) const {
 
 /// Whether gradients are complete after this action, and reduced while it runs.
 bool StepGraph::reduces_in_backward(const PipelineAction& action) const {
-  return o_.stages == 1 && traits_.reduces_in_backward && action.micro_batch == o_.micro_batches - 1 &&
-         (action.kind == backward || action.kind == backward_weight) && plan_.schedule.stages == 1;
+  return !plan_.is_pipeline && traits_.reduces_in_backward && action.micro_batch == o_.micro_batches - 1 &&
+         (action.kind == backward || action.kind == backward_weight);
 }
 
 Task StepGraph::compute(size_t rank, double seconds) {
@@ -107,7 +107,7 @@ void StepGraph::add_action(size_t rank, const PipelineAction& action) {
     return task;
   };
   const auto need = [&](size_t unit) {
-    const bool stays = !traits_.frees_after_forward || (unit == 0 && o_.stages == 1);
+    const bool stays = !traits_.frees_after_forward || (unit == 0 && !plan_.is_pipeline);
     if (!gathers || (stays && progress.is_gathered[unit])) return;
     progress.is_gathered[unit] = stays;
     if (pending > 0) flush();
@@ -126,7 +126,7 @@ void StepGraph::add_action(size_t rank, const PipelineAction& action) {
   }
   if (pending > 0 || !has_tasks) flush();
   if (reduces_in_backward(action)) reduce(rank, 0, tasks.last);
-  if (action.kind == backward && o_.stages == 1) progress.is_gathered[0] = false;
+  if (action.kind == backward && !plan_.is_pipeline) progress.is_gathered[0] = false;
   send(rank, action, tasks.last);
   ranks_[rank].actions.push_back(tasks);
 }
@@ -233,7 +233,7 @@ void StepGraph::reduce_tied(size_t rank) {
 void StepGraph::add_end(size_t rank) {
   const PlannedRank& of = plan_.ranks[static_cast<size_t>(places_[rank].pipeline)];
   reduce_tied(rank);
-  const bool is_reduced = o_.stages == 1 && traits_.reduces_in_backward && plan_.schedule.stages == 1;
+  const bool is_reduced = !plan_.is_pipeline && traits_.reduces_in_backward;
   if (!is_reduced)
     for (size_t unit = of.estimate.units.size(); unit-- > 0;) reduce(rank, unit, progress_[rank].last);
   // The end of all collectives: a task without time on their lane.

@@ -162,6 +162,7 @@ TEST_CASE("stores: a file gives the same bits, with retained graphs too, and is 
     check_same_bits(model.take_gradients(), expected);
     loss = {};
     CHECK(file.held_bytes() == 0);
+    CHECK(file.peak_bytes() >= layers * value_bytes);
   }
   CHECK(std::filesystem::is_empty(folder / "."));
 }

@@ -173,6 +173,7 @@ void MetricsFile::end(const RunMetrics& m) {
   v["memory_peak"] = Json::Int64(m.measured.total);
   v["memory_by_category"] = memory_by_category();
   v["memory_at_peak"] = by_category(m.measured.by_category);
+  if (m.offloaded > 0) v["offloaded_peak"] = Json::Int64(m.offloaded);
   v["memory_planned"] = Json::Int64(m.planned.total);
   v["memory_planned_at_peak"] = by_category(m.planned.by_category);
   v["peak_rss_bytes"] = Json::Int64(training::peak_resident_bytes());

@@ -43,6 +43,7 @@ struct RunMetrics {
   double seconds = 0;
   training::PeakMemory measured;
   training::PeakMemory planned = {};
+  int64_t offloaded = 0;  ///< the most bytes of activations that were elsewhere, counted apart
 };
 
 /// A rank's metrics file: one JSON object a line, the first {"event":"start", ...}, the last

@@ -158,7 +158,8 @@ void Report::on_fit_end(training::Trainer& trainer, training::Task&) {
                 .tokens_per_second = throughput_.mean(),
                 .seconds = throughput_.seconds(),
                 .measured = measured,
-                .planned = planned});
+                .planned = planned,
+                .offloaded = trainer.engine().offloaded_bytes_peak()});
   std::ostream& out = console_.out;
   if (!is_last())
     out << name_of_signal(trainer.interrupted()) << ": stopped after step " << last_.step << "\n";
@@ -173,6 +174,9 @@ void Report::on_fit_end(training::Trainer& trainer, training::Task&) {
       << "                        planned          measured\n"
       << describe(planned, &measured) << "  resident, libraries included          "
       << with_prefix(static_cast<double>(training::peak_resident_bytes()), "B") << std::endl;
+  if (const int64_t elsewhere = trainer.engine().offloaded_bytes_peak(); elsewhere > 0)
+    out << "  inputs of checkpoints elsewhere       " << with_prefix(static_cast<double>(elsewhere), "B")
+        << std::endl;
 }
 
 }  // namespace tessera::gptlite

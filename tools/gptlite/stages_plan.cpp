@@ -14,6 +14,7 @@ dist::SimulationOptions options_of(const Run& run) {
           .strategy = parallel.strategy,
           .schedule = parallel.pipeline_schedule,
           .chunks = parallel.pipeline_chunks,
+          .is_pipeline = true,
           .micro_batches = static_cast<int>(samples_per_rank(run) / run.micro_batch_size),
           .partition = dist::parse_partition_method(parallel.partition_method),
           .checkpointing = run.checkpointing,

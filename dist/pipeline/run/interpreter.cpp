@@ -62,6 +62,7 @@ void Interpreter::end_span(const PipelineAction& action) {
 
 void Interpreter::run(const PipelineAction& action) {
   const int s = action.stage, m = action.micro_batch;
+  if (input_.sharding) input_.sharding(action);
   switch (action.kind) {
     case forward:
       return run_forward(action);
@@ -84,7 +85,6 @@ void Interpreter::run(const PipelineAction& action) {
       break;
   }
   require<ConfigError>(static_cast<bool>(input_.sharding), "the stages of this pipeline are not sharded");
-  input_.sharding(action);
 }
 
 void Interpreter::run_forward(const PipelineAction& action) {

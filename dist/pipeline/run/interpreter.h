@@ -28,7 +28,7 @@ struct RunInput {
   std::function<nn::LayerValues(int micro_batch)> seed = {};
   /// The inputs of the first stage.
   std::function<nn::LayerValues(const MicroBatch&)> first_inputs = {};
-  /// Runs UNSHARD, RESHARD and REDUCE_GRAD.
+  /// Runs UNSHARD, RESHARD and REDUCE_GRAD, and is called before each action; null where nothing is sharded.
   std::function<void(const PipelineAction&)> sharding = {};
   /// Called with what the last stage returned for a micro-batch.
   std::function<void(int micro_batch, const nn::LayerValues&)> result = {};

@@ -7,6 +7,7 @@
 #include "autograd/autocast/autocast.h"
 #include "autograd/functions/elementwise/cast.h"
 #include "autograd/grad_mode.h"
+#include "dist/fsdp/engine.h"
 #include "dist/pipeline/run/interpreter.h"
 #include "dist/pipeline/run/pipeline.h"
 #include "tensor/error.h"
@@ -57,9 +58,10 @@ void Pipeline::reduce_tied() {
   }
 }
 
-/// Units below the root gather their parameters for their own calls. The root has no call here: what is in no
-/// other unit is held from UNSHARD to RESHARD.
+/// Before each action. Units below the root gather their parameters for their own calls. The root has no call
+/// here: what is in no other unit is held from UNSHARD to RESHARD.
 void Pipeline::run_sharding(const PipelineAction& action) {
+  if (is_compute(action.kind)) return sharding_->engine().begin_stage(action.stage);
   if (action.kind == ActionKind::unshard)
     unsharded_[action.stage] = std::make_unique<Unsharded>(*sharding_, &model_);
   else if (action.kind == ActionKind::reshard)
@@ -181,7 +183,7 @@ double Pipeline::train_step(std::span<const MicroBatch> micro_batches, double sc
     const Tensor& of = losses[static_cast<size_t>(m)];
     return nn::LayerValues{Variable(ops::full(of.shape(), share(m) * scale, of.dtype(), of.device()))};
   };
-  input.sharding = [this](const PipelineAction& action) { run_sharding(action); };
+  if (sharding_) input.sharding = [this](const PipelineAction& action) { run_sharding(action); };
   set_aside_tied();
   StageMetrics metrics;
   {

@@ -59,15 +59,18 @@ int64_t skipped_steps_of(const dist::TrainingState& state) {
   return found == state.run.end() ? 0 : std::atoll(found->second.c_str());
 }
 
-/// What is held of the inputs of checkpointed segments.
-SavingPolicy policy_of(const TrainingConfig& config) {
+EngineCore::KeptInputs kept_inputs_of(const TrainingConfig& config) {
   const std::string& place = config.activation_offload;
   require<ConfigError>(place == "cpu" || config.activation_offload_bytes == 0,
                        "Engine: activation_offload_bytes ", config.activation_offload_bytes,
                        ": expected activation_offload cpu, got '", place, "'");
-  if (place.empty()) return nullptr;
-  if (place == "cpu") return HostStore(config.activation_offload_bytes).policy();
-  return FileStore(place).policy();
+  if (place.empty()) return {};
+  if (place == "cpu") {
+    const auto store = std::make_shared<HostStore>(config.activation_offload_bytes);
+    return {store->policy(), [store] { return store->account().total().peak; }};
+  }
+  const auto store = std::make_shared<FileStore>(place);
+  return {store->policy(), [store] { return store->peak_bytes(); }};
 }
 
 bool is_on_meta(const nn::Module& model) {
@@ -87,7 +90,7 @@ EngineCore::EngineCore(nn::Module& model, EngineOptions options)
       stage_batch_(std::move(options.stage_batch)),
       schedule_(std::move(options.schedule)),
       before_zero_grad_(std::move(options.before_zero_grad)),
-      kept_inputs_(policy_of(config_)),
+      kept_inputs_(kept_inputs_of(config_)),
       log_(std::move(options.log)) {
   require<ConfigError>(options.optimizer != nullptr,
                        "Engine: expected a function that makes the optimizer, got none");
@@ -104,7 +107,7 @@ EngineCore::EngineCore(nn::Module& model, EngineOptions options)
   if (config_.precision == PrecisionMode::f16) scaler_ = std::make_unique<optim::GradScaler>(config_.scaler);
   optimizer_ = options.optimizer(pipeline_ ? pipeline_->parameters() : model_.parameters());
   require<ConfigError>(optimizer_ != nullptr, "Engine: the function that makes the optimizer returned none");
-  checkpoint_modules(model_, config_);
+  checkpointed_ = std::make_unique<CheckpointedModules>(model_, config_);
   if (schedule_) schedule_->apply(*optimizer_);
 }
 

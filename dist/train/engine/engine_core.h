@@ -31,6 +31,8 @@ class GradientSquares;
 
 namespace tessera::training {
 
+class CheckpointedModules;
+
 /// Makes the optimizer of parameters that may be shards.
 using OptimizerMaker = std::function<std::unique_ptr<optim::Optimizer>(const ParameterList& parameters)>;
 
@@ -121,11 +123,19 @@ class EngineCore {
   /// Whether the current micro-batch is the last one of its step.
   bool is_gradient_accumulation_boundary() const;
 
+  /// Where the inputs of checkpointed segments are until backward.
+  struct KeptInputs {
+    SavingPolicy policy = nullptr;                  ///< empty: with all other activations
+    std::function<int64_t()> peak_bytes = nullptr;  ///< the most at once, counted apart
+  };
   /// The dtype of forward and backward.
   DType compute_dtype() const;
   /// What is held of the inputs of checkpointed segments (`TrainingConfig::activation_offload`); may be
   /// empty.
-  const SavingPolicy& kept_inputs() const { return kept_inputs_; }
+  const SavingPolicy& kept_inputs() const { return kept_inputs_.policy; }
+  /// The most bytes of them at once so far, on this rank: in the CPU's memory or in the file, where they are
+  /// counted apart. 0 without `activation_offload`.
+  int64_t offloaded_bytes_peak() const { return kept_inputs_.peak_bytes ? kept_inputs_.peak_bytes() : 0; }
   /// The device of this rank, its number, its number on its machine, and the number of ranks.
   /// @{
   Device device() const;
@@ -233,12 +243,13 @@ class EngineCore {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<optim::Schedule> schedule_;
   std::unique_ptr<optim::GradScaler> scaler_;  // null without loss scaling
+  std::unique_ptr<CheckpointedModules> checkpointed_;
   std::optional<dist::Accumulation> accumulation_;
   std::unique_ptr<optim::GradientSquares> squares_;
   int64_t global_steps_ = 0, skipped_steps_ = 0, micro_steps_ = 0;
   double gradient_norm_ = 0;
   std::function<void(optim::Optimizer&)> before_zero_grad_;
-  SavingPolicy kept_inputs_;
+  KeptInputs kept_inputs_;
   Logger log_;
   bool has_gradients_ = false;  // of the current micro-batch
 };

@@ -27,15 +27,29 @@ nn::ActivationCheckpointing checkpointing_of(const TrainingConfig& config) {
   return checkpointing;
 }
 
-void checkpoint_modules(nn::Module& model, const TrainingConfig& config) {
+CheckpointedModules::CheckpointedModules(nn::Module& model, const TrainingConfig& config) : model_(model) {
   const nn::ActivationCheckpointing of_lists = checkpointing_of(config);
   require<ConfigError>(config.activation_checkpoint_keep.empty() || of_lists.interval > 0 ||
                            !config.activation_checkpoint.empty(),
                        "activation_checkpoint_keep ", config.activation_checkpoint_keep,
                        ": expected activation_checkpoint_interval or activation_checkpoint beside it");
-  if (config.stages.stages == 0) nn::checkpoint_every_kth(model, of_lists.interval, of_lists.keep);
+  std::set<std::string> before;
+  model.for_each([&before](const nn::Module& module) {
+    if (module.is_checkpointed()) before.insert(module.full_name());
+  });
+  const auto own = [&](const std::vector<std::string>& chosen) {
+    for (const std::string& name : chosen)
+      if (!before.contains(name)) names_.insert(name);
+  };
+  if (config.stages.stages == 0) own(nn::checkpoint_every_kth(model, of_lists.interval, of_lists.keep));
   if (!config.activation_checkpoint.empty())
-    nn::checkpoint_matching(model, config.activation_checkpoint, kept_operations(config));
+    own(nn::checkpoint_matching(model, config.activation_checkpoint, kept_operations(config)));
+}
+
+CheckpointedModules::~CheckpointedModules() {
+  model_.for_each([this](nn::Module& module) {
+    if (names_.contains(module.full_name())) module.set_checkpointed(false);
+  });
 }
 
 }  // namespace tessera::training

@@ -78,7 +78,7 @@ ManualOptimization::ManualOptimization(nn::Module& root, std::vector<Part> parts
   const Device device = options.device.value_or(world_ ? world_->device() : cpu());
   if (is_on_meta(root_)) nn::materialize(root_, device, config.seed);
   const bool is_sharded = world_ && (world_->size() > 1 || config.strategy != dist::Strategy::no_shard);
-  checkpoint_modules(root_, config);
+  checkpointed_ = std::make_unique<CheckpointedModules>(root_, config);
   dist::Sharding* sharding = nullptr;
   if (is_sharded && &parts_[0].module != &root_) sharding = shard_parts(config, options.units);
   for (const Part& part : parts_) {

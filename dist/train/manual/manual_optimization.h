@@ -12,6 +12,7 @@
 
 namespace tessera::training {
 
+class CheckpointedModules;
 class LearningRates;
 
 /// The steps of a task that takes them itself (`Task::automatic_optimization`), each of one part with its own
@@ -101,6 +102,7 @@ class ManualOptimization {
   std::vector<NamedTensor> rest() const;
 
   nn::Module& root_;
+  std::unique_ptr<CheckpointedModules> checkpointed_;
   std::vector<Part> parts_;
   dist::World* world_;
   Logger log_;

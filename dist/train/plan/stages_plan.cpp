@@ -31,6 +31,7 @@ dist::SimulationOptions simulation_options(nn::Module& module, const TrainingCon
           .strategy = config.strategy,
           .schedule = stages.schedule,
           .chunks = stages.chunks,
+          .is_pipeline = true,
           .micro_batches = static_cast<int>(config.accumulation_steps),
           .partition = dist::parse_partition_method(stages.partition),
           .checkpointing = checkpointing_of(config),

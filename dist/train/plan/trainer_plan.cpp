@@ -197,7 +197,7 @@ void Trainer::plan_stages(Task& task, const PlanInput& input, const TrainingConf
   module.train();
   const data::Batch batch = prepared(meta_batch(input.sample, plan.micro_batch_samples), meta(), {});
   const dist::MicroBatch micro = task.stage_batch(batch);
-  checkpoint_modules(module, config);
+  const CheckpointedModules checkpointed(module, config);
   const AutocastScope autocast(options.compute);
   const CheckpointInputsScope elsewhere(config.activation_offload.empty() ? SavingPolicy()
                                                                           : HostStore().policy());

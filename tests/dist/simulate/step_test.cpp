@@ -259,6 +259,37 @@ TEST_CASE("simulated step: memory and traffic of sharded stages as measured") {
   }
 }
 
+TEST_CASE("simulated step: memory and traffic of sharded stages by every schedule as measured") {
+  for (const ScheduleKind kind : dist::schedule_kinds)
+    for (const int interval : {0, 1}) {
+      if (interval > 0 && kind != ScheduleKind::interleaved) continue;
+      require_as_measured({.stages = 2,
+                           .shards = 2,
+                           .strategy = Strategy::full_shard,
+                           .schedule = kind,
+                           .micro_batches = 4,
+                           .checkpointing = {.interval = interval},
+                           .unit_kind = "Block"},
+                          gpt_options(8), 0.05);
+    }
+  require_as_measured({.stages = 2,
+                       .schedule = ScheduleKind::interleaved,
+                       .micro_batches = 4,
+                       .checkpointing = {.interval = 1}},
+                      gpt_options(8), 0.05);
+}
+
+TEST_CASE("simulated step: a pipeline of one stage as measured") {
+  for (const Strategy strategy : {Strategy::full_shard, Strategy::shard_grad_op, Strategy::no_shard})
+    require_as_measured({.stages = 1,
+                         .shards = 2,
+                         .strategy = strategy,
+                         .is_pipeline = true,
+                         .micro_batches = 4,
+                         .unit_kind = "Block"},
+                        gpt_options(4), 0.05);
+}
+
 TEST_CASE("simulated step: memory of a sharded model with one backward a step") {
   for (const Strategy strategy :
        {Strategy::no_shard, Strategy::shard_optim, Strategy::shard_grad_op, Strategy::full_shard})

@@ -109,6 +109,8 @@ void print_plan(size_t number, const FoundPlan& plan, const SearchResult& result
       << bytes_text(step.peak_bytes()) << " on a rank\n";
   for (const std::string& reason : reasons(plan, result)) out << "   - " << reason << "\n";
   out << "   " << command_of(plan, f, batch_size) << "\n";
+  if (f.vocabulary > 0)
+    out << "   (of " << with_commas(f.vocabulary) << " words: gptlite takes the vocabulary of its data)\n";
 }
 
 [[noreturn]] void refuse(const SearchResult& result, const PlanFlags& f) {

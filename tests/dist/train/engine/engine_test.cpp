@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <tuple>
 
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/unary.h"
@@ -391,8 +392,9 @@ struct Checkpointed : nn::Layer<Checkpointed> {
   }
 };
 
-/// Losses of four steps, and the bytes of activations between forward and backward of the last one.
-std::pair<std::vector<double>, int64_t> offloaded(const TrainingConfig& config) {
+/// Losses of four steps, the bytes of activations between forward and backward of the last one, and the most
+/// bytes that were elsewhere.
+std::tuple<std::vector<double>, int64_t, int64_t> offloaded(const TrainingConfig& config) {
   Checkpointed net;
   Engine engine(net, {.config = config, .optimizer = adam()});
   std::vector<double> losses;
@@ -406,18 +408,20 @@ std::pair<std::vector<double>, int64_t> offloaded(const TrainingConfig& config) 
     engine.backward(loss);
     engine.step();
   }
-  return {losses, held};
+  return {losses, held, engine.offloaded_bytes_peak()};
 }
 
 }  // namespace
 
 TEST_CASE("engine: inputs of checkpointed segments are held on the host or in a file, with the same losses") {
   const TemporaryFolder folder;
-  const auto [losses, held] = offloaded({.micro_batch_size = 8});
+  const auto [losses, held, none] = offloaded({.micro_batch_size = 8});
+  CHECK(none == 0);
   for (const std::string& place : {std::string("cpu"), folder / "."}) {
     CAPTURE(place);
-    const auto [same, less] = offloaded({.micro_batch_size = 8, .activation_offload = place});
+    const auto [same, less, elsewhere] = offloaded({.micro_batch_size = 8, .activation_offload = place});
     CHECK(same == losses);
+    CHECK(elsewhere == held - less);
     CHECK(held - less >= 8 * 64 * 4);  // the hidden values
   }
 }

@@ -6,6 +6,7 @@
 
 #include "autograd/debug/graph_dot.h"
 #include "dist/train/engine/initialize.h"
+#include "nn/checkpoint_modules.h"
 #include "nn/layers/activation.h"
 #include "nn/layers/containers.h"
 #include "nn/layers/linear.h"
@@ -181,6 +182,23 @@ TEST_CASE("engine: metrics of the stages") {
         problems.push_back(text("seconds ", rank.seconds, ", busy ", rank.busy_seconds));
     return problems;
   });
+}
+
+TEST_CASE("engine: another engine of the same model begins without the checkpointed modules of the first") {
+  Net net;
+  const auto checkpointed = [&net] {
+    int64_t number = 0;
+    net.for_each([&](const nn::Module& module) { number += module.is_checkpointed() ? 1 : 0; });
+    return number;
+  };
+  nn::checkpoint_matching(net, "Tanh");
+  const int64_t by_hand = checkpointed();
+  for (int round = 0; round < 2; ++round) {
+    Engine engine(
+        net, {.config = {.train_batch_size = 8, .activation_checkpoint = "Linear|Tanh"}, .optimizer = adam});
+    CHECK(checkpointed() > by_hand);
+  }
+  CHECK(checkpointed() == by_hand);
 }
 
 TEST_CASE("engine: modules that run again in backward, chosen by the configuration") {
