@@ -10,34 +10,97 @@
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
 
+/// Bytes of a register.
+#if defined(__AVX512F__)
+inline constexpr int register_bytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int register_bytes = 32;
+#else
+inline constexpr int register_bytes = 16;
+#endif
+
 template <class A>
-struct LanesOf {
-  static constexpr int count = 64 / static_cast<int>(sizeof(A));
-  typedef A type __attribute__((vector_size(64)));
+struct RegisterOf {
+  typedef A type __attribute__((vector_size(register_bytes)));
+};
+/// The values of one register.
+template <class A>
+using Register = typename RegisterOf<A>::type;
+
+/// Two vectors as one of twice their length. (A vector type that is longer than a register is kept in memory
+/// by GCC, and each operation on it loads and stores its operands.)
+template <class A, class Half>
+struct Halves {
+  Half low, high;
+
+  A operator[](int64_t i) const {
+    constexpr auto count = static_cast<int64_t>(sizeof(Half) / sizeof(A));
+    return i < count ? low[i] : high[i - count];
+  }
+  [[gnu::always_inline]] friend Halves operator+(const Halves& a, const Halves& b) {
+    return {a.low + b.low, a.high + b.high};
+  }
+  [[gnu::always_inline]] friend Halves operator*(const Halves& a, const Halves& b) {
+    return {a.low * b.low, a.high * b.high};
+  }
 };
 
-/// 64 bytes of values that are computed in parallel, in registers of the instruction set's width. The bits
-/// are the same on every set, as long as no product is contracted with a sum.
+template <class A, int bytes>
+struct VectorOf {
+  using type = Halves<A, typename VectorOf<A, bytes / 2>::type>;
+};
 template <class A>
-using Lanes = typename LanesOf<A>::type;
-template <class A>
-inline constexpr int lane_count = LanesOf<A>::count;
+struct VectorOf<A, register_bytes> {
+  using type = Register<A>;
+};
 
+/// 64 bytes of values that are computed in parallel, in as many registers as that takes. The bits are the
+/// same on every instruction set, as long as no product is contracted with a sum.
+template <class A>
+using Lanes = typename VectorOf<A, 64>::type;
+template <class A>
+inline constexpr int lane_count = 64 / static_cast<int>(sizeof(A));
+
+template <class V, class A>
+[[gnu::always_inline]] inline void load_into(V& v, const A* p) {
+  std::memcpy(&v, p, sizeof v);
+}
+template <class A, class Half>
+[[gnu::always_inline]] inline void load_into(Halves<A, Half>& v, const A* p) {
+  load_into(v.low, p);
+  load_into(v.high, p + sizeof(Half) / sizeof(A));
+}
 template <class A>
 [[gnu::always_inline]] inline Lanes<A> load(const A* p) {
   Lanes<A> v;
-  std::memcpy(&v, p, sizeof v);
+  load_into(v, p);
   return v;
 }
 
-template <class A>
-[[gnu::always_inline]] inline void store(A* p, const Lanes<A>& v) {
+template <class V, class A>
+[[gnu::always_inline]] inline void store(A* p, const V& v) {
   std::memcpy(p, &v, sizeof v);
 }
+template <class A, class Half>
+[[gnu::always_inline]] inline void store(A* p, const Halves<A, Half>& v) {
+  store(p, v.low);
+  store(p + sizeof(Half) / sizeof(A), v.high);
+}
 
+template <class V, class A>
+[[gnu::always_inline]] inline void fill_with(V& v, A value) {
+  v = value - V{};  // compilers reduce this to `value`; they cannot for value + 0
+}
+template <class A, class Half>
+[[gnu::always_inline]] inline void fill_with(Halves<A, Half>& v, A value) {
+  fill_with(v.low, value);
+  v.high = v.low;
+}
 template <class A>
 [[gnu::always_inline]] inline Lanes<A> fill(A value) {
-  return value - Lanes<A>{};  // compilers reduce this to `value`; they cannot for value + 0
+  Lanes<A> v;
+  fill_with(v, value);
+  return v;
 }
 
 template <class V, int... i>
@@ -50,14 +113,21 @@ template <class V, int... i>
 }
 
 /// All lanes combined by halves: lane j with lane j + count/2, and so on.
-template <class A, int count = lane_count<A>, class V, class Combine>
+template <class A, class V, class Combine>
 [[gnu::always_inline]] inline A fold(const V& v, const Combine& combine) {
-  if constexpr (count == 4) {
+  constexpr int count = static_cast<int>(sizeof(V) / sizeof(A));
+  if constexpr (count == 2) {
+    return combine(A(v[0]), A(v[1]));
+  } else if constexpr (count == 4) {
     return combine(combine(A(v[0]), A(v[2])), combine(A(v[1]), A(v[3])));
   } else {
     const std::make_integer_sequence<int, count / 2> half;
-    return fold<A, count / 2>(combine(lower_half(v, half), upper_half(v, half)), combine);
+    return fold<A>(combine(lower_half(v, half), upper_half(v, half)), combine);
   }
+}
+template <class A, class Half, class Combine>
+[[gnu::always_inline]] inline A fold(const Halves<A, Half>& v, const Combine& combine) {
+  return fold<A>(combine(v.low, v.high), combine);
 }
 
 // Operations that combine lanes, or scalars.
@@ -85,6 +155,11 @@ struct Larger {
   [[gnu::always_inline]] V operator()(const V& a, const V& b) const {
     return ((b > a) | (b != b)) ? b : a;
   }
+  template <class A, class Half>
+  [[gnu::always_inline]] Halves<A, Half> operator()(const Halves<A, Half>& a,
+                                                    const Halves<A, Half>& b) const {
+    return {(*this)(a.low, b.low), (*this)(a.high, b.high)};
+  }
 };
 
 /// The smaller value; NaN if either is.
@@ -92,6 +167,11 @@ struct Smaller {
   template <class V>
   [[gnu::always_inline]] V operator()(const V& a, const V& b) const {
     return ((b < a) | (b != b)) ? b : a;
+  }
+  template <class A, class Half>
+  [[gnu::always_inline]] Halves<A, Half> operator()(const Halves<A, Half>& a,
+                                                    const Halves<A, Half>& b) const {
+    return {(*this)(a.low, b.low), (*this)(a.high, b.high)};
   }
 };
 

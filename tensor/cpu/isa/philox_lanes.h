@@ -17,42 +17,39 @@ inline constexpr int philox_lanes = 8;
 
 #if defined(__x86_64__)
 
-typedef uint64_t PhiloxLanes __attribute__((vector_size(64)));
+using PhiloxLanes = Register<uint64_t>;
+inline constexpr int blocks_of_register = register_bytes / 8;
 
 /// The lower half of every lane times `factor`, which has 32 bits.
 [[gnu::always_inline]] inline PhiloxLanes multiply_halves(const PhiloxLanes& a, uint64_t factor) {
+  const auto value = static_cast<int64_t>(factor);
 #if defined(__AVX512F__)
   // The form with a mask: GCC 12 warns of an undefined register in the other one (GCC bug 105593).
-  return (PhiloxLanes)_mm512_maskz_mul_epu32(0xff, (__m512i)a,
-                                             _mm512_set1_epi64(static_cast<int64_t>(factor)));
+  return (PhiloxLanes)_mm512_maskz_mul_epu32(0xff, (__m512i)a, _mm512_set1_epi64(value));
 #elif defined(__AVX2__)
-  const __m256i f = _mm256_set1_epi64x(static_cast<int64_t>(factor));
-  PhiloxLanes product;
-  for (int i = 0; i < 2; ++i) {
-    __m256i half;
-    __builtin_memcpy(&half, reinterpret_cast<const char*>(&a) + 32 * i, sizeof half);
-    half = _mm256_mul_epu32(half, f);
-    __builtin_memcpy(reinterpret_cast<char*>(&product) + 32 * i, &half, sizeof half);
-  }
-  return product;
+  return (PhiloxLanes)_mm256_mul_epu32((__m256i)a, _mm256_set1_epi64x(value));
 #else
-  const __m128i f = _mm_set1_epi64x(static_cast<int64_t>(factor));
-  PhiloxLanes product;
-  for (int i = 0; i < 4; ++i) {
-    __m128i quarter;
-    __builtin_memcpy(&quarter, reinterpret_cast<const char*>(&a) + 16 * i, sizeof quarter);
-    quarter = _mm_mul_epu32(quarter, f);
-    __builtin_memcpy(reinterpret_cast<char*>(&product) + 16 * i, &quarter, sizeof quarter);
-  }
-  return product;
+  return (PhiloxLanes)_mm_mul_epu32((__m128i)a, _mm_set1_epi64x(value));
 #endif
 }
 
-/// The words of random_block(key, block + i, sample, step) for i < 8, in order: 32 of them.
-[[gnu::always_inline]] inline void philox_words(uint64_t key, uint64_t block, uint32_t sample, uint32_t step,
-                                                uint32_t* words) {
+template <int... i>
+[[gnu::always_inline]] inline PhiloxLanes counters_from(uint64_t block, std::integer_sequence<int, i...>) {
+  return PhiloxLanes{static_cast<uint64_t>(i)...} + block;
+}
+/// Pairs of a lane of `a` and the same lane of `b`, from lane `first` on.
+template <int first, int... i>
+[[gnu::always_inline]] inline PhiloxLanes interleaved(const PhiloxLanes& a, const PhiloxLanes& b,
+                                                      std::integer_sequence<int, i...>) {
+  return __builtin_shufflevector(a, b, (first + i / 2 + (i % 2) * blocks_of_register)...);
+}
+
+/// The words of the blocks of a register, from `block` on.
+[[gnu::always_inline]] inline void register_words(uint64_t key, uint64_t block, uint32_t sample,
+                                                  uint32_t step, uint32_t* words) {
   constexpr uint64_t low = 0xffffffffu;
-  const PhiloxLanes counter = PhiloxLanes{0, 1, 2, 3, 4, 5, 6, 7} + block;
+  constexpr std::make_integer_sequence<int, blocks_of_register> lanes;
+  const PhiloxLanes counter = counters_from(block, lanes);
   PhiloxLanes c0 = counter, c1 = counter >> 32, c2 = PhiloxLanes{} + sample, c3 = PhiloxLanes{} + step;
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
 #pragma GCC unroll 10
@@ -66,10 +63,17 @@ typedef uint64_t PhiloxLanes __attribute__((vector_size(64)));
     k1 += 0xBB67AE85u;
   }
   const PhiloxLanes first = (c0 & low) | (c1 << 32), second = (c2 & low) | (c3 << 32);
-  const PhiloxLanes lower = __builtin_shufflevector(first, second, 0, 8, 1, 9, 2, 10, 3, 11),
-                    upper = __builtin_shufflevector(first, second, 4, 12, 5, 13, 6, 14, 7, 15);
+  const PhiloxLanes lower = interleaved<0>(first, second, lanes),
+                    upper = interleaved<blocks_of_register / 2>(first, second, lanes);
   __builtin_memcpy(words, &lower, sizeof lower);
-  __builtin_memcpy(words + 16, &upper, sizeof upper);
+  __builtin_memcpy(words + sizeof lower / sizeof *words, &upper, sizeof upper);
+}
+
+/// The words of random_block(key, block + i, sample, step) for i < 8, in order: 32 of them.
+[[gnu::always_inline]] inline void philox_words(uint64_t key, uint64_t block, uint32_t sample, uint32_t step,
+                                                uint32_t* words) {
+  for (int i = 0; i < philox_lanes; i += blocks_of_register)
+    register_words(key, block + static_cast<uint64_t>(i), sample, step, words + 4 * i);
 }
 
 #else

@@ -16,6 +16,11 @@ struct LargerOrAny {
   [[gnu::always_inline]] V operator()(const V& a, const V& b) const {
     return b > a ? b : a;
   }
+  template <class A, class Half>
+  [[gnu::always_inline]] Halves<A, Half> operator()(const Halves<A, Half>& a,
+                                                    const Halves<A, Half>& b) const {
+    return {(*this)(a.low, b.low), (*this)(a.high, b.high)};
+  }
 };
 
 template <class A>
