@@ -37,14 +37,6 @@ PipelineSchedule table_of(const SimulationOptions& o) {
   return *o.table;
 }
 
-/// The largest number of live micro-batches of each stage.
-std::vector<int> live_of(const PipelineSchedule& schedule) {
-  const std::vector<int> by_rank = peak_live_micro_batches(schedule);
-  std::vector<int> live;
-  for (const int rank : schedule.stage_ranks) live.push_back(by_rank[static_cast<size_t>(rank)]);
-  return live;
-}
-
 /// Seconds of a pass, as measured or by the rates.
 double seconds_of(const LayerPass& pass, bool is_measured, const MachineRates& rates) {
   if (is_measured) return pass.seconds;
@@ -141,8 +133,8 @@ StepPlan plan_stages(ModelProfile& model, const SimulationOptions& o, const Mach
   StepPlan plan{.schedule = table_of(o), .boundaries = {}, .stages = {}, .ranks = {}, .tied = {}};
   std::vector<nn::LayerSpec> specs;  // of names and kinds alone, for the methods of partition
   for (const LayerProfile& layer : model.layers()) specs.push_back({.name = layer.name, .kind = layer.kind});
-  plan.boundaries =
-      partition_layers(specs, model.costs(), o.partition, plan.schedule.stages, live_of(plan.schedule));
+  plan.boundaries = partition_layers(specs, model.costs(), o.partition, plan.schedule.stages,
+                                     peak_live_by_stage(plan.schedule));
   plan.is_pipeline = o.is_pipeline || plan.schedule.stages > 1;
   plan.ranks.resize(static_cast<size_t>(o.stages));
   for (int s = 0; s < plan.schedule.stages; ++s) {

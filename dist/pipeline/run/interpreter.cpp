@@ -90,20 +90,21 @@ void Interpreter::run(const PipelineAction& action) {
 void Interpreter::run_forward(const PipelineAction& action) {
   const int s = action.stage, m = action.micro_batch;
   const MicroBatch& batch = input_.micro_batches[static_cast<size_t>(m)];
-  nn::LayerValues inputs = s > 0 ? take({false, s - 1, m}, input_.records) : input_.first_inputs(batch);
+  PassedValues inputs;
+  if (s > 0)
+    inputs = take({false, s - 1, m}, input_.records);
+  else
+    inputs.values = input_.first_inputs(batch);
   begin_span();
-  RandomContext random = random_context();
-  random.samples = batch.samples;
-  random.step = batch.step.value_or(random.step);
-  random.calls.clear();
+  RandomContext random = s > 0 ? input_.random.next(batch, inputs.random) : input_.random.first(batch);
   const bool is_last = s == last_stage();
   std::function<nn::LayerValues(const nn::LayerValues&)> finish;
   if (is_last && input_.finish)
     finish = [this, m](const nn::LayerValues& values) { return input_.finish(m, values); };
-  nn::LayerValues outputs = input_.records ? stage(s).forward(m, std::move(inputs), random, finish)
-                                           : stage(s).evaluate(inputs, random, finish);
+  nn::LayerValues outputs = input_.records ? stage(s).forward(m, std::move(inputs.values), random, finish)
+                                           : stage(s).evaluate(inputs.values, random, finish);
   most_live_ = std::max(most_live_, live());
-  if (!is_last) return pass_on({false, s, m}, s + 1, std::move(outputs));
+  if (!is_last) return pass_on({false, s, m}, s + 1, {std::move(outputs), input_.random.state_of(random)});
   if (input_.result) input_.result(m, outputs);
 }
 
@@ -115,35 +116,38 @@ size_t Interpreter::live() const {
 
 void Interpreter::run_backward(const PipelineAction& action) {
   const int s = action.stage, m = action.micro_batch;
-  nn::LayerValues gradients = s == last_stage() ? input_.seed(m) : take({true, s + 1, m}, false);
+  nn::LayerValues gradients = s == last_stage() ? input_.seed(m) : take({true, s + 1, m}, false).values;
   begin_span();
   gradients = action.kind == backward ? stage(s).backward(m, std::move(gradients))
                                       : stage(s).backward_input(m, std::move(gradients));
-  if (s > 0) pass_on({true, s, m}, s - 1, std::move(gradients));
+  if (s > 0) pass_on({true, s, m}, s - 1, {std::move(gradients)});
 }
 
 /// Keeps values for a stage of this rank, which gets them as constants or as leaves of its own graph, or for
 /// the SEND that follows.
-void Interpreter::pass_on(const ValueKey& value, int reader, nn::LayerValues values) {
+void Interpreter::pass_on(const ValueKey& value, int reader, PassedValues passed) {
   if (is_here(reader))
-    for (Variable& each : values)
-      if (each.defined())
-        each = Variable(each.value(), input_.records && !value.is_backward && each.requires_grad());
-  computed_.emplace(value, std::move(values));
+    for (Variable& each : passed.values) {
+      if (!each.defined()) continue;
+      const SampleLayout layout = each.impl()->current().samples;
+      each = Variable(each.value(), input_.records && !value.is_backward && each.requires_grad());
+      each.impl()->samples = layout;
+    }
+  computed_.emplace(value, std::move(passed));
 }
 
-nn::LayerValues Interpreter::take(const ValueKey& value, bool with_gradients) {
+PassedValues Interpreter::take(const ValueKey& value, bool with_gradients) {
   if (const auto here = computed_.find(value); here != computed_.end()) {
-    nn::LayerValues values = std::move(here->second);
+    PassedValues passed = std::move(here->second);
     computed_.erase(here);
-    return values;
+    return passed;
   }
   const auto message = incoming_.find(value);
   require<ConfigError>(message != incoming_.end(), "its input was neither computed here nor received");
   wait_for_header(message->second);
-  nn::LayerValues values = message->second.take(with_gradients);
+  PassedValues passed = message->second.take(with_gradients);
   incoming_.erase(message);
-  return values;
+  return passed;
 }
 
 void Interpreter::send(const ValueKey& value, int reader) {

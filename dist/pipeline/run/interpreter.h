@@ -10,6 +10,7 @@
 
 #include "dist/pipeline/run/pipeline.h"
 #include "dist/pipeline/run/stage.h"
+#include "dist/pipeline/run/stage_random.h"
 #include "dist/pipeline/run/value_messages.h"
 #include "dist/pipeline/schedule/action.h"
 
@@ -21,6 +22,7 @@ struct RunInput {
   std::span<const std::vector<nn::LayerSpec>> stages;  ///< the layers of each stage; others' may be empty
   std::span<const int> stage_ranks;                    ///< the rank of each stage
   std::span<const MicroBatch> micro_batches;           ///< of the step
+  const StageRandom& random;                           ///< of the model's stages
   bool records = true;                                 ///< for backward; else forwards alone
   /// From the last layer's values of a micro-batch to what the last stage returns.
   std::function<nn::LayerValues(int micro_batch, const nn::LayerValues&)> finish = {};
@@ -71,8 +73,8 @@ class Interpreter {
   size_t live() const;  // micro-batches between forward and backward
   void run_forward(const PipelineAction& action);
   void run_backward(const PipelineAction& action);
-  void pass_on(const ValueKey& value, int reader, nn::LayerValues values);
-  nn::LayerValues take(const ValueKey& value, bool with_gradients);
+  void pass_on(const ValueKey& value, int reader, PassedValues passed);
+  PassedValues take(const ValueKey& value, bool with_gradients);
   void send(const ValueKey& value, int reader);
   void receive(const ValueKey& value);
   void wait_for_header(const IncomingValues& message);
@@ -84,7 +86,7 @@ class Interpreter {
 
   const RunInput& input_;
   std::map<int, PipelineStage> stages_;           // of this rank, by number
-  std::map<ValueKey, nn::LayerValues> computed_;  // here, for a stage of this rank or for a SEND
+  std::map<ValueKey, PassedValues> computed_;     // here, for a stage of this rank or for a SEND
   std::map<ValueKey, IncomingValues> incoming_;   // posted and not yet taken
   std::map<int, std::deque<ValueKey>> expected_;  // by the rank that sends: those without a header, in order
   std::list<OutgoingValues> outgoing_;            // on their way

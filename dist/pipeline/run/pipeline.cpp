@@ -2,13 +2,18 @@
 
 #include "dist/pipeline/run/pipeline.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <set>
 
 #include "dist/checkpoint/model_state.h"
 #include "dist/pipeline/generators/lowering.h"
+#include "dist/pipeline/run/stage_random.h"
 #include "dist/pipeline/run/stage_reducer.h"
+#include "dist/pipeline/schedule/csv.h"
 #include "dist/pipeline/simulation/check.h"
+#include "dist/pipeline/simulation/messages.h"
 #include "nn/sequence/checkpoint_layers.h"
 #include "nn/sequence/hold.h"
 #include "tensor/error.h"
@@ -18,16 +23,6 @@ namespace {
 
 constexpr const char* dimension = "pipeline";
 
-/// The most micro-batches on each stage, which a partition by memory counts. One of several chunks of a rank
-/// has its share.
-std::vector<int> live_by_stage(const PipelineSchedule& schedule) {
-  const std::vector<int> by_rank = peak_live_micro_batches(schedule);
-  std::vector<int> live;
-  for (const int rank : schedule.stage_ranks)
-    live.push_back((by_rank[static_cast<size_t>(rank)] + schedule.chunks() - 1) / schedule.chunks());
-  return live;
-}
-
 void require_known_dimensions(const Mesh& mesh) {
   require<ConfigError>(mesh.has(dimension), "Pipeline: expected a mesh with a dimension 'pipeline'");
   for (const MeshDimension& each : mesh.dimensions())
@@ -35,6 +30,13 @@ void require_known_dimensions(const Mesh& mesh) {
         each.size == 1 || each.name == dimension || each.name == "replica" || each.name == "shard",
         "Pipeline: expected a mesh of 'pipeline', 'replica' and 'shard', got a dimension '", each.name,
         "' of ", each.size, " ranks");
+}
+
+bool has_sharding(const PipelineSchedule& schedule) {
+  for (int rank = 0; rank < schedule.ranks(); ++rank)
+    for (const PipelineAction& action : schedule.actions(rank))
+      if (!has_micro_batch(action.kind)) return true;
+  return false;
 }
 
 /// The ranks of a mesh along these of its dimensions.
@@ -62,13 +64,27 @@ Pipeline::Pipeline(nn::Module& model, nn::LayeredModel layers, PipelineOptions o
   const PipelineSchedule example = make_table(options_.micro_batches);
   stage_ranks_ = example.stage_ranks;
   boundaries_ = partition_layers(layers_.layers, options_.costs, options_.partition, example.stages,
-                                 live_by_stage(example));
+                                 peak_live_by_stage(example));
   is_first_ = stage_ranks_.front() == ranks_->rank();
   is_last_ = stage_ranks_.back() == ranks_->rank();
+  std::string cut_at;
+  for (const int64_t layer : boundaries_) cut_at += text(cut_at.empty() ? "" : ",", layer);
+  agree("stages of layers", text(cut_at, " checkpoints of ", options_.checkpointing.interval));
   cut();
 }
 
 Pipeline::~Pipeline() = default;
+
+/// Throws MismatchError unless all ranks have the same `content`: with other cuts or tables they would train
+/// another model, or wait for each other.
+void Pipeline::agree(const std::string& name, const std::string& content) {
+  constexpr size_t most = 80;
+  const std::string what = text(name, " ", content.size() > most ? content.substr(0, most) + "..." : content,
+                                " #", XXH3_64bits(content.data(), content.size()) % 1'000'000'007);
+  ranks_->all_reduce(Tensor::zeros({1}), Reduction::sum, {.unit = what}).wait();
+  if (Communicator* same = copies())
+    same->all_reduce(Tensor::zeros({1}), Reduction::sum, {.unit = what}).wait();
+}
 
 PipelineSchedule Pipeline::make_table(int micro_batches) const {
   require<ConfigError>(micro_batches >= 1, "Pipeline: expected at least 1 micro-batch, got ", micro_batches);
@@ -97,13 +113,16 @@ const Pipeline::Tables& Pipeline::tables(int micro_batches) {
   require<ConfigError>(made.schedule.stage_ranks == stage_ranks_, "schedule '", made.schedule.name,
                        "': its stages are on other ranks for ", micro_batches, " micro-batches than for ",
                        options_.micro_batches);
-  const PipelineSchedule lowered = with_messages(made.schedule);
+  const bool shards_itself = has_sharding(made.schedule);
+  require<ConfigError>(!shards_itself || sharding_, "schedule '", made.schedule.name,
+                       "': it has actions of sharding, and the stages of this pipeline are not sharded");
+  const PipelineSchedule lowered = has_messages(made.schedule) ? made.schedule : with_messages(made.schedule);
   made.training = lowered.actions(ranks_->rank());
   for (const PipelineAction& action : made.training)
     if (action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
         action.kind == ActionKind::recv_forward)
       made.forward.push_back(action);
-  if (sharding_) {
+  if (sharding_ && !shards_itself) {
     const bool frees = traits_of(sharding_->options().strategy).frees_after_forward;
     made.training =
         with_sharding(lowered, frees ? UnshardScope::action : UnshardScope::step).actions(ranks_->rank());
@@ -111,11 +130,25 @@ const Pipeline::Tables& Pipeline::tables(int micro_batches) {
   return tables_.emplace(micro_batches, std::move(made)).first->second;
 }
 
+/// The table of a step that all ranks take.
+const Pipeline::Tables& Pipeline::agreed_tables(size_t micro_batches) {
+  const Tables& now = tables(static_cast<int>(micro_batches));
+  if (agreed_.insert(micro_batches).second)
+    agree(text("table of ", micro_batches, " micro-batches ", now.schedule.name), to_csv(now.schedule));
+  return now;
+}
+
 /// Leaves the parameters of other ranks' stages to them.
 void Pipeline::cut() {
   find_tied();
   nn::ParameterSet held;
   stage_layers_.resize(stage_ranks_.size());
+  std::vector<std::set<std::string>> names(stage_ranks_.size());
+  for (size_t s = 0; s < stage_ranks_.size(); ++s)
+    for (int64_t layer = boundaries_[s]; layer < boundaries_[s + 1]; ++layer)
+      names[s].merge(names_of_modules(layers_.layers[static_cast<size_t>(layer)].modules));
+  names.back().merge(names_of_modules(layers_.loss.modules));
+  random_ = std::make_unique<StageRandom>(names_in_several_stages(names));
   for (size_t s = 0; s < stage_ranks_.size(); ++s) {
     if (stage_ranks_[s] != ranks_->rank()) continue;
     const std::vector<nn::LayerSpec> own(layers_.layers.begin() + boundaries_[s],
@@ -152,6 +185,19 @@ void Pipeline::find_tied() {
     tied_.push_back({parameter.variable, std::move(group)});
     if (*ranks.begin() != ranks_->rank()) counted_elsewhere_.insert(parameter.name);
   }
+  find_shared_buffers(readers);
+}
+
+/// A buffer that stages of several ranks read is saved by the first of them. Each rank keeps its own: one
+/// that forwards change counts those of its rank alone.
+void Pipeline::find_shared_buffers(const std::map<const VariableImpl*, std::set<int>>& readers) {
+  model_.for_each_entry([&](const std::string& name, const nn::Module::Entry& entry) {
+    if (!entry.is_buffer) return;
+    const auto found = readers.find(entry.variable.impl().get());
+    if (found != readers.end() && *found->second.begin() != ranks_->rank() &&
+        found->second.contains(ranks_->rank()))
+      counted_elsewhere_.insert(name);
+  });
 }
 
 ParameterList Pipeline::parameters() const {

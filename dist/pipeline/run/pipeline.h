@@ -35,6 +35,7 @@ struct MicroBatch {
 };
 
 struct RunInput;
+class StageRandom;
 
 /// What a rank of a pipeline did in a step, by the clock of its host.
 struct StageMetrics {
@@ -160,12 +161,26 @@ class Pipeline {
   };
   RunInput run_input(std::span<const MicroBatch> micro_batches, bool records);
   const Tables& tables(int micro_batches);
+  const Tables& agreed_tables(size_t micro_batches);
   PipelineSchedule make_table(int micro_batches) const;
+  void agree(const std::string& name, const std::string& content);
   void cut();
   void find_tied();
+  void find_shared_buffers(const std::map<const VariableImpl*, std::set<int>>& readers);
   void set_aside_tied();
   void reduce_tied();
-  void begin_run();
+  /// Says that a step or an evaluation runs.
+  class Running {
+   public:
+    explicit Running(bool& is_running) : is_running_(is_running) { is_running_ = true; }
+    ~Running() { is_running_ = false; }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    bool& is_running_;
+  };
+  Running begin_run();
   void run_sharding(const PipelineAction& action);
   nn::LayerValues first_inputs(const MicroBatch& batch) const;
   Communicator* copies() const;
@@ -182,15 +197,19 @@ class Pipeline {
   std::shared_ptr<Communicator> ranks_;
   std::vector<int> stage_ranks_;  // by stage
   std::vector<int64_t> boundaries_;
+  std::unique_ptr<StageRandom> random_;
   std::vector<std::vector<nn::LayerSpec>> stage_layers_;  // by stage, of this rank's
   std::map<int, Tables> tables_;                          // by micro-batches
-  Sharding* sharding_ = nullptr;                          // of the stages; it belongs to the model
-  std::map<int, std::unique_ptr<Unsharded>> unsharded_;   // by stage
+  std::set<size_t> agreed_;       // numbers of micro-batches of which all ranks have the same table
+  Sharding* sharding_ = nullptr;  // of the stages; it belongs to the model
+  std::map<int, std::unique_ptr<Unsharded>> unsharded_;  // by stage
   std::vector<Tied> tied_;
-  std::set<std::string> counted_elsewhere_;  // tied parameters that an earlier rank counts in norms and saves
-  std::set<std::string> held_elsewhere_;     // parameters and buffers of other stages alone
+  std::set<std::string>
+      counted_elsewhere_;                 // of several ranks: an earlier one counts them in norms and saves
+  std::set<std::string> held_elsewhere_;  // parameters and buffers of other stages alone
   bool is_first_ = false, is_last_ = false;
   bool is_broken_ = false;  // an exception ended a step, or one runs
+  bool is_running_ = false;
   size_t most_live_ = 0;
   std::vector<StageMetrics> metrics_;
 };

@@ -77,7 +77,8 @@ std::unique_ptr<Unsharded> Pipeline::hold_parameters() {
 }
 
 /// Throws where a step cannot begin. Until its end the pipeline counts as one that an exception has ended.
-void Pipeline::begin_run() {
+Pipeline::Running Pipeline::begin_run() {
+  require<ConfigError>(!is_running_, "Pipeline: a step, or an evaluation, of this pipeline runs already");
   require<ConfigError>(!is_broken_,
                        "Pipeline: an exception ended an earlier step, and its messages may still be on their "
                        "way to other ranks: end the program and start again from a checkpoint");
@@ -85,6 +86,7 @@ void Pipeline::begin_run() {
       static_cast<bool>(sharding_) == static_cast<bool>(model_.store()),
       "Pipeline: the model was sharded by dist::shard: call `shard` of the pipeline instead");
   is_broken_ = true;
+  return Running(is_running_);
 }
 
 /// In the dtype of the parameters, as the root of a sharded model casts its inputs.
@@ -154,6 +156,7 @@ RunInput Pipeline::run_input(std::span<const MicroBatch> micro_batches, bool rec
                  .stages = stage_layers_,
                  .stage_ranks = stage_ranks_,
                  .micro_batches = micro_batches,
+                 .random = *random_,
                  .records = records};
   input.first_inputs = [this](const MicroBatch& batch) { return first_inputs(batch); };
   return input;
@@ -164,8 +167,9 @@ double Pipeline::train_step(std::span<const MicroBatch> micro_batches, double sc
                        " ranks have the same stages: call `shard` with a strategy, no_shard for copies");
   require<AutogradError>(grad_mode(),
                          "Pipeline::train_step: called under NoGrad; `evaluate` is without gradients");
-  const Tables& now = tables(static_cast<int>(std::ssize(micro_batches)));
-  begin_run();
+  tables(static_cast<int>(std::ssize(micro_batches)));  // throws before anything begins
+  const Running running = begin_run();
+  const Tables& now = agreed_tables(micro_batches.size());
   std::vector<double> weights;
   const double total = total_weight(micro_batches, weights);
   const auto share = [&](int m) { return total > 0 ? weights[static_cast<size_t>(m)] / total : 0; };
@@ -203,8 +207,9 @@ double Pipeline::train_step(std::span<const MicroBatch> micro_batches, double sc
 }
 
 double Pipeline::evaluate(std::span<const MicroBatch> micro_batches) {
-  const Tables& now = tables(static_cast<int>(std::ssize(micro_batches)));
-  begin_run();
+  tables(static_cast<int>(std::ssize(micro_batches)));  // throws before anything begins
+  const Running running = begin_run();
+  const Tables& now = agreed_tables(micro_batches.size());
   std::vector<double> weights;
   const double total = total_weight(micro_batches, weights);
   double loss = 0;
@@ -224,8 +229,9 @@ double Pipeline::evaluate(std::span<const MicroBatch> micro_batches) {
 }
 
 std::vector<nn::LayerValues> Pipeline::forward(std::span<const MicroBatch> micro_batches) {
-  const Tables& now = tables(static_cast<int>(std::ssize(micro_batches)));
-  begin_run();
+  tables(static_cast<int>(std::ssize(micro_batches)));  // throws before anything begins
+  const Running running = begin_run();
+  const Tables& now = agreed_tables(micro_batches.size());
   combine(0, micro_batches.size());
   std::vector<nn::LayerValues> results;
   RunInput input = run_input(micro_batches, false);

@@ -27,7 +27,7 @@ void copy_parameters(nn::LayerValues& outputs, const nn::LayerValues& inputs) {
 }  // namespace
 
 const nn::LayerValues& PipelineStage::forward(
-    int micro_batch, nn::LayerValues inputs, const RandomContext& random,
+    int micro_batch, nn::LayerValues inputs, RandomContext& random,
     const std::function<nn::LayerValues(const nn::LayerValues&)>& finish) {
   const RandomContextScope scope(random);
   Live& live = live_[micro_batch];
@@ -35,16 +35,19 @@ const nn::LayerValues& PipelineStage::forward(
   live.outputs = nn::run_layers(layers_, live.inputs);
   if (finish) live.outputs = finish(live.outputs);
   copy_parameters(live.outputs, live.inputs);
+  random = random_context();
   return live.outputs;
 }
 
 nn::LayerValues PipelineStage::evaluate(
-    const nn::LayerValues& inputs, const RandomContext& random,
+    const nn::LayerValues& inputs, RandomContext& random,
     const std::function<nn::LayerValues(const nn::LayerValues&)>& finish) const {
   const RandomContextScope scope(random);
   NoGrad no_grad;
-  const nn::LayerValues outputs = nn::run_layers(layers_, inputs);
-  return finish ? finish(outputs) : outputs;
+  nn::LayerValues outputs = nn::run_layers(layers_, inputs);
+  if (finish) outputs = finish(outputs);
+  random = random_context();
+  return outputs;
 }
 
 PipelineStage::Live& PipelineStage::live(int micro_batch) {

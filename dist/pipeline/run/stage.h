@@ -22,11 +22,12 @@ class PipelineStage {
   int index() const { return index_; }
 
   /// The forward of a micro-batch, recorded for a backward. `inputs` are leaves. `finish`, if any, computes
-  /// what is returned from the values of the last layer: a loss. Random numbers are those of `random`.
-  const nn::LayerValues& forward(int micro_batch, nn::LayerValues inputs, const RandomContext& random,
+  /// what is returned from the values of the last layer: a loss. Random numbers are those of `random`, which
+  /// counts the draws.
+  const nn::LayerValues& forward(int micro_batch, nn::LayerValues inputs, RandomContext& random,
                                  const std::function<nn::LayerValues(const nn::LayerValues&)>& finish);
   /// The forward alone: nothing is kept.
-  nn::LayerValues evaluate(const nn::LayerValues& inputs, const RandomContext& random,
+  nn::LayerValues evaluate(const nn::LayerValues& inputs, RandomContext& random,
                            const std::function<nn::LayerValues(const nn::LayerValues&)>& finish) const;
 
   /// The backward of a micro-batch, from the gradients of what its forward returned; undefined ones are of

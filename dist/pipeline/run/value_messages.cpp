@@ -7,22 +7,28 @@
 namespace tessera::dist {
 namespace {
 
-/// A header: the number of values; for each its dtype, whether it requires a gradient, whether it is there,
-/// its number of dimensions, and these.
-constexpr int64_t header_words = 256;
+/// A header: the state of random numbers, after its length; the number of values; for each its dtype, whether
+/// it requires a gradient, whether it is there, its number of dimensions, where it holds the samples, and its
+/// dimensions.
+constexpr int64_t header_words = 512;
 
 CallOptions options_of(const MessagePlace& place) {
   return {.unit = place.unit, .traffic = Traffic::activations};
 }
 
-Tensor header_of(const nn::LayerValues& values, const MessagePlace& place) {
-  std::vector<int64_t> words{std::ssize(values)};
+Tensor header_of(const PassedValues& passed, const MessagePlace& place) {
+  const nn::LayerValues& values = passed.values;
+  std::vector<int64_t> words{std::ssize(passed.random)};
+  words.insert(words.end(), passed.random.begin(), passed.random.end());
+  words.push_back(std::ssize(values));
   for (const Variable& value : values) {
     words.push_back(value.defined() ? static_cast<int64_t>(value.dtype()) : 0);
     words.push_back(value.defined() && value.requires_grad());
     words.push_back(value.defined());
     words.push_back(value.defined() ? value.ndim() : 0);
     if (!value.defined()) continue;
+    const SampleLayout& layout = value.impl()->current().samples;
+    words.insert(words.end(), {static_cast<int64_t>(layout.kind), layout.dim, layout.outer, layout.inner});
     const Shape& shape = value.shape();
     words.insert(words.end(), shape.begin(), shape.end());
   }
@@ -35,11 +41,11 @@ Tensor header_of(const nn::LayerValues& values, const MessagePlace& place) {
 
 }  // namespace
 
-OutgoingValues::OutgoingValues(Communicator& ranks, MessagePlace place, const nn::LayerValues& values)
-    : header_(header_of(values, place)) {
+OutgoingValues::OutgoingValues(Communicator& ranks, MessagePlace place, const PassedValues& passed)
+    : header_(header_of(passed, place)) {
   calls_.push_back(
       ranks.send(header_, place.peer, place.tag, {.unit = place.unit, .traffic = Traffic::control}));
-  for (const Variable& value : values) {
+  for (const Variable& value : passed.values) {
     if (!value.defined() || value.numel() == 0) continue;
     values_.push_back(value.value().contiguous());
     calls_.push_back(ranks.send(values_.back(), place.peer, place.tag, options_of(place)));
@@ -73,33 +79,40 @@ void IncomingValues::post_values() {
   header_call_.wait();
   has_header_ = true;
   const int64_t* word = header_.data<int64_t>();
+  const int64_t states = *word++;
+  random_.assign(word, word + states);
+  word += states;
   const int64_t count = *word++;
   for (int64_t i = 0; i < count; ++i) {
     const auto dtype = static_cast<DType>(*word++);
     requires_grad_.push_back(*word++ != 0);
     const bool is_there = *word++ != 0;
     const int64_t ndim = *word++;
-    const Shape shape(std::span<const int64_t>(word, static_cast<size_t>(ndim)));
-    word += ndim;
     if (!is_there) {
       values_.emplace_back();
+      layouts_.emplace_back();
       continue;
     }
+    layouts_.push_back(
+        {static_cast<SampleLayout::Kind>(word[0]), static_cast<int>(word[1]), word[2], word[3]});
+    word += 4;
+    const Shape shape(std::span<const int64_t>(word, static_cast<size_t>(ndim)));
+    word += ndim;
     values_.push_back(Tensor::empty(shape, dtype, ranks_.device()));
     if (values_.back().numel() > 0)
       calls_.push_back(ranks_.recv(values_.back(), place_.peer, place_.tag, options_of(place_)));
   }
 }
 
-nn::LayerValues IncomingValues::take(bool with_gradients) {
+PassedValues IncomingValues::take(bool with_gradients) {
   wait_for_header();
   for (Work& call : calls_) call.wait();
-  nn::LayerValues taken;
+  PassedValues taken{.values = {}, .random = std::move(random_)};
   for (size_t i = 0; i < values_.size(); ++i) {
-    if (!values_[i].defined())
-      taken.emplace_back();
-    else
-      taken.push_back(Variable(values_[i], with_gradients && requires_grad_[i]));
+    Variable& value = taken.values.emplace_back();
+    if (!values_[i].defined()) continue;
+    value = Variable(values_[i], with_gradients && requires_grad_[i]);
+    value.impl()->samples = layouts_[i];
   }
   values_.clear();
   return taken;

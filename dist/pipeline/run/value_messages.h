@@ -7,10 +7,16 @@
 #include "dist/comm/interface/communicator.h"
 #include "nn/sequence/layer_spec.h"
 
-/// Values between the stages of a pipeline. A message is a header (for each value dtype, shape, whether it
-/// requires a gradient, whether it is there at all) and then the values, so shapes may differ from
-/// micro-batch to micro-batch.
+/// Values between the stages of a pipeline. A message is a header (for each value dtype, shape, where it
+/// holds the samples, whether it requires a gradient, whether it is there at all) and then the values, so
+/// shapes may differ from micro-batch to micro-batch.
 namespace tessera::dist {
+
+/// What goes from stage to stage.
+struct PassedValues {
+  nn::LayerValues values;
+  std::vector<int64_t> random = {};  ///< of a forward: the state of random numbers (StageRandom)
+};
 
 /// The other end of a message, its tag, and the action that it belongs to.
 struct MessagePlace {
@@ -22,9 +28,9 @@ struct MessagePlace {
 /// A message that is sent. Its values must not change until it is done.
 class OutgoingValues {
  public:
-  /// Starts it. A value may be undefined. Throws ValueError for more values or dimensions than a header
-  /// holds.
-  OutgoingValues(Communicator& ranks, MessagePlace place, const nn::LayerValues& values);
+  /// Starts it. A value may be undefined. Throws ValueError for more values and dimensions than a header of
+  /// 512 numbers describes: about 50 matrices.
+  OutgoingValues(Communicator& ranks, MessagePlace place, const PassedValues& passed);
   /// Whether the values may change. Advances the calls.
   bool is_done() const;
   /// Returns when they may. Throws as `Work::wait`.
@@ -51,7 +57,7 @@ class IncomingValues {
   void wait_for_header();
   /// Returns the values, leaves where they require a gradient and `with_gradients`; waits for them. Throws as
   /// `Work::wait`.
-  nn::LayerValues take(bool with_gradients);
+  PassedValues take(bool with_gradients);
 
  private:
   void post_values();
@@ -63,6 +69,8 @@ class IncomingValues {
   bool has_header_ = false;
   std::vector<Tensor> values_;
   std::vector<bool> requires_grad_;
+  std::vector<SampleLayout> layouts_;
+  std::vector<int64_t> random_;
   std::vector<Work> calls_;
 };
 

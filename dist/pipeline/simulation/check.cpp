@@ -127,6 +127,14 @@ std::vector<int> peak_live_micro_batches(const PipelineSchedule& schedule) {
   return peaks;
 }
 
+std::vector<int> peak_live_by_stage(const PipelineSchedule& schedule) {
+  const std::vector<int> by_rank = peak_live_micro_batches(schedule);
+  std::vector<int> live;
+  for (const int rank : schedule.stage_ranks)
+    live.push_back((by_rank[static_cast<size_t>(rank)] + schedule.chunks() - 1) / schedule.chunks());
+  return live;
+}
+
 void check_schedule(const PipelineSchedule& s, const std::vector<int>& most_live) {
   const CellIndex cells(s);
   for (int stage = 0; stage < s.stages; ++stage)

@@ -9,6 +9,8 @@ namespace tessera::dist {
 /// The largest number of micro-batches, by rank, with activations held at once: from a stage's forward to its
 /// backward, or to its backward_weight where the backward is split. Each chunk of a rank counts.
 std::vector<int> peak_live_micro_batches(const PipelineSchedule& schedule);
+/// The same by stage, for a partition by memory: one of several chunks of a rank has its share.
+std::vector<int> peak_live_by_stage(const PipelineSchedule& schedule);
 
 /// Throws ConfigError that names the schedule, rank, slot and action, unless
 /// - every stage runs every micro-batch once forward and once backward, or I and then W, on the stage's rank;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "autograd/functions/elementwise/binary.h"
 #include "dist/checkpoint/checkpoint_reader.h"
 #include "dist/checkpoint/distributed_checkpoint.h"
 #include "dist/checkpoint/model_state.h"
@@ -12,8 +13,10 @@
 #include "models/gpt.h"
 #include "nn/materialize.h"
 #include "optim/rules/adam.h"
+#include "tensor/ops/creation/creation.h"
 #include "tensor/random/random_context.h"
 #include "tests/dist/pipeline/run/pipeline_matrix.h"
+#include "tests/dist/pipeline/run/small_models.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace tessera;
@@ -175,4 +178,51 @@ TEST_CASE("pipeline checkpoints: a tensor that no stage has is refused") {
   });
   CHECK_THROWS_WITH_AS(on_ranks(setups[1], [&](Run& run) { run.load(folder / "more"); }),
                        doctest::Contains("has an unexpected tensor 'model/extra'"), CheckpointError);
+}
+
+namespace {
+
+/// y = scale x, by a buffer.
+struct Scaled : nn::Layer<Scaled> {
+  Variable& scale = buffer("scale", [](Device device) { return ops::full({4}, 0.5, f64, device); });
+  Variable forward(const Variable& x) const { return x * scale; }
+};
+/// A layer with a buffer at both ends of the list.
+struct Buffered : nn::Layer<Buffered> {
+  Scaled& scaled = add<Scaled>("scaled");
+  nn::Linear& linear = add<nn::Linear>("linear", {.in = 4, .out = 4});
+  Variable forward(const Variable& x) { return scaled(linear(scaled(x))); }
+};
+
+}  // namespace
+
+TEST_CASE("pipeline checkpoints: a buffer of stages on several ranks is saved once, and loaded by all") {
+  const TemporaryFolder folder;
+  launch(
+      [&](World& world) {
+        Buffered net;
+        net.to(f64);
+        nn::LayeredModel layers{.loss = squared_error()};
+        for (const nn::Module* module :
+             {static_cast<const nn::Module*>(&net.scaled), static_cast<const nn::Module*>(&net.linear),
+              static_cast<const nn::Module*>(&net.scaled)})
+          layers.layers.push_back(values_layer(
+              text("layer ", layers.layers.size()), {module}, [&net, module](const nn::LayerValues& values) {
+                return nn::LayerValues{module == &net.linear ? net.linear(values.at(0))
+                                                             : net.scaled(values.at(0))};
+              }));
+        Pipeline pipeline(net, layers,
+                          {.mesh = pipeline_mesh(world, 3), .partition = parse_partition_method("uniform")});
+        nn::materialize(net, cpu(), seed);
+        optim::Adam adam(pipeline.parameters(), {.lr = 0.01});
+        pipeline.train_step(regression_batches(2));
+        const std::vector<GroupShard> groups = shards_of(net, &adam, pipeline.placement());
+        save_checkpoint(world.communicator(), folder / "buffers", {.step = 1, .seed = seed}, groups);
+        const bool has_buffer = world.rank() != 1;
+        if (has_buffer) net.scaled.scale.value().fill_(7);
+        const auto reader = open_checkpoint(world.communicator(), folder / "buffers");
+        load_checkpoint(world.communicator(), *reader, groups);
+        if (has_buffer) require<ValueError>(net.scaled.scale.value().sum().item() == 2, "another buffer");
+      },
+      {.virtual_ranks = 3, .timeout = std::chrono::seconds(30)});
 }

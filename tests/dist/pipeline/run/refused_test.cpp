@@ -224,3 +224,76 @@ TEST_CASE("pipeline, refused: a model without values") {
     CHECK(contains(error, "nn::materialize"));
   }
 }
+
+TEST_CASE("pipeline, refused: ranks that cut the layers or order the actions differently") {
+  const auto messages = [](const std::function<dist::PipelineOptions(dist::World&)>& options) {
+    return test::errors_of(2, [&](dist::World& world) {
+      models::Dnn dnn(dnn_options);
+      dnn.to(f64);
+      dist::Pipeline pipeline(dnn, dnn.to_layered_model(), options(world));
+      nn::materialize(dnn, cpu(), 1);
+      pipeline.train_step(test::regression_batches(4));
+    });
+  };
+  const auto cut = [](dist::World& world) {
+    return dist::PipelineOptions{
+        .mesh = dist::pipeline_mesh(world, 2),
+        .partition = dist::parse_partition_method(world.rank() == 1 ? "0,3,8" : "0,4,8")};
+  };
+  for (const std::string& message : messages(cut)) CHECK(contains(message, "stages of layers 0,"));
+  const auto order = [](dist::World& world) {
+    return dist::PipelineOptions{
+        .mesh = dist::pipeline_mesh(world, 2),
+        .schedule = world.rank() == 1 ? dist::ScheduleKind::zb_h1 : dist::ScheduleKind::gpipe};
+  };
+  for (const std::string& message : messages(order)) CHECK(contains(message, "table of 4 micro-batches"));
+}
+
+TEST_CASE("pipeline: a table with messages, and one with actions of sharding") {
+  test::require_no_problems(2, [](dist::World& world) {
+    std::vector<std::string> problems;
+    const auto run = [&](const std::string& csv, bool is_sharded) {
+      models::Dnn dnn(dnn_options);
+      dnn.to(f64);
+      dist::Pipeline pipeline(dnn, dnn.to_layered_model(),
+                              {.mesh = dist::Mesh(world, {{"pipeline", 2}, {"shard", 1}}),
+                               .table = [&](int) { return table(csv); },
+                               .micro_batches = 1});
+      if (is_sharded)
+        pipeline.shard({.mesh = dist::Mesh(world, {{"pipeline", 2}, {"shard", 1}}),
+                        .strategy = dist::Strategy::full_shard,
+                        .units = dist::every<nn::Linear>()});
+      nn::materialize(dnn, cpu(), 1);
+      return pipeline.train_step(test::regression_batches(1));
+    };
+    const std::string plain = "0F0,0B0\n1F0,1B0\n",
+                      with_messages = "0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n",
+                      with_sharding =
+                          "0UNSHARD,0F0,0B0,0RESHARD,0REDUCE_GRAD\n"
+                          "1UNSHARD,1F0,1B0,1RESHARD,1REDUCE_GRAD\n";
+    const double expected = run(plain, false);
+    if (run(with_messages, false) != expected) problems.push_back("with messages: another loss");
+    if (run(with_sharding, true) != expected) problems.push_back("with sharding: another loss");
+    expect<ConfigError>(problems,
+                        "it has actions of sharding, and the stages of this pipeline are not sharded",
+                        [&] { run(with_sharding, false); });
+    return problems;
+  });
+}
+
+TEST_CASE("pipeline, refused: an evaluation within a step") {
+  test::require_no_problems(2, [](dist::World& world) {
+    std::vector<std::string> problems;
+    dist::Pipeline* of = nullptr;
+    Cut cut(world, [&](nn::LayeredModel& model) {
+      for (nn::LayerSpec& layer : model.layers)
+        layer.run = [run = layer.run, &of, &problems](const nn::LayerValues& values) {
+          expect<ConfigError>(problems, "runs already", [&] { of->evaluate(test::regression_batches(1)); });
+          return run(values);
+        };
+    });
+    of = &cut.pipeline;
+    cut.pipeline.train_step(test::regression_batches(2));
+    return problems;
+  });
+}
