@@ -171,7 +171,7 @@ StepPlan plan_stages(ModelProfile& model, const SimulationOptions& o, const Mach
 }
 
 RankPeak peak_of_actions(const StepPlan& plan, int rank, const PipelineSchedule& with_messages,
-                         int64_t gradient_bytes, bool is_sharded) {
+                         int64_t gradient_bytes, FirstGradients first_gradients) {
   using enum ActionKind;
   const auto rank_of = [&](int stage) { return plan.stages[static_cast<size_t>(stage)].rank; };
   int64_t trained = 0;
@@ -192,13 +192,13 @@ RankPeak peak_of_actions(const StepPlan& plan, int rank, const PipelineSchedule&
         static_cast<double>(plan.stages[static_cast<size_t>(s)].trained) / static_cast<double>(trained);
     return std::llround(share * static_cast<double>(gradient_bytes));
   };
-  // A first backward makes the gradients of the stage's parameters, layer by layer; sharding has room for
-  // them from its beginning.
   const auto look_at_backward = [&](int s, int64_t more, int64_t more_and_gradients) {
-    if (!has_gradients.insert(s).second) return look(more);
-    const int64_t own = gradients_of(s);
+    const bool of_rank = first_gradients == FirstGradients::of_rank;
+    if (!has_gradients.insert(of_rank ? 0 : s).second) return look(more);
+    const int64_t own = of_rank ? gradient_bytes : gradients_of(s);
     peak.activations = std::max(peak.activations, now + more);
-    const int64_t all = now + (is_sharded ? more + own : more_and_gradients);
+    const bool by_layer = first_gradients == FirstGradients::by_layer;
+    const int64_t all = now + (by_layer ? more_and_gradients : more + own);
     gradients += own;
     if (all + gradients - own <= peak.activations_then + peak.gradients_then) return;
     peak.activations_then = std::max<int64_t>(0, all - own);

@@ -48,6 +48,13 @@ struct StepPlan {
 /// Cuts the model and makes the table. Throws as `simulate_step`.
 StepPlan plan_stages(ModelProfile& model, const SimulationOptions& options, const MachineRates& rates);
 
+/// When the room for gradients of parameters is taken.
+enum class FirstGradients {
+  by_layer,  ///< as a stage's first backward reaches the layers
+  of_stage,  ///< at the beginning of a stage's first backward
+  of_rank,   ///< those of all stages of a rank, at the beginning of its first backward
+};
+
 /// The bytes that a rank holds while its actions run.
 struct RankPeak {
   int64_t activations = 0;  ///< the most at once
@@ -60,8 +67,8 @@ struct RankPeak {
 /// The peak of a rank of the pipeline, by following its actions: a message's values are there from its RECV
 /// to the action that reads them, a gradient of inputs from the action that computes it to the end of the
 /// action after its SEND, and the gradients of a stage's parameters, `gradient_bytes` of the rank in all,
-/// come with its first backward: layer by layer, or, where it is sharded, all at its beginning.
+/// come with its first backward: layer by layer, or as `gradients` says.
 RankPeak peak_of_actions(const StepPlan& plan, int rank, const PipelineSchedule& with_messages,
-                         int64_t gradient_bytes, bool is_sharded);
+                         int64_t gradient_bytes, FirstGradients gradients);
 
 }  // namespace tessera::dist

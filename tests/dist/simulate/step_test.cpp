@@ -260,23 +260,20 @@ TEST_CASE("simulated step: memory and traffic of sharded stages as measured") {
 }
 
 TEST_CASE("simulated step: memory and traffic of sharded stages by every schedule as measured") {
-  for (const ScheduleKind kind : dist::schedule_kinds)
-    for (const int interval : {0, 1}) {
-      if (interval > 0 && kind != ScheduleKind::interleaved) continue;
-      require_as_measured({.stages = 2,
-                           .shards = 2,
-                           .strategy = Strategy::full_shard,
-                           .schedule = kind,
-                           .micro_batches = 4,
-                           .checkpointing = {.interval = interval},
-                           .unit_kind = "Block"},
-                          gpt_options(8), 0.05);
-    }
-  require_as_measured({.stages = 2,
-                       .schedule = ScheduleKind::interleaved,
-                       .micro_batches = 4,
-                       .checkpointing = {.interval = 1}},
-                      gpt_options(8), 0.05);
+  for (const Strategy strategy : {Strategy::full_shard, Strategy::no_shard})
+    for (const ScheduleKind kind : dist::schedule_kinds)
+      for (const int interval : {0, 1})
+        require_as_measured({.stages = 2,
+                             .shards = 2,
+                             .strategy = strategy,
+                             .schedule = kind,
+                             .micro_batches = 4,
+                             .checkpointing = {.interval = interval},
+                             .unit_kind = "Block"},
+                            gpt_options(8), 0.06);  // gradients come by unit: step.cpp
+  for (const ScheduleKind kind : {ScheduleKind::interleaved, ScheduleKind::breadth_first})
+    require_as_measured({.stages = 2, .schedule = kind, .micro_batches = 4, .checkpointing = {.interval = 1}},
+                        gpt_options(8), 0.05);
 }
 
 TEST_CASE("simulated step: a pipeline of one stage as measured") {
