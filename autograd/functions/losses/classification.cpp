@@ -226,6 +226,8 @@ Variable kl_div(const Variable& x, const Variable& target, KlReduction reduction
 }
 
 Variable soft_margin_loss(const Variable& x, const Variable& target, LossReduction reduction) {
+  if (autocast::widens(x, target)) [[unlikely]]
+    return soft_margin_loss(autocast::wide(x), autocast::wide(target), reduction);
   require_one_shape("soft_margin_loss", x, target);
   return reduced("soft_margin_loss", softplus(neg(target * x)), reduction);
 }

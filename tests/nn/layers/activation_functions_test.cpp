@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 
+#include "autograd/functions/elementwise/activation.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/recompute/checkpoint.h"
 #include "nn/layers/containers.h"

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "autograd/functions/elementwise/unary.h"
 #include "autograd/functions/layers/softmax.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/view.h"
