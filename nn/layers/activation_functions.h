@@ -16,6 +16,7 @@ struct LeakyReLUOptions {
 };
 /// x for x > 0, else negative_slope x.
 struct LeakyReLU : Layer<LeakyReLU, LeakyReLUOptions> {
+  /// From options, or from their values in order.
   /// @{
   explicit LeakyReLU(Options options = {}) : Layer(options) {}
   explicit LeakyReLU(double negative_slope) : Layer(Options{negative_slope}) {}
@@ -31,6 +32,7 @@ struct ELUOptions {
 };
 /// x for x > 0, else alpha (e^x - 1) (Clevert et al. 2016).
 struct ELU : Layer<ELU, ELUOptions> {
+  /// From options, or from their values in order.
   /// @{
   explicit ELU(Options options = {}) : Layer(options) {}
   explicit ELU(double alpha) : Layer(Options{alpha}) {}
@@ -41,6 +43,7 @@ struct ELU : Layer<ELU, ELUOptions> {
 };
 /// x for x > 0, else alpha (e^(x / alpha) - 1) (Barron 2017).
 struct CELU : Layer<CELU, ELUOptions> {
+  /// From options, or from their values in order.
   /// @{
   explicit CELU(Options options = {}) : Layer(options) {}
   explicit CELU(double alpha) : Layer(Options{alpha}) {}
@@ -81,6 +84,7 @@ struct HardtanhOptions {
 };
 /// x, limited to [min_val, max_val].
 struct Hardtanh : Layer<Hardtanh, HardtanhOptions> {
+  /// From options, or from their values in order.
   /// @{
   explicit Hardtanh(Options options = {}) : Layer(options) {}
   Hardtanh(double min_val, double max_val) : Layer(Options{min_val, max_val}) {}
@@ -103,6 +107,7 @@ struct SoftplusOptions {
 };
 /// log(1 + e^(beta x)) / beta.
 struct Softplus : Layer<Softplus, SoftplusOptions> {
+  /// From options, or from their values in order.
   /// @{
   explicit Softplus(Options options = {}) : Layer(options) {}
   explicit Softplus(double beta, double threshold = 20) : Layer(Options{beta, threshold}) {}
@@ -124,6 +129,7 @@ struct ShrinkOptions {
 };
 /// x moved towards 0 by lambda; 0 within it.
 struct Softshrink : Layer<Softshrink, ShrinkOptions> {
+  /// From options, or from their values in order.
   /// @{
   explicit Softshrink(Options options = {}) : Layer(options) {}
   explicit Softshrink(double lambda) : Layer(Options{lambda}) {}
@@ -134,6 +140,7 @@ struct Softshrink : Layer<Softshrink, ShrinkOptions> {
 };
 /// x where |x| is above lambda, else 0.
 struct Hardshrink : Layer<Hardshrink, ShrinkOptions> {
+  /// From options, or from their values in order.
   /// @{
   explicit Hardshrink(Options options = {}) : Layer(options) {}
   explicit Hardshrink(double lambda) : Layer(Options{lambda}) {}
@@ -156,6 +163,7 @@ struct ThresholdOptions {
 };
 /// x where it is above the threshold, else the value.
 struct Threshold : Layer<Threshold, ThresholdOptions> {
+  /// From options, or from their values in order.
   /// @{
   explicit Threshold(Options options) : Layer(options) {}
   Threshold(double threshold, double value) : Layer(Options{threshold, value}) {}
@@ -182,6 +190,7 @@ struct PReLU : Layer<PReLU, PReLUOptions> {
   Variable& weight = parameter("weight", {o.num_parameters}, init::constant(o.init));  ///< (num_parameters)
 
   /// Declares the parameter on meta.
+  /// From options, or from their values in order.
   /// @{
   explicit PReLU(Options options = {}) : Layer(options) {}
   explicit PReLU(int64_t num_parameters, double init = 0.25) : Layer(Options{num_parameters, init}) {}
@@ -200,6 +209,7 @@ struct RReLUOptions {
 /// it is their mean (Xu et al. 2015). The slopes are a function of (seed, this module's full name, call,
 /// element), so a recomputation draws them again.
 struct RReLU : Layer<RReLU, RReLUOptions> {
+  /// From options, or from their values in order.
   /// @{
   explicit RReLU(Options options = {}) : Layer(options) {}
   RReLU(double lower, double upper) : Layer(Options{lower, upper}) {}
@@ -215,6 +225,7 @@ struct LogSoftmaxOptions {
 };
 /// log(softmax(x)) over one dimension.
 struct LogSoftmax : Layer<LogSoftmax, LogSoftmaxOptions> {
+  /// From options, or from their values in order.
   /// @{
   explicit LogSoftmax(Options options = {}) : Layer(options) {}
   explicit LogSoftmax(int64_t dim) : Layer(Options{dim}) {}
@@ -225,6 +236,7 @@ struct LogSoftmax : Layer<LogSoftmax, LogSoftmaxOptions> {
 };
 /// softmax(-x) over one dimension.
 struct Softmin : Layer<Softmin, LogSoftmaxOptions> {
+  /// From options, or from their values in order.
   /// @{
   explicit Softmin(Options options = {}) : Layer(options) {}
   explicit Softmin(int64_t dim) : Layer(Options{dim}) {}

@@ -33,6 +33,7 @@ struct UnflattenOptions {
 };
 /// One dimension as several. Throws ShapeError where the extents do not fit.
 struct Unflatten : Layer<Unflatten, UnflattenOptions> {
+  /// From options, or from their values in order.
   /// @{
   explicit Unflatten(Options options) : Layer(std::move(options)) {}
   Unflatten(int64_t dim, const Shape& sizes) : Layer(Options{dim, sizes}) {}

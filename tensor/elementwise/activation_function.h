@@ -1,13 +1,13 @@
 #pragma once  // internal
 
-#include "tensor/arguments/activation_function.h"
 #include "tensor/elementwise/arithmetic.h"
 #include "tensor/elementwise/exp.h"
 #include "tensor/elementwise/hyperbolic.h"
 #include "tensor/elementwise/log.h"
 
 /// Activation functions with parameters (tensor/arguments/activation_function.h): the value at x, and the
-/// gradient dy f'(x). At a kink the derivative is PyTorch's. NaN stays NaN in every value.
+/// gradient dy f'(x). The struct of a kind is `activation_` and its name. At a kink the derivative is
+/// PyTorch's. NaN stays NaN in every value.
 TESSERA_ELEMENTWISE_BEGIN
 
 /// The parameters, in the type that is computed in.
@@ -16,11 +16,7 @@ struct ActivationParameters {
   T a, b, c;
 };
 
-template <ActivationKind kind>
-struct Activation;
-
-template <>
-struct Activation<ActivationKind::elu> {
+struct activation_elu {
   template <class T>
   static TESSERA_ELEMENT T value(T x, ActivationParameters<T> p) {
     const T negative = p.b * expm1(p.c * minimum(x, T(0)));
@@ -33,8 +29,7 @@ struct Activation<ActivationKind::elu> {
   }
 };
 
-template <>
-struct Activation<ActivationKind::hardshrink> {
+struct activation_hardshrink {
   template <class T>
   static TESSERA_ELEMENT T value(T x, ActivationParameters<T> p) {
     return abs(x) <= p.a ? T(0) : x;
@@ -45,8 +40,7 @@ struct Activation<ActivationKind::hardshrink> {
   }
 };
 
-template <>
-struct Activation<ActivationKind::hardsigmoid> {
+struct activation_hardsigmoid {
   template <class T>
   static TESSERA_ELEMENT T value(T x, ActivationParameters<T>) {
     return minimum(maximum(x + T(3), T(0)), T(6)) / T(6);
@@ -58,8 +52,7 @@ struct Activation<ActivationKind::hardsigmoid> {
   }
 };
 
-template <>
-struct Activation<ActivationKind::hardswish> {
+struct activation_hardswish {
   template <class T>
   static TESSERA_ELEMENT T value(T x, ActivationParameters<T>) {
     return x * minimum(maximum(x + T(3), T(0)), T(6)) / T(6);
@@ -71,8 +64,7 @@ struct Activation<ActivationKind::hardswish> {
   }
 };
 
-template <>
-struct Activation<ActivationKind::hardtanh> {
+struct activation_hardtanh {
   template <class T>
   static TESSERA_ELEMENT T value(T x, ActivationParameters<T> p) {
     return minimum(maximum(x, p.a), p.b);
@@ -84,8 +76,7 @@ struct Activation<ActivationKind::hardtanh> {
   }
 };
 
-template <>
-struct Activation<ActivationKind::leaky_relu> {
+struct activation_leaky_relu {
   template <class T>
   static TESSERA_ELEMENT T value(T x, ActivationParameters<T> p) {
     return x > T(0) ? x : p.a * x;
@@ -96,8 +87,7 @@ struct Activation<ActivationKind::leaky_relu> {
   }
 };
 
-template <>
-struct Activation<ActivationKind::logsigmoid> {
+struct activation_logsigmoid {
   template <class T>
   static TESSERA_ELEMENT T value(T x, ActivationParameters<T>) {
     return minimum(x, T(0)) - log1p(exp(-abs(x)));
@@ -109,8 +99,7 @@ struct Activation<ActivationKind::logsigmoid> {
 };
 
 /// tanh(log(1 + e^x)) = n / (n + 2) with e = e^x and n = e (e + 2). From x = 40 on it is 1 in every type.
-template <>
-struct Activation<ActivationKind::mish> {
+struct activation_mish {
   template <class T>
   static TESSERA_ELEMENT T value(T x, ActivationParameters<T>) {
     const T e = exp(minimum(x, T(40))), n = e * (e + T(2));
@@ -126,8 +115,7 @@ struct Activation<ActivationKind::mish> {
   }
 };
 
-template <>
-struct Activation<ActivationKind::softplus> {
+struct activation_softplus {
   template <class T>
   static TESSERA_ELEMENT T value(T x, ActivationParameters<T> p) {
     const T scaled = p.a * x;
@@ -142,8 +130,7 @@ struct Activation<ActivationKind::softplus> {
   }
 };
 
-template <>
-struct Activation<ActivationKind::softshrink> {
+struct activation_softshrink {
   template <class T>
   static TESSERA_ELEMENT T value(T x, ActivationParameters<T> p) {
     const T moved = x > T(0) ? x - p.a : x + p.a;
@@ -155,8 +142,7 @@ struct Activation<ActivationKind::softshrink> {
   }
 };
 
-template <>
-struct Activation<ActivationKind::softsign> {
+struct activation_softsign {
   template <class T>
   static TESSERA_ELEMENT T value(T x, ActivationParameters<T>) {
     return x / (T(1) + abs(x));
@@ -168,8 +154,7 @@ struct Activation<ActivationKind::softsign> {
   }
 };
 
-template <>
-struct Activation<ActivationKind::tanhshrink> {
+struct activation_tanhshrink {
   template <class T>
   static TESSERA_ELEMENT T value(T x, ActivationParameters<T>) {
     return x - tanh(x);
@@ -181,8 +166,7 @@ struct Activation<ActivationKind::tanhshrink> {
   }
 };
 
-template <>
-struct Activation<ActivationKind::threshold> {
+struct activation_threshold {
   template <class T>
   static TESSERA_ELEMENT T value(T x, ActivationParameters<T> p) {
     return x <= p.a ? p.b : x;

@@ -1,19 +1,15 @@
 #pragma once  // internal
 
-#include "tensor/arguments/elementwise_loss.h"
 #include "tensor/elementwise/arithmetic.h"
 #include "tensor/elementwise/exp.h"
 #include "tensor/elementwise/hyperbolic.h"
 #include "tensor/elementwise/log.h"
 
-/// Losses of one element (tensor/arguments/elementwise_loss.h), and their derivatives at x.
+/// Losses of one element (tensor/arguments/elementwise_loss.h), and their derivatives at x. The struct
+/// of a kind is `loss_` and its name.
 TESSERA_ELEMENTWISE_BEGIN
 
-template <ElementwiseLossKind kind>
-struct LossFunction;
-
-template <>
-struct LossFunction<ElementwiseLossKind::l1_loss> {
+struct loss_l1_loss {
   template <class T>
   static TESSERA_ELEMENT T value(T x, T t, T) {
     return abs(x - t);
@@ -24,8 +20,7 @@ struct LossFunction<ElementwiseLossKind::l1_loss> {
   }
 };
 
-template <>
-struct LossFunction<ElementwiseLossKind::mse_loss> {
+struct loss_mse_loss {
   template <class T>
   static TESSERA_ELEMENT T value(T x, T t, T) {
     return (x - t) * (x - t);
@@ -36,8 +31,7 @@ struct LossFunction<ElementwiseLossKind::mse_loss> {
   }
 };
 
-template <>
-struct LossFunction<ElementwiseLossKind::huber_loss> {
+struct loss_huber_loss {
   template <class T>
   static TESSERA_ELEMENT T value(T x, T t, T p) {
     const T distance = abs(x - t);
@@ -50,8 +44,7 @@ struct LossFunction<ElementwiseLossKind::huber_loss> {
   }
 };
 
-template <>
-struct LossFunction<ElementwiseLossKind::smooth_l1_loss> {
+struct loss_smooth_l1_loss {
   template <class T>
   static TESSERA_ELEMENT T value(T x, T t, T p) {
     const T distance = abs(x - t);
@@ -64,8 +57,7 @@ struct LossFunction<ElementwiseLossKind::smooth_l1_loss> {
   }
 };
 
-template <>
-struct LossFunction<ElementwiseLossKind::bce_with_logits> {
+struct loss_bce_with_logits {
   template <class T>
   static TESSERA_ELEMENT T value(T x, T t, T) {
     return fma(T(1) - t, x, relu(-x)) + log1p(exp(-abs(x)));
@@ -76,8 +68,7 @@ struct LossFunction<ElementwiseLossKind::bce_with_logits> {
   }
 };
 
-template <>
-struct LossFunction<ElementwiseLossKind::binary_cross_entropy> {
+struct loss_binary_cross_entropy {
   template <class T>
   static TESSERA_ELEMENT T value(T x, T t, T) {
     const T least = static_cast<T>(-100);

@@ -10,6 +10,8 @@
 namespace tessera {
 
 // clang-format off
+/// As those on Tensors. `prelu`, and `rrelu` in training, save the slopes too.
+/// @{
 Variable selu(const Variable& x);
 Variable celu(const Variable& x, double alpha = 1);
 Variable hardswish(const Variable& x);
@@ -22,13 +24,12 @@ Variable softshrink(const Variable& x, double lambda = 0.5);
 Variable hardshrink(const Variable& x, double lambda = 0.5);
 Variable tanhshrink(const Variable& x);
 Variable threshold(const Variable& x, double threshold, double value);
-/// Saves x and the weight.
 Variable prelu(const Variable& x, const Variable& weight);
-/// In training it saves x and the slopes.
 Variable rrelu(const Variable& x, double lower, double upper, bool training, uint64_t key);
 Variable rrelu(const Variable& x, double lower = 1.0 / 8, double upper = 1.0 / 3);
 Variable softmin(const Variable& x, int64_t dim = -1);
 Variable gumbel_softmax(const Variable& x, double tau, bool hard, int64_t dim, uint64_t key);
+/// @}
 
 /// In place, as `relu_` (autograd/functions/elementwise/in_place.h).
 /// @{

@@ -11,16 +11,16 @@ elementwise::ActivationParameters<T> parameters_of(const ActivationFunction& f) 
   return {static_cast<T>(f.a), static_cast<T>(f.b), static_cast<T>(f.c)};
 }
 
-template <ActivationKind kind, class T>
+template <class Function, class T>
 void value_loop(const ActivationFunction& f, const void* x_bytes, void* y_bytes, int64_t n) {
   const T* x = static_cast<const T*>(x_bytes);
   T* y = static_cast<T*>(y_bytes);
   const elementwise::ActivationParameters<T> p = parameters_of<T>(f);
   TESSERA_INDEPENDENT_ITERATIONS
-  for (int64_t i = 0; i < n; ++i) y[i] = elementwise::Activation<kind>::value(x[i], p);
+  for (int64_t i = 0; i < n; ++i) y[i] = Function::value(x[i], p);
 }
 
-template <ActivationKind kind, class T>
+template <class Function, class T>
 void gradient_loop(const ActivationFunction& f, const void* x_bytes, const void* dy_bytes, void* dx_bytes,
                    int64_t n) {
   const T* x = static_cast<const T*>(x_bytes);
@@ -28,7 +28,7 @@ void gradient_loop(const ActivationFunction& f, const void* x_bytes, const void*
   T* dx = static_cast<T*>(dx_bytes);
   const elementwise::ActivationParameters<T> p = parameters_of<T>(f);
   TESSERA_INDEPENDENT_ITERATIONS
-  for (int64_t i = 0; i < n; ++i) dx[i] = elementwise::Activation<kind>::gradient(x[i], dy[i], p);
+  for (int64_t i = 0; i < n; ++i) dx[i] = Function::gradient(x[i], dy[i], p);
 }
 
 template <class T>
@@ -60,15 +60,15 @@ void slope_gradient_loop(const void* x_bytes, const void* dy_bytes, void* out_by
   for (int64_t i = 0; i < n; ++i) out[i] = x[i] > T(0) ? T(0) : x[i] * dy[i];
 }
 
-/// The loop of a kind: `loop(KindTag<kind>())` for the kind given.
-template <ActivationKind kind>
-struct KindTag {};
+/// The loop of a kind: `loop(FunctionTag<its struct>())`.
+template <class Function>
+struct FunctionTag {};
 
 template <class Result, class Loop>
 Result of_kind(ActivationKind kind, Loop loop) {
 #define TESSERA_CASE(name)   \
   case ActivationKind::name: \
-    return loop(KindTag<ActivationKind::name>());
+    return loop(FunctionTag<elementwise::activation_##name>());
   switch (kind) {
     TESSERA_CASE(elu)
     TESSERA_CASE(hardshrink)
@@ -91,16 +91,15 @@ Result of_kind(ActivationKind kind, Loop loop) {
 }  // namespace
 
 ActivationBlock activation_block(ActivationKind kind, DType type) {
-  return of_kind<ActivationBlock>(kind, [type]<ActivationKind k>(KindTag<k>) -> ActivationBlock {
-    return type == DType::f64 ? &value_loop<k, double> : &value_loop<k, float>;
+  return of_kind<ActivationBlock>(kind, [type]<class F>(FunctionTag<F>) -> ActivationBlock {
+    return type == DType::f64 ? &value_loop<F, double> : &value_loop<F, float>;
   });
 }
 
 ActivationGradientBlock activation_gradient_block(ActivationKind kind, DType type) {
-  return of_kind<ActivationGradientBlock>(
-      kind, [type]<ActivationKind k>(KindTag<k>) -> ActivationGradientBlock {
-        return type == DType::f64 ? &gradient_loop<k, double> : &gradient_loop<k, float>;
-      });
+  return of_kind<ActivationGradientBlock>(kind, [type]<class F>(FunctionTag<F>) -> ActivationGradientBlock {
+    return type == DType::f64 ? &gradient_loop<F, double> : &gradient_loop<F, float>;
+  });
 }
 
 SlopedBlock sloped_block(DType type) {
