@@ -34,6 +34,7 @@ from safetensors.torch import save_file
 HERE = pathlib.Path(__file__).resolve().parent
 FAMILIES = [
     "unary",
+    "activation_function",
     "binary",
     "comparison",
     "reduction",
@@ -43,6 +44,7 @@ FAMILIES = [
     "indexing",
     "movement",
     "loss",
+    "losses",
     "attention",
     "methods",
     "edges",

@@ -4,6 +4,7 @@ namespace tessera::test {
 
 // One function per family, each in the file <family>_rows.cpp.
 std::vector<OpRow> unary_rows();
+std::vector<OpRow> activation_function_rows();
 std::vector<OpRow> binary_rows();
 std::vector<OpRow> ternary_rows();
 std::vector<OpRow> creation_rows();
@@ -16,6 +17,7 @@ std::vector<OpRow> sorting_rows();
 std::vector<OpRow> view_rows();
 std::vector<OpRow> shaping_rows();
 std::vector<OpRow> loss_rows();
+std::vector<OpRow> losses_rows();
 std::vector<OpRow> attention_rows();
 std::vector<OpRow> methods_rows();
 
@@ -28,6 +30,7 @@ void append(std::vector<OpRow>& table, std::vector<OpRow> rows) {
 std::vector<OpRow> all_rows() {
   std::vector<OpRow> table;
   append(table, unary_rows());
+  append(table, activation_function_rows());
   append(table, binary_rows());
   append(table, ternary_rows());
   append(table, creation_rows());
@@ -40,6 +43,7 @@ std::vector<OpRow> all_rows() {
   append(table, view_rows());
   append(table, shaping_rows());
   append(table, loss_rows());
+  append(table, losses_rows());
   append(table, attention_rows());
   append(table, methods_rows());
   return table;

@@ -1,13 +1,12 @@
 #include "autograd/functions/layers/loss.h"
 
 #include "autograd/autocast/operands.h"
-#include "autograd/functions/elementwise/activation.h"
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/cast.h"
 #include "autograd/functions/elementwise/unary.h"
 #include "autograd/functions/layers/softmax.h"
+#include "autograd/functions/losses/classification.h"
 #include "autograd/functions/matmul.h"
-#include "autograd/functions/reduction.h"
 #include "autograd/functions/view.h"
 #include "autograd/record.h"
 #include "tensor/ops/creation/creation.h"
@@ -19,11 +18,6 @@
 
 namespace tessera {
 namespace {
-
-Variable reduced(const Variable& losses, LossReduction reduction) {
-  if (reduction == LossReduction::none) return losses;
-  return reduction == LossReduction::sum ? sum(losses) : mean(losses);
-}
 
 /// The gradient of the logits in differentiable functions. A row's loss is linear in log softmax with
 /// coefficients -c[k] that do not depend on the logits, so the gradient is (sum(c) softmax - c) dloss.
@@ -49,6 +43,9 @@ Variable composed_backward(const Variable& logits, const Tensor& targets, const 
 
 Variable cross_entropy(const Variable& logits, const Tensor& targets, const CrossEntropyOptions& options,
                        const Tensor& weight) {
+  if (targets.defined() && is_floating(targets.dtype()) && targets.shape() == logits.shape() &&
+      targets.ndim() > 0)
+    return cross_entropy(logits, Variable(targets), options, weight);
   // The kernels compute halves in f32: a cast would only take memory. Class weights of f32 need it.
   if (autocast::widens(logits) && weight.defined() && weight.dtype() != logits.dtype()) [[unlikely]]
     return cross_entropy(autocast::wide(logits), targets, options, ops::cast(weight, f32));
@@ -113,28 +110,6 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight, const T
                     if (wanted[i]) gradients[i] = found[next++];
                   return gradients;
                 });
-}
-
-Variable mse_loss(const Variable& x, const Variable& target, LossReduction reduction) {
-  if (autocast::widens(x, target)) [[unlikely]]
-    return mse_loss(autocast::wide(x), autocast::wide(target), reduction);
-  require<ShapeError>(x.shape() == target.shape(), "mse_loss: expected x and the target of one shape, got ",
-                      x, " and ", target);
-  return reduced(square(x - target), reduction);
-}
-
-Variable bce_with_logits(const Variable& x, const Variable& target, LossReduction reduction,
-                         const Variable& positive_weight) {
-  if (autocast::widens(x, target, positive_weight)) [[unlikely]]
-    return bce_with_logits(autocast::wide(x), autocast::wide(target), reduction,
-                           autocast::wide(positive_weight));
-  require<ShapeError>(x.shape() == target.shape(),
-                      "bce_with_logits: expected x and the target of one shape, got ", x, " and ", target);
-  // softplus(-x) is log(1 + exp(-x)) without overflow; the loss is (1 - t) x + (1 + (w - 1) t) softplus(-x).
-  const Variable losses = positive_weight.defined()
-                              ? (1.0 - target) * x + (1.0 + (positive_weight - 1.0) * target) * softplus(-x)
-                              : (1.0 - target) * x + softplus(-x);
-  return reduced(losses, reduction);
 }
 
 }  // namespace tessera

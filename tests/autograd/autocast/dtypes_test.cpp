@@ -12,6 +12,7 @@
 #include "autograd/autocast/autocast.h"
 #include "autograd/functions/composed.h"
 #include "autograd/functions/elementwise/activation.h"
+#include "autograd/functions/elementwise/activation_function.h"
 #include "autograd/functions/elementwise/cast.h"
 #include "autograd/functions/elementwise/in_place.h"
 #include "autograd/functions/elementwise/ternary.h"
@@ -24,6 +25,9 @@
 #include "autograd/functions/layers/loss.h"
 #include "autograd/functions/layers/normalization.h"
 #include "autograd/functions/layers/softmax.h"
+#include "autograd/functions/losses/classification.h"
+#include "autograd/functions/losses/distances.h"
+#include "autograd/functions/losses/regression.h"
 #include "autograd/functions/matmul.h"
 #include "autograd/functions/reduction.h"
 #include "autograd/functions/shaping.h"
@@ -108,6 +112,13 @@ const std::map<std::string, Operation>& operations() {
       {"smooth_l1_loss", [](V a, V b) { return smooth_l1_loss(a, b); }},
       {"kl_div", [](V a, V b) { return kl_div(a, b); }},
       {"bce_with_logits", [](V a, V b) { return bce_with_logits(a, b); }},
+      {"huber_loss", [](V a, V b) { return huber_loss(a, b); }},
+      {"poisson_nll_loss", [](V a, V b) { return poisson_nll_loss(a, b); }},
+      {"soft_margin_loss", [](V a, V b) { return soft_margin_loss(a, b); }},
+      {"hinge_embedding_loss", [](V a, V b) { return hinge_embedding_loss(a, b); }},
+      {"margin_ranking_loss", [](V a, V b) { return margin_ranking_loss(a, b, b); }},
+      {"cosine_embedding_loss", [](V a, V b) { return cosine_embedding_loss(a, b, row(b)); }},
+      {"triplet_margin_loss", [](V a, V b) { return triplet_margin_loss(a, b, b); }},
       {"dot", [](V a, V b) { return dot(row(a), row(b)); }},
       {"cat",
        [](V a, V b) {
@@ -135,6 +146,10 @@ const std::map<std::string, Operation>& operations() {
       {"elu", [](V a, V) { return elu(a); }},
       {"mish", [](V a, V) { return mish(a); }},
       {"logsigmoid", [](V a, V) { return logsigmoid(a); }},
+      {"prelu", [](V a, V b) { return prelu(a, row(b)); }},
+      {"leaky_relu", [](V a, V) { return leaky_relu(a); }},
+      {"hardswish", [](V a, V) { return hardswish(a); }},
+      {"hardtanh", [](V a, V) { return hardtanh(a); }},
       {"logaddexp", [](V a, V b) { return logaddexp(cast(a, b.dtype()), b); }},
       {"logcumsumexp", [](V a, V) { return logcumsumexp(a, 0); }},
       {"trace", [](V a, V) { return trace(a); }},

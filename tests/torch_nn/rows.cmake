@@ -1,0 +1,15 @@
+# tessera_torch_nn_rows(DOCUMENT OUTPUT): the names in the second column of the document's tables as C++: for each
+# `TORCH_NN_NAME(line, name)`, which compiles where ::tessera::name is declared.
+function(tessera_torch_nn_rows document output)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${document}")
+  file(STRINGS "${document}" lines)
+  set(rows "")
+  set(line 0)
+  foreach(text IN LISTS lines)
+    math(EXPR line "${line} + 1")
+    if(text MATCHES "^\\| `[^`]+` \\| `([^`]+)` \\|")
+      string(APPEND rows "#line ${line} \"${document}\"\nTORCH_NN_NAME(${line}, ${CMAKE_MATCH_1})\n")
+    endif()
+  endforeach()
+  file(CONFIGURE OUTPUT "${output}" CONTENT "${rows}" @ONLY)
+endfunction()
