@@ -46,6 +46,8 @@ FAMILIES = [
     "attention",
     "methods",
     "edges",
+    "images",
+    "resampling",
 ]
 
 

@@ -18,6 +18,8 @@ std::vector<OpRow> shaping_rows();
 std::vector<OpRow> loss_rows();
 std::vector<OpRow> attention_rows();
 std::vector<OpRow> methods_rows();
+std::vector<OpRow> images_rows();
+std::vector<OpRow> resampling_rows();
 
 namespace {
 
@@ -42,6 +44,8 @@ std::vector<OpRow> all_rows() {
   append(table, loss_rows());
   append(table, attention_rows());
   append(table, methods_rows());
+  append(table, images_rows());
+  append(table, resampling_rows());
   return table;
 }
 
