@@ -1,6 +1,12 @@
 #pragma once
 
 #include "autograd/functions/elementwise/activation.h"
+#include "autograd/functions/images/batch_norm.h"
+#include "autograd/functions/images/channel_dropout.h"
+#include "autograd/functions/images/channel_norms.h"
+#include "autograd/functions/images/interpolation.h"
+#include "autograd/functions/images/pooling.h"
+#include "autograd/functions/images/rearranging.h"
 #include "autograd/functions/indexing/indexing.h"
 #include "autograd/functions/layers/attention.h"
 #include "autograd/functions/layers/dropout.h"
@@ -12,19 +18,63 @@
 /// The functions that the layers call, for models written without modules.
 namespace tessera::nn {
 
+using tessera::adaptive_avg_pool1d;
+using tessera::adaptive_avg_pool2d;
+using tessera::adaptive_avg_pool3d;
+using tessera::adaptive_max_pool1d;
+using tessera::adaptive_max_pool1d_with_indices;
+using tessera::adaptive_max_pool2d;
+using tessera::adaptive_max_pool2d_with_indices;
+using tessera::adaptive_max_pool3d;
+using tessera::adaptive_max_pool3d_with_indices;
+using tessera::affine_grid;
+using tessera::alpha_dropout;
+using tessera::avg_pool1d;
+using tessera::avg_pool2d;
+using tessera::avg_pool3d;
+using tessera::batch_norm;
+using tessera::batch_norm_relu;
+using tessera::channel_shuffle;
 using tessera::dropout;
+using tessera::dropout1d;
+using tessera::dropout2d;
+using tessera::dropout3d;
 using tessera::embedding;
+using tessera::feature_alpha_dropout;
 using tessera::gelu;
 using tessera::gelu_tanh;
+using tessera::global_avg_pool;
+using tessera::global_max_pool;
+using tessera::grid_sample;
+using tessera::group_norm;
+using tessera::instance_norm;
+using tessera::interpolate;
 using tessera::layer_norm;
 using tessera::linear;
+using tessera::local_response_norm;
 using tessera::log_softmax;
+using tessera::lp_pool1d;
+using tessera::lp_pool2d;
+using tessera::lp_pool3d;
+using tessera::max_pool1d;
+using tessera::max_pool1d_with_indices;
+using tessera::max_pool2d;
+using tessera::max_pool2d_with_indices;
+using tessera::max_pool3d;
+using tessera::max_pool3d_with_indices;
+using tessera::max_unpool1d;
+using tessera::max_unpool2d;
+using tessera::max_unpool3d;
+using tessera::pad;
+using tessera::pixel_shuffle;
+using tessera::pixel_unshuffle;
 using tessera::relu;
 using tessera::rms_norm;
 using tessera::scaled_dot_product_attention;
 using tessera::sigmoid;
 using tessera::silu;
 using tessera::softmax;
+using tessera::sync_batch_norm;
 using tessera::tanh;
 
 }  // namespace tessera::nn

@@ -4,6 +4,7 @@
 
 #include "autograd/autocast/autocast.h"
 #include "autograd/functions/elementwise/cast.h"
+#include "autograd/functions/images/batch_norm.h"
 #include "autograd/functions/images/pooling.h"
 #include "autograd/functions/view.h"
 #include "nn/layers/images/channel_norms.h"
