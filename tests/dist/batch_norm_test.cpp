@@ -120,8 +120,9 @@ std::vector<test::Shard> train(Net& net, int64_t first, int64_t n) {
 
 /// A sharded network of one rank.
 struct Run {
-  Run(World& world, const test::Setting& setting) : mesh(test::mesh_for(world, setting)) {
-    synchronize_batch_norm(net, mesh);
+  Run(World& world, const test::Setting& setting, bool synchronized = true)
+      : mesh(test::mesh_for(world, setting)) {
+    if (synchronized) synchronize_batch_norm(net, mesh);
     sharding = &dist::shard(net, {.mesh = mesh, .strategy = setting.strategy, .units = every<nn::Linear>()});
     nn::materialize(net, cpu(), 3);
   }
@@ -153,6 +154,22 @@ TEST_CASE("batch norm over ranks: forward, gradients and running statistics are 
 
 TEST_CASE("batch norm over ranks: a small network trains as one process under every strategy") {
   for (const int ranks : {2, 4}) test::require_no_problems(ranks, check_strategies);
+}
+
+TEST_CASE(
+    "batch norm of each rank by itself: every strategy has the bits of no_shard, running statistics too") {
+  test::require_no_problems(4, [](World& world) {
+    std::vector<std::string> problems;
+    std::vector<test::Shard> no_shard;
+    for (const test::Setting& setting : test::settings_for(world)) {
+      Run run(world, setting, false);
+      const std::vector<test::Shard> found = train(run.net, rows_per_rank * world.rank(), rows_per_rank);
+      if (setting.strategy == Strategy::no_shard) no_shard = found;
+      for (const std::string& problem : test::differences(found, no_shard, 0))
+        problems.push_back(text(to_string(setting), ": ", problem));
+    }
+    return problems;
+  });
 }
 
 TEST_CASE("batch norm over ranks: one value per channel over all ranks, and create_graph, are errors") {

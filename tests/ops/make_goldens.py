@@ -48,6 +48,7 @@ FAMILIES = [
     "edges",
     "images",
     "resampling",
+    "weight_norm",
 ]
 
 

@@ -20,6 +20,7 @@ std::vector<OpRow> attention_rows();
 std::vector<OpRow> methods_rows();
 std::vector<OpRow> images_rows();
 std::vector<OpRow> resampling_rows();
+std::vector<OpRow> weight_norm_rows();
 
 namespace {
 
@@ -46,6 +47,7 @@ std::vector<OpRow> all_rows() {
   append(table, methods_rows());
   append(table, images_rows());
   append(table, resampling_rows());
+  append(table, weight_norm_rows());
   return table;
 }
 

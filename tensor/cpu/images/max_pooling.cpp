@@ -1,11 +1,12 @@
-// Max pooling. Forward reads every window of a plane, which is in the cache, and x from memory once; backward
-// adds into one plane after the other. Threads divide the planes.
+// Max pooling. For a row of windows the rows of x that it reads are compared column by column, in vectors;
+// then the columns of each window. A plane is in the cache, so x is read from memory once. Backward adds into
+// one plane after the other.
 #include "tensor/cpu/images/max_pooling.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "tensor/cpu/loops/convert.h"
+#include "tensor/cpu/loops/independent_iterations.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/threads/parallel.h"
 #include "tensor/types/dtype_switch.h"
@@ -15,45 +16,68 @@ namespace {
 
 constexpr int64_t grain_elements = 8192;
 
-/// The first largest element of one window, or its last NaN, as PyTorch has it.
+/// Of each column, the largest element among the rows that a row of windows reads, and its row in the plane.
 template <class A>
-struct Largest {
-  A value = -std::numeric_limits<A>::infinity();
-  int64_t index;
-  explicit Largest(int64_t first) : index(first) {}
-  void take(A candidate, int64_t at) {
-    if (candidate > value || candidate != candidate) value = candidate, index = at;
-  }
+struct Columns {
+  A* value;
+  int32_t* row;
 };
 
-template <class A, class T>
-Largest<A> largest_in(const T* plane, const ops::WindowAxes& axes, int64_t d, int64_t h, int64_t w) {
-  const auto& [depth, height, width] = axes;
-  const int64_t w0 = width.begin[w], w1 = width.end[w];
-  Largest<A> largest((depth.begin[d] * height.extent + height.begin[h]) * width.extent + w0);
-  for (int64_t z = depth.begin[d]; z < depth.end[d]; z += depth.step)
-    for (int64_t y = height.begin[h]; y < height.end[h]; y += height.step) {
-      const int64_t row = (z * height.extent + y) * width.extent;
-      for (int64_t x = w0; x < w1; x += width.step) largest.take(widen<A>(plane[row + x]), row + x);
-    }
-  return largest;
+template <class A>
+void take_row(const A* x, int64_t n, int32_t row, Columns<A> best) {
+  TESSERA_INDEPENDENT_ITERATIONS
+  for (int64_t i = 0; i < n; ++i) {
+    const bool takes = (x[i] > best.value[i]) | (x[i] != x[i]);  // of several NaNs the last one
+    best.value[i] = takes ? x[i] : best.value[i];
+    best.row[i] = takes ? row : best.row[i];
+  }
+}
+
+/// Whether a candidate comes before the best so far: a larger value, the first of equal ones, the last NaN.
+template <class A>
+bool precedes(A candidate, int64_t at, A best, int64_t best_at) {
+  if (candidate != candidate) return best == best || at > best_at;
+  return candidate > best || (candidate == best && at < best_at);
 }
 
 template <class T>
 void pool(const T* x, const ops::WindowAxes& axes, int64_t planes, T* values, int64_t* indices) {
   using A = accumulator_of<T>;
   const auto& [depth, height, width] = axes;
-  const int64_t plane = depth.extent * height.extent * width.extent;
-  const int64_t rows = depth.windows() * height.windows(), row = width.windows();
-  parallel_for(planes * rows, 1 + grain_elements / (row * 9), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r)
-      for (int64_t w = 0; w < row; ++w) {
-        const int64_t in_plane = r % rows;
-        const Largest<A> found = largest_in<A>(x + r / rows * plane, axes, in_plane / height.windows(),
-                                               in_plane % height.windows(), w);
-        values[r * row + w] = narrow<T>(found.value);
-        indices[r * row + w] = found.index;
+  const int64_t n = width.extent, plane = depth.extent * height.extent * n;
+  const int64_t rows = depth.windows() * height.windows(), count = width.windows();
+  parallel_for(planes * rows, 1 + grain_elements / (3 * n), [&](int64_t begin, int64_t end) {
+    const Scratch<A> memory(2 * n);
+    const Scratch<int32_t> row_memory(n);
+    const Columns<A> best{memory.get(), row_memory.get()};
+    for (int64_t r = begin; r < end; ++r) {
+      const T* const source = x + r / rows * plane;
+      const int64_t d = r % rows / height.windows(), h = r % rows % height.windows();
+      bool is_first = true;
+      for (int64_t z = depth.begin[d]; z < depth.end[d]; z += depth.step)
+        for (int64_t y = height.begin[h]; y < height.end[h]; y += height.step, is_first = false) {
+          const int64_t row = z * height.extent + y;
+          if (is_first) {
+            widen_contiguous(source + row * n, n, best.value);
+            std::fill_n(best.row, n, static_cast<int32_t>(row));
+          } else if constexpr (std::is_same_v<T, A>) {
+            take_row(source + row * n, n, static_cast<int32_t>(row), best);
+          } else {
+            widen_contiguous(source + row * n, n, best.value + n);
+            take_row(best.value + n, n, static_cast<int32_t>(row), best);
+          }
+        }
+      for (int64_t w = 0; w < count; ++w) {
+        int64_t column = width.begin[w], at = best.row[column] * n + column;
+        A largest = best.value[column];
+        for (column += width.step; column < width.end[w]; column += width.step)
+          if (const int64_t place = best.row[column] * n + column;
+              precedes(best.value[column], place, largest, at))
+            largest = best.value[column], at = place;
+        values[r * count + w] = narrow<T>(largest);
+        indices[r * count + w] = at;
       }
+    }
   });
 }
 
