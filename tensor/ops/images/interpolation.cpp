@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/images/resampling.h"
 #include "tensor/ops/images/planes.h"
 
@@ -32,9 +33,10 @@ namespace ops {
 namespace {
 
 constexpr Kernel<void(const Tensor&, const ResamplingAxes&, const Tensor&)> kernel{
-    "interpolate", &kernels::cpu::resample, nullptr};
+    "interpolate", &kernels::cpu::resample, nullptr, batched::one_by_one<&kernels::cpu::resample>};
 constexpr Kernel<void(const Tensor&, const ResamplingAxes&, const Tensor&)> backward_kernel{
-    "interpolate_backward", &kernels::cpu::resample_backward, nullptr};
+    "interpolate_backward", &kernels::cpu::resample_backward, nullptr,
+    batched::one_by_one<&kernels::cpu::resample_backward>};
 
 /// Appends the elements of one result to `axis`.
 class AxisBuilder {

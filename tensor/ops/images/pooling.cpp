@@ -1,5 +1,6 @@
 #include "tensor/ops/images/pooling.h"
 
+#include "tensor/batched/rules.h"
 #include "tensor/cpu/images/max_pooling.h"
 #include "tensor/cpu/images/resampling.h"
 #include "tensor/ops/images/planes.h"
@@ -8,13 +9,15 @@ namespace tessera::ops {
 namespace {
 
 constexpr Kernel<void(const Tensor&, const WindowAxes&, const Tensor&, const Tensor&)> max_kernel{
-    "max_pool", &kernels::cpu::max_pool, nullptr};
+    "max_pool", &kernels::cpu::max_pool, nullptr, batched::one_by_one<&kernels::cpu::max_pool>};
 constexpr Kernel<void(const Tensor&, const Tensor&, int64_t, const Tensor&)> max_backward_kernel{
-    "max_pool_backward", &kernels::cpu::max_pool_backward, nullptr};
+    "max_pool_backward", &kernels::cpu::max_pool_backward, nullptr,
+    batched::one_by_one<&kernels::cpu::max_pool_backward>};
 constexpr Kernel<void(const Tensor&, const ResamplingAxes&, const Tensor&)> average_kernel{
-    "avg_pool", &kernels::cpu::resample, nullptr};
+    "avg_pool", &kernels::cpu::resample, nullptr, batched::one_by_one<&kernels::cpu::resample>};
 constexpr Kernel<void(const Tensor&, const ResamplingAxes&, const Tensor&)> average_backward_kernel{
-    "avg_pool_backward", &kernels::cpu::resample_backward, nullptr};
+    "avg_pool_backward", &kernels::cpu::resample_backward, nullptr,
+    batched::one_by_one<&kernels::cpu::resample_backward>};
 
 /// A window's sizes along one dimension.
 struct WindowSizes {

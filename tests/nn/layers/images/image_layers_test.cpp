@@ -3,9 +3,13 @@
 #include <doctest/doctest.h>
 
 #include "autograd/autocast/autocast.h"
+#include "autograd/functional/derivatives.h"
+#include "autograd/functional/transforms.h"
 #include "autograd/functions/elementwise/cast.h"
+#include "autograd/functions/elementwise/unary.h"
 #include "autograd/functions/images/batch_norm.h"
 #include "autograd/functions/images/pooling.h"
+#include "autograd/functions/reduction.h"
 #include "autograd/functions/view.h"
 #include "nn/layers/images/channel_norms.h"
 #include "nn/layers/images/padding.h"
@@ -130,4 +134,27 @@ TEST_CASE(
   CHECK(interpolate(x, {.size = {2}}).dtype() == bf16);
   const Variable grid(Tensor::zeros({2, 1, 1, 2}));
   CHECK(grid_sample(x, grid).dtype() == f32);
+}
+
+TEST_CASE("vmap: pooling and interpolation have rules, with their gradients; batch norm is a loop") {
+  const Variable x = image({3, 2, 4, 4});  // 3 samples of (2, 4, 4)
+  std::string looped;
+  const auto check = [&](const auto& function) {
+    const auto slope =
+        autograd::functional::grad([&](const Variable& one) { return sum(square(function(one))); });
+    const Variable all = vmap(slope, {.on_fallback = [&](const std::string& name) { looped += name; }})(x);
+    for (int64_t i = 0; i < 3; ++i) {
+      const Tensor one = all.value()[i], expected = slope(select(x, 0, i)).value();
+      CHECK(one.allclose(expected, 1e-5, 1e-6));
+    }
+  };
+  check([](const Variable& one) { return max_pool2d(one, 3, 2, 1); });
+  check([](const Variable& one) { return avg_pool2d(one, 3, 2, 1); });
+  check([](const Variable& one) { return adaptive_avg_pool2d(one, 3); });
+  check([](const Variable& one) {
+    return interpolate(unsqueeze(one, 0), {.size = {3, 7}, .mode = InterpolationMode::bilinear});
+  });
+  CHECK(looped.empty());
+  check([](const Variable& one) { return batch_norm(one, {}, {}, {}, {}, true); });
+  CHECK(looped.find("batch_norm") != std::string::npos);
 }
