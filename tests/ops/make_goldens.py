@@ -48,6 +48,9 @@ FAMILIES = [
     "attention",
     "methods",
     "edges",
+    "images",
+    "resampling",
+    "weight_norm",
 ]
 
 

@@ -20,6 +20,9 @@ std::vector<OpRow> loss_rows();
 std::vector<OpRow> losses_rows();
 std::vector<OpRow> attention_rows();
 std::vector<OpRow> methods_rows();
+std::vector<OpRow> images_rows();
+std::vector<OpRow> resampling_rows();
+std::vector<OpRow> weight_norm_rows();
 
 namespace {
 
@@ -46,6 +49,9 @@ std::vector<OpRow> all_rows() {
   append(table, losses_rows());
   append(table, attention_rows());
   append(table, methods_rows());
+  append(table, images_rows());
+  append(table, resampling_rows());
+  append(table, weight_norm_rows());
   return table;
 }
 
