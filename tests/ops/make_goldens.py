@@ -44,6 +44,7 @@ FAMILIES = [
     "movement",
     "loss",
     "attention",
+    "convolution",
     "methods",
     "edges",
 ]

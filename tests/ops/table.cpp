@@ -17,6 +17,7 @@ std::vector<OpRow> view_rows();
 std::vector<OpRow> shaping_rows();
 std::vector<OpRow> loss_rows();
 std::vector<OpRow> attention_rows();
+std::vector<OpRow> convolution_rows();
 std::vector<OpRow> methods_rows();
 
 namespace {
@@ -41,6 +42,7 @@ std::vector<OpRow> all_rows() {
   append(table, shaping_rows());
   append(table, loss_rows());
   append(table, attention_rows());
+  append(table, convolution_rows());
   append(table, methods_rows());
   return table;
 }
