@@ -7,7 +7,7 @@
 
 namespace tessera::nn {
 
-std::string to_string(PaddingMode mode) {
+std::string to_string(ConvPaddingMode mode) {
   constexpr const char* names[] = {"zeros", "reflect", "replicate", "circular"};
   return names[static_cast<int>(mode)];
 }
@@ -52,19 +52,19 @@ void check_input(const Module& layer, int64_t channels, int ndim, const Variable
 }
 
 /// The element of x, of an extent, that stands at position `at`, which may be outside.
-int64_t source_of(PaddingMode mode, int64_t at, int64_t extent) {
-  if (mode == PaddingMode::replicate) return std::clamp<int64_t>(at, 0, extent - 1);
-  if (mode == PaddingMode::circular) return (at + extent) % extent;
+int64_t source_of(ConvPaddingMode mode, int64_t at, int64_t extent) {
+  if (mode == ConvPaddingMode::replicate) return std::clamp<int64_t>(at, 0, extent - 1);
+  if (mode == ConvPaddingMode::circular) return (at + extent) % extent;
   return at < 0 ? -at : at < extent ? at : 2 * (extent - 1) - at;
 }
 
 /// x with `before` and `after` further elements along `dim`.
 Variable extended(const Module& layer, const Variable& x, int64_t dim, int64_t before, int64_t after,
-                  PaddingMode mode) {
+                  ConvPaddingMode mode) {
   if (before == 0 && after == 0) return x;
-  const int64_t extent = x.size(dim), most = mode == PaddingMode::reflect    ? extent - 1
-                                             : mode == PaddingMode::circular ? extent
-                                                                             : INT64_MAX;
+  const int64_t extent = x.size(dim), most = mode == ConvPaddingMode::reflect    ? extent - 1
+                                             : mode == ConvPaddingMode::circular ? extent
+                                                                                 : INT64_MAX;
   require<ShapeError>(extent > 0 && std::max(before, after) <= most, layer.kind(), " '", layer.full_name(),
                       "': ", to_string(mode), " padding of ", std::max(before, after),
                       " is more than an extent of ", extent, " gives; x is ", x);
@@ -131,7 +131,7 @@ init::Initializer bias_initializer(const init::Initializer& given, const Shape& 
 
 std::string describe(const ConvOptions& o) {
   return text_of(o) +
-         (o.padding_mode == PaddingMode::zeros ? "" : text(", padding mode ", to_string(o.padding_mode)));
+         (o.padding_mode == ConvPaddingMode::zeros ? "" : text(", padding mode ", to_string(o.padding_mode)));
 }
 
 std::string describe(const ConvTransposeOptions& o) {
@@ -141,7 +141,7 @@ std::string describe(const ConvTransposeOptions& o) {
 Variable run(const Module& layer, const ConvOptions& o, int ndim, const Variable& x, const Variable& weight,
              const Variable& bias) {
   check_input(layer, o.in_channels, ndim, x, weight);
-  const bool zeros = o.padding_mode == PaddingMode::zeros;
+  const bool zeros = o.padding_mode == ConvPaddingMode::zeros;
   const Variable in = zeros ? x : padded(layer, o, ndim, x);
   const ConvPadding padding = zeros ? o.padding : ConvPadding();
   if (ndim == 1) return conv1d(in, weight, bias, o.stride, padding, o.dilation, o.groups);
