@@ -89,6 +89,10 @@ struct ConvolutionLayer : Layer<Derived, Options> {
 
 }  // namespace detail
 
+/// `conv1d` to `conv3d` and their transposes, with a weight and a bias: `nn::Conv2d(3, 64, 3)`, or
+/// `nn::Conv2d({.in_channels = 3, .out_channels = 64, .kernel_size = {3, 3}, .padding = "same"})`. Throw
+/// ConfigError for groups that do not divide the channels, and for numbers and extents below 1.
+/// @{
 #define TESSERA_CONVOLUTION(n)                                                                               \
   struct Conv##n##d : detail::ConvolutionLayer<Conv##n##d, ConvOptions, n> {                                 \
     static constexpr const char* name = "nn::Conv" #n "d";                                                   \
@@ -108,15 +112,11 @@ struct ConvolutionLayer : Layer<Derived, Options> {
         : ConvolutionLayer(ConvTransposeOptions{in_channels, out_channels, kernel_size, stride, padding,     \
                                                 output_padding, groups, with_bias, dilation}) {}             \
   };
-/// `conv1d` to `conv3d` and their transposes, with a weight and a bias: `nn::Conv2d(3, 64, 3)`, or
-/// `nn::Conv2d({.in_channels = 3, .out_channels = 64, .kernel_size = {3, 3}, .padding = "same"})`. Throw
-/// ConfigError for groups that do not divide the channels, and for numbers and extents below 1.
-/// @{
 TESSERA_CONVOLUTION(1)
 TESSERA_CONVOLUTION(2)
 TESSERA_CONVOLUTION(3)
-/// @}
 #undef TESSERA_CONVOLUTION
+/// @}
 
 /// Options of Unfold.
 struct UnfoldOptions {

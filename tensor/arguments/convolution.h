@@ -50,17 +50,17 @@ using SpatialValues = std::array<int64_t, 3>;
 /// C_out, ...), of 1 to 3 spatial dimensions. A transposed convolution has the geometry of the convolution of
 /// which it is the transpose: it goes from y to x.
 struct ConvolutionGeometry {
-  int ndim = 2;             ///< spatial dimensions
-  int64_t batch = 0;        ///< N
-  int64_t in_channels = 0;  ///< C_in
-  int64_t out_channels = 0;
-  int64_t groups = 1;              ///< divides both numbers of channels
-  SpatialValues in{1, 1, 1};       ///< spatial extents of x
-  SpatialValues out{1, 1, 1};      ///< of y
-  SpatialValues kernel{1, 1, 1};   ///< of the weight
-  SpatialValues stride{1, 1, 1};   ///< between windows
-  SpatialValues padding{0, 0, 0};  ///< zeros before x; those after it follow from `out`
-  SpatialValues dilation{1, 1, 1};
+  int ndim = 2;                     ///< spatial dimensions
+  int64_t batch = 0;                ///< N
+  int64_t in_channels = 0;          ///< C_in
+  int64_t out_channels = 0;         ///< C_out
+  int64_t groups = 1;               ///< divides both numbers of channels
+  SpatialValues in{1, 1, 1};        ///< spatial extents of x
+  SpatialValues out{1, 1, 1};       ///< of y
+  SpatialValues kernel{1, 1, 1};    ///< of the weight
+  SpatialValues stride{1, 1, 1};    ///< between windows
+  SpatialValues padding{0, 0, 0};   ///< zeros before x; those after it follow from `out`
+  SpatialValues dilation{1, 1, 1};  ///< elements of x from one element of a window to the next
 
   /// Channels of one group.
   /// @{
