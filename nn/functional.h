@@ -12,6 +12,7 @@
 #include "autograd/functions/images/rearranging.h"
 #include "autograd/functions/indexing/indexing.h"
 #include "autograd/functions/layers/attention.h"
+#include "autograd/functions/layers/convolution.h"
 #include "autograd/functions/layers/dropout.h"
 #include "autograd/functions/layers/normalization.h"
 #include "autograd/functions/layers/softmax.h"
@@ -40,6 +41,12 @@ using tessera::batch_norm_relu;
 using tessera::celu;
 using tessera::celu_;
 using tessera::channel_shuffle;
+using tessera::conv1d;
+using tessera::conv2d;
+using tessera::conv3d;
+using tessera::conv_transpose1d;
+using tessera::conv_transpose2d;
+using tessera::conv_transpose3d;
 using tessera::dropout1d;
 using tessera::dropout2d;
 using tessera::dropout3d;
@@ -48,6 +55,7 @@ using tessera::elu;
 using tessera::elu_;
 using tessera::embedding;
 using tessera::feature_alpha_dropout;
+using tessera::fold;
 using tessera::gelu;
 using tessera::gelu_tanh;
 using tessera::global_avg_pool;
@@ -111,5 +119,6 @@ using tessera::tanh;
 using tessera::tanhshrink;
 using tessera::threshold;
 using tessera::threshold_;
+using tessera::unfold;
 
 }  // namespace tessera::nn

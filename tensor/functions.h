@@ -17,6 +17,7 @@
 #include "tensor/ops/indexing/advanced_indexing.h"
 #include "tensor/ops/indexing/indexing.h"
 #include "tensor/ops/indexing/sorting.h"
+#include "tensor/ops/layers/convolution.h"
 #include "tensor/ops/layers/loss.h"
 #include "tensor/ops/layers/softmax.h"
 #include "tensor/ops/matmul.h"
@@ -114,6 +115,16 @@ using ops::sum;
 using ops::sum_to;
 using ops::topk;
 using ops::var;
+
+// convolution.h
+using ops::conv1d;
+using ops::conv2d;
+using ops::conv3d;
+using ops::conv_transpose1d;
+using ops::conv_transpose2d;
+using ops::conv_transpose3d;
+using ops::fold;
+using ops::unfold;
 
 // creation.h, cast.h
 using ops::arange;

@@ -8,8 +8,13 @@ namespace tessera {
 namespace {
 
 /// The library's operations that pass `record` a function to call.
-constexpr const char* keepable_operations[] = {"activation_linear", "linear", "matmul",
-                                               "scaled_dot_product_attention", "self_attention"};
+constexpr const char* keepable_operations[] = {"activation_linear",
+                                               "convolution",
+                                               "convolution_input_gradient",
+                                               "linear",
+                                               "matmul",
+                                               "scaled_dot_product_attention",
+                                               "self_attention"};
 
 }  // namespace
 

@@ -46,6 +46,7 @@ FAMILIES = [
     "loss",
     "losses",
     "attention",
+    "convolution",
     "methods",
     "edges",
     "images",

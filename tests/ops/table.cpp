@@ -19,6 +19,7 @@ std::vector<OpRow> shaping_rows();
 std::vector<OpRow> loss_rows();
 std::vector<OpRow> losses_rows();
 std::vector<OpRow> attention_rows();
+std::vector<OpRow> convolution_rows();
 std::vector<OpRow> methods_rows();
 std::vector<OpRow> images_rows();
 std::vector<OpRow> resampling_rows();
@@ -48,6 +49,7 @@ std::vector<OpRow> all_rows() {
   append(table, loss_rows());
   append(table, losses_rows());
   append(table, attention_rows());
+  append(table, convolution_rows());
   append(table, methods_rows());
   append(table, images_rows());
   append(table, resampling_rows());

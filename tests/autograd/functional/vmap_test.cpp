@@ -17,6 +17,7 @@
 #include "autograd/functions/indexing/indexing.h"
 #include "autograd/functions/indexing/sorting.h"
 #include "autograd/functions/layers/attention.h"
+#include "autograd/functions/layers/convolution.h"
 #include "autograd/functions/layers/loss.h"
 #include "autograd/functions/layers/normalization.h"
 #include "autograd/functions/layers/softmax.h"
@@ -132,6 +133,12 @@ const Row rows[] = {
     {"flip, roll, tril", [](V x, V, V) { return flip(x, {1}) + roll(x, 1, 0) + tril(x) + triu(x, 1); }},
     {"repeat", [](V x, V, V) { return repeat(x, {2, 1}); }},
     {"softmax", [](V x, V, V c) { return softmax(x * c, 1) + log_softmax(x, 0); }},
+    {"convolution, shared weight", [](V x, V w, V c) {
+       return conv1d(x, reshape(narrow(w, 0, 0, 3), {2, 3, 2}), narrow(c, 0, 0, 2), 1, 1);
+     }},
+    {"convolution, shared input", [](V x, V w, V) { return conv1d(w, reshape(x, {1, 4, 3})); }},
+    {"transposed convolution", [](V x, V w, V c) { return conv_transpose1d(w, reshape(x, {4, 1, 3}), narrow(c, 0, 0, 1), 2); }},
+    {"unfold, fold", [](V x, V, V) { return fold(unfold(unsqueeze(x, 0), 2) * 2.0, {3, 4}, 2); }},
     {"cumsum and sort", [](V x, V, V) { return cumsum(x, 0) + sort(x, 1).values * x; }},
     {"topk", [](V x, V, V) { return topk(x, 2, 1).values; }},
     {"layer norm", [](V x, V, V c) { return layer_norm(x, c, c * 2.0) + rms_norm(x, c); }},

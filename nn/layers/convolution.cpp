@@ -1,0 +1,164 @@
+#include "nn/layers/convolution.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/functions/indexing/indexing.h"
+
+namespace tessera::nn {
+
+std::string to_string(ConvPaddingMode mode) {
+  constexpr const char* names[] = {"zeros", "reflect", "replicate", "circular"};
+  return names[static_cast<int>(mode)];
+}
+
+namespace detail {
+namespace {
+
+template <class Options>
+void check_common(const char* kind, int ndim, const Options& o) {
+  require<ConfigError>(o.in_channels >= 1 && o.out_channels >= 1 && o.groups >= 1, kind,
+                       ": expected channels and groups of at least 1, got ", o.in_channels, " -> ",
+                       o.out_channels, " in ", o.groups, " groups");
+  require<ConfigError>(o.in_channels % o.groups == 0 && o.out_channels % o.groups == 0, kind, ": ", o.groups,
+                       " groups do not divide the channels ", o.in_channels, " -> ", o.out_channels);
+  for (const auto& [what, shape] : {std::pair<const char*, const Shape*>{"kernel_size", &o.kernel_size},
+                                    {"stride", &o.stride},
+                                    {"dilation", &o.dilation}}) {
+    require<ConfigError>(shape->ndim() == 1 || shape->ndim() == ndim, kind, ": expected 1 or ", ndim,
+                         " entries of ", what, ", got ", *shape);
+    for (const int64_t value : *shape)
+      require<ConfigError>(value >= 1, kind, ": expected a ", what, " of at least 1, got ", *shape);
+  }
+}
+
+int64_t entry(const Shape& shape, int i) {
+  return shape[shape.ndim() == 1 ? 0 : i];
+}
+
+Shape with_kernel(int64_t first, int64_t second, const Shape& kernel, int ndim) {
+  Shape shape{first, second};
+  for (int i = 0; i < ndim; ++i) shape.push_back(entry(kernel, i));
+  return shape;
+}
+
+void check_input(const Module& layer, int64_t channels, int ndim, const Variable& x, const Variable& weight) {
+  const bool fits = x.ndim() == ndim + 1 || x.ndim() == ndim + 2;
+  require<ShapeError>(fits, layer.kind(), " '", layer.full_name(), "': expected an input of ", ndim + 2,
+                      " dimensions, or ", ndim + 1, " for one image; x is ", x);
+  require<ShapeError>(x.size(-ndim - 1) == channels, layer.kind(), " '", layer.full_name(), "': input has ",
+                      x.size(-ndim - 1), " channels, the weight ", weight.shape(), " takes ", channels,
+                      "; x is ", x);
+}
+
+/// The element of x, of an extent, that stands at position `at`, which may be outside.
+int64_t source_of(ConvPaddingMode mode, int64_t at, int64_t extent) {
+  if (mode == ConvPaddingMode::replicate) return std::clamp<int64_t>(at, 0, extent - 1);
+  if (mode == ConvPaddingMode::circular) return (at + extent) % extent;
+  return at < 0 ? -at : at < extent ? at : 2 * (extent - 1) - at;
+}
+
+/// x with `before` and `after` further elements along `dim`.
+Variable extended(const Module& layer, const Variable& x, int64_t dim, int64_t before, int64_t after,
+                  ConvPaddingMode mode) {
+  if (before == 0 && after == 0) return x;
+  const int64_t extent = x.size(dim), most = mode == ConvPaddingMode::reflect    ? extent - 1
+                                             : mode == ConvPaddingMode::circular ? extent
+                                                                                 : INT64_MAX;
+  require<ShapeError>(extent > 0 && std::max(before, after) <= most, layer.kind(), " '", layer.full_name(),
+                      "': ", to_string(mode), " padding of ", std::max(before, after),
+                      " is more than an extent of ", extent, " gives; x is ", x);
+  std::vector<int64_t> sources;
+  for (int64_t at = -before; at < extent + after; ++at) sources.push_back(source_of(mode, at, extent));
+  return index_select(x, dim, Tensor::from(sources).to(x.device()));
+}
+
+/// x with its padding, for a mode other than zeros.
+Variable padded(const Module& layer, const ConvOptions& o, int ndim, Variable x) {
+  for (int i = 0; i < ndim; ++i) {
+    const int64_t sum = entry(o.dilation, i) * (entry(o.kernel_size, i) - 1);
+    const int64_t before = o.padding.is_same() ? sum / 2 : entry(o.padding.amounts(), i);
+    const int64_t after = o.padding.is_same() ? sum - sum / 2 : before;
+    x = extended(layer, x, i - ndim, before, after, o.padding_mode);
+  }
+  return x;
+}
+
+template <class Options>
+std::string text_of(const Options& o) {
+  std::string all = text(o.in_channels, " -> ", o.out_channels, ", kernel ", o.kernel_size);
+  if (o.stride != Shape(1)) all += text(", stride ", o.stride);
+  if (to_string(o.padding) != to_string(Shape(0))) all += text(", padding ", o.padding);
+  if (o.dilation != Shape(1)) all += text(", dilation ", o.dilation);
+  if (o.groups != 1) all += text(", ", o.groups, " groups");
+  return all + (o.bias ? "" : ", no bias");
+}
+
+}  // namespace
+
+ConvOptions checked(const char* kind, int ndim, ConvOptions o) {
+  check_common(kind, ndim, o);
+  const Shape& amounts = o.padding.amounts();
+  require<ConfigError>(amounts.ndim() == 1 || amounts.ndim() == ndim, kind, ": expected 1 or ", ndim,
+                       " entries of padding, got ", amounts);
+  for (const int64_t value : amounts)
+    require<ConfigError>(value >= 0, kind, ": expected a padding of at least 0, got ", amounts);
+  bool steps_of_1 = true;
+  for (const int64_t value : o.stride) steps_of_1 = steps_of_1 && value == 1;
+  require<ConfigError>(!o.padding.is_same() || steps_of_1, kind,
+                       ": padding \"same\" needs a stride of 1, got ", o.stride);
+  return o;
+}
+
+ConvTransposeOptions checked(const char* kind, int ndim, ConvTransposeOptions o) {
+  check_common(kind, ndim, o);
+  return o;
+}
+
+Shape weight_shape(const ConvOptions& o, int ndim) {
+  return with_kernel(o.out_channels, o.in_channels / o.groups, o.kernel_size, ndim);
+}
+
+Shape weight_shape(const ConvTransposeOptions& o, int ndim) {
+  return with_kernel(o.in_channels, o.out_channels / o.groups, o.kernel_size, ndim);
+}
+
+init::Initializer bias_initializer(const init::Initializer& given, const Shape& weight) {
+  if (given.defined()) return given;
+  const double bound = 1 / std::sqrt(static_cast<double>(weight.numel() / weight[0]));
+  return init::uniform(-bound, bound);
+}
+
+std::string describe(const ConvOptions& o) {
+  return text_of(o) +
+         (o.padding_mode == ConvPaddingMode::zeros ? "" : text(", padding mode ", to_string(o.padding_mode)));
+}
+
+std::string describe(const ConvTransposeOptions& o) {
+  return text_of(o) + (o.output_padding == Shape(0) ? "" : text(", output padding ", o.output_padding));
+}
+
+Variable run(const Module& layer, const ConvOptions& o, int ndim, const Variable& x, const Variable& weight,
+             const Variable& bias) {
+  check_input(layer, o.in_channels, ndim, x, weight);
+  const bool zeros = o.padding_mode == ConvPaddingMode::zeros;
+  const Variable in = zeros ? x : padded(layer, o, ndim, x);
+  const ConvPadding padding = zeros ? o.padding : ConvPadding();
+  if (ndim == 1) return conv1d(in, weight, bias, o.stride, padding, o.dilation, o.groups);
+  if (ndim == 2) return conv2d(in, weight, bias, o.stride, padding, o.dilation, o.groups);
+  return conv3d(in, weight, bias, o.stride, padding, o.dilation, o.groups);
+}
+
+Variable run(const Module& layer, const ConvTransposeOptions& o, int ndim, const Variable& x,
+             const Variable& weight, const Variable& bias) {
+  check_input(layer, o.in_channels, ndim, x, weight);
+  const auto with = [&](const auto& function) {
+    return function(x, weight, bias, o.stride, o.padding, o.output_padding, o.groups, o.dilation);
+  };
+  if (ndim == 1) return with([](const auto&... a) { return conv_transpose1d(a...); });
+  if (ndim == 2) return with([](const auto&... a) { return conv_transpose2d(a...); });
+  return with([](const auto&... a) { return conv_transpose3d(a...); });
+}
+
+}  // namespace detail
+}  // namespace tessera::nn

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "tensor/tensor.h"
+
+namespace tessera {
+
+/// Whether x (N, C, spatial...) lies in memory as (N, spatial..., C), which is not its own order: PyTorch's
+/// `channels_last`. Convolutions, pooling and batch norm keep this layout.
+bool is_channels_last(const Tensor& x);
+
+/// Uninitialised, of shape (N, C, spatial...): in channels-last layout, or contiguous.
+Tensor empty_in_layout(bool channels_last, const Shape& shape, DType dtype, Device device);
+
+/// The same values in channels-last layout, or contiguous: x itself where it has the layout.
+Tensor in_layout(bool channels_last, const Tensor& x);
+
+}  // namespace tessera
