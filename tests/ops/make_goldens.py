@@ -45,6 +45,7 @@ FAMILIES = [
     "loss",
     "attention",
     "methods",
+    "linalg",
     "edges",
 ]
 

@@ -18,6 +18,7 @@ std::vector<OpRow> shaping_rows();
 std::vector<OpRow> loss_rows();
 std::vector<OpRow> attention_rows();
 std::vector<OpRow> methods_rows();
+std::vector<OpRow> linalg_rows();
 
 namespace {
 
@@ -42,6 +43,7 @@ std::vector<OpRow> all_rows() {
   append(table, loss_rows());
   append(table, attention_rows());
   append(table, methods_rows());
+  append(table, linalg_rows());
   return table;
 }
 
