@@ -1,7 +1,10 @@
 // Refusals, special values and threads of tensor/ops/linalg; results and derivatives are in tests/ops/linalg_rows.cpp.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
