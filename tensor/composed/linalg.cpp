@@ -23,9 +23,9 @@ std::vector<std::vector<int64_t>> chain_splits(const std::vector<int64_t>& exten
     for (int64_t i = 0; i + length < count; ++i) {
       const int64_t j = i + length;
       for (int64_t k = i; k < j; ++k) {
-        const double total = cost[i][k] + cost[k + 1][j] + static_cast<double>(extents[i]) *
-                                                               static_cast<double>(extents[k + 1]) *
-                                                               static_cast<double>(extents[j + 1]);
+        const double total = cost[i][k] + cost[k + 1][j] +
+                             static_cast<double>(extents[i]) * static_cast<double>(extents[k + 1]) *
+                                 static_cast<double>(extents[j + 1]);
         if (k > i && total >= cost[i][j]) continue;
         cost[i][j] = total;
         splits[i][j] = k;

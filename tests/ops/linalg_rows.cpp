@@ -8,14 +8,15 @@
 #include "autograd/functions/view.h"
 #include "tensor/functions.h"
 
-/// torch.linalg: vectors that are determined up to a sign are compared as golden_cases/linalg.py records them.
+/// torch.linalg: vectors that are determined up to a sign are compared as golden_cases/linalg.py records
+/// them.
 namespace tessera::test {
 namespace {
 
 using Function = std::function<Results(const CaseInputs&)>;
 
-/// A solution loses as many digits as its matrix's condition number has; the goldens' are below 100, and PyTorch's
-/// own results in f64 have that error, too.
+/// A solution loses as many digits as its matrix's condition number has; the goldens' are below 100, and
+/// PyTorch's own results in f64 have that error, too.
 OpRow row(const char* name, Function call) {
   return {.name = name,
           .family = "linalg",
@@ -63,9 +64,8 @@ std::optional<linalg::MatrixNorm> order_of(const CaseInputs& g) {
 }
 
 void append_factorizations(std::vector<OpRow>& rows) {
-  rows.push_back(row("cholesky", [](const CaseInputs& g) {
-    return linalg::cholesky(definite(g[0]), g.flag("upper"));
-  }));
+  rows.push_back(
+      row("cholesky", [](const CaseInputs& g) { return linalg::cholesky(definite(g[0]), g.flag("upper")); }));
   rows.push_back(row("lu_factor", [](const CaseInputs& g) {
     const auto [lu, pivots] = linalg::lu_factor(g[0]);
     return std::vector<Variable>{lu, pivots};
@@ -101,9 +101,8 @@ void append_solves(std::vector<OpRow>& rows) {
     const auto [sign, logarithm] = linalg::slogdet(g[0]);
     return std::vector<Variable>{sign, logarithm};
   }));
-  rows.push_back(row("logdet", [](const CaseInputs& g) {
-    return logdet(g.has("direct") ? g[0] : definite(g[0]));
-  }));
+  rows.push_back(
+      row("logdet", [](const CaseInputs& g) { return logdet(g.has("direct") ? g[0] : definite(g[0])); }));
   rows.push_back(row("matrix_exp", [](const CaseInputs& g) { return linalg::matrix_exp(g[0]); }));
   rows.push_back(row("pinv", [](const CaseInputs& g) {
     const bool hermitian = g.flag("hermitian");
@@ -113,18 +112,16 @@ void append_solves(std::vector<OpRow>& rows) {
     const auto [solution, residuals, rank, values] = linalg::lstsq(g[0], g[1]);
     return std::vector<Variable>{solution, residuals, rank, values};
   }));
-  rows.push_back(row("matrix_rank", [](const CaseInputs& g) {
-    return linalg::matrix_rank(g[0], {}, g.flag("hermitian"));
-  }));
+  rows.push_back(row("matrix_rank",
+                     [](const CaseInputs& g) { return linalg::matrix_rank(g[0], {}, g.flag("hermitian")); }));
 }
 
 void append_composed(std::vector<OpRow>& rows) {
   rows.push_back(row("cholesky_solve", [](const CaseInputs& g) {
     return linalg::cholesky_solve(g[0], g[1], g.flag("upper"));
   }));
-  rows.push_back(row("cholesky_inverse", [](const CaseInputs& g) {
-    return linalg::cholesky_inverse(g[0], g.flag("upper"));
-  }));
+  rows.push_back(row("cholesky_inverse",
+                     [](const CaseInputs& g) { return linalg::cholesky_inverse(g[0], g.flag("upper")); }));
   rows.push_back(row("vector_norm", [](const CaseInputs& g) {
     return linalg::vector_norm(g[0], std::stod(g.text("order")));
   }));
@@ -137,15 +134,18 @@ void append_composed(std::vector<OpRow>& rows) {
   });
   rows.push_back(norms);
   rows.push_back(row("cond", [](const CaseInputs& g) { return linalg::cond(g[0], order_of(g)); }));
-  rows.push_back(row("matrix_power", [](const CaseInputs& g) { return linalg::matrix_power(g[0], g.integer("n")); }));
+  rows.push_back(
+      row("matrix_power", [](const CaseInputs& g) { return linalg::matrix_power(g[0], g.integer("n")); }));
   rows.push_back(row("multi_dot", [](const CaseInputs& g) {
     for (size_t i = 0; i < g.inputs.size(); ++i) g[i];  // all are required
     return linalg::multi_dot(g.inputs);
   }));
   rows.push_back(row("tensorsolve", [](const CaseInputs& g) { return linalg::tensorsolve(g[0], g[1]); }));
   rows.push_back(row("tensorinv", [](const CaseInputs& g) { return linalg::tensorinv(g[0], 2); }));
-  rows.push_back(row("cross", [](const CaseInputs& g) { return linalg::cross(g[0], g[1], g.integer("dim")); }));
-  rows.push_back(row("vecdot", [](const CaseInputs& g) { return linalg::vecdot(g[0], g[1], g.integer("dim")); }));
+  rows.push_back(
+      row("cross", [](const CaseInputs& g) { return linalg::cross(g[0], g[1], g.integer("dim")); }));
+  rows.push_back(
+      row("vecdot", [](const CaseInputs& g) { return linalg::vecdot(g[0], g[1], g.integer("dim")); }));
   rows.push_back(row("vander", [](const CaseInputs& g) {
     return linalg::vander(g[0], g.has("n") ? std::optional(g.integer("n")) : std::nullopt);
   }));

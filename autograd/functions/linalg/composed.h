@@ -5,15 +5,19 @@
 #include "autograd/functions/linalg/solves.h"
 #include "tensor/composed/linalg.h"
 
-/// The functions of tensor/composed/linalg.h, differentiable to any order; they share their definitions with those on
-/// Tensors.
+/// The functions of tensor/composed/linalg.h, differentiable to any order; they share their definitions with
+/// those on Tensors.
 namespace tessera {
 
+/// As those on Tensors.
 /// @{
 Variable logdet(const Variable& a);
+/// @}
 
 namespace linalg {
 // clang-format off
+/// As those on Tensors.
+/// @{
 Variable vector_norm(const Variable& x, double order = 2, const Shape& dims = {}, bool keepdim = false);
 Variable matrix_norm(const Variable& a, const MatrixNorm& order = "fro", const Shape& dims = {-2, -1}, bool keepdim = false);
 Variable norm(const Variable& x, std::optional<MatrixNorm> order = {}, const Shape& dims = {}, bool keepdim = false);

@@ -1,4 +1,5 @@
-// A rule is the transpose of the factorisation's differential; each is derived in the README beside this file.
+// A rule is the transpose of the factorisation's differential; each is derived in the README beside this
+// file.
 #include "autograd/functions/linalg/factorizations.h"
 
 #include <algorithm>
@@ -54,7 +55,8 @@ Variable tall_qr_gradient(const Variable& q, const Variable& r, const Variable& 
   return solve_triangular(transposed(r), sum_of(dq, matmul(q, symmetric)), false, /*left=*/false);
 }
 
-/// The gradient of A = Q R for A with more columns than rows: of A = (A1 A2), R = (R1 R2), Q R1 = A1, R2 = Q^T A2.
+/// The gradient of A = Q R for A with more columns than rows: of A = (A1 A2), R = (R1 R2), Q R1 = A1, R2 =
+/// Q^T A2.
 Variable wide_qr_gradient(const Variable& q, const Variable& r, const Variable& dq, const Variable& dr) {
   const int64_t m = r.size(-2), rest = r.size(-1) - m;
   const Variable r1 = narrow(r, -1, 0, m), r2 = narrow(r, -1, m, rest);
@@ -113,15 +115,16 @@ Variable cholesky(const Variable& a, bool upper) {
 
 LuFactors<Variable> lu_factor(const Variable& a) {
   const LuFactors<Tensor> values = lu_factor(a.value(), nullptr);
-  const Variable factors = record(
-      "lu_factor", values.LU, {a}, saved(saved_output(0), values.pivots),
-      [](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
-        const Variable lu = s[0], lt = transposed(unit_lower(lu)), ut = transposed(triu(lu));
-        const Variable inner = tril(matmul(lt, tril(dy[0], -1)), -1) + triu(matmul(triu(dy[0]), ut));
-        const Variable left = solve_triangular(lt, inner, /*upper=*/true, /*left=*/true, /*unitriangular=*/true);
-        const Variable both = solve_triangular(ut, left, /*upper=*/false, /*left=*/false);
-        return {matmul(Variable(permutation_matrix(s.tensor(1), lu.dtype())), both)};
-      });
+  const Variable factors =
+      record("lu_factor", values.LU, {a}, saved(saved_output(0), values.pivots),
+             [](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
+               const Variable lu = s[0], lt = transposed(unit_lower(lu)), ut = transposed(triu(lu));
+               const Variable inner = tril(matmul(lt, tril(dy[0], -1)), -1) + triu(matmul(triu(dy[0]), ut));
+               const Variable left =
+                   solve_triangular(lt, inner, /*upper=*/true, /*left=*/true, /*unitriangular=*/true);
+               const Variable both = solve_triangular(ut, left, /*upper=*/false, /*left=*/false);
+               return {matmul(Variable(permutation_matrix(s.tensor(1), lu.dtype())), both)};
+             });
   return {factors, values.pivots};
 }
 
@@ -133,10 +136,11 @@ LuMatrices<Variable> lu(const Variable& a) {
 QrFactors<Variable> qr(const Variable& a, std::string_view mode) {
   const QrFactors<Tensor> values = qr(a.value(), mode);
   const bool tall = a.size(-2) > a.size(-1);
-  const char* const refused = mode == "r"                 ? "qr: the mode \"r\" has no gradient; use \"reduced\""
-                              : mode == "complete" && tall ? "qr: the mode \"complete\" has no gradient for more rows "
-                                                             "than columns; use \"reduced\""
-                                                           : nullptr;
+  const char* const refused = mode == "r" ? "qr: the mode \"r\" has no gradient; use \"reduced\""
+                              : mode == "complete" && tall
+                                  ? "qr: the mode \"complete\" has no gradient for more rows "
+                                    "than columns; use \"reduced\""
+                                  : nullptr;
   const std::vector<Variable> factors =
       record("qr", std::vector<Tensor>{values.Q, values.R}, {a}, saved(saved_output(0), saved_output(1)),
              [refused](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
@@ -178,8 +182,8 @@ SvdResult<Variable> svd(const Variable& a, bool full_matrices) {
              [](Saved& s, const Incoming& dy, const Wanted&) -> Gradients {
                const Variable values_of_s = s[1];
                const int64_t k = values_of_s.size(-1);
-               return {svd_gradient(first(s[0], -1, k), values_of_s, first(s[2], -2, k), first(dy[0], -1, k), dy[1],
-                                    first(dy[2], -2, k))};
+               return {svd_gradient(first(s[0], -1, k), values_of_s, first(s[2], -2, k), first(dy[0], -1, k),
+                                    dy[1], first(dy[2], -2, k))};
              });
   return {results[0], results[1], results[2]};
 }

@@ -27,7 +27,8 @@ Variable pinv_gradient(const Variable& a, const Variable& p, const Variable& dp)
            matmul(matmul(pt, p), dpt - matmul(k, a));
   }
   const Variable k = matmul(p, dpt), ptk = matmul(pt, k);
-  return ptk - transposed(matmul(k, p)) + matmul(matmul(dpt - matmul(a, k), p), pt) - matmul(matmul(ptk, p), a);
+  return ptk - transposed(matmul(k, p)) + matmul(matmul(dpt - matmul(a, k), p), pt) -
+         matmul(matmul(ptk, p), a);
 }
 
 }  // namespace
@@ -45,24 +46,25 @@ Variable pinv(const Variable& a, const RankTolerance& tolerance, bool hermitian)
 
 LstsqResult<Variable> lstsq(const Variable& a, const Variable& b, std::optional<double> rcond) {
   require_matrices("lstsq", a.value());
-  if (b.defined() && (b.ndim() == 1 || (b.ndim() + 1 == a.ndim() && b.shape() == batch_shape(a.shape(), 1)))) {
+  if (b.defined() &&
+      (b.ndim() == 1 || (b.ndim() + 1 == a.ndim() && b.shape() == batch_shape(a.shape(), 1)))) {
     LstsqResult<Variable> result = lstsq(a, unsqueeze(b, -1), rcond);
     result.solution = squeeze(result.solution, -1);
     return result;
   }
   const LstsqResult<Tensor> values = lstsq(a.value(), b.value(), rcond);
-  const Variable solution = record(
-      "lstsq", values.solution, {a, b}, saved(a, b),
-      [rcond](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
-        const Variable matrix = s[0], right = s[1];
-        const Variable inverse = pinv(matrix, {.rtol = rcond}, false);
-        Gradients gradients(2);
-        if (wanted[0])
-          gradients[0] =
-              sum_to(pinv_gradient(matrix, inverse, matmul(dy[0], transposed(right))), matrix.shape());
-        if (wanted[1]) gradients[1] = sum_to(matmul(transposed(inverse), dy[0]), right.shape());
-        return gradients;
-      });
+  const Variable solution =
+      record("lstsq", values.solution, {a, b}, saved(a, b),
+             [rcond](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+               const Variable matrix = s[0], right = s[1];
+               const Variable inverse = pinv(matrix, {.rtol = rcond}, false);
+               Gradients gradients(2);
+               if (wanted[0])
+                 gradients[0] =
+                     sum_to(pinv_gradient(matrix, inverse, matmul(dy[0], transposed(right))), matrix.shape());
+               if (wanted[1]) gradients[1] = sum_to(matmul(transposed(inverse), dy[0]), right.shape());
+               return gradients;
+             });
   return {solution, values.residuals, values.rank, values.singular_values};
 }
 

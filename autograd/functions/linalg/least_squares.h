@@ -3,8 +3,8 @@
 #include "autograd/variable.h"
 #include "tensor/ops/linalg/least_squares.h"
 
-/// The functions of tensor/ops/linalg/least_squares.h, differentiable to any order where A's rank does not change
-/// (Golub and Pereyra 1973).
+/// The functions of tensor/ops/linalg/least_squares.h, differentiable to any order where A's rank does not
+/// change (Golub and Pereyra 1973).
 namespace tessera::linalg {
 
 /// Saves A and the result.

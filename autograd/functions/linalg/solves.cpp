@@ -54,16 +54,16 @@ bool any_singular(const Tensor& determinants) {
 }  // namespace
 
 Variable solve_triangular(const Variable& a, const Variable& b, bool upper, bool left, bool unitriangular) {
-  if (!left)
-    return transposed(solve_triangular(transposed(a), transposed(b), !upper, true, unitriangular));
-  return record("solve_triangular", solve_triangular(a.value(), b.value(), upper, true, unitriangular), {a, b},
-                saved(a, saved_output(0)),
+  if (!left) return transposed(solve_triangular(transposed(a), transposed(b), !upper, true, unitriangular));
+  return record("solve_triangular", solve_triangular(a.value(), b.value(), upper, true, unitriangular),
+                {a, b}, saved(a, saved_output(0)),
                 [upper, unitriangular, sa = a.shape(), sb = b.shape()](Saved& s, const Incoming& dy,
                                                                        const Wanted& wanted) -> Gradients {
                   const Variable db = solve_triangular(transposed(s[0]), dy[0], !upper, true, unitriangular);
                   Gradients gradients = system_gradients(db, s[1], sa, sb, wanted);
                   const int64_t skipped = unitriangular ? 1 : 0;
-                  if (wanted[0]) gradients[0] = upper ? triu(gradients[0], skipped) : tril(gradients[0], -skipped);
+                  if (wanted[0])
+                    gradients[0] = upper ? triu(gradients[0], skipped) : tril(gradients[0], -skipped);
                   return gradients;
                 });
 }
@@ -75,10 +75,11 @@ Variable solve(const Variable& a, const Variable& b, bool left) {
   if (vectors && left) return squeeze(solve(a, unsqueeze(b, -1), true), -1);
   if (!left && !vectors && a.ndim() >= 2 && b.ndim() >= 2)
     return transposed(solve(transposed(a), transposed(b), true));
-  return record("solve", solve(a.value(), b.value(), left), {a, b}, saved(a, saved_output(0)),
-                [sa = a.shape(), sb = b.shape()](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
-                  return system_gradients(solve(transposed(s[0]), dy[0], true), s[1], sa, sb, wanted);
-                });
+  return record(
+      "solve", solve(a.value(), b.value(), left), {a, b}, saved(a, saved_output(0)),
+      [sa = a.shape(), sb = b.shape()](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+        return system_gradients(solve(transposed(s[0]), dy[0], true), s[1], sa, sb, wanted);
+      });
 }
 
 Variable lu_solve(const Variable& lu, const Tensor& pivots, const Variable& b, bool left, bool adjoint) {
@@ -86,7 +87,8 @@ Variable lu_solve(const Variable& lu, const Tensor& pivots, const Variable& b, b
   if (!left) return transposed(lu_solve(lu, pivots, transposed(b), true, !adjoint));
   const Variable permutation = permutation_matrix(pivots, lu.dtype());
   if (!adjoint)
-    return solve_triangular(lu, solve_triangular(lu, matmul(transposed(permutation), b), false, true, true), true);
+    return solve_triangular(lu, solve_triangular(lu, matmul(transposed(permutation), b), false, true, true),
+                            true);
   const Variable turned = transposed(lu);
   return matmul(permutation, solve_triangular(turned, solve_triangular(turned, b, false), true, true, true));
 }

@@ -17,13 +17,15 @@ Variable lu_solve(const Variable& lu, const Tensor& pivots, const Variable& b, b
 /// Saves the inverse.
 Variable inv(const Variable& a);
 
-/// Saves A and the determinant. The gradient is the matrix of cofactors, also for singular matrices, for which it is
-/// computed from singular vectors: second derivatives are then finite only where no singular value is repeated.
+/// Saves A and the determinant. The gradient is the matrix of cofactors, also for singular matrices, for
+/// which it is computed from singular vectors: second derivatives are then finite only where no singular
+/// value is repeated.
 Variable det(const Variable& a);
 /// Saves A. Backward throws LinAlgError for a singular matrix.
 SlogdetResult<Variable> slogdet(const Variable& a);
 
-/// Saves A. The gradient is a block of the exponential of a matrix of twice the extent (Najfeld and Havel 1995).
+/// Saves A. The gradient is a block of the exponential of a matrix of twice the extent (Najfeld and Havel
+/// 1995).
 Variable matrix_exp(const Variable& a);
 
 }  // namespace tessera::linalg

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tensor/ops/linalg/linalg_error.h"
+#include "tensor/arguments/linalg.h"
 
 namespace tessera::kernels::cpu {
 namespace {
@@ -71,8 +71,8 @@ std::string matrix_name(const Tensor& batch, int64_t i) {
 
 void require_finite(const char* where, const DenseMatrix& matrix, const Tensor& batch, int64_t i) {
   for (const double value : matrix.values)
-    require<LinAlgError>(std::isfinite(value), where, ": expected finite values, ", matrix_name(batch, i), " has ",
-                         value);
+    require<LinAlgError>(std::isfinite(value), where, ": expected finite values, ", matrix_name(batch, i),
+                         " has ", value);
 }
 
 double make_reflection(double* x, int64_t n, double* v, const RowKernels& kernels) {

@@ -8,7 +8,8 @@
 #include "tensor/tensor.h"
 #include "tensor/threads/parallel.h"
 
-/// What the factorisations share. They compute in f64, also for operands of f32, whose results are rounded once.
+/// What the factorisations share. They compute in f64, also for operands of f32, whose results are rounded
+/// once.
 namespace tessera::kernels::cpu {
 
 /// The row kernels of the current instruction set, chosen once for a factorisation.
@@ -46,7 +47,8 @@ std::string matrix_name(const Tensor& batch, int64_t i);
 /// Throws LinAlgError naming the matrix unless all of its values are finite.
 void require_finite(const char* where, const DenseMatrix& matrix, const Tensor& batch, int64_t i);
 
-/// Calls body(i) for every matrix of a batch of `count`, in parallel; `work` is the number of operations on one.
+/// Calls body(i) for every matrix of a batch of `count`, in parallel; `work` is the number of operations on
+/// one.
 template <class Body>
 void for_each_matrix(int64_t count, int64_t work, const Body& body) {
   parallel_for(count, 1 + 65536 / (work + 1), [&](int64_t begin, int64_t end) {
@@ -54,12 +56,14 @@ void for_each_matrix(int64_t count, int64_t work, const Body& body) {
   });
 }
 
-/// The Householder reflections H_k = I - tau_k v_k v_k^T with H_{k-1} ... H_0 A = R upper triangular, k = min(m, n).
+/// The Householder reflections H_k = I - tau_k v_k v_k^T with H_{k-1} ... H_0 A = R upper triangular, k =
+/// min(m, n).
 struct Reflections {
   DenseMatrix vectors;       ///< row k is v_k, with zeros in front
   std::vector<double> taus;  ///< 0 where H_k is the identity
 };
-/// The reflection of x (n,) that leaves only its first element: x becomes (beta, 0, ...), `v` the vector with v[0] =
+/// The reflection of x (n,) that leaves only its first element: x becomes (beta, 0, ...), `v` the vector with
+/// v[0] =
 /// 1. Returns tau. LAPACK's dlarfg, with beta's sign opposite to x[0]'s.
 double make_reflection(double* x, int64_t n, double* v, const RowKernels& kernels);
 /// A becomes R.

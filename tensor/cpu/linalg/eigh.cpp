@@ -1,13 +1,13 @@
-// Eigenvalues and vectors of symmetric matrices: Householder reflections to a tridiagonal matrix, then QL steps with
-// implicit shifts (Golub and Van Loan, 8.3; EISPACK's tred2 and tql2). Vectors are rows, so that a rotation of two of
-// them is one pass over contiguous memory.
+// Eigenvalues and vectors of symmetric matrices: Householder reflections to a tridiagonal matrix, then QL
+// steps with implicit shifts (Golub and Van Loan, 8.3; EISPACK's tred2 and tql2). Vectors are rows, so that a
+// rotation of two of them is one pass over contiguous memory.
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
+#include "tensor/arguments/linalg.h"
 #include "tensor/cpu/linalg/dense_matrix.h"
 #include "tensor/cpu/linalg/factorizations.h"
-#include "tensor/ops/linalg/linalg_error.h"
 
 namespace tessera::kernels::cpu {
 namespace {
@@ -96,7 +96,8 @@ bool diagonalize(Tridiagonal& t, DenseMatrix& vectors, const RowKernels& kernels
   for (int64_t l = 0; l < n; ++l)
     for (int step = 0;; ++step) {
       int64_t m = l;
-      while (m + 1 < n && std::abs(t.below[m]) > epsilon * (std::abs(t.diagonal[m]) + std::abs(t.diagonal[m + 1])))
+      while (m + 1 < n &&
+             std::abs(t.below[m]) > epsilon * (std::abs(t.diagonal[m]) + std::abs(t.diagonal[m + 1])))
         ++m;
       if (m == l) break;
       if (step == 60) return false;

@@ -2,8 +2,8 @@
 
 #include "tensor/tensor.h"
 
-/// Operands of f32 or f64 and any strides, with any number of leading dimensions; results are contiguous. What they
-/// compute is in tensor/ops/linalg.
+/// Operands of f32 or f64 and any strides, with any number of leading dimensions; results are contiguous.
+/// What they compute is in tensor/ops/linalg.
 namespace tessera::kernels::cpu {
 
 void cholesky(const Tensor& a, const Tensor& l);

@@ -1,14 +1,15 @@
-// Singular values and vectors by one-sided Jacobi rotations (Hestenes 1958), after a QR factorisation that leaves a
-// small square matrix (Drmac and Veselic 2008). Rotations from the left make the rows of R orthogonal:
+// Singular values and vectors by one-sided Jacobi rotations (Hestenes 1958), after a QR factorisation that
+// leaves a small square matrix (Drmac and Veselic 2008). Rotations from the left make the rows of R
+// orthogonal:
 //     J^T R = S W^T, so A = Q R = (Q J) S W^T.
 // Small singular values are as accurate as large ones, and a row is contiguous memory.
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
+#include "tensor/arguments/linalg.h"
 #include "tensor/cpu/linalg/dense_matrix.h"
 #include "tensor/cpu/linalg/factorizations.h"
-#include "tensor/ops/linalg/linalg_error.h"
 
 namespace tessera::kernels::cpu {
 namespace {
@@ -21,7 +22,8 @@ struct Decomposition {
 };
 
 /// Makes rows p and q orthogonal. Whether they were not already.
-bool orthogonalize(DenseMatrix& rows, DenseMatrix& rotations, int64_t p, int64_t q, const RowKernels& kernels) {
+bool orthogonalize(DenseMatrix& rows, DenseMatrix& rotations, int64_t p, int64_t q,
+                   const RowKernels& kernels) {
   const int64_t n = rows.columns;
   double* const x = rows.row(p);
   double* const y = rows.row(q);

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tensor/arguments/linalg.h"
 #include "tensor/cpu/linalg/dense_matrix.h"
 #include "tensor/cpu/linalg/factorizations.h"
-#include "tensor/ops/linalg/linalg_error.h"
 
 namespace tessera::kernels::cpu {
 namespace {
@@ -84,8 +84,9 @@ void cholesky(const Tensor& given, const Tensor& l) {
   for_each_matrix(batch_count(a), n * n * n / 3, [&](int64_t i) {
     DenseMatrix matrix = load_matrix(a, i);
     const int64_t minor = factor_cholesky(matrix, kernels);
-    require<LinAlgError>(minor == 0, "cholesky: expected positive definite matrices; the leading minor of order ",
-                         minor, " of ", matrix_name(a, i), " is not positive");
+    require<LinAlgError>(minor == 0,
+                         "cholesky: expected positive definite matrices; the leading minor of order ", minor,
+                         " of ", matrix_name(a, i), " is not positive");
     store_matrix(matrix, l, i);
   });
 }
@@ -112,7 +113,8 @@ void pivots_to_rows(const Tensor& given, const Tensor& rows) {
     std::iota(to + i * n, to + (i + 1) * n, int64_t{0});
     for (int64_t j = 0; j < n; ++j) {
       const int64_t other = from[i * n + j] - 1;
-      require<ValueError>(other >= 0 && other < n, "lu_solve: expected pivots from 1 to ", n, ", got ", other + 1);
+      require<ValueError>(other >= 0 && other < n, "lu_solve: expected pivots from 1 to ", n, ", got ",
+                          other + 1);
       std::swap(to[i * n + j], to[i * n + other]);
     }
   });

@@ -19,7 +19,8 @@ constexpr Kernel<void(const Tensor&, const Tensor&)> cholesky_kernel{
 constexpr Kernel<void(const Tensor&, const char*, const Tensor&, const Tensor&)> lu_kernel{
     "lu_factor", &kernels::cpu::lu_factor, nullptr, batched::together<&kernels::cpu::lu_factor>};
 constexpr Kernel<void(const Tensor&, const Tensor&)> rows_kernel{
-    "pivots_to_rows", &kernels::cpu::pivots_to_rows, nullptr, batched::together<&kernels::cpu::pivots_to_rows>};
+    "pivots_to_rows", &kernels::cpu::pivots_to_rows, nullptr,
+    batched::together<&kernels::cpu::pivots_to_rows>};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&)> qr_kernel{
     "qr", &kernels::cpu::qr, nullptr, batched::together<&kernels::cpu::qr>};
 constexpr Kernel<void(const Tensor&, const Tensor&, const Tensor&)> eigh_kernel{
@@ -37,7 +38,8 @@ Tensor vectors_like(const Tensor& a, int64_t n, DType dtype) {
 /// The triangle that `uplo` names, below the diagonal.
 Tensor lower_triangle(const char* where, const Tensor& a, std::string_view uplo) {
   require_square(where, a);
-  require<ValueError>(uplo == "L" || uplo == "U", where, ": expected uplo \"L\" or \"U\", got \"", uplo, "\"");
+  require<ValueError>(uplo == "L" || uplo == "U", where, ": expected uplo \"L\" or \"U\", got \"", uplo,
+                      "\"");
   return uplo == "U" ? a.transpose(-2, -1) : a;
 }
 

@@ -52,7 +52,8 @@ Tensor pinv(const Tensor& a, const RankTolerance& tolerance, bool hermitian) {
   (hermitian ? require_square : require_matrices)("pinv", a);
   if (hermitian) return pinv(mirrored(a), tolerance, false);
   const SvdResult<Tensor> factors = svd(a, false);
-  return apply_inverse(factors, above_tolerance(factors.S, std::max(a.size(-2), a.size(-1)), tolerance), Tensor());
+  return apply_inverse(factors, above_tolerance(factors.S, std::max(a.size(-2), a.size(-1)), tolerance),
+                       Tensor());
 }
 
 LstsqResult<Tensor> lstsq(const Tensor& a, const Tensor& b, std::optional<double> rcond) {
@@ -65,8 +66,8 @@ LstsqResult<Tensor> lstsq(const Tensor& a, const Tensor& b, std::optional<double
     return result;
   }
   const int64_t m = a.size(-2), n = a.size(-1);
-  require<ShapeError>(b.ndim() >= 2 && b.size(-2) == m, "lstsq: expected B (..., ", m, ", k) for A ", a.shape(),
-                      ", got ", describe(b));
+  require<ShapeError>(b.ndim() >= 2 && b.size(-2) == m, "lstsq: expected B (..., ", m, ", k) for A ",
+                      a.shape(), ", got ", describe(b));
   const SvdResult<Tensor> factors = svd(a, false);
   const Tensor counted = above_tolerance(factors.S, std::max(m, n), {.rtol = rcond});
   LstsqResult<Tensor> result{apply_inverse(factors, counted, b), Tensor::empty({0}, a.dtype(), a.device()),

@@ -34,7 +34,8 @@ void check_system(const char* where, const Tensor& a, const Tensor& b, bool left
 /// Both operands with one batch shape.
 std::array<Tensor, 2> broadcast_batches(const char* where, const Tensor& a, const Tensor& b) {
   const Shape batch = broadcast_shapes(batch_shape(a.shape()), batch_shape(b.shape()), where);
-  return {a.expand(joined(batch, {a.size(-2), a.size(-1)})), b.expand(joined(batch, {b.size(-2), b.size(-1)}))};
+  return {a.expand(joined(batch, {a.size(-2), a.size(-1)})),
+          b.expand(joined(batch, {b.size(-2), b.size(-1)}))};
 }
 
 Tensor solve_left(const Tensor& given_a, const Tensor& given_b, bool upper, bool unitriangular) {
@@ -54,7 +55,8 @@ Tensor permuted_rows(const Tensor& b, const Tensor& order) {
 
 /// 0 .. n - 1 at the positions `order`.
 Tensor inverse_order(const Tensor& order) {
-  const Tensor numbers = ops::arange(0, order.size(-1), 1, i64, order.device()).expand(order.shape()).contiguous();
+  const Tensor numbers =
+      ops::arange(0, order.size(-1), 1, i64, order.device()).expand(order.shape()).contiguous();
   return ops::scatter(Tensor::empty(order.shape(), i64, order.device()), -1, order, numbers);
 }
 
@@ -85,7 +87,9 @@ Tensor diagonal_of(const Tensor& lu) {
 Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left, bool unitriangular) {
   check_system("solve_triangular", a, b, left);
   if (left) return solve_left(a, b, upper, unitriangular);
-  return solve_left(a.transpose(-2, -1), b.transpose(-2, -1), !upper, unitriangular).transpose(-2, -1).contiguous();
+  return solve_left(a.transpose(-2, -1), b.transpose(-2, -1), !upper, unitriangular)
+      .transpose(-2, -1)
+      .contiguous();
 }
 
 Tensor solve(const Tensor& a, const Tensor& b, bool left) {
@@ -135,21 +139,33 @@ Tensor matrix_exp(const Tensor& given) {
   require_square("matrix_exp", given);
   if (given.device().is_meta() || given.numel() == 0) return Tensor::empty_like(given);
   const double norm = ops::max(ops::sum(ops::abs(given), -2)).item();
-  require<LinAlgError>(std::isfinite(norm), "matrix_exp: expected finite values, got a matrix of norm ", norm);
+  require<LinAlgError>(std::isfinite(norm), "matrix_exp: expected finite values, got a matrix of norm ",
+                       norm);
   constexpr double theta = 5.371920351148152;  // up to this norm the approximation is exact to rounding
   const int squarings = norm > theta ? static_cast<int>(std::ceil(std::log2(norm / theta))) : 0;
   // Pade's coefficients over the first one: b[k] is that of A^k.
-  static constexpr double b[] = {64764752532480000., 32382376266240000., 7771770303897600., 1187353796428800.,
-                                 129060195264000.,   10559470521600.,    670442572800.,     33522128640.,
-                                 1323241920.,        40840800.,          960960.,           16380.,
-                                 182.,               1.};
+  static constexpr double b[] = {64764752532480000.,
+                                 32382376266240000.,
+                                 7771770303897600.,
+                                 1187353796428800.,
+                                 129060195264000.,
+                                 10559470521600.,
+                                 670442572800.,
+                                 33522128640.,
+                                 1323241920.,
+                                 40840800.,
+                                 960960.,
+                                 16380.,
+                                 182.,
+                                 1.};
   const auto scaled = [](const Tensor& x, int k) { return ops::mul(x, b[k] / b[0]); };
   const Tensor a = ops::mul(given, std::exp2(-squarings)), one = ops::eye(a.size(-1), a.dtype(), a.device());
   const Tensor a2 = ops::matmul(a, a), a4 = ops::matmul(a2, a2), a6 = ops::matmul(a4, a2);
   const auto even = [&](int k0, int k2, int k4) {
     return ops::add(ops::add(scaled(a2, k0), scaled(a4, k2)), scaled(a6, k4));
   };
-  const Tensor u = ops::matmul(a, ops::add(ops::add(ops::matmul(a6, even(9, 11, 13)), even(3, 5, 7)), scaled(one, 1)));
+  const Tensor u =
+      ops::matmul(a, ops::add(ops::add(ops::matmul(a6, even(9, 11, 13)), even(3, 5, 7)), scaled(one, 1)));
   const Tensor v = ops::add(ops::add(ops::matmul(a6, even(8, 10, 12)), even(2, 4, 6)), one);
   Tensor result = solve(ops::sub(v, u), ops::add(v, u));
   for (int i = 0; i < squarings; ++i) result = ops::matmul(result, result);

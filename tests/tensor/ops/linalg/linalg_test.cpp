@@ -1,4 +1,5 @@
-// Refusals, special values and threads of tensor/ops/linalg; results and derivatives are in tests/ops/linalg_rows.cpp.
+// Refusals, special values and threads of tensor/ops/linalg; results and derivatives are in
+// tests/ops/linalg_rows.cpp.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -35,7 +36,8 @@ bool contains(const std::string& message, const std::string& part) {
 /// Values without a pattern, in f64.
 Tensor noise(const Shape& shape) {
   Tensor x = Tensor::empty(shape, f64);
-  for (int64_t i = 0; i < x.numel(); ++i) x.data<double>()[i] = std::sin(12.9898 * static_cast<double>(i * i + 1));
+  for (int64_t i = 0; i < x.numel(); ++i)
+    x.data<double>()[i] = std::sin(12.9898 * static_cast<double>(i * i + 1));
   return x;
 }
 
@@ -57,9 +59,12 @@ double defect(const Tensor& q) {
 TEST_CASE("linalg: a singular matrix is an error that names it") {
   const Tensor regular = eye(2, f64), singular = tensor({{1.0, 2.0}, {2.0, 4.0}}, f64);
   const Tensor batch = stack({regular, singular, singular});
-  CHECK(contains(message_of<LinAlgError>([&] { linalg::inv(singular); }), "inv: expected regular matrices; the matrix"));
+  CHECK(contains(message_of<LinAlgError>([&] { linalg::inv(singular); }),
+                 "inv: expected regular matrices; the matrix"));
   CHECK(contains(message_of<LinAlgError>([&] { linalg::inv(batch); }), "matrix (1,) of the batch"));
-  CHECK(contains(message_of<LinAlgError>([&] { linalg::solve(batch.reshape({3, 1, 2, 2}), regular); }),
+  CHECK(contains(message_of<LinAlgError>([&] {
+                   linalg::solve(batch.reshape({3, 1, 2, 2}), regular);
+                 }),
                  "matrix (1, 0) of the batch is singular: element (1, 1) of U is 0"));
   CHECK_THROWS_AS(linalg::inv(singular), ValueError);
   CHECK(linalg::det(batch).select(0, 1).item() == 0);
@@ -68,14 +73,17 @@ TEST_CASE("linalg: a singular matrix is an error that names it") {
 
 TEST_CASE("linalg: a matrix that is not positive definite is an error that names the leading minor") {
   const Tensor good = eye(3, f64), bad = tensor({{4.0, 2.0, 0.0}, {2.0, 1.0, 0.0}, {0.0, 0.0, 1.0}}, f64);
-  CHECK(contains(message_of<LinAlgError>([&] { linalg::cholesky(stack({good, bad})); }),
+  CHECK(contains(message_of<LinAlgError>([&] {
+                   linalg::cholesky(stack({good, bad}));
+                 }),
                  "the leading minor of order 2 of matrix (1,) of the batch is not positive"));
   CHECK_THROWS_AS(linalg::cholesky(good * std::numeric_limits<double>::quiet_NaN()), LinAlgError);
 }
 
 TEST_CASE("linalg: values that are not finite are refused where no result exists") {
   const Tensor x = tensor({{1.0, double(NAN)}, {double(NAN), 1.0}}, f64);
-  CHECK(contains(message_of<LinAlgError>([&] { linalg::svd(x); }), "svd: expected finite values, the matrix has nan"));
+  CHECK(contains(message_of<LinAlgError>([&] { linalg::svd(x); }),
+                 "svd: expected finite values, the matrix has nan"));
   CHECK_THROWS_AS(linalg::eigh(x), LinAlgError);
   CHECK_THROWS_AS(linalg::matrix_exp(x), LinAlgError);
 }
@@ -100,7 +108,8 @@ TEST_CASE("linalg: shapes, dtypes and arguments are checked") {
   CHECK_THROWS_AS(linalg::multi_dot({square}), ValueError);
   CHECK_THROWS_AS(linalg::cross(square, square), ShapeError);
   CHECK_THROWS_AS(linalg::tensorinv(square, 2), ShapeError);
-  CHECK(contains(message_of<DTypeError>([&] { linalg::inv(square.to(bf16)); }), "inv: expected f32 or f64, got"));
+  CHECK(contains(message_of<DTypeError>([&] { linalg::inv(square.to(bf16)); }),
+                 "inv: expected f32 or f64, got"));
   CHECK_THROWS_AS(linalg::solve(square, vector.to(f32)), DTypeError);
 }
 
