@@ -48,6 +48,7 @@ FAMILIES = [
     "attention",
     "convolution",
     "methods",
+    "linalg",
     "edges",
     "images",
     "resampling",

@@ -24,6 +24,7 @@ std::vector<OpRow> methods_rows();
 std::vector<OpRow> images_rows();
 std::vector<OpRow> resampling_rows();
 std::vector<OpRow> weight_norm_rows();
+std::vector<OpRow> linalg_rows();
 
 namespace {
 
@@ -54,6 +55,7 @@ std::vector<OpRow> all_rows() {
   append(table, images_rows());
   append(table, resampling_rows());
   append(table, weight_norm_rows());
+  append(table, linalg_rows());
   return table;
 }
 
