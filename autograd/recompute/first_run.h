@@ -40,6 +40,8 @@ class FirstRun {
   /// The first run stores `storage`, once; the rerun does nothing.
   void note_parameter(const intrusive_ptr<Storage>& storage);
 
+  /// Whether the segment runs again.
+  bool is_rerun() const { return rerun_; }
   /// To call before each rerun, which then reads what was stored, from the first call on. Brings the values
   /// of the stored storages back.
   void begin_rerun();
@@ -71,6 +73,10 @@ inline FirstRun* current_first_run() {
   while (scope && !scope->segment()) scope = scope->outer();
   return scope ? scope->segment() : nullptr;
 }
+
+/// Whether this thread runs a segment again, for its values: a forward that updates a buffer, such as running
+/// statistics, has done so in the first run, and leaves it as it is now.
+bool is_recomputing();
 
 /// `present`, the present state of `owner`; in the rerun of a checkpointed segment, the state in the first
 /// run.
