@@ -1,10 +1,32 @@
 #include "optim/first_nonfinite.h"
 
 #include <limits>
+#include <string_view>
 
 #include "tensor/error.h"
 
 namespace tessera::optim {
+
+namespace {
+
+/// The text of the one rank that has one (`own`), on every rank: six bytes at a time are a whole number that
+/// a double holds, and a maximum over the ranks passes it on.
+std::string shared_text(ParameterReducer& ranks, std::string_view own) {
+  constexpr size_t width = 6;
+  const auto size = static_cast<size_t>(ranks.largest(static_cast<double>(own.size())));
+  std::string all;
+  for (size_t first = 0; first < size; first += width) {
+    uint64_t part = 0;
+    for (size_t i = 0; i < width; ++i)
+      part = part << 8 | (first + i < own.size() ? static_cast<unsigned char>(own[first + i]) : 0);
+    part = static_cast<uint64_t>(ranks.largest(static_cast<double>(part)));
+    for (size_t i = width; i-- > 0;) all += static_cast<char>(part >> (8 * i) & 0xff);
+  }
+  all.resize(size);
+  return all;
+}
+
+}  // namespace
 
 std::string to_string(const NonFiniteGradient& fault) {
   std::string where = text("'", fault.parameter, "'");
@@ -26,8 +48,9 @@ std::optional<NonFiniteGradient> first_nonfinite_gradient(const ParameterList& p
     const double found = ranks.largest(local < 0 ? no_rank : -ranks.rank());
     if (found == no_rank) return std::nullopt;
     const bool is_here = local >= 0 && -found == ranks.rank();
-    return NonFiniteGradient{is_here ? parameters[static_cast<size_t>(local)].name : "a parameter of a stage",
-                             static_cast<int>(-found), std::nullopt};
+    const std::string name =
+        shared_text(ranks, is_here ? parameters[static_cast<size_t>(local)].name : std::string());
+    return NonFiniteGradient{name, static_cast<int>(-found), std::nullopt};
   }
   const auto count = static_cast<double>(parameters.size());
   const double from_end = ranks.largest(local < 0 ? 0.0 : count - static_cast<double>(local));

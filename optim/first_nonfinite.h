@@ -18,8 +18,8 @@ struct NonFiniteGradient {
 std::string to_string(const NonFiniteGradient& fault);
 
 /// The first one in the order of the list, over all ranks where the list carries a reducer (of the lowest
-/// rank that has it). `local` is the index of this rank's first one, or -1. The result is the same on every
-/// rank.
+/// rank that has it; in stages of a pipeline, whose lists differ, the lowest rank's first). `local` is the
+/// index of this rank's first one, or -1. The result is the same on every rank.
 std::optional<NonFiniteGradient> first_nonfinite_gradient(const ParameterList& parameters, int64_t local);
 
 }  // namespace tessera::optim

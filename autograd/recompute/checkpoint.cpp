@@ -1,5 +1,6 @@
 #include "autograd/recompute/checkpoint.h"
 
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -34,9 +35,9 @@ class Recomputation {
     }
   }
 
-  /// Notes a saved value's shape and dtype in the first run; returns its index.
-  size_t declare(const Tensor& value) {
-    expected_.push_back({value.shape(), value.dtype()});
+  /// Notes a saved value's operation, shape and dtype in the first run; returns its index.
+  size_t declare(const char* op, const Tensor& value) {
+    expected_.push_back({op, {value.shape(), value.dtype()}});
     return expected_.size() - 1;
   }
 
@@ -89,10 +90,11 @@ class Recomputation {
     require<AutogradError>(saved_again_ < expected_.size(), "checkpoint '", name_,
                            "': the rerun saves more than the ", expected_.size(),
                            " values of the first run ('", op, "' saves ", describe(value), ")");
-    const OutputInfo& first = expected_[saved_again_];
-    require<AutogradError>(value.shape() == first.shape && value.dtype() == first.dtype, "checkpoint '",
-                           name_, "': in the rerun '", op, "' saves ", describe(value),
-                           " where the first run saved ", first.shape, " ", first.dtype);
+    const auto& [first_op, first] = expected_[saved_again_];
+    require<AutogradError>(
+        std::strcmp(op, first_op) == 0 && value.shape() == first.shape && value.dtype() == first.dtype,
+        "checkpoint '", name_, "': in the rerun '", op, "' saves value ", saved_again_, ", ", describe(value),
+        ", where in the first run '", first_op, "' saved ", first.shape, " ", first.dtype);
     values_[saved_again_++] = value;
     if (saved_again_ == expected_.size()) throw RerunComplete();
     return std::make_shared<EmptyValue>();
@@ -103,6 +105,12 @@ class Recomputation {
     Tensor produce() override { return {}; }
   };
 
+  /// What the first run saved.
+  struct FirstValue {
+    const char* op;  // a node's name, a string literal
+    OutputInfo info;
+  };
+
   std::string name_;
   RandomContext context_ = random_context();  // as it was when the segment began
   DType autocast_ = autocast_dtype();         // likewise
@@ -110,7 +118,7 @@ class Recomputation {
   FirstRun first_run_;
   std::vector<SavedValue> inputs_;
   std::vector<SampleLayout> samples_;  // of the inputs
-  std::vector<OutputInfo> expected_;
+  std::vector<FirstValue> expected_;
   std::vector<Tensor> values_;
   size_t saved_again_ = 0;
   size_t released_ = 0;
@@ -145,8 +153,8 @@ std::vector<Variable> checkpoint_segment(const std::string& name, Segment segmen
   if (batched::current_samples() > 0) throw_no_batching_rule("checkpoint");
   const auto recomputation = std::make_shared<Recomputation>(name, segment, inputs, options);
   SavingPolicyScope scope(
-      [&recomputation](const char*, const Tensor& value) -> std::shared_ptr<ValueSource> {
-        return std::make_shared<SegmentValue>(recomputation, recomputation->declare(value));
+      [&recomputation](const char* op, const Tensor& value) -> std::shared_ptr<ValueSource> {
+        return std::make_shared<SegmentValue>(recomputation, recomputation->declare(op, value));
       },
       &recomputation->first_run());
   std::vector<Variable> outputs = segment(inputs);

@@ -109,6 +109,12 @@ bool state_in_segments(const SavingPolicyScope* scope, const void* owner, bool p
 
 }  // namespace
 
+bool is_recomputing() {
+  for (const SavingPolicyScope* scope = SavingPolicyScope::innermost(); scope; scope = scope->outer())
+    if (scope->segment() && scope->segment()->is_rerun()) return true;
+  return false;
+}
+
 bool state_in_first_run(const void* owner, bool present) {
   const SavingPolicyScope* const scope = SavingPolicyScope::innermost();
   if (!scope) [[likely]]

@@ -40,6 +40,8 @@ class FirstRun {
   /// The first run stores `storage`, once; the rerun does nothing.
   void note_parameter(const intrusive_ptr<Storage>& storage);
 
+  /// Whether the segment runs again.
+  bool is_rerun() const { return rerun_; }
   /// To call before each rerun, which then reads what was stored, from the first call on. Brings the values
   /// of the stored storages back.
   void begin_rerun();
@@ -74,13 +76,9 @@ inline FirstRun* current_first_run() {
   return scope ? scope->segment() : nullptr;
 }
 
-/// Whether this thread runs a segment, or one around it, again: what a first run changed beside its results,
-/// such as running statistics, is not changed a second time.
-inline bool reruns_segment() {
-  for (const SavingPolicyScope* scope = SavingPolicyScope::innermost(); scope; scope = scope->outer())
-    if (scope->segment() && scope->segment()->is_rerun()) return true;
-  return false;
-}
+/// Whether this thread runs a segment again, for its values: a forward that updates a buffer, such as running
+/// statistics, has done so in the first run, and leaves it as it is now.
+bool is_recomputing();
 
 /// `present`, the present state of `owner`; in the rerun of a checkpointed segment, the state in the first
 /// run.

@@ -49,17 +49,26 @@ class MetaValue final : public ValueSource {
 
 }  // namespace
 
-HostStore::HostStore(int64_t budget_bytes) : account_(make_intrusive<MemoryAccount>()) {
+HostStore::HostStore(int64_t budget_bytes, std::string budget_name)
+    : account_(make_intrusive<MemoryAccount>()),
+      budget_bytes_(budget_bytes),
+      budget_name_(std::move(budget_name)) {
   require<ConfigError>(budget_bytes >= 0, "HostStore: expected a budget of 0 or more bytes, got ",
                        budget_bytes);
   account_->set_limit(budget_bytes);
 }
 
 SavingPolicy HostStore::policy() const {
-  return [account = account_](const char*, const Tensor& value) -> std::shared_ptr<ValueSource> {
+  return [account = account_, limit = budget_bytes_, name = budget_name_](
+             const char*, const Tensor& value) -> std::shared_ptr<ValueSource> {
     if (value.numel() == 0) return nullptr;
     if (value.is_meta()) return std::make_shared<MetaValue>(value);
-    return std::make_shared<HostValue>(value, account);
+    try {
+      return std::make_shared<HostValue>(value, account);
+    } catch (const OutOfMemoryError& error) {
+      if (limit == 0) throw;
+      throw StoreBudgetError(text(name, " ", limit, ": ", error.what(), "; 0 is no limit"));
+    }
   };
 }
 

@@ -17,7 +17,7 @@ Variable or_undefined(const Variable* x) {
 
 /// Counts a call in training, and returns the share of its statistics in the running ones.
 double count_call(const Variable* calls, const std::optional<double>& momentum, const Variable& x) {
-  if (!calls || x.device().is_meta() || calls->device().is_meta() || reruns_segment())
+  if (!calls || x.device().is_meta() || calls->device().is_meta() || is_recomputing())
     return momentum.value_or(0);
   const Tensor& count = calls->value();
   count.copy_from(Tensor::scalar(count.item_i64() + 1));

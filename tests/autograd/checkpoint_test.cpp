@@ -4,6 +4,7 @@
 #include "autograd/functions/elementwise/binary.h"
 #include "autograd/functions/elementwise/unary.h"
 #include "autograd/recompute/checkpoint.h"
+#include "autograd/recompute/first_run.h"
 #include "autograd/record.h"
 #include "tensor/memory/account.h"
 #include "tensor/ops/elementwise/binary.h"
@@ -203,7 +204,7 @@ TEST_CASE("checkpoint: a rerun that calls kept operations in another order is an
   int run = 0;
   const auto named = [](const char* name, const Variable& in) {
     return record(
-        name, [&] { return ops::mul(in.value(), in.value()); }, {in}, saved(in),
+        name, [&] { return ops::mul(in.value(), in.value()); }, {in}, saved(saved_output(0)),
         [](Saved& s, const Incoming& dy, const Wanted&) -> Gradients { return {s[0] * dy[0] * 2.0}; });
   };
   const Segment segment = [&](std::span<const Variable> in) -> std::vector<Variable> {
@@ -214,6 +215,34 @@ TEST_CASE("checkpoint: a rerun that calls kept operations in another order is an
   const Variable y = checkpoint_segment("kept", segment, {x}, {.keep = {"one", "two"}})[0];
   CHECK_THROWS_WITH_AS(y.backward(seed()), doctest::Contains("calls 'two' where the first run called 'one'"),
                        AutogradError);
+}
+
+TEST_CASE("checkpoint: a rerun with another operation of the same shape is an error that names both") {
+  const Variable x = leaf({0.7, -0.3});
+  int run = 0;
+  const Segment segment = [&](std::span<const Variable> in) -> std::vector<Variable> {
+    const Variable h = in[0] * in[0];
+    return {++run == 1 ? tanh(h) : sigmoid(h)};
+  };
+  CHECK_THROWS_WITH_AS(
+      checkpoint_segment("blocks.4", segment, {x})[0].backward(seed()),
+      "checkpoint 'blocks.4': in the rerun 'sigmoid' saves value 2, (2,) f64 on cpu, where in the "
+      "first run 'tanh' saved (2,) f64",
+      AutogradError);
+}
+
+TEST_CASE("checkpoint: a rerun is known to what it runs, in nested segments too") {
+  const Variable x = leaf({1.0, 2.0});
+  int updates = 0, runs = 0;
+  const auto inner = [&](const Variable& in) {
+    ++runs;
+    if (!is_recomputing()) ++updates;
+    return in * in;
+  };
+  checkpoint([&](const Variable& in) { return checkpoint(inner, in) * in; }, x).backward(seed());
+  CHECK(runs > 1);
+  CHECK(updates == 1);
+  CHECK(!is_recomputing());
 }
 
 TEST_CASE("checkpoint: a rerun that saves other values is an error that names the segment") {

@@ -139,7 +139,9 @@ TEST_CASE("stores: a budget of the host is kept") {
   const Model model;
   const HostStore host(2 * value_bytes);
   const CheckpointInputsScope scope(host.policy());
-  CHECK_THROWS_AS(model.loss(sines({rows, width}, 0.3)), OutOfMemoryError);
+  CHECK_THROWS_WITH_AS(model.loss(sines({rows, width}, 0.3)),
+                       doctest::Contains("HostStore: budget_bytes 16384: memory limit of 16384 bytes"),
+                       StoreBudgetError);
   CHECK(host.account().total().current == 0);
   CHECK_THROWS_WITH_AS(HostStore(-1), "HostStore: expected a budget of 0 or more bytes, got -1", ConfigError);
 }

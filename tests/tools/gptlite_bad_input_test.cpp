@@ -109,6 +109,10 @@ TEST_CASE("gptlite train: ranks that do not fit the batch, the groups or the str
   check_train_refused(2, {"--virtual-ranks", "4", "--strategy", "hybrid_shard", "--shard-group-size", "3"},
                       {"--shard-group-size 3: expected a divisor of the number of ranks, 4"});
   check_train_refused(2,
+                      {"--virtual-ranks", "4", "--pipeline-stages", "2", "--strategy", "hybrid_shard",
+                       "--shard-group-size", "4"},
+                      {"--shard-group-size 4: expected a divisor of the 2 ranks that hold a stage"});
+  check_train_refused(2,
                       {"--virtual-ranks", "4", "--strategy", "hybrid_shard_zero2", "--shard-group-size", "0"},
                       {"needs `--shard-group-size N`"});
   check_train_refused(2, {"--virtual-ranks", "4", "--strategy", "full_shard", "--shard-group-size", "2"},

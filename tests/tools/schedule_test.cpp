@@ -80,6 +80,14 @@ TEST_CASE(
   CHECK_THROWS_WITH_AS(
       shown({.from_csv = csv}),
       doctest::Contains("rank 1, slot 0 (1F0): micro-batch 0 has no backward through stage 1"), ConfigError);
+  CHECK_THROWS_WITH_AS(shown({.from_csv = folder / "."}),
+                       ("schedule: '" + (folder / ".") + "' is a directory: expected a CSV file").c_str(),
+                       ConfigError);
+  std::ofstream(csv) << "0F0,\x7f\x45\n";
+  CHECK_THROWS_WITH_AS(
+      shown({.from_csv = csv}),
+      ("schedule: '" + csv + "' is no CSV file of actions: byte 4 is 127, which no action has").c_str(),
+      ConfigError);
   CHECK_THROWS_WITH_AS(shown({.from_csv = folder / "none.csv"}), doctest::Contains("schedule: cannot read '"),
                        ConfigError);
   CHECK_THROWS_WITH_AS(shown({.csv = folder / "none/x.csv"}), doctest::Contains("schedule: cannot write '"),

@@ -31,6 +31,7 @@ int world_size_of(const TrainOptions& options, const dist::LauncherJob& job) {
   return ranks;
 }
 
+/// `world` is the number of ranks that hold a stage, or the whole model.
 int shard_group_of(const Parallel& parallel, int world) {
   const char* name = name_of(parallel.strategy);
   const int size = parallel.shard_group_size;
@@ -42,8 +43,10 @@ int shard_group_of(const Parallel& parallel, int world) {
   require<ConfigError>(size != 0, "--strategy ", name,
                        " needs `--shard-group-size N`: the ranks that hold one copy of the model together, "
                        "usually those of one machine");
+  const std::string ranks = parallel.pipeline_stages > 0 ? text("the ", world, " ranks that hold a stage")
+                                                         : text("the number of ranks, ", world);
   require<ConfigError>(size <= world && world % size == 0, "--shard-group-size ", size,
-                       ": expected a divisor of the number of ranks, ", world);
+                       ": expected a divisor of ", ranks);
   return size;
 }
 

@@ -21,7 +21,7 @@ Tensor value_of(const Variable& x) {
 
 /// running = (1 - momentum) running + momentum observed, in the running statistic's dtype.
 void update_running(const Tensor& running, const Tensor& observed, double momentum) {
-  if (!running.defined() || observed.is_meta() || reruns_segment()) return;
+  if (!running.defined() || observed.is_meta() || is_recomputing()) return;
   require<ShapeError>(running.shape() == observed.shape(),
                       "batch_norm: expected running statistics of shape ", observed.shape(), ", got ",
                       running.shape());

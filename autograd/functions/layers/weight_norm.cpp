@@ -41,7 +41,7 @@ Variable spectral_norm(const Variable& weight, const Tensor& u, const Tensor& v,
   require<ShapeError>(u.shape() == Shape{matrix.size(0)} && v.shape() == Shape{matrix.size(1)},
                       "spectral_norm: expected u (", matrix.size(0), ",) and v (", matrix.size(1), ",), got ",
                       u.shape(), " and ", v.shape());
-  if (!weight.device().is_meta() && !reruns_segment()) {
+  if (!weight.device().is_meta() && !is_recomputing()) {
     const Tensor w = matrix.value();
     for (int64_t i = 0; i < power_iterations; ++i) {
       store_unit_vector(v, ops::mv(w.transpose(0, 1), u), epsilon);

@@ -43,12 +43,13 @@ double duration(const PipelineAction& action, const StageTimes& times) {
 
 double PipelineTimeline::bubble() const {
   const double all = makespan * static_cast<double>(ranks.size());
-  return all > 0 ? 1 - std::accumulate(busy.begin(), busy.end(), 0.0) / all : 0;
+  // Sums of rounded times may be larger than the makespan.
+  return all > 0 ? std::max(0.0, 1 - std::accumulate(busy.begin(), busy.end(), 0.0) / all) : 0;
 }
 
 double PipelineTimeline::bubble_over_ideal() const {
   const double all = std::accumulate(busy.begin(), busy.end(), 0.0);
-  return all > 0 ? makespan * static_cast<double>(ranks.size()) / all - 1 : 0;
+  return all > 0 ? std::max(0.0, makespan * static_cast<double>(ranks.size()) / all - 1) : 0;
 }
 
 PipelineTimeline simulate(const PipelineSchedule& schedule, const PipelineTimes& times) {

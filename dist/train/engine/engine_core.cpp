@@ -66,7 +66,8 @@ EngineCore::KeptInputs kept_inputs_of(const TrainingConfig& config) {
                        ": expected activation_offload cpu, got '", place, "'");
   if (place.empty()) return {};
   if (place == "cpu") {
-    const auto store = std::make_shared<HostStore>(config.activation_offload_bytes);
+    const auto store =
+        std::make_shared<HostStore>(config.activation_offload_bytes, "activation_offload_bytes");
     return {store->policy(), [store] { return store->account().total().peak; }};
   }
   const auto store = std::make_shared<FileStore>(place);

@@ -1,10 +1,12 @@
 // Validation, test and prediction of a Trainer.
+#include <algorithm>
 #include <utility>
 
 #include "autograd/autocast/autocast.h"
 #include "autograd/grad_mode.h"
 #include "dist/train/manual/learning_rates.h"
 #include "dist/train/trainer/stage_batches.h"
+#include "nn/sequence/hold.h"
 #include "tensor/error.h"
 #include "tensor/random/random_context.h"
 
@@ -47,6 +49,28 @@ DType compute_dtype_of(const nn::Module& module) {
   return dtype;
 }
 
+/// The batch without its padding, so that a loss that does not skip padded rows is that of each sample once.
+/// A batch of padding alone, and one whose fields have other rows than samples, stay as they are.
+data::Batch without_padding(const data::Batch& batch) {
+  const int64_t samples = batch.unpadded_size();
+  const std::vector<data::Field> fields = batch.fields();
+  const bool has_rows =
+      std::all_of(fields.begin(), fields.end(),
+                  [&](const data::Field& field) {
+                    return field.value.ndim() == 0 || field.value.size(0) == batch.size();
+                  }) &&
+      std::all_of(batch.lists().begin(), batch.lists().end(),
+                  [&](const data::Record::List& list) { return std::ssize(list.values) == batch.size(); });
+  return samples == 0 || samples == batch.size() || !has_rows ? batch : batch.micro_batch(0, samples);
+}
+
+/// Throws ConfigError for a model of which other ranks hold a part, as after a fit in stages.
+void require_whole(const nn::Module& module, const char* caller) {
+  require<ConfigError>(nn::names_held_elsewhere(module).empty(), "Trainer::", caller, ": ", module.kind(),
+                       " is cut into stages, of which this rank holds its own alone: validate within the "
+                       "fit, or load a checkpoint of the run into a whole model and give the Trainer that");
+}
+
 }  // namespace
 
 Device Trainer::device() const {
@@ -57,7 +81,8 @@ Device Trainer::device() const {
 void Trainer::validate_in_stages(Task& task, const data::Batch& batch) {
   dist::MicroBatch micro = task.stage_batch(batch);
   micro.samples = batch.samples;
-  if (batch.unpadded_size() == 0) micro.weight = 0;
+  const auto samples = static_cast<double>(batch.unpadded_size());
+  if (samples == 0 || !micro.weight) micro.weight = samples;
   task.stage_validation_loss(engine_->pipeline()->evaluate({&micro, 1}), batch);
 }
 
@@ -91,7 +116,7 @@ std::map<std::string, double> Trainer::evaluate(Task& task, const StageBatches& 
         logged_steps_ = logged_steps;
         return {};
       }
-      const data::Batch batch = prepared(taken->batch, device(), batches.targets());
+      const data::Batch batch = without_padding(prepared(taken->batch, device(), batches.targets()));
       batch_weight_ = static_cast<double>(batch.unpadded_size());
       call([&](Callback& c) {
         is_test ? c.on_test_batch_start(*this, task, batch, index)
@@ -143,6 +168,7 @@ void Trainer::check_sanity(Task& task, const StageBatches& validation) {
 std::map<std::string, double> Trainer::evaluate_alone(Task& task, DataModule& data, Stage stage) {
   std::map<std::string, double> values;
   run(task, [&] {
+    require_whole(task.module(), stage == Stage::test ? "test" : "validate");
     start_stage(data, stage);
     values = evaluate(task, StageBatches(loader_of(data, stage), options_, stage), stage);
     reports_.add_after_run(values);
@@ -161,6 +187,7 @@ std::map<std::string, double> Trainer::test(Task& task, DataModule& data) {
 std::vector<Tensor> Trainer::predict(Task& task, DataModule& data) {
   std::vector<Tensor> results;
   run(task, [&] {
+    require_whole(task.module(), "predict");
     start_stage(data, Stage::predict);
     const StageBatches batches(loader_of(data, Stage::predict), options_, Stage::predict);
     const EvaluationMode mode(task.module());

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <sstream>
 
@@ -90,6 +91,11 @@ TEST_CASE("pipeline timing: stages on one rank send no message") {
   const PipelineSchedule schedule = parse_schedule_csv("0F0,1F0,1B0,0B0\n", "one");
   CHECK(simulate(schedule, {.latency = 10}).makespan == 6);
   CHECK(simulate(schedule).bubble() == 0);
+  // Busy times whose sum is rounded to more than the makespan.
+  const PipelineTimeline full{.ranks = {{}}, .makespan = 0.3, .busy = {0.1 + 0.2}};
+  CHECK(full.bubble() == 0);
+  CHECK(!std::signbit(full.bubble()));
+  CHECK(full.bubble_over_ideal() == 0);
 }
 
 TEST_CASE("pipeline timing: times that are none, and a schedule that cannot run") {

@@ -165,6 +165,45 @@ TEST_CASE("engine: eval_batch in stages is the mean over unequal shares of ranks
   for (const double mean : means) CHECK(mean == doctest::Approx(expected).epsilon(1e-6));
 }
 
+TEST_CASE("engine: a gradient in stages that is not finite has its name on every rank") {
+  test::require_no_problems(2, [](dist::World& world) -> std::vector<std::string> {
+    Net net;
+    auto training = in_two_stages(net, world, 4);
+    for (const NamedParameter& parameter : training.engine.optimizer().parameters())
+      parameter.variable.value().fill_(NAN);
+    auto batches = training.loader->begin();
+    const std::string message =
+        message_of<NonFiniteError>([&] { training.engine.train_batch(batches, training.loader->end()); });
+    if (contains(message, "is that of 'layers.0.weight' on rank 0")) return {};
+    return {message};
+  });
+}
+
+TEST_CASE("engine: a full host store names the option of its budget") {
+  test::require_no_problems(2, [](dist::World& world) -> std::vector<std::string> {
+    Net net;
+    TrainingConfig config{.train_batch_size = 8, .accumulation_steps = 4};
+    config.stages = {.stages = 2, .checkpointing = {.interval = 1}};
+    config.activation_offload = "cpu";
+    config.activation_offload_bytes = 10;
+    auto training =
+        initialize(net, {.config = config, .training_data = points(), .optimizer = adam, .world = &world});
+    auto batches = training.loader->begin();
+    std::string message = "no error";
+    try {
+      training.engine.train_batch(batches, training.loader->end());
+    } catch (const OutOfMemoryError& error) {
+      message = error.what();
+    } catch (const std::exception&) {
+      return {};  // the other rank's error ended this one
+    }
+    if (message.starts_with("activation_offload_bytes 10: memory limit of 10 bytes") &&
+        contains(message, "0 is no limit") && !contains(message, "activation checkpointing"))
+      return {};
+    return {message};
+  });
+}
+
 TEST_CASE("engine: metrics of the stages") {
   test::require_no_problems(2, [&](dist::World& world) {
     Net net;

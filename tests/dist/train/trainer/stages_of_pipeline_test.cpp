@@ -14,6 +14,7 @@
 #include "nn/loss.h"
 #include "optim/rules/adam.h"
 #include "tests/dist/fsdp/on_threads.h"
+#include "tests/support/error_text.h"
 #include "tests/support/temporary_folder.h"
 
 using namespace tessera;
@@ -61,8 +62,9 @@ struct Unlisted : TaskOf<Unlisted> {
 };
 
 struct Points : DataModule {
-  explicit Points(int ranks) : per_rank(8 / ranks) {}
+  explicit Points(int ranks, int64_t held_out = 20) : per_rank(8 / ranks), held_out(held_out) {}
   int64_t per_rank;  // samples of a micro-batch
+  int64_t held_out;  // samples of the validation
 
   static Tensor numbers(const Shape& shape, int64_t key) {
     const Tensor values = Tensor::empty(shape, f32);
@@ -76,7 +78,9 @@ struct Points : DataModule {
             .options = {.batch_size = per_rank, .shuffle = true}};
   }
   std::optional<LoaderSpec> train_dataloader() override { return loader(64, 1); }
-  std::optional<LoaderSpec> val_dataloader() override { return loader(20, 5); }
+  std::optional<LoaderSpec> val_dataloader() override { return loader(held_out, 5); }
+  std::optional<LoaderSpec> test_dataloader() override { return loader(20, 6); }
+  std::optional<LoaderSpec> predict_dataloader() override { return loader(20, 6); }
 };
 
 /// The validation losses of a fit, and its last value of "loss".
@@ -87,7 +91,8 @@ struct Losses : Callback {
   }
 };
 
-std::vector<double> fit(dist::World* world, const StageOptions& stages, TrainerOptions options = {}) {
+std::vector<double> fit(dist::World* world, const StageOptions& stages, TrainerOptions options = {},
+                        int64_t held_out = 20) {
   const int ranks = world ? data_ranks(stages, world->size()) : 1;
   const auto losses = std::make_shared<Losses>();
   options.max_epochs = 3;
@@ -98,7 +103,7 @@ std::vector<double> fit(dist::World* world, const StageOptions& stages, TrainerO
   options.callbacks.push_back(losses);
   Trainer trainer(std::move(options));
   Net net;
-  Points points(ranks);
+  Points points(ranks, held_out);
   trainer.fit(net, points);
   return losses->values;
 }
@@ -126,6 +131,37 @@ TEST_CASE("stages: a Trainer in stages has the losses of one device, alone and w
       return differences(
           fit(&world, {.stages = 2, .schedule = dist::ScheduleKind::zb_h1}, {.strategy = strategy}), alone);
     });
+}
+
+TEST_CASE("stages: a validation counts each sample once, whatever the ranks' shares of the last batch") {
+  for (const int64_t held_out : {10, 17, 19, 21}) {
+    CAPTURE(held_out);
+    const std::vector<double> alone = fit(nullptr, {}, {}, held_out);
+    test::require_no_problems(
+        4, [&](dist::World& world) { return differences(fit(&world, {.stages = 2}, {}, held_out), alone); });
+    test::require_no_problems(
+        2, [&](dist::World& world) { return differences(fit(&world, {}, {}, held_out), alone); });
+  }
+}
+
+TEST_CASE("stages: validate, test and predict of a cut model say what to do") {
+  test::require_no_problems(2, [](dist::World& world) {
+    Trainer trainer({.max_epochs = 1, .accumulate = 4, .stages = {.stages = 2}, .world = &world});
+    Net net;
+    Points points(1);
+    trainer.fit(net, points);
+    std::vector<std::string> problems;
+    const auto check = [&](const std::string& caller, const auto& call) {
+      const std::string message = message_of<ConfigError>(call);
+      if (!message.starts_with("Trainer::" + caller + ": Net is cut into stages") ||
+          !contains(message, "validate within the fit, or load a checkpoint of the run into a whole model"))
+        problems.push_back(caller + ": " + message);
+    };
+    check("validate", [&] { trainer.validate(net, points); });
+    check("test", [&] { trainer.test(net, points); });
+    check("predict", [&] { trainer.predict(net, points); });
+    return problems;
+  });
 }
 
 TEST_CASE("stages: a run is resumed on other stages, with averages of the weights") {
