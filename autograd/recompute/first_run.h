@@ -40,8 +40,6 @@ class FirstRun {
   /// The first run stores `storage`, once; the rerun does nothing.
   void note_parameter(const intrusive_ptr<Storage>& storage);
 
-  /// Whether the segment runs again.
-  bool is_rerun() const { return rerun_; }
   /// To call before each rerun, which then reads what was stored, from the first call on. Brings the values
   /// of the stored storages back.
   void begin_rerun();

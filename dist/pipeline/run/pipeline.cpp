@@ -134,7 +134,7 @@ const Pipeline::Tables& Pipeline::tables(int micro_batches) {
 const Pipeline::Tables& Pipeline::agreed_tables(size_t micro_batches) {
   const Tables& now = tables(static_cast<int>(micro_batches));
   if (agreed_.insert(micro_batches).second)
-    agree(text("table of ", micro_batches, " micro-batches ", now.schedule.name), to_csv(now.schedule));
+    agree(text("step of ", micro_batches, " micro-batches, table"), to_csv(now.schedule));
   return now;
 }
 

@@ -7,10 +7,10 @@
 namespace tessera::dist {
 namespace {
 
-/// A header: the state of random numbers, after its length; the number of values; for each its dtype, whether
-/// it requires a gradient, whether it is there, its number of dimensions, where it holds the samples, and its
-/// dimensions.
-constexpr int64_t header_words = 512;
+/// A header: the state of random numbers, after its length; the number of values; for each its dtype, flags,
+/// its number of dimensions, and these; where it holds the samples, if not along the first.
+constexpr int64_t header_words = 256;
+constexpr int64_t is_there = 1, requires_gradient = 2, has_layout = 4;
 
 CallOptions options_of(const MessagePlace& place) {
   return {.unit = place.unit, .traffic = Traffic::activations};
@@ -22,15 +22,19 @@ Tensor header_of(const PassedValues& passed, const MessagePlace& place) {
   words.insert(words.end(), passed.random.begin(), passed.random.end());
   words.push_back(std::ssize(values));
   for (const Variable& value : values) {
-    words.push_back(value.defined() ? static_cast<int64_t>(value.dtype()) : 0);
-    words.push_back(value.defined() && value.requires_grad());
-    words.push_back(value.defined());
-    words.push_back(value.defined() ? value.ndim() : 0);
-    if (!value.defined()) continue;
+    if (!value.defined()) {
+      words.insert(words.end(), {0, 0, 0});
+      continue;
+    }
     const SampleLayout& layout = value.impl()->current().samples;
-    words.insert(words.end(), {static_cast<int64_t>(layout.kind), layout.dim, layout.outer, layout.inner});
-    const Shape& shape = value.shape();
-    words.insert(words.end(), shape.begin(), shape.end());
+    const bool is_default = layout == SampleLayout();
+    words.insert(words.end(),
+                 {static_cast<int64_t>(value.dtype()),
+                  is_there | (value.requires_grad() ? requires_gradient : 0) | (is_default ? 0 : has_layout),
+                  value.ndim()});
+    words.insert(words.end(), value.shape().begin(), value.shape().end());
+    if (!is_default)
+      words.insert(words.end(), {static_cast<int64_t>(layout.kind), layout.dim, layout.outer, layout.inner});
   }
   require<ValueError>(std::ssize(words) <= header_words, "pipeline, message of ", place.unit,
                       ": expected values described by at most ", header_words, " numbers, got ",
@@ -85,19 +89,19 @@ void IncomingValues::post_values() {
   const int64_t count = *word++;
   for (int64_t i = 0; i < count; ++i) {
     const auto dtype = static_cast<DType>(*word++);
-    requires_grad_.push_back(*word++ != 0);
-    const bool is_there = *word++ != 0;
-    const int64_t ndim = *word++;
-    if (!is_there) {
+    const int64_t flags = *word++, ndim = *word++;
+    requires_grad_.push_back((flags & requires_gradient) != 0);
+    SampleLayout& layout = layouts_.emplace_back();
+    if ((flags & is_there) == 0) {
       values_.emplace_back();
-      layouts_.emplace_back();
       continue;
     }
-    layouts_.push_back(
-        {static_cast<SampleLayout::Kind>(word[0]), static_cast<int>(word[1]), word[2], word[3]});
-    word += 4;
     const Shape shape(std::span<const int64_t>(word, static_cast<size_t>(ndim)));
     word += ndim;
+    if ((flags & has_layout) != 0) {
+      layout = {static_cast<SampleLayout::Kind>(word[0]), static_cast<int>(word[1]), word[2], word[3]};
+      word += 4;
+    }
     values_.push_back(Tensor::empty(shape, dtype, ranks_.device()));
     if (values_.back().numel() > 0)
       calls_.push_back(ranks_.recv(values_.back(), place_.peer, place_.tag, options_of(place_)));

@@ -29,7 +29,7 @@ struct MessagePlace {
 class OutgoingValues {
  public:
   /// Starts it. A value may be undefined. Throws ValueError for more values and dimensions than a header of
-  /// 512 numbers describes: about 50 matrices.
+  /// 256 numbers describes: about 50 matrices.
   OutgoingValues(Communicator& ranks, MessagePlace place, const PassedValues& passed);
   /// Whether the values may change. Advances the calls.
   bool is_done() const;
