@@ -29,8 +29,10 @@ struct CheckpointOptions {
 /// captures, such as a std::mt19937, goes on and gives wrong gradients), up to the last value needed. After a
 /// backward with `retain_graph` the values are dropped again. Losses and gradients have the same bits as
 /// without. Segments nest; each keeps what its own options name. Backward throws AutogradError naming `name`
-/// when the rerun saves other shapes, dtypes or counts of values (Chen et al., "Training Deep Nets with
-/// Sublinear Memory Cost", 2016).
+/// when the rerun saves values of other operations, shapes, dtypes or counts; the same operations on other
+/// values, such as those of a captured number that has changed, are not found, and give wrong gradients. What
+/// a segment changes beside its results is changed again by the rerun, unless it asks `is_recomputing`
+/// (first_run.h; Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016).
 std::vector<Variable> checkpoint_segment(const std::string& name, Segment segment,
                                          std::vector<Variable> inputs, const CheckpointOptions& options = {});
 
