@@ -35,8 +35,9 @@ inline bool is_autocast_enabled() {
 ///   `self_attention`.
 /// - In f32: `exp`, `expm1`, `log`, `log2`, `log10`, `log1p`, `pow`, `reciprocal`, `rsqrt`, `tan`, `sinh`,
 ///   `cosh`, `softplus`, `softmax`, `log_softmax`, `logsumexp`, `sum`, `prod`, `cumsum`, `cumprod`, `norm`,
-///   `normalize`, `layer_norm`, `rms_norm`, `cdist`, `cosine_similarity`, `cross_entropy`, `nll_loss`,
-///   `mse_loss`, `l1_loss`, `smooth_l1_loss`, `kl_div`, `bce_with_logits`, `binary_cross_entropy`.
+///   `normalize`, `layer_norm`, `rms_norm`, `group_norm`, `grid_sample`, `cdist`, `cosine_similarity`,
+///   `cross_entropy`, `nll_loss`, `mse_loss`, `l1_loss`, `smooth_l1_loss`, `kl_div`, `bce_with_logits`,
+///   `binary_cross_entropy`.
 /// - In the widest dtype of the operands: `dot`, `cat`, `stack`, `scatter_add`, `index_copy`,
 ///   `embedding_add`, `add_dropout`, `add_layer_norm`, `add_rms_norm`.
 /// - As elsewhere: all others; arithmetic promotes, so f32 with bf16 gives f32.

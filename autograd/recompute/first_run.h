@@ -43,6 +43,8 @@ class FirstRun {
   /// To call before each rerun, which then reads what was stored, from the first call on. Brings the values
   /// of the stored storages back.
   void begin_rerun();
+  /// Whether the segment runs again.
+  bool is_rerun() const { return rerun_; }
   /// Drops all that is stored. The segment cannot run again then.
   void release();
 
@@ -70,6 +72,14 @@ inline FirstRun* current_first_run() {
   const SavingPolicyScope* scope = SavingPolicyScope::innermost();
   while (scope && !scope->segment()) scope = scope->outer();
   return scope ? scope->segment() : nullptr;
+}
+
+/// Whether this thread runs a segment, or one around it, again: what a first run changed beside its results,
+/// such as running statistics, is not changed a second time.
+inline bool reruns_segment() {
+  for (const SavingPolicyScope* scope = SavingPolicyScope::innermost(); scope; scope = scope->outer())
+    if (scope->segment() && scope->segment()->is_rerun()) return true;
+  return false;
 }
 
 /// `present`, the present state of `owner`; in the rerun of a checkpointed segment, the state in the first

@@ -104,5 +104,20 @@ keys = source.load_state_dict(state, strict=False)
 lines["missing_keys"] = listed(keys.missing_keys)
 lines["unexpected_keys"] = listed(keys.unexpected_keys)
 
+# Batch norm: three calls in training, one in evaluation.
+norm = nn.BatchNorm2d(3, eps=1e-3, momentum=0.2)
+with torch.no_grad():
+    for p in norm.parameters():
+        p.copy_(pattern(p.shape))
+lines["batch_norm state"] = listed(norm.state_dict())
+for step in range(3):
+    x = pattern((2, 3, 2, 2))
+    y = norm((x.flatten() * (1 + step * (torch.arange(x.numel()) % 3))).reshape(x.shape))
+lines["batch_norm y"] = numbers(y)
+lines["batch_norm running_mean"] = numbers(norm.running_mean)
+lines["batch_norm running_var"] = numbers(norm.running_var)
+norm.eval()
+lines["batch_norm eval"] = numbers(norm(pattern((2, 3, 2, 2))))
+
 path = pathlib.Path(__file__).parent / "goldens" / "modules.txt"
 path.write_text("".join(f"{key}: {value}\n" for key, value in lines.items()))

@@ -48,6 +48,8 @@ FAMILIES = [
     "attention",
     "methods",
     "edges",
+    "images",
+    "resampling",
 ]
 
 

@@ -20,6 +20,8 @@ std::vector<OpRow> loss_rows();
 std::vector<OpRow> losses_rows();
 std::vector<OpRow> attention_rows();
 std::vector<OpRow> methods_rows();
+std::vector<OpRow> images_rows();
+std::vector<OpRow> resampling_rows();
 
 namespace {
 
@@ -46,6 +48,8 @@ std::vector<OpRow> all_rows() {
   append(table, losses_rows());
   append(table, attention_rows());
   append(table, methods_rows());
+  append(table, images_rows());
+  append(table, resampling_rows());
   return table;
 }
 
