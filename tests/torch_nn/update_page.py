@@ -17,6 +17,7 @@ def text_of(folder):
 
 
 modules = set(re.findall(r"^(?:struct|class) (\w+)\b[^;]*?[:{]", text_of("nn"), re.M))
+modules |= set(re.findall(r"^using (\w+) = ", text_of("nn"), re.M))
 in_nn = set(re.findall(r"using tessera::(\w+);", text_of("nn")))
 functions = set(re.findall(r"^(?:Variable|std::vector<Variable>|void|Tensor) (\w+)\(", text_of("autograd/functions"), re.M))
 
