@@ -45,6 +45,8 @@ FAMILIES = [
     "loss",
     "attention",
     "methods",
+    "embedding_bag",
+    "recurrence",
     "edges",
 ]
 
