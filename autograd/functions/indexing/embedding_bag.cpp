@@ -11,6 +11,7 @@
 #include "tensor/ops/creation/creation.h"
 #include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/cast.h"
+#include "tensor/ops/elementwise/ternary.h"
 #include "tensor/ops/indexing/indexing.h"
 
 namespace tessera {

@@ -6,6 +6,7 @@
 #include "autograd/functions/indexing/indexing.h"
 #include "autograd/functions/shaping.h"
 #include "autograd/functions/view.h"
+#include "autograd/views/sample_layout.h"
 #include "tensor/ops/creation/creation.h"
 
 namespace tessera::nn {

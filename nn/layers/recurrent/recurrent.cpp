@@ -71,7 +71,7 @@ RNN::RNN(Options options)
           }) {}
 
 std::string RNN::describe_options() const {
-  return text(stack_.describe(), ", ", o.nonlinearity);
+  return text(stack_.describe_options(), ", ", o.nonlinearity);
 }
 
 RecurrentOutput RNN::forward(const Variable& x, const Variable& h0) const {

@@ -96,7 +96,7 @@ struct LstmOptions {
 struct LSTM : Layer<LSTM, LstmOptions> {
   /// Declares the parameters of every layer and direction: see RecurrentStack.
   explicit LSTM(Options options);
-  std::string describe_options() const override { return stack_.describe(); }
+  std::string describe_options() const override { return stack_.describe_options(); }
   /// x (T, B, I), or (B, T, I) with `batch_first`, or (T, I). Throws as `RecurrentStack::run`.
   LstmOutput forward(const Variable& x, const LstmState& initial = {}) const;
   /// Packed sequences.
@@ -124,7 +124,7 @@ struct GruOptions {
 struct GRU : Layer<GRU, GruOptions> {
   /// Declares the parameters of every layer and direction: see RecurrentStack.
   explicit GRU(Options options);
-  std::string describe_options() const override { return stack_.describe(); }
+  std::string describe_options() const override { return stack_.describe_options(); }
   /// x (T, B, I), or (B, T, I) with `batch_first`, or (T, I). Throws as `RecurrentStack::run`.
   RecurrentOutput forward(const Variable& x, const Variable& h0 = {}) const;
   /// Packed sequences.

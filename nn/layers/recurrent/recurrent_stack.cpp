@@ -6,6 +6,7 @@
 #include "autograd/functions/layers/dropout.h"
 #include "autograd/functions/shaping.h"
 #include "autograd/functions/view.h"
+#include "autograd/views/sample_layout.h"
 #include "tensor/random/random_context.h"
 
 namespace tessera::nn {
@@ -58,7 +59,7 @@ RecurrentWeights RecurrentStack::Direction::weights() const {
   return {*weight_ih, *weight_hh, value_of(bias_ih), value_of(bias_hh), value_of(weight_hr)};
 }
 
-std::string RecurrentStack::describe() const {
+std::string RecurrentStack::describe_options() const {
   std::string options = text(s_.input_size, " -> ", s_.hidden_size);
   if (s_.num_layers > 1) options += text(", ", s_.num_layers, " layers");
   if (s_.proj_size > 0) options += text(", projected to ", s_.proj_size);

@@ -58,7 +58,7 @@ class RecurrentStack {
   PackedResult run(const Module& module, const PackedSequence& input, const Variable& h0,
                    const Variable& c0) const;
   /// The options as a module prints them.
-  std::string describe() const;
+  std::string describe_options() const;
 
  private:
   struct Direction {

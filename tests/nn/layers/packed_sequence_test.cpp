@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "autograd/debug/gradcheck.h"
+#include "autograd/functions/elementwise/binary.h"
 #include "tensor/ops/creation/creation.h"
 
 using namespace tessera;

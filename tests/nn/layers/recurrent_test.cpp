@@ -79,16 +79,37 @@ std::vector<Tensor> gradients(const M& module, const Input& input, const Variabl
   return found;
 }
 
+/// Of the input and the initial states; tests/ops compares those of the weights.
 template <class M>
-void check_derivatives(const M& module, int64_t time, int64_t batch, const Tensor& lengths = {}) {
+void check_derivatives(const M& module, int64_t states, int64_t time, int64_t batch,
+                       const Tensor& lengths = {}) {
+  constexpr bool is_lstm = std::is_same_v<M, nn::LSTM>;
   std::vector<Variable> inputs{Variable::leaf(waves({time, batch, 2}, 0))};
-  for (const auto& [name, parameter] : module.named_parameters()) inputs.push_back(parameter);
+  int64_t width = module.o.hidden_size;
+  if constexpr (is_lstm) {
+    inputs.push_back(Variable::leaf(waves({states, batch, width}, 2)));
+    width = module.o.proj_size > 0 ? module.o.proj_size : width;
+  }
+  inputs.push_back(Variable::leaf(waves({states, batch, width}, 1)));
+  const auto all = [](const Variable& output, const auto& result) -> std::vector<Variable> {
+    if constexpr (is_lstm)
+      return {output, result.state.h, result.state.c};
+    else
+      return {output, result.h_n};
+  };
   const CheckedFunction function = [&](std::span<const Variable> in) -> std::vector<Variable> {
-    if (lengths.defined()) {
-      const auto result = module(nn::pack_padded_sequence(in[0], lengths, false, false));
-      return {result.output.data};
+    const auto state = [&] {
+      if constexpr (is_lstm)
+        return nn::LstmState{in[2], in[1]};
+      else
+        return in[1];
+    }();
+    if (!lengths.defined()) {
+      const auto result = module(in[0], state);
+      return all(result.output, result);
     }
-    return {module(in[0]).output};
+    const auto result = module(nn::pack_padded_sequence(in[0], lengths, false, false), state);
+    return all(result.output.data, result);
   };
   const GradcheckResult first = gradcheck(function, inputs), second = gradgradcheck(function, inputs);
   CHECK_MESSAGE(first.passed, first.message);
@@ -100,22 +121,22 @@ void check_derivatives(const M& module, int64_t time, int64_t batch, const Tenso
 TEST_CASE("recurrent: first and second derivatives are the numeric ones") {
   nn::LSTM lstm({.input_size = 2, .hidden_size = 2, .bidirectional = true, .proj_size = 1});
   make(lstm);
-  check_derivatives(lstm, 2, 1);
+  check_derivatives(lstm, 2, 2, 1);
   nn::LSTM deep({.input_size = 2, .hidden_size = 1, .num_layers = 2});
   make(deep);
-  check_derivatives(deep, 3, 2, Tensor::from<int64_t>({1, 3}));
+  check_derivatives(deep, 2, 3, 2, Tensor::from<int64_t>({1, 3}));
   nn::GRU gru({.input_size = 2, .hidden_size = 2, .num_layers = 2});
   make(gru);
-  check_derivatives(gru, 2, 2);
-  check_derivatives(gru, 2, 2, Tensor::from<int64_t>({1, 2}));
+  check_derivatives(gru, 2, 2, 2);
+  check_derivatives(gru, 2, 2, 2, Tensor::from<int64_t>({1, 2}));
   nn::RNN rnn({.input_size = 2, .hidden_size = 2, .num_layers = 2, .bidirectional = true});
   make(rnn);
-  check_derivatives(rnn, 2, 2);
+  check_derivatives(rnn, 4, 2, 2);
 }
 
 TEST_CASE("recurrent: initial values are PyTorch's, uniform within 1/sqrt(H), and differ") {
   nn::LSTM lstm({.input_size = 5, .hidden_size = 16, .num_layers = 2, .bidirectional = true, .proj_size = 4});
-  CHECK(lstm.get_parameter("weight_hr_l1_reverse").is_meta());
+  CHECK(lstm.get_parameter("weight_hr_l1_reverse").value().is_meta());
   nn::materialize(lstm, cpu(), 1);
   CHECK(lstm.get_parameter("weight_ih_l0").shape() == Shape{64, 5});
   CHECK(lstm.get_parameter("weight_ih_l1_reverse").shape() == Shape{64, 8});

@@ -13,8 +13,8 @@ namespace {
 
 struct Problem {
   RecurrentOptions options;
-  ops::RecurrenceOperands operands;
-  Tensor dy, dh_n, dc_n;
+  ops::RecurrenceOperands operands = {};
+  Tensor dy = {}, dh_n = {}, dc_n = {};
 };
 
 Tensor values(const Shape& shape, DType dtype, int64_t phase) {
