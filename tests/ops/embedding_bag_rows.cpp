@@ -13,8 +13,8 @@ Results call(const CaseInputs& g) {
                                                              : BagMode::max,
                                     .include_last_offset = g.has("include_last_offset"),
                                     .padding_idx = g.has("padding_idx") ? g.integer("padding_idx") : -1};
-  return embedding_bag(g.tensor(1), g[0], has_offsets ? g.tensor(2) : Tensor(), options,
-                       has_factors ? g[has_offsets ? 3 : 2] : Variable());
+  return embedding_bag(g.tensor(1), g[0], has_offsets ? g.optional_tensor(2) : Tensor(), options,
+                       has_factors ? g.optional(has_offsets ? 3 : 2) : Variable());
 }
 
 }  // namespace

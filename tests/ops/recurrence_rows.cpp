@@ -20,11 +20,11 @@ Results call(const CaseInputs& g, const Function& function) {
   RecurrentWeights w{g[next], g[next + 1]};
   next += 2;
   if (g.flag("bias")) {
-    w.bias_ih = g[next];
-    w.bias_hh = g[next + 1];
+    w.bias_ih = g.optional(next);
+    w.bias_hh = g.optional(next + 1);
     next += 2;
   }
-  if (g.flag("projected")) w.weight_hr = g[next];
+  if (g.flag("projected")) w.weight_hr = g.optional(next);
   const RecurrentResult result = function(options, g[0], g[1], is_lstm ? g[2] : Variable(), w);
   std::vector<Variable> all{result.y, result.h_n};
   if (is_lstm) all.push_back(result.c_n);

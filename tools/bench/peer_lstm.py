@@ -27,7 +27,13 @@ class LstmLm(nn.Module):
         nn.init.normal_(self.embedding.weight, std=0.02)
 
     def forward(self, ids):
-        return self.head(self.lstm(self.embedding(ids))[0])
+        x = self.embedding(ids)
+        try:
+            y = self.lstm(x)[0]
+        except RuntimeError:  # oneDNN has no LSTM of bf16 for processors without AVX-512
+            with torch.backends.mkldnn.flags(enabled=False):
+                y = self.lstm(x)[0]
+        return self.head(y)
 
 
 def tokens(options, first):

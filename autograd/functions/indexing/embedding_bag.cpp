@@ -35,7 +35,7 @@ Bags joined(const Tensor& ids, const Tensor& offsets, const EmbeddingBagOptions&
             factors.defined() ? reshape(factors, {bags * length}) : factors};
   }
   require<ShapeError>(ids.ndim() == 1, where, ": expected ids (N) or (B, L), got ", describe(ids));
-  require<ValueError>(offsets.defined(), where, ": ids (N) need offsets");
+  require<ValueError>(offsets.defined(), where, ": ids (N) need offsets, which are undefined");
   require<ShapeError>(offsets.ndim() == 1 && offsets.numel() >= (o.include_last_offset ? 1 : 0), where,
                       ": expected offsets (B), got ", describe(offsets));
   if (!o.include_last_offset) return {ids, offsets, factors};

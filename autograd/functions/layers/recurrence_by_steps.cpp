@@ -57,6 +57,11 @@ struct Ended {
 
 RecurrentResult recurrence_by_steps(const RecurrentOptions& options, const Variable& x, const Variable& h0,
                                     const Variable& c0, const RecurrentWeights& w) {
+  const bool is_lstm = options.cell == RecurrentCell::lstm;
+  require<ValueError>(!is_lstm || c0.defined(), "recurrence: LSTM takes c0, which is undefined");
+  require<ValueError>(
+      w.weight_hr.defined() || w.weight_hh.size(0) == gates_of(options.cell) * w.weight_hh.size(1),
+      "recurrence: weight_hh ", w.weight_hh.shape(), " takes a projection, and weight_hr is undefined");
   const Variable inputs = linear(x, w.weight_ih, w.bias_ih);
   const std::vector<RecurrentStep> steps = steps_of(options);
   std::vector<Variable> results(steps.size());

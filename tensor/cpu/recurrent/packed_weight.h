@@ -4,7 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "tensor/cpu/gemm/resident_product.h"
+#include "tensor/cpu/gemm/panel_product.h"
 #include "tensor/cpu/loops/convert.h"
 #include "tensor/cpu/loops/scratch.h"
 #include "tensor/tensor.h"
@@ -20,7 +20,7 @@ namespace tessera::kernels::cpu {
 template <class A>
 class PackedWeight {
  public:
-  static constexpr int64_t width = vector_elements<A>;  ///< columns of a panel
+  static constexpr int64_t width = panel_columns<A>;  ///< columns of a panel
 
   enum class Layout : uint8_t {
     transpose,  ///< the operand is the transpose of w (groups * n, k)
@@ -46,21 +46,19 @@ class PackedWeight {
   /// c (rows, columns) = a (rows, depth) times rows first.. of panel (block, group), or added to c.
   void multiply(int64_t rows, const A* a, int64_t a_row, int64_t block, int64_t group, int64_t columns, A* c,
                 int64_t c_row, bool accumulate = false, int64_t first = 0, int64_t depth = -1) const {
-    const ResidentProduct<A> product{.m = rows,
-                                     .n = columns,
-                                     .k = depth < 0 ? k_ : depth,
-                                     .a = a,
-                                     .row = a_row,
-                                     .step = 1,
-                                     .b = panel(block, group) + first * width,
-                                     .ldb = width,
-                                     .c = c,
-                                     .ldc = c_row,
-                                     .accumulate = accumulate};
+    const PanelProduct<A> product{.m = rows,
+                                  .n = columns,
+                                  .k = depth < 0 ? k_ : depth,
+                                  .a = a,
+                                  .lda = a_row,
+                                  .panel = panel(block, group) + first * width,
+                                  .c = c,
+                                  .ldc = c_row,
+                                  .accumulate = accumulate};
     if constexpr (std::is_same_v<A, float>)
-      TESSERA_PER_ISA(resident_product_f32)(product);
+      TESSERA_PER_ISA(panel_product_f32)(product);
     else
-      TESSERA_PER_ISA(resident_product_f64)(product);
+      TESSERA_PER_ISA(panel_product_f64)(product);
   }
 
  private:

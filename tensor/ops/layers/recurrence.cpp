@@ -48,11 +48,12 @@ Sizes check(const RecurrentOptions& options, const RecurrenceOperands& o) {
   require<ShapeError>(o.weight_hh.ndim() == 2 && o.weight_hh.size(0) % gates == 0,
                       "recurrence: expected weight_hh (", gates, " H, P), got ", describe(o.weight_hh));
   const Sizes s{options.rows(), options.batch(), gates, o.weight_hh.size(0) / gates, o.weight_hh.size(1)};
-  require<ValueError>(o.c0.defined() == is_lstm, "recurrence: c0 is for LSTM, and LSTM needs it");
+  require<ValueError>(o.c0.defined() || !is_lstm, "recurrence: LSTM takes c0, which is undefined");
+  require<ValueError>(is_lstm || !o.c0.defined(), "recurrence: c0 is for LSTM alone");
   require<ValueError>(!o.weight_hr.defined() || is_lstm, "recurrence: projections are for LSTM");
-  require<ShapeError>(o.weight_hr.defined() || s.features == s.hidden, "recurrence: weight_hh (",
-                      gates * s.hidden, ", ", s.features, ") takes a projection to ", s.features,
-                      " features, got none");
+  require<ValueError>(o.weight_hr.defined() || s.features == s.hidden, "recurrence: weight_hh ",
+                      o.weight_hh.shape(), " takes a projection to ", s.features,
+                      " features, and weight_hr is undefined");
   const DType dtype = o.inputs.dtype();
   check_shape("the inputs' products", o.inputs, {s.rows, gates * s.hidden}, dtype);
   check_shape("weight_hh", o.weight_hh, o.weight_hh.shape(), dtype);

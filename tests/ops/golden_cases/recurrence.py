@@ -63,5 +63,5 @@ def record(family):
     case("gru_wide", "gru", [5, 5], inputs=1, hidden=9)
     case("lstm_projected", "lstm", [2, 2], projection=2)
     case("lstm_projected_packed", "lstm", [2, 1, 1], projection=1, reverse=True)
-    case("lstm_small_projected", "lstm", [1, 1], inputs=1, hidden=2, projection=1)
     case("lstm_small_projected_packed", "lstm", [2, 1], inputs=1, hidden=2, projection=1, bias=False)
+    case("lstm_small_projected", "lstm", [1, 1], inputs=1, hidden=2, projection=1)
