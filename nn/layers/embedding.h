@@ -10,22 +10,28 @@ struct EmbeddingOptions {
   int64_t count = 0;  ///< rows: the size of the vocabulary, or the number of positions
   int64_t width = 0;  ///< features of a row
   init::Initializer weight_init = init::normal(0.02);  ///< GPT-2's
+  int64_t padding_idx = -1;  ///< a row that starts at 0 and gets no gradient by look-ups; -1: none
+  double scale = 1;          ///< factor of the rows looked up, such as sqrt(width) (Vaswani et al. 2017)
+
+  /// `weight_init`, with zeros in the row `padding_idx`.
+  init::Initializer initializer() const;
 };
 
 /// A table of vectors looked up by id: ids (...) i64 or i32, weight (count, width), result (..., width).
 /// Throws IndexError for an id outside [0, count), naming the layer, the id, its position and the limit.
 struct Embedding : Layer<Embedding, EmbeddingOptions> {
-  Variable& weight = parameter("weight", {o.count, o.width}, o.weight_init);  ///< (count, width)
+  Variable& weight = parameter("weight", {o.count, o.width}, o.initializer());  ///< (count, width)
 
-  /// Declares the table on meta.
+  /// Declares the table on meta. Throws ConfigError for a padding_idx outside [-1, count).
   /// @{
-  explicit Embedding(Options options) : Layer(std::move(options)) {}
-  Embedding(int64_t count, int64_t width) : Layer(Options{.count = count, .width = width}) {}
+  explicit Embedding(Options options);
+  Embedding(int64_t count, int64_t width) : Embedding(Options{.count = count, .width = width}) {}
   /// @}
-  std::string describe_options() const override { return text(o.count, " x ", o.width); }
-  /// The rows of `ids`: ids (...) to (..., width).
+  std::string describe_options() const override;
+  /// The rows of `ids`, times `scale`: ids (...) to (..., width).
   Variable forward(const Tensor& ids) const;
   /// dropout(rows of ids + addend) in one pass: ids (B, T), addend (T, width), such as position embeddings.
+  /// Throws ConfigError for a layer with `padding_idx` or `scale`.
   Variable forward_add(const Tensor& ids, const Variable& addend, const DropoutMask& mask = {}) const;
   /// The table as the weight of an output layer without bias (Press and Wolf 2017): x (..., width) to
   /// (..., count).

@@ -49,6 +49,8 @@ FAMILIES = [
     "convolution",
     "methods",
     "linalg",
+    "embedding_bag",
+    "recurrence",
     "edges",
     "images",
     "resampling",

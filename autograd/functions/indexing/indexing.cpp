@@ -5,8 +5,10 @@
 #include "autograd/autocast/operands.h"
 #include "autograd/functions/elementwise/broadcasting.h"
 #include "autograd/functions/elementwise/cast.h"
+#include "autograd/functions/elementwise/ternary.h"
 #include "autograd/functions/shaping.h"
 #include "autograd/record.h"
+#include "tensor/ops/elementwise/binary.h"
 #include "tensor/ops/elementwise/cast.h"
 #include "tensor/ops/indexing/embedding_add.h"
 #include "tensor/ops/indexing/indexing.h"
@@ -31,6 +33,12 @@ Variable embedding_gradient(const Variable& dy, const Tensor& ids, const Shape& 
                 });
 }
 
+/// dy with zeros in the rows of padding.
+Variable without_padding(const Variable& dy, const Tensor& ids, int64_t padding_idx) {
+  const Tensor is_padding = ops::equal(ids, Scalar(padding_idx)).unsqueeze(ids.ndim());
+  return masked_fill(dy, is_padding, 0);
+}
+
 /// Whether `embedding` computed x: it accumulates in f32, so the gradient of x need not be rounded to x's
 /// half type. (Other operations take gradients of their result's type.)
 bool is_embedding_output(const Variable& x) {
@@ -47,14 +55,19 @@ Variable source_gradient(const Variable& dy, int64_t dim, const Tensor& index, c
 
 }  // namespace
 
-Variable embedding(const Tensor& ids, const Variable& weight) {
+Variable embedding(const Tensor& ids, const Variable& weight, int64_t padding_idx) {
+  require<ValueError>(padding_idx >= -1 && padding_idx < weight.size(0), "embedding: padding_idx ",
+                      padding_idx, " is outside the table's ", weight.size(0), " rows");
   return record("embedding", ops::embedding(ids, weight.value()), {weight}, saved(ids),
-                [table = weight.shape()](Saved& s, const Incoming& dy, const Wanted& wanted) -> Gradients {
+                [table = weight.shape(), padding_idx](Saved& s, const Incoming& incoming,
+                                                      const Wanted& wanted) -> Gradients {
+                  const Variable dy =
+                      padding_idx < 0 ? incoming[0] : without_padding(incoming[0], s.tensor(0), padding_idx);
                   if (grad_mode())
-                    return {embedding_gradient(dy[0], s.tensor(0), table, wanted.dtype(0, dy[0].dtype()))};
-                  const auto [out, add] = wanted.target(0, table, dy[0].dtype(), dy[0].device());
+                    return {embedding_gradient(dy, s.tensor(0), table, wanted.dtype(0, dy.dtype()))};
+                  const auto [out, add] = wanted.target(0, table, dy.dtype(), dy.device());
                   if (!add) out.zero();
-                  ops::embedding_accumulate(out, dy[0].value(), s.tensor(0));
+                  ops::embedding_accumulate(out, dy.value(), s.tensor(0));
                   return {out};
                 });
 }

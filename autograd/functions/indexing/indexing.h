@@ -6,8 +6,9 @@
 namespace tessera {
 
 /// Rows of a table: ids (...) and weight (V, C) give (..., C). The gradient sums the rows of each id in the
-/// order of their positions, in place where the weight's leaf has a buffer.
-Variable embedding(const Tensor& ids, const Variable& weight);
+/// order of their positions, in place where the weight's leaf has a buffer. The row `padding_idx` (-1: none)
+/// gets no gradient.
+Variable embedding(const Tensor& ids, const Variable& weight, int64_t padding_idx = -1);
 
 /// dropout(weight[ids] + addend) in one pass, and both gradients in one: token and position embeddings. ids
 /// (B, T), weight (V, C), addend (T, C), result (B, T, C), which holds the samples along B unless

@@ -83,6 +83,8 @@ const std::vector<ParityCase>& parity_cases() {
       {.name = "partial, no_sync", .model = partial_model(), .accumulate = Accumulate::no_sync},
       {.name = "gpt", .model = gpt_model(), .max_norm = 0.1},
       {.name = "gpt, accumulation", .model = gpt_model(), .accumulate = Accumulate::communicate},
+      {.name = "lstm", .model = lstm_model(), .max_norm = 0.1},
+      {.name = "lstm, no_sync", .model = lstm_model(), .accumulate = Accumulate::no_sync},
   };
   return cases;
 }

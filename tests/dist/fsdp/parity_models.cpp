@@ -7,6 +7,7 @@
 #include "models/gpt.h"
 #include "nn/layers/containers.h"
 #include "nn/layers/linear.h"
+#include "nn/layers/recurrent/recurrent.h"
 
 namespace tessera::test {
 namespace {
@@ -159,6 +160,23 @@ struct TinyGpt : ParityModel {
   }
 };
 
+struct TinyLstm : ParityModel {
+  nn::LSTM& both = add<nn::LSTM>(
+      "both", {.input_size = C / 2, .hidden_size = 5, .batch_first = true, .bidirectional = true});
+  nn::LSTM& deep = add<nn::LSTM>("deep", {.input_size = 10,
+                                          .hidden_size = 4,
+                                          .num_layers = 2,
+                                          .bias = false,
+                                          .batch_first = true,
+                                          .proj_size = 3});
+  nn::Linear& out = add<nn::Linear>("out", {.in = C, .out = C, .weight_init = init::normal(0.4)});
+  Variable forward(const Variable& x, const Tensor&, int64_t) override {
+    const Variable steps = reshape(x, {x.size(0), 2, C / 2});  // (B, T, I)
+    const nn::LstmOutput first = both(steps);
+    return out(reshape(deep(first.output).output, {x.size(0), C}));
+  }
+};
+
 template <class M, class... Args>
 ModelMaker maker(dist::UnitPolicy units, Args... args) {
   return {[args...]() -> std::unique_ptr<ParityModel> { return std::make_unique<M>(args...); },
@@ -198,6 +216,9 @@ ModelMaker branched_model() {
 }
 ModelMaker partial_model() {
   return maker<Partial>(mixers());
+}
+ModelMaker lstm_model() {
+  return maker<TinyLstm>(dist::every<nn::LSTM>());
 }
 ModelMaker gpt_model() {
   return maker<TinyGpt>(dist::every<models::Block>());

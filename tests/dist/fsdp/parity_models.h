@@ -51,5 +51,7 @@ ModelMaker branched_model();
 ModelMaker partial_model();
 /// A transformer of two blocks with a tied head.
 ModelMaker gpt_model();
+/// Two LSTMs, one of them in both directions, on sequences of two steps; each a unit.
+ModelMaker lstm_model();
 
 }  // namespace tessera::test
