@@ -44,6 +44,8 @@ FAMILIES = [
     "movement",
     "loss",
     "attention",
+    "gated",
+    "rotary",
     "methods",
     "edges",
 ]

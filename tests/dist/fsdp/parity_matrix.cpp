@@ -83,6 +83,8 @@ const std::vector<ParityCase>& parity_cases() {
       {.name = "partial, no_sync", .model = partial_model(), .accumulate = Accumulate::no_sync},
       {.name = "gpt", .model = gpt_model(), .max_norm = 0.1},
       {.name = "gpt, accumulation", .model = gpt_model(), .accumulate = Accumulate::communicate},
+      {.name = "encoder", .model = encoder_model(false), .max_norm = 0.1},
+      {.name = "encoder, checkpointed", .model = encoder_model(true), .accumulate = Accumulate::communicate},
   };
   return cases;
 }

@@ -51,5 +51,7 @@ ModelMaker branched_model();
 ModelMaker partial_model();
 /// A transformer of two blocks with a tied head.
 ModelMaker gpt_model();
+/// An encoder classifier of two layers; with `checkpointed` its layers run again in backward.
+ModelMaker encoder_model(bool checkpointed);
 
 }  // namespace tessera::test
