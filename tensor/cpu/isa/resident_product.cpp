@@ -2,44 +2,68 @@
 // Only this file is compiled with contraction: a product and its sum become one instruction.
 #include "tensor/cpu/gemm/resident_product.h"
 
-#include "tensor/cpu/isa/lanes.h"
+#include <cstring>
+
+// Vectors are never passed between object files, so their calling convention does not matter.
+#pragma GCC diagnostic ignored "-Wpsabi"
 
 namespace tessera::kernels::cpu::TESSERA_ISA {
 namespace {
 
-// The tile fits the registers beside a row of b and one broadcast element. (Lanes are 64 bytes on every
-// processor.)
+// The tile fits the registers beside a row of b and one broadcast element. Vectors are as wide as a register:
+// GCC moves sums of wider ones through memory in every step.
 #if defined(__AVX512F__)
-constexpr int tile_rows = 8, tile_vectors = 3;
+constexpr int vector_bytes = 64, tile_rows = 8, tile_vectors = 3;
 #elif defined(__AVX2__)
-constexpr int tile_rows = 4, tile_vectors = 1;
+constexpr int vector_bytes = 32, tile_rows = 4, tile_vectors = 3;
 #else
-constexpr int tile_rows = 2, tile_vectors = 1;
+constexpr int vector_bytes = 16, tile_rows = 4, tile_vectors = 2;
 #endif
 
 template <class A>
-[[gnu::always_inline]] inline void store_columns(A* c, const Lanes<A>& sum, int64_t left, bool accumulate) {
-  if (left >= lane_count<A>) return store(c, accumulate ? load(c) + sum : sum);
+struct Register {
+  static constexpr int count = vector_bytes / static_cast<int>(sizeof(A));
+  typedef A type __attribute__((vector_size(vector_bytes)));
+};
+template <class A>
+using Vector = typename Register<A>::type;
+template <class A>
+constexpr int vector_count = Register<A>::count;
+
+template <class A>
+[[gnu::always_inline]] inline Vector<A> load(const A* p) {
+  Vector<A> v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+template <class A>
+[[gnu::always_inline]] inline void store(A* p, const Vector<A>& v) {
+  std::memcpy(p, &v, sizeof v);
+}
+
+template <class A>
+[[gnu::always_inline]] inline void store_columns(A* c, const Vector<A>& sum, int64_t left, bool accumulate) {
+  if (left >= vector_count<A>) return store(c, accumulate ? load(c) + sum : sum);
   for (int64_t j = 0; j < left; ++j) c[j] = accumulate ? c[j] + sum[j] : sum[j];
 }
 
 template <class A, int rows, int vectors>
 void tile(const ResidentProduct<A>& g, int64_t i, int64_t j) {
-  constexpr int lanes = lane_count<A>;
-  Lanes<A> sums[rows][vectors];
+  constexpr int lanes = vector_count<A>;
+  Vector<A> sums[rows][vectors];
 #pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) sums[r][v] = Lanes<A>{};
+    for (int v = 0; v < vectors; ++v) sums[r][v] = Vector<A>{};
   const A* a = g.a + i * g.row;
   const A* b = g.b + j;
   for (int64_t p = 0; p < g.k; ++p, a += g.step, b += g.ldb) {
-    Lanes<A> columns[vectors];
+    Vector<A> columns[vectors];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) columns[v] = load(b + v * lanes);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
-      const Lanes<A> element = fill(a[r * g.row]);
+      const Vector<A> element = a[r * g.row] - Vector<A>{};  // compilers reduce this to a broadcast
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) sums[r][v] += element * columns[v];
     }
@@ -54,7 +78,7 @@ void tile(const ResidentProduct<A>& g, int64_t i, int64_t j) {
 /// All columns of rows i .. i + rows.
 template <class A, int rows>
 void row_of_tiles(const ResidentProduct<A>& g, int64_t i) {
-  constexpr int64_t lanes = lane_count<A>;
+  constexpr int64_t lanes = vector_count<A>;
   for (int64_t j = 0; j < g.n;) {
     const int64_t rest = (g.n - j + lanes - 1) / lanes;
     if constexpr (tile_vectors == 3) {
@@ -63,6 +87,8 @@ void row_of_tiles(const ResidentProduct<A>& g, int64_t i) {
         j += 3 * lanes;
         continue;
       }
+    }
+    if constexpr (tile_vectors >= 2) {
       if (rest > 1) {
         tile<A, rows, 2>(g, i, j);
         j += 2 * lanes;
