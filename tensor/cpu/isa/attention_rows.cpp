@@ -3,6 +3,8 @@
 
 #include "tensor/cpu/attention/attention_rows.h"
 
+#include <cstring>
+
 #include "tensor/cpu/isa/lanes.h"
 #include "tensor/cpu/isa/philox_lanes.h"
 #include "tensor/cpu/loops/convert.h"
@@ -24,18 +26,47 @@ template <class A>
   for (int64_t i = n; i < padded_length<A>(n); ++i) s[i] = value;
 }
 
-/// All lanes of n elements combined, with two vectors of accumulators; n is a multiple of the lanes.
+/// Vectors as wide as a register: GCC moves wider accumulators through memory in every step.
+#if defined(__AVX512F__)
+constexpr int register_bytes = 64;
+#elif defined(__AVX2__)
+constexpr int register_bytes = 32;
+#else
+constexpr int register_bytes = 16;
+#endif
+template <class A>
+struct Register {
+  static constexpr int count = register_bytes / static_cast<int>(sizeof(A));
+  typedef A type __attribute__((vector_size(register_bytes)));
+  [[gnu::always_inline]] static type load(const A* p) {
+    type v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+  }
+};
+
+/// All lanes of n elements combined, with two vectors of 64 bytes of accumulators; n is a multiple of their
+/// lanes.
 template <class A, class Combine>
 [[gnu::always_inline]] inline A combined(const A* s, int64_t n, A identity, const Combine& combine) {
-  constexpr int lanes = lane_count<A>;
-  Lanes<A> first = fill(identity), second = first;
+  constexpr int lanes = lane_count<A>, step = Register<A>::count, half = lanes / step;
+  typename Register<A>::type sums[2 * half];
+#pragma GCC unroll 8
+  for (int v = 0; v < 2 * half; ++v) sums[v] = identity - typename Register<A>::type{};
   int64_t i = 0;
-  for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    first = combine(first, load(s + i));
-    second = combine(second, load(s + i + lanes));
+  for (; i + 2 * lanes <= n; i += 2 * lanes)
+#pragma GCC unroll 8
+    for (int v = 0; v < 2 * half; ++v) sums[v] = combine(sums[v], Register<A>::load(s + i + v * step));
+  if (i < n)
+#pragma GCC unroll 4
+    for (int v = 0; v < half; ++v) sums[v] = combine(sums[v], Register<A>::load(s + i + v * step));
+  A both[lanes];
+#pragma GCC unroll 4
+  for (int v = 0; v < half; ++v) {
+    const typename Register<A>::type sum = combine(sums[v], sums[half + v]);
+    std::memcpy(both + v * step, &sum, sizeof sum);
   }
-  if (i < n) first = combine(first, load(s + i));
-  return fold<A>(combine(first, second), combine);
+  return fold<A>(load(both), combine);
 }
 
 template <class Out>
