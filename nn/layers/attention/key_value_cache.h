@@ -64,10 +64,12 @@ class KeyValueCache {
   void clear() { truncate(0); }
   /// Row i becomes what row `rows[i]` was: the beams that go on, in any order and number. Copies the stored
   /// positions. Throws IndexError for a row that does not exist, ValueError for no rows.
+  /// @{
   void reorder(std::span<const int64_t> rows);
   void reorder(std::initializer_list<int64_t> rows) {
     reorder(std::span<const int64_t>(rows.begin(), rows.size()));
   }
+  /// @}
 
   /// Appends k and v, and attends from q (B, H_q, T, D), at the new positions, to all positions up to each
   /// query's own: causal attention of a whole sequence, a part at a time. H divides H_q. `options` gives
